@@ -1,0 +1,92 @@
+# The index of commands. `make test` is everything that has to pass; each other target is a part of it, or
+# a way to run, measure or clean.
+
+.NOTPARALLEL:
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+
+# One folder for all three workspaces: what they have in common is built once.
+export CARGO_TARGET_DIR ?= $(CURDIR)/target
+
+# Whatever has a manifest of its own, next to the root. One that is not there yet is left out.
+WORKSPACES := . $(patsubst %/Cargo.toml,%,$(wildcard fuzz/Cargo.toml bench/engines/Cargo.toml))
+
+GO_MODULES = $(shell find . -name go.mod -not -path './target/*' -printf '%h\n' | sort)
+
+# `go run` builds it once and keeps it; the version is named so that every machine finds the same.
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+say = @printf '\n== %s\n' '$(1)'
+
+.PHONY: help build run test peers lint tidy unit fuzz-smoke go conformance bench docs fmt clean
+
+help: ## this list
+	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/p' Makefile | expand -t 14
+
+build: ## the gateway, optimised: target/release/titan
+	cargo build --release --package titan
+
+run: ## the gateway with its embedded configuration
+	cargo run --release
+
+test: peers lint tidy unit fuzz-smoke go ## everything; stops at the first failure
+	$(call say,all passed)
+
+peers: ## what the tests need beyond Rust, Go and make (apt; nothing when all is there)
+	$(call say,peers)
+	@scripts/install-peers.sh
+
+lint: ## formatting and clippy, of every workspace
+	$(call say,lint)
+	@cargo fmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1 || \
+	    { echo "adding rustfmt and clippy to the toolchain"; rustup component add rustfmt clippy; }
+	@for folder in $(WORKSPACES); do \
+	    echo "$$folder"; \
+	    (cd "$$folder" && cargo fmt --all --check && \
+	     cargo clippy --quiet --workspace --all-targets -- --deny warnings); \
+	done
+
+tidy: ## the rules that neither rustc nor clippy knows
+	$(call say,tidy)
+	@cargo xtask tidy
+
+unit: ## unit, property, conformance and integration tests in Rust
+	$(call say,tests)
+	@cargo test --quiet --workspace
+	$(call say,the gateway again, with TLS towards clients)
+	@TITAN_TEST_TLS=1 cargo test --quiet --package titan-proxy --test gateway
+	@if [ -e bench/engines/Cargo.toml ]; then cd bench/engines && cargo test --quiet; fi
+
+fuzz-smoke: ## each fuzz target over a bounded, repeatable corpus, on stable Rust
+	$(call say,fuzz smoke)
+	@if [ -e fuzz/Cargo.toml ]; then cd fuzz && cargo test --quiet; fi
+
+# -count=1: Go's cache does not see the vectors, which lie outside its modules.
+go: ## formatting, vet, staticcheck and tests of every Go module; then each fuzz target for a moment
+	$(call say,go)
+	@for folder in $(GO_MODULES); do \
+	    echo "$$folder"; \
+	    (cd "$$folder" && test -z "$$(gofmt -l . | tee /dev/stderr)" && go vet ./... && \
+	     go run $(STATICCHECK) ./... && go test -count=1 -race -shuffle=on ./...); \
+	done
+	$(call say,go: allocations and coverage; misuse of buffers; fuzz smoke)
+	@cd shockwave && go test -count=1 -cover ./... && go test -count=1 -tags shockdebug ./...
+	@scripts/fuzz-go.sh 5s
+
+conformance: ## the HTTP/1.1 vectors alone
+	cargo test --package titan-h1 --test conformance
+	cd shockwave && go test -count=1 -run 'Vector|Titan|Unread|Alike|Behind' .
+
+bench: peers ## processor time per request beside nginx, HAProxy and a bare forwarder: bench/README.md
+	cd bench/engines && cargo run --release
+	cd bench/engines/go && go run .
+
+docs: ## docs/configuration.md from the field docs
+	cargo xtask reference
+
+fmt: ## formats every workspace
+	@for folder in $(WORKSPACES); do (cd "$$folder" && cargo fmt --all); done
+
+clean: ## removes what was built
+	cargo clean

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+)
+
+// A bar is what one of Shockwave's figures has to reach.
+type bar struct {
+	scenario string
+	// against is the engine that a ratio is to; "" for figures that stand by themselves.
+	against string
+	measure measure
+	// least is passed or missed; aim is where it should go. For ratios more is better, for the others less.
+	least, aim float64
+}
+
+type measure int
+
+const (
+	timesCheaper measure = iota
+	residentOctets
+	allocationsPerRequest
+)
+
+var bars = barList()
+
+func barList() []bar {
+	var list []bar
+	add := func(against string, least, aim float64, scenarios ...string) {
+		for _, scenario := range scenarios {
+			list = append(list, bar{scenario, against, timesCheaper, least, aim})
+		}
+	}
+	add(fasthttp, 1.5, 2.5, "parse-get", "parse-post", "parse-10-fields", "parse-browser")
+	add(netHTTP, 16, 22, "parse-get", "parse-post", "parse-10-fields")
+	add(netHTTP, 12, 22, "parse-browser")
+	add(fasthttp, 2, 3.5, "write-text", "write-json")
+	for _, s := range cycles() {
+		add(fasthttp, 1.5, 5, s.name)
+		add(netHTTP, 16, 60, s.name)
+	}
+	add(fasthttp, 1.0, 1.05, "tcp-keep-alive")
+	add(netHTTP, 1.55, 1.7, "tcp-keep-alive")
+	add(fasthttp, 1.1, 1.25, "tcp-pipelined-16")
+	add(netHTTP, 12, 15, "tcp-pipelined-16")
+	list = append(list, bar{"idle", "", residentOctets, 8000, 3000})
+	for i := range scenarios {
+		if scenarios[i].memory != nil {
+			list = append(list, bar{scenarios[i].name, "", allocationsPerRequest, 0, 0})
+		}
+	}
+	return list
+}
+
+// A verdict is a bar with the figure that was reached.
+type verdict struct {
+	bar    bar
+	figure float64
+}
+
+// verdicts judges the results that have the figures a bar is about.
+func verdicts(results []*result) []verdict {
+	var list []verdict
+	for _, b := range bars {
+		for _, r := range results {
+			if r.scenario.name != b.scenario || r.row(subject) == nil {
+				continue
+			}
+			if b.against == "" || r.row(b.against) != nil {
+				list = append(list, verdict{b, b.figure(r)})
+			}
+		}
+	}
+	return list
+}
+
+func (b bar) figure(r *result) float64 {
+	switch b.measure {
+	case timesCheaper:
+		return r.times(subject, b.against)
+	case allocationsPerRequest:
+		return r.row(subject).allocations
+	default:
+		return r.row(subject).cost()
+	}
+}
+
+// stray is how many allocations per request are the runtime's: a background goroutine of the process allocates now and
+// then while requests are counted.
+const stray = 0.005
+
+func (v verdict) reaches(goal float64) bool {
+	switch v.bar.measure {
+	case timesCheaper:
+		return v.figure >= goal
+	case allocationsPerRequest:
+		return v.figure < goal+stray
+	default:
+		return v.figure <= goal
+	}
+}
+
+func (v verdict) String() string {
+	switch {
+	case v.reaches(v.bar.aim):
+		return "aim"
+	case v.reaches(v.bar.least):
+		return "pass"
+	default:
+		return "MISS"
+	}
+}
+
+// writeVerdicts prints a line for each bar and says whether all are passed.
+func writeVerdicts(w io.Writer, list []verdict) (passed bool) {
+	passed = true
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "shockwave's bars\tagainst\tfigure\tat least\taim\t")
+	for _, v := range list {
+		figure, least, aim := v.bar.texts(v.figure)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", v.bar.scenario, v.bar.against, figure, least, aim, v)
+		passed = passed && v.reaches(v.bar.least)
+	}
+	_ = table.Flush()
+	return passed
+}
+
+func (b bar) texts(figure float64) (reached, least, aim string) {
+	format := [...]string{timesCheaper: "%.2fx", residentOctets: "%.0f octets", allocationsPerRequest: "%.2f allocations"}[b.measure]
+	text := func(value float64) string { return fmt.Sprintf(format, value) }
+	return text(figure), text(b.least), text(b.aim)
+}

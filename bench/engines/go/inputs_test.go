@@ -1,0 +1,33 @@
+package main
+
+import "testing"
+
+func TestInputsHaveTheSizesTheyAreNamedFor(t *testing.T) {
+	sizes := map[*input]int{inputGet: 78, inputBrowser: 890}
+	for in, size := range sizes {
+		if len(in.octets) != size {
+			t.Errorf("%s: %d octets, want %d", in.name, len(in.octets), size)
+		}
+	}
+	if len(inputPost.body) != 25 {
+		t.Errorf("post: a body of %d octets, want 25", len(inputPost.body))
+	}
+	if len(inputFields.fields) != 10 || len(inputMany.fields) != 64 {
+		t.Errorf("%d and %d fields, want 10 and 64", len(inputFields.fields), len(inputMany.fields))
+	}
+}
+
+func TestCycledInputsAskForBothAnswersWithRequestsOfOneLength(t *testing.T) {
+	for _, c := range cycled {
+		json := c.in.to(c.json)
+		if len(json.octets) != len(c.in.octets) {
+			t.Errorf("%s: %d octets for JSON, %d for text", c.in.name, len(json.octets), len(c.in.octets))
+		}
+		if a, _ := answerFor(c.in.target); a != textAnswer {
+			t.Errorf("%s: %s is not answered with text", c.in.name, c.in.target)
+		}
+		if a, _ := answerFor(json.target); a != jsonAnswer {
+			t.Errorf("%s: %s is not answered with JSON", c.in.name, json.target)
+		}
+	}
+}

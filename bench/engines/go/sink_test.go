@@ -1,0 +1,73 @@
+package main
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+	"time"
+)
+
+// right are the answers to so many requests, from the first id on.
+func right(answers int) []byte {
+	var octets []byte
+	for i := range answers {
+		octets = append(octets, "HTTP/1.1 200 OK\r\nDate: "+time.Now().UTC().Format(httpDate)+
+			"\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 19\r\n\r\n"...)
+		octets = append(octets, textAnswer.bodies[i%len(answerIDs)]...)
+	}
+	return octets
+}
+
+// compared is what a sink that knows the answers says of so many in these writes.
+func compared(t *testing.T, answers int, writes ...[]byte) error {
+	t.Helper()
+	s := &sink{expected: textAnswer}
+	_, _ = s.Write(right(1))
+	if err := s.learn(1); err != nil {
+		t.Fatal(err)
+	}
+	return s.measure(func(int) error {
+		for _, octets := range writes {
+			_, _ = s.Write(octets)
+		}
+		return nil
+	}, answers)
+}
+
+func TestSinkTakesAnswersHoweverTheyAreSplit(t *testing.T) {
+	all := right(20)
+	for i := range all {
+		if err := compared(t, 20, all[:i], all[i:]); err != nil {
+			t.Fatalf("split at %d: %v", i, err)
+		}
+	}
+	if err := compared(t, 20, slices.Collect(slices.Chunk(all, 1))...); err != nil {
+		t.Errorf("octet by octet: %v", err)
+	}
+}
+
+func TestSinkNoticesEachDifference(t *testing.T) {
+	good := right(20)
+	one := len(good) / 20
+	rows := []struct {
+		name   string
+		octets []byte
+	}{
+		{"an answer less", good[:19*one]},
+		{"an answer more", right(21)},
+		{"an octet less", good[:len(good)-1]},
+		{"an octet more", append(right(20), 'x')},
+		{"the status", bytes.Replace(good, []byte("200"), []byte("500"), 1)},
+		{"the answer to another request", bytes.Replace(good, []byte("text 7"), []byte("text 8"), 1)},
+		{"two answers in the wrong order", slices.Concat(good[one:2*one], good[:one], good[2*one:])},
+		{"a text that was changed", bytes.Replace(good, []byte("from"), []byte("form"), 1)},
+	}
+	for _, row := range rows {
+		if compared(t, 20, row.octets) == nil {
+			t.Errorf("%s: not noticed", row.name)
+		}
+		if compared(t, 20, slices.Collect(slices.Chunk(row.octets, 50))...) == nil {
+			t.Errorf("%s: not noticed in pieces", row.name)
+		}
+	}
+}

@@ -1,0 +1,105 @@
+//! What Titan has to reach, checked against the figures of a run.
+
+use std::fmt;
+
+use crate::engine::Engine;
+use crate::figures::{Figures, Row};
+
+/// The most that one of Titan's figures may be.
+struct Bar {
+    scenario: &'static str,
+    measure: Measure,
+    most: f64,
+}
+
+#[derive(Clone, Copy)]
+enum Measure {
+    ToNginx,
+    ToFloor,
+    /// To nginx or HAProxy, whichever is cheaper.
+    ToBetter,
+    /// To Titan's own cost in another scenario.
+    ToOwn(&'static str),
+    OctetsPerConnection,
+}
+
+const BARS: [Bar; 19] = [
+    Bar { scenario: "small-64", measure: Measure::ToNginx, most: 0.90 },
+    Bar { scenario: "small-64", measure: Measure::ToFloor, most: 1.12 },
+    Bar { scenario: "small-256", measure: Measure::ToNginx, most: 0.90 },
+    Bar { scenario: "small-256", measure: Measure::ToFloor, most: 1.12 },
+    Bar { scenario: "body-30k", measure: Measure::ToNginx, most: 0.85 },
+    Bar { scenario: "body-1m", measure: Measure::ToNginx, most: 0.90 },
+    Bar { scenario: "connection-per-request", measure: Measure::ToNginx, most: 1.00 },
+    Bar { scenario: "pipelined-16", measure: Measure::ToNginx, most: 0.75 },
+    Bar { scenario: "idle-10000", measure: Measure::OctetsPerConnection, most: 2048.0 },
+    Bar { scenario: "post-16k", measure: Measure::ToNginx, most: 0.90 },
+    Bar { scenario: "https-keepalive", measure: Measure::ToNginx, most: 0.95 },
+    // As many handshakes per processor second as nginx, or more.
+    Bar { scenario: "https-new-full", measure: Measure::ToNginx, most: 1.00 },
+    Bar { scenario: "https-new-full-rsa", measure: Measure::ToNginx, most: 1.00 },
+    Bar { scenario: "h2-tls-10x100", measure: Measure::ToBetter, most: 1.00 },
+    Bar { scenario: "h2-tls-100x10", measure: Measure::ToBetter, most: 1.00 },
+    Bar { scenario: "h2c-10x100", measure: Measure::ToBetter, most: 1.00 },
+    Bar { scenario: "h2-to-h2", measure: Measure::ToOwn("h2-tls-10x100"), most: 0.80 },
+    Bar { scenario: "grpc-unary", measure: Measure::ToBetter, most: 1.00 },
+    Bar { scenario: "ws-echo", measure: Measure::ToFloor, most: 1.10 },
+];
+
+/// One bar and what Titan came to.
+pub struct Verdict {
+    bar: &'static Bar,
+    figure: f64,
+    /// Wrong answers meet no bar.
+    wrong: bool,
+}
+
+/// The verdicts on every bar that this run can tell about.
+pub fn verdicts(figures: &[Figures]) -> Vec<Verdict> {
+    let verdict = |bar: &'static Bar| {
+        let row = titan_in(figures, bar.scenario)?;
+        let figure = bar.measure.of(row, figures)?;
+        Some(Verdict { bar, figure, wrong: row.errors > 0 })
+    };
+    BARS.iter().filter_map(verdict).collect()
+}
+
+fn titan_in<'a>(figures: &'a [Figures], scenario: &str) -> Option<&'a Row> {
+    let scenario = figures.iter().find(|figures| figures.scenario.name == scenario)?;
+    scenario.rows.iter().find(|row| row.engine == Engine::Titan)
+}
+
+impl Verdict {
+    pub fn met(&self) -> bool {
+        self.figure <= self.bar.most && !self.wrong
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Bar { scenario, measure, most } = self.bar;
+        let word = if self.met() { "met" } else { "MISSED" };
+        let (measure, digits) = match measure {
+            Measure::ToNginx => ("to nginx".to_owned(), 2),
+            Measure::ToFloor => ("to the floor".to_owned(), 2),
+            Measure::ToBetter => ("to the better of nginx and HAProxy".to_owned(), 2),
+            Measure::ToOwn(other) => (format!("to {other}"), 2),
+            Measure::OctetsPerConnection => ("octets per connection".to_owned(), 0),
+        };
+        let figure = self.figure;
+        write!(f, "bar {word}: {scenario} {measure} {figure:.digits$}, at most {most:.digits$}")
+    }
+}
+
+impl Measure {
+    fn of(self, row: &Row, figures: &[Figures]) -> Option<f64> {
+        match self {
+            Self::ToNginx => row.to_nginx,
+            Self::ToFloor => row.to_floor,
+            // The cheaper peer is the one that the ratio to is greater.
+            Self::ToBetter => Some(row.to_nginx?.max(row.to_haproxy?)),
+            Self::ToOwn(other) => Some(row.cost / titan_in(figures, other)?.cost.max(1e-9)),
+            Self::OctetsPerConnection => Some(row.cost),
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! The benchmark's driver: builds everything, runs the proxies in turn under the same load, reports ratios.
+
+mod bars;
+mod chart;
+mod csv;
+mod engine;
+mod figures;
+mod keys;
+mod launch;
+mod machine;
+mod measure;
+mod options;
+mod origin;
+mod profile;
+mod programs;
+mod scenario;
+mod setup;
+mod table;
+
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::figures::Figures;
+use crate::machine::Machine;
+use crate::options::{Cli, Command, RunOptions};
+use crate::programs::Programs;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let outcome = match cli.command {
+        Some(Command::Profile(options)) => profile::run(&options).map(|()| ExitCode::SUCCESS),
+        None => run(&cli.run),
+    };
+    launch::clean_up();
+    outcome.unwrap_or_else(|error| {
+        eprintln!("bench: {error}");
+        ExitCode::FAILURE
+    })
+}
+
+fn run(options: &RunOptions) -> io::Result<ExitCode> {
+    let programs = Programs::prepare(&options.build, &options.engines())?;
+    let machine = Machine::inspect()?;
+    println!("{machine}");
+    println!("origin: {}", programs.origin().name());
+    machine.warn_when_busy()?;
+    keys::write_all()?;
+    let runs = measure::all(options, &programs, &machine)?;
+    let figures: Vec<Figures> = runs.iter().map(Figures::of).collect();
+    for scenario in &figures {
+        print!("{}", table::lay_out(scenario));
+    }
+    let verdicts = bars::verdicts(&figures);
+    verdicts.iter().for_each(|verdict| println!("{verdict}"));
+    let results = results_directory(options)?;
+    let name = machine.file_name();
+    csv::write(&results.join(format!("{name}.csv")), &machine, &programs, &figures)?;
+    chart::write(&results.join(format!("{name}.svg")), &machine, programs.origin(), &figures)?;
+    println!("\nwritten: {}.csv and .svg", results.join(name).display());
+    let missed = options.check && verdicts.iter().any(|verdict| !verdict.met());
+    let wrong = figures.iter().any(Figures::has_errors);
+    Ok(if wrong || missed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Only a run of everything, at full length, is a result to keep.
+fn results_directory(options: &RunOptions) -> io::Result<PathBuf> {
+    let directory =
+        programs::bench_directory().join(if options.complete() { "results" } else { ".run" });
+    std::fs::create_dir_all(&directory)?;
+    Ok(directory)
+}

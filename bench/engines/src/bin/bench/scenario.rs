@@ -1,0 +1,127 @@
+//! The loads that every engine is put under.
+
+use std::net::SocketAddr;
+
+use titan_bench::payload::Target;
+use titan_bench::report::{Job, Manner, Stop, Tls};
+
+use crate::keys::Key;
+use crate::setup::Setup;
+
+/// Idle connections stay silent this long before memory is read.
+const IDLE_SECONDS: f64 = 5.0;
+
+/// One load.
+#[derive(Debug)]
+pub struct Scenario {
+    pub name: &'static str,
+    /// What it is, for the table and the chart.
+    pub title: &'static str,
+    target: Target,
+    pub connections: usize,
+    manner: Manner,
+    pub setup: Setup,
+    /// TLS sessions are resumed wherever the proxy encrypts.
+    resume: bool,
+}
+
+const ECDSA: Setup = Setup::Tls(Key::EcdsaP256);
+const RSA: Setup = Setup::Tls(Key::Rsa2048);
+
+/// All of them, in the order they run.
+pub const SCENARIOS: [Scenario; 18] = [
+    steady("small-64", "GET 128 octets, 64 connections", Target::Small, 64),
+    steady("small-256", "GET 128 octets, 256 connections", Target::Small, 256),
+    steady("body-30k", "GET 30 KiB, 64 connections", Target::Body30k, 64),
+    steady("body-1m", "GET 1 MiB, 16 connections", Target::Body1m, 16),
+    Scenario {
+        manner: Manner::Fresh,
+        ..steady("connection-per-request", "a connection for each request", Target::Small, 64)
+    },
+    Scenario {
+        manner: Manner::Pipelined(16),
+        ..steady("pipelined-16", "GET 128 octets, pipelined by 16", Target::Small, 64)
+    },
+    Scenario {
+        manner: Manner::Idle,
+        ..steady("idle-10000", "memory of an idle connection", Target::Small, 10_000)
+    },
+    steady("post-16k", "POST 16 KiB, 64 connections", Target::Post(16 * 1024), 64),
+    Scenario {
+        setup: ECDSA,
+        ..steady("https-keepalive", "GET 128 octets over TLS, 64 connections", Target::Small, 64)
+    },
+    fresh("https-new-full", "a TLS connection for each request, ECDSA P-256", ECDSA),
+    fresh("https-new-full-rsa", "a TLS connection for each request, RSA 2048", RSA),
+    Scenario {
+        resume: true,
+        ..fresh("https-new-resumed", "a TLS connection for each request, resumed", ECDSA)
+    },
+    streams("h2-tls-10x100", "HTTP/2 over TLS, 10 connections x 100 streams", ECDSA, 10, 100),
+    streams("h2-tls-100x10", "HTTP/2 over TLS, 100 connections x 10 streams", ECDSA, 100, 10),
+    streams("h2c-10x100", "cleartext HTTP/2, 10 connections x 100 streams", Setup::H2c, 10, 100),
+    streams("h2-to-h2", "HTTP/2 over TLS to HTTP/2, 10 x 100 streams", Setup::H2ToH2, 10, 100),
+    Scenario {
+        target: Target::Call,
+        ..streams("grpc-unary", "gRPC calls of 64 octets, 10 x 100 streams", Setup::Grpc, 10, 100)
+    },
+    Scenario {
+        manner: Manner::Messages,
+        setup: Setup::WebSocket,
+        ..steady("ws-echo", "WebSocket echo of 64 octets, 64 tunnels", Target::Message, 64)
+    },
+];
+
+const fn steady(
+    name: &'static str,
+    title: &'static str,
+    target: Target,
+    connections: usize,
+) -> Scenario {
+    let manner = Manner::Pipelined(1);
+    Scenario { name, title, target, connections, manner, setup: Setup::Plain, resume: false }
+}
+
+const fn fresh(name: &'static str, title: &'static str, setup: Setup) -> Scenario {
+    Scenario { manner: Manner::Fresh, setup, ..steady(name, title, Target::Small, 64) }
+}
+
+const fn streams(
+    name: &'static str,
+    title: &'static str,
+    setup: Setup,
+    connections: usize,
+    streams: usize,
+) -> Scenario {
+    let manner = Manner::Streams(streams);
+    Scenario { manner, setup, ..steady(name, title, Target::Small, connections) }
+}
+
+impl Scenario {
+    /// Whether memory is measured rather than processor time.
+    pub fn idle(&self) -> bool {
+        self.manner == Manner::Idle
+    }
+
+    /// Whether each request comes with a TLS handshake.
+    pub fn shakes_hands(&self) -> bool {
+        self.manner == Manner::Fresh && self.setup.key().is_some()
+    }
+
+    /// The load as a timed job.
+    pub fn timed(&self, to: SocketAddr, seconds: f64, watch: &[u32]) -> Job {
+        let seconds = if self.idle() { IDLE_SECONDS } else { seconds };
+        self.job(to, Stop::Seconds(seconds), watch)
+    }
+
+    /// The load as a job of so many requests, without warm-up.
+    pub fn counted(&self, to: SocketAddr, requests: u64) -> Job {
+        Job { warm_up: 0.0, ..self.job(to, Stop::Requests(requests), &[]) }
+    }
+
+    fn job(&self, to: SocketAddr, stop: Stop, watch: &[u32]) -> Job {
+        let &Self { target, connections, manner, setup, resume, .. } = self;
+        let tls = setup.key().map(|key| Tls { certificate: key.files().certificate, resume });
+        Job { to, target, connections, manner, tls, warm_up: 0.5, stop, watch: watch.to_vec() }
+    }
+}

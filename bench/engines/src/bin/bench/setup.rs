@@ -1,0 +1,118 @@
+//! What a proxy is set up to speak on its two sides, and so which definition it runs with.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::time::Duration;
+
+use rustls::ClientConnection;
+use titan_bench::payload::Target;
+use titan_bench::tls;
+
+use crate::engine::Engine;
+use crate::keys::Key;
+use crate::origin::Origin;
+
+/// The two sides of a proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Setup {
+    /// HTTP/1.1 on both.
+    Plain,
+    /// TLS with HTTP/2 or HTTP/1.1 to the client, HTTP/1.1 to the origin.
+    Tls(Key),
+    /// Cleartext HTTP/2 to the client, HTTP/1.1 to the origin.
+    H2c,
+    /// TLS with HTTP/2 to the client, cleartext HTTP/2 to the origin.
+    H2ToH2,
+    /// gRPC over cleartext HTTP/2 on both.
+    Grpc,
+    /// HTTP/1.1 on both, with tunnels.
+    WebSocket,
+}
+
+impl Setup {
+    /// What the names of its definitions end with.
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Self::Plain => "",
+            Self::Tls(_) => "-tls",
+            Self::H2c => "-h2c",
+            Self::H2ToH2 => "-h2-to-h2",
+            Self::Grpc => "-grpc",
+            Self::WebSocket => "-websocket",
+        }
+    }
+
+    /// The key of the proxy's certificate.
+    pub fn key(self) -> Option<Key> {
+        match self {
+            Self::Tls(key) => Some(key),
+            Self::H2ToH2 => Some(Key::EcdsaP256),
+            Self::Plain | Self::H2c | Self::Grpc | Self::WebSocket => None,
+        }
+    }
+
+    /// Whether an engine can do it: nginx knows HTTP/2 upstream as gRPC alone. The floor could copy HTTP/2 to
+    /// HTTP/2, but a hundred streams with one read: the floor of no proxy.
+    pub fn suits(self, engine: Engine) -> bool {
+        match self {
+            Self::Plain | Self::WebSocket => true,
+            Self::Tls(_) | Self::H2c | Self::Grpc => engine != Engine::Floor,
+            Self::H2ToH2 => !matches!(engine, Engine::Floor | Engine::Nginx),
+        }
+    }
+
+    /// The service behind the proxy, where `chosen` can be it.
+    pub fn origin(self, chosen: Origin) -> Origin {
+        match self {
+            Self::Plain | Self::Tls(_) | Self::H2c => chosen,
+            Self::H2ToH2 | Self::Grpc => Origin::Http2,
+            Self::WebSocket => Origin::BuiltIn,
+        }
+    }
+
+    /// Whether a proxy does its work already.
+    pub fn answers(self, address: SocketAddr) -> bool {
+        let answered = match self {
+            Self::Plain | Self::WebSocket => answers_http1(address),
+            Self::Tls(_) | Self::H2ToH2 => {
+                let certificate = self.key().map(|key| key.files().certificate);
+                certificate.map_or(Ok(false), |certificate| shakes_hands(address, &certificate))
+            }
+            Self::H2c | Self::Grpc => answers_http2(address),
+        };
+        answered.unwrap_or(false)
+    }
+}
+
+/// Whether one request gets an answer with status 200.
+pub fn answers_http1(address: SocketAddr) -> io::Result<bool> {
+    let mut stream = connect(address)?;
+    stream.write_all(&Target::Small.request(0, true))?;
+    let mut start = [0; 12];
+    stream.read_exact(&mut start)?;
+    Ok(start == *b"HTTP/1.1 200")
+}
+
+/// Whether the peer introduces itself as one of HTTP/2: its first frame is SETTINGS, on no stream.
+pub fn answers_http2(address: SocketAddr) -> io::Result<bool> {
+    let mut stream = connect(address)?;
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0")?;
+    let mut header = [0; 9];
+    stream.read_exact(&mut header)?;
+    Ok(header[3] == 4 && header[5..] == [0; 4])
+}
+
+fn shakes_hands(address: SocketAddr, certificate: &Path) -> io::Result<bool> {
+    let mut stream = connect(address)?;
+    let config = tls::client(certificate, tls::HTTP1, false)?;
+    let mut session = ClientConnection::new(config, tls::name()).map_err(io::Error::other)?;
+    session.complete_io(&mut stream)?;
+    Ok(true)
+}
+
+fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(Duration::from_secs(2)))?;
+    Ok(stream)
+}

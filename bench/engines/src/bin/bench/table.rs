@@ -1,0 +1,60 @@
+//! The figures as text for a terminal.
+
+use std::fmt::Write as _;
+
+use crate::figures::{Figures, Row};
+
+/// The table of one scenario.
+pub fn lay_out(figures: &Figures) -> String {
+    let scenario = figures.scenario;
+    let mut text = format!("\n{}: {}\n", scenario.name, scenario.title);
+    let cost = if scenario.idle() { "octets/conn" } else { "cpu us/req" };
+    let _ = writeln!(
+        text,
+        "{:<9}{cost:>12}{:>10}{:>12}{:>10}{:>11}{:>10}{:>10}{:>9}{:>8}{:>8}",
+        "engine",
+        "to nginx",
+        "to haproxy",
+        "to floor",
+        "requests/s",
+        "p50 us",
+        "p99 us",
+        "RSS MiB",
+        "busy",
+        "errors"
+    );
+    for row in &figures.rows {
+        text.push_str(&line(row, scenario.idle()));
+    }
+    for row in &figures.rows {
+        if let Some(count) = row.handshakes_per_cpu_second(scenario) {
+            let engine = row.engine.name();
+            let _ = writeln!(text, "{engine}: {count:.0} handshakes per processor second");
+        }
+    }
+    text
+}
+
+fn line(row: &Row, idle: bool) -> String {
+    let cost = if idle { format!("{:.0}", row.cost) } else { format!("{:.2}", row.cost) };
+    let (nginx, haproxy, floor) = (ratio(row.to_nginx), ratio(row.to_haproxy), ratio(row.to_floor));
+    let memory = row.resident / 1024.0 / 1024.0;
+    let mark = if row.errors > 0 { "  <- WRONG: not a result" } else { "" };
+    // An idle run's rate and latency are those of opening connections: no figures of the scenario.
+    let timed = if idle {
+        format!("{:>11}{:>10}{:>10}{memory:>9.1}{:>8}", "", "", "", "")
+    } else {
+        let busy = format!("{:.0} %", row.busy * 100.0);
+        let rate = row.requests_per_second;
+        format!("{rate:>11.0}{:>10.0}{:>10.0}{memory:>9.1}{busy:>8}", row.p50_us, row.p99_us)
+    };
+    format!(
+        "{:<9}{cost:>12}{nginx:>10}{haproxy:>12}{floor:>10}{timed}{:>8}{mark}\n",
+        row.engine.name(),
+        row.errors
+    )
+}
+
+fn ratio(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"))
+}

@@ -1,0 +1,63 @@
+//! What can be wrong with an answer or a connection.
+
+use std::fmt;
+use std::io;
+
+/// One error of the run.
+#[derive(Debug)]
+pub enum Fault {
+    /// The connection could not be opened.
+    Connect(io::Error),
+    /// TLS failed.
+    Tls(String),
+    /// So many handshakes were full ones where all but the first had to be resumed.
+    NotResumed(u64),
+    /// A stream, or the HTTP/2 connection under it, failed.
+    Stream(h2::Error),
+    /// What is sent behind the body is not what has to be there.
+    Trailers(String),
+    /// Not the answer that opens a tunnel.
+    NoTunnel(String),
+    /// The connection closed while answers were owed.
+    Cut { owed: usize },
+    /// The head is not one this program reads, or too long.
+    BadHead(String),
+    /// Any status but 200.
+    Status(String),
+    /// The length announced is not the length expected, or none is announced.
+    Length { announced: Option<usize>, expected: usize },
+    /// The body differs, first in the piece that begins at `near`.
+    Body { near: usize },
+    /// Octets after the last answer.
+    Surplus(usize),
+    /// An answer before the request was sent.
+    Early,
+    /// An idle connection was closed.
+    Dropped,
+    /// No answer within the time that a run may take.
+    Unanswered,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connect(error) => write!(f, "cannot connect: {error}"),
+            Self::Tls(error) => write!(f, "TLS: {error}"),
+            Self::NotResumed(count) => write!(f, "{count} handshakes were not resumed"),
+            Self::Stream(error) => write!(f, "HTTP/2: {error}"),
+            Self::Trailers(fields) => write!(f, "trailers {fields}"),
+            Self::NoTunnel(head) => write!(f, "no tunnel was opened: {head:?}"),
+            Self::Cut { owed } => write!(f, "closed with {owed} answers owed"),
+            Self::BadHead(head) => write!(f, "unreadable head {head:?}"),
+            Self::Status(line) => write!(f, "status {line:?}"),
+            Self::Length { announced, expected } => {
+                write!(f, "announces {announced:?} octets where {expected} are right")
+            }
+            Self::Body { near } => write!(f, "wrong body octets after {near}"),
+            Self::Surplus(count) => write!(f, "{count} octets after the last answer"),
+            Self::Early => f.write_str("answered before the request was sent"),
+            Self::Dropped => f.write_str("an idle connection was closed"),
+            Self::Unanswered => f.write_str("no answer in time"),
+        }
+    }
+}

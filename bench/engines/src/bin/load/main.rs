@@ -1,0 +1,60 @@
+//! The load generator: keeps a proxy busy from one thread and verifies every answer octet for octet.
+//!
+//! Usage: load JOB, with the job as JSON (see `titan_bench::report::Job`); prints a report as JSON.
+//! For example, 64 connections for three seconds:
+//!
+//! ```text
+//! load '{"to":"127.0.0.1:8080","target":"small","connections":64,"stop":{"seconds":3}}'
+//! ```
+
+mod answer;
+mod conn;
+mod fault;
+mod idle;
+mod script;
+mod steady;
+mod streams;
+mod tally;
+mod transport;
+mod tunnel;
+
+use std::io;
+
+use titan_bench::process;
+use titan_bench::report::{Job, Manner, Report};
+
+fn main() -> io::Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [job] = arguments.as_slice() else {
+        return Err(io::Error::other("usage: load JOB-AS-JSON"));
+    };
+    let job: Job = serde_json::from_str(job)?;
+    let report = match job.manner {
+        Manner::Idle => idle::run(&job)?,
+        Manner::Pipelined(_) | Manner::Fresh | Manner::Messages => steady::run(&job)?,
+        Manner::Streams(streams) => streams::run(&job, streams)?,
+    };
+    println!("{}", serde_json::to_string(&report)?);
+    Ok(())
+}
+
+/// What the watched processes use at one moment.
+struct Usage {
+    cpu_ns: u64,
+    resident: u64,
+}
+
+fn usage(job: &Job) -> io::Result<Usage> {
+    let cpu = process::cpu_time(&job.watch)?.as_nanos();
+    let resident = process::resident(&job.watch)?;
+    Ok(Usage { cpu_ns: u64::try_from(cpu).unwrap_or(u64::MAX), resident })
+}
+
+impl Usage {
+    /// Writes what lies between two moments into the report.
+    fn report(before: &Self, after: &Self, report: &mut Report) {
+        report.cpu_ns = after.cpu_ns.saturating_sub(before.cpu_ns);
+        report.resident_before = before.resident;
+        report.resident = after.resident;
+    }
+}

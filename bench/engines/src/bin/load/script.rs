@@ -1,0 +1,55 @@
+//! What is sent and what must come back, laid out before the run.
+
+use titan_bench::report::{Job, Manner};
+use titan_bench::websocket;
+
+/// The requests of a job, as batches that are written at once, and the answers they must get.
+pub struct Script {
+    /// One for each variant that a batch can begin with.
+    batches: Vec<Vec<u8>>,
+    answers: Vec<Vec<u8>>,
+    /// Requests in a batch.
+    pub depth: usize,
+    /// Each connection carries one batch.
+    pub fresh: bool,
+    /// What turns a connection into a tunnel, in which batches are messages.
+    pub opening: Option<Vec<u8>>,
+    /// How many connections may begin with a full TLS handshake.
+    pub full_handshakes: u64,
+}
+
+impl Script {
+    /// Lays out a job.
+    pub fn lay_out(job: &Job) -> Self {
+        let (depth, fresh) = match job.manner {
+            Manner::Pipelined(depth) => (depth.max(1), false),
+            Manner::Fresh => (1, true),
+            Manner::Idle | Manner::Messages | Manner::Streams(_) => (1, false),
+        };
+        let resumed = job.tls.as_ref().is_some_and(|tls| tls.resume);
+        let variants = job.target.variants();
+        let requests: Vec<_> =
+            (0..variants).map(|variant| job.target.request(variant, fresh)).collect();
+        let batch = |first| {
+            (first..first + depth).flat_map(|index| &requests[index % variants]).copied().collect()
+        };
+        Self {
+            batches: (0..variants).map(batch).collect(),
+            answers: (0..variants).map(|variant| job.target.answer(variant)).collect(),
+            depth,
+            fresh,
+            opening: (job.manner == Manner::Messages).then(websocket::opening),
+            full_handshakes: if resumed { job.connections as u64 } else { u64::MAX },
+        }
+    }
+
+    /// The octets of the batch numbered `batch`.
+    pub fn batch(&self, batch: usize) -> &[u8] {
+        &self.batches[batch % self.batches.len()]
+    }
+
+    /// The body that answers request `index` of that batch.
+    pub fn answer(&self, batch: usize, index: usize) -> &[u8] {
+        &self.answers[(batch + index) % self.answers.len()]
+    }
+}

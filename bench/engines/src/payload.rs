@@ -1,0 +1,170 @@
+//! The requests and the exact answers that the origin and the load generator agree on.
+//!
+//! Small answers come in [`VARIANTS`] different texts, and the load generator asks for them in turn: an
+//! answer that a proxy delivers to the wrong request or out of order has the wrong octets. So do calls and
+//! messages, which are echoed.
+
+use std::sync::OnceLock;
+
+use serde::{Deserialize, Serialize};
+
+use crate::websocket;
+
+/// How many different small answers there are: `/small/0` and so on.
+pub const VARIANTS: usize = 16;
+/// The largest body, either way.
+pub const LARGEST: usize = 1024 * 1024;
+const SMALL: usize = 128;
+const MEDIUM: usize = 30 * 1024;
+/// Octets of what is echoed.
+const MESSAGE: usize = 64;
+
+/// The gRPC method that answers with the message it is sent.
+pub const CALL_PATH: &str = "/bench.Echo/Say";
+
+/// What a scenario asks the origin for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Target {
+    /// GET of 128 octets.
+    Small,
+    /// GET of 30 KiB.
+    Body30k,
+    /// GET of 1 MiB.
+    Body1m,
+    /// POST of so many octets, at most [`LARGEST`]; the answer names their count and checksum.
+    Post(usize),
+    /// A unary gRPC call with a message of 64 octets, which is the answer too.
+    Call,
+    /// A WebSocket message of 64 octets, which is the answer too.
+    Message,
+}
+
+/// A request, whatever carries it.
+pub struct Ask {
+    /// GET or POST.
+    pub method: &'static str,
+    /// Where to.
+    pub path: String,
+    /// What is posted.
+    pub body: Vec<u8>,
+}
+
+impl Target {
+    /// How many different requests there are.
+    pub fn variants(self) -> usize {
+        match self {
+            Self::Small | Self::Call | Self::Message => VARIANTS,
+            Self::Body30k | Self::Body1m | Self::Post(_) => 1,
+        }
+    }
+
+    /// The request as such. A message has none of its own: it travels in the tunnel that one opened.
+    pub fn ask(self, variant: usize) -> Ask {
+        let (method, path, body) = match self {
+            Self::Small => ("GET", format!("/small/{variant}"), Vec::new()),
+            Self::Body30k => ("GET", "/30k".to_owned(), Vec::new()),
+            Self::Body1m => ("GET", "/1m".to_owned(), Vec::new()),
+            Self::Post(size) => ("POST", "/post".to_owned(), pattern()[..size].to_vec()),
+            Self::Call => ("POST", CALL_PATH.to_owned(), call(variant)),
+            Self::Message => ("GET", websocket::PATH.to_owned(), Vec::new()),
+        };
+        Ask { method, path, body }
+    }
+
+    /// The octets written on a connection of HTTP/1.1, or in a tunnel. `last` asks both sides to close the
+    /// connection after the answer.
+    pub fn request(self, variant: usize, last: bool) -> Vec<u8> {
+        if self == Self::Message {
+            return websocket::masked(&text("message", variant, MESSAGE));
+        }
+        let Ask { method, path, body } = self.ask(variant);
+        let mut request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: bench.example\r\nUser-Agent: titan-bench\r\nAccept: */*\r\n"
+        )
+        .into_bytes();
+        if method == "POST" {
+            request.extend_from_slice(format!("Content-Length: {}\r\n", body.len()).as_bytes());
+        }
+        request.extend_from_slice(if last { b"Connection: close\r\n\r\n" } else { b"\r\n" });
+        request.extend_from_slice(&body);
+        request
+    }
+
+    /// The octets that the answer's body must consist of; for a message, its frame.
+    pub fn answer(self, variant: usize) -> Vec<u8> {
+        match self {
+            Self::Small => text("small answer", variant, SMALL),
+            Self::Body30k => pattern()[..MEDIUM].to_vec(),
+            Self::Body1m => pattern().to_vec(),
+            Self::Post(size) => receipt(size),
+            Self::Call => call(variant),
+            Self::Message => websocket::plain(&text("message", variant, MESSAGE)),
+        }
+    }
+}
+
+/// Octets without a period, the same in every process: a lost, doubled or shifted one shows.
+pub fn pattern() -> &'static [u8] {
+    static PATTERN: OnceLock<Vec<u8>> = OnceLock::new();
+    PATTERN.get_or_init(|| {
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        (0..LARGEST).map(|_| next_octet(&mut state)).collect()
+    })
+}
+
+/// The answer to a POST of the pattern's first `size` octets.
+pub fn receipt(size: usize) -> Vec<u8> {
+    let sum = pattern()[..size].iter().fold(0xcbf2_9ce4_8422_2325_u64, |sum, octet| {
+        (sum ^ u64::from(*octet)).wrapping_mul(0x100_0000_01b3)
+    });
+    format!("{size} octets, fnv1a {sum:016x}\n").into_bytes()
+}
+
+/// A message behind the octets that gRPC puts before it: not compressed, and its length.
+fn call(variant: usize) -> Vec<u8> {
+    let message = text("call", variant, MESSAGE);
+    let mut framed = vec![0];
+    framed.extend_from_slice(&u32::try_from(message.len()).unwrap_or(u32::MAX).to_be_bytes());
+    framed.extend_from_slice(&message);
+    framed
+}
+
+fn text(what: &str, variant: usize, size: usize) -> Vec<u8> {
+    let mut body = format!("{what} {variant:02}: ").into_bytes();
+    body.extend((body.len()..size - 1).map(|index| b'a' + (index % 26) as u8));
+    body.push(b'\n');
+    body
+}
+
+/// xorshift64: good enough to have no short period.
+fn next_octet(state: &mut u64) -> u8 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    (*state >> 32) as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_answers_calls_and_messages_have_one_length_and_differ() {
+        for (target, length) in
+            [(Target::Small, 128), (Target::Call, 5 + 64), (Target::Message, 2 + 64)]
+        {
+            let answers: Vec<_> = (0..VARIANTS).map(|variant| target.answer(variant)).collect();
+            assert!(answers.iter().all(|answer| answer.len() == length));
+            assert!((1..VARIANTS).all(|variant| answers[variant] != answers[0]));
+        }
+    }
+
+    #[test]
+    fn a_post_carries_its_length_and_body() {
+        let request = Target::Post(3).request(0, false);
+        let text = String::from_utf8_lossy(&request);
+        assert!(text.contains("Content-Length: 3\r\n\r\n"));
+        assert!(request.ends_with(&pattern()[..3]));
+    }
+}

@@ -1,0 +1,78 @@
+//! What a proxy costs, read from /proc: processor time and resident memory of a process and its children.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+/// The process `root` and all its descendants: nginx's worker is a child of its master.
+pub fn tree(root: u32) -> io::Result<Vec<u32>> {
+    let mut parents = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        let Some(pid) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
+        if let Some(parent) = parent(pid) {
+            parents.push((pid, parent));
+        }
+    }
+    let mut tree = vec![root];
+    let mut next = 0;
+    while let Some(&parent) = tree.get(next) {
+        tree.extend(parents.iter().filter(|child| child.1 == parent).map(|child| child.0));
+        next += 1;
+    }
+    Ok(tree)
+}
+
+/// User and system time of all threads of `pids` so far.
+///
+/// It is the scheduler's own run time in nanoseconds: what utime + stime of /proc/PID/stat say, which
+/// are cut to ticks of 10 ms. A thread that has ended no longer counts.
+pub fn cpu_time(pids: &[u32]) -> io::Result<Duration> {
+    let mut total = Duration::ZERO;
+    for pid in pids {
+        for task in fs::read_dir(format!("/proc/{pid}/task"))? {
+            total += run_time(&task?.path())?;
+        }
+    }
+    Ok(total)
+}
+
+/// Resident memory of `pids` in octets. Pages that a master and its worker share count twice.
+pub fn resident(pids: &[u32]) -> io::Result<u64> {
+    pids.iter().map(|pid| Ok(status_field(*pid, "VmRSS:")? * 1024)).sum()
+}
+
+/// The parent of a process; none when it has just ended.
+fn parent(pid: u32) -> Option<u32> {
+    u32::try_from(status_field(pid, "PPid:").ok()?).ok()
+}
+
+fn status_field(pid: u32, name: &str) -> io::Result<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+    first_number(line)
+}
+
+fn run_time(task: &Path) -> io::Result<Duration> {
+    first_number(&fs::read_to_string(task.join("schedstat"))?).map(Duration::from_nanos)
+}
+
+fn first_number(text: &str) -> io::Result<u64> {
+    let word = text.split_whitespace().next().unwrap_or_default();
+    word.parse().map_err(|_| io::Error::other(format!("/proc: no number in {text:?}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_has_memory_and_is_its_own_tree_root() {
+        let own = std::process::id();
+        assert_eq!(tree(own).expect("/proc is readable")[0], own);
+        assert!(resident(&[own]).expect("status is readable") > 100_000);
+        assert!(cpu_time(&[own]).is_ok());
+    }
+}

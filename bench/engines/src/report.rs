@@ -1,0 +1,101 @@
+//! What the driver asks of the load generator and what that reports: one JSON line each way.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::payload::Target;
+
+/// One measurement.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Job {
+    /// The proxy.
+    pub to: SocketAddr,
+    /// What to ask for.
+    pub target: Target,
+    /// How many connections are open at a time.
+    pub connections: usize,
+    /// How requests follow each other.
+    #[serde(default = "one_by_one")]
+    pub manner: Manner,
+    /// Connections are encrypted.
+    #[serde(default)]
+    pub tls: Option<Tls>,
+    /// Seconds of load before the measurement.
+    #[serde(default)]
+    pub warm_up: f64,
+    /// When the measurement ends.
+    pub stop: Stop,
+    /// Processes whose processor time and memory are read where the measurement begins and ends.
+    #[serde(default)]
+    pub watch: Vec<u32>,
+}
+
+fn one_by_one() -> Manner {
+    Manner::Pipelined(1)
+}
+
+/// How a connection is encrypted. It is always TLS 1.3 with X25519 and AES-128-GCM.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tls {
+    /// A PEM file with the only certificate that is trusted.
+    pub certificate: PathBuf,
+    /// Whether tickets are used. The connections opened first have none; all others have to be resumed.
+    pub resume: bool,
+}
+
+/// How requests follow each other on a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Manner {
+    /// Batches of so many requests; 1 is plain keep-alive.
+    Pipelined(usize),
+    /// A connection for each request.
+    Fresh,
+    /// One request, then silence, then one more.
+    Idle,
+    /// HTTP/2: so many requests under way at once, each followed by the next one as soon as it is answered.
+    Streams(usize),
+    /// WebSocket: one message at a time through a tunnel that stays open.
+    Messages,
+}
+
+/// When a measurement ends.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stop {
+    /// After so many seconds.
+    Seconds(f64),
+    /// After so many requests.
+    Requests(u64),
+}
+
+/// What came of a [`Job`].
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Report {
+    /// Verified answers within the measurement.
+    pub requests: u64,
+    /// Seconds it took.
+    pub seconds: f64,
+    /// Wrong, missing or cut answers and failed connections, over the whole run.
+    pub errors: u64,
+    /// What was wrong with the first one.
+    pub first_error: Option<String>,
+    /// Connections whose TLS handshake was a full one, over the whole run.
+    pub full_handshakes: u64,
+    /// Connections opened because the peer closed one after an answer that said so.
+    pub reconnects: u64,
+    /// Microseconds from sending to the last octet of the answer.
+    pub p50_us: f64,
+    /// The same for the slowest of a hundred.
+    pub p99_us: f64,
+    /// Nanoseconds of processor time that the watched processes took meanwhile.
+    pub cpu_ns: u64,
+    /// Octets of memory of the watched processes before the measurement.
+    pub resident_before: u64,
+    /// And at its end, connections still open.
+    pub resident: u64,
+}

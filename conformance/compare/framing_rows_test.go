@@ -1,0 +1,77 @@
+package compare
+
+// framingRows are about the fields that say how long a body is.
+var framingRows = []row{
+	{
+		name:      "length-and-coding",
+		request:   post("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n"),
+		shockwave: `400; closes`,
+		says:      "Content-Length beside Transfer-Encoding (RFC 9112 section 6.3)",
+		nethttp:   `200 "POST /"; stays`,
+		fasthttp:  `200 "POST /"; closes`,
+		why:       "RFC 9112 section 6.3: both are an attempt at smuggling; the others drop Content-Length.",
+	},
+	{
+		name:      "two-equal-lengths",
+		request:   post("Content-Length: 2\r\nContent-Length: 2\r\n", "hi"),
+		shockwave: `400; closes`,
+		says:      "there is more than one Content-Length (RFC 9112 section 6.3)",
+		nethttp:   `200 "POST / body=hi"; stays`,
+		fasthttp:  `400; closes`,
+		why:       "Refused, as the RFC allows: who comes before may have used either.",
+	},
+	{
+		name:    "two-lengths",
+		request: post("Content-Length: 2\r\nContent-Length: 3\r\n", "hi!"),
+		all:     `400; closes`,
+		says:    "there is more than one Content-Length (RFC 9112 section 6.3)",
+	},
+	{
+		name:    "list-of-lengths",
+		request: post("Content-Length: 2, 2\r\n", "hi"),
+		all:     `400; closes`,
+		says:    "the Content-Length is malformed (RFC 9110 section 8.6)",
+	},
+	{
+		name:    "length-with-plus",
+		request: post("Content-Length: +2\r\n", "hi"),
+		all:     `400; closes`,
+		says:    "the Content-Length is malformed (RFC 9110 section 8.6)",
+	},
+	{
+		name:      "coding-not-chunked",
+		request:   post("Transfer-Encoding: gzip\r\n", ""),
+		shockwave: `501; closes`,
+		says:      "a transfer coding is not understood (RFC 9112 section 6.1)",
+		nethttp:   `501; closes`,
+		fasthttp:  `400; closes`,
+		why:       "RFC 9112 section 6.1: a coding that is not understood is 501.",
+	},
+	{
+		name:      "coding-before-chunked",
+		request:   post("Transfer-Encoding: gzip, chunked\r\n", "0\r\n\r\n"),
+		shockwave: `501; closes`,
+		says:      "a transfer coding is not understood (RFC 9112 section 6.1)",
+		nethttp:   `501; closes`,
+		fasthttp:  `400; closes`,
+		why:       "RFC 9112 section 6.1: a coding that is not understood is 501.",
+	},
+	{
+		name:      "coding-with-a-trailing-comma",
+		request:   post("Transfer-Encoding: chunked,\r\n", "0\r\n\r\n"),
+		shockwave: `400; closes`,
+		says:      "the Transfer-Encoding list is malformed (RFC 9112 section 6.1)",
+		nethttp:   `501; closes`,
+		fasthttp:  `400; closes`,
+		why:       "An empty member is malformed: 400.",
+	},
+	{
+		name:      "coding-in-http10",
+		request:   "POST / HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n",
+		shockwave: `400; closes`,
+		says:      "Transfer-Encoding in HTTP/1.0 (RFC 9112 section 6.1)",
+		nethttp:   `200 "POST /"; closes`,
+		fasthttp:  `400; closes`,
+		why:       "RFC 9112 section 6.1: framing is faulty in HTTP/1.0.",
+	},
+}

@@ -1,0 +1,374 @@
+//! The metrics as text: the Prometheus exposition format, version 0.0.4.
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt::{Display, Write};
+use std::time::{SystemTime, UNIX_EPOCH};
+use titan_proxy::{
+    Cells, Counter, EndpointStatus, Histogram, Metrics, RateLimitCells, RouteCells, UpstreamCells,
+};
+
+/// The media type of the format.
+pub(crate) const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// The label of what no route took. No route can have this name.
+const NO_ROUTE: &str = "(none)";
+
+/// The label values of [`RouteCells::classes`].
+const CLASSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
+
+/// What a rate limit decides about a request.
+const VERDICTS: [&str; 3] = ["allowed", "limited", "shadowed"];
+
+const OF_WORKER: [Family; 14] = [
+    Family::counter("titan_connections_accepted_total", "Client connections accepted."),
+    Family::counter("titan_connections_closed_total", "Client connections closed again."),
+    Family::counter(
+        "titan_connections_refused_total",
+        "Client connections refused because a limit was reached.",
+    ),
+    Family::counter(
+        "titan_tls_handshakes_failed_total",
+        "Client connections closed because the TLS handshake failed or did not end.",
+    ),
+    Family::counter(
+        "titan_tls_client_certificates_refused_total",
+        "Those of them whose client showed no certificate where it must, or one that is not taken.",
+    ),
+    Family::counter("titan_received_bytes_total", "Octets of requests received from clients."),
+    Family::counter("titan_sent_bytes_total", "Octets of answers sent to clients."),
+    Family::counter("titan_requests_begun_total", "Requests that began, answered or not."),
+    Family::counter("titan_http2_streams_opened_total", "Streams of HTTP/2 that clients opened."),
+    Family::counter("titan_http2_streams_closed_total", "Those of them that are over."),
+    Family::counter("titan_tunnels_opened_total", "Tunnels, such as WebSockets, opened."),
+    Family::counter("titan_tunnels_closed_total", "Those of them that are closed."),
+    Family::counter("titan_jwt_cache_hits_total", "Good tokens that were known already."),
+    Family::counter("titan_jwt_cache_misses_total", "Good tokens whose signature was checked."),
+];
+
+/// What is open: a gauge, and where [`OF_WORKER`] has what was opened and what was closed again.
+const OPEN: [(Family, usize, usize); 3] = [
+    (Family::gauge("titan_connections_open", "Client connections open."), 0, 1),
+    (Family::gauge("titan_http2_streams_open", "Streams of HTTP/2 that clients have open."), 8, 9),
+    (Family::gauge("titan_tunnels_open", "Tunnels open."), 10, 11),
+];
+
+const OF_UPSTREAM: [Family; 5] = [
+    Family::counter(
+        "titan_upstream_attempts_total",
+        "Attempts to have a request answered, retries among them.",
+    ),
+    Family::counter("titan_upstream_retries_total", "Attempts that repeated a failed one."),
+    Family::counter("titan_upstream_connects_total", "Connections opened."),
+    Family::counter("titan_upstream_reuses_total", "Attempts over a connection that was open."),
+    Family::counter("titan_upstream_failures_total", "Attempts that failed."),
+];
+
+const OF_ENDPOINT: [Family; 4] = [
+    Family::gauge("titan_endpoint_requests_active", "Requests that run."),
+    Family::gauge("titan_endpoint_connections_open", "Connections open, idle ones among them."),
+    Family::gauge("titan_endpoint_connections_idle", "Connections that wait for a request."),
+    Family::gauge("titan_endpoint_requests_waiting", "Requests that wait for a connection."),
+];
+
+/// Metrics of one name.
+#[derive(Clone, Copy)]
+struct Family {
+    name: &'static str,
+    kind: &'static str,
+    help: &'static str,
+}
+
+/// The text as far as it has come.
+struct Text(String);
+
+/// Every metric there is.
+pub(crate) fn write(
+    metrics: &Metrics,
+    endpoints: &[EndpointStatus],
+    started: SystemTime,
+) -> String {
+    let mut text = Text(String::new());
+    text.process(started);
+    text.workers(metrics);
+    text.routes(metrics);
+    text.failures(metrics);
+    text.tokens(metrics);
+    text.upstreams(metrics);
+    text.rate_limits(metrics);
+    text.endpoints(endpoints);
+    text.0
+}
+
+impl Text {
+    fn process(&mut self, started: SystemTime) {
+        let build = Family::gauge("titan_build_info", "What is running; always 1.");
+        self.begin(build);
+        self.sample(build.name, &[("version", env!("CARGO_PKG_VERSION"))], 1);
+        let start =
+            Family::gauge("titan_process_start_time_seconds", "Start of the process, Unix time.");
+        self.begin(start);
+        let since_epoch = started.duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.sample(start.name, &[], since_epoch.as_secs_f64());
+    }
+
+    fn workers(&mut self, metrics: &Metrics) {
+        let figures: Vec<_> = metrics.workers().iter().map(of_worker).collect();
+        for (index, family) in OF_WORKER.into_iter().enumerate() {
+            self.begin(family);
+            for (worker, figures) in figures.iter().enumerate() {
+                self.sample(family.name, &[("worker", &worker.to_string())], figures[index]);
+            }
+        }
+        for (family, opened, closed) in OPEN {
+            self.begin(family);
+            for (worker, figures) in figures.iter().enumerate() {
+                let count = figures[opened].saturating_sub(figures[closed]);
+                self.sample(family.name, &[("worker", &worker.to_string())], count);
+            }
+        }
+        let busy = Family::counter(
+            "titan_worker_busy_seconds_total",
+            "Processor time of the worker; one that gains a second each second is at its end.",
+        );
+        self.begin(busy);
+        for (worker, cells) in metrics.workers().iter().enumerate() {
+            self.sample(
+                busy.name,
+                &[("worker", &worker.to_string())],
+                seconds(cells.busy_micros.get()),
+            );
+        }
+    }
+
+    fn routes(&mut self, metrics: &Metrics) {
+        let names = || metrics.routes().iter().map(String::as_str).chain([NO_ROUTE]).enumerate();
+        let sums: Vec<_> = names().map(|(index, _)| RouteSums::new(metrics, index)).collect();
+        let requests = Family::counter(
+            "titan_requests_total",
+            "Exchanges by route and class of the status; `none` without a complete answer.",
+        );
+        self.begin(requests);
+        for (index, route) in names() {
+            for (class, count) in CLASSES.into_iter().zip(sums[index].classes) {
+                self.sample(requests.name, &[("route", route), ("class", class)], count);
+            }
+        }
+        self.begin(Family {
+            name: "titan_request_duration_seconds",
+            kind: "histogram",
+            help: "From the complete request head to the end of the answer.",
+        });
+        for (index, route) in names() {
+            self.histogram(route, &sums[index]);
+        }
+    }
+
+    fn histogram(&mut self, route: &str, sums: &RouteSums) {
+        let bounds = Histogram::BOUNDS.iter().map(|&bound| seconds(bound).to_string());
+        let mut count = 0;
+        for (bound, bucket) in bounds.chain(["+Inf".to_owned()]).zip(&sums.buckets) {
+            count += bucket;
+            let labels = [("route", route), ("le", bound.as_str())];
+            self.sample("titan_request_duration_seconds_bucket", &labels, count);
+        }
+        let route = [("route", route)];
+        self.sample("titan_request_duration_seconds_sum", &route, seconds(sums.micros));
+        self.sample("titan_request_duration_seconds_count", &route, count);
+    }
+
+    fn failures(&mut self, metrics: &Metrics) {
+        let family = Family::counter(
+            "titan_exchange_failures_total",
+            "Exchanges that failed, by the code that problem documents carry.",
+        );
+        self.begin(family);
+        let Some(first) = metrics.workers().first() else { return };
+        for (index, (code, _)) in first.failures_by_code().enumerate() {
+            let count =
+                |cells: &Cells| cells.failures_by_code().nth(index).map_or(0, |(_, count)| count);
+            self.sample(family.name, &[("code", code)], metrics.sum(count));
+        }
+    }
+
+    fn tokens(&mut self, metrics: &Metrics) {
+        let family = Family::counter("titan_jwt_refused_total", "Tokens refused, by the reason.");
+        self.begin(family);
+        let Some(first) = metrics.workers().first() else { return };
+        for (index, (reason, _)) in first.jwt.refused_by_reason().enumerate() {
+            let count = |cells: &Cells| {
+                cells.jwt.refused_by_reason().nth(index).map_or(0, |(_, count)| count)
+            };
+            self.sample(family.name, &[("reason", reason)], metrics.sum(count));
+        }
+    }
+
+    fn upstreams(&mut self, metrics: &Metrics) {
+        for (figure, family) in OF_UPSTREAM.into_iter().enumerate() {
+            self.begin(family);
+            for (index, upstream) in metrics.upstreams().iter().enumerate() {
+                let count = metrics.sum(|cells| of_upstream(&cells.upstreams[index])[figure]);
+                self.sample(family.name, &[("upstream", upstream)], count);
+            }
+        }
+    }
+
+    fn rate_limits(&mut self, metrics: &Metrics) {
+        let family = Family::counter(
+            "titan_rate_limit_requests_total",
+            "Requests that met a rate limit, by what it decided.",
+        );
+        self.begin(family);
+        for (index, policy) in metrics.rate_limits().iter().enumerate() {
+            for (place, verdict) in VERDICTS.into_iter().enumerate() {
+                let count = metrics.sum(|cells| of_rate_limit(&cells.rate_limits[index])[place]);
+                self.sample(family.name, &[("policy", policy), ("verdict", verdict)], count);
+            }
+        }
+    }
+
+    fn endpoints(&mut self, endpoints: &[EndpointStatus]) {
+        for (figure, family) in OF_ENDPOINT.into_iter().enumerate() {
+            self.begin(family);
+            for status in endpoints {
+                let EndpointStatus { upstream, address, active, open, idle, waiting } = status;
+                let labels = [("upstream", upstream.as_str()), ("endpoint", address.as_str())];
+                self.sample(family.name, &labels, [active, open, idle, waiting][figure]);
+            }
+        }
+    }
+
+    fn begin(&mut self, family: Family) {
+        let Family { name, kind, help } = family;
+        self.push(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
+    }
+
+    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
+        self.0.push_str(name);
+        for (place, (label, text)) in labels.iter().enumerate() {
+            self.push(format_args!("{}{label}=\"", if place == 0 { '{' } else { ',' }));
+            self.escaped(text);
+            self.0.push('"');
+        }
+        let close = if labels.is_empty() { "" } else { "}" };
+        self.push(format_args!("{close} {value}\n"));
+    }
+
+    fn escaped(&mut self, text: &str) {
+        for c in text.chars() {
+            match c {
+                '\\' => self.0.push_str("\\\\"),
+                '"' => self.0.push_str("\\\""),
+                '\n' => self.0.push_str("\\n"),
+                other => self.0.push(other),
+            }
+        }
+    }
+
+    fn push(&mut self, text: std::fmt::Arguments<'_>) {
+        self.0.write_fmt(text).expect("a String takes everything");
+    }
+}
+
+impl Family {
+    const fn counter(name: &'static str, help: &'static str) -> Family {
+        Family { name, kind: "counter", help }
+    }
+
+    const fn gauge(name: &'static str, help: &'static str) -> Family {
+        Family { name, kind: "gauge", help }
+    }
+}
+
+/// The cells of one route, added up over all workers.
+struct RouteSums {
+    classes: [u64; CLASSES.len()],
+    buckets: [u64; Histogram::BOUNDS.len() + 1],
+    micros: u64,
+}
+
+impl RouteSums {
+    fn new(metrics: &Metrics, route: usize) -> RouteSums {
+        let mut sums = RouteSums {
+            classes: [0; CLASSES.len()],
+            buckets: [0; Histogram::BOUNDS.len() + 1],
+            micros: 0,
+        };
+        for cells in metrics.workers() {
+            let RouteCells { classes, latency } = &cells.routes[route];
+            let counts = sums.classes.iter_mut().zip(classes);
+            counts.for_each(|(sum, class)| *sum += class.get());
+            let counts = sums.buckets.iter_mut().zip(latency.buckets());
+            counts.for_each(|(sum, bucket)| *sum += bucket);
+            sums.micros += latency.micros();
+        }
+        sums
+    }
+}
+
+/// In the order of [`OF_WORKER`].
+fn of_worker(cells: &Cells) -> [u64; OF_WORKER.len()] {
+    // Those that are not used here have functions of their own.
+    let Cells {
+        accepted,
+        closed,
+        refused,
+        handshakes_failed,
+        certificates_refused,
+        received,
+        sent,
+        begun,
+        streams_opened,
+        streams_closed,
+        tunnels_opened,
+        tunnels_closed,
+        busy_micros: _,
+        routes: _,
+        upstreams: _,
+        jwt,
+        rate_limits: _,
+        failures: _,
+    } = cells;
+    // Closed first: a connection that comes and goes meanwhile must not make more closed than accepted.
+    let [closed, streams_closed, tunnels_closed] =
+        [closed, streams_closed, tunnels_closed].map(Counter::get);
+    // And those of a kind before all: they are among them.
+    let certificates = certificates_refused.get();
+    let [refused, failed] = [refused.get(), handshakes_failed.get()];
+    let [accepted, received, sent, begun] = [accepted, received, sent, begun].map(Counter::get);
+    let [streams, tunnels] = [streams_opened.get(), tunnels_opened.get()];
+    [
+        accepted,
+        closed,
+        refused,
+        failed,
+        certificates,
+        received,
+        sent,
+        begun,
+        streams,
+        streams_closed,
+        tunnels,
+        tunnels_closed,
+        jwt.hits.get(),
+        jwt.misses.get(),
+    ]
+}
+
+/// In the order of [`OF_UPSTREAM`].
+fn of_upstream(cells: &UpstreamCells) -> [u64; OF_UPSTREAM.len()] {
+    let UpstreamCells { attempts, retries, connects, reuses, failures } = cells;
+    [attempts, retries, connects, reuses, failures].map(Counter::get)
+}
+
+/// In the order of [`VERDICTS`].
+fn of_rate_limit(cells: &RateLimitCells) -> [u64; VERDICTS.len()] {
+    let RateLimitCells { allowed, limited, shadowed } = cells;
+    [allowed, limited, shadowed].map(Counter::get)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a microsecond in 285 years does not matter")]
+fn seconds(micros: u64) -> f64 {
+    micros as f64 / 1e6
+}

@@ -1,0 +1,219 @@
+//! The exposition of a gateway that has served, read by a strict parser.
+
+use super::*;
+use std::collections::{BTreeMap, HashSet};
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use titan_config::Config;
+use titan_proxy::{Files, Gateway};
+
+const CONFIG: &str = "
+workers: 2
+listeners: [127.0.0.1:0]
+admin: off
+routes:
+  - { name: fixed, path: /fixed, respond: 200, apply: [few] }
+  - { name: proxied, path: /proxied, upstream: nobody }
+upstreams:
+  nobody: unix:/nowhere/at-all
+policies:
+  few: { rate_limit: { rates: 1/h } }
+";
+
+/// Starts a gateway and sends it requests: one that it answers, one that fails, one without a route.
+fn served() -> Gateway {
+    let gateway =
+        Gateway::start(&Config::parse("test", CONFIG).unwrap(), &Files::default()).unwrap();
+    let address = gateway.listeners()[0].socket_address.unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    for (path, close) in [("/fixed", ""), ("/proxied", ""), ("/", "Connection: close\r\n")] {
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: a\r\n{close}\r\n").unwrap();
+    }
+    stream.read_to_end(&mut Vec::new()).unwrap();
+    gateway
+}
+
+fn text_of(gateway: &Gateway) -> String {
+    write(&gateway.metrics(), &gateway.status().endpoints(), UNIX_EPOCH)
+}
+
+#[test]
+fn the_exposition_is_in_the_format_and_says_what_happened() {
+    let gateway = served();
+    let families = parse(&text_of(&gateway));
+    let sum = |family: &str, labels: &str| {
+        let of_labels = |(sample, _): &(&String, &f64)| sample.contains(labels);
+        families[family].samples.iter().filter(of_labels).map(|(_, value)| value).sum::<f64>()
+    };
+    assert_eq!(sum("titan_requests_total", "route=\"fixed\",class=\"2xx\""), 1.0);
+    assert_eq!(sum("titan_requests_total", "route=\"proxied\",class=\"5xx\""), 1.0);
+    assert_eq!(sum("titan_requests_total", "route=\"(none)\",class=\"4xx\""), 1.0);
+    assert_eq!(sum("titan_rate_limit_requests_total", "policy=\"few\",verdict=\"allowed\""), 1.0);
+    assert_eq!(sum("titan_rate_limit_requests_total", ""), 1.0);
+    assert_eq!(sum("titan_requests_begun_total", ""), 3.0);
+    assert_eq!(sum("titan_connections_accepted_total", ""), 1.0);
+    assert_eq!(sum("titan_exchange_failures_total", "code=\"no-route\""), 1.0);
+    assert_eq!(sum("titan_exchange_failures_total", "code=\"connect\""), 1.0);
+    assert_eq!(sum("titan_request_duration_seconds", "_count{route=\"fixed\"}"), 1.0);
+    assert!(sum("titan_received_bytes_total", "") > 0.0);
+    assert!(sum("titan_sent_bytes_total", "") > 0.0);
+    let endpoint = "upstream=\"nobody\",endpoint=\"unix:/nowhere/at-all\"";
+    for family in OF_ENDPOINT {
+        assert_eq!(sum(family.name, endpoint), 0.0, "{}", family.name);
+    }
+}
+
+#[test]
+fn every_family_is_there() {
+    let gateway =
+        Gateway::start(&Config::parse("test", CONFIG).unwrap(), &Files::default()).unwrap();
+    let families = parse(&text_of(&gateway));
+    let names: Vec<_> =
+        families.iter().map(|(name, family)| format!("{name} {}", family.kind)).collect();
+    insta::assert_snapshot!(names.join("\n"), @r"
+    titan_build_info gauge
+    titan_connections_accepted_total counter
+    titan_connections_closed_total counter
+    titan_connections_open gauge
+    titan_connections_refused_total counter
+    titan_endpoint_connections_idle gauge
+    titan_endpoint_connections_open gauge
+    titan_endpoint_requests_active gauge
+    titan_endpoint_requests_waiting gauge
+    titan_exchange_failures_total counter
+    titan_http2_streams_closed_total counter
+    titan_http2_streams_open gauge
+    titan_http2_streams_opened_total counter
+    titan_jwt_cache_hits_total counter
+    titan_jwt_cache_misses_total counter
+    titan_jwt_refused_total counter
+    titan_process_start_time_seconds gauge
+    titan_rate_limit_requests_total counter
+    titan_received_bytes_total counter
+    titan_request_duration_seconds histogram
+    titan_requests_begun_total counter
+    titan_requests_total counter
+    titan_sent_bytes_total counter
+    titan_tls_client_certificates_refused_total counter
+    titan_tls_handshakes_failed_total counter
+    titan_tunnels_closed_total counter
+    titan_tunnels_open gauge
+    titan_tunnels_opened_total counter
+    titan_upstream_attempts_total counter
+    titan_upstream_connects_total counter
+    titan_upstream_failures_total counter
+    titan_upstream_retries_total counter
+    titan_upstream_reuses_total counter
+    titan_worker_busy_seconds_total counter
+    ");
+}
+
+#[test]
+fn label_values_are_escaped() {
+    let mut text = Text(String::new());
+    text.sample("a", &[("b", "c\\d\"e\nf")], 1);
+    assert_eq!(text.0, "a{b=\"c\\\\d\\\"e\\nf\"} 1\n");
+}
+
+#[test]
+fn durations_are_written_exactly() {
+    let texts: Vec<_> = Histogram::BOUNDS.iter().map(|&it| seconds(it).to_string()).collect();
+    assert_eq!(texts[..4], ["0.00025", "0.0005", "0.001", "0.0025"]);
+    assert_eq!(texts.last().unwrap(), "10");
+}
+
+/// A family as it was read.
+struct Given {
+    kind: String,
+    /// By name and labels as written.
+    samples: BTreeMap<String, f64>,
+}
+
+/// Reads an exposition. Panics at whatever the format does not allow, and at what it allows and nobody
+/// wants: families without help, series that stand twice.
+fn parse(text: &str) -> BTreeMap<String, Given> {
+    assert!(text.ends_with('\n'));
+    let mut families: BTreeMap<String, Given> = BTreeMap::new();
+    let mut helped = HashSet::new();
+    let mut current = String::new();
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            let (name, help) = rest.split_once(' ').unwrap();
+            assert!(is_name(name) && !help.is_empty() && helped.insert(name.to_owned()), "{line}");
+        } else if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = rest.split_once(' ').unwrap();
+            assert!(["counter", "gauge", "histogram"].contains(&kind), "{line}");
+            assert!(helped.contains(name), "no help before {line}");
+            assert!(name.starts_with("titan_"), "{line}");
+            assert_eq!(kind == "counter", name.ends_with("_total"), "{line}");
+            let family = Given { kind: kind.to_owned(), samples: BTreeMap::new() };
+            assert!(families.insert(name.to_owned(), family).is_none(), "twice: {line}");
+            current = name.to_owned();
+        } else {
+            let family = families.get_mut(&current).unwrap();
+            let (series, value) = line.rsplit_once(' ').unwrap();
+            check_series(series, &current, &family.kind);
+            let value: f64 = value.parse().unwrap();
+            assert!(value >= 0.0, "{line}");
+            assert!(family.samples.insert(series.to_owned(), value).is_none(), "twice: {line}");
+        }
+    }
+    for (name, family) in families.iter().filter(|(_, family)| family.kind == "histogram") {
+        check_histogram(name, family, text);
+    }
+    families
+}
+
+fn check_series(series: &str, family: &str, kind: &str) {
+    let (name, labels) = series.split_once('{').unwrap_or((series, "}"));
+    let suffixes: &[&str] =
+        if kind == "histogram" { &["_bucket", "_sum", "_count"] } else { &[""] };
+    let suffix = name.strip_prefix(family).unwrap();
+    assert!(is_name(name) && suffixes.contains(&suffix), "{series}");
+    let mut labels = labels.strip_suffix('}').unwrap();
+    let mut names = HashSet::new();
+    while !labels.is_empty() {
+        let (label, rest) = labels.split_once("=\"").unwrap();
+        assert!(is_name(label) && !label.contains(':') && names.insert(label), "{series}");
+        labels = after_value(rest).unwrap_or_else(|| panic!("{series}"));
+        labels = labels.strip_prefix(',').unwrap_or(labels);
+    }
+}
+
+/// What follows a label value and its closing quote.
+fn after_value(text: &str) -> Option<&str> {
+    let mut chars = text.char_indices();
+    loop {
+        match chars.next()? {
+            (at, '"') => return Some(&text[at + 1..]),
+            (_, '\\') => {
+                chars.next().filter(|(_, c)| matches!(c, '\\' | '"' | 'n'))?;
+            }
+            _ => {}
+        }
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    let is_start = |c: char| c.is_ascii_alphabetic() || c == '_' || c == ':';
+    text.starts_with(is_start) && text.chars().all(|c| is_start(c) || c.is_ascii_digit())
+}
+
+/// Buckets grow with their bounds, the last one is `+Inf`, and it is the count.
+fn check_histogram(name: &str, family: &Given, text: &str) {
+    let mut last: Option<(f64, f64)> = None;
+    for line in text.lines().filter(|line| line.starts_with(&format!("{name}_bucket{{"))) {
+        let (series, count) = line.rsplit_once(' ').unwrap();
+        let (start, bound) = series.split_once("le=\"").unwrap();
+        let bound: f64 = bound.strip_suffix("\"}").unwrap().parse().unwrap();
+        let count: f64 = count.parse().unwrap();
+        assert!(last.is_none_or(|(before, less)| bound > before && count >= less), "{line}");
+        last = (bound != f64::INFINITY).then_some((bound, count));
+        if bound == f64::INFINITY {
+            let labels = start.split_once('{').unwrap().1.trim_end_matches(',');
+            assert_eq!(family.samples[&format!("{name}_count{{{labels}}}")], count, "{line}");
+            assert!(family.samples.contains_key(&format!("{name}_sum{{{labels}}}")), "{line}");
+        }
+    }
+    assert!(last.is_none(), "the last bucket is not +Inf");
+}

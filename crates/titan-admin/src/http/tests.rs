@@ -1,0 +1,172 @@
+//! The server over a real socket: octets in, octets out.
+
+use super::*;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use titan_config::ListenAddress;
+
+const BOUNDS: Bounds = Bounds {
+    connections: 2,
+    idle: Duration::from_secs(30),
+    requests: 100,
+    life: Duration::from_secs(60),
+};
+
+/// A server that answers with the method, the path and the body it has received.
+fn echo() -> (Server, SocketAddr) {
+    let socket = Socket::bind(&ListenAddress::Tcp((Ipv4Addr::LOCALHOST, 0).into())).unwrap();
+    let ListenAddress::Tcp(address) = *socket.address() else { panic!("not TCP") };
+    let server = Server::start("echo", socket, BOUNDS, |request| {
+        let mut text = format!("{:?} ", request.head.method).into_bytes();
+        text.extend_from_slice(request.head.path());
+        text.push(b' ');
+        text.extend_from_slice(&request.body);
+        Response::new(Status::OK, "text/plain", text)
+    });
+    (server.unwrap(), address)
+}
+
+#[test]
+fn a_unix_socket_is_served_too() {
+    let path = std::env::temp_dir().join(format!("titan-http-{}", std::process::id()));
+    let socket = Socket::bind(&ListenAddress::Unix(path.clone())).unwrap();
+    let answer = |_: &Request| Response::new(Status::OK, "text/plain", "hi");
+    let _server = Server::start("unix", socket, BOUNDS, answer).unwrap();
+    let mut stream = UnixStream::connect(&path).unwrap();
+    stream.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    std::fs::remove_file(path).unwrap();
+    assert!(text.ends_with("\r\n\r\nhi"), "{text}");
+}
+
+/// What comes back until the end, without the dates.
+fn answers(address: SocketAddr, octets: &[u8]) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(octets).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let lines = text.split_inclusive("\r\n").filter(|line| !line.starts_with("Date: "));
+    lines.collect()
+}
+
+#[test]
+fn requests_are_answered_in_order() {
+    let (_server, address) = echo();
+    let octets = b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n\
+        POST /b HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n\
+        HEAD /c HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    assert_eq!(
+        answers(address, octets),
+        "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 7\r\n\r\nGET /a \
+         HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 10\r\n\r\nPOST /b hi\
+         HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 8\r\n\
+         Connection: close\r\n\r\n"
+    );
+}
+
+#[test]
+fn a_client_that_waits_is_told_to_go_on() {
+    let (_server, address) = echo();
+    let head = b"PUT / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n";
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(head).unwrap();
+    let mut interim = [0; 25];
+    stream.read_exact(&mut interim).unwrap();
+    assert_eq!(&interim, b"HTTP/1.1 100 Continue\r\n\r\n");
+    stream.write_all(b"!").unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    assert!(text.ends_with("PUT / !"), "{text}");
+}
+
+#[test]
+fn what_breaks_the_rules_gets_an_answer_and_the_end() {
+    let (_server, address) = echo();
+    let refused = |octets: &str| answers(address, octets.as_bytes())[9..12].to_owned();
+    let second = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+    assert_eq!(refused(&format!("GET / HTTP/1.1\r\n\r\n{second}")), "400");
+    let large = Request::MAX_BODY + 1;
+    assert_eq!(
+        refused(&format!("PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: {large}\r\n\r\n")),
+        "413"
+    );
+    let chunk = "x".repeat(large);
+    let head = "PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
+    assert_eq!(refused(&format!("{head}{large:x}\r\n{chunk}\r\n0\r\n\r\n")), "413");
+    assert_eq!(refused(&format!("GET /{} HTTP/1.1\r\n", "x".repeat(9 << 10))), "414");
+    let fields = "X: y\r\n".repeat(4 << 10);
+    assert_eq!(refused(&format!("GET / HTTP/1.1\r\nHost: x\r\n{fields}\r\n")), "431");
+    let document = answers(address, b"GET / HTTP/1.1\r\n\r\n");
+    assert!(document.contains("Content-Type: application/problem+json\r\n"), "{document}");
+    assert!(document.ends_with("\"title\":\"Bad Request\",\"type\":\"about:blank\"}\n"));
+}
+
+/// Clients that have connected in this order.
+fn clients(address: SocketAddr, count: usize) -> Vec<TcpStream> {
+    (0..count).map(|_| TcpStream::connect(address).unwrap()).collect()
+}
+
+fn is_answered(stream: &mut TcpStream) -> bool {
+    let mut first = [0; 9];
+    stream.read_exact(&mut first).is_ok() && &first == b"HTTP/1.1 "
+}
+
+#[test]
+fn the_connection_that_is_idle_for_longest_gives_way() {
+    let (_server, address) = echo();
+    let mut clients = clients(address, BOUNDS.connections);
+    // The second one is idle for longer than the first.
+    for client in [1, 0, 2] {
+        if client == BOUNDS.connections {
+            clients.push(TcpStream::connect(address).unwrap());
+        }
+        clients[client].write_all(b"HEAD / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        assert!(is_answered(&mut clients[client]), "{client}");
+    }
+    clients[1].read_to_end(&mut Vec::new()).unwrap();
+    clients[0].write_all(b"HEAD / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    let mut text = String::new();
+    clients[0].read_to_string(&mut text).unwrap();
+    assert_eq!(
+        text.matches("HTTP/1.1 200 OK\r\n").count(),
+        1,
+        "beside the rest of the first: {text}"
+    );
+}
+
+#[test]
+fn a_connection_that_is_sending_its_request_does_not_give_way() {
+    let (_server, address) = echo();
+    let mut clients = clients(address, BOUNDS.connections);
+    for client in &mut clients {
+        // 100 (Continue) tells that the request is being read.
+        let head =
+            b"PUT / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n";
+        client.write_all(head).unwrap();
+        assert!(is_answered(client));
+    }
+    let mut last = TcpStream::connect(address).unwrap();
+    last.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    last.set_nonblocking(true).unwrap();
+    assert_eq!(last.read(&mut [0]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    last.set_nonblocking(false).unwrap();
+    clients[0].write_all(b"!").unwrap();
+    assert!(is_answered(&mut last));
+    let mut text = String::new();
+    clients[0].read_to_string(&mut text).unwrap();
+    assert!(text.ends_with("PUT / !"), "it is answered before it has to go: {text}");
+}
+
+#[test]
+fn a_server_that_is_dropped_ends() {
+    let (server, address) = echo();
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    stream.read_exact(&mut [0; 9]).unwrap();
+    drop(server);
+    let _ = stream.read_to_end(&mut Vec::new());
+}

@@ -1,0 +1,35 @@
+//! The admin interface: health, readiness and metrics, on a thread of its own.
+//!
+//! | what | module | entry |
+//! |---|---|---|
+//! | which path is answered how | `pages` | `Pages::answer` |
+//! | the counters of the workers as text | `exposition` | `exposition::write` |
+//! | a small HTTP/1.1 server, which the demo upstream uses too | [`http`] | [`http::Server::start`] |
+
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may stop at a surprise"))]
+
+mod pages;
+
+mod exposition;
+
+pub mod http;
+
+use pages::Pages;
+use std::io;
+use std::time::Duration;
+use titan_proxy::Gateway;
+
+/// What the admin interface holds at most. A prober that forgets its connections, or asks again just
+/// before each is closed, must not keep others out.
+const BOUNDS: http::Bounds = http::Bounds {
+    connections: 64,
+    idle: Duration::from_secs(15),
+    requests: 1000,
+    life: Duration::from_secs(5 * 60),
+};
+
+/// Serves the admin interface of `gateway` at `socket`, until what it returns is dropped.
+pub fn start(socket: http::Socket, gateway: &Gateway) -> io::Result<http::Server> {
+    let pages = Pages::new(gateway.metrics(), gateway.status());
+    http::Server::start("admin", socket, BOUNDS, move |request| pages.answer(request))
+}

@@ -1,0 +1,123 @@
+//! What the admin interface answers, by path.
+
+use crate::exposition;
+use crate::http::{Request, Response};
+use std::sync::Arc;
+use std::time::SystemTime;
+use titan_http::{FieldName, Method, Status};
+use titan_proxy::Metrics;
+
+/// Everything that the pages tell of.
+pub(crate) struct Pages {
+    metrics: Arc<Metrics>,
+    status: titan_proxy::Status,
+    started: SystemTime,
+}
+
+const TEXT: &str = "text/plain; charset=utf-8";
+
+const INDEX: &str = "\
+Titan admin interface
+
+/healthz   200 while the process lives
+/readyz    200 while connections are accepted, 503 while draining or before keys are there
+/metrics   counters and histograms, Prometheus text format
+";
+
+impl Pages {
+    /// The pages of a gateway that has just started.
+    pub(crate) fn new(metrics: Arc<Metrics>, status: titan_proxy::Status) -> Pages {
+        Pages { metrics, status, started: SystemTime::now() }
+    }
+
+    /// Answers a request.
+    pub(crate) fn answer(&self, request: &Request) -> Response {
+        let page: fn(&Pages) -> Response = match request.head.path() {
+            b"/" => |_| Response::new(Status::OK, TEXT, INDEX),
+            b"/healthz" => |_| Response::new(Status::OK, TEXT, "ok\n"),
+            b"/readyz" => Pages::readiness,
+            b"/metrics" => Pages::metrics,
+            _ => {
+                return Response::problem(Status::NOT_FOUND, "there is no such page; / lists them");
+            }
+        };
+        match request.head.method {
+            Method::GET | Method::HEAD => page(self),
+            _ => {
+                let detail = "this page can only be read";
+                let refusal = Response::problem(Status::METHOD_NOT_ALLOWED, detail);
+                refusal.with(FieldName::Allow, "GET, HEAD")
+            }
+        }
+    }
+
+    fn readiness(&self) -> Response {
+        match self.status.is_ready() {
+            true => Response::new(Status::OK, TEXT, "ready\n"),
+            false if self.status.lacks_keys() => {
+                let text = "keys of tokens have not been fetched yet\n";
+                Response::new(Status::SERVICE_UNAVAILABLE, TEXT, text)
+            }
+            false => Response::new(Status::SERVICE_UNAVAILABLE, TEXT, "draining\n"),
+        }
+    }
+
+    fn metrics(&self) -> Response {
+        let text = exposition::write(&self.metrics, &self.status.endpoints(), self.started);
+        Response::new(Status::OK, exposition::MEDIA_TYPE, text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use titan_config::Config;
+    use titan_http::RequestHead;
+    use titan_proxy::{Files, Gateway};
+
+    fn gateway() -> Gateway {
+        let text =
+            "{ listeners: [127.0.0.1:0], workers: 1, admin: off, routes: [{ respond: 200 }] }";
+        Gateway::start(&Config::parse("test", text).unwrap(), &Files::default()).unwrap()
+    }
+
+    fn ask(pages: &Pages, method: Method, path: &str) -> (u16, String) {
+        let mut head = RequestHead { method, ..RequestHead::default() };
+        head.set_path(path.as_bytes()).unwrap();
+        let Response { head, body } = pages.answer(&Request { head, body: Vec::new() });
+        (head.status.code(), String::from_utf8(body).unwrap())
+    }
+
+    #[test]
+    fn ready_until_it_drains_and_alive_beyond() {
+        let gateway = gateway();
+        let pages = Pages::new(gateway.metrics(), gateway.status());
+        assert_eq!(ask(&pages, Method::GET, "/readyz"), (200, "ready\n".to_owned()));
+        gateway.drain();
+        assert_eq!(ask(&pages, Method::GET, "/readyz"), (503, "draining\n".to_owned()));
+        assert_eq!(ask(&pages, Method::GET, "/healthz"), (200, "ok\n".to_owned()));
+    }
+
+    #[test]
+    fn pages_can_be_read_and_nothing_else() {
+        let gateway = gateway();
+        let pages = Pages::new(gateway.metrics(), gateway.status());
+        for path in ["/", "/healthz", "/readyz", "/metrics"] {
+            assert_eq!(ask(&pages, Method::GET, path).0, 200, "{path}");
+            assert_eq!(ask(&pages, Method::HEAD, path).0, 200, "{path}");
+            assert_eq!(ask(&pages, Method::POST, path).0, 405, "{path}");
+        }
+        assert_eq!(ask(&pages, Method::GET, "/metrics/").0, 404);
+        assert_eq!(ask(&pages, Method::POST, "/nothing").0, 404);
+    }
+
+    #[test]
+    fn the_index_lists_every_page() {
+        for line in INDEX.lines().filter(|line| line.starts_with('/')) {
+            let gateway = gateway();
+            let pages = Pages::new(gateway.metrics(), gateway.status());
+            let path = line.split(' ').next().unwrap();
+            assert_eq!(ask(&pages, Method::GET, path).0, 200, "{path}");
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! The answers that the gateway gives by itself: redirects and fixed responses.
+
+use crate::bounds::{MAX_HEADERS, MAX_RESPONSE_BODY};
+use crate::condition::refuse_same_name;
+use crate::node::Node;
+use crate::read::{Read, Reading, default, optional, required};
+use crate::readers::{Named, Problem, mapping, short_for, text, whole, words};
+use crate::report::Diagnostic;
+use crate::section::{section, section_of};
+use crate::shape::TextShape;
+use crate::template::{Template, TemplateText, location_template};
+use crate::token::{HEADER_NAME, HeaderName, HeaderValue, header_value, parse_header_name};
+use titan_http::{FieldName, Status};
+
+/// Sends the client elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Redirect {
+    /// The Location.
+    pub to: Template,
+    /// 301, 302, 303, 307 or 308.
+    pub status: Status,
+}
+
+/// A response from the configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Respond {
+    /// 200 to 599.
+    pub status: Status,
+    /// Empty with 204 and 304.
+    pub body: String,
+    /// The Content-Type; `None` without a body.
+    pub content_type: Option<HeaderValue>,
+    /// Further fields; none of those that frame a message.
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+section! {
+    "redirect", "a redirect", Any;
+    /// Sends the client elsewhere. A plain text stands for `to` alone.
+    pub(crate) struct RedirectFields {
+        /// The Location of the answer. `{host}`, `{path}` and `{query}` are those of the request, `{query}`
+        /// with its `?` or empty; other names are parameters of the route's path, which come first.
+        pub(crate) to: TemplateText = required(location_template()),
+        /// 307 and 308 keep the method, 301, 302 and 303 let clients change it to GET; 301 and 308 are kept
+        /// by clients for good.
+        pub(crate) status: Status = default("308", words(&[
+            ("301", Status::MOVED_PERMANENTLY),
+            ("302", Status::FOUND),
+            ("303", Status::SEE_OTHER),
+            ("307", Status::TEMPORARY_REDIRECT),
+            ("308", Status::PERMANENT_REDIRECT),
+        ])),
+    }
+}
+
+section! {
+    "respond", "a response", Any;
+    /// A response from the configuration. A plain number stands for `status` alone.
+    pub(crate) struct RespondFields {
+        /// The status code.
+        pub(crate) status: Status = default("200", status()),
+        /// The body, up to 64 KiB. 204 and 304 have none.
+        pub(crate) body: Option<String> = optional("no body", body()),
+        /// What the body is.
+        pub(crate) content_type: Option<HeaderValue> =
+            optional("`text/plain; charset=utf-8` with a body", header_value()),
+        /// Further header fields. Those that frame a message, such as Content-Length, are not among them.
+        pub(crate) headers: Vec<(HeaderName, HeaderValue)> = default("{}", response_headers()),
+    }
+}
+
+pub(crate) fn redirect() -> impl Read<Value = RedirectFields> {
+    short_for("to", section_of::<RedirectFields>())
+}
+
+pub(crate) fn respond() -> impl Read<Value = Respond> {
+    short_for("status", section_of::<RespondFields>()).then(check_respond)
+}
+
+fn check_respond(fields: RespondFields, node: &Node, to: &mut Reading<'_>) -> Option<Respond> {
+    let RespondFields { status, body, content_type, headers } = fields;
+    let body = body.unwrap_or_default();
+    if !body.is_empty() && matches!(status, Status::NO_CONTENT | Status::NOT_MODIFIED) {
+        let message = format!("a response with status {status} has no body");
+        let error = Diagnostic::error(node.key_span("body"), message).label("remove it");
+        return to.fail(error.also(node.key_span("status"), "the status is here"));
+    }
+    if body.is_empty() && content_type.is_some() {
+        let error = Diagnostic::error(node.key_span("content_type"), "there is no body");
+        return to.fail(error.label("remove it, or add `body`"));
+    }
+    let plain = || HeaderValue::of("text/plain; charset=utf-8");
+    let content_type = (!body.is_empty()).then(|| content_type.unwrap_or_else(plain));
+    Some(Respond { status, body, content_type, headers })
+}
+
+fn status() -> impl Read<Value = Status> {
+    whole::<u16>(200..=599)
+        .map(|code| Status::from_code(code).expect("the range of the reader is within Status"))
+}
+
+fn body() -> impl Read<Value = String> {
+    let shape = TextShape { what: "a text", examples: "", pattern: None, max: MAX_RESPONSE_BODY };
+    text(shape, |text| Ok(text.to_owned()))
+}
+
+fn response_headers() -> impl Read<Value = Vec<(HeaderName, HeaderValue)>> {
+    let headers = mapping(RESPONSE_HEADER, parse_response_header, header_value(), 0..=MAX_HEADERS);
+    headers.then(|named, _, to| {
+        refuse_same_name(&named, to);
+        let pair = |Named { key, value, .. }| (key, value);
+        Some(named.into_iter().map(pair).collect())
+    })
+}
+
+const RESPONSE_HEADER: TextShape =
+    TextShape { what: "a header that a response can set", ..HEADER_NAME };
+
+/// A field that a fixed response may set.
+fn parse_response_header(text: &str) -> Result<HeaderName, Problem> {
+    let name = parse_header_name(text)?;
+    match FieldName::of(text.as_bytes()) {
+        FieldName::Connection
+        | FieldName::ContentLength
+        | FieldName::Date
+        | FieldName::KeepAlive
+        | FieldName::ProxyConnection
+        | FieldName::Te
+        | FieldName::Trailer
+        | FieldName::TransferEncoding
+        | FieldName::Upgrade => {
+            let problem = Problem::new("the gateway writes this field itself");
+            Err(problem.help("remove it"))
+        }
+        FieldName::ContentType => {
+            Err(Problem::new("this field has its own key").help("use `content_type`"))
+        }
+        _ => Ok(name),
+    }
+}

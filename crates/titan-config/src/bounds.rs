@@ -1,0 +1,102 @@
+//! The bounds of a configuration file: what a hostile or mistaken file can cost is decided here.
+
+/// Octets of a file.
+pub const MAX_FILE: usize = 4 << 20;
+/// Mappings and lists inside each other.
+pub const MAX_DEPTH: usize = 32;
+/// Values in a file, those that aliases repeat included.
+pub const MAX_NODES: usize = 200_000;
+/// Octets of all keys and texts, those that aliases repeat included.
+pub const MAX_TEXT_TOTAL: usize = 8 << 20;
+/// Errors that are shown, and warnings that are; of more only the number is.
+pub const MAX_DIAGNOSTICS: usize = 200;
+
+/// Listeners.
+pub const MAX_LISTENERS: usize = 64;
+/// Routes.
+pub const MAX_ROUTES: usize = 10_000;
+/// Routes with the same host and path: a request is compared with each of them.
+pub const MAX_ROUTES_PER_PATH: usize = 256;
+/// Upstreams.
+pub const MAX_UPSTREAMS: usize = 4_096;
+/// Endpoints of one upstream.
+pub const MAX_ENDPOINTS: usize = 1_024;
+/// Upstreams between which one route splits its requests.
+pub const MAX_SHARES: usize = 64;
+/// Hosts of one route.
+pub const MAX_HOSTS: usize = 64;
+/// Methods of one route.
+pub const MAX_METHODS: usize = 32;
+/// Policies of a file.
+pub const MAX_POLICIES: usize = 1_024;
+/// Providers of tokens of a JWT policy.
+pub const MAX_PROVIDERS: usize = 32;
+/// Files with keys of a provider.
+pub const MAX_KEY_FILES: usize = 32;
+/// Claims, audiences or types of tokens that a policy names.
+pub const MAX_CLAIMS: usize = 64;
+/// Octets of the place of a claim.
+pub const MAX_CLAIM: usize = 512;
+/// Octets of a shared secret.
+pub const MAX_SECRET: usize = 1_024;
+/// Tokens that a worker remembers for a policy.
+pub const MAX_CACHED_TOKENS: i64 = 1 << 20;
+/// Origins of a CORS policy.
+pub const MAX_ORIGINS: usize = 256;
+/// Keys of an API.
+pub const MAX_API_KEYS: usize = 10_000;
+/// Rates of a rate limit.
+pub const MAX_RATES: usize = 4;
+/// Parts of the key of a rate limit.
+pub const MAX_KEY_PARTS: usize = 4;
+/// Keys that a rate limit remembers.
+pub const MAX_LIMITED_KEYS: i64 = 1 << 22;
+/// Rules of a transform for paths.
+pub const MAX_PATH_RULES: usize = 64;
+/// Media types that a policy compresses.
+pub const MAX_MEDIA_TYPES: usize = 128;
+/// Statuses that a transform gives others for.
+pub const MAX_STATUSES: usize = 64;
+/// Protocols that a route lets clients switch to.
+pub const MAX_UPGRADES: usize = 8;
+/// Header conditions of one route, and as many query conditions.
+pub const MAX_CONDITIONS: usize = 32;
+/// Header fields of a fixed response.
+pub const MAX_HEADERS: usize = 64;
+/// Blocks in a list of networks.
+pub const MAX_NETWORKS: usize = 1_024;
+/// Certificates of one listener.
+pub const MAX_CERTIFICATES: usize = 1_024;
+/// Files with lists of revoked certificates of one listener.
+pub const MAX_CRLS: usize = 256;
+/// Octets of the path to a file.
+pub const MAX_PATH_OCTETS: usize = 4_096;
+/// Name servers.
+pub const MAX_NAMESERVERS: usize = 8;
+/// Segments of a path.
+pub const MAX_SEGMENTS: usize = 64;
+/// Parameters of a path.
+pub const MAX_PARAMS: usize = 16;
+
+/// Octets of a name of a listener, route or upstream.
+pub const MAX_NAME: usize = 64;
+/// Octets of a host name (RFC 1035 section 2.3.4).
+pub const MAX_HOST: usize = 253;
+/// Octets of an address of a listener or an endpoint.
+pub const MAX_ADDRESS: usize = 280;
+/// Octets of the path of a Unix socket; the kernel takes 107.
+pub const MAX_SOCKET_PATH: usize = 107;
+/// Octets of a path or a template.
+pub const MAX_PATH: usize = 2_048;
+/// Octets of a field name or another token.
+pub const MAX_TOKEN: usize = 128;
+/// Octets of a field value or a value to compare with.
+pub const MAX_VALUE: usize = 4_096;
+/// Regular expressions of a file.
+pub const MAX_REGEXES: usize = 1_024;
+/// Octets of a regular expression.
+pub const MAX_REGEX: usize = 1_024;
+/// Octets that a compiled regular expression may take.
+pub const MAX_REGEX_PROGRAM: usize = 256 << 10;
+/// Octets of the body of a fixed response.
+pub const MAX_RESPONSE_BODY: usize = 64 << 10;

@@ -1,0 +1,411 @@
+//! The checks that need more than one place of the file, and the making of the [`Config`].
+
+use crate::address::ListenAddress;
+use crate::clash::check_routes;
+use crate::forwarding::ClientCert;
+use crate::gateway::{Admin, AdminDraft, Config, ConfigFields};
+use crate::listener::{Listener, ListenerDraft};
+use crate::node::Node;
+use crate::policy::{
+    NamedPolicy, Policies, Policy, PolicyId, PolicyKind, PolicyNames, RateKey, RouteCost, Uses,
+    check_use,
+};
+use crate::read::{At, Read, Reading};
+use crate::readers::Named;
+use crate::report::{Diagnostic, Findings, Report, Source, Span};
+use crate::route_fields::RouteDraft;
+use crate::section::section_of;
+use crate::suggest;
+use crate::token::Name;
+use crate::upstream::{Endpoint, EndpointDraft, Protocol, Upstream, UpstreamFields, UpstreamNames};
+use crate::yaml;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+impl Config {
+    /// Reads a file: YAML, or JSON, which is YAML. `name` is what messages call it.
+    ///
+    /// All that is wrong is in the report, not only the first thing, unless it is no YAML.
+    pub fn parse(name: &str, text: &str) -> Result<Config, Report> {
+        let source = Arc::new(Source::new(name, text));
+        let mut findings = Findings::default();
+        let config = read(&source, &mut findings);
+        let failed = findings.has_errors();
+        let report = Report::new(source, findings);
+        match config {
+            Some(config) if report.is_empty() => Ok(config),
+            Some(config) if !failed => Ok(Config { warnings: report, ..config }),
+            _ => Err(report),
+        }
+    }
+}
+
+fn read(source: &Source, findings: &mut Findings) -> Option<Config> {
+    let root = yaml::read(source, findings)?;
+    let names = UpstreamNames::of(&root);
+    let mut to = Reading::new(source, findings, names);
+    let fields = section_of::<ConfigFields>().read(&root, &mut to)?;
+    check(&fields, &root, &mut to);
+    let policies = check_policies(&fields, &mut to)?;
+    finish(fields, policies, source)
+}
+
+fn check(fields: &ConfigFields, root: &Node, to: &mut Reading<'_>) {
+    let listeners: Vec<&ListenerDraft> = fields.listeners.iter().flatten().collect();
+    check_names(&listeners, to);
+    check_addresses(&listeners, fields.admin.as_ref(), to);
+    check_route_names(&fields.routes, to);
+    check_routes(&fields.routes, to);
+    check_upstreams(&fields.upstreams, &listeners, to);
+    check_protocols(&fields.routes, &fields.upstreams, to);
+    check_client_certificates(fields, &listeners, root, to);
+    if let Some(AdminDraft::On(admin)) = &fields.admin
+        && admin.value.is_public()
+    {
+        let message = "the admin interface can be reached from other machines";
+        let warning = Diagnostic::warning(admin.span, message);
+        let warning = warning.label("nothing authenticates there");
+        to.add(warning.help("use a loopback address such as `127.0.0.1:9090`, or a Unix socket"));
+    }
+}
+
+/// The policies in force for each route.
+fn check_policies(fields: &ConfigFields, to: &mut Reading<'_>) -> Option<Vec<Policies>> {
+    let mut names = PolicyNames::of(&fields.policies)?;
+    let all = Uses { names: fields.apply.clone(), without: Vec::new() };
+    let everywhere = names.resolve(&all, Policies::default(), to);
+    let of_routes: Vec<_> = fields
+        .routes
+        .iter()
+        .map(|route| match route {
+            Some(route) => names.resolve(&route.uses, everywhere?, to),
+            None => Some(Policies::default()),
+        })
+        .collect();
+    for (route, policies) in fields.routes.iter().zip(&of_routes) {
+        if let (Some(route), Some(policies)) = (route, policies) {
+            check_policies_of(route, policies, &fields.policies, to);
+        }
+    }
+    check_request_id(fields, to);
+    if !to.has_errors() {
+        names.check_used(&fields.policies, to);
+    }
+    let of_routes: Vec<Policies> = of_routes.into_iter().collect::<Option<_>>()?;
+    check_costs(fields, &of_routes, to);
+    check_api_keys(fields, &of_routes, to);
+    Some(of_routes)
+}
+
+/// Whether requests that are counted by their API keys have to have any.
+fn check_api_keys(fields: &ConfigFields, in_force: &[Policies], to: &mut Reading<'_>) {
+    let of = |id: Option<PolicyId>| fields.policies[id?.index()].value.as_ref();
+    for (route, policies) in fields.routes.iter().zip(in_force) {
+        let (Some(route), Some(Policy::RateLimit(limit))) = (route, of(policies.rate_limit)) else {
+            continue;
+        };
+        let has_keys =
+            matches!(of(policies.authorise), Some(Policy::Authorise(it)) if it.api_keys.is_some());
+        if limit.key.contains(&RateKey::ApiKey) && !has_keys {
+            let error =
+                Diagnostic::error(route.place, "requests without API keys are counted by them");
+            let error = error.label("this route meets a rate limit with the key `api_key`");
+            to.add(error.help("apply a policy `authorise` with `api_keys`, or another rate limit"));
+        }
+    }
+}
+
+/// Whether the routes that rate limits have costs for are there and meet them.
+fn check_costs(fields: &ConfigFields, in_force: &[Policies], to: &mut Reading<'_>) {
+    let mut limits: HashMap<String, Option<PolicyId>> = HashMap::new();
+    for (index, (route, policies)) in fields.routes.iter().zip(in_force).enumerate() {
+        let Some(route) = route else { return };
+        limits.insert(route.name_at(index + 1).as_str().to_owned(), policies.rate_limit);
+    }
+    for (index, Named { key: policy, value, .. }) in fields.policies.iter().enumerate() {
+        let Some(Policy::RateLimit(limit)) = value else { continue };
+        for RouteCost { route, span, .. } in &limit.costs {
+            let (message, label) = match limits.get(route.as_str()) {
+                Some(Some(id)) if id.index() == index => continue,
+                Some(_) => (
+                    format!("the route `{route}` does not meet the policy `{policy}`"),
+                    "no effect",
+                ),
+                None => (format!("there is no route `{route}`"), "not found in `routes`"),
+            };
+            let error = Diagnostic::error(*span, message).label(label);
+            let near = suggest::nearest(route.as_str(), limits.keys().map(String::as_str));
+            let near = near.filter(|_| !limits.contains_key(route.as_str()));
+            to.add(
+                near.map(|near| format!("did you mean `{near}`?"))
+                    .into_iter()
+                    .fold(error, Diagnostic::help),
+            );
+        }
+    }
+}
+
+/// Whether the route can use the policies that it meets.
+fn check_policies_of(
+    route: &RouteDraft,
+    policies: &Policies,
+    all: &[Named<Name, Option<Policy>>],
+    to: &mut Reading<'_>,
+) {
+    let in_force = PolicyKind::ALL.iter().filter_map(|kind| policies.of(*kind));
+    for Named { key, value, .. } in in_force.map(|id| &all[id.index()]) {
+        let Some(policy) = value else { continue };
+        let facts = (route.rewrites(), policies.jwt.is_some());
+        check_use((key.as_str(), policy), &route.path, facts, route.place, to);
+    }
+}
+
+/// The id of a request is the gateway's to write, whatever its field is called.
+fn check_request_id(fields: &ConfigFields, to: &mut Reading<'_>) {
+    let id = fields.forwarding.as_ref().and_then(|forwarding| forwarding.request_id.as_ref());
+    for Named { key_span, value, .. } in &fields.policies {
+        if let (Some(policy), Some(id)) = (value, id)
+            && policy.request_fields().contains(&id)
+        {
+            let message = format!("the policy changes `{}`", id.as_str());
+            let error = Diagnostic::error(*key_span, message);
+            to.add(error.label("`forwarding.request_id` is that field"));
+        }
+    }
+}
+
+fn check_names(listeners: &[&ListenerDraft], to: &mut Reading<'_>) {
+    let mut seen: HashMap<&str, Span> = HashMap::new();
+    for ListenerDraft { listener, name_span, .. } in listeners {
+        // Without a name the name is the address, and equal addresses are reported as such.
+        if listener.name != listener.address.to_string()
+            && let Some(first) = seen.insert(&listener.name, *name_span)
+        {
+            to.add(twice("listener", &listener.name, *name_span, first));
+        }
+    }
+}
+
+fn twice(what: &str, name: &str, span: Span, first: Span) -> Diagnostic {
+    let error = Diagnostic::error(span, format!("two {what}s are called `{name}`"));
+    error.label("here again").also(first, "first here")
+}
+
+fn check_addresses(listeners: &[&ListenerDraft], admin: Option<&AdminDraft>, to: &mut Reading<'_>) {
+    let mut bound: Vec<(&ListenAddress, Span)> = Vec::new();
+    let drafts = listeners.iter().map(|draft| (&draft.listener.address, draft.address_span));
+    let admin = match admin {
+        Some(AdminDraft::On(At { value, span })) => Some((value, *span)),
+        Some(AdminDraft::Off) | None => None,
+    };
+    for (address, span) in drafts.chain(admin) {
+        if let Some((other, first)) = bound.iter().find(|(other, _)| other.clashes(address)) {
+            to.add(clash(address, span, other, *first));
+        }
+        bound.push((address, span));
+    }
+}
+
+/// Two sockets on one address. One of them may be the default of `admin`, which no line shows.
+fn clash(address: &ListenAddress, span: Span, other: &ListenAddress, first: Span) -> Diagnostic {
+    let by_default = "this is where the admin interface listens by default";
+    if span == Span::NOWHERE {
+        let error =
+            Diagnostic::error(first, format!("`{address}` is used twice")).label(by_default);
+        return error.help("choose another port, or set `admin`");
+    }
+    let message = match address == other {
+        true => format!("`{address}` is used twice"),
+        false => format!("`{address}` and `{other}` overlap"),
+    };
+    Diagnostic::error(span, message).label("cannot be bound as well").also(first, "first here")
+}
+
+fn check_upstreams(
+    upstreams: &[Named<Name, Option<UpstreamFields>>],
+    listeners: &[&ListenerDraft],
+    to: &mut Reading<'_>,
+) {
+    for Named { key, key_span, value } in upstreams {
+        // A route that should have used it may be what an error is about.
+        if !to.has_errors() && !to.upstreams().is_used(key.as_str()) {
+            let warning =
+                Diagnostic::warning(*key_span, format!("no route uses the upstream `{key}`"));
+            to.add(warning.label("never gets a request"));
+        }
+        if value.iter().filter_map(|it| it.tls.as_ref()).any(|tls| !tls.verify) {
+            let message = format!("the upstream `{key}` takes any certificate");
+            let warning = Diagnostic::warning(*key_span, message);
+            let warning = warning.label("whoever is on the way can read and change everything");
+            to.add(
+                warning
+                    .help("`ca` names the authority of certificates that you have made yourself"),
+            );
+        }
+        if value.iter().any(|it| it.protocol == Protocol::Auto && it.tls.is_none()) {
+            let message = format!("the upstream `{key}` is always spoken to in HTTP/1.1");
+            let warning = Diagnostic::warning(*key_span, message);
+            let warning = warning.label("`protocol: auto` leaves it to the TLS handshake");
+            to.add(
+                warning.help("write `protocol: h2` where its endpoints know HTTP/2, or add `tls`"),
+            );
+        }
+        for EndpointDraft { endpoint, span } in value.iter().flat_map(|it| &it.endpoints) {
+            let address = &endpoint.address;
+            let own = listeners.iter().find(|it| address.is_served_by(&it.listener.address));
+            if let Some(ListenerDraft { address_span, .. }) = own {
+                let message = format!("the endpoint `{address}` is this gateway itself");
+                let warning =
+                    Diagnostic::warning(*span, message).label("a request may go in circles");
+                to.add(warning.also(*address_span, "listens here"));
+            }
+        }
+    }
+}
+
+/// Whether the upstreams of a route can speak what it is about.
+fn check_protocols(
+    routes: &[Option<RouteDraft>],
+    upstreams: &[Named<Name, Option<UpstreamFields>>],
+    to: &mut Reading<'_>,
+) {
+    for route in routes.iter().flatten() {
+        for Named { key, value, .. } in route.upstreams().map(|id| &upstreams[id.index()]) {
+            let Some(UpstreamFields { protocol, tls, .. }) = value else { continue };
+            let is_h1 = *protocol == Protocol::H1 || *protocol == Protocol::Auto && tls.is_none();
+            if route.translates_grpc_web() && is_h1 {
+                let message = format!("the upstream `{key}` cannot be asked in gRPC");
+                let warning = Diagnostic::warning(route.place, message);
+                let warning = warning.label("this route makes gRPC of gRPC-Web");
+                to.add(warning.help("gRPC takes HTTP/2: give the upstream `protocol: h2`"));
+            }
+            if route.names_upgrades() && *protocol == Protocol::H2 {
+                let message = format!("the upstream `{key}` takes no tunnels");
+                let warning = Diagnostic::warning(route.place, message);
+                let warning = warning.label("this route has `upgrades`");
+                to.add(
+                    warning.help(
+                        "endpoints are asked for them over HTTP/1.1: `protocol: h1`, or `auto`",
+                    ),
+                );
+            }
+        }
+    }
+}
+
+/// Whether clients are asked for certificates where something is made of them. Where none can come, a route
+/// that wants one would never be reached, and the requests that it is to guard would go elsewhere.
+fn check_client_certificates(
+    fields: &ConfigFields,
+    listeners: &[&ListenerDraft],
+    root: &Node,
+    to: &mut Reading<'_>,
+) {
+    let asks = |draft: &&ListenerDraft| {
+        draft.listener.tls.as_ref().is_some_and(|tls| tls.client_certificates.is_some())
+    };
+    // What is wrong with a listener has been reported, and may be what is missing here.
+    if listeners.iter().any(asks) || listeners.len() < fields.listeners.len() {
+        return;
+    }
+    const HELP: &str = "give a listener `tls: { client_certificates: { ca: ... } }`";
+    let message = "no listener asks clients for certificates";
+    for route in fields.routes.iter().flatten().filter(|route| !route.certificate.is_empty()) {
+        let error = Diagnostic::error(route.place, message);
+        to.add(error.label("this route has a condition on them").help(HELP));
+    }
+    if fields.forwarding.as_ref().is_some_and(|it| it.client_cert != ClientCert::Off) {
+        let forwarding = root.entry("forwarding");
+        let span = forwarding.map_or(root.span, |entry| entry.value.key_span("client_cert"));
+        let error = Diagnostic::error(span, message);
+        to.add(error.label("there is nothing to tell upstreams").help(HELP));
+    }
+}
+
+fn check_route_names(routes: &[Option<RouteDraft>], to: &mut Reading<'_>) {
+    let mut seen: HashMap<String, Span> = HashMap::new();
+    for (index, route) in routes.iter().enumerate() {
+        let Some(route) = route else { continue };
+        let name = route.name_at(index + 1);
+        let span = route.name.as_ref().map_or(route.span, |name| name.span);
+        if let Some(first) = seen.insert(name.as_str().to_owned(), span) {
+            to.add(twice("route", name.as_str(), span, first));
+        }
+    }
+}
+
+/// Nothing when something could not be read: then it has been reported.
+fn finish(fields: ConfigFields, in_force: Vec<Policies>, source: &Source) -> Option<Config> {
+    let ConfigFields {
+        workers,
+        listeners,
+        routes,
+        upstreams,
+        policies,
+        apply: _,
+        limits,
+        timeouts,
+        forwarding,
+        resolver,
+        admin,
+    } = fields;
+    let (limits, timeouts) = (limits?, timeouts?);
+    let routes = routes.into_iter().zip(in_force).zip(1..);
+    let routes = routes.map(|((route, policies), number)| {
+        Some(route?.finish(number, policies, &timeouts, &limits))
+    });
+    let routes = routes.collect::<Option<Vec<_>>>()?;
+    let policies = policies.into_iter().map(|Named { key: name, key_span, value }| {
+        let location = key_span.start;
+        Some(NamedPolicy { name, policy: value?, location })
+    });
+    let listeners = listeners.into_iter().map(|draft| Some(draft?.listener));
+    let listeners = listeners.collect::<Option<Vec<Listener>>>()?;
+    let admin = match admin? {
+        AdminDraft::Off => None,
+        AdminDraft::On(At { value: address, span }) => {
+            Some(Admin { address, location: span.location() })
+        }
+    };
+    Some(Config {
+        workers: workers?,
+        listeners,
+        routes,
+        policies: policies.collect::<Option<_>>()?,
+        upstreams: upstreams.into_iter().map(upstream).collect::<Option<_>>()?,
+        limits,
+        timeouts,
+        forwarding: forwarding?,
+        resolver: resolver?,
+        admin,
+        warnings: Report::nothing(&source.name),
+    })
+}
+
+fn upstream(named: Named<Name, Option<UpstreamFields>>) -> Option<Upstream> {
+    let Named { key: name, key_span, value } = named;
+    let UpstreamFields {
+        endpoints,
+        balance,
+        tls,
+        protocol,
+        max_connections,
+        max_idle,
+        idle_timeout,
+        queue,
+    } = value?;
+    let endpoints: Vec<Endpoint> = endpoints.into_iter().map(|draft| draft.endpoint).collect();
+    let location = key_span.start;
+    Some(Upstream {
+        name,
+        endpoints,
+        balance,
+        tls,
+        protocol,
+        max_connections,
+        max_idle,
+        idle_timeout,
+        queue,
+        location,
+    })
+}

@@ -1,0 +1,86 @@
+//! Forwarding: what upstreams and clients are told about each other.
+
+use crate::bounds::MAX_NETWORKS;
+use crate::cidr::{Cidr, cidr};
+use crate::node::Node;
+use crate::read::{Read, Reading, default};
+use crate::readers::{boolean, list, word_or, words, words_or};
+use crate::report::Diagnostic;
+use crate::section::section;
+use crate::token::{HeaderName, HeaderValue, Token, header_name, header_value, token};
+use titan_http::FieldName;
+
+section! {
+    "forwarding", "the forwarding", Any;
+    /// What upstreams and clients are told about each other.
+    pub struct Forwarding {
+        /// Peers whose X-Forwarded-For, -Proto and -Host, Forwarded and request id are believed and extended.
+        /// What anyone else sends in these fields, in X-Real-IP and in any other X-Forwarded field, such as
+        /// X-Forwarded-Port, is removed.
+        pub trusted_proxies: Vec<Cidr> = default("[]", list(cidr(), 0..=MAX_NETWORKS)),
+        /// Whether upstreams get X-Forwarded-For, X-Forwarded-Proto and X-Forwarded-Host.
+        pub x_forwarded: bool = default("true", boolean()),
+        /// Whether upstreams get Forwarded (RFC 7239).
+        pub forwarded: bool = default("false", boolean()),
+        /// The field that carries the request's id to the upstream; error answers of the gateway have the id
+        /// too. `off`: requests have none.
+        pub request_id: Option<HeaderName> = default("X-Request-Id", request_id()),
+        /// The pseudonym of this gateway in Via (RFC 9110 section 7.6.3). `off`: Via is not extended, and
+        /// requests that go in circles are not noticed.
+        pub via: Option<Token> = default("titan", word_or("off", None, token().map(Some))),
+        /// Whether upstreams get the certificate that the client has shown, in Client-Cert (RFC 9440): `leaf` that
+        /// alone, `chain` in Client-Cert-Chain also those that the client has sent with it. What clients and
+        /// proxies send in these fields is removed always.
+        pub client_cert: ClientCert = default("off", words(&[
+            ("off", ClientCert::Off),
+            ("leaf", ClientCert::Leaf),
+            ("chain", ClientCert::Chain),
+        ])),
+        /// The Server field of answers: `pass` keeps the upstream's, `remove` removes it, any other text takes
+        /// its place.
+        pub server: ServerField = default("pass", server()),
+    }
+}
+
+/// What an upstream is told of the client's certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientCert {
+    /// Nothing.
+    Off,
+    /// The certificate.
+    Leaf,
+    /// The certificate and those that were sent with it.
+    Chain,
+}
+
+/// What becomes of the Server field of answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ServerField {
+    /// The upstream's stays.
+    Pass,
+    /// No answer has one.
+    Remove,
+    /// Every answer has this one.
+    Replace(HeaderValue),
+}
+
+fn request_id() -> impl Read<Value = Option<HeaderName>> {
+    word_or("off", None, header_name().then(refuse_known).map(Some))
+}
+
+/// A field with a meaning of its own would be overwritten with ids.
+fn refuse_known(name: HeaderName, node: &Node, to: &mut Reading<'_>) -> Option<HeaderName> {
+    match FieldName::of(name.as_str().as_bytes()) {
+        FieldName::Other | FieldName::XRequestId => Some(name),
+        known => {
+            let message = format!("`{}` cannot carry the request id", known.as_str());
+            let error = Diagnostic::error(node.span, message).label("it has a meaning of its own");
+            to.fail(error.help("use a field such as `X-Request-Id` or `X-Correlation-Id`"))
+        }
+    }
+}
+
+fn server() -> impl Read<Value = ServerField> {
+    let other = header_value().map(ServerField::Replace);
+    words_or(&[("pass", ServerField::Pass), ("remove", ServerField::Remove)], other)
+}

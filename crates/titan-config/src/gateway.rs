@@ -1,0 +1,175 @@
+//! The whole configuration, and the sections that stand alone: workers and admin.
+
+use crate::address::{ListenAddress, listen_address};
+use crate::bounds::{MAX_LISTENERS, MAX_POLICIES, MAX_ROUTES, MAX_UPSTREAMS};
+use crate::forwarding::Forwarding;
+use crate::limits::{Limits, limits};
+use crate::listener::{Listener, ListenerDraft, listener};
+use crate::policy::{NamedPolicy, Policies, Policy, PolicyKind, policy, uses};
+use crate::read::{At, Read, at, default, lenient, required};
+use crate::readers::{Named, boolean, list, mapping, short_for, whole, word_or};
+use crate::resolver::{Resolver, resolver};
+use crate::route::Route;
+use crate::route_fields::{RouteDraft, route};
+use crate::section::{section, section_of};
+use crate::timeouts::Timeouts;
+use crate::tls::{Tls, UpstreamTls};
+use crate::token::{NAME, Name, parse_name};
+use crate::upstream::{Upstream, UpstreamFields, UpstreamId, upstream};
+use crate::{Location, Report};
+use std::num::NonZeroU16;
+use std::path::Path;
+
+/// A configuration that has been checked: whatever it holds can be served as it is.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The threads that carry traffic.
+    pub workers: Workers,
+    /// Where clients connect; at least one.
+    pub listeners: Vec<Listener>,
+    /// What answers a request, in file order. No two are equal in precedence and match the same request.
+    pub routes: Vec<Route>,
+    /// The upstreams in file order; an [`UpstreamId`] points here.
+    pub upstreams: Vec<Upstream>,
+    /// The policies in file order; a [`crate::PolicyId`] points here.
+    pub policies: Vec<NamedPolicy>,
+    /// How much of everything.
+    pub limits: Limits,
+    /// How long for everything.
+    pub timeouts: Timeouts,
+    /// What is told to upstreams and clients about each other.
+    pub forwarding: Forwarding,
+    /// How names are resolved.
+    pub resolver: Resolver,
+    /// The admin interface; `None` when it is off.
+    pub admin: Option<Admin>,
+    /// What is allowed but probably not meant; empty for a clean file.
+    pub warnings: Report,
+}
+
+impl Config {
+    /// The files that it names, as it names them.
+    pub fn files(&self) -> Vec<&Path> {
+        let listeners = self.listeners.iter().filter_map(|listener| listener.tls.as_ref());
+        let upstreams = self.upstreams.iter().filter_map(|upstream| upstream.tls.as_ref());
+        let theirs = upstreams.flat_map(UpstreamTls::files);
+        let policies = self.policies.iter().flat_map(|it| it.policy.files());
+        listeners.flat_map(Tls::files).chain(theirs).chain(policies).collect()
+    }
+
+    /// Whether some upstream, or the source of a key set, is judged by the authorities that the system trusts.
+    pub fn needs_system_authorities(&self) -> bool {
+        let tls = self.upstreams.iter().filter_map(|upstream| upstream.tls.as_ref());
+        let of_policy = |it: &NamedPolicy| match &it.policy {
+            Policy::Jwt(jwt) => jwt.needs_system_authorities(),
+            _ => false,
+        };
+        tls.into_iter().any(|tls| tls.verify && tls.ca.is_none())
+            || self.policies.iter().any(of_policy)
+    }
+
+    /// The policies that those of a route are, in the order in which requests meet them.
+    pub fn policies_of(&self, policies: &Policies) -> impl Iterator<Item = &NamedPolicy> {
+        let ids = PolicyKind::ALL.iter().filter_map(|kind| policies.of(*kind));
+        ids.map(|id| &self.policies[id.index()])
+    }
+
+    /// The upstream that `id` points to.
+    pub fn upstream(&self, id: UpstreamId) -> &Upstream {
+        &self.upstreams[id.index()]
+    }
+}
+
+section! {
+    "workers", "the workers", Any;
+    /// The threads that carry traffic. A plain `auto` or number stands for `threads` alone.
+    pub struct Workers {
+        /// How many threads; `auto` is one for each core that the process may use.
+        pub threads: Threads = default("auto", threads()),
+        /// Whether each thread stays on one core. Steadier, where nothing else needs the cores.
+        pub pin: bool = default("false", boolean()),
+    }
+}
+
+/// How many workers run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Threads {
+    /// One for each core that the process may use.
+    Auto,
+    /// That many.
+    Exactly(NonZeroU16),
+}
+
+/// The admin interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Admin {
+    /// Where it listens.
+    pub address: ListenAddress,
+    /// Where the file says so; `None` for the default.
+    pub location: Option<Location>,
+}
+
+section! {
+    "admin", "the admin interface", Any;
+    /// Health, readiness and metrics, on a thread of their own. Nothing authenticates there: keep it on a
+    /// loopback address or a Unix socket. A plain text stands for `address` alone.
+    pub(crate) struct AdminFields {
+        /// Where it listens, written like the address of a listener.
+        pub(crate) address: At<ListenAddress> = default("127.0.0.1:9090", at(listen_address())),
+    }
+}
+
+section! {
+    "file", "a configuration", Any;
+    /// The keys of the file.
+    pub(crate) struct ConfigFields {
+        /// The threads that carry traffic.
+        pub(crate) workers: Option<Workers> = default("{}", lenient(workers())),
+        /// Where clients connect.
+        pub(crate) listeners: Vec<Option<ListenerDraft>> = required(list(lenient(listener()), 1..=MAX_LISTENERS)),
+        /// Which request gets which answer. Their order has no meaning.
+        pub(crate) routes: Vec<Option<RouteDraft>> =
+            required(list(lenient(route()), 1..=MAX_ROUTES)),
+        /// The groups of endpoints by name.
+        pub(crate) upstreams: Vec<Named<Name, Option<UpstreamFields>>> =
+            default("{}", mapping(NAME, parse_name, lenient(upstream()), 0..=MAX_UPSTREAMS)),
+        /// What is done with requests and answers on the way, by name.
+        pub(crate) policies: Vec<Named<Name, Option<Policy>>> =
+            default("{}", mapping(NAME, parse_name, lenient(policy()), 0..=MAX_POLICIES)),
+        /// The policies that the requests of every route meet, unless the route has one of the same type or does without:
+        /// at most one of each type. Their order is always the same: `cors` first, then the others as the types
+        /// stand under `policy`.
+        pub(crate) apply: Vec<At<String>> = default("[]", uses()),
+        /// How much a client or an upstream may send.
+        pub(crate) limits: Option<Limits> = default("{}", lenient(limits())),
+        /// How long for everything.
+        pub(crate) timeouts: Option<Timeouts> = default("{}", lenient(section_of::<Timeouts>())),
+        /// What upstreams and clients are told about each other.
+        pub(crate) forwarding: Option<Forwarding> =
+            default("{}", lenient(section_of::<Forwarding>())),
+        /// How names of endpoints become addresses.
+        pub(crate) resolver: Option<Resolver> = default("{}", lenient(resolver())),
+        /// Health, readiness and metrics; `off` for none.
+        pub(crate) admin: Option<AdminDraft> = default("{}", lenient(admin())),
+    }
+}
+
+/// The admin interface with its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum AdminDraft {
+    Off,
+    On(At<ListenAddress>),
+}
+
+fn workers() -> impl Read<Value = Workers> {
+    short_for("threads", section_of::<Workers>())
+}
+
+fn threads() -> impl Read<Value = Threads> {
+    word_or("auto", Threads::Auto, whole(1..=256).map(Threads::Exactly))
+}
+
+fn admin() -> impl Read<Value = AdminDraft> {
+    let on = short_for("address", section_of::<AdminFields>());
+    word_or("off", AdminDraft::Off, on.map(|AdminFields { address }| AdminDraft::On(address)))
+}

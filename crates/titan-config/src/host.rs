@@ -1,0 +1,186 @@
+//! Hosts: names of machines, and the patterns by which routes choose them.
+
+use crate::bounds::{MAX_ADDRESS, MAX_HOST};
+use crate::read::Read;
+use crate::readers::{Problem, text};
+use crate::shape::TextShape;
+use crate::token::{HeaderValue, parse_header_value, unexpected};
+use std::cmp::Ordering;
+use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use titan_http::Authority;
+
+/// The hosts that a route serves, in lower case.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum HostPattern {
+    /// That host alone: a name, an IPv4 address, or an IPv6 address in brackets.
+    Exact(String),
+    /// Every host that ends so, with at least one label before it; starts with a dot.
+    Under(String),
+}
+
+impl HostPattern {
+    /// Orders by precedence: exact before wildcard, a longer wildcard before a shorter one. Any host comes last.
+    pub fn precedence(&self, other: &HostPattern) -> Ordering {
+        match (self, other) {
+            (HostPattern::Exact(_), HostPattern::Exact(_)) => Ordering::Equal,
+            (HostPattern::Exact(_), HostPattern::Under(_)) => Ordering::Less,
+            (HostPattern::Under(_), HostPattern::Exact(_)) => Ordering::Greater,
+            (HostPattern::Under(ours), HostPattern::Under(theirs)) => theirs.len().cmp(&ours.len()),
+        }
+    }
+}
+
+impl fmt::Display for HostPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            HostPattern::Exact(host) => f.write_str(host),
+            HostPattern::Under(suffix) => write!(f, "*{suffix}"),
+        }
+    }
+}
+
+pub(crate) fn host_pattern() -> impl Read<Value = HostPattern> {
+    let shape = TextShape {
+        what: "a host",
+        examples: "`api.example.com` or `\"*.example.com\"`",
+        pattern: Some("^(\\*\\.)?[^*/@?#\\s]+$"),
+        max: MAX_HOST,
+    };
+    text(shape, parse_pattern)
+}
+
+/// A host with an optional port, for a Host field.
+pub(crate) fn authority() -> impl Read<Value = HeaderValue> {
+    let shape = TextShape {
+        what: "a host with an optional port",
+        examples: "`internal.example` or `internal.example:8080`",
+        pattern: Some("^[^/@?#\\s]+$"),
+        max: MAX_ADDRESS,
+    };
+    text(shape, |text| {
+        Authority::parse(text.as_bytes()).map_err(|error| Problem::new(error.to_string()))?;
+        parse_header_value(text)
+    })
+}
+
+fn parse_pattern(text: &str) -> Result<HostPattern, Problem> {
+    if let Some(address) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        let parsed: Result<Ipv6Addr, _> = address.parse();
+        let address = parsed.map_err(|_| Problem::new("the brackets hold no IPv6 address"))?;
+        return Ok(HostPattern::Exact(format!("[{address}]")));
+    }
+    if let Some((scheme, rest)) = text.split_once("://") {
+        let host = rest.split(['/', ':']).next().unwrap_or(rest);
+        let problem = Problem::new("a host has no scheme").part(0..scheme.len() + 3);
+        return Err(problem.help(format!("did you mean `{host}`?")));
+    }
+    if let Some((host, port)) = text.split_once(':') {
+        let problem = Problem::new("a route does not look at the port of a host");
+        let problem = problem.help(format!("did you mean `{host}`?"));
+        return Err(problem.part(host.len()..host.len() + 1 + port.len()));
+    }
+    if let Some(suffix) = text.strip_prefix("*.") {
+        let shift = |problem: Problem| Problem {
+            part: problem.part.map(|part| part.start + 2..part.end + 2),
+            ..problem
+        };
+        let suffix = parse_host_name(suffix).map_err(shift)?;
+        return Ok(HostPattern::Under(format!(".{suffix}")));
+    }
+    if text == "*" {
+        let problem = Problem::new("every host is what a route without `host` serves");
+        return Err(problem.help("remove `host`"));
+    }
+    if let Some(at) = text.find('*') {
+        let problem = Problem::new("a `*` stands for whole labels at the start").part(at..at + 1);
+        return Err(problem.help("write it as \"*.example.com\""));
+    }
+    parse_host_name(text).map(HostPattern::Exact)
+}
+
+/// A name or an IPv4 address, in lower case and without a dot at its end.
+pub(crate) fn parse_host_name(text: &str) -> Result<String, Problem> {
+    if text.len() > MAX_HOST {
+        return Err(Problem::new(format!("a host name has at most {MAX_HOST} octets")));
+    }
+    let name = text.strip_suffix('.').unwrap_or(text);
+    let mut start = 0;
+    for label in name.split('.') {
+        check_label(label, start)?;
+        start += label.len() + 1;
+    }
+    let last = name.rsplit('.').next().unwrap_or(name);
+    let is_number = last.bytes().all(|octet| octet.is_ascii_digit());
+    if is_number && name.parse::<Ipv4Addr>().is_err() {
+        return Err(Problem::new("this is neither a name nor an IPv4 address"));
+    }
+    Ok(name.to_ascii_lowercase())
+}
+
+/// Underscores are in no host name by the book (RFC 1123), and in many by use.
+fn check_label(label: &str, start: usize) -> Result<(), Problem> {
+    const MAX_LABEL: usize = 63;
+    let part = start..start + label.len();
+    if label.is_empty() {
+        return Err(Problem::new("a label between dots is empty"));
+    }
+    if label.len() > MAX_LABEL {
+        let reason = format!("a label has at most {MAX_LABEL} octets");
+        return Err(Problem::new(reason).part(part));
+    }
+    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if let Some((at, c)) = label.char_indices().find(|(_, c)| !allowed(*c)) {
+        let problem = unexpected(start + at, c);
+        return Err(match c.is_ascii() {
+            true => problem,
+            false => problem.help("write an international name in its ASCII form, `xn--...`"),
+        });
+    }
+    if label.starts_with('-') || label.ends_with('-') {
+        return Err(Problem::new("a label starts and ends with a letter or digit").part(part));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_read_in_lower_case() {
+        for (text, shown) in [
+            ("API.Example.com", "api.example.com"),
+            ("*.Example.com", "*.example.com"),
+            ("example.com.", "example.com"),
+            ("127.0.0.1", "127.0.0.1"),
+            ("[::0001]", "[::1]"),
+            ("my_service", "my_service"),
+        ] {
+            assert_eq!(parse_pattern(text).unwrap().to_string(), shown);
+        }
+    }
+
+    #[test]
+    fn what_is_no_host_is_refused() {
+        for text in [
+            "",
+            "*",
+            "a*.b",
+            "*.",
+            "a..b",
+            "a b",
+            "http://a",
+            "a:80",
+            "-a",
+            "a-",
+            "1.2.3.4.5",
+            "é",
+            "*.*.a",
+            "[::1",
+            "a/b",
+        ] {
+            assert!(parse_pattern(text).is_err(), "{text}");
+        }
+    }
+}

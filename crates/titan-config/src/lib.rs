@@ -1,0 +1,85 @@
+//! The configuration language: text becomes a checked, immutable [`Config`], or a [`Report`] of everything wrong in it.
+//!
+//! | step | file |
+//! |---|---|
+//! | text to a tree with places, within bounds | `yaml.rs`, `syntax_error.rs`, `node.rs`, `bounds.rs` |
+//! | how a field is declared, once, and what follows from it | `section.rs`, `read.rs`, `readers.rs`, `shape.rs` |
+//! | the sections of the file | `gateway.rs`, `listener.rs`, `route_fields.rs`, `upstream.rs` ... |
+//! | what needs several places of the file | `check.rs`, `clash.rs` |
+//! | what is wrong, and how it is shown | `report.rs`, `render.rs`, `suggest.rs` |
+//! | what is generated from the sections | `schema.rs`, `reference.rs` |
+
+mod address;
+mod answer;
+mod balance;
+pub mod bounds;
+mod check;
+mod cidr;
+mod clash;
+mod condition;
+mod forwarding;
+mod gateway;
+mod host;
+mod json;
+mod language;
+mod limits;
+mod listener;
+mod location;
+mod node;
+mod path;
+mod policy;
+mod quantity;
+mod read;
+mod readers;
+mod reference;
+mod render;
+mod report;
+mod resolver;
+mod route;
+mod route_fields;
+mod schema;
+mod section;
+mod shape;
+mod suggest;
+mod summary;
+mod syntax_error;
+mod template;
+mod timeouts;
+mod tls;
+mod token;
+mod upstream;
+mod yaml;
+
+pub use address::{EndpointAddress, ListenAddress};
+pub use answer::{Redirect, Respond};
+pub use balance::{Balance, HashKey, SameSite, StickyCookie};
+pub use cidr::Cidr;
+pub use condition::{CertificateMatch, CertificatePart, HeaderMatch, QueryMatch, ValueMatch};
+pub use forwarding::{ClientCert, Forwarding, ServerField};
+pub use gateway::{Admin, Config, Threads, Workers};
+pub use host::HostPattern;
+pub use limits::Limits;
+pub use listener::{Listener, Protocols, ProxyProtocol};
+pub use location::Location;
+pub use path::{PathEnd, PathPattern, Segment};
+pub use policy::{
+    ApiKey, ApiKeys, Authorise, Changes, Claim, ClaimHeader, Coding, Compress, Cors, CorsHeaders,
+    CorsOrigin, JwksUrl, Jwt, JwtAlgorithm, JwtKeys, JwtProvider, KeyHash, MediaRange, NamedPolicy,
+    PathPiece, PathRule, Policies, Policy, PolicyId, PolicyKind, Rate, RateKey, RateLimit,
+    RequestTransform, ResponseTransform, RouteCost, Secret, TokenPlace, Transform, Url, ValuePiece,
+    ValueTemplate,
+};
+pub use quantity::{ByteSize, Cap};
+pub use reference::reference;
+pub use report::{Diagnostic, Label, Report, Severity, Span};
+pub use resolver::Resolver;
+pub use route::{Action, Proxy, Rewrite, Route, SendHost, Share};
+pub use schema::schema;
+pub use template::{Piece, Template};
+pub use timeouts::{RouteTimeouts, Timeouts};
+pub use tls::{
+    Certificate, CertificateMode, Cipher, ClientCertificates, Hsts, ServerName, Tls, TlsVersion,
+    UnknownName, UpstreamTls,
+};
+pub use token::{HeaderName, HeaderValue, Name, Pattern, Token};
+pub use upstream::{Endpoint, Protocol, Queue, Upstream, UpstreamId};

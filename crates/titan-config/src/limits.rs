@@ -1,0 +1,95 @@
+//! Limits: how much of everything.
+
+use crate::node::Node;
+use crate::quantity::{ByteSize, Cap, cap, size};
+use crate::read::{Read, Reading, default, optional};
+use crate::readers::{whole, word_or};
+use crate::report::Diagnostic;
+use crate::section::{section, section_of};
+use std::num::{NonZeroU16, NonZeroU32};
+
+section! {
+    "limits", "the limits", Any;
+    /// How much a client or an upstream may send. What is over a limit is refused, never cut.
+    pub struct Limits {
+        /// Request line and header fields together; a larger head is answered with 431. While a head is
+        /// incomplete its connection holds up to this much memory.
+        pub head: ByteSize = default("16KiB", size(1_024..=MAX_HEAD)),
+        /// The request target; a longer one is answered with 414. At most `head`.
+        pub target: ByteSize = default("8KiB", size(64..=MAX_HEAD)),
+        /// Header fields of a request; more are answered with 431.
+        pub fields: NonZeroU16 = default("100", whole(1..=MAX_FIELDS)),
+        /// A request body; a larger one is answered with 413. Bodies are streamed: this costs no memory.
+        pub body: Cap<ByteSize> = default("64MiB", body()),
+        /// The line before a chunk with its size and extensions; a longer one is answered with 400.
+        pub chunk_line: ByteSize = default("256B", size(16..=16_384)),
+        /// The trailer section of a chunked request; a larger one is answered with 431.
+        pub trailers: ByteSize = default("4KiB", size(64..=MAX_HEAD)),
+        /// Requests on one client connection; with the last the connection is closed. A limit lets clients
+        /// spread over new instances.
+        pub requests_per_connection: Cap<NonZeroU32> =
+            default("100000", cap(whole(1..=1_000_000_000))),
+        /// Pipelined requests that one read of a client may bring; one more is answered, then the connection
+        /// is closed.
+        pub pipeline: NonZeroU16 = default("128", whole(1..=10_000)),
+        /// Requests that one HTTP/2 connection may have running; more are refused, and the client may repeat them.
+        pub streams: NonZeroU32 = default("128", whole(1..=10_000)),
+        /// Body octets that an HTTP/2 client may send before the gateway has passed some on, for each request: a
+        /// small one slows uploads over long distances. What is on its way is held in memory. An endpoint of
+        /// HTTP/2 may send as much of an answer ahead of its client, once that has shown that it keeps up.
+        pub stream_window: ByteSize = default("256KiB", size(MIN_WINDOW..=MAX_WINDOW)),
+        /// The same for all requests of a client's connection together.
+        pub connection_window: ByteSize = default("1MiB", size(MIN_WINDOW..=MAX_WINDOW)),
+        /// Tunnels, such as WebSockets, open at the same moment, over all workers; one more is answered with 503.
+        pub tunnels: u32 = default("16384", whole(0..=1_000_000)),
+        /// Octets per second that a request body must bring, measured over 10 s; a slower one is answered
+        /// with 408. `off`: only `timeouts.body` guards against slow bodies.
+        pub body_rate: Option<ByteSize> = default("240B", body_rate()),
+        /// Status line and header fields of an upstream's answer together; a larger head becomes 502.
+        pub response_head: ByteSize = default("32KiB", size(1_024..=MAX_HEAD)),
+        /// Header fields of an upstream's answer; more become 502.
+        pub response_fields: NonZeroU16 = default("200", whole(1..=MAX_FIELDS)),
+    }
+}
+
+section! {
+    "route_limits", "the limits of a route", Any;
+    /// The limits of one route, in place of the global ones.
+    pub(crate) struct RouteLimitFields {
+        /// A request body; a larger one is answered with 413.
+        pub(crate) body: Option<Cap<ByteSize>> = optional("`limits.body`", body()),
+    }
+}
+
+const MAX_HEAD: u64 = 1 << 20;
+const MAX_FIELDS: i64 = 10_000;
+const MIN_WINDOW: u64 = 64 << 10;
+const MAX_WINDOW: u64 = 64 << 20;
+const MAX_BODY: u64 = 1 << 50;
+
+pub(crate) fn limits() -> impl Read<Value = Limits> {
+    section_of::<Limits>().then(check)
+}
+
+fn check(limits: Limits, node: &Node, to: &mut Reading<'_>) -> Option<Limits> {
+    if limits.target <= limits.head {
+        return Some(limits);
+    }
+    let (smaller, larger) = ("`target` is larger than `head`, which contains it", "`head` is here");
+    let at = if node.entry("target").is_some() { "target" } else { "head" };
+    let sizes = format!("`target` is {}, `head` is {}", limits.target, limits.head);
+    let error = Diagnostic::error(node.key_span(at), smaller).label(sizes);
+    let error = match node.entry("head") {
+        Some(entry) if at == "target" => error.also(entry.key_span, larger),
+        _ => error,
+    };
+    to.fail(error.help("lower `target`, or raise `head`"))
+}
+
+fn body() -> impl Read<Value = Cap<ByteSize>> {
+    cap(size(1..=MAX_BODY))
+}
+
+fn body_rate() -> impl Read<Value = Option<ByteSize>> {
+    word_or("off", None, size(1..=1 << 30).map(Some))
+}

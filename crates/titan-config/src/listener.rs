@@ -1,0 +1,146 @@
+//! Listeners: where clients connect.
+
+use crate::Location;
+use crate::address::{ListenAddress, listen_address};
+use crate::bounds::MAX_NETWORKS;
+use crate::cidr::{Cidr, cidr};
+use crate::node::Node;
+use crate::quantity::{Cap, cap};
+use crate::read::{At, Read, Reading, at, default, optional, required};
+use crate::readers::{list, short_for, switch_or, whole, words};
+use crate::report::{Diagnostic, Span};
+use crate::section::{section, section_of};
+use crate::tls::{Tls, tls};
+use crate::token::{Name, name};
+use std::num::{NonZeroU16, NonZeroU32};
+
+/// A socket that clients connect to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listener {
+    /// What start and `titan check` print; the address where the file gives no name.
+    pub name: String,
+    /// What it is bound to.
+    pub address: ListenAddress,
+    /// Whose connections start with a PROXY protocol header.
+    pub proxy_protocol: Option<ProxyProtocol>,
+    /// How TLS is spoken; `None` without TLS.
+    pub tls: Option<Tls>,
+    /// What is spoken.
+    pub protocols: Protocols,
+    /// The port of HTTPS that every request is sent to instead of being served.
+    pub redirect_to_https: Option<NonZeroU16>,
+    /// Connections open at the same moment, over all workers.
+    pub max_connections: NonZeroU32,
+    /// Connections open at the same moment from one client (an IPv4 address, a /64 of IPv6), over all workers.
+    pub max_connections_per_client: Cap<NonZeroU32>,
+    /// Where the file says so.
+    pub location: Location,
+}
+
+/// The versions of HTTP that a listener speaks; one at least.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Protocols {
+    /// HTTP/1.1, and 1.0.
+    pub h1: bool,
+    /// HTTP/2.
+    pub h2: bool,
+}
+
+section! {
+    "proxy_protocol", "a PROXY protocol setting", Any;
+    /// The PROXY protocol (versions 1 and 2): the peers that must send it, and they alone may.
+    pub struct ProxyProtocol {
+        /// The load balancers in front. A connection from one of them must start with a PROXY header and is
+        /// closed otherwise; from anyone else such a header is a bad request.
+        pub from: Vec<Cidr> = required(list(cidr(), 1..=MAX_NETWORKS)),
+    }
+}
+
+section! {
+    "listener", "a listener", Any;
+    /// A socket that clients connect to. A plain text stands for `address` alone.
+    pub(crate) struct ListenerFields {
+        /// What it is called where listeners are printed; unique.
+        pub(crate) name: Option<At<Name>> = optional("the address", at(name())),
+        /// What it is bound to: an IP address with a port, a port on all IPv4 and IPv6 addresses (`:8080`), or
+        /// a Unix socket. `[::]` takes IPv6 alone. Port 0 takes a free port.
+        pub(crate) address: At<ListenAddress> = required(at(listen_address())),
+        /// Reads the client's address from a PROXY protocol header.
+        pub(crate) proxy_protocol: Option<ProxyProtocol> =
+            optional("not read", section_of::<ProxyProtocol>()),
+        /// Speaks TLS: HTTPS.
+        pub(crate) tls: Option<Tls> = default("off", tls()),
+        /// Answers every request with 308 to the same place under `https://`: `true` on port 443, a number on that
+        /// one. Only without `tls`. A request without a host is a bad one; routes are not looked at.
+        pub(crate) redirect_to_https: Option<NonZeroU16> =
+            default("false", switch_or(HTTPS, whole(1..=65_535))),
+        /// What is spoken: `h1` (HTTP/1.1) and `h2` (HTTP/2). With TLS the handshake chooses (ALPN), and `h2` is
+        /// preferred; without TLS clients that know beforehand may begin with HTTP/2. An `Upgrade` to it is ignored.
+        pub(crate) protocols: Option<Protocols> = optional("`[h2, h1]`", protocols()),
+        /// Connections open at the same moment, over all workers; beyond it new ones are
+        /// closed. Each idle one costs about 1 KiB, one of HTTP/2 about 5 KiB, and TLS about 10 KiB more.
+        pub(crate) max_connections: NonZeroU32 = default("65536", whole(1..=MAX_CONNECTIONS)),
+        /// Connections open at the same moment from one client, over all workers; beyond it new ones are closed.
+        /// A client is an IPv4 address, or the /64 network of an IPv6 address. Where `proxy_protocol` names
+        /// the client, that address counts.
+        pub(crate) max_connections_per_client: Cap<NonZeroU32> =
+            default("unlimited", cap(whole(1..=MAX_CONNECTIONS))),
+    }
+}
+
+const HTTPS: NonZeroU16 = NonZeroU16::new(443).expect("it is not 0");
+
+const MAX_CONNECTIONS: i64 = 16 << 20;
+
+/// A listener with the places that are compared with those of others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ListenerDraft {
+    pub(crate) listener: Listener,
+    pub(crate) name_span: Span,
+    pub(crate) address_span: Span,
+}
+
+fn protocols() -> impl Read<Value = Protocols> {
+    const H1: Protocols = Protocols { h1: true, h2: false };
+    const H2: Protocols = Protocols { h1: false, h2: true };
+    const NONE: Protocols = Protocols { h1: false, h2: false };
+    let both = |a: Protocols, b: &Protocols| Protocols { h1: a.h1 | b.h1, h2: a.h2 | b.h2 };
+    list(words(&[("h1", H1), ("h2", H2)]), 1..=2)
+        .map(move |protocols| protocols.iter().fold(NONE, both))
+}
+
+pub(crate) fn listener() -> impl Read<Value = ListenerDraft> {
+    short_for("address", section_of::<ListenerFields>()).then(draft)
+}
+
+fn draft(fields: ListenerFields, node: &Node, to: &mut Reading<'_>) -> Option<ListenerDraft> {
+    let ListenerFields {
+        name,
+        address: At { value: address, span: address_span },
+        proxy_protocol,
+        tls,
+        protocols,
+        redirect_to_https,
+        max_connections,
+        max_connections_per_client,
+    } = fields;
+    if tls.is_some() && redirect_to_https.is_some() {
+        let message = "who has come by HTTPS cannot be sent there";
+        let error = Diagnostic::error(node.key_span("redirect_to_https"), message);
+        let error = error.label("remove it").also(node.key_span("tls"), "this listener speaks TLS");
+        return to.fail(error.help("it belongs to a listener of its own, for HTTP"));
+    }
+    let name_span = name.as_ref().map_or(address_span, |name| name.span);
+    let listener = Listener {
+        name: name.map_or_else(|| address.to_string(), |name| name.value.as_str().to_owned()),
+        address,
+        proxy_protocol,
+        tls,
+        protocols: protocols.unwrap_or(Protocols { h1: true, h2: true }),
+        redirect_to_https,
+        max_connections,
+        max_connections_per_client,
+        location: node.span.start,
+    };
+    Some(ListenerDraft { listener, name_span, address_span })
+}

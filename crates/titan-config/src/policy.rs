@@ -1,0 +1,285 @@
+//! Policies: what is done with requests and answers on the way, declared once and used by name.
+
+mod authorise;
+mod compress;
+mod cors;
+mod jwt;
+mod rate_limit;
+mod transform;
+
+pub use authorise::{ApiKey, ApiKeys, Authorise, KeyHash};
+pub use compress::{Coding, Compress, MediaRange};
+pub use cors::{Cors, CorsHeaders, CorsOrigin};
+pub use jwt::{
+    Claim, ClaimHeader, JwksUrl, Jwt, JwtAlgorithm, JwtKeys, JwtProvider, Secret, TokenPlace, Url,
+};
+pub use rate_limit::{Rate, RateKey, RateLimit, RouteCost};
+pub(crate) use transform::check_use;
+pub use transform::{
+    Changes, PathPiece, PathRule, RequestTransform, ResponseTransform, Transform, ValuePiece,
+    ValueTemplate,
+};
+
+use crate::Location;
+use crate::bounds::MAX_POLICIES;
+use crate::node::quote;
+use crate::read::{At, Read, Reading, at, optional};
+use crate::readers::{Named, list, text, words};
+use crate::report::{Diagnostic, Span};
+use crate::section::{section, section_of};
+use crate::shape::TextShape;
+use crate::token::{HeaderName, NAME, Name};
+use std::collections::HashMap;
+use std::path::Path;
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $Kind:ident $field:ident $word:literal;)+) => {
+        /// What a policy does.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub enum Policy {
+            $($(#[$doc])* $Kind($Kind),)+
+        }
+
+        /// The types of policies, in the order in which requests meet them.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum PolicyKind {
+            $($(#[$doc])* $Kind,)+
+        }
+
+        impl PolicyKind {
+            /// Every type.
+            pub const ALL: &[PolicyKind] = &[$(PolicyKind::$Kind,)+];
+
+            /// The key that it has in the file.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(PolicyKind::$Kind => $word,)+
+                }
+            }
+        }
+
+        impl Policy {
+            /// Its type.
+            pub fn kind(&self) -> PolicyKind {
+                match self {
+                    $(Policy::$Kind(_) => PolicyKind::$Kind,)+
+                }
+            }
+        }
+
+        impl PolicyFields {
+            /// The one that is given: a section of which there is one key always has one.
+            fn policy(self) -> Option<Policy> {
+                let PolicyFields { $($field,)+ } = self;
+                None$(.or($field.map(Policy::$Kind)))+
+            }
+        }
+
+        /// The policies that the requests of a route meet: at most one of each type, by its place in
+        /// [`crate::Config::policies`].
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Policies {
+            $($(#[$doc])* pub $field: Option<PolicyId>,)+
+        }
+
+        impl Policies {
+            /// The place of the policy of that type.
+            pub fn of(&self, kind: PolicyKind) -> Option<PolicyId> {
+                match kind {
+                    $(PolicyKind::$Kind => self.$field,)+
+                }
+            }
+
+            fn set(&mut self, kind: PolicyKind, id: Option<PolicyId>) {
+                match kind {
+                    $(PolicyKind::$Kind => self.$field = id,)+
+                }
+            }
+        }
+    };
+}
+
+// The order in which requests meet them.
+kinds! {
+    /// Cross-origin resource sharing.
+    Cors cors "cors";
+    /// JSON Web Tokens.
+    Jwt jwt "jwt";
+    /// Who may ask.
+    Authorise authorise "authorise";
+    /// A limit on how many requests come.
+    RateLimit rate_limit "rate_limit";
+    /// Changes of requests and answers.
+    Transform transform "transform";
+    /// Compression of answers.
+    Compress compress "compress";
+}
+
+impl Policy {
+    /// The fields of requests that it changes. Upstreams believe what these say.
+    pub fn request_fields(&self) -> Vec<&HeaderName> {
+        match self {
+            Policy::Jwt(jwt) => jwt.headers.iter().map(|header| &header.name).collect(),
+            Policy::Transform(transform) => transform.request_fields().collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+section! {
+    "policy", "a policy", One;
+    /// Something that is done with requests and answers on the way. It has one of these types.
+    pub(crate) struct PolicyFields {
+        /// Which pages of other origins may read answers (cross-origin resource sharing).
+        pub(crate) cors: Option<Cors> = optional("", cors::cors()),
+        /// Who a request comes from, by JSON Web Tokens.
+        pub(crate) jwt: Option<Jwt> = optional("", jwt::jwt()),
+        /// Who may ask at all.
+        pub(crate) authorise: Option<Authorise> = optional("", authorise::authorise()),
+        /// How many requests of one kind may come in a while, and how many may run at once.
+        pub(crate) rate_limit: Option<RateLimit> = optional("", rate_limit::rate_limit()),
+        /// What is changed in requests and answers.
+        pub(crate) transform: Option<Transform> = optional("", transform::transform()),
+        /// Which answers are made smaller.
+        pub(crate) compress: Option<Compress> = optional("", compress::compress()),
+    }
+}
+
+/// A policy with its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedPolicy {
+    /// Unique.
+    pub name: Name,
+    /// What it does.
+    pub policy: Policy,
+    /// Where the file declares it.
+    pub location: Location,
+}
+
+impl Policy {
+    /// The files that it names.
+    pub(crate) fn files(&self) -> Vec<&Path> {
+        match self {
+            Policy::Jwt(jwt) => jwt.files().collect(),
+            Policy::Cors(_)
+            | Policy::Authorise(_)
+            | Policy::RateLimit(_)
+            | Policy::Transform(_)
+            | Policy::Compress(_) => Vec::new(),
+        }
+    }
+}
+
+/// The place of a policy in [`crate::Config::policies`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PolicyId(u16);
+
+impl PolicyId {
+    /// The index into [`crate::Config::policies`].
+    pub fn index(self) -> usize {
+        self.0.into()
+    }
+}
+
+/// The policies that a place of the file names, and the types that it does without.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Uses {
+    pub(crate) names: Vec<At<String>>,
+    pub(crate) without: Vec<PolicyKind>,
+}
+
+pub(crate) fn policy() -> impl Read<Value = Policy> {
+    section_of::<PolicyFields>().then(|fields, _, _| fields.policy())
+}
+
+/// Names of policies.
+pub(crate) fn uses() -> impl Read<Value = Vec<At<String>>> {
+    let shape = TextShape { what: "the name of a policy", examples: "`public`", ..NAME };
+    list(at(text(shape, |text| Ok(text.to_owned()))), 0..=PolicyKind::ALL.len())
+}
+
+/// Types of policies.
+pub(crate) fn kinds() -> impl Read<Value = Vec<PolicyKind>> {
+    let named: Vec<_> = PolicyKind::ALL.iter().map(|kind| (kind.as_str(), *kind)).collect();
+    list(words(&named), 0..=PolicyKind::ALL.len())
+}
+
+/// The policies of a file by their names.
+pub(crate) struct PolicyNames<'p> {
+    by_name: HashMap<&'p str, (PolicyId, PolicyKind)>,
+    used: Vec<bool>,
+}
+
+impl<'p> PolicyNames<'p> {
+    /// Those that could be read; with the others there is no saying what a name means.
+    pub(crate) fn of(policies: &'p [Named<Name, Option<Policy>>]) -> Option<PolicyNames<'p>> {
+        debug_assert!(policies.len() <= MAX_POLICIES, "the reader bounds them");
+        let numbered = (0..=u16::MAX).zip(policies);
+        let by_name = numbered.map(|(number, Named { key, value, .. })| {
+            Some((key.as_str(), (PolicyId(number), value.as_ref()?.kind())))
+        });
+        Some(PolicyNames {
+            by_name: by_name.collect::<Option<_>>()?,
+            used: vec![false; policies.len()],
+        })
+    }
+
+    /// What comes of `uses` over what is in force already: one of a type takes the place of the other.
+    pub(crate) fn resolve(
+        &mut self,
+        uses: &Uses,
+        over: Policies,
+        to: &mut Reading<'_>,
+    ) -> Option<Policies> {
+        let Uses { names, without } = uses;
+        let mut policies = over;
+        without.iter().for_each(|kind| policies.set(*kind, None));
+        let mut seen: HashMap<PolicyKind, Span> = HashMap::new();
+        for At { value: name, span } in names {
+            let (id, kind) = self.find(name, *span, to)?;
+            if let Some(first) = seen.insert(kind, *span) {
+                let message = format!("two policies of the type `{}`", kind.as_str());
+                let error = Diagnostic::error(*span, message).label("only one can be in force");
+                to.add(error.also(first, "the first is here"));
+            }
+            policies.set(kind, Some(id));
+        }
+        Some(policies)
+    }
+
+    fn find(
+        &mut self,
+        name: &str,
+        span: Span,
+        to: &mut Reading<'_>,
+    ) -> Option<(PolicyId, PolicyKind)> {
+        if let Some(found) = self.by_name.get(name) {
+            self.used[found.0.index()] = true;
+            return Some(*found);
+        }
+        let error = Diagnostic::error(span, format!("there is no policy {}", quote(name)));
+        let error = error.label("not found in `policies`");
+        let near = crate::suggest::nearest(name, self.by_name.keys().copied());
+        to.fail(match near {
+            Some(near) => error.help(format!("did you mean `{near}`?")),
+            None => error.help("`policies` at the top of the file declares them by name"),
+        })
+    }
+
+    /// Warns of those that nothing uses: they protect nothing.
+    pub(crate) fn check_used(
+        &self,
+        policies: &[Named<Name, Option<Policy>>],
+        to: &mut Reading<'_>,
+    ) {
+        for (Named { key, key_span, .. }, used) in policies.iter().zip(&self.used) {
+            if !used {
+                let message = format!("nothing uses the policy `{key}`");
+                let warning = Diagnostic::warning(*key_span, message);
+                to.add(
+                    warning.label("has no effect").help("name it in `apply`, here or in a route"),
+                );
+            }
+        }
+    }
+}

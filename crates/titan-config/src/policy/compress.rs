@@ -1,0 +1,121 @@
+//! Compression: which answers are made smaller for clients that can read that, and how.
+
+use crate::bounds::{MAX_MEDIA_TYPES, MAX_TOKEN};
+use crate::node::Node;
+use crate::quantity::{ByteSize, size};
+use crate::read::{Read, Reading, default};
+use crate::readers::{Problem, boolean, one_or_list, text, whole, words};
+use crate::report::Diagnostic;
+use crate::section::{section, section_of};
+use crate::shape::TextShape;
+
+section! {
+    "compress", "a compression policy", Any;
+    /// Makes answers smaller for clients that say that they can read that (Accept-Encoding), while they are passed
+    /// on: what an upstream has sent is not held back for more. Never done with 204, 205, 206 and 304, answers that are
+    /// coded already, say `no-transform`, have a Content-Range or a digest of their content, and with gRPC. Who can
+    /// have a secret and a text of his own in one answer, and see how long it is, can guess the secret (BREACH):
+    /// leave such routes out with `without: [compress]`.
+    pub struct Compress {
+        /// The codings, best first: of those that a client likes equally the first is taken.
+        pub algorithms: Vec<Coding> = default("[zstd, br, gzip]", algorithms()),
+        /// The media types of the content; `text/*` for all of a kind.
+        pub types: Vec<MediaRange> = default(
+            "[text/*, application/json, application/*+json, application/javascript, application/xml, application/*+xml, \
+             application/wasm, image/svg+xml]",
+            one_or_list(text(MEDIA_RANGE, parse_media_range), 1..=MAX_MEDIA_TYPES)
+        ),
+        /// Shorter content stays as it is, where its length is known in advance.
+        pub min_size: ByteSize = default("1KiB", size(0..=MAX_MIN_SIZE)),
+        /// How hard gzip tries. 1 is fast, 9 small. A stream takes 256 KiB of memory.
+        pub gzip_level: u8 = default("4", whole(1..=9)),
+        /// How hard brotli tries. 0 is fast, 9 small. A stream takes 1 to 3 MiB of memory.
+        pub brotli_level: u8 = default("4", whole(0..=9)),
+        /// How hard zstd tries. 1 is fast, 12 small. A stream takes 1 to 4 MiB of memory.
+        pub zstd_level: u8 = default("3", whole(1..=12)),
+        /// Whether answers are compressed that set cookies. Such answers often have secrets, which can be guessed where
+        /// they stand beside what an attacker has sent.
+        pub cookies: bool = default("false", boolean()),
+        /// Whether streams of events (`text/event-stream`) are compressed, each event by itself as it comes.
+        pub events: bool = default("false", boolean()),
+    }
+}
+
+/// A way to make content smaller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Coding {
+    /// RFC 1952.
+    Gzip,
+    /// RFC 7932.
+    Brotli,
+    /// RFC 8878.
+    Zstd,
+}
+
+/// A media type, or all of a kind; in lower case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MediaRange {
+    /// What the type begins with.
+    before: String,
+    /// What it ends with, where there is a star.
+    behind: Option<String>,
+}
+
+impl MediaRange {
+    /// Whether it is that type, which has no parameters.
+    pub fn has(&self, media_type: &[u8]) -> bool {
+        let (before, behind) = (self.before.as_bytes(), self.behind.as_deref());
+        let Some((start, rest)) = media_type.split_at_checked(before.len()) else { return false };
+        let ends_so = |behind: &str| {
+            let end = rest.len().checked_sub(behind.len()).filter(|length| *length > 0);
+            end.is_some_and(|end| rest[end..].eq_ignore_ascii_case(behind.as_bytes()))
+        };
+        start.eq_ignore_ascii_case(before) && behind.map_or(rest.is_empty(), ends_so)
+    }
+}
+
+const MAX_MIN_SIZE: u64 = 1 << 30;
+
+const MEDIA_RANGE: TextShape = TextShape {
+    what: "a media type",
+    examples: "`text/*`, `application/json` or `application/*+json`",
+    pattern: Some("^[!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+$"),
+    max: MAX_TOKEN,
+};
+
+pub(crate) fn compress() -> impl Read<Value = Compress> {
+    section_of::<Compress>()
+}
+
+fn algorithms() -> impl Read<Value = Vec<Coding>> {
+    let named = [("gzip", Coding::Gzip), ("br", Coding::Brotli), ("zstd", Coding::Zstd)];
+    one_or_list(words(&named), 1..=named.len()).then(no_coding_twice)
+}
+
+fn no_coding_twice(codings: Vec<Coding>, node: &Node, to: &mut Reading<'_>) -> Option<Vec<Coding>> {
+    let is_again = |(index, coding): (usize, &Coding)| codings[..index].contains(coding);
+    match codings.iter().enumerate().any(is_again) {
+        true => to.fail(Diagnostic::error(node.span, "a coding stands twice")),
+        false => Some(codings),
+    }
+}
+
+fn parse_media_range(text: &str) -> Result<MediaRange, Problem> {
+    let (kind, subtype) = text.split_once('/').ok_or_else(|| Problem::new("it has no `/`"))?;
+    let is_token = |part: &str| titan_http::is_token(part.as_bytes());
+    if !is_token(kind) || !is_token(subtype) {
+        return Err(Problem::new("it is no type and subtype").help("leave parameters out"));
+    }
+    let text = text.to_ascii_lowercase();
+    let range = match text.split_once('*') {
+        None => MediaRange { before: text, behind: None },
+        Some((before, behind)) => {
+            MediaRange { before: before.to_owned(), behind: Some(behind.to_owned()) }
+        }
+    };
+    let has_another = range.behind.as_ref().is_some_and(|behind| behind.contains(['*', '/']));
+    match has_another {
+        true => Err(Problem::new("there is one `*`, in the subtype")),
+        false => Ok(range),
+    }
+}

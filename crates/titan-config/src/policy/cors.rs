@@ -1,0 +1,167 @@
+//! Cross-origin resource sharing (the Fetch standard): which pages may read answers.
+
+use crate::bounds::{MAX_METHODS, MAX_ORIGINS, MAX_TOKEN, MAX_VALUE};
+use crate::node::Node;
+use crate::quantity::duration;
+use crate::read::{Read, Reading, default, optional, required};
+use crate::readers::{Problem, boolean, one_or_list, text, text_or, word_or, words_or};
+use crate::report::Diagnostic;
+use crate::route_fields::method;
+use crate::section::{section, section_of};
+use crate::shape::TextShape;
+use crate::timeouts::DAY;
+use crate::token::{HEADER_NAME, HeaderName, Pattern, parse_header_name, pattern};
+use std::time::Duration;
+use titan_http::Method;
+
+section! {
+    "cors", "a CORS policy", Any;
+    /// Which pages of other origins may read answers. Preflight requests are answered by the gateway before any other
+    /// policy looks at them, with 403 where the page may not ask. An upstream's own `Access-Control-` fields are removed;
+    /// answers of the gateway, errors among them, carry the fields too.
+    pub(crate) struct CorsFields {
+        /// The origins of the pages: `https://app.example.com`, `https://*.example.com` for any number of labels in
+        /// front, `*` for every page there is, or `{ regex: ... }`, which has to match the whole origin.
+        pub(crate) origins: Vec<CorsOrigin> = required(one_or_list(origin(), 1..=MAX_ORIGINS)),
+        /// The methods that pages may use.
+        pub(crate) methods: Option<Vec<Method>> =
+            optional("`[GET, HEAD, POST]`", one_or_list(method(), 1..=MAX_METHODS)),
+        /// The header fields that pages may send, beside those that need no leave; `*` for any.
+        pub(crate) headers: CorsHeaders = default("[]", headers()),
+        /// The header fields of answers that pages may read, beside those that need no leave.
+        pub(crate) expose: Vec<HeaderName> = default("[]", one_or_list(header_name(), 0..=MAX_METHODS)),
+        /// Whether browsers send cookies and certificates along. Never with `origins: "*"`.
+        pub(crate) credentials: bool = default("false", boolean()),
+        /// How long a browser may remember what a preflight request was told.
+        pub(crate) max_age: Duration = default("10m", duration(Duration::ZERO..=DAY)),
+        /// Whether pages of public networks may ask although this gateway is in a private one.
+        pub(crate) private_network: bool = default("false", boolean()),
+    }
+}
+
+/// A CORS policy, checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cors {
+    /// At least one. No `Any` together with credentials.
+    pub origins: Vec<CorsOrigin>,
+    /// The methods that pages may use.
+    pub methods: Vec<Method>,
+    /// The fields that pages may send.
+    pub headers: CorsHeaders,
+    /// The fields of answers that pages may read.
+    pub expose: Vec<HeaderName>,
+    /// Whether browsers send cookies and certificates along.
+    pub credentials: bool,
+    /// How long the answer to a preflight request may be remembered.
+    pub max_age: Duration,
+    /// Whether pages of public networks may ask.
+    pub private_network: bool,
+}
+
+/// Pages that may ask.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CorsOrigin {
+    /// Every page there is.
+    Any,
+    /// Those of exactly this origin.
+    Exact(String),
+    /// Those below a domain: what stands before the labels, and what stands behind them.
+    Below {
+        /// The scheme with `://`.
+        before: String,
+        /// The domain with the dot in front, and the port where there is one.
+        behind: String,
+    },
+    /// Those whose whole origin the expression matches.
+    Regex(Pattern),
+}
+
+/// Fields that pages may send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CorsHeaders {
+    /// Any.
+    Any,
+    /// These.
+    These(Vec<HeaderName>),
+}
+
+section! {
+    "cors_origin", "an origin", One;
+    /// Origins that an expression describes.
+    pub(crate) struct OriginFields {
+        /// Has to match the whole origin (syntax of the Rust `regex` crate).
+        pub(crate) regex: Option<Pattern> = optional("", pattern()),
+    }
+}
+
+const ORIGIN: TextShape = TextShape {
+    what: "an origin",
+    examples: "`https://app.example.com` or `https://*.example.com`",
+    pattern: None,
+    max: MAX_VALUE,
+};
+
+pub(crate) fn cors() -> impl Read<Value = Cors> {
+    section_of::<CorsFields>().then(check)
+}
+
+fn check(fields: CorsFields, node: &Node, to: &mut Reading<'_>) -> Option<Cors> {
+    let CorsFields { origins, methods, headers, expose, credentials, max_age, private_network } =
+        fields;
+    if credentials && origins.contains(&CorsOrigin::Any) {
+        let message = "every page there is could act in the name of its visitor";
+        let error = Diagnostic::error(node.key_span("credentials"), message);
+        let error = error.label("not together with `origins: \"*\"`");
+        return to
+            .fail(error.also(node.key_span("origins"), "any origin").help("name the origins"));
+    }
+    let methods = methods.unwrap_or_else(|| vec![Method::GET, Method::HEAD, Method::POST]);
+    Some(Cors { origins, methods, headers, expose, credentials, max_age, private_network })
+}
+
+fn origin() -> impl Read<Value = CorsOrigin> {
+    let regex = section_of::<OriginFields>().then(|OriginFields { regex }, _, _| regex?.whole());
+    let one = text_or(text(ORIGIN, parse_origin), regex.map(CorsOrigin::Regex));
+    word_or("*", CorsOrigin::Any, one)
+}
+
+fn parse_origin(text: &str) -> Result<CorsOrigin, Problem> {
+    if text == "null" {
+        return Err(Problem::new("any page can have the origin `null`"));
+    }
+    let (scheme, host) = text.split_once("://").ok_or_else(|| Problem::new("it has no scheme"))?;
+    let is_lower = |text: &str| !text.chars().any(|c| c.is_ascii_uppercase());
+    if scheme.is_empty() || !scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
+    {
+        return Err(Problem::new("its scheme is malformed"));
+    }
+    if !is_lower(text) {
+        return Err(Problem::new("browsers write origins in lower case"));
+    }
+    let (is_below, domain) = match host.strip_prefix("*.") {
+        Some(domain) => (true, domain),
+        None => (false, host),
+    };
+    if titan_http::Authority::parse(domain.as_bytes()).is_err() || domain.contains('*') {
+        return Err(Problem::new(
+            "behind the scheme there has to be a host, with a port or without",
+        ));
+    }
+    let usual = [("https", ":443"), ("http", ":80")];
+    if usual.iter().any(|(known, port)| scheme == *known && domain.ends_with(port)) {
+        return Err(Problem::new("browsers leave the usual port out"));
+    }
+    Ok(match is_below {
+        true => CorsOrigin::Below { before: format!("{scheme}://"), behind: format!(".{domain}") },
+        false => CorsOrigin::Exact(text.to_owned()),
+    })
+}
+
+fn headers() -> impl Read<Value = CorsHeaders> {
+    let these = one_or_list(header_name(), 0..=MAX_TOKEN).map(CorsHeaders::These);
+    words_or(&[("*", CorsHeaders::Any)], these)
+}
+
+fn header_name() -> impl Read<Value = HeaderName> {
+    text(HEADER_NAME, parse_header_name)
+}

@@ -1,0 +1,538 @@
+//! JSON Web Tokens (RFC 7519, RFC 8725): who has to have signed them, with which keys, and what they have to say.
+
+mod url;
+
+pub use url::Url;
+
+use crate::balance::query_name;
+use crate::bounds::{
+    MAX_CACHED_TOKENS, MAX_CLAIM, MAX_CLAIMS, MAX_KEY_FILES, MAX_PROVIDERS, MAX_SECRET, MAX_VALUE,
+};
+use crate::node::Node;
+use crate::policy::transform::{as_servers_read, parse_request_header};
+use crate::quantity::duration;
+use crate::read::{Read, Reading, default, optional, required};
+use crate::readers::{
+    Named, Problem, boolean, mapping, one_or_list, short_for, text, whole, words,
+};
+use crate::report::Diagnostic;
+use crate::section::{section, section_of};
+use crate::shape::TextShape;
+use crate::timeouts::DAY;
+use crate::tls::file;
+use crate::token::{HEADER_NAME, HeaderName, HeaderValue, Token, cookie_name, header_value, token};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use titan_http::FieldName;
+use url::url;
+
+section! {
+    "jwt", "a JWT policy", Any;
+    /// Requests have to bring a JSON Web Token (JWS compact form) that one of the providers has signed. One without,
+    /// or with one that is not good, is answered with 401. Whatever clients send in the fields of `headers` of any
+    /// policy is removed on all routes.
+    pub(crate) struct JwtFields {
+        /// Who may have signed a token. Where there are several, the claim `iss` says which.
+        pub(crate) providers: Vec<JwtProvider> = required(one_or_list(provider(), 1..=MAX_PROVIDERS)),
+        /// Where tokens are. A request with more than one is answered with 400.
+        pub(crate) token: Option<Vec<TokenPlace>> =
+            optional("`{ scheme: Bearer }`", one_or_list(place(), 1..=MAX_PLACES)),
+        /// Whether the upstream gets the token too: then always in `Authorization`, with the scheme of `token` or
+        /// `Bearer`. It is removed from where it was in either case.
+        pub(crate) forward: bool = default("false", boolean()),
+        /// Fields that tell the upstream of claims: `{ X-User: sub, X-Roles: /realm_access/roles }`. Lists are joined with
+        /// commas. A claim that is no text, number, boolean or list of them makes its token no good; one that is not
+        /// there has no field.
+        pub(crate) headers: Vec<ClaimHeader> = default("{}", claim_headers()),
+        /// Claims that have to be there and not `null`. With `[]` tokens without `exp` are good for ever.
+        pub(crate) require: Vec<Claim> = default("exp", one_or_list(claim(), 0..=MAX_CLAIMS)),
+        /// How far the clocks of providers may be off: counts for `exp`, `nbf` and `iat`.
+        pub(crate) leeway: Duration = default("30s", duration(Duration::ZERO..=MAX_LEEWAY)),
+        /// How old a token may be: counts from `iat`, which has to be there then.
+        pub(crate) max_age: Option<Duration> = optional("as old as it may be", duration(SECOND..=YEAR)),
+        /// The types (`typ`) that tokens may have, without regard to case and a leading `application/`: `at+jwt` for
+        /// access tokens of RFC 9068. Keeps tokens out that the provider signs for other purposes.
+        pub(crate) types: Option<Vec<HeaderValue>> =
+            optional("any, or none", one_or_list(header_value(), 1..=MAX_CLAIMS)),
+        /// What answers with 401 say that they are for (RFC 9110 section 11.5).
+        pub(crate) realm: HeaderValue = default("gateway", realm()),
+        /// How many good tokens each worker remembers, so that their signatures are checked once: 2 to 3 KiB each.
+        /// `0` for none.
+        pub(crate) cache: u32 = default("4096", whole(0..=MAX_CACHED_TOKENS)),
+    }
+}
+
+section! {
+    "jwt_provider", "a provider of tokens", Any;
+    /// Somebody who signs tokens.
+    pub(crate) struct ProviderFields {
+        /// What the claim `iss` has to be, octet by octet. Only one that is alone can do without.
+        pub(crate) issuer: Option<String> = optional("not looked at", text(ISSUER, not_empty)),
+        /// The claim `aud` has to be one of these, or list one. Without this a token that names an audience is meant
+        /// for somebody else, and refused.
+        pub(crate) audience: Option<Vec<String>> =
+            optional("tokens that name no audience", one_or_list(text(AUDIENCE, not_empty), 1..=MAX_CLAIMS)),
+        /// The algorithms that tokens may be signed with. A key takes those that fit its type and, in a key set, its
+        /// `alg`. `HS256` and the like need `secret`, `secret_file` or a key set of shared secrets.
+        pub(crate) algorithms: Vec<JwtAlgorithm> =
+            required(one_or_list(words(JwtAlgorithm::ALL), 1..=JwtAlgorithm::ALL.len())),
+        /// What signatures are checked with.
+        pub(crate) keys: JwtKeys = required(keys()),
+    }
+}
+
+section! {
+    "jwt_keys", "keys for tokens", One;
+    /// What signatures are checked with. Files are read again when they change.
+    pub(crate) struct KeyFields {
+        /// Files in PEM form with a public key (`BEGIN PUBLIC KEY`) or a certificate each, whose dates are not looked
+        /// at. RSA of 2048 to 8192 bits, P-256, P-384, Ed25519.
+        pub(crate) pem: Option<Vec<PathBuf>> = optional("", one_or_list(file(), 1..=MAX_KEY_FILES)),
+        /// A shared secret, used as it is written: at least 32 octets for HS256, 48 for HS384, 64 for HS512
+        /// (RFC 7518 section 3.2). Who can read this file can sign tokens.
+        pub(crate) secret: Option<Secret> = optional("", text(SECRET, parse_secret)),
+        /// A file with a shared secret; a line end at its end does not count.
+        pub(crate) secret_file: Option<PathBuf> = optional("", file()),
+        /// A file with a key set (RFC 7517).
+        pub(crate) jwks: Option<PathBuf> = optional("", file()),
+        /// The address of a key set, which is fetched in the background. Until it is there requests are answered with
+        /// 503, and `/readyz` says so. A plain text stands for `url` alone.
+        pub(crate) jwks_url: Option<JwksUrl> = optional("", jwks_url()),
+    }
+}
+
+section! {
+    "jwks_url", "the address of a key set", Any;
+    /// A key set that is fetched. The last one stays in use while its source fails.
+    pub struct JwksUrl {
+        /// Where it is: `https://id.example.com/keys`. Redirects are not followed, proxies not used; it has 10 s and 1 MiB.
+        pub url: Url = required(url()),
+        /// A file with the authorities that may vouch for its source.
+        pub ca: Option<PathBuf> = optional("those that the system trusts", file()),
+        /// How often it is fetched. It is also fetched when a token names a key that is not known.
+        pub refresh: Duration = default("10m", duration(SECOND..=DAY)),
+        /// How long it is not fetched again at least, whatever tokens name.
+        pub pause: Duration = default("10s", duration(SECOND..=DAY)),
+    }
+}
+
+section! {
+    "jwt_token", "a place of tokens", One;
+    /// Where a token is.
+    pub(crate) struct PlaceFields {
+        /// In `Authorization`, behind this scheme.
+        pub(crate) scheme: Option<Token> = optional("", token()),
+        /// In this cookie.
+        pub(crate) cookie: Option<Token> = optional("", cookie_name()),
+        /// In this query parameter. Addresses end up in logs and histories: only for clients that can do nothing else.
+        pub(crate) query: Option<String> = optional("", query_name()),
+    }
+}
+
+/// A JWT policy, checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Jwt {
+    /// Who may have signed a token: at least one. All have an issuer, or there is only one; no two have the same.
+    pub providers: Vec<JwtProvider>,
+    /// Where tokens are.
+    pub token: Vec<TokenPlace>,
+    /// Whether the upstream gets the token.
+    pub forward: bool,
+    /// What the upstream is told of claims.
+    pub headers: Vec<ClaimHeader>,
+    /// Claims that have to be there.
+    pub require: Vec<Claim>,
+    /// How far clocks may be off.
+    pub leeway: Duration,
+    /// How old a token may be.
+    pub max_age: Option<Duration>,
+    /// The types that tokens may have.
+    pub types: Option<Vec<HeaderValue>>,
+    /// What answers with 401 say that they are for.
+    pub realm: HeaderValue,
+    /// How many tokens a worker remembers.
+    pub cache: usize,
+}
+
+/// Somebody who signs tokens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JwtProvider {
+    /// What `iss` has to be.
+    pub issuer: Option<String>,
+    /// One of which `aud` has to be or list; none: there must be no `aud`.
+    pub audience: Vec<String>,
+    /// The algorithms that tokens may be signed with.
+    pub algorithms: Vec<JwtAlgorithm>,
+    /// What signatures are checked with.
+    pub keys: JwtKeys,
+}
+
+/// What signatures are checked with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JwtKeys {
+    /// Files with a public key or a certificate each.
+    Pem(Vec<PathBuf>),
+    /// A shared secret.
+    Secret(Secret),
+    /// A file with a shared secret.
+    SecretFile(PathBuf),
+    /// A file with a key set.
+    Jwks(PathBuf),
+    /// A key set that is fetched.
+    Url(JwksUrl),
+}
+
+/// An algorithm of signatures (RFC 7518, RFC 8037).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JwtAlgorithm {
+    /// HMAC with SHA-256.
+    Hs256,
+    /// HMAC with SHA-384.
+    Hs384,
+    /// HMAC with SHA-512.
+    Hs512,
+    /// RSA with PKCS #1 1.5 padding and SHA-256.
+    Rs256,
+    /// RSA with PKCS #1 1.5 padding and SHA-384.
+    Rs384,
+    /// RSA with PKCS #1 1.5 padding and SHA-512.
+    Rs512,
+    /// RSA with PSS padding and SHA-256.
+    Ps256,
+    /// RSA with PSS padding and SHA-384.
+    Ps384,
+    /// RSA with PSS padding and SHA-512.
+    Ps512,
+    /// ECDSA over P-256 with SHA-256.
+    Es256,
+    /// ECDSA over P-384 with SHA-384.
+    Es384,
+    /// Ed25519.
+    EdDsa,
+}
+
+/// Where a token is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TokenPlace {
+    /// In `Authorization`, behind that scheme.
+    Scheme(Token),
+    /// In that cookie.
+    Cookie(Token),
+    /// In that query parameter.
+    Query(String),
+}
+
+/// A field that tells the upstream of a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimHeader {
+    /// The name of the field.
+    pub name: HeaderName,
+    /// What it tells.
+    pub claim: Claim,
+}
+
+/// The place of a claim: the names that lead to it, from the outermost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim(Vec<String>);
+
+impl Claim {
+    /// The names that lead to it, at least one.
+    pub fn path(&self) -> &[String] {
+        &self.0
+    }
+}
+
+/// A shared secret. It is shown nowhere.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// The octets that sign.
+    pub fn octets(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
+impl JwtAlgorithm {
+    /// All of them, by the names that tokens call them.
+    pub const ALL: &[(&'static str, JwtAlgorithm)] = &[
+        ("HS256", JwtAlgorithm::Hs256),
+        ("HS384", JwtAlgorithm::Hs384),
+        ("HS512", JwtAlgorithm::Hs512),
+        ("RS256", JwtAlgorithm::Rs256),
+        ("RS384", JwtAlgorithm::Rs384),
+        ("RS512", JwtAlgorithm::Rs512),
+        ("PS256", JwtAlgorithm::Ps256),
+        ("PS384", JwtAlgorithm::Ps384),
+        ("PS512", JwtAlgorithm::Ps512),
+        ("ES256", JwtAlgorithm::Es256),
+        ("ES384", JwtAlgorithm::Es384),
+        ("EdDSA", JwtAlgorithm::EdDsa),
+    ];
+
+    /// The algorithm with that name; case counts.
+    pub fn named(name: &str) -> Option<JwtAlgorithm> {
+        JwtAlgorithm::ALL.iter().find(|(known, _)| *known == name).map(|(_, algorithm)| *algorithm)
+    }
+
+    /// The octets that a secret has to have at least; `None` where there is no shared secret.
+    pub fn min_secret(self) -> Option<usize> {
+        match self {
+            JwtAlgorithm::Hs256 => Some(32),
+            JwtAlgorithm::Hs384 => Some(48),
+            JwtAlgorithm::Hs512 => Some(64),
+            _ => None,
+        }
+    }
+}
+
+impl Jwt {
+    /// The files that it names.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
+        self.providers
+            .iter()
+            .flat_map(|provider| match &provider.keys {
+                JwtKeys::Pem(files) => files.as_slice(),
+                JwtKeys::SecretFile(file) | JwtKeys::Jwks(file) => std::slice::from_ref(file),
+                JwtKeys::Url(JwksUrl { ca, .. }) => ca.as_slice(),
+                JwtKeys::Secret(_) => &[],
+            })
+            .map(PathBuf::as_path)
+    }
+
+    /// Whether the source of a key set is judged by the authorities that the system trusts.
+    pub(crate) fn needs_system_authorities(&self) -> bool {
+        self.providers.iter().any(|provider| match &provider.keys {
+            JwtKeys::Url(JwksUrl { url, ca, .. }) => url.is_https && ca.is_none(),
+            _ => false,
+        })
+    }
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+const YEAR: Duration = Duration::from_secs(365 * 86_400);
+const MAX_LEEWAY: Duration = Duration::from_secs(300);
+const MAX_PLACES: usize = 4;
+
+const ISSUER: TextShape = TextShape {
+    what: "an issuer",
+    examples: "`https://id.example.com`",
+    pattern: None,
+    max: MAX_VALUE,
+};
+const AUDIENCE: TextShape = TextShape { what: "an audience", examples: "`api`", ..ISSUER };
+const CLAIM: TextShape = TextShape {
+    what: "a claim",
+    examples: "`sub`, or a JSON pointer such as `/realm_access/roles`",
+    pattern: None,
+    max: MAX_CLAIM,
+};
+const SECRET: TextShape = TextShape {
+    what: "a shared secret",
+    examples: "at least 32 octets that nobody can guess",
+    pattern: None,
+    max: MAX_SECRET,
+};
+
+pub(crate) fn jwt() -> impl Read<Value = Jwt> {
+    section_of::<JwtFields>().then(check)
+}
+
+fn check(fields: JwtFields, node: &Node, to: &mut Reading<'_>) -> Option<Jwt> {
+    let JwtFields {
+        providers,
+        token,
+        forward,
+        headers,
+        require,
+        leeway,
+        max_age,
+        types,
+        realm,
+        cache,
+    } = fields;
+    check_issuers(&providers, node, to)?;
+    let token = match token {
+        Some(token) => token,
+        None => vec![TokenPlace::Scheme(Token::bearer())],
+    };
+    let cache = usize::try_from(cache).ok()?;
+    Some(Jwt { providers, token, forward, headers, require, leeway, max_age, types, realm, cache })
+}
+
+/// A token has to show whose keys are to be asked.
+fn check_issuers(providers: &[JwtProvider], node: &Node, to: &mut Reading<'_>) -> Option<()> {
+    let span = node.entry("providers").map_or(node.span, |entry| entry.value.span);
+    if providers.len() > 1 && providers.iter().any(|provider| provider.issuer.is_none()) {
+        let error = Diagnostic::error(span, "a provider without an issuer beside others");
+        return to
+            .fail(error.label("tokens could not tell them apart").help("give each an `issuer`"));
+    }
+    for (index, provider) in providers.iter().enumerate() {
+        if providers[..index].iter().any(|before| before.issuer == provider.issuer) {
+            let issuer = provider.issuer.as_deref().unwrap_or_default();
+            let message = format!("two providers with the issuer `{issuer}`");
+            let error = Diagnostic::error(span, message);
+            return to.fail(error.label("tokens could not tell them apart"));
+        }
+    }
+    Some(())
+}
+
+fn provider() -> impl Read<Value = JwtProvider> {
+    section_of::<ProviderFields>().then(check_provider)
+}
+
+fn check_provider(
+    fields: ProviderFields,
+    node: &Node,
+    to: &mut Reading<'_>,
+) -> Option<JwtProvider> {
+    let ProviderFields { issuer, audience, algorithms, keys } = fields;
+    let wants_secret = |algorithm: &JwtAlgorithm| algorithm.min_secret().is_some();
+    let (problem, help) = match &keys {
+        JwtKeys::Secret(_) | JwtKeys::SecretFile(_) if !algorithms.iter().all(wants_secret) => {
+            ("a shared secret signs with HS256, HS384 and HS512 alone", "name only those")
+        }
+        JwtKeys::Url(_) if algorithms.iter().any(wants_secret) => (
+            "what anybody can fetch is no secret to sign with",
+            "HS256, HS384 and HS512 need a file",
+        ),
+        JwtKeys::Pem(_) if algorithms.iter().any(wants_secret) => (
+            "a public key is no secret to sign with",
+            "HS256, HS384 and HS512 need `secret` or `secret_file`",
+        ),
+        JwtKeys::Secret(secret) => {
+            return match is_long_enough(secret, &algorithms) {
+                Ok(()) => Some(JwtProvider {
+                    issuer,
+                    audience: audience.unwrap_or_default(),
+                    algorithms,
+                    keys,
+                }),
+                Err(min) => {
+                    let error = Diagnostic::error(node.key_span("keys"), "the secret is too short");
+                    let label = format!("expected at least {min} octets");
+                    to.fail(error.label(label).help("`openssl rand -base64 48` makes one"))
+                }
+            };
+        }
+        _ => {
+            return Some(JwtProvider {
+                issuer,
+                audience: audience.unwrap_or_default(),
+                algorithms,
+                keys,
+            });
+        }
+    };
+    let error = Diagnostic::error(node.key_span("algorithms"), problem);
+    to.fail(error.also(node.key_span("keys"), "the keys are here").help(help))
+}
+
+fn is_long_enough(secret: &Secret, algorithms: &[JwtAlgorithm]) -> Result<(), usize> {
+    let min = algorithms.iter().filter_map(|it| it.min_secret()).max().unwrap_or_default();
+    if secret.octets().len() < min { Err(min) } else { Ok(()) }
+}
+
+fn keys() -> impl Read<Value = JwtKeys> {
+    section_of::<KeyFields>().then(|fields, _, _| {
+        let KeyFields { pem, secret, secret_file, jwks, jwks_url } = fields;
+        let pem = pem.map(JwtKeys::Pem);
+        let secret = secret.map(JwtKeys::Secret);
+        let secret_file = secret_file.map(JwtKeys::SecretFile);
+        pem.or(secret).or(secret_file).or(jwks.map(JwtKeys::Jwks)).or(jwks_url.map(JwtKeys::Url))
+    })
+}
+
+fn jwks_url() -> impl Read<Value = JwksUrl> {
+    short_for("url", section_of::<JwksUrl>())
+}
+
+fn place() -> impl Read<Value = TokenPlace> {
+    section_of::<PlaceFields>().then(|PlaceFields { scheme, cookie, query }, _, _| {
+        let scheme = scheme.map(TokenPlace::Scheme);
+        scheme.or(cookie.map(TokenPlace::Cookie)).or(query.map(TokenPlace::Query))
+    })
+}
+
+fn claim_headers() -> impl Read<Value = Vec<ClaimHeader>> {
+    mapping(HEADER_NAME, parse_claim_header, claim(), 0..=MAX_CLAIMS).then(|named, _, to| {
+        for (index, Named { key, key_span, .. }) in named.iter().enumerate() {
+            if let Some(first) = named[..index].iter().find(|before| before.key == *key) {
+                let error = Diagnostic::error(*key_span, "two claims in one field");
+                return to.fail(error.label("here again").also(first.key_span, "first here"));
+            }
+        }
+        let header = |Named { key: name, value: claim, .. }| ClaimHeader { name, claim };
+        Some(named.into_iter().map(header).collect())
+    })
+}
+
+/// Neither what a transform may not write either, nor what clients say of themselves.
+fn parse_claim_header(name: &str) -> Result<HeaderName, Problem> {
+    let header = parse_request_header(name)?;
+    match FieldName::of(as_servers_read(name).as_bytes()) {
+        FieldName::Authorization | FieldName::Cookie => {
+            Err(Problem::new("this field has a meaning of its own").help("such as `X-User`"))
+        }
+        _ => Ok(header),
+    }
+}
+
+fn claim() -> impl Read<Value = Claim> {
+    text(CLAIM, parse_claim)
+}
+
+/// A name, or a JSON pointer.
+pub(crate) fn parse_claim(text: &str) -> Result<Claim, Problem> {
+    not_empty(text)?;
+    let Some(pointer) = text.strip_prefix('/') else { return Ok(Claim(vec![text.to_owned()])) };
+    let path: Result<Vec<String>, Problem> = pointer.split('/').map(unescape).collect();
+    path.map(Claim)
+}
+
+/// A part of a JSON pointer (RFC 6901 section 4).
+fn unescape(part: &str) -> Result<String, Problem> {
+    let mut rest = part.split('~');
+    let mut out = rest.next().unwrap_or_default().to_owned();
+    for piece in rest {
+        let (octet, behind) = match piece.as_bytes().first() {
+            Some(b'0') => ('~', &piece[1..]),
+            Some(b'1') => ('/', &piece[1..]),
+            _ => return Err(Problem::new("`~` stands before `0` or `1` in a JSON pointer")),
+        };
+        out.push(octet);
+        out.push_str(behind);
+    }
+    Ok(out)
+}
+
+fn realm() -> impl Read<Value = HeaderValue> {
+    header_value().then(|realm, node, to| {
+        let fine = |octet: u8| (b' '..=b'~').contains(&octet) && !b"\"\\".contains(&octet);
+        if realm.as_str().bytes().all(fine) && !realm.as_str().is_empty() {
+            return Some(realm);
+        }
+        let error = Diagnostic::error(node.span, "this is not a realm");
+        to.fail(error.label("expected printable ASCII without quotes and backslashes"))
+    })
+}
+
+fn parse_secret(text: &str) -> Result<Secret, Problem> {
+    not_empty(text).map(Secret)
+}
+
+fn not_empty(text: &str) -> Result<String, Problem> {
+    match text {
+        "" => Err(Problem::new("it is empty")),
+        text => Ok(text.to_owned()),
+    }
+}

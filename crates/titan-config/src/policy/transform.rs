@@ -1,0 +1,175 @@
+//! Transforms: what is changed in requests on their way to upstreams, and in answers on their way back.
+
+mod changes;
+mod path_rule;
+mod value;
+
+pub use changes::Changes;
+pub(super) use changes::request_header;
+pub use path_rule::{PathPiece, PathRule};
+pub use value::{ValuePiece, ValueTemplate};
+
+use crate::bounds::{MAX_PATH_RULES, MAX_STATUSES};
+use crate::path::PathPattern;
+use crate::policy::Policy;
+use crate::read::{Read, Reading, default};
+use crate::readers::{Named, Problem, boolean, mapping, one_or_list, whole};
+use crate::report::{Diagnostic, Span};
+use crate::section::{section, section_of};
+use crate::shape::TextShape;
+use crate::token::HeaderName;
+pub(super) use changes::{as_servers_read, parse_request_header};
+use changes::{query_changes, request_headers, response_headers};
+use path_rule::path_rule;
+use titan_http::Status;
+
+section! {
+    "transform", "a transform", Any;
+    /// Changes requests on their way to upstreams, and answers on their way back: those of upstreams and the
+    /// gateway's own, errors among them. Interim answers, trailers and bodies stay as they are. A value names parts of
+    /// a request in braces: `{method}`, `{scheme}` of the connection, `{host}`, `{path}`, `{query}` with its `?` or
+    /// empty, `{client}` the address, `{request_id}`, `{route}` the name, `{header:X-Name}`, `{param:name}` of
+    /// the query, `{claim:name}` of the token by name or JSON pointer, which needs a policy `jwt`, and any other name for a
+    /// parameter of the route's path; `{{` and `}}` are braces. All are those of the request before the transform. A value
+    /// that comes out empty sets nothing, and one of more than 16 KiB is refused with 400.
+    pub struct Transform {
+        /// What becomes of requests.
+        pub request: Box<RequestTransform> =
+            default("{}", section_of::<RequestTransform>().map(Box::new)),
+        /// What becomes of answers.
+        pub response: Box<ResponseTransform> =
+            default("{}", section_of::<ResponseTransform>().map(Box::new)),
+    }
+}
+
+section! {
+    "request_transform", "a transform of requests", Any;
+    /// What becomes of requests: first of the path, then of the query, then of the header fields.
+    pub struct RequestTransform {
+        /// Rules for the path in its normal form, of which the first that matches is applied. Not on a route with
+        /// `rewrite`. What comes out is brought into normal form, or refused with 400.
+        pub path: Vec<PathRule> = default("[]", one_or_list(path_rule(), 0..=MAX_PATH_RULES)),
+        /// What becomes of the parameters of the query. Names compare decoded.
+        pub query: Changes<String> = default("{}", query_changes()),
+        /// What becomes of the header fields.
+        pub headers: Changes<HeaderName> = default("{}", request_headers()),
+    }
+}
+
+section! {
+    "response_transform", "a transform of answers", Any;
+    /// What becomes of answers: first of the status, then come the fields for security, then what `headers` says.
+    pub struct ResponseTransform {
+        /// Statuses that give way to others, as in `{ 404: 410 }`. Not those that decide how an answer is framed:
+        /// 1xx, 204, 205, 206 and 304.
+        pub status: Vec<(Status, Status)> = default("{}", statuses()),
+        /// Whether answers get these fields where they have none of that name: `X-Content-Type-Options: nosniff`,
+        /// `X-Frame-Options: DENY`, `Content-Security-Policy: frame-ancestors 'none'`,
+        /// `Referrer-Policy: strict-origin-when-cross-origin`, `Cross-Origin-Opener-Policy: same-origin`,
+        /// `Cross-Origin-Resource-Policy: same-origin`, `X-Permitted-Cross-Domain-Policies: none` and
+        /// `Permissions-Policy: camera=(), geolocation=(), microphone=()`.
+        pub security: bool = default("false", boolean()),
+        /// What becomes of the header fields.
+        pub headers: Changes<HeaderName> = default("{}", response_headers()),
+    }
+}
+
+impl Transform {
+    /// Every value that is put together.
+    fn values(&self) -> impl Iterator<Item = &ValueTemplate> {
+        let Transform { request, response } = self;
+        let headers = request.headers.values().chain(response.headers.values());
+        headers.chain(request.query.values())
+    }
+
+    /// The parameters of paths that it names.
+    fn params(&self) -> impl Iterator<Item = &str> {
+        self.values().flat_map(ValueTemplate::params)
+    }
+
+    /// Whether it looks at what tokens say.
+    fn needs_token(&self) -> bool {
+        let is_claim = |piece: &ValuePiece| matches!(piece, ValuePiece::Claim(_));
+        self.values().any(|value| value.pieces.iter().any(is_claim))
+    }
+
+    /// The fields of requests that it changes.
+    pub(super) fn request_fields(&self) -> impl Iterator<Item = &HeaderName> {
+        let Changes { remove, rename, set, append } = &self.request.headers;
+        let renamed = rename.iter().flat_map(|(from, to)| [from, to]);
+        let given = set.iter().chain(append).map(|(name, _)| name);
+        remove.iter().chain(renamed).chain(given)
+    }
+
+    /// Whether it is not the same for every route.
+    pub fn depends_on_route(&self) -> bool {
+        let is_of_route =
+            |piece: &ValuePiece| matches!(piece, ValuePiece::Param(_) | ValuePiece::Route);
+        self.values().any(|value| value.pieces.iter().any(is_of_route))
+    }
+}
+
+/// Whether a route with that path can use the transform.
+pub(crate) fn check_use(
+    named: (&str, &Policy),
+    path: &PathPattern,
+    (rewrites, has_tokens): (bool, bool),
+    place: Span,
+    to: &mut Reading<'_>,
+) {
+    let (name, Policy::Transform(transform)) = named else { return };
+    if transform.needs_token() && !has_tokens {
+        let message = format!("the transform `{name}` needs tokens, and no policy asks for them");
+        let error = Diagnostic::error(place, message).label("no policy `jwt` is in force here");
+        to.add(error.help("apply one to this route, or take the transform off with `without`"));
+    }
+    for wanted in transform.params().filter(|wanted| path.params().all(|it| it != *wanted)) {
+        let message = format!("there is no variable `{{{wanted}}}` for the transform `{name}`");
+        let error = Diagnostic::error(place, message);
+        let error = error.label("the path of this route has no parameter of that name");
+        to.add(error.help(format!("without `transform`, or with a path such as `/{{{wanted}}}`")));
+    }
+    if rewrites && !transform.request.path.is_empty() {
+        let error = Diagnostic::error(place, "two rules rewrite the path of this route");
+        let error = error.label(format!("its own `rewrite` and the transform `{name}`"));
+        to.add(error.help("remove one of them, or take the transform off with `without`"));
+    }
+}
+
+pub(crate) fn transform() -> impl Read<Value = Transform> {
+    section_of::<Transform>()
+}
+
+const STATUS: TextShape = TextShape {
+    what: "a status that can give way",
+    examples: "`404`",
+    pattern: Some("^[2-5][0-9][0-9]$"),
+    max: 3,
+};
+
+fn statuses() -> impl Read<Value = Vec<(Status, Status)>> {
+    let to = whole::<u16>(200..=599).then(|code, node, to| match plain_status(code) {
+        Ok(status) => Some(status),
+        Err(problem) => {
+            let error = Diagnostic::error(node.span, format!("{code} cannot take another's place"));
+            to.fail(error.label(problem.reason))
+        }
+    });
+    mapping(STATUS, parse_status, to, 0..=MAX_STATUSES)
+        .map(|named| named.into_iter().map(|Named { key, value, .. }| (key, value)).collect())
+}
+
+fn parse_status(text: &str) -> Result<Status, Problem> {
+    let code = text.parse().ok().filter(|code| (200..=599).contains(code));
+    plain_status(code.ok_or_else(|| Problem::new("it is not between 200 and 599"))?)
+}
+
+/// A status that says nothing of how the message is framed, nor which part of the content it has.
+fn plain_status(code: u16) -> Result<Status, Problem> {
+    match (code, Status::from_code(code)) {
+        (204 | 205 | 206 | 304, _) | (_, None) => {
+            Err(Problem::new("it decides how the answer is framed"))
+        }
+        (_, Some(status)) => Ok(status),
+    }
+}

@@ -1,0 +1,232 @@
+//! Changes of named values: header fields, and parameters of a query.
+
+use super::value::{ValueTemplate, value};
+use crate::bounds::{MAX_HEADERS, MAX_TOKEN};
+use crate::node::Node;
+use crate::read::{Read, Reading, default};
+use crate::readers::{Named, Problem, mapping, one_or_list, text};
+use crate::report::Diagnostic;
+use crate::section::{section, section_of};
+use crate::shape::TextShape;
+use crate::token::{HEADER_NAME, HeaderName, parse_header_name};
+use titan_http::FieldName;
+
+/// Changes of named values, in this order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Changes<N> {
+    /// These go.
+    pub remove: Vec<N>,
+    /// These get another name.
+    pub rename: Vec<(N, N)>,
+    /// These have that value alone.
+    pub set: Vec<(N, ValueTemplate)>,
+    /// These have that value too.
+    pub append: Vec<(N, ValueTemplate)>,
+}
+
+impl<N> Changes<N> {
+    /// The values that are put together.
+    pub fn values(&self) -> impl Iterator<Item = &ValueTemplate> {
+        self.set.iter().chain(&self.append).map(|(_, value)| value)
+    }
+
+    /// Whether nothing changes.
+    pub fn is_empty(&self) -> bool {
+        let Changes { remove, rename, set, append } = self;
+        remove.is_empty() && rename.is_empty() && set.is_empty() && append.is_empty()
+    }
+}
+
+macro_rules! changes {
+    (
+        $Section:ident, $name:literal, $what:literal, $doc:literal;
+        $Name:ty, $shape:expr, $parse:expr, $parse_appended:expr
+    ) => {
+        section! {
+            $name, $what, Any;
+            #[doc = $doc]
+            pub(crate) struct $Section {
+                /// These go, however many there are.
+                pub(crate) remove: Vec<$Name> =
+                    default("[]", one_or_list(text($shape, $parse), 0..=MAX_HEADERS)),
+                /// These get another name. Where there is one, what had the other name before goes.
+                pub(crate) rename: Vec<($Name, $Name)> =
+                    default("{}", pairs($shape, $parse, text($shape, $parse))),
+                /// These have that value and no other. Where it comes out empty, they go.
+                pub(crate) set: Vec<($Name, ValueTemplate)> =
+                    default("{}", pairs($shape, $parse, value())),
+                /// These have that value too.
+                pub(crate) append: Vec<($Name, ValueTemplate)> =
+                    default("{}", pairs($shape, $parse_appended, value())),
+            }
+        }
+
+        impl From<$Section> for Changes<$Name> {
+            fn from(fields: $Section) -> Changes<$Name> {
+                let $Section { remove, rename, set, append } = fields;
+                Changes { remove, rename, set, append }
+            }
+        }
+    };
+}
+
+changes! {
+    RequestHeaders, "request_headers", "changes of a request's fields",
+    "Changes of the header fields of requests, in this order. Those that frame a message, \
+     and those that the gateway writes itself, such as `Host` and `X-Forwarded-For`, cannot be changed.";
+    HeaderName, REQUEST_HEADER, parse_request_header, parse_request_header
+}
+
+changes! {
+    ResponseHeaders, "response_headers", "changes of an answer's fields",
+    "Changes of the header fields of answers, in this order. Those that frame a message or \
+     say how its content is coded, and those with a place of their own in this file, such as `Server`, \
+     cannot be changed; `Vary` can be appended to.";
+    HeaderName, RESPONSE_HEADER, parse_response_header, parse_appended_header
+}
+
+changes! {
+    QueryFields, "query_changes", "changes of a query",
+    "Changes of the parameters of a query, in this order. Those that are set or appended stand behind the others.";
+    String, PARAMETER, parse_parameter, parse_parameter
+}
+
+pub(super) fn request_headers() -> impl Read<Value = Changes<HeaderName>> {
+    section_of::<RequestHeaders>().map(Changes::from).then(check)
+}
+
+pub(super) fn response_headers() -> impl Read<Value = Changes<HeaderName>> {
+    section_of::<ResponseHeaders>().map(Changes::from).then(check)
+}
+
+pub(super) fn query_changes() -> impl Read<Value = Changes<String>> {
+    section_of::<QueryFields>().map(Changes::from).then(check)
+}
+
+/// Pairs of a name and what is said of it; no name twice.
+fn pairs<N: PartialEq, V: Read>(
+    shape: TextShape,
+    parse: impl Fn(&str) -> Result<N, Problem>,
+    value: V,
+) -> impl Read<Value = Vec<(N, V::Value)>> {
+    mapping(shape, parse, value, 0..=MAX_HEADERS).then(|named, _, to| {
+        for (index, Named { key, key_span, .. }) in named.iter().enumerate() {
+            if let Some(first) = named[..index].iter().find(|it| it.key == *key) {
+                let error = Diagnostic::error(*key_span, "this name stands twice");
+                let error = error.label("case makes no difference");
+                to.add(error.also(first.key_span, "first here"));
+            }
+        }
+        Some(named.into_iter().map(|Named { key, value, .. }| (key, value)).collect())
+    })
+}
+
+/// No two names may become one: which value stays would be a matter of chance.
+fn check<N: PartialEq>(
+    changes: Changes<N>,
+    node: &Node,
+    to: &mut Reading<'_>,
+) -> Option<Changes<N>> {
+    let renames = &changes.rename;
+    let is_taken = |(index, (from, name)): (usize, &(N, N))| {
+        from == name || renames[..index].iter().any(|(_, other)| other == name)
+    };
+    if renames.iter().enumerate().any(is_taken) {
+        let place = node.entry("rename").map_or(node.span, |entry| entry.value.span);
+        let error = Diagnostic::error(place, "a new name is taken already");
+        return to.fail(error.label("each needs a new name of its own"));
+    }
+    Some(changes)
+}
+
+const REQUEST_HEADER: TextShape =
+    TextShape { what: "a header of requests that can be changed", ..HEADER_NAME };
+const RESPONSE_HEADER: TextShape =
+    TextShape { what: "a header of answers that can be changed", ..HEADER_NAME };
+const PARAMETER: TextShape =
+    TextShape { what: "the name of a parameter", examples: "`v`", pattern: None, max: MAX_TOKEN };
+
+/// A field of requests that is nobody else's business.
+pub(in crate::policy) fn request_header() -> impl Read<Value = HeaderName> {
+    text(REQUEST_HEADER, parse_request_header)
+}
+
+fn parse_parameter(text: &str) -> Result<String, Problem> {
+    match text.is_empty() {
+        true => Err(Problem::new("it is empty")),
+        false => Ok(text.to_owned()),
+    }
+}
+
+pub(crate) fn parse_request_header(text: &str) -> Result<HeaderName, Problem> {
+    let name = parse_header_name(text)?;
+    let known = as_servers_read(text);
+    let is_claim = known.starts_with("x-forwarded-")
+        || matches!(known.as_str(), "x-real-ip" | "client-cert" | "client-cert-chain");
+    match FieldName::of(known.as_bytes()) {
+        FieldName::Forwarded | FieldName::Via | FieldName::XRequestId => Err(own_section()),
+        _ if is_claim => Err(own_section()),
+        FieldName::Host => Err(ours().help("`send_host` of a route says what upstreams get")),
+        FieldName::Expect | FieldName::MaxForwards => Err(ours()),
+        id if frames(id) || known.starts_with("sec-websocket-") => Err(ours()),
+        _ => Ok(name),
+    }
+}
+
+fn parse_response_header(text: &str) -> Result<HeaderName, Problem> {
+    match FieldName::of(as_servers_read(text).as_bytes()) {
+        FieldName::Vary => {
+            let problem = Problem::new("caches would mix up answers without what it says");
+            Err(problem.help("it can be appended to"))
+        }
+        _ => parse_appended_header(text),
+    }
+}
+
+fn parse_appended_header(text: &str) -> Result<HeaderName, Problem> {
+    let name = parse_header_name(text)?;
+    let known = as_servers_read(text);
+    match FieldName::of(known.as_bytes()) {
+        FieldName::Server => Err(own_section()),
+        FieldName::ContentEncoding | FieldName::ContentRange => {
+            Err(Problem::new("it says how the content is coded, which does not change"))
+        }
+        _ if known.starts_with("access-control-") => {
+            Err(Problem::new("pages of other origins are another policy's affair")
+                .help("use a policy of the type `cors`"))
+        }
+        id if frames(id) || known.starts_with("sec-websocket-") => Err(ours()),
+        _ => Ok(name),
+    }
+}
+
+/// A name as servers read it that cannot tell `_` from `-`, as those of CGI.
+pub(crate) fn as_servers_read(name: &str) -> String {
+    name.to_ascii_lowercase().replace('_', "-")
+}
+
+/// Whether the field says where a message ends, or belongs to one connection.
+fn frames(id: FieldName) -> bool {
+    matches!(
+        id,
+        FieldName::Connection
+            | FieldName::ContentLength
+            | FieldName::Date
+            | FieldName::KeepAlive
+            | FieldName::ProxyAuthenticate
+            | FieldName::ProxyAuthorization
+            | FieldName::ProxyConnection
+            | FieldName::Te
+            | FieldName::Trailer
+            | FieldName::TransferEncoding
+            | FieldName::Upgrade
+    )
+}
+
+fn ours() -> Problem {
+    Problem::new("the gateway writes this field itself").help("remove it")
+}
+
+fn own_section() -> Problem {
+    Problem::new("this field has its own place").help("see the section `forwarding`")
+}

@@ -1,0 +1,360 @@
+//! Readers: from a node to a value of one kind, with an error that says what was expected.
+
+use crate::bounds::MAX_REGEXES;
+use crate::language;
+use crate::node::{Kind, Node, Text, quote};
+use crate::readers::is_unquoted;
+use crate::report::{Diagnostic, Findings, Source, Span};
+use crate::section::Presence;
+use crate::shape::Shape;
+use crate::suggest;
+use crate::upstream::UpstreamNames;
+use std::fmt::Write;
+
+/// Reads one kind of value, and says what that looks like.
+pub(crate) trait Read {
+    type Value;
+
+    /// The value, or nothing when an error has been reported.
+    fn read(&self, node: &Node, to: &mut Reading<'_>) -> Option<Self::Value>;
+
+    fn shape(&self) -> Shape;
+
+    /// Whether a node of that kind is its business at all.
+    fn takes(&self, _kind: &Kind) -> bool {
+        true
+    }
+
+    /// Reads, and goes on with the value.
+    fn then<T, F>(self, check: F) -> Then<Self, F>
+    where
+        Self: Sized,
+        F: Fn(Self::Value, &Node, &mut Reading<'_>) -> Option<T>,
+    {
+        Then { first: self, check }
+    }
+
+    /// Reads, and makes something else of the value.
+    fn map<T, F: Fn(Self::Value) -> T>(self, convert: F) -> Map<Self, F>
+    where
+        Self: Sized,
+    {
+        Map { first: self, convert }
+    }
+}
+
+pub(crate) struct Then<R, F> {
+    first: R,
+    check: F,
+}
+
+impl<T, R: Read, F: Fn(R::Value, &Node, &mut Reading<'_>) -> Option<T>> Read for Then<R, F> {
+    type Value = T;
+
+    fn read(&self, node: &Node, to: &mut Reading<'_>) -> Option<T> {
+        let value = self.first.read(node, to)?;
+        (self.check)(value, node, to)
+    }
+
+    fn shape(&self) -> Shape {
+        self.first.shape()
+    }
+
+    fn takes(&self, kind: &Kind) -> bool {
+        self.first.takes(kind)
+    }
+}
+
+pub(crate) struct Map<R, F> {
+    first: R,
+    convert: F,
+}
+
+impl<T, R: Read, F: Fn(R::Value) -> T> Read for Map<R, F> {
+    type Value = T;
+
+    fn read(&self, node: &Node, to: &mut Reading<'_>) -> Option<T> {
+        self.first.read(node, to).map(&self.convert)
+    }
+
+    fn shape(&self) -> Shape {
+        self.first.shape()
+    }
+
+    fn takes(&self, kind: &Kind) -> bool {
+        self.first.takes(kind)
+    }
+}
+
+/// A value with its place, for what is checked after the reading.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct At<T> {
+    pub(crate) value: T,
+    pub(crate) span: Span,
+}
+
+/// Reads with the place.
+pub(crate) fn at<R: Read>(reader: R) -> impl Read<Value = At<R::Value>> {
+    reader.then(|value, node, _| Some(At { value, span: node.span }))
+}
+
+/// A field of a section: a reader, and what holds when the key is not there.
+pub(crate) trait Field {
+    type Value;
+
+    fn read(&self, node: &Node, to: &mut Reading<'_>) -> Option<Self::Value>;
+    fn absent(&self, key: &str, section: &Node, to: &mut Reading<'_>) -> Option<Self::Value>;
+    fn shape(&self) -> Shape;
+    fn presence(&self) -> Presence;
+}
+
+/// A field that must be there.
+pub(crate) fn required<R: Read>(reader: R) -> Required<R> {
+    Required(reader)
+}
+
+/// A field with a default, which is written as in a file and read by the same reader.
+pub(crate) fn default<R: Read>(text: &'static str, reader: R) -> Defaulted<R> {
+    Defaulted { text, reader }
+}
+
+/// A field that may be left out; `otherwise` says what that means.
+pub(crate) fn optional<R: Read>(otherwise: &'static str, reader: R) -> Optional<R> {
+    Optional { otherwise, reader }
+}
+
+pub(crate) struct Required<R>(R);
+
+impl<R: Read> Field for Required<R> {
+    type Value = R::Value;
+
+    fn read(&self, node: &Node, to: &mut Reading<'_>) -> Option<R::Value> {
+        self.0.read(node, to)
+    }
+
+    fn absent(&self, key: &str, section: &Node, to: &mut Reading<'_>) -> Option<R::Value> {
+        let error = Diagnostic::error(section.span, format!("`{key}` is missing"));
+        if to.is_full() {
+            return to.fail(error);
+        }
+        to.fail(error.label(format!("expected `{key}`: {}", self.shape().describe())))
+    }
+
+    fn shape(&self) -> Shape {
+        self.0.shape()
+    }
+
+    fn presence(&self) -> Presence {
+        Presence::Required
+    }
+}
+
+pub(crate) struct Defaulted<R> {
+    text: &'static str,
+    reader: R,
+}
+
+impl<R: Read> Field for Defaulted<R> {
+    type Value = R::Value;
+
+    fn read(&self, node: &Node, to: &mut Reading<'_>) -> Option<R::Value> {
+        self.reader.read(node, to)
+    }
+
+    fn absent(&self, _: &str, _: &Node, to: &mut Reading<'_>) -> Option<R::Value> {
+        self.reader.read(&Node::of_default(self.text), to)
+    }
+
+    fn shape(&self) -> Shape {
+        self.reader.shape()
+    }
+
+    fn presence(&self) -> Presence {
+        Presence::Default(self.text)
+    }
+}
+
+pub(crate) struct Optional<R> {
+    otherwise: &'static str,
+    reader: R,
+}
+
+impl<R: Read> Field for Optional<R> {
+    type Value = Option<R::Value>;
+
+    fn read(&self, node: &Node, to: &mut Reading<'_>) -> Option<Option<R::Value>> {
+        self.reader.read(node, to).map(Some)
+    }
+
+    fn absent(&self, _: &str, _: &Node, _: &mut Reading<'_>) -> Option<Option<R::Value>> {
+        Some(None)
+    }
+
+    fn shape(&self) -> Shape {
+        self.reader.shape()
+    }
+
+    fn presence(&self) -> Presence {
+        Presence::Optional(self.otherwise)
+    }
+}
+
+/// Reads as much as can be read: `None` inside stands for an error that has been reported.
+pub(crate) fn lenient<R: Read>(reader: R) -> impl Read<Value = Option<R::Value>> {
+    Lenient(reader)
+}
+
+struct Lenient<R>(R);
+
+impl<R: Read> Read for Lenient<R> {
+    type Value = Option<R::Value>;
+
+    fn read(&self, node: &Node, to: &mut Reading<'_>) -> Option<Option<R::Value>> {
+        Some(self.0.read(node, to))
+    }
+
+    fn shape(&self) -> Shape {
+        self.0.shape()
+    }
+}
+
+/// The reading of one file: where it is, and what it has found.
+pub(crate) struct Reading<'a> {
+    source: &'a Source,
+    findings: &'a mut Findings,
+    path: Vec<Step>,
+    /// The upstreams of the file, known before any of them is read.
+    upstreams: UpstreamNames,
+    regexes: usize,
+}
+
+enum Step {
+    Key(String),
+    Item(usize),
+}
+
+impl<'a> Reading<'a> {
+    pub(crate) fn new(
+        source: &'a Source,
+        findings: &'a mut Findings,
+        upstreams: UpstreamNames,
+    ) -> Reading<'a> {
+        Reading { source, findings, path: Vec::new(), upstreams, regexes: 0 }
+    }
+
+    pub(crate) fn upstreams(&mut self) -> &mut UpstreamNames {
+        &mut self.upstreams
+    }
+
+    /// Counts a regular expression: each costs time to compile and memory to keep.
+    pub(crate) fn take_regex(&mut self) -> bool {
+        self.regexes += 1;
+        self.regexes <= MAX_REGEXES
+    }
+
+    pub(crate) fn source(&self) -> &'a Source {
+        self.source
+    }
+
+    pub(crate) fn add(&mut self, mut diagnostic: Diagnostic) {
+        if diagnostic.path.is_empty() && !self.is_full() {
+            diagnostic.path = self.path();
+        }
+        self.findings.add(diagnostic);
+    }
+
+    /// Whether a further finding would only be counted: describing it is wasted then.
+    pub(crate) fn is_full(&self) -> bool {
+        self.findings.is_full()
+    }
+
+    pub(crate) fn has_errors(&self) -> bool {
+        self.findings.has_errors()
+    }
+
+    /// Reports, and is the nothing that the caller returns.
+    pub(crate) fn fail<T>(&mut self, diagnostic: Diagnostic) -> Option<T> {
+        self.add(diagnostic);
+        None
+    }
+
+    /// Reports that something else was expected.
+    pub(crate) fn mismatch<T>(&mut self, node: &Node, reader: &impl Read) -> Option<T> {
+        if self.is_full() {
+            return self.fail(Diagnostic::error(node.span, ""));
+        }
+        let shape = reader.shape();
+        let expected = shape.describe();
+        let error = Diagnostic::error(node.span, format!("expected {expected}"));
+        let error = error.label(format!("this is {}", node.describe()));
+        let help = match &node.kind {
+            Kind::Map(entries) if shape.takes_text() && is_unquoted(entries) => {
+                Some("quote a text that starts with `{`".to_owned())
+            }
+            Kind::Text(_) if matches!(&shape, Shape::List { item, .. } if item.is_written_alone()) => {
+                Some("a list has brackets: `[a, b]`, with one item too".to_owned())
+            }
+            Kind::Text(Text { text, .. }) => self.did_you_mean(text, shape.words().into_iter()),
+            _ => None,
+        };
+        self.fail(help.into_iter().fold(error, Diagnostic::help))
+    }
+
+    /// Goes into the value of `key`.
+    pub(crate) fn inside<T>(&mut self, key: &str, read: impl FnOnce(&mut Self) -> T) -> T {
+        self.within(Step::Key(key.to_owned()), read)
+    }
+
+    /// Goes into an item of a list.
+    pub(crate) fn inside_item<T>(&mut self, index: usize, read: impl FnOnce(&mut Self) -> T) -> T {
+        self.within(Step::Item(index), read)
+    }
+
+    fn within<T>(&mut self, step: Step, read: impl FnOnce(&mut Self) -> T) -> T {
+        self.path.push(step);
+        let value = read(self);
+        self.path.pop();
+        value
+    }
+
+    pub(crate) fn path(&self) -> String {
+        let mut path = String::new();
+        for step in &self.path {
+            match step {
+                Step::Key(key) if path.is_empty() => path.push_str(key),
+                Step::Key(key) => path.extend([".", key]),
+                Step::Item(index) => write!(path, "[{index}]").expect("a String takes everything"),
+            }
+        }
+        path
+    }
+
+    /// A suggestion, if one is wanted and there is one.
+    pub(crate) fn did_you_mean<'c>(
+        &self,
+        written: &str,
+        candidates: impl Iterator<Item = &'c str>,
+    ) -> Option<String> {
+        (!self.is_full()).then(|| suggest::did_you_mean(written, candidates)).flatten()
+    }
+
+    /// What to do about a name that no upstream has.
+    pub(crate) fn upstream_help(&self, name: &str) -> String {
+        const SHOWN: usize = 8;
+        if let Some(help) = self.did_you_mean(name, self.upstreams.names()) {
+            return help;
+        }
+        let count = self.upstreams.names().count();
+        let names: Vec<_> = self.upstreams.names().take(SHOWN).map(quote).collect();
+        match count {
+            0 => "the file has no `upstreams`".to_owned(),
+            1..=SHOWN => format!("the file has {}", names.join(", ")),
+            _ => format!("the file has {} and {} more", names.join(", "), count - SHOWN),
+        }
+    }
+
+    /// The sections that have that key, as a message calls them.
+    pub(crate) fn sections_with(&self, key: &str) -> Vec<String> {
+        if self.is_full() { Vec::new() } else { language::sections_with(key) }
+    }
+}

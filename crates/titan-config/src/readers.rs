@@ -1,0 +1,492 @@
+//! The readers that sections are built from: texts, words, numbers, lists, mappings and their unions.
+
+use crate::node::{Entry, Kind, Node, Text, quote};
+use crate::read::{Read, Reading};
+use crate::report::{Diagnostic, Span};
+use crate::shape::{Shape, TextShape};
+use crate::suggest;
+use std::num::{NonZeroU16, NonZeroU32};
+use std::ops::{Range, RangeInclusive};
+
+/// Why a text is not what it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Problem {
+    /// What is wrong, in words that go after "this is not ...:".
+    pub(crate) reason: String,
+    /// What can be done about it.
+    pub(crate) help: Option<String>,
+    /// The octets of the text that are wrong; all of them when it is `None`.
+    pub(crate) part: Option<Range<usize>>,
+}
+
+impl Problem {
+    pub(crate) fn new(reason: impl Into<String>) -> Problem {
+        Problem { reason: reason.into(), help: None, part: None }
+    }
+
+    pub(crate) fn help(mut self, help: impl Into<String>) -> Problem {
+        self.help = Some(help.into());
+        self
+    }
+
+    pub(crate) fn part(mut self, part: Range<usize>) -> Problem {
+        self.part = Some(part);
+        self
+    }
+}
+
+/// A text of one kind. Whatever is written without quotes is that text, also `1.10`, `yes` and `true`.
+pub(crate) fn text<T>(
+    shape: TextShape,
+    parse: impl Fn(&str) -> Result<T, Problem>,
+) -> impl Read<Value = T> {
+    TextReader { shape, parse }
+}
+
+struct TextReader<F> {
+    shape: TextShape,
+    parse: F,
+}
+
+impl<T, F: Fn(&str) -> Result<T, Problem>> Read for TextReader<F> {
+    type Value = T;
+
+    fn read(&self, node: &Node, to: &mut Reading<'_>) -> Option<T> {
+        let Some(text) = node.as_text() else { return to.mismatch(node, self) };
+        parse_text(text, node.span, &self.shape, &self.parse, to)
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::Text(self.shape)
+    }
+}
+
+/// Parses a text that stands at `span`: a value or a key.
+fn parse_text<T>(
+    text: &str,
+    span: Span,
+    shape: &TextShape,
+    parse: impl Fn(&str) -> Result<T, Problem>,
+    to: &mut Reading<'_>,
+) -> Option<T> {
+    let TextShape { what, max, .. } = shape;
+    let parsed = match text.len() > *max {
+        true => Err(Problem::new(format!("it has {} octets, and {max} is the most", text.len()))),
+        false => parse(text),
+    };
+    let Problem { reason, help, part } = match parsed {
+        Ok(value) => return Some(value),
+        Err(problem) => problem,
+    };
+    if to.is_full() {
+        return to.fail(Diagnostic::error(span, ""));
+    }
+    let span = part.and_then(|part| part_of(text, span, part, to)).unwrap_or(span);
+    let error = Diagnostic::error(span, format!("{} is not {what}", quote(text))).label(reason);
+    let help = help.unwrap_or_else(|| format!("expected {}", Shape::Text(*shape).describe()));
+    to.fail(error.help(help))
+}
+
+/// The place of a part of a text; nothing when escapes or line breaks stand between it and the source.
+pub(crate) fn part_of(
+    text: &str,
+    span: Span,
+    part: Range<usize>,
+    to: &Reading<'_>,
+) -> Option<Span> {
+    let written = to.source().slice(span).trim_end_matches([' ', '\t']);
+    let quotes = match written.len() - written.trim_start_matches(['"', '\'']).len() {
+        0 if written == text => 0,
+        1 if written.get(1..written.len() - 1) == Some(text) => 1,
+        _ => return None,
+    };
+    let column = |octet: usize| -> Option<u32> {
+        let characters = text.get(..octet)?.chars().count() + quotes;
+        Some(span.start.column + u32::try_from(characters).ok()?)
+    };
+    let (start, end) = (column(part.start)?, column(part.end)?);
+    let on = |column| crate::Location { column, ..span.start };
+    Some(Span { start: on(start), end: on(end) })
+}
+
+/// One of several words, each standing for a value.
+pub(crate) fn words<T: Clone>(words: &[(&'static str, T)]) -> impl Read<Value = T> + use<T> {
+    WordReader(words.to_vec())
+}
+
+struct WordReader<T>(Vec<(&'static str, T)>);
+
+impl<T: Clone> Read for WordReader<T> {
+    type Value = T;
+
+    fn read(&self, node: &Node, to: &mut Reading<'_>) -> Option<T> {
+        let named = |text: &str| self.0.iter().find(|(word, _)| *word == text);
+        match node.as_text().and_then(named) {
+            Some((_, value)) => Some(value.clone()),
+            None => to.mismatch(node, self),
+        }
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::Words(self.0.iter().map(|(word, _)| *word).collect())
+    }
+}
+
+/// A word that stands for a value, or what another reader reads.
+pub(crate) fn word_or<R: Read>(word: &'static str, value: R::Value, other: R) -> WordOr<R>
+where
+    R::Value: Clone,
+{
+    words_or(&[(word, value)], other)
+}
+
+/// Words that stand for values, or what another reader reads.
+pub(crate) fn words_or<R: Read>(words: &[(&'static str, R::Value)], other: R) -> WordOr<R>
+where
+    R::Value: Clone,
+{
+    WordOr { words: words.to_vec(), other }
+}
+
+pub(crate) struct WordOr<R: Read> {
+    words: Vec<(&'static str, R::Value)>,
+    other: R,
+}
+
+impl<R: Read> Read for WordOr<R>
+where
+    R::Value: Clone,
+{
+    type Value = R::Value;
+
+    fn read(&self, node: &Node, to: &mut Reading<'_>) -> Option<R::Value> {
+        let named = |text: &str| self.words.iter().find(|(word, _)| *word == text);
+        if let Some((_, value)) = node.as_text().and_then(named) {
+            return Some(value.clone());
+        }
+        let is_slip = |text: &str| {
+            let words = self.words.iter().map(|(word, _)| *word);
+            !text.contains(['.', ':', '/']) && suggest::nearest(text, words).is_some()
+        };
+        // `endpont` is no host and `remove_` no Server, though as texts they could be.
+        if node.as_text().is_some_and(is_slip) {
+            return to.mismatch(node, self);
+        }
+        match self.other.takes(&node.kind) {
+            true => self.other.read(node, to),
+            false => to.mismatch(node, self),
+        }
+    }
+
+    fn shape(&self) -> Shape {
+        let words = Shape::Words(self.words.iter().map(|(word, _)| *word).collect());
+        Shape::Either(vec![words, self.other.shape()])
+    }
+}
+
+/// What one reader makes of a text, or another of a mapping.
+pub(crate) fn text_or<R: Read, S: Read<Value = R::Value>>(
+    plain: R,
+    mapped: S,
+) -> impl Read<Value = R::Value> {
+    TextOr { plain, mapped }
+}
+
+struct TextOr<R, S> {
+    plain: R,
+    mapped: S,
+}
+
+impl<R: Read, S: Read<Value = R::Value>> Read for TextOr<R, S> {
+    type Value = R::Value;
+
+    fn read(&self, node: &Node, to: &mut Reading<'_>) -> Option<R::Value> {
+        match node.kind {
+            Kind::Text(_) => self.plain.read(node, to),
+            Kind::Map(_) => self.mapped.read(node, to),
+            Kind::Null | Kind::List(_) => to.mismatch(node, self),
+        }
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::Either(vec![self.plain.shape(), self.mapped.shape()])
+    }
+}
+
+/// A section, or the value of its most important field alone.
+pub(crate) fn short_for<R: Read>(key: &'static str, section: R) -> impl Read<Value = R::Value> {
+    ShortFor { key, section }
+}
+
+struct ShortFor<R> {
+    key: &'static str,
+    section: R,
+}
+
+impl<R: Read> Read for ShortFor<R> {
+    type Value = R::Value;
+
+    fn read(&self, node: &Node, to: &mut Reading<'_>) -> Option<R::Value> {
+        match node.kind {
+            Kind::Map(ref entries) if is_unquoted(entries) && self.shape().takes_text() => {
+                to.mismatch(node, self)
+            }
+            Kind::Map(_) => self.section.read(node, to),
+            Kind::Null => to.mismatch(node, self),
+            Kind::Text(_) | Kind::List(_) => {
+                let (key, key_span) = (self.key.to_owned(), node.span);
+                let entry = Entry { key, key_span, value: node.clone() };
+                let full = Node { span: node.span, kind: Kind::Map(vec![entry]) };
+                self.section.read(&full, to)
+            }
+        }
+    }
+
+    fn shape(&self) -> Shape {
+        match self.section.shape() {
+            Shape::Section(section) => Shape::Short { key: self.key, section },
+            _ => unreachable!("only sections have short forms"),
+        }
+    }
+}
+
+/// Whether it is a text such as `{path}` to everyone but YAML.
+pub(crate) fn is_unquoted(entries: &[Entry]) -> bool {
+    !entries.is_empty() && entries.iter().all(|entry| matches!(entry.value.kind, Kind::Null))
+}
+
+/// `true` or `false`.
+pub(crate) fn boolean() -> impl Read<Value = bool> {
+    BooleanReader
+}
+
+struct BooleanReader;
+
+impl Read for BooleanReader {
+    type Value = bool;
+
+    fn read(&self, node: &Node, to: &mut Reading<'_>) -> Option<bool> {
+        let Kind::Text(Text { text, quoted }) = &node.kind else {
+            return to.mismatch(node, self);
+        };
+        let meant = match text.to_ascii_lowercase().as_str() {
+            "true" | "yes" | "on" => true,
+            "false" | "no" | "off" => false,
+            _ => return to.mismatch(node, self),
+        };
+        if matches!(text.as_str(), "true" | "false") && !quoted {
+            return Some(meant);
+        }
+        let error = Diagnostic::error(node.span, "expected `true` or `false`");
+        let error = error.label(format!("this is {}", node.describe()));
+        to.fail(error.help(format!("write `{meant}`, without quotes")))
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::Boolean
+    }
+}
+
+/// `true` for a value, `false` for none, or what another reader reads.
+pub(crate) fn switch_or<R: Read>(on: R::Value, other: R) -> impl Read<Value = Option<R::Value>>
+where
+    R::Value: Clone,
+{
+    SwitchOr { on, other }
+}
+
+struct SwitchOr<R: Read> {
+    on: R::Value,
+    other: R,
+}
+
+impl<R: Read> Read for SwitchOr<R>
+where
+    R::Value: Clone,
+{
+    type Value = Option<R::Value>;
+
+    fn read(&self, node: &Node, to: &mut Reading<'_>) -> Option<Option<R::Value>> {
+        const WORDS: [&str; 6] = ["true", "false", "yes", "no", "on", "off"];
+        let is_word = |text: &str| WORDS.contains(&text.to_ascii_lowercase().as_str());
+        match &node.kind {
+            Kind::Text(Text { text, .. }) if is_word(text) => {
+                let is_on = boolean().read(node, to)?;
+                Some(is_on.then(|| self.on.clone()))
+            }
+            kind if self.other.takes(kind) => self.other.read(node, to).map(Some),
+            _ => to.mismatch(node, self),
+        }
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::Either(vec![Shape::Boolean, self.other.shape()])
+    }
+}
+
+/// A whole number within a range.
+pub(crate) fn whole<T: FromWhole>(range: RangeInclusive<i64>) -> impl Read<Value = T> {
+    WholeReader { range, number: std::marker::PhantomData }
+}
+
+/// A type that holds whole numbers; a range within it is the caller's promise.
+pub(crate) trait FromWhole: Sized {
+    fn from_whole(number: i64) -> Option<Self>;
+}
+
+macro_rules! from_whole {
+    ($($Type:ty => $convert:expr,)+) => {
+        $(impl FromWhole for $Type {
+            fn from_whole(number: i64) -> Option<$Type> {
+                $convert(number)
+            }
+        })+
+    };
+}
+
+from_whole! {
+    u8 => |number| u8::try_from(number).ok(),
+    u16 => |number| u16::try_from(number).ok(),
+    u32 => |number| u32::try_from(number).ok(),
+    i32 => |number| i32::try_from(number).ok(),
+    NonZeroU16 => |number| u16::try_from(number).ok().and_then(NonZeroU16::new),
+    NonZeroU32 => |number| u32::try_from(number).ok().and_then(NonZeroU32::new),
+}
+
+struct WholeReader<T> {
+    range: RangeInclusive<i64>,
+    number: std::marker::PhantomData<T>,
+}
+
+impl<T: FromWhole> Read for WholeReader<T> {
+    type Value = T;
+
+    fn read(&self, node: &Node, to: &mut Reading<'_>) -> Option<T> {
+        let Kind::Text(Text { text, quoted: false }) = &node.kind else {
+            return to.mismatch(node, self);
+        };
+        let in_range = |number: &i64| self.range.contains(number);
+        match text.parse().ok().filter(in_range).and_then(T::from_whole) {
+            Some(number) if !text.starts_with('+') => Some(number),
+            _ => to.mismatch(node, self),
+        }
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::Whole { min: *self.range.start(), max: *self.range.end() }
+    }
+}
+
+/// A list.
+pub(crate) fn list<R: Read>(
+    item: R,
+    length: RangeInclusive<usize>,
+) -> impl Read<Value = Vec<R::Value>> {
+    ListReader { item, length, short: false }
+}
+
+/// A list, or one item without the brackets.
+pub(crate) fn one_or_list<R: Read>(
+    item: R,
+    length: RangeInclusive<usize>,
+) -> impl Read<Value = Vec<R::Value>> {
+    ListReader { item, length, short: true }
+}
+
+struct ListReader<R> {
+    item: R,
+    length: RangeInclusive<usize>,
+    short: bool,
+}
+
+impl<R: Read> Read for ListReader<R> {
+    type Value = Vec<R::Value>;
+
+    fn read(&self, node: &Node, to: &mut Reading<'_>) -> Option<Vec<R::Value>> {
+        let items = match &node.kind {
+            Kind::List(items) => items,
+            _ if self.short => return self.item.read(node, to).map(|item| vec![item]),
+            _ => return to.mismatch(node, self),
+        };
+        let fits = check_length(items.len(), &self.length, ("the list", "items"), node, to);
+        let items = items.iter().take(*self.length.end()).enumerate();
+        let read = |(index, item)| to.inside_item(index, |to| self.item.read(item, to));
+        // All are read before one that could not be decides, for all errors are wanted.
+        let values: Vec<Option<R::Value>> = items.map(read).collect();
+        values.into_iter().collect::<Option<_>>().filter(|_| fits)
+    }
+
+    fn shape(&self) -> Shape {
+        let (min, max) = (*self.length.start(), *self.length.end());
+        let list = Shape::List { item: Box::new(self.item.shape()), min, max };
+        if self.short { Shape::Either(vec![self.item.shape(), list]) } else { list }
+    }
+}
+
+/// A mapping whose keys are names.
+pub(crate) fn mapping<K, V: Read>(
+    key: TextShape,
+    parse: impl Fn(&str) -> Result<K, Problem>,
+    value: V,
+    length: RangeInclusive<usize>,
+) -> impl Read<Value = Vec<Named<K, V::Value>>> {
+    MappingReader { key, parse, value, length }
+}
+
+/// A key of a mapping with its place, and its value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Named<K, V> {
+    pub(crate) key: K,
+    pub(crate) key_span: Span,
+    pub(crate) value: V,
+}
+
+struct MappingReader<F, V> {
+    key: TextShape,
+    parse: F,
+    value: V,
+    length: RangeInclusive<usize>,
+}
+
+impl<K, F: Fn(&str) -> Result<K, Problem>, V: Read> Read for MappingReader<F, V> {
+    type Value = Vec<Named<K, V::Value>>;
+
+    fn read(&self, node: &Node, to: &mut Reading<'_>) -> Option<Self::Value> {
+        let Kind::Map(entries) = &node.kind else { return to.mismatch(node, self) };
+        let fits = check_length(entries.len(), &self.length, ("the mapping", "entries"), node, to);
+        let read = |Entry { key, key_span, value }: &Entry| {
+            let parsed = parse_text(key, *key_span, &self.key, &self.parse, to);
+            let value = to.inside(key, |to| self.value.read(value, to));
+            Some(Named { key: parsed?, key_span: *key_span, value: value? })
+        };
+        let values: Vec<_> = entries.iter().take(*self.length.end()).map(read).collect();
+        values.into_iter().collect::<Option<_>>().filter(|_| fits)
+    }
+
+    fn shape(&self) -> Shape {
+        let value = Box::new(self.value.shape());
+        Shape::Map { key: self.key, value, max: *self.length.end() }
+    }
+}
+
+/// Whether the length is allowed; reports it otherwise.
+fn check_length(
+    length: usize,
+    allowed: &RangeInclusive<usize>,
+    (what, parts): (&str, &str),
+    node: &Node,
+    to: &mut Reading<'_>,
+) -> bool {
+    if allowed.contains(&length) {
+        return true;
+    }
+    let (message, label) = match length < *allowed.start() {
+        true => (format!("{what} is empty"), "expected at least one".to_owned()),
+        false => (
+            format!("{what} has too many {parts}"),
+            format!("{length} {parts}, and {} is the most", allowed.end()),
+        ),
+    };
+    to.add(Diagnostic::error(node.span, message).label(label));
+    false
+}

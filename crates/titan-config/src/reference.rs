@@ -1,0 +1,125 @@
+//! The reference of the file as Markdown, generated from the sections.
+
+use crate::bounds::{MAX_DEPTH, MAX_FILE, MAX_NODES, MAX_ROUTES_PER_PATH};
+use crate::language::sections;
+use crate::section::{FieldInfo, Pick, Presence, SectionInfo};
+use crate::shape::{Shape, alternatives};
+use std::fmt::Write;
+
+/// The configuration reference: `docs/configuration.md`.
+pub fn reference() -> String {
+    let mut out = format!("{INTRODUCTION}{}", rules());
+    for (index, section) in sections().iter().enumerate() {
+        let title = if index == 0 { "The file" } else { section.what };
+        write_section(&mut out, title, section).expect("a String takes everything");
+    }
+    out
+}
+
+const INTRODUCTION: &str = r#"# Configuration
+
+<!-- Generated from the fields in crates/titan-config: change their docs, then run
+     `UPDATE=1 cargo test -p titan-config reference`. -->
+
+One file in YAML, or in JSON, which is YAML. The commonest gateway:
+
+```yaml
+listeners: [":8080"]
+routes:
+  - prefix: /api
+    upstream: api
+upstreams:
+  api: ["10.0.0.1:8080", "10.0.0.2:8080"]
+```
+
+`titan check FILE` reads a file and shows everything that is wrong in it. `titan schema` prints its JSON Schema, for
+completion in editors. `titan explain METHOD URL` shows which route a request takes, and why.
+
+## How the file is read
+
+- Unknown keys and keys that stand twice are errors.
+- A value is read as what its field holds, never as what it looks like: where a text is expected, `yes`, `1.10` and
+  `0x10` are those texts, with or without quotes. Only nothing, `~` and `null` are no texts unless they are quoted.
+- Numbers and `true` or `false` stand without quotes.
+- A duration is a whole number with a unit: `ms`, `s`, `m`, `h`, `d`. `10` alone is an error.
+- A size is a whole number with a unit or in octets: `B`, `KiB`, `MiB`, `GiB`, `TiB`, or decimal `KB`, `MB`, `GB`, `TB`.
+- Texts that start with `*`, `{`, `[`, `&`, `!`, `@`, `%` or a backtick need quotes, because YAML gives these a meaning:
+  `"*.example.com"`, `"{path}"`. So do texts with braces or brackets inside `{ }` and `[ ]`.
+- Of JSON one thing is missing: characters escaped as pairs (`\ud83d\ude00`). Write them as they are.
+- Anchors (`&name`) and aliases (`*name`) work; merge keys (`<<`), tags (`!name`) and several documents do not.
+"#;
+
+/// The part of the introduction that quotes bounds.
+fn rules() -> String {
+    format!(
+        r#"- A file has at most {} MiB, {MAX_NODES} values with aliases expanded, and {MAX_DEPTH} levels.
+
+## Which route a request takes
+
+The order of routes in the file has no meaning. Of the routes that match a request the most specific one is taken:
+
+1. by host: an exact host, then the longest matching wildcard, then routes without `host`;
+2. then by path, segment by segment from the left: a literal before `{{name}}`, and that before what takes the rest,
+   which is `{{*name}}` before a `prefix`. So an exact path comes before a prefix, and a longer prefix before a
+   shorter one;
+3. then by `priority`, the higher first;
+4. then by the number of conditions in `headers` and `query`, the more first;
+5. then routes with `methods` before routes without.
+
+A route whose methods or conditions do not match leaves the request to the next one in this order.
+
+Two routes that match the same request and that none of these rules puts in order are an error, and so is a route
+that another one keeps from ever being reached. Routes with the same host and path that exclude each other, by their
+methods or by different values of the same header or parameter, need no order. At most {MAX_ROUTES_PER_PATH} routes have the same
+host and path.
+"#,
+        MAX_FILE >> 20
+    )
+}
+
+fn write_section(out: &mut String, title: &str, section: &SectionInfo) -> std::fmt::Result {
+    let SectionInfo { name, what: _, doc, pick, fields } = section;
+    writeln!(out, "\n<a id=\"{name}\"></a>\n## {}\n\n{}", heading(title), lines(doc))?;
+    if *pick == Pick::One {
+        writeln!(out, "\nExactly one of these keys.")?;
+    }
+    for FieldInfo { key, doc, presence, shape } in fields {
+        let presence = match presence {
+            Presence::Required => "; required".to_owned(),
+            Presence::Default("{}") | Presence::Optional("") => String::new(),
+            Presence::Default("[]") => "; default: none".to_owned(),
+            Presence::Default(text) => format!("; default `{text}`"),
+            Presence::Optional(otherwise) => format!("; default: {otherwise}"),
+        };
+        writeln!(out, "\n### `{key}`\n\n*{}{presence}*\n\n{}", kind(shape), lines(doc))?;
+    }
+    Ok(())
+}
+
+/// "an upstream" as a heading.
+fn heading(what: &str) -> String {
+    let words = ["a ", "an ", "the "].into_iter().find_map(|article| what.strip_prefix(article));
+    let mut characters = words.unwrap_or(what).chars();
+    characters.next().map_or_else(String::new, |c| c.to_uppercase().chain(characters).collect())
+}
+
+/// What stands there, with links to sections.
+fn kind(shape: &Shape) -> String {
+    match shape {
+        Shape::List { item, max, .. } => format!("a list of at most {max}, each {}", kind(item)),
+        Shape::Map { key, value, max } => {
+            format!("a mapping of at most {max} from {} to {}", key.what, kind(value))
+        }
+        Shape::Section(SectionInfo { name, what, .. }) => format!("[{what}](#{name})"),
+        Shape::Short { key, section: SectionInfo { name, what, .. } } => {
+            format!("[{what}](#{name}), or its `{key}` alone")
+        }
+        Shape::Either(shapes) => alternatives(shapes.iter().map(kind).collect()),
+        other => other.describe(),
+    }
+}
+
+/// Doc lines as they were wrapped, without the space that `///` leaves.
+fn lines(doc: &[&str]) -> String {
+    doc.iter().map(|line| line.trim()).collect::<Vec<_>>().join("\n")
+}

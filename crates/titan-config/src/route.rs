@@ -1,0 +1,103 @@
+//! Routes: which request gets which answer.
+
+use crate::Location;
+use crate::answer::{Redirect, Respond};
+use crate::condition::{CertificateMatch, HeaderMatch, QueryMatch};
+use crate::host::HostPattern;
+use crate::path::PathPattern;
+use crate::policy::Policies;
+use crate::quantity::{ByteSize, Cap};
+use crate::template::Template;
+use crate::timeouts::RouteTimeouts;
+use crate::token::{HeaderValue, Name, Token};
+use crate::upstream::UpstreamId;
+use std::num::NonZeroU16;
+use titan_http::Method;
+
+/// A set of requests and what answers them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// Unique.
+    pub name: Name,
+    /// The hosts it serves; empty for any.
+    pub hosts: Vec<HostPattern>,
+    /// The paths it serves.
+    pub path: PathPattern,
+    /// The methods it serves; empty for any.
+    pub methods: Vec<Method>,
+    /// Conditions on header fields; all must hold.
+    pub headers: Vec<HeaderMatch>,
+    /// Conditions on query parameters; all must hold.
+    pub query: Vec<QueryMatch>,
+    /// Conditions on the client's certificate; all must hold.
+    pub certificate: Vec<CertificateMatch>,
+    /// Decides between routes with the same host and path; the higher comes first.
+    pub priority: i32,
+    /// The policies that its requests meet.
+    pub policies: Policies,
+    /// What is done.
+    pub action: Action,
+    /// Where the file says so.
+    pub location: Location,
+}
+
+/// What a route does with a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// An upstream answers.
+    Proxy(Proxy),
+    /// The client is sent elsewhere.
+    Redirect(Redirect),
+    /// The gateway answers.
+    Respond(Respond),
+}
+
+/// How a request goes to an upstream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proxy {
+    /// The upstreams and their weights: at least one, and no weight is 0.
+    pub shares: Vec<Share>,
+    /// What becomes of the path.
+    pub rewrite: Option<Rewrite>,
+    /// The Host that the upstream gets.
+    pub send_host: SendHost,
+    /// Further attempts after the first.
+    pub retries: u8,
+    /// How long for everything.
+    pub timeouts: RouteTimeouts,
+    /// The largest request body.
+    pub body_limit: Cap<ByteSize>,
+    /// The protocols that clients may switch to.
+    pub upgrades: Vec<Token>,
+    /// Whether calls of gRPC-Web are translated.
+    pub grpc_web: bool,
+}
+
+/// One upstream of a route and how much of its traffic it gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Which upstream.
+    pub upstream: UpstreamId,
+    /// Its part of the sum of all weights.
+    pub weight: NonZeroU16,
+}
+
+/// What becomes of the path on its way to the upstream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rewrite {
+    /// Takes the place of the route's prefix. Has no slash at its end; is empty when the prefix is only removed.
+    Prefix(String),
+    /// Takes the place of the whole path.
+    Path(Template),
+}
+
+/// The Host that the upstream gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SendHost {
+    /// The client's.
+    Preserve,
+    /// The endpoint's name or address.
+    Endpoint,
+    /// That one.
+    Fixed(HeaderValue),
+}

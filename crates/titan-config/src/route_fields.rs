@@ -1,0 +1,461 @@
+//! The keys of a route, and how they become a [`Route`].
+
+use crate::answer::{RedirectFields, redirect, respond};
+use crate::bounds::{MAX_HOSTS, MAX_METHODS, MAX_SHARES, MAX_UPGRADES};
+use crate::condition::{
+    CertificateMatch, HeaderMatch, QueryMatch, certificate_matches, header_matches, query_matches,
+};
+use crate::host::{HostPattern, authority, host_pattern};
+use crate::limits::{Limits, RouteLimitFields};
+use crate::node::{Kind, Node, quote};
+use crate::path::{
+    PATH, PREFIX, PathEnd, PathPattern, parse_path, parse_prefix, parse_replacement,
+};
+use crate::policy::{Policies, PolicyKind, Uses, kinds, uses};
+use crate::quantity::{ByteSize, Cap};
+use crate::read::{At, Read, Reading, at, default, optional};
+use crate::readers::{Named, Problem, boolean, list, mapping, one_or_list, text, whole, words_or};
+use crate::report::{Diagnostic, Span};
+use crate::route::{Action, Proxy, Rewrite, Route, SendHost, Share};
+use crate::section::{exclude, has_unknown_keys, section, section_of};
+use crate::shape::{Shape, TextShape};
+use crate::suggest;
+use crate::template::{TemplateText, Variables, path_template};
+use crate::timeouts::{RouteTimeoutFields, Timeouts};
+use crate::token::{NAME, Name, Token, name, token};
+use crate::upstream::UpstreamId;
+use crate::{Redirect, Respond};
+use std::num::NonZeroU16;
+use titan_http::Method;
+
+section! {
+    "route", "a route", Any;
+    /// Which requests it serves (`host`, `path` or `prefix`, `methods`, `headers`, `query`,
+    /// `client_certificate`: all must match), and what answers them (exactly one of `upstream`, `redirect` and `respond`).
+    pub(crate) struct RouteFields {
+        /// What metrics and `titan explain` call it; unique.
+        pub(crate) name: Option<At<Name>> = optional("`route-` and its number in the file, from 1", at(name())),
+        /// The hosts it serves: exact ones, or `*.` and what they end with, for any number of labels, one at least:
+        /// `*.example.com` takes `a.b.example.com`, and not `example.com`. Without regard to case and port.
+        pub(crate) host: Option<Vec<HostPattern>> =
+            optional("any host", one_or_list(host_pattern(), 1..=MAX_HOSTS)),
+        /// The paths it serves: exactly this one; `{name}` stands for one segment, `{*name}` at the end for the
+        /// rest, which may be empty. Compared in normal form: dot segments resolved, `//` merged.
+        pub(crate) path: Option<PathPattern> = optional("any path", text(PATH, parse_path)),
+        /// The paths it serves: this one and everything below, `/api` and `/api/users` but not `/apis`.
+        /// Excludes `path`.
+        pub(crate) prefix: Option<PathPattern> = optional("any path", text(PREFIX, parse_prefix)),
+        /// The methods it serves. GET brings HEAD with it, unless a route with the same host and path lists HEAD.
+        pub(crate) methods: Option<Vec<Method>> =
+            optional("any method", one_or_list(method(), 1..=MAX_METHODS)),
+        /// Conditions on header fields; all must hold.
+        pub(crate) headers: Vec<HeaderMatch> = default("{}", header_matches()),
+        /// Conditions on query parameters; all must hold.
+        pub(crate) query: Vec<QueryMatch> = default("{}", query_matches()),
+        /// Conditions on the certificate that the client has shown at a listener with
+        /// `tls.client_certificates`; `present` takes any, `absent` clients without one.
+        pub(crate) client_certificate: Option<Vec<CertificateMatch>> =
+            optional("any client", certificate_matches()),
+        /// Decides between routes with the same host and path; the higher is tried first.
+        pub(crate) priority: i32 = default("0", whole(-1_000_000..=1_000_000)),
+        /// The upstream that answers, or several with their shares of the requests: `{ stable: 9, canary: 1 }`.
+        pub(crate) upstream: Option<Vec<Share>> = optional("", shares()),
+        /// Sends the client elsewhere.
+        pub(crate) redirect: Option<RedirectFields> = optional("", redirect()),
+        /// Answers from the configuration.
+        pub(crate) respond: Option<Respond> = optional("", respond()),
+        /// What becomes of the path on its way to the upstream. The query stays.
+        pub(crate) rewrite: Option<RewriteFields> =
+            optional("the path stays", section_of::<RewriteFields>()),
+        /// The Host that the upstream gets: `preserve` the client's, `endpoint` the endpoint's name or address,
+        /// or the one given.
+        pub(crate) send_host: SendHost = default("preserve", send_host()),
+        /// Further attempts on other endpoints, when the first one did not process anything, or when the method
+        /// is idempotent and no body was sent.
+        pub(crate) retries: u8 = default("1", whole(0..=5)),
+        /// The protocols that a client may switch to with `Upgrade`, or with extended CONNECT in HTTP/2; any other
+        /// such wish is ignored, as if it were not there. `[]`: none.
+        pub(crate) upgrades: Option<Vec<Token>> =
+            optional("`[websocket]`", list(token(), 0..=MAX_UPGRADES)),
+        /// The policies that its requests meet, by name. One takes the place of the file's own of the same type.
+        pub(crate) apply: Vec<At<String>> = default("[]", uses()),
+        /// The types of the file's own policies that its requests do not meet.
+        pub(crate) without: Vec<PolicyKind> = default("[]", kinds()),
+        /// Whether calls of gRPC-Web, in octets or as text, are made into gRPC for the upstream, and its answers back.
+        pub(crate) grpc_web: bool = default("false", boolean()),
+        /// Timeouts in place of the global ones.
+        pub(crate) timeouts: RouteTimeoutFields = default("{}", section_of::<RouteTimeoutFields>()),
+        /// Limits in place of the global ones.
+        pub(crate) limits: RouteLimitFields = default("{}", section_of::<RouteLimitFields>()),
+    }
+}
+
+section! {
+    "rewrite", "a rewrite", One;
+    /// What becomes of the path on its way to the upstream.
+    pub(crate) struct RewriteFields {
+        /// Takes the place of the route's `prefix`; `/` only removes it.
+        pub(crate) prefix: Option<String> = optional("", text(PREFIX, parse_replacement)),
+        /// Takes the place of the whole path; `{name}` stands for what the route's `path` captured.
+        pub(crate) path: Option<TemplateText> = optional("", path_template()),
+    }
+}
+
+/// A route that has been read by itself, with the places that are compared with those of others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RouteDraft {
+    pub(crate) name: Option<At<Name>>,
+    pub(crate) hosts: Vec<HostPattern>,
+    pub(crate) path: PathPattern,
+    pub(crate) methods: Vec<Method>,
+    pub(crate) headers: Vec<HeaderMatch>,
+    pub(crate) query: Vec<QueryMatch>,
+    pub(crate) certificate: Vec<CertificateMatch>,
+    pub(crate) priority: i32,
+    pub(crate) uses: Uses,
+    pub(crate) action: ActionDraft,
+    /// Where the route starts.
+    pub(crate) span: Span,
+    /// What shows the route best: its path, or else where it starts.
+    pub(crate) place: Span,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ActionDraft {
+    Proxy(ProxyDraft),
+    Redirect(Redirect),
+    Respond(Respond),
+}
+
+/// A proxy action whose timeouts and limits are not merged with the global ones yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ProxyDraft {
+    shares: Vec<Share>,
+    rewrite: Option<Rewrite>,
+    send_host: SendHost,
+    retries: u8,
+    upgrades: Option<Vec<Token>>,
+    grpc_web: bool,
+    timeouts: RouteTimeoutFields,
+    body_limit: Option<Cap<ByteSize>>,
+}
+
+pub(crate) fn route() -> impl Read<Value = RouteDraft> {
+    section_of::<RouteFields>().then(draft)
+}
+
+fn draft(fields: RouteFields, node: &Node, to: &mut Reading<'_>) -> Option<RouteDraft> {
+    let RouteFields {
+        name,
+        host,
+        path,
+        prefix,
+        methods,
+        headers,
+        query,
+        client_certificate,
+        priority,
+        upstream,
+        redirect,
+        respond,
+        rewrite,
+        send_host,
+        retries,
+        upgrades,
+        apply: names,
+        without,
+        grpc_web,
+        timeouts,
+        limits: RouteLimitFields { body: body_limit },
+    } = fields;
+    check_keys(node, to)?;
+    let path = path.or(prefix).unwrap_or(PathPattern::EVERY);
+    let params: Vec<&str> = path.params().collect();
+    let action = if let Some(shares) = upstream {
+        let rewrite = match rewrite {
+            Some(fields) => Some(resolve_rewrite(fields, &path, &params, node, to)?),
+            None => None,
+        };
+        ActionDraft::Proxy(ProxyDraft {
+            shares,
+            rewrite,
+            send_host,
+            retries,
+            upgrades,
+            grpc_web,
+            timeouts,
+            body_limit,
+        })
+    } else if let Some(RedirectFields { to: location, status }) = redirect {
+        let location = location.resolve(&params, Variables::OfRequest, to)?;
+        ActionDraft::Redirect(Redirect { to: location, status })
+    } else {
+        ActionDraft::Respond(respond?)
+    };
+    let place = ["path", "prefix"].into_iter().find_map(|key| node.entry(key));
+    Some(RouteDraft {
+        name,
+        hosts: host.unwrap_or_default(),
+        methods: methods.unwrap_or_default(),
+        headers,
+        query,
+        certificate: client_certificate.unwrap_or_default(),
+        priority,
+        uses: Uses { names, without },
+        action,
+        span: node.span,
+        place: place
+            .map_or(node.span, |entry| Span { end: entry.value.span.end, ..entry.key_span }),
+        path,
+    })
+}
+
+const ACTIONS: [&str; 3] = ["upstream", "redirect", "respond"];
+const FOR_PROXY: [&str; 7] =
+    ["rewrite", "send_host", "retries", "upgrades", "grpc_web", "timeouts", "limits"];
+
+/// Checks which keys stand together. What a slip in a key has caused is not reported again.
+fn check_keys(node: &Node, to: &mut Reading<'_>) -> Option<()> {
+    let given = |keys: &[&str]| -> Vec<_> {
+        node.entries().iter().filter(|entry| keys.contains(&entry.key.as_str())).collect()
+    };
+    if let [first, second, ..] = given(&["path", "prefix"]).as_slice() {
+        exclude(first, second, to);
+        return None;
+    }
+    let action = match given(&ACTIONS).as_slice() {
+        [] if has_unknown_keys::<RouteFields>(node) => return Some(()),
+        [] => {
+            let error = Diagnostic::error(node.span, "this route answers nothing");
+            return to.fail(error.label("expected one of `upstream`, `redirect` or `respond`"));
+        }
+        [action] => *action,
+        [first, second, ..] => {
+            exclude(first, second, to);
+            return None;
+        }
+    };
+    if action.key == "upstream" {
+        return Some(());
+    }
+    for entry in given(&FOR_PROXY) {
+        let message = format!("`{}` has no effect on a route with `{}`", entry.key, action.key);
+        let error =
+            Diagnostic::error(entry.key_span, message).label("only for routes with `upstream`");
+        to.add(error.also(action.key_span, "this route does not have one"));
+    }
+    Some(())
+}
+
+fn resolve_rewrite(
+    fields: RewriteFields,
+    path: &PathPattern,
+    params: &[&str],
+    node: &Node,
+    to: &mut Reading<'_>,
+) -> Option<Rewrite> {
+    let RewriteFields { prefix, path: template } = fields;
+    if let Some(template) = template {
+        return template.resolve(params, Variables::None, to).map(Rewrite::Path);
+    }
+    let prefix = prefix?;
+    if path.end == PathEnd::Prefix {
+        return Some(Rewrite::Prefix(prefix));
+    }
+    let span = node.entry("rewrite").map_or(node.span, |entry| entry.value.key_span("prefix"));
+    let error = Diagnostic::error(span, "there is no prefix to rewrite");
+    let error = error.label("takes the place of the route's `prefix`");
+    let error = error.also(node.key_span("path"), "this route has a `path`");
+    to.fail(error.help("use `rewrite: { path: ... }`, or give the route a `prefix`"))
+}
+
+impl RouteDraft {
+    /// The name that the route has at its place in the file, from 1.
+    pub(crate) fn name_at(&self, number: usize) -> Name {
+        self.name
+            .as_ref()
+            .map_or_else(|| Name::numbered("route", number), |name| name.value.clone())
+    }
+
+    /// Whether the route itself makes another path for its upstream.
+    pub(crate) fn rewrites(&self) -> bool {
+        matches!(&self.action, ActionDraft::Proxy(ProxyDraft { rewrite: Some(_), .. }))
+    }
+
+    pub(crate) fn finish(
+        self,
+        number: usize,
+        policies: Policies,
+        timeouts: &Timeouts,
+        limits: &Limits,
+    ) -> Route {
+        let name = self.name_at(number);
+        let RouteDraft {
+            hosts,
+            path,
+            methods,
+            headers,
+            query,
+            certificate,
+            priority,
+            action,
+            span,
+            ..
+        } = self;
+        let action = match action {
+            ActionDraft::Proxy(proxy) => Action::Proxy(proxy.finish(timeouts, limits)),
+            ActionDraft::Redirect(redirect) => Action::Redirect(redirect),
+            ActionDraft::Respond(respond) => Action::Respond(respond),
+        };
+        let location = span.start;
+        Route {
+            name,
+            hosts,
+            path,
+            methods,
+            headers,
+            query,
+            certificate,
+            priority,
+            policies,
+            action,
+            location,
+        }
+    }
+}
+
+/// What routes ask of their upstreams.
+impl RouteDraft {
+    fn proxy(&self) -> Option<&ProxyDraft> {
+        match &self.action {
+            ActionDraft::Proxy(proxy) => Some(proxy),
+            ActionDraft::Redirect(_) | ActionDraft::Respond(_) => None,
+        }
+    }
+
+    pub(crate) fn upstreams(&self) -> impl Iterator<Item = UpstreamId> {
+        self.proxy().into_iter().flat_map(|proxy| &proxy.shares).map(|share| share.upstream)
+    }
+
+    pub(crate) fn translates_grpc_web(&self) -> bool {
+        self.proxy().is_some_and(|proxy| proxy.grpc_web)
+    }
+
+    /// Whether the file says itself that there are tunnels.
+    pub(crate) fn names_upgrades(&self) -> bool {
+        let named = self.proxy().and_then(|proxy| proxy.upgrades.as_ref());
+        named.is_some_and(|upgrades| !upgrades.is_empty())
+    }
+}
+
+impl ProxyDraft {
+    fn finish(self, global: &Timeouts, limits: &Limits) -> Proxy {
+        let ProxyDraft {
+            shares,
+            rewrite,
+            send_host,
+            retries,
+            upgrades,
+            grpc_web,
+            timeouts,
+            body_limit,
+        } = self;
+        let upgrades = upgrades.unwrap_or_else(|| vec![Token::websocket()]);
+        let timeouts = timeouts.over(global);
+        let body_limit = body_limit.unwrap_or(limits.body);
+        Proxy { shares, rewrite, send_host, retries, timeouts, body_limit, upgrades, grpc_web }
+    }
+}
+
+fn send_host() -> impl Read<Value = SendHost> {
+    let words = [("preserve", SendHost::Preserve), ("endpoint", SendHost::Endpoint)];
+    words_or(&words, authority().map(SendHost::Fixed))
+}
+
+/// One upstream, or several with their weights.
+fn shares() -> impl Read<Value = Vec<Share>> {
+    SharesReader
+}
+
+struct SharesReader;
+
+impl SharesReader {
+    fn one() -> impl Read<Value = Vec<Share>> {
+        let shape = TextShape { what: "the name of an upstream", examples: "`api`", ..NAME };
+        text(shape, |text| Ok(text.to_owned())).then(|name: String, node, to| {
+            let upstream = find(&name, node.span, to)?;
+            Some(vec![Share { upstream, weight: NonZeroU16::MIN }])
+        })
+    }
+
+    fn several() -> impl Read<Value = Vec<Share>> {
+        let shape = TextShape { what: "the name of an upstream", examples: "`api`", ..NAME };
+        let name = |text: &str| Ok::<_, Problem>(text.to_owned());
+        mapping(shape, name, whole::<u16>(0..=1_000), 1..=MAX_SHARES).then(|named, node, to| {
+            let shares: Vec<_> = named.iter().map(|share| share_of(share, to)).collect();
+            let shares: Vec<Share> =
+                shares.into_iter().collect::<Option<Vec<_>>>()?.into_iter().flatten().collect();
+            if shares.is_empty() && !named.is_empty() {
+                let error = Diagnostic::error(node.span, "every weight is 0");
+                return to.fail(error.label("no upstream would get a request"));
+            }
+            Some(shares)
+        })
+    }
+}
+
+impl Read for SharesReader {
+    type Value = Vec<Share>;
+
+    fn read(&self, node: &Node, to: &mut Reading<'_>) -> Option<Vec<Share>> {
+        match node.kind {
+            Kind::Text(_) => SharesReader::one().read(node, to),
+            Kind::Map(_) => SharesReader::several().read(node, to),
+            Kind::Null | Kind::List(_) => to.mismatch(node, self),
+        }
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::Either(vec![SharesReader::one().shape(), SharesReader::several().shape()])
+    }
+}
+
+/// The share of an upstream; none when its weight is 0. It must exist all the same.
+fn share_of(named: &Named<String, u16>, to: &mut Reading<'_>) -> Option<Option<Share>> {
+    let upstream = find(&named.key, named.key_span, to)?;
+    Some(NonZeroU16::new(named.value).map(|weight| Share { upstream, weight }))
+}
+
+fn find(name: &str, span: Span, to: &mut Reading<'_>) -> Option<UpstreamId> {
+    if let Some(id) = to.upstreams().use_name(name) {
+        return Some(id);
+    }
+    let error = Diagnostic::error(span, format!("there is no upstream {}", quote(name)));
+    let help = to.upstream_help(name);
+    to.fail(error.label("not found in `upstreams`").help(help))
+}
+
+/// The methods that are probably meant by what is nearly one of them.
+const USUAL_METHODS: [&str; 9] =
+    ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
+
+pub(crate) fn method() -> impl Read<Value = Method> {
+    let shape = TextShape {
+        what: "a method",
+        examples: "`GET` or `POST`",
+        pattern: Some("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"),
+        max: Method::MAX_LEN,
+    };
+    text(shape, |text| {
+        let method =
+            Method::parse(text.as_bytes()).ok_or_else(|| Problem::new("it is not a token"))?;
+        if USUAL_METHODS.contains(&text) {
+            return Ok(method);
+        }
+        match suggest::nearest(text, USUAL_METHODS.into_iter()) {
+            None => Ok(method),
+            Some(meant) => Err(Problem::new("methods are compared octet by octet")
+                .help(format!("did you mean `{meant}`?"))),
+        }
+    })
+}

@@ -1,0 +1,146 @@
+//! What a value may look like: the one description behind messages, the schema and the reference.
+
+use crate::ByteSize;
+use crate::quantity::display_duration;
+use crate::section::SectionInfo;
+use std::time::Duration;
+
+/// What a value may look like.
+#[derive(Clone, Debug)]
+pub(crate) enum Shape {
+    /// A text of one kind.
+    Text(TextShape),
+    /// One of these words.
+    Words(Vec<&'static str>),
+    Whole {
+        min: i64,
+        max: i64,
+    },
+    Boolean,
+    Duration {
+        min: Duration,
+        max: Duration,
+    },
+    Size {
+        min: ByteSize,
+        max: ByteSize,
+    },
+    List {
+        item: Box<Shape>,
+        min: usize,
+        max: usize,
+    },
+    Map {
+        key: TextShape,
+        value: Box<Shape>,
+        max: usize,
+    },
+    Section(SectionInfo),
+    /// A section, or the value of its field `key` alone.
+    Short {
+        key: &'static str,
+        section: SectionInfo,
+    },
+    /// One of several; the most usual first.
+    Either(Vec<Shape>),
+}
+
+/// A kind of text.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TextShape {
+    /// With its article: "a host name".
+    pub(crate) what: &'static str,
+    /// Two or three texts of that kind as a reader would see them: "`/api`".
+    pub(crate) examples: &'static str,
+    /// A regular expression that every such text matches; not necessarily only such texts.
+    pub(crate) pattern: Option<&'static str>,
+    /// Its largest length in octets.
+    pub(crate) max: usize,
+}
+
+impl Shape {
+    /// What a message says was expected.
+    pub(crate) fn describe(&self) -> String {
+        match self {
+            Shape::Text(TextShape { what, examples: "", .. }) => (*what).to_owned(),
+            Shape::Text(TextShape { what, examples, .. }) => format!("{what} such as {examples}"),
+            Shape::Words(words) => alternatives(words.iter().map(|it| format!("`{it}`")).collect()),
+            Shape::Whole { min, max } => format!("a whole number from {min} to {max}"),
+            Shape::Boolean => "`true` or `false`".to_owned(),
+            Shape::Duration { min, max } => {
+                format!("a duration from {} to {}", display_duration(*min), display_duration(*max))
+            }
+            Shape::Size { min, max } => format!("a size from {min} to {max}"),
+            Shape::List { item, .. } => format!("a list, each item {}", item.describe()),
+            Shape::Short { key, section } => format!("{}, or its `{key}` alone", section.what),
+            Shape::Map { key, value, .. } => {
+                format!("a mapping from {} to {}", key.what, value.describe())
+            }
+            Shape::Section(SectionInfo { what, .. }) => (*what).to_owned(),
+            Shape::Either(shapes) => {
+                alternatives(shapes.iter().flat_map(Shape::alternatives).collect())
+            }
+        }
+    }
+
+    fn alternatives(&self) -> Vec<String> {
+        match self {
+            Shape::Words(words) => words.iter().map(|it| format!("`{it}`")).collect(),
+            Shape::Either(shapes) => shapes.iter().flat_map(Shape::alternatives).collect(),
+            other => vec![other.describe()],
+        }
+    }
+
+    /// The words that may stand there.
+    pub(crate) fn words(&self) -> Vec<&'static str> {
+        match self {
+            Shape::Words(words) => words.clone(),
+            Shape::Boolean => vec!["true", "false"],
+            Shape::Short { .. } => self.short().words(),
+            Shape::Either(shapes) => shapes.iter().flat_map(Shape::words).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Whether a text such as a person types is among what may stand there.
+    pub(crate) fn takes_text(&self) -> bool {
+        match self {
+            Shape::Text(_) => true,
+            Shape::Short { .. } => self.short().takes_text(),
+            Shape::Either(shapes) => shapes.iter().any(Shape::takes_text),
+            _ => false,
+        }
+    }
+
+    /// Whether one text or word may stand there.
+    pub(crate) fn is_written_alone(&self) -> bool {
+        matches!(self, Shape::Words(_)) || self.takes_text()
+    }
+
+    /// What the short form of a section looks like; of anything else the whole.
+    pub(crate) fn short(&self) -> &Shape {
+        let Shape::Short { key, section } = self else { return self };
+        let field = section.fields.iter().find(|field| field.key == *key);
+        &field.expect("the short form is that of a field").shape
+    }
+
+    /// The sections in it, not those inside sections.
+    pub(crate) fn sections(&self) -> Vec<&SectionInfo> {
+        match self {
+            Shape::Section(section) | Shape::Short { section, .. } => vec![section],
+            Shape::List { item, .. } => item.sections(),
+            Shape::Map { value, .. } => value.sections(),
+            Shape::Either(shapes) => shapes.iter().flat_map(Shape::sections).collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// "a, b or c".
+pub(crate) fn alternatives(mut parts: Vec<String>) -> String {
+    let Some(last) = parts.pop() else { return String::new() };
+    match parts.is_empty() {
+        true => last,
+        false => format!("{} or {last}", parts.join(", ")),
+    }
+}

@@ -1,0 +1,135 @@
+//! What a configuration comes to, in a few lines: what `titan check` prints for a good file.
+
+use crate::{Action, Admin, Config, Listener, PathPattern, Protocol, Route, Threads, Upstream};
+use std::fmt::Write;
+
+/// Lines of a list that are shown.
+const SHOWN: usize = 20;
+
+impl Config {
+    /// What it comes to: listeners, routes in order of precedence, upstreams.
+    pub fn summary(&self) -> String {
+        let mut out = String::new();
+        let threads = match self.workers.threads {
+            Threads::Auto => "one for each core".to_owned(),
+            Threads::Exactly(threads) => threads.to_string(),
+        };
+        let pinned = if self.workers.pin { ", pinned" } else { "" };
+        let admin = match &self.admin {
+            None => "off".to_owned(),
+            Some(Admin { address, location: _ }) => address.to_string(),
+        };
+        let lines = [("workers", format!("{threads}{pinned}")), ("admin", admin)];
+        lines.iter().for_each(|(title, text)| line(&mut out, title, text));
+        list(&mut out, "listeners", self.listeners.iter().map(listener));
+        let mut routes: Vec<&Route> = self.routes.iter().collect();
+        routes.sort_by(|ours, theirs| ours.path.precedence(&theirs.path));
+        list(&mut out, "routes", routes.into_iter().map(|route| self.route(route)));
+        list(&mut out, "upstreams", self.upstreams.iter().map(upstream));
+        out
+    }
+
+    fn route(&self, route: &Route) -> String {
+        let Route {
+            name,
+            hosts,
+            path,
+            methods,
+            headers,
+            query,
+            certificate,
+            priority: _,
+            policies,
+            action,
+            location: _,
+        } = route;
+        let mut text = format!("{name}: ");
+        if !methods.is_empty() {
+            let methods: Vec<_> = methods.iter().map(titan_http::Method::as_str).collect();
+            write!(text, "{} ", methods.join("|")).expect("a String takes everything");
+        }
+        let hosts: Vec<_> = hosts.iter().map(ToString::to_string).collect();
+        text.push_str(&hosts.join("|"));
+        match *path == PathPattern::EVERY {
+            true => text.push_str("/…"),
+            false => text.push_str(&path.to_string()),
+        }
+        // The first condition on a certificate is that there is one.
+        let certificate = certificate.len().saturating_sub(1).max(certificate.len().min(1));
+        match headers.len() + query.len() + certificate {
+            0 => {}
+            1 => text.push_str(" with 1 condition"),
+            n => write!(text, " with {n} conditions").expect("a String takes everything"),
+        }
+        let in_force: Vec<_> = self.policies_of(policies).map(|it| it.name.as_str()).collect();
+        if !in_force.is_empty() {
+            write!(text, " under {}", in_force.join(", ")).expect("a String takes everything");
+        }
+        format!("{text} -> {}", self.action(action))
+    }
+
+    fn action(&self, action: &Action) -> String {
+        match action {
+            Action::Redirect(redirect) => format!("redirect {}", redirect.status),
+            Action::Respond(respond) => format!("respond {}", respond.status),
+            Action::Proxy(proxy) => match proxy.shares.as_slice() {
+                [share] => self.upstream(share.upstream).name.to_string(),
+                shares => {
+                    let one = |share: &crate::Share| {
+                        format!("{} {}", share.weight, self.upstream(share.upstream).name)
+                    };
+                    shares.iter().map(one).collect::<Vec<_>>().join(" : ")
+                }
+            },
+        }
+    }
+}
+
+fn listener(listener: &Listener) -> String {
+    let address = listener.address.to_string();
+    let tls = match (&listener.tls, listener.redirect_to_https) {
+        (Some(tls), _) if tls.client_certificates.is_some() => ", TLS with client certificates",
+        (Some(_), _) => ", TLS",
+        (None, Some(_)) => ", redirects to HTTPS",
+        (None, None) => "",
+    };
+    match listener.name == address {
+        true => format!("{address}{tls}"),
+        false => format!("{}: {address}{tls}", listener.name),
+    }
+}
+
+fn upstream(upstream: &Upstream) -> String {
+    let addresses = upstream.endpoints.iter().take(3).map(|endpoint| endpoint.address.to_string());
+    let addresses: Vec<_> = addresses.collect();
+    let more = match upstream.endpoints.len() - addresses.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let tls = match &upstream.tls {
+        None => "",
+        Some(tls) if tls.verify => ", TLS",
+        Some(_) => ", TLS with anybody",
+    };
+    let protocol = match (upstream.protocol, &upstream.tls) {
+        (Protocol::H2, _) => ", HTTP/2",
+        (Protocol::Auto, Some(_)) => ", HTTP/2 or HTTP/1.1",
+        (Protocol::H1, _) | (Protocol::Auto, None) => "",
+    };
+    format!("{}: {}{more}{tls}{protocol}", upstream.name, addresses.join(", "))
+}
+
+fn list(out: &mut String, title: &str, lines: impl ExactSizeIterator<Item = String>) {
+    let count = lines.len();
+    line(out, title, &count.to_string());
+    for text in lines.take(SHOWN) {
+        line(out, "", &text);
+    }
+    if count > SHOWN {
+        line(out, "", &format!("and {} more", count - SHOWN));
+    }
+}
+
+fn line(out: &mut String, title: &str, text: &str) {
+    writeln!(out, "{title:<10} {text}").expect("a String takes everything");
+}

@@ -1,0 +1,313 @@
+//! TLS on listeners and towards upstreams: certificates, and what is agreed on.
+
+use crate::bounds::{MAX_CERTIFICATES, MAX_CRLS, MAX_PATH_OCTETS};
+use crate::node::Node;
+use crate::quantity::duration;
+use crate::read::{Read, Reading, default, optional, required};
+use crate::readers::{
+    Problem, boolean, list, one_or_list, short_for, text, word_or, words, words_or,
+};
+use crate::report::Diagnostic;
+use crate::section::{section, section_of};
+use crate::shape::TextShape;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+section! {
+    "tls", "a TLS setting", Any;
+    /// HTTPS on a listener: TLS 1.3 and 1.2, with resumption by tickets. Requests without TLS are answered with 400.
+    pub struct Tls {
+        /// The certificates with their keys. The name that a client asks for (SNI) chooses among those in them; the
+        /// first one stands in for clients that ask for none. A name may have an ECDSA and an RSA certificate.
+        pub certificates: Vec<Certificate> =
+            required(list(section_of::<Certificate>(), 1..=MAX_CERTIFICATES)),
+        /// What a client gets that asks for a name in none of the certificates: the first one, or no connection.
+        pub unknown_name: UnknownName = default("default", words(&[
+            ("default", UnknownName::Default),
+            ("refuse", UnknownName::Refuse),
+        ])),
+        /// The oldest version of TLS that is spoken.
+        pub min_version: TlsVersion = default("1.2", words(&[
+            ("1.2", TlsVersion::Tls12),
+            ("1.3", TlsVersion::Tls13),
+        ])),
+        /// The cipher suites that are agreed on, by their IANA names; TLS 1.3 and 1.2 have their own. All that
+        /// exist here have forward secrecy and authenticate what they encrypt, so there is no list of weak ones
+        /// to leave out: this is for rules that name fewer.
+        pub ciphers: Option<Vec<Cipher>> =
+            optional("all of them", list(words(Cipher::ALL), 1..=Cipher::ALL.len())),
+        /// Strict-Transport-Security (RFC 6797) in every answer, in place of an upstream's own: browsers come by
+        /// HTTPS alone from then on. Take a short time first: it cannot be taken back before it is over.
+        pub hsts: Option<Hsts> = optional("not sent", hsts()),
+        /// Asks clients who they are. Routes can look at the answer (`client_certificate`), and upstreams can be
+        /// told (`forwarding.client_cert`).
+        pub client_certificates: Option<ClientCertificates> =
+            optional("clients are not asked", section_of::<ClientCertificates>()),
+    }
+}
+
+pub(crate) fn tls() -> impl Read<Value = Option<Tls>> {
+    word_or("off", None, section_of::<Tls>().then(has_ciphers_for_its_versions).map(Some))
+}
+
+fn has_ciphers_for_its_versions(tls: Tls, node: &Node, to: &mut Reading<'_>) -> Option<Tls> {
+    let of = |version| tls.ciphers.iter().flatten().any(|cipher| cipher.version == version);
+    let missing = match tls.min_version {
+        _ if tls.ciphers.is_none() => None,
+        _ if !of(TlsVersion::Tls13) => Some("there is no cipher for TLS 1.3 among them"),
+        TlsVersion::Tls12 if !of(TlsVersion::Tls12) => {
+            Some("there is no cipher for TLS 1.2 among them")
+        }
+        TlsVersion::Tls13 if of(TlsVersion::Tls12) => {
+            Some("ciphers for TLS 1.2 have no effect with `min_version: 1.3`")
+        }
+        _ => None,
+    };
+    let Some(message) = missing else { return Some(tls) };
+    let error = Diagnostic::error(node.key_span("ciphers"), message);
+    let help =
+        "`TLS_ECDHE_...` are for 1.2, the others for 1.3; `min_version` says which is spoken";
+    to.fail(error.help(help))
+}
+
+impl Tls {
+    /// The files that it names.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
+        let Tls {
+            certificates,
+            unknown_name: _,
+            min_version: _,
+            ciphers: _,
+            hsts: _,
+            client_certificates,
+        } = self;
+        let theirs = client_certificates.iter().flat_map(ClientCertificates::files);
+        certificates.iter().flat_map(Certificate::files).chain(theirs)
+    }
+}
+
+/// A suite of ciphers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cipher {
+    /// Its name at IANA.
+    pub name: &'static str,
+    /// The version of TLS that it is for.
+    pub version: TlsVersion,
+}
+
+impl Cipher {
+    /// All that there are, the preferred ones first.
+    pub const ALL: &[(&'static str, Cipher)] = &[
+        Cipher::of("TLS_AES_256_GCM_SHA384", TlsVersion::Tls13),
+        Cipher::of("TLS_AES_128_GCM_SHA256", TlsVersion::Tls13),
+        Cipher::of("TLS_CHACHA20_POLY1305_SHA256", TlsVersion::Tls13),
+        Cipher::of("TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", TlsVersion::Tls12),
+        Cipher::of("TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", TlsVersion::Tls12),
+        Cipher::of("TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256", TlsVersion::Tls12),
+        Cipher::of("TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", TlsVersion::Tls12),
+        Cipher::of("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", TlsVersion::Tls12),
+        Cipher::of("TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256", TlsVersion::Tls12),
+    ];
+
+    const fn of(name: &'static str, version: TlsVersion) -> (&'static str, Cipher) {
+        (name, Cipher { name, version })
+    }
+}
+
+section! {
+    "hsts", "a setting of Strict-Transport-Security", Any;
+    /// What browsers are told about HTTPS. A plain duration stands for `max_age` alone.
+    pub struct Hsts {
+        /// How long they come by HTTPS alone, from each answer on. `365d` is usual, `0s` lets them off.
+        pub max_age: Duration = required(duration(Duration::ZERO..=MOST)),
+        /// Whether that goes for all hosts below this one as well.
+        pub include_subdomains: bool = default("false", boolean()),
+        /// Whether browsers may have it built in. Takes `include_subdomains` and a `max_age` of 365d at least, and
+        /// months to take back.
+        pub preload: bool = default("false", boolean()),
+    }
+}
+
+/// What lists of hosts that are built into browsers ask for.
+const YEAR: Duration = Duration::from_secs(365 * 86_400);
+const MOST: Duration = Duration::from_secs(10 * 365 * 86_400);
+
+fn hsts() -> impl Read<Value = Hsts> {
+    short_for("max_age", section_of::<Hsts>()).then(|hsts, node, to| {
+        if !hsts.preload || hsts.include_subdomains && hsts.max_age >= YEAR {
+            return Some(hsts);
+        }
+        let message = "lists of preloaded hosts take no such host";
+        let error = Diagnostic::error(node.key_span("preload"), message);
+        to.fail(
+            error.help("they ask for `include_subdomains: true` and a `max_age` of 365d at least"),
+        )
+    })
+}
+
+section! {
+    "client_certificates", "a setting of client certificates", Any;
+    /// Certificates that clients show in the handshake. One that is not good ends it, in both modes: of another
+    /// authority, expired, for other uses than a client's, or revoked. The files are watched like those of
+    /// certificates; a change counts for open connections too.
+    pub struct ClientCertificates {
+        /// What becomes of a client that shows none: `required` ends the handshake, `optional` lets it in without
+        /// a name.
+        pub mode: CertificateMode = default("required", words(&[
+            ("required", CertificateMode::Required),
+            ("optional", CertificateMode::Optional),
+        ])),
+        /// A PEM file with the authorities whose certificates are taken, and no others.
+        pub ca: PathBuf = required(file()),
+        /// PEM files with lists of revoked certificates. With any there has to be one, not past its next update,
+        /// of each authority between a certificate and `ca`, or that certificate is refused.
+        pub crl: Vec<PathBuf> = default("[]", one_or_list(file(), 0..=MAX_CRLS)),
+    }
+}
+
+impl ClientCertificates {
+    /// The files that it names.
+    fn files(&self) -> impl Iterator<Item = &Path> {
+        let ClientCertificates { mode: _, ca, crl } = self;
+        std::iter::once(ca).chain(crl).map(PathBuf::as_path)
+    }
+}
+
+/// What becomes of a client that shows no certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CertificateMode {
+    /// It gets no connection.
+    Required,
+    /// It is let in, and nobody knows who it is.
+    Optional,
+}
+
+section! {
+    "upstream_tls", "a TLS setting of an upstream", Any;
+    /// TLS towards the endpoints of an upstream, 1.3 or 1.2. `on` stands for all defaults. An endpoint must have a
+    /// certificate for its name or address, from an authority that is trusted; otherwise the answer is 502.
+    pub struct UpstreamTls {
+        /// A PEM file with the authorities that are trusted, and no others.
+        pub ca: Option<PathBuf> = optional("those that the system trusts", file()),
+        /// The name that is asked for (SNI), and that the certificate has to be for.
+        pub name: Option<ServerName> =
+            optional("the name or address of each endpoint", server_name()),
+        /// What the gateway authenticates itself with.
+        pub certificate: Option<Certificate> = optional("nothing", section_of::<Certificate>()),
+        /// Whether certificates are verified. `false` takes any, so that whoever is on the way can read and change
+        /// everything; each start warns of it.
+        pub verify: bool = default("true", boolean()),
+    }
+}
+
+impl UpstreamTls {
+    /// What `on` stands for.
+    const ON: UpstreamTls = UpstreamTls { ca: None, name: None, certificate: None, verify: true };
+
+    /// The files that it names.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
+        let UpstreamTls { ca, name: _, certificate, verify: _ } = self;
+        let pair = certificate.iter().flat_map(Certificate::files);
+        ca.iter().map(PathBuf::as_path).chain(pair)
+    }
+}
+
+pub(crate) fn upstream_tls() -> impl Read<Value = Option<UpstreamTls>> {
+    let words = [("on", Some(UpstreamTls::ON)), ("off", None)];
+    words_or(&words, section_of::<UpstreamTls>().then(is_of_one_mind).map(Some))
+}
+
+fn is_of_one_mind(tls: UpstreamTls, node: &Node, to: &mut Reading<'_>) -> Option<UpstreamTls> {
+    if tls.verify || tls.ca.is_none() {
+        return Some(tls);
+    }
+    let error =
+        Diagnostic::error(node.span, "`ca` says whom to trust, and `verify` to trust anybody");
+    to.fail(error.help("remove `verify: false`: certificates are verified by `ca` then"))
+}
+
+/// A DNS name in lower case, or an IP address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerName(String);
+
+impl ServerName {
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+fn server_name() -> impl Read<Value = ServerName> {
+    let shape = TextShape {
+        what: "a name of a server",
+        examples: "`api.internal` or `10.0.0.1`",
+        pattern: Some("^[A-Za-z0-9.:_-]+$"),
+        max: 253,
+    };
+    text(shape, |text| {
+        let is_label = |label: &str| {
+            let is_octet = |octet: u8| octet.is_ascii_alphanumeric() || b"-_".contains(&octet);
+            (1..=63).contains(&label.len()) && label.bytes().all(is_octet)
+        };
+        match text.parse::<IpAddr>().is_ok() || text.split('.').all(is_label) {
+            true => Ok(ServerName(text.to_ascii_lowercase())),
+            false => Err(Problem::new("this is neither a DNS name nor an IP address")),
+        }
+    })
+}
+
+section! {
+    "certificate", "a certificate", Any;
+    /// A certificate and its key. A relative path starts at the folder of the configuration file. The files are
+    /// watched: what is new in them is used within seconds, and what cannot be used is left alone.
+    pub struct Certificate {
+        /// A PEM file with the certificate and behind it those that lead to an authority.
+        pub cert: PathBuf = required(file()),
+        /// A PEM file with its private key: PKCS #8, PKCS #1 or SEC 1, not encrypted.
+        pub key: PathBuf = required(file()),
+    }
+}
+
+impl Certificate {
+    /// Both files.
+    pub(crate) fn files(&self) -> [&Path; 2] {
+        [&self.cert, &self.key]
+    }
+}
+
+/// What a client gets that asks for a name nobody has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnknownName {
+    /// The first certificate.
+    Default,
+    /// No connection.
+    Refuse,
+}
+
+/// A version of TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TlsVersion {
+    /// RFC 5246.
+    Tls12,
+    /// RFC 8446.
+    Tls13,
+}
+
+pub(crate) fn file() -> impl Read<Value = PathBuf> {
+    let shape = TextShape {
+        what: "a path to a file",
+        examples: "`tls/site.pem` or `/etc/titan/site.pem`",
+        pattern: None,
+        max: MAX_PATH_OCTETS,
+    };
+    text(shape, |text| match text {
+        "" => Err(Problem::new("it is empty")),
+        text if text.contains("://") => {
+            let problem = Problem::new("an address is no file");
+            Err(problem.help("nothing is fetched: put what is there into a file"))
+        }
+        text if text.contains('\0') => Err(Problem::new("it holds a NUL")),
+        text => Ok(PathBuf::from(text)),
+    })
+}

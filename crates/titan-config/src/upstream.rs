@@ -1,0 +1,195 @@
+//! Upstreams: named groups of endpoints.
+
+use crate::Location;
+use crate::address::{EndpointAddress, endpoint_address};
+use crate::balance::{Balance, balance};
+use crate::bounds::MAX_ENDPOINTS;
+use crate::node::Node;
+use crate::read::{At, Read, Reading, at, default, required};
+use crate::readers::{one_or_list, short_for, whole, words};
+use crate::report::{Diagnostic, Span};
+use crate::section::{section, section_of};
+use crate::timeouts::timeout;
+use crate::tls::{UpstreamTls, upstream_tls};
+use crate::token::Name;
+use std::collections::HashMap;
+use std::num::{NonZeroU16, NonZeroU32};
+use std::time::Duration;
+
+/// A named group of endpoints that serve the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upstream {
+    /// Unique.
+    pub name: Name,
+    /// At least one, no two with the same address.
+    pub endpoints: Vec<Endpoint>,
+    /// How an endpoint is chosen.
+    pub balance: Balance,
+    /// How TLS is spoken with endpoints; `None` without TLS.
+    pub tls: Option<UpstreamTls>,
+    /// Which version of HTTP is spoken with endpoints.
+    pub protocol: Protocol,
+    /// Connections to one endpoint, over all workers.
+    pub max_connections: NonZeroU32,
+    /// Idle connections kept to one endpoint, over all workers; none when 0.
+    pub max_idle: u32,
+    /// How long an idle connection is kept.
+    pub idle_timeout: Duration,
+    /// Who waits when every connection is taken.
+    pub queue: Queue,
+    /// Where the file says so.
+    pub location: Location,
+}
+
+/// A member of an upstream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Where it listens.
+    pub address: EndpointAddress,
+    /// Its share beside the other endpoints.
+    pub weight: NonZeroU16,
+    /// Where the file says so.
+    pub location: Location,
+}
+
+/// Which version of HTTP is spoken with endpoints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// HTTP/1.1.
+    H1,
+    /// HTTP/2.
+    H2,
+    /// What the TLS handshake agrees on; HTTP/1.1 without TLS.
+    Auto,
+}
+
+section! {
+    "queue", "a queue", Any;
+    /// The requests that wait for a connection when every one is taken.
+    pub struct Queue {
+        /// How many may wait, over all workers; others are answered with 503. 0: none waits.
+        pub length: u32 = default("1024", whole(0..=1_000_000)),
+        /// How long each may wait; then it is answered with 503.
+        pub timeout: Duration = default("1s", timeout()),
+    }
+}
+
+section! {
+    "endpoint", "an endpoint", Any;
+    /// A member of an upstream. A plain text stands for `address` alone.
+    pub(crate) struct EndpointFields {
+        /// Where it listens: a name or an IP address with a port, or a Unix socket. Of a name all addresses
+        /// are used, and looked up again as time goes by.
+        pub(crate) address: At<EndpointAddress> = required(at(endpoint_address())),
+        /// Its share beside the other endpoints, under every balance policy.
+        pub(crate) weight: NonZeroU16 = default("1", whole(1..=1_000)),
+    }
+}
+
+section! {
+    "upstream", "an upstream", Any;
+    /// A named group of endpoints that serve the same. A plain text or a list stands for `endpoints` alone.
+    pub(crate) struct UpstreamFields {
+        /// Its members, no two with the same address. One may stand without the brackets of a list.
+        pub(crate) endpoints: Vec<EndpointDraft> =
+            required(one_or_list(endpoint(), 1..=MAX_ENDPOINTS)),
+        /// How an endpoint is chosen: `round_robin` each in turn; `least_requests` the one with the fewest
+        /// requests running; `p2c_ewma` the better of two drawn at random, by latency times running requests;
+        /// `random`; or a policy with settings. Weights count in all of them.
+        pub(crate) balance: Balance = default("round_robin", balance()),
+        /// Speaks TLS with its endpoints; `on` with all defaults.
+        pub(crate) tls: Option<UpstreamTls> = default("off", upstream_tls()),
+        /// What is spoken with its endpoints: `h1` (HTTP/1.1), `h2` (HTTP/2; without TLS the endpoint has to know),
+        /// or `auto`: HTTP/2 where the TLS handshake agrees on it (ALPN), else HTTP/1.1.
+        pub(crate) protocol: Protocol = default("h1", words(&[
+            ("h1", Protocol::H1),
+            ("h2", Protocol::H2),
+            ("auto", Protocol::Auto),
+        ])),
+        /// Connections to one endpoint, over all workers. When all are taken requests wait in `queue`.
+        pub(crate) max_connections: NonZeroU32 = default("1024", whole(1..=1_000_000)),
+        /// Idle connections kept to one endpoint, over all workers. 0: a new connection for each request.
+        pub(crate) max_idle: u32 = default("128", whole(0..=1_000_000)),
+        /// How long an idle connection is kept. Best a little shorter than the endpoint keeps it.
+        pub(crate) idle_timeout: Duration = default("55s", timeout()),
+        /// The requests that wait for a connection.
+        pub(crate) queue: Queue = default("{}", section_of::<Queue>()),
+    }
+}
+
+/// An endpoint with the place of its address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct EndpointDraft {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) span: Span,
+}
+
+pub(crate) fn upstream() -> impl Read<Value = UpstreamFields> {
+    short_for("endpoints", section_of::<UpstreamFields>()).then(check)
+}
+
+fn endpoint() -> impl Read<Value = EndpointDraft> {
+    short_for("address", section_of::<EndpointFields>()).map(|fields| {
+        let EndpointFields { address: At { value: address, span }, weight } = fields;
+        EndpointDraft { endpoint: Endpoint { address, weight, location: span.start }, span }
+    })
+}
+
+fn check(fields: UpstreamFields, _: &Node, to: &mut Reading<'_>) -> Option<UpstreamFields> {
+    let mut seen: HashMap<&EndpointAddress, Span> = HashMap::new();
+    for EndpointDraft { endpoint, span } in &fields.endpoints {
+        if let Some(first) = seen.insert(&endpoint.address, *span) {
+            let message = format!("the endpoint `{}` stands twice", endpoint.address);
+            let error =
+                Diagnostic::error(*span, message).label("here again").also(first, "first here");
+            to.add(error.help("a `weight` gives an endpoint a larger share"));
+        }
+    }
+    Some(fields)
+}
+
+/// The place of an upstream in [`crate::Config::upstreams`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UpstreamId(u16);
+
+impl UpstreamId {
+    /// The index into [`crate::Config::upstreams`].
+    pub fn index(self) -> usize {
+        self.0.into()
+    }
+}
+
+/// The names of the upstreams of a file, and which of them some route uses.
+#[derive(Debug, Default)]
+pub(crate) struct UpstreamNames {
+    names: Vec<String>,
+    ids: HashMap<String, UpstreamId>,
+    used: Vec<bool>,
+}
+
+impl UpstreamNames {
+    /// Takes the names from the file before anything is read, so that routes can be checked with them.
+    pub(crate) fn of(root: &Node) -> UpstreamNames {
+        let entries =
+            root.entry("upstreams").map_or(&[][..], |upstreams| upstreams.value.entries());
+        let names: Vec<String> = entries.iter().map(|entry| entry.key.clone()).collect();
+        let numbered = (0..=u16::MAX).zip(&names);
+        let ids = numbered.map(|(id, name)| (name.clone(), UpstreamId(id))).collect();
+        UpstreamNames { used: vec![false; names.len()], names, ids }
+    }
+
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(String::as_str)
+    }
+
+    /// The upstream of that name, which is used from now on.
+    pub(crate) fn use_name(&mut self, name: &str) -> Option<UpstreamId> {
+        let id = self.ids.get(name).copied()?;
+        self.used[id.index()] = true;
+        Some(id)
+    }
+
+    pub(crate) fn is_used(&self, name: &str) -> bool {
+        self.ids.get(name).is_some_and(|id| self.used[id.index()])
+    }
+}

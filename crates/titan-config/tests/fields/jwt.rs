@@ -1,0 +1,168 @@
+//! The fields of JWT policies.
+
+use super::Row;
+
+pub(super) const ROWS: &[Row] = &[
+    (
+        "policy",
+        "jwt",
+        "policies: { p: { jwt: { providers: { algorithms: HS256, keys: { secret_file: k } } } } }",
+        "policy: Jwt(Jwt {",
+    ),
+    (
+        "jwt",
+        "providers",
+        "policies: { p: { jwt: { providers: { algorithms: HS256, keys: { secret_file: k } } } } }",
+        "providers: [JwtProvider {",
+    ),
+    (
+        "jwt",
+        "token",
+        "policies: { p: { jwt: { providers: { algorithms: HS256, keys: { secret_file: k } }, token: [{ cookie: t }] } } }",
+        "token: [Cookie(Token(\"t\"))]",
+    ),
+    (
+        "jwt",
+        "forward",
+        "policies: { p: { jwt: { providers: { algorithms: HS256, keys: { secret_file: k } }, forward: true } } }",
+        "forward: true",
+    ),
+    (
+        "jwt",
+        "headers",
+        "policies: { p: { jwt: { providers: { algorithms: HS256, keys: { secret_file: k } }, headers: { X-A: /a/b~1c } } } }",
+        "headers: [ClaimHeader { name: HeaderName(\"X-A\"), claim: Claim([\"a\", \"b/c\"]) }]",
+    ),
+    (
+        "jwt",
+        "require",
+        "policies: { p: { jwt: { providers: { algorithms: HS256, keys: { secret_file: k } }, require: [sub, exp] } } }",
+        "require: [Claim([\"sub\"]), Claim([\"exp\"])]",
+    ),
+    (
+        "jwt",
+        "leeway",
+        "policies: { p: { jwt: { providers: { algorithms: HS256, keys: { secret_file: k } }, leeway: 7s } } }",
+        "leeway: 7s",
+    ),
+    (
+        "jwt",
+        "max_age",
+        "policies: { p: { jwt: { providers: { algorithms: HS256, keys: { secret_file: k } }, max_age: 7h } } }",
+        "max_age: Some(25200s)",
+    ),
+    (
+        "jwt",
+        "types",
+        "policies: { p: { jwt: { providers: { algorithms: HS256, keys: { secret_file: k } }, types: at+jwt } } }",
+        "types: Some([HeaderValue(\"at+jwt\")])",
+    ),
+    (
+        "jwt",
+        "realm",
+        "policies: { p: { jwt: { providers: { algorithms: HS256, keys: { secret_file: k } }, realm: the shop } } }",
+        "realm: HeaderValue(\"the shop\")",
+    ),
+    (
+        "jwt",
+        "cache",
+        "policies: { p: { jwt: { providers: { algorithms: HS256, keys: { secret_file: k } }, cache: 7 } } }",
+        "cache: 7 }",
+    ),
+    (
+        "jwt_provider",
+        "issuer",
+        "policies: { p: { jwt: { providers: { issuer: i, algorithms: HS256, keys: { secret_file: k } } } } }",
+        "issuer: Some(\"i\")",
+    ),
+    (
+        "jwt_provider",
+        "audience",
+        "policies: { p: { jwt: { providers: { audience: a, algorithms: HS256, keys: { secret_file: k } } } } }",
+        "audience: [\"a\"]",
+    ),
+    (
+        "jwt_provider",
+        "algorithms",
+        "policies: { p: { jwt: { providers: { algorithms: [RS256, EdDSA], keys: { jwks: k } } } } }",
+        "algorithms: [Rs256, EdDsa]",
+    ),
+    (
+        "jwt_provider",
+        "keys",
+        "policies: { p: { jwt: { providers: { algorithms: RS256, keys: { jwks: k } } } } }",
+        "keys: Jwks(\"k\")",
+    ),
+    (
+        "jwt_keys",
+        "pem",
+        "policies: { p: { jwt: { providers: { algorithms: RS256, keys: { pem: k } } } } }",
+        "keys: Pem([\"k\"])",
+    ),
+    (
+        "jwt_keys",
+        "secret",
+        "policies: { p: { jwt: { providers: { algorithms: HS256, keys: { secret: a secret of at least 32 octets please } } } } }",
+        "keys: Secret(Secret)",
+    ),
+    (
+        "jwt_keys",
+        "secret_file",
+        "policies: { p: { jwt: { providers: { algorithms: HS256, keys: { secret_file: k } } } } }",
+        "keys: SecretFile(\"k\")",
+    ),
+    (
+        "jwt_keys",
+        "jwks",
+        "policies: { p: { jwt: { providers: { algorithms: RS256, keys: { jwks: k } } } } }",
+        "keys: Jwks(\"k\")",
+    ),
+    (
+        "jwt_token",
+        "scheme",
+        "policies: { p: { jwt: { providers: { algorithms: HS256, keys: { secret_file: k } }, token: { scheme: T } } } }",
+        "token: [Scheme(Token(\"T\"))]",
+    ),
+    (
+        "jwt_token",
+        "cookie",
+        "policies: { p: { jwt: { providers: { algorithms: HS256, keys: { secret_file: k } }, token: { cookie: T } } } }",
+        "token: [Cookie(Token(\"T\"))]",
+    ),
+    (
+        "jwt_token",
+        "query",
+        "policies: { p: { jwt: { providers: { algorithms: HS256, keys: { secret_file: k } }, token: { query: T } } } }",
+        "token: [Query(\"T\")]",
+    ),
+    (
+        "jwt_keys",
+        "jwks_url",
+        "policies: { p: { jwt: { providers: { algorithms: RS256, keys: { jwks_url: https://a/b } } } } }",
+        "keys: Url(JwksUrl {",
+    ),
+    (
+        "jwks_url",
+        "url",
+        "policies: { p: { jwt: { providers: { algorithms: RS256, keys: { jwks_url: \"https://[::1]:8443?x\" } } } } }",
+        "is_https: true, host: \"::1\", port: 8443, authority: \"[::1]:8443\", target: \"/?x\"",
+    ),
+    (
+        "jwks_url",
+        "ca",
+        "policies: { p: { jwt: { providers: { algorithms: RS256, keys: { jwks_url: { url: https://a/b, ca: c } } } } } }",
+        "ca: Some(\"c\")",
+    ),
+    (
+        "jwks_url",
+        "refresh",
+        "policies: { p: { jwt: { providers: { algorithms: RS256, keys: { jwks_url: { url: https://a/b, refresh: 7h } } } } } }",
+        "refresh: 25200s",
+    ),
+    (
+        "jwks_url",
+        "pause",
+        "policies: { p: { jwt: { providers: { algorithms: RS256, keys: { jwks_url: { url: https://a/b, pause: 7s } } } } } }",
+        "pause: 7s",
+    ),
+];

@@ -1,0 +1,187 @@
+//! The fields about TLS.
+
+use crate::Row;
+
+/// A listener with that about TLS beside its certificate.
+macro_rules! tls {
+    ($setting:literal) => {
+        concat!(
+            "listeners: [{ address: \":1\", tls: { certificates: [{ cert: a.pem, key: a.key }], ",
+            $setting,
+            " } }]"
+        )
+    };
+}
+
+/// A listener that asks clients for certificates, and what follows.
+macro_rules! asking {
+    ($rest:literal) => {
+        concat!(tls!("client_certificates: { ca: b.pem }"), "\n", $rest)
+    };
+}
+
+/// A route with that condition on the client's certificate.
+macro_rules! condition {
+    ($condition:literal) => {
+        concat!(
+            tls!("client_certificates: { ca: b.pem }"),
+            "\nroutes: [{ client_certificate: { ",
+            $condition,
+            " }, respond: 204 }]"
+        )
+    };
+}
+
+/// An upstream with that about TLS.
+macro_rules! upstream {
+    ($tls:literal) => {
+        concat!("upstreams: { b: { endpoints: [\"b:1\"], tls: ", $tls, " } }")
+    };
+}
+
+pub(crate) const ROWS: &[Row] = &[
+    (
+        "upstream",
+        "tls",
+        upstream!("on"),
+        "tls: Some(UpstreamTls { ca: None, name: None, certificate: None, verify: true })",
+    ),
+    ("upstream_tls", "ca", upstream!("{ ca: a.pem }"), "ca: Some(\"a.pem\")"),
+    (
+        "upstream_tls",
+        "name",
+        upstream!("{ name: A.example }"),
+        "name: Some(ServerName(\"a.example\"))",
+    ),
+    (
+        "upstream_tls",
+        "certificate",
+        upstream!("{ certificate: { cert: a.pem, key: a.key } }"),
+        "certificate: Some(Certificate { cert: \"a.pem\", key: \"a.key\" })",
+    ),
+    ("upstream_tls", "verify", upstream!("{ verify: false }"), "verify: false"),
+    (
+        "listener",
+        "tls",
+        "listeners: [{ address: \":1\", tls: { certificates: [{ cert: a.pem, key: a.key }] } }]",
+        "tls: Some(",
+    ),
+    (
+        "tls",
+        "certificates",
+        "listeners: [{ address: \":1\", tls: { certificates: [{ cert: a.pem, key: a.key }] } }]",
+        "certificates: [Certificate {",
+    ),
+    (
+        "certificate",
+        "cert",
+        "listeners: [{ address: \":1\", tls: { certificates: [{ cert: a.pem, key: a.key }] } }]",
+        "cert: \"a.pem\"",
+    ),
+    (
+        "certificate",
+        "key",
+        "listeners: [{ address: \":1\", tls: { certificates: [{ cert: a.pem, key: a.key }] } }]",
+        "key: \"a.key\"",
+    ),
+    ("tls", "unknown_name", tls!("unknown_name: refuse"), "unknown_name: Refuse"),
+    ("tls", "min_version", tls!("min_version: 1.3"), "min_version: Tls13"),
+    (
+        "tls",
+        "ciphers",
+        tls!("ciphers: [TLS_AES_128_GCM_SHA256], min_version: 1.3"),
+        "ciphers: Some([Cipher { name: \"TLS_AES_128_GCM_SHA256\", version: Tls13 }])",
+    ),
+    (
+        "tls",
+        "hsts",
+        tls!("hsts: 7d"),
+        "hsts: Some(Hsts { max_age: 604800s, include_subdomains: false, preload: false })",
+    ),
+    ("hsts", "max_age", tls!("hsts: { max_age: 0s }"), "Hsts { max_age: 0ns"),
+    (
+        "hsts",
+        "include_subdomains",
+        tls!("hsts: { max_age: 7d, include_subdomains: true }"),
+        "include_subdomains: true",
+    ),
+    (
+        "hsts",
+        "preload",
+        tls!("hsts: { max_age: 365d, include_subdomains: true, preload: true }"),
+        "preload: true",
+    ),
+    (
+        "listener",
+        "redirect_to_https",
+        "listeners: [{ address: \":1\", redirect_to_https: true }, { address: \":2\", redirect_to_https: 8443 }]",
+        "redirect_to_https: Some(8443)",
+    ),
+    (
+        "tls",
+        "client_certificates",
+        tls!("client_certificates: { ca: b.pem }"),
+        "client_certificates: Some(ClientCertificates { mode: Required, ca: \"b.pem\", crl: [] })",
+    ),
+    (
+        "client_certificates",
+        "mode",
+        tls!("client_certificates: { ca: b.pem, mode: optional }"),
+        "mode: Optional",
+    ),
+    ("client_certificates", "ca", tls!("client_certificates: { ca: b.pem }"), "ca: \"b.pem\""),
+    (
+        "client_certificates",
+        "crl",
+        tls!("client_certificates: { ca: b.pem, crl: c.pem }"),
+        "crl: [\"c.pem\"]",
+    ),
+    (
+        "route",
+        "client_certificate",
+        asking!("routes: [{ client_certificate: absent, respond: 204 }]"),
+        "certificate: [CertificateMatch { part: Any, value: Absent }]",
+    ),
+    (
+        "certificate_condition",
+        "subject",
+        condition!("subject: { prefix: CN=a }"),
+        "part: Any, value: Present }, CertificateMatch { part: Subject, value: Prefix(\"CN=a\") }",
+    ),
+    (
+        "certificate_condition",
+        "dns",
+        condition!("dns: A.example"),
+        "part: Dns, value: Exact(\"a.example\")",
+    ),
+    (
+        "certificate_condition",
+        "uri",
+        condition!("uri: { present: false }"),
+        "part: Uri, value: Absent",
+    ),
+    (
+        "certificate_condition",
+        "email",
+        condition!("email: A@b"),
+        "part: Email, value: Exact(\"A@b\")",
+    ),
+    (
+        "certificate_condition",
+        "ip",
+        condition!("ip: \"2001:DB8::0:1\""),
+        "part: Ip, value: Exact(\"2001:db8::1\")",
+    ),
+    (
+        "certificate_condition",
+        "fingerprint",
+        condition!("fingerprint: ABABABABABABABABABABABABABABABABABABABABABABABABABABABABABABABAB"),
+        "part: Fingerprint, value: Exact(\"abababababababababababababababababababababababababababababababab\")",
+    ),
+    (
+        "forwarding",
+        "client_cert",
+        asking!("forwarding: { client_cert: chain }"),
+        "client_cert: Chain",
+    ),
+];

@@ -1,0 +1,157 @@
+//! What a transform may not say, and how it is told.
+
+use titan_config::Config;
+
+/// What is wrong with a transform on a route with that path and more.
+fn wrong_on(route: &str, transform: &str) -> String {
+    let text = format!(
+        "listeners: [\":80\"]\nroutes: [{{ {route}, apply: [p] }}]\nupstreams: {{ a: a:1 }}\n\
+         policies: {{ p: {{ transform: {{ {transform} }} }} }}\n"
+    );
+    match Config::parse("titan.yaml", &text) {
+        Ok(_) => "nothing".to_owned(),
+        Err(report) => report.to_string(),
+    }
+}
+
+fn wrong(transform: &str) -> String {
+    wrong_on("path: '/{id}', upstream: a", transform)
+}
+
+#[test]
+fn fields_that_frame_messages_or_belong_to_the_gateway_stay() {
+    let names = [
+        "Host",
+        "content-length",
+        "Transfer-Encoding",
+        "Transfer_Encoding",
+        "Connection",
+        "Keep-Alive",
+        "TE",
+        "Trailer",
+        "Upgrade",
+        "Expect",
+        "Max-Forwards",
+        "Via",
+        "Forwarded",
+        "X-Forwarded-For",
+        "X_Forwarded_Host",
+        "X-Forwarded-Port",
+        "X-Real-IP",
+        "Client-Cert",
+        "X-Request-Id",
+        "Proxy-Connection",
+        "Date",
+        "Sec-WebSocket-Key",
+    ];
+    for name in names {
+        for change in [
+            "remove: [N]",
+            "rename: { N: x }",
+            "rename: { x: N }",
+            "set: { N: x }",
+            "append: { N: x }",
+        ] {
+            let changes = change.replace('N', name);
+            let report = wrong(&format!("request: {{ headers: {{ {changes} }} }}"));
+            assert!(report.contains("can be changed"), "{changes}: {report}");
+        }
+    }
+    let names = [
+        "Content-Length",
+        "Transfer-Encoding",
+        "Connection",
+        "Trailer",
+        "Upgrade",
+        "Date",
+        "Server",
+        "Content-Encoding",
+        "Content-Range",
+        "Access-Control-Allow-Origin",
+        "access_control_max_age",
+    ];
+    for name in names {
+        for change in ["remove: [N]", "set: { N: x }", "append: { N: x }"] {
+            let changes = change.replace('N', name);
+            let report = wrong(&format!("response: {{ headers: {{ {changes} }} }}"));
+            assert!(report.contains("can be changed"), "{changes}: {report}");
+        }
+    }
+    assert!(wrong("response: { headers: { set: { Vary: x } } }").contains("appended"));
+    assert_eq!(wrong("response: { headers: { append: { Vary: x } } }"), "nothing");
+}
+
+#[test]
+fn the_id_of_a_request_is_the_gateways_whatever_it_is_called() {
+    let text = "listeners: [\":80\"]\nroutes: [{ respond: 204, apply: [p] }]\nforwarding: { request_id: X-Id }\n\
+        policies: { p: { transform: { request: { headers: { set: { x-id: a } } } } } }\n";
+    let report = Config::parse("titan.yaml", text).unwrap_err().to_string();
+    assert!(report.contains("the policy changes `X-Id`"), "{report}");
+}
+
+#[test]
+fn no_value_has_a_line_end() {
+    for value in ["\"a\\r\\nb: c\"", "\"a\\nb\"", "\"a\\0\"", "\"{header:a\\n}\""] {
+        let report = wrong(&format!("request: {{ headers: {{ set: {{ x: {value} }} }} }}"));
+        assert!(report.contains("is not a value template"), "{value}: {report}");
+    }
+}
+
+#[test]
+fn variables_are_those_that_there_are() {
+    let with =
+        |value: &str| wrong(&format!("request: {{ headers: {{ set: {{ x: '{value}' }} }} }}"));
+    assert_eq!(with("{id} {method} {{x}} {header:a} {param:q}"), "nothing");
+    assert!(with("{nobody}").contains("there is no variable `{nobody}` for the transform `p`"));
+    for value in ["{header:}", "{header:a b}", "{param:}", "{}", "{a-b}", "{cookie:a}", "{a", "a}"]
+    {
+        assert!(with(value).contains("is not a value template"), "{value}: {}", with(value));
+    }
+    let path = |replace: &str| {
+        wrong(&format!("request: {{ path: {{ regex: '^/(?<a>x)', replace: '{replace}' }} }}"))
+    };
+    assert_eq!(path("/{0}{1}{a}"), "nothing");
+    for replace in ["/{2}", "/{b}", "/{+1}"] {
+        assert!(path(replace).contains("there is no group"), "{}", path(replace));
+    }
+    for replace in ["/a b", "/?a", "/#", "/é", "/{"] {
+        assert!(path(replace).contains("is not a path replacement"), "{}", path(replace));
+    }
+}
+
+#[test]
+fn claims_need_tokens() {
+    let report = wrong("request: { headers: { set: { x: '{claim:sub}' } } }");
+    assert!(
+        report.contains("the transform `p` needs tokens, and no policy asks for them"),
+        "{report}"
+    );
+    let report = wrong("request: { headers: { set: { x: '{claim:}' } } }");
+    assert!(report.contains("is not a value template"), "{report}");
+}
+
+#[test]
+fn a_path_has_one_rule() {
+    let rule = "request: { path: { regex: x, replace: y } }";
+    let report = wrong_on("prefix: /a, upstream: a, rewrite: { prefix: /b }", rule);
+    assert!(report.contains("two rules rewrite the path of this route"), "{report}");
+}
+
+#[test]
+fn what_is_said_twice_is_refused() {
+    let of = |changes: &str| wrong(&format!("request: {{ headers: {{ {changes} }} }}"));
+    assert!(of("set: { X-A: a, x-a: b }").contains("this name stands twice"));
+    assert!(of("rename: { x-a: x-c, x-b: X-C }").contains("a new name is taken already"));
+    assert!(of("rename: { x-a: X-A }").contains("a new name is taken already"));
+    assert!(of("set: { x-a: '' }").contains("use `remove`"));
+}
+
+#[test]
+fn statuses_that_frame_answers_stay() {
+    for pair in [
+        "204: 200", "304: 200", "206: 200", "101: 200", "200: 204", "200: 304", "x: 200",
+        "200: 600",
+    ] {
+        assert_ne!(wrong(&format!("response: {{ status: {{ {pair} }} }}")), "nothing", "{pair}");
+    }
+}

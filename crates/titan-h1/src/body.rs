@@ -1,0 +1,341 @@
+//! Both roles: the body of a message, found within the octets that arrive.
+
+use crate::chunked::Chunked;
+use crate::lines::Section;
+use crate::{Error, Framing, Limits};
+use std::ops::Range;
+use titan_http::{FieldName, Fields};
+
+/// Tells which of the octets behind a head are the body, and where the message ends.
+///
+/// Data is never copied: it stays where the caller received it.
+#[derive(Debug)]
+pub struct BodyReader {
+    limits: Limits,
+    state: State,
+    /// Octets of body that the limit still allows.
+    budget: u64,
+    trailers: Trailers,
+}
+
+/// What one call of [`BodyReader::read`] found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// How many octets of the input are done with, data included.
+    pub consumed: usize,
+    /// Where the data lies, within `..consumed`. May be empty.
+    pub data: Range<usize>,
+    /// Whether the message ends at `consumed`.
+    pub done: bool,
+}
+
+#[derive(Debug)]
+enum State {
+    Length(u64),
+    Chunked(Chunked),
+    UntilClose,
+    Done,
+}
+
+#[derive(Debug, Default)]
+struct Trailers {
+    /// The section as far as it has come; the lines of `fields` are offsets into it until its end.
+    text: Vec<u8>,
+    section: Section,
+    fields: Fields,
+}
+
+impl BodyReader {
+    /// A reader for the body behind a head.
+    pub fn new(framing: Framing, limits: &Limits) -> BodyReader {
+        let mut reader = BodyReader {
+            limits: *limits,
+            state: State::Done,
+            budget: limits.body,
+            trailers: Trailers::default(),
+        };
+        reader.reset(framing);
+        reader
+    }
+
+    /// Makes it the reader of another body; the memory stays.
+    pub fn reset(&mut self, framing: Framing) {
+        self.state = match framing {
+            Framing::None | Framing::Length(0) => State::Done,
+            Framing::Length(length) => State::Length(length),
+            Framing::Chunked => State::Chunked(Chunked::START),
+            Framing::UntilClose => State::UntilClose,
+        };
+        self.budget = self.limits.body;
+        self.trailers.clear();
+    }
+
+    /// Lets the body have at most `octets` octets. Fails where the head has declared more.
+    pub fn set_limit(&mut self, octets: u64) -> Result<(), Error> {
+        self.budget = octets;
+        match self.state {
+            State::Length(length) if length > octets => Err(Error::BodyTooLong),
+            _ => Ok(()),
+        }
+    }
+
+    /// Reads on in `input`: the octets behind those that earlier calls consumed.
+    ///
+    /// A call finds at most one run of data. When it consumes nothing and is not done, it needs more
+    /// input.
+    #[inline]
+    pub fn read(&mut self, input: &[u8]) -> Result<Piece, Error> {
+        match &mut self.state {
+            State::Length(left) => {
+                let taken = up_to(*left, input.len());
+                *left -= taken as u64;
+                if *left == 0 {
+                    self.state = State::Done;
+                }
+                Ok(Piece { consumed: taken, data: 0..taken, done: self.is_done() })
+            }
+            State::Chunked(_) => self.read_chunked(input),
+            State::UntilClose => {
+                self.spend(input.len() as u64)?;
+                Ok(Piece { consumed: input.len(), data: 0..input.len(), done: false })
+            }
+            State::Done => Ok(Piece { consumed: 0, data: 0..0, done: true }),
+        }
+    }
+
+    /// The peer has closed: the end of a body that lasts until then, a fault in any other.
+    pub fn end_of_input(&mut self) -> Result<(), Error> {
+        match self.state {
+            State::UntilClose | State::Done => {
+                self.state = State::Done;
+                Ok(())
+            }
+            State::Length(_) | State::Chunked(_) => Err(Error::Truncated),
+        }
+    }
+
+    /// Whether the whole body has been read.
+    #[inline]
+    pub fn is_done(&self) -> bool {
+        matches!(self.state, State::Done)
+    }
+
+    /// How many octets are still to come, where that is known beforehand.
+    pub fn remaining(&self) -> Option<u64> {
+        match self.state {
+            State::Length(left) => Some(left),
+            State::Done => Some(0),
+            State::Chunked(_) | State::UntilClose => None,
+        }
+    }
+
+    /// Notes that `count` octets of the body went past this reader, from kernel to kernel.
+    ///
+    /// Only for bodies without framing inside. `count` is at most [`BodyReader::remaining`].
+    pub fn skip(&mut self, count: u64) -> Result<(), Error> {
+        match &mut self.state {
+            State::Length(left) => {
+                debug_assert!(count <= *left, "more skipped than the body has");
+                *left = left.saturating_sub(count);
+                if *left == 0 {
+                    self.state = State::Done;
+                }
+                Ok(())
+            }
+            State::UntilClose => self.spend(count),
+            State::Chunked(_) | State::Done => {
+                debug_assert_eq!(count, 0, "nothing here can be skipped");
+                Ok(())
+            }
+        }
+    }
+
+    /// The trailer fields: complete when the body is done, and not to be looked at before.
+    pub fn trailers(&self) -> &Fields {
+        &self.trailers.fields
+    }
+
+    /// The same, for a proxy that does not pass all of them on.
+    pub fn trailers_mut(&mut self) -> &mut Fields {
+        &mut self.trailers.fields
+    }
+
+    fn read_chunked(&mut self, input: &[u8]) -> Result<Piece, Error> {
+        let State::Chunked(chunked) = &mut self.state else { unreachable!("read saw the state") };
+        let was_data = matches!(chunked, Chunked::Data(_));
+        let framing = chunked.read(input, &self.limits)?;
+        let rest = &input[framing..];
+        match *chunked {
+            Chunked::Data(left) => {
+                let taken = up_to(left, rest.len());
+                chunked.take(taken as u64);
+                if !was_data {
+                    self.spend(left)?;
+                }
+                let end = framing + taken;
+                Ok(Piece { consumed: end, data: framing..end, done: false })
+            }
+            Chunked::Trailers => {
+                let (taken, done) = self.trailers.read(rest, &self.limits)?;
+                if done {
+                    self.state = State::Done;
+                }
+                let end = framing + taken;
+                Ok(Piece { consumed: end, data: end..end, done })
+            }
+            _ => Ok(Piece { consumed: framing, data: framing..framing, done: false }),
+        }
+    }
+
+    fn spend(&mut self, count: u64) -> Result<(), Error> {
+        self.budget = self.budget.checked_sub(count).ok_or(Error::BodyTooLong)?;
+        Ok(())
+    }
+}
+
+impl Trailers {
+    fn clear(&mut self) {
+        self.text.clear();
+        self.section = Section::default();
+        self.fields.clear();
+    }
+
+    /// Reads on; answers how much was consumed, and whether the section is complete.
+    fn read(&mut self, input: &[u8], limits: &Limits) -> Result<(usize, bool), Error> {
+        const END: &[u8] = b"\r\n";
+        if self.text.is_empty() && input.starts_with(END) && limits.trailers >= END.len() {
+            return Ok((END.len(), true));
+        }
+        let mut consumed = 0;
+        for line in input.split_inclusive(|&octet| octet == b'\n') {
+            consumed += line.len();
+            if self.push(line, limits)? {
+                return Ok((consumed, true));
+            }
+        }
+        Ok((consumed, false))
+    }
+
+    /// Takes in a line, or what has come of it. What lies beyond the limit is not judged.
+    fn push(&mut self, line: &[u8], limits: &Limits) -> Result<bool, Error> {
+        let room = limits.trailers.min(Fields::MAX_TEXT).saturating_sub(self.text.len());
+        self.text.extend_from_slice(&line[..line.len().min(room)]);
+        let end = self.section.read(&self.text, limits.fields, &mut self.fields, check)?;
+        if end.is_some() {
+            self.fields.push_text(&self.text).map_err(|_| Error::TrailersTooLong)?;
+            return Ok(true);
+        }
+        match line.len() > room {
+            true => Err(Error::TrailersTooLong),
+            false => Ok(false),
+        }
+    }
+}
+
+fn up_to(left: u64, available: usize) -> usize {
+    usize::try_from(left).map_or(available, |left| left.min(available))
+}
+
+/// Refuses what would change the message, its routing or its authority after the fact
+/// (RFC 9110 section 6.5.1).
+fn check(id: FieldName, name: &[u8], _value: &[u8]) -> Result<(), Error> {
+    match is_forbidden(id) || is_condition(name) {
+        true => Err(Error::TrailerForbidden),
+        false => Ok(()),
+    }
+}
+
+fn is_forbidden(id: FieldName) -> bool {
+    use FieldName::*;
+    matches!(
+        id,
+        TransferEncoding
+            | ContentLength
+            | Host
+            | Connection
+            | KeepAlive
+            | ProxyConnection
+            | Trailer
+            | Te
+            | Upgrade
+            | Authorization
+            | ProxyAuthorization
+            | ProxyAuthenticate
+            | WwwAuthenticate
+            | Cookie
+            | SetCookie
+            | ContentEncoding
+            | ContentType
+            | ContentRange
+            | CacheControl
+            | Expect
+            | Range
+            | MaxForwards
+            | Pragma
+            | Age
+            | Date
+            | Location
+            | RetryAfter
+            | Vary
+            | Warning
+    )
+}
+
+/// `If-Match` and its kin.
+fn is_condition(name: &[u8]) -> bool {
+    name.get(..3).is_some_and(|start| start.eq_ignore_ascii_case(b"if-"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reader(framing: Framing) -> BodyReader {
+        BodyReader::new(framing, &Limits { body: 10, ..Limits::default() })
+    }
+
+    #[test]
+    fn what_went_past_the_reader_counts() {
+        let mut body = reader(Framing::Length(10));
+        assert_eq!(body.read(b"abc").map(|piece| piece.data), Ok(0..3));
+        assert_eq!((body.skip(6), body.remaining()), (Ok(()), Some(1)));
+        let last = Piece { consumed: 1, data: 0..1, done: true };
+        assert_eq!(body.read(b"xGET"), Ok(last));
+
+        let mut body = reader(Framing::UntilClose);
+        assert_eq!((body.skip(10), body.remaining()), (Ok(()), None));
+        assert_eq!(body.skip(1), Err(Error::BodyTooLong));
+    }
+
+    #[test]
+    fn only_a_body_that_lasts_until_then_may_end_with_the_input() {
+        assert_eq!(reader(Framing::None).end_of_input(), Ok(()));
+        assert_eq!(reader(Framing::Length(0)).end_of_input(), Ok(()));
+        assert_eq!(reader(Framing::Length(1)).end_of_input(), Err(Error::Truncated));
+        assert_eq!(reader(Framing::Chunked).end_of_input(), Err(Error::Truncated));
+        let mut body = reader(Framing::UntilClose);
+        assert_eq!(body.read(b"").map(|piece| piece.done), Ok(false));
+        assert_eq!((body.end_of_input(), body.is_done()), (Ok(()), true));
+    }
+
+    #[test]
+    fn a_call_finds_one_run_of_data() {
+        let mut body = reader(Framing::Chunked);
+        let input = b"2\r\nab\r\n3\r\ncde\r\n0\r\nX: 1\r\n\r\nGET";
+        let piece = |consumed, data, done| Ok(Piece { consumed, data, done });
+        assert_eq!(body.read(input), piece(5, 3..5, false));
+        assert_eq!(body.read(&input[5..]), piece(8, 5..8, false));
+        assert_eq!(body.read(&input[13..]), piece(13, 13..13, true));
+        assert_eq!(body.trailers().named(b"x").next(), Some(b"1".as_slice()));
+        body.reset(Framing::Chunked);
+        assert!(body.trailers().is_empty());
+    }
+
+    #[test]
+    fn the_limit_is_met_at_the_size_line() {
+        let mut body = reader(Framing::Chunked);
+        assert!(body.read(b"a\r\n").is_ok());
+        body.reset(Framing::Chunked);
+        assert_eq!(body.read(b"b\r\n"), Err(Error::BodyTooLong));
+    }
+}

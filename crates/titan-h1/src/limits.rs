@@ -1,0 +1,33 @@
+//! Bounds: everything that a peer can make long has one.
+
+/// The bounds of one message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Octets of a head: start line, fields and their line ends. Beyond it: 431.
+    ///
+    /// Values above [`titan_http::Fields::MAX_TEXT`] count as that.
+    pub head: usize,
+    /// Octets of a request target. Beyond it: 414.
+    pub target: usize,
+    /// Field lines of a head or a trailer section. Beyond it: 431.
+    pub fields: usize,
+    /// Octets of a chunk-size line with its extensions, without the line end. Beyond it: 400.
+    pub chunk_line: usize,
+    /// Octets of a trailer section. Beyond it: 431.
+    pub trailers: usize,
+    /// Octets of a body after decoding; `u64::MAX` for no limit. Beyond it: 413.
+    pub body: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            head: 16 << 10,
+            target: 8 << 10,
+            fields: 100,
+            chunk_line: 256,
+            trailers: 4 << 10,
+            body: u64::MAX,
+        }
+    }
+}

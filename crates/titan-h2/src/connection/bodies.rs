@@ -1,0 +1,128 @@
+//! Data that comes in (RFC 9113 section 6.1), and the credit that is given back for it.
+
+use super::Connection;
+use super::reading::{Frame, Outcome};
+use crate::settings::Role;
+use crate::stream::{End, Half, Rest, Stream};
+use crate::{Event, Fault, StreamId, Violation, frame};
+
+impl Connection {
+    /// `count` octets of the body of `stream` were used: the peer may send as many again. To be called for all
+    /// octets that events have told of, also once the stream is over.
+    pub fn release(&mut self, stream: StreamId, count: usize) {
+        self.release_to_connection(count);
+        let Some(stream) = self.streams.get_mut(stream.0) else { return };
+        if stream.receiving == Half::Done {
+            return;
+        }
+        if let Some(increment) = stream.inflow.release(count) {
+            frame::write_window_update(self.output.buf(), stream.id, increment);
+        }
+    }
+
+    /// A client has given that back when it came: those whom its requests serve need have nothing to do with
+    /// each other, and one that takes no answers must not hold up the rest. Each stream has its own window.
+    fn release_to_connection(&mut self, count: usize) {
+        if self.role == Role::Server {
+            self.give_back(count);
+        }
+    }
+
+    fn give_back(&mut self, count: usize) {
+        if let Some(increment) = self.inflow.release(count) {
+            frame::write_window_update(self.output.buf(), 0, increment);
+        }
+    }
+
+    pub(super) fn on_data(&mut self, frame: Frame<'_>) -> Outcome {
+        frame.head.must_be_on_stream()?;
+        let (skipped, data) = frame::without_padding(frame.head, frame.payload)?;
+        if !self.inflow.take(frame.payload.len()) {
+            return Err(Violation::WindowExceeded);
+        }
+        if self.role == Role::Client {
+            self.give_back(frame.payload.len());
+        }
+        let id = frame.head.stream;
+        let end = frame.head.has(frame::END_STREAM);
+        self.judge_size(data.len(), end)?;
+        let Some(stream) = self.streams.get_mut(id) else {
+            return self.on_stray_data(id, frame.payload.len());
+        };
+        if !stream.inflow.take(frame.payload.len()) {
+            return Err(Violation::WindowExceeded);
+        }
+        if stream.is_refused {
+            return self.drop_data(id, frame.payload.len(), end);
+        }
+        if let Some(fault) = body_fault(stream, data.len() as u64, end) {
+            self.release_to_connection(frame.payload.len());
+            return self.fail_stream(id, fault);
+        }
+        if end {
+            self.end_receiving(id);
+        }
+        let padding = frame.payload.len() - data.len();
+        if padding > 0 {
+            self.release(StreamId(id), padding);
+        }
+        if data.is_empty() && !end {
+            return Ok(None);
+        }
+        let data = frame.range(skipped, data.len());
+        Ok(Some(Event::Data { stream: StreamId(id), data, end }))
+    }
+
+    /// Small frames cost more than they bring. An upstream that streams token by token is welcome to.
+    fn judge_size(&mut self, length: usize, end: bool) -> Result<(), Violation> {
+        match (length, self.role) {
+            _ if end => Ok(()),
+            (0, _) => self.floods.charge(1),
+            (_, Role::Server) => self.floods.data(length),
+            (_, Role::Client) => Ok(()),
+        }
+    }
+
+    /// Data of a request whose head was refused.
+    fn drop_data(&mut self, id: u32, length: usize, end: bool) -> Outcome {
+        self.release(StreamId(id), length);
+        if end {
+            self.end_receiving(id);
+        }
+        Ok(None)
+    }
+
+    /// Data on a stream that is not open.
+    fn on_stray_data(&mut self, id: u32, length: usize) -> Outcome {
+        self.on_stray(id)?;
+        self.release_to_connection(length);
+        match self.gone.find(id) {
+            Some(End::Complete) => Err(Violation::ClosedStream),
+            // It may have been on its way when this side gave the stream up.
+            Some(End::ByUs) => self.floods.lost_data(length).map(|()| None),
+            _ if id > self.last || self.role == Role::Client => {
+                self.floods.lost_data(length).map(|()| None)
+            }
+            _ => self.fail_stream(id, Fault::StreamClosed),
+        }
+    }
+}
+
+/// What is wrong with data of that length on a stream. Counts it as received.
+fn body_fault(stream: &mut Stream, length: u64, end: bool) -> Option<Fault> {
+    match stream.receiving {
+        Half::Done => return Some(Fault::StreamClosed),
+        Half::Head => return Some(Fault::NoHead),
+        Half::Body => {}
+    }
+    match &mut stream.rest {
+        Rest::Any => {}
+        Rest::Nothing if length > 0 => return Some(Fault::BodyForbidden),
+        Rest::Nothing => {}
+        Rest::Octets(rest) => match rest.checked_sub(length) {
+            Some(left) => *rest = left,
+            None => return Some(Fault::BodyTooLong),
+        },
+    }
+    (end && !stream.rest.is_whole()).then_some(Fault::BodyTooShort)
+}

@@ -1,0 +1,107 @@
+//! Heads and trailers: what stands in a block, as fields and facts (RFC 9113 section 8), and back.
+
+mod facts;
+
+mod request;
+
+mod response;
+
+mod trailers;
+
+mod write;
+
+pub(crate) use crate::hpack::BadBlock;
+pub(crate) use request::RequestFacts;
+pub(crate) use response::ResponseFacts;
+pub(crate) use write::HeadWriter;
+
+use crate::hpack::{Decoder, Line};
+use crate::{Fault, Limits};
+use titan_http::{Fields, RequestHead, ResponseHead};
+
+/// Reads the heads and trailers of one connection: blocks have to be read in the order of their
+/// arrival, each to its end, for they share a table.
+#[derive(Debug)]
+pub(crate) struct HeadReader {
+    decoder: Decoder,
+    limits: Limits,
+    /// The values of `cookie` where there are several, joined.
+    crumbs: Vec<u8>,
+}
+
+impl HeadReader {
+    /// A reader with an empty table.
+    pub(crate) fn new(limits: &Limits) -> HeadReader {
+        // A text holds a head, and once more the cookies that were joined.
+        let head = limits.head.min(Fields::MAX_TEXT / 4);
+        let trailers = limits.trailers.min(Fields::MAX_TEXT / 4);
+        let limits = Limits { head, trailers, ..*limits };
+        HeadReader { decoder: Decoder::new(), limits, crumbs: Vec::new() }
+    }
+
+    /// Reads the head of a request. What could be kept of one that is refused is in `head` too.
+    pub(crate) fn read_request(
+        &mut self,
+        block: &[u8],
+        head: &mut RequestHead,
+    ) -> Result<Result<RequestFacts, Fault>, BadBlock> {
+        request::read(self, block, head)
+    }
+
+    /// Reads the head of a response.
+    pub(crate) fn read_response(
+        &mut self,
+        block: &[u8],
+        is_head_request: bool,
+        head: &mut ResponseHead,
+    ) -> Result<Result<ResponseFacts, Fault>, BadBlock> {
+        response::read(self, block, is_head_request, head)
+    }
+
+    /// Reads a trailer section.
+    pub(crate) fn read_trailers(
+        &mut self,
+        block: &[u8],
+        fields: &mut Fields,
+    ) -> Result<Result<(), Fault>, BadBlock> {
+        trailers::read(self, block, fields)
+    }
+
+    /// Reads a block that nobody wants, for what it does to the table.
+    pub(crate) fn skip(&mut self, block: &[u8]) -> Result<(), BadBlock> {
+        let mut size = Size::new(0, &self.limits);
+        self.decoder.decode(block, |line| size.add(&line).map(drop))
+    }
+}
+
+/// How large the list of a block is so far (RFC 9113 section 6.5.2).
+#[derive(Debug)]
+struct Size {
+    octets: usize,
+    /// What is kept.
+    limit: usize,
+    /// What is decoded at all: beyond it the block is a bomb.
+    most: usize,
+}
+
+/// How many times the limit of a head a block may decode to, and still be refused politely.
+const PATIENCE: usize = 4;
+
+impl Size {
+    fn new(limit: usize, limits: &Limits) -> Size {
+        Size { octets: 0, limit, most: limits.head.max(limits.trailers).saturating_mul(PATIENCE) }
+    }
+
+    /// Counts a line; answers whether it is within the limit.
+    #[inline]
+    fn add(&mut self, line: &Line<'_>) -> Result<bool, BadBlock> {
+        self.octets += line.size();
+        match self.octets > self.most {
+            true => Err(BadBlock::TooMuch),
+            false => Ok(self.octets <= self.limit),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,133 @@
+//! A field as it comes out of a block. What is to be known of it is found out once: when its octets
+//! are read, not when a table repeats it.
+
+use crate::Fault;
+use titan_http::{FieldName, is_token_octet};
+
+/// A field line of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Line<'a> {
+    /// What the name means.
+    pub(crate) key: Key,
+    pub(crate) name: &'a [u8],
+    pub(crate) value: &'a [u8],
+    /// What is wrong with the octets of name or value.
+    pub(crate) fault: Option<Fault>,
+}
+
+/// What a name means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Key {
+    /// A regular field.
+    Field(FieldName),
+    /// `:method`.
+    Method,
+    /// `:scheme`.
+    Scheme,
+    /// `:authority`.
+    Authority,
+    /// `:path`.
+    Path,
+    /// `:protocol` (RFC 8441).
+    Protocol,
+    /// `:status`.
+    Status,
+    /// Another name that begins with a colon.
+    UnknownPseudo,
+}
+
+impl Line<'_> {
+    /// What the line counts for in the size of a list and of a table (RFC 7541 section 4.1).
+    pub(crate) fn size(&self) -> usize {
+        OVERHEAD + self.name.len() + self.value.len()
+    }
+}
+
+/// What is added to the octets of a line.
+pub(crate) const OVERHEAD: usize = 32;
+
+impl Key {
+    /// What that name means. Names with upper-case letters are faulty, whatever this says of them.
+    pub(crate) fn of(name: &[u8]) -> Key {
+        match name {
+            [b':', pseudo @ ..] => match pseudo {
+                b"method" => Key::Method,
+                b"scheme" => Key::Scheme,
+                b"authority" => Key::Authority,
+                b"path" => Key::Path,
+                b"protocol" => Key::Protocol,
+                b"status" => Key::Status,
+                _ => Key::UnknownPseudo,
+            },
+            _ => Key::Field(FieldName::of(name)),
+        }
+    }
+}
+
+/// What is wrong with the octets of a name. Of a pseudo field's name its key says all there is to
+/// say.
+pub(crate) fn check_name(key: Key, name: &[u8]) -> Option<Fault> {
+    if !matches!(key, Key::Field(_)) {
+        return None;
+    }
+    if !name.is_empty() && name.iter().all(|&octet| NAME_OCTETS[usize::from(octet)]) {
+        return None;
+    }
+    match !name.is_empty() && name.iter().all(|&octet| is_token_octet(octet)) {
+        true => Some(Fault::NameUpperCase),
+        false => Some(Fault::NameOctet),
+    }
+}
+
+/// What is wrong with the octets of a value.
+pub(crate) fn check_value(value: &[u8]) -> Option<Fault> {
+    // Without a branch for each octet: the compiler makes vectors of it.
+    let is_control = |octet: u8| ((octet < 0x20) & (octet != b'\t')) | (octet == 0x7f);
+    if value.iter().fold(false, |any, &octet| any | is_control(octet)) {
+        return Some(Fault::ValueOctet);
+    }
+    let is_space = |octet: Option<&u8>| matches!(octet, Some(b' ' | b'\t'));
+    (is_space(value.first()) || is_space(value.last())).then_some(Fault::ValueSpace)
+}
+
+/// The octets of tokens without upper-case letters.
+#[expect(clippy::cast_possible_truncation, reason = "the loop ends at 256")]
+static NAME_OCTETS: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut octet = 0;
+    while octet < 256 {
+        table[octet] = is_token_octet(octet as u8) && !(octet as u8).is_ascii_uppercase();
+        octet += 1;
+    }
+    table
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use titan_http::is_field_octet;
+
+    #[test]
+    fn names_are_tokens_in_lower_case() {
+        let check = |name: &[u8]| check_name(Key::of(name), name);
+        for name in [b"a".as_slice(), b"x-1", b"!#$%&'*+-.^_`|~", b":method", b":Any thing"] {
+            assert_eq!(check(name), None, "{name:?}");
+        }
+        assert_eq!(check(b"Host"), Some(Fault::NameUpperCase));
+        for name in [b"".as_slice(), b"a b", b"a:", b"A b", b"a\0", b"\xe9"] {
+            assert_eq!(check(name), Some(Fault::NameOctet), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn values_are_what_the_grammar_says() {
+        for octet in 0..=255 {
+            let fault = (!is_field_octet(octet)).then_some(Fault::ValueOctet);
+            assert_eq!(check_value(&[b'a', octet, b'a']), fault, "{octet}");
+        }
+        for value in [b" a".as_slice(), b"a ", b"\ta", b"a\t", b" "] {
+            assert_eq!(check_value(value), Some(Fault::ValueSpace));
+        }
+        assert_eq!(check_value(b""), None);
+    }
+}

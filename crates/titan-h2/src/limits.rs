@@ -1,0 +1,44 @@
+//! Bounds: everything that a peer can make long, or many, has one.
+
+/// The bounds of one connection and of the messages on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Streams that the peer may have open at the same time (SETTINGS_MAX_CONCURRENT_STREAMS).
+    pub streams: u32,
+    /// Octets of a head: names and values, with 32 for each line (RFC 9113 section 6.5.2).
+    pub head: usize,
+    /// Field lines of a head or a trailer section.
+    pub fields: usize,
+    /// Octets of `:path`.
+    pub target: usize,
+    /// Octets of a trailer section, counted like those of a head.
+    pub trailers: usize,
+    /// Octets of body that may be on their way, or wait to be used, on one stream.
+    pub stream_window: u32,
+    /// What the window of a stream may grow to as its data is used; no less than it is to begin with.
+    pub grown_window: u32,
+    /// The same for all streams together; of a client, only for what is on its way.
+    pub connection_window: u32,
+    /// Octets that may wait to be written before bodies are held back. Heads and control frames go beyond it.
+    pub output: usize,
+    /// What a peer may cost without getting anything done before it is sent away: see `Floods`. A tenth is
+    /// forgiven in a second. Not to be less than `streams`, all of which a client may give up at once.
+    pub patience: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            streams: 128,
+            head: 16 << 10,
+            fields: 100,
+            target: 8 << 10,
+            trailers: 4 << 10,
+            stream_window: 64 << 10,
+            grown_window: 0,
+            connection_window: 1 << 20,
+            output: 64 << 10,
+            patience: 200,
+        }
+    }
+}

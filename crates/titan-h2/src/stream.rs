@@ -1,0 +1,289 @@
+//! Streams (RFC 9113 section 5.1): the open ones by their numbers, and how the last ones ended.
+//!
+//! ```text
+//!              HEADERS           END_STREAM              END_STREAM
+//! idle ------> Head / Body ----> one half is Done -----> both are: out of `Streams`, into `Gone`
+//!                    \_________________\___ RST_STREAM ____________/
+//! ```
+
+use crate::flow::{Inflow, Outflow};
+
+/// One open stream.
+#[derive(Debug, Default)]
+pub(crate) struct Stream {
+    /// Its number; 0 where there is no stream.
+    pub(crate) id: u32,
+    pub(crate) receiving: Half,
+    pub(crate) sending: Half,
+    pub(crate) turn: Turn,
+    /// What the request was, as far as it bears on the answer.
+    pub(crate) asked: Asked,
+    /// Interim responses that have come.
+    pub(crate) interim: u8,
+    /// The head was refused: what still comes is dropped.
+    pub(crate) is_refused: bool,
+    pub(crate) inflow: Inflow,
+    pub(crate) outflow: Outflow,
+    /// What of the body is still to come.
+    pub(crate) rest: Rest,
+}
+
+/// How far a message in one direction is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Half {
+    /// Its head, or the final one of several, is still to come.
+    #[default]
+    Head,
+    /// Body or trailers are still to come.
+    Body,
+    /// It is complete.
+    Done,
+}
+
+/// What of a body is still to come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Rest {
+    /// Nobody has said how much.
+    #[default]
+    Any,
+    /// What the head declares, without what has come.
+    Octets(u64),
+    /// There can be none.
+    Nothing,
+}
+
+/// Where a stream stands that has more to send than it may.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// It has nothing that waits.
+    #[default]
+    None,
+    /// It waits for its own window.
+    Window,
+    /// It waits in the queue for the connection's window, or for room in the output.
+    Queued,
+    /// It was told to go on, and has not yet.
+    Granted,
+}
+
+/// What the request of a stream was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Asked {
+    #[default]
+    Any,
+    /// HEAD: the answer has no body, whatever it declares.
+    Head,
+    /// CONNECT: a successful answer has no length.
+    Connect,
+}
+
+impl Rest {
+    /// What a head declares that a body can follow.
+    pub(crate) fn of(length: Option<u64>) -> Rest {
+        length.map_or(Rest::Any, Rest::Octets)
+    }
+
+    /// Whether the body may end here.
+    pub(crate) fn is_whole(self) -> bool {
+        !matches!(self, Rest::Octets(1..))
+    }
+}
+
+/// The open streams.
+///
+/// A table with open addressing: numbers are given out in order, so a number's lower bits are as good as a
+/// hash. At most half of it is used.
+#[derive(Debug, Default)]
+pub(crate) struct Streams {
+    slots: Vec<Stream>,
+    count: usize,
+}
+
+impl Streams {
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, id: u32) -> Option<&Stream> {
+        self.find(id).map(|at| &self.slots[at])
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, id: u32) -> Option<&mut Stream> {
+        self.find(id).map(|at| &mut self.slots[at])
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Stream> {
+        self.slots.iter_mut().filter(|stream| stream.id != 0)
+    }
+
+    /// Adds a stream whose number is not there yet.
+    pub(crate) fn insert(&mut self, stream: Stream) {
+        debug_assert!(stream.id != 0 && self.find(stream.id).is_none());
+        self.count += 1;
+        if self.count * 2 > self.slots.len() {
+            self.grow();
+        }
+        self.put(stream);
+    }
+
+    /// Takes a stream out.
+    pub(crate) fn remove(&mut self, id: u32) -> Option<Stream> {
+        let mut hole = self.find(id)?;
+        let stream = std::mem::take(&mut self.slots[hole]);
+        self.count -= 1;
+        let mask = self.slots.len() - 1;
+        let mut at = (hole + 1) & mask;
+        // What was put behind its own place because that was taken moves up, lest it is not found.
+        while self.slots[at].id != 0 {
+            let is_ahead = at.wrapping_sub(self.home(self.slots[at].id)) & mask;
+            if is_ahead >= at.wrapping_sub(hole) & mask {
+                self.slots.swap(hole, at);
+                hole = at;
+            }
+            at = (at + 1) & mask;
+        }
+        Some(stream)
+    }
+
+    /// Takes out the first stream that is found with a number above `last`.
+    pub(crate) fn remove_above(&mut self, last: u32) -> Option<Stream> {
+        let id = self.slots.iter().map(|stream| stream.id).find(|&id| id > last)?;
+        self.remove(id)
+    }
+
+    /// Gives the memory back while no stream is open.
+    pub(crate) fn shrink(&mut self) {
+        if self.is_empty() {
+            self.slots = Vec::new();
+        }
+    }
+
+    fn grow(&mut self) {
+        let size = (self.slots.len() * 2).max(8);
+        let slots = std::mem::take(&mut self.slots);
+        self.slots.resize_with(size, Stream::default);
+        for stream in slots.into_iter().filter(|stream| stream.id != 0) {
+            self.put(stream);
+        }
+    }
+
+    fn put(&mut self, stream: Stream) {
+        let mask = self.slots.len() - 1;
+        let mut at = self.home(stream.id);
+        while self.slots[at].id != 0 {
+            at = (at + 1) & mask;
+        }
+        self.slots[at] = stream;
+    }
+
+    #[inline]
+    fn find(&self, id: u32) -> Option<usize> {
+        let mask = self.slots.len().checked_sub(1)?;
+        let mut at = self.home(id);
+        loop {
+            match self.slots[at].id {
+                found if found == id => return Some(at).filter(|_| id != 0),
+                0 => return None,
+                _ => at = (at + 1) & mask,
+            }
+        }
+    }
+
+    /// Streams of one connection are all odd: only the client opens any.
+    #[inline]
+    fn home(&self, id: u32) -> usize {
+        (id >> 1) as usize & (self.slots.len() - 1)
+    }
+}
+
+/// How a stream ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Both messages are complete.
+    Complete,
+    /// The peer has reset it.
+    ByPeer,
+    /// This side has reset it: what is still on its way was sent in good faith.
+    ByUs,
+}
+
+/// How the last streams ended, those that ended last.
+#[derive(Debug)]
+pub(crate) struct Gone {
+    ends: [(u32, End); Gone::SIZE],
+    next: usize,
+}
+
+impl Gone {
+    const SIZE: usize = 128;
+
+    pub(crate) fn push(&mut self, id: u32, end: End) {
+        self.ends[self.next] = (id, end);
+        self.next = (self.next + 1) % Gone::SIZE;
+    }
+
+    pub(crate) fn find(&self, id: u32) -> Option<End> {
+        self.ends.iter().find(|(gone, _)| *gone == id).map(|(_, end)| *end)
+    }
+}
+
+impl Default for Gone {
+    fn default() -> Gone {
+        Gone { ends: [(0, End::Complete); Gone::SIZE], next: 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    fn stream(id: u32) -> Stream {
+        Stream { id, ..Stream::default() }
+    }
+
+    #[test]
+    fn an_empty_table_has_nothing() {
+        let mut streams = Streams::default();
+        assert!(streams.get(1).is_none() && streams.remove(1).is_none() && streams.is_empty());
+        assert!(streams.get(0).is_none());
+        streams.insert(stream(1));
+        assert!(streams.get(0).is_none());
+    }
+
+    #[test]
+    fn only_the_last_ends_are_known() {
+        let mut gone = Gone::default();
+        assert_eq!(gone.find(1), None);
+        for id in 1..=200 {
+            gone.push(id, End::ByUs);
+        }
+        assert_eq!((gone.find(1), gone.find(200)), (None, Some(End::ByUs)));
+    }
+
+    proptest! {
+        #[test]
+        fn a_table_is_a_set(steps in proptest::collection::vec((0_u32..40, any::<bool>()), 0..300)) {
+            let (mut streams, mut naive) = (Streams::default(), BTreeSet::new());
+            for (number, insert) in steps {
+                // Far apart, so that places collide.
+                let id = number * 16 + 1;
+                match insert && naive.insert(id) {
+                    true => streams.insert(stream(id)),
+                    false => assert_eq!(streams.remove(id).is_some(), naive.remove(&id)),
+                }
+                for id in (0..40).map(|number| number * 16 + 1) {
+                    prop_assert_eq!(streams.get(id).is_some(), naive.contains(&id));
+                }
+                prop_assert_eq!(streams.len(), naive.len());
+            }
+        }
+    }
+}

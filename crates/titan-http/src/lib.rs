@@ -1,0 +1,29 @@
+//! HTTP semantics that all versions share (RFC 9110): heads, fields, methods, statuses. No I/O.
+//!
+//! One [`RequestHead`] and one [`ResponseHead`] serve HTTP/1, 2 and 3, so that middleware is written
+//! once. A head keeps its octets in one reusable text buffer and everything else as spans into it:
+//! reading, changing and writing a head costs no allocation once the buffers have grown.
+
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may stop at a surprise"))]
+
+mod authority;
+mod field_name;
+mod fields;
+mod head;
+mod hop;
+mod method;
+mod status;
+mod text;
+mod trailer;
+mod version;
+
+pub use authority::{Authority, BadAuthority};
+pub use field_name::{FieldName, FieldSet, is_alike};
+pub use fields::{BadField, Field, Fields};
+pub use head::{RequestHead, ResponseHead, Target, TargetForm};
+pub use hop::remove_hop_by_hop;
+pub use method::Method;
+pub use status::Status;
+pub use text::{Span, is_field_octet, is_target_octet, is_token, is_token_octet, list_members};
+pub use trailer::may_be_trailer;
+pub use version::Version;

@@ -1,0 +1,95 @@
+//! Receive buffers: taken when octets have arrived, given back when they are used up.
+//!
+//! A connection that waits holds no buffer, so that idle connections cost next to nothing. The pool
+//! hands out the buffer given back last: it is the one that is still in the cache.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// A buffer that holds a head, or a piece of a small body.
+pub(crate) const SMALL: usize = 16 << 10;
+/// A buffer for the pieces of a large body.
+pub(crate) const LARGE: usize = 128 << 10;
+/// How many unused octets a worker keeps in buffers of each size.
+const KEPT: usize = 16 << 20;
+
+/// The buffers of one worker.
+#[derive(Default)]
+pub(crate) struct Buffers {
+    small: RefCell<Vec<Box<[u8]>>>,
+    large: RefCell<Vec<Box<[u8]>>>,
+}
+
+/// A buffer on loan; goes back when dropped.
+pub(crate) struct Buffer {
+    octets: Box<[u8]>,
+    home: Rc<Buffers>,
+}
+
+impl Buffers {
+    /// A buffer of at least `size` octets.
+    pub(crate) fn take(self: &Rc<Self>, size: usize) -> Buffer {
+        let kept = match size {
+            0..=SMALL => self.small.borrow_mut().pop(),
+            LARGE => self.large.borrow_mut().pop(),
+            _ => None,
+        };
+        let octets = kept.unwrap_or_else(|| vec![0; size.max(SMALL)].into_boxed_slice());
+        Buffer { octets, home: Rc::clone(self) }
+    }
+
+    fn put_back(&self, octets: Box<[u8]>) {
+        let shelf = match octets.len() {
+            SMALL => &self.small,
+            LARGE => &self.large,
+            _ => return,
+        };
+        let mut shelf = shelf.borrow_mut();
+        if shelf.len() * octets.len() < KEPT {
+            shelf.push(octets);
+        }
+    }
+}
+
+impl Buffer {
+    /// All octets of the buffer, used or not.
+    pub(crate) fn octets(&self) -> &[u8] {
+        &self.octets
+    }
+
+    /// All octets of the buffer, to be written to.
+    pub(crate) fn octets_mut(&mut self) -> &mut [u8] {
+        &mut self.octets
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        self.home.put_back(std::mem::take(&mut self.octets));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_buffer_given_back_last_is_taken_first() {
+        let buffers = Rc::new(Buffers::default());
+        let (mut first, second) = (buffers.take(1), buffers.take(1));
+        first.octets_mut()[0] = 7;
+        drop(second);
+        drop(first);
+        assert_eq!(buffers.take(SMALL).octets()[0], 7);
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded() {
+        let buffers = Rc::new(Buffers::default());
+        let many: Vec<_> = (0..KEPT / LARGE + 3).map(|_| buffers.take(LARGE)).collect();
+        drop(many);
+        assert_eq!(buffers.large.borrow().len(), KEPT / LARGE);
+        drop(buffers.take(LARGE + 1));
+        assert_eq!(buffers.large.borrow().len(), KEPT / LARGE);
+    }
+}

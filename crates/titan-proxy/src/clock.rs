@@ -1,0 +1,211 @@
+//! One coarse clock for each worker, and the timers of its connections.
+//!
+//! Setting a timer is a store: no system call, no heap, no queue. One task looks at all timers every
+//! [`TICK`] and wakes the owners of those that are due. A timeout is therefore never early and at
+//! most two ticks late, which is little beside the seconds that timeouts are made of.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How often timers are looked at.
+pub(crate) const TICK: Duration = Duration::from_millis(100);
+
+/// A moment in milliseconds since the worker's clock started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Moment(u64);
+
+/// The clock of one worker.
+pub(crate) struct Clock {
+    started: Instant,
+    now: Cell<Moment>,
+    slots: RefCell<Slots>,
+}
+
+/// A connection's place among the timers; gives it back when dropped.
+pub(crate) struct Timer {
+    clock: Rc<Clock>,
+    slot: usize,
+}
+
+#[derive(Default)]
+struct Slots {
+    all: Vec<Slot>,
+    free: Vec<usize>,
+}
+
+struct Slot {
+    due: Moment,
+    owner: Waker,
+}
+
+impl Moment {
+    /// Later than every deadline: nothing is waited for.
+    pub(crate) const NEVER: Moment = Moment(u64::MAX);
+
+    /// The moment `wait` from now, rounded so that it is never early.
+    fn after(self, wait: Duration) -> Moment {
+        let wait = wait.saturating_add(TICK).as_millis();
+        Moment(self.0.saturating_add(u64::try_from(wait).unwrap_or(u64::MAX)))
+    }
+
+    /// How long after `earlier` this is.
+    pub(crate) fn since(self, earlier: Moment) -> Duration {
+        Duration::from_millis(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Clock {
+    /// A clock that starts now.
+    pub(crate) fn new() -> Rc<Clock> {
+        let (now, slots) = (Cell::new(Moment(0)), RefCell::default());
+        Rc::new(Clock { started: Instant::now(), now, slots })
+    }
+
+    /// The time of the last tick.
+    pub(crate) fn now(&self) -> Moment {
+        self.now.get()
+    }
+
+    /// The deadline of something that may take `wait`.
+    pub(crate) fn deadline(&self, wait: Duration) -> Moment {
+        self.now().after(wait)
+    }
+
+    /// Whether `deadline` has passed.
+    pub(crate) fn is_past(&self, deadline: Moment) -> bool {
+        self.now() >= deadline
+    }
+
+    /// A timer for a new connection.
+    pub(crate) fn timer(self: &Rc<Self>) -> Timer {
+        let mut slots = self.slots.borrow_mut();
+        let unset = Slot { due: Moment::NEVER, owner: Waker::noop().clone() };
+        let slot = match slots.free.pop() {
+            Some(slot) => slot,
+            None => {
+                slots.all.push(unset);
+                slots.all.len() - 1
+            }
+        };
+        Timer { clock: Rc::clone(self), slot }
+    }
+
+    /// Moves time on and wakes the owners of timers that are due.
+    pub(crate) fn tick(&self) {
+        let elapsed = self.started.elapsed().as_millis();
+        self.now.set(Moment(u64::try_from(elapsed).unwrap_or(u64::MAX)));
+        let now = self.now();
+        for slot in self.slots.borrow_mut().all.iter_mut().filter(|slot| slot.due <= now) {
+            // Once: an owner that still waits sets it again.
+            slot.due = Moment::NEVER;
+            slot.owner.wake_by_ref();
+        }
+    }
+
+    /// Wakes the owners of all timers, so that they see that the worker drains.
+    pub(crate) fn wake_all(&self) {
+        self.slots.borrow().all.iter().for_each(|slot| slot.owner.wake_by_ref());
+    }
+}
+
+impl Timer {
+    /// Wakes the task of `cx` when `deadline` passes; ready at once if it has passed.
+    pub(crate) fn poll(&self, cx: &Context<'_>, deadline: Moment) -> Poll<()> {
+        if self.clock.is_past(deadline) {
+            return Poll::Ready(());
+        }
+        self.wake_at(cx, deadline);
+        Poll::Pending
+    }
+
+    /// Wakes the task of `cx` at the first tick after `deadline`, also where that has passed: whoever
+    /// waits for several things is then polled once a tick and can never spin.
+    pub(crate) fn wake_at(&self, cx: &Context<'_>, deadline: Moment) {
+        let slot = &mut self.clock.slots.borrow_mut().all[self.slot];
+        slot.due = deadline;
+        if !slot.owner.will_wake(cx.waker()) {
+            slot.owner.clone_from(cx.waker());
+        }
+    }
+
+    /// The clock that the timer belongs to.
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        let mut slots = self.clock.slots.borrow_mut();
+        slots.all[self.slot] = Slot { due: Moment::NEVER, owner: Waker::noop().clone() };
+        slots.free.push(self.slot);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::poll_fn;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::task::Wake;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_timer_is_never_early_and_little_late() {
+        let clock = Clock::new();
+        let timer = clock.timer();
+        let deadline = clock.deadline(Duration::from_secs(1));
+        let started = Instant::now();
+        let mut ticks = tokio::time::interval(TICK);
+        let ticking = async {
+            loop {
+                ticks.tick().await;
+                clock.tick();
+            }
+        };
+        tokio::select! {
+            () = poll_fn(|cx| timer.poll(cx, deadline)) => {}
+            () = ticking => {}
+        }
+        let took = started.elapsed();
+        assert!(
+            took >= Duration::from_secs(1) && took <= Duration::from_secs(1) + 2 * TICK,
+            "{took:?}"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_owner_that_does_not_come_is_woken_once() {
+        let clock = Clock::new();
+        let timer = clock.timer();
+        let woken = Arc::new(CountWakes(AtomicU32::new(0)));
+        let waker = Waker::from(Arc::clone(&woken));
+        let due = clock.deadline(Duration::ZERO);
+        assert!(timer.poll(&Context::from_waker(&waker), due).is_pending());
+        for _ in 0..5 {
+            tokio::time::advance(TICK).await;
+            clock.tick();
+        }
+        assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+    }
+
+    struct CountWakes(AtomicU32);
+
+    impl Wake for CountWakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn places_are_used_again() {
+        let clock = Clock::new();
+        let first = clock.timer().slot;
+        let second = clock.timer();
+        assert_eq!(second.slot, first);
+        assert_ne!(clock.timer().slot, first);
+    }
+}

@@ -1,0 +1,436 @@
+//! A client connection that speaks HTTP/1.1: heads in, answers out, one exchange after the other.
+//!
+//! ```text
+//! idle (holds nothing) --> head --> exchange --> head ...  --> idle
+//!                           |          |
+//!                         refuse    close, linger or reset
+//! ```
+
+use super::{Answer, Client, Content, Gone, RequestBody, drain};
+use crate::buffer::SMALL;
+use crate::clock::{Moment, TICK};
+use crate::error::{Error, Kind, Side};
+use crate::exchange::{Exchange, Record, Verdict};
+use crate::forwarding::Forwarding;
+use crate::message::{Incoming, Outgoing};
+use crate::relay::{BodySink, BodySource};
+use crate::stream::{Peek, ReadHalf, WriteHalf};
+use crate::worker::Scratch;
+use std::future::poll_fn;
+use std::io;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use titan_h1::{Body, Framing, RequestStart};
+use titan_http::{Fields, Method, ResponseHead, Version};
+
+/// How much of an unread request body is read and dropped to keep the connection.
+const DRAINED: usize = 64 << 10;
+
+/// What stands for a head that could not be read: nothing follows it, and nothing after it is served.
+const NO_REQUEST: RequestStart =
+    RequestStart { consumed: 0, framing: Framing::None, keep_alive: false, expect_continue: false };
+
+/// Serves a client until the connection ends. Until `deadline` its first request must have begun.
+pub(crate) async fn serve(client: &mut Client, deadline: Moment) {
+    let mut connection = Connection { client, deadline, served: 0, pipelined: 0 };
+    while connection.has_news().await {
+        // Boxed: what an exchange needs must not weigh on the thousands of connections that wait.
+        if let Next::Close = Box::pin(connection.serve_busy()).await {
+            break;
+        }
+    }
+}
+
+/// A client connection and what it has been used for.
+struct Connection<'c> {
+    client: &'c mut Client,
+    /// Until when the next request must have begun. What comes before that and is no part of a request
+    /// does not move it: records of TLS can be empty, and short of a whole for days.
+    deadline: Moment,
+    /// Exchanges so far.
+    served: u32,
+    /// Exchanges since something was last read from the client.
+    pipelined: u16,
+}
+
+/// What becomes of a connection.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Next {
+    Idle,
+    Close,
+}
+
+/// What a client that seemed to have something to say has said.
+enum Heard {
+    Request(RequestStart),
+    /// Nothing yet: the runtime takes a new socket for readable until a read shows otherwise.
+    Nothing,
+    /// It has closed the connection between two requests.
+    End,
+}
+
+impl Connection<'_> {
+    /// Waits for a request, holding nothing but the socket. False when the connection is to be closed.
+    async fn has_news(&mut self) -> bool {
+        !self.client.inbox.is_empty() || self.wait(self.deadline).await
+    }
+
+    /// Waits until the client sends something, until then at most; while the worker drains only for a
+    /// moment, because a request may be on its way.
+    async fn wait(&mut self, deadline: Moment) -> bool {
+        let Client { worker, stream, timer, .. } = &mut *self.client;
+        let (reader, _) = stream.split();
+        poll_fn(|cx| match reader.poll_ready(cx) {
+            Poll::Ready(result) => Poll::Ready(result.is_ok()),
+            Poll::Pending => timer.poll(cx, deadline.min(worker.idle_until())).map(|()| false),
+        })
+        .await
+    }
+
+    /// Serves requests as long as they come one upon the other.
+    async fn serve_busy(&mut self) -> Next {
+        loop {
+            let mut scratch = self.client.worker.scratch();
+            let head = match self.read_head(&mut scratch).await {
+                Ok(Heard::Request(start)) => Ok(start),
+                Ok(Heard::Nothing) => return Next::Idle,
+                Ok(Heard::End) => return Next::Close,
+                Err(error) => Err(error),
+            };
+            if let Next::Close = self.exchange(&mut scratch, head).await {
+                return Next::Close;
+            }
+            drop(scratch);
+            let worker = &self.client.worker;
+            self.deadline = worker.clock.deadline(worker.snapshot().timeouts.idle);
+            if self.client.inbox.is_empty() && !self.stays_busy().await {
+                return Next::Idle;
+            }
+        }
+    }
+
+    /// A client that is at it sends its next request within a moment. Until then the future that
+    /// serves it is kept, unless too many are: making it anew costs more than waiting.
+    async fn stays_busy(&mut self) -> bool {
+        let worker = Rc::clone(&self.client.worker);
+        match worker.take_seat() {
+            Some(_seat) => self.wait(worker.clock.deadline(2 * TICK).min(self.deadline)).await,
+            None => false,
+        }
+    }
+
+    /// Reads the head of the next request.
+    async fn read_head(&mut self, scratch: &mut Scratch) -> Result<Heard, Error> {
+        let Connection { client, pipelined, .. } = self;
+        let Client { worker, stream, inbox, timer, .. } = &mut **client;
+        let deadline = timer.clock().deadline(worker.snapshot().timeouts.head);
+        let Scratch { requests, request, .. } = scratch;
+        let (reader, _) = stream.split();
+        requests.reset();
+        request.clear();
+        poll_fn(|cx| {
+            loop {
+                if let Some(start) =
+                    requests.read(inbox.unread(), request).map_err(Error::bad_request)?
+                {
+                    inbox.consume(start.consumed);
+                    return Poll::Ready(Ok(Heard::Request(start)));
+                }
+                match inbox.poll_fill(cx, &reader, &worker.buffers, SMALL) {
+                    Poll::Ready(Ok(count)) if count > 0 => *pipelined = 0,
+                    Poll::Ready(_) if requests.in_progress() => {
+                        return Poll::Ready(Err(Kind::ClientGone.into()));
+                    }
+                    Poll::Ready(_) => return Poll::Ready(Ok(Heard::End)),
+                    Poll::Pending if inbox.is_empty() => return Poll::Ready(Ok(Heard::Nothing)),
+                    Poll::Pending => {
+                        ready!(timer.poll(cx, deadline));
+                        return Poll::Ready(Err(Kind::HeadTimeout.into()));
+                    }
+                }
+            }
+        })
+        .await
+    }
+
+    /// Answers one request, or refuses what was no request.
+    async fn exchange(&mut self, scratch: &mut Scratch, head: Result<RequestStart, Error>) -> Next {
+        self.served = self.served.saturating_add(1);
+        self.pipelined = self.pipelined.saturating_add(1);
+        if head.is_err() {
+            scratch.request.clear();
+        }
+        let start = head.unwrap_or(NO_REQUEST);
+        let may_continue = start.keep_alive && !self.has_served_enough();
+        self.client.is_answering = true;
+        let Client { worker, stream, inbox, timer, origin, .. } = &mut *self.client;
+        let Scratch { request, request_body, to_client, work, .. } = scratch;
+        let snapshot = worker.snapshot();
+        let (reader, writer) = stream.split();
+        request_body.reset(start.framing);
+        let body = Incoming::new(Side::Downstream, reader, inbox, request_body, &worker.buffers);
+        let mut body = Request {
+            message: body,
+            expects: start.expect_continue,
+            received: start.consumed as u64,
+            forwarding: &snapshot.forwarding,
+        };
+        let mut answer = Response::new(writer, to_client, (request.method, request.version));
+        if !may_continue {
+            answer.close_after();
+        }
+        let exchange = Exchange {
+            worker,
+            snapshot: &snapshot,
+            timer,
+            origin,
+            request,
+            framing: start.framing,
+            expects_continue: start.expect_continue,
+            body: &mut body,
+            answer: &mut answer,
+            work,
+            upgrade: None,
+            record: Record::default(),
+        };
+        let verdict = exchange.run(head.err()).await;
+        let (is_started, is_closing) = (answer.is_started, answer.is_closing);
+        // The end of a short answer to a whole request without a body cannot be lost any more.
+        let is_surely_read =
+            head.is_ok() && start.framing.is_empty() && answer.sent() <= SMALL as u64;
+        let is_whole = body.is_done() || !is_closing && drain(&mut body, timer, DRAINED).await;
+        self.client.is_answering = verdict == Verdict::Broken && is_started;
+        match verdict {
+            Verdict::Broken => Next::Close,
+            Verdict::Answered if is_whole && !is_closing => Next::Idle,
+            Verdict::Answered if is_whole && !start.keep_alive && is_surely_read => Next::Close,
+            Verdict::Answered => {
+                self.client.linger().await;
+                Next::Close
+            }
+        }
+    }
+
+    fn has_served_enough(&self) -> bool {
+        let worker = &self.client.worker;
+        let limits = &worker.snapshot().limits;
+        let most = limits.requests_per_connection.at_most();
+        most.is_some_and(|most| self.served >= most.get())
+            || self.pipelined > limits.pipeline.get()
+            || worker.is_draining()
+    }
+}
+
+/// The body of the request that is being served.
+struct Request<'c> {
+    message: Incoming<'c>,
+    /// Whether the client waits for 100 (Continue) before it sends the body.
+    expects: bool,
+    /// Octets of the head and of the body so far.
+    received: u64,
+    forwarding: &'c Forwarding,
+}
+
+impl BodySource for Request<'_> {
+    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        ready!(self.message.poll_data(cx))?;
+        if self.message.has_ended() {
+            self.forwarding.strip_trailers(self.message.trailers_mut());
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn data(&self) -> &[u8] {
+        self.message.data()
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.expects = false;
+        self.received += count as u64;
+        self.message.consume(count);
+    }
+
+    fn is_done(&self) -> bool {
+        self.message.is_done()
+    }
+
+    fn is_last(&self) -> bool {
+        self.message.is_last()
+    }
+
+    fn trailers(&self) -> &Fields {
+        self.message.trailers()
+    }
+
+    fn open_tunnel(&mut self) {
+        self.message.open_tunnel();
+    }
+
+    fn arrived(&self, taken: u64) -> u64 {
+        self.message.arrived(taken)
+    }
+
+    fn socket(&self) -> Option<(&ReadHalf<'_>, u64)> {
+        self.message.socket()
+    }
+
+    fn skip(&mut self, count: usize) -> Result<(), Error> {
+        self.received += count as u64;
+        self.message.skip(count)
+    }
+}
+
+impl RequestBody for Request<'_> {
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<Gone> {
+        match ready!(self.message.poll_beyond(cx)) {
+            Peek::End => Poll::Ready(Gone::HalfClosed),
+            Peek::Broken => Poll::Ready(Gone::Broken),
+            Peek::Octets | Peek::Nothing => Poll::Ready(Gone::Present),
+        }
+    }
+
+    fn poll_lost(&mut self, _: &mut Context<'_>) -> Poll<()> {
+        // Behind a request of a pipeline nothing shows, and before the end of a body neither.
+        Poll::Pending
+    }
+
+    fn is_broken(&self) -> bool {
+        self.message.is_broken()
+    }
+
+    fn is_abandoned(&self) -> bool {
+        let is_short = self.message.remaining().is_some_and(|rest| rest <= DRAINED as u64);
+        !self.message.is_done() && (self.expects || !is_short)
+    }
+
+    fn set_limit(&mut self, octets: u64) -> Result<(), Error> {
+        self.message.set_limit(octets)
+    }
+
+    fn received(&self) -> u64 {
+        self.received
+    }
+}
+
+/// The answer to the request that is being served.
+struct Response<'c> {
+    message: Outgoing<'c>,
+    method: Method,
+    version: Version,
+    is_started: bool,
+    is_closing: bool,
+}
+
+impl<'c> Response<'c> {
+    fn new(
+        writer: WriteHalf<'c>,
+        out: &'c mut Vec<u8>,
+        (method, version): (Method, Version),
+    ) -> Response<'c> {
+        let message = Outgoing::new(Side::Downstream, writer, out);
+        Response { message, method, version, is_started: false, is_closing: false }
+    }
+
+    /// How the body is framed for this client. One of unknown length needs chunks, or the end of the
+    /// connection where the client knows none.
+    fn framing(&mut self, content: Content) -> Body {
+        match content.framing {
+            Framing::None => content.declared.map_or(Body::None, Body::Length),
+            Framing::Length(length) => Body::Length(length),
+            Framing::Chunked | Framing::UntilClose if self.version >= Version::Http11 => {
+                Body::Chunked
+            }
+            Framing::Chunked | Framing::UntilClose => {
+                self.is_closing = true;
+                Body::UntilClose
+            }
+        }
+    }
+
+    fn connection(&self) -> titan_h1::Connection {
+        match (self.is_closing, self.version) {
+            (true, _) => titan_h1::Connection::Close,
+            (false, Version::Http10) => titan_h1::Connection::KeepAliveExplicit,
+            (false, _) => titan_h1::Connection::KeepAlive,
+        }
+    }
+}
+
+impl BodySink for Response<'_> {
+    fn poll_send(
+        &mut self,
+        cx: &mut Context<'_>,
+        data: &[u8],
+        is_last: bool,
+    ) -> Poll<Result<usize, Error>> {
+        self.message.poll_send(cx, data, is_last)
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        self.message.poll_flush(cx)
+    }
+
+    fn poll_end(&mut self, cx: &mut Context<'_>, trailers: &Fields) -> Poll<Result<(), Error>> {
+        self.message.poll_end(cx, trailers)
+    }
+
+    fn socket(&self) -> Option<&WriteHalf<'_>> {
+        self.message.socket()
+    }
+
+    fn wrote(&mut self, result: io::Result<usize>) -> Result<(), Error> {
+        self.message.wrote(result)
+    }
+
+    fn written(&self) -> u64 {
+        self.message.written()
+    }
+
+    fn insist(&mut self) {
+        self.message.insist();
+    }
+}
+
+impl Answer for Response<'_> {
+    fn interim(&mut self, head: &ResponseHead) {
+        if self.version >= Version::Http11 {
+            let connection = titan_h1::Connection::KeepAlive;
+            self.message.write(|out| titan_h1::write_response(out, head, Body::None, connection));
+        }
+    }
+
+    fn start(&mut self, head: &ResponseHead, content: Content) {
+        let is_head = self.method == Method::HEAD;
+        debug_assert!(
+            !is_head || content.framing == Framing::None,
+            "an answer to HEAD has no body"
+        );
+        let body = self.framing(content);
+        let connection = self.connection();
+        self.message.start(body, |out, body| titan_h1::write_response(out, head, body, connection));
+        if content.framing == Framing::None {
+            self.message.without_body();
+        }
+        self.is_started = true;
+    }
+
+    fn start_tunnel(&mut self, head: &ResponseHead) {
+        self.message.start(Body::UntilClose, |out, _| {
+            titan_h1::write_response(out, head, Body::None, titan_h1::Connection::Upgrade);
+        });
+        self.message.open_tunnel();
+        (self.is_started, self.is_closing) = (true, true);
+    }
+
+    fn is_started(&self) -> bool {
+        self.is_started
+    }
+
+    fn close_after(&mut self) {
+        self.is_closing = true;
+    }
+
+    fn sent(&self) -> u64 {
+        self.message.sent()
+    }
+}

@@ -1,0 +1,377 @@
+//! A client connection that speaks HTTP/2: a task for the connection, and one for each stream.
+//!
+//! The connection's task reads and writes the socket. A request that has come is served by a task of its
+//! own, which begins only when everything that has arrived was read: what a client takes back in the same
+//! breath costs nobody anything.
+
+use super::{Answer, Client, Content, Gone, LINGER_OCTETS, RequestBody, drain};
+use crate::clock::{Clock, Moment, Timer};
+use crate::error::{Error, Kind, Side};
+use crate::exchange::{Exchange, Record, Verdict};
+use crate::forwarding::{Forwarding, Origin};
+use crate::mux::{Halt, Lane, Mux, Progress, Receiver, Sender, Wire};
+use crate::relay::{BodySink, BodySource};
+use crate::upgrade::Upgrade;
+use crate::worker::{Loan, Scratch, Worker};
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use titan_h1::Framing;
+use titan_h2::{Code, Event, RequestStart, StreamId};
+use titan_http::{Fields, ResponseHead};
+
+/// Octets that a client has to take before that counts as going on: a window can be given octet by octet, where
+/// the kernel would report no room.
+const STEP: u64 = 1 << 10;
+
+/// Serves a client until the connection ends. Until `deadline` its first request must have come.
+pub(crate) async fn serve(client: &mut Client, deadline: Moment) {
+    let worker = Rc::clone(&client.worker);
+    let limits = worker.snapshot().stream_limits;
+    let mux = Mux::new(titan_h2::Connection::server(limits), Side::Downstream);
+    let origin = Origin::clone(&client.origin);
+    let shared = Rc::new(Shared { worker, mux, origin });
+    client.is_answering = true;
+    let progress = Progress::new(client.timer.clock());
+    let mut connection = Connection {
+        client,
+        shared: Rc::clone(&shared),
+        progress,
+        idle: Some(deadline),
+        served: 0,
+    };
+    let end = poll_fn(|cx| connection.poll(cx)).await;
+    let mux = &shared.mux;
+    mux.lose();
+    poll_fn(|cx| {
+        mux.set_driver(cx);
+        if mux.lanes() == 0 { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    client.is_answering = end == End::Gone;
+    if end == End::Over {
+        client.linger().await;
+    }
+}
+
+/// A client connection and how far it has come.
+struct Connection<'c> {
+    client: &'c mut Client,
+    shared: Rc<Shared>,
+    progress: Progress,
+    /// Until when a request must have come, where none is served.
+    idle: Option<Moment>,
+    /// Requests so far.
+    served: u32,
+}
+
+/// What the streams of a connection have in common.
+struct Shared {
+    worker: Rc<Worker>,
+    mux: Rc<Mux>,
+    origin: Origin,
+}
+
+/// How a connection ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// Everything that was to be said is said.
+    Over,
+    /// The client has gone, or takes nothing.
+    Gone,
+}
+
+impl Connection<'_> {
+    /// Moves what can be moved in both directions. Ready when the connection is at its end.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
+        if self.client.worker.is_draining() {
+            self.shared.mux.connection().drain();
+        }
+        let Connection { client, shared, progress, served, .. } = self;
+        let Client { worker, stream, inbox, timer, .. } = &mut **client;
+        let patience = worker.snapshot().timeouts.write;
+        let (mux, buffers, clock) = (&*shared.mux, &worker.buffers, timer.clock());
+        let mut wire = Wire { mux, stream, inbox, buffers, clock, patience, progress };
+        let halt = wire.poll(cx, |event| on_event(&event, shared, served));
+        match halt {
+            Poll::Ready(Halt::Gone) => return Poll::Ready(End::Gone),
+            Poll::Ready(Halt::Broken) => return Poll::Ready(End::Over),
+            Poll::Pending => {}
+        }
+        let is_over = mux.connection().is_over() && mux.lanes() == 0;
+        if is_over && wire.progress.is_flushed() {
+            return Poll::Ready(End::Over);
+        }
+        let last = last_moment(&mut self.idle, shared, clock);
+        if clock.is_past(last) {
+            mux.connection().go_away(Code::NoError);
+            return Poll::Ready(if wire.write(cx).is_ok() { End::Over } else { End::Gone });
+        }
+        timer.wake_at(cx, last.min(wire.progress.deadline()));
+        Poll::Pending
+    }
+}
+
+/// Until when a client without a request is waited for.
+fn last_moment(idle: &mut Option<Moment>, shared: &Shared, clock: &Clock) -> Moment {
+    let Shared { worker, mux, .. } = shared;
+    if mux.lanes() > 0 {
+        *idle = None;
+        return Moment::NEVER;
+    }
+    let until = idle.get_or_insert_with(|| clock.deadline(worker.snapshot().timeouts.idle));
+    (*until).min(worker.idle_until())
+}
+
+fn on_event(event: &Event, shared: &Rc<Shared>, served: &mut u32) {
+    match *event {
+        Event::Request { stream, start } => begin(shared, served, stream, Ok(start)),
+        Event::Refused { stream, fault } => begin(shared, served, stream, Err(refused(fault))),
+        Event::Reset { fault: Some(fault), .. } => {
+            shared.worker.cells().count_failure(refused(fault));
+        }
+        _ => {}
+    }
+}
+
+/// Has a task of its own serve a request.
+fn begin(
+    shared: &Rc<Shared>,
+    served: &mut u32,
+    stream: StreamId,
+    head: Result<RequestStart, Error>,
+) {
+    let Shared { worker, mux, .. } = &**shared;
+    let mut scratch = worker.scratch();
+    scratch.request.clear();
+    mux.connection().take_request(&mut scratch.request);
+    let lane = mux.accept(stream, head.map_or(true, |start| start.end));
+    worker.cells().streams_opened.add(1);
+    *served = served.saturating_add(1);
+    let most = worker.snapshot().limits.requests_per_connection.at_most();
+    if most.is_some_and(|most| *served >= most.get()) {
+        mux.connection().drain();
+    }
+    drop(tokio::task::spawn_local(answer(Rc::clone(shared), lane, scratch, head)));
+}
+
+fn refused(fault: titan_h2::Fault) -> Error {
+    Error { side: Side::Downstream, kind: Kind::MalformedStream(fault) }
+}
+
+/// Answers the request on a stream, or refuses what was no request.
+async fn answer(
+    shared: Rc<Shared>,
+    lane: Rc<Lane>,
+    mut scratch: Loan,
+    head: Result<RequestStart, Error>,
+) {
+    let Shared { worker, origin, .. } = &*shared;
+    let snapshot = worker.snapshot();
+    let timer = worker.clock.timer();
+    let Scratch { request, work, .. } = &mut *scratch;
+    let (receiver, sender) = lane.split();
+    let upgrade = head.ok().and_then(|start| start.protocol).map(|protocol| {
+        let protocol = protocol.of(request.fields.text()).to_vec();
+        Upgrade::of_connect(&protocol, request, worker.random_id())
+    });
+    let is_held = upgrade.is_some();
+    let length = head.map_or(None, |start| start.length);
+    let framing = match (head, length) {
+        (Ok(RequestStart { end: true, .. }) | Err(_), _) => Framing::None,
+        _ if is_held => Framing::None,
+        (Ok(_), Some(length)) => Framing::Length(length),
+        (Ok(_), None) => Framing::Chunked,
+    };
+    let mut body =
+        Request { receiver, length, is_held, received: 0, forwarding: &snapshot.forwarding };
+    let mut response = Response { sender };
+    let mut refused = head.err();
+    if lane.is_lost() {
+        refused = Some(Kind::ClientGone.into());
+    } else if framing == Framing::Length(0) {
+        refused = await_end(&mut body, &timer, snapshot.timeouts.body).await.err();
+    }
+    let exchange = Exchange {
+        worker,
+        snapshot: &snapshot,
+        timer: &timer,
+        origin,
+        request,
+        framing,
+        expects_continue: head.is_ok_and(|start| start.expect_continue),
+        body: &mut body,
+        answer: &mut response,
+        work,
+        upgrade,
+        record: Record::default(),
+    };
+    let verdict = exchange.run(refused).await;
+    if verdict == Verdict::Answered && !body.is_done() {
+        // Some clients lose an answer that is followed by a reset at once, whatever RFC 9113 section 8.1 says.
+        drain(&mut body, &timer, LINGER_OCTETS).await;
+    }
+    if verdict == Verdict::Broken && response.sender.is_waiting() && !lane.is_lost() {
+        lane.charge_for_stall();
+    }
+    worker.cells().streams_closed.add(1);
+    lane.set_farewell(match verdict {
+        Verdict::Answered => Code::NoError,
+        Verdict::Broken => Code::InternalError,
+    });
+}
+
+/// Waits for the end of a request that declares to have no body: sent on at once, it would be on its way
+/// before a body showed that it lies.
+async fn await_end(body: &mut Request<'_>, timer: &Timer, patience: Duration) -> Result<(), Error> {
+    let deadline = timer.clock().deadline(patience);
+    poll_fn(|cx| match body.poll_data(cx) {
+        Poll::Ready(result) => Poll::Ready(result),
+        Poll::Pending => timer.poll(cx, deadline).map(|()| Err(Kind::BodyTimeout.into())),
+    })
+    .await
+}
+
+/// The body of a request.
+struct Request<'c> {
+    receiver: Receiver,
+    /// The length that was declared.
+    length: Option<u64>,
+    /// Whether what comes is for a tunnel that is not open yet.
+    is_held: bool,
+    received: u64,
+    forwarding: &'c Forwarding,
+}
+
+impl BodySource for Request<'_> {
+    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        if self.is_held {
+            return Poll::Ready(Ok(()));
+        }
+        ready!(self.receiver.poll_data(cx))?;
+        if self.receiver.is_whole() {
+            self.forwarding.strip_trailers(self.receiver.trailers_mut());
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn data(&self) -> &[u8] {
+        self.receiver.data()
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.received += count as u64;
+        self.receiver.consume(count);
+    }
+
+    fn is_done(&self) -> bool {
+        self.is_held || self.receiver.is_done()
+    }
+
+    fn is_last(&self) -> bool {
+        self.receiver.is_last()
+    }
+
+    fn trailers(&self) -> &Fields {
+        self.receiver.trailers()
+    }
+
+    fn open_tunnel(&mut self) {
+        self.is_held = false;
+    }
+}
+
+impl RequestBody for Request<'_> {
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<Gone> {
+        self.receiver.lane().poll_lost(cx).map(|()| Gone::Broken)
+    }
+
+    fn poll_lost(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.receiver.lane().poll_lost(cx)
+    }
+
+    fn is_broken(&self) -> bool {
+        self.receiver.lane().is_lost()
+    }
+
+    fn is_abandoned(&self) -> bool {
+        // What is not read of one stream does not stand in the way of the next.
+        false
+    }
+
+    fn set_limit(&mut self, octets: u64) -> Result<(), Error> {
+        self.receiver.set_limit(octets);
+        match self.length {
+            Some(length) if length > octets => Err(Kind::BodyTooLarge.into()),
+            _ => Ok(()),
+        }
+    }
+
+    fn received(&self) -> u64 {
+        self.received
+    }
+}
+
+/// The answer to the request on a stream.
+struct Response {
+    sender: Sender,
+}
+
+impl BodySink for Response {
+    fn poll_send(
+        &mut self,
+        cx: &mut Context<'_>,
+        data: &[u8],
+        is_last: bool,
+    ) -> Poll<Result<usize, Error>> {
+        self.sender.poll_send(cx, data, is_last)
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        self.sender.poll_flush(cx)
+    }
+
+    fn poll_end(&mut self, cx: &mut Context<'_>, trailers: &Fields) -> Poll<Result<(), Error>> {
+        self.sender.poll_end(cx, trailers)
+    }
+
+    fn written(&self) -> u64 {
+        self.sender.written() / STEP
+    }
+
+    fn insist(&mut self) {
+        self.sender.insist();
+    }
+}
+
+impl Answer for Response {
+    fn interim(&mut self, head: &ResponseHead) {
+        self.sender.send_response(head, None, false);
+    }
+
+    fn start(&mut self, head: &ResponseHead, content: Content) {
+        let Content { framing, declared } = content;
+        match framing {
+            Framing::None => self.sender.send_response(head, declared, true),
+            Framing::Length(length) => self.sender.send_response(head, Some(length), length == 0),
+            Framing::Chunked | Framing::UntilClose => self.sender.send_response(head, None, false),
+        }
+    }
+
+    fn start_tunnel(&mut self, head: &ResponseHead) {
+        self.sender.send_response(head, None, false);
+    }
+
+    fn is_started(&self) -> bool {
+        self.sender.is_started()
+    }
+
+    fn close_after(&mut self) {
+        // The other streams have nothing to do with what went wrong on this one.
+    }
+
+    fn sent(&self) -> u64 {
+        self.sender.written()
+    }
+}

@@ -1,0 +1,67 @@
+//! What a listener asks of everything that comes in there. Connections hold it as long as they live.
+
+use crate::forwarding::Origin;
+use crate::tls::ServerTls;
+use arc_swap::{ArcSwap, ArcSwapOption};
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use titan_config::Hsts;
+
+/// What a listener asks of everything that comes in there.
+#[derive(Default)]
+pub(crate) struct Entry {
+    /// The port of HTTPS that requests are sent to instead of being served.
+    pub(crate) https: Option<NonZeroU16>,
+    /// The value of Strict-Transport-Security.
+    pub(crate) hsts: Option<Box<str>>,
+    /// What handshakes are held with; `None` without TLS.
+    pub(crate) tls: Option<ArcSwap<ServerTls>>,
+    /// Why the last certificate of a client was not taken, until somebody asks.
+    refusal: ArcSwapOption<String>,
+}
+
+impl Entry {
+    /// That of a listener which holds handshakes with `tls`.
+    pub(crate) fn new(listener: &titan_config::Listener, tls: Option<ServerTls>) -> Entry {
+        let hsts = listener.tls.as_ref().and_then(|tls| tls.hsts.as_ref()).map(hsts);
+        let tls = tls.map(ArcSwap::from_pointee);
+        Entry { https: listener.redirect_to_https, hsts, tls, refusal: ArcSwapOption::empty() }
+    }
+
+    /// Notes why the certificate that a client has shown is not taken.
+    pub(crate) fn note_refusal(&self, why: String) {
+        self.refusal.store(Some(Arc::new(why)));
+    }
+
+    /// Why the last one was not, if one was not since this was asked last.
+    pub(crate) fn take_refusal(&self) -> Option<Arc<String>> {
+        self.refusal.swap(None)
+    }
+
+    /// What there is to say of the files that clients are judged by.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        self.tls.as_ref().map_or_else(Vec::new, |tls| tls.load().warnings())
+    }
+
+    /// Whether a client may go on that was let in here. One that has shown a certificate is judged again when
+    /// whom to take has changed since.
+    pub(crate) fn still_admits(&self, origin: &Origin) -> bool {
+        let (Some(shown), Some(tls)) = (&origin.shown, &self.tls) else { return true };
+        let tls = tls.load();
+        if shown.edition.get() == tls.edition() {
+            return true;
+        }
+        let is_taken = tls.still_takes(&shown.identity);
+        if is_taken {
+            shown.edition.set(tls.edition());
+        }
+        is_taken
+    }
+}
+
+fn hsts(hsts: &Hsts) -> Box<str> {
+    let Hsts { max_age, include_subdomains, preload } = hsts;
+    let subdomains = if *include_subdomains { "; includeSubDomains" } else { "" };
+    let preload = if *preload { "; preload" } else { "" };
+    format!("max-age={}{subdomains}{preload}", max_age.as_secs()).into()
+}

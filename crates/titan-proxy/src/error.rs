@@ -1,0 +1,288 @@
+//! What can go wrong with an exchange: whose doing it was, what to answer, and whether to try again.
+
+use std::fmt;
+use titan_http::Status;
+
+/// A failed exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Error {
+    /// Whose doing it was.
+    pub(crate) side: Side,
+    /// What happened.
+    pub(crate) kind: Kind,
+}
+
+/// Whose doing it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// The client's.
+    Downstream,
+    /// The endpoint's, or the way to it.
+    Upstream,
+    /// The gateway's own decision.
+    Gateway,
+}
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $name:ident $side:ident $status:ident $code:literal $detail:literal;)*) => {
+        /// What happened.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Kind {
+            /// A message that breaks HTTP/1.1.
+            Malformed(titan_h1::Error),
+            /// A message that breaks HTTP/2.
+            MalformedStream(titan_h2::Fault),
+            /// A path that cannot be brought into normal form.
+            Path(crate::path::BadPath),
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Kind {
+            /// Every kind that metrics count, by its code.
+            pub(crate) const CODES: &[&str] = &["malformed", "bad-path", $($code,)*];
+
+            /// The place of this kind in [`Kind::CODES`].
+            pub(crate) fn index(self) -> usize {
+                let code = self.code();
+                Kind::CODES.iter().position(|known| *known == code).expect("CODES has every kind")
+            }
+
+            /// The name of the kind in problem documents, logs and metrics.
+            pub(crate) fn code(self) -> &'static str {
+                match self {
+                    Kind::Malformed(_) | Kind::MalformedStream(_) => "malformed",
+                    Kind::Path(_) => "bad-path",
+                    $(Kind::$name => $code,)*
+                }
+            }
+
+            fn fixed(self) -> Option<(Side, Status, &'static str)> {
+                match self {
+                    Kind::Malformed(_) | Kind::MalformedStream(_) | Kind::Path(_) => None,
+                    $(Kind::$name => Some((Side::$side, Status::$status, $detail)),)*
+                }
+            }
+        }
+
+        #[cfg(test)]
+        pub(crate) const FIXED: &[Kind] = &[$(Kind::$name,)*];
+    };
+}
+
+kinds! {
+    /// The head did not arrive in time.
+    HeadTimeout Downstream REQUEST_TIMEOUT "head-timeout" "The request head did not arrive in time.";
+    /// The body paused for too long.
+    BodyTimeout Downstream REQUEST_TIMEOUT "body-timeout" "The request body paused for too long.";
+    /// The body comes more slowly than the minimum rate.
+    BodyTooSlow Downstream REQUEST_TIMEOUT "body-too-slow" "The request body arrives too slowly.";
+    /// The body exceeds the limit of its route.
+    BodyTooLarge Downstream CONTENT_TOO_LARGE "body-too-large" "The request body exceeds the limit.";
+    /// The client closed or reset the connection.
+    ClientGone Downstream BAD_REQUEST "client-gone" "The client closed the connection.";
+    /// The client takes nothing of the answer.
+    ClientStalled Downstream REQUEST_TIMEOUT "client-stalled" "The client takes nothing of the answer.";
+    /// The Connection field names too many fields, be it in a request or in an answer.
+    ConnectionList Downstream BAD_REQUEST "connection-list" "The Connection field names too many fields.";
+    /// The client has shown a certificate that is not taken any more.
+    ClientCertificate Downstream FORBIDDEN "client-certificate" "The client's certificate is not taken any more.";
+    /// A CONNECT request: the gateway opens no tunnels.
+    ConnectMethod Downstream NOT_IMPLEMENTED "connect-method" "CONNECT is not served here.";
+    /// The request has come through this gateway too often.
+    Loop Gateway BAD_GATEWAY "loop" "The request has passed through this gateway too often.";
+    /// No route takes the request.
+    NoRoute Gateway NOT_FOUND "no-route" "No route takes this request.";
+    /// A route takes the path, but not with this method.
+    MethodNotAllowed Gateway METHOD_NOT_ALLOWED "method-not-allowed" "The path does not take this method.";
+    /// A rewritten path or a redirect is not valid.
+    BadRewrite Gateway BAD_REQUEST "bad-rewrite" "The rewritten path is not valid.";
+    /// What a transform makes of the request is not valid, or too long.
+    BadTransform Gateway BAD_REQUEST "bad-transform" "The request cannot be changed as the route wants it.";
+    /// The upstream has no endpoint, or each was tried.
+    NoEndpoint Gateway SERVICE_UNAVAILABLE "no-endpoint" "The upstream has no endpoint to ask.";
+    /// Every connection is taken, and too many requests wait already.
+    QueueFull Gateway SERVICE_UNAVAILABLE "queue-full" "Too many requests wait for the upstream.";
+    /// No connection became free in time.
+    QueueTimeout Gateway SERVICE_UNAVAILABLE "queue-timeout" "No connection to the upstream became free in time.";
+    /// The endpoint refused the connection.
+    Connect Upstream BAD_GATEWAY "connect" "The upstream could not be reached.";
+    /// The endpoint did not accept the connection in time.
+    ConnectTimeout Upstream GATEWAY_TIMEOUT "connect-timeout" "The upstream did not accept the connection in time.";
+    /// The endpoint and the gateway could not agree on TLS.
+    Tls Upstream BAD_GATEWAY "upstream-tls" "The upstream could not be reached securely.";
+    /// The endpoint closed the connection before it had answered.
+    Closed Upstream BAD_GATEWAY "upstream-closed" "The upstream closed the connection without an answer.";
+    /// The endpoint reset the stream before it had answered.
+    Reset Upstream BAD_GATEWAY "upstream-reset" "The upstream gave the request up without an answer.";
+    /// The endpoint has done nothing with the request, and says so.
+    Unprocessed Upstream SERVICE_UNAVAILABLE "upstream-refused" "The upstream takes no request now.";
+    /// The head of the answer did not arrive in time.
+    ResponseTimeout Upstream GATEWAY_TIMEOUT "response-timeout" "The upstream did not answer in time.";
+    /// The body of the answer paused for too long.
+    ResponseStalled Upstream GATEWAY_TIMEOUT "response-stalled" "The upstream's answer paused for too long.";
+    /// The answer ended before its end.
+    Truncated Upstream BAD_GATEWAY "truncated" "The upstream's answer is incomplete.";
+    /// The endpoint sent more interim answers than anyone needs.
+    TooManyInterim Upstream BAD_GATEWAY "too-many-interim" "The upstream sent too many interim answers.";
+    /// The endpoint switched to a protocol that nobody asked for.
+    UnaskedUpgrade Upstream BAD_GATEWAY "unasked-upgrade" "The upstream switched protocols without being asked.";
+    /// The endpoint has answered a wish for a tunnel as if it had been none.
+    UpgradeIgnored Upstream BAD_GATEWAY "upgrade-ignored" "The upstream did not switch protocols.";
+    /// A tunnel is asked for in a protocol that the route does not allow, or where none can be.
+    UpgradeRefused Gateway NOT_IMPLEMENTED "upgrade-refused" "This path takes no tunnel in that protocol.";
+    /// Too many tunnels are open.
+    TooManyTunnels Gateway SERVICE_UNAVAILABLE "too-many-tunnels" "Too many tunnels are open.";
+    /// The time that a client gives a call of gRPC cannot be read.
+    BadDeadline Downstream BAD_REQUEST "bad-grpc-timeout" "The field grpc-timeout is not valid.";
+    /// The body of a call of gRPC-Web is no text as it has to be.
+    BadWebText Downstream BAD_REQUEST "bad-grpc-web-text" "The body is not base64.";
+    /// The time that a client gives its call is over.
+    Deadline Gateway GATEWAY_TIMEOUT "deadline" "The time that the client gives the call is over.";
+    /// A page asks leave for what its policy does not allow.
+    CorsRefused Gateway FORBIDDEN "cors-refused" "Pages of this origin may not ask that here.";
+    /// The request brings no token where one is asked for.
+    TokenMissing Gateway UNAUTHORIZED "token-missing" "A token is needed here.";
+    /// The request brings a token that is no good.
+    TokenInvalid Gateway UNAUTHORIZED "token-invalid" "The token is not valid.";
+    /// The keys that a token is to be checked with have not come yet.
+    TokenKeys Gateway SERVICE_UNAVAILABLE "token-keys" "Tokens cannot be checked yet.";
+    /// The request brings several tokens.
+    TokenAmbiguous Gateway BAD_REQUEST "token-ambiguous" "There is more than one token.";
+    /// The client's address may not ask.
+    AddressRefused Gateway FORBIDDEN "address-refused" "Clients with this address may not ask that.";
+    /// The request shows no API key, or none that is known.
+    ApiKey Gateway UNAUTHORIZED "api-key" "The request needs an API key that is known here.";
+    /// A rate limit is used up.
+    RateLimited Gateway TOO_MANY_REQUESTS "rate-limited" "Too many requests.";
+    /// As many requests run as a limit allows.
+    TooManyAtOnce Gateway TOO_MANY_REQUESTS "too-many-at-once" "Too many requests at once.";
+    /// The gateway could not do its own part.
+    Internal Gateway INTERNAL_SERVER_ERROR "internal" "The gateway failed.";
+}
+
+impl Error {
+    /// A failure whose side follows from its kind.
+    pub(crate) fn new(kind: Kind) -> Error {
+        Error { side: kind.fixed().map_or(Side::Downstream, |(side, ..)| side), kind }
+    }
+
+    /// A client's message that breaks HTTP/1.1.
+    pub(crate) fn bad_request(error: titan_h1::Error) -> Error {
+        Error { side: Side::Downstream, kind: Kind::Malformed(error) }
+    }
+
+    /// An endpoint's message that breaks HTTP/1.1.
+    pub(crate) fn bad_response(error: titan_h1::Error) -> Error {
+        Error { side: Side::Upstream, kind: Kind::Malformed(error) }
+    }
+
+    /// What the client is answered, if it can still be answered.
+    pub(crate) fn status(self) -> Status {
+        match (self.kind, self.side) {
+            (Kind::Malformed(error), Side::Downstream) => error.status(),
+            (Kind::MalformedStream(fault), Side::Downstream) => fault.status(),
+            (Kind::Malformed(_) | Kind::MalformedStream(_), _)
+            | (Kind::ConnectionList, Side::Upstream) => Status::BAD_GATEWAY,
+            (Kind::Path(_), _) => Status::BAD_REQUEST,
+            (kind, _) => {
+                kind.fixed().map_or(Status::INTERNAL_SERVER_ERROR, |(_, status, _)| status)
+            }
+        }
+    }
+
+    /// Whether nothing that follows on the client's connection can be understood after this.
+    pub(crate) fn ends_the_connection(self) -> bool {
+        let is_late =
+            matches!(self.kind, Kind::HeadTimeout | Kind::BodyTimeout | Kind::BodyTooSlow);
+        let is_malformed = matches!(self.kind, Kind::Malformed(_)) && self.side == Side::Downstream;
+        is_late || is_malformed || matches!(self.kind, Kind::BodyTooLarge | Kind::ClientCertificate)
+    }
+
+    /// Of this failure and that of a later attempt, the one to answer with: the later, unless that says
+    /// only that an endpoint was not reached.
+    pub(crate) fn or_more_telling(self, later: Error) -> Error {
+        let is_unreached =
+            |error: Error| matches!(error.kind, Kind::Connect | Kind::ConnectTimeout);
+        if is_unreached(later) && !is_unreached(self) { self } else { later }
+    }
+
+    /// Whether the client sends its body too slowly, or has stopped to.
+    pub(crate) fn is_slow_client(self) -> bool {
+        matches!(self.kind, Kind::BodyTimeout | Kind::BodyTooSlow)
+    }
+
+    /// Whether no endpoint has done anything with the request, so that it can go to another one whatever its
+    /// method.
+    pub(crate) fn nothing_was_done(self) -> bool {
+        let is_full = matches!(self.kind, Kind::QueueFull | Kind::QueueTimeout);
+        let is_unreached = matches!(self.kind, Kind::Connect | Kind::ConnectTimeout | Kind::Tls);
+        is_full || is_unreached || self.kind == Kind::Unprocessed
+    }
+
+    /// Whether another endpoint might do better.
+    pub(crate) fn is_worth_a_retry(self) -> bool {
+        self.nothing_was_done() || matches!(self.kind, Kind::Closed)
+    }
+}
+
+impl From<Kind> for Error {
+    fn from(kind: Kind) -> Error {
+        Error::new(kind)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.kind, self.side) {
+            (Kind::Malformed(error), Side::Downstream) => {
+                write!(f, "The request is malformed: {error}.")
+            }
+            (Kind::Malformed(error), _) => {
+                write!(f, "The upstream's answer is malformed: {error}.")
+            }
+            (Kind::MalformedStream(fault), Side::Downstream) => {
+                write!(f, "The request is malformed: {fault}.")
+            }
+            (Kind::MalformedStream(fault), _) => {
+                write!(f, "The upstream's answer is malformed: {fault}.")
+            }
+            (Kind::Path(error), _) => write!(f, "The path is not acceptable: {error}."),
+            (kind, _) => f.write_str(kind.fixed().map_or("", |(.., detail)| detail)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_endpoint_that_was_not_reached_tells_the_least() {
+        let answer_with =
+            |first: Kind, later: Kind| Error::new(first).or_more_telling(later.into()).kind;
+        assert_eq!(answer_with(Kind::Tls, Kind::Connect), Kind::Tls);
+        assert_eq!(answer_with(Kind::Closed, Kind::ConnectTimeout), Kind::Closed);
+        assert_eq!(answer_with(Kind::Connect, Kind::Tls), Kind::Tls);
+        assert_eq!(answer_with(Kind::Connect, Kind::ConnectTimeout), Kind::ConnectTimeout);
+        assert_eq!(answer_with(Kind::Tls, Kind::Closed), Kind::Closed);
+    }
+
+    #[test]
+    fn codes_are_unique_and_found() {
+        for kind in FIXED {
+            assert_eq!(Kind::CODES[kind.index()], kind.code());
+        }
+        let mut codes = Kind::CODES.to_vec();
+        codes.sort_unstable();
+        codes.dedup();
+        assert_eq!(codes.len(), Kind::CODES.len());
+    }
+
+    #[test]
+    fn what_the_client_can_tell_apart() {
+        let status = |kind| Error::new(kind).status().code();
+        assert_eq!(status(Kind::Connect), 502);
+        assert_eq!(status(Kind::QueueFull), 503);
+        assert_eq!(status(Kind::ResponseTimeout), 504);
+    }
+}

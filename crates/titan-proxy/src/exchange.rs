@@ -1,0 +1,562 @@
+//! The spine: one request and its answer, from the complete head to the record of how it went.
+
+mod attempt;
+mod idle;
+mod tunnel;
+
+pub(crate) use attempt::Latency;
+
+use crate::clock::Timer;
+use crate::downstream::{Answer, Content, RequestBody};
+use crate::error::{Error, Kind, Side};
+use crate::forwarding::{Origin, Reach, Refused, count_hop};
+use crate::grpc::{self, Dialect, web};
+use crate::middleware::{self, Encoder, Meeting, Notes, Squeezed, Step};
+use crate::path::{Normal, normalise};
+use crate::problem;
+use crate::relay::{BodySource, Patience, Pump, Stop, Text};
+use crate::route::{self, Allow, Match, NoMatch};
+use crate::snapshot::{Action, Proxy, Snapshot};
+use crate::template::{self, Parts};
+use crate::tls::Identity;
+use crate::upgrade::{Place, Upgrade};
+use crate::upstream::{Attempts, Upstream};
+use crate::worker::{Work, Worker};
+use std::future::{Future, poll_fn};
+use std::num::NonZeroU16;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+use titan_config::{Protocol, Redirect, Respond};
+use titan_h1::Framing;
+use titan_http::{
+    FieldName, Method, RequestHead, ResponseHead, Status, TargetForm, remove_hop_by_hop,
+};
+
+/// One request with its answer.
+pub(crate) struct Exchange<'x, B, A> {
+    pub(crate) worker: &'x Rc<Worker>,
+    pub(crate) snapshot: &'x Arc<Snapshot>,
+    pub(crate) timer: &'x Timer,
+    pub(crate) origin: &'x Origin,
+    pub(crate) request: &'x mut RequestHead,
+    /// How long the request body is.
+    pub(crate) framing: Framing,
+    /// Whether the client waits for 100 (Continue).
+    pub(crate) expects_continue: bool,
+    pub(crate) body: &'x mut B,
+    pub(crate) answer: &'x mut A,
+    pub(crate) work: &'x mut Work,
+    /// The protocol that the client wants to go on in.
+    pub(crate) upgrade: Option<Upgrade>,
+    pub(crate) record: Record,
+}
+
+/// What is noted on the way, for the decisions at its end and for the metrics.
+pub(crate) struct Record {
+    /// When the head of the request was complete.
+    started: Instant,
+    /// The route that took the request.
+    route: Option<usize>,
+    /// The methods that would have been taken.
+    allow: Option<Allow>,
+    /// The status of the final answer, once it is started.
+    status: Option<Status>,
+    /// What the client is answered in, where the request is a call of gRPC.
+    dialect: Option<Dialect>,
+    /// How long that call may take in all, where its client says so.
+    timeout: Option<Duration>,
+    /// Whether the attempt that runs has sent any of the request.
+    is_sent: bool,
+    /// Whether any of the request body has gone out: it is kept nowhere and cannot be sent again.
+    is_body_used: bool,
+    /// What the policies have noted.
+    notes: Notes,
+}
+
+impl Record {
+    /// The response halves of the policies that the route asks for. Where there is an encoder, the body has to go
+    /// through it.
+    pub(super) fn meet_answer(
+        &self,
+        snapshot: &Snapshot,
+        upgrade: Option<&Upgrade>,
+        head: &mut ResponseHead,
+        content: &mut Content,
+    ) -> Result<Option<Encoder>, Error> {
+        let status = head.status;
+        let chain = snapshot.chains.of(self.route);
+        let encoder = chain.on_response(&self.notes, head, content).map_err(|_| Kind::Internal)?;
+        if head.status.is_success() && upgrade.is_some_and(Upgrade::is_binding) {
+            // The client would take it for the consent to a tunnel, whatever a policy makes of a refusal.
+            head.status = status;
+        }
+        Ok(encoder)
+    }
+}
+
+impl Default for Record {
+    fn default() -> Record {
+        Record {
+            started: Instant::now(),
+            route: None,
+            allow: None,
+            status: None,
+            dialect: None,
+            timeout: None,
+            is_sent: false,
+            is_body_used: false,
+            notes: Notes::default(),
+        }
+    }
+}
+
+/// How an exchange leaves its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// The client has a complete answer.
+    Answered,
+    /// The answer is incomplete, and the client must see that.
+    Broken,
+}
+
+impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
+    /// Answers the request; one whose head could not be read with what was wrong with it.
+    pub(crate) async fn run(mut self, refused: Option<Error>) -> Verdict {
+        self.worker.cells().begun.add(1);
+        let dialect = Dialect::of_call(self.request);
+        self.record.dialect = dialect.map(|dialect| dialect.answered(&self.request.fields));
+        let result = match refused {
+            None => self.serve().await,
+            Some(error) => self.identify().and(Err(error)),
+        };
+        self.conclude(result).await
+    }
+
+    async fn serve(&mut self) -> Result<(), Error> {
+        if self.upgrade.is_none() {
+            self.upgrade = Upgrade::of_request(self.request, self.framing);
+        }
+        // First of all, so that no field the gateway writes itself can be taken away by a Connection list.
+        let is_honest = remove_hop_by_hop(&mut self.request.fields);
+        self.identify()?;
+        if !is_honest {
+            return Err(Kind::ConnectionList.into());
+        }
+        if !self.origin.entry.still_admits(self.origin) {
+            return Err(Kind::ClientCertificate.into());
+        }
+        self.normalise_path()?;
+        if let Some(port) = self.origin.entry.https {
+            return self.redirect_to_https(port).await;
+        }
+        let found = self.find_route()?.of(self.request);
+        if let Step::Answer(head) = self.meet_policies(&found).await? {
+            return self.send(*head, &[]).await;
+        }
+        match &self.snapshot.actions[found.route] {
+            Action::Proxy(proxy) => match self.web_dialect(proxy) {
+                None => self.proxy_in_time(proxy, &found).await,
+                Some(dialect) => Box::pin(self.proxy_web(proxy, &found, dialect)).await,
+            },
+            Action::Redirect(redirect) => self.redirect(redirect, &found).await,
+            Action::Respond(_) if self.wants_tunnel() => Err(Kind::UpgradeRefused.into()),
+            Action::Respond(respond) => self.respond(respond).await,
+        }
+    }
+
+    fn identify(&mut self) -> Result<(), Error> {
+        let fresh = self.worker.random_id();
+        let fields = &mut self.request.fields;
+        let identified = self.snapshot.forwarding.identify(self.origin, fields, fresh);
+        identified.map_err(|_| Kind::Internal.into())
+    }
+
+    /// Gives the path the one form that routes and upstreams see.
+    fn normalise_path(&mut self) -> Result<(), Error> {
+        if self.request.method == Method::CONNECT {
+            return Err(Kind::ConnectMethod.into());
+        }
+        if self.request.target.form == TargetForm::Asterisk {
+            return Ok(());
+        }
+        match normalise(self.request.path(), &mut self.work.text).map_err(Kind::Path)? {
+            Normal::Same => Ok(()),
+            Normal::Changed(path) => self.request.set_path(path).map_err(|_| Kind::Internal.into()),
+        }
+    }
+
+    /// The request halves of the policies that the route asks for.
+    async fn meet_policies(&mut self, found: &Match) -> Result<Step, Error> {
+        self.snapshot.chains.remove_claims(&mut self.request.fields);
+        let meeting = Meeting {
+            request: self.request,
+            notes: &mut self.record.notes,
+            origin: self.origin,
+            snapshot: self.snapshot,
+            worker: self.worker,
+            found,
+        };
+        self.snapshot.chains.of(Some(found.route)).on_request(meeting).await
+    }
+
+    fn find_route(&mut self) -> Result<Match, Error> {
+        if let Some(found) = self.find_route_of_preflight() {
+            self.record.route = Some(found.route);
+            return Ok(found);
+        }
+        match self.snapshot.routes.find(&self.view()) {
+            Ok(found) => {
+                self.record.route = Some(found.route);
+                Ok(found)
+            }
+            Err(NoMatch::NotFound) => Err(Kind::NoRoute.into()),
+            Err(NoMatch::MethodNotAllowed(allow)) => {
+                self.record.allow = Some(allow);
+                Err(Kind::MethodNotAllowed.into())
+            }
+        }
+    }
+
+    /// A preflight request is for the route of the request that it asks leave for, where that can give it.
+    fn find_route_of_preflight(&self) -> Option<Match> {
+        middleware::preflight_route(self.snapshot, self.request, self.view())
+    }
+
+    /// What routes and balancers see of the request.
+    fn view(&self) -> route::Request<'_> {
+        view(self.request, self.origin.shown.as_ref().map(|shown| &shown.identity))
+    }
+
+    async fn redirect_to_https(&mut self, port: NonZeroU16) -> Result<(), Error> {
+        let text = &mut self.work.text;
+        template::write_https(self.request, port, text).map_err(|_| Kind::BadRewrite)?;
+        let mut head = ResponseHead::with_status(Status::PERMANENT_REDIRECT);
+        head.fields.append(FieldName::Location, text).map_err(|_| Kind::BadRewrite)?;
+        self.send(head, &[]).await
+    }
+
+    async fn redirect(&mut self, redirect: &Redirect, found: &Match) -> Result<(), Error> {
+        let Redirect { to, status } = redirect;
+        let text = &mut self.work.text;
+        template::write_location(to, &parts(self.request, found), text)
+            .map_err(|_| Kind::BadRewrite)?;
+        let mut head = ResponseHead::with_status(*status);
+        head.fields.append(FieldName::Location, text).map_err(|_| Kind::BadRewrite)?;
+        self.send(head, &[]).await
+    }
+
+    async fn respond(&mut self, respond: &Respond) -> Result<(), Error> {
+        let Respond { status, body, content_type, headers } = respond;
+        let mut head = ResponseHead::with_status(*status);
+        let mut fields = Ok(());
+        if let Some(media_type) = content_type {
+            fields = head.fields.append(FieldName::ContentType, media_type.as_str().as_bytes());
+        }
+        for (name, value) in headers {
+            let value = value.as_str().as_bytes();
+            fields = fields.and(head.fields.append_named(name.as_str().as_bytes(), value));
+        }
+        fields.map_err(|_| Kind::Internal)?;
+        self.send(head, body.as_bytes()).await
+    }
+
+    /// The dialect of a request that is to be translated.
+    fn web_dialect(&self, proxy: &Proxy) -> Option<Dialect> {
+        let dialect = proxy.config.grpc_web.then(|| Dialect::of_call(self.request)).flatten();
+        dialect.filter(|dialect| *dialect != Dialect::Native)
+    }
+
+    /// Has an upstream of gRPC answer a call of gRPC-Web.
+    async fn proxy_web(
+        &mut self,
+        proxy: &Proxy,
+        found: &Match,
+        dialect: Dialect,
+    ) -> Result<(), Error> {
+        web::to_native(self.request).map_err(|_| Kind::Internal)?;
+        let framing = match self.framing {
+            // The length is that of the text.
+            Framing::Length(length) if length > 0 && dialect == Dialect::WebText => {
+                Framing::Chunked
+            }
+            framing => framing,
+        };
+        let answered = self.record.dialect.unwrap_or(dialect);
+        let mut native = Exchange {
+            worker: self.worker,
+            snapshot: self.snapshot,
+            timer: self.timer,
+            origin: self.origin,
+            request: &mut *self.request,
+            framing,
+            expects_continue: self.expects_continue,
+            body: &mut web::Request::new(self.body, dialect),
+            answer: &mut web::Response::new(self.answer, answered),
+            work: &mut *self.work,
+            upgrade: None,
+            record: std::mem::take(&mut self.record),
+        };
+        let result = native.proxy_in_time(proxy, found).await;
+        self.record = native.record;
+        result
+    }
+
+    /// Has an upstream answer, in the time that the client gives its call, if it is one of gRPC.
+    async fn proxy_in_time(&mut self, proxy: &Proxy, found: &Match) -> Result<(), Error> {
+        if self.record.dialect.is_some() {
+            self.record.timeout = grpc::timeout(&self.request.fields)?;
+        }
+        let timer = self.record.timeout.map(|_| self.worker.clock.timer());
+        let deadline = self.worker.clock.deadline(self.time_left()?.unwrap_or(Duration::MAX));
+        let mut proxied = pin!(self.proxy(proxy, found));
+        // Given up wherever it is: what it holds is given back as it is dropped.
+        poll_fn(|cx| match (proxied.as_mut().poll(cx), &timer) {
+            (Poll::Pending, Some(timer)) => {
+                timer.poll(cx, deadline).map(|()| Err(Kind::Deadline.into()))
+            }
+            (result, _) => result,
+        })
+        .await
+    }
+
+    /// What is left of the time that the client gives its call.
+    fn time_left(&self) -> Result<Option<Duration>, Error> {
+        let Some(timeout) = self.record.timeout else { return Ok(None) };
+        let left = timeout.saturating_sub(self.record.started.elapsed());
+        if left.is_zero() { Err(Kind::Deadline.into()) } else { Ok(Some(left)) }
+    }
+
+    /// What a failure of an endpoint is to the client. One that ends its stream because the time is over may do
+    /// so before the gateway's own timer, which is coarser.
+    fn or_deadline(&self, error: Error) -> Error {
+        let gives_up = matches!(error.kind, Kind::Reset | Kind::Truncated);
+        match gives_up && self.time_left().is_err() {
+            true => Kind::Deadline.into(),
+            false => error,
+        }
+    }
+
+    async fn proxy(&mut self, proxy: &Proxy, found: &Match) -> Result<(), Error> {
+        if let Reach::Here(status) = count_hop(self.request).map_err(|_| Kind::Internal)? {
+            return self.send(ResponseHead::with_status(status), &[]).await;
+        }
+        if let Some(most) = proxy.config.body_limit.at_most() {
+            self.body.set_limit(most.bytes())?;
+        }
+        let snapshot: &'x Snapshot = self.snapshot;
+        let index = proxy.split.pick();
+        let upstream = &snapshot.upstreams[index];
+        let _tunnel = self.admit_upgrade(proxy, upstream)?;
+        let cells = &self.worker.cells().upstreams[index];
+        let client = snapshot.forwarding.client(self.origin, &self.request.fields);
+        // Chosen by what the client asked for, before that is rewritten for the upstream.
+        let members = self.worker.members.get(index, upstream);
+        let mut attempts = Attempts::new(upstream, members, &self.view(), client);
+        self.prepare(proxy, found)?;
+        let mut failed: Option<Error> = None;
+        loop {
+            let now = self.record.started.duration_since(snapshot.started);
+            let next = attempts.next(self.worker.random(), now);
+            next.map_err(|kind| failed.unwrap_or(Error::new(kind)))?;
+            let result = self.attempt(proxy, &attempts, cells).await;
+            let Err(error) = result.map_err(|error| self.or_deadline(error)) else { return Ok(()) };
+            let telling = failed.map_or(error, |before| before.or_more_telling(error));
+            cells.failures.add(u64::from(error.side == Side::Upstream));
+            if error.side == Side::Upstream && !self.answer.is_started() {
+                attempts.note_failure(proxy.config.timeouts.response, now);
+            }
+            if !self.may_retry(error) || attempts.count() > proxy.config.retries.into() {
+                return Err(telling);
+            }
+            cells.retries.add(1);
+            failed = Some(telling);
+        }
+    }
+
+    /// Whether the client would take any good answer for the consent to a tunnel.
+    fn wants_tunnel(&self) -> bool {
+        self.upgrade.as_ref().is_some_and(Upgrade::is_binding)
+    }
+
+    /// Decides about the protocol that the client wants to go on in. A wish that is not granted is as if it were
+    /// not there, where it can be.
+    fn admit_upgrade(
+        &mut self,
+        proxy: &Proxy,
+        upstream: &Upstream,
+    ) -> Result<Option<Place>, Error> {
+        let Some(upgrade) = &self.upgrade else { return Ok(None) };
+        let is_possible = upstream.config().protocol != Protocol::H2;
+        if is_possible && upgrade.is_among(&proxy.config.upgrades) {
+            return self.snapshot.tunnels.enter().map(Some).ok_or(Kind::TooManyTunnels.into());
+        }
+        if upgrade.is_binding() {
+            return Err(Kind::UpgradeRefused.into());
+        }
+        self.upgrade = None;
+        Ok(None)
+    }
+
+    /// Makes of the request what the upstream is to see.
+    fn prepare(&mut self, proxy: &Proxy, found: &Match) -> Result<(), Error> {
+        let text = &mut self.work.text;
+        if let Some(rewrite) = &proxy.rewrite {
+            rewrite.apply(&parts(self.request, found), text).map_err(|_| Kind::BadRewrite)?;
+            self.request.set_path(text).map_err(|_| Kind::Internal)?;
+        }
+        let told = self.snapshot.forwarding.tell_upstream(self.origin, self.request, text);
+        told.map_err(|refused| match refused {
+            Refused::Loop => Kind::Loop,
+            Refused::Field(_) => Kind::Internal,
+        })?;
+        let asked = self.upgrade.as_ref().map(|upgrade| upgrade.ask(&mut self.request.fields));
+        asked.transpose().map(drop).map_err(|_| Kind::Internal.into())
+    }
+
+    /// Whether another endpoint may be asked. Not once the answer is on its way; not when the request
+    /// body is gone; and not when the request may have had its effect, unless that does no harm.
+    fn may_retry(&self, error: Error) -> bool {
+        let Record { is_sent, is_body_used, .. } = self.record;
+        let may_have_effect = is_sent && !error.nothing_was_done();
+        error.is_worth_a_retry()
+            && !self.answer.is_started()
+            && !is_body_used
+            && (!may_have_effect || self.request.method.is_idempotent())
+    }
+
+    /// Sends an answer of the gateway's own.
+    async fn send(&mut self, mut head: ResponseHead, text: &[u8]) -> Result<(), Error> {
+        self.snapshot.forwarding.tell_client(self.origin, &mut head).map_err(|_| Kind::Internal)?;
+        let mut content = content_of(self.request.method, head.status, text);
+        let text = if content.framing == Framing::None { &[] } else { text };
+        let upgrade = self.upgrade.as_ref();
+        let encoder = self.record.meet_answer(self.snapshot, upgrade, &mut head, &mut content)?;
+        head.fields.append(FieldName::Date, &self.worker.date()).map_err(|_| Kind::Internal)?;
+        if self.body.is_abandoned() {
+            self.answer.close_after();
+        }
+        self.record.status = Some(head.status);
+        self.answer.start(&head, content);
+        let mut source = Text::new(text);
+        match encoder {
+            None => self.send_body(&mut source).await,
+            Some(encoder) => self.send_body(&mut Squeezed::new(&mut source, encoder)).await,
+        }
+    }
+
+    async fn send_body(&mut self, source: &mut impl BodySource) -> Result<(), Error> {
+        let patience = self.snapshot.timeouts.write;
+        let mut pump = Pump::new(Patience { source: patience, sink: patience, rate: 0 });
+        poll_fn(|cx| {
+            let moved = pump.poll(cx, self.timer.clock(), source, self.answer);
+            self.timer.wake_at(cx, pump.deadline());
+            moved.map_err(Stop::of_answer)
+        })
+        .await
+    }
+
+    /// Tells the client of a failure if it still can be told, and records how the exchange went.
+    async fn conclude(mut self, result: Result<(), Error>) -> Verdict {
+        let mut verdict = Verdict::Answered;
+        if let Err(error) = result {
+            self.worker.cells().count_failure(error);
+            let is_told = self.may_answer(error) && self.send_problem(error).await.is_ok();
+            verdict = if is_told { Verdict::Answered } else { Verdict::Broken };
+        }
+        let cells = self.worker.cells();
+        let status = self.record.status.filter(|_| verdict == Verdict::Answered);
+        cells.count_answer(self.record.route, status, self.record.started.elapsed());
+        cells.received.add(self.body.received());
+        cells.sent.add(self.answer.sent());
+        verdict
+    }
+
+    fn may_answer(&self, error: Error) -> bool {
+        !self.answer.is_started() && !matches!(error.kind, Kind::ClientGone | Kind::ClientStalled)
+    }
+
+    async fn send_problem(&mut self, error: Error) -> Result<(), Error> {
+        if error.ends_the_connection() {
+            self.answer.close_after();
+        }
+        if let Some(dialect) = self.record.dialect {
+            return self.send_status(error, dialect).await;
+        }
+        let mut text = std::mem::take(&mut self.work.text);
+        text.clear();
+        let id = self.snapshot.forwarding.request_id(&self.request.fields);
+        problem::write(&mut text, error, id);
+        let mut head = ResponseHead::with_status(error.status());
+        let mut fields = head.fields.append(FieldName::ContentType, problem::CONTENT_TYPE);
+        if let Some(allow) = self.record.allow.take() {
+            fields = fields.and(head.fields.append(FieldName::Allow, allow.to_string().as_bytes()));
+        }
+        let sent = match fields {
+            Ok(()) => self.send(head, &text).await,
+            Err(_) => Err(Kind::Internal.into()),
+        };
+        self.work.text = text;
+        sent
+    }
+
+    /// Tells a client of gRPC: all of the answer is its head, which is at the same time its trailers.
+    async fn send_status(&mut self, error: Error, dialect: Dialect) -> Result<(), Error> {
+        let id = self.snapshot.forwarding.request_id(&self.request.fields);
+        let head = grpc::failure(error, dialect, id).map_err(|_| Kind::Internal)?;
+        self.send(head, &[]).await
+    }
+}
+
+/// What routes and balancers see of a request.
+pub(crate) fn view<'r>(
+    request: &'r RequestHead,
+    identity: Option<&'r Identity>,
+) -> route::Request<'r> {
+    route::Request::new(request, request.authority().map(host_of), identity)
+}
+
+/// The host of an authority without its port.
+pub(crate) fn host_of(authority: &[u8]) -> &[u8] {
+    let digits = authority.iter().rev().take_while(|octet| octet.is_ascii_digit()).count();
+    let (host, _) = authority.split_at(authority.len() - digits);
+    host.strip_suffix(b":").unwrap_or(authority)
+}
+
+/// What templates see of a request.
+pub(crate) fn parts<'p>(request: &'p RequestHead, found: &'p Match) -> Parts<'p> {
+    let (authority, path, query) = (request.authority(), request.path(), request.query());
+    Parts { authority, path, query, matched: found.path(request), params: &found.params }
+}
+
+/// The framing of an answer with `text` to a request with that method.
+fn content_of(method: Method, status: Status, text: &[u8]) -> Content {
+    let length = text.len() as u64;
+    let has_body = !matches!(status, Status::NO_CONTENT | Status::NOT_MODIFIED);
+    match has_body && method != Method::HEAD {
+        true => Content { framing: Framing::Length(length), declared: None },
+        false => Content { framing: Framing::None, declared: has_body.then_some(length) },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_of_an_authority_has_no_port() {
+        let cases: [(&str, &str); 6] = [
+            ("a", "a"),
+            ("a:80", "a"),
+            ("a:", "a"),
+            ("[::1]:8", "[::1]"),
+            ("[::1]", "[::1]"),
+            ("a1", "a1"),
+        ];
+        for (authority, host) in cases {
+            assert_eq!(host_of(authority.as_bytes()), host.as_bytes(), "{authority}");
+        }
+    }
+}

@@ -1,0 +1,532 @@
+//! One attempt of an exchange: the request to an endpoint, its answer to the client.
+
+use super::idle::Idle;
+use super::tunnel::WITHOUT_END;
+use super::{Exchange, Record};
+use crate::clock::{Moment, Timer};
+use crate::downstream::{Answer, Content, Gone, RequestBody};
+use crate::error::{Error, Kind, Side};
+use crate::forwarding::Origin;
+use crate::grpc;
+use crate::metrics::{Cells, UpstreamCells};
+use crate::middleware::{Encoder, Squeezed};
+use crate::relay::{BodySink, BodySource, Patience, Pump, Stop};
+use crate::snapshot::{Proxy, Snapshot};
+use crate::splice::Pipes;
+use crate::stream::Inbox;
+use crate::upgrade::Upgrade;
+use crate::upstream::call::{AnswerStart, Call, Reply, Upload};
+use crate::upstream::h1::Means;
+use crate::upstream::h2::{self, Trunk};
+use crate::upstream::pool::{Connection, Way, Wish};
+use crate::upstream::{Attempts, Endpoint};
+use crate::worker::Work;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+use titan_config::{RouteTimeouts, SendHost};
+use titan_h1::{Body, Framing};
+use titan_h2::Towards;
+use titan_http::{FieldName, Method, RequestHead, ResponseHead, Status, remove_hop_by_hop};
+
+/// How long an answer may still take when the client has closed its sending side: long enough for
+/// clients that do so on purpose, short enough not to work for those that have left.
+const HALF_CLOSED: Duration = Duration::from_secs(1);
+/// How many connections in a row an endpoint may leave before it has served a request.
+const MOST_DEPARTURES: u32 = 4;
+/// How many interim answers an endpoint may send before the final one.
+const MAX_INTERIM: u32 = 16;
+
+/// The client's side of a call: everything of the exchange but what the call itself is made with.
+macro_rules! talk {
+    ($exchange:ident, $proxy:ident, $attempts:ident, $response:ident, $text:ident) => {
+        Talk {
+            proxy: $proxy,
+            attempts: $attempts,
+            snapshot: $exchange.snapshot,
+            origin: $exchange.origin,
+            timer: $exchange.timer,
+            pipes: &$exchange.worker.pipes,
+            cells: $exchange.worker.cells(),
+            body: &mut *$exchange.body,
+            answer: &mut *$exchange.answer,
+            record: &mut $exchange.record,
+            response: $response,
+            text: $text,
+            upgrade: $exchange.upgrade.as_ref(),
+            wants_continue: $exchange.expects_continue,
+            interim: 0,
+            presence: Presence::unknown($exchange.timer),
+            idle: None,
+        }
+    };
+}
+
+impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
+    /// Sends the request to one endpoint. A kept connection that has died costs nothing: the request
+    /// goes out again over a new one.
+    pub(super) async fn attempt(
+        &mut self,
+        proxy: &Proxy,
+        attempts: &Attempts,
+        cells: &UpstreamCells,
+    ) -> Result<(), Error> {
+        let endpoint = attempts.endpoint();
+        let _running = endpoint.load.begin();
+        let (mut new, mut departures) = (false, 0);
+        loop {
+            self.record.is_sent = false;
+            // What could not be sent again, because it has an effect or a body, goes over no connection
+            // that the kernel knows to be dead.
+            let surely_alive = !self.request.method.is_idempotent() || !self.framing.is_empty();
+            let (h1_only, connect) = (self.upgrade.is_some(), proxy.config.timeouts.connect);
+            let wish = Wish { surely_alive, new, h1_only, connect };
+            cells.attempts.add(1);
+            let (is_free, result) = match self.way(endpoint, wish).await? {
+                Way::Own(connection) => {
+                    if connection.was_waited_for && self.body.is_broken() {
+                        self.worker.pools.keep(connection, &self.worker.clock);
+                        return Err(Kind::ClientGone.into());
+                    }
+                    let is_reused = connection.is_reused;
+                    if is_reused { &cells.reuses } else { &cells.connects }.add(1);
+                    (is_reused, self.call(proxy, connection, attempts).await)
+                }
+                Way::Shared { trunk, was_waited_for } => {
+                    if was_waited_for && self.body.is_broken() {
+                        return Err(Kind::ClientGone.into());
+                    }
+                    let result = self.call_shared(proxy, &trunk, attempts).await;
+                    // One that leaves a connection says nothing about the next.
+                    let has_left = trunk.mux.connection().is_leaving();
+                    departures += u32::from(has_left);
+                    (!new || has_left && departures < MOST_DEPARTURES, result)
+                }
+            };
+            match result {
+                Err(error) if is_free && self.may_retry(error) => new = true,
+                result => return result,
+            }
+        }
+    }
+
+    /// Comes by a connection, unless the client gives the request up meanwhile: then nobody is to do it.
+    async fn way(&mut self, endpoint: &Arc<Endpoint>, wish: Wish) -> Result<Way, Error> {
+        let mut way = pin!(self.worker.pools.get(self.worker, endpoint, wish));
+        let mut has_waited = false;
+        poll_fn(|cx| {
+            let way = way.as_mut().poll(cx);
+            has_waited |= way.is_pending();
+            match has_waited && self.body.poll_lost(cx).is_ready() {
+                true => Poll::Ready(Err(Kind::ClientGone.into())),
+                false => way,
+            }
+        })
+        .await
+    }
+
+    /// One request and its answer over one connection.
+    async fn call(
+        &mut self,
+        proxy: &Proxy,
+        mut connection: Connection,
+        attempts: &Attempts,
+    ) -> Result<(), Error> {
+        self.answer_expectation(attempts.endpoint());
+        self.pass_on_timeout()?;
+        let (method, framing) = (self.request.method, self.framing);
+        let pump = self.upload_pump(proxy);
+        let host = host_upstream(&proxy.config.send_host, self.request, attempts.endpoint());
+        let mut inbox = Inbox::default();
+        let buffers = &self.worker.buffers;
+        let means = Means { stream: &mut connection.stream, inbox: &mut inbox, buffers };
+        let Work { desk, response, text } = &mut *self.work;
+        let (mut request, reply) = desk.call(means, method);
+        request.start(body_upstream(method, framing), |out, body| {
+            let connection = match self.upgrade {
+                Some(_) => titan_h1::Connection::Upgrade,
+                None => titan_h1::Connection::KeepAlive,
+            };
+            titan_h1::write_request(out, self.request, host, body, connection);
+        });
+        let call = Call::new(request, reply, pump, proxy.config.timeouts.response);
+        let mut talk = talk!(self, proxy, attempts, response, text);
+        let may_be_reused = talk.hold(call).await?;
+        if may_be_reused && inbox.is_empty() {
+            self.worker.pools.keep(connection, &self.worker.clock);
+        }
+        Ok(())
+    }
+
+    /// One request and its answer over a connection that others use at the same time.
+    async fn call_shared(
+        &mut self,
+        proxy: &Proxy,
+        trunk: &Trunk,
+        attempts: &Attempts,
+    ) -> Result<(), Error> {
+        let endpoint = attempts.endpoint();
+        self.pass_on_timeout()?;
+        let is_call = self.record.dialect.is_some();
+        if is_call {
+            self.request.fields.set(FieldName::Te, b"trailers").map_err(|_| Kind::Internal)?;
+        }
+        let method = self.request.method;
+        let pump = if is_call { Pump::new(WITHOUT_END) } else { self.upload_pump(proxy) };
+        let authority = host_upstream(&proxy.config.send_host, self.request, endpoint);
+        let towards = Towards { authority, is_https: endpoint.tls.is_some(), protocol: None };
+        let length = match body_upstream(method, self.framing) {
+            Body::None => Some(0),
+            Body::Length(length) => Some(length),
+            Body::Chunked | Body::UntilClose => None,
+        };
+        let declared =
+            length.filter(|_| !matches!(body_upstream(method, self.framing), Body::None));
+        let lane = trunk.mux.open(self.request, towards, declared, length == Some(0));
+        // The next endpoint may speak HTTP/1.1, where it would be a hop-by-hop field.
+        self.request.fields.remove(FieldName::Te);
+        let lane = lane.ok_or(Kind::Unprocessed)?;
+        let (receiver, mut sender) = lane.split();
+        sender.begin(length, length == Some(0));
+        let reply = h2::Answer { receiver, method };
+        let call = Call::new(sender, reply, pump, proxy.config.timeouts.response);
+        let Work { response, text, .. } = &mut *self.work;
+        let mut talk = talk!(self, proxy, attempts, response, text);
+        let patience = proxy.config.timeouts.response_body;
+        talk.idle = is_call.then(|| Idle::new(talk.timer.clock(), patience));
+        let _trial = trunk.trial(talk.timer.clock());
+        let result = talk.hold(call).await;
+        if result.is_err_and(|error| error.kind == Kind::ResponseTimeout) {
+            // Whether the endpoint is slow or the connection dead cannot be told: nobody else is to find out.
+            trunk.retire();
+        }
+        result.map(drop)
+    }
+
+    /// An endpoint gets what is left of the time that the client gives its call.
+    fn pass_on_timeout(&mut self) -> Result<(), Error> {
+        let Some(left) = self.time_left()? else { return Ok(()) };
+        grpc::set_timeout(&mut self.request.fields, left).map_err(|_| Kind::Internal.into())
+    }
+
+    fn upload_pump(&self, proxy: &Proxy) -> Pump {
+        let RouteTimeouts { body, response, .. } = proxy.config.timeouts;
+        let rate = self.snapshot.limits.body_rate.map_or(0, titan_config::ByteSize::bytes);
+        let patience = Patience { source: body, sink: response, rate };
+        Pump::new(patience).with_pipes(&self.worker.pipes)
+    }
+
+    /// A server of HTTP/1.0 would leave the client waiting: the gateway tells it to go on.
+    fn answer_expectation(&mut self, endpoint: &Endpoint) {
+        if self.expects_continue && endpoint.is_http10.load(Ordering::Relaxed) {
+            self.answer.interim(&ResponseHead::with_status(Status::CONTINUE));
+            self.request.fields.remove(FieldName::Expect);
+            self.expects_continue = false;
+        }
+    }
+}
+
+/// A call to an endpoint and the client it is made for.
+pub(super) struct Talk<'c, B, A> {
+    pub(super) proxy: &'c Proxy,
+    attempts: &'c Attempts,
+    snapshot: &'c Snapshot,
+    origin: &'c Origin,
+    pub(super) timer: &'c Timer,
+    pipes: &'c Rc<Pipes>,
+    cells: &'c Cells,
+    pub(super) body: &'c mut B,
+    pub(super) answer: &'c mut A,
+    record: &'c mut Record,
+    response: &'c mut ResponseHead,
+    text: &'c mut Vec<u8>,
+    upgrade: Option<&'c Upgrade>,
+    /// Whether the client waits for 100 (Continue).
+    wants_continue: bool,
+    /// Interim answers so far.
+    interim: u32,
+    presence: Presence,
+    /// For a call of gRPC: a direction may pause for as long as it likes, both together not.
+    idle: Option<Idle>,
+}
+
+/// Whether the client is still there, as far as anybody has looked.
+#[derive(Clone, Copy)]
+enum Presence {
+    /// Nobody has looked: most answers are there before that is worth it.
+    Assumed { until: Moment },
+    /// It is watched.
+    Watched,
+    /// Its next request has arrived. Behind that a closed connection does not show, only a broken one.
+    Certain { until: Moment },
+    /// It has closed its sending side, and is given up after a while.
+    Leaving { until: Moment },
+}
+
+impl<B: RequestBody, A: Answer> Talk<'_, B, A> {
+    /// The request out, the answer in. Tells whether the connection may be used for another one.
+    async fn hold<S: BodySink, R: Reply>(&mut self, mut call: Call<S, R>) -> Result<bool, Error> {
+        let mut latency = self.attempts.measures_latency().then(Latency::default);
+        let head = self.await_head(&mut call, &mut latency).await;
+        self.record.is_sent = call.upload.request.written() > 0;
+        self.record.is_body_used |= call.upload.taken() > 0;
+        let start = head?;
+        self.attempts.note_answer(self.response.version, latency, self.snapshot.started);
+        let mut content = start.content;
+        let encoder = self.tell_client(&mut content)?;
+        if self.response.status == Status::SWITCHING_PROTOCOLS {
+            return self.switch(call).await.map(|()| false);
+        }
+        if !call.upload.is_done() {
+            // The end of the request will never be known to be its end.
+            self.answer.close_after();
+        }
+        self.record.status = Some(self.response.status);
+        self.answer.start(self.response, content);
+        let (mut upload, mut incoming) = call.into_answer();
+        match encoder {
+            None => self.relay(&mut upload, &mut incoming).await?,
+            Some(encoder) => {
+                let mut squeezed = Squeezed::new(&mut incoming, encoder);
+                Box::pin(self.relay(&mut upload, &mut squeezed)).await?;
+            }
+        }
+        Ok(start.keep_alive && upload.is_done())
+    }
+
+    /// Tells the client that the endpoint consents, and goes on as a tunnel.
+    async fn switch<S: BodySink, R: Reply>(&mut self, call: Call<S, R>) -> Result<(), Error> {
+        let granted = self.upgrade.map(|upgrade| upgrade.grant(self.response));
+        granted.transpose().map_err(|_| Kind::Internal)?;
+        self.record.status = Some(self.response.status);
+        self.answer.start_tunnel(self.response);
+        self.cells.tunnels_opened.add(1);
+        let result = self.tunnel(call).await;
+        self.cells.tunnels_closed.add(1);
+        result
+    }
+
+    /// Makes of the answer what the client is to see.
+    fn tell_client(&mut self, content: &mut Content) -> Result<Option<Encoder>, Error> {
+        let Talk { response, text, origin, .. } = self;
+        if !remove_hop_by_hop(&mut response.fields) {
+            return Err(Error { side: Side::Upstream, kind: Kind::ConnectionList });
+        }
+        self.snapshot.forwarding.tell_client(origin, response).map_err(|_| Kind::Internal)?;
+        if self.attempts.set_cookie(text) {
+            response.fields.append(FieldName::SetCookie, text).map_err(|_| Kind::Internal)?;
+        }
+        self.record.meet_answer(self.snapshot, self.upgrade, response, content)
+    }
+
+    /// Sends the request on and waits for the head of the final answer.
+    async fn await_head<S: BodySink, R: Reply>(
+        &mut self,
+        call: &mut Call<S, R>,
+        latency: &mut Option<Latency>,
+    ) -> Result<AnswerStart, Error> {
+        poll_fn(|cx| {
+            loop {
+                let answer = call.poll_head(cx, self.timer.clock(), self.body, self.response);
+                if let Some(latency) = latency.as_mut().filter(|_| call.upload.is_over()) {
+                    latency.start();
+                }
+                match answer {
+                    Poll::Ready(Ok(start)) if start.interim => self.pass_interim()?,
+                    Poll::Ready(Ok(start)) => {
+                        return Poll::Ready(self.check_upgrade().map(|()| start));
+                    }
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                    Poll::Pending => {
+                        if let Poll::Ready(result) = self.answer.poll_flush(cx) {
+                            result?;
+                        }
+                        self.watch(cx, call.upload.is_done())?;
+                        if !call.upload.is_over() && self.is_idle(call.upload.taken()) {
+                            return Poll::Ready(Err(Kind::BodyTimeout.into()));
+                        }
+                        self.timer.wake_at(cx, call.deadline().min(self.next_look()));
+                        return Poll::Pending;
+                    }
+                }
+            }
+        })
+        .await
+    }
+
+    /// An endpoint may switch to what the client has asked for, and to nothing else. A client that can only have
+    /// meant a tunnel must not take another good answer for one.
+    fn check_upgrade(&self) -> Result<(), Error> {
+        let is_switching = self.response.status == Status::SWITCHING_PROTOCOLS;
+        match self.upgrade {
+            Some(upgrade) if is_switching && upgrade.is_granted_by(self.response) => Ok(()),
+            _ if is_switching => Err(Kind::UnaskedUpgrade.into()),
+            Some(upgrade) if upgrade.is_binding() && self.response.status.is_success() => {
+                Err(Kind::UpgradeIgnored.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Sends the answer on, and the rest of the request while it lasts.
+    async fn relay<S: BodySink>(
+        &mut self,
+        upload: &mut Upload<S>,
+        incoming: &mut impl BodySource,
+    ) -> Result<(), Error> {
+        let RouteTimeouts { response_body, write, .. } = self.proxy.config.timeouts;
+        // A client that reads nothing may not hold an answer in memory by sending a little now and then.
+        let source = if self.idle.is_some() { Duration::MAX } else { response_body };
+        let patience = Patience { source, sink: write, rate: 0 };
+        let mut download = Pump::new(patience).with_pipes(self.pipes);
+        if let Some(idle) = &mut self.idle {
+            idle.renew(self.timer.clock());
+        }
+        poll_fn(|cx| {
+            match upload.poll(cx, self.timer.clock(), self.body) {
+                // A client may stop sending once it sees the answer (RFC 9110 section 9.1.1): that must
+                // not take the answer from it.
+                Err(error) if error.is_slow_client() => upload.give_up(),
+                result => result?,
+            }
+            if let Poll::Ready(result) =
+                download.poll(cx, self.timer.clock(), incoming, self.answer)
+            {
+                return Poll::Ready(result.map_err(Stop::of_answer));
+            }
+            self.watch(cx, upload.is_done())?;
+            if self.is_idle(upload.taken() + download.taken()) {
+                return Poll::Ready(Err(Kind::ResponseStalled.into()));
+            }
+            let deadline = upload.deadline().min(download.deadline());
+            self.timer.wake_at(cx, deadline.min(self.next_look()));
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Passes an interim answer on, where the client can use it.
+    fn pass_interim(&mut self) -> Result<(), Error> {
+        let head = &mut *self.response;
+        self.interim += 1;
+        if self.interim > MAX_INTERIM {
+            return Err(Kind::TooManyInterim.into());
+        }
+        if head.status == Status::CONTINUE && !std::mem::take(&mut self.wants_continue) {
+            return Ok(());
+        }
+        if remove_hop_by_hop(&mut head.fields) {
+            self.snapshot.forwarding.name_server(head).map_err(|_| Kind::Internal)?;
+            self.answer.interim(head);
+        }
+        Ok(())
+    }
+
+    /// Whether nothing has moved in either direction for too long, where that is what matters.
+    fn is_idle(&mut self, moved: u64) -> bool {
+        self.idle.as_mut().is_some_and(|idle| idle.is_over(self.timer.clock(), moved))
+    }
+
+    /// When to look again although nothing happens.
+    fn next_look(&self) -> Moment {
+        let idle = self.idle.as_ref().map_or(Moment::NEVER, Idle::deadline);
+        idle.min(self.next_look_at_client())
+    }
+
+    fn next_look_at_client(&self) -> Moment {
+        match self.presence {
+            Presence::Assumed { until }
+            | Presence::Certain { until }
+            | Presence::Leaving { until } => until,
+            Presence::Watched => Moment::NEVER,
+        }
+    }
+
+    /// Notices that the client has left. Only once its request is complete: until then the request
+    /// itself shows it.
+    fn watch(&mut self, cx: &mut Context<'_>, is_sent: bool) -> Result<(), Error> {
+        let clock = self.timer.clock();
+        match self.presence {
+            Presence::Watched => self.look(cx),
+            Presence::Leaving { until } if clock.is_past(until) => Err(Kind::ClientGone.into()),
+            Presence::Assumed { until } if clock.is_past(until) && is_sent => self.look(cx),
+            Presence::Assumed { until } | Presence::Certain { until } if clock.is_past(until) => {
+                let until = clock.deadline(Duration::ZERO);
+                self.presence = match self.presence {
+                    Presence::Certain { .. } => Presence::Certain { until },
+                    _ => Presence::Assumed { until },
+                };
+                if self.body.is_broken() { Err(Kind::ClientGone.into()) } else { Ok(()) }
+            }
+            Presence::Assumed { .. } | Presence::Certain { .. } | Presence::Leaving { .. } => {
+                Ok(())
+            }
+        }
+    }
+
+    fn look(&mut self, cx: &mut Context<'_>) -> Result<(), Error> {
+        self.presence = match self.body.poll_gone(cx) {
+            Poll::Ready(Gone::Broken) => return Err(Kind::ClientGone.into()),
+            Poll::Ready(Gone::HalfClosed) => {
+                Presence::Leaving { until: self.timer.clock().deadline(HALF_CLOSED) }
+            }
+            Poll::Ready(Gone::Present) => {
+                Presence::Certain { until: self.timer.clock().deadline(Duration::ZERO) }
+            }
+            Poll::Pending => Presence::Watched,
+        };
+        Ok(())
+    }
+}
+
+impl Presence {
+    fn unknown(timer: &Timer) -> Presence {
+        Presence::Assumed { until: timer.clock().deadline(Duration::ZERO) }
+    }
+}
+
+/// How long an endpoint has taken to answer, from the moment when it had the request.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Latency {
+    since: Option<Instant>,
+}
+
+impl Latency {
+    fn start(&mut self) {
+        self.since.get_or_insert_with(Instant::now);
+    }
+
+    /// The time until now; nothing for an answer that came before the request was out.
+    pub(crate) fn so_far(self) -> Duration {
+        self.since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+}
+
+/// How the request body is framed for the upstream. A method that usually has a body says that there
+/// is none (RFC 9110 section 8.6).
+fn body_upstream(method: Method, framing: Framing) -> Body {
+    match framing {
+        Framing::Length(length) => Body::Length(length),
+        Framing::Chunked => Body::Chunked,
+        Framing::None | Framing::UntilClose => match method {
+            Method::POST | Method::PUT | Method::PATCH => Body::Length(0),
+            _ => Body::None,
+        },
+    }
+}
+
+fn host_upstream<'h>(
+    send: &'h SendHost,
+    request: &'h RequestHead,
+    endpoint: &'h Endpoint,
+) -> &'h [u8] {
+    match send {
+        SendHost::Preserve => request.authority().unwrap_or(endpoint.host.as_bytes()),
+        SendHost::Endpoint => endpoint.host.as_bytes(),
+        SendHost::Fixed(host) => host.as_str().as_bytes(),
+    }
+}

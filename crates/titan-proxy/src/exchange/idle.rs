@@ -1,0 +1,39 @@
+//! Whether anything still moves in an exchange whose directions pause as they like.
+
+use crate::clock::{Clock, Moment};
+use std::time::Duration;
+
+/// Watches both directions of an exchange at once.
+pub(super) struct Idle {
+    /// How long nothing may move.
+    patience: Duration,
+    /// Octets that have moved when last looked at, in both directions.
+    moved: u64,
+    deadline: Moment,
+}
+
+impl Idle {
+    /// Nothing has moved yet.
+    pub(super) fn new(clock: &Clock, patience: Duration) -> Idle {
+        Idle { patience, moved: 0, deadline: clock.deadline(patience) }
+    }
+
+    /// Whether nothing has moved for too long, now that so many octets have moved in all.
+    pub(super) fn is_over(&mut self, clock: &Clock, moved: u64) -> bool {
+        if self.moved != moved {
+            self.moved = moved;
+            self.renew(clock);
+        }
+        clock.is_past(self.deadline)
+    }
+
+    /// Begins anew, as if something had moved now.
+    pub(super) fn renew(&mut self, clock: &Clock) {
+        self.deadline = clock.deadline(self.patience);
+    }
+
+    /// When to look again although nothing happened.
+    pub(super) fn deadline(&self) -> Moment {
+        self.deadline
+    }
+}

@@ -1,0 +1,87 @@
+//! A connection that goes on in another protocol: octets both ways until both sides have ended.
+
+use super::attempt::Talk;
+use crate::clock::{Clock, Moment};
+use crate::downstream::{Answer, RequestBody};
+use crate::error::Error;
+use crate::relay::{BodySink, BodySource, Patience, Pump, Stop};
+use crate::upstream::call::{Call, Reply};
+use std::future::poll_fn;
+use std::task::Poll;
+use std::time::Duration;
+
+/// The pumps of a tunnel do not lose patience: it is the tunnel as a whole that is idle or not.
+pub(super) const WITHOUT_END: Patience =
+    Patience { source: Duration::MAX, sink: Duration::MAX, rate: 0 };
+
+/// How long the rest may pause once one side has ended.
+const HALF_CLOSED: Duration = Duration::from_secs(60);
+
+/// Both directions of a tunnel.
+struct Tunnel {
+    up: Pump,
+    down: Pump,
+    /// How long nothing may move.
+    patience: Duration,
+    /// Octets that have moved when last looked at, in both directions.
+    moved: u64,
+    deadline: Moment,
+}
+
+impl<B: RequestBody, A: Answer> Talk<'_, B, A> {
+    /// Moves octets both ways until both sides have ended, or nothing has moved for too long.
+    pub(super) async fn tunnel<S: BodySink, R: Reply>(
+        &mut self,
+        call: Call<S, R>,
+    ) -> Result<(), Error> {
+        let (mut upload, mut incoming) = call.into_answer();
+        incoming.open_tunnel();
+        upload.request.open_tunnel();
+        self.body.open_tunnel();
+        let patience = self.proxy.config.timeouts.tunnel;
+        let clock = self.timer.clock();
+        let mut tunnel = Tunnel {
+            up: Pump::new(WITHOUT_END),
+            down: Pump::new(WITHOUT_END),
+            patience,
+            moved: 0,
+            deadline: clock.deadline(patience),
+        };
+        let (body, answer, request) = (&mut *self.body, &mut *self.answer, &mut upload.request);
+        poll_fn(|cx| {
+            let Tunnel { up, down, .. } = &mut tunnel;
+            let sent = up.poll(cx, clock, body, request);
+            let came = down.poll(cx, clock, &mut incoming, answer);
+            ready_error(sent)?;
+            ready_error(came)?;
+            let end = tunnel.poll_end(clock);
+            self.timer.wake_at(cx, tunnel.deadline);
+            end.map(Ok)
+        })
+        .await
+    }
+}
+
+impl Tunnel {
+    /// Ready when both sides have ended, or nothing has moved for too long.
+    fn poll_end(&mut self, clock: &Clock) -> Poll<()> {
+        let ends = u64::from(self.up.is_done()) + u64::from(self.down.is_done());
+        if ends == 2 {
+            return Poll::Ready(());
+        }
+        let moved = self.up.taken() + self.down.taken() + ends;
+        if moved != self.moved {
+            self.moved = moved;
+            let patience = if ends == 0 { self.patience } else { self.patience.min(HALF_CLOSED) };
+            self.deadline = clock.deadline(patience);
+        }
+        if clock.is_past(self.deadline) { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+fn ready_error(moved: Poll<Result<(), Stop>>) -> Result<(), Error> {
+    match moved {
+        Poll::Ready(Err(stop)) => Err(stop.of_answer()),
+        Poll::Ready(Ok(())) | Poll::Pending => Ok(()),
+    }
+}

@@ -1,0 +1,434 @@
+//! What a request would get, and why: told by the code that serves requests.
+//!
+//! The steps are those of `Exchange::serve`, in its order and on the same tables; where the exchange
+//! would do something, this says it.
+
+mod question;
+#[cfg(test)]
+mod tests;
+mod words;
+
+pub use question::BadQuestion;
+
+use crate::error::{Error, Kind};
+use crate::exchange::{parts, view};
+use crate::forwarding::{Reach, Refused, Scheme, count_hop};
+use crate::grpc::{Code, Dialect};
+use crate::middleware::{self, Seen};
+use crate::path::{Normal, normalise};
+use crate::route::{Match, NoMatch};
+use crate::snapshot::{self, Action, Snapshot};
+use crate::template::{self, BadResult};
+use crate::tls::Identity;
+use question::Question;
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr};
+use std::num::NonZeroU16;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use titan_config::{ClientCert, Config, PolicyKind, Redirect, Respond, Share};
+use titan_h1::{BodyReader, Framing, RequestReader};
+use titan_http::{Method, RequestHead, Status, TargetForm, remove_hop_by_hop};
+use words::{code, text};
+
+/// What a request would get, and why. `Display` shows it in lines with a title each.
+#[derive(Debug, Default)]
+pub struct Explanation {
+    lines: Vec<(&'static str, String)>,
+}
+
+/// Explains the request that a client would send with this method and URL and these header fields,
+/// each as in `Name: value`, after it has shown the certificate in that PEM file, if there is one.
+///
+/// The URL is an absolute one, or a path with a `Host` among the fields. What no client could send is a
+/// [`BadQuestion`]; a request that breaks the rules of HTTP is explained, with the answer it would get.
+pub fn explain(
+    config: &Config,
+    method: &str,
+    url: &str,
+    fields: &[String],
+    certificate: Option<&[u8]>,
+) -> Result<Explanation, BadQuestion> {
+    let question = Question::parse(method, url, fields)?;
+    let identity = certificate.map(Identity::of_pem).transpose();
+    let identity = identity.map_err(BadQuestion::Certificate)?;
+    let snapshot = Snapshot::unconnected(config);
+    let page = Explanation::default();
+    let mut tale = Tale { config, snapshot: &snapshot, identity, dialect: None, route: None, page };
+    if let Err(Stop { error, why }) = tale.serve(&question) {
+        tale.refused(error, &why);
+    }
+    Ok(tale.page)
+}
+
+/// Who asks: nobody has such an address (RFC 5737).
+const SOMEBODY: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+
+/// An explanation as far as it has come.
+struct Tale<'c> {
+    config: &'c Config,
+    snapshot: &'c Snapshot,
+    identity: Option<Identity>,
+    /// What a call of gRPC is made in.
+    dialect: Option<Dialect>,
+    /// The route that takes the request, once it is found.
+    route: Option<usize>,
+    page: Explanation,
+}
+
+/// Why the request goes no further.
+struct Stop {
+    error: Error,
+    /// What the answer does not say to the client; often nothing.
+    why: String,
+}
+
+impl Tale<'_> {
+    fn serve(&mut self, question: &Question) -> Result<(), Stop> {
+        self.page.tell("request", question.first_line());
+        let mut head = RequestHead::default();
+        let framing = self.read_head(question, &mut head)?;
+        self.listeners(question.port());
+        self.certificate();
+        if !remove_hop_by_hop(&mut head.fields) {
+            return Err(Kind::ConnectionList.into());
+        }
+        self.normalise_path(&mut head)?;
+        if let Some(port) = self.https(question) {
+            return self.redirect_to_https(port, &head);
+        }
+        self.candidates(&head);
+        let found = self.find_route(&head)?.of(&head);
+        self.route = Some(found.route);
+        self.route(&found, &head);
+        if let ControlFlow::Break(status) = self.policies(question, &found, &mut head)? {
+            self.answer(status, "");
+            return Ok(());
+        }
+        match &self.snapshot.actions[found.route] {
+            Action::Proxy(proxy) => self.proxy(proxy, &found, head, framing),
+            Action::Redirect(redirect) => self.redirect(redirect, &found, &head),
+            Action::Respond(respond) => {
+                self.respond(respond);
+                Ok(())
+            }
+        }
+    }
+
+    fn read_head(&mut self, question: &Question, head: &mut RequestHead) -> Result<Framing, Stop> {
+        let mut reader = RequestReader::new(self.snapshot.request_limits);
+        let read = reader.read(question.octets(), head).map_err(Error::bad_request)?;
+        let start = read.expect("a question ends with an empty line");
+        self.dialect = Dialect::of_call(head);
+        self.page.tell("host", head.authority().map_or("none".to_owned(), text));
+        match start.framing {
+            Framing::Length(length) => self.page.tell("body", format!("{length} octets")),
+            Framing::Chunked => self.page.tell("body", "chunked"),
+            Framing::None | Framing::UntilClose => {}
+        }
+        Ok(start.framing)
+    }
+
+    /// Routes belong to no listener; which one the client reaches is a matter of the port alone.
+    fn listeners(&mut self, port: Option<u16>) {
+        for listener in &self.config.listeners {
+            self.page.tell("listener", words::listener(listener, port));
+        }
+    }
+
+    /// Where to the listener that the URL leads to sends every request, if it does.
+    fn https(&self, question: &Question) -> Option<NonZeroU16> {
+        let port = question.port().filter(|_| !question.is_https());
+        let reached = self.config.listeners.iter().find(|it| words::is_at(it, port));
+        reached.and_then(|listener| listener.redirect_to_https)
+    }
+
+    fn redirect_to_https(&mut self, port: NonZeroU16, head: &RequestHead) -> Result<(), Stop> {
+        let mut location = Vec::new();
+        template::write_https(head, port, &mut location)?;
+        self.page.tell("answer", words::status(Status::PERMANENT_REDIRECT));
+        self.page.tell("", format!("Location: {}", text(&location)));
+        Ok(())
+    }
+
+    /// What routes can see of the certificate that is shown. Whether it would be taken is not looked at.
+    fn certificate(&mut self) {
+        let Tale { identity: Some(identity), page, .. } = self else { return };
+        for part in words::PARTS {
+            for value in identity.values(part) {
+                page.tell("shown", format!("{}: {value}", words::part(part)));
+            }
+        }
+    }
+
+    fn normalise_path(&mut self, head: &mut RequestHead) -> Result<(), Stop> {
+        if head.method == Method::CONNECT {
+            return Err(Kind::ConnectMethod.into());
+        }
+        if head.target.form == TargetForm::Asterisk {
+            self.page.tell("path", "* (the server as a whole)");
+            return Ok(());
+        }
+        let received = text(head.path());
+        match normalise(head.path(), &mut Vec::new()).map_err(Kind::Path)? {
+            Normal::Same => self.page.tell("path", received),
+            Normal::Changed(path) => {
+                self.page.tell("path", format!("{}, the normal form of {received}", text(path)));
+                head.set_path(path).map_err(|_| Kind::Internal)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Every route that is tried, in order, and why those before the last one do not take the request.
+    fn candidates(&mut self, head: &RequestHead) {
+        let Tale { config, snapshot, identity, page, .. } = self;
+        let identity = identity.as_ref();
+        let mut number = 0;
+        snapshot.routes.explain(&view(head, identity), |index, mismatch| {
+            let route = &config.routes[index];
+            let verdict = mismatch.map_or_else(
+                || "takes it".to_owned(),
+                |mismatch| format!("no: {}", words::mismatch(route, mismatch, head, identity)),
+            );
+            number += 1;
+            page.tell("tried", format!("{number}. {}: {verdict}", route.name));
+        });
+        match config.routes.len() - number {
+            0 => {}
+            1 => page.tell("", "1 more route comes after it"),
+            more => page.tell("", format!("{more} more routes come after it")),
+        }
+    }
+
+    fn find_route(&mut self, head: &RequestHead) -> Result<Match, Stop> {
+        let request = view(head, self.identity.as_ref());
+        if let Some(found) = middleware::preflight_route(self.snapshot, head, request) {
+            self.page.tell("preflight", "for the route of the request that a page wants to send");
+            return Ok(found);
+        }
+        self.snapshot.routes.find(&request).map_err(|no_match| match no_match {
+            NoMatch::NotFound => Kind::NoRoute.into(),
+            NoMatch::MethodNotAllowed(allow) => {
+                Stop { error: Kind::MethodNotAllowed.into(), why: format!("Allow: {allow}") }
+            }
+        })
+    }
+
+    fn route(&mut self, found: &Match, head: &RequestHead) {
+        let route = &self.config.routes[found.route];
+        self.page.tell("route", words::route(route));
+        for (index, name) in route.path.params().enumerate() {
+            let value = text(found.params.get(index, head.path()));
+            self.page.tell("captured", format!("{name} = {}", code(&value)));
+        }
+    }
+
+    /// The policies that the request meets, in order, and what they make of it. Breaks with an answer.
+    fn policies(
+        &mut self,
+        question: &Question,
+        found: &Match,
+        head: &mut RequestHead,
+    ) -> Result<ControlFlow<Status>, Stop> {
+        let Tale { config, snapshot, page, .. } = self;
+        snapshot.chains.remove_claims(&mut head.fields);
+        let chain = snapshot.chains.of(Some(found.route));
+        for kind in PolicyKind::ALL {
+            let Some(id) = config.routes[found.route].policies.of(*kind) else { continue };
+            page.tell("policy", format!("{}: {}", kind.as_str(), config.policies[id.index()].name));
+            if let Some(decision) = chain.explain(*kind, head, found.route) {
+                page.tell("policy", format!("  {decision}"));
+            }
+            match kind {
+                PolicyKind::Cors => match chain.grants_preflight(head) {
+                    Some(true) => return Ok(ControlFlow::Break(Status::NO_CONTENT)),
+                    Some(false) => return Err(Kind::CorsRefused.into()),
+                    None => {}
+                },
+                PolicyKind::Jwt => chain.take_token(head)?,
+                PolicyKind::Authorise | PolicyKind::RateLimit | PolicyKind::Compress => {}
+                PolicyKind::Transform => {
+                    let before = head.clone();
+                    let scheme = if question.is_https() { Scheme::Https } else { Scheme::Http };
+                    let somebody = Some(IpAddr::V4(SOMEBODY));
+                    let origin = &snapshot.forwarding.origin(somebody, scheme, &Arc::default());
+                    let forwarding = &snapshot.forwarding;
+                    let seen = Seen { forwarding, origin, found, claims: None };
+                    chain.transform(head, &seen)?;
+                    let changes = words::changes(&before, head);
+                    let stand_in = SOMEBODY.to_string();
+                    let has_stand_in = changes.iter().any(|change| change.contains(&stand_in));
+                    changes.into_iter().for_each(|it| page.tell("policy", format!("  {it}")));
+                    if has_stand_in {
+                        let note = format!("  ({stand_in} stands for the client's address)");
+                        page.tell("policy", note);
+                    }
+                }
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn redirect(
+        &mut self,
+        redirect: &Redirect,
+        found: &Match,
+        head: &RequestHead,
+    ) -> Result<(), Stop> {
+        let Redirect { to, status } = redirect;
+        let mut location = Vec::new();
+        template::write_location(to, &parts(head, found), &mut location)?;
+        self.answer(*status, "");
+        self.page.tell("", format!("Location: {}", text(&location)));
+        Ok(())
+    }
+
+    fn respond(&mut self, respond: &Respond) {
+        let Respond { status, body, content_type, headers } = respond;
+        self.answer(*status, "");
+        if let Some(media_type) = content_type {
+            let media_type = media_type.as_str();
+            self.page.tell("", format!("{} octets of {media_type}", body.len()));
+        }
+        for (name, value) in headers {
+            self.page.tell("", format!("{}: {}", name.as_str(), value.as_str()));
+        }
+    }
+
+    fn proxy(
+        &mut self,
+        proxy: &snapshot::Proxy,
+        found: &Match,
+        mut head: RequestHead,
+        framing: Framing,
+    ) -> Result<(), Stop> {
+        let snapshot::Proxy { config, split: _, rewrite } = proxy;
+        if let Reach::Here(status) = count_hop(&mut head).map_err(|_| Kind::Internal)? {
+            self.answer(status, ", for Max-Forwards is 0");
+            return Ok(());
+        }
+        if let Some(most) = config.body_limit.at_most() {
+            let mut body = BodyReader::new(framing, &self.snapshot.request_limits);
+            let why = || format!("The limit of this route is {most}.");
+            let limited = body.set_limit(most.bytes());
+            limited.map_err(|_| Stop { error: Kind::BodyTooLarge.into(), why: why() })?;
+        }
+        let mut path = head.path().to_vec();
+        if let Some(rewrite) = rewrite {
+            rewrite.apply(&parts(&head, found), &mut path)?;
+        }
+        self.prepare(&mut head)?;
+        let query = head.query().map_or(String::new(), |query| format!("?{}", text(query)));
+        self.page.tell("sends on", format!("{:?} {}{query}", head.method, text(&path)));
+        self.page.tell("", format!("Host: {}", words::host_sent(&config.send_host, &head)));
+        if self.identity.is_some() && self.config.forwarding.client_cert != ClientCert::Off {
+            self.page.tell("", "Client-Cert: the certificate shown");
+        }
+        self.upstreams(&config.shares);
+        if config.grpc_web && self.dialect.is_some_and(|it| it != Dialect::Native) {
+            self.page.tell("grpc-web", "made into gRPC, and the answer back");
+        }
+        let takes_tunnels = |share: &Share| {
+            self.config.upstream(share.upstream).protocol != titan_config::Protocol::H2
+        };
+        let takes_tunnels = config.shares.iter().any(takes_tunnels);
+        words::terms(config, &self.config.limits, takes_tunnels)
+            .into_iter()
+            .for_each(|(title, terms)| self.page.tell(title, terms));
+        Ok(())
+    }
+
+    /// Refuses what the exchange refuses when it makes of the request what the upstream is to see.
+    fn prepare(&mut self, head: &mut RequestHead) -> Result<(), Stop> {
+        let forwarding = &self.snapshot.forwarding;
+        let client = forwarding.origin(None, Scheme::Http, &Arc::default());
+        let told = forwarding.tell_upstream(&client, head, &mut Vec::new());
+        told.map_err(|refused| match refused {
+            Refused::Loop => Kind::Loop.into(),
+            Refused::Field(_) => Kind::Internal.into(),
+        })
+    }
+
+    fn upstreams(&mut self, shares: &[Share]) {
+        let sum: u32 = shares.iter().map(|share| u32::from(share.weight.get())).sum();
+        for Share { upstream, weight } in shares {
+            let upstream = self.config.upstream(*upstream);
+            let share = match shares.len() {
+                1 => String::new(),
+                _ => format!(", {weight} of {sum} requests"),
+            };
+            let balance = words::balance(&upstream.balance);
+            self.page.tell(
+                "upstream",
+                format!("{}{share}, {balance}{}", upstream.name, words::spoken(upstream)),
+            );
+            for endpoint in &upstream.endpoints {
+                self.page.tell("endpoint", words::endpoint(endpoint));
+            }
+        }
+    }
+
+    /// A status of the gateway's own, and what a transform makes of it.
+    fn answer(&mut self, status: Status, why: &str) {
+        let sent = self.snapshot.chains.of(self.route).status_for(status);
+        self.page.tell("answer", format!("{}{why}", words::status(sent)));
+        if sent != status {
+            self.page.tell("", format!("in place of {}, by the transform", words::status(status)));
+        }
+    }
+
+    fn refused(&mut self, error: Error, why: &str) {
+        let code = error.kind.code();
+        match self.dialect {
+            None => self.answer(error.status(), &format!(" ({code})")),
+            Some(_) => {
+                let status = Code::of(error);
+                let why = format!(", grpc-status {} {status:?} ({code})", status as u8);
+                self.answer(Status::OK, &why);
+            }
+        }
+        self.page.tell("", error.to_string());
+        if !why.is_empty() {
+            self.page.tell("", why);
+        }
+    }
+}
+
+/// What routes see of a request.
+impl Explanation {
+    /// Adds a line; one without a title goes with the line before it.
+    fn tell(&mut self, title: &'static str, line: impl Into<String>) {
+        self.lines.push((title, line.into()));
+    }
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut before = "";
+        for (title, line) in &self.lines {
+            let shown = if *title == before { "" } else { title };
+            writeln!(f, "{shown:<9} {line}")?;
+            before = if title.is_empty() { before } else { title };
+        }
+        Ok(())
+    }
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Stop {
+        Stop { error, why: String::new() }
+    }
+}
+
+impl From<Kind> for Stop {
+    fn from(kind: Kind) -> Stop {
+        Error::from(kind).into()
+    }
+}
+
+impl From<BadResult> for Stop {
+    fn from(bad: BadResult) -> Stop {
+        Stop { error: Kind::BadRewrite.into(), why: format!("Here {bad}.") }
+    }
+}

@@ -1,0 +1,505 @@
+//! Explanations as they are printed.
+
+use super::*;
+
+const CONFIG: &str = r#"
+listeners:
+  - { name: public, address: ":8080" }
+  - unix:/run/titan.sock
+routes:
+  - name: item
+    host: [api.example, "*.api.example"]
+    path: /items/{id}
+    methods: [GET, POST]
+    upstream: { stable: 9, canary: 1 }
+    rewrite: { path: "/v2/things/{id}" }
+    limits: { body: 1KiB }
+    timeouts: { response: 5s }
+  - name: item-beta
+    host: api.example
+    path: /items/{id}
+    headers: { X-Beta: "yes", X-Debug: { present: false } }
+    query: { v: { regex: "^[2-9]$" } }
+    upstream: canary
+    send_host: endpoint
+  - { name: old, prefix: /old, redirect: "https://{host}/new{path}{query}" }
+  - { name: split, path: "/to/{host}", redirect: "https://{host}.example/" }
+  - name: hello
+    path: /hello
+    respond: { status: 203, body: "hi\n", headers: { X-Who: titan } }
+upstreams:
+  stable:
+    endpoints: [{ address: "10.0.0.1:80", weight: 3 }, "10.0.0.2:80"]
+    balance: { consistent_hash: { header: X-User } }
+  canary: canary.internal:8000
+"#;
+
+const POLICIES: &str = r#"
+listeners: [":8080"]
+routes:
+  - { name: page, path: "/pages/{id}", methods: [PUT], upstream: canary, apply: [pages, shape] }
+policies:
+  pages: { cors: { origins: "https://app.example", methods: [PUT] } }
+  shape:
+    transform:
+      request:
+        path: { regex: "^/pages", replace: "/v3" }
+        query: { remove: debug }
+        headers: { remove: X-Debug, set: { X-Page: "{id} {scheme}" } }
+upstreams: { canary: "canary.internal:8000" }
+"#;
+
+#[track_caller]
+fn told(method: &str, url: &str, fields: &[&str]) -> String {
+    told_under(CONFIG, method, url, fields)
+}
+
+#[track_caller]
+fn told_under(config: &str, method: &str, url: &str, fields: &[&str]) -> String {
+    let config = Config::parse("titan.yaml", config).unwrap_or_else(|report| panic!("{report}"));
+    let fields: Vec<_> = fields.iter().map(ToString::to_string).collect();
+    let explanation = explain(&config, method, url, &fields, None).unwrap();
+    let text = explanation.to_string();
+    text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
+}
+
+/// The lines from the answer on.
+fn answer(method: &str, url: &str, fields: &[&str]) -> String {
+    let text = told(method, url, fields);
+    text.split_once("answer ").map_or(text.clone(), |(_, answer)| answer.trim_start().to_owned())
+}
+
+/// Compares without the indentation of `expected`.
+#[track_caller]
+fn shows(text: &str, expected: &str) {
+    let indent = expected.len() - expected.trim_start().len();
+    let indent = expected.get(1..indent).unwrap_or("");
+    let lines = expected.trim().lines();
+    let expected: Vec<_> = lines.map(|line| line.strip_prefix(indent).unwrap_or(line)).collect();
+    assert_eq!(text, expected.join("\n"));
+}
+
+#[test]
+fn a_request_that_is_sent_on() {
+    let text = told("GET", "http://api.example:8080/a/..//items/%34%32?v=1", &["X-Beta: no"]);
+    shows(
+        &text,
+        r"
+    request   GET /a/..//items/%34%32?v=1
+    host      api.example:8080
+    listener  public: :8080, the port of the URL
+              unix:/run/titan.sock
+    path      /items/42, the normal form of /a/..//items/%34%32
+    tried     1. item-beta: no: the header field X-Beta is `no`; it must be `yes`
+              2. item: takes it
+              3 more routes come after it
+    route     item, line 6: GET|POST api.example|*.api.example/items/{id}
+    captured  id = `42`
+    sends on  GET /v2/things/42?v=1
+              Host: api.example:8080
+    upstream  stable, 9 of 10 requests, consistent_hash of the header field X-User
+    endpoint  10.0.0.1:80, weight 3
+              10.0.0.2:80
+    upstream  canary, 1 of 10 requests, round_robin
+    endpoint  canary.internal:8000
+    timeouts  connect 5s, response 5s, response_body 60s, body 30s, write 30s, tunnel 3600s
+    limits    body 1KiB, head 16KiB, target 8KiB, 100 fields
+    retries   1
+    upgrades  websocket
+    ",
+    );
+}
+
+#[test]
+fn a_route_with_conditions_that_hold() {
+    let text = told("DELETE", "http://API.example/items/7?v=2#top", &["x-beta: yes"]);
+    shows(
+        &text,
+        r"
+    request   DELETE /items/7?v=2
+    host      API.example
+    listener  public: :8080
+              unix:/run/titan.sock
+    path      /items/7
+    tried     1. item-beta: takes it
+              4 more routes come after it
+    route     item-beta, line 14: api.example/items/{id}
+    captured  id = `7`
+    sends on  DELETE /items/7?v=2
+              Host: that of the endpoint
+    upstream  canary, round_robin
+    endpoint  canary.internal:8000
+    timeouts  connect 5s, response 60s, response_body 60s, body 30s, write 30s, tunnel 3600s
+    limits    body 64MiB, head 16KiB, target 8KiB, 100 fields
+    retries   1
+    upgrades  websocket
+    ",
+    );
+}
+
+#[test]
+fn conditions_that_do_not_hold_are_told_with_what_was_given() {
+    let tried = |fields: &[&str]| {
+        let text = told("GET", "http://api.example/items/7?v=1&v=x", fields);
+        text.lines().find(|line| line.contains("item-beta")).unwrap_or_default().trim().to_owned()
+    };
+    let lines = [
+        tried(&[]),
+        tried(&["X-Beta: no", "X-Beta: maybe"]),
+        tried(&["X-Beta: yes", "X-Debug: 1"]),
+        tried(&["X-Beta: yes"]),
+    ];
+    shows(
+        &lines.join("\n"),
+        r"
+    tried     1. item-beta: no: the header field X-Beta is missing; it must be `yes`
+    tried     1. item-beta: no: the header field X-Beta is `no` and `maybe`; it must be `yes`
+    tried     1. item-beta: no: the header field X-Debug is `1`; it must not be there
+    tried     1. item-beta: no: the query parameter v is `1` and `x`; it must match `^[2-9]$`
+    ",
+    );
+}
+
+#[test]
+fn a_method_that_no_route_takes() {
+    shows(
+        &told("PUT", "/items/7", &["Host: x.api.example"]),
+        r"
+    request   PUT /items/7
+    host      x.api.example
+    listener  public: :8080
+              unix:/run/titan.sock
+    path      /items/7
+    tried     1. item-beta: no: its host is `api.example`
+              2. item: no: its method is `GET` or `POST`
+              3. hello: no: its path is `/hello`
+              4. old: no: its path is `/old/…`
+              5. split: no: its path is `/to/{host}`
+    answer    405 Method Not Allowed (method-not-allowed)
+              The path does not take this method.
+              Allow: GET, POST, HEAD
+    ",
+    );
+}
+
+#[test]
+fn a_path_that_no_route_takes() {
+    shows(
+        &answer("GET", "http://other.example/items/7", &[]),
+        r"
+    404 Not Found (no-route)
+              No route takes this request.
+    ",
+    );
+}
+
+#[test]
+fn a_redirect() {
+    shows(
+        &answer("GET", "http://a.example:81/old/x?y=z", &[]),
+        r"
+    308 Permanent Redirect
+              Location: https://a.example:81/new/old/x?y=z
+    ",
+    );
+}
+
+#[test]
+fn a_redirect_that_would_go_elsewhere() {
+    shows(
+        &answer("GET", "http://a.example/to/evil:80", &[]),
+        r"
+    400 Bad Request (bad-rewrite)
+              The rewritten path is not valid.
+              Here a part of the path would become part of a host.
+    ",
+    );
+}
+
+#[test]
+fn a_fixed_response() {
+    shows(
+        &answer("GET", "http://a.example/hello", &[]),
+        r"
+    203
+              3 octets of text/plain; charset=utf-8
+              X-Who: titan
+    ",
+    );
+}
+
+#[test]
+fn a_body_over_the_limit() {
+    let fields = ["Content-Length: 1025"];
+    shows(
+        &answer("POST", "http://api.example/items/7", &fields),
+        r"
+    413 Content Too Large (body-too-large)
+              The request body exceeds the limit.
+              The limit of this route is 1KiB.
+    ",
+    );
+}
+
+#[test]
+fn a_call_of_grpc_is_told_in_its_own_way() {
+    let fields = ["Content-Type: application/grpc"];
+    shows(
+        &answer("POST", "http://nobody.example/nothing", &fields),
+        r"
+    200 OK, grpc-status 12 Unimplemented (no-route)
+              No route takes this request.
+    ",
+    );
+}
+
+#[test]
+fn an_upstream_of_http2_is_told_with_what_follows_from_it() {
+    let config = "listeners: [':80']\n\
+                  routes: [{ upstream: it, grpc_web: true }]\n\
+                  upstreams: { it: { endpoints: 'a:1', protocol: h2 } }";
+    let config = Config::parse("titan.yaml", config).unwrap();
+    let field = "Content-Type: application/grpc-web-text".to_owned();
+    let text = explain(&config, "POST", "http://a/b", &[field], None).unwrap().to_string();
+    for line in [
+        "upstream  it, round_robin, HTTP/2\n",
+        "grpc-web  made into gRPC, and the answer back\n",
+        "upgrades  none: the upstream speaks HTTP/2 alone\n",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+}
+
+#[test]
+fn what_breaks_http_is_told_with_its_answer() {
+    let first = |method, url, fields: &[&str]| {
+        let text = answer(method, url, fields);
+        text.lines().map(str::trim).collect::<Vec<_>>().join(" ")
+    };
+    let lines = [
+        first("GET", "/hello", &[]),
+        first("GET", "/hello", &["Host: a", "Host: b"]),
+        first("GET", "http://a/hello", &["Content-Length: 1", "Transfer-Encoding: chunked"]),
+        first("GET", "http://a/hello", &["X : y"]),
+        first("G(T", "http://a/hello", &[]),
+        first("GET", "http://a/hello world", &[]),
+        first("GET", "http://a/..", &[]),
+        first("CONNECT", "a:443", &[]),
+        first("GET", &format!("http://a/{}", "x".repeat(9 << 10)), &[]),
+    ];
+    shows(
+        &lines.join("\n"),
+        r"
+    400 Bad Request (malformed) The request is malformed: the Host field is missing (RFC 9112 section 3.2).
+    400 Bad Request (malformed) The request is malformed: there is more than one Host field (RFC 9112 section 3.2).
+    400 Bad Request (malformed) The request is malformed: Content-Length beside Transfer-Encoding (RFC 9112 section 6.3).
+    400 Bad Request (malformed) The request is malformed: white space before the colon (RFC 9112 section 5.1).
+    400 Bad Request (malformed) The request is malformed: the method is not a token (RFC 9112 section 3.1).
+    400 Bad Request (malformed) The request is malformed: the version is malformed (RFC 9112 section 2.3).
+    400 Bad Request (bad-path) The path is not acceptable: the path leads above the root.
+    501 Not Implemented (connect-method) CONNECT is not served here.
+    414 URI Too Long (malformed) The request is malformed: the target exceeds its limit (RFC 9112 section 3).
+    ",
+    );
+}
+
+#[test]
+fn the_asterisk_is_a_target_of_options() {
+    let text = told("OPTIONS", "*", &["Host: a"]);
+    assert!(text.contains("path      * (the server as a whole)\n"), "{text}");
+}
+
+#[test]
+fn a_request_may_go_no_further_than_here() {
+    let text =
+        told("OPTIONS", "http://api.example/items/1?v=2", &["X-Beta: yes", "Max-Forwards: 0"]);
+    assert!(text.contains("for Max-Forwards is 0") && !text.contains("sends on"), "{text}");
+}
+
+#[test]
+fn what_cannot_be_asked() {
+    let config = Config::parse("titan.yaml", CONFIG).unwrap();
+    let refused = |url: &str, field: &str| {
+        explain(&config, "GET", url, &[field.to_owned()], None).unwrap_err().to_string()
+    };
+    let lines = [
+        refused("hello", "A: b"),
+        refused("ftp://a/", "A: b"),
+        refused("/", "A b"),
+        refused("/", "A: b\r\nC: d"),
+    ];
+    shows(
+        &lines.join("\n"),
+        r#"
+    `hello` is neither an absolute URL such as `http://host/path` nor a path such as `/path`
+    `ftp://a/` is neither an absolute URL such as `http://host/path` nor a path such as `/path`
+    `A b` is no header field: write it as `Name: value`
+    "A: b\r\nC: d" has a line end, which no part of a request can have
+    "#,
+    );
+}
+
+/// The lines about a request to a gateway that asks for certificates, from a client that shows this one.
+fn told_about(certificate: Option<&str>, url: &str) -> String {
+    const CONFIG: &str = r#"
+listeners:
+  - { address: ":80", redirect_to_https: 8443 }
+  - address: ":8443"
+    tls: { certificates: [{ cert: a, key: a }], client_certificates: { ca: a, mode: optional } }
+routes:
+  - { name: billing, client_certificate: { dns: billing.example }, respond: 200 }
+  - { name: known, client_certificate: present, respond: 201 }
+  - { name: other, respond: 403 }
+"#;
+    let config = Config::parse("titan.yaml", CONFIG).unwrap_or_else(|report| panic!("{report}"));
+    let explanation = explain(&config, "GET", url, &[], certificate.map(str::as_bytes));
+    let text = explanation.map_or_else(|bad| bad.to_string(), |it| it.to_string());
+    text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
+}
+
+/// Made with openssl: `CN=shop,O=Example`, `DNS:Shop.Example`, `IP:192.0.2.7`.
+const SHOP: &str = "\
+-----BEGIN CERTIFICATE-----
+MIIBuTCCAV6gAwIBAgIUMac056UOLcFCILepcA3Sspock3IwCgYIKoZIzj0EAwIw
+ITEQMA4GA1UECgwHRXhhbXBsZTENMAsGA1UEAwwEc2hvcDAgFw0yNjExMjAxNzQ2
+NDFaGA8yMTI2MTAyNzE3NDY0MVowITEQMA4GA1UECgwHRXhhbXBsZTENMAsGA1UE
+AwwEc2hvcDBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABIQPZPtLt72FjZA5f3OP
+vAv84uf8lIWz198+9rIEG9v8xL7SjdDgu1VGyR+nALuMPgGLUkkNQ1srfW2dhr9O
+mUqjcjBwMB0GA1UdDgQWBBRAXY+HTHfBetRRxMFROYiBXQQzTTAfBgNVHSMEGDAW
+gBRAXY+HTHfBetRRxMFROYiBXQQzTTAPBgNVHRMBAf8EBTADAQH/MB0GA1UdEQQW
+MBSCDFNob3AuRXhhbXBsZYcEwAACBzAKBggqhkjOPQQDAgNJADBGAiEA7zvQu//c
+0u5a16YAFFWs4JUX3C3jPJdXRDAzOzy1xH0CIQDHLcx1EvsJg9/xXLrFEJjAFg2h
+g9mXJt1RNDMwDOGLFw==
+-----END CERTIFICATE-----
+";
+
+#[test]
+fn a_certificate_is_looked_at() {
+    let text = told_about(Some(SHOP), "https://a.example:8443/");
+    for line in [
+        "shown     subject: CN=shop,O=Example",
+        "          dns: shop.example",
+        "          ip: 192.0.2.7",
+        "          fingerprint: 8056f95cf3dc1f9c741d8ef06e8989603c2cb66b2b741537049d22f018a1dfa1",
+        "1. billing: no: a DNS name in the client's certificate is `shop.example`; it must be `billing.example`",
+        "2. known: takes it",
+    ] {
+        assert!(text.contains(line), "no {line} in {text}");
+    }
+    let text = told_about(None, "https://a.example:8443/");
+    assert!(text.contains("billing: no: the client's certificate is missing; it must be there"));
+    assert!(text.contains("other: takes it"), "{text}");
+    let text = told_about(Some("nothing"), "https://a.example:8443/");
+    let wanted = "the client's certificate cannot be used: it holds no certificate in PEM form";
+    assert_eq!(text, wanted);
+}
+
+#[test]
+fn a_request_without_tls_is_sent_on() {
+    let text = told_about(None, "http://a.example/x?y");
+    assert!(text.contains("308 Permanent Redirect"), "{text}");
+    assert!(text.contains("Location: https://a.example:8443/x?y"), "{text}");
+    assert!(!text.contains("tried"), "{text}");
+}
+
+#[test]
+fn policies_are_met_in_order() {
+    let fields = ["X-Debug: 1", "Origin: https://evil.example"];
+    let text = told_under(POLICIES, "PUT", "https://a/pages/7?debug=1", &fields);
+    let (_, after) = text.split_once("captured  ").unwrap();
+    let (met, _) = after.split_once("\nupstream").unwrap();
+    shows(
+        met,
+        r"
+    id = `7`
+    policy    cors: pages
+                pages of https://evil.example may not read the answer
+              transform: shape
+                path /v3/7
+                query none
+                without X-Debug: 1
+                with X-Page: 7 https
+    sends on  PUT /v3/7
+              Host: a
+    ",
+    );
+}
+
+#[test]
+fn a_preflight_request_is_answered_or_refused() {
+    let asks = |origin: &str| {
+        let fields = [origin, "Access-Control-Request-Method: PUT"];
+        told_under(POLICIES, "OPTIONS", "https://a/pages/7", &fields)
+    };
+    let granted = asks("Origin: https://app.example");
+    assert!(
+        granted.contains("preflight for the route") && granted.contains("answer    204"),
+        "{granted}"
+    );
+    let refused = asks("Origin: https://b");
+    assert!(refused.contains("403 Forbidden (cors-refused)"), "{refused}");
+}
+
+#[test]
+fn tokens_are_looked_for_and_not_judged() {
+    let under = "policies: { p: { jwt: { providers: { algorithms: HS256, keys: { secret_file: k } }, \
+        headers: { X-User: sub } } } }\napply: [p]\nlisteners: [\":80\"]\n\
+        routes: [{ prefix: /, upstream: a }]\nupstreams: { a: a:1 }";
+    let with = |fields: &[&str]| told_under(under, "GET", "http://a/", fields);
+    let text = with(&["Authorization: Bearer a.b.c", "X-User: root"]);
+    assert!(text.contains("jwt: p\n") && text.contains("there is a token"), "{text}");
+    assert!(!text.contains("Bearer a.b.c\n          ") && !text.contains("X-User"), "{text}");
+    let text = with(&[]);
+    assert!(text.contains("401 Unauthorized (token-missing)"), "{text}");
+    let text = with(&["Authorization: Bearer a", "Authorization: Bearer b"]);
+    assert!(text.contains("400 Bad Request (token-ambiguous)"), "{text}");
+}
+
+#[test]
+fn a_rate_limit_says_what_may_pass() {
+    let limits = "listeners: [':1']\nroutes: [{ name: dear, respond: 204 }]\napply: [p]\n\
+        policies: { p: { rate_limit: { rates: [5/s, { rate: 100/m, burst: 7 }], concurrency: 3,\n  \
+        key: [client_address, { header: X-A }], costs: { dear: 2 }, shadow: true } } }";
+    let text = told_under(limits, "GET", "http://a/", &[]);
+    let wanted = "for each client and X-A at most 5/s and 5 at once, 100/m and 7 at once, 3 that run \
+        (watched only), and each of this route counts 2 times";
+    assert!(text.contains(wanted), "{text}");
+}
+
+#[test]
+fn somebody_stands_for_the_client() {
+    let shape = "listeners: [':1']\nroutes: [{ upstream: u }]\nupstreams: { u: 'b:1' }\napply: [p]\n\
+        policies: { p: { transform: { request: { headers: { set: { X-Who: '{client}' } } } } } }";
+    let text = told_under(shape, "GET", "http://a/", &[]);
+    assert!(text.contains("with X-Who: 192.0.2.1\n"), "{text}");
+    assert!(text.contains("(192.0.2.1 stands for the client's address)"), "{text}");
+}
+
+#[test]
+fn a_status_is_that_which_a_transform_makes_of_it() {
+    let config = r#"
+listeners: [":80"]
+apply: [hide]
+policies: { hide: { transform: { response: { status: { 200: 201, 403: 404 } } } }, p: { cors: { origins: "*" } } }
+routes: [{ path: /a, respond: 200 }, { path: /b, respond: 200, apply: [p] }]
+"#;
+    let page = told_under(config, "GET", "http://h/a", &[]);
+    assert!(page.contains("201 Created\n"), "{page}");
+    assert!(page.contains("in place of 200 OK, by the transform"), "{page}");
+    let asks = ["Origin: https://x", "Access-Control-Request-Method: PUT"];
+    let page = told_under(config, "OPTIONS", "http://h/b", &asks);
+    assert!(page.contains("404 Not Found (cors-refused)"), "{page}");
+    let page = told_under(config, "GET", "http://h/none", &[]);
+    assert!(page.contains("404 Not Found (no-route)"), "{page}");
+}
+
+#[test]
+fn an_authorisation_says_what_a_request_needs() {
+    let hash = "ab".repeat(32);
+    let config = format!(
+        "listeners: [':1']\nroutes: [{{ respond: 204 }}]\napply: [p]\n\
+         policies: {{ p: {{ authorise: {{ deny: ::1, api_keys: {{ keys: {{ a: {hash} }} }} }} }} }}"
+    );
+    let text = told_under(&config, "GET", "http://a/", &[]);
+    assert!(text.contains("needs an address that may ask and an API key in X-API-Key"), "{text}");
+}

@@ -1,0 +1,572 @@
+//! What an upstream is told of the client, and what is believed of those who tell it here.
+//!
+//! `X-Forwarded-*`, `Forwarded`, `X-Real-IP` and the request id are claims. From a trusted proxy they
+//! are kept and added to; from anyone else they are removed, whether this gateway writes such fields
+//! itself or not, for an upstream would believe them. In trailers they are believed of nobody.
+
+mod hops;
+
+pub(crate) use hops::{Reach, count_hop};
+
+use crate::entry::Entry;
+use crate::tls::Identity;
+use std::cell::Cell;
+use std::fmt;
+use std::io::Write;
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+use std::sync::Arc;
+use titan_config::{Cidr, ClientCert, Config, HeaderName, ServerField};
+use titan_http::{
+    BadField, Field, FieldName, FieldSet, Fields, RequestHead, ResponseHead, is_alike,
+};
+
+/// How many proxies a client's address is looked for behind.
+const MAX_HOPS: usize = 32;
+
+/// The longest request id that is kept, in octets.
+const MAX_REQUEST_ID: usize = 128;
+
+/// How often a request may have passed through a gateway of this name before it goes in circles.
+const MAX_PASSES: usize = 8;
+
+/// What is told and believed, by the configuration.
+#[derive(Debug)]
+pub(crate) struct Forwarding {
+    trusted: Vec<Cidr>,
+    x_forwarded: bool,
+    forwarded: bool,
+    request_id: Option<IdField>,
+    /// The pseudonym.
+    via: Option<Box<str>>,
+    client_cert: ClientCert,
+    server: ServerField,
+    /// The fields of requests that policies write.
+    written: Vec<HeaderName>,
+}
+
+/// Where a connection comes from. The same for all of its requests.
+#[derive(Clone)]
+pub(crate) struct Origin {
+    /// None for a Unix socket.
+    pub(crate) address: Option<IpAddr>,
+    pub(crate) scheme: Scheme,
+    is_trusted: bool,
+    /// The address as text: written once for the connection, not for each request.
+    text: AddressText,
+    /// What the listener asks of it.
+    pub(crate) entry: Arc<Entry>,
+    /// What the client has shown of itself; `None` where it was not asked, or had nothing to show.
+    pub(crate) shown: Option<Rc<Shown>>,
+}
+
+/// What a client has shown of itself in the handshake.
+pub(crate) struct Shown {
+    pub(crate) identity: Identity,
+    /// Which edition of the list of those who are let in that was compared with last.
+    pub(crate) edition: Cell<u64>,
+}
+
+/// An address without port, as text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct AddressText {
+    len: u8,
+    text: [u8; AddressText::MAX_LEN],
+}
+
+/// The field of the request id.
+#[derive(Debug)]
+struct IdField {
+    name: HeaderName,
+    /// Compared instead of the name where that is a known one.
+    id: FieldName,
+}
+
+/// How a client connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scheme {
+    /// Without TLS.
+    Http,
+    /// With TLS.
+    Https,
+}
+
+/// Why a request cannot be sent on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// It has come through here too often already.
+    Loop,
+    /// A field cannot be written.
+    Field(BadField),
+}
+
+impl Forwarding {
+    /// The rules of a configuration.
+    pub(crate) fn new(config: &Config) -> Forwarding {
+        let titan_config::Forwarding {
+            trusted_proxies,
+            x_forwarded,
+            forwarded,
+            request_id,
+            via,
+            client_cert,
+            server,
+        } = config.forwarding.clone();
+        let (trusted, via) = (trusted_proxies, via.map(|via| via.as_str().into()));
+        let request_id = request_id.map(IdField::new);
+        let written = config.policies.iter().flat_map(|named| named.policy.request_fields());
+        let written = written.cloned().collect();
+        Forwarding {
+            trusted,
+            x_forwarded,
+            forwarded,
+            request_id,
+            via,
+            client_cert,
+            server,
+            written,
+        }
+    }
+
+    /// Judges a new connection that has come in at `entry`. A peer without an address is never trusted.
+    pub(crate) fn origin(
+        &self,
+        address: Option<IpAddr>,
+        scheme: Scheme,
+        entry: &Arc<Entry>,
+    ) -> Origin {
+        let address = address.map(|address| address.to_canonical());
+        let is_trusted = address.is_some_and(|address| self.trusts(address));
+        let (text, entry) = (AddressText::new(address), Arc::clone(entry));
+        Origin { address, scheme, is_trusted, text, entry, shown: None }
+    }
+
+    /// The address of the client behind all trusted proxies; the peer's where it tells nothing.
+    ///
+    /// The list is read from its end, where each trusted proxy has put its own peer, up to the first
+    /// address that is not trusted. What stands before that is anybody's invention. `Forwarded` is
+    /// read where it is enabled and there is no `X-Forwarded-For`.
+    pub(crate) fn client(&self, origin: &Origin, fields: &Fields) -> Option<IpAddr> {
+        let peer = origin.address?;
+        if !origin.is_trusted {
+            return Some(peer);
+        }
+        if fields.get(FieldName::XForwardedFor).is_none() && self.forwarded {
+            let mut last = LastHops::default();
+            fields.all(FieldName::Forwarded).for_each(|line| last.read_line(line));
+            return Some(self.behind(peer, last.backwards()));
+        }
+        let lines = fields.all(FieldName::XForwardedFor).rev();
+        Some(
+            self.behind(peer, lines.flat_map(|line| line.rsplit(|&o| o == b',')).map(node_address)),
+        )
+    }
+
+    /// Gives the request its id, where requests have one: the received one from a trusted proxy, else
+    /// `fresh`. It travels upstream in its field.
+    pub(crate) fn identify(
+        &self,
+        origin: &Origin,
+        fields: &mut Fields,
+        fresh: u128,
+    ) -> Result<(), BadField> {
+        let Some(field) = &self.request_id else { return Ok(()) };
+        match field.only_value(fields) {
+            Some(kept) if origin.is_trusted && is_request_id(kept) => Ok(()),
+            _ => field.set(fields, &hex(fresh)),
+        }
+    }
+
+    /// The id of a request that was identified; none where ids are off.
+    pub(crate) fn request_id<'f>(&self, fields: &'f Fields) -> Option<&'f [u8]> {
+        self.request_id.as_ref()?.only_value(fields)
+    }
+
+    /// Writes what the upstream is to know of the way here. `scratch` is overwritten.
+    pub(crate) fn tell_upstream(
+        &self,
+        origin: &Origin,
+        head: &mut RequestHead,
+        scratch: &mut Vec<u8>,
+    ) -> Result<(), Refused> {
+        if head.fields.names().meets(CLAIMS) {
+            let is_believed =
+                |field: Field<'_>| origin.is_trusted || !is_claim(field.id, field.name);
+            head.fields.retain(|field| is_believed(field) && !is_certificate(field.id, field.name));
+        }
+        self.tell_certificate(origin, head, scratch)?;
+        if self.forwarded {
+            write_forwarded(origin, head, scratch)?;
+        }
+        if self.x_forwarded {
+            write_x_forwarded(origin, head, scratch)?;
+        }
+        match &self.via {
+            Some(pseudonym) => write_via(pseudonym, head, scratch),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes the certificate that the client has shown (RFC 9440).
+    fn tell_certificate(
+        &self,
+        origin: &Origin,
+        head: &mut RequestHead,
+        scratch: &mut Vec<u8>,
+    ) -> Result<(), BadField> {
+        let Some(shown) = origin.shown.as_ref().filter(|_| self.client_cert != ClientCert::Off)
+        else {
+            return Ok(());
+        };
+        shown.identity.write_leaf(scratch);
+        head.fields.append_named(CLIENT_CERT.as_bytes(), scratch)?;
+        shown.identity.write_rest(scratch);
+        match self.client_cert == ClientCert::Chain && !scratch.is_empty() {
+            true => head.fields.append_named(CLIENT_CERT_CHAIN.as_bytes(), scratch),
+            false => Ok(()),
+        }
+    }
+
+    /// Removes the trailers of a request that an upstream might believe as it believes fields of the head.
+    ///
+    /// Those of a trusted proxy too: it has put its own claims into the head, and passes on in trailers
+    /// what its client has sent.
+    pub(crate) fn strip_trailers(&self, trailers: &mut Fields) {
+        if !trailers.is_empty() {
+            trailers.retain(|field| !self.is_asserted(field));
+        }
+    }
+
+    /// Whether it is for this gateway alone to say what the field says.
+    fn is_asserted(&self, field: Field<'_>) -> bool {
+        let is_id = |id: &IdField| id.is(field.id, field.name);
+        field.id == FieldName::Via
+            || is_claim(field.id, field.name)
+            || is_certificate(field.id, field.name)
+            || self.request_id.as_ref().is_some_and(is_id)
+            || self.written.iter().any(|name| is_alike(name.as_str().as_bytes(), field.name))
+    }
+
+    /// Makes of the fields of a final answer what the configuration says.
+    pub(crate) fn tell_client(
+        &self,
+        origin: &Origin,
+        head: &mut ResponseHead,
+    ) -> Result<(), BadField> {
+        if let Some(hsts) = &origin.entry.hsts {
+            head.fields.set_named(b"Strict-Transport-Security", hsts.as_bytes())?;
+        }
+        self.name_server(head)
+    }
+
+    /// Makes of the `Server` field of an answer what the configuration says.
+    pub(crate) fn name_server(&self, head: &mut ResponseHead) -> Result<(), BadField> {
+        match &self.server {
+            ServerField::Pass => Ok(()),
+            ServerField::Remove => {
+                head.fields.remove(FieldName::Server);
+                Ok(())
+            }
+            ServerField::Replace(text) => {
+                head.fields.set(FieldName::Server, text.as_str().as_bytes())
+            }
+        }
+    }
+
+    fn trusts(&self, address: IpAddr) -> bool {
+        self.trusted.iter().any(|block| block.contains(address))
+    }
+
+    /// Goes from `client` back along `hops`, the nearest first, as long as whoever named the next one
+    /// is trusted. A hop that is no address ends the way.
+    fn behind(&self, mut client: IpAddr, hops: impl Iterator<Item = Option<IpAddr>>) -> IpAddr {
+        for hop in hops.take(MAX_HOPS) {
+            match hop {
+                Some(address) if self.trusts(client) => client = address.to_canonical(),
+                _ => return client,
+            }
+        }
+        client
+    }
+}
+
+/// An id made of a number.
+fn hex(number: u128) -> [u8; 32] {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut text = [0; 32];
+    for (pair, octet) in text.chunks_exact_mut(2).zip(number.to_be_bytes()) {
+        pair[0] = DIGITS[usize::from(octet >> 4)];
+        pair[1] = DIGITS[usize::from(octet & 15)];
+    }
+    text
+}
+
+/// Whether a received id may go into logs and answers as it is.
+fn is_request_id(value: &[u8]) -> bool {
+    let is_safe = |octet: &u8| octet.is_ascii_alphanumeric() || b"-_.:+/=@~".contains(octet);
+    (1..=MAX_REQUEST_ID).contains(&value.len()) && value.iter().all(is_safe)
+}
+
+impl IdField {
+    fn new(name: HeaderName) -> IdField {
+        IdField { id: FieldName::of(name.as_str().as_bytes()), name }
+    }
+
+    /// The value, where there is one line only.
+    fn only_value<'a>(&self, fields: &'a Fields) -> Option<&'a [u8]> {
+        if !fields.names().has(self.id) {
+            return None;
+        }
+        let mut values = fields.iter().filter(|field| self.is(field.id, field.name));
+        values.next().filter(|_| values.next().is_none()).map(|field| field.value)
+    }
+
+    fn set(&self, fields: &mut Fields, value: &[u8]) -> Result<(), BadField> {
+        match self.id {
+            FieldName::Other => fields.set_named(self.name.as_str().as_bytes(), value),
+            known => fields.set(known, value),
+        }
+    }
+
+    fn is(&self, id: FieldName, name: &[u8]) -> bool {
+        id == self.id
+            && (id != FieldName::Other || name.eq_ignore_ascii_case(self.name.as_str().as_bytes()))
+    }
+}
+
+impl Shown {
+    /// What was shown, and which edition of the list it was compared with.
+    pub(crate) fn new((identity, edition): (Identity, u64)) -> Rc<Shown> {
+        Rc::new(Shown { identity, edition: Cell::new(edition) })
+    }
+}
+
+impl AddressText {
+    /// The longest IPv6 address that is none of IPv4 mapped into it.
+    const MAX_LEN: usize = 39;
+
+    /// The text of a canonical address; empty without one.
+    fn new(address: Option<IpAddr>) -> AddressText {
+        let mut text = [0; AddressText::MAX_LEN];
+        let mut left = text.as_mut_slice();
+        let written = address.map_or(Ok(()), |address| write!(left, "{address}"));
+        written.expect("a canonical address fits");
+        let len = AddressText::MAX_LEN - left.len();
+        AddressText { len: u8::try_from(len).expect("at most 39"), text }
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        &self.text[..self.len.into()]
+    }
+}
+
+/// The names that fields with claims have: their own, or none that is known.
+const CLAIMS: FieldSet = FieldSet::of(&[
+    FieldName::Forwarded,
+    FieldName::XForwardedFor,
+    FieldName::XForwardedHost,
+    FieldName::XForwardedProto,
+    FieldName::Other,
+]);
+
+/// The fields that carry the client's certificate. Nobody's are believed, those of trusted proxies neither: one
+/// that does not know these fields passes on what its client has sent.
+const CLIENT_CERT: &str = "Client-Cert";
+const CLIENT_CERT_CHAIN: &str = "Client-Cert-Chain";
+
+fn is_certificate(id: FieldName, name: &[u8]) -> bool {
+    id == FieldName::Other
+        && (is_alike(name, CLIENT_CERT.as_bytes()) || is_alike(name, CLIENT_CERT_CHAIN.as_bytes()))
+}
+
+/// Whether a field claims something of the client.
+fn is_claim(id: FieldName, name: &[u8]) -> bool {
+    match id {
+        FieldName::Forwarded
+        | FieldName::XForwardedFor
+        | FieldName::XForwardedHost
+        | FieldName::XForwardedProto => true,
+        FieldName::Other => starts_like(name, b"x-forwarded-") || is_alike(name, b"x-real-ip"),
+        _ => false,
+    }
+}
+
+/// Whether a name starts so to those who turn `-` into `_`, as CGI does: they cannot tell `X_Forwarded_For` from
+/// the real one.
+fn starts_like(name: &[u8], with: &[u8]) -> bool {
+    let same = |(ours, theirs): (&u8, &u8)| match theirs {
+        b'_' => *ours == b'-',
+        _ => ours.eq_ignore_ascii_case(theirs),
+    };
+    name.len() >= with.len() && with.iter().zip(name).all(same)
+}
+
+fn write_x_forwarded(
+    origin: &Origin,
+    head: &mut RequestHead,
+    scratch: &mut Vec<u8>,
+) -> Result<(), Refused> {
+    if origin.address.is_some() {
+        start_list(&head.fields, FieldName::XForwardedFor, scratch);
+        scratch.extend_from_slice(origin.text.as_bytes());
+        replace(&mut head.fields, FieldName::XForwardedFor, scratch)?;
+    }
+    if head.fields.get(FieldName::XForwardedProto).is_none() {
+        head.fields.append(FieldName::XForwardedProto, origin.scheme.as_str().as_bytes())?;
+    }
+    if head.fields.get(FieldName::XForwardedHost).is_none()
+        && let Some(authority) = head.authority()
+    {
+        scratch.clear();
+        scratch.extend_from_slice(authority);
+        head.fields.append(FieldName::XForwardedHost, scratch)?;
+    }
+    Ok(())
+}
+
+/// Adds an element to `Forwarded` (RFC 7239 section 4).
+fn write_forwarded(
+    origin: &Origin,
+    head: &mut RequestHead,
+    scratch: &mut Vec<u8>,
+) -> Result<(), Refused> {
+    start_list(&head.fields, FieldName::Forwarded, scratch);
+    let (before, after): (&[u8], &[u8]) = match origin.address {
+        Some(IpAddr::V4(_)) => (b"for=", b""),
+        Some(IpAddr::V6(_)) => (b"for=\"[", b"]\""),
+        None => (b"for=unknown", b""),
+    };
+    [before, origin.text.as_bytes(), after].iter().for_each(|it| scratch.extend_from_slice(it));
+    if let Some(authority) = head.authority() {
+        // Always quoted: a colon is no octet of a token.
+        scratch.extend_from_slice(b";host=\"");
+        scratch.extend(authority.iter().filter(|octet| !matches!(octet, b'"' | b'\\')));
+        scratch.push(b'"');
+    }
+    scratch.extend_from_slice(b";proto=");
+    scratch.extend_from_slice(origin.scheme.as_str().as_bytes());
+    Ok(replace(&mut head.fields, FieldName::Forwarded, scratch)?)
+}
+
+/// Makes `scratch` the received list with a comma behind it, or empty where none was received.
+fn start_list(fields: &Fields, name: FieldName, scratch: &mut Vec<u8>) {
+    scratch.clear();
+    for line in fields.all(name).filter(|line| !line.is_empty()) {
+        scratch.extend_from_slice(line);
+        scratch.extend_from_slice(b", ");
+    }
+}
+
+/// Makes `value` the only one; where there was none nothing is looked through for removal.
+fn replace(fields: &mut Fields, name: FieldName, value: &[u8]) -> Result<(), BadField> {
+    match fields.get(name) {
+        Some(_) => fields.set(name, value),
+        None => fields.append(name, value),
+    }
+}
+
+/// Adds this gateway to `Via`, unless the list shows that the request goes in circles.
+fn write_via(
+    pseudonym: &str,
+    head: &mut RequestHead,
+    scratch: &mut Vec<u8>,
+) -> Result<(), Refused> {
+    let passes = head.fields.members(FieldName::Via).filter(|entry| names(entry, pseudonym));
+    if passes.count() > MAX_PASSES {
+        return Err(Refused::Loop);
+    }
+    scratch.clear();
+    for part in [head.version.as_str(), " ", pseudonym] {
+        scratch.extend_from_slice(part.as_bytes());
+    }
+    Ok(head.fields.append(FieldName::Via, scratch)?)
+}
+
+/// Whether an entry of `Via` (protocol, name, perhaps a comment) has that name.
+fn names(entry: &[u8], pseudonym: &str) -> bool {
+    let mut words = entry.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    words.nth(1).is_some_and(|name| name.eq_ignore_ascii_case(pseudonym.as_bytes()))
+}
+
+/// The address in a member of `X-Forwarded-For` or a node of `Forwarded`: perhaps in brackets, perhaps
+/// with a port.
+fn node_address(node: &[u8]) -> Option<IpAddr> {
+    let text = str::from_utf8(node.trim_ascii()).ok()?;
+    let bracketed = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    let address = bracketed.unwrap_or(text).parse().ok();
+    address.or_else(|| text.parse::<SocketAddr>().ok().map(|socket| socket.ip()))
+}
+
+/// The last hops of a list that has to be read from its start.
+#[derive(Default)]
+struct LastHops {
+    hops: [Option<IpAddr>; MAX_HOPS],
+    count: usize,
+}
+
+impl LastHops {
+    /// Reads a line of `Forwarded`. From a quoted string that does not end on, nothing is an address.
+    fn read_line(&mut self, line: &[u8]) {
+        split_unquoted(line, b',').for_each(|element| {
+            self.push(split_unquoted(element, b';').find_map(for_node).and_then(node_address));
+        });
+    }
+
+    fn push(&mut self, hop: Option<IpAddr>) {
+        self.hops[self.count % MAX_HOPS] = hop;
+        self.count += 1;
+    }
+
+    fn backwards(&self) -> impl Iterator<Item = Option<IpAddr>> {
+        let kept = self.count.min(MAX_HOPS);
+        (self.count - kept..self.count).rev().map(|at| self.hops[at % MAX_HOPS])
+    }
+}
+
+/// The node of a `for=node` pair, out of its quotes. No node needs a backslash.
+fn for_node(pair: &[u8]) -> Option<&[u8]> {
+    let (name, value) = pair.trim_ascii().split_at_checked(4)?;
+    let quoted = value.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\""));
+    name.eq_ignore_ascii_case(b"for=").then_some(quoted.unwrap_or(value))
+}
+
+/// Splits at a separator that does not stand in a quoted string (RFC 9110 section 5.6.4).
+fn split_unquoted(text: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    text.split(move |&octet| {
+        let is_end = octet == separator && !is_quoted;
+        is_quoted ^= octet == b'"' && !is_escaped;
+        is_escaped = octet == b'\\' && is_quoted && !is_escaped;
+        is_end
+    })
+}
+
+impl Scheme {
+    /// The scheme as URIs write it.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Scheme::Http => "http",
+            Scheme::Https => "https",
+        }
+    }
+}
+
+impl From<BadField> for Refused {
+    fn from(bad: BadField) -> Refused {
+        Refused::Field(bad)
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refused::Loop => f.write_str("the request has come through here too often"),
+            Refused::Field(bad) => bad.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Refused {}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,443 @@
+//! A running gateway: binds, builds the snapshot, starts the workers, stops them.
+
+use crate::listener::{Gate, ListenSocket, Listener, bind};
+use crate::metrics::Metrics;
+use crate::middleware::{Keys, Source};
+use crate::snapshot::Snapshot;
+use crate::tls::{BadCredentials, ClientTls, Files, ServerTls};
+use crate::upstream::pool::Pools;
+use crate::upstream::resolve::{self, Names};
+use crate::worker::{Phase, Worker};
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+use titan_config::{Config, ListenAddress, Location, Policy, Threads};
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::sync::{Notify, mpsc, watch};
+
+/// A gateway that serves. Dropping it lets the workers drain, without waiting for them.
+pub struct Gateway {
+    snapshot: Arc<Snapshot>,
+    metrics: Arc<Metrics>,
+    gates: Vec<Arc<Gate>>,
+    listeners: Vec<Bound>,
+    phase: watch::Sender<Phase>,
+    workers: Vec<JoinHandle<()>>,
+    ended: mpsc::Receiver<()>,
+}
+
+/// A listener that is bound.
+#[derive(Clone, Debug)]
+pub struct Bound {
+    /// Its name in the configuration.
+    pub name: String,
+    /// Its address; with the port that the kernel chose where the configuration says 0.
+    pub address: String,
+    /// The same for TCP.
+    pub socket_address: Option<SocketAddr>,
+}
+
+/// Why a gateway did not start. Nothing is left running.
+#[derive(Debug)]
+pub enum StartError {
+    /// A listener could not be bound.
+    Bind {
+        /// What it was to be bound to.
+        address: String,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// The system's resolver configuration could not be read.
+    Resolver(String),
+    /// A certificate or a key cannot be used.
+    Credentials(BadCredentials),
+    /// A thread could not be started.
+    Thread(io::Error),
+}
+
+/// How one endpoint is doing.
+#[derive(Clone, Debug)]
+pub struct EndpointStatus {
+    /// The upstream it belongs to.
+    pub upstream: String,
+    /// Its address.
+    pub address: String,
+    /// Requests that run.
+    pub active: u32,
+    /// Connections that are open, idle ones among them.
+    pub open: u32,
+    /// Connections that are idle.
+    pub idle: u32,
+    /// Requests that wait for a connection.
+    pub waiting: u32,
+}
+
+impl Gateway {
+    /// Binds every listener, resolves every name once, and starts the workers. Takes as long as the name
+    /// servers do, up to `resolver.timeout`. `files` holds those that the configuration names.
+    pub fn start(config: &Config, files: &Files) -> Result<Gateway, StartError> {
+        let count = worker_count(config);
+        let gates = gates(config, files)?;
+        let (sockets, listeners) = bind_all(config, &gates, count)?;
+        let tls = config.upstreams.iter().map(|upstream| client_tls(upstream, files));
+        let tls = tls.collect::<Result<_, _>>().map_err(StartError::Credentials)?;
+        let keys = Keys::read(config, files).map_err(StartError::Credentials)?;
+        let snapshot = Arc::new(Snapshot::build(config, tls, keys));
+        let metrics = Arc::new(Snapshot::metrics(config, count));
+        let (phase, watched) = watch::channel(Phase::Serve);
+        snapshot.chains.fetch_keys(watched.clone()).map_err(StartError::Thread)?;
+        resolve_names(config, &snapshot, watched.clone())?;
+        let (end, ended) = mpsc::channel(count);
+        let cores = if config.workers.pin { allowed_cores() } else { Vec::new() };
+        let idle_wanted = Arc::<Notify>::default();
+        let mut workers = Vec::with_capacity(count);
+        for (index, listeners) in sockets.into_iter().enumerate() {
+            let plan = Plan {
+                index,
+                listeners,
+                snapshot: Arc::clone(&snapshot),
+                metrics: Arc::clone(&metrics),
+                idle_wanted: Arc::clone(&idle_wanted),
+                phase: watched.clone(),
+                core: (!cores.is_empty()).then(|| cores[index % cores.len()]),
+                _end: End(end.clone()),
+            };
+            workers.push(start_thread(format!("worker-{index}"), move || plan.run())?);
+        }
+        Ok(Gateway { snapshot, metrics, gates, listeners, phase, workers, ended })
+    }
+
+    /// Uses other certificates from now on, if all of them can be used: `files` is what the files hold by
+    /// now. Connections that are open keep what they have; those whose client has
+    /// shown a certificate that is not taken any more are not served any more. Tickets stay good, unless whom to take has changed.
+    pub fn replace_certificates(&self, files: &Files) -> Result<(), BadCredentials> {
+        let renewed = self.gates.iter().map(|gate| gate.renew(files));
+        let renewed = renewed.collect::<Result<Vec<_>, _>>()?;
+        let upstreams = self.snapshot.upstreams.iter().filter_map(|upstream| upstream.tls());
+        let upstreams: Vec<&ClientTls> = upstreams.collect();
+        let theirs = upstreams.iter().map(|tls| tls.renew(files));
+        let theirs = theirs.collect::<Result<Vec<_>, _>>()?;
+        let keys = self.snapshot.chains.read_keys(files)?;
+        self.gates.iter().zip(renewed).for_each(|(gate, tls)| gate.set_tls(tls));
+        upstreams.iter().zip(theirs).for_each(|(tls, renewed)| tls.replace(renewed));
+        self.snapshot.chains.replace_keys(keys);
+        Ok(())
+    }
+
+    /// What there is to say of lists of revoked certificates that are no longer good, or not for long.
+    pub fn warnings(&self) -> Vec<String> {
+        self.gates.iter().flat_map(|gate| gate.entry.warnings()).collect()
+    }
+
+    /// Why keys of tokens could not be fetched since this was asked last.
+    pub fn key_failures(&self) -> Vec<String> {
+        self.snapshot.chains.take_key_failures()
+    }
+
+    /// Why handshakes with endpoints have failed since this was asked last: the latest reason of each upstream,
+    /// with its name.
+    pub fn tls_failures(&self) -> Vec<(&str, String)> {
+        let upstreams = self.snapshot.upstreams.iter();
+        let told = upstreams.filter_map(|upstream| {
+            let failure = upstream.tls()?.take_failure()?;
+            Some((upstream.config().name.as_str(), failure.to_string()))
+        });
+        told.collect()
+    }
+
+    /// Why certificates of clients were not taken since this was asked last: the latest reason of each listener,
+    /// with its name.
+    pub fn refused_certificates(&self) -> Vec<(&str, String)> {
+        let told = self.gates.iter().filter_map(|gate| {
+            let why = gate.entry.take_refusal()?;
+            Some((gate.config.name.as_str(), format!("a client's certificate is not taken: {why}")))
+        });
+        told.collect()
+    }
+
+    /// What the workers count.
+    pub fn metrics(&self) -> Arc<Metrics> {
+        Arc::clone(&self.metrics)
+    }
+
+    /// Where clients can connect.
+    pub fn listeners(&self) -> &[Bound] {
+        &self.listeners
+    }
+
+    /// Something that tells how the gateway is doing, also to other threads.
+    pub fn status(&self) -> Status {
+        Status { snapshot: Arc::clone(&self.snapshot), phase: self.phase.subscribe() }
+    }
+
+    /// Accepts nothing more and finishes what runs; idle connections close.
+    pub fn drain(&self) {
+        self.phase.send_replace(Phase::Drain);
+    }
+
+    /// Waits until every worker has ended. One that ends without being told to takes the others along:
+    /// a gateway with half its workers would refuse half its clients.
+    pub async fn ended(&mut self) {
+        let _ = self.ended.recv().await;
+        self.drain();
+        while self.ended.recv().await.is_some() {}
+    }
+
+    /// Joins the threads; tells whether all ended as they should. Only after [`Gateway::ended`].
+    pub fn join(self) -> bool {
+        self.workers.into_iter().map(JoinHandle::join).all(|result| result.is_ok())
+    }
+}
+
+/// How a gateway is doing.
+#[derive(Clone)]
+pub struct Status {
+    snapshot: Arc<Snapshot>,
+    phase: watch::Receiver<Phase>,
+}
+
+impl Status {
+    /// Whether it accepts connections, and can judge every token.
+    pub fn is_ready(&self) -> bool {
+        *self.phase.borrow() == Phase::Serve && !self.lacks_keys()
+    }
+
+    /// Whether keys of tokens have not come yet.
+    pub fn lacks_keys(&self) -> bool {
+        self.snapshot.chains.lacks_keys()
+    }
+
+    /// Every endpoint of every upstream.
+    pub fn endpoints(&self) -> Vec<EndpointStatus> {
+        let upstreams = self.snapshot.upstreams.iter();
+        let members = upstreams.flat_map(|upstream| {
+            let name = upstream.config().name.to_string();
+            let members = upstream.members();
+            let status = |endpoint: &Arc<crate::upstream::Endpoint>| endpoint.status(&name);
+            members.endpoints.iter().map(status).collect::<Vec<_>>()
+        });
+        members.collect()
+    }
+}
+
+/// What the first round of questions may take beyond the time that one question has.
+const LATE: Duration = Duration::from_millis(500);
+
+/// What a worker's thread starts from.
+struct Plan {
+    index: usize,
+    listeners: Vec<Listener>,
+    snapshot: Arc<Snapshot>,
+    metrics: Arc<Metrics>,
+    idle_wanted: Arc<Notify>,
+    phase: watch::Receiver<Phase>,
+    core: Option<usize>,
+    _end: End,
+}
+
+/// Tells when a worker's thread ends, also by a panic: that is how the others learn of it.
+struct End(mpsc::Sender<()>);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        let _ = self.0.try_send(());
+    }
+}
+
+impl Plan {
+    fn run(self) {
+        let Plan { index, listeners, snapshot, metrics, idle_wanted, phase, core, _end } = self;
+        if let Some(core) = core {
+            pin(core);
+        }
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build_local(LocalOptions::default())
+            .expect("the process has descriptors left for a runtime");
+        let worker = Worker::new(index, snapshot, metrics, Pools::new(idle_wanted));
+        runtime.block_on(worker.run(listeners, phase));
+    }
+}
+
+/// Every certificate, key and list of a configuration that cannot be used, with the place of its listener or
+/// upstream.
+pub fn check_credentials(config: &Config, files: &Files) -> Vec<(Location, BadCredentials)> {
+    let mut found: Vec<(Location, BadCredentials)> = Vec::new();
+    for listener in &config.listeners {
+        let Some(tls) = &listener.tls else { continue };
+        for bad in ServerTls::faults(tls, listener.protocols, files) {
+            let fault = (listener.location, bad);
+            // A file may be named twice.
+            if !found.contains(&fault) {
+                found.push(fault);
+            }
+        }
+    }
+    for upstream in &config.upstreams {
+        found.extend(client_tls(upstream, files).err().map(|bad| (upstream.location, bad)));
+    }
+    for policy in &config.policies {
+        let Policy::Jwt(jwt) = &policy.policy else { continue };
+        let keys = jwt.providers.iter().map(|provider| Source::read(provider, files));
+        found.extend(keys.filter_map(Result::err).map(|bad| (policy.location, bad)));
+    }
+    found
+}
+
+/// What there is to say of credentials that can be used, but not for long; with the place of their listener.
+pub fn warn_of_credentials(config: &Config, files: &Files) -> Vec<(Location, String)> {
+    let warnings = config.listeners.iter().flat_map(|listener| {
+        let tls = listener.tls.as_ref();
+        let tls = tls.and_then(|tls| ServerTls::new(tls, listener.protocols, files).ok());
+        let warnings = tls.map_or_else(Vec::new, |tls| tls.warnings());
+        warnings.into_iter().map(|warning| (listener.location, warning))
+    });
+    warnings.collect()
+}
+
+/// What TLS is spoken with to an upstream.
+fn client_tls(
+    upstream: &titan_config::Upstream,
+    files: &Files,
+) -> Result<Option<ClientTls>, BadCredentials> {
+    let tls = upstream.tls.as_ref();
+    tls.map(|tls| ClientTls::new(tls, upstream.protocol, files)).transpose()
+}
+
+/// A gate for each listener.
+fn gates(config: &Config, files: &Files) -> Result<Vec<Arc<Gate>>, StartError> {
+    let gates = config.listeners.iter().map(|listener| Gate::new(listener, files));
+    gates.collect::<Result<_, _>>().map_err(StartError::Credentials)
+}
+
+/// The sockets of each worker, and where they are bound.
+fn bind_all(
+    config: &Config,
+    gates: &[Arc<Gate>],
+    workers: usize,
+) -> Result<(Vec<Vec<Listener>>, Vec<Bound>), StartError> {
+    let mut sockets: Vec<Vec<Listener>> = std::iter::repeat_with(Vec::new).take(workers).collect();
+    let mut listeners = Vec::new();
+    for (listener, gate) in config.listeners.iter().zip(gates) {
+        let bound = bind(&listener.address, workers)
+            .map_err(|error| StartError::Bind { address: text_of(&listener.address), error })?;
+        listeners.push(Bound::new(listener, &bound[0]));
+        for (worker, socket) in sockets.iter_mut().zip(bound) {
+            worker.push(Listener { socket, gate: Arc::clone(gate) });
+        }
+    }
+    Ok((sockets, listeners))
+}
+
+impl Bound {
+    fn new(listener: &titan_config::Listener, socket: &ListenSocket) -> Bound {
+        let socket_address = match socket {
+            ListenSocket::Tcp(socket) => socket.local_addr().ok(),
+            ListenSocket::Unix(_) => None,
+        };
+        let address = socket_address
+            .map_or_else(|| text_of(&listener.address), |address| address.to_string());
+        Bound { name: listener.name.clone(), address, socket_address }
+    }
+}
+
+fn text_of(address: &ListenAddress) -> String {
+    match address {
+        ListenAddress::Tcp(address) => address.to_string(),
+        ListenAddress::Any(port) => format!(":{port}"),
+        ListenAddress::Unix(path) => format!("unix:{}", path.display()),
+    }
+}
+
+/// Fixed addresses at once; names on a thread of their own, which is waited for until each was asked
+/// for once, but no longer than one question may take.
+fn resolve_names(
+    config: &Config,
+    snapshot: &Snapshot,
+    mut phase: watch::Receiver<Phase>,
+) -> Result<(), StartError> {
+    snapshot.upstreams.iter().for_each(|upstream| resolve::set_fixed(upstream));
+    let named: Vec<_> = snapshot
+        .upstreams
+        .iter()
+        .filter(|upstream| resolve::has_names(upstream))
+        .cloned()
+        .collect();
+    if named.is_empty() {
+        return Ok(());
+    }
+    let config = config.resolver.clone();
+    let (done, first_round) = std::sync::mpsc::sync_channel(1);
+    start_thread("resolver".to_owned(), move || {
+        let runtime =
+            Builder::new_current_thread().enable_all().build().expect("a runtime for names");
+        runtime.block_on(async {
+            let names = match Names::new(&config) {
+                Ok(names) => Arc::new(names),
+                Err(error) => return drop(done.send(Err(error.to_string()))),
+            };
+            // Each name was asked for once when all tasks have dropped their ends of this.
+            let (asked, mut all_asked) = mpsc::channel::<()>(1);
+            let mut tasks = Vec::new();
+            for upstream in named {
+                let (names, asked) = (Arc::clone(&names), asked.clone());
+                tasks.push(tokio::spawn(async move {
+                    let again = names.refresh(&upstream).await;
+                    drop(asked);
+                    names.keep_fresh(upstream, again).await;
+                }));
+            }
+            drop(asked);
+            // Many names and a silent server: what has not answered by now may do so while others are
+            // served. A little more than one question may take, so that half of its answer counts.
+            let _ = tokio::time::timeout(config.timeout + LATE, all_asked.recv()).await;
+            let _ = done.send(Ok(()));
+            let _ = phase.wait_for(|phase| *phase == Phase::Drain).await;
+            tasks.iter().for_each(tokio::task::JoinHandle::abort);
+        });
+    })?;
+    let failed = |_| Err("the resolver thread ended".to_owned());
+    first_round.recv().unwrap_or_else(failed).map_err(StartError::Resolver)
+}
+
+fn start_thread(
+    name: String,
+    run: impl FnOnce() + Send + 'static,
+) -> Result<JoinHandle<()>, StartError> {
+    thread::Builder::new().name(name).spawn(run).map_err(StartError::Thread)
+}
+
+fn worker_count(config: &Config) -> usize {
+    match config.workers.threads {
+        Threads::Auto => thread::available_parallelism().map_or(1, usize::from),
+        Threads::Exactly(count) => count.get().into(),
+    }
+}
+
+fn allowed_cores() -> Vec<usize> {
+    let Ok(set) = rustix::thread::sched_getaffinity(None) else { return Vec::new() };
+    (0..rustix::thread::CpuSet::MAX_CPU).filter(|&core| set.is_set(core)).collect()
+}
+
+/// Best effort: a container may forbid it, and the worker serves all the same.
+fn pin(core: usize) {
+    let mut set = rustix::thread::CpuSet::new();
+    set.set(core);
+    let _ = rustix::thread::sched_setaffinity(None, &set);
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StartError::Bind { address, error } => write!(f, "cannot listen on {address}: {error}"),
+            StartError::Resolver(error) => write!(f, "cannot set up name resolution: {error}"),
+            StartError::Credentials(error) => error.fmt(f),
+            StartError::Thread(error) => write!(f, "cannot start a thread: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}

@@ -1,0 +1,412 @@
+//! Accepting: sockets, connection limits, the PROXY protocol.
+
+use crate::clock::TICK;
+use crate::downstream::{self, Client};
+use crate::entry::Entry;
+use crate::forwarding::{Scheme, Shown};
+use crate::proxy_protocol;
+use crate::stream::{Inbox, Stream};
+use crate::tls::{self, BadCredentials, Files, Refused, ServerTls};
+use crate::worker::{Counted, Phase, Worker};
+use arc_swap::ArcSwap;
+use rustix::io::Errno;
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::unix::net::UnixListener as StdUnixListener;
+use std::path::Path;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use titan_config::{Cidr, ListenAddress};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::sync::watch;
+
+/// A listening socket of one worker.
+pub(crate) struct Listener {
+    pub(crate) socket: ListenSocket,
+    pub(crate) gate: Arc<Gate>,
+}
+
+/// A socket that is bound and listens, not yet part of a runtime.
+pub(crate) enum ListenSocket {
+    Tcp(std::net::TcpListener),
+    Unix(StdUnixListener),
+}
+
+/// What decides who gets in at a listener; one for all workers.
+pub(crate) struct Gate {
+    pub(crate) config: titan_config::Listener,
+    pub(crate) entry: Arc<Entry>,
+    open: AtomicU32,
+    /// Connections by client (see [`client_of`]); only looked at where the configuration limits them.
+    by_client: Mutex<HashMap<IpAddr, u32>>,
+}
+
+/// A connection's place at a listener; left when dropped.
+struct Place {
+    gate: Arc<Gate>,
+    client: Option<IpAddr>,
+}
+
+/// Connections that the kernel may hold before they are accepted.
+const BACKLOG: i32 = 4096;
+
+impl Gate {
+    /// A gate that nobody has passed.
+    pub(crate) fn new(
+        config: &titan_config::Listener,
+        files: &Files,
+    ) -> Result<Arc<Gate>, BadCredentials> {
+        let (open, by_client) = (AtomicU32::new(0), Mutex::default());
+        let tls = config.tls.as_ref();
+        let tls = tls.map(|tls| ServerTls::new(tls, config.protocols, files)).transpose()?;
+        let entry = Arc::new(Entry::new(config, tls));
+        Ok(Arc::new(Gate { config: config.clone(), entry, open, by_client }))
+    }
+
+    /// What handshakes would be held with if `files` were what is on disk.
+    pub(crate) fn renew(&self, files: &Files) -> Result<Option<ServerTls>, BadCredentials> {
+        let (Some(config), Some(now)) = (&self.config.tls, &self.entry.tls) else {
+            return Ok(None);
+        };
+        now.load().renew(config, self.config.protocols, files).map(Some)
+    }
+
+    /// Holds handshakes with that from now on.
+    pub(crate) fn set_tls(&self, renewed: Option<ServerTls>) {
+        if let (Some(renewed), Some(tls)) = (renewed, &self.entry.tls) {
+            tls.store(Arc::new(renewed));
+        }
+    }
+
+    /// Lets a connection in, unless too many are.
+    fn enter(self: &Arc<Self>) -> Option<Place> {
+        let most = self.config.max_connections.get();
+        let more = |open| (open < most).then_some(open + 1);
+        self.open.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
+        Some(Place { gate: Arc::clone(self), client: None })
+    }
+
+    /// Whether a connection from `peer` starts with a PROXY protocol header.
+    fn expects_header(&self, peer: Option<IpAddr>) -> bool {
+        let Some(protocol) = &self.config.proxy_protocol else { return false };
+        peer.is_some_and(|peer| protocol.from.iter().any(|block: &Cidr| block.contains(peer)))
+    }
+}
+
+impl Place {
+    /// Counts the connection against its client's limit. False when that is reached.
+    fn count_client(&mut self, client: Option<IpAddr>) -> bool {
+        let most = self.gate.config.max_connections_per_client.at_most();
+        let (Some(most), Some(client)) = (most, client.map(client_of)) else { return true };
+        let mut counts = self.gate.by_client.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = counts.entry(client).or_default();
+        if *count >= most.get() {
+            return false;
+        }
+        *count += 1;
+        drop(counts);
+        self.client = Some(client);
+        true
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.gate.open.fetch_sub(1, Ordering::AcqRel);
+        let Some(client) = self.client else { return };
+        let mut counts = self.gate.by_client.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = counts.get_mut(&client) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&client);
+            }
+        }
+    }
+}
+
+impl Listener {
+    /// Accepts connections and serves each in a task of its own, until the worker drains.
+    pub(crate) async fn serve(
+        self,
+        worker: Rc<Worker>,
+        mut phase: watch::Receiver<Phase>,
+    ) -> io::Result<()> {
+        let Listener { socket, gate } = self;
+        let socket = Acceptor::new(socket)?;
+        let mut drain = pin!(phase.wait_for(|phase| *phase == Phase::Drain));
+        loop {
+            let accepted = poll_fn(|cx| match drain.as_mut().poll(cx).is_ready() {
+                true => Poll::Ready(None),
+                false => socket.poll_accept(cx).map(Some),
+            });
+            match accepted.await {
+                Some(Ok((stream, peer))) => admit(&worker, &gate, stream, peer),
+                Some(Err(error)) if is_exhausted(&error) => tokio::time::sleep(TICK).await,
+                // What is wrong is wrong with that client: it has left the queue, say.
+                Some(Err(_)) => {}
+                None => break,
+            }
+        }
+        // Closing the socket would reset those whom the kernel has let in already. It is the kernel that
+        // is asked: the runtime knows of those only that it has been told of.
+        let socket = socket.into_std()?;
+        while let Ok((stream, peer)) = socket.accept() {
+            admit(&worker, &gate, stream, peer);
+        }
+        Ok(())
+    }
+}
+
+impl ListenSocket {
+    /// Accepts a connection that waits already; an error when none does.
+    fn accept(&self) -> io::Result<(Stream, Option<IpAddr>)> {
+        match self {
+            ListenSocket::Tcp(socket) => {
+                let (stream, peer) = socket.accept()?;
+                stream.set_nonblocking(true)?;
+                let stream = TcpStream::from_std(stream)?.into();
+                Ok((stream, Some(peer.ip().to_canonical())))
+            }
+            ListenSocket::Unix(socket) => {
+                let (stream, _) = socket.accept()?;
+                stream.set_nonblocking(true)?;
+                Ok((UnixStream::from_std(stream)?.into(), None))
+            }
+        }
+    }
+}
+
+enum Acceptor {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+impl Acceptor {
+    fn new(socket: ListenSocket) -> io::Result<Acceptor> {
+        Ok(match socket {
+            ListenSocket::Tcp(socket) => Acceptor::Tcp(TcpListener::from_std(socket)?),
+            ListenSocket::Unix(socket) => Acceptor::Unix(UnixListener::from_std(socket)?),
+        })
+    }
+
+    fn into_std(self) -> io::Result<ListenSocket> {
+        Ok(match self {
+            Acceptor::Tcp(socket) => ListenSocket::Tcp(socket.into_std()?),
+            Acceptor::Unix(socket) => ListenSocket::Unix(socket.into_std()?),
+        })
+    }
+
+    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(Stream, Option<IpAddr>)>> {
+        match self {
+            Acceptor::Tcp(socket) => socket
+                .poll_accept(cx)
+                .map_ok(|(stream, peer)| (stream.into(), Some(peer.ip().to_canonical()))),
+            Acceptor::Unix(socket) => {
+                socket.poll_accept(cx).map_ok(|(stream, _)| (stream.into(), None))
+            }
+        }
+    }
+}
+
+/// Who counts as one client: an IPv4 address, or the /64 of an IPv6 one, for that is what a single
+/// client is given, with more addresses than anybody could count.
+fn client_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let network = address.to_bits() >> 64 << 64;
+            Ipv6Addr::from_bits(network).into()
+        }
+        v4 @ IpAddr::V4(_) => v4,
+    }
+}
+
+/// Whether accepting failed for want of descriptors or memory, and would fail again at once.
+fn is_exhausted(error: &io::Error) -> bool {
+    let exhausted = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOBUFS];
+    exhausted.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+}
+
+fn admit(worker: &Rc<Worker>, gate: &Arc<Gate>, stream: Stream, peer: Option<IpAddr>) {
+    let Some(place) = gate.enter() else {
+        worker.cells().refused.add(1);
+        return;
+    };
+    let client = Client {
+        worker: Rc::clone(worker),
+        stream,
+        inbox: Inbox::default(),
+        timer: worker.clock.timer(),
+        origin: worker.snapshot().forwarding.origin(peer, Scheme::Http, &gate.entry),
+        is_answering: false,
+    };
+    let guest = Box::new(Guest { client, place, _counted: worker.count_connection() });
+    drop(tokio::task::spawn_local(guest.converse()));
+}
+
+/// A connection that was let in. Dropped, it closes before it stops to count.
+struct Guest {
+    client: Client,
+    place: Place,
+    _counted: Counted,
+}
+
+impl Guest {
+    async fn converse(mut self: Box<Self>) {
+        let is_welcome =
+            self.is_introduced().await && self.place.count_client(self.client.origin.address);
+        if !is_welcome {
+            self.client.worker.cells().refused.add(1);
+        } else if self.is_secured().await {
+            downstream::serve(&mut self.client, &self.place.gate.config.protocols).await;
+        }
+    }
+
+    /// Holds the handshake, where this listener speaks TLS.
+    async fn is_secured(&mut self) -> bool {
+        let Guest { client, place, .. } = self;
+        let Some(server) = place.gate.entry.tls.as_ref().map(ArcSwap::load_full) else {
+            return true;
+        };
+        let accepted = Box::pin(tls::accept(client, &server)).await;
+        match accepted {
+            Ok(shown) => {
+                client.origin.scheme = Scheme::Https;
+                client.origin.shown = shown.map(Shown::new);
+                return true;
+            }
+            Err(Refused::Plain) => tls::answer_plain(client).await,
+            Err(refused @ (Refused::NoCertificate | Refused::Certificate(_))) => {
+                client.worker.cells().certificates_refused.add(1);
+                if let Refused::Certificate(why) = refused {
+                    place.gate.entry.note_refusal(why);
+                }
+                tls::linger(client).await;
+            }
+            Err(Refused::Failed | Refused::Gone) => {}
+            Err(Refused::Silent) => return false,
+        }
+        client.worker.cells().handshakes_failed.add(1);
+        false
+    }
+
+    /// Reads who the client is, where a balancer in front says so.
+    async fn is_introduced(&mut self) -> bool {
+        let Guest { client, place, .. } = self;
+        if !place.gate.expects_header(client.origin.address) {
+            return true;
+        }
+        match Box::pin(proxy_protocol::read(client)).await {
+            Ok(Some(address)) => {
+                let forwarding = &client.worker.snapshot().forwarding;
+                client.origin = forwarding.origin(Some(address), Scheme::Http, &place.gate.entry);
+                true
+            }
+            // A health check of the balancer itself, or a client it cannot name.
+            Ok(None) => true,
+            Err(_) => false,
+        }
+    }
+}
+
+/// Binds one socket for each worker. They share the port, and the kernel spreads connections over them.
+pub(crate) fn bind(address: &ListenAddress, workers: usize) -> io::Result<Vec<ListenSocket>> {
+    match address {
+        ListenAddress::Tcp(address) => bind_tcp(*address, true, workers),
+        ListenAddress::Any(port) => {
+            let both = SocketAddr::from((Ipv6Addr::UNSPECIFIED, *port));
+            match bind_tcp(both, false, workers) {
+                // A kernel without IPv6 still has all of IPv4.
+                Err(error) if error.raw_os_error() == Some(Errno::AFNOSUPPORT.raw_os_error()) => {
+                    bind_tcp((Ipv4Addr::UNSPECIFIED, *port).into(), true, workers)
+                }
+                result => result,
+            }
+        }
+        ListenAddress::Unix(path) => bind_unix(path, workers),
+    }
+}
+
+fn bind_tcp(address: SocketAddr, only_v6: bool, workers: usize) -> io::Result<Vec<ListenSocket>> {
+    // Sockets that share a port share it with another process too, which nobody would notice. One
+    // that does not share it finds out.
+    let probe = tcp_socket(address, only_v6)?;
+    probe.bind(&address.into())?;
+    drop(probe);
+    let mut address = address;
+    let mut sockets = Vec::with_capacity(workers);
+    for _ in 0..workers {
+        let socket = tcp_socket(address, only_v6)?;
+        socket.set_reuse_port(true)?;
+        socket.bind(&address.into())?;
+        // Accepted sockets inherit it: no call for each connection.
+        socket.set_tcp_nodelay(true)?;
+        socket.listen(BACKLOG)?;
+        let socket = std::net::TcpListener::from(socket);
+        address = socket.local_addr()?;
+        sockets.push(ListenSocket::Tcp(socket));
+    }
+    Ok(sockets)
+}
+
+fn tcp_socket(address: SocketAddr, only_v6: bool) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    if address.is_ipv6() {
+        socket.set_only_v6(only_v6)?;
+    }
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+fn bind_unix(path: &Path, workers: usize) -> io::Result<Vec<ListenSocket>> {
+    remove_stale(path)?;
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.bind(&SockAddr::unix(path)?)?;
+    socket.listen(BACKLOG)?;
+    socket.set_nonblocking(true)?;
+    (0..workers).map(|_| Ok(ListenSocket::Unix(socket.try_clone()?.into()))).collect()
+}
+
+/// Removes the socket that an earlier process left behind; one that still answers is in use.
+fn remove_stale(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::FileTypeExt;
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket());
+    if !is_socket {
+        return Ok(());
+    }
+    match std::os::unix::net::UnixStream::connect(path) {
+        Ok(_) => Err(io::ErrorKind::AddrInUse.into()),
+        Err(_) => std::fs::remove_file(path),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_network_of_version_6_is_one_client() {
+        let is_one = |one: &str, other: &str| {
+            client_of(one.parse().unwrap()) == client_of(other.parse().unwrap())
+        };
+        assert!(is_one("2001:db8:0:1::1", "2001:db8:0:1:ffff:ffff:ffff:ffff"));
+        assert!(!is_one("2001:db8:0:1::1", "2001:db8:0:2::1"));
+        assert!(!is_one("192.0.2.1", "192.0.2.2"));
+        // Written in version 6 they are addresses of version 4 all the same.
+        assert!(is_one("192.0.2.1", "::ffff:192.0.2.1"));
+        assert!(!is_one("::ffff:192.0.2.1", "::ffff:192.0.2.2"));
+    }
+
+    #[test]
+    fn accepting_rests_for_want_of_means_alone() {
+        let rests = |errno: Errno| is_exhausted(&errno.into());
+        assert!([Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOBUFS].into_iter().all(rests));
+        assert!(![Errno::CONNABORTED, Errno::PROTO, Errno::PERM].into_iter().any(rests));
+    }
+}

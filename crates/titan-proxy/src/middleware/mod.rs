@@ -1,0 +1,363 @@
+//! What is done with requests and answers on the way: a file for each type of policy.
+//!
+//! Each has two halves. The request half runs in the order below and may answer by itself; the response half
+//! runs in the reverse order, over the answers of upstreams and those of the gateway alike.
+//!
+//! | type | module |
+//! |---|---|
+//! | `cors` | `cors` |
+//! | `jwt` | `jwt` |
+//! | `authorise` | `authorise` |
+//! | `rate_limit` | `rate_limit`: keys and fields; `limiter`: what passes; `table`: who has which entry |
+//! | `transform` | `transform` |
+//! | `compress` | `compress` |
+
+mod authorise;
+mod compress;
+mod cors;
+mod jwt;
+mod rate_limit;
+mod transform;
+
+pub(crate) use jwt::{Caches, Keys, Refusal, Source};
+
+use crate::downstream::Content;
+use crate::error::Error;
+use crate::forwarding::Origin;
+use crate::route::{self, Match};
+use crate::snapshot::Snapshot;
+use crate::tls::{BadCredentials, Files};
+use crate::worker::{Phase, Worker};
+use authorise::Authorise;
+use compress::Compress;
+pub(crate) use compress::{Encoder, Squeezed};
+use cors::Cors;
+use jwt::Jwt;
+use rate_limit::RateLimit;
+use serde_json::{Map, Value};
+use std::io;
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use titan_config::{Config, NamedPolicy, Policies, Policy, PolicyId, PolicyKind, Route};
+use titan_http::{BadField, Fields, RequestHead, ResponseHead, Status, is_alike};
+use tokio::sync::watch;
+pub(crate) use transform::Seen;
+use transform::Transform;
+
+/// The policies of a configuration, and those that the requests of each route meet.
+pub(crate) struct Chains {
+    by_route: Vec<Chain>,
+    /// For requests that no route takes.
+    none: Chain,
+    policies: Vec<Ready>,
+    /// The fields that policies tell upstreams of claims in. Nobody else may write them, on any route.
+    claimed: Vec<Box<[u8]>>,
+}
+
+/// The policies that a request meets: at most one of each type.
+#[derive(Clone, Default)]
+pub(crate) struct Chain {
+    cors: Option<Arc<Cors>>,
+    jwt: Option<Arc<Jwt>>,
+    authorise: Option<Arc<Authorise>>,
+    rate_limit: Option<Arc<RateLimit>>,
+    transform: Option<Arc<Transform>>,
+    compress: Option<Arc<Compress>>,
+}
+
+/// What a policy sees of an exchange, and may change of it.
+pub(crate) struct Meeting<'m> {
+    pub(crate) request: &'m mut RequestHead,
+    pub(crate) notes: &'m mut Notes,
+    /// Where the connection comes from, and what its client has shown of itself.
+    pub(crate) origin: &'m Origin,
+    pub(crate) snapshot: &'m Arc<Snapshot>,
+    pub(crate) worker: &'m Rc<Worker>,
+    /// The route, and what it captured of the path.
+    pub(crate) found: &'m Match,
+}
+
+impl Meeting<'_> {
+    /// The address of the client behind all trusted proxies; none over a Unix socket.
+    pub(crate) fn client(&self) -> Option<IpAddr> {
+        self.snapshot.forwarding.client(self.origin, &self.request.fields)
+    }
+}
+
+/// What the request halves leave for the response halves.
+#[derive(Default)]
+pub(crate) struct Notes {
+    cors: cors::Note,
+    jwt: jwt::Note,
+    authorise: authorise::Note,
+    rate_limit: rate_limit::Note,
+    transform: transform::Note,
+    compress: compress::Note,
+}
+
+impl Notes {
+    /// What the request's token says; none where no policy asks for one.
+    pub(crate) fn claims(&self) -> Option<&Map<String, Value>> {
+        self.jwt.claims()
+    }
+}
+
+/// What is to become of a request.
+pub(crate) enum Step {
+    /// It goes on.
+    Go,
+    /// It is answered with that head and no body.
+    Answer(Box<ResponseHead>),
+}
+
+/// A policy that is ready to be met. Routes that name the same one share it.
+#[derive(Clone)]
+enum Ready {
+    Cors(Arc<Cors>),
+    Jwt(Arc<Jwt>),
+    Authorise(Arc<Authorise>),
+    RateLimit(Arc<RateLimit>),
+    Transform(transform::Ready),
+    Compress(Arc<Compress>),
+}
+
+impl Chains {
+    /// Makes the policies of a configuration ready.
+    pub(crate) fn new(config: &Config, keys: Keys) -> Chains {
+        let mut keys = keys.by_policy();
+        let numbered = config.policies.iter().enumerate();
+        let policies = numbered
+            .map(|(place, it)| Ready::new(it, config, place, keys.next().unwrap_or_default()));
+        let policies: Vec<_> = policies.collect();
+        let by_route = config.routes.iter().map(|route| Chain::new(route, &policies));
+        let by_route = by_route.collect();
+        let claimed = policies.iter().filter_map(Ready::jwt).flat_map(|jwt| jwt.headers());
+        let claimed = claimed.map(|name| name.as_bytes().into()).collect();
+        Chains { by_route, none: Chain::default(), policies, claimed }
+    }
+
+    /// The keys of its policies, as the files have them by now.
+    pub(crate) fn read_keys(&self, files: &Files) -> Result<Keys, BadCredentials> {
+        let of_policy = |policy: &Ready| match policy.jwt() {
+            Some(jwt) => jwt.read_keys(files),
+            None => Ok(Vec::new()),
+        };
+        self.policies.iter().map(of_policy).collect()
+    }
+
+    /// Uses other keys from now on.
+    pub(crate) fn replace_keys(&self, keys: Keys) {
+        for (policy, keys) in self.policies.iter().zip(keys.by_policy()) {
+            if let Some(jwt) = policy.jwt() {
+                jwt.replace_keys(keys);
+            }
+        }
+    }
+
+    /// Fetches the keys that are elsewhere until the gateway drains.
+    pub(crate) fn fetch_keys(&self, phase: watch::Receiver<Phase>) -> io::Result<()> {
+        let policies = self.policies.iter().filter_map(Ready::jwt).cloned();
+        jwt::keep_fresh(&policies.collect::<Vec<_>>(), phase)
+    }
+
+    /// Whether some policy waits for keys.
+    pub(crate) fn lacks_keys(&self) -> bool {
+        self.policies.iter().filter_map(Ready::jwt).any(|jwt| jwt.lacks_keys())
+    }
+
+    /// Why keys could not be fetched, where that has failed since this was asked last.
+    pub(crate) fn take_key_failures(&self) -> Vec<String> {
+        self.policies.iter().filter_map(Ready::jwt).flat_map(|jwt| jwt.take_failures()).collect()
+    }
+
+    /// Removes what a client says in the fields that are for claims, and under names that some upstreams take for
+    /// those (CGI makes one of `X-User` and `X_User`).
+    pub(crate) fn remove_claims(&self, fields: &mut Fields) {
+        if self.claimed.is_empty() {
+            return;
+        }
+        fields.retain(|field| !self.claimed.iter().any(|claimed| is_alike(claimed, field.name)));
+    }
+
+    /// What the requests of a route meet.
+    pub(crate) fn of(&self, route: Option<usize>) -> &Chain {
+        route.map_or(&self.none, |route| &self.by_route[route])
+    }
+}
+
+impl Ready {
+    fn new(named: &NamedPolicy, config: &Config, place: usize, keys: Vec<Source>) -> Ready {
+        match &named.policy {
+            Policy::Cors(cors) => Ready::Cors(Arc::new(Cors::new(cors))),
+            Policy::Jwt(jwt) => Ready::Jwt(Arc::new(Jwt::new(jwt, place, keys))),
+            Policy::Authorise(config) => {
+                Ready::Authorise(Arc::new(Authorise::new(named.name.as_str(), config)))
+            }
+            Policy::RateLimit(limit) => {
+                let cells = rate_limits(config).position(|it| it.name == named.name);
+                let cells = cells.expect("it is one of them");
+                Ready::RateLimit(Arc::new(RateLimit::new(named, limit, config, cells)))
+            }
+            Policy::Transform(config) => Ready::Transform(transform::Ready::new(config)),
+            Policy::Compress(config) => Ready::Compress(Arc::new(Compress::new(config))),
+        }
+    }
+}
+
+impl Ready {
+    fn jwt(&self) -> Option<&Arc<Jwt>> {
+        match self {
+            Ready::Jwt(jwt) => Some(jwt),
+            Ready::Cors(_)
+            | Ready::Authorise(_)
+            | Ready::RateLimit(_)
+            | Ready::Transform(_)
+            | Ready::Compress(_) => None,
+        }
+    }
+}
+
+impl Chain {
+    fn new(route: &Route, ready: &[Ready]) -> Chain {
+        let mut chain = Chain::default();
+        let of = |id: PolicyId| ready[id.index()].clone();
+        let Policies { cors, jwt, authorise, rate_limit, transform, compress } = route.policies;
+        let all = [cors, jwt, authorise, rate_limit, transform, compress];
+        for policy in all.into_iter().flatten().map(of) {
+            match policy {
+                Ready::Cors(cors) => chain.cors = Some(cors),
+                Ready::Jwt(jwt) => chain.jwt = Some(jwt),
+                Ready::Authorise(authorise) => chain.authorise = Some(authorise),
+                Ready::RateLimit(limit) => chain.rate_limit = Some(limit),
+                Ready::Transform(ready) => chain.transform = Some(ready.for_route(route)),
+                Ready::Compress(compress) => chain.compress = Some(compress),
+            }
+        }
+        chain
+    }
+
+    /// The method that a page asks leave for, where this chain can give it.
+    pub(crate) fn answers_preflight(&self) -> bool {
+        self.cors.is_some()
+    }
+
+    /// The request half.
+    pub(crate) async fn on_request(&self, mut meeting: Meeting<'_>) -> Result<Step, Error> {
+        let Chain { cors, jwt, authorise, rate_limit, transform: _, compress } = self;
+        if let Some(cors) = cors
+            && let answer @ Step::Answer(_) = cors.on_request(&mut meeting)?
+        {
+            return Ok(answer);
+        }
+        if let Some(jwt) = jwt {
+            jwt.on_request(&mut meeting)?;
+        }
+        if let Some(authorise) = authorise {
+            authorise.on_request(&mut meeting)?;
+        }
+        if let Some(limit) = rate_limit {
+            limit.on_request(&mut meeting)?;
+        }
+        let Meeting { request, notes, origin, snapshot, found, .. } = meeting;
+        let claims = notes.claims();
+        let seen = Seen { forwarding: &snapshot.forwarding, origin, found, claims };
+        notes.transform = self.transform(request, &seen)?;
+        if let Some(compress) = compress {
+            notes.compress = compress.on_request(request);
+        }
+        Ok(Step::Go)
+    }
+
+    /// What the policy of that type decides of a request, in words, where it decides anything.
+    pub(crate) fn explain(
+        &self,
+        kind: PolicyKind,
+        request: &RequestHead,
+        route: usize,
+    ) -> Option<String> {
+        match kind {
+            PolicyKind::Cors => self.cors.as_ref().map(|cors| cors.explain(request)),
+            PolicyKind::Jwt => self.jwt.as_ref().map(|jwt| jwt.explain(request)),
+            PolicyKind::Authorise => self.authorise.as_ref().map(|it| it.explain()),
+            PolicyKind::RateLimit => self.rate_limit.as_ref().map(|limit| limit.explain(route)),
+            PolicyKind::Transform => None,
+            PolicyKind::Compress => {
+                self.compress.as_ref().map(|compress| compress.explain(request))
+            }
+        }
+    }
+
+    /// Whether a preflight request is granted here; nothing for other requests.
+    pub(crate) fn grants_preflight(&self, request: &RequestHead) -> Option<bool> {
+        self.cors.as_ref()?.grants(request)
+    }
+
+    /// Takes the token out of a request without a look at what it says.
+    pub(crate) fn take_token(&self, request: &mut RequestHead) -> Result<(), Error> {
+        self.jwt.as_ref().map_or(Ok(()), |jwt| jwt.take(request))
+    }
+
+    /// Changes a request as the transform does.
+    pub(crate) fn transform(
+        &self,
+        request: &mut RequestHead,
+        seen: &Seen<'_>,
+    ) -> Result<transform::Note, Error> {
+        match &self.transform {
+            Some(transform) => transform.on_request(request, seen),
+            None => Ok(None),
+        }
+    }
+
+    /// The status that an answer goes out with.
+    pub(crate) fn status_for(&self, status: Status) -> Status {
+        self.transform.as_ref().map_or(status, |transform| transform.status_for(status))
+    }
+
+    /// The response half. Where there is an encoder, the body has to go through it.
+    pub(crate) fn on_response(
+        &self,
+        notes: &Notes,
+        head: &mut ResponseHead,
+        content: &mut Content,
+    ) -> Result<Option<Encoder>, BadField> {
+        let Chain { cors, jwt, authorise, rate_limit, transform, compress } = self;
+        let encoder = match compress {
+            Some(compress) => compress.on_response(notes.compress, head, content)?,
+            None => None,
+        };
+        if let Some(transform) = transform {
+            transform.on_response(&notes.transform, head)?;
+        }
+        if let Some(limit) = rate_limit {
+            limit.on_response(&notes.rate_limit, head)?;
+        }
+        if let Some(authorise) = authorise {
+            authorise.on_response(&notes.authorise, head)?;
+        }
+        if let Some(jwt) = jwt {
+            jwt.on_response(&notes.jwt, head)?;
+        }
+        if let Some(cors) = cors {
+            cors.on_response(&notes.cors, head)?;
+        }
+        Ok(encoder)
+    }
+}
+
+/// The rate limits among the policies, in the order of their cells.
+pub(crate) fn rate_limits(config: &Config) -> impl Iterator<Item = &NamedPolicy> {
+    config.policies.iter().filter(|it| matches!(it.policy, Policy::RateLimit(_)))
+}
+
+/// The route of the request that a preflight request asks leave for, where its chain can give that.
+pub(crate) fn preflight_route(
+    snapshot: &Snapshot,
+    request: &RequestHead,
+    view: route::Request<'_>,
+) -> Option<Match> {
+    let method = cors::preflight(request)?;
+    let found = snapshot.routes.find(&route::Request { method, ..view }).ok()?;
+    snapshot.chains.of(Some(found.route)).answers_preflight().then_some(found)
+}

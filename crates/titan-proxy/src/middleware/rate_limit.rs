@@ -1,0 +1,265 @@
+//! Rate limits: which requests are counted together, and what clients are told of it.
+//!
+//! The fields of answers are those of draft-ietf-httpapi-ratelimit-headers: `RateLimit-Policy` says what the limits are,
+//! `RateLimit` how it stands with them.
+
+mod limiter;
+mod sync;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use super::Meeting;
+use crate::cookie;
+use crate::error::{Error, Kind};
+use limiter::{Count, Limiter, MAX_RATES, Pace, Taken, Verdict};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::Write;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Instant;
+use table::Maker;
+use titan_config::{Config, NamedPolicy, RateKey};
+use titan_http::{BadField, FieldName, ResponseHead};
+
+/// A policy, with the numbers that all workers count in.
+pub(crate) struct RateLimit {
+    limiter: Limiter,
+    key: Vec<RateKey>,
+    /// The bits of an IPv6 address that tell clients apart.
+    mask: u128,
+    is_shadow: bool,
+    /// As how many requests one of a route counts, by the index of the route.
+    costs: Box<[u64]>,
+    /// Keyed anew at each start: nobody can choose two keys that count as one.
+    hasher: RandomState,
+    started: Instant,
+    /// The value of `RateLimit-Policy`.
+    told: Box<[u8]>,
+    /// The name of each rate, as both fields write it.
+    names: Box<[Box<str>]>,
+    /// What may pass, in words.
+    words: Box<str>,
+    /// Its place among the cells of rate limits.
+    cells: usize,
+}
+
+/// What the answer to a request says of its limits.
+#[derive(Default)]
+pub(crate) struct Note {
+    counts: Option<[Count; MAX_RATES]>,
+    /// In seconds.
+    retry_after: Option<u64>,
+    _running: Option<Running>,
+}
+
+/// A request that counts as running until this is dropped.
+struct Running {
+    limit: Arc<RateLimit>,
+    place: usize,
+}
+
+const RATE_LIMIT: &[u8] = b"RateLimit";
+const RATE_LIMIT_POLICY: &[u8] = b"RateLimit-Policy";
+/// The seconds after which to try again where nobody can tell.
+const SOON: u64 = 1;
+/// In nanoseconds.
+const SECOND: u64 = 1_000_000_000;
+/// Longer than any value of `RateLimit`: of each rate its name and two numbers.
+const MAX_VALUE: usize = MAX_RATES * 160;
+
+impl RateLimit {
+    /// The policy with that name, of a configuration that has it; `cells` is its place among the rate limits.
+    pub(super) fn new(
+        named: &NamedPolicy,
+        limit: &titan_config::RateLimit,
+        config: &Config,
+        cells: usize,
+    ) -> RateLimit {
+        let titan_config::RateLimit {
+            key,
+            ipv6_prefix,
+            rates,
+            concurrency,
+            costs,
+            shadow,
+            capacity,
+        } = limit;
+        let paces = rates.iter().map(|rate| {
+            let interval = rate.interval();
+            Pace { interval, tolerance: interval * u64::from(rate.burst.get()) }
+        });
+        let name = |rate: &titan_config::Rate| match rates.len() {
+            1 => format!("\"{}\"", named.name).into(),
+            _ => format!("\"{}:{rate}\"", named.name).into(),
+        };
+        let names: Box<[Box<str>]> = rates.iter().map(name).collect();
+        let told = rates
+            .iter()
+            .zip(&names)
+            .map(|(rate, name)| format!("{name};q={};w={}", rate.count, rate.window.as_secs()));
+        let cost_of = |route: &titan_config::Route| {
+            let cost = costs.iter().find(|cost| cost.route == route.name);
+            cost.map_or(1, |cost| cost.cost.get().into())
+        };
+        RateLimit {
+            limiter: Limiter::new(
+                paces.collect(),
+                concurrency.map(|most| most.get().into()),
+                capacity.get().try_into().unwrap_or(usize::MAX),
+            ),
+            key: key.clone(),
+            mask: u128::MAX << (128 - u32::from(*ipv6_prefix)),
+            is_shadow: *shadow,
+            costs: config.routes.iter().map(cost_of).collect(),
+            hasher: RandomState::new(),
+            started: Instant::now(),
+            told: told.collect::<Vec<_>>().join(", ").into_bytes().into(),
+            names,
+            words: words(limit).into(),
+            cells,
+        }
+    }
+
+    /// What may pass of the requests like one of that route, in words.
+    pub(super) fn explain(&self, route: usize) -> String {
+        match self.costs[route] {
+            1 => self.words.to_string(),
+            cost => format!("{}, and each of this route counts {cost} times", self.words),
+        }
+    }
+
+    pub(super) fn on_request(self: &Arc<Self>, meeting: &mut Meeting<'_>) -> Result<(), Error> {
+        let (hash, cost) = (self.hash(meeting), self.costs[meeting.found.route]);
+        let clock = || u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let maker = Maker::new(meeting.worker.index());
+        let Taken { verdict, counts } = self.limiter.take(hash, cost, maker, clock);
+        let cells = &meeting.worker.cells().rate_limits[self.cells];
+        let (kind, wait) = match verdict {
+            Verdict::Passed { place } => {
+                cells.allowed.add(1);
+                let running = self.limiter.limits_concurrency();
+                let running = running.then(|| Running { limit: Arc::clone(self), place });
+                let counts = (!self.is_shadow).then_some(counts);
+                meeting.notes.rate_limit = Note { counts, retry_after: None, _running: running };
+                return Ok(());
+            }
+            Verdict::Exceeded { wait } => (Kind::RateLimited, seconds(wait)),
+            Verdict::Busy => (Kind::TooManyAtOnce, SOON),
+            Verdict::Full => (Kind::RateLimited, SOON),
+        };
+        if self.is_shadow {
+            cells.shadowed.add(1);
+            return Ok(());
+        }
+        cells.limited.add(1);
+        meeting.notes.rate_limit =
+            Note { counts: Some(counts), retry_after: Some(wait), _running: None };
+        Err(kind.into())
+    }
+
+    pub(super) fn on_response(&self, note: &Note, head: &mut ResponseHead) -> Result<(), BadField> {
+        let Some(counts) = &note.counts else { return Ok(()) };
+        let fields = &mut head.fields;
+        if let Some(wait) = note.retry_after {
+            let mut text = [0; 20];
+            fields.set(FieldName::RetryAfter, written(&mut text, |out| write!(out, "{wait}")))?;
+        }
+        if self.names.is_empty() {
+            return Ok(());
+        }
+        fields.append_named(RATE_LIMIT_POLICY, &self.told)?;
+        let mut text = [0; MAX_VALUE];
+        fields.append_named(RATE_LIMIT, written(&mut text, |out| self.write_counts(counts, out)))
+    }
+
+    fn write_counts(
+        &self,
+        counts: &[Count; MAX_RATES],
+        out: &mut &mut [u8],
+    ) -> std::io::Result<()> {
+        for (place, (name, Count { left, reset, wait })) in
+            self.names.iter().zip(counts).enumerate()
+        {
+            let comma = if place == 0 { "" } else { ", " };
+            // Where it has kept the request from passing it is the time to come back that counts.
+            let time = seconds(if *wait > 0 { *wait } else { *reset });
+            write!(out, "{comma}{name};r={left};t={time}")?;
+        }
+        Ok(())
+    }
+
+    /// What the request is counted by.
+    fn hash(&self, meeting: &Meeting<'_>) -> u64 {
+        let mut hasher = self.hasher.build_hasher();
+        for part in &self.key {
+            let fields = &meeting.request.fields;
+            match part {
+                RateKey::ClientAddress => match meeting.client() {
+                    None => hasher.write_u8(0),
+                    Some(IpAddr::V4(address)) => {
+                        hasher.write_u8(4);
+                        hasher.write_u32(address.to_bits());
+                    }
+                    Some(IpAddr::V6(address)) => {
+                        hasher.write_u8(6);
+                        hasher.write_u128(address.to_bits() & self.mask);
+                    }
+                },
+                RateKey::Route => hasher.write_usize(meeting.found.route),
+                // Routes that count by keys ask for them: there is one.
+                RateKey::ApiKey => hasher.write_u64(meeting.notes.authorise.api_key.unwrap_or(0)),
+                RateKey::Header(name) => {
+                    write_all(&mut hasher, fields.named(name.as_str().as_bytes()));
+                }
+                RateKey::Cookie(name) => {
+                    write_all(&mut hasher, cookie::first(fields, name.as_str()).into_iter());
+                }
+            }
+        }
+        hasher.finish()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.limit.limiter.give_back(self.place);
+    }
+}
+
+fn words(limit: &titan_config::RateLimit) -> String {
+    let rates = limit.rates.iter().map(|rate| format!("{rate} and {} at once", rate.burst));
+    let running = limit.concurrency.map(|most| format!("{most} that run"));
+    let most = rates.chain(running).collect::<Vec<_>>().join(", ");
+    let key = limit.key.iter().map(|part| match part {
+        RateKey::ClientAddress => "client".to_owned(),
+        RateKey::Route => "route".to_owned(),
+        RateKey::ApiKey => "API key".to_owned(),
+        RateKey::Header(name) => name.as_str().to_owned(),
+        RateKey::Cookie(name) => format!("cookie {}", name.as_str()),
+    });
+    let key = key.collect::<Vec<_>>().join(" and ");
+    format!("for each {key} at most {most}{}", if limit.shadow { " (watched only)" } else { "" })
+}
+
+/// So that no two lists of values are written alike.
+fn write_all<'v>(hasher: &mut impl Hasher, values: impl Iterator<Item = &'v [u8]>) {
+    for value in values {
+        hasher.write_usize(value.len());
+        hasher.write(value);
+    }
+    hasher.write_usize(usize::MAX);
+}
+
+/// Rounded up: whoever waits that long has waited long enough.
+fn seconds(nanoseconds: u64) -> u64 {
+    nanoseconds.div_ceil(SECOND)
+}
+
+/// What is written into a text that has room for it.
+fn written(text: &mut [u8], write: impl FnOnce(&mut &mut [u8]) -> std::io::Result<()>) -> &[u8] {
+    let mut rest = &mut *text;
+    write(&mut rest).expect("there is room for the longest");
+    let left = rest.len();
+    &text[..text.len() - left]
+}

@@ -1,0 +1,233 @@
+//! What may pass: the generic cell rate algorithm over all rates of a limit, and how many run at once.
+//!
+//! For each key and rate there is one number, the theoretical arrival time: the time at which the whole burst will be back.
+//! A request moves it on by the rate's interval, from now if it lies behind, and passes if it then is no further
+//! ahead than a burst takes. So of one key there pass, between any two of its requests, no more than the burst and one for
+//! each interval between them; and whatever fits that does pass.
+//!
+//! Whoever counts in an entry that is taken by another key at that very moment takes back what it has counted, and that key
+//! may be refused meanwhile though it would fit. This can only happen where a set of the table is full; that one passes
+//! that does not fit never happens.
+//!
+//! Numbers are moved by compare-exchange, by all workers. With several rates all are looked at before one is moved; where
+//! one then fails nevertheless the others are moved back, which is exact as long as they lie ahead of the clock, and without
+//! effect where they do not.
+
+use super::sync::{AtomicU64, Ordering};
+use super::table::{Maker, Table};
+
+/// The most rates that a limit can have.
+pub(super) const MAX_RATES: usize = 4;
+
+/// Decides about the requests of all keys.
+pub(super) struct Limiter {
+    table: Table,
+    paces: Box<[Pace]>,
+    concurrency: Option<u64>,
+}
+
+/// A rate, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    /// The time that one request takes.
+    pub(super) interval: u64,
+    /// The time that a burst takes.
+    pub(super) tolerance: u64,
+}
+
+/// What has become of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Taken {
+    pub(super) verdict: Verdict,
+    /// How it then stands with each of the rates.
+    pub(super) counts: [Count; MAX_RATES],
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It passes. What it takes of the concurrency is to be given back to that place.
+    Passed { place: usize },
+    /// One of the rates is used up.
+    Exceeded {
+        /// The nanoseconds after which it would pass.
+        wait: u64,
+    },
+    /// As many as may run do.
+    Busy,
+    /// There is no room for its key.
+    Full,
+}
+
+/// How it stands with a rate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Count {
+    /// How many requests would pass now.
+    pub(super) left: u64,
+    /// The nanoseconds until the whole burst is back.
+    pub(super) reset: u64,
+    /// The nanoseconds after which the request would have passed, where it has not.
+    pub(super) wait: u64,
+}
+
+/// How often a request whose entry is taken away from under it looks for another.
+const PATIENCE: usize = 64;
+
+impl Limiter {
+    pub(super) fn new(paces: Box<[Pace]>, concurrency: Option<u64>, capacity: usize) -> Limiter {
+        assert!(paces.len() <= MAX_RATES, "the configuration bounds them");
+        let stride = paces.len() + usize::from(concurrency.is_some());
+        Limiter { table: Table::new(capacity, stride), paces, concurrency }
+    }
+
+    /// Decides about a request that counts as `cost` requests. `clock` tells nanoseconds that never go back.
+    pub(super) fn take(
+        &self,
+        hash: u64,
+        cost: u64,
+        maker: Maker,
+        clock: impl Fn() -> u64,
+    ) -> Taken {
+        for _ in 0..PATIENCE {
+            let now = clock();
+            let found = self.table.find(hash, maker, |values| self.is_unused(values, now));
+            let Some(slot) = found else { break };
+            let mut counts = [Count::default(); MAX_RATES];
+            let charged = self.charge(slot.values, cost, now, &mut counts, &clock);
+            if slot.is_kept() {
+                let passed = Verdict::Passed { place: slot.place };
+                return Taken {
+                    verdict: charged.map_or_else(|refused| refused, |_| passed),
+                    counts,
+                };
+            }
+            if let Ok(written) = charged {
+                self.undo(slot.values, &written[..self.paces.len()], cost, &clock);
+                self.leave(slot.values);
+            }
+        }
+        Taken { verdict: Verdict::Full, counts: [Count::default(); MAX_RATES] }
+    }
+
+    /// A request that has passed is over.
+    pub(super) fn give_back(&self, place: usize) {
+        self.leave(self.table.values_at(place));
+    }
+
+    pub(super) fn limits_concurrency(&self) -> bool {
+        self.concurrency.is_some()
+    }
+
+    /// The numbers that were written, or why the request does not pass.
+    fn charge(
+        &self,
+        values: &[AtomicU64],
+        cost: u64,
+        now: u64,
+        counts: &mut [Count; MAX_RATES],
+        clock: &impl Fn() -> u64,
+    ) -> Result<[u64; MAX_RATES], Verdict> {
+        let rates = || self.paces.iter().zip(values);
+        let mut wait = 0;
+        for ((pace, value), count) in rates().zip(counts.iter_mut()) {
+            let arrival = load(value);
+            *count = pace.count(arrival, now);
+            count.wait = pace.advance(arrival, cost, now).err().unwrap_or(0);
+            wait = wait.max(count.wait);
+        }
+        if wait > 0 {
+            return Err(Verdict::Exceeded { wait });
+        }
+        if !self.enter(values) {
+            return Err(Verdict::Busy);
+        }
+        let mut written = [0; MAX_RATES];
+        for (place, (pace, value)) in rates().enumerate() {
+            match pace.charge(value, cost, now) {
+                Ok(arrival) => {
+                    written[place] = arrival;
+                    counts[place] = pace.count(arrival, now);
+                }
+                Err(wait) => {
+                    counts[place].wait = wait;
+                    self.undo(values, &written[..place], cost, clock);
+                    self.leave(values);
+                    return Err(Verdict::Exceeded { wait });
+                }
+            }
+        }
+        Ok(written)
+    }
+
+    /// Takes back what was written. A number that the clock has passed by may have been moved on from there: then what was
+    /// written has come back by itself.
+    fn undo(&self, values: &[AtomicU64], written: &[u64], cost: u64, clock: &impl Fn() -> u64) {
+        for ((pace, value), written) in self.paces.iter().zip(values).zip(written) {
+            let mut arrival = load(value);
+            while clock() < *written {
+                match swap(value, arrival, arrival.saturating_sub(cost * pace.interval)) {
+                    Ok(_) => break,
+                    Err(now) => arrival = now,
+                }
+            }
+        }
+    }
+
+    fn enter(&self, values: &[AtomicU64]) -> bool {
+        let Some((running, most)) = values.last().zip(self.concurrency) else { return true };
+        let mut count = load(running);
+        while count < most {
+            match swap(running, count, count + 1) {
+                Ok(_) => return true,
+                Err(now) => count = now,
+            }
+        }
+        false
+    }
+
+    fn leave(&self, values: &[AtomicU64]) {
+        if let Some(running) = values.last().filter(|_| self.concurrency.is_some()) {
+            running.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    /// Whether a key with these values is as one that was never seen.
+    fn is_unused(&self, values: &[AtomicU64], now: u64) -> bool {
+        let (arrivals, running) = values.split_at(self.paces.len());
+        arrivals.iter().all(|arrival| load(arrival) <= now)
+            && running.iter().all(|it| load(it) == 0)
+    }
+}
+
+impl Pace {
+    /// The arrival time after a request, or the time after which it would pass.
+    fn advance(&self, arrival: u64, cost: u64, now: u64) -> Result<u64, u64> {
+        let next = arrival.max(now) + cost * self.interval;
+        let latest = now + self.tolerance;
+        if next <= latest { Ok(next) } else { Err(next - latest) }
+    }
+
+    fn charge(&self, value: &AtomicU64, cost: u64, now: u64) -> Result<u64, u64> {
+        let mut arrival = load(value);
+        loop {
+            let next = self.advance(arrival, cost, now)?;
+            match swap(value, arrival, next) {
+                Ok(_) => return Ok(next),
+                Err(now) => arrival = now,
+            }
+        }
+    }
+
+    fn count(&self, arrival: u64, now: u64) -> Count {
+        let reset = arrival.saturating_sub(now);
+        let left = self.tolerance.saturating_sub(reset) / self.interval;
+        Count { left, reset, wait: 0 }
+    }
+}
+
+fn load(value: &AtomicU64) -> u64 {
+    value.load(Ordering::SeqCst)
+}
+
+fn swap(value: &AtomicU64, from: u64, to: u64) -> Result<u64, u64> {
+    value.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst)
+}

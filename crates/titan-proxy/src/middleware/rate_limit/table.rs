@@ -1,0 +1,229 @@
+//! Who has which entry: a table of fixed size that all workers write, without locks.
+//!
+//! An entry has one word that says whose it is, and values that its holder counts in. Keys are hashes; a
+//! key can be in any of the [`WAYS`] slots of its set.
+//!
+//! ```text
+//!          take           confirm           retire            drop
+//!   EMPTY -----> CLAIMED ---------> HELD ----------> RETIRING -----> EMPTY
+//!                   |                 ^                  |
+//!                   | dislodge        +----- rescue -----+
+//!                   +-----> EMPTY
+//! ```
+//!
+//! No key ever holds two slots: whoever takes one looks at all others of the set *after* its claim can be
+//! seen, dislodges claims to the same key, and gives way to who holds it. Of two that claim at the same time
+//! at least one sees the other. A claim names who made it, so that nobody confirms a claim but its maker.
+//!
+//! No slot is taken from a key that still needs it: a slot is retired first, then its values are looked at once
+//! more. Whoever has changed a value looks whether the slot is still its own afterwards ([`Slot::is_kept`]): either
+//! the one sees the change or the other sees that the slot is gone. The order of all this is sequentially
+//! consistent, which the argument needs.
+
+use super::sync::{AtomicU64, Ordering, WAYS};
+
+/// Slots for each key of the capacity: with this many few sets are ever full, however the keys fall.
+const ROOM: usize = 4;
+
+/// How often one that is disturbed by others tries again.
+const PATIENCE: usize = 1 << 10;
+
+/// The bits of a word that say whose slot it is; the others say who is about to change that.
+const OWNER_BITS: u32 = 52;
+const OWNER: u64 = (1 << OWNER_BITS) - 1;
+const RETIRING: u64 = 1 << 63;
+const EMPTY: u64 = 0;
+
+/// The entries of all keys that are in use.
+pub(super) struct Table {
+    sets: Box<[Set]>,
+    values: Box<[AtomicU64]>,
+    /// How many values an entry has.
+    stride: usize,
+}
+
+#[repr(align(64))]
+struct Set([AtomicU64; WAYS]);
+
+/// An entry that a key held when it was looked for.
+pub(super) struct Slot<'t> {
+    word: &'t AtomicU64,
+    held: u64,
+    /// Where it is, for [`Table::values_at`].
+    pub(super) place: usize,
+    /// What its holder counts in.
+    pub(super) values: &'t [AtomicU64],
+}
+
+/// Who makes changes: a number from 1 that no other thread has.
+#[derive(Clone, Copy)]
+pub(super) struct Maker(u64);
+
+impl Maker {
+    /// The worker with that index.
+    pub(super) fn new(index: usize) -> Maker {
+        let number = u64::try_from(index).expect("there are fewer workers") + 1;
+        assert!(number < 1 << (63 - OWNER_BITS), "there are at most 256 workers");
+        Maker(number << OWNER_BITS)
+    }
+}
+
+impl Table {
+    /// A table with room for at least so many keys, whose entries have so many values.
+    pub(super) fn new(capacity: usize, stride: usize) -> Table {
+        let sets = (capacity * ROOM).div_ceil(WAYS).next_power_of_two();
+        let empty = || Set(std::array::from_fn(|_| AtomicU64::new(EMPTY)));
+        let values = sets * WAYS * stride;
+        Table {
+            sets: std::iter::repeat_with(empty).take(sets).collect(),
+            values: std::iter::repeat_with(|| AtomicU64::new(0)).take(values).collect(),
+            stride,
+        }
+    }
+
+    /// The entry of a key, which gets one if there is a slot whose values nobody needs. Of a new entry the values are
+    /// those that were left in it. Nothing when all slots are in use.
+    pub(super) fn find(
+        &self,
+        hash: u64,
+        maker: Maker,
+        is_unused: impl Fn(&[AtomicU64]) -> bool,
+    ) -> Option<Slot<'_>> {
+        let (set, held) = self.place_of(hash);
+        for _ in 0..PATIENCE {
+            let words = self.words(set);
+            if let Some(way) = words.iter().position(|word| load(word) == held) {
+                return Some(self.slot(set, way, held));
+            }
+            if rescue_any(words, held) {
+                continue;
+            }
+            let Some(way) = self.make_room(set, maker, &is_unused) else { continue };
+            let Some(way) = way else {
+                // Its slot may have been at its place only after that was looked at.
+                let again = words.iter().position(|word| load(word) == held);
+                return again.map(|way| self.slot(set, way, held));
+            };
+            if claim(words, way, held, maker) {
+                return Some(self.slot(set, way, held));
+            }
+        }
+        None
+    }
+
+    /// A slot that is empty now; `Some(None)` where there can be none. Nothing when others changed something meanwhile.
+    #[expect(clippy::option_option, reason = "to be disturbed is neither of the two answers")]
+    fn make_room(
+        &self,
+        set: usize,
+        maker: Maker,
+        is_unused: impl Fn(&[AtomicU64]) -> bool,
+    ) -> Option<Option<usize>> {
+        let words = self.words(set);
+        if let Some(way) = words.iter().position(|word| load(word) == EMPTY) {
+            return Some(Some(way));
+        }
+        let mut is_disturbed = false;
+        for (way, word) in words.iter().enumerate() {
+            let held = load(word);
+            if held & !OWNER != 0 || held == EMPTY {
+                is_disturbed = true;
+                continue;
+            }
+            if !is_unused(self.values_at(set * WAYS + way)) {
+                continue;
+            }
+            let retiring = held | maker.0 | RETIRING;
+            if !swap(word, held, retiring) {
+                is_disturbed = true;
+                continue;
+            }
+            if !is_unused(self.values_at(set * WAYS + way)) {
+                // It was used meanwhile. Somebody else may have rescued it already.
+                swap(word, retiring, held);
+                continue;
+            }
+            return swap(word, retiring, EMPTY).then_some(Some(way));
+        }
+        if is_disturbed { None } else { Some(None) }
+    }
+
+    fn place_of(&self, hash: u64) -> (usize, u64) {
+        let set = usize::try_from(hash >> 32).unwrap_or(0) & (self.sets.len() - 1);
+        // All bits count, those that have chosen the set among them.
+        let held = hash.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - OWNER_BITS);
+        (set, held.max(1))
+    }
+
+    fn words(&self, set: usize) -> &[AtomicU64; WAYS] {
+        &self.sets[set].0
+    }
+
+    /// The values of the entry at a place.
+    pub(super) fn values_at(&self, place: usize) -> &[AtomicU64] {
+        &self.values[place * self.stride..][..self.stride]
+    }
+
+    fn slot(&self, set: usize, way: usize, held: u64) -> Slot<'_> {
+        let place = set * WAYS + way;
+        Slot { word: &self.words(set)[way], held, place, values: self.values_at(place) }
+    }
+}
+
+impl Slot<'_> {
+    /// Whether what was changed in the values counts for the key. Where it does not the change has to be taken back,
+    /// and the key to be looked for again.
+    pub(super) fn is_kept(&self) -> bool {
+        let now = load(self.word);
+        now == self.held || is_retiring(now, self.held) && swap(self.word, now, self.held)
+    }
+}
+
+/// Takes an empty slot for a key, unless the key has another one.
+fn claim(words: &[AtomicU64; WAYS], way: usize, held: u64, maker: Maker) -> bool {
+    let claim = held | maker.0;
+    if !swap(&words[way], EMPTY, claim) {
+        return false;
+    }
+    for (_, word) in words.iter().enumerate().filter(|(other, _)| *other != way) {
+        loop {
+            let seen = load(word);
+            if seen & OWNER != held {
+                break;
+            }
+            if seen == held || seen & RETIRING != 0 {
+                swap(&words[way], claim, EMPTY);
+                return false;
+            }
+            if swap(word, seen, EMPTY) {
+                break;
+            }
+        }
+    }
+    swap(&words[way], claim, held)
+}
+
+/// Gives a slot that is being retired back to its key; tells whether there was one.
+fn rescue_any(words: &[AtomicU64; WAYS], held: u64) -> bool {
+    words.iter().any(|word| {
+        let seen = load(word);
+        // Whoever has changed it first has rescued it, or has found that nobody needs it.
+        let is_one = is_retiring(seen, held);
+        if is_one {
+            swap(word, seen, held);
+        }
+        is_one
+    })
+}
+
+fn is_retiring(word: u64, held: u64) -> bool {
+    word & RETIRING != 0 && word & OWNER == held
+}
+
+fn load(word: &AtomicU64) -> u64 {
+    word.load(Ordering::SeqCst)
+}
+
+fn swap(word: &AtomicU64, from: u64, to: u64) -> bool {
+    word.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+}

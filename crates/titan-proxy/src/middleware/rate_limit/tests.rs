@@ -1,0 +1,201 @@
+//! What passes: against a model that is plain, from many threads, and in a table that is full.
+
+use super::limiter::{Count, Limiter, MAX_RATES, Pace, Verdict};
+use super::table::{Maker, Table};
+use proptest::prelude::*;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+const SECOND: u64 = 1_000_000_000;
+
+fn pace(count: u64, window: u64, burst: u64) -> Pace {
+    let interval = window.div_ceil(count);
+    Pace { interval, tolerance: interval * burst }
+}
+
+fn limiter(paces: &[Pace], concurrency: Option<u64>, capacity: usize) -> Limiter {
+    Limiter::new(paces.into(), concurrency, capacity)
+}
+
+/// A hash such as real ones are.
+fn key(number: u64) -> u64 {
+    number.wrapping_add(1).wrapping_mul(0xD1B5_4A32_D192_ED03)
+}
+
+fn passes(limiter: &Limiter, number: u64, cost: u64, now: u64) -> bool {
+    let taken = limiter.take(key(number), cost, Maker::new(0), || now);
+    matches!(taken.verdict, Verdict::Passed { .. })
+}
+
+#[test]
+fn a_burst_passes_at_once_and_then_one_for_each_interval() {
+    let limiter = limiter(&[pace(10, SECOND, 3)], None, 64);
+    let passed_at = |now: u64| (0..10).filter(|_| passes(&limiter, 1, 1, now)).count();
+    assert_eq!(passed_at(0), 3);
+    assert_eq!(passed_at(SECOND / 10 - 1), 0);
+    assert_eq!(passed_at(SECOND / 10), 1);
+    assert_eq!(passed_at(SECOND / 10 * 3), 2);
+    assert_eq!(passed_at(SECOND * 9), 3);
+}
+
+#[test]
+fn it_says_what_is_left_and_how_long_to_wait() {
+    let limiter = limiter(&[pace(10, SECOND, 4), pace(20, 60 * SECOND, 20)], None, 64);
+    let take = |cost, now: u64| limiter.take(key(1), cost, Maker::new(0), || now);
+    let taken = take(3, 0);
+    assert_eq!(taken.counts[0], Count { left: 1, reset: 3 * SECOND / 10, wait: 0 });
+    assert_eq!(taken.counts[1], Count { left: 17, reset: 9 * SECOND, wait: 0 });
+    let refused = take(2, 0);
+    assert_eq!(refused.verdict, Verdict::Exceeded { wait: SECOND / 10 });
+    assert_eq!(refused.counts[0].wait, SECOND / 10);
+    assert_eq!(refused.counts[1], Count { left: 17, reset: 9 * SECOND, wait: 0 });
+    assert!(matches!(take(2, SECOND / 10).verdict, Verdict::Passed { .. }));
+}
+
+#[test]
+fn what_one_rate_refuses_takes_nothing_of_the_others() {
+    let limiter = limiter(&[pace(2, SECOND, 2), pace(100, 60 * SECOND, 100)], None, 64);
+    let take = || limiter.take(key(1), 1, Maker::new(0), || 0);
+    let passed = (0..50).filter(|_| matches!(take().verdict, Verdict::Passed { .. })).count();
+    assert_eq!(passed, 2);
+    assert_eq!(take().counts[1].left, 98);
+}
+
+#[test]
+fn as_many_run_as_may_whoever_gives_back() {
+    let limiter = limiter(&[], Some(2), 64);
+    let take = |number| limiter.take(key(number), 1, Maker::new(0), || 0).verdict;
+    let Verdict::Passed { place } = take(1) else { panic!("none runs") };
+    assert!(matches!(take(1), Verdict::Passed { .. }));
+    assert_eq!(take(1), Verdict::Busy);
+    assert!(matches!(take(2), Verdict::Passed { .. }));
+    limiter.give_back(place);
+    assert!(matches!(take(1), Verdict::Passed { .. }));
+    assert_eq!(take(1), Verdict::Busy);
+}
+
+#[test]
+fn keys_in_use_are_never_forgotten_and_others_make_room() {
+    let limiter = limiter(&[pace(1, SECOND, 1)], None, 64);
+    let known: Vec<u64> = (0..10_000).filter(|&it| passes(&limiter, it, 1, 0)).collect();
+    assert!((64..=256).contains(&known.len()), "{} have room", known.len());
+    let full = limiter.take(key(20_000), 1, Maker::new(0), || 0).verdict;
+    assert!(!matches!(full, Verdict::Passed { .. }), "nobody else gets in");
+    assert!(known.iter().all(|&it| !passes(&limiter, it, 1, SECOND - 1)), "they have passed");
+    let later = (10_000..10_064).filter(|&it| passes(&limiter, it, 1, SECOND)).count();
+    assert_eq!(later, 64, "there is room again");
+}
+
+#[test]
+fn a_capacity_holds_that_many_keys() {
+    let limiter = limiter(&[pace(1, SECOND, 1)], None, 4096);
+    let refused = (0..4096).filter(|&it| !passes(&limiter, it, 1, 0)).count();
+    assert!(refused <= 8, "{refused} of 4096 have no room");
+}
+
+/// The algorithm as one would write it down for one thread, in a map that grows.
+#[derive(Default)]
+struct Model {
+    arrivals: HashMap<u64, Vec<u64>>,
+}
+
+impl Model {
+    fn passes(&mut self, paces: &[Pace], key: u64, cost: u64, now: u64) -> bool {
+        let arrivals = self.arrivals.entry(key).or_insert_with(|| vec![0; paces.len()]);
+        let next = paces.iter().zip(arrivals.iter());
+        let next: Vec<u64> = next.map(|(pace, it)| (*it).max(now) + cost * pace.interval).collect();
+        let fits = paces.iter().zip(&next).all(|(pace, it)| *it <= now + pace.tolerance);
+        if fits {
+            *arrivals = next;
+        }
+        fits
+    }
+}
+
+proptest! {
+    #[test]
+    fn it_decides_as_the_model_does(
+        rates in prop::collection::vec((1_u64..50, 1_u64..20, 1_u64..20), 1..=MAX_RATES),
+        requests in prop::collection::vec((0_u64..40, 1_u64..4, 0_u64..SECOND), 1..400),
+    ) {
+        let paces: Vec<_> = rates.into_iter().map(|(n, s, b)| pace(n, s * SECOND, b)).collect();
+        let (limiter, mut model) = (limiter(&paces, None, 64), Model::default());
+        let mut now = 0;
+        for (number, cost, pause) in requests {
+            now += pause;
+            let ours = passes(&limiter, number, cost, now);
+            prop_assert_eq!(ours, model.passes(&paces, number, cost, now));
+        }
+    }
+}
+
+/// Threads that ask as fast as they can, while one clock goes on with each question.
+#[test]
+fn of_many_threads_exactly_the_burst_and_the_rate_pass() {
+    const THREADS: usize = 64;
+    const EACH: u64 = 4000;
+    let paces = [pace(1000, SECOND, 50), pace(10_000, 60 * SECOND, 5_000)];
+    let limiter = limiter(&paces, None, 64);
+    let (clock, passed) = (AtomicU64::new(0), AtomicU64::new(0));
+    let step = 10_000;
+    thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (limiter, clock, passed) = (&limiter, &clock, &passed);
+            scope.spawn(move || {
+                for _ in 0..EACH {
+                    let now = || clock.fetch_add(step, Ordering::SeqCst);
+                    let taken = limiter.take(key(1), 1, Maker::new(thread), now);
+                    let count = u64::from(matches!(taken.verdict, Verdict::Passed { .. }));
+                    passed.fetch_add(count, Ordering::SeqCst);
+                }
+            });
+        }
+    });
+    let took = clock.load(Ordering::SeqCst);
+    let expected = 50 + took / paces[0].interval;
+    let passed = passed.load(Ordering::SeqCst);
+    assert!(passed <= expected + 1, "{passed} of {expected}");
+    assert!(passed * 100 >= expected * 98, "{passed} of {expected}");
+}
+
+/// All threads want entries of the same few sets, of more keys than have room, and each key has one request.
+#[test]
+fn of_many_threads_one_gets_what_is_there_once() {
+    const THREADS: usize = 16;
+    let limiter = limiter(&[pace(1, SECOND, 1)], None, 64);
+    let clock = AtomicU64::new(0);
+    for round in 0..200_u64 {
+        let passed: Vec<AtomicU64> = (0..32).map(|_| AtomicU64::new(0)).collect();
+        clock.store(round * 2 * SECOND, Ordering::SeqCst);
+        thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let (limiter, clock, passed) = (&limiter, &clock, &passed);
+                scope.spawn(move || {
+                    for place in 0..passed.len() {
+                        let place = (place + thread * 3) % passed.len();
+                        let number = round * 1000 + place as u64;
+                        let now = || clock.load(Ordering::SeqCst);
+                        let taken = limiter.take(key(number), 1, Maker::new(thread), now);
+                        let count = u64::from(matches!(taken.verdict, Verdict::Passed { .. }));
+                        passed[place].fetch_add(count, Ordering::SeqCst);
+                    }
+                });
+            }
+        });
+        let counts: Vec<_> = passed.iter().map(|it| it.load(Ordering::SeqCst)).collect();
+        assert!(counts.iter().all(|&count| count == 1), "round {round}: {counts:?}");
+    }
+}
+
+#[test]
+fn an_entry_is_found_again_by_its_key_alone() {
+    let table = Table::new(64, 1);
+    let place = |number| table.find(key(number), Maker::new(0), |_| false).map(|slot| slot.place);
+    let places: Vec<_> = (0..32).map(|number| place(number).unwrap()).collect();
+    assert!((0..32).all(|number| place(number) == Some(places[usize::try_from(number).unwrap()])));
+    let mut unique = places;
+    unique.sort_unstable();
+    unique.dedup();
+    assert_eq!(unique.len(), 32);
+}

@@ -1,0 +1,232 @@
+//! Transforms: what is changed in requests on their way to upstreams, and in answers on their way back.
+//!
+//! Every value is put together before anything changes. It gets into a head by `Fields` and `set_query`
+//! alone, which take no line ends: no request can write a field that the configuration does not.
+
+mod query;
+mod value;
+
+pub(crate) use value::Seen;
+
+use crate::error::{Error, Kind};
+use crate::path::is_path_octet;
+use crate::template::{escape, settle};
+use std::sync::Arc;
+use titan_config::{Changes, HeaderName, PathPiece, PathRule, Route};
+use titan_http::{BadField, Fields, RequestHead, ResponseHead, Span, Status, TargetForm, is_alike};
+use value::{Made, Place, Value};
+
+/// A transform with all that is known of its values before a request comes.
+pub(super) struct Transform {
+    path: Box<[PathRule]>,
+    query: Edits<String>,
+    request: Edits<HeaderName>,
+    status: Box<[(Status, Status)]>,
+    security: bool,
+    response: Edits<HeaderName>,
+}
+
+/// Changes of named values.
+struct Edits<N> {
+    remove: Box<[N]>,
+    rename: Box<[(N, N)]>,
+    set: Box<[(N, Value)]>,
+    append: Box<[(N, Value)]>,
+}
+
+/// A transform that is ready for every route.
+#[derive(Clone)]
+pub(super) enum Ready {
+    /// It is the same for all of them.
+    Shared(Arc<Transform>),
+    /// It has values that each route has of its own.
+    Own(Arc<titan_config::Transform>),
+}
+
+/// What the answer gets of its request; nothing where the request has not come as far as the transform.
+pub(crate) type Note = Option<Made>;
+
+/// The fields that make browsers careful.
+const SECURITY: [(&[u8], &[u8]); 8] = [
+    (b"X-Content-Type-Options", b"nosniff"),
+    (b"X-Frame-Options", b"DENY"),
+    (b"Content-Security-Policy", b"frame-ancestors 'none'"),
+    (b"Referrer-Policy", b"strict-origin-when-cross-origin"),
+    (b"Cross-Origin-Opener-Policy", b"same-origin"),
+    (b"Cross-Origin-Resource-Policy", b"same-origin"),
+    (b"X-Permitted-Cross-Domain-Policies", b"none"),
+    (b"Permissions-Policy", b"camera=(), geolocation=(), microphone=()"),
+];
+
+impl Ready {
+    pub(super) fn new(config: &titan_config::Transform) -> Ready {
+        match config.depends_on_route() {
+            true => Ready::Own(Arc::new(config.clone())),
+            false => Ready::Shared(Arc::new(Transform::new(config, None))),
+        }
+    }
+
+    pub(super) fn for_route(self, route: &Route) -> Arc<Transform> {
+        match self {
+            Ready::Shared(transform) => transform,
+            Ready::Own(config) => Arc::new(Transform::new(&config, Some(route))),
+        }
+    }
+}
+
+impl Transform {
+    fn new(config: &titan_config::Transform, route: Option<&Route>) -> Transform {
+        let titan_config::Transform { request, response } = config;
+        Transform {
+            path: request.path.clone().into(),
+            query: Edits::new(&request.query, route, Place::Query),
+            request: Edits::new(&request.headers, route, Place::Field),
+            status: response.status.clone().into(),
+            security: response.security,
+            response: Edits::new(&response.headers, route, Place::Field),
+        }
+    }
+
+    /// Changes a request. What its answer will be given is put together too.
+    pub(super) fn on_request(
+        &self,
+        request: &mut RequestHead,
+        seen: &Seen<'_>,
+    ) -> Result<Note, Error> {
+        let for_query = self.query.make(request, seen, Place::Query)?;
+        let for_fields = self.request.make(request, seen, Place::Field)?;
+        let for_answer = self.response.make(request, seen, Place::Field)?;
+        if request.target.form != TargetForm::Asterisk {
+            self.change_path(request)?;
+            self.change_query(request, &for_query)?;
+        }
+        request.fields.retain(|field| !self.request.is_mimicked_by(field.name));
+        let changed = self.request.apply(&mut request.fields, Some(&for_fields));
+        changed.map_err(|_| Kind::BadTransform)?;
+        Ok(Some(for_answer))
+    }
+
+    pub(super) fn on_response(&self, note: &Note, head: &mut ResponseHead) -> Result<(), BadField> {
+        let status = self.status_for(head.status);
+        if status != head.status {
+            (head.status, head.reason) = (status, Span::default());
+        }
+        if self.security {
+            for (name, value) in SECURITY {
+                if head.fields.named(name).next().is_none() {
+                    head.fields.append_named(name, value)?;
+                }
+            }
+        }
+        self.response.apply(&mut head.fields, note.as_ref())
+    }
+
+    /// The status in place of that one.
+    pub(super) fn status_for(&self, status: Status) -> Status {
+        let given = self.status.iter().find(|(from, _)| *from == status);
+        given.map_or(status, |(_, to)| *to)
+    }
+
+    fn change_path(&self, request: &mut RequestHead) -> Result<(), Error> {
+        let path = request.path();
+        let matching = |rule: &PathRule| Some((rule.replace.clone(), rule.regex.captures(path)?));
+        let Some((pieces, groups)) = self.path.iter().find_map(matching) else { return Ok(()) };
+        let whole = groups[0].clone();
+        let mut made = path[..whole.start].to_vec();
+        for piece in &pieces {
+            let octets = match piece {
+                PathPiece::Text(text) => text.as_bytes(),
+                PathPiece::Group(group) => &path[groups[*group].clone()],
+            };
+            escape(octets, is_path_octet, &mut made);
+            check_length(made.len())?;
+        }
+        made.extend_from_slice(&path[whole.end..]);
+        settle(&mut made).map_err(|_| Kind::BadRewrite)?;
+        request.set_path(&made).map_err(|_| Kind::BadRewrite.into())
+    }
+
+    fn change_query(&self, request: &mut RequestHead, made: &Made) -> Result<(), Error> {
+        if self.query.is_empty() {
+            return Ok(());
+        }
+        let query = query::change(request.query(), &self.query, made);
+        let query = (!query.is_empty()).then_some(query.as_slice());
+        request.set_query(query).map_err(|_| Kind::BadTransform.into())
+    }
+}
+
+/// What a rule makes of a path must not be longer than anybody would take.
+fn check_length(length: usize) -> Result<(), Error> {
+    match length > value::MAX_MADE {
+        true => Err(Kind::BadRewrite.into()),
+        false => Ok(()),
+    }
+}
+
+impl<N: Clone> Edits<N> {
+    fn new(changes: &Changes<N>, route: Option<&Route>, place: Place) -> Edits<N> {
+        let mut made = 0;
+        let mut values = |pairs: &[(N, titan_config::ValueTemplate)]| -> Box<[(N, Value)]> {
+            let mut value = |template| Value::new(template, route, place, &mut made);
+            pairs.iter().map(|(name, template)| (name.clone(), value(template))).collect()
+        };
+        let (set, append) = (values(&changes.set), values(&changes.append));
+        let (remove, rename) = (changes.remove.clone().into(), changes.rename.clone().into());
+        Edits { remove, rename, set, append }
+    }
+}
+
+impl<N> Edits<N> {
+    fn is_empty(&self) -> bool {
+        let Edits { remove, rename, set, append } = self;
+        remove.is_empty() && rename.is_empty() && set.is_empty() && append.is_empty()
+    }
+
+    /// Puts the values together that depend on the request.
+    fn make(&self, request: &RequestHead, seen: &Seen<'_>, place: Place) -> Result<Made, Error> {
+        let mut made = Made::default();
+        for (_, value) in self.set.iter().chain(&self.append) {
+            made.add(value, request, seen, place)?;
+        }
+        Ok(made)
+    }
+}
+
+impl Edits<HeaderName> {
+    /// Whether servers that turn `-` into `_`, as those of CGI do, would take a client's own field for one that
+    /// is set or removed here.
+    fn is_mimicked_by(&self, name: &[u8]) -> bool {
+        let Edits { remove, rename, set, append: _ } = self;
+        let renamed = rename.iter().flat_map(|(from, to)| [from, to]);
+        let ours = remove.iter().chain(renamed).chain(set.iter().map(|(name, _)| name));
+        ours.map(|it| it.as_str().as_bytes())
+            .any(|it| is_alike(name, it) && !name.eq_ignore_ascii_case(it))
+    }
+
+    /// Without `made` what depends on the request stays as it is.
+    fn apply(&self, fields: &mut Fields, made: Option<&Made>) -> Result<(), BadField> {
+        let Edits { remove, rename, set, append } = self;
+        remove.iter().for_each(|name| fields.remove_named(name.as_str().as_bytes()));
+        for (from, to) in rename {
+            fields.rename(from.as_str().as_bytes(), to.as_str().as_bytes())?;
+        }
+        for (name, value) in set {
+            match value.of(made) {
+                Some([]) => fields.remove_named(name.as_str().as_bytes()),
+                Some(value) => fields.set_named(name.as_str().as_bytes(), value)?,
+                None => {}
+            }
+        }
+        for (name, value) in append {
+            match value.of(made) {
+                Some([]) | None => {}
+                Some(value) => fields.append_named(name.as_str().as_bytes(), value)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,356 @@
+//! A stream of a connection, and its two directions.
+
+use super::{Lost, Mux, SPARE, Shared, Slot};
+use crate::error::{Error, Kind, Side};
+use crate::relay::{BodySink, BodySource};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use titan_h2::{Code, ResponseStart, StreamId};
+use titan_http::{Fields, ResponseHead};
+
+/// A stream of a connection, given up when dropped: reset, unless both messages are complete.
+pub(crate) struct Lane {
+    pub(super) mux: Rc<Mux>,
+    pub(super) stream: StreamId,
+    /// What the peer is told where the stream is not complete.
+    pub(super) farewell: Cell<Code>,
+}
+
+/// The direction of a stream that comes from the peer.
+pub(crate) struct Receiver {
+    lane: Rc<Lane>,
+    /// What was taken from the slot. `start <= chunk.len()`
+    chunk: Vec<u8>,
+    start: usize,
+    trailers: Fields,
+    /// Whether everything has been taken from the slot.
+    is_whole: bool,
+    /// What may still come of the body.
+    budget: u64,
+}
+
+/// The direction of a stream that goes to the peer.
+pub(crate) struct Sender {
+    lane: Rc<Lane>,
+    /// Octets of the body that were taken; the head counts as one.
+    written: u64,
+    /// What is missing of a body whose length was declared.
+    left: Option<u64>,
+    ended: bool,
+    /// Whether the peer takes no more now.
+    is_waiting: bool,
+}
+
+/// How many streams a peer may let stall at the same time before the connection ends.
+const STALLS: u32 = 8;
+const KEPT: &str = "a lane keeps its slot until it is dropped";
+
+impl Lane {
+    /// Both directions of the stream.
+    pub(crate) fn split(self: &Rc<Self>) -> (Receiver, Sender) {
+        let receiver = Receiver {
+            lane: Rc::clone(self),
+            chunk: Vec::new(),
+            start: 0,
+            trailers: Fields::default(),
+            is_whole: false,
+            budget: u64::MAX,
+        };
+        (
+            receiver,
+            Sender {
+                lane: Rc::clone(self),
+                written: 0,
+                left: None,
+                ended: false,
+                is_waiting: false,
+            },
+        )
+    }
+
+    /// What to tell the peer if the stream ends before it is complete.
+    pub(crate) fn set_farewell(&self, code: Code) {
+        self.farewell.set(code);
+    }
+
+    /// Charges the peer for having let the stream wait until it was given up.
+    pub(crate) fn charge_for_stall(&self) {
+        let mut connection = self.mux.connection();
+        let patience = connection.limits().patience;
+        // Whether that was too much the driver learns when it reads on.
+        let _ = connection.charge(patience / STALLS + 1);
+        drop(connection);
+        self.mux.wake_driver();
+    }
+
+    /// Whether the peer, or the connection, has given the stream up.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.with(|slot| slot.lost.is_some())
+    }
+
+    /// Waits until the stream is lost.
+    pub(crate) fn poll_lost(&self, cx: &Context<'_>) -> Poll<()> {
+        self.with(|slot| match slot.lost {
+            Some(_) => Poll::Ready(()),
+            None => {
+                slot.wait(cx);
+                Poll::Pending
+            }
+        })
+    }
+
+    fn with<R>(&self, look: impl FnOnce(&mut Slot) -> R) -> R {
+        let mut shared = self.mux.shared.borrow_mut();
+        look(shared.streams.get_mut(&self.stream).expect(KEPT))
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        let mut shared = self.mux.shared.borrow_mut();
+        let Some(slot) = shared.streams.remove(&self.stream) else { return };
+        shared.connection.reset(self.stream, self.farewell.get());
+        shared.connection.release(self.stream, slot.body.len());
+        shared.spare(slot.body);
+        if shared.streams.is_empty() {
+            // A connection that waits keeps no memory for bodies.
+            shared.spare.clear();
+        }
+        drop(shared);
+        self.mux.wake_driver();
+    }
+}
+
+impl Receiver {
+    /// Whether the end of the body has arrived; data may still wait.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
+    /// The stream.
+    pub(crate) fn lane(&self) -> &Rc<Lane> {
+        &self.lane
+    }
+
+    /// Lets the body have at most that many octets.
+    pub(crate) fn set_limit(&mut self, octets: u64) {
+        self.budget = octets;
+    }
+
+    /// The trailer fields, to be looked through before they are passed on.
+    pub(crate) fn trailers_mut(&mut self) -> &mut Fields {
+        &mut self.trailers
+    }
+
+    /// Waits for the head of the next answer.
+    pub(crate) fn poll_head(
+        &mut self,
+        cx: &Context<'_>,
+        head: &mut ResponseHead,
+    ) -> Poll<Result<ResponseStart, Error>> {
+        let Lane { mux, stream, .. } = &*self.lane;
+        let mut shared = mux.shared.borrow_mut();
+        let slot = shared.streams.get_mut(stream).expect(KEPT);
+        if let Some(mut next) = slot.heads.pop_front() {
+            std::mem::swap(head, &mut next.0);
+            let start = next.1;
+            if shared.spare_heads.len() < SPARE {
+                shared.spare_heads.push(next);
+            }
+            return Poll::Ready(Ok(start));
+        }
+        match slot.lost {
+            Some(lost) => Poll::Ready(Err(mux.error(lost, false))),
+            None => {
+                slot.wait(cx);
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Takes what has come, or the end. False when there is nothing.
+    fn take(&mut self, cx: &Context<'_>) -> Result<bool, Error> {
+        let Receiver { lane, chunk, start, trailers, is_whole, .. } = self;
+        lane.with(|slot| {
+            if !slot.body.is_empty() {
+                std::mem::swap(chunk, &mut slot.body);
+                *start = 0;
+            }
+            // What is complete stays so, whatever becomes of the stream.
+            if slot.is_whole {
+                *is_whole = true;
+                *trailers = slot.trailers.take().unwrap_or_default();
+                return Ok(true);
+            }
+            match slot.lost {
+                _ if !chunk.is_empty() => Ok(true),
+                Some(lost) => Err(lane.mux.error(lost, true)),
+                None => {
+                    slot.wait(cx);
+                    Ok(false)
+                }
+            }
+        })
+    }
+}
+
+impl BodySource for Receiver {
+    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        if !self.chunk.is_empty() || self.is_whole {
+            return Poll::Ready(Ok(()));
+        }
+        if !self.take(cx)? {
+            return Poll::Pending;
+        }
+        match self.budget.checked_sub(self.chunk.len() as u64) {
+            Some(left) => self.budget = left,
+            None => return Poll::Ready(Err(Kind::BodyTooLarge.into())),
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn data(&self) -> &[u8] {
+        &self.chunk[self.start..]
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.start += count;
+        if self.start == self.chunk.len() {
+            self.chunk.clear();
+            self.start = 0;
+        }
+        if count > 0 {
+            let Lane { mux, stream, .. } = &*self.lane;
+            mux.connection().release(*stream, count);
+            mux.wake_driver();
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.is_whole && self.chunk.is_empty()
+    }
+
+    fn is_last(&self) -> bool {
+        self.is_whole && self.trailers.is_empty()
+    }
+
+    fn trailers(&self) -> &Fields {
+        &self.trailers
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        let Lane { mux, stream, .. } = &*self.lane;
+        let mut shared = mux.shared.borrow_mut();
+        shared.connection.release(*stream, self.chunk.len() - self.start);
+        shared.spare(std::mem::take(&mut self.chunk));
+    }
+}
+
+impl Sender {
+    /// Whether the peer takes no more now.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.is_waiting
+    }
+
+    /// Whether the head, other than an interim one, has gone out.
+    pub(crate) fn is_started(&self) -> bool {
+        self.written > 0
+    }
+
+    /// Sends a head; a body follows, of `length` octets where that is known, unless `end` says that none does.
+    pub(crate) fn send_response(&mut self, head: &ResponseHead, length: Option<u64>, end: bool) {
+        let Lane { mux, stream, .. } = &*self.lane;
+        mux.connection().send_response(*stream, head, length, end);
+        mux.wake_driver();
+        if !head.status.is_informational() {
+            self.begin(length, end);
+        }
+    }
+
+    /// Notes that the head has gone out.
+    pub(crate) fn begin(&mut self, length: Option<u64>, end: bool) {
+        self.written += 1;
+        self.ended = end;
+        self.left = if end { Some(0) } else { length };
+    }
+
+    /// Counts octets of the body against the length that was declared.
+    fn count(&mut self, count: usize) -> Result<(), Error> {
+        self.written += count as u64;
+        let Some(left) = &mut self.left else { return Ok(()) };
+        *left = left.checked_sub(count as u64).ok_or(Kind::Internal)?;
+        Ok(())
+    }
+
+    fn lost(&self) -> Error {
+        let lost = self.lane.with(|slot| slot.lost).unwrap_or(Lost::Connection);
+        match self.lane.mux.peer {
+            Side::Upstream => Kind::Closed.into(),
+            _ => self.lane.mux.error(lost, true),
+        }
+    }
+}
+
+impl BodySink for Sender {
+    fn poll_send(
+        &mut self,
+        cx: &mut Context<'_>,
+        data: &[u8],
+        is_last: bool,
+    ) -> Poll<Result<usize, Error>> {
+        let Lane { mux, stream, .. } = &*self.lane;
+        let mut shared = mux.shared.borrow_mut();
+        let Shared { connection, streams, .. } = &mut *shared;
+        if !connection.is_sending(*stream) || self.ended {
+            drop(shared);
+            return Poll::Ready(Err(self.lost()));
+        }
+        let count = connection.send_data(*stream, data, is_last);
+        self.is_waiting = count == 0;
+        if count == 0 {
+            if let Some(slot) = streams.get_mut(stream) {
+                slot.wait(cx);
+            }
+            return Poll::Pending;
+        }
+        drop(shared);
+        mux.wake_driver();
+        self.ended = is_last && count == data.len();
+        self.count(count)?;
+        Poll::Ready(Ok(count))
+    }
+
+    fn poll_flush(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        // The driver was woken for whatever was taken.
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_end(&mut self, _: &mut Context<'_>, trailers: &Fields) -> Poll<Result<(), Error>> {
+        if self.ended {
+            return Poll::Ready(Ok(()));
+        }
+        if self.left.is_some_and(|left| left > 0) {
+            return Poll::Ready(Err(Kind::Internal.into()));
+        }
+        let Lane { mux, stream, .. } = &*self.lane;
+        let mut connection = mux.connection();
+        if !connection.is_sending(*stream) {
+            drop(connection);
+            return Poll::Ready(Err(self.lost()));
+        }
+        connection.send_trailers(*stream, trailers);
+        drop(connection);
+        mux.wake_driver();
+        self.ended = true;
+        Poll::Ready(Ok(()))
+    }
+
+    fn written(&self) -> u64 {
+        self.written
+    }
+
+    fn insist(&mut self) {}
+}

@@ -1,0 +1,173 @@
+//! The socket of an HTTP/2 connection: what has come is handed on, what waits is written.
+
+use super::Mux;
+use crate::buffer::{Buffers, LARGE, SMALL};
+use crate::clock::{Clock, Moment};
+use crate::stream::{Inbox, Stream};
+use std::io;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use titan_h2::{Event, Fatal};
+
+/// How often a peer is forgiven what it was charged for.
+const CALM: Duration = Duration::from_secs(1);
+
+/// A connection on its socket, in the hands of its driver.
+pub(crate) struct Wire<'c> {
+    pub(crate) mux: &'c Mux,
+    pub(crate) stream: &'c mut Stream,
+    pub(crate) inbox: &'c mut Inbox,
+    pub(crate) buffers: &'c Rc<Buffers>,
+    pub(crate) clock: &'c Clock,
+    /// How long the peer may take nothing of what waits for it.
+    pub(crate) patience: Duration,
+    pub(crate) progress: &'c mut Progress,
+}
+
+/// How far things have come, from one look to the next.
+pub(crate) struct Progress {
+    /// Until when the peer must have taken some of what waits for it, where something does.
+    stalled: Option<Moment>,
+    /// When the peer was last forgiven.
+    calmed: Moment,
+    /// When something last came from the peer.
+    heard: Moment,
+}
+
+/// Why nothing more moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Halt {
+    /// The peer has gone, or takes nothing.
+    Gone,
+    /// The peer broke a rule, and has been told.
+    Broken,
+}
+
+impl Progress {
+    /// Nothing has moved yet.
+    pub(crate) fn new(clock: &Clock) -> Progress {
+        Progress { stalled: None, calmed: clock.now(), heard: clock.now() }
+    }
+
+    /// Whether everything that was to be written is written.
+    pub(crate) fn is_flushed(&self) -> bool {
+        self.stalled.is_none()
+    }
+
+    /// When something last came from the peer.
+    pub(crate) fn heard(&self) -> Moment {
+        self.heard
+    }
+
+    /// When to look again although nothing happened.
+    pub(crate) fn deadline(&self) -> Moment {
+        self.stalled.unwrap_or(Moment::NEVER)
+    }
+}
+
+impl Wire<'_> {
+    /// Moves what can be moved in both directions; `on_event` gets what no stream takes. Ready only when
+    /// nothing more will move.
+    pub(crate) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut on_event: impl FnMut(Event),
+    ) -> Poll<Halt> {
+        self.mux.set_driver(cx);
+        self.calm();
+        loop {
+            // A peer that has sent its last word and reset the connection takes nothing more; what it said counts.
+            let is_broken = self.write(cx).is_err();
+            if !is_broken && self.mux.connection().is_clogged() {
+                break;
+            }
+            match self.poll_read(cx, &mut on_event) {
+                Poll::Ready(Ok(0)) => return Poll::Ready(Halt::Gone),
+                Poll::Ready(Ok(_)) => {}
+                Poll::Ready(Err(_)) => {
+                    return Poll::Ready(if self.write(cx).is_ok() {
+                        Halt::Broken
+                    } else {
+                        Halt::Gone
+                    });
+                }
+                Poll::Pending if is_broken => return Poll::Ready(Halt::Gone),
+                Poll::Pending => break,
+            }
+        }
+        self.mux.wake_unblocked();
+        match self.clock.is_past(self.progress.deadline()) {
+            true => Poll::Ready(Halt::Gone),
+            false => Poll::Pending,
+        }
+    }
+
+    /// Writes what waits, as far as the peer takes it.
+    pub(crate) fn write(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        let (_, mut writer) = self.stream.split();
+        if self.clock.is_past(self.progress.deadline()) {
+            // One that takes less than makes the kernel report room is slow, and not gone.
+            writer.insist();
+        }
+        let mut connection = self.mux.connection();
+        let mut has_moved = false;
+        let is_blocked = loop {
+            let output = connection.output();
+            if output.is_empty() {
+                break writer.poll_flush(cx)?.is_pending();
+            }
+            match writer.poll_write(cx, output, &[])? {
+                Poll::Ready(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Poll::Ready(count) => connection.written(count),
+                Poll::Pending => break true,
+            }
+            has_moved = true;
+        };
+        self.progress.stalled = match self.progress.stalled {
+            _ if !is_blocked => None,
+            Some(until) if !has_moved => Some(until),
+            _ => Some(self.clock.deadline(self.patience)),
+        };
+        Ok(())
+    }
+
+    /// Reads once and hands on what has come. Tells how much that was; 0 is the end.
+    fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        on_event: &mut impl FnMut(Event),
+    ) -> Poll<Result<usize, Fatal>> {
+        // What came before this driver may be a whole request already.
+        self.feed(on_event)?;
+        let (reader, _) = self.stream.split();
+        let size = if self.inbox.unread().len() < SMALL / 2 { SMALL } else { LARGE };
+        let filled = self.inbox.poll_fill(cx, &reader, self.buffers, size);
+        let Ok(count) = ready!(filled) else { return Poll::Ready(Ok(0)) };
+        self.progress.heard = self.clock.now();
+        self.feed(on_event)?;
+        Poll::Ready(Ok(count))
+    }
+
+    fn feed(&mut self, on_event: &mut impl FnMut(Event)) -> Result<(), Fatal> {
+        loop {
+            let (consumed, event) = self.mux.read(self.inbox.unread())?;
+            self.inbox.consume(consumed);
+            match event {
+                Some(event) => on_event(event),
+                None if consumed == 0 => return Ok(()),
+                None => {}
+            }
+        }
+    }
+
+    fn calm(&mut self) {
+        let now = self.clock.now();
+        let gone_by = now.since(self.progress.calmed);
+        if gone_by >= CALM {
+            let seconds = u32::try_from(gone_by.as_secs()).unwrap_or(u32::MAX);
+            self.mux.connection().calm(seconds);
+            self.progress.calmed = now;
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! The body of the gateway's own errors: a problem document (RFC 9457).
+
+use crate::error::Error;
+use std::io::Write;
+
+/// Its media type.
+pub(crate) const CONTENT_TYPE: &[u8] = b"application/problem+json";
+
+/// Writes the document for `error` behind what `out` holds. `request_id` ties it to the logs.
+pub(crate) fn write(out: &mut Vec<u8>, error: Error, request_id: Option<&[u8]>) {
+    let (status, code) = (error.status(), error.kind.code());
+    out.extend_from_slice(b"{\"type\":\"urn:titan:problem:");
+    out.extend_from_slice(code.as_bytes());
+    out.extend_from_slice(b"\",\"title\":");
+    write_string(out, status.reason().as_bytes());
+    let _ = write!(out, ",\"status\":{status},\"detail\":");
+    write_string(out, error.to_string().as_bytes());
+    if let Some(id) = request_id {
+        out.extend_from_slice(b",\"request_id\":");
+        write_string(out, id);
+    }
+    out.extend_from_slice(b"}\n");
+}
+
+/// Writes a JSON string. Octets outside ASCII are written as the code points of the same number.
+fn write_string(out: &mut Vec<u8>, text: &[u8]) {
+    out.push(b'"');
+    for &octet in text {
+        match octet {
+            b'"' | b'\\' => out.extend_from_slice(&[b'\\', octet]),
+            0x20..=0x7e => out.push(octet),
+            _ => {
+                let _ = write!(out, "\\u{octet:04x}");
+            }
+        }
+    }
+    out.push(b'"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Kind;
+
+    #[test]
+    fn the_document_names_the_problem_and_the_request() {
+        let mut out = Vec::new();
+        write(&mut out, Kind::ConnectTimeout.into(), Some(b"a\"b\x80"));
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "{\"type\":\"urn:titan:problem:connect-timeout\",\"title\":\"Gateway Timeout\",\
+             \"status\":504,\"detail\":\"The upstream did not accept the connection in time.\",\
+             \"request_id\":\"a\\\"b\\u0080\"}\n"
+        );
+    }
+}

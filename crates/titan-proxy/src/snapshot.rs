@@ -1,0 +1,158 @@
+//! What a worker serves from: immutable tables, built from a checked configuration.
+
+use crate::forwarding::Forwarding;
+use crate::metrics::Metrics;
+use crate::middleware::{Chains, Keys};
+use crate::route::{Routes, Split};
+use crate::template::PathRewrite;
+use crate::tls::ClientTls;
+use crate::upgrade::Tunnels;
+use crate::upstream::Upstream;
+use std::sync::Arc;
+use std::time::Instant;
+use titan_config::{Config, Limits, Route, Timeouts};
+
+/// Everything that requests are judged by. A request sees exactly one.
+pub(crate) struct Snapshot {
+    pub(crate) routes: Routes,
+    /// By the index of the route.
+    pub(crate) actions: Vec<Action>,
+    /// The policies that requests meet.
+    pub(crate) chains: Chains,
+    pub(crate) upstreams: Vec<Arc<Upstream>>,
+    pub(crate) limits: Limits,
+    pub(crate) timeouts: Timeouts,
+    pub(crate) forwarding: Forwarding,
+    /// What a request may be like.
+    pub(crate) request_limits: titan_h1::Limits,
+    /// What an endpoint's answer may be like.
+    pub(crate) response_limits: titan_h1::Limits,
+    /// What a connection of HTTP/2 may be like.
+    pub(crate) stream_limits: titan_h2::Limits,
+    /// What a connection of HTTP/2 to an endpoint may be like.
+    pub(crate) answer_limits: titan_h2::Limits,
+    /// How many tunnels may be open.
+    pub(crate) tunnels: Arc<Tunnels>,
+    /// A moment that all workers measure latencies from.
+    pub(crate) started: Instant,
+}
+
+/// What a route does, ready to be done.
+pub(crate) enum Action {
+    /// An upstream answers.
+    Proxy(Box<Proxy>),
+    /// The client is sent elsewhere.
+    Redirect(titan_config::Redirect),
+    /// The gateway answers.
+    Respond(titan_config::Respond),
+}
+
+/// How a request goes to an upstream.
+pub(crate) struct Proxy {
+    pub(crate) config: titan_config::Proxy,
+    pub(crate) split: Split,
+    pub(crate) rewrite: Option<PathRewrite>,
+}
+
+impl Snapshot {
+    /// Builds the tables. The configuration has been checked, and TLS has been set up for each of its
+    /// upstreams that speaks it: nothing can fail.
+    pub(crate) fn build(config: &Config, tls: Vec<Option<ClientTls>>, keys: Keys) -> Snapshot {
+        let upstreams = config.upstreams.iter().zip(tls);
+        let upstreams = upstreams.map(|(upstream, tls)| Arc::new(Upstream::new(upstream, tls)));
+        Snapshot {
+            routes: Routes::new(&config.routes),
+            actions: config.routes.iter().map(Action::new).collect(),
+            chains: Chains::new(config, keys),
+            upstreams: upstreams.collect(),
+            limits: config.limits.clone(),
+            timeouts: config.timeouts.clone(),
+            forwarding: Forwarding::new(config),
+            request_limits: request_limits(&config.limits),
+            response_limits: response_limits(&config.limits),
+            stream_limits: stream_limits(&config.limits),
+            answer_limits: answer_limits(&config.limits),
+            tunnels: Tunnels::new(config.limits.tunnels),
+            started: Instant::now(),
+        }
+    }
+
+    /// The tables of a gateway that connects to nobody: it needs no certificates.
+    pub(crate) fn unconnected(config: &Config) -> Snapshot {
+        Snapshot::build(config, config.upstreams.iter().map(|_| None).collect(), Keys::none())
+    }
+
+    /// The cells that workers with this snapshot count in.
+    pub(crate) fn metrics(config: &Config, workers: usize) -> Metrics {
+        let routes = config.routes.iter().map(|route| route.name.to_string());
+        let upstreams = config.upstreams.iter().map(|upstream| upstream.name.to_string());
+        let limits = crate::middleware::rate_limits(config).map(|it| it.name.to_string());
+        Metrics::new(workers, routes.collect(), upstreams.collect(), limits.collect())
+    }
+}
+
+impl Action {
+    fn new(route: &Route) -> Action {
+        match &route.action {
+            titan_config::Action::Redirect(redirect) => Action::Redirect(redirect.clone()),
+            titan_config::Action::Respond(respond) => Action::Respond(respond.clone()),
+            titan_config::Action::Proxy(config) => Action::Proxy(Box::new(Proxy {
+                config: config.clone(),
+                split: Split::new(&config.shares),
+                rewrite: config.rewrite.as_ref().map(|it| PathRewrite::new(it, &route.path)),
+            })),
+        }
+    }
+}
+
+/// The body of a request is limited by its route, which is not known while the head is read.
+fn request_limits(limits: &Limits) -> titan_h1::Limits {
+    titan_h1::Limits {
+        head: limits.head.as_usize(),
+        target: limits.target.as_usize(),
+        fields: limits.fields.get().into(),
+        chunk_line: limits.chunk_line.as_usize(),
+        trailers: limits.trailers.as_usize(),
+        body: u64::MAX,
+    }
+}
+
+fn response_limits(limits: &Limits) -> titan_h1::Limits {
+    titan_h1::Limits {
+        head: limits.response_head.as_usize(),
+        fields: limits.response_fields.get().into(),
+        ..request_limits(limits)
+    }
+}
+
+fn stream_limits(limits: &Limits) -> titan_h2::Limits {
+    titan_h2::Limits {
+        streams: limits.streams.get(),
+        head: limits.head.as_usize(),
+        fields: limits.fields.get().into(),
+        target: limits.target.as_usize(),
+        trailers: limits.trailers.as_usize(),
+        stream_window: limits.stream_window.as_u32(),
+        grown_window: limits.stream_window.as_u32(),
+        connection_window: limits.connection_window.as_u32(),
+        // A client may take back all of its streams at once.
+        patience: titan_h2::Limits::default().patience.max(limits.streams.get()),
+        ..titan_h2::Limits::default()
+    }
+}
+
+/// What an endpoint may send of an answer before its client has taken any.
+const FIRST_ANSWER: u32 = 64 << 10;
+
+fn answer_limits(limits: &Limits) -> titan_h2::Limits {
+    titan_h2::Limits {
+        head: limits.response_head.as_usize(),
+        fields: limits.response_fields.get().into(),
+        // Clients that open no window would have that much of each of their answers lie in memory.
+        stream_window: limits.stream_window.as_u32().min(FIRST_ANSWER),
+        // Many clients share the connection: those that take nothing of their answers must not use up the
+        // window of the others. Each stream has its own.
+        connection_window: u32::MAX,
+        ..stream_limits(limits)
+    }
+}

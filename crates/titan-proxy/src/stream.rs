@@ -1,0 +1,471 @@
+//! A connected socket of any kind, and its two halves.
+//!
+//! The runtime tells when there is something to do; what is done are plain system calls, without the
+//! bookkeeping for thread cancellation that those of libc carry.
+
+use crate::buffer::{Buffer, Buffers};
+use crate::tls::Session;
+use rustix::net::RecvFlags;
+use std::cell::Cell;
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker, ready};
+use tokio::io::Interest;
+use tokio::net::{TcpStream, UnixStream, tcp, unix};
+
+/// A connected socket, and the TLS session over it where there is one.
+pub(crate) struct Stream {
+    socket: Socket,
+    tls: Option<Box<Session>>,
+}
+
+enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+/// The side of a socket that octets come from.
+pub(crate) struct ReadHalf<'s> {
+    socket: ReadSocket<'s>,
+    tls: Option<&'s Session>,
+}
+
+enum ReadSocket<'s> {
+    Tcp(tcp::ReadHalf<'s>),
+    Unix(unix::ReadHalf<'s>),
+}
+
+/// The side of a socket that octets go to.
+pub(crate) struct WriteHalf<'s> {
+    socket: WriteSocket<'s>,
+    tls: Option<&'s Session>,
+    /// Whether calls go to the kernel although the runtime knows of no room.
+    insists: Cell<bool>,
+}
+
+enum WriteSocket<'s> {
+    Tcp(tcp::WriteHalf<'s>),
+    Unix(unix::WriteHalf<'s>),
+}
+
+/// Octets that arrived and were not used yet. Holds a buffer only while there are any.
+///
+/// `start <= end <= buffer.len()`
+#[derive(Default)]
+pub(crate) struct Inbox {
+    buffer: Option<Buffer>,
+    start: usize,
+    end: usize,
+}
+
+impl Stream {
+    /// Both halves, to be used side by side.
+    pub(crate) fn split(&mut self) -> (ReadHalf<'_>, WriteHalf<'_>) {
+        let tls = self.tls.as_deref();
+        let (read, write) = match &mut self.socket {
+            Socket::Tcp(stream) => {
+                let (read, write) = stream.split();
+                (ReadSocket::Tcp(read), WriteSocket::Tcp(write))
+            }
+            Socket::Unix(stream) => {
+                let (read, write) = stream.split();
+                (ReadSocket::Unix(read), WriteSocket::Unix(write))
+            }
+        };
+        let insists = Cell::new(false);
+        (ReadHalf { socket: read, tls }, WriteHalf { socket: write, tls, insists })
+    }
+
+    /// Whether octets go through it as they are.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.tls.is_none()
+    }
+
+    /// The protocol that was agreed on in the TLS handshake, if that was said.
+    pub(crate) fn alpn(&self) -> Option<Vec<u8>> {
+        self.tls.as_ref().and_then(|session| session.alpn())
+    }
+
+    /// From now on what goes through this stream is sealed.
+    pub(crate) fn secure(&mut self, session: Session) {
+        self.tls = Some(Box::new(session));
+    }
+
+    /// The descriptor, for calls that tokio does not know.
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        match &self.socket {
+            Socket::Tcp(stream) => stream.as_fd(),
+            Socket::Unix(stream) => stream.as_fd(),
+        }
+    }
+
+    /// Whether an idle connection can still be used: nothing has arrived, and its peer has not closed.
+    ///
+    /// Costs no system call: the runtime has already been told of whatever happened. What it was not
+    /// told of yet is seen by `surely`, which asks the kernel.
+    pub(crate) fn is_quiet(&self, surely: bool) -> bool {
+        let mut cx = Context::from_waker(Waker::noop());
+        let has_news = match &self.socket {
+            Socket::Tcp(stream) => stream.poll_read_ready(&mut cx).is_ready(),
+            Socket::Unix(stream) => stream.poll_read_ready(&mut cx).is_ready(),
+        };
+        // A task that has used up its share of this turn is told that nothing has happened.
+        let is_told = tokio::task::coop::has_budget_remaining();
+        if is_told && !has_news && !surely {
+            return true;
+        }
+        match &self.tls {
+            Some(session) => session.is_quiet(self.fd()),
+            None => peek(self.fd()) == Peek::Nothing,
+        }
+    }
+
+    /// Closes this side; the peer's stays open.
+    pub(crate) fn shut_down(&self) {
+        self.say_goodbye();
+        let _ = rustix::net::shutdown(self.fd(), rustix::net::Shutdown::Write);
+    }
+
+    /// Announces the end where TLS has a way to: whoever reads can tell it from one that was cut short.
+    pub(crate) fn say_goodbye(&self) {
+        if let Some(session) = &self.tls {
+            session.close(self.fd());
+        }
+    }
+
+    /// Closes with a reset instead of an orderly end, so that the peer sees that something is missing.
+    pub(crate) fn reset(&self) {
+        if let Socket::Tcp(stream) = &self.socket {
+            let _ = socket2::SockRef::from(stream).set_linger(Some(std::time::Duration::ZERO));
+        }
+    }
+}
+
+impl From<TcpStream> for Stream {
+    fn from(stream: TcpStream) -> Stream {
+        Stream { socket: Socket::Tcp(stream), tls: None }
+    }
+}
+
+impl From<UnixStream> for Stream {
+    fn from(stream: UnixStream) -> Stream {
+        Stream { socket: Socket::Unix(stream), tls: None }
+    }
+}
+
+/// What lies in front of a reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Peek {
+    /// Nothing has arrived.
+    Nothing,
+    /// Octets have arrived.
+    Octets,
+    /// The peer has closed its side.
+    End,
+    /// The connection is broken.
+    Broken,
+}
+
+/// Sends with one call. A peer that has gone is an error and no signal.
+fn send(fd: BorrowedFd<'_>, head: &[u8], body: &[u8]) -> io::Result<usize> {
+    use rustix::net::{SendAncillaryBuffer, SendFlags};
+    let count = match (head.is_empty(), body.is_empty()) {
+        (_, true) => rustix::net::send(fd, head, SendFlags::NOSIGNAL),
+        (true, false) => rustix::net::send(fd, body, SendFlags::NOSIGNAL),
+        (false, false) => {
+            let both = [IoSlice::new(head), IoSlice::new(body)];
+            let nothing = &mut SendAncillaryBuffer::default();
+            rustix::net::sendmsg(fd, &both, nothing, SendFlags::NOSIGNAL)
+        }
+    };
+    Ok(count?)
+}
+
+/// What a call that moved `count` octets tells the runtime. Less than there was room for means that
+/// there is no more for now; saying so saves the call that would find it out.
+fn all_or_would_block(count: usize, room: usize) -> io::Result<()> {
+    match count == 0 || count == room {
+        true => Ok(()),
+        false => Err(io::ErrorKind::WouldBlock.into()),
+    }
+}
+
+fn is_nothing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+fn peek(fd: BorrowedFd<'_>) -> Peek {
+    let mut octet = [0_u8; 1];
+    match rustix::net::recv(fd, &mut octet, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+        Ok((_, 0)) => Peek::End,
+        Ok(_) => Peek::Octets,
+        Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Peek::Nothing,
+        Err(_) => Peek::Broken,
+    }
+}
+
+impl ReadHalf<'_> {
+    /// Whether octets come from the socket as they are.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.tls.is_none()
+    }
+
+    /// The TLS session, where there is one.
+    pub(crate) fn session(&self) -> Option<&Session> {
+        self.tls
+    }
+
+    /// Waits until there is something to read, or the end.
+    pub(crate) fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.tls.is_some_and(Session::has_news) {
+            return Poll::Ready(Ok(()));
+        }
+        match &self.socket {
+            ReadSocket::Tcp(half) => half.as_ref().poll_read_ready(cx),
+            ReadSocket::Unix(half) => half.as_ref().poll_read_ready(cx),
+        }
+    }
+
+    /// Calls `read`, which must not block; when it would, the runtime knows that there is nothing.
+    pub(crate) fn try_io<R>(&self, read: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
+        match &self.socket {
+            ReadSocket::Tcp(half) => half.as_ref().try_io(Interest::READABLE, read),
+            ReadSocket::Unix(half) => half.as_ref().try_io(Interest::READABLE, read),
+        }
+    }
+
+    /// Waits until something has arrived, and tells what, without taking it.
+    pub(crate) fn poll_peek(&self, cx: &mut Context<'_>) -> Poll<Peek> {
+        loop {
+            if ready!(self.poll_ready(cx)).is_err() {
+                return Poll::Ready(Peek::Broken);
+            }
+            let seen = match self.tls {
+                Some(session) => session.peek(self),
+                None => self.try_io(|| match peek(self.fd()) {
+                    Peek::Nothing => Err(io::ErrorKind::WouldBlock.into()),
+                    seen => Ok(seen),
+                }),
+            };
+            if let Ok(seen) = seen {
+                return Poll::Ready(seen);
+            }
+        }
+    }
+
+    /// Whether the connection is broken, whatever has arrived before that. Asks the kernel.
+    pub(crate) fn is_broken(&self) -> bool {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let mut polled = [PollFd::from_borrowed_fd(self.fd(), PollFlags::empty())];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let is_broken = PollFlags::ERR | PollFlags::HUP;
+        poll(&mut polled, Some(&now)).is_ok() && polled[0].revents().intersects(is_broken)
+    }
+
+    /// The descriptor, for calls that tokio does not know.
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        match &self.socket {
+            ReadSocket::Tcp(half) => half.as_ref().as_fd(),
+            ReadSocket::Unix(half) => half.as_ref().as_fd(),
+        }
+    }
+
+    /// Reads what has arrived; `WouldBlock` when the runtime was wrong to say that something had.
+    fn try_read(&self, into: &mut [u8]) -> io::Result<usize> {
+        match self.tls {
+            Some(session) => session.read(self, into),
+            None => self.receive(into),
+        }
+    }
+
+    /// Reads what the socket has, sealed or not.
+    pub(crate) fn receive(&self, into: &mut [u8]) -> io::Result<usize> {
+        let room = into.len();
+        let mut received = None;
+        let tried = self.try_io(|| {
+            let (count, _) = rustix::net::recv(self.fd(), into, RecvFlags::empty())?;
+            received = Some(count);
+            all_or_would_block(count, room)
+        });
+        received.map_or_else(|| tried.map(|()| 0), Ok)
+    }
+}
+
+impl WriteHalf<'_> {
+    /// Whether octets go to the socket as they are.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.tls.is_none()
+    }
+
+    /// Has calls try until the kernel takes no more, whether or not the runtime knows of room.
+    ///
+    /// The kernel reports room only once a large part of its buffer is free, and takes octets long
+    /// before. So this tells a peer that takes little from one that takes nothing.
+    pub(crate) fn insist(&self) {
+        self.insists.set(true);
+    }
+
+    /// Writes some of `head` and `body`, in that order and as one; tells how many octets. What a TLS
+    /// session has taken may still wait for [`WriteHalf::poll_flush`].
+    pub(crate) fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        head: &[u8],
+        body: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let Some(session) = self.tls else { return self.poll_send(cx, head, body) };
+        ready!(self.poll_flush(cx))?;
+        let count = session.seal(head, body)?;
+        match self.poll_flush(cx) {
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            _ => Poll::Ready(Ok(count)),
+        }
+    }
+
+    /// Hands to the kernel what was sealed before.
+    pub(crate) fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Some(session) = self.tls else { return Poll::Ready(Ok(())) };
+        while session.has_sealed() {
+            ready!(self.poll_ready(cx))?;
+            match self.try_io(|| session.send(self.fd())) {
+                Err(error) if is_nothing(&error) => {}
+                sent => sent?,
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Closes this side; the peer's stays open.
+    pub(crate) fn shut_down(&self) {
+        if let Some(session) = self.tls {
+            session.close(self.fd());
+        }
+        let _ = rustix::net::shutdown(self.fd(), rustix::net::Shutdown::Write);
+    }
+
+    /// Octets that the kernel has taken from the TLS session, since its start; none without one.
+    pub(crate) fn sealed(&self) -> Option<u64> {
+        self.tls.map(Session::sent)
+    }
+
+    fn poll_send(&self, cx: &mut Context<'_>, head: &[u8], body: &[u8]) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(self.poll_ready(cx))?;
+            let mut sent = None;
+            let tried = self.try_io(|| {
+                let count = send(self.fd(), head, body)?;
+                sent = Some(count);
+                all_or_would_block(count, head.len() + body.len())
+            });
+            match (sent, tried) {
+                (Some(count), _) => return Poll::Ready(Ok(count)),
+                (None, Err(error)) if is_nothing(&error) => {}
+                (None, tried) => return Poll::Ready(tried.map(|()| 0)),
+            }
+        }
+    }
+
+    /// Waits until something can be written.
+    pub(crate) fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.insists.get() {
+            return Poll::Ready(Ok(()));
+        }
+        match &self.socket {
+            WriteSocket::Tcp(half) => half.as_ref().poll_write_ready(cx),
+            WriteSocket::Unix(half) => half.as_ref().poll_write_ready(cx),
+        }
+    }
+
+    /// Calls `write`, which must not block; when it would, the runtime knows that there is no room.
+    pub(crate) fn try_io<R>(&self, write: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
+        if self.insists.get() {
+            let tried = write();
+            self.insists.set(!tried.as_ref().is_err_and(is_nothing));
+            return tried;
+        }
+        match &self.socket {
+            WriteSocket::Tcp(half) => half.as_ref().try_io(Interest::WRITABLE, write),
+            WriteSocket::Unix(half) => half.as_ref().try_io(Interest::WRITABLE, write),
+        }
+    }
+
+    /// The descriptor, for calls that tokio does not know.
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        match &self.socket {
+            WriteSocket::Tcp(half) => half.as_ref().as_fd(),
+            WriteSocket::Unix(half) => half.as_ref().as_fd(),
+        }
+    }
+}
+
+impl Inbox {
+    /// The octets that wait to be used.
+    pub(crate) fn unread(&self) -> &[u8] {
+        match &self.buffer {
+            Some(buffer) => &buffer.octets()[self.start..self.end],
+            None => &[],
+        }
+    }
+
+    /// Whether nothing waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    /// Takes the first `count` octets out. The last one takes the buffer along.
+    pub(crate) fn consume(&mut self, count: usize) {
+        debug_assert!(count <= self.end - self.start);
+        self.start += count;
+        if self.is_empty() {
+            self.clear();
+        }
+    }
+
+    /// Forgets what waits.
+    pub(crate) fn clear(&mut self) {
+        *self = Inbox::default();
+    }
+
+    /// Reads more behind what waits, at most until `size` octets wait; 0 is the end of the stream.
+    ///
+    /// The buffer is taken only when there is something to read.
+    pub(crate) fn poll_fill(
+        &mut self,
+        cx: &mut Context<'_>,
+        reader: &ReadHalf<'_>,
+        buffers: &Rc<Buffers>,
+        size: usize,
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(reader.poll_ready(cx))?;
+            self.make_room(buffers, size);
+            let buffer = self.buffer.as_mut().expect("make_room leaves a buffer");
+            let read = reader.try_read(&mut buffer.octets_mut()[self.end..]);
+            self.end += *read.as_ref().unwrap_or(&0);
+            if self.is_empty() {
+                self.clear();
+            }
+            match read {
+                Err(error) if is_nothing(&error) => {}
+                read => return Poll::Ready(read),
+            }
+        }
+    }
+
+    fn make_room(&mut self, buffers: &Rc<Buffers>, size: usize) {
+        let Some(buffer) = &mut self.buffer else {
+            self.buffer = Some(buffers.take(size));
+            return;
+        };
+        if self.start > 0 {
+            buffer.octets_mut().copy_within(self.start..self.end, 0);
+        }
+        (self.start, self.end) = (0, self.end - self.start);
+        if self.end == buffer.octets().len() {
+            let mut larger = buffers.take(size.max(2 * self.end));
+            larger.octets_mut()[..self.end].copy_from_slice(buffer.octets());
+            *buffer = larger;
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! TLS towards the endpoints of an upstream: whom to trust, and which name to ask for.
+
+use super::credentials::{BadCredentials, Files, bad};
+use super::{H2, HTTP11};
+use arc_swap::{ArcSwap, ArcSwapOption};
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{
+    ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+};
+use std::fmt::Display;
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use titan_config::{Protocol, UpstreamTls};
+
+/// How TLS is spoken with an upstream.
+pub(crate) struct ClientTls {
+    tls: UpstreamTls,
+    protocol: Protocol,
+    config: Arc<ArcSwap<ClientConfig>>,
+    failure: Arc<ArcSwapOption<String>>,
+}
+
+/// How it is spoken with one endpoint.
+pub(crate) struct Towards {
+    config: Arc<ArcSwap<ClientConfig>>,
+    /// `None` for an endpoint whose name no certificate can be for: a connection to it fails.
+    name: Option<ServerName<'static>>,
+    /// Why the last handshake has failed that has, until somebody takes it; one for the whole upstream.
+    failure: Arc<ArcSwapOption<String>>,
+}
+
+impl ClientTls {
+    /// What a configuration and the files that it names come to.
+    pub(crate) fn new(
+        tls: &UpstreamTls,
+        protocol: Protocol,
+        files: &Files,
+    ) -> Result<ClientTls, BadCredentials> {
+        let config = Arc::new(ArcSwap::from_pointee(client_config(tls, protocol, files)?));
+        Ok(ClientTls { tls: tls.clone(), protocol, config, failure: Arc::default() })
+    }
+
+    /// What it would be if `files` were what is on disk.
+    pub(crate) fn renew(&self, files: &Files) -> Result<ClientConfig, BadCredentials> {
+        client_config(&self.tls, self.protocol, files)
+    }
+
+    /// Opens connections with that from now on.
+    pub(crate) fn replace(&self, renewed: ClientConfig) {
+        self.config.store(Arc::new(renewed));
+    }
+
+    /// How it is spoken with the endpoint of that name or address, with its port.
+    pub(crate) fn towards(&self, host: &str) -> Towards {
+        let own = match host.parse::<SocketAddr>() {
+            Ok(address) => address.ip().to_string(),
+            Err(_) => host.rsplit_once(':').map_or(host, |(name, _)| name).to_owned(),
+        };
+        let name = self.tls.name.as_ref().map_or(own, |name| name.as_str().to_owned());
+        let (config, failure) = (Arc::clone(&self.config), Arc::clone(&self.failure));
+        Towards { config, name: ServerName::try_from(name).ok(), failure }
+    }
+
+    /// Why the last handshake has failed, if one has since this was asked last.
+    pub(crate) fn take_failure(&self) -> Option<Arc<String>> {
+        self.failure.swap(None)
+    }
+}
+
+impl Towards {
+    /// Notes why a handshake with an endpoint has failed.
+    pub(crate) fn note_failure(&self, endpoint: &dyn Display, error: &io::Error) {
+        self.failure.store(Some(Arc::new(format!("no TLS with {endpoint}: {error}"))));
+    }
+
+    /// A session at its start, which may be for HTTP/1.1 whatever is preferred else.
+    pub(crate) fn session(&self, h1_only: bool) -> Result<ClientConnection, Error> {
+        let name = self.name.clone().ok_or_else(|| Error::General("no server name".to_owned()))?;
+        let config = self.config.load_full();
+        if h1_only && config.alpn_protocols.len() > 1 {
+            let mut config = ClientConfig::clone(&config);
+            config.alpn_protocols = vec![HTTP11.to_vec()];
+            return ClientConnection::new(Arc::new(config), name);
+        }
+        ClientConnection::new(config, name)
+    }
+}
+
+/// What connections are opened with.
+pub(crate) fn client_config(
+    tls: &UpstreamTls,
+    protocol: Protocol,
+    files: &Files,
+) -> Result<ClientConfig, BadCredentials> {
+    let UpstreamTls { ca, name: _, certificate, verify } = tls;
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let verifier: Arc<dyn ServerCertVerifier> = match verify {
+        true => verifier(ca.as_deref(), files, &provider)?,
+        false => Arc::new(Anybody(Arc::clone(&provider))),
+    };
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("the provider has suites for both versions")
+        .dangerous()
+        .with_custom_certificate_verifier(verifier);
+    let mut config = match certificate {
+        None => builder.with_no_client_auth(),
+        Some(own) => builder
+            .with_client_auth_cert(files.certificates(&own.cert)?, files.key(&own.key)?)
+            .map_err(|error| bad(&own.cert, format!("with {}: {error}", own.key.display())))?,
+    };
+    config.alpn_protocols = match protocol {
+        Protocol::H1 => vec![HTTP11.to_vec()],
+        Protocol::H2 => vec![H2.to_vec()],
+        Protocol::Auto => vec![H2.to_vec(), HTTP11.to_vec()],
+    };
+    Ok(config)
+}
+
+fn verifier(
+    ca: Option<&Path>,
+    files: &Files,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<WebPkiServerVerifier>, BadCredentials> {
+    let system = Path::new("the system's list of authorities");
+    let (file, authorities) = match ca {
+        Some(file) => (file, files.certificates(file)?),
+        None => (system, files.system_authorities().to_vec()),
+    };
+    let mut roots = RootCertStore::empty();
+    let (good, _) = roots.add_parsable_certificates(authorities);
+    if good == 0 {
+        return Err(bad(file, "it holds no certificate of an authority"));
+    }
+    WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
+        .build()
+        .map_err(|error| bad(file, error.to_string()))
+}
+
+/// Takes any certificate, but only from whoever has its key.
+#[derive(Debug)]
+struct Anybody(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,307 @@
+//! Certificates, keys and who is trusted: from what files hold to what a handshake needs.
+
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use std::collections::HashMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use titan_config::{Certificate, UnknownName};
+use x509_parser::extensions::GeneralName;
+use x509_parser::prelude::{ASN1Time, CertificateRevocationList, FromDer, X509Certificate};
+
+/// What the files hold that a configuration names. Read by whoever knows the disk.
+#[derive(Clone, Default)]
+pub struct Files {
+    named: HashMap<PathBuf, Result<Vec<u8>, BadCredentials>>,
+    system: Vec<CertificateDer<'static>>,
+}
+
+/// A list of revoked certificates.
+pub(super) struct Revocations {
+    file: PathBuf,
+    /// When the next one is due, and this one no longer good.
+    next: ASN1Time,
+    pub(super) list: CertificateRevocationListDer<'static>,
+}
+
+impl Revocations {
+    /// What there is to say of it where the next one is due soon, or overdue.
+    pub(super) fn warning(&self, now: ASN1Time) -> Option<String> {
+        let Revocations { file, next, list: _ } = self;
+        let file = file.display();
+        let left = next.timestamp() - now.timestamp();
+        match left {
+            ..=0 => Some(format!("{file}: it was good until {next}: clients are refused")),
+            1..SOON => {
+                Some(format!("{file}: it is good until {next}, and then clients are refused"))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// How long before its end a list of revoked certificates is spoken of, in seconds.
+const SOON: i64 = 86_400;
+
+/// Why a certificate, a key or a list of authorities cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadCredentials {
+    /// The file that is at fault.
+    pub file: PathBuf,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+/// The certificates of a listener, by the names in them.
+#[derive(Debug)]
+pub(super) struct ByName {
+    names: HashMap<Box<str>, Vec<Arc<CertifiedKey>>>,
+    /// Those of the first certificate: for clients that ask for no name, or for one that nobody has.
+    first: Vec<Arc<CertifiedKey>>,
+    unknown: UnknownName,
+}
+
+/// What PEM files with keys that need a password have in their first line.
+const ENCRYPTED: &[u8] = b"BEGIN ENCRYPTED PRIVATE KEY";
+/// What the first line of a PEM file with a key ends with.
+const KEY: &[u8] = b"PRIVATE KEY-----";
+/// What the first line of one with a certificate is.
+const CERTIFICATE: &[u8] = b"BEGIN CERTIFICATE-----";
+/// What a file in DER form begins with: a sequence with a length of two octets.
+const DER: &[u8] = &[0x30, 0x82];
+
+impl Files {
+    /// Notes what a file holds.
+    pub fn insert(&mut self, path: PathBuf, octets: Vec<u8>) {
+        self.named.insert(path, Ok(octets));
+    }
+
+    /// Notes that a file cannot be read, and why.
+    pub fn insert_unreadable(&mut self, path: PathBuf, bad: BadCredentials) {
+        self.named.insert(path, Err(bad));
+    }
+
+    /// Something that could not be read.
+    pub fn unreadable(&self) -> Option<&BadCredentials> {
+        self.named.values().find_map(|octets| octets.as_ref().err())
+    }
+
+    /// Notes the authorities that the system trusts, as DER.
+    pub fn set_system_authorities(&mut self, authorities: Vec<Vec<u8>>) {
+        self.system = authorities.into_iter().map(CertificateDer::from).collect();
+    }
+
+    pub(super) fn system_authorities(&self) -> &[CertificateDer<'static>] {
+        &self.system
+    }
+
+    pub(crate) fn get(&self, path: &Path) -> Result<&[u8], BadCredentials> {
+        match self.named.get(path) {
+            Some(Ok(octets)) => Ok(octets),
+            Some(Err(bad)) => Err(bad.clone()),
+            None => Err(bad(path, "it was not read")),
+        }
+    }
+
+    pub(super) fn certificates(
+        &self,
+        path: &Path,
+    ) -> Result<Vec<CertificateDer<'static>>, BadCredentials> {
+        certificates_in(self.get(path)?).map_err(|reason| bad(path, reason))
+    }
+
+    /// Lists of revoked certificates that can be read.
+    pub(super) fn revocations(&self, path: &Path) -> Result<Vec<Revocations>, BadCredentials> {
+        let all = CertificateRevocationListDer::pem_slice_iter(self.get(path)?);
+        let all = all.collect::<Result<Vec<_>, _>>();
+        let all = all.map_err(|error| bad(path, format!("it is no PEM file: {error}")))?;
+        if all.is_empty() {
+            return Err(bad(path, "it holds no list of revoked certificates in PEM form"));
+        }
+        let read = |list: CertificateRevocationListDer<'static>| {
+            let (_, parsed) = CertificateRevocationList::from_der(&list)
+                .map_err(|error| bad(path, format!("a list in it cannot be read: {error}")))?;
+            let next = parsed.next_update();
+            let next =
+                next.ok_or_else(|| bad(path, "a list in it does not say how long it is good"))?;
+            let file = path.to_owned();
+            Ok(Revocations { file, next, list })
+        };
+        all.into_iter().map(read).collect()
+    }
+
+    pub(super) fn key(&self, path: &Path) -> Result<PrivateKeyDer<'static>, BadCredentials> {
+        let octets = self.get(path)?;
+        PrivateKeyDer::from_pem_slice(octets).map_err(|error| {
+            let reason = match () {
+                () if holds(octets, ENCRYPTED) => {
+                    "its private key is encrypted: decrypt it with `openssl pkey`".to_owned()
+                }
+                () if holds(octets, CERTIFICATE) => {
+                    "it holds a certificate, and no private key".to_owned()
+                }
+                () if octets.starts_with(DER) => {
+                    "it is in DER form: `openssl pkey -inform der` makes PEM of it".to_owned()
+                }
+                () => format!("it holds no private key in PEM form: {error}"),
+            };
+            bad(path, reason)
+        })
+    }
+}
+
+/// Never what the files hold: there are keys among them.
+impl fmt::Debug for Files {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.named.keys()).finish()
+    }
+}
+
+impl fmt::Display for BadCredentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} cannot be used: {}", self.file.display(), self.reason)
+    }
+}
+
+impl std::error::Error for BadCredentials {}
+
+/// The certificates in a PEM file, one at least.
+pub(super) fn certificates_in(octets: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    match CertificateDer::pem_slice_iter(octets).collect::<Result<Vec<_>, _>>() {
+        Ok(all) if all.is_empty() => Err(no_certificate(octets).to_owned()),
+        Ok(all) => Ok(all),
+        Err(error) => Err(format!("it is no PEM file: {error}")),
+    }
+}
+
+/// What a file is that holds no certificate in PEM form.
+fn no_certificate(octets: &[u8]) -> &'static str {
+    match () {
+        () if holds(octets, KEY) => "it holds a private key, and no certificate",
+        () if octets.starts_with(DER) => {
+            "it is in DER form: `openssl x509 -inform der` makes PEM of it"
+        }
+        () if octets.is_empty() => "it is empty",
+        () => "it holds no certificate in PEM form",
+    }
+}
+
+fn holds(octets: &[u8], text: &[u8]) -> bool {
+    octets.windows(text.len()).any(|it| it == text)
+}
+
+pub(crate) fn bad(file: &Path, reason: impl Into<String>) -> BadCredentials {
+    BadCredentials { file: file.to_owned(), reason: reason.into() }
+}
+
+impl ByName {
+    pub(super) fn new(
+        certificates: &[Certificate],
+        unknown: UnknownName,
+        files: &Files,
+        provider: &CryptoProvider,
+    ) -> Result<ByName, BadCredentials> {
+        let mut of_first = Vec::new();
+        let mut by_name = ByName { names: HashMap::new(), first: Vec::new(), unknown };
+        for Certificate { cert, key } in certificates {
+            let chain = files.certificates(cert)?;
+            let names = names_of(&chain[0]).map_err(|reason| bad(cert, reason))?;
+            let certified = CertifiedKey::from_der(chain, files.key(key)?, provider);
+            let certified = Arc::new(certified.map_err(|error| bad(key, mismatch(cert, &error)))?);
+            // The first, or one with another kind of key for one of its names.
+            let is_like_first = names.iter().any(|name| of_first.contains(name));
+            if by_name.first.is_empty() {
+                of_first.clone_from(&names);
+            }
+            if by_name.first.is_empty() || is_like_first {
+                by_name.first.push(Arc::clone(&certified));
+            }
+            for name in names {
+                by_name.names.entry(name).or_default().push(Arc::clone(&certified));
+            }
+        }
+        Ok(by_name)
+    }
+
+    /// The certificates that may stand for that name, the best first.
+    fn of(&self, name: Option<&str>) -> Vec<&Arc<CertifiedKey>> {
+        let Some(name) = name else { return self.first.iter().collect() };
+        let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
+        let wildcard = name.split_once('.').map(|(_, domain)| format!("*.{domain}"));
+        let names = [Some(name), wildcard].into_iter().flatten();
+        let known: Vec<_> =
+            names.filter_map(|name| self.names.get(name.as_str())).flatten().collect();
+        match self.unknown {
+            UnknownName::Default if known.is_empty() => self.first.iter().collect(),
+            _ => known,
+        }
+    }
+}
+
+impl ResolvesServerCert for ByName {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let certified = self.of(hello.server_name());
+        let schemes = hello.signature_schemes();
+        let fits = certified.iter().find(|it| it.key.choose_scheme(schemes).is_some());
+        fits.or(certified.first()).map(|it| Arc::clone(it))
+    }
+}
+
+fn mismatch(cert: &Path, error: &rustls::Error) -> String {
+    match error {
+        rustls::Error::InconsistentKeys(_) => {
+            format!("it is not the key of {}", cert.display())
+        }
+        error => error.to_string(),
+    }
+}
+
+/// The DNS names and addresses that a certificate is for.
+fn names_of(certificate: &CertificateDer<'_>) -> Result<Vec<Box<str>>, String> {
+    let (_, parsed) = X509Certificate::from_der(certificate)
+        .map_err(|error| format!("its first certificate cannot be read: {error}"))?;
+    let extension = parsed
+        .subject_alternative_name()
+        .map_err(|error| format!("the names of its first certificate cannot be read: {error}"))?;
+    let names = extension.iter().flat_map(|extension| &extension.value.general_names);
+    let names: Vec<Box<str>> = names
+        .filter_map(|name| match name {
+            GeneralName::DNSName(name) => Some(name.to_ascii_lowercase().into_boxed_str()),
+            // Nobody asks for an address, but two certificates for one are two for the same.
+            GeneralName::IPAddress(octets) => Some(format!("{octets:?}").into_boxed_str()),
+            _ => None,
+        })
+        .collect();
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wrong_file_is_called_what_it_is() {
+        let name = Path::new("it");
+        let mut files = Files::default();
+        let mut reasons = |octets: &[u8]| {
+            files.insert(name.to_owned(), octets.to_vec());
+            let certificate = files.certificates(name).err().map(|bad| bad.reason);
+            (certificate.unwrap_or_default(), files.key(name).unwrap_err().reason)
+        };
+        let key =
+            b"-----BEGIN ENCRYPTED PRIVATE KEY-----\nAA==\n-----END ENCRYPTED PRIVATE KEY-----\n";
+        let (certificate, key) = reasons(key);
+        assert_eq!(certificate, "it holds a private key, and no certificate");
+        assert!(key.starts_with("its private key is encrypted"), "{key}");
+        let (_, key) = reasons(b"-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n");
+        assert_eq!(key, "it holds a certificate, and no private key");
+        let (certificate, key) = reasons(b"\x30\x82\x01\x00");
+        assert!(certificate.contains("openssl x509 -inform der"), "{certificate}");
+        assert!(key.contains("openssl pkey -inform der"), "{key}");
+        assert_eq!(reasons(b"").0, "it is empty");
+    }
+}

@@ -1,0 +1,191 @@
+//! TLS: handshakes with clients and endpoints, and what they are held with.
+
+mod client;
+mod credentials;
+mod identity;
+mod server;
+mod session;
+
+pub(crate) use client::{ClientTls, Towards, client_config};
+pub(crate) use credentials::bad;
+pub use credentials::{BadCredentials, Files};
+pub(crate) use identity::{Identity, sha256};
+pub(crate) use server::ServerTls;
+pub(crate) use session::Session;
+
+use crate::buffer::SMALL;
+use crate::clock::{Moment, Timer};
+use crate::downstream::Client;
+use crate::stream::Stream;
+use rustls::ServerConnection;
+use std::future::poll_fn;
+use std::io;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+/// Why a connection that had to begin with a handshake does not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// The client speaks HTTP without TLS.
+    Plain,
+    /// What came is no handshake, or one that nothing can be agreed on in.
+    Failed,
+    /// The client has to say who it is, and did not.
+    NoCertificate,
+    /// The client says who it is with a certificate that is not taken, for that reason.
+    Certificate(String),
+    /// The connection ended, or time was up, in the middle of the handshake.
+    Gone,
+    /// Nothing came at all, as from those who look whether the port is open.
+    Silent,
+}
+
+/// HTTP/2 as handshakes name it (RFC 9113 section 3.1).
+pub(crate) const H2: &[u8] = b"h2";
+/// HTTP/1.1 as handshakes name it (RFC 7301 section 6).
+pub(crate) const HTTP11: &[u8] = b"http/1.1";
+
+impl Refused {
+    /// Why a handshake has failed.
+    fn of(error: &io::Error) -> Refused {
+        let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+        match inner {
+            Some(rustls::Error::NoCertificatesPresented) => Refused::NoCertificate,
+            Some(
+                error @ (rustls::Error::InvalidCertificate(_)
+                | rustls::Error::InvalidCertRevocationList(_)),
+            ) => Refused::Certificate(error.to_string()),
+            _ => Refused::Failed,
+        }
+    }
+}
+
+/// How long a client that came to the wrong port may take to see its answer.
+const LINGER: Duration = Duration::from_secs(1);
+/// The first octet of a record that carries a handshake.
+const HANDSHAKE: u8 = 22;
+
+/// What a client gets that speaks HTTP to a port for HTTPS.
+const NOT_PLAIN: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
+    Content-Type: text/plain; charset=utf-8\r\n\
+    Content-Length: 61\r\n\
+    Connection: close\r\n\r\n\
+    This port speaks HTTPS: the request must begin with https://\n";
+
+/// Agrees with a client on keys, and learns who it is where it is asked. What it sent behind a PROXY header is
+/// in the inbox.
+pub(crate) async fn accept(
+    client: &mut Client,
+    server: &ServerTls,
+) -> Result<Option<(Identity, u64)>, Refused> {
+    let deadline = client.timer.clock().deadline(client.worker.snapshot().timeouts.handshake);
+    match first_octet(client, deadline).await? {
+        HANDSHAKE => {}
+        octet if octet.is_ascii_uppercase() => return Err(Refused::Plain),
+        _ => return Err(Refused::Failed),
+    }
+    let tls = ServerConnection::new(server.config()).map_err(|_| Refused::Failed)?;
+    let session = Session::new(tls);
+    let opened = session.came(client.inbox.unread());
+    client.inbox.clear();
+    client.stream.secure(session);
+    let agreed = match opened {
+        Ok(()) => agree(&mut client.stream, &client.timer, deadline).await,
+        Err(_) => Err(Refused::Failed),
+    };
+    let identified = agreed.and_then(|()| {
+        let (reader, _) = client.stream.split();
+        let session = reader.session().ok_or(Refused::Failed)?;
+        server.identify(session.shown(), session.is_resumed())
+    });
+    if identified.is_err() {
+        // What went wrong is said in an alert.
+        client.stream.shut_down();
+    }
+    identified
+}
+
+/// Tells a client that it came to the wrong port, and waits until it has seen that or a moment is over.
+pub(crate) async fn answer_plain(client: &mut Client) {
+    let _ = rustix::net::send(client.stream.fd(), NOT_PLAIN, rustix::net::SendFlags::NOSIGNAL);
+    client.stream.shut_down();
+    linger(client).await;
+}
+
+/// Waits until a client has seen what was sent last, or a moment is over. It may be sending, and closing at once
+/// would answer that with a reset, which takes away what it has not read.
+pub(crate) async fn linger(client: &mut Client) {
+    let Client { worker, stream, inbox, timer, .. } = client;
+    let deadline = timer.clock().deadline(LINGER);
+    let (reader, _) = stream.split();
+    poll_fn(|cx| {
+        loop {
+            inbox.clear();
+            match inbox.poll_fill(cx, &reader, &worker.buffers, SMALL) {
+                Poll::Ready(Ok(count)) if count > 0 => {}
+                Poll::Ready(_) => return Poll::Ready(()),
+                Poll::Pending => return timer.poll(cx, deadline),
+            }
+        }
+    })
+    .await;
+}
+
+/// Agrees with an endpoint on keys; the caller bounds the time.
+pub(crate) async fn connect(
+    stream: &mut Stream,
+    towards: &Towards,
+    h1_only: bool,
+) -> io::Result<()> {
+    stream.secure(Session::new(towards.session(h1_only).map_err(io::Error::other)?));
+    poll_fn(|cx| poll_agree(cx, stream)).await
+}
+
+async fn first_octet(client: &mut Client, deadline: Moment) -> Result<u8, Refused> {
+    let Client { worker, stream, inbox, timer, .. } = client;
+    let (reader, _) = stream.split();
+    poll_fn(|cx| {
+        loop {
+            if let Some(&octet) = inbox.unread().first() {
+                return Poll::Ready(Ok(octet));
+            }
+            match inbox.poll_fill(cx, &reader, &worker.buffers, SMALL) {
+                Poll::Ready(Ok(count)) if count > 0 => {}
+                Poll::Ready(_) => return Poll::Ready(Err(Refused::Silent)),
+                Poll::Pending => {
+                    let deadline = deadline.min(worker.idle_until());
+                    return timer.poll(cx, deadline).map(|()| Err(Refused::Silent));
+                }
+            }
+        }
+    })
+    .await
+}
+
+async fn agree(stream: &mut Stream, timer: &Timer, deadline: Moment) -> Result<(), Refused> {
+    poll_fn(|cx| match poll_agree(cx, stream) {
+        Poll::Ready(result) => Poll::Ready(result.map_err(|error| Refused::of(&error))),
+        Poll::Pending => timer.poll(cx, deadline).map(|()| Err(Refused::Gone)),
+    })
+    .await
+}
+
+/// Sends and receives until both sides have the keys and all that was said has been sent.
+fn poll_agree(cx: &mut Context<'_>, stream: &mut Stream) -> Poll<io::Result<()>> {
+    let (reader, writer) = stream.split();
+    let Some(session) = reader.session() else { return Poll::Ready(Ok(())) };
+    loop {
+        ready!(writer.poll_flush(cx))?;
+        if !session.is_handshaking() {
+            return Poll::Ready(Ok(()));
+        }
+        ready!(reader.poll_ready(cx))?;
+        match session.receive(&reader) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            received => received?,
+        }
+        if session.is_handshaking() && session.is_over() {
+            return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
+        }
+    }
+}

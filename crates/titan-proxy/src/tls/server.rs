@@ -1,0 +1,231 @@
+//! TLS with clients: what handshakes at a listener are held with, and whose certificates are taken.
+
+use super::credentials::{BadCredentials, ByName, Files, Revocations, bad};
+use super::identity::{Identity, sha256};
+use super::{H2, HTTP11, Refused};
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion, version};
+use std::sync::Arc;
+use titan_config::{
+    Certificate, CertificateMode, Cipher, ClientCertificates, Protocols, Tls, TlsVersion,
+};
+use x509_parser::prelude::ASN1Time;
+
+/// What handshakes at a listener are held with, and who is judged how.
+pub(crate) struct ServerTls {
+    config: Arc<ServerConfig>,
+    /// `None` where clients are not asked for certificates.
+    judge: Option<Judge>,
+}
+
+/// Who decides about the certificates of clients.
+struct Judge {
+    verifier: Arc<dyn ClientCertVerifier>,
+    is_required: bool,
+    revoked: Vec<Revocations>,
+    /// Of the files that say whom to take.
+    digest: [u8; 32],
+    /// Grows with each change of those.
+    edition: u64,
+}
+
+impl ServerTls {
+    /// What a configuration and the files that it names come to.
+    pub(crate) fn new(
+        tls: &Tls,
+        protocols: Protocols,
+        files: &Files,
+    ) -> Result<ServerTls, BadCredentials> {
+        let provider = Arc::new(provider(tls.ciphers.as_deref()));
+        let judge = tls.client_certificates.as_ref();
+        let judge = judge.map(|theirs| Judge::new(theirs, files, &provider)).transpose()?;
+        let config = server_config(tls, protocols, files, provider, judge.as_ref())?;
+        Ok(ServerTls { config: Arc::new(config), judge })
+    }
+
+    /// All that is wrong with the files; where one is, the others are looked at too.
+    pub(crate) fn faults(tls: &Tls, protocols: Protocols, files: &Files) -> Vec<BadCredentials> {
+        let provider = Arc::new(provider(tls.ciphers.as_deref()));
+        let pair =
+            |pair| ByName::new(&[Certificate::clone(pair)], tls.unknown_name, files, &provider);
+        let mut faults: Vec<_> = tls.certificates.iter().filter_map(|it| pair(it).err()).collect();
+        let theirs = tls.client_certificates.as_ref();
+        faults.extend(theirs.and_then(|theirs| Judge::new(theirs, files, &provider).err()));
+        if faults.is_empty() {
+            faults.extend(ServerTls::new(tls, protocols, files).err());
+        }
+        faults
+    }
+
+    /// What it would be if `files` were what is on disk. Tickets stay good, unless others are let in now:
+    /// a ticket lets in whoever had been let in before.
+    pub(crate) fn renew(
+        &self,
+        tls: &Tls,
+        protocols: Protocols,
+        files: &Files,
+    ) -> Result<ServerTls, BadCredentials> {
+        let mut renewed = ServerTls::new(tls, protocols, files)?;
+        let digest = |tls: &ServerTls| tls.judge.as_ref().map(|judge| judge.digest);
+        let is_same = digest(self) == digest(&renewed);
+        if let (Some(new), Some(old)) = (&mut renewed.judge, &self.judge) {
+            new.edition = old.edition + u64::from(!is_same);
+        }
+        if is_same {
+            let config = Arc::get_mut(&mut renewed.config).expect("nobody else has it yet");
+            config.ticketer = Arc::clone(&self.config.ticketer);
+        }
+        Ok(renewed)
+    }
+
+    pub(super) fn config(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.config)
+    }
+
+    /// Who the client is that has shown `chain` in a handshake, and which edition of the files that was
+    /// judged by. A resumed session has shown it in an earlier one: it is judged again.
+    pub(super) fn identify(
+        &self,
+        chain: Option<Vec<CertificateDer<'static>>>,
+        is_resumed: bool,
+    ) -> Result<Option<(Identity, u64)>, Refused> {
+        let Some(judge) = &self.judge else { return Ok(None) };
+        match chain {
+            None if judge.is_required => Err(Refused::NoCertificate),
+            None => Ok(None),
+            Some(chain) if is_resumed && !judge.takes(&chain) => {
+                Err(Refused::Certificate("it is not taken any more".to_owned()))
+            }
+            Some(chain) => match Identity::new(chain) {
+                Ok(identity) => Ok(Some((identity, judge.edition))),
+                Err(why) => Err(Refused::Certificate(why)),
+            },
+        }
+    }
+
+    /// What there is to say of lists that are no longer good, or not for long.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let now = ASN1Time::now();
+        let lists = self.judge.iter().flat_map(|judge| &judge.revoked);
+        lists.filter_map(|list| list.warning(now)).collect()
+    }
+
+    /// Which edition of the files clients are judged by now.
+    pub(crate) fn edition(&self) -> u64 {
+        self.judge.as_ref().map_or(0, |judge| judge.edition)
+    }
+
+    /// Whether a client would still be let in that was before.
+    pub(crate) fn still_takes(&self, identity: &Identity) -> bool {
+        self.judge.as_ref().is_some_and(|judge| judge.takes(identity.chain()))
+    }
+}
+
+impl Judge {
+    fn new(
+        clients: &ClientCertificates,
+        files: &Files,
+        provider: &Arc<CryptoProvider>,
+    ) -> Result<Judge, BadCredentials> {
+        let ClientCertificates { mode, ca, crl } = clients;
+        let mut roots = RootCertStore::empty();
+        for authority in files.certificates(ca)? {
+            let added = roots.add(authority);
+            added.map_err(|error| bad(ca, format!("no authority: {error}")))?;
+        }
+        let mut revoked = Vec::new();
+        for file in crl {
+            revoked.extend(files.revocations(file)?);
+        }
+        let is_required = *mode == CertificateMode::Required;
+        let (roots, provider) = (Arc::new(roots), Arc::clone(provider));
+        // A list that is out of date tells nothing of who was revoked since.
+        let builder = WebPkiClientVerifier::builder_with_provider(roots, provider)
+            .with_crls(revoked.iter().map(|it| it.list.clone()))
+            .enforce_revocation_expiration();
+        let builder = if is_required { builder } else { builder.allow_unauthenticated() };
+        let verifier = builder.build().map_err(|error| {
+            let file = crl.first().unwrap_or(ca);
+            bad(file, format!("clients cannot be judged by it: {error}"))
+        })?;
+        let digests = std::iter::once(ca).chain(crl).map(|file| files.get(file).map(sha256));
+        let digests = digests.collect::<Result<Vec<_>, _>>()?;
+        Ok(Judge { verifier, is_required, revoked, digest: sha256(&digests.concat()), edition: 0 })
+    }
+
+    fn takes(&self, chain: &[CertificateDer<'_>]) -> bool {
+        let Some((leaf, others)) = chain.split_first() else { return false };
+        self.verifier.verify_client_cert(leaf, others, UnixTime::now()).is_ok()
+    }
+}
+
+fn server_config(
+    tls: &Tls,
+    protocols: Protocols,
+    files: &Files,
+    provider: Arc<CryptoProvider>,
+    judge: Option<&Judge>,
+) -> Result<ServerConfig, BadCredentials> {
+    let Tls {
+        certificates,
+        unknown_name,
+        min_version,
+        // They are in the provider, the judge and the listener's entry.
+        ciphers: _,
+        client_certificates: _,
+        hsts: _,
+    } = tls;
+    let names = ByName::new(certificates, *unknown_name, files, &provider)?;
+    let ticketer = aws_lc_rs::Ticketer::new()
+        .map_err(|error| bad(&certificates[0].cert, format!("no ticket keys: {error}")))?;
+    let builder = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(versions(*min_version))
+        .expect("titan-config checks that there are suites for each version");
+    let builder = match judge {
+        None => builder.with_no_client_auth(),
+        Some(judge) => builder.with_client_cert_verifier(Arc::clone(&judge.verifier)),
+    };
+    let mut config = builder.with_cert_resolver(Arc::new(names));
+    config.ticketer = ticketer;
+    let Protocols { h1, h2 } = protocols;
+    let spoken = [(h2, H2), (h1, HTTP11)].into_iter().filter(|(is_spoken, _)| *is_spoken);
+    config.alpn_protocols = spoken.map(|(_, name)| name.to_vec()).collect();
+    Ok(config)
+}
+
+/// The usual provider, with those suites alone where some are named.
+fn provider(ciphers: Option<&[Cipher]>) -> CryptoProvider {
+    let mut provider = aws_lc_rs::default_provider();
+    if let Some(ciphers) = ciphers {
+        provider.cipher_suites.retain(|suite| {
+            let name = suite.suite().as_str().unwrap_or_default().replace("TLS13_", "TLS_");
+            ciphers.iter().any(|cipher| cipher.name == name)
+        });
+    }
+    provider
+}
+
+fn versions(least: TlsVersion) -> &'static [&'static SupportedProtocolVersion] {
+    const BOTH: &[&SupportedProtocolVersion] = &[&version::TLS13, &version::TLS12];
+    match least {
+        TlsVersion::Tls12 => BOTH,
+        TlsVersion::Tls13 => &BOTH[..1],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_cipher_that_can_be_named_exists() {
+        for (name, cipher) in Cipher::ALL {
+            let suites = provider(Some(&[*cipher])).cipher_suites;
+            assert_eq!(suites.len(), 1, "{name}");
+        }
+        assert_eq!(provider(None).cipher_suites.len(), Cipher::ALL.len());
+    }
+}

@@ -1,0 +1,282 @@
+//! Which endpoint of an upstream takes a request. Pure: randomness and time are arguments.
+//!
+//! What a policy counts is one number over all workers: turns and loads are shared atomics. Every
+//! policy honours weights, and none ever returns an endpoint that the exchange has tried already.
+
+mod load;
+mod maglev;
+mod rotation;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use load::EndpointState;
+pub(crate) use rotation::Rotation;
+
+use crate::cookie;
+use crate::route::{Request, query_values};
+use maglev::Maglev;
+use std::net::IpAddr;
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use std::time::Duration;
+use titan_config::{Balance, HashKey, SameSite, StickyCookie};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// How often a key is hashed again when its endpoint cannot be taken, before any other is.
+const MAX_REHASHES: usize = 16;
+
+/// Chooses among the endpoints of one upstream. Built anew when the endpoints change; their states
+/// live on.
+pub(crate) struct Balancer {
+    members: Box<[Member]>,
+    rotation: Rotation,
+    policy: Policy,
+}
+
+/// An endpoint with its weight.
+struct Member {
+    state: Arc<EndpointState>,
+    weight: u32,
+}
+
+enum Policy {
+    RoundRobin,
+    LeastRequests,
+    Latency,
+    Random,
+    ConsistentHash(HashKey, Maglev),
+    StickyCookie(StickyCookie),
+}
+
+/// What one choice depends on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Draw<'a> {
+    /// From [`Balancer::key`].
+    pub(crate) key: Option<u64>,
+    /// A fresh random number.
+    pub(crate) random: u64,
+    /// The time since a moment that is the same for all workers.
+    pub(crate) now: Duration,
+    /// The endpoints that must not be chosen, such as those this exchange has tried.
+    pub(crate) excluded: &'a [usize],
+}
+
+impl Balancer {
+    /// A balancer over these endpoints, which [`Balancer::choose`] names by their place.
+    pub(crate) fn new(
+        balance: &Balance,
+        endpoints: impl IntoIterator<Item = (Arc<EndpointState>, NonZeroU16)>,
+    ) -> Balancer {
+        let members: Box<[Member]> = endpoints
+            .into_iter()
+            .map(|(state, weight)| Member { state, weight: weight.get().into() })
+            .collect();
+        let weights: Vec<u32> = members.iter().map(|member| member.weight).collect();
+        let policy = match balance {
+            Balance::RoundRobin => Policy::RoundRobin,
+            Balance::LeastRequests => Policy::LeastRequests,
+            Balance::P2cEwma => Policy::Latency,
+            Balance::Random => Policy::Random,
+            Balance::ConsistentHash(key) => {
+                let ids: Vec<u64> = members.iter().map(|member| member.state.id()).collect();
+                Policy::ConsistentHash(key.clone(), Maglev::new(&ids, &weights))
+            }
+            Balance::StickyCookie(cookie) => Policy::StickyCookie(cookie.clone()),
+        };
+        Balancer { members, rotation: Rotation::new(&weights), policy }
+    }
+
+    /// What of a request the choice depends on, for the policies that want the same endpoint again.
+    pub(crate) fn key(&self, request: &Request<'_>, client: Option<IpAddr>) -> Option<u64> {
+        match &self.policy {
+            Policy::ConsistentHash(key, _) => hash_of(key, request, client),
+            Policy::StickyCookie(sticky) => {
+                endpoint_id(cookie::first(request.fields, sticky.name.as_str())?)
+            }
+            Policy::RoundRobin | Policy::LeastRequests | Policy::Latency | Policy::Random => None,
+        }
+    }
+
+    /// The place of the endpoint to take; `None` when each is excluded, or there is none.
+    pub(crate) fn choose(&self, draw: &Draw<'_>) -> Option<usize> {
+        match &self.policy {
+            Policy::RoundRobin => self.in_turn(draw),
+            Policy::LeastRequests => self.least_requests(draw),
+            Policy::Latency => self.better_of_two(draw),
+            Policy::Random => self.at_random(draw.random, |place| draw.allows(place)),
+            Policy::ConsistentHash(_, table) => self.hashed(table, draw),
+            Policy::StickyCookie(_) => self.named(draw).or_else(|| self.in_turn(draw)),
+        }
+    }
+
+    /// Writes the value of the `Set-Cookie` field that is due after `chosen` was taken for a request
+    /// with that key. Nothing is due when the request's cookie named it.
+    pub(crate) fn set_cookie(&self, key: Option<u64>, chosen: usize, out: &mut Vec<u8>) -> bool {
+        let Policy::StickyCookie(sticky) = &self.policy else { return false };
+        let id = self.members[chosen].state.id();
+        let is_due = key != Some(id);
+        if is_due {
+            write_cookie(sticky, id, out);
+        }
+        is_due
+    }
+
+    /// The next in turn. Where that one is excluded its place goes to the others by their weights, not
+    /// to its neighbour alone.
+    fn in_turn(&self, draw: &Draw<'_>) -> Option<usize> {
+        let next = self.rotation.take().filter(|&place| draw.allows(place));
+        next.or_else(|| self.at_random(draw.random, |place| draw.allows(place)))
+    }
+
+    /// The smallest load for its weight. Equal ones take turns: an idle upstream is shared out too.
+    fn least_requests(&self, draw: &Draw<'_>) -> Option<usize> {
+        let load = |place: usize| {
+            let Member { state, weight } = &self.members[place];
+            Ratio { count: state.active().into(), weight: u64::from(*weight) }
+        };
+        let open = |place: &usize| draw.allows(*place);
+        let least = (0..self.members.len()).filter(open).map(load).min()?;
+        let is_least = |place| draw.allows(place) && load(place) <= least;
+        // Loads move while they are compared: what was the least may be nobody's any more.
+        self.at_random(self.rotation.spread(), is_least).or_else(|| self.in_turn(draw))
+    }
+
+    /// Two by weight, the better of them by latency times load. Two are enough: the best of all would
+    /// draw every worker to the same endpoint at the same moment.
+    fn better_of_two(&self, draw: &Draw<'_>) -> Option<usize> {
+        let first = self.at_random(draw.random, |place| draw.allows(place))?;
+        let others = |place| place != first && draw.allows(place);
+        let Some(second) = self.at_random(mix(draw.random), others) else { return Some(first) };
+        let is_better = self.cost(second, draw.now) < self.cost(first, draw.now);
+        Some(if is_better { second } else { first })
+    }
+
+    /// Latency times running requests, the latter for an endpoint of mean weight. An idle endpoint's
+    /// cost is its latency whatever its weight, which has counted in the drawing already.
+    fn cost(&self, place: usize, now: Duration) -> f64 {
+        let Member { state, weight } = &self.members[place];
+        let total: u64 = self.members.iter().map(|member| u64::from(member.weight)).sum();
+        #[expect(clippy::cast_precision_loss, reason = "a sum of weights is far below 2^52")]
+        let relative = f64::from(*weight) * self.members.len() as f64 / total as f64;
+        state.expected_latency(now) * (1.0 + f64::from(state.active()) / relative)
+    }
+
+    fn hashed(&self, table: &Maglev, draw: &Draw<'_>) -> Option<usize> {
+        let Some(key) = draw.key else { return self.in_turn(draw) };
+        let mut hash = mix(key);
+        for _ in 0..=MAX_REHASHES {
+            let place = table.find(hash)?;
+            if draw.allows(place) {
+                return Some(place);
+            }
+            hash = mix(hash);
+        }
+        self.at_random(hash, |place| draw.allows(place))
+    }
+
+    fn named(&self, draw: &Draw<'_>) -> Option<usize> {
+        let id = draw.key?;
+        let place = self.members.iter().position(|member| member.state.id() == id)?;
+        draw.allows(place).then_some(place)
+    }
+
+    /// One of the open endpoints by weight; `fraction` is a part of 2^64.
+    fn at_random(&self, fraction: u64, is_open: impl Fn(usize) -> bool) -> Option<usize> {
+        let open = || self.members.iter().enumerate().filter(|(place, _)| is_open(*place));
+        let total = open().map(|(_, member)| u64::from(member.weight)).sum();
+        let mut left = part_of(total, fraction);
+        for (place, member) in open() {
+            match left.checked_sub(member.weight.into()) {
+                None => return Some(place),
+                Some(rest) => left = rest,
+            }
+        }
+        None
+    }
+}
+
+impl Draw<'_> {
+    fn allows(&self, place: usize) -> bool {
+        !self.excluded.contains(&place)
+    }
+}
+
+/// A count for a weight, compared without division.
+#[derive(Clone, Copy)]
+struct Ratio {
+    count: u64,
+    weight: u64,
+}
+
+impl Ord for Ratio {
+    fn cmp(&self, other: &Ratio) -> std::cmp::Ordering {
+        (self.count * other.weight).cmp(&(other.count * self.weight))
+    }
+}
+
+impl PartialOrd for Ratio {
+    fn partial_cmp(&self, other: &Ratio) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Ratio {
+    fn eq(&self, other: &Ratio) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Ratio {}
+
+/// `fraction` as a part of 2^64 of `total`: below `total` unless that is 0.
+fn part_of(total: u64, fraction: u64) -> u64 {
+    let product = u128::from(total) * u128::from(fraction);
+    u64::try_from(product >> 64).expect("the upper half of 128 bits")
+}
+
+/// Spreads the bits of `number` over all of the result (the finaliser of SplitMix64).
+fn mix(number: u64) -> u64 {
+    let mut bits = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    bits = (bits ^ bits >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    bits = (bits ^ bits >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    bits ^ bits >> 31
+}
+
+fn hash_of(key: &HashKey, request: &Request<'_>, client: Option<IpAddr>) -> Option<u64> {
+    match key {
+        HashKey::Header(name) => request.fields.named(name.as_str().as_bytes()).next().map(xxh3_64),
+        HashKey::Cookie(name) => cookie::first(request.fields, name.as_str()).map(xxh3_64),
+        HashKey::Query(name) => {
+            query_values(request.query, name).next().map(|value| xxh3_64(&value))
+        }
+        HashKey::ClientAddress => client.map(|address| match address.to_canonical() {
+            IpAddr::V4(address) => xxh3_64(&address.octets()),
+            IpAddr::V6(address) => xxh3_64(&address.octets()),
+        }),
+    }
+}
+
+/// The endpoint that a sticky cookie names: as [`write_cookie`] writes it and not otherwise.
+fn endpoint_id(value: &[u8]) -> Option<u64> {
+    let is_digit = |octet: &u8| matches!(octet, b'0'..=b'9' | b'a'..=b'f');
+    if value.len() != 16 || !value.iter().all(is_digit) {
+        return None;
+    }
+    u64::from_str_radix(std::str::from_utf8(value).ok()?, 16).ok()
+}
+
+fn write_cookie(sticky: &StickyCookie, id: u64, out: &mut Vec<u8>) {
+    use std::io::Write;
+    let StickyCookie { name, max_age, secure, http_only, same_site } = sticky;
+    let age = max_age.map(|age| age.as_secs());
+    out.clear();
+    let _ = write!(out, "{}={id:016x}; Path=/", name.as_str());
+    let _ = age.map_or(Ok(()), |age| write!(out, "; Max-Age={age}"));
+    out.extend_from_slice(if *secure { b"; Secure" } else { b"" });
+    out.extend_from_slice(if *http_only { b"; HttpOnly" } else { b"" });
+    out.extend_from_slice(match same_site {
+        SameSite::Strict => b"; SameSite=Strict",
+        SameSite::Lax => b"; SameSite=Lax",
+        SameSite::None => b"; SameSite=None",
+    });
+}

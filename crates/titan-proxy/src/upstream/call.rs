@@ -1,0 +1,147 @@
+//! One exchange with an endpoint, whatever protocol it speaks: the request goes out while the answer
+//! comes in.
+
+use crate::clock::{Clock, Moment};
+use crate::downstream::Content;
+use crate::error::{Error, Kind};
+use crate::relay::{BodySink, BodySource, Pump, Stop};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use titan_http::ResponseHead;
+
+/// Where the answer to a request comes from.
+pub(crate) trait Reply {
+    /// The body of the final answer.
+    type Body: BodySource;
+    /// Waits for the head of the next answer, interim or final.
+    fn poll_head(
+        &mut self,
+        cx: &mut Context<'_>,
+        head: &mut ResponseHead,
+    ) -> Poll<Result<AnswerStart, Error>>;
+    /// The body behind the final head, which was read.
+    fn into_body(self) -> Self::Body;
+}
+
+/// The head of an answer, apart from the head itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AnswerStart {
+    /// Whether it is interim (1xx, except 101): another one follows.
+    pub(crate) interim: bool,
+    /// The body that follows.
+    pub(crate) content: Content,
+    /// Whether the connection may serve another request after this one.
+    pub(crate) keep_alive: bool,
+}
+
+/// A request on its way out, and an answer whose head is on its way in.
+pub(crate) struct Call<S, R> {
+    pub(crate) upload: Upload<S>,
+    reply: R,
+    /// How long the head of the answer may take once the request is out.
+    patience: Duration,
+    deadline: Moment,
+}
+
+/// A request on its way out. It may go on while the answer comes in.
+pub(crate) struct Upload<S> {
+    pub(crate) request: S,
+    pump: Pump,
+    /// Whether the endpoint has stopped taking the request. Its answer may still come.
+    is_refused: bool,
+}
+
+impl<S: BodySink, R: Reply> Call<S, R> {
+    /// A call whose request head has been written to `request`.
+    pub(crate) fn new(request: S, reply: R, pump: Pump, patience: Duration) -> Call<S, R> {
+        let upload = Upload { request, pump, is_refused: false };
+        Call { upload, reply, patience, deadline: Moment::NEVER }
+    }
+
+    /// When this call wants to be polled again although nothing happened.
+    pub(crate) fn deadline(&self) -> Moment {
+        self.upload.deadline().min(self.deadline)
+    }
+
+    /// Sends on, until the head of an answer is complete.
+    pub(crate) fn poll_head(
+        &mut self,
+        cx: &mut Context<'_>,
+        clock: &Clock,
+        body: &mut impl BodySource,
+        head: &mut ResponseHead,
+    ) -> Poll<Result<AnswerStart, Error>> {
+        self.upload.poll(cx, clock, body)?;
+        match self.reply.poll_head(cx, head) {
+            Poll::Pending => self.wait(clock),
+            ready => ready,
+        }
+    }
+
+    /// The upload that may go on while the answer comes in, and the body of the answer.
+    pub(crate) fn into_answer(self) -> (Upload<S>, R::Body) {
+        (self.upload, self.reply.into_body())
+    }
+
+    /// Nothing has come yet: has that lasted too long?
+    fn wait(&mut self, clock: &Clock) -> Poll<Result<AnswerStart, Error>> {
+        if self.deadline == Moment::NEVER && self.upload.is_over() {
+            self.deadline = clock.deadline(self.patience);
+        }
+        match clock.is_past(self.deadline) {
+            true => Poll::Ready(Err(Kind::ResponseTimeout.into())),
+            false => Poll::Pending,
+        }
+    }
+}
+
+impl<S: BodySink> Upload<S> {
+    /// Whether the whole request is out.
+    pub(crate) fn is_done(&self) -> bool {
+        self.pump.is_done()
+    }
+
+    /// Whether no more of the request will go out.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_refused || self.pump.is_done()
+    }
+
+    /// Octets of the request body that were taken from the client, whether they went out or not.
+    pub(crate) fn taken(&self) -> u64 {
+        self.pump.taken()
+    }
+
+    /// Sends no more of the request. The answer may still come, or go on.
+    pub(crate) fn give_up(&mut self) {
+        self.is_refused = true;
+    }
+
+    /// When the upload wants to be polled again although nothing happened.
+    pub(crate) fn deadline(&self) -> Moment {
+        if self.is_over() { Moment::NEVER } else { self.pump.deadline() }
+    }
+
+    /// Sends what can be sent of the request. An endpoint that takes no more is no error: it may have
+    /// answered already.
+    pub(crate) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        clock: &Clock,
+        body: &mut impl BodySource,
+    ) -> Result<(), Error> {
+        if self.is_over() {
+            return Ok(());
+        }
+        match self.pump.poll(cx, clock, body, &mut self.request) {
+            Poll::Pending | Poll::Ready(Ok(())) => Ok(()),
+            Poll::Ready(Err(Stop::Sink(_))) => {
+                self.is_refused = true;
+                Ok(())
+            }
+            Poll::Ready(Err(Stop::Source(error))) => Err(error),
+            Poll::Ready(Err(Stop::SourceStalled)) => Err(Kind::BodyTimeout.into()),
+            Poll::Ready(Err(Stop::SourceTooSlow)) => Err(Kind::BodyTooSlow.into()),
+            Poll::Ready(Err(Stop::SinkStalled)) => Err(Kind::ResponseTimeout.into()),
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Names of endpoints: resolved off the workers, again whenever their answers expire.
+
+use super::connect::Address;
+use super::{Place, Upstream};
+use hickory_resolver::TokioResolver;
+use hickory_resolver::config::{
+    ConnectionConfig, LookupIpStrategy, NameServerConfig, ResolverConfig,
+};
+use hickory_resolver::net::NetError;
+use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use titan_config::{Endpoint, EndpointAddress};
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+
+/// Keeps the endpoints of upstreams up to date.
+pub(crate) struct Names {
+    config: titan_config::Resolver,
+    /// One for IPv4 and one for IPv6: a question for the one that is never answered, as some name
+    /// servers do, must not take the other along.
+    resolvers: [TokioResolver; 2],
+    /// What keeps [`MAX_QUESTIONS`].
+    turns: Semaphore,
+}
+
+/// The addresses of a name that are of one family, and when they expire; `None` when nobody answered.
+type Answer = Option<(Vec<IpAddr>, Instant)>;
+
+/// How soon a name that did not resolve is asked for again.
+const RETRY: Duration = Duration::from_secs(1);
+/// More addresses than this are not taken from one name.
+const MAX_ADDRESSES: usize = 256;
+/// Questions that wait for an answer at the same moment; others wait for their turn.
+const MAX_QUESTIONS: usize = 64;
+
+/// Whether `upstream` has names to resolve. One that has none is complete after [`set_fixed`].
+pub(crate) fn has_names(upstream: &Upstream) -> bool {
+    let is_name = |endpoint: &Endpoint| matches!(endpoint.address, EndpointAddress::Dns { .. });
+    upstream.config().endpoints.iter().any(is_name)
+}
+
+/// Gives the upstream those of its endpoints that are addresses already.
+pub(crate) fn set_fixed(upstream: &Upstream) {
+    let places: Vec<_> = upstream.config().endpoints.iter().filter_map(fixed).collect();
+    upstream.set_places(&places);
+}
+
+impl Names {
+    /// Reads the system's configuration, unless nameservers are given.
+    pub(crate) fn new(config: &titan_config::Resolver) -> Result<Names, NetError> {
+        let resolvers = [
+            resolver(config, LookupIpStrategy::Ipv4Only)?,
+            resolver(config, LookupIpStrategy::Ipv6Only)?,
+        ];
+        Ok(Names { config: config.clone(), resolvers, turns: Semaphore::new(MAX_QUESTIONS) })
+    }
+
+    /// Resolves all names of `upstream` once. Tells when to do so again.
+    ///
+    /// Names that do not resolve keep the addresses that they had: a nameserver that is down must not
+    /// take down what works.
+    pub(crate) async fn refresh(self: &Arc<Self>, upstream: &Upstream) -> Instant {
+        // Answers are kept here, for as long as the configuration says; the resolver's own cache counts
+        // in whole seconds.
+        self.resolvers.iter().for_each(TokioResolver::clear_cache);
+        let before = upstream.members();
+        let mut places: Vec<Place> = Vec::new();
+        let mut again = Instant::now() + self.config.max_ttl;
+        let endpoints = &upstream.config().endpoints;
+        // All are asked for before the first answer is waited for.
+        let asked: Vec<_> = endpoints.iter().map(|endpoint| self.ask_for(endpoint)).collect();
+        for (endpoint, asked) in endpoints.iter().zip(asked) {
+            let (EndpointAddress::Dns { host, port }, Some(asked)) = (&endpoint.address, asked)
+            else {
+                places.extend(fixed(endpoint));
+                continue;
+            };
+            let name: Box<str> = format!("{host}:{port}").into();
+            let known: Vec<_> = before.addresses_of(&name).collect();
+            let answers = asked.await.unwrap_or_default();
+            let (addresses, expires) = addresses(answers, *port, &known);
+            again = again.min(expires.unwrap_or_else(|| Instant::now() + RETRY));
+            places.extend(addresses.into_iter().map(|address| Place {
+                address: Address::Ip(address),
+                host: name.clone(),
+                weight: endpoint.weight,
+            }));
+        }
+        without_doubles(&mut places);
+        upstream.set_places(&places);
+        again
+    }
+
+    /// Refreshes `upstream` for ever.
+    pub(crate) async fn keep_fresh(self: Arc<Self>, upstream: Arc<Upstream>, mut again: Instant) {
+        loop {
+            let soonest = Instant::now() + self.config.min_ttl;
+            tokio::time::sleep_until(again.max(soonest).into()).await;
+            again = self.refresh(&upstream).await;
+        }
+    }
+
+    /// Asks for the addresses of an endpoint, if it has a name.
+    fn ask_for(self: &Arc<Self>, endpoint: &Endpoint) -> Option<JoinHandle<[Answer; 2]>> {
+        let EndpointAddress::Dns { host, .. } = &endpoint.address else { return None };
+        let (names, host) = (Arc::clone(self), host.to_string());
+        Some(tokio::spawn(async move {
+            let [v4, v6] = &names.resolvers;
+            tokio::join!(names.ask(v4, &host), names.ask(v6, &host)).into()
+        }))
+    }
+
+    async fn ask(&self, resolver: &TokioResolver, host: &str) -> Answer {
+        let _turn = self.turns.acquire().await;
+        let asked = tokio::time::timeout(self.config.timeout, resolver.lookup_ip(host)).await;
+        match asked.ok()? {
+            Ok(answer) => Some((answer.iter().take(MAX_ADDRESSES).collect(), answer.valid_until())),
+            // An answer too: there are none.
+            Err(error) if error.is_no_records_found() => {
+                Some((Vec::new(), Instant::now() + self.config.max_ttl))
+            }
+            Err(_) => None,
+        }
+    }
+}
+
+/// What the answers for both families come to; `None` when one is to be asked for again soon. Where
+/// there is no answer what is `known` stays, and so it does when there is no address at all.
+fn addresses(
+    [v4, v6]: [Answer; 2],
+    port: NonZeroU16,
+    known: &[SocketAddr],
+) -> (Vec<SocketAddr>, Option<Instant>) {
+    let expires = v4.as_ref().zip(v6.as_ref()).map(|((_, v4), (_, v6))| *v4.min(v6));
+    let found = |answer: Answer| {
+        let addresses = answer.map(|(addresses, _)| addresses);
+        addresses.map(|ips| ips.into_iter().map(|ip| (ip, port.get()).into()).collect::<Vec<_>>())
+    };
+    let known_of = |is_v4: bool| {
+        let known = known.iter().copied();
+        known.filter(|address| address.is_ipv4() == is_v4).collect::<Vec<_>>()
+    };
+    let v4 = found(v4).unwrap_or_else(|| known_of(true));
+    let v6 = found(v6).unwrap_or_else(|| known_of(false));
+    let mut addresses = [v4, v6].concat();
+    if addresses.is_empty() {
+        return (known.to_vec(), None);
+    }
+    // Servers rotate their answers; the order of endpoints must not change with them.
+    addresses.sort_unstable();
+    (addresses, expires)
+}
+
+fn resolver(
+    config: &titan_config::Resolver,
+    family: LookupIpStrategy,
+) -> Result<TokioResolver, NetError> {
+    let mut builder = match &config.nameservers {
+        None => TokioResolver::builder_tokio()?,
+        Some(servers) => TokioResolver::builder_with_config(
+            ResolverConfig::from_name_servers(servers.iter().map(nameserver).collect()),
+            TokioRuntimeProvider::default(),
+        ),
+    };
+    let options = builder.options_mut();
+    options.timeout = config.timeout;
+    options.ip_strategy = family;
+    builder.build()
+}
+
+fn fixed(endpoint: &Endpoint) -> Option<Place> {
+    let (address, host) = match &endpoint.address {
+        EndpointAddress::Ip(address) => (Address::Ip(*address), address.to_string()),
+        // A Unix socket has no name that a Host field could carry.
+        EndpointAddress::Unix(path) => (Address::Unix(path.clone()), "localhost".to_owned()),
+        EndpointAddress::Dns { .. } => return None,
+    };
+    Some(Place { address, host: host.into(), weight: endpoint.weight })
+}
+
+/// Two names may stand for one address: it is one endpoint, or its limits would count twice.
+fn without_doubles(places: &mut Vec<Place>) {
+    let mut seen = std::collections::HashSet::new();
+    places.retain(|place| seen.insert(place.address.clone()));
+}
+
+fn nameserver(address: &SocketAddr) -> NameServerConfig {
+    let mut udp = ConnectionConfig::udp();
+    let mut tcp = ConnectionConfig::tcp();
+    (udp.port, tcp.port) = (address.port(), address.port());
+    NameServerConfig::new(address.ip(), true, vec![udp, tcp])
+}

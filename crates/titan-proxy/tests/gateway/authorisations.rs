@@ -1,0 +1,153 @@
+//! Who may ask at all.
+
+use crate::listeners::Folder;
+use crate::tunnels::WISH;
+use titan_testkit::h2::Head;
+use titan_testkit::{Answer, Gateway, gateway, upstream};
+
+/// The keys `one` and `two`, by their hashes.
+const KEYS: &str = "keys: {
+    first: 7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed,
+    second: 3fc4ccfe745870e2c0d99f71f30ff0656c8dedd41cc1d7d3d376b0dbe685e2f3 }";
+
+fn under(authorise: &str, rest: &str) -> (Gateway, upstream::Upstream) {
+    let upstream = upstream::replies(upstream::ok("x"));
+    let text = format!("policies: {{ p: {{ authorise: {{ {authorise} }} }} }}\napply: [p]\n{rest}");
+    (gateway(&text, &[&upstream]), upstream)
+}
+
+fn asks(gateway: &Gateway, target: &str, fields: &str) -> Answer {
+    gateway.asks(&format!("GET {target} HTTP/1.1\r\nHost: a\r\n{fields}\r\n"))
+}
+
+#[test]
+pub(super) fn clients_of_these_networks_may_ask() {
+    let trusted = "forwarding: { trusted_proxies: [127.0.0.1] }";
+    let (gateway, _upstream) = under("allow: [192.0.2.0/24, 2001:db8::/32]", trusted);
+    for (address, may) in [
+        ("192.0.2.255", true),
+        ("2001:db8:1::1", true),
+        ("::ffff:192.0.2.1", true),
+        ("192.0.3.1", false),
+        ("2001:db9::1", false),
+        ("192.0.2.1, 198.51.100.1", false),
+        ("unknown", false),
+    ] {
+        let answer = asks(&gateway, "/", &format!("X-Forwarded-For: {address}\r\n"));
+        assert_eq!(answer.status == 200, may, "{address}");
+        if !may {
+            answer.has_problem(403, "address-refused").lacks("www-authenticate");
+        }
+    }
+}
+
+#[test]
+pub(super) fn clients_of_these_networks_may_not_ask() {
+    let trusted = "forwarding: { trusted_proxies: [127.0.0.1] }";
+    let (gateway, upstream) = under("allow: 192.0.2.0/24, deny: 192.0.2.7", trusted);
+    asks(&gateway, "/", "X-Forwarded-For: 192.0.2.7\r\n").has_problem(403, "address-refused");
+    asks(&gateway, "/", "X-Forwarded-For: 192.0.2.8\r\n").has_status(200);
+    assert_eq!(upstream.requests().len(), 1);
+    let (gateway, _upstream) = under("deny: 192.0.2.7", "");
+    // Of nobody who is not trusted.
+    asks(&gateway, "/", "X-Forwarded-For: 192.0.2.7\r\n").has_status(200);
+}
+
+#[test]
+fn clients_without_an_address_are_in_no_list() {
+    let folder = Folder::new("authorisations");
+    let path = folder.join("socket");
+    for list in ["allow: 0.0.0.0/0", "deny: 192.0.2.7"] {
+        let listener = format!("listeners: ['unix:{}']", path.display());
+        let (gateway, _upstream) = under(list, &listener);
+        let mut client = gateway.connects_to_unix(&path);
+        client
+            .sends("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            .answer()
+            .has_problem(403, "address-refused");
+    }
+}
+
+#[test]
+pub(super) fn a_request_shows_a_key() {
+    let (gateway, upstream) = under(&format!("api_keys: {{ {KEYS} }}"), "");
+    for key in ["one", "two"] {
+        let answer = asks(&gateway, "/", &format!("x-api-KEY: {key}\r\nX-Other: 1\r\n"));
+        answer.has_status(200).lacks("www-authenticate");
+    }
+    for request in upstream.requests() {
+        assert_eq!((request.field("x-api-key"), request.field("x-other")), (None, Some("1")));
+    }
+    for fields in [
+        "",
+        "X-API-Key: \r\n",
+        "X-API-Key: three\r\n",
+        "X-API-Key: One\r\n",
+        "X-API-Key: one, two\r\n",
+        "X-API-Key: one\r\nX-API-Key: one\r\n",
+        "X-API-Key: one\r\nX-API-Key: three\r\n",
+        "X_API_Key: one\r\n",
+        "Authorization: one\r\n",
+        "X-API-Key: 7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed\r\n",
+        &format!("X-API-Key: {}\r\n", "o".repeat(600)),
+    ] {
+        asks(&gateway, "/?key=one", fields)
+            .has_problem(401, "api-key")
+            .has_field("www-authenticate", "ApiKey realm=\"p\"");
+    }
+    assert_eq!(upstream.requests().len(), 2);
+}
+
+#[test]
+pub(super) fn a_key_stands_where_the_policy_says() {
+    let keys = format!("api_keys: {{ header: Authorization, query: 'the key', {KEYS} }}");
+    let (gateway, upstream) = under(&keys, "");
+    asks(&gateway, "/?a=1&the%20key=%6fne&b=2", "").has_status(200);
+    asks(&gateway, "/?the%20key=two", "").has_status(200);
+    asks(&gateway, "/?a", "Authorization: one\r\n").has_status(200);
+    let targets: Vec<_> = upstream.requests().iter().map(|it| it.target.clone()).collect();
+    assert_eq!(targets, ["/?a=1&b=2", "/", "/?a"]);
+    assert!(upstream.requests().iter().all(|it| it.field("authorization").is_none()));
+    for (target, fields) in [
+        ("/?the%20key=one&the%20key=one", ""),
+        ("/?the%20key=one", "Authorization: one\r\n"),
+        ("/?the%20key", ""),
+        ("/", "X-API-Key: one\r\n"),
+    ] {
+        asks(&gateway, target, fields).has_problem(401, "api-key");
+    }
+}
+
+#[test]
+pub(super) fn an_upstream_is_told_whose_key_it_was() {
+    let (gateway, upstream) = under(&format!("api_keys: {{ tell: X-Client, {KEYS} }}"), "");
+    asks(&gateway, "/", "X-API-Key: two\r\nX-Client: first\r\nx_client: first\r\n").has_status(200);
+    let request = upstream.requests().remove(0);
+    assert_eq!(request.field("x-client"), Some("second"));
+    assert_eq!(request.field("x_client"), None);
+}
+
+#[test]
+pub(super) fn a_limit_counts_by_key() {
+    let upstream = upstream::replies(upstream::ok("x"));
+    let text = format!(
+        "policies: {{ p: {{ authorise: {{ api_keys: {{ {KEYS} }} }} }},\n  \
+         l: {{ rate_limit: {{ rates: 1/h, key: api_key }} }} }}\napply: [p, l]"
+    );
+    let gateway = gateway(&text, &[&upstream]);
+    let status = |key: &str| asks(&gateway, "/", &format!("X-API-Key: {key}\r\n")).status;
+    let statuses = ["one", "two", "one", "three", "three"].map(status);
+    assert_eq!(statuses, [200, 200, 429, 401, 401]);
+}
+
+#[test]
+fn tunnels_and_calls_need_a_key_too() {
+    let (gateway, upstream) = under(&format!("api_keys: {{ {KEYS} }}"), "");
+    gateway.asks(WISH).has_problem(401, "api-key");
+    let mut client = gateway.connects_h2();
+    let call = Head::post("/a.B/C").with("content-type", "application/grpc").with("te", "trailers");
+    let stream = client.starts(&call);
+    let answer = client.answer_head(stream).has_status(200).has_field("grpc-status", "16");
+    assert!(answer.field("grpc-message").unwrap().contains("(api-key"));
+    assert!(upstream.requests().is_empty());
+}

@@ -1,0 +1,221 @@
+//! Which endpoint gets a request: every policy is asked, and what it asks for counts.
+
+use std::collections::HashSet;
+use titan_testkit::upstream::{self, ok};
+use titan_testkit::{Answer, Gate, Gateway, Peer, Upstream, gateway, waits_until};
+
+const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+
+/// Three endpoints that answer with their numbers.
+fn three() -> [Upstream; 3] {
+    ["0", "1", "2"].map(|number| upstream::replies(ok(number)))
+}
+
+/// A gateway over three endpoints with that policy.
+fn balanced(balance: &str, endpoints: &[Upstream; 3]) -> Gateway {
+    balanced_with("workers: 1", balance, endpoints)
+}
+
+fn balanced_with(more: &str, balance: &str, [a, b, c]: &[Upstream; 3]) -> Gateway {
+    let text =
+        format!("{more}\nupstreams: {{ u: {{ endpoints: [$0, $1, $2], balance: {balance} }} }}");
+    gateway(&text, &[a, b, c])
+}
+
+/// How many of `count` requests each endpoint has got.
+fn shares(gateway: &Gateway, count: usize) -> [usize; 3] {
+    let mut shares = [0; 3];
+    for _ in 0..count {
+        shares[number(&gateway.asks(GET))] += 1;
+    }
+    shares
+}
+
+fn number(answer: &Answer) -> usize {
+    answer.text().parse().expect("the number of an endpoint")
+}
+
+#[test]
+pub(super) fn each_gets_its_turn() {
+    let endpoints = three();
+    for workers in [1, 2] {
+        let gateway = balanced_with(&format!("workers: {workers}"), "round_robin", &endpoints);
+        assert_eq!(shares(&gateway, 30), [10, 10, 10], "{workers} workers");
+    }
+}
+
+#[test]
+pub(super) fn turns_are_taken_by_weight() {
+    let [a, b, c] = three();
+    let text = "upstreams: { u: { endpoints: [{ address: $0, weight: 4 }, { address: $1, weight: 1 }, $2] } }";
+    let gateway = gateway(text, &[&a, &b, &c]);
+    assert_eq!(shares(&gateway, 60), [40, 10, 10]);
+}
+
+#[test]
+fn at_random_each_gets_some_and_not_in_turn() {
+    let endpoints = three();
+    let gateway = balanced("random", &endpoints);
+    let order: Vec<_> = (0..60).map(|_| number(&gateway.asks(GET))).collect();
+    for endpoint in 0..3 {
+        // Out of reach by chance: below 1 in 10^9.
+        assert!(order.contains(&endpoint), "{order:?}");
+    }
+    assert!(order.windows(2).any(|pair| pair[0] == pair[1]), "{order:?}");
+}
+
+/// Whether that client's request has gone to the first endpoint, which answers none; `stuck` have already.
+fn is_stuck(gateway: &Gateway, client: &mut Peer, stuck: usize) -> bool {
+    let active = || gateway.status().endpoints()[0].active as usize;
+    waits_until("an answer, or none", || client.has_news() || active() > stuck);
+    !client.has_news()
+}
+
+#[test]
+pub(super) fn the_one_with_the_fewest_requests_gets_the_next() {
+    for workers in [1, 2] {
+        let gate = Gate::closed();
+        let [_, second, third] = three();
+        let endpoints = [upstream::answers(gate.before(ok("0"))), second, third];
+        let gateway = balanced_with(&format!("workers: {workers}"), "least_requests", &endpoints);
+        let mut client = gateway.connects();
+        while !is_stuck(&gateway, client.sends(GET), 0) {
+            client.answer();
+        }
+        let [stuck, second, third] = shares(&gateway, 20);
+        assert_eq!(stuck, 0, "{workers} workers");
+        assert!(second > 0 && third > 0, "idle ones share: {second} and {third}");
+        gate.opens();
+        client.answer().has_body("0");
+    }
+}
+
+#[test]
+fn an_endpoint_that_is_slow_gets_less_than_the_others() {
+    let gate = Gate::closed();
+    let [_, second, third] = three();
+    let endpoints = [upstream::answers(gate.before(ok("0"))), second, third];
+    let gateway = balanced("p2c_ewma", &endpoints);
+    let mut stuck = Vec::new();
+    let mut served = [0; 3];
+    for _ in 0..60 {
+        let mut client = gateway.connects();
+        match is_stuck(&gateway, client.sends(GET), stuck.len()) {
+            true => stuck.push(client),
+            false => served[number(&client.answer())] += 1,
+        }
+    }
+    assert!(stuck.len() < 12, "{} of 60 requests went to the slow one", stuck.len());
+    assert!(served[1] > 5 && served[2] > 5, "{served:?}");
+    gate.opens();
+}
+
+/// Of requests with 40 keys each key has one endpoint, and not all have the same.
+#[track_caller]
+fn keys_have_endpoints(balance: &str, more: &str, request: impl Fn(usize) -> String) {
+    let endpoints = three();
+    let gateway = balanced_with(&format!("workers: 2\n{more}"), balance, &endpoints);
+    let mut used = HashSet::new();
+    for key in 0..40 {
+        let request = request(key);
+        let first = number(&gateway.asks(&request));
+        for _ in 0..3 {
+            assert_eq!(number(&gateway.asks(&request)), first, "{balance}, key {key}");
+        }
+        used.insert(first);
+    }
+    assert_eq!(used.len(), 3, "{balance}");
+}
+
+#[test]
+pub(super) fn the_same_key_goes_to_the_same_endpoint() {
+    keys_have_endpoints("{ consistent_hash: { header: X-Tenant } }", "", |key| {
+        format!("GET / HTTP/1.1\r\nHost: a\r\nX-Tenant: t{key}\r\n\r\n")
+    });
+    keys_have_endpoints("{ consistent_hash: { cookie: session } }", "", |key| {
+        format!("GET / HTTP/1.1\r\nHost: a\r\nCookie: a=b; session=s{key}\r\n\r\n")
+    });
+    keys_have_endpoints("{ consistent_hash: { query: user } }", "", |key| {
+        format!("GET /?x=y&user=u{key} HTTP/1.1\r\nHost: a\r\n\r\n")
+    });
+    // The client behind a trusted proxy, not the proxy.
+    let trusted = "forwarding: { trusted_proxies: [127.0.0.1] }";
+    keys_have_endpoints("{ consistent_hash: client_address }", trusted, |key| {
+        format!("GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.{key}\r\n\r\n")
+    });
+}
+
+#[test]
+fn a_request_without_the_key_goes_anywhere() {
+    let endpoints = three();
+    let gateway = balanced("{ consistent_hash: { header: X-Tenant } }", &endpoints);
+    assert!(shares(&gateway, 60).iter().all(|share| *share > 0));
+}
+
+#[test]
+fn keys_keep_their_endpoints_when_one_fails() {
+    let endpoints = three();
+    let gateway = balanced("{ consistent_hash: { header: X-Tenant } }", &endpoints);
+    let request = |key| format!("GET / HTTP/1.1\r\nHost: a\r\nX-Tenant: t{key}\r\n\r\n");
+    let before: Vec<_> = (0..30).map(|key| number(&gateway.asks(&request(key)))).collect();
+    let [a, b, c] = endpoints;
+    drop(a);
+    for (key, before) in before.into_iter().enumerate() {
+        let after = number(&gateway.asks(&request(key)));
+        assert!(if before == 0 { after != 0 } else { after == before }, "{key}: {before}, {after}");
+    }
+    drop((b, c));
+}
+
+#[test]
+pub(super) fn a_cookie_ties_a_client_to_its_endpoint() {
+    let endpoints = three();
+    let gateway = balanced_with("workers: 2", "{ sticky_cookie: {} }", &endpoints);
+    let mut used = HashSet::new();
+    for _ in 0..6 {
+        let answer = gateway.get("/");
+        let endpoint = number(&answer);
+        let set = answer.field("set-cookie").expect("a cookie").to_owned();
+        let cookie = set.split(';').next().unwrap_or_default();
+        assert!(cookie.starts_with("titan_sticky="), "{set}");
+        assert!(!set.contains("127.0.0.1") && !set.contains("Max-Age"), "{set}");
+        assert!(set.contains("; HttpOnly") && set.contains("; SameSite=Lax"), "{set}");
+        for _ in 0..3 {
+            let request = format!("GET / HTTP/1.1\r\nHost: a\r\nCookie: x=y; {cookie}\r\n\r\n");
+            let answer = gateway.asks(&request).lacks("set-cookie");
+            assert_eq!(number(&answer), endpoint);
+        }
+        used.insert(endpoint);
+    }
+    assert_eq!(used.len(), 3);
+}
+
+#[test]
+pub(super) fn a_cookie_is_as_the_configuration_says() {
+    let endpoints = three();
+    let cases = [
+        ("{ name: tie, max_age: 2m }", "tie=", "; Path=/; Max-Age=120; HttpOnly; SameSite=Lax"),
+        (
+            "{ secure: true, same_site: none }",
+            "titan_sticky=",
+            "; Path=/; Secure; HttpOnly; SameSite=None",
+        ),
+        ("{ http_only: false, same_site: strict }", "titan_sticky=", "; Path=/; SameSite=Strict"),
+    ];
+    for (settings, start, end) in cases {
+        let gateway = balanced(&format!("{{ sticky_cookie: {settings} }}"), &endpoints);
+        let answer = gateway.get("/");
+        let set = answer.field("set-cookie").expect("a cookie");
+        assert!(set.starts_with(start) && set.ends_with(end), "{settings}: {set}");
+    }
+}
+
+#[test]
+fn a_cookie_of_an_endpoint_that_is_gone_is_replaced() {
+    let endpoints = three();
+    let gateway = balanced("{ sticky_cookie: {} }", &endpoints);
+    for value in ["0123456789abcdef", "nonsense", ""] {
+        let request = format!("GET / HTTP/1.1\r\nHost: a\r\nCookie: titan_sticky={value}\r\n\r\n");
+        assert!(gateway.asks(&request).field("set-cookie").is_some(), "{value}");
+    }
+}

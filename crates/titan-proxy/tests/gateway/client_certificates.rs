@@ -1,0 +1,472 @@
+//! Certificates of clients: who is let in, what routes and upstreams learn of them, and what a change on disk does.
+
+use std::sync::Arc;
+use titan_proxy::{Files, StartError};
+use titan_testkit::h2::Client;
+use titan_testkit::upstream::{self, ok};
+use titan_testkit::{
+    Answer, Authority, Certificate, Gateway, Owner, Peer, authority, certificate, start_with,
+    waits_until,
+};
+
+const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+const SITE: &str = "certificates: [{ cert: a.pem, key: a.key }]";
+const REQUIRED: &str = "client_certificates: { ca: ca.pem }";
+const OPTIONAL: &str = "client_certificates: { ca: ca.pem, mode: optional }";
+const WITH_LIST: &str = "client_certificates: { ca: ca.pem, crl: crl.pem }";
+const ANSWERS: &str = "routes: [{ prefix: /, respond: 204 }]";
+
+/// A site with an authority for its clients.
+struct Site {
+    own: Certificate,
+    authority: Authority,
+}
+
+impl Site {
+    fn new() -> Site {
+        Site { own: certificate(&["a.example"]), authority: authority("clients") }
+    }
+
+    /// The files of the site, where the authority has taken back those certificates.
+    fn files(&self, revoked: &[&Certificate]) -> Files {
+        let mut files = Certificate::files(&[("a", &self.own)]);
+        files.insert("ca.pem".into(), self.authority.cert.clone().into_bytes());
+        files.insert("crl.pem".into(), self.authority.revokes(revoked).into_bytes());
+        files
+    }
+
+    fn starts(&self, clients: &str, more: &str) -> Gateway {
+        let started = self.tries_to_start(clients, more, &self.files(&[]));
+        started.unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn tries_to_start(
+        &self,
+        clients: &str,
+        more: &str,
+        files: &Files,
+    ) -> Result<Gateway, StartError> {
+        let listener = format!("{{ address: '127.0.0.1:0', tls: {{ {SITE}, {clients} }} }}");
+        start_with(&format!("listeners: [{listener}]\n{more}"), &[], files)
+    }
+
+    fn client(&self, own: Option<&Certificate>, version: &str) -> Arc<rustls::ClientConfig> {
+        Arc::new(self.own.trusted_by(own, version))
+    }
+
+    /// A client that the gateway has to take.
+    #[track_caller]
+    fn connects(&self, gateway: &Gateway, own: Option<&Certificate>) -> Peer {
+        connects(gateway, &self.client(own, "1.3"))
+    }
+
+    #[track_caller]
+    fn get(&self, gateway: &Gateway, own: Option<&Certificate>) -> Answer {
+        self.connects(gateway, own).sends(GET).answer()
+    }
+
+    #[track_caller]
+    fn refusal(&self, gateway: &Gateway, own: Option<&Certificate>) -> String {
+        refusal(gateway, &self.client(own, "1.3"))
+    }
+}
+
+#[track_caller]
+fn connects(gateway: &Gateway, client: &Arc<rustls::ClientConfig>) -> Peer {
+    Peer::connects(gateway.address()).secures(Certificate::client_with(client, "a.example"))
+}
+
+/// The alert that such a client gets. In TLS 1.3 it comes when the handshake is over for the client.
+#[track_caller]
+fn refusal(gateway: &Gateway, client: &Arc<rustls::ClientConfig>) -> String {
+    let session = Certificate::client_with(client, "a.example");
+    match Peer::connects(gateway.address()).tries_to_secure(session) {
+        Ok(mut peer) => peer.alert(),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn refused(gateway: &Gateway) -> (u64, u64) {
+    let metrics = gateway.metrics();
+    let failed = metrics.sum(|cells| cells.handshakes_failed.get());
+    (metrics.sum(|cells| cells.certificates_refused.get()), failed)
+}
+
+#[test]
+pub(super) fn who_has_to_say_who_it_is_and_does_not_gets_an_alert() {
+    let site = Site::new();
+    let gateway = site.starts(REQUIRED, ANSWERS);
+    let stranger = authority("strangers").signs(Owner::default());
+    let late = site.authority.signs(Owner { until: 2001, ..Owner::default() });
+    let server = site.authority.signs(Owner { is_server: true, ..Owner::default() });
+    let good = site.authority.signs(Owner::default());
+    for version in ["1.2", "1.3"] {
+        for (own, alert) in [
+            (None, "CertificateRequired"),
+            (Some(&stranger), "UnknownCA"),
+            (Some(&late), "CertificateExpired"),
+            (Some(&server), "UnsupportedCertificate"),
+        ] {
+            let says = refusal(&gateway, &site.client(own, version));
+            assert!(says.contains(alert), "{version}: {says}, not {alert}");
+        }
+        let client = site.client(Some(&good), version);
+        connects(&gateway, &client).sends(GET).answer().has_status(204);
+    }
+    assert_eq!(refused(&gateway), (8, 8));
+}
+
+#[test]
+pub(super) fn who_may_say_who_it_is_can_keep_silent() {
+    let site = Site::new();
+    let routes = "routes: [{ respond: 200 }, { client_certificate: present, respond: 201 }, \
+                  { client_certificate: absent, path: /, respond: 202 }]";
+    let gateway = site.starts(OPTIONAL, routes);
+    site.get(&gateway, None).has_status(202);
+    site.get(&gateway, Some(&site.authority.signs(Owner::default()))).has_status(201);
+    // Who says something wrong is refused all the same.
+    let stranger = authority("strangers").signs(Owner::default());
+    assert!(site.refusal(&gateway, Some(&stranger)).contains("UnknownCA"));
+}
+
+#[test]
+fn why_a_certificate_was_not_taken_is_told_once() {
+    let site = Site::new();
+    let gateway = site.starts(REQUIRED, ANSWERS);
+    site.refusal(&gateway, None);
+    let stranger = authority("strangers").signs(Owner::default());
+    site.refusal(&gateway, Some(&stranger));
+    let mut told = Vec::new();
+    waits_until("the refusal to be told", || {
+        told.extend(gateway.refused_certificates());
+        !told.is_empty()
+    });
+    let [why] = told.as_slice() else { panic!("{told:?}") };
+    assert!(
+        why.ends_with(
+            "a client's certificate is not taken: invalid peer certificate: UnknownIssuer"
+        ),
+        "{why}"
+    );
+    assert_eq!(gateway.refused_certificates(), [""; 0]);
+}
+
+#[test]
+pub(super) fn a_route_looks_at_the_certificate() {
+    let site = Site::new();
+    let owner = Owner {
+        subject: &["C=DE", "O=Example, Inc.", "CN=billing"],
+        names: &[
+            "dns:Billing.Example",
+            "dns:second.example",
+            "uri:spiffe://example/billing",
+            "email:ops@example",
+            "ip:192.0.2.7",
+            "ip:2001:db8::1",
+        ],
+        ..Owner::default()
+    };
+    let known = site.authority.signs(owner);
+    let other = site.authority.signs(Owner::default());
+    let digits: Vec<String> = sha256_of(&known);
+    let conditions = [
+        r"{ subject: 'CN=billing,O=Example\, Inc.,C=DE' }".to_owned(),
+        "{ subject: { regex: '^CN=bill' } }".to_owned(),
+        "{ dns: BILLING.example }".to_owned(),
+        "{ dns: second.example, uri: { prefix: 'spiffe://example/' } }".to_owned(),
+        "{ uri: spiffe://example/billing }".to_owned(),
+        "{ email: ops@example }".to_owned(),
+        "{ ip: 192.0.2.7 }".to_owned(),
+        "{ ip: '2001:DB8:0::1' }".to_owned(),
+        format!("{{ fingerprint: {} }}", digits.concat()),
+        format!("{{ fingerprint: '{}' }}", digits.join(":").to_uppercase()),
+    ];
+    for condition in conditions {
+        let routes = format!(
+            "routes: [{{ client_certificate: {condition}, respond: 200 }}, {{ respond: 403 }}]"
+        );
+        let gateway = site.starts(OPTIONAL, &routes);
+        for (own, status) in [(Some(&known), 200), (Some(&other), 403), (None, 403)] {
+            assert_eq!(site.get(&gateway, own).status, status, "{condition}");
+        }
+    }
+    // The one that asks for more comes first, and all that it asks for must hold.
+    let routes = "routes: [{ client_certificate: present, respond: 201 }, \
+                  { client_certificate: { subject: CN=client }, respond: 202 }, \
+                  { client_certificate: { email: ops@example, ip: 192.0.2.8 }, respond: 203 }]";
+    let gateway = site.starts(REQUIRED, routes);
+    site.get(&gateway, Some(&known)).has_status(201);
+    site.get(&gateway, Some(&other)).has_status(202);
+}
+
+/// The SHA-256 of a certificate, as openssl says it.
+fn sha256_of(certificate: &Certificate) -> Vec<String> {
+    use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256 as SUITE;
+    let digest =
+        SUITE.tls13().expect("it is one of 1.3").common.hash_provider.hash(certificate.der());
+    digest.as_ref().iter().map(|octet| format!("{octet:02x}")).collect()
+}
+
+/// What the upstream of a gateway gets in a field when a client with `own` sends these lines.
+fn told(
+    site: &Site,
+    forwarding: &str,
+    own: Option<&Certificate>,
+    lines: &str,
+    field: &str,
+) -> Vec<String> {
+    let upstream = upstream::replies(ok(""));
+    let listener = format!("{{ address: '127.0.0.1:0', tls: {{ {SITE}, {OPTIONAL} }} }}");
+    let text = format!("listeners: [{listener}]\nforwarding: {{ {forwarding} }}");
+    let gateway = start_with(&text, &[&upstream], &site.files(&[]));
+    let gateway = gateway.unwrap_or_else(|error| panic!("{error}"));
+    let mut client = site.connects(&gateway, own);
+    client.sends(format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}\r\n")).answer().has_status(200);
+    let request = upstream.request();
+    let lines = request.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case(field));
+    lines.map(|(_, value)| value.clone()).collect()
+}
+
+/// A certificate as a field carries it, from the lines of its PEM form.
+fn item(pem: &str) -> String {
+    let lines = pem.lines().filter(|line| !line.starts_with('-'));
+    format!(":{}:", lines.collect::<String>())
+}
+
+#[test]
+pub(super) fn an_upstream_is_told_of_the_certificate() {
+    let site = Site::new();
+    let between = site.authority.authority("between");
+    let own = between.signs(Owner::default());
+    let leaf = own.cert.split_once("-----END CERTIFICATE-----\n");
+    let (leaf, _) = leaf.expect("it is PEM");
+    let told = |forwarding, own, field| told(&site, forwarding, own, "", field);
+    assert_eq!(told("client_cert: leaf", Some(&own), "Client-Cert"), [item(leaf)]);
+    assert!(told("client_cert: leaf", Some(&own), "Client-Cert-Chain").is_empty());
+    assert_eq!(told("client_cert: chain", Some(&own), "Client-Cert"), [item(leaf)]);
+    assert_eq!(told("client_cert: chain", Some(&own), "Client-Cert-Chain"), [item(&between.cert)]);
+    assert!(told("via: off", Some(&own), "Client-Cert").is_empty());
+    assert!(told("client_cert: chain", None, "Client-Cert").is_empty());
+    let direct = site.authority.signs(Owner::default());
+    assert!(told("client_cert: chain", Some(&direct), "Client-Cert-Chain").is_empty());
+}
+
+#[test]
+fn nobody_else_tells_an_upstream_of_a_certificate() {
+    let site = Site::new();
+    let own = site.authority.signs(Owner::default());
+    for (field, line) in [
+        ("Client-Cert", "client-cert: :Zm9v:\r\n"),
+        ("Client-Cert-Chain", "Client-Cert-Chain: :Zm9v:\r\n"),
+        ("Client_Cert", "Client_Cert: :Zm9v:\r\n"),
+        ("client-cert_chain", "Client-Cert_Chain: :Zm9v:\r\n"),
+    ] {
+        // A proxy that is trusted may not know these fields, and pass on what its client has sent.
+        for forwarding in ["via: off", "trusted_proxies: [127.0.0.1]", "client_cert: leaf"] {
+            let got = told(&site, forwarding, None, line, field);
+            assert!(got.is_empty(), "{forwarding}: {field}: {got:?}");
+        }
+    }
+    let got =
+        told(&site, "client_cert: leaf", Some(&own), "Client-Cert: :Zm9v:\r\n", "Client-Cert");
+    assert_eq!(got, [item(&own.cert)]);
+    let lines = "Client-Certificate: a\r\n";
+    assert_eq!(told(&site, "client_cert: leaf", None, lines, "Client-Certificate"), ["a"]);
+}
+
+#[test]
+pub(super) fn a_certificate_that_was_taken_back_is_refused() {
+    let site = Site::new();
+    let (good, bad) =
+        (site.authority.signs(Owner::default()), site.authority.signs(Owner::default()));
+    let starts = |clients: &str, files: &Files| {
+        site.tries_to_start(clients, ANSWERS, files).unwrap_or_else(|error| panic!("{error}"))
+    };
+    let gateway = starts(WITH_LIST, &site.files(&[&bad]));
+    site.get(&gateway, Some(&good)).has_status(204);
+    assert!(site.refusal(&gateway, Some(&bad)).contains("CertificateRevoked"));
+    // Without a list that covers it nobody knows, and not to know is to refuse.
+    let between = site.authority.authority("between");
+    let below = between.signs(Owner::default());
+    assert!(site.refusal(&gateway, Some(&below)).contains("UnknownCA"));
+    let both = "client_certificates: { ca: ca.pem, crl: [crl.pem, between.pem] }";
+    let mut files = site.files(&[]);
+    files.insert("between.pem".into(), between.revokes(&[]).into_bytes());
+    site.get(&starts(both, &files), Some(&below)).has_status(204);
+    files.insert("between.pem".into(), between.revokes(&[&below]).into_bytes());
+    assert!(site.refusal(&starts(both, &files), Some(&below)).contains("CertificateRevoked"));
+    // A list that is out of date does not know who was revoked since.
+    files.insert("crl.pem".into(), site.authority.revokes_until(&[], 2002).into_bytes());
+    let says = site.refusal(&starts(WITH_LIST, &files), Some(&good));
+    assert!(says.contains("alert"), "{says}");
+}
+
+#[test]
+fn tickets_stay_good_where_nothing_changes() {
+    for version in ["1.2", "1.3"] {
+        let site = Site::new();
+        let (good, bad) =
+            (site.authority.signs(Owner::default()), site.authority.signs(Owner::default()));
+        let files = site.files(&[]);
+        let gateway = site.tries_to_start(WITH_LIST, ANSWERS, &files);
+        let gateway = gateway.unwrap_or_else(|error| panic!("{error}"));
+        let [good, bad] = [&good, &bad].map(|own| site.client(Some(own), version));
+        let resumes = |client: &Arc<rustls::ClientConfig>| {
+            let mut client = connects(&gateway, client);
+            client.sends(GET).answer().has_status(204);
+            client.has_resumed()
+        };
+        for client in [&good, &bad] {
+            assert_eq!([resumes(client), resumes(client)], [false, true], "{version}");
+        }
+        // What is the same as before keeps tickets good.
+        gateway.replaces_certificates(&files).expect("they can be used");
+        assert!(resumes(&good), "{version}");
+    }
+}
+
+#[test]
+fn a_certificate_taken_back_ends_tickets_and_connections() {
+    for version in ["1.2", "1.3"] {
+        let site = Site::new();
+        let own = [site.authority.signs(Owner::default()), site.authority.signs(Owner::default())];
+        let gateway = site.starts(WITH_LIST, ANSWERS);
+        let [good, bad] = [&own[0], &own[1]].map(|own| site.client(Some(own), version));
+        let mut open = [&good, &bad].map(|client| connects(&gateway, client));
+        for client in &mut open {
+            client.sends(GET).answer().has_status(204);
+        }
+        gateway.replaces_certificates(&site.files(&[&own[1]])).expect("they can be used");
+        // With the ticket that it has got before.
+        assert!(refusal(&gateway, &bad).contains("CertificateRevoked"), "{version}");
+        let [kept, cut] = &mut open;
+        kept.sends(GET).answer().has_status(204);
+        cut.sends(GET).answer().has_problem(403, "client-certificate");
+        cut.expects_close();
+        kept.sends(GET).answer().has_status(204);
+        connects(&gateway, &good).sends(GET).answer().has_status(204);
+    }
+}
+
+#[test]
+fn another_authority_ends_tickets_and_connections() {
+    let site = Site::new();
+    let own = site.authority.signs(Owner::default());
+    let gateway = site.starts(OPTIONAL, ANSWERS);
+    let client = site.client(Some(&own), "1.3");
+    let mut open = connects(&gateway, &client);
+    let mut nameless = site.connects(&gateway, None);
+    for client in [&mut open, &mut nameless] {
+        client.sends(GET).answer().has_status(204);
+    }
+    let successor = Site { own: certificate(&["a.example"]), authority: authority("successor") };
+    let mut files = successor.files(&[]);
+    files.insert("a.pem".into(), site.own.cert.clone().into_bytes());
+    files.insert("a.key".into(), site.own.key.clone().into_bytes());
+    gateway.replaces_certificates(&files).expect("they can be used");
+    assert!(refusal(&gateway, &client).contains("UnknownCA"));
+    open.sends(GET).answer().has_problem(403, "client-certificate");
+    nameless.sends(GET).answer().has_status(204);
+    site.get(&gateway, Some(&successor.authority.signs(Owner::default()))).has_status(204);
+}
+
+#[test]
+fn a_ticket_of_one_listener_is_none_of_another() {
+    let site = Site::new();
+    let text = format!(
+        "listeners:\n\
+         - {{ name: open, address: '127.0.0.1:0', tls: {{ {SITE} }} }}\n\
+         - {{ name: asks, address: '127.0.0.1:0', tls: {{ {SITE}, {OPTIONAL} }} }}\n\
+         - {{ name: strict, address: '127.0.0.1:0', tls: {{ {SITE}, {REQUIRED} }} }}\n{ANSWERS}"
+    );
+    let gateway =
+        start_with(&text, &[], &site.files(&[])).unwrap_or_else(|error| panic!("{error}"));
+    for version in ["1.2", "1.3"] {
+        for from in ["open", "asks"] {
+            let client = site.client(None, version);
+            let session = || Certificate::client_with(&client, "a.example");
+            for _ in 0..2 {
+                let mut peer = Peer::connects(gateway.address_of(from)).secures(session());
+                peer.sends(GET).answer().has_status(204);
+            }
+            let tried = Peer::connects(gateway.address_of("strict")).tries_to_secure(session());
+            let says = tried.map_or_else(|error| error.to_string(), |mut peer| peer.alert());
+            assert!(says.contains("alert"), "{version} from {from}: {says}");
+        }
+    }
+}
+
+#[test]
+fn a_resumed_session_is_that_of_the_same_client() {
+    let site = Site::new();
+    let own = site.authority.signs(Owner { subject: &["CN=known"], ..Owner::default() });
+    let routes =
+        "routes: [{ client_certificate: { subject: CN=known }, respond: 200 }, { respond: 403 }]";
+    let gateway = site.starts(OPTIONAL, routes);
+    for version in ["1.2", "1.3"] {
+        let client = site.client(Some(&own), version);
+        for is_resumed in [false, true] {
+            let mut peer = connects(&gateway, &client);
+            peer.sends(GET).answer().has_status(200);
+            assert_eq!(peer.has_resumed(), is_resumed, "{version}");
+        }
+    }
+}
+
+#[test]
+fn a_ticket_outlives_no_certificate() {
+    let site = Site::new();
+    let gateway = site.starts(REQUIRED, ANSWERS);
+    // Long enough for the first handshake, however slow the machine is.
+    let own = site.authority.signs(Owner { seconds: Some(6), ..Owner::default() });
+    let client = site.client(Some(&own), "1.2");
+    let session = || Certificate::client_with(&client, "a.example");
+    let mut peer = connects(&gateway, &client);
+    peer.sends(GET).answer().has_status(204);
+    waits_until("the certificate to expire", || {
+        let Ok(mut peer) = Peer::connects(gateway.address()).tries_to_secure(session()) else {
+            return true;
+        };
+        assert!(peer.has_resumed(), "the ticket is good for longer");
+        peer.offers(GET).answer_if_any().is_none()
+    });
+}
+
+#[test]
+fn files_that_cannot_be_used_keep_the_gateway_from_starting() {
+    let site = Site::new();
+    let says = |file: &str, octets: &str| {
+        let mut files = site.files(&[]);
+        files.insert(file.into(), octets.as_bytes().to_vec());
+        let started = site.tries_to_start(WITH_LIST, ANSWERS, &files);
+        started.map(drop).expect_err("it does not start").to_string()
+    };
+    let wanted = "ca.pem cannot be used: it holds no certificate in PEM form";
+    assert_eq!(says("ca.pem", "nothing"), wanted);
+    let wanted = "crl.pem cannot be used: it holds no list of revoked certificates in PEM form";
+    assert_eq!(says("crl.pem", &site.authority.cert), wanted);
+    let broken = "-----BEGIN X509 CRL-----\nMAA=\n-----END X509 CRL-----\n";
+    assert!(says("crl.pem", broken).starts_with("crl.pem cannot be used: a list in it"));
+}
+
+#[test]
+fn each_request_of_http2_is_judged_too() {
+    let site = Site::new();
+    let (good, bad) =
+        (site.authority.signs(Owner::default()), site.authority.signs(Owner::default()));
+    let routes = "routes: [{ client_certificate: present, respond: 204 }]";
+    let gateway = site.starts(WITH_LIST, routes);
+    let [mut kept, mut cut] = [&good, &bad].map(|own| {
+        let mut client = site.own.trusted_by(Some(own), "1.3");
+        client.alpn_protocols = vec![b"h2".to_vec()];
+        Client::begins(connects(&gateway, &Arc::new(client)), &[])
+    });
+    for client in [&mut kept, &mut cut] {
+        client.get("/").has_status(204);
+    }
+    gateway.replaces_certificates(&site.files(&[&bad])).expect("they can be used");
+    kept.get("/").has_status(204);
+    for _ in 0..2 {
+        cut.get("/").has_problem(403, "client-certificate");
+    }
+}

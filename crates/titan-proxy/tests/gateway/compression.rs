@@ -1,0 +1,279 @@
+//! Answers that are made smaller.
+
+use std::io::Read;
+use titan_testkit::{Answer, Gateway, gateway, h2, upstream};
+
+/// Some 20 KiB that can be made smaller, but not trivially.
+fn text() -> String {
+    (0..1_000_u32).map(|number| format!("{{\"{}\":{}}},\n", number % 37, number * number)).collect()
+}
+
+/// A gateway with that policy in front of an upstream with that answer.
+fn under(policy: &str, answer: impl Into<Vec<u8>>) -> (Gateway, upstream::Upstream) {
+    let upstream = upstream::replies(answer);
+    let conf = format!(
+        "routes: [{{ prefix: /, upstream: u, apply: [p] }}]\npolicies: {{ p: {{ compress: {{ {policy} }} }} }}"
+    );
+    (gateway(&conf, &[&upstream]), upstream)
+}
+
+fn html(fields: &str) -> Vec<u8> {
+    upstream::ok_with(&format!("Content-Type: text/html; charset=utf-8\r\n{fields}"), &text())
+}
+
+/// What a client gets that accepts that.
+fn accepts(gateway: &Gateway, codings: &str) -> Answer {
+    gateway.asks(&format!("GET / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: {codings}\r\n\r\n"))
+}
+
+/// What a client of gzip gets of that answer.
+fn gets(policy: &str, answer: impl Into<Vec<u8>>) -> Answer {
+    accepts(&under(policy, answer).0, "gzip")
+}
+
+fn decoded(coding: &str, octets: &[u8]) -> String {
+    let mut out = String::new();
+    let read = match coding {
+        "gzip" => flate2::read::GzDecoder::new(octets).read_to_string(&mut out),
+        "br" => brotli::Decompressor::new(octets, 4096).read_to_string(&mut out),
+        "zstd" => zstd::Decoder::new(octets).and_then(|mut it| it.read_to_string(&mut out)),
+        other => panic!("{other}"),
+    };
+    assert!(read.is_ok(), "{coding}: {read:?} of {} octets", octets.len());
+    out
+}
+
+#[track_caller]
+fn stays(answer: Answer) {
+    answer.lacks("content-encoding").has_body(text());
+}
+
+#[test]
+pub(super) fn each_coding_can_be_read_again() {
+    let fields = "ETag: \"1\"\r\nAccept-Ranges: bytes\r\nVary: Origin\r\n";
+    let (gateway, _upstream) = under("", html(fields));
+    for coding in ["gzip", "br", "zstd"] {
+        let answer = accepts(&gateway, coding);
+        assert_eq!(decoded(coding, &answer.body), text(), "{coding}");
+        assert!(answer.body.len() * 10 < text().len() * 4, "{coding}: {}", answer.body.len());
+        assert!(answer.is_chunked());
+        assert_eq!(answer.all("vary"), ["Origin", "Accept-Encoding"]);
+        answer
+            .has_field("content-encoding", coding)
+            .has_field("etag", "W/\"1\"")
+            .lacks("content-length")
+            .lacks("accept-ranges");
+    }
+    let answer = gateway.get("/");
+    assert_eq!(answer.all("vary"), ["Origin", "Accept-Encoding"]);
+    stays(answer.has_field("etag", "\"1\"").has_field("accept-ranges", "bytes"));
+}
+
+#[test]
+pub(super) fn of_codings_liked_equally_the_first_is_taken() {
+    let (gateway, _upstream) = under("algorithms: [br, gzip]", html(""));
+    accepts(&gateway, "gzip, zstd, br").has_field("content-encoding", "br");
+    accepts(&gateway, "gzip, br;q=0.9").has_field("content-encoding", "gzip");
+    accepts(&gateway, "*;q=0.1").has_field("content-encoding", "br");
+    stays(accepts(&gateway, "zstd"));
+    stays(accepts(&gateway, "gzip;q=0, br;q=0"));
+    stays(accepts(&gateway, "identity, gzip;q=0.5"));
+}
+
+#[test]
+pub(super) fn the_media_type_decides() {
+    let of = |policy: &str, media_type: &str| {
+        let answer = upstream::ok_with(&format!("Content-Type: {media_type}\r\n"), &text());
+        gets(policy, answer).field("content-encoding").is_some()
+    };
+    assert!(
+        of("", "Application/LD+JSON; profile=x") && of("", "text/plain") && of("", "image/svg+xml")
+    );
+    assert!(
+        !of("", "image/png") && !of("", "application/octet-stream") && !of("", "application/grpc")
+    );
+    assert!(!of("types: [text/html]", "text/plain") && of("types: [text/html]", "text/html"));
+    assert!(!of("types: application/*", "application/grpc+proto"));
+    stays(gets("", upstream::ok(&text())).lacks("vary"));
+}
+
+#[test]
+fn a_client_that_cannot_read_content_as_it_is_gets_it_coded() {
+    let answer = upstream::ok_with("Content-Type: image/png\r\n", "x");
+    let (gateway, _upstream) = under("", answer);
+    let answer = accepts(&gateway, "gzip, identity;q=0").has_field("content-encoding", "gzip");
+    assert_eq!(decoded("gzip", &answer.body), "x");
+}
+
+#[test]
+pub(super) fn short_content_stays_as_it_is() {
+    let short = || upstream::ok_with("Content-Type: text/html\r\n", "short");
+    gets("", short()).lacks("content-encoding").lacks("vary").has_body("short");
+    gets("min_size: 5", short()).has_field("content-encoding", "gzip");
+    let chunked = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nshort\r\n0\r\n\r\n";
+    gets("", chunked).has_field("content-encoding", "gzip");
+    gets("min_size: 0", upstream::ok_with("Content-Type: text/html\r\n", ""))
+        .lacks("content-encoding");
+}
+
+#[test]
+pub(super) fn more_effort_makes_less() {
+    let size = |policy: &str, coding: &str| {
+        let answer = accepts(&under(policy, html("")).0, coding);
+        assert_eq!(decoded(coding, &answer.body), text());
+        answer.body.len()
+    };
+    assert!(size("gzip_level: 9", "gzip") < size("gzip_level: 1", "gzip"));
+    assert!(size("brotli_level: 9", "br") < size("brotli_level: 0", "br"));
+    assert!(size("zstd_level: 12", "zstd") < size("zstd_level: 1", "zstd"));
+}
+
+#[test]
+pub(super) fn answers_that_set_cookies_stay_as_they_are() {
+    stays(gets("", html("Set-Cookie: a=b\r\n")));
+    gets("cookies: true", html("Set-Cookie: a=b\r\n")).has_field("content-encoding", "gzip");
+}
+
+#[test]
+fn what_must_not_be_coded_stays_as_it_is() {
+    for fields in [
+        "Cache-Control: private, No-Transform\r\n",
+        "Content-Range: bytes 0-1/2\r\n",
+        "Content-Digest: sha-256=:AA==:\r\n",
+        "Repr-Digest: sha-256=:AA==:\r\n",
+    ] {
+        stays(gets("", html(fields)).lacks("vary"));
+    }
+    gets("", html("Content-Encoding: x-own\r\n"))
+        .has_field("content-encoding", "x-own")
+        .has_body(text());
+    let mut partial = html("");
+    partial[9..12].copy_from_slice(b"206");
+    stays(gets("", partial));
+    for status in ["204 No Content", "304 Not Modified"] {
+        let answer = format!("HTTP/1.1 {status}\r\nContent-Type: text/html\r\nETag: \"1\"\r\n\r\n");
+        gets("min_size: 0", answer).lacks("content-encoding").has_field("etag", "\"1\"");
+    }
+}
+
+#[test]
+fn an_answer_to_head_says_what_get_would_get() {
+    let head =
+        "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 9000\r\nETag: \"1\"\r\n\r\n";
+    let (gateway, _upstream) = under("", head);
+    let mut client = gateway.connects();
+    client.sends("HEAD / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n");
+    client
+        .answer_to("HEAD")
+        .has_field("content-encoding", "gzip")
+        .has_field("etag", "W/\"1\"")
+        .has_field("vary", "Accept-Encoding")
+        .lacks("content-length");
+}
+
+#[test]
+pub(super) fn events_are_compressed_one_by_one_where_asked() {
+    let events = || upstream::ok_with("Content-Type: text/event-stream\r\n", &text());
+    stays(gets("", events()));
+    gets("events: true", events()).has_field("content-encoding", "gzip");
+}
+
+#[test]
+fn what_an_upstream_has_sent_is_not_held_back() {
+    let upstream = upstream::listens();
+    let conf = "routes: [{ prefix: /, upstream: u, apply: [p] }]\npolicies: { p: { compress: { events: true } } }";
+    for coding in ["gzip", "br", "zstd"] {
+        let gateway = gateway(conf, &[&upstream]);
+        let mut client = gateway.connects();
+        client.sends(format!("GET / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: {coding}\r\n\r\n"));
+        let mut endpoint = upstream.accepts();
+        endpoint.request();
+        endpoint.sends("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n");
+        assert!(client.head().contains(&format!("Content-Encoding: {coding}")));
+        let mut coded = Vec::new();
+        for event in ["data: 1\n\n", "data: 2\n\n"] {
+            endpoint.sends(format!("{:x}\r\n{event}\r\n", event.len()));
+            while !prefix(coding, &coded).ends_with(event) {
+                coded.extend(chunk(&mut client));
+            }
+        }
+        endpoint.sends("0\r\n\r\n");
+        loop {
+            match chunk(&mut client) {
+                last if last.is_empty() => break,
+                more => coded.extend(more),
+            }
+        }
+        assert_eq!(decoded(coding, &coded), "data: 1\n\ndata: 2\n\n");
+    }
+}
+
+/// The next chunk of an answer; empty at its end.
+fn chunk(client: &mut titan_testkit::Peer) -> Vec<u8> {
+    let mut line = String::new();
+    while !line.ends_with("\r\n") {
+        line.push(char::from(client.takes(1)[0]));
+    }
+    let length = usize::from_str_radix(line.trim_end(), 16).expect("a length");
+    let data = client.takes(length);
+    client.expects("\r\n");
+    data
+}
+
+/// What can be read of a body that has not ended.
+fn prefix(coding: &str, octets: &[u8]) -> String {
+    let mut out = Vec::new();
+    let _ = match coding {
+        "gzip" => flate2::read::GzDecoder::new(octets).read_to_end(&mut out),
+        "br" => brotli::Decompressor::new(octets, 4096).read_to_end(&mut out),
+        _ => zstd::Decoder::new(octets).and_then(|mut it| it.read_to_end(&mut out)),
+    };
+    String::from_utf8(out).expect("text")
+}
+
+#[test]
+fn the_gateways_own_answers_are_compressed_too() {
+    let conf = format!(
+        "routes: [{{ prefix: /, respond: {{ body: \"{}\" }}, apply: [p] }}]\npolicies: {{ p: {{ compress: {{}} }} }}",
+        "titan ".repeat(500)
+    );
+    let gateway = gateway(&conf, &[]);
+    let answer = accepts(&gateway, "br").has_field("content-encoding", "br");
+    assert_eq!(decoded("br", &answer.body), "titan ".repeat(500));
+    gateway.get("/").lacks("content-encoding").has_body("titan ".repeat(500));
+}
+
+#[test]
+fn all_protocols_get_it_alike() {
+    let (gateway, _upstream) = under("", html(""));
+    let mut client = gateway.connects_h2();
+    let stream = client.asks(&h2::Head::get("/").with("accept-encoding", "zstd"));
+    let answer =
+        client.answer(stream).has_field("content-encoding", "zstd").lacks("content-length");
+    assert_eq!(decoded("zstd", &answer.body), text());
+    let mut old = gateway.connects();
+    old.sends("GET / HTTP/1.0\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n");
+    let head = old.head();
+    assert!(
+        head.contains("Content-Encoding: gzip") && !head.contains("Transfer-Encoding"),
+        "{head}"
+    );
+    assert_eq!(decoded("gzip", &old.rest()), text());
+}
+
+#[test]
+fn a_cut_answer_is_not_completed() {
+    let answer = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 9000\r\n\r\nabc";
+    let upstream = upstream::listens();
+    let conf =
+        "routes: [{ prefix: /, upstream: u, apply: [p] }]\npolicies: { p: { compress: {} } }";
+    let gateway = gateway(conf, &[&upstream]);
+    let mut client = gateway.connects();
+    client.sends("GET / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n");
+    let mut endpoint = upstream.accepts();
+    endpoint.request();
+    endpoint.sends(answer);
+    client.head();
+    endpoint.closes();
+    assert!(!client.rest().ends_with(b"0\r\n\r\n"));
+}

@@ -1,0 +1,156 @@
+//! Which pages may read answers.
+
+use titan_testkit::{Answer, Gateway, gateway, upstream};
+
+const ONE: &str = "routes: [{ prefix: /, upstream: u, methods: [GET, PUT], apply: [p] }]";
+
+/// A gateway with that policy in front of an upstream that has its own view of pages.
+fn under(policy: &str) -> (Gateway, upstream::Upstream) {
+    let fields = "Access-Control-Allow-Origin: *\r\nAccess-control-max-age: 5\r\nX-A: 1\r\n";
+    let upstream = upstream::replies(upstream::ok_with(fields, "x"));
+    let text = format!("{ONE}\npolicies: {{ p: {{ cors: {{ {policy} }} }} }}");
+    (gateway(&text, &[&upstream]), upstream)
+}
+
+/// What a page of that origin gets.
+fn gets(gateway: &Gateway, origin: &str) -> Answer {
+    gateway.asks(&format!("GET / HTTP/1.1\r\nHost: a\r\nOrigin: {origin}\r\n\r\n"))
+}
+
+/// What a page is told that asks leave.
+fn asks(gateway: &Gateway, origin: &str, method: &str, more: &str) -> Answer {
+    gateway.asks(&format!(
+        "OPTIONS / HTTP/1.1\r\nHost: a\r\nOrigin: {origin}\r\n\
+         Access-Control-Request-Method: {method}\r\n{more}\r\n"
+    ))
+}
+
+#[test]
+pub(super) fn pages_of_these_origins_may_read_answers() {
+    let origins =
+        "origins: [https://a.example, 'https://*.b.example:8443', { regex: 'http://c[0-9]+' }]";
+    let (gateway, _upstream) = under(origins);
+    for origin in [
+        "https://a.example",
+        "https://x.b.example:8443",
+        "https://y.x.b.example:8443",
+        "http://c12",
+    ] {
+        gets(&gateway, origin)
+            .has_field("access-control-allow-origin", origin)
+            .has_field("vary", "Origin")
+            .has_body("x")
+            .has_field("x-a", "1")
+            .lacks("access-control-max-age")
+            .lacks("access-control-allow-credentials");
+    }
+    for origin in [
+        "https://a.example.evil",
+        "http://a.example",
+        "https://b.example:8443",
+        "https://evil/.b.example:8443",
+        "https://x.b.example",
+        "http://c1.evil",
+        "http://evil/http://c1",
+        "null",
+    ] {
+        gets(&gateway, origin)
+            .has_body("x")
+            .lacks("access-control-allow-origin")
+            .has_field("vary", "Origin");
+    }
+}
+
+#[test]
+fn every_page_may_read_what_is_for_all() {
+    let (gateway, _upstream) = under("origins: '*'");
+    gets(&gateway, "https://anywhere").has_field("access-control-allow-origin", "*").lacks("vary");
+    // A cache may give a page what somebody else has asked for.
+    gateway.get("/").has_field("access-control-allow-origin", "*").lacks("vary");
+}
+
+#[test]
+pub(super) fn a_page_may_ask_for_what_the_policy_allows() {
+    let (gateway, upstream) =
+        under("origins: https://a, methods: [PUT], headers: [X-One, x-two], max_age: 1m");
+    let wish = "Access-Control-Request-Headers: x-one,X-TWO\r\n";
+    asks(&gateway, "https://a", "PUT", wish)
+        .has_status(204)
+        .has_field("access-control-allow-origin", "https://a")
+        .has_field("access-control-allow-methods", "PUT")
+        .has_field("access-control-allow-headers", "X-One, x-two")
+        .has_field("access-control-max-age", "60")
+        .has_field("vary", "Origin");
+    for (origin, method, more) in [
+        ("https://b", "PUT", ""),
+        ("https://a", "GET", ""),
+        ("https://a", "PUT", "Access-Control-Request-Headers: x-one, x-three\r\n"),
+    ] {
+        asks(&gateway, origin, method, more).has_problem(403, "cors-refused");
+    }
+    assert_eq!(upstream.requests(), []);
+}
+
+#[test]
+fn any_field_may_be_sent_where_the_policy_says_so() {
+    let (gateway, _upstream) = under("origins: https://a, headers: '*', credentials: true");
+    let wish = "Access-Control-Request-Headers: x-any, x-other\r\n";
+    asks(&gateway, "https://a", "GET", wish)
+        .has_status(204)
+        .has_field("access-control-allow-headers", "x-any, x-other");
+}
+
+#[test]
+pub(super) fn answers_say_what_pages_may_do_with_them() {
+    let (gateway, _upstream) =
+        under("origins: https://a, expose: [X-A, X-B], credentials: true, private_network: true");
+    gets(&gateway, "https://a")
+        .has_field("access-control-expose-headers", "X-A, X-B")
+        .has_field("access-control-allow-credentials", "true");
+    let wish = "Access-Control-Request-Private-Network: true\r\n";
+    asks(&gateway, "https://a", "GET", wish)
+        .has_field("access-control-allow-private-network", "true")
+        .has_field("access-control-allow-credentials", "true");
+}
+
+#[test]
+fn a_page_can_read_why_the_gateway_failed() {
+    let text = "routes: [{ prefix: /, upstream: u, apply: [p], retries: 0 }]
+policies: { p: { cors: { origins: https://a } } }";
+    let closed = upstream::listens();
+    let address = closed.address();
+    drop(closed);
+    let gateway = gateway(text, &[&address]);
+    gets(&gateway, "https://a")
+        .has_field("access-control-allow-origin", "https://a")
+        .has_problem(502, "connect");
+}
+
+#[test]
+fn an_options_request_that_asks_no_leave_goes_its_way() {
+    let text = "routes: [{ prefix: /, upstream: u, apply: [p] }]
+policies: { p: { cors: { origins: https://a } } }";
+    let upstream = upstream::replies(upstream::ok("x"));
+    let gateway = gateway(text, &[&upstream]);
+    gateway.asks("OPTIONS / HTTP/1.1\r\nHost: a\r\nOrigin: https://a\r\n\r\n").has_body("x");
+}
+
+#[test]
+pub(super) fn routes_choose_their_policies() {
+    let text = "policies:
+  ours: { cors: { origins: https://ours } }
+  theirs: { cors: { origins: https://theirs } }
+apply: [ours]
+routes:
+  - { prefix: /, respond: 204 }
+  - { prefix: /theirs, respond: 204, apply: [theirs] }
+  - { prefix: /nobody, respond: 204, without: [cors] }";
+    let gateway = gateway(text, &[]);
+    let may = |path: &str, origin: &str| {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nOrigin: {origin}\r\n\r\n");
+        gateway.asks(&request).field("access-control-allow-origin").is_some()
+    };
+    assert!(may("/", "https://ours") && !may("/", "https://theirs"));
+    assert!(!may("/theirs", "https://ours") && may("/theirs", "https://theirs"));
+    assert!(!may("/nobody", "https://ours") && !may("/nobody", "https://theirs"));
+}

@@ -1,0 +1,212 @@
+//! Endpoints that misbehave: the client is told so or sees it, the connection is not used again, and the
+//! next request is served.
+
+use crate::{between, between_under};
+use titan_testkit::upstream::{self, ok};
+use titan_testkit::{Answer, End, gateway};
+
+const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+
+/// What becomes of `answer` when an endpoint sends it and keeps the connection open: the client's answer.
+/// The next request over the client's connection is served over another one to the endpoint.
+#[track_caller]
+fn after(answer: impl AsRef<[u8]>) -> Answer {
+    let (held, mut client, mut endpoint) = between_under("", GET);
+    endpoint.request();
+    endpoint.offers(answer);
+    let answer = client.answer();
+    endpoint.rest();
+    client.sends(GET);
+    let mut next = held.upstream.accepts();
+    next.request();
+    next.sends(ok("next"));
+    client.answer().has_status(200).has_body("next");
+    answer
+}
+
+#[test]
+fn an_answer_that_breaks_the_protocol_becomes_a_502() {
+    let long = "x".repeat(40_000);
+    let many = "X: 1\r\n".repeat(300);
+    let cases = [
+        ("no-status-line", "hello\r\n\r\n".to_owned()),
+        ("another-protocol", "SSH-2.0-OpenSSH_9.2\r\n\r\n".to_owned()),
+        ("http-2", "HTTP/2.0 200 OK\r\n\r\n".to_owned()),
+        ("two-digits", "HTTP/1.1 20 OK\r\n\r\n".to_owned()),
+        ("status-000", "HTTP/1.1 000 OK\r\n\r\n".to_owned()),
+        ("status-999", "HTTP/1.1 999 OK\r\n\r\n".to_owned()),
+        ("nul-in-reason", "HTTP/1.1 200 O\0K\r\n\r\n".to_owned()),
+        ("nul-in-value", "HTTP/1.1 200 OK\r\nX: a\0b\r\n\r\n".to_owned()),
+        ("bare-lf", "HTTP/1.1 200 OK\nContent-Length: 0\n\n".to_owned()),
+        ("bare-cr", "HTTP/1.1 200 OK\r\nX: a\rb\r\n\r\n".to_owned()),
+        ("folded", "HTTP/1.1 200 OK\r\nX: a\r\n b\r\n\r\n".to_owned()),
+        ("space-before-colon", "HTTP/1.1 200 OK\r\nX : a\r\n\r\n".to_owned()),
+        (
+            "two-lengths",
+            "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab".to_owned(),
+        ),
+        (
+            "length-and-chunks",
+            "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+                .to_owned(),
+        ),
+        ("negative-length", "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n".to_owned()),
+        (
+            "length-beyond-64-bits",
+            "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\n".to_owned(),
+        ),
+        (
+            "unknown-coding",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n".to_owned(),
+        ),
+        ("giant-field", format!("HTTP/1.1 200 OK\r\nX: {long}\r\n\r\n")),
+        ("giant-status-line", format!("HTTP/1.1 200 {long}\r\n\r\n")),
+        ("many-fields", format!("HTTP/1.1 200 OK\r\n{many}\r\n")),
+    ];
+    for (name, sent) in cases {
+        let answer = after(&sent);
+        assert_eq!((answer.status, answer.problem().as_str()), (502, "malformed"), "{name}");
+        assert_eq!(answer.request_id().len(), 32, "{name}: {}", answer.text());
+        // The client has done nothing wrong: its connection goes on.
+        assert_eq!(answer.field("connection"), None, "{name}");
+    }
+}
+
+#[test]
+fn an_interim_answer_that_never_becomes_final_is_given_up() {
+    let interim = "HTTP/1.1 102 Processing\r\n\r\n";
+    let (_held, mut client, mut endpoint) = between_under("", GET);
+    endpoint.request();
+    endpoint.offers(interim.repeat(50));
+    let mut answer = client.answer();
+    for _ in 0..16 {
+        assert_eq!(answer.status, 102);
+        answer = client.answer();
+    }
+    assert_eq!(answer.request_id().len(), 32);
+    answer.has_problem(502, "too-many-interim");
+    endpoint.rest();
+}
+
+#[test]
+fn an_endpoint_that_closes_before_its_answer_is_a_502() {
+    let text = "routes: [{ prefix: /, upstream: u, retries: 0 }]";
+    for end in [End::Close, End::Reset] {
+        let (_held, mut client, mut endpoint) = between_under(text, GET);
+        endpoint.request();
+        endpoint.ends(end);
+        let answer = client.answer();
+        assert_eq!(answer.request_id().len(), 32);
+        answer.has_problem(502, "upstream-closed");
+    }
+}
+
+#[test]
+fn an_endpoint_that_closes_within_its_head_is_a_502() {
+    for end in [1, 12, 20, 36] {
+        let (held, mut client, mut endpoint) = between(GET);
+        endpoint.request();
+        endpoint.sends(&"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"[..end]);
+        endpoint.closes();
+        // It has begun to answer, so the request had its effect: no other endpoint is asked.
+        client.answer().has_problem(502, "truncated");
+        held.upstream.expects_no_connection();
+    }
+}
+
+#[test]
+fn a_client_sees_that_a_body_is_incomplete() {
+    let cases = [
+        "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabc",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n",
+    ];
+    for sent in cases {
+        let (_held, mut client, mut endpoint) = between(GET);
+        endpoint.request();
+        endpoint.sends(sent);
+        client.head();
+        endpoint.closes();
+        // A close would be the end of a body to a client that takes it for one.
+        client.expects_reset();
+    }
+}
+
+#[test]
+fn an_older_client_sees_that_a_body_up_to_the_close_is_incomplete() {
+    let (_held, mut client, mut endpoint) = between("GET / HTTP/1.0\r\n\r\n");
+    endpoint.request();
+    endpoint.sends("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n");
+    client.head();
+    endpoint.closes();
+    client.expects_reset();
+}
+
+#[test]
+fn a_client_sees_that_a_body_turns_into_garbage() {
+    for garbage in
+        ["zz\r\n", "3\r\nabcd\r\n", "3 \r\nabc\r\n", "-1\r\n", "0\r\nContent-Length: 3\r\n\r\n"]
+    {
+        let (_held, mut client, mut endpoint) = between(GET);
+        endpoint.request();
+        endpoint.sends("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+        client.head();
+        endpoint.offers(garbage);
+        client.expects_reset();
+        endpoint.rest();
+    }
+}
+
+#[test]
+fn what_follows_an_answer_is_nobody_s() {
+    let upstream = upstream::listens();
+    let gateway = gateway("", &[&upstream]);
+    let mut client = gateway.connects();
+    client.sends(GET);
+    let mut endpoint = upstream.accepts();
+    endpoint.request();
+    endpoint.sends("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil");
+    client.answer().has_body("ok");
+    client.sends(GET);
+    let mut other = upstream.accepts();
+    other.request();
+    other.sends(ok("good"));
+    client.answer().has_body("good");
+    endpoint.rest();
+}
+
+/// The same, but it comes while the connection waits for its next request.
+#[test]
+fn an_answer_that_nobody_asked_for_spoils_an_idle_connection() {
+    for method in ["GET", "POST"] {
+        let upstream = upstream::listens();
+        let gateway = gateway("", &[&upstream]);
+        let mut client = gateway.connects();
+        client.sends(GET);
+        let mut endpoint = upstream.accepts();
+        endpoint.request();
+        endpoint.sends(ok("one"));
+        client.answer().has_body("one");
+        endpoint.sends(ok("evil"));
+        client.sends(format!("{method} / HTTP/1.1\r\nHost: a\r\n\r\n"));
+        let mut other = upstream.accepts();
+        other.request();
+        other.sends(ok("two"));
+        client.answer().has_body("two");
+        endpoint.rest();
+    }
+}
+
+#[test]
+fn the_next_request_works_after_every_kind_of_failure() {
+    let failures = [
+        "HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n",
+        "HTTP/1.1 101 Switching Protocols\r\n\r\n",
+        "\0\0\0\0",
+        "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\nhello",
+    ];
+    for sent in failures {
+        after(sent).has_status(502);
+    }
+}

@@ -1,0 +1,381 @@
+//! Streams and connections that end before their time, whoever ends them.
+
+use super::{TO_H2, between, between_h1, from_h1};
+use crate::timeouts::takes;
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+use titan_testkit::h2::{Client, Frame, Head, block, code, reply};
+use titan_testkit::upstream::{self, ok};
+use titan_testkit::{End, Gate, Gateway, gateway, waits_until};
+
+/// Serves a request on each of the two connections, which have gone on.
+#[track_caller]
+fn goes_on(client: &mut Client, endpoint: &mut titan_testkit::h2::Endpoint) {
+    let stream = client.asks(&Head::get("/on"));
+    let (theirs, request) = endpoint.request();
+    assert_eq!(request.target, "/on");
+    endpoint.answers(theirs, &reply(200), "x");
+    client.answer(stream).has_body("x");
+}
+
+#[test]
+fn a_request_that_is_given_up_ends_at_an_endpoint_of_http2() {
+    // Before the answer, while its body comes, and while that of the request does.
+    for (is_uploading, is_answering) in [(false, false), (false, true), (true, false), (true, true)]
+    {
+        let (_held, mut client, stream, mut endpoint) =
+            between("", &Head::post("/"), !is_uploading);
+        let (theirs, _) = endpoint.request_head();
+        if is_answering {
+            endpoint.sends_head(theirs, &reply(200), false);
+            client.answer_head(stream).has_status(200);
+        }
+        client.resets(stream, code::CANCEL);
+        assert_eq!(endpoint.reset_of(theirs), code::CANCEL, "{is_uploading} {is_answering}");
+        goes_on(&mut client, &mut endpoint);
+    }
+}
+
+#[test]
+fn a_request_that_is_given_up_ends_at_an_endpoint_of_http1() {
+    for (is_uploading, is_answering) in [(false, false), (false, true), (true, false), (true, true)]
+    {
+        let (held, mut client, stream, mut endpoint) =
+            between_h1("", &Head::post("/"), !is_uploading);
+        endpoint.head();
+        if is_answering {
+            endpoint.sends("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n");
+            client.answer_head(stream).has_status(200);
+        }
+        client.resets(stream, code::CANCEL);
+        endpoint.rest();
+        let stream = client.asks(&Head::get("/on"));
+        let mut second = held.upstream.accepts();
+        second.request();
+        second.sends(ok("x"));
+        client.answer(stream).has_body("x");
+    }
+}
+
+#[test]
+fn a_client_that_leaves_gives_up_all_its_requests() {
+    for end in [End::Close, End::Reset] {
+        let (held, mut client, _, mut endpoint) = between("", &Head::get("/"), true);
+        let mut other = held.gateway.connects_h2();
+        client.starts(&Head::post("/"));
+        let theirs = [endpoint.request_head().0, endpoint.request_head().0];
+        client.into_peer().ends(end);
+        for stream in theirs {
+            assert_eq!(endpoint.reset_of(stream), code::CANCEL, "{end:?}");
+        }
+        goes_on(&mut other, &mut endpoint);
+    }
+    // One of HTTP/1.1 as well.
+    for end in [End::Close, End::Reset] {
+        let (_held, client, mut endpoint) = from_h1("", "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        let (theirs, _) = endpoint.request();
+        client.ends(end);
+        assert_eq!(endpoint.reset_of(theirs), code::CANCEL, "{end:?}");
+    }
+}
+
+#[test]
+fn an_answer_that_breaks_off_is_broken_off() {
+    let (_held, mut client, stream, mut endpoint) = between("", &Head::get("/"), true);
+    let (theirs, _) = endpoint.request();
+    endpoint.sends_head(theirs, &reply(200).with("content-length", "5"), false);
+    endpoint.sends_data(theirs, "ab", false);
+    client.answer_head(stream).has_status(200);
+    assert_eq!(client.takes_data(stream, 2), b"ab");
+    endpoint.resets(theirs, code::INTERNAL_ERROR);
+    assert_eq!(client.reset_of(stream), code::INTERNAL_ERROR);
+    goes_on(&mut client, &mut endpoint);
+
+    let (_held, mut client, stream, mut endpoint) = between_h1("", &Head::get("/"), true);
+    endpoint.request();
+    endpoint.sends("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab");
+    client.answer_head(stream);
+    endpoint.closes();
+    assert_eq!(client.reset_of(stream), code::INTERNAL_ERROR);
+    client.pings();
+
+    let (_held, mut client, mut endpoint) = from_h1("", "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    let (theirs, _) = endpoint.request();
+    endpoint.sends_head(theirs, &reply(200), false);
+    endpoint.sends_data(theirs, "ab", false);
+    client.head();
+    endpoint.resets(theirs, code::CANCEL);
+    client.expects_reset();
+}
+
+#[test]
+fn a_request_that_breaks_a_rule_half_way_is_broken_off() {
+    for head in [Head::post("/").with("content-length", "3"), Head::post("/")] {
+        let (_held, mut client, stream, mut endpoint) = between("", &head, false);
+        let (theirs, request) = endpoint.request_head();
+        if request.field("content-length").is_some() {
+            client.sends_data(stream, "abcd", false);
+        } else {
+            client.sends_head(stream, &Head::default().with("x", "1"), false);
+        }
+        assert_eq!(client.reset_of(stream), code::PROTOCOL_ERROR);
+        endpoint.reset_of(theirs);
+        goes_on(&mut client, &mut endpoint);
+    }
+}
+
+#[test]
+fn a_drain_loses_no_request() {
+    let (held, mut client, stream, mut endpoint) = between("", &Head::get("/"), true);
+    let (theirs, _) = endpoint.request();
+    client.acknowledges_nothing();
+    held.gateway.drains();
+    assert_eq!(client.go_away(), ((1 << 31) - 1, code::NO_ERROR));
+    // This one was sent before the client knew.
+    let late = client.asks(&Head::get("/late"));
+    let (theirs_late, request) = endpoint.request();
+    assert_eq!(request.target, "/late");
+    client.acknowledges();
+    assert_eq!(client.go_away(), (late, code::NO_ERROR));
+    endpoint.answers(theirs, &reply(200), "one");
+    endpoint.answers(theirs_late, &reply(200), "two");
+    client.answer(stream).has_body("one");
+    client.answer(late).has_body("two");
+    assert_eq!(client.ends(), End::Close);
+    held.gateway.waits_for_end();
+    assert_eq!(endpoint.ends(), End::Close);
+}
+
+#[test]
+fn idle_connections_close_on_drain() {
+    let upstream = upstream::replies(ok("x"));
+    let gateway = gateway("", &[&upstream]);
+    let mut client = gateway.connects_h2();
+    client.get("/").has_body("x");
+    gateway.drains();
+    assert_eq!(client.go_away().1, code::NO_ERROR);
+    assert_eq!(client.ends(), End::Close);
+    gateway.waits_for_end();
+}
+
+#[test]
+fn a_client_that_ignores_goaway_is_cut_off_when_the_drain_is_over() {
+    let (held, mut client, _, mut endpoint) =
+        between("timeouts: { drain: 300ms }", &Head::get("/"), true);
+    endpoint.request();
+    client.acknowledges_nothing();
+    held.gateway.drains();
+    client.ends();
+    held.gateway.waits_for_end();
+}
+
+#[test]
+fn a_connection_serves_as_many_requests_as_allowed() {
+    let gate = Gate::closed();
+    let upstream = upstream::answers(gate.before(ok("x")));
+    let gateway = gateway("limits: { requests_per_connection: 3 }", &[&upstream]);
+    let mut client = gateway.connects_h2();
+    let mut streams: Vec<_> = (0..3).map(|_| client.asks(&Head::get("/"))).collect();
+    client.acknowledges_nothing();
+    assert_eq!(client.go_away(), ((1 << 31) - 1, code::NO_ERROR));
+    streams.push(client.asks(&Head::get("/")));
+    client.pings();
+    client.acknowledges();
+    assert_eq!(client.go_away(), (streams[3], code::NO_ERROR));
+    gate.opens();
+    for stream in streams {
+        client.answer(stream).has_body("x");
+    }
+    assert_eq!(client.ends(), End::Close);
+}
+
+const LONG: Duration = Duration::from_millis(300);
+
+#[test]
+fn a_connection_without_a_request_is_given_up() {
+    let upstream = upstream::replies(ok("x"));
+    let gateway = gateway("timeouts: { head: 300ms }", &[&upstream]);
+    let over = |mut client: Client| {
+        assert_eq!(client.go_away().1, code::NO_ERROR);
+        assert_eq!(client.ends(), End::Close);
+    };
+    takes(LONG, || over(gateway.connects_h2()));
+    // Half a head is none.
+    takes(LONG, || {
+        let mut client = gateway.connects_h2();
+        client.acknowledges_nothing();
+        let block = block(&Head::get("/"));
+        client.sends(&Frame::new(Frame::HEADERS, Frame::END_STREAM, 1, &block[..10]));
+        over(client);
+    });
+    // Nor is half a preface a connection.
+    takes(LONG, || {
+        let mut client = gateway.connects();
+        client.sends("PRI * HTTP");
+        client.rest();
+    });
+    assert_eq!(upstream.connections(), 0);
+}
+
+#[test]
+fn a_connection_between_requests_is_given_up() {
+    let upstream = upstream::replies(ok("x"));
+    let gateway = gateway("timeouts: { idle: 300ms }", &[&upstream]);
+    takes(LONG, || {
+        let mut client = gateway.connects_h2();
+        client.get("/").has_body("x");
+        assert_eq!(client.go_away(), (1, code::NO_ERROR));
+        assert_eq!(client.ends(), End::Close);
+    });
+    // Pings are no requests.
+    let mut client = gateway.connects_h2();
+    client.get("/").has_body("x");
+    while client.has_gone_away().is_none() {
+        client.offers(&[Frame::ping([7; 8])]);
+        gateway.get("/").has_body("x");
+        client.peer().has_news();
+        client.looks();
+    }
+}
+
+#[test]
+fn a_running_request_keeps_its_connection() {
+    let (held, mut client, stream, mut endpoint) =
+        between("timeouts: { idle: 200ms, head: 200ms }", &Head::get("/"), true);
+    let (theirs, _) = endpoint.request();
+    takes(Duration::from_millis(200), || held.gateway.connects().rest());
+    takes(Duration::from_millis(200), || held.gateway.connects().rest());
+    endpoint.answers(theirs, &reply(200), "x");
+    client.answer(stream).has_body("x");
+}
+
+#[test]
+fn a_client_that_reads_nothing_is_disconnected() {
+    let upstream = upstream::replies(ok(&"x".repeat(8 << 20)));
+    let gateway = gateway("timeouts: { write: 300ms }", &[&upstream]);
+    let windows = [(titan_testkit::h2::setting::INITIAL_WINDOW_SIZE, (1 << 31) - 1)];
+    let mut client = gateway.connects_h2_with(&windows);
+    client.gives(0, 1 << 30);
+    client.peer().takes_little(4096);
+    client.asks(&Head::get("/"));
+    waits_until("it to be disconnected", || is_over(&gateway));
+}
+
+#[test]
+fn answers_that_nobody_reads_are_not_gathered() {
+    const HEAD: u64 = 16_000;
+    // What the kernel keeps, and then some.
+    const MOST: u64 = 16 << 20;
+    let text = format!(
+        "timeouts: {{ write: 1s }}\nroutes: [{{ respond: {{ status: 204, \
+         headers: {{ a: {0}, b: {0}, c: {0}, d: {0} }} }} }}]",
+        "x".repeat(4000)
+    );
+    let gateway = gateway(&text, &[]);
+    let mut client = gateway.connects_h2();
+    client.peer().takes_little(4096);
+    let block = block(&Head::get("/"));
+    let answers = || gateway.metrics().sum(|cells| cells.begun.get());
+    // No more at once than streams are allowed.
+    for count in (100..).step_by(100) {
+        let streams: Vec<_> = (0..100).map(|_| client.next_stream()).collect();
+        let frames: Vec<_> = streams.iter().map(|&it| Frame::headers(it, &*block, true)).collect();
+        client.offers(&frames);
+        waits_until("answers, or the end", || answers() == count || is_over(&gateway));
+        if is_over(&gateway) {
+            break;
+        }
+        assert!(answers() * HEAD < MOST, "{} answers", answers());
+    }
+}
+
+#[test]
+fn a_client_that_gives_no_window_loses_its_stream() {
+    let upstream = upstream::replies(ok("x"));
+    let gateway = gateway("timeouts: { write: 300ms }", &[&upstream]);
+    let windows = [(titan_testkit::h2::setting::INITIAL_WINDOW_SIZE, 0)];
+    let mut client = gateway.connects_h2_with(&windows);
+    let code = takes(LONG, || {
+        let stream = client.asks(&Head::get("/"));
+        client.reset_of(stream)
+    });
+    assert_eq!(code, code::INTERNAL_ERROR);
+    client.pings();
+}
+
+#[test]
+fn a_client_that_takes_octets_one_by_one_loses_its_stream() {
+    let upstream = upstream::replies(ok(&"x".repeat(9000)));
+    let gateway = gateway("timeouts: { write: 500ms }", &[&upstream]);
+    let windows = [(titan_testkit::h2::setting::INITIAL_WINDOW_SIZE, 0)];
+    let mut client = gateway.connects_h2_with(&windows);
+    client.holds_windows();
+    let stream = client.asks(&Head::get("/"));
+    client.answer_head(stream).has_status(200);
+    let (started, mut next) = (Instant::now(), Instant::now());
+    waits_until("the stream to be reset", || {
+        if next <= Instant::now() {
+            next += Duration::from_millis(100);
+            client.gives(stream, 1);
+        }
+        client.looks().has_reset(stream).is_some()
+    });
+    assert!(started.elapsed() >= Duration::from_millis(500));
+    // One that takes some more is welcome to.
+    let stream = client.asks(&Head::get("/"));
+    for _ in 0..9 {
+        let until = Instant::now() + Duration::from_millis(200);
+        client.gives(stream, 1000);
+        waits_until("a moment to be over", || Instant::now() >= until);
+        assert_eq!(client.looks().has_reset(stream), None);
+    }
+    client.takes_rest(stream);
+}
+
+fn is_over(gateway: &Gateway) -> bool {
+    gateway.metrics().sum(|cells| cells.closed.get()) == 1
+}
+
+#[test]
+fn nobody_new_gets_in_while_a_stream_runs() {
+    let (held, mut client, stream, mut endpoint) = between("", &Head::get("/"), true);
+    let (theirs, _) = endpoint.request();
+    let address = held.gateway.address();
+    held.gateway.drains();
+    waits_until("connections to be refused", || TcpStream::connect(address).is_err());
+    endpoint.answers(theirs, &reply(200), "x");
+    client.answer(stream).has_body("x");
+    held.gateway.waits_for_end();
+}
+
+#[test]
+fn the_metrics_count_streams_as_requests() {
+    let upstream = upstream::replies_h2(ok("x"));
+    let gateway = gateway(&format!("{TO_H2}\nroutes: [{{ path: /a, upstream: u }}]"), &[&upstream]);
+    let mut client = gateway.connects_h2();
+    for (path, status) in [("/a", 200), ("/a", 200), ("/b", 404)] {
+        client.get(path).has_status(status);
+    }
+    // A head that is none, and one that is too long.
+    let stream = client.asks(&Head::get("/a").with("X", "1"));
+    assert_eq!(client.reset_of(stream), code::PROTOCOL_ERROR);
+    let metrics = gateway.metrics();
+    let sums = || {
+        let sum = |figure: fn(&titan_proxy::Cells) -> u64| metrics.sum(figure);
+        (
+            sum(|cells| cells.accepted.get()),
+            sum(|cells| cells.begun.get()),
+            sum(|cells| cells.routes[0].classes[2].get()),
+            sum(|cells| cells.routes[1].classes[4].get()),
+            sum(|cells| cells.upstreams[0].attempts.get()),
+            sum(|cells| {
+                cells
+                    .failures_by_code()
+                    .filter(|(code, _)| *code == "malformed")
+                    .map(|(_, count)| count)
+                    .sum()
+            }),
+        )
+    };
+    waits_until(&format!("{:?}", sums()), || sums() == (1, 3, 2, 1, 2, 1));
+}

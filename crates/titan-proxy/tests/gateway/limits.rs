@@ -1,0 +1,228 @@
+//! How much a client or an endpoint may send: what is at a limit passes, what is over it is refused.
+
+use crate::between_under;
+use titan_testkit::upstream::{self, ok};
+use titan_testkit::{Gateway, Peer, gateway, waits_until};
+
+const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+
+/// A request under `limits` that gets `status` from the gateway, and one like it, at the limit, that passes.
+#[track_caller]
+fn is_limited(limits: &str, passes: &str, refused: &str, status: u16, code: &str) {
+    let upstream = upstream::replies(ok("passed"));
+    let gateway = gateway(&format!("limits: {{ {limits} }}"), &[&upstream]);
+    gateway.asks(passes).has_status(200).has_body("passed");
+    let mut client = gateway.connects();
+    client.sends(refused);
+    let answer = client.answer();
+    assert_eq!(answer.request_id().len(), 32, "{}", answer.text());
+    answer.has_problem(status, code).has_field("connection", "close");
+    client.expects_close();
+    assert_eq!(upstream.requests().len(), 1, "{limits}");
+}
+
+/// A GET with a head of that many octets.
+fn head_of(octets: usize) -> String {
+    let rest = octets - "GET / HTTP/1.1\r\nHost: a\r\nX: \r\n\r\n".len();
+    format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "x".repeat(rest))
+}
+
+/// A chunked POST with that text from its first chunk on.
+fn chunked(rest: &str) -> String {
+    format!("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n{rest}")
+}
+
+#[test]
+pub(super) fn a_head_has_a_limit() {
+    let limits = "head: 1KiB, target: 1KiB";
+    is_limited(limits, &head_of(1024), &head_of(1025), 431, "malformed");
+}
+
+#[test]
+pub(super) fn a_target_has_a_limit() {
+    let target =
+        |octets: usize| format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "x".repeat(octets - 1));
+    is_limited("target: 64B", &target(64), &target(65), 414, "malformed");
+}
+
+#[test]
+pub(super) fn the_fields_of_a_request_have_a_limit() {
+    let fields =
+        |count: usize| format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "X: 1\r\n".repeat(count - 1));
+    is_limited("fields: 5", &fields(5), &fields(6), 431, "malformed");
+}
+
+#[test]
+pub(super) fn a_body_of_known_length_has_a_limit() {
+    let body = |octets: usize| {
+        format!(
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {octets}\r\n\r\n{}",
+            "x".repeat(octets)
+        )
+    };
+    is_limited("body: 100B", &body(100), &body(101), 413, "body-too-large");
+}
+
+#[test]
+fn a_body_that_is_too_long_is_refused_before_anybody_is_asked() {
+    let upstream = upstream::listens();
+    let gateway = gateway("limits: { body: 1KiB }", &[&upstream]);
+    let mut client = gateway.connects();
+    // Nothing of the body has to come for that.
+    client.sends(
+        "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1025\r\nExpect: 100-continue\r\n\r\n",
+    );
+    client.answer().has_problem(413, "body-too-large");
+    client.expects_close();
+    upstream.expects_no_connection();
+}
+
+#[test]
+fn a_chunked_body_has_a_limit_on_its_way() {
+    let body =
+        |octets: usize| chunked(&format!("{octets:x}\r\n{}\r\n0\r\n\r\n", "x".repeat(octets)));
+    is_limited("body: 100B", &body(100), &body(101), 413, "body-too-large");
+}
+
+#[test]
+pub(super) fn a_route_has_its_own_limit_for_bodies() {
+    let upstream = upstream::replies(ok(""));
+    let text = "limits: { body: 10B }
+routes:
+- { path: /small, upstream: u, limits: { body: 5B } }
+- { path: /large, upstream: u, limits: { body: unlimited } }
+- { path: /usual, upstream: u }";
+    let gateway = gateway(text, &[&upstream]);
+    for (path, most) in [("/small", 5), ("/usual", 10), ("/large", 100_000)] {
+        let post = |octets: usize| {
+            format!(
+                "POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: {octets}\r\n\r\n{}",
+                "x".repeat(octets)
+            )
+        };
+        gateway.asks(&post(most)).has_status(200);
+        if most <= 10 {
+            gateway.asks(&post(most + 1)).has_problem(413, "body-too-large");
+        }
+    }
+}
+
+#[test]
+pub(super) fn the_line_before_a_chunk_has_a_limit() {
+    let line = |octets: usize| chunked(&format!("1;{}\r\nx\r\n0\r\n\r\n", "e".repeat(octets - 2)));
+    is_limited("chunk_line: 16B", &line(16), &line(17), 400, "malformed");
+}
+
+#[test]
+pub(super) fn trailers_have_a_limit() {
+    let trailers = |octets: usize| chunked(&format!("0\r\nX: {}\r\n\r\n", "x".repeat(octets - 7)));
+    is_limited("trailers: 64B", &trailers(64), &trailers(65), 431, "malformed");
+}
+
+#[test]
+pub(super) fn a_connection_serves_as_many_requests_as_allowed() {
+    let upstream = upstream::replies(ok("x"));
+    let gateway = gateway("limits: { requests_per_connection: 3 }", &[&upstream]);
+    let mut client = gateway.connects();
+    client.sends(GET.repeat(4));
+    client.answer().has_body("x").lacks("connection");
+    client.answer().has_body("x").lacks("connection");
+    // The last one says so, and what comes behind it is not served.
+    client.answer().has_body("x").has_field("connection", "close");
+    client.expects_close();
+    assert_eq!(upstream.requests().len(), 3);
+}
+
+#[test]
+pub(super) fn a_read_brings_as_many_pipelined_requests_as_allowed() {
+    let upstream = upstream::replies(ok("x"));
+    let gateway = gateway("limits: { pipeline: 4 }", &[&upstream]);
+    let mut client = gateway.connects();
+    client.sends(GET.repeat(6));
+    for _ in 0..4 {
+        client.answer().has_body("x").lacks("connection");
+    }
+    client.answer().has_body("x").has_field("connection", "close");
+    client.expects_close();
+    // As many as one likes may come one after the other.
+    let mut client = gateway.connects();
+    for _ in 0..10 {
+        client.sends(GET).answer().has_body("x").lacks("connection");
+    }
+}
+
+#[test]
+pub(super) fn a_listener_lets_in_as_many_as_allowed() {
+    let upstream = upstream::replies(ok("x"));
+    for workers in [1, 2] {
+        let listener = "{ address: '127.0.0.1:0', max_connections: 2 }";
+        let text = format!("workers: {workers}\nlisteners: [{listener}]");
+        let gateway = gateway(&text, &[&upstream]);
+        let mut inside: Vec<_> = (0..2).map(|_| gateway.connects()).collect();
+        for client in &mut inside {
+            client.sends(GET).answer().has_body("x");
+        }
+        gateway.connects().rest();
+        assert_eq!(gateway.metrics().sum(|cells| cells.refused.get()), 1, "{workers} workers");
+        drop(inside.pop());
+        waits_until("a place to become free", || gateway_lets_in(&gateway));
+    }
+}
+
+fn gateway_lets_in(gateway: &Gateway) -> bool {
+    gateway.connects().offers(GET).answer_if_any().is_some()
+}
+
+#[test]
+pub(super) fn a_client_gets_as_many_connections_as_allowed() {
+    let upstream = upstream::replies(ok("x"));
+    for workers in [1, 2] {
+        let text = format!(
+            "workers: {workers}\nlisteners: [{{ address: '127.0.0.1:0', max_connections_per_client: 2 }}]"
+        );
+        let gateway = gateway(&text, &[&upstream]);
+        let mut inside: Vec<_> = (0..2).map(|_| gateway.connects()).collect();
+        for client in &mut inside {
+            client.sends(GET).answer().has_body("x");
+        }
+        gateway.connects().rest();
+        assert_eq!(gateway.metrics().sum(|cells| cells.refused.get()), 1);
+        // Another client is not concerned.
+        let mut other = Peer::connects_from("127.0.0.2", gateway.address());
+        other.sends(GET).answer().has_body("x");
+        drop(inside.pop());
+        waits_until("a place to become free", || gateway_lets_in(&gateway));
+    }
+}
+
+/// An answer under `limits` that becomes a 502, and one at the limit that passes.
+#[track_caller]
+fn answer_is_limited(limits: &str, passes: &str, refused: &str) {
+    let text = format!("limits: {{ {limits} }}");
+    let (_held, mut client, mut endpoint) = between_under(&text, GET);
+    endpoint.request();
+    endpoint.sends(passes);
+    client.answer().has_status(200);
+    client.sends(GET);
+    endpoint.request();
+    endpoint.offers(refused);
+    client.answer().has_problem(502, "malformed");
+    endpoint.rest();
+}
+
+#[test]
+pub(super) fn the_head_of_an_answer_has_a_limit() {
+    let head = |octets: usize| {
+        let rest = octets - "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX: \r\n\r\n".len();
+        format!("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX: {}\r\n\r\n", "x".repeat(rest))
+    };
+    answer_is_limited("response_head: 1KiB", &head(1024), &head(1025));
+}
+
+#[test]
+pub(super) fn the_fields_of_an_answer_have_a_limit() {
+    let fields = |count: usize| {
+        format!("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n{}\r\n", "X: 1\r\n".repeat(count - 1))
+    };
+    answer_is_limited("response_fields: 5", &fields(5), &fields(6));
+}

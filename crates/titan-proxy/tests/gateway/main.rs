@@ -1,0 +1,57 @@
+//! The gateway as a whole, through real sockets: each module proves one side of its behaviour.
+
+mod authorisations;
+mod balancing;
+mod claims;
+mod client_certificates;
+mod compression;
+mod cors;
+mod drain;
+mod exchange;
+mod grpc;
+mod hostile;
+mod http2;
+mod jwt;
+mod large;
+mod limits;
+mod listeners;
+mod pools;
+mod rate_limits;
+mod regressions;
+mod resolver;
+mod retries;
+mod routing;
+mod timeouts;
+mod tls;
+mod transforms;
+mod tunnels;
+mod vectors;
+mod wiring;
+
+use titan_testkit::{Gateway, Listening, Peer, gateway, upstream};
+
+/// A configuration under which the gateway adds no fields of its own to requests.
+const QUIET: &str = "forwarding: { x_forwarded: false, request_id: off, via: off }";
+
+/// What stands between a client and an endpoint.
+struct Held {
+    gateway: Gateway,
+    upstream: Listening,
+}
+
+/// A client that has sent `request`, and an endpoint that has accepted the connection for it.
+#[track_caller]
+fn between(request: impl AsRef<[u8]>) -> (Held, Peer, Peer) {
+    between_under(QUIET, request)
+}
+
+/// The same under another configuration.
+#[track_caller]
+fn between_under(text: &str, request: impl AsRef<[u8]>) -> (Held, Peer, Peer) {
+    let upstream = upstream::listens();
+    let gateway = gateway(text, &[&upstream]);
+    let mut client = gateway.connects();
+    client.sends(request);
+    let endpoint = upstream.accepts();
+    (Held { gateway, upstream }, client, endpoint)
+}

@@ -1,0 +1,161 @@
+//! Connections to endpoints: used again, bounded, waited for, and given up in time.
+
+use std::time::{Duration, Instant};
+use titan_testkit::upstream::{self, ok};
+use titan_testkit::{Gate, Gateway, gateway, waits_until};
+
+const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+
+/// A configuration with one upstream that has these settings.
+fn settings(text: &str) -> String {
+    format!("upstreams: {{ u: {{ endpoints: $0, {text} }} }}")
+}
+
+/// The figures of the only endpoint: connections open, idle ones, requests that wait.
+fn figures(gateway: &Gateway) -> (u32, u32, u32) {
+    let endpoint = gateway.status().endpoints().remove(0);
+    (endpoint.open, endpoint.idle, endpoint.waiting)
+}
+
+/// Waits until the figures are those; what changes them is on its way.
+#[track_caller]
+fn waits_for_figures(gateway: &Gateway, wanted: (u32, u32, u32)) {
+    waits_until(&format!("{wanted:?}"), || figures(gateway) == wanted);
+}
+
+#[test]
+fn one_connection_serves_one_request_after_the_other() {
+    let upstream = upstream::replies(ok(""));
+    let gateway = gateway("", &[&upstream]);
+    for _ in 0..5 {
+        // Of several clients, too.
+        let mut client = gateway.connects();
+        for _ in 0..5 {
+            client.sends(GET).answer().has_status(200);
+        }
+    }
+    assert_eq!((upstream.requests().len(), upstream.connections()), (25, 1));
+    waits_for_figures(&gateway, (1, 1, 0));
+}
+
+#[test]
+pub(super) fn an_endpoint_gets_no_more_connections_than_allowed() {
+    for workers in [1, 2] {
+        let gate = Gate::closed();
+        let upstream = upstream::answers(gate.before(ok("")));
+        let text = format!("workers: {workers}\n{}", settings("max_connections: 2"));
+        let gateway = gateway(&text, &[&upstream]);
+        let mut clients: Vec<_> = (0..6).map(|_| gateway.connects()).collect();
+        clients.iter_mut().for_each(|client| {
+            client.sends(GET);
+        });
+        waits_for_figures(&gateway, (2, 0, 4));
+        upstream.waits_for_open(2);
+        assert_eq!(upstream.connections(), 2, "{workers} workers");
+        gate.opens();
+        // Whoever waits gets the connection that becomes free, or one in its place.
+        for client in &mut clients {
+            client.answer().has_status(200);
+        }
+        assert!(figures(&gateway).0 <= 2, "{workers} workers");
+    }
+}
+
+#[test]
+pub(super) fn a_request_waits_for_a_connection_in_a_queue_of_that_length() {
+    for length in [0, 1, 3] {
+        let gate = Gate::closed();
+        let upstream = upstream::answers(gate.before(ok("")));
+        let queue = format!("max_connections: 1, queue: {{ length: {length}, timeout: 1m }}");
+        let gateway = gateway(&settings(&queue), &[&upstream]);
+        let mut clients: Vec<_> = (0..=length).map(|_| gateway.connects()).collect();
+        for client in &mut clients {
+            client.sends(GET);
+        }
+        waits_for_figures(&gateway, (1, 0, length));
+        gateway.get("/").has_problem(503, "queue-full");
+        gate.opens();
+        for client in &mut clients {
+            client.answer().has_status(200);
+        }
+    }
+}
+
+#[test]
+pub(super) fn a_request_waits_for_a_connection_for_that_long() {
+    let gate = Gate::closed();
+    let upstream = upstream::answers(gate.before(ok("")));
+    // More than the second that it would be by default.
+    let text = settings("max_connections: 1, queue: { timeout: 1500ms }");
+    let gateway = gateway(&text, &[&upstream]);
+    let mut first = gateway.connects();
+    first.sends(GET);
+    waits_for_figures(&gateway, (1, 0, 0));
+    let started = Instant::now();
+    gateway.get("/").has_problem(503, "queue-timeout");
+    assert!(started.elapsed() >= Duration::from_millis(1500), "{:?}", started.elapsed());
+    gate.opens();
+    first.answer().has_status(200);
+}
+
+#[test]
+pub(super) fn as_many_idle_connections_are_kept_as_allowed() {
+    for (most, kept) in [(0, 0), (1, 1), (2, 2), (8, 3)] {
+        let gate = Gate::closed();
+        let upstream = upstream::answers(gate.before(ok("")));
+        let gateway = gateway(&settings(&format!("max_idle: {most}")), &[&upstream]);
+        let mut clients: Vec<_> = (0..3).map(|_| gateway.connects()).collect();
+        for client in &mut clients {
+            client.sends(GET);
+        }
+        waits_for_figures(&gateway, (3, 0, 0));
+        gate.opens();
+        for client in &mut clients {
+            client.answer().has_status(200);
+        }
+        waits_for_figures(&gateway, (kept, kept, 0));
+        upstream.waits_for_open(kept as usize);
+    }
+}
+
+#[test]
+pub(super) fn an_idle_connection_is_kept_for_that_long() {
+    let upstream = upstream::replies(ok(""));
+    let gateway = gateway(&settings("idle_timeout: 100ms"), &[&upstream]);
+    gateway.get("/").has_status(200);
+    upstream.waits_for_open(0);
+    waits_for_figures(&gateway, (0, 0, 0));
+}
+
+#[test]
+fn a_connection_that_the_endpoint_closes_is_given_up_at_once() {
+    let upstream = upstream::replies(ok(""));
+    let gateway = gateway("", &[&upstream]);
+    gateway.get("/").has_status(200);
+    waits_for_figures(&gateway, (1, 1, 0));
+    upstream.closes_all();
+    waits_for_figures(&gateway, (0, 0, 0));
+}
+
+#[test]
+fn connections_of_two_workers_count_together() {
+    let upstream = upstream::replies(ok(""));
+    let gateway = gateway(&format!("workers: 2\n{}", settings("max_idle: 3")), &[&upstream]);
+    for _ in 0..40 {
+        gateway.get("/").has_status(200);
+    }
+    let (open, ..) = figures(&gateway);
+    assert!(open <= 2, "{open} open: at most one for each worker");
+    waits_for_figures(&gateway, (open, open, 0));
+}
+
+#[test]
+fn every_connection_is_closed_when_the_gateway_ends() {
+    let upstream = upstream::replies(ok(""));
+    let gateway = gateway("workers: 2", &[&upstream]);
+    for _ in 0..10 {
+        gateway.get("/").has_status(200);
+    }
+    drop(gateway);
+    upstream.waits_for_open(0);
+}

@@ -1,0 +1,283 @@
+//! How many requests come, and how many run at once.
+
+use crate::tunnels::{CONSENT, WISH};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use titan_testkit::h2::{Head, code};
+use titan_testkit::upstream::{self, ok};
+use titan_testkit::{Answer, Gateway, gateway, waits_until};
+
+/// A gateway whose every answer is its own, under one limit.
+fn under(limit: &str, rest: &str) -> Gateway {
+    let routes = match rest.contains("routes:") {
+        true => "",
+        false => {
+            "routes: [{ name: all, prefix: /, respond: 204 }, { name: dear, path: /dear, respond: 204 }]\n"
+        }
+    };
+    gateway(
+        &format!("{routes}policies: {{ p: {{ rate_limit: {{ {limit} }} }} }}\napply: [p]\n{rest}"),
+        &[],
+    )
+}
+
+fn gets(gateway: &Gateway, path: &str, fields: &str) -> Answer {
+    gateway.asks(&format!("GET {path} HTTP/1.1\r\nHost: a\r\n{fields}\r\n"))
+}
+
+/// Of requests with those fields, one after the other, those that pass.
+fn passing(gateway: &Gateway, requests: &[(&str, &str)]) -> Vec<bool> {
+    requests.iter().map(|(path, fields)| gets(gateway, path, fields).status == 204).collect()
+}
+
+fn is_limited(answer: Answer) -> Answer {
+    answer.has_problem(429, "rate-limited")
+}
+
+/// `RateLimit` without the times, which depend on how long the test takes.
+fn left(answer: &Answer) -> String {
+    let members = answer.field("ratelimit").unwrap_or_default().split(", ");
+    members.map(|it| it.split(";t=").next().unwrap_or_default()).collect::<Vec<_>>().join(", ")
+}
+
+#[test]
+pub(super) fn what_exceeds_a_rate_is_refused_and_answers_say_what_is_left() {
+    let gateway = under("rates: 3/h", "");
+    for rest in [2, 1, 0] {
+        let answer = gets(&gateway, "/", "").has_status(204).lacks("retry-after");
+        assert_eq!(left(&answer), format!("\"p\";r={rest}"));
+        answer.has_field("ratelimit-policy", "\"p\";q=3;w=3600");
+    }
+    let refused = is_limited(gets(&gateway, "/", ""));
+    let wait: u64 = refused.field("retry-after").unwrap().parse().unwrap();
+    assert!((1190..=1200).contains(&wait), "{wait}");
+    refused
+        .has_field("ratelimit", &format!("\"p\";r=0;t={wait}"))
+        .has_field("ratelimit-policy", "\"p\";q=3;w=3600");
+}
+
+#[test]
+pub(super) fn a_request_has_to_fit_all_rates() {
+    let gateway = under("rates: [2/h, { rate: 100/d, burst: 50 }]", "");
+    let told = |answer: &Answer| answer.field("ratelimit-policy").map(str::to_owned);
+    let first = gets(&gateway, "/", "");
+    assert_eq!(told(&first).unwrap(), "\"p:2/h\";q=2;w=3600, \"p:100/d\";q=100;w=86400");
+    assert_eq!(left(&first), "\"p:2/h\";r=1, \"p:100/d\";r=49");
+    assert_eq!(left(&gets(&gateway, "/", "")), "\"p:2/h\";r=0, \"p:100/d\";r=48");
+    let refused = is_limited(gets(&gateway, "/", ""));
+    assert_eq!(left(&refused), "\"p:2/h\";r=0, \"p:100/d\";r=48", "it takes nothing");
+}
+
+#[test]
+pub(super) fn a_burst_may_come_at_once() {
+    let gateway = under("rates: { rate: 1/h, burst: 3 }", "");
+    let passed = passing(&gateway, &[("/", ""); 5]);
+    assert_eq!(passed, [true, true, true, false, false]);
+}
+
+#[test]
+pub(super) fn requests_of_some_routes_count_more() {
+    let gateway = under("rates: 5/h, costs: { dear: 3 }", "");
+    let passed =
+        passing(&gateway, &[("/dear", ""), ("/dear", ""), ("/", ""), ("/", ""), ("/", "")]);
+    assert_eq!(passed, [true, false, true, true, false]);
+}
+
+#[test]
+pub(super) fn the_key_says_what_is_counted_together() {
+    let trusted = "forwarding: { trusted_proxies: [127.0.0.1] }";
+    let of = |address: &str| format!("X-Forwarded-For: {address}\r\n");
+    type Two<'t> = [(&'t str, &'t str); 2];
+    let cases: [(&str, Two<'_>, Two<'_>); 6] = [
+        (
+            "client_address",
+            [("/", ""), ("/dear", "X-A: 1\r\n")],
+            [("/", &of("192.0.2.1")), ("/", &of("192.0.2.2"))],
+        ),
+        (
+            "client_address",
+            [("/", &of("2001:db8::1")), ("/", &of("2001:db8::ffff:0:0:2"))],
+            [("/", &of("2001:db8:0:1::1")), ("/", &of("2001:db8:0:2::1"))],
+        ),
+        ("route", [("/", &of("192.0.2.1")), ("/", &of("192.0.2.2"))], [("/dear", ""), ("/", "")]),
+        (
+            "{ header: x-a }",
+            [("/", "X-A: 1\r\n"), ("/dear", "x-a: 1\r\n")],
+            [("/", "X-A: 2\r\n"), ("/", "")],
+        ),
+        (
+            "{ cookie: sid }",
+            [("/", "Cookie: b=1; sid=7\r\n"), ("/", "Cookie: sid=7\r\n")],
+            [("/", "Cookie: sid=8\r\n"), ("/", "Cookie: xsid=7\r\n")],
+        ),
+        (
+            "[{ header: x-a }, { header: x-b }]",
+            [("/", "X-A: 1\r\nX-B: 2\r\n"), ("/", "X-B: 2\r\nX-A: 1\r\n")],
+            [("/", "X-A: 2\r\nX-B: 1\r\n"), ("/", "X-A: 12\r\nX-B: \r\n")],
+        ),
+    ];
+    for (key, together, apart) in cases {
+        let gateway = under(&format!("rates: 1/h, key: {key}"), trusted);
+        assert_eq!(passing(&gateway, &together), [true, false], "{key}: {together:?}");
+        let gateway = under(&format!("rates: 1/h, key: {key}"), trusted);
+        assert_eq!(passing(&gateway, &apart), [true, true], "{key}: {apart:?}");
+    }
+}
+
+#[test]
+pub(super) fn networks_of_ipv6_are_as_large_as_configured() {
+    let trusted = "forwarding: { trusted_proxies: [127.0.0.1] }";
+    let requests = [
+        ("/", "X-Forwarded-For: 2001:db8:0:1::1\r\n"),
+        ("/", "X-Forwarded-For: 2001:db8:0:2::1\r\n"),
+    ];
+    let passed =
+        |bits: u8| passing(&under(&format!("rates: 1/h, ipv6_prefix: {bits}"), trusted), &requests);
+    assert_eq!(passed(48), [true, false]);
+    assert_eq!(passed(64), [true, true]);
+}
+
+/// What a client says of itself counts for nothing without a proxy that is trusted.
+#[test]
+fn nobody_gets_another_limit_by_claiming_an_address() {
+    let gateway = under("rates: 1/h", "");
+    let claims = [("/", "X-Forwarded-For: 192.0.2.1\r\n"), ("/", "X-Forwarded-For: 192.0.2.2\r\n")];
+    assert_eq!(passing(&gateway, &claims), [true, false]);
+}
+
+#[test]
+pub(super) fn a_shadow_refuses_nobody_and_counts() {
+    let gateway = under("rates: 1/h, shadow: true", "");
+    for _ in 0..3 {
+        gets(&gateway, "/", "").has_status(204).lacks("ratelimit").lacks("ratelimit-policy");
+    }
+    let metrics = gateway.metrics();
+    assert_eq!(metrics.rate_limits(), ["p"]);
+    assert_eq!(metrics.sum(|cells| cells.rate_limits[0].allowed.get()), 1);
+    assert_eq!(metrics.sum(|cells| cells.rate_limits[0].shadowed.get()), 2);
+    assert_eq!(metrics.sum(|cells| cells.rate_limits[0].limited.get()), 0);
+}
+
+#[test]
+fn what_is_refused_is_counted() {
+    let gateway = under("rates: 1/h", "");
+    assert_eq!(passing(&gateway, &[("/", ""); 3]), [true, false, false]);
+    let metrics = gateway.metrics();
+    let sum = |figure: fn(&titan_proxy::RateLimitCells) -> u64| {
+        metrics.sum(|cells| figure(&cells.rate_limits[0]))
+    };
+    assert_eq!((sum(|it| it.allowed.get()), sum(|it| it.limited.get())), (1, 2));
+}
+
+#[test]
+pub(super) fn a_capacity_is_that_of_the_keys_in_use() {
+    let limit = |capacity: u32| format!("rates: 1/h, key: {{ header: x-a }}, capacity: {capacity}");
+    let refused = |gateway: &Gateway| {
+        let mut client = gateway.connects();
+        let is_refused = |number: &u32| {
+            client.sends(format!("GET / HTTP/1.1\r\nHost: a\r\nX-A: {number}\r\n\r\n"));
+            client.answer().status == 429
+        };
+        (0..400).filter(is_refused).count()
+    };
+    assert!(refused(&under(&limit(64), "")) >= 400 - 256);
+    assert_eq!(refused(&under(&limit(4096), "")), 0);
+}
+
+#[test]
+pub(super) fn as_many_requests_run_at_once_as_allowed() {
+    let upstream = upstream::listens();
+    let text = "policies: { p: { rate_limit: { concurrency: 1 } } }\napply: [p]\n\
+        routes: [{ prefix: /, upstream: u }, { path: /own, respond: 204 }]";
+    let gateway = gateway(text, &[&upstream]);
+    let request = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    let mut first = gateway.connects();
+    first.sends(request);
+    let mut endpoint = upstream.accepts();
+    endpoint.request();
+    gateway
+        .asks(request)
+        .has_problem(429, "too-many-at-once")
+        .has_field("retry-after", "1")
+        .lacks("ratelimit");
+    endpoint.sends(ok("x"));
+    first.answer().has_status(200);
+    // A request whose client goes away is over, too.
+    let mut second = gateway.connects();
+    second.sends(request);
+    endpoint.request();
+    second.resets();
+    endpoint.expects_close();
+    waits_until("it is over", || gets(&gateway, "/own", "").status == 204);
+}
+
+#[test]
+fn a_tunnel_runs_until_it_is_closed() {
+    let upstream = upstream::listens();
+    let text = "policies: { p: { rate_limit: { concurrency: 1, rates: 10/h } } }\napply: [p]";
+    let gateway = gateway(text, &[&upstream]);
+    let mut client = gateway.connects();
+    client.sends(WISH);
+    let mut endpoint = upstream.accepts();
+    endpoint.head();
+    endpoint.sends(CONSENT);
+    let granted = client.head();
+    assert!(
+        granted.starts_with("HTTP/1.1 101 ") && granted.contains("RateLimit: \"p\";r=9"),
+        "{granted}"
+    );
+    gateway.asks(WISH).has_problem(429, "too-many-at-once");
+    client.closes();
+    endpoint.expects_close();
+}
+
+#[test]
+fn calls_of_grpc_are_refused_in_its_own_words() {
+    let upstream = upstream::listens();
+    let text = "upstreams: { u: { endpoints: $0, protocol: h2 } }\n\
+        policies: { p: { rate_limit: { rates: { rate: 1/h, burst: 1 }, key: { header: x-a } } } }\napply: [p]";
+    let gateway = gateway(text, &[&upstream]);
+    let mut client = gateway.connects_h2();
+    let call =
+        || Head::post("/a.B/C").with("content-type", "application/grpc").with("te", "trailers");
+    let first = client.starts(&call());
+    let _endpoint = upstream.accepts_h2();
+    client.resets(first, code::CANCEL);
+    let second = client.starts(&call());
+    let answer = client.answer_head(second).has_status(200).has_field("grpc-status", "8");
+    assert!(answer.field("grpc-message").unwrap().contains("(rate-limited"));
+    assert!(answer.field("retry-after").is_some() && left(&answer) == "\"p\";r=0");
+}
+
+/// Both workers and all connections draw on one number.
+#[test]
+fn of_many_connections_to_two_workers_the_rate_and_the_burst_pass() {
+    const RATE: u64 = 400;
+    const BURST: u64 = 100;
+    let gateway = under(&format!("rates: {{ rate: {RATE}/s, burst: {BURST} }}"), "workers: 2");
+    let (passed, asked) = (AtomicU64::new(0), AtomicU64::new(0));
+    let started = Instant::now();
+    let until = started + Duration::from_millis(1_500);
+    thread::scope(|scope| {
+        for _ in 0..64 {
+            let mut client = gateway.connects();
+            let (passed, asked) = (&passed, &asked);
+            scope.spawn(move || {
+                while Instant::now() < until {
+                    client.sends("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+                    let has_passed = client.answer().status == 204;
+                    passed.fetch_add(u64::from(has_passed), Ordering::Relaxed);
+                    asked.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    let took = started.elapsed().as_secs_f64();
+    #[expect(clippy::cast_precision_loss, reason = "small numbers")]
+    let (passed, asked) = (passed.into_inner() as f64, asked.into_inner() as f64);
+    let expected = RATE as f64 * took + BURST as f64;
+    // A machine that stands still for a while asks for less than the rate: that no more passes is what holds on each.
+    assert!(passed <= expected * 1.02, "{passed} of {expected}");
+    assert!(passed >= BURST as f64 && asked > passed, "{passed} of {asked}");
+}

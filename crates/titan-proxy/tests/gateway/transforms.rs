@@ -1,0 +1,220 @@
+//! What is changed in requests and answers on the way.
+
+use crate::jwt;
+use titan_testkit::{Answer, Gateway, Request, gateway, h2, upstream};
+
+/// A gateway with that transform on its way to an upstream that answers so.
+fn under(transform: &str, answer: impl Into<Vec<u8>>) -> (Gateway, upstream::Upstream) {
+    let text = format!(
+        "{}
+routes:
+  - {{ name: shop, path: '/shop/{{tenant}}/{{*rest}}', upstream: u, apply: [p] }}
+  - {{ prefix: /, upstream: u, apply: [q] }}
+policies:
+  p: {{ transform: {{ {transform} }} }}
+  q: {{ transform: {{}} }}",
+        crate::QUIET
+    );
+    let upstream = upstream::replies(answer);
+    (gateway(&text, &[&upstream]), upstream)
+}
+
+/// What the upstream gets of a request with those fields.
+fn passes(transform: &str, target: &str, fields: &str) -> Request {
+    let (gateway, upstream) = under(transform, upstream::ok("x"));
+    let request = format!("GET {target} HTTP/1.1\r\nHost: a.example:80\r\n{fields}\r\n");
+    gateway.asks(&request).has_status(200);
+    upstream.requests().remove(0)
+}
+
+/// What the client gets of an answer with those fields.
+fn returns(transform: &str, fields: &str) -> Answer {
+    let (gateway, _upstream) = under(transform, upstream::ok_with(fields, "x"));
+    gateway.get("/shop/t/1")
+}
+
+#[test]
+pub(super) fn fields_of_requests_change_in_order() {
+    let transform = "request: { headers: {
+      remove: [x-secret],
+      rename: { X-Old: X-New },
+      set: { X-Tenant: '{tenant}', X-From: '{method} {scheme} {client} {route}', x-copy: '{header:x-secret}', X-None: '{header:x-none}' },
+      append: { X-List: '{path}{query}', X-Plain: '{{plain}}' } } }";
+    let fields = "X-Secret: 1\r\nx-secret: 2\r\nX-New: forged\r\nx-old: a\r\nX-OLD: b\r\nX-Tenant: forged\r\n\
+        x-none: \r\nX-List: first\r\nX-Other: stays\r\n";
+    let request = passes(transform, "/shop/t%20t/a/b?q=1", fields);
+    assert_eq!(request.all("x-secret"), [""; 0]);
+    assert_eq!((request.all("x-old"), request.all("x-new")), (vec![], vec!["a", "b"]));
+    assert_eq!(request.all("x-tenant"), ["t%20t"]);
+    // Every test runs a second time with TLS towards clients.
+    let from = request.all("x-from").remove(0).replace(" https ", " http ");
+    assert_eq!(from, "GET http 127.0.0.1 shop");
+    assert_eq!(request.all("x-copy"), ["1"]);
+    assert_eq!(request.all("x-none"), [""; 0]);
+    assert_eq!(request.all("x-list"), ["first", "/shop/t%20t/a/b?q=1"]);
+    assert_eq!(request.all("x-plain"), ["{plain}"]);
+    assert_eq!(request.all("x-other"), ["stays"]);
+    assert_eq!(request.all("host"), ["a.example:80"]);
+}
+
+#[test]
+fn no_field_of_a_client_passes_for_one_that_is_set() {
+    let transform = "request: { headers: { remove: [x-secret], rename: { X-Old: X-New },
+      set: { X-Tenant: '{tenant}' }, append: { X-List: b } } }";
+    let fields = "X_Secret: 1\r\nx_tenant: forged\r\nX_New: forged\r\nX_Old: a\r\nX-Old: b\r\n\
+        X_List: a\r\nX_Other: stays\r\n";
+    let request = passes(transform, "/shop/t/1", fields);
+    for gone in ["x_secret", "x_tenant", "x_new", "x_old"] {
+        assert_eq!(request.all(gone), [""; 0], "{gone}");
+    }
+    assert_eq!((request.all("x-tenant"), request.all("x-new")), (vec!["t"], vec!["b"]));
+    assert_eq!((request.all("x_list"), request.all("x_other")), (vec!["a"], vec!["stays"]));
+}
+
+#[test]
+pub(super) fn parameters_of_the_query_change() {
+    let transform = "request: { query: {
+      remove: [admin], rename: { old: 'new name' }, set: { tenant: '{tenant}', h: '{header:x-h}' },
+      append: { id: 'a b&c', p: '{param:q}' } } }";
+    let query = "a=1&adm%69n=1&admin&old=x%20y&q=%2Bz+&tenant=forged&new%20name=forged&b";
+    let request = passes(transform, &format!("/shop/t/1?{query}"), "X-H: 1&admin=1\r\n");
+    let made = "a=1&new%20name=x%20y&q=%2Bz+&b&tenant=t&h=1%26admin%3D1&id=a%20b%26c&p=%2Bz+";
+    assert_eq!(request.target, format!("/shop/t/1?{made}"));
+    let bare = passes("request: { query: { remove: [a] } }", "/shop/t/1?a=1", "");
+    assert_eq!(bare.target, "/shop/t/1");
+}
+
+#[test]
+pub(super) fn a_path_is_made_of_what_an_expression_captures() {
+    let rules = "request: { path: [
+      { regex: '^/shop/(?<who>[a-z]+)/v([0-9]+)/', replace: '/api/{2}/{who}/' },
+      { regex: '^/shop/up/.*$', replace: '/x/../../y' },
+      { regex: 'nothing', replace: '/never' },
+      { regex: 'b+', replace: '{0}c' } ] }";
+    let target = |path: &str| passes(rules, path, "").target;
+    assert_eq!(target("/shop/me/v2/items?q=1"), "/api/2/me/items?q=1");
+    assert_eq!(target("/shop/t/abbb/b"), "/shop/t/abbbc/b");
+    assert_eq!(target("/shop/t/a"), "/shop/t/a");
+    let (gateway, upstream) = under(rules, upstream::ok("x"));
+    gateway.get("/shop/up/1").has_problem(400, "bad-rewrite");
+    assert_eq!(upstream.requests(), []);
+}
+
+#[test]
+fn a_redirect_leads_to_what_a_rule_makes_and_keeps_what_was_captured() {
+    let text = "routes: [{ path: '/a/{id}', redirect: '{path}?id={id}', apply: [p] }]
+policies: { p: { transform: { request: { path: { regex: '^/a/', replace: '/somewhere/else/' } } } } }";
+    let gateway = gateway(text, &[]);
+    gateway.get("/a/17").has_field("location", "/somewhere/else/17?id=17");
+}
+
+#[test]
+pub(super) fn fields_of_answers_change_in_order() {
+    let transform = "response: { headers: {
+      remove: [x-powered-by], rename: { X-Old: X-New }, set: { X-Who: '{tenant} {header:x-a}', X-Empty: '{header:x-none}' },
+      append: { Vary: X-Who, Cache-Control: no-store } } }";
+    let fields =
+        "X-Powered-By: 1\r\nX-Old: a\r\nX-New: b\r\nX-Empty: 1\r\nCache-Control: private\r\n";
+    let (gateway, _upstream) = under(transform, upstream::ok_with(fields, "x"));
+    let answer = gateway.asks("GET /shop/t/1 HTTP/1.1\r\nHost: a\r\nX-A: 2\r\n\r\n");
+    assert_eq!(answer.all("cache-control"), ["private", "no-store"]);
+    answer
+        .lacks("x-powered-by")
+        .lacks("x-old")
+        .lacks("x-empty")
+        .has_field("x-new", "a")
+        .has_field("x-who", "t 2")
+        .has_field("vary", "X-Who")
+        .has_body("x");
+}
+
+#[test]
+pub(super) fn a_status_gives_way_to_another() {
+    let transform = "response: { status: { 404: 403, 502: 503 } }";
+    let (gateway, _upstream) =
+        under(transform, "HTTP/1.1 404 Nowhere\r\nContent-Length: 1\r\n\r\nx");
+    let mut client = gateway.connects();
+    client.sends("GET /shop/t/1 HTTP/1.1\r\nHost: a\r\n\r\n").expects("HTTP/1.1 403 Forbidden\r\n");
+    let (gateway, upstream) = under(transform, "nonsense");
+    gateway.get("/shop/t/1").has_status(503);
+    assert_eq!(upstream.requests().len(), 1);
+    gateway.get("/other").has_status(502);
+}
+
+#[test]
+pub(super) fn browsers_are_made_careful() {
+    let transform = "response: { security: true, headers: {
+      remove: [x-permitted-cross-domain-policies], set: { Referrer-Policy: no-referrer } } }";
+    returns(transform, "X-Frame-Options: SAMEORIGIN\r\n")
+        .has_field("x-content-type-options", "nosniff")
+        .has_field("x-frame-options", "SAMEORIGIN")
+        .has_field("content-security-policy", "frame-ancestors 'none'")
+        .has_field("referrer-policy", "no-referrer")
+        .has_field("cross-origin-opener-policy", "same-origin")
+        .has_field("cross-origin-resource-policy", "same-origin")
+        .has_field("permissions-policy", "camera=(), geolocation=(), microphone=()")
+        .lacks("x-permitted-cross-domain-policies");
+}
+
+#[test]
+fn the_gateways_own_answers_change_too() {
+    let text = "policies: { p: { transform: { response: { security: true, headers: { set: { X-A: '{path}' } } } } } }
+routes: [{ path: /a, respond: 200, apply: [p] }, { path: /b, upstream: u, apply: [p], retries: 0 }]";
+    let closed = upstream::listens();
+    let address = closed.address();
+    drop(closed);
+    let gateway = gateway(text, &[&address]);
+    gateway.get("/a").has_field("x-a", "/a").has_field("x-frame-options", "DENY");
+    gateway.get("/b").has_field("x-a", "/b").has_problem(502, "connect");
+}
+
+#[test]
+fn a_value_that_grows_beyond_reason_is_refused() {
+    let value = "{header:x-a}".repeat(8);
+    let transform = format!("request: {{ headers: {{ set: {{ x-b: '{value}' }} }} }}");
+    let (gateway, upstream) = under(&transform, upstream::ok("x"));
+    let field = "a".repeat(3000);
+    let request = format!("GET /shop/t/1 HTTP/1.1\r\nHost: a\r\nX-A: {field}\r\n\r\n");
+    gateway.asks(&request).has_problem(400, "bad-transform");
+    assert_eq!(upstream.requests(), []);
+}
+
+#[test]
+fn all_protocols_are_changed_alike() {
+    let transform = "request: { headers: { set: { X-Tenant: '{tenant}' } } }, response: { headers: { set: { X-Who: '{tenant}' } } }";
+    let (gateway, upstream) = under(transform, upstream::ok("x"));
+    let mut client = gateway.connects_h2();
+    let stream = client.asks(&h2::Head::get("/shop/t/1").with("x-tenant", "forged"));
+    client.answer(stream).has_field("x-who", "t");
+    assert_eq!(upstream.requests()[0].all("x-tenant"), ["t"]);
+}
+
+#[test]
+fn values_say_what_the_token_says() {
+    let upstream = upstream::replies(upstream::ok("x"));
+    let text = format!(
+        "policies:
+  t: {{ jwt: {{ {} }} }}
+  p: {{ transform: {{ request: {{ headers: {{ set: {{ X-Who: '{{claim:sub}}@{{claim:/org/name}}', X-No: '{{claim:none}}' }} }} }} }} }}
+apply: [t, p]",
+        jwt::PROVIDER
+    );
+    let gateway = gateway(&text, &[&upstream]);
+    let asks = |name: &str| {
+        let expires = jwt::at(60);
+        let claims =
+            format!("{{\"sub\":\"ann\",\"org\":{{\"name\":\"{name}\"}},\"exp\":{expires}}}");
+        let token = jwt::token(&claims);
+        let forged = "X-Who: forged\r\nX-No: forged\r\n";
+        gateway.asks(&format!(
+            "GET / HTTP/1.1\r\nHost: a\r\n{forged}Authorization: Bearer {token}\r\n\r\n"
+        ))
+    };
+    asks("acme").has_status(200);
+    let request = upstream.requests().remove(0);
+    assert_eq!((request.all("x-who"), request.all("x-no")), (vec!["ann@acme"], vec![]));
+    // What no field could hold is nothing.
+    asks("a\\r\\nX-Admin: 1").has_status(200);
+    let request = upstream.requests().remove(1);
+    assert_eq!((request.all("x-who"), request.all("x-admin")), (vec!["ann@"], vec![]));
+}

@@ -1,0 +1,209 @@
+//! A gateway in this process, from the text of a configuration.
+
+use crate::DEADLINE;
+use crate::certificate::{self, Certificate};
+use crate::h2;
+use crate::message::Answer;
+use crate::peer::Peer;
+use std::fmt::Display;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use titan_config::Config;
+use titan_proxy::{BadCredentials, Files, Metrics, StartError, Status};
+
+/// A gateway that serves. Dropping it drains it, and fails the test where that takes too long or a worker
+/// has panicked.
+pub struct Gateway {
+    running: Option<titan_proxy::Gateway>,
+    /// Whether its clients speak TLS.
+    is_secure: bool,
+}
+
+/// Starts a gateway.
+///
+/// In `text` `$0` stands for the address of the first of `upstreams`, `$1` for that of the second, and so
+/// on. What every gateway needs and the text does not have is added: one listener at a free port of
+/// 127.0.0.1, one worker, an upstream `u` of all `upstreams`, and a route to it for everything.
+#[track_caller]
+pub fn gateway(text: &str, upstreams: &[&dyn Display]) -> Gateway {
+    match start(text, upstreams) {
+        Ok(gateway) => gateway,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// The same where starting may fail.
+#[track_caller]
+pub fn start(text: &str, upstreams: &[&dyn Display]) -> Result<Gateway, StartError> {
+    start_with(text, upstreams, &Certificate::files(&[("usual", certificate::usual())]))
+}
+
+/// The same with the files that the configuration names.
+#[track_caller]
+pub fn start_with(
+    text: &str,
+    upstreams: &[&dyn Display],
+    files: &Files,
+) -> Result<Gateway, StartError> {
+    let text = complete(text, upstreams);
+    let is_secure = certificate::is_everywhere() && text.contains("usual.pem");
+    let config = match Config::parse("test.yaml", &text) {
+        Ok(config) => config,
+        Err(report) => panic!("{report}"),
+    };
+    let running = titan_proxy::Gateway::start(&config, files)?;
+    Ok(Gateway { running: Some(running), is_secure })
+}
+
+impl Gateway {
+    /// The address of its first listener.
+    #[track_caller]
+    pub fn address(&self) -> SocketAddr {
+        self.running().listeners()[0].socket_address.expect("the first listener is one of TCP")
+    }
+
+    /// The address of the listener with that name.
+    #[track_caller]
+    pub fn address_of(&self, name: &str) -> SocketAddr {
+        let listener = self.running().listeners().iter().find(|listener| listener.name == name);
+        listener.and_then(|it| it.socket_address).expect("there is such a listener of TCP")
+    }
+
+    /// A new client of its first listener.
+    #[track_caller]
+    pub fn connects(&self) -> Peer {
+        match self.is_secure {
+            true => Peer::connects(self.address()).secures(certificate::usual_client()),
+            false => Peer::connects(self.address()),
+        }
+    }
+
+    /// A new client of its first listener that speaks HTTP/2.
+    #[track_caller]
+    pub fn connects_h2(&self) -> h2::Client {
+        self.connects_h2_with(&[])
+    }
+
+    /// The same with these settings.
+    #[track_caller]
+    pub fn connects_h2_with(&self, settings: &[(u16, u32)]) -> h2::Client {
+        let peer = Peer::connects(self.address());
+        let peer = if self.is_secure { peer.secures(certificate::usual_h2_client()) } else { peer };
+        h2::Client::begins(peer, settings)
+    }
+
+    /// A new client of its first listener, from that address of this machine.
+    #[track_caller]
+    pub fn connects_from(&self, source: &str) -> Peer {
+        let client = Peer::connects_from(source, self.address());
+        if self.is_secure { client.secures(certificate::usual_client()) } else { client }
+    }
+
+    /// Uses other certificates from now on.
+    pub fn replaces_certificates(&self, files: &Files) -> Result<(), BadCredentials> {
+        self.running().replace_certificates(files)
+    }
+
+    /// A new client of the Unix socket there.
+    #[track_caller]
+    pub fn connects_to_unix(&self, path: &Path) -> Peer {
+        Peer::connects_to_unix(path)
+    }
+
+    /// The answer to a GET over a connection of its own.
+    #[track_caller]
+    pub fn get(&self, target: &str) -> Answer {
+        self.asks(&format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"))
+    }
+
+    /// The answer to a request over a connection of its own.
+    #[track_caller]
+    pub fn asks(&self, request: &str) -> Answer {
+        let method = request.split(' ').next().unwrap_or_default().to_owned();
+        self.connects().sends(request).answer_to(&method)
+    }
+
+    /// Why it could not fetch keys of tokens lately.
+    pub fn tells_of_keys(&self) -> String {
+        self.running().key_failures().join("; ")
+    }
+
+    /// How it is doing.
+    pub fn status(&self) -> Status {
+        self.running().status()
+    }
+
+    /// What it counts.
+    pub fn metrics(&self) -> Arc<Metrics> {
+        self.running().metrics()
+    }
+
+    /// Why certificates of clients were not taken, as far as it has not been asked before.
+    pub fn refused_certificates(&self) -> Vec<String> {
+        let told = self.running().refused_certificates();
+        told.into_iter().map(|(listener, why)| format!("{listener}: {why}")).collect()
+    }
+
+    /// Lets it accept nothing more and finish what runs.
+    pub fn drains(&self) {
+        self.running().drain();
+    }
+
+    /// Waits until it has ended, which something else has to bring about.
+    #[track_caller]
+    pub fn waits_for_end(mut self) {
+        let running = self.running.take().expect("only this and drop take it");
+        assert!(end(running), "the gateway has not ended in time, or a worker has panicked");
+    }
+
+    fn running(&self) -> &titan_proxy::Gateway {
+        self.running.as_ref().expect("only drop takes it")
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        let Some(running) = self.running.take() else { return };
+        running.drain();
+        if !thread::panicking() {
+            assert!(end(running), "the gateway has not drained in time, or a worker has panicked");
+        }
+    }
+}
+
+/// Waits until a gateway has ended; tells whether it did, and as it should.
+fn end(mut running: titan_proxy::Gateway) -> bool {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+    let runtime = runtime.expect("there are descriptors left");
+    let ended = async { tokio::time::timeout(DEADLINE, running.ended()).await.is_ok() };
+    runtime.block_on(ended) && running.join()
+}
+
+/// A listener with the usual certificate.
+const SECURE: &str = "[{ address: \"127.0.0.1:0\", \
+    tls: { certificates: [{ cert: usual.pem, key: usual.key }] } }]";
+
+/// The text with its addresses and with what it lacks.
+fn complete(text: &str, upstreams: &[&dyn Display]) -> String {
+    let mut complete = text.to_owned();
+    // From the last one: `$1` is the beginning of `$10`.
+    for (index, upstream) in upstreams.iter().enumerate().rev() {
+        complete = complete.replace(&format!("${index}"), &upstream.to_string());
+    }
+    let has = |key: &str| text.lines().any(|line| line.starts_with(&format!("{key}:")));
+    let mut add = |key: &str, value: &str| {
+        if !has(key) {
+            complete += &format!("\n{key}: {value}");
+        }
+    };
+    add("listeners", if certificate::is_everywhere() { SECURE } else { "[\"127.0.0.1:0\"]" });
+    add("workers", "1");
+    add("routes", "[{ prefix: /, upstream: u }]");
+    if !upstreams.is_empty() {
+        let all: Vec<_> = upstreams.iter().map(ToString::to_string).collect();
+        add("upstreams", &format!("{{ u: [{}] }}", all.join(", ")));
+    }
+    complete
+}

@@ -1,0 +1,262 @@
+//! The command line and its help.
+
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// An API gateway: takes requests, routes them, and streams the answers of upstreams back.
+#[derive(Debug, Parser)]
+#[command(name = "titan", version, args_conflicts_with_subcommands = true)]
+#[command(after_help = AFTER_HELP, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    run: ConfigOption,
+}
+
+/// What is to be done.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Start the gateway; what happens without a command too
+    #[command(after_help = AFTER_RUN)]
+    Run(ConfigOption),
+    /// Validate a configuration file and print what it comes to
+    ///
+    /// All errors are shown at once, each with its place. Nothing is started, bound or resolved.
+    Check {
+        /// The configuration, YAML or JSON
+        file: PathBuf,
+    },
+    /// Tell which route a request would take, and why not another
+    ///
+    /// Nothing is sent: the code that serves requests reads, routes and rewrites this one.
+    #[command(after_help = AFTER_EXPLAIN)]
+    Explain {
+        /// The method, such as GET
+        method: String,
+        /// `http://host/path?query`, or `/path` together with -H 'Host: ...'
+        url: String,
+        /// A header field of the request; may be given several times
+        #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
+        fields: Vec<String>,
+        /// The certificate that the client shows, a PEM file; whether it would be taken is not looked at
+        #[arg(long, value_name = "FILE")]
+        client_cert: Option<PathBuf>,
+        #[command(flatten)]
+        config: ConfigOption,
+    },
+    /// Write a certificate to develop with, and the authority that signed it
+    ///
+    /// Writes ca.pem, localhost.pem and localhost.key, and prints what to configure. Clients that are told
+    /// to trust ca.pem accept the certificate for 397 days. The authority's key is not kept.
+    Cert {
+        /// The names and addresses that it is for
+        #[arg(default_values = ["localhost", "127.0.0.1", "::1"])]
+        names: Vec<String>,
+        /// The folder to write to
+        #[arg(short, long, value_name = "FOLDER", default_value = ".")]
+        out: PathBuf,
+    },
+    /// Print the JSON Schema of the configuration, for editors
+    Schema,
+}
+
+/// Which configuration.
+#[derive(Debug, Args)]
+pub(crate) struct ConfigOption {
+    /// The configuration, YAML or JSON; without it a built-in demo
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+impl Cli {
+    /// The command; `run` where none is given.
+    pub(crate) fn into_command(self) -> Command {
+        let Cli { command, run } = self;
+        command.unwrap_or(Command::Run(run))
+    }
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  titan                                   start the demo: 127.0.0.1:8080 answers with an echo
+  titan --config titan.yaml               start with a configuration
+  titan check titan.yaml                  find out what is wrong with it, or what it comes to
+  titan explain GET http://a.example/x -c titan.yaml
+                                          which route takes this request, and why
+  titan schema > titan.schema.json        completion and marks in editors
+  titan cert                              a certificate for localhost, to try HTTPS with
+
+Exit codes:
+  0    done; for `run`: drained after a signal, or cut off after `timeouts.drain`
+  1    the gateway could not start (an address is taken), one of its workers died, or standard
+       output could not be written
+  2    the configuration or the command line is wrong; nothing was started
+  130  stopped at once by a second signal, SIGINT
+  143  stopped at once by a second signal, SIGTERM
+
+Files:
+  FILE is read once, at the start; docs/configuration.md describes its keys. Certificates that it
+  names are read again when they change.
+
+Environment:
+  NO_COLOR    when set, errors are printed without colours, which only a terminal gets anyway";
+
+const AFTER_RUN: &str = "\
+Signals:
+  SIGTERM, SIGINT   accept nothing more, finish what runs (cut off after `timeouts.drain`), exit 0;
+                    a second one exits at once with 128 and its number (143, 130)
+  SIGHUP            ignored
+
+The admin interface (127.0.0.1:9090, unless the configuration says otherwise) answers /healthz,
+/readyz and /metrics.";
+
+const AFTER_EXPLAIN: &str = "\
+Examples:
+  titan explain GET http://a.example/items/42 -c titan.yaml
+  titan explain POST /items -H 'Host: a.example' -H 'Content-Length: 5' -c titan.yaml
+
+The exit code is 0 whatever the answer would be, and 2 if that cannot be asked.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn help(of: Option<&str>) -> String {
+        let mut command = Cli::command();
+        command.build();
+        let command = match of {
+            Some(name) => command.find_subcommand_mut(name).unwrap(),
+            None => &mut command,
+        };
+        let text = command.render_long_help().to_string();
+        text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn the_help_is_worth_reading() {
+        insta::assert_snapshot!(help(None), @r"
+        An API gateway: takes requests, routes them, and streams the answers of upstreams back
+
+        Usage: titan [OPTIONS]
+               titan <COMMAND>
+
+        Commands:
+          run      Start the gateway; what happens without a command too
+          check    Validate a configuration file and print what it comes to
+          explain  Tell which route a request would take, and why not another
+          cert     Write a certificate to develop with, and the authority that signed it
+          schema   Print the JSON Schema of the configuration, for editors
+          help     Print this message or the help of the given subcommand(s)
+
+        Options:
+          -c, --config <FILE>
+                  The configuration, YAML or JSON; without it a built-in demo
+
+          -h, --help
+                  Print help
+
+          -V, --version
+                  Print version
+
+        Examples:
+          titan                                   start the demo: 127.0.0.1:8080 answers with an echo
+          titan --config titan.yaml               start with a configuration
+          titan check titan.yaml                  find out what is wrong with it, or what it comes to
+          titan explain GET http://a.example/x -c titan.yaml
+                                                  which route takes this request, and why
+          titan schema > titan.schema.json        completion and marks in editors
+          titan cert                              a certificate for localhost, to try HTTPS with
+
+        Exit codes:
+          0    done; for `run`: drained after a signal, or cut off after `timeouts.drain`
+          1    the gateway could not start (an address is taken), one of its workers died, or standard
+               output could not be written
+          2    the configuration or the command line is wrong; nothing was started
+          130  stopped at once by a second signal, SIGINT
+          143  stopped at once by a second signal, SIGTERM
+
+        Files:
+          FILE is read once, at the start; docs/configuration.md describes its keys. Certificates that it
+          names are read again when they change.
+
+        Environment:
+          NO_COLOR    when set, errors are printed without colours, which only a terminal gets anyway
+        ");
+    }
+
+    #[test]
+    fn the_help_of_run() {
+        insta::assert_snapshot!(help(Some("run")), @r"
+        Start the gateway; what happens without a command too
+
+        Usage: titan run [OPTIONS]
+
+        Options:
+          -c, --config <FILE>
+                  The configuration, YAML or JSON; without it a built-in demo
+
+          -h, --help
+                  Print help
+
+        Signals:
+          SIGTERM, SIGINT   accept nothing more, finish what runs (cut off after `timeouts.drain`), exit 0;
+                            a second one exits at once with 128 and its number (143, 130)
+          SIGHUP            ignored
+
+        The admin interface (127.0.0.1:9090, unless the configuration says otherwise) answers /healthz,
+        /readyz and /metrics.
+        ");
+    }
+
+    #[test]
+    fn the_help_of_explain() {
+        insta::assert_snapshot!(help(Some("explain")), @r"
+        Tell which route a request would take, and why not another
+
+        Nothing is sent: the code that serves requests reads, routes and rewrites this one.
+
+        Usage: titan explain [OPTIONS] <METHOD> <URL>
+
+        Arguments:
+          <METHOD>
+                  The method, such as GET
+
+          <URL>
+                  `http://host/path?query`, or `/path` together with -H 'Host: ...'
+
+        Options:
+          -H, --header <NAME: VALUE>
+                  A header field of the request; may be given several times
+
+              --client-cert <FILE>
+                  The certificate that the client shows, a PEM file; whether it would be taken is not looked at
+
+          -c, --config <FILE>
+                  The configuration, YAML or JSON; without it a built-in demo
+
+          -h, --help
+                  Print help (see a summary with '-h')
+
+        Examples:
+          titan explain GET http://a.example/items/42 -c titan.yaml
+          titan explain POST /items -H 'Host: a.example' -H 'Content-Length: 5' -c titan.yaml
+
+        The exit code is 0 whatever the answer would be, and 2 if that cannot be asked.
+        ");
+    }
+
+    #[test]
+    fn without_a_command_it_runs() {
+        for arguments in [&["titan"][..], &["titan", "run"]] {
+            let command = Cli::try_parse_from(arguments).unwrap().into_command();
+            assert!(matches!(command, Command::Run(ConfigOption { config: None })));
+        }
+        for arguments in [&["titan", "--config", "a"][..], &["titan", "run", "-c", "a"]] {
+            let command = Cli::try_parse_from(arguments).unwrap().into_command();
+            assert!(matches!(command, Command::Run(ConfigOption { config: Some(_) })));
+        }
+        assert!(Cli::try_parse_from(["titan", "--config", "a", "schema"]).is_err());
+    }
+}

@@ -1,0 +1,102 @@
+//! Reading the configuration file.
+
+use crate::failure::Failure;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::SystemTime;
+use titan_config::Config;
+use titan_config::bounds::MAX_FILE;
+use titan_proxy::{BadCredentials, Files};
+
+/// Reads and checks a file.
+pub(crate) fn read(file: &Path) -> Result<Config, Failure> {
+    let name = file.display().to_string();
+    let text = read_text(file)
+        .map_err(|error| Failure::BadInput(format!("cannot read {name}: {error}")))?;
+    Ok(Config::parse(&name, &text)?)
+}
+
+/// Reads a file with a certificate.
+pub(crate) fn read_certificate(file: &Path) -> Result<Vec<u8>, Failure> {
+    let name = file.display();
+    read_bounded(file).map_err(|error| Failure::BadInput(format!("cannot read {name}: {error}")))
+}
+
+/// Reads the files that a configuration names. A relative path starts at the folder of `file`. One that cannot be
+/// read is noted there.
+pub(crate) fn read_named(config: &Config, file: &Path) -> Files {
+    let mut files = Files::default();
+    for named in config.files() {
+        let path = folder_of(file).join(named);
+        match read_bounded(&path) {
+            Ok(octets) => files.insert(named.to_owned(), octets),
+            Err(error) => {
+                let reason = format!(
+                    "it cannot be read: {error} (a relative path starts at the folder of {})",
+                    file.display()
+                );
+                files.insert_unreadable(named.to_owned(), BadCredentials { file: path, reason });
+            }
+        }
+    }
+    if config.needs_system_authorities() {
+        // What of it can be read is what the system trusts; that it is nothing is found later.
+        let found = rustls_native_certs::load_native_certs().certs;
+        files.set_system_authorities(found.iter().map(|it| it.to_vec()).collect());
+    }
+    files
+}
+
+/// The same, where all of them have to be of use.
+pub(crate) fn read_checked(config: &Config, file: &Path) -> Result<Files, Failure> {
+    let files = read_named(config, file);
+    let faults = titan_proxy::check_credentials(config, &files);
+    match faults.is_empty() {
+        true => Ok(files),
+        false => {
+            let tell = |(place, bad)| format!("{}:{place}: {bad}", file.display());
+            Err(Failure::Credentials(faults.into_iter().map(tell).collect()))
+        }
+    }
+}
+
+/// What tells one state of the named files from the next, without reading them.
+pub(crate) fn state_of_named(config: &Config, file: &Path) -> Vec<Option<FileState>> {
+    let state = |named: &&Path| {
+        let meta = std::fs::metadata(folder_of(file).join(named)).ok()?;
+        let changed = (meta.ctime(), meta.ctime_nsec());
+        Some(FileState { modified: meta.modified().ok()?, changed, inode: meta.ino() })
+    };
+    config.files().iter().map(state).collect()
+}
+
+/// What a file was like. Rights that are set right show in `changed` alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FileState {
+    modified: SystemTime,
+    changed: (i64, i64),
+    inode: u64,
+}
+
+fn folder_of(file: &Path) -> &Path {
+    file.parent().unwrap_or(Path::new(""))
+}
+
+/// Never more than the configuration language takes: the path may lead to a device without end.
+fn read_bounded(file: &Path) -> io::Result<Vec<u8>> {
+    let mut octets = Vec::new();
+    File::open(file)?.take(MAX_FILE as u64 + 1).read_to_end(&mut octets)?;
+    if octets.len() > MAX_FILE {
+        return Err(io::Error::other(format!("it has more than {MAX_FILE} octets")));
+    }
+    Ok(octets)
+}
+
+fn read_text(file: &Path) -> io::Result<String> {
+    String::from_utf8(read_bounded(file)?).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        io::Error::other(format!("it is not UTF-8, at octet {at}"))
+    })
+}

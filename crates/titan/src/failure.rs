@@ -1,0 +1,106 @@
+//! Why the program ends before its time, and with which exit code.
+
+use std::io;
+use std::process::ExitCode;
+use titan_config::Report;
+use titan_proxy::{BadCredentials, BadQuestion, StartError};
+
+/// Why the program ends before its time.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The configuration is wrong.
+    Config(Report),
+    /// Certificates, keys or lists cannot be used; each with its place.
+    Credentials(Vec<String>),
+    /// A file cannot be read, or an argument makes no sense.
+    BadInput(String),
+    /// An address cannot be listened on.
+    Bind {
+        /// Which, and what for.
+        what: String,
+        error: io::Error,
+    },
+    /// Something else went wrong at the start or later.
+    Runtime(String),
+}
+
+/// The exit code for a wrong configuration or command line; clap uses the same.
+pub(crate) const BAD_INPUT: u8 = 2;
+const RUNTIME: u8 = 1;
+
+impl Failure {
+    /// The code that the program exits with.
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        ExitCode::from(match self {
+            Failure::Config(_) | Failure::Credentials(_) | Failure::BadInput(_) => BAD_INPUT,
+            Failure::Bind { .. } | Failure::Runtime(_) => RUNTIME,
+        })
+    }
+
+    /// What is printed of it.
+    pub(crate) fn text(&self, color: bool) -> String {
+        let word = if color { "\x1b[1;31merror\x1b[0m" } else { "error" };
+        match self {
+            Failure::Config(report) if color => report.colored().to_string(),
+            Failure::Config(report) => report.to_string(),
+            Failure::Credentials(all) => {
+                all.iter().map(|text| format!("{word}: {text}\n")).collect()
+            }
+            Failure::BadInput(text) | Failure::Runtime(text) => format!("{word}: {text}\n"),
+            Failure::Bind { what, error } => {
+                let help = help_with(error.kind());
+                format!("{word}: cannot listen on {what}: {error}\n{help}")
+            }
+        }
+    }
+}
+
+/// What can be done about an address that cannot be bound.
+fn help_with(kind: io::ErrorKind) -> &'static str {
+    match kind {
+        io::ErrorKind::AddrInUse => {
+            "help: something listens there already; `ss -ltnp` shows what. Stop it, or configure another\n\
+             \x20     address: titan --config FILE\n"
+        }
+        io::ErrorKind::PermissionDenied => {
+            "help: ports below 1024 need the capability CAP_NET_BIND_SERVICE, and Unix sockets a\n\
+             \x20     directory that this user may write to\n"
+        }
+        io::ErrorKind::AddrNotAvailable => "help: this machine does not have that address\n",
+        _ => "",
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        Failure::Runtime(format!("cannot start: {error}"))
+    }
+}
+
+impl From<Report> for Failure {
+    fn from(report: Report) -> Failure {
+        Failure::Config(report)
+    }
+}
+
+impl From<BadQuestion> for Failure {
+    fn from(bad: BadQuestion) -> Failure {
+        Failure::BadInput(bad.to_string())
+    }
+}
+
+impl From<BadCredentials> for Failure {
+    fn from(bad: BadCredentials) -> Failure {
+        Failure::BadInput(bad.to_string())
+    }
+}
+
+impl From<StartError> for Failure {
+    fn from(error: StartError) -> Failure {
+        match error {
+            StartError::Bind { address, error } => Failure::Bind { what: address, error },
+            StartError::Credentials(bad) => bad.into(),
+            other => Failure::Runtime(other.to_string()),
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! What is printed at the start: where to connect, and without a configuration file what to try.
+
+use std::fmt::Write;
+use titan_config::{Config, ListenAddress};
+use titan_proxy::Bound;
+
+/// What a started gateway says of itself.
+pub(crate) struct Greeting<'g> {
+    pub(crate) config: &'g Config,
+    /// In the order of the configuration.
+    pub(crate) listeners: &'g [Bound],
+    pub(crate) admin: Option<&'g ListenAddress>,
+    pub(crate) workers: usize,
+    /// The text of the built-in configuration, where that is used.
+    pub(crate) demo: Option<&'g str>,
+}
+
+impl Greeting<'_> {
+    /// The lines.
+    pub(crate) fn text(&self) -> String {
+        let workers = if self.workers == 1 { "worker" } else { "workers" };
+        let version = env!("CARGO_PKG_VERSION");
+        let mut lines = vec![format!("titan {version}, {} {workers}", self.workers)];
+        for (bound, listener) in self.listeners.iter().zip(&self.config.listeners) {
+            let name = match listener.name == listener.address.to_string() {
+                true => String::new(),
+                false => format!(" ({})", listener.name),
+            };
+            let scheme = if listener.tls.is_some() { "https" } else { "http" };
+            lines.push(format!("listening on {}{name}", url(scheme, &bound.address)));
+        }
+        lines.push(match self.admin {
+            Some(address) => format!("admin on {}", url("http", &address.to_string())),
+            None => "admin off".to_owned(),
+        });
+        let mut text = lines.join("\n") + "\n";
+        if let Some(demo) = self.demo {
+            text.push_str(&advice(demo));
+        }
+        text
+    }
+}
+
+fn url(scheme: &str, address: &str) -> String {
+    match address.starts_with("unix:") {
+        true => address.to_owned(),
+        false => format!("{scheme}://{address}"),
+    }
+}
+
+/// What to try next.
+fn advice(demo: &str) -> String {
+    let mut text =
+        "\nThis is the built-in demo, with an upstream that echoes what it is asked:\n\n"
+            .to_owned();
+    for line in demo.lines() {
+        let line = format!("    {line}");
+        writeln!(text, "{}", line.trim_end()).expect("a String takes everything");
+    }
+    text.push_str(
+        "
+Try:
+    curl 'http://127.0.0.1:8080/hello?name=you'
+    curl -d 'some text' http://127.0.0.1:8080/
+    curl http://127.0.0.1:9090/metrics
+    titan explain GET http://127.0.0.1:8080/hello
+
+Put the lines above into titan.yaml, with upstreams of your own, and go on with:
+    titan check titan.yaml
+    titan --config titan.yaml
+
+docs/configuration.md describes every key; `titan --help` the rest. Ctrl-C stops.
+",
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::demo;
+
+    fn bound(address: &str) -> Bound {
+        Bound { name: String::new(), address: address.to_owned(), socket_address: None }
+    }
+
+    #[test]
+    fn the_demo_says_what_to_try() {
+        let config = demo::config_for_reading();
+        let admin = &config.admin.as_ref().unwrap().address;
+        let greeting = Greeting {
+            config: &config,
+            listeners: &[bound("127.0.0.1:8080")],
+            admin: Some(admin),
+            workers: 2,
+            demo: Some("listeners:\n  - 127.0.0.1:8080\n\nroutes: ...\n"),
+        };
+        insta::assert_snapshot!(greeting.text(), @r"
+        titan 0.1.0, 2 workers
+        listening on http://127.0.0.1:8080
+        admin on http://127.0.0.1:9090
+
+        This is the built-in demo, with an upstream that echoes what it is asked:
+
+            listeners:
+              - 127.0.0.1:8080
+
+            routes: ...
+
+        Try:
+            curl 'http://127.0.0.1:8080/hello?name=you'
+            curl -d 'some text' http://127.0.0.1:8080/
+            curl http://127.0.0.1:9090/metrics
+            titan explain GET http://127.0.0.1:8080/hello
+
+        Put the lines above into titan.yaml, with upstreams of your own, and go on with:
+            titan check titan.yaml
+            titan --config titan.yaml
+
+        docs/configuration.md describes every key; `titan --help` the rest. Ctrl-C stops.
+        ");
+    }
+
+    #[test]
+    fn a_configured_gateway_says_where_it_listens() {
+        let text = "{ listeners: [{ name: public, address: ':8080' }, 127.0.0.1:0, 'unix:/run/t.sock'], \
+                    routes: [{ respond: 200 }] }";
+        let config = Config::parse("test", text).unwrap();
+        let greeting = Greeting {
+            config: &config,
+            listeners: &[bound("[::]:8080"), bound("127.0.0.1:4711"), bound("unix:/run/t.sock")],
+            admin: None,
+            workers: 1,
+            demo: None,
+        };
+        insta::assert_snapshot!(greeting.text(), @r"
+        titan 0.1.0, 1 worker
+        listening on http://[::]:8080 (public)
+        listening on http://127.0.0.1:4711
+        listening on unix:/run/t.sock
+        admin off
+        ");
+    }
+}

@@ -1,0 +1,91 @@
+//! The gateway as a program: command line, start-up, signals, exit codes.
+//!
+//! | what | module |
+//! |---|---|
+//! | the command line and its help | `cli` |
+//! | `titan run`: start, serve, drain | `run` |
+//! | what is printed at the start | `greeting` |
+//! | the gateway without a configuration file | `demo` |
+//! | `titan cert` | `cert` |
+//! | reading the file | `config_file` |
+//! | why the program ends before its time | `failure` |
+//! | standard output and standard error | `terminal` |
+
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may stop at a surprise"))]
+
+mod cert;
+
+mod cli;
+
+mod run;
+
+mod greeting;
+
+mod demo;
+
+mod config_file;
+
+mod failure;
+
+mod terminal;
+
+use clap::Parser;
+use cli::{Cli, Command};
+use failure::Failure;
+use std::path::Path;
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(help_or_error) => {
+            let _ = help_or_error.print();
+            let is_error = help_or_error.use_stderr();
+            return if is_error { ExitCode::from(failure::BAD_INPUT) } else { ExitCode::SUCCESS };
+        }
+    };
+    match perform(cli) {
+        Ok(code) => code,
+        Err(failure) => {
+            terminal::complain(&failure.text(terminal::has_color()));
+            failure.exit_code()
+        }
+    }
+}
+
+fn perform(cli: Cli) -> Result<ExitCode, Failure> {
+    match cli.into_command() {
+        Command::Run(options) => return run::run(options.config.as_deref()),
+        Command::Check { file } => check(&file)?,
+        Command::Explain { method, url, fields, client_cert, config } => {
+            let config = match config.config {
+                Some(file) => config_file::read(&file)?,
+                None => {
+                    terminal::print(demo::FOR_READING)?;
+                    demo::config_for_reading()
+                }
+            };
+            let shown = client_cert.as_deref().map(config_file::read_certificate).transpose()?;
+            let shown = shown.as_deref();
+            let explanation = titan_proxy::explain(&config, &method, &url, &fields, shown)?;
+            terminal::print(&explanation.to_string())?;
+        }
+        Command::Cert { names, out } => terminal::print(&cert::write(&out, &names)?.text())?,
+        Command::Schema => terminal::print(&titan_config::schema())?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Warnings go to standard error, and do not make a file invalid.
+fn check(file: &Path) -> Result<(), Failure> {
+    let config = config_file::read(file)?;
+    terminal::warn(&config.warnings);
+    let files = config_file::read_checked(&config, file)?;
+    for (place, warning) in titan_proxy::warn_of_credentials(&config, &files) {
+        terminal::complain(&format!("warning: {}:{place}: {warning}\n", file.display()));
+    }
+    terminal::print(&format!("{} is valid\n\n{}", file.display(), config.summary()))
+}

@@ -1,0 +1,245 @@
+//! `titan run`: binds everything, serves until a signal, drains.
+
+use crate::config_file::{self, FileState};
+use crate::demo::Demo;
+use crate::failure::Failure;
+use crate::greeting::Greeting;
+use crate::terminal;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+use titan_admin::http::{Server, Socket};
+use titan_config::{Admin, Config};
+use titan_proxy::{BadCredentials, Files, Gateway};
+use tokio::runtime::Builder;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
+
+/// How often the files that the configuration names are looked at.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// For how long the same failure is not told of again.
+const QUIET: Duration = Duration::from_secs(60);
+/// For how long the same is not said again of a list of revoked certificates.
+const LONG: Duration = Duration::from_secs(3600);
+
+/// The files that a configuration names, and what they were like when they were last read.
+struct Watched {
+    config: Config,
+    file: PathBuf,
+    state: Vec<Option<FileState>>,
+    /// What was complained about last.
+    complaint: String,
+}
+
+impl Watched {
+    /// To be called before the files are read: what changes from then on is noticed.
+    fn new(config: &Config, file: &Path) -> Watched {
+        let state = config_file::state_of_named(config, file);
+        let complaint = String::new();
+        Watched { config: config.clone(), file: file.to_owned(), state, complaint }
+    }
+
+    /// Has new certificates used. Until they can be, what was used before stays in use: half of a pair may
+    /// have been written.
+    fn look(&mut self, gateway: &Gateway) {
+        let state = config_file::state_of_named(&self.config, &self.file);
+        if state == self.state {
+            return;
+        }
+        let files = config_file::read_named(&self.config, &self.file);
+        if let Some(bad) = files.unreadable() {
+            // That may pass without a trace in the files: it is tried again.
+            return self.complain(bad);
+        }
+        self.state = state;
+        match gateway.replace_certificates(&files) {
+            Ok(()) => {
+                self.complaint.clear();
+                terminal::say("certificates were read again and are in use\n");
+            }
+            Err(bad) => self.complain(&bad),
+        }
+    }
+
+    /// Says it once.
+    fn complain(&mut self, bad: &BadCredentials) {
+        let complaint = format!("warning: {bad}; the old ones stay in use\n");
+        if complaint != self.complaint {
+            terminal::complain(&complaint);
+            self.complaint = complaint;
+        }
+    }
+}
+
+/// Handshakes that fail: the same reason is told of once in a while.
+#[derive(Default)]
+struct Failures {
+    /// By upstream or listener, what was told last, and when.
+    told: HashMap<String, (String, Instant)>,
+    /// What was said of lists lately, and when.
+    warned: HashMap<String, Instant>,
+}
+
+impl Failures {
+    fn tell(&mut self, what: &str, failures: &[(&str, String)], now: Instant) {
+        for (name, failure) in failures {
+            let place = format!("{what} `{name}`");
+            let is_known = self
+                .told
+                .get(&place)
+                .is_some_and(|(text, when)| text == failure && now.duration_since(*when) < QUIET);
+            if !is_known {
+                terminal::complain(&format!("warning: {place}: {failure}\n"));
+                self.told.insert(place, (failure.clone(), now));
+            }
+        }
+    }
+
+    fn warn(&mut self, warnings: Vec<String>, now: Instant) {
+        self.warned.retain(|_, when| now.duration_since(*when) < LONG);
+        for warning in warnings {
+            if let Entry::Vacant(place) = self.warned.entry(warning) {
+                terminal::complain(&format!("warning: {}\n", place.key()));
+                place.insert(now);
+            }
+        }
+    }
+}
+
+/// What serves, beside the gateway itself.
+struct Around {
+    _admin: Option<Server>,
+    _demo: Option<Server>,
+}
+
+/// The signals that the program acts on.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    /// Caught so that it does not end the process, as it would by default.
+    _hangup: Signal,
+}
+
+/// Runs the gateway; without a file, the demo.
+pub(crate) fn run(file: Option<&Path>) -> Result<ExitCode, Failure> {
+    let (config, demo) = match file {
+        Some(file) => (config_file::read(file)?, None),
+        None => {
+            let Demo { config, text, upstream } = Demo::start()?;
+            (config, Some((text, upstream)))
+        }
+    };
+    terminal::warn(&config.warnings);
+    let watched = file.map(|file| Watched::new(&config, file));
+    let files = file.map(|file| config_file::read_checked(&config, file)).transpose()?;
+    let (config, files) = (Arc::new(config), files.unwrap_or_default());
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut signals = Signals::new()?;
+        let admin = bind_admin(&config)?;
+        let admin_address = admin.as_ref().map(|socket| socket.address().clone());
+        let gateway = tokio::select! {
+            started = start(&config, files) => started?,
+            // Nobody is served yet: there is nothing to drain.
+            _ = signals.next() => return Ok(ExitCode::SUCCESS),
+        };
+        let admin = admin.map(|socket| titan_admin::start(socket, &gateway));
+        let admin = admin.transpose()?;
+        let greeting = Greeting {
+            config: &config,
+            listeners: gateway.listeners(),
+            admin: admin_address.as_ref(),
+            workers: gateway.metrics().workers().len(),
+            demo: demo.as_ref().map(|(text, _)| text.as_str()),
+        };
+        terminal::say(&greeting.text());
+        let around = Around { _admin: admin, _demo: demo.map(|(_, upstream)| upstream) };
+        serve(gateway, signals, watched, around).await
+    })
+}
+
+/// Starts the gateway on a thread of its own: it waits for name servers, and signals must not wait with it.
+async fn start(config: &Arc<Config>, files: Files) -> Result<Gateway, Failure> {
+    let (started, gateway) = oneshot::channel();
+    let config = Arc::clone(config);
+    thread::Builder::new().name("start".to_owned()).spawn(move || {
+        // Where nobody waits any more the gateway is not wanted either.
+        let _ = started.send(Gateway::start(&config, &files));
+    })?;
+    match gateway.await {
+        Ok(result) => Ok(result?),
+        Err(_) => Err(Failure::Runtime("the start has panicked".to_owned())),
+    }
+}
+
+/// Bound before the gateway starts, so that nothing runs when this fails.
+fn bind_admin(config: &Config) -> Result<Option<Socket>, Failure> {
+    let Some(Admin { address, location: _ }) = &config.admin else { return Ok(None) };
+    let failed =
+        |error| Failure::Bind { what: format!("{address} for the admin interface"), error };
+    Socket::bind(address).map(Some).map_err(failed)
+}
+
+/// Waits for a signal, then for the workers to finish, with `_around` until the end: who probes sees
+/// the drain, and the demo answers what still runs.
+async fn serve(
+    mut gateway: Gateway,
+    mut signals: Signals,
+    mut watched: Option<Watched>,
+    _around: Around,
+) -> Result<ExitCode, Failure> {
+    let mut failures = Failures::default();
+    loop {
+        tokio::select! {
+            () = gateway.ended() => {
+                return Err(Failure::Runtime("a worker has died: all have stopped".to_owned()));
+            }
+            _ = signals.next() => break,
+            () = tokio::time::sleep(LOOK) => {}
+        }
+        if let Some(watched) = &mut watched {
+            watched.look(&gateway);
+        }
+        failures.tell("upstream", &gateway.tls_failures(), Instant::now());
+        failures.tell("listener", &gateway.refused_certificates(), Instant::now());
+        failures.warn(gateway.warnings(), Instant::now());
+        failures.warn(gateway.key_failures(), Instant::now());
+    }
+    gateway.drain();
+    terminal::say("draining; a second signal stops at once\n");
+    tokio::select! {
+        () = gateway.ended() => {}
+        signal = signals.next() => {
+            let number = u8::try_from(signal.as_raw_value()).unwrap_or(0);
+            return Ok(ExitCode::from(128 + number));
+        }
+    }
+    match gateway.join() {
+        true => Ok(ExitCode::SUCCESS),
+        false => Err(Failure::Runtime("a worker has died while draining".to_owned())),
+    }
+}
+
+impl Signals {
+    fn new() -> io::Result<Signals> {
+        Ok(Signals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            _hangup: signal(SignalKind::hangup())?,
+        })
+    }
+
+    /// The next signal to stop.
+    async fn next(&mut self) -> SignalKind {
+        tokio::select! {
+            _ = self.terminate.recv() => SignalKind::terminate(),
+            _ = self.interrupt.recv() => SignalKind::interrupt(),
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Standard output and standard error. Whoever reads them may have gone: that is no failure.
+
+use crate::failure::Failure;
+use std::io::{self, IsTerminal, Write};
+use titan_config::Report;
+
+/// Prints what a command was asked for: where that cannot be written, the command has failed.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    match write(text) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::Runtime(format!("cannot write to standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Prints to standard output what the gateway tells of itself; it serves also where that cannot be written.
+pub(crate) fn say(text: &str) {
+    let _ = write(text);
+}
+
+fn write(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}
+
+/// Prints to standard error.
+pub(crate) fn complain(text: &str) {
+    let _ = io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// Prints warnings to standard error, if there are any.
+pub(crate) fn warn(warnings: &Report) {
+    if warnings.is_empty() {
+        return;
+    }
+    match has_color() {
+        true => complain(&warnings.colored().to_string()),
+        false => complain(&warnings.to_string()),
+    }
+}
+
+/// Whether standard error takes colours: a terminal does, unless `NO_COLOR` is set (no-color.org).
+pub(crate) fn has_color() -> bool {
+    let is_unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    io::stderr().is_terminal() && !is_unwanted
+}

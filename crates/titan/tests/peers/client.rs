@@ -1,0 +1,134 @@
+//! A small client that notices everything: each answer is read octet by octet as its head says.
+
+use crate::wait::PATIENCE;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+
+/// A connection to the gateway.
+pub(crate) struct Client {
+    reader: BufReader<TcpStream>,
+}
+
+/// An answer that came as a whole.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    head: String,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Client {
+    pub(crate) fn connect(address: SocketAddr) -> io::Result<Client> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_nodelay(true)?;
+        Ok(Client { reader: BufReader::new(stream) })
+    }
+
+    pub(crate) fn send(&mut self, octets: &[u8]) -> io::Result<()> {
+        self.reader.get_mut().write_all(octets)
+    }
+
+    /// The next answer. An answer that is cut off is an error.
+    pub(crate) fn answer(&mut self) -> io::Result<Answer> {
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            if self.reader.read_line(&mut head)? == 0 {
+                let kind = match head.is_empty() {
+                    true => io::ErrorKind::ConnectionAborted,
+                    false => io::ErrorKind::UnexpectedEof,
+                };
+                return Err(kind.into());
+            }
+        }
+        let status = head.get(9..12).and_then(|code| code.parse().ok());
+        let status = status.unwrap_or_else(|| panic!("no status line: {head:?}"));
+        let mut answer = Answer { status, head, body: Vec::new() };
+        match (answer.field("Content-Length"), answer.field("Transfer-Encoding")) {
+            (Some(length), None) => {
+                answer.body = vec![0; length.parse().unwrap()];
+                self.reader.read_exact(&mut answer.body)?;
+            }
+            (None, Some("chunked")) => self.chunks(&mut answer.body)?,
+            framing => panic!("neither length nor chunks: {framing:?}"),
+        }
+        Ok(answer)
+    }
+
+    /// Reads a head that begins like this.
+    pub(crate) fn head_with(&mut self, beginning: &str) -> io::Result<()> {
+        let head = self.until("\r\n\r\n")?;
+        assert!(head.starts_with(beginning), "{head:?}");
+        Ok(())
+    }
+
+    /// Reads lines until what was read ends like this.
+    pub(crate) fn until(&mut self, end: &str) -> io::Result<String> {
+        let mut text = String::new();
+        while !text.ends_with(end) {
+            if self.reader.read_line(&mut text)? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+        Ok(text)
+    }
+
+    /// Reads exactly that.
+    pub(crate) fn expect(&mut self, octets: &[u8]) -> io::Result<()> {
+        let mut read = vec![0; octets.len()];
+        self.reader.read_exact(&mut read)?;
+        assert_eq!(read.escape_ascii().to_string(), octets.escape_ascii().to_string());
+        Ok(())
+    }
+
+    /// Sends nothing more.
+    pub(crate) fn finish(&mut self) -> io::Result<()> {
+        self.reader.get_mut().shutdown(Shutdown::Write)
+    }
+
+    /// Everything that comes until the connection ends, in whatever way.
+    pub(crate) fn rest(&mut self) -> io::Result<String> {
+        let mut octets = Vec::new();
+        match self.reader.read_to_end(&mut octets) {
+            Err(error) if error.kind() != io::ErrorKind::ConnectionReset => Err(error),
+            _ => Ok(String::from_utf8_lossy(&octets).into_owned()),
+        }
+    }
+
+    fn chunks(&mut self, body: &mut Vec<u8>) -> io::Result<()> {
+        loop {
+            let mut line = String::new();
+            self.reader.read_line(&mut line)?;
+            let line = line.strip_suffix("\r\n").ok_or(io::ErrorKind::UnexpectedEof)?;
+            let size = usize::from_str_radix(line, 16).unwrap();
+            let start = body.len();
+            body.resize(start + size + 2, 0);
+            self.reader.read_exact(&mut body[start..])?;
+            assert!(body.ends_with(b"\r\n"), "a chunk without its end");
+            body.truncate(start + size);
+            if size == 0 {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl Answer {
+    /// The value of a field.
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+        self.head.lines().find_map(|line| {
+            let (found, value) = line.split_once(": ")?;
+            found.eq_ignore_ascii_case(name).then_some(value)
+        })
+    }
+
+    /// Whether the connection can be used again.
+    pub(crate) fn keeps_alive(&self) -> bool {
+        self.field("Connection") != Some("close")
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+}

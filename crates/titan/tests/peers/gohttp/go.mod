@@ -1,0 +1,3 @@
+module titan.test/gohttp
+
+go 1.24

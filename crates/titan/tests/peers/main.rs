@@ -1,0 +1,37 @@
+//! The gateway between programs that others wrote: nginx, HAProxy, curl, Go's net/http, gRPC's own tests, Python's
+//! WebSockets, wrk, h2load, testssl.sh.
+//!
+//! Each peer runs in the foreground on a loopback address of its own, with its files in a temporary
+//! folder, and ends with its test. One that is not installed fails the test.
+
+#![allow(
+    clippy::tests_outside_test_module,
+    clippy::unwrap_used,
+    reason = "a test may stop at a surprise"
+)]
+#![allow(clippy::print_stderr, clippy::print_stdout, reason = "a test may tell what it met")]
+
+mod client;
+mod gateway;
+mod place;
+mod process;
+mod program;
+mod upstream;
+mod wait;
+
+mod chaos;
+mod compression;
+mod curl;
+mod dns;
+mod go;
+mod grpc;
+mod h2;
+mod haproxy;
+mod load;
+mod nginx;
+mod shockwave;
+mod stop;
+mod streaming;
+mod testssl;
+mod tls;
+mod websocket;

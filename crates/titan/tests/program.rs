@@ -1,0 +1,230 @@
+//! The program as its users see it: arguments, output, exit codes, signals.
+
+#![allow(
+    clippy::tests_outside_test_module,
+    clippy::unwrap_used,
+    reason = "a test may stop at a surprise"
+)]
+
+mod titan;
+
+use rustix::process::Signal;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
+use std::time::{Duration, Instant};
+use titan::{Titan, config, output, output_to};
+
+/// A listener on a free port, and an upstream.
+fn gateway_to(upstream: &TcpListener) -> String {
+    let address = upstream.local_addr().unwrap();
+    format!(
+        "workers: 1\nlisteners: [127.0.0.1:0]\nadmin: 127.0.0.1:0\n\
+         routes: [{{ upstream: it }}]\nupstreams: {{ it: \"{address}\" }}\n"
+    )
+}
+
+/// Answers everything without an upstream.
+const FIXED: &str =
+    "workers: 1\nlisteners: [127.0.0.1:0]\nadmin: off\nroutes: [{ respond: 200 }]\n";
+
+fn free_port() -> TcpListener {
+    TcpListener::bind("127.0.0.1:0").unwrap()
+}
+
+/// Reads up to the end of a head.
+fn read_head(stream: &mut TcpStream) -> String {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut octet = [0];
+        stream.read_exact(&mut octet).unwrap();
+        head.extend(octet);
+    }
+    String::from_utf8(head).unwrap()
+}
+
+fn ask(address: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
+}
+
+/// A request that has reached the upstream: the client's side and the upstream's.
+fn in_flight(titan: &Titan, upstream: &TcpListener) -> (TcpStream, TcpStream) {
+    let mut client = TcpStream::connect(&titan.address).unwrap();
+    client.write_all(b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    let (mut served, _) = upstream.accept().unwrap();
+    assert!(read_head(&mut served).starts_with("GET /slow HTTP/1.1\r\n"));
+    (client, served)
+}
+
+#[test]
+fn a_request_goes_through_and_the_metrics_show_it() {
+    let upstream = free_port();
+    let mut titan = Titan::start("through", &gateway_to(&upstream));
+    let (mut client, mut served) = in_flight(&titan, &upstream);
+    served.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").unwrap();
+    assert!(read_head(&mut client).starts_with("HTTP/1.1 200 OK\r\n"));
+    // Counted once all of it is sent, which the end of the connection shows.
+    client.shutdown(Shutdown::Write).unwrap();
+    client.read_to_end(&mut Vec::new()).unwrap();
+    let admin = titan.admin.clone().unwrap();
+    assert!(ask(&admin, "/readyz").contains("200 OK"));
+    let metrics = ask(&admin, "/metrics");
+    let line = "titan_requests_total{route=\"route-1\",class=\"2xx\"} 1\n";
+    assert!(metrics.contains(line), "{metrics}");
+    titan.signal(Signal::TERM);
+    assert_eq!(titan.exit_code(), Some(0));
+}
+
+#[test]
+fn a_signal_lets_what_runs_finish() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let upstream = free_port();
+        let mut titan = Titan::start("drain", &gateway_to(&upstream));
+        let (mut client, mut served) = in_flight(&titan, &upstream);
+        titan.signal(signal);
+        titan.wait_for("draining");
+        assert!(ask(titan.admin.as_ref().unwrap(), "/readyz").contains("503"));
+        // The workers close their sockets when they next have a moment; until then clients get in.
+        while TcpStream::connect(&titan.address).is_ok() {}
+        served.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").unwrap();
+        assert!(read_head(&mut client).starts_with("HTTP/1.1 200 OK\r\n"));
+        assert_eq!(titan.exit_code(), Some(0));
+    }
+}
+
+#[test]
+fn a_second_signal_stops_at_once() {
+    for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130)] {
+        let upstream = free_port();
+        let mut titan = Titan::start("second", &gateway_to(&upstream));
+        let _in_flight = in_flight(&titan, &upstream);
+        titan.signal(Signal::TERM);
+        titan.wait_for("draining");
+        titan.signal(signal);
+        assert_eq!(titan.exit_code(), Some(code));
+    }
+}
+
+#[test]
+fn a_signal_ends_a_start_that_waits_for_names() {
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap();
+    let text = format!(
+        "workers: 1\nlisteners: [127.0.0.1:0]\nadmin: off\nroutes: [{{ upstream: it }}]\n\
+         upstreams: {{ it: 'backend.test:1' }}\n\
+         resolver: {{ nameservers: ['{address}'], timeout: 1m }}\n"
+    );
+    let started = Instant::now();
+    let mut titan = Titan::launch("names", &text);
+    silent.recv(&mut [0; 512]).unwrap();
+    titan.signal(Signal::TERM);
+    assert_eq!(titan.exit_code(), Some(0));
+    assert!(started.elapsed() < Duration::from_secs(30), "it has waited for the name");
+}
+
+#[test]
+fn a_hangup_changes_nothing() {
+    let mut titan = Titan::start("hangup", FIXED);
+    titan.signal(Signal::HUP);
+    assert!(ask(&titan.address, "/").starts_with("HTTP/1.1 200 OK\r\n"));
+    titan.signal(Signal::TERM);
+    assert_eq!(titan.exit_code(), Some(0));
+}
+
+#[test]
+fn a_wrong_configuration_starts_nothing() {
+    let file = config("wrong", &FIXED.replace("respond: 200", "respnd: 200"));
+    for arguments in [&["run", "--config"][..], &["--config"], &["check"]] {
+        let (code, out, err) = output(arguments.iter().copied().chain([file.to_str().unwrap()]));
+        assert_eq!((code, out.as_str()), (Some(2), ""), "{arguments:?}");
+        assert!(err.contains("did you mean `respond`?"), "{err}");
+        assert!(!err.contains('\x1b'), "colours without a terminal");
+    }
+    let (code, _, err) = output(["check", "/nowhere/titan.yaml"]);
+    assert_eq!(code, Some(2));
+    assert!(err.starts_with("error: cannot read /nowhere/titan.yaml: "), "{err}");
+    let (code, _, err) = output(["check", "/dev/zero"]);
+    assert_eq!(code, Some(2), "{err}");
+}
+
+#[test]
+fn a_port_in_use_is_told_with_what_to_do() {
+    let taken = free_port();
+    let address = taken.local_addr().unwrap().to_string();
+    let admin = FIXED.replace("admin: off", &format!("admin: \"{address}\""));
+    for text in [FIXED.replace("127.0.0.1:0", &address), admin] {
+        let file = config("busy", &text);
+        let (code, out, err) = output(["--config", file.to_str().unwrap()]);
+        assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
+        assert!(err.starts_with(&format!("error: cannot listen on {address}")), "{err}");
+        assert!(err.contains("help: something listens there already"), "{err}");
+    }
+}
+
+#[test]
+fn a_valid_file_is_summarised() {
+    let file = config("valid", FIXED);
+    let (code, out, err) = output(["check", file.to_str().unwrap()]);
+    assert_eq!((code, err.as_str()), (Some(0), ""));
+    insta::assert_snapshot!(out.replace(file.to_str().unwrap(), "titan.yaml"), @r"
+    titan.yaml is valid
+
+    workers    1
+    admin      off
+    listeners  1
+               127.0.0.1:0
+    routes     1
+               route-1: /… -> respond 200
+    upstreams  0
+    ");
+}
+
+#[test]
+fn a_request_is_explained() {
+    let file = config("explained", FIXED);
+    let url = "http://a.example/x";
+    let (code, out, _) = output(["explain", "GET", url, "-c", file.to_str().unwrap()]);
+    assert_eq!(code, Some(0));
+    assert!(out.ends_with("answer    200 OK\n"), "{out}");
+    let (code, _, err) = output(["explain", "GET", "x"]);
+    assert_eq!(code, Some(2));
+    assert!(err.starts_with("error: `x` is neither an absolute URL"), "{err}");
+    let (code, out, _) = output(["explain", "GET", url]);
+    assert_eq!(code, Some(0));
+    assert!(out.starts_with("The built-in configuration"), "{out}");
+}
+
+#[test]
+fn the_other_commands_answer_and_end() {
+    let (code, out, _) = output(["--version"]);
+    assert_eq!((code, out), (Some(0), format!("titan {}\n", env!("CARGO_PKG_VERSION"))));
+    let (code, out, _) = output(["schema"]);
+    assert_eq!(code, Some(0));
+    assert!(serde_json::from_str::<serde_json::Value>(&out).is_ok());
+    assert_eq!(output(["--help"]).0, Some(0));
+    let (code, out, err) = output(["--no-such-option"]);
+    assert_eq!((code, out.as_str()), (Some(2), ""), "{err}");
+}
+
+#[test]
+fn an_answer_that_cannot_be_written_is_a_failure() {
+    let file = config("full", FIXED);
+    let file = file.to_str().unwrap();
+    let explain = ["explain", "GET", "http://a.example/", "-c", file];
+    for arguments in [&["schema"][..], &["check", file], &explain, &explain[..3]] {
+        let (code, err) = output_to(File::create("/dev/full").unwrap(), arguments);
+        assert_eq!(code, Some(1), "{arguments:?}: {err}");
+        assert!(err.starts_with("error: cannot write to standard output: "), "{err}");
+    }
+}
+
+#[test]
+fn a_reader_that_has_gone_is_no_failure() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    assert_eq!(output_to(writer, &["schema"]), (Some(0), String::new()));
+}

@@ -1,0 +1,92 @@
+//! The program as a child process, ended with the test at the latest.
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Lines};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_titan");
+
+/// A gateway that serves.
+pub(crate) struct Titan {
+    child: Child,
+    output: Lines<BufReader<ChildStdout>>,
+    /// Where its listener is.
+    pub(crate) address: String,
+    /// Where its admin interface is.
+    pub(crate) admin: Option<String>,
+}
+
+impl Titan {
+    /// Starts a gateway with that configuration and waits until it listens.
+    pub(crate) fn start(name: &str, text: &str) -> Titan {
+        let mut titan = Titan::launch(name, text);
+        titan.admin = loop {
+            let line = titan.output.next().expect("the gateway tells where it listens").unwrap();
+            if let Some(listening) = line.strip_prefix("listening on http://") {
+                titan.address = listening.to_owned();
+            } else if let Some(admin) = line.strip_prefix("admin ") {
+                break admin.strip_prefix("on http://").map(str::to_owned);
+            }
+        };
+        titan
+    }
+
+    /// Starts a gateway with that configuration. Nobody knows when it listens, and where.
+    pub(crate) fn launch(name: &str, text: &str) -> Titan {
+        let mut command = Command::new(PROGRAM);
+        command.arg("--config").arg(config(name, text)).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap()).lines();
+        Titan { child, output, address: String::new(), admin: None }
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, signal).unwrap();
+    }
+
+    /// Reads its output up to a line that starts so.
+    pub(crate) fn wait_for(&mut self, start: &str) {
+        let is_it = |line: std::io::Result<String>| line.unwrap().starts_with(start);
+        assert!(self.output.any(is_it), "the gateway ended before it said `{start}`");
+    }
+
+    pub(crate) fn exit_code(&mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Titan {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A configuration file that no other test uses.
+pub(crate) fn config(name: &str, text: &str) -> PathBuf {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{number}.yaml"));
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+/// Runs the program to its end: exit code, standard output, standard error.
+pub(crate) fn output<A: AsRef<OsStr>>(
+    arguments: impl IntoIterator<Item = A>,
+) -> (Option<i32>, String, String) {
+    let output = Command::new(PROGRAM).args(arguments).output().unwrap();
+    let text = |octets| String::from_utf8(octets).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+/// Runs the program to its end with its standard output elsewhere: exit code, standard error.
+pub(crate) fn output_to(out: impl Into<Stdio>, arguments: &[&str]) -> (Option<i32>, String) {
+    let output = Command::new(PROGRAM).args(arguments).stdout(out).stderr(Stdio::piped()).output();
+    let output = output.unwrap();
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}

@@ -1,0 +1,3 @@
+module titan.test/shockwave
+
+go 1.26

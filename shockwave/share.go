@@ -1,0 +1,100 @@
+package shockwave
+
+import (
+	"crypto/tls"
+	"net"
+	"sync"
+	"time"
+)
+
+// Share lets other goroutines use the Ctx until the handler returns, each while it
+// holds lock; the caller holds it now. What waits for the client gives lock up
+// meanwhile: so one goroutine sends the answer while another receives the body, and
+// neither waits for the other. It is one for each direction: while a call of one
+// reads (Body, ReadBody), nobody else may read or call Hijack, and while one writes
+// (Write, Flush, Send and all else that makes the answer), nobody else may write or
+// call Hijack; nor may the handler return. SendFile does not give lock up.
+func (c *Ctx) Share(lock sync.Locker) {
+	c.check()
+	c.lock, c.untidy = lock, true
+}
+
+// unlock gives the lock of Share up for a wait, and gives what relock takes back.
+func (x *Ctx) unlock() sync.Locker {
+	lock := x.lock
+	if lock != nil {
+		lock.Unlock()
+	}
+	return lock
+}
+
+func relock(lock sync.Locker) {
+	if lock != nil {
+		lock.Lock()
+	}
+}
+
+// takeBack ends the sharing and the handler's deadline, which is not that of what
+// the engine reads behind the handler.
+func (x *Ctx) takeBack() {
+	x.lock, x.readDeadline = nil, never
+}
+
+// SetReadDeadline sets when reading the body fails with ErrTimeout, and ends a wait
+// of another goroutine for it; the zero time leaves that to Timeouts, which hold in
+// any case. It ends with the handler.
+func (c *Ctx) SetReadDeadline(t time.Time) error {
+	c.check()
+	if c.conn.hijacked {
+		return ErrHijacked
+	}
+	c.readDeadline, c.untidy = t, true
+	if !c.body.waits {
+		// A watch may be reading, which it does not concern.
+		return nil
+	}
+	return c.conn.nc.SetReadDeadline(t)
+}
+
+// SetWriteDeadline sets when sending the answer fails with ErrTimeout, which ends
+// the connection; the zero time leaves that to Timeouts, which hold in any case. It
+// ends with the exchange. Answers to earlier requests that wait to be sent are sent
+// before.
+func (c *Ctx) SetWriteDeadline(t time.Time) error {
+	c.check()
+	if c.conn.hijacked {
+		return ErrHijacked
+	}
+	if !c.sent {
+		if err := c.flushNow(); err != nil {
+			return err
+		}
+	}
+	c.writeDeadline, c.untidy = t, true
+	return c.conn.nc.SetWriteDeadline(t)
+}
+
+// obeyWriteDeadline sends what the deadline is about before lifting it.
+func (x *Ctx) obeyWriteDeadline() {
+	if !x.writeDeadline.IsZero() {
+		x.flushNow()
+	}
+}
+
+func (x *Ctx) liftWriteDeadline() {
+	if !x.writeDeadline.IsZero() {
+		x.writeDeadline = never
+		x.conn.nc.SetWriteDeadline(never)
+	}
+}
+
+// shownTLS is the state that a connection shows though it is no *tls.Conn, such as
+// one that hands on the requests of another protocol.
+func shownTLS(nc net.Conn) *tls.ConnectionState {
+	shown, ok := nc.(interface{ ConnectionState() tls.ConnectionState })
+	if !ok {
+		return nil
+	}
+	state := shown.ConnectionState()
+	return &state
+}

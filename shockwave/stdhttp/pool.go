@@ -1,0 +1,16 @@
+package stdhttp
+
+import (
+	"bufio"
+	"sync"
+)
+
+// pieceSize bounds what one read of a body takes on its way between the two worlds.
+const pieceSize = 16 << 10
+
+type piece [pieceSize]byte
+
+var pieces = sync.Pool{New: func() any { return new(piece) }}
+
+// answers holds readers of answers that come over an in-memory connection.
+var answers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 4<<10) }}

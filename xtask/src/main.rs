@@ -1,0 +1,43 @@
+//! Chores of this repository: `cargo xtask tidy`, `cargo xtask reference [--check]`.
+
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may stop at a surprise"))]
+
+mod reference;
+mod tidy;
+mod tree;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+cargo xtask tidy                  the rules that neither rustc nor clippy knows
+cargo xtask reference             writes docs/configuration.md from the field docs
+cargo xtask reference --check     fails where that would change something";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let result = match arguments.as_slice() {
+        ["tidy"] => tidy::run(&root()),
+        ["reference"] => reference::write(&root()),
+        ["reference", "--check"] => reference::check(&root()),
+        _ => Err(USAGE.to_owned()),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            complain(&message);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "this program reports to a person")]
+fn complain(message: &str) {
+    eprintln!("{message}");
+}
+
+fn root() -> PathBuf {
+    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
+    xtask.parent().expect("xtask lies in the repository").to_owned()
+}

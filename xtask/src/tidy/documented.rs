@@ -1,0 +1,81 @@
+//! Every problem code and every metric has its line in docs/operations.md.
+
+use super::Finding;
+use crate::tree::Tree;
+
+const PAGE: &str = "docs/operations.md";
+const CODES: &str = "crates/titan-proxy/src/error.rs";
+const METRICS: &str = "crates/titan-admin/src/exposition.rs";
+
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+    let page = tree.file(PAGE).and_then(|file| file.text.as_deref()).unwrap_or_default();
+    let mut findings = missing(tree, CODES, codes, page);
+    findings.extend(missing(tree, METRICS, metrics, page));
+    findings
+}
+
+fn missing(tree: &Tree, path: &str, names: fn(&str) -> Vec<&str>, page: &str) -> Vec<Finding> {
+    let Some(file) = tree.file(path) else { return Vec::new() };
+    let mut findings = Vec::new();
+    for (index, line) in file.text.as_deref().unwrap_or_default().lines().enumerate() {
+        for name in names(line).into_iter().filter(|name| !page.contains(&format!("`{name}`"))) {
+            findings.push(Finding::line(file, index, format!("{PAGE} does not tell of `{name}`")));
+        }
+    }
+    findings
+}
+
+/// The code in a line of the table of kinds: `Name Side STATUS "code" "detail";`.
+fn codes(line: &str) -> Vec<&str> {
+    let parts: Vec<_> = line.split('"').collect();
+    let is_kind =
+        matches!(parts.as_slice(), [head, _, " ", _, ";"] if head.split_whitespace().count() == 3);
+    if is_kind { vec![parts[1]] } else { Vec::new() }
+}
+
+/// The names in quotes. What a histogram adds to its name goes without saying.
+fn metrics(line: &str) -> Vec<&str> {
+    let quoted = line.split('"').skip(1).step_by(2);
+    let names = quoted.filter(|text| {
+        text.starts_with("titan_") && text.bytes().all(|o| o.is_ascii_lowercase() || o == b'_')
+    });
+    names.map(without_series).collect()
+}
+
+fn without_series(name: &str) -> &str {
+    let ends = ["_bucket", "_sum", "_count"];
+    ends.iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn messages(page: &str) -> Vec<String> {
+        let files = [
+            (PAGE, page),
+            (
+                CODES,
+                "    ConnectTimeout Upstream GATEWAY_TIMEOUT \"connect-timeout\" \"Too late.\";\n",
+            ),
+            (
+                METRICS,
+                "self.sample(\"titan_a_seconds_sum\", &labels);\nlet x = \"titan version\";\n",
+            ),
+        ];
+        check(&Tree::of(&files)).into_iter().map(|finding| finding.message).collect()
+    }
+
+    #[test]
+    fn codes_and_metrics_stand_on_the_page() {
+        assert_eq!(messages("`connect-timeout` `titan_a_seconds`"), [""; 0]);
+        assert_eq!(
+            messages("`connect-timeout`"),
+            ["docs/operations.md does not tell of `titan_a_seconds`"]
+        );
+        assert_eq!(
+            messages("`titan_a_seconds`"),
+            ["docs/operations.md does not tell of `connect-timeout`"]
+        );
+    }
+}

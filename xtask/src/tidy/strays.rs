@@ -1,0 +1,120 @@
+//! What is neither source nor manifest stands in a list, with the reason it is here.
+//!
+//! So a report, a profile or a dump of results does not stay by accident.
+
+use super::Finding;
+use crate::tree::Tree;
+
+/// Source and manifests: welcome anywhere.
+const SOURCES: &[&str] = &[
+    ".rs",
+    ".go",
+    ".s",
+    ".sh",
+    ".toml",
+    "Cargo.lock",
+    "go.mod",
+    "go.sum",
+    "go.work",
+    ".gitignore",
+];
+
+/// Everything else: a path, in which a `*` stands for one name or a part of it, and why it is here.
+const LISTED: &[(&str, &str)] = &[
+    ("README.md", "the first page"),
+    ("ARCHITECTURE.md", "where to find what, and why it is so"),
+    ("CONTRIBUTING.md", "how to change it"),
+    ("SECURITY.md", "the threat model, and how to report"),
+    ("CHANGELOG.md", "what users notice of each version"),
+    ("LICENSE", "the terms"),
+    ("Makefile", "the index of commands"),
+    (".ci/run", "what continuous integration calls"),
+    ("docs/configuration.md", "generated from the field docs"),
+    ("docs/operations.md", "how to run it"),
+    ("docs/decisions/*.md", "a page for each decision"),
+    ("packaging/Dockerfile", "the container"),
+    ("packaging/Dockerfile.dockerignore", "what the container is not built from"),
+    ("packaging/titan.service", "the systemd unit"),
+    ("shockwave/README.md", "what Shockwave is, for who writes services on it"),
+    ("conformance/*/README.md", "the format of the vectors"),
+    ("conformance/*/*.json", "vectors that both engines must judge alike, and their schema"),
+    ("crates/*/src/snapshots/*.snap", "what texts for people look like"),
+    ("crates/*/tests/snapshots/*.snap", "what texts for people look like"),
+    ("crates/*/proptest-regressions/*.txt", "inputs that once failed"),
+    ("crates/titan/tests/peers/*/*.py", "programs for peers that are Python libraries"),
+    ("bench/README.md", "how to measure, and what the figures mean"),
+    ("bench/definitions/*.conf", "the peers as they are measured"),
+    ("bench/definitions/*.cfg", "the peers as they are measured"),
+    ("bench/definitions/*.yaml", "Titan as it is measured"),
+    ("bench/results/*.csv", "results, named by date and machine"),
+    ("bench/results/*.svg", "the same as a chart"),
+];
+
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+    let mut findings = strays(tree);
+    findings.extend(stale(tree));
+    findings
+}
+
+fn strays(tree: &Tree) -> Vec<Finding> {
+    let is_source = |path: &str| SOURCES.iter().any(|end| path.ends_with(end));
+    let is_listed = |path: &str| LISTED.iter().any(|(pattern, _)| matches(pattern, path));
+    let strays = tree.files.iter().filter(|file| !is_source(&file.path) && !is_listed(&file.path));
+    let message = "stray: list it with a reason in xtask/src/tidy/strays.rs, or remove it";
+    strays.map(|file| Finding::file(file, message)).collect()
+}
+
+/// An entry whose one file is gone. Only where the list itself is part of the tree.
+fn stale(tree: &Tree) -> Vec<Finding> {
+    let Some(list) = tree.file("xtask/src/tidy/strays.rs") else { return Vec::new() };
+    let paths = LISTED.iter().map(|(pattern, _)| pattern).filter(|pattern| !pattern.contains('*'));
+    let gone = paths.filter(|path| tree.file(path).is_none());
+    gone.map(|path| Finding::file(list, format!("lists `{path}`, which is gone"))).collect()
+}
+
+/// Whether `path` is what `pattern` describes, name by name.
+fn matches(pattern: &str, path: &str) -> bool {
+    let (patterns, names) = (pattern.split('/'), path.split('/'));
+    patterns.clone().count() == names.clone().count()
+        && patterns.zip(names).all(|(pattern, name)| match pattern.split_once('*') {
+            None => pattern == name,
+            Some((start, end)) => {
+                name.len() > start.len() + end.len()
+                    && name.starts_with(start)
+                    && name.ends_with(end)
+            }
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_listed_is_a_stray() {
+        let strays = |path| check(&Tree::of(&[(path, "")])).len();
+        for path in ["README.md", "crates/a/src/lib.rs", "docs/decisions/0001-a.md", "a/go.mod"] {
+            assert_eq!(strays(path), 0, "{path}");
+        }
+        for path in [
+            "REPORT.md",
+            "crates/a/README.md",
+            "docs/decisions/a/b.md",
+            "docs/decisions/.md",
+            "profile.svg",
+            "out.json",
+            "bench/results/a.png",
+            "perf.data",
+        ] {
+            assert_eq!(strays(path), 1, "{path}");
+        }
+    }
+
+    #[test]
+    fn an_entry_goes_with_its_file() {
+        let tree = Tree::of(&[("xtask/src/tidy/strays.rs", ""), ("README.md", "")]);
+        let stale = check(&tree);
+        assert!(stale.iter().any(|finding| finding.message.contains("`LICENSE`")));
+        assert!(!stale.iter().any(|finding| finding.message.contains("`README.md`")));
+    }
+}
