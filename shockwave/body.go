@@ -111,7 +111,7 @@ func (x *Ctx) receiveBody(p []byte) (int, error) {
 		}
 	}
 	if len(x.out) > 0 {
-		if err := x.flushNow(); err != nil {
+		if err := x.flushUnlessSent(); err != nil {
 			return 0, err
 		}
 	}

@@ -57,7 +57,7 @@ func (c *Ctx) Context() context.Context {
 	if s.closed.Load() {
 		cancel(ErrServerClosed)
 	}
-	c.flushNow()
+	c.flushUnlessSent()
 	c.resumeWatch()
 	return c.context
 }

@@ -209,7 +209,7 @@ func (c *Ctx) sendOctets(file *os.File, n int64) error {
 }
 
 func (c *conn) sendfile(tcp *net.TCPConn, file *os.File, n int64) error {
-	if err := c.flush(); err != nil {
+	if err := c.ctx.flushNow(); err != nil {
 		return err
 	}
 	defer c.mark(phaseBusy)

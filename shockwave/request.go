@@ -54,8 +54,9 @@ type Ctx struct {
 	readDeadline, writeDeadline time.Time
 	lock                        sync.Locker
 
-	sending bool // what is in out is being sent
-	retired bool // see debug_on.go
+	sending     bool      // what is in out, or a piece of the answer, is being sent
+	sendingOver sync.Cond // with lock: it no longer is
+	retired     bool      // see debug_on.go
 }
 
 // frame makes ready for the handler, now that there is a head.

@@ -16,7 +16,7 @@ import (
 // call Hijack; nor may the handler return. SendFile does not give lock up.
 func (c *Ctx) Share(lock sync.Locker) {
 	c.check()
-	c.lock, c.untidy = lock, true
+	c.lock, c.sendingOver.L, c.untidy = lock, lock, true
 }
 
 // unlock gives the lock of Share up for a wait, and gives what relock takes back.
@@ -66,7 +66,7 @@ func (c *Ctx) SetWriteDeadline(t time.Time) error {
 		return ErrHijacked
 	}
 	if !c.sent {
-		if err := c.flushNow(); err != nil {
+		if err := c.flushUnlessSent(); err != nil {
 			return err
 		}
 	}
@@ -77,7 +77,7 @@ func (c *Ctx) SetWriteDeadline(t time.Time) error {
 // obeyWriteDeadline sends what the deadline is about before lifting it.
 func (x *Ctx) obeyWriteDeadline() {
 	if !x.writeDeadline.IsZero() {
-		x.flushNow()
+		x.flushUnlessSent()
 	}
 }
 

@@ -76,6 +76,33 @@ func TestReadAndWriteAtOnce(t *testing.T) {
 	})
 }
 
+// Who reads the body sends 100 (Continue); an answer that begins meanwhile follows that and does not come between.
+func TestWriteWhileTheReaderSends(t *testing.T) {
+	const size = 100_000
+	handler := share(func(s *sharing) {
+		s.Unlock()
+		<-time.After(time.Second) // By now the reader waits for the client to take its 100.
+		s.Lock()
+		if _, err := s.c.Write(make([]byte, size)); err != nil {
+			t.Error(err)
+		}
+		if err := s.ended(); err != nil {
+			t.Error(err)
+		}
+	})
+	inBubble(t, &Server{Handler: handler}, func(p *peer) {
+		p.sends("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n")
+		<-time.After(2 * time.Second)
+		if status, _ := p.gets(); status != 100 {
+			t.Error(status)
+		}
+		p.sends("hello")
+		if status, body := p.gets(); status != 200 || len(body) != size {
+			t.Error(status, len(body))
+		}
+	})
+}
+
 // beats writes each second until the reader of the body has ended, and says for how long.
 func (s *sharing) beats() (took time.Duration, read error) {
 	start := time.Now()

@@ -14,30 +14,48 @@ const pieceSize = 16 << 10
 // flush sends what is in the Ctx's out buffer. Whoever goes on without waiting for
 // something else marks that: see flushNow.
 func (c *conn) flush() error {
-	x := c.ctx
-	if x == nil {
-		return c.broken
-	}
-	for len(x.out) > 0 {
-		n := len(x.out)
-		err := c.write(x.out)
-		if x.begin = 0; err != nil || len(x.out) == n {
-			x.out = x.out[:0]
+	for x := c.ctx; x != nil && len(x.out) > 0; {
+		// The reader of the body may add a 100 meanwhile.
+		if err := x.sendOut(); err != nil {
 			return err
 		}
-		// The reader of the body added a 100 meanwhile.
-		x.out = x.out[:copy(x.out, x.out[n:])]
 	}
 	return c.broken
 }
 
-// flushNow is flush while the handler runs. What another goroutine is sending is
-// its business.
+// sendOut sends what is in out now, and keeps what others add meanwhile.
+func (x *Ctx) sendOut() error {
+	n := len(x.out)
+	err := x.conn.write(x.out)
+	if x.begin = 0; err != nil {
+		n = len(x.out)
+	}
+	x.out = x.out[:copy(x.out, x.out[n:])]
+	return err
+}
+
+// flushNow is flush for who makes the answer. Who reads the body, or asks for the
+// Context, may be sending what was there before: what follows waits for that.
 func (x *Ctx) flushNow() error {
+	for x.sending {
+		x.sendingOver.Wait()
+	}
+	err := x.conn.flush()
+	x.conn.mark(phaseBusy)
+	return err
+}
+
+// flushUnlessSent is for who has nothing of his own in the answer: he sends what is
+// there, but neither waits for who is sending it already nor sends what is added
+// meanwhile, for which somebody else waits.
+func (x *Ctx) flushUnlessSent() error {
 	if x.sending {
 		return nil
 	}
-	err := x.conn.flush()
+	err := x.conn.broken
+	if len(x.out) > 0 {
+		err = x.sendOut()
+	}
 	x.conn.mark(phaseBusy)
 	return err
 }
@@ -75,6 +93,7 @@ func (c *conn) write(p []byte) error {
 	if x.sending = false; err != nil {
 		c.broken = err
 	}
+	x.sendingOver.Signal()
 	return err
 }
 
