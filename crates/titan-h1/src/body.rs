@@ -4,7 +4,7 @@ use crate::chunked::Chunked;
 use crate::lines::Section;
 use crate::{Error, Framing, Limits};
 use std::ops::Range;
-use titan_http::{FieldName, Fields};
+use titan_http::{FieldName, Fields, may_be_trailer};
 
 /// Tells which of the octets behind a head are the body, and where the message ends.
 ///
@@ -239,51 +239,10 @@ fn up_to(left: u64, available: usize) -> usize {
 /// Refuses what would change the message, its routing or its authority after the fact
 /// (RFC 9110 section 6.5.1).
 fn check(id: FieldName, name: &[u8], _value: &[u8]) -> Result<(), Error> {
-    match is_forbidden(id) || is_condition(name) {
-        true => Err(Error::TrailerForbidden),
-        false => Ok(()),
+    match may_be_trailer(id, name) {
+        true => Ok(()),
+        false => Err(Error::TrailerForbidden),
     }
-}
-
-fn is_forbidden(id: FieldName) -> bool {
-    use FieldName::*;
-    matches!(
-        id,
-        TransferEncoding
-            | ContentLength
-            | Host
-            | Connection
-            | KeepAlive
-            | ProxyConnection
-            | Trailer
-            | Te
-            | Upgrade
-            | Authorization
-            | ProxyAuthorization
-            | ProxyAuthenticate
-            | WwwAuthenticate
-            | Cookie
-            | SetCookie
-            | ContentEncoding
-            | ContentType
-            | ContentRange
-            | CacheControl
-            | Expect
-            | Range
-            | MaxForwards
-            | Pragma
-            | Age
-            | Date
-            | Location
-            | RetryAfter
-            | Vary
-            | Warning
-    )
-}
-
-/// `If-Match` and its kin.
-fn is_condition(name: &[u8]) -> bool {
-    name.get(..3).is_some_and(|start| start.eq_ignore_ascii_case(b"if-"))
 }
 
 #[cfg(test)]

@@ -8,9 +8,8 @@
 //!   +-------------------+  +-> Trailers      (size 0)
 //! ```
 
-use crate::facts::MAX_LENGTH;
 use crate::{Error, Limits};
-use titan_http::is_field_octet;
+use titan_http::{MAX_LENGTH, is_field_octet};
 
 /// What the next octet belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

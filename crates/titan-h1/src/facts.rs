@@ -1,10 +1,7 @@
 //! What the fields of a head say about the message and its connection, gathered line by line.
 
 use crate::Error;
-use titan_http::{Authority, FieldName, Version, is_token, list_members};
-
-/// The largest length that is believed: one that fits every signed counter on the way.
-pub(crate) const MAX_LENGTH: u64 = i64::MAX as u64;
+use titan_http::{Authority, FieldName, Version, is_token, list_members, parse_length};
 
 /// The facts of one head so far.
 #[derive(Debug, Default)]
@@ -99,7 +96,7 @@ impl Facts {
     }
 
     fn content_length(&mut self, value: &[u8]) {
-        match decimal(value) {
+        match parse_length(value) {
             _ if self.length.is_some() => self.note(Error::SecondContentLength),
             None => self.note(Error::ContentLength),
             length => self.length = length,
@@ -146,34 +143,5 @@ impl Coding {
             (Coding::Chunked | Coding::UnknownThenChunked, true) => Err(Error::ChunkedTwice),
             (Coding::Chunked | Coding::UnknownThenChunked, false) => Err(Error::ChunkedNotLast),
         }
-    }
-}
-
-/// A number of at most 19 digits: more are refused even when they are zeros, for some parser on the
-/// way will cut them.
-fn decimal(text: &[u8]) -> Option<u64> {
-    const MAX_DIGITS: usize = 19;
-    if text.is_empty() || text.len() > MAX_DIGITS || !text.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    let number = text.iter().fold(0, |sum: u64, digit| sum * 10 + u64::from(digit - b'0'));
-    (number <= MAX_LENGTH).then_some(number)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lengths_are_digits_below_two_to_the_63() {
-        assert_eq!(decimal(b"0"), Some(0));
-        assert_eq!(decimal(b"0012"), Some(12));
-        assert_eq!(decimal(b"9223372036854775807"), Some(MAX_LENGTH));
-        assert_eq!(decimal(b"0000000000000000012"), Some(12));
-        assert_eq!(decimal(b"00000000000000000012"), None);
-        for text in ["", "+1", "-1", "1 ", "0x1", "1_0", "1,1", "9223372036854775808"] {
-            assert_eq!(decimal(text.as_bytes()), None, "{text}");
-        }
-        assert_eq!(decimal(&[b'9'; 40]), None);
     }
 }

@@ -3,10 +3,7 @@
 
 use crate::Fault;
 use crate::hpack::Key;
-use titan_http::{FieldName, FieldSet};
-
-/// The largest length that is believed: one that fits every signed counter on the way.
-const MAX_LENGTH: u64 = i64::MAX as u64;
+use titan_http::{FieldName, FieldSet, parse_length};
 
 /// The facts of one message so far.
 #[derive(Debug, Default)]
@@ -76,7 +73,7 @@ impl Facts {
     }
 
     fn content_length(&mut self, value: &[u8]) {
-        match decimal(value) {
+        match parse_length(value) {
             _ if self.length.is_some() => self.note(Fault::SecondContentLength),
             None => self.note(Fault::ContentLength),
             length => self.length = length,
@@ -108,31 +105,9 @@ fn bit(key: Key) -> u8 {
     }
 }
 
-/// A number of at most 19 digits: more are refused even when they are zeros, for some parser on the
-/// way will cut them.
-fn decimal(text: &[u8]) -> Option<u64> {
-    const MAX_DIGITS: usize = 19;
-    if text.is_empty() || text.len() > MAX_DIGITS || !text.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    let number = text.iter().fold(0, |sum: u64, digit| sum * 10 + u64::from(digit - b'0'));
-    (number <= MAX_LENGTH).then_some(number)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lengths_are_digits_below_two_to_the_63() {
-        assert_eq!(decimal(b"0"), Some(0));
-        assert_eq!(decimal(b"0012"), Some(12));
-        assert_eq!(decimal(b"9223372036854775807"), Some(MAX_LENGTH));
-        for text in ["", "+1", "-1", "1 ", "0x1", "1,1", "9223372036854775808"] {
-            assert_eq!(decimal(text.as_bytes()), None, "{text}");
-        }
-        assert_eq!(decimal(b"00000000000000000012"), None);
-    }
 
     #[test]
     fn a_broken_rule_counts_before_an_excess() {
