@@ -1,18 +1,16 @@
-//! Authorisation: who may ask at all.
+//! Authorisation: who may ask at all. Each way to be let in has a module.
 
-use super::transform::request_header;
-use crate::balance::query_name;
-use crate::bounds::{MAX_API_KEYS, MAX_NETWORKS};
+mod keys;
+
+pub use keys::{ApiKey, ApiKeys, KeyHash};
+
+use crate::bounds::MAX_NETWORKS;
 use crate::cidr::{Cidr, cidr};
-use crate::node::Node;
-use crate::read::{Read, Reading, default, optional, required};
-use crate::readers::{Named, Problem, mapping, one_or_list, text};
+use crate::read::{Read, default, optional};
+use crate::readers::one_or_list;
 use crate::report::Diagnostic;
 use crate::section::{section, section_of};
-use crate::shape::TextShape;
-use crate::token::{HeaderName, NAME, Name, parse_name};
-use std::collections::HashMap;
-use std::fmt;
+use keys::api_keys;
 
 section! {
     "authorise", "an authorisation", Any;
@@ -40,71 +38,6 @@ pub struct Authorise {
     pub api_keys: Option<ApiKeys>,
 }
 
-section! {
-    "api_keys", "the keys of an API", Any;
-    /// Keys that clients show. The file has their hashes alone, which is safe for keys that are long and random, such as
-    /// `openssl rand -hex 32` prints them, and for no others. What carries the key is removed before the upstream.
-    pub(crate) struct ApiKeyFields {
-        /// The header field that carries the key.
-        pub(crate) header: HeaderName = default("X-API-Key", request_header()),
-        /// A parameter of the query that may carry the key instead, decoded. Such keys end up in histories and logs.
-        pub(crate) query: Option<String> = optional("none", query_name()),
-        /// A header field that tells the upstream the name of the key. What clients send in it is removed.
-        pub(crate) tell: Option<HeaderName> = optional("it is not told", request_header()),
-        /// By a name for each key the SHA-256 of it, in hexadecimal: `printf %s KEY | sha256sum`. Of a client whose key
-        /// changes both can stand there for a while, under different names.
-        pub(crate) keys: Vec<Named<Name, KeyHash>> =
-            required(mapping(NAME, parse_name, text(HASH, parse_hash), 1..=MAX_API_KEYS)),
-    }
-}
-
-/// Keys that clients show.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ApiKeys {
-    /// The header field that carries the key.
-    pub header: HeaderName,
-    /// The parameter of the query that may carry it instead.
-    pub query: Option<String>,
-    /// The field that tells the upstream the name of the key.
-    pub tell: Option<HeaderName>,
-    /// At least one; no two are the same.
-    pub keys: Vec<ApiKey>,
-}
-
-/// A key by its hash.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ApiKey {
-    /// Unique.
-    pub name: Name,
-    /// What is left of it here.
-    pub hash: KeyHash,
-}
-
-/// The SHA-256 of a key.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct KeyHash([u8; 32]);
-
-impl KeyHash {
-    /// The octets.
-    pub fn octets(&self) -> &[u8; 32] {
-        &self.0
-    }
-}
-
-impl fmt::Debug for KeyHash {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [first, second, ..] = self.0;
-        write!(f, "KeyHash({first:02x}{second:02x}..)")
-    }
-}
-
-const HASH: TextShape = TextShape {
-    what: "the hash of a key",
-    examples: "what `printf %s KEY | sha256sum` prints: 64 hexadecimal digits",
-    pattern: Some("^[0-9A-Fa-f]{64}$"),
-    max: 64,
-};
-
 pub(super) fn authorise() -> impl Read<Value = Authorise> {
     section_of::<AuthoriseFields>().then(|fields, node, to| {
         let AuthoriseFields { allow, deny, api_keys } = fields;
@@ -114,53 +47,4 @@ pub(super) fn authorise() -> impl Read<Value = Authorise> {
         }
         Some(Authorise { allow, deny, api_keys })
     })
-}
-
-fn api_keys() -> impl Read<Value = ApiKeys> {
-    section_of::<ApiKeyFields>().then(check_keys)
-}
-
-fn check_keys(fields: ApiKeyFields, _: &Node, to: &mut Reading<'_>) -> Option<ApiKeys> {
-    let ApiKeyFields { header, query, tell, keys } = fields;
-    let mut seen = HashMap::new();
-    for Named { key, key_span, value } in &keys {
-        let message = if *value == KeyHash(HASH_OF_NOTHING) {
-            format!("`{key}` is the hash of an empty key")
-        } else if seen.contains_key(value) {
-            format!("`{key}` has the hash of another key")
-        } else {
-            seen.insert(*value, *key_span);
-            continue;
-        };
-        let error = Diagnostic::error(*key_span, message).label("expected one of its own");
-        return to.fail(
-            seen.get(value)
-                .into_iter()
-                .fold(error, |error, first| error.also(*first, "the other is here")),
-        );
-    }
-    let keys = keys.into_iter().map(|Named { key, value, .. }| ApiKey { name: key, hash: value });
-    Some(ApiKeys { header, query, tell, keys: keys.collect() })
-}
-
-/// The SHA-256 of no octets: what an empty variable of a shell comes to.
-const HASH_OF_NOTHING: [u8; 32] = [
-    0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4, 0xc8, 0x99, 0x6f, 0xb9, 0x24,
-    0x27, 0xae, 0x41, 0xe4, 0x64, 0x9b, 0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55,
-];
-
-fn parse_hash(text: &str) -> Result<KeyHash, Problem> {
-    let digits = text.as_bytes();
-    if digits.len() != 64 {
-        return Err(Problem::new(format!("it has {} characters instead of 64", digits.len())));
-    }
-    let mut octets = [0; 32];
-    for (octet, pair) in octets.iter_mut().zip(digits.chunks_exact(2)) {
-        let digit = |digit: u8| char::from(digit).to_digit(16);
-        let (high, low) = digit(pair[0])
-            .zip(digit(pair[1]))
-            .ok_or_else(|| Problem::new("it has characters that are no hexadecimal digits"))?;
-        *octet = u8::try_from(high << 4 | low).map_err(|_| Problem::new("it is no octet"))?;
-    }
-    Ok(KeyHash(octets))
 }

@@ -1,0 +1,108 @@
+//! Keys that clients show.
+
+use super::Meeting;
+use crate::error::{Error, Kind};
+use crate::route::{is_parameter, query_values};
+use crate::tls::sha256;
+use std::collections::HashMap;
+use titan_http::{BadField, RequestHead, ResponseHead};
+
+/// The keys of which a request has to show one.
+pub(super) struct Keys {
+    header: Box<[u8]>,
+    query: Option<String>,
+    /// The field that tells the upstream which key it was.
+    tell: Option<Box<[u8]>>,
+    /// The names of keys by their hashes: what differs in how long it takes tells of hashes, and not of keys.
+    by_hash: HashMap<[u8; 32], Box<str>>,
+    challenge: Box<[u8]>,
+}
+
+impl Keys {
+    pub(super) fn new(name: &str, config: titan_config::ApiKeys) -> Keys {
+        let titan_config::ApiKeys { header, query, tell, keys } = config;
+        let by_hash = keys.iter().map(|key| (*key.hash.octets(), key.name.as_str().into()));
+        Keys {
+            header: header.as_str().as_bytes().into(),
+            query,
+            tell: tell.map(|name| name.as_str().as_bytes().into()),
+            by_hash: by_hash.collect(),
+            challenge: format!("ApiKey realm=\"{name}\"").into_bytes().into(),
+        }
+    }
+
+    /// Takes the key out of a request; it goes on with one that is known.
+    pub(super) fn on_request(&self, meeting: &mut Meeting<'_>) -> Result<(), Error> {
+        let shown = self.shown(meeting.request);
+        self.hide(meeting.request)?;
+        let Some((id, name)) = shown else {
+            meeting.notes.authorise.lacks_key = true;
+            return Err(Kind::ApiKey.into());
+        };
+        meeting.notes.authorise.api_key = Some(id);
+        let tell = |field: &[u8]| meeting.request.fields.append_named(field, name.as_bytes());
+        self.tell.as_deref().map_or(Ok(()), tell).map_err(|_| Kind::Internal.into())
+    }
+
+    /// Whoever asks without a key that is taken is told that it takes one (RFC 9110 section 11.6.1).
+    pub(super) fn challenge(&self, head: &mut ResponseHead) -> Result<(), BadField> {
+        head.fields.append_named(b"WWW-Authenticate", &self.challenge)
+    }
+
+    /// What a request needs, in words.
+    pub(super) fn explain(&self) -> String {
+        format!("an API key in {}", String::from_utf8_lossy(&self.header))
+    }
+
+    /// The key that a request shows, by a part of its hash and its name; one that shows several shows none.
+    fn shown(&self, request: &RequestHead) -> Option<(u64, &str)> {
+        let mut fields = request.fields.named(&self.header);
+        let name = self.query.as_deref();
+        let mut parameters = name.map(|name| query_values(request.query(), name));
+        let parameter = parameters.as_mut().and_then(Iterator::next);
+        let more = fields.next().map(|first| (first, fields.next()));
+        let more_parameters = parameters.as_mut().and_then(Iterator::next);
+        match (more, &parameter, more_parameters) {
+            (Some((key, None)), None, None) => self.find(key),
+            (None, Some(key), None) => self.find(key),
+            _ => None,
+        }
+    }
+
+    fn find(&self, key: &[u8]) -> Option<(u64, &str)> {
+        if !(1..=MAX_KEY).contains(&key.len()) {
+            return None;
+        }
+        let hash = sha256(key);
+        let name = self.by_hash.get(&hash)?;
+        let (id, _) = hash.split_first_chunk()?;
+        Some((u64::from_be_bytes(*id), name))
+    }
+
+    /// Removes what carries keys, right ones and wrong ones: they are nobody's business behind this.
+    fn hide(&self, request: &mut RequestHead) -> Result<(), Error> {
+        let is_ours = |name: &[u8]| {
+            is_read_as(name, &self.header)
+                || self.tell.as_ref().is_some_and(|tell| is_read_as(name, tell))
+        };
+        request.fields.retain(|field| !is_ours(field.name));
+        let (Some(name), Some(query)) = (&self.query, request.query()) else { return Ok(()) };
+        let pairs = || query.split(|&octet| octet == b'&');
+        if !pairs().any(|pair| is_parameter(pair, name)) {
+            return Ok(());
+        }
+        let kept: Vec<_> = pairs().filter(|pair| !is_parameter(pair, name)).collect();
+        let kept = kept.join(b"&".as_slice());
+        let query = (!kept.is_empty()).then_some(kept.as_slice());
+        request.set_query(query).map_err(|_| Kind::Internal.into())
+    }
+}
+
+/// Whether a server may take the name for ours: those that make variables of names cannot tell `_` from `-`.
+fn is_read_as(name: &[u8], ours: &[u8]) -> bool {
+    let as_read = |octet: &u8| if *octet == b'_' { b'-' } else { octet.to_ascii_lowercase() };
+    name.len() == ours.len() && name.iter().map(as_read).eq(ours.iter().map(as_read))
+}
+
+/// The longest key in octets.
+const MAX_KEY: usize = 512;
