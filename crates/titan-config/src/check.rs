@@ -8,7 +8,7 @@ use crate::listener::{Listener, ListenerDraft};
 use crate::node::Node;
 use crate::policy::{
     NamedPolicy, Policies, Policy, PolicyId, PolicyKind, PolicyNames, RateKey, RouteCost, Uses,
-    check_use,
+    check_key_fields, check_use,
 };
 use crate::read::{At, Read, Reading};
 use crate::readers::Named;
@@ -88,6 +88,7 @@ fn check_policies(fields: &ConfigFields, to: &mut Reading<'_>) -> Option<Vec<Pol
         }
     }
     check_request_id(fields, to);
+    check_key_fields(&fields.policies, to);
     if !to.has_errors() {
         names.check_used(&fields.policies, to);
     }

@@ -4,6 +4,7 @@ mod authorise;
 mod compress;
 mod cors;
 mod jwt;
+mod needs;
 mod rate_limit;
 mod transform;
 
@@ -13,6 +14,7 @@ pub use cors::{Cors, CorsHeaders, CorsOrigin};
 pub use jwt::{
     Claim, ClaimHeader, JwksUrl, Jwt, JwtAlgorithm, JwtKeys, JwtProvider, Secret, TokenPlace, Url,
 };
+pub(crate) use needs::check_key_fields;
 pub use rate_limit::{Rate, RateKey, RateLimit, RouteCost};
 pub(crate) use transform::check_use;
 pub use transform::{
@@ -119,9 +121,19 @@ impl Policy {
     /// The fields of requests that it changes. Upstreams believe what these say.
     pub fn request_fields(&self) -> Vec<&HeaderName> {
         match self {
-            Policy::Jwt(jwt) => jwt.headers.iter().map(|header| &header.name).collect(),
             Policy::Transform(transform) => transform.request_fields().collect(),
-            _ => Vec::new(),
+            _ => self.told_fields(),
+        }
+    }
+
+    /// The fields of requests that tell upstreams of who asks: nobody else may write them, on any route.
+    pub fn told_fields(&self) -> Vec<&HeaderName> {
+        match self {
+            Policy::Jwt(jwt) => jwt.headers.iter().map(|header| &header.name).collect(),
+            Policy::Authorise(it) => it.told_fields(),
+            Policy::Cors(_) | Policy::RateLimit(_) | Policy::Transform(_) | Policy::Compress(_) => {
+                Vec::new()
+            }
         }
     }
 }

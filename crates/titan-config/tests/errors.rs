@@ -513,6 +513,10 @@ fn authorisations_that_ask_for_nothing() {
         format!(
             "p: {{ authorise: {{ api_keys: {{ header: host, tell: X-Forwarded-For, keys: {{ a: {one} }} }} }} }}"
         ),
+        format!(
+            "p: {{ authorise: {{ api_keys: {{ tell: authorization, keys: {{ a: {one} }} }} }} }}"
+        ),
+        format!("p: {{ authorise: {{ api_keys: {{ tell: x_api_key, keys: {{ a: {one} }} }} }} }}"),
         "p: { rate_limit: { rates: 5/s, key: api_key } }".to_owned(),
     ];
     assert_snapshot!(cases.map(|case| policies(&case)).join("\n"));

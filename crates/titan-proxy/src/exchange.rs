@@ -152,6 +152,7 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
         if let Some(port) = self.origin.entry.https {
             return self.redirect_to_https(port).await;
         }
+        self.snapshot.chains.remove_claims(&mut self.request.fields);
         let found = self.find_route()?.of(self.request);
         if let Step::Answer(head) = self.meet_policies(&found).await? {
             return self.send(*head, &[]).await;
@@ -190,7 +191,6 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
 
     /// The request halves of the policies that the route asks for.
     async fn meet_policies(&mut self, found: &Match) -> Result<Step, Error> {
-        self.snapshot.chains.remove_claims(&mut self.request.fields);
         let meeting = Meeting {
             request: self.request,
             notes: &mut self.record.notes,

@@ -97,6 +97,7 @@ impl Tale<'_> {
         if let Some(port) = self.https(question) {
             return self.redirect_to_https(port, &head);
         }
+        self.snapshot.chains.remove_claims(&mut head.fields);
         self.candidates(&head);
         let found = self.find_route(&head)?.of(&head);
         self.route = Some(found.route);
@@ -232,7 +233,6 @@ impl Tale<'_> {
         head: &mut RequestHead,
     ) -> Result<ControlFlow<Status>, Stop> {
         let Tale { config, snapshot, page, .. } = self;
-        snapshot.chains.remove_claims(&mut head.fields);
         let chain = snapshot.chains.of(Some(found.route));
         for kind in PolicyKind::ALL {
             let Some(id) = config.routes[found.route].policies.of(*kind) else { continue };

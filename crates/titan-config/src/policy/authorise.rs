@@ -10,6 +10,7 @@ use crate::read::{Read, default, optional};
 use crate::readers::one_or_list;
 use crate::report::Diagnostic;
 use crate::section::{section, section_of};
+use crate::token::HeaderName;
 use keys::api_keys;
 
 section! {
@@ -36,6 +37,13 @@ pub struct Authorise {
     pub deny: Vec<Cidr>,
     /// The keys of which a request has to show one.
     pub api_keys: Option<ApiKeys>,
+}
+
+impl Authorise {
+    /// The fields that tell upstreams of who asks.
+    pub(super) fn told_fields(&self) -> Vec<&HeaderName> {
+        self.api_keys.iter().filter_map(|keys| keys.tell.as_ref()).collect()
+    }
 }
 
 pub(super) fn authorise() -> impl Read<Value = Authorise> {

@@ -9,7 +9,7 @@ use crate::bounds::{
     MAX_CACHED_TOKENS, MAX_CLAIM, MAX_CLAIMS, MAX_KEY_FILES, MAX_PROVIDERS, MAX_SECRET, MAX_VALUE,
 };
 use crate::node::Node;
-use crate::policy::transform::{as_servers_read, parse_request_header};
+use crate::policy::transform::parse_told_header;
 use crate::quantity::duration;
 use crate::read::{Read, Reading, default, optional, required};
 use crate::readers::{
@@ -24,7 +24,6 @@ use crate::token::{HEADER_NAME, HeaderName, HeaderValue, Token, cookie_name, hea
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use titan_http::FieldName;
 use url::url;
 
 section! {
@@ -464,7 +463,7 @@ fn place() -> impl Read<Value = TokenPlace> {
 }
 
 fn claim_headers() -> impl Read<Value = Vec<ClaimHeader>> {
-    mapping(HEADER_NAME, parse_claim_header, claim(), 0..=MAX_CLAIMS).then(|named, _, to| {
+    mapping(HEADER_NAME, parse_told_header, claim(), 0..=MAX_CLAIMS).then(|named, _, to| {
         for (index, Named { key, key_span, .. }) in named.iter().enumerate() {
             if let Some(first) = named[..index].iter().find(|before| before.key == *key) {
                 let error = Diagnostic::error(*key_span, "two claims in one field");
@@ -474,17 +473,6 @@ fn claim_headers() -> impl Read<Value = Vec<ClaimHeader>> {
         let header = |Named { key: name, value: claim, .. }| ClaimHeader { name, claim };
         Some(named.into_iter().map(header).collect())
     })
-}
-
-/// Neither what a transform may not write either, nor what clients say of themselves.
-fn parse_claim_header(name: &str) -> Result<HeaderName, Problem> {
-    let header = parse_request_header(name)?;
-    match FieldName::of(as_servers_read(name).as_bytes()) {
-        FieldName::Authorization | FieldName::Cookie => {
-            Err(Problem::new("this field has a meaning of its own").help("such as `X-User`"))
-        }
-        _ => Ok(header),
-    }
 }
 
 fn claim() -> impl Read<Value = Claim> {

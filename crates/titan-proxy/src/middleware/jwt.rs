@@ -189,11 +189,6 @@ impl Jwt {
         failures.map(|failure| failure.to_string()).collect()
     }
 
-    /// The fields that tell upstreams of claims.
-    pub(super) fn headers(&self) -> impl Iterator<Item = &str> {
-        self.config.headers.iter().map(|header| header.name.as_str())
-    }
-
     pub(super) fn on_request(&self, meeting: &mut Meeting<'_>) -> Result<(), Error> {
         let Meeting { request, notes, worker, .. } = meeting;
         let found = places::find(&self.config.token, request).map_err(|nowhere| {

@@ -51,7 +51,7 @@ pub(crate) struct Chains {
     /// For requests that no route takes.
     none: Chain,
     policies: Vec<Ready>,
-    /// The fields that policies tell upstreams of claims in. Nobody else may write them, on any route.
+    /// The fields that policies tell upstreams of clients in. Nobody else may write them, on any route.
     claimed: Vec<Box<[u8]>>,
 }
 
@@ -132,8 +132,8 @@ impl Chains {
         let policies: Vec<_> = policies.collect();
         let by_route = config.routes.iter().map(|route| Chain::new(route, &policies));
         let by_route = by_route.collect();
-        let claimed = policies.iter().filter_map(Ready::jwt).flat_map(|jwt| jwt.headers());
-        let claimed = claimed.map(|name| name.as_bytes().into()).collect();
+        let claimed = config.policies.iter().flat_map(|named| named.policy.told_fields());
+        let claimed = claimed.map(|name| name.as_str().as_bytes().into()).collect();
         Chains { by_route, none: Chain::default(), policies, claimed }
     }
 
@@ -172,7 +172,7 @@ impl Chains {
     }
 
     /// Removes what a client says in the fields that are for claims, and under names that some upstreams take for
-    /// those (CGI makes one of `X-User` and `X_User`).
+    /// those (CGI makes one of `X-User` and `X_User`). Before the route is found: its conditions may ask for them.
     pub(crate) fn remove_claims(&self, fields: &mut Fields) {
         if self.claimed.is_empty() {
             return;

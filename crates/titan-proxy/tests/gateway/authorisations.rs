@@ -128,6 +128,24 @@ pub(super) fn an_upstream_is_told_whose_key_it_was() {
 }
 
 #[test]
+fn nobody_claims_to_have_shown_a_key() {
+    let upstream = upstream::replies(upstream::ok("x"));
+    let text = format!(
+        "policies: {{ p: {{ authorise: {{ api_keys: {{ tell: X-Client, {KEYS} }} }} }} }}\nroutes:
+  - {{ prefix: /, upstream: u, apply: [p] }}
+  - {{ prefix: /open, upstream: u }}
+  - {{ prefix: /open, headers: {{ X-Client: first }}, respond: 204 }}"
+    );
+    let gateway = gateway(&text, &[&upstream]);
+    for claim in ["X-Client: first\r\n", "x_client: first\r\n"] {
+        // Neither does a route believe it.
+        asks(&gateway, "/open", claim).has_status(200);
+        let request = upstream.requests().pop().unwrap();
+        assert_eq!((request.field("x-client"), request.field("x_client")), (None, None));
+    }
+}
+
+#[test]
 pub(super) fn a_limit_counts_by_key() {
     let upstream = upstream::replies(upstream::ok("x"));
     let text = format!(

@@ -196,12 +196,14 @@ fn what_policies_say_comes_in_no_trailer() {
   p: { transform: { request: { headers: { set: { X-Tenant: a } } } } }
   q: { jwt: { headers: { X-User: sub }, \
     providers: { algorithms: HS256, keys: { secret: 0123456789012345678901234567890123 } } } }
-routes: [{ prefix: /, upstream: u, apply: [p] }, { path: /q, respond: 204, apply: [q] }]";
+  r: { authorise: { api_keys: { tell: X-Client, \
+    keys: { k: 7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed } } } }
+routes: [{ prefix: /, upstream: u, apply: [p] }, { path: /q, respond: 204, apply: [q, r] }]";
     let gateway = gateway(text, &[&upstream]);
     let mut client = gateway.connects();
     client.sends(
         "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\
-        X-User: root\r\nX_Tenant: b\r\nX-Sum: 1\r\n\r\n",
+        X-User: root\r\nX_Tenant: b\r\nX-Client: k\r\nX-Sum: 1\r\n\r\n",
     );
     client.answer().has_status(200);
     let octets = String::from_utf8(upstream.requests()[0].octets.clone()).unwrap();

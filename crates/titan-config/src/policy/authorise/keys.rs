@@ -3,7 +3,7 @@
 use crate::balance::query_name;
 use crate::bounds::MAX_API_KEYS;
 use crate::node::Node;
-use crate::policy::transform::request_header;
+use crate::policy::transform::{request_header, told_header};
 use crate::read::{Read, Reading, default, optional, required};
 use crate::readers::{Named, Problem, mapping, text};
 use crate::report::Diagnostic;
@@ -22,8 +22,8 @@ section! {
         pub(crate) header: HeaderName = default("X-API-Key", request_header()),
         /// A parameter of the query that may carry the key instead, decoded. Such keys end up in histories and logs.
         pub(crate) query: Option<String> = optional("none", query_name()),
-        /// A header field that tells the upstream the name of the key. What clients send in it is removed.
-        pub(crate) tell: Option<HeaderName> = optional("it is not told", request_header()),
+        /// A header field that tells the upstream the name of the key. What clients send in it is removed on all routes.
+        pub(crate) tell: Option<HeaderName> = optional("it is not told", told_header()),
         /// By a name for each key the SHA-256 of it, in hexadecimal: `printf %s KEY | sha256sum`. Of a client whose key
         /// changes both can stand there for a while, under different names.
         pub(crate) keys: Vec<Named<Name, KeyHash>> =

@@ -141,6 +141,8 @@ fn check<N: PartialEq>(
 
 const REQUEST_HEADER: TextShape =
     TextShape { what: "a header of requests that can be changed", ..HEADER_NAME };
+const TOLD_HEADER: TextShape =
+    TextShape { what: "a header that tells upstreams of clients", ..HEADER_NAME };
 const RESPONSE_HEADER: TextShape =
     TextShape { what: "a header of answers that can be changed", ..HEADER_NAME };
 const PARAMETER: TextShape =
@@ -151,6 +153,22 @@ pub(in crate::policy) fn request_header() -> impl Read<Value = HeaderName> {
     text(REQUEST_HEADER, parse_request_header)
 }
 
+/// A field that tells upstreams of who asks.
+pub(in crate::policy) fn told_header() -> impl Read<Value = HeaderName> {
+    text(TOLD_HEADER, parse_told_header)
+}
+
+/// Neither what a transform may not write either, nor what clients say of themselves.
+pub(in crate::policy) fn parse_told_header(name: &str) -> Result<HeaderName, Problem> {
+    let header = parse_request_header(name)?;
+    match FieldName::of(as_servers_read(name).as_bytes()) {
+        FieldName::Authorization | FieldName::Cookie => {
+            Err(Problem::new("this field has a meaning of its own").help("such as `X-User`"))
+        }
+        _ => Ok(header),
+    }
+}
+
 fn parse_parameter(text: &str) -> Result<String, Problem> {
     match text.is_empty() {
         true => Err(Problem::new("it is empty")),
@@ -158,7 +176,7 @@ fn parse_parameter(text: &str) -> Result<String, Problem> {
     }
 }
 
-pub(crate) fn parse_request_header(text: &str) -> Result<HeaderName, Problem> {
+fn parse_request_header(text: &str) -> Result<HeaderName, Problem> {
     let name = parse_header_name(text)?;
     let known = as_servers_read(text);
     let is_claim = known.starts_with("x-forwarded-")
@@ -201,7 +219,7 @@ fn parse_appended_header(text: &str) -> Result<HeaderName, Problem> {
 }
 
 /// A name as servers read it that cannot tell `_` from `-`, as those of CGI.
-pub(crate) fn as_servers_read(name: &str) -> String {
+fn as_servers_read(name: &str) -> String {
     name.to_ascii_lowercase().replace('_', "-")
 }
 

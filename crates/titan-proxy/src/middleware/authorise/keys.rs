@@ -5,7 +5,7 @@ use crate::error::{Error, Kind};
 use crate::route::{is_parameter, query_values};
 use crate::tls::sha256;
 use std::collections::HashMap;
-use titan_http::{BadField, RequestHead, ResponseHead};
+use titan_http::{BadField, RequestHead, ResponseHead, is_alike};
 
 /// The keys of which a request has to show one.
 pub(super) struct Keys {
@@ -81,11 +81,7 @@ impl Keys {
 
     /// Removes what carries keys, right ones and wrong ones: they are nobody's business behind this.
     fn hide(&self, request: &mut RequestHead) -> Result<(), Error> {
-        let is_ours = |name: &[u8]| {
-            is_read_as(name, &self.header)
-                || self.tell.as_ref().is_some_and(|tell| is_read_as(name, tell))
-        };
-        request.fields.retain(|field| !is_ours(field.name));
+        request.fields.retain(|field| !is_alike(field.name, &self.header));
         let (Some(name), Some(query)) = (&self.query, request.query()) else { return Ok(()) };
         let pairs = || query.split(|&octet| octet == b'&');
         if !pairs().any(|pair| is_parameter(pair, name)) {
@@ -96,12 +92,6 @@ impl Keys {
         let query = (!kept.is_empty()).then_some(kept.as_slice());
         request.set_query(query).map_err(|_| Kind::Internal.into())
     }
-}
-
-/// Whether a server may take the name for ours: those that make variables of names cannot tell `_` from `-`.
-fn is_read_as(name: &[u8], ours: &[u8]) -> bool {
-    let as_read = |octet: &u8| if *octet == b'_' { b'-' } else { octet.to_ascii_lowercase() };
-    name.len() == ours.len() && name.iter().map(as_read).eq(ours.iter().map(as_read))
 }
 
 /// The longest key in octets.

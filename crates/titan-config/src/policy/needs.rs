@@ -1,0 +1,31 @@
+//! What policies need of one another.
+
+use super::Policy;
+use crate::read::Reading;
+use crate::readers::Named;
+use crate::report::Diagnostic;
+use crate::token::Name;
+use titan_http::is_alike;
+
+type Declared = [Named<Name, Option<Policy>>];
+
+/// Whether the fields that keys come in are left to clients: what they send in those that tell upstreams of them is
+/// removed before any policy looks.
+pub(crate) fn check_key_fields(all: &Declared, to: &mut Reading<'_>) {
+    for Named { key_span, value, .. } in all {
+        let Some(Policy::Authorise(it)) = value else { continue };
+        let Some(keys) = &it.api_keys else { continue };
+        let tells = |policy: &Policy| {
+            let told = policy.told_fields();
+            told.iter().any(|it| is_alike(it.as_str().as_bytes(), keys.header.as_str().as_bytes()))
+        };
+        let teller = all.iter().find(|it| it.value.as_ref().is_some_and(tells));
+        if let Some(teller) = teller {
+            let message = format!("no key could come in `{}`", keys.header.as_str());
+            let error = Diagnostic::error(*key_span, message);
+            let error = error.label("what clients send in that field is removed");
+            let label = "it tells upstreams of clients in that field";
+            to.add(error.also(teller.key_span, label).help("take another field for one of them"));
+        }
+    }
+}
