@@ -85,7 +85,7 @@ impl Gateway {
         let tls = config.upstreams.iter().map(|upstream| client_tls(upstream, files));
         let tls = tls.collect::<Result<_, _>>().map_err(StartError::Credentials)?;
         let keys = Keys::read(config, files).map_err(StartError::Credentials)?;
-        let snapshot = Arc::new(Snapshot::build(config, tls, keys));
+        let snapshot = Arc::new(Snapshot::build(config, tls, keys, files.revoked_tokens()));
         let metrics = Arc::new(Snapshot::metrics(config, count));
         let (phase, watched) = watch::channel(Phase::Serve);
         snapshot.chains.fetch_keys(watched.clone()).map_err(StartError::Thread)?;

@@ -80,4 +80,5 @@ pub use gateway::{
 pub use metrics::{
     Cells, Counter, Histogram, JwtCells, Metrics, RateLimitCells, RouteCells, UpstreamCells,
 };
+pub use middleware::{Revocation, Revocations, Revoked};
 pub use tls::{BadCredentials, Files};

@@ -2,7 +2,7 @@
 
 use crate::forwarding::Forwarding;
 use crate::metrics::Metrics;
-use crate::middleware::{Chains, Keys};
+use crate::middleware::{Chains, Keys, Revocations};
 use crate::route::{Routes, Split};
 use crate::template::PathRewrite;
 use crate::tls::ClientTls;
@@ -57,13 +57,18 @@ pub(crate) struct Proxy {
 impl Snapshot {
     /// Builds the tables. The configuration has been checked, and TLS has been set up for each of its
     /// upstreams that speaks it: nothing can fail.
-    pub(crate) fn build(config: &Config, tls: Vec<Option<ClientTls>>, keys: Keys) -> Snapshot {
+    pub(crate) fn build(
+        config: &Config,
+        tls: Vec<Option<ClientTls>>,
+        keys: Keys,
+        revocations: Option<&Revocations>,
+    ) -> Snapshot {
         let upstreams = config.upstreams.iter().zip(tls);
         let upstreams = upstreams.map(|(upstream, tls)| Arc::new(Upstream::new(upstream, tls)));
         Snapshot {
             routes: Routes::new(&config.routes),
             actions: config.routes.iter().map(Action::new).collect(),
-            chains: Chains::new(config, keys),
+            chains: Chains::new(config, keys, revocations),
             upstreams: upstreams.collect(),
             limits: config.limits.clone(),
             timeouts: config.timeouts.clone(),
@@ -79,7 +84,8 @@ impl Snapshot {
 
     /// The tables of a gateway that connects to nobody: it needs no certificates.
     pub(crate) fn unconnected(config: &Config) -> Snapshot {
-        Snapshot::build(config, config.upstreams.iter().map(|_| None).collect(), Keys::none())
+        let tls = config.upstreams.iter().map(|_| None);
+        Snapshot::build(config, tls.collect(), Keys::none(), None)
     }
 
     /// The cells that workers with this snapshot count in.

@@ -5,6 +5,7 @@ mod json;
 mod keys;
 mod places;
 mod remote;
+mod revocations;
 #[cfg(test)]
 mod tests;
 mod token;
@@ -12,15 +13,18 @@ mod token;
 pub(crate) use cache::Caches;
 pub(crate) use keys::{Keys, Source};
 pub(crate) use remote::start as keep_fresh;
+pub use revocations::{Revocation, Revocations, Revoked};
 
 use super::Meeting;
 use crate::error::{Error, Kind};
+use crate::metrics::JwtCells;
 use crate::tls::{BadCredentials, Files};
 use arc_swap::ArcSwap;
 use keys::{KeySet, Unverified};
 use places::{Found, Nowhere};
 use remote::Remote;
 use serde_json::{Map, Value};
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,6 +44,8 @@ pub(crate) struct Jwt {
     remotes: Vec<Option<Remote>>,
     /// Changes with the keys: what was found with others has to be found again.
     generation: AtomicU64,
+    /// Tokens that were taken back; none where nobody can take any back.
+    revocations: Option<Revocations>,
     challenges: Challenges,
 }
 
@@ -72,6 +78,8 @@ pub(crate) struct Verified {
     until: Duration,
     /// What the upstream is told of it, by the place of the field in the policy.
     fields: Vec<Told>,
+    /// The last edition of the revocations that it was not among.
+    cleared: Cell<u64>,
 }
 
 /// A field by its place in the policy, and its value.
@@ -119,11 +127,18 @@ refusals! {
     Old "old";
     /// A claim is missing, or not what it has to be.
     Claim "claim";
+    /// It was taken back.
+    Revoked "revoked";
 }
 
 impl Jwt {
     /// The policy at that place of the file. Without `keys` no token is good.
-    pub(super) fn new(config: &titan_config::Jwt, place: usize, sources: Vec<Source>) -> Jwt {
+    pub(super) fn new(
+        config: &titan_config::Jwt,
+        place: usize,
+        sources: Vec<Source>,
+        revocations: Option<Revocations>,
+    ) -> Jwt {
         let remote_of = |provider: &JwtProvider| match &provider.keys {
             JwtKeys::Url(url) => Some(Remote::new(url, &provider.algorithms)),
             _ => None,
@@ -139,6 +154,7 @@ impl Jwt {
             keys: config.providers.iter().map(|_| ArcSwap::default()).collect(),
             remotes: config.providers.iter().map(remote_of).collect(),
             generation: AtomicU64::new(0),
+            revocations,
             challenges: Challenges {
                 missing: with(""),
                 invalid: with(", error=\"invalid_token\""),
@@ -215,16 +231,11 @@ impl Jwt {
                     worker.tokens.with(self.place, size, put);
                     verified
                 }
-                Err(refusal) => {
-                    cells.refused[refusal as usize].add(1);
-                    if refusal == Refusal::NoKeys {
-                        return Err(Kind::TokenKeys.into());
-                    }
-                    notes.jwt.challenge = Some(Challenge::Invalid);
-                    return Err(Kind::TokenInvalid.into());
-                }
+                Err(refusal) => return Err(refuse(refusal, cells, &mut notes.jwt)),
             },
         };
+        let judged = self.check_revoked(&verified, now);
+        judged.map_err(|refusal| refuse(refusal, cells, &mut notes.jwt))?;
         let forwarded = self.forwarded(token, place);
         places::remove(&self.config.token[place], request).map_err(|_| Kind::Internal)?;
         let fields = &mut request.fields;
@@ -288,7 +299,19 @@ impl Jwt {
         Ok(())
     }
 
-    /// Judges a token.
+    /// Whether nobody has taken it back. One that nobody had is looked for again when something was added since.
+    fn check_revoked(&self, verified: &Verified, now: Duration) -> Result<(), Refusal> {
+        let Some(revocations) = &self.revocations else { return Ok(()) };
+        // Before the table is looked at: what is added meanwhile is looked for the next time.
+        let edition = revocations.edition();
+        if verified.cleared.get() != edition {
+            revocations.judge(&verified.claims, now)?;
+            verified.cleared.set(edition);
+        }
+        Ok(())
+    }
+
+    /// Judges a token, but for whether it was taken back.
     fn verify(&self, text: &[u8], now: Duration) -> Result<Verified, Refusal> {
         let token = Token::parse(text)?;
         let place = self.provider_of(&token.claims).ok_or(Refusal::Issuer)?;
@@ -314,7 +337,7 @@ impl Jwt {
             return Err(Refusal::Claim);
         }
         let fields = self.fields_of(&claims)?;
-        Ok(Verified { claims, from, until, fields })
+        Ok(Verified { claims, from, until, fields, cleared: Cell::default() })
     }
 
     /// Whose keys are to be asked. What the token says about that is not proven yet, but it has to be signed with them.
@@ -407,8 +430,18 @@ impl Verified {
 
     #[cfg(test)]
     fn for_tests(from: Duration, until: Duration) -> Verified {
-        Verified { claims: Map::new(), from, until, fields: Vec::new() }
+        Verified { claims: Map::new(), from, until, fields: Vec::new(), cleared: Cell::default() }
     }
+}
+
+/// Counts a refusal, and has the client told of it.
+fn refuse(refusal: Refusal, cells: &JwtCells, note: &mut Note) -> Error {
+    cells.refused[refusal as usize].add(1);
+    if refusal == Refusal::NoKeys {
+        return Kind::TokenKeys.into();
+    }
+    note.challenge = Some(Challenge::Invalid);
+    Kind::TokenInvalid.into()
 }
 
 /// What is at the place of a claim.

@@ -20,6 +20,7 @@ mod rate_limit;
 mod transform;
 
 pub(crate) use jwt::{Caches, Keys, Refusal, Source};
+pub use jwt::{Revocation, Revocations, Revoked};
 
 use crate::downstream::Content;
 use crate::error::Error;
@@ -124,11 +125,12 @@ enum Ready {
 
 impl Chains {
     /// Makes the policies of a configuration ready.
-    pub(crate) fn new(config: &Config, keys: Keys) -> Chains {
+    pub(crate) fn new(config: &Config, keys: Keys, revocations: Option<&Revocations>) -> Chains {
         let mut keys = keys.by_policy();
         let numbered = config.policies.iter().enumerate();
-        let policies = numbered
-            .map(|(place, it)| Ready::new(it, config, place, keys.next().unwrap_or_default()));
+        let policies = numbered.map(|(place, it)| {
+            Ready::new(it, config, place, keys.next().unwrap_or_default(), revocations)
+        });
         let policies: Vec<_> = policies.collect();
         let by_route = config.routes.iter().map(|route| Chain::new(route, &policies));
         let by_route = by_route.collect();
@@ -187,10 +189,18 @@ impl Chains {
 }
 
 impl Ready {
-    fn new(named: &NamedPolicy, config: &Config, place: usize, keys: Vec<Source>) -> Ready {
+    fn new(
+        named: &NamedPolicy,
+        config: &Config,
+        place: usize,
+        keys: Vec<Source>,
+        revocations: Option<&Revocations>,
+    ) -> Ready {
         match &named.policy {
             Policy::Cors(cors) => Ready::Cors(Arc::new(Cors::new(cors))),
-            Policy::Jwt(jwt) => Ready::Jwt(Arc::new(Jwt::new(jwt, place, keys))),
+            Policy::Jwt(jwt) => {
+                Ready::Jwt(Arc::new(Jwt::new(jwt, place, keys, revocations.cloned())))
+            }
             Policy::Authorise(config) => {
                 Ready::Authorise(Arc::new(Authorise::new(named.name.as_str(), config)))
             }

@@ -18,6 +18,7 @@ use x509_parser::prelude::{ASN1Time, CertificateRevocationList, FromDer, X509Cer
 pub struct Files {
     named: HashMap<PathBuf, Result<Vec<u8>, BadCredentials>>,
     system: Vec<CertificateDer<'static>>,
+    revoked_tokens: Option<crate::middleware::Revocations>,
 }
 
 /// A list of revoked certificates.
@@ -93,6 +94,15 @@ impl Files {
     /// Notes the authorities that the system trusts, as DER.
     pub fn set_system_authorities(&mut self, authorities: Vec<Vec<u8>>) {
         self.system = authorities.into_iter().map(CertificateDer::from).collect();
+    }
+
+    /// Notes the tokens that were taken back, and those that will be.
+    pub fn set_revoked_tokens(&mut self, revocations: crate::middleware::Revocations) {
+        self.revoked_tokens = Some(revocations);
+    }
+
+    pub(crate) fn revoked_tokens(&self) -> Option<&crate::middleware::Revocations> {
+        self.revoked_tokens.as_ref()
     }
 
     pub(super) fn system_authorities(&self) -> &[CertificateDer<'static>] {

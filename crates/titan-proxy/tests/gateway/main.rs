@@ -20,6 +20,7 @@ mod rate_limits;
 mod regressions;
 mod resolver;
 mod retries;
+mod revocations;
 mod routing;
 mod timeouts;
 mod tls;

@@ -147,7 +147,7 @@ fn try_policy(fields: &str, file: &str) -> Result<Jwt, BadCredentials> {
     let Policy::Jwt(jwt) = &config.policies[0].policy else { panic!("it is one of jwt") };
     let mut files = Files::default();
     files.insert("k".into(), file.as_bytes().to_vec());
-    Ok(Jwt::new(jwt, 0, KeySet::of_policy(jwt, &files)?))
+    Ok(Jwt::new(jwt, 0, KeySet::of_policy(jwt, &files)?, None))
 }
 
 fn policy(fields: &str, file: &str) -> Jwt {
@@ -567,5 +567,5 @@ fn files_that_are_of_no_use_say_why() {
 #[test]
 fn without_keys_no_token_is_good() {
     let Jwt { config, .. } = secret("");
-    assert_eq!(judge(&Jwt::new(&config, 0, Vec::new()), &token(GOOD)), Err(Refusal::Key));
+    assert_eq!(judge(&Jwt::new(&config, 0, Vec::new(), None), &token(GOOD)), Err(Refusal::Key));
 }
