@@ -8,7 +8,7 @@ use crate::listener::{Listener, ListenerDraft};
 use crate::node::Node;
 use crate::policy::{
     NamedPolicy, Policies, Policy, PolicyId, PolicyKind, PolicyNames, RateKey, RouteCost, Uses,
-    check_key_fields, check_use,
+    check_key_fields, check_tokens, check_use,
 };
 use crate::read::{At, Read, Reading};
 use crate::readers::Named;
@@ -153,6 +153,7 @@ fn check_policies_of(
     all: &[Named<Name, Option<Policy>>],
     to: &mut Reading<'_>,
 ) {
+    check_tokens(route.place, policies, all, to);
     let in_force = PolicyKind::ALL.iter().filter_map(|kind| policies.of(*kind));
     for Named { key, value, .. } in in_force.map(|id| &all[id.index()]) {
         let Some(policy) = value else { continue };

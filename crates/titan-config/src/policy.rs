@@ -8,13 +8,13 @@ mod needs;
 mod rate_limit;
 mod transform;
 
-pub use authorise::{ApiKey, ApiKeys, Authorise, KeyHash};
+pub use authorise::{ApiKey, ApiKeys, Authorise, ClaimRule, ClaimValue, Granted, KeyHash};
 pub use compress::{Coding, Compress, MediaRange};
 pub use cors::{Cors, CorsHeaders, CorsOrigin};
 pub use jwt::{
     Claim, ClaimHeader, JwksUrl, Jwt, JwtAlgorithm, JwtKeys, JwtProvider, Secret, TokenPlace, Url,
 };
-pub(crate) use needs::check_key_fields;
+pub(crate) use needs::{check_key_fields, check_tokens};
 pub use rate_limit::{Rate, RateKey, RateLimit, RouteCost};
 pub(crate) use transform::check_use;
 pub use transform::{

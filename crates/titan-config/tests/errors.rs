@@ -523,6 +523,30 @@ fn authorisations_that_ask_for_nothing() {
 }
 
 #[test]
+fn tokens_that_are_asked_for_nothing_or_are_not_there() {
+    let jwt = "jwt: { providers: { algorithms: HS256, keys: { secret_file: k } } }";
+    let file = |authorise: &str, routes: &str| {
+        report(&format!(
+            "listeners: [\":80\"]\napply: [t]\nroutes:\n{routes}\npolicies:\n  t: {{ {jwt} }}\n  p: {{ authorise: {{ {authorise} }} }}\n"
+        ))
+    };
+    let one = "  - { respond: 204, apply: [p] }";
+    let cases = [
+        ("scopes: []", one),
+        ("scopes: {}", one),
+        ("scopes: 'a b'", one),
+        ("roles: { claim: a }", one),
+        ("claims: { a: {} }", one),
+        ("claims: { a: x, /a: y }", one),
+        ("claims: { a: { al: x } }", one),
+        ("deny: ::1, tell_missing: true", one),
+        ("scopes: a", "  - { respond: 204, apply: [p], without: [jwt] }"),
+        ("claims: { a: b }", "  - { respond: 204, apply: [p], without: [jwt] }"),
+    ];
+    assert_snapshot!(cases.map(|(authorise, routes)| file(authorise, routes)).join("\n"));
+}
+
+#[test]
 fn rate_limits_that_limit_nothing_or_everything() {
     let limit = |limit: &str, routes: &str| {
         report(&format!(

@@ -152,6 +152,8 @@ kinds! {
     AddressRefused Gateway FORBIDDEN "address-refused" "Clients with this address may not ask that.";
     /// The request shows no API key, or none that is known.
     ApiKey Gateway UNAUTHORIZED "api-key" "The request needs an API key that is known here.";
+    /// The request's token is good, and does not say what it has to.
+    InsufficientScope Gateway FORBIDDEN "insufficient-scope" "The token does not grant that.";
     /// A rate limit is used up.
     RateLimited Gateway TOO_MANY_REQUESTS "rate-limited" "Too many requests.";
     /// As many requests run as a limit allows.

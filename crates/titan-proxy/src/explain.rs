@@ -234,6 +234,7 @@ impl Tale<'_> {
     ) -> Result<ControlFlow<Status>, Stop> {
         let Tale { config, snapshot, page, .. } = self;
         let chain = snapshot.chains.of(Some(found.route));
+        let mut claims = None;
         for kind in PolicyKind::ALL {
             let Some(id) = config.routes[found.route].policies.of(*kind) else { continue };
             page.tell("policy", format!("{}: {}", kind.as_str(), config.policies[id.index()].name));
@@ -246,15 +247,21 @@ impl Tale<'_> {
                     Some(false) => return Err(Kind::CorsRefused.into()),
                     None => {}
                 },
-                PolicyKind::Jwt => chain.take_token(head)?,
-                PolicyKind::Authorise | PolicyKind::RateLimit | PolicyKind::Compress => {}
+                PolicyKind::Jwt => claims = chain.take_token(head)?,
+                PolicyKind::Authorise => {
+                    let told = chain.explain_authorisation(head, claims.as_ref())?;
+                    told.lines.into_iter().for_each(|it| page.tell("policy", format!("  {it}")));
+                    told.refused.map_or(Ok(()), |kind| Err(Stop::from(kind)))?;
+                }
+                PolicyKind::RateLimit | PolicyKind::Compress => {}
                 PolicyKind::Transform => {
                     let before = head.clone();
                     let scheme = if question.is_https() { Scheme::Https } else { Scheme::Http };
                     let somebody = Some(IpAddr::V4(SOMEBODY));
                     let origin = &snapshot.forwarding.origin(somebody, scheme, &Arc::default());
                     let forwarding = &snapshot.forwarding;
-                    let seen = Seen { forwarding, origin, found, claims: None };
+                    let claims = claims.as_ref();
+                    let seen = Seen { forwarding, origin, found, claims };
                     chain.transform(head, &seen)?;
                     let changes = words::changes(&before, head);
                     let stand_in = SOMEBODY.to_string();

@@ -147,9 +147,10 @@ impl Code {
             | Kind::ResponseTimeout
             | Kind::ResponseStalled
             | Kind::Deadline => Code::DeadlineExceeded,
-            Kind::ClientCertificate | Kind::CorsRefused | Kind::AddressRefused => {
-                Code::PermissionDenied
-            }
+            Kind::ClientCertificate
+            | Kind::CorsRefused
+            | Kind::AddressRefused
+            | Kind::InsufficientScope => Code::PermissionDenied,
             Kind::ApiKey => Code::Unauthenticated,
             Kind::BodyTooLarge | Kind::RateLimited | Kind::TooManyAtOnce => Code::ResourceExhausted,
             Kind::TokenMissing | Kind::TokenInvalid | Kind::TokenAmbiguous => Code::Unauthenticated,

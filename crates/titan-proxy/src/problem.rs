@@ -6,8 +6,14 @@ use std::io::Write;
 /// Its media type.
 pub(crate) const CONTENT_TYPE: &[u8] = b"application/problem+json";
 
-/// Writes the document for `error` behind what `out` holds. `request_id` ties it to the logs.
-pub(crate) fn write(out: &mut Vec<u8>, error: Error, request_id: Option<&[u8]>) {
+/// Writes the document for `error` behind what `out` holds. `request_id` ties it to the logs, and
+/// `missing` is what the request lacks, where the client may know.
+pub(crate) fn write(
+    out: &mut Vec<u8>,
+    error: Error,
+    request_id: Option<&[u8]>,
+    missing: &[String],
+) {
     let (status, code) = (error.status(), error.kind.code());
     out.extend_from_slice(b"{\"type\":\"urn:titan:problem:");
     out.extend_from_slice(code.as_bytes());
@@ -15,6 +21,13 @@ pub(crate) fn write(out: &mut Vec<u8>, error: Error, request_id: Option<&[u8]>) 
     write_string(out, status.reason().as_bytes());
     let _ = write!(out, ",\"status\":{status},\"detail\":");
     write_string(out, error.to_string().as_bytes());
+    for (index, lack) in missing.iter().enumerate() {
+        out.extend_from_slice(if index == 0 { b",\"missing\":[" } else { b"," });
+        write_units(out, lack.encode_utf16());
+    }
+    if !missing.is_empty() {
+        out.push(b']');
+    }
     if let Some(id) = request_id {
         out.extend_from_slice(b",\"request_id\":");
         write_string(out, id);
@@ -24,13 +37,18 @@ pub(crate) fn write(out: &mut Vec<u8>, error: Error, request_id: Option<&[u8]>) 
 
 /// Writes a JSON string. Octets outside ASCII are written as the code points of the same number.
 fn write_string(out: &mut Vec<u8>, text: &[u8]) {
+    write_units(out, text.iter().copied().map(u16::from));
+}
+
+/// Writes a JSON string of these units of UTF-16.
+fn write_units(out: &mut Vec<u8>, units: impl Iterator<Item = u16>) {
     out.push(b'"');
-    for &octet in text {
-        match octet {
-            b'"' | b'\\' => out.extend_from_slice(&[b'\\', octet]),
-            0x20..=0x7e => out.push(octet),
+    for unit in units {
+        match u8::try_from(unit) {
+            Ok(octet @ (b'"' | b'\\')) => out.extend_from_slice(&[b'\\', octet]),
+            Ok(octet @ 0x20..=0x7e) => out.push(octet),
             _ => {
-                let _ = write!(out, "\\u{octet:04x}");
+                let _ = write!(out, "\\u{unit:04x}");
             }
         }
     }
@@ -45,12 +63,17 @@ mod tests {
     #[test]
     fn the_document_names_the_problem_and_the_request() {
         let mut out = Vec::new();
-        write(&mut out, Kind::ConnectTimeout.into(), Some(b"a\"b\x80"));
+        write(
+            &mut out,
+            Kind::ConnectTimeout.into(),
+            Some(b"a\"b\x80"),
+            &["c".into(), "d\u{e9}".into()],
+        );
         assert_eq!(
             String::from_utf8(out).unwrap(),
             "{\"type\":\"urn:titan:problem:connect-timeout\",\"title\":\"Gateway Timeout\",\
              \"status\":504,\"detail\":\"The upstream did not accept the connection in time.\",\
-             \"request_id\":\"a\\\"b\\u0080\"}\n"
+             \"missing\":[\"c\",\"d\\u00e9\"],\"request_id\":\"a\\\"b\\u0080\"}\n"
         );
     }
 }

@@ -1,22 +1,25 @@
 //! Authorisation: who may ask at all. Each way to be let in has a module.
 
+mod claims;
 mod keys;
 
+pub use claims::{ClaimRule, ClaimValue, Granted};
 pub use keys::{ApiKey, ApiKeys, KeyHash};
 
 use crate::bounds::MAX_NETWORKS;
 use crate::cidr::{Cidr, cidr};
 use crate::read::{Read, default, optional};
-use crate::readers::one_or_list;
+use crate::readers::{boolean, one_or_list};
 use crate::report::Diagnostic;
 use crate::section::{section, section_of};
 use crate::token::HeaderName;
+use claims::{claim_rules, roles, scopes};
 use keys::api_keys;
 
 section! {
     "authorise", "an authorisation", Any;
     /// Who may ask: a request has to pass everything that is named here, at least one thing. What is missing is not
-    /// told: 403 for an address, 401 for a key.
+    /// told unless `tell_missing` says so: 401 for a key, 403 for everything else.
     pub(crate) struct AuthoriseFields {
         /// The networks of clients that may ask, by the address behind all trusted proxies. Clients without an
         /// address, those of Unix sockets, may not.
@@ -25,6 +28,16 @@ section! {
         pub(crate) deny: Vec<Cidr> = default("[]", one_or_list(cidr(), 0..=MAX_NETWORKS)),
         /// The keys of which a request has to show one.
         pub(crate) api_keys: Option<ApiKeys> = optional("none is asked for", api_keys()),
+        /// The scopes that the token has to grant. This, `roles` and `claims` need a policy `jwt` on the same routes.
+        pub(crate) scopes: Option<Granted> = optional("none is asked for", scopes()),
+        /// The roles that the token has to grant.
+        pub(crate) roles: Option<Granted> = optional("none is asked for", roles()),
+        /// What other claims of the token have to be, by name or JSON pointer: `{ tenant: acme, /address/country: [AT, DE] }`.
+        /// A plain value is what the claim equals; of a list, it has one of the values.
+        pub(crate) claims: Vec<ClaimRule> = default("{}", claim_rules()),
+        /// Whether answers say which scopes, roles and claims are missing: in the member `missing` of the problem document,
+        /// and the scopes in `WWW-Authenticate` as well (RFC 6750 section 3). Attackers may learn from that what to look for.
+        pub(crate) tell_missing: bool = default("false", boolean()),
     }
 }
 
@@ -37,6 +50,14 @@ pub struct Authorise {
     pub deny: Vec<Cidr>,
     /// The keys of which a request has to show one.
     pub api_keys: Option<ApiKeys>,
+    /// The scopes that the token has to grant.
+    pub scopes: Option<Granted>,
+    /// The roles that the token has to grant.
+    pub roles: Option<Granted>,
+    /// What other claims of the token have to be.
+    pub claims: Vec<ClaimRule>,
+    /// Whether answers say what the token lacks.
+    pub tell_missing: bool,
 }
 
 impl Authorise {
@@ -44,15 +65,33 @@ impl Authorise {
     pub(super) fn told_fields(&self) -> Vec<&HeaderName> {
         self.api_keys.iter().filter_map(|keys| keys.tell.as_ref()).collect()
     }
+
+    /// Whether it looks at what tokens say.
+    pub(super) fn needs_token(&self) -> bool {
+        self.scopes.is_some() || self.roles.is_some() || !self.claims.is_empty()
+    }
+
+    /// Whether it lets everybody in.
+    fn is_empty(&self) -> bool {
+        let Authorise { allow, deny, api_keys, scopes: _, roles: _, claims: _, tell_missing: _ } =
+            self;
+        allow.is_none() && deny.is_empty() && api_keys.is_none() && !self.needs_token()
+    }
 }
 
 pub(super) fn authorise() -> impl Read<Value = Authorise> {
     section_of::<AuthoriseFields>().then(|fields, node, to| {
-        let AuthoriseFields { allow, deny, api_keys } = fields;
-        if allow.is_none() && deny.is_empty() && api_keys.is_none() {
+        let AuthoriseFields { allow, deny, api_keys, scopes, roles, claims, tell_missing } = fields;
+        let checked = Authorise { allow, deny, api_keys, scopes, roles, claims, tell_missing };
+        if checked.is_empty() {
             let error = Diagnostic::error(node.span, "an authorisation that lets everybody in");
-            return to.fail(error.label("expected `allow`, `deny` or `api_keys`"));
+            let error = error.label("expected at least one thing that a request has to pass");
+            return to.fail(error.help("such as `allow`, `deny`, `api_keys` or `scopes`"));
         }
-        Some(Authorise { allow, deny, api_keys })
+        if checked.tell_missing && !checked.needs_token() {
+            let error = Diagnostic::error(node.key_span("tell_missing"), "nothing is to be told");
+            return to.fail(error.label("expected `scopes`, `roles` or `claims` beside it"));
+        }
+        Some(checked)
     })
 }

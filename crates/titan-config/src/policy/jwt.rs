@@ -236,6 +236,11 @@ pub struct ClaimHeader {
 pub struct Claim(Vec<String>);
 
 impl Claim {
+    /// The one with that name.
+    pub(super) fn named(name: &str) -> Claim {
+        Claim(vec![name.to_owned()])
+    }
+
     /// The names that lead to it, at least one.
     pub fn path(&self) -> &[String] {
         &self.0
@@ -327,7 +332,7 @@ const ISSUER: TextShape = TextShape {
     max: MAX_VALUE,
 };
 const AUDIENCE: TextShape = TextShape { what: "an audience", examples: "`api`", ..ISSUER };
-const CLAIM: TextShape = TextShape {
+pub(super) const CLAIM: TextShape = TextShape {
     what: "a claim",
     examples: "`sub`, or a JSON pointer such as `/realm_access/roles`",
     pattern: None,
@@ -475,7 +480,8 @@ fn claim_headers() -> impl Read<Value = Vec<ClaimHeader>> {
     })
 }
 
-fn claim() -> impl Read<Value = Claim> {
+/// The place of a claim.
+pub(super) fn claim() -> impl Read<Value = Claim> {
     text(CLAIM, parse_claim)
 }
 

@@ -1,13 +1,26 @@
 //! What policies need of one another.
 
-use super::Policy;
+use super::{Policies, Policy};
 use crate::read::Reading;
 use crate::readers::Named;
-use crate::report::Diagnostic;
+use crate::report::{Diagnostic, Span};
 use crate::token::Name;
 use titan_http::is_alike;
 
 type Declared = [Named<Name, Option<Policy>>];
+
+/// Whether a route whose authorisation looks at tokens has them verified.
+pub(crate) fn check_tokens(place: Span, in_force: &Policies, all: &Declared, to: &mut Reading<'_>) {
+    let Some(authorise) = in_force.authorise.map(|id| &all[id.index()]) else { return };
+    let Named { key, key_span, value: Some(Policy::Authorise(policy)) } = authorise else { return };
+    if policy.needs_token() && in_force.jwt.is_none() {
+        let message =
+            format!("the authorisation `{key}` needs tokens, and no policy asks for them");
+        let error = Diagnostic::error(place, message).label("no policy `jwt` is in force here");
+        let error = error.also(*key_span, "it asks for what tokens say");
+        to.add(error.help("apply one to this route, or take the authorisation off with `without`"));
+    }
+}
 
 /// Whether the fields that keys come in are left to clients: what they send in those that tell upstreams of them is
 /// removed before any policy looks.

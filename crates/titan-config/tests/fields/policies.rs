@@ -2,7 +2,45 @@
 
 use super::Row;
 
+/// A file whose requests have tokens, with these fields of an authorisation.
+macro_rules! tokens {
+    ($fields:literal) => {
+        concat!(
+            "policies:\n  t: { jwt: { providers: { algorithms: HS256, keys: { secret_file: k } } } }\n  p: { authorise: { ",
+            $fields,
+            " } }\napply: [t, p]"
+        )
+    };
+}
+
 pub(super) const ROWS: &[Row] = &[
+    (
+        "authorise",
+        "scopes",
+        tokens!("scopes: [a, b]"),
+        "scopes: Some(Granted { claim: Claim([\"scope\"]), all: [\"a\", \"b\"], any: [] })",
+    ),
+    (
+        "authorise",
+        "roles",
+        tokens!("roles: a"),
+        "roles: Some(Granted { claim: Claim([\"roles\"]), all: [\"a\"], any: [] })",
+    ),
+    ("authorise", "claims", tokens!("claims: { /a/b: 7 }"), "claim: Claim([\"a\", \"b\"])"),
+    ("authorise", "tell_missing", tokens!("scopes: a, tell_missing: true"), "tell_missing: true"),
+    ("granted", "all", tokens!("scopes: { all: [a] }"), "all: [\"a\"], any: []"),
+    ("granted", "any", tokens!("scopes: { any: a }"), "all: [], any: [\"a\"]"),
+    ("granted", "claim", tokens!("roles: { any: a, claim: /r/s }"), "Claim([\"r\", \"s\"])"),
+    (
+        "claim_rule",
+        "equals",
+        tokens!("claims: { a: { equals: true } }"),
+        "equals: Some(Bool(true))",
+    ),
+    ("claim_rule", "any", tokens!("claims: { a: [x, 7] }"), "any: Some([Text(\"x\"), Number(7)])"),
+    ("claim_rule", "all", tokens!("claims: { a: { all: ['7'] } }"), "all: Some([Text(\"7\")])"),
+    ("claim_rule", "none", tokens!("claims: { a: { none: [x] } }"), "none: Some([Text(\"x\")])"),
+    ("claim_rule", "only", tokens!("claims: { a: { only: [x] } }"), "only: Some([Text(\"x\")])"),
     ("file", "policies", "policies: { p: { cors: { origins: \"*\" } } }", "policies: [NamedPolicy"),
     (
         "file",

@@ -1,6 +1,8 @@
 //! Explanations as they are printed.
 
 use super::*;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 const CONFIG: &str = r#"
 listeners:
@@ -495,11 +497,33 @@ routes: [{ path: /a, respond: 200 }, { path: /b, respond: 200, apply: [p] }]
 
 #[test]
 fn an_authorisation_says_what_a_request_needs() {
-    let hash = "ab".repeat(32);
+    let hash = "7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed";
     let config = format!(
         "listeners: [':1']\nroutes: [{{ respond: 204 }}]\napply: [p]\n\
          policies: {{ p: {{ authorise: {{ deny: ::1, api_keys: {{ keys: {{ a: {hash} }} }} }} }} }}"
     );
     let text = told_under(&config, "GET", "http://a/", &[]);
-    assert!(text.contains("needs an address that may ask and an API key in X-API-Key"), "{text}");
+    assert!(text.contains("needs an address that may ask"), "{text}");
+    assert!(text.contains("needs an API key in X-API-Key"), "{text}");
+    assert!(text.contains("401 Unauthorized (api-key)"), "{text}");
+    let text = told_under(&config, "GET", "http://a/", &["X-API-Key: one"]);
+    assert!(text.contains("shows the API key `a`") && text.contains("204 No Content"), "{text}");
+}
+
+#[test]
+fn an_authorisation_says_what_a_token_lacks() {
+    let config = "listeners: [':1']\nroutes: [{ respond: 204 }]\napply: [t, p]\npolicies:
+  t: { jwt: { providers: { algorithms: HS256, keys: { secret_file: k } } } }
+  p: { authorise: { scopes: [a, b], claims: { tenant: x } } }";
+    let told = |claims: &str| {
+        let token = ["{\"alg\":\"HS256\"}", claims, "s"].map(|part| URL_SAFE_NO_PAD.encode(part));
+        let field = format!("Authorization: Bearer {}", token.join("."));
+        told_under(config, "GET", "http://a/", &[&field])
+    };
+    let text = told("{\"scope\":\"a\"}");
+    assert!(text.contains("the token lacks scope b and claim tenant"), "{text}");
+    assert!(text.contains("403 Forbidden (insufficient-scope)"), "{text}");
+    let text = told("{\"scope\":\"b a\",\"tenant\":\"x\"}");
+    assert!(text.contains("the token says what it has to"), "{text}");
+    assert!(text.contains("204 No Content"), "{text}");
 }

@@ -1,19 +1,23 @@
 //! Authorisation: who may ask at all. Each way to be let in has a module.
 
+mod claims;
 mod keys;
 
 use super::Meeting;
 use crate::error::{Error, Kind};
+use claims::Claims;
 use keys::Keys;
+use serde_json::{Map, Value};
 use std::net::IpAddr;
 use titan_config::Cidr;
-use titan_http::{BadField, ResponseHead};
+use titan_http::{BadField, RequestHead, ResponseHead};
 
 /// A policy, with its keys as they are looked for.
 pub(crate) struct Authorise {
     allow: Option<Vec<Cidr>>,
     deny: Vec<Cidr>,
     keys: Option<Keys>,
+    claims: Option<Claims>,
 }
 
 /// What later policies and the answer want to know of the request.
@@ -23,20 +27,47 @@ pub(crate) struct Note {
     pub(super) api_key: Option<u64>,
     /// Whether its answer asks for a key.
     lacks_key: bool,
+    /// What its token lacks, where the client may know.
+    pub(super) missing: Vec<String>,
+}
+
+/// What would be decided of a request, and why.
+#[derive(Default)]
+pub(crate) struct Explained {
+    pub(crate) lines: Vec<String>,
+    /// What it would be refused with first.
+    pub(crate) refused: Option<Kind>,
+}
+
+impl Explained {
+    fn refuse(&mut self, kind: Kind, why: String) {
+        self.lines.push(why);
+        self.refused = self.refused.or(Some(kind));
+    }
 }
 
 impl Authorise {
     /// The policy with that name.
     pub(super) fn new(name: &str, config: &titan_config::Authorise) -> Authorise {
-        let titan_config::Authorise { allow, deny, api_keys } = config.clone();
-        Authorise { allow, deny, keys: api_keys.map(|keys| Keys::new(name, keys)) }
+        Authorise {
+            allow: config.allow.clone(),
+            deny: config.deny.clone(),
+            keys: config.api_keys.clone().map(|keys| Keys::new(name, keys)),
+            claims: Claims::new(config),
+        }
     }
 
     pub(super) fn on_request(&self, meeting: &mut Meeting<'_>) -> Result<(), Error> {
         if !self.admits(meeting.client()) {
             return Err(Kind::AddressRefused.into());
         }
-        self.keys.as_ref().map_or(Ok(()), |keys| keys.on_request(meeting))
+        if let Some(keys) = &self.keys {
+            keys.on_request(meeting)?;
+        }
+        if let Some(claims) = &self.claims {
+            claims.on_request(meeting.notes)?;
+        }
+        Ok(())
     }
 
     /// An answer says what would have been taken.
@@ -47,17 +78,24 @@ impl Authorise {
         }
     }
 
-    /// What a request needs, in words.
-    pub(super) fn explain(&self) -> String {
-        let by_address = self.allow.is_some() || !self.deny.is_empty();
-        let mut needs = Vec::new();
-        if by_address {
-            needs.push("an address that may ask".to_owned());
+    /// What is decided of a request whose token says that, as far as it can be told without its connection.
+    pub(super) fn explain(
+        &self,
+        request: &mut RequestHead,
+        claims: Option<&Map<String, Value>>,
+    ) -> Result<Explained, Error> {
+        let mut told = Explained::default();
+        if self.allow.is_some() || !self.deny.is_empty() {
+            told.lines
+                .push("needs an address that may ask, which is not looked at here".to_owned());
         }
         if let Some(keys) = &self.keys {
-            needs.push(keys.explain());
+            keys.explain(request, &mut told)?;
         }
-        format!("needs {}", needs.join(" and "))
+        if let Some(rules) = &self.claims {
+            rules.explain(claims, &mut told);
+        }
+        Ok(told)
     }
 
     /// A client without an address is in no network, and may be in any.

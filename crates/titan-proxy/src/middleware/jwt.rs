@@ -54,6 +54,7 @@ struct Challenges {
     missing: Box<[u8]>,
     invalid: Box<[u8]>,
     ambiguous: Box<[u8]>,
+    insufficient: Box<[u8]>,
 }
 
 /// What a request has shown, and what its answer has to say.
@@ -63,11 +64,12 @@ pub(crate) struct Note {
     challenge: Option<Challenge>,
 }
 
-#[derive(Clone, Copy)]
 enum Challenge {
     Missing,
     Invalid,
     Ambiguous,
+    /// With the scopes that are needed, if they are told.
+    Insufficient(String),
 }
 
 /// What a good token says.
@@ -159,6 +161,7 @@ impl Jwt {
                 missing: with(""),
                 invalid: with(", error=\"invalid_token\""),
                 ambiguous: with(", error=\"invalid_request\""),
+                insufficient: with(", error=\"insufficient_scope\""),
             },
             config: config.clone(),
         };
@@ -248,28 +251,35 @@ impl Jwt {
     /// What can be said of a request without keys.
     pub(super) fn explain(&self, request: &RequestHead) -> String {
         match places::find(&self.config.token, request) {
-            Ok(_) => "there is a token; whether it is good is not looked at here".to_owned(),
+            Ok(_) => "there is a token; whether it is good is not looked at here, and what it says is believed".to_owned(),
             Err(Nowhere::Missing) => "there is no token".to_owned(),
             Err(Nowhere::Ambiguous) => "there are several tokens".to_owned(),
         }
     }
 
-    /// Takes the token out, whatever it is.
-    pub(super) fn take(&self, request: &mut RequestHead) -> Result<(), Error> {
+    /// Takes the token out: what it says, whether that is true or not.
+    pub(super) fn take(&self, request: &mut RequestHead) -> Result<Map<String, Value>, Error> {
         let found = places::find(&self.config.token, request).map_err(|it| it.kind())?;
-        let place = found.place;
-        places::remove(&self.config.token[place], request).map_err(|_| Kind::Internal.into())
+        let Found { token, place } = found;
+        let said = Token::parse(token).map(|token| token.claims).map_err(|_| Kind::TokenInvalid);
+        places::remove(&self.config.token[place], request).map_err(|_| Kind::Internal)?;
+        said.map_err(Error::from)
     }
 
     pub(super) fn on_response(&self, note: &Note, head: &mut ResponseHead) -> Result<(), BadField> {
-        let Challenges { missing, invalid, ambiguous } = &self.challenges;
-        let challenge = match note.challenge {
+        let Challenges { missing, invalid, ambiguous, insufficient } = &self.challenges;
+        let (challenge, scopes) = match &note.challenge {
             None => return Ok(()),
-            Some(Challenge::Missing) => missing,
-            Some(Challenge::Invalid) => invalid,
-            Some(Challenge::Ambiguous) => ambiguous,
+            Some(Challenge::Missing) => (missing, ""),
+            Some(Challenge::Invalid) => (invalid, ""),
+            Some(Challenge::Ambiguous) => (ambiguous, ""),
+            Some(Challenge::Insufficient(scopes)) => (insufficient, scopes.as_str()),
         };
-        head.fields.append(FieldName::WwwAuthenticate, challenge)
+        if scopes.is_empty() {
+            return head.fields.append(FieldName::WwwAuthenticate, challenge);
+        }
+        let with_scopes = [challenge, b", scope=\"".as_slice(), scopes.as_bytes(), b"\""].concat();
+        head.fields.append(FieldName::WwwAuthenticate, &with_scopes)
     }
 
     /// What `Authorization` is to be for the upstream.
@@ -416,6 +426,11 @@ impl Nowhere {
 }
 
 impl Note {
+    /// Notes that the token is good and grants too little; `scopes` are told to the client.
+    pub(super) fn lacks(&mut self, scopes: String) {
+        self.challenge = Some(Challenge::Insufficient(scopes));
+    }
+
     /// What the request's token says.
     pub(crate) fn claims(&self) -> Option<&Map<String, Value>> {
         self.verified.as_ref().map(|verified| &verified.claims)

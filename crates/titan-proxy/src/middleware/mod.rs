@@ -19,6 +19,7 @@ mod jwt;
 mod rate_limit;
 mod transform;
 
+use jwt::find;
 pub(crate) use jwt::{Caches, Keys, Refusal, Source};
 pub use jwt::{Revocation, Revocations, Revoked};
 
@@ -29,7 +30,7 @@ use crate::route::{self, Match};
 use crate::snapshot::Snapshot;
 use crate::tls::{BadCredentials, Files};
 use crate::worker::{Phase, Worker};
-use authorise::Authorise;
+use authorise::{Authorise, Explained};
 use compress::Compress;
 pub(crate) use compress::{Encoder, Squeezed};
 use cors::Cors;
@@ -101,6 +102,11 @@ impl Notes {
     /// What the request's token says; none where no policy asks for one.
     pub(crate) fn claims(&self) -> Option<&Map<String, Value>> {
         self.jwt.claims()
+    }
+
+    /// What the request's token lacks, where the client may know.
+    pub(crate) fn missing(&self) -> &[String] {
+        &self.authorise.missing
     }
 }
 
@@ -289,9 +295,8 @@ impl Chain {
         match kind {
             PolicyKind::Cors => self.cors.as_ref().map(|cors| cors.explain(request)),
             PolicyKind::Jwt => self.jwt.as_ref().map(|jwt| jwt.explain(request)),
-            PolicyKind::Authorise => self.authorise.as_ref().map(|it| it.explain()),
             PolicyKind::RateLimit => self.rate_limit.as_ref().map(|limit| limit.explain(route)),
-            PolicyKind::Transform => None,
+            PolicyKind::Authorise | PolicyKind::Transform => None,
             PolicyKind::Compress => {
                 self.compress.as_ref().map(|compress| compress.explain(request))
             }
@@ -303,9 +308,22 @@ impl Chain {
         self.cors.as_ref()?.grants(request)
     }
 
-    /// Takes the token out of a request without a look at what it says.
-    pub(crate) fn take_token(&self, request: &mut RequestHead) -> Result<(), Error> {
-        self.jwt.as_ref().map_or(Ok(()), |jwt| jwt.take(request))
+    /// Takes the token out of a request: what it says, whether that is true or not.
+    pub(crate) fn take_token(
+        &self,
+        request: &mut RequestHead,
+    ) -> Result<Option<Map<String, Value>>, Error> {
+        self.jwt.as_ref().map(|jwt| jwt.take(request)).transpose()
+    }
+
+    /// Who may ask, of those who ask so with a token that says that.
+    pub(crate) fn explain_authorisation(
+        &self,
+        request: &mut RequestHead,
+        claims: Option<&Map<String, Value>>,
+    ) -> Result<Explained, Error> {
+        let authorise = self.authorise.as_ref();
+        authorise.map_or_else(|| Ok(Explained::default()), |it| it.explain(request, claims))
     }
 
     /// Changes a request as the transform does.

@@ -1,5 +1,6 @@
 //! Who may ask at all.
 
+use crate::jwt::{PROVIDER, at, token};
 use crate::listeners::Folder;
 use crate::tunnels::WISH;
 use titan_testkit::h2::Head;
@@ -156,6 +157,98 @@ pub(super) fn a_limit_counts_by_key() {
     let status = |key: &str| asks(&gateway, "/", &format!("X-API-Key: {key}\r\n")).status;
     let statuses = ["one", "two", "one", "three", "three"].map(status);
     assert_eq!(statuses, [200, 200, 429, 401, 401]);
+}
+
+/// A gateway that verifies tokens, with these fields of an authorisation.
+fn with_tokens(authorise: &str) -> (Gateway, upstream::Upstream) {
+    let upstream = upstream::replies(upstream::ok("x"));
+    let text = format!(
+        "policies:\n  t: {{ jwt: {{ {PROVIDER} }} }}\n  p: {{ authorise: {{ {authorise} }} }}\napply: [t, p]"
+    );
+    (gateway(&text, &[&upstream]), upstream)
+}
+
+/// The answer to a request whose token makes these claims.
+fn claims(gateway: &Gateway, claims: &str) -> Answer {
+    let token = token(&format!("{{\"exp\":{},{claims}}}", at(60)));
+    asks(gateway, "/", &format!("Authorization: Bearer {token}\r\n"))
+}
+
+#[test]
+pub(super) fn a_token_has_to_grant_scopes_and_roles() {
+    let rules =
+        "scopes: [read, write], roles: { any: [admin, owner], all: staff, claim: /realm/roles }";
+    let (gateway, upstream) = with_tokens(rules);
+    for (scope, roles, may) in [
+        ("read write", "[\"admin\",\"staff\"]", true),
+        ("write x read", "\"staff owner\"", true),
+        ("read", "[\"admin\",\"staff\"]", false),
+        ("read write", "[\"staff\"]", false),
+        ("read write", "[\"admin\"]", false),
+    ] {
+        let said = format!("\"scope\":\"{scope}\",\"realm\":{{\"roles\":{roles}}}");
+        let answer = claims(&gateway, &said);
+        assert_eq!(answer.status == 200, may, "{said}");
+        if !may {
+            let challenge = "Bearer realm=\"gateway\", error=\"insufficient_scope\"";
+            let answer = answer.has_problem(403, "insufficient-scope");
+            let answer = answer.has_field("www-authenticate", challenge);
+            assert!(!String::from_utf8_lossy(&answer.body).contains("missing"), "{said}");
+        }
+    }
+    asks(&gateway, "/", "").has_problem(401, "token-missing");
+    assert_eq!(upstream.requests().len(), 2);
+}
+
+#[test]
+pub(super) fn a_token_has_to_say_what_the_policy_asks_for() {
+    let rules = "claims: { tenant: acme, /address/country: [AT, DE], groups: { all: [a], none: [z], only: [a, b] } }";
+    let (gateway, upstream) = with_tokens(rules);
+    for (tenant, country, groups, may) in [
+        ("\"acme\"", "\"DE\"", "[\"b\",\"a\"]", true),
+        ("\"acme2\"", "\"DE\"", "[\"a\"]", false),
+        ("[\"acme\"]", "\"DE\"", "[\"a\"]", false),
+        ("\"acme\"", "\"FR\"", "[\"a\"]", false),
+        ("\"acme\"", "\"AT\"", "[\"b\"]", false),
+        ("\"acme\"", "\"AT\"", "[\"a\",\"c\"]", false),
+    ] {
+        let said = format!(
+            "\"tenant\":{tenant},\"address\":{{\"country\":{country}}},\"groups\":{groups}"
+        );
+        assert_eq!(claims(&gateway, &said).status == 200, may, "{said}");
+    }
+    assert_eq!(upstream.requests().len(), 1);
+    // One that only one part of the rule refuses.
+    let (gateway, _upstream) = with_tokens("claims: { groups: { none: [z] } }");
+    claims(&gateway, "\"groups\":[\"a\",\"z\"]").has_problem(403, "insufficient-scope");
+    claims(&gateway, "\"groups\":[\"a\"]").has_status(200);
+}
+
+#[test]
+pub(super) fn a_client_learns_what_is_missing_where_it_may() {
+    let rules = "scopes: { all: [a, b], any: [c, d] }, roles: e, claims: { tenant: acme }, tell_missing: true";
+    let (gateway, _upstream) = with_tokens(rules);
+    let answer = claims(&gateway, "\"scope\":\"a\"");
+    let told = "\"missing\":[\"scope b\",\"one of the scopes c, d\",\"role e\",\"claim tenant\"]";
+    assert!(String::from_utf8_lossy(&answer.body).contains(told), "{answer:?}");
+    answer.has_problem(403, "insufficient-scope").has_field(
+        "www-authenticate",
+        "Bearer realm=\"gateway\", error=\"insufficient_scope\", scope=\"a b c d\"",
+    );
+}
+
+#[test]
+fn tunnels_and_calls_need_scopes_too() {
+    let (gateway, upstream) = with_tokens("scopes: a");
+    let bearer = format!("Bearer {}", token(&format!("{{\"exp\":{}}}", at(60))));
+    let wish = WISH.replacen("\r\n\r\n", &format!("\r\nAuthorization: {bearer}\r\n\r\n"), 1);
+    gateway.asks(&wish).has_problem(403, "insufficient-scope");
+    let mut client = gateway.connects_h2();
+    let call = Head::post("/a.B/C").with("content-type", "application/grpc");
+    let stream = client.starts(&call.with("te", "trailers").with("authorization", &bearer));
+    let answer = client.answer_head(stream).has_status(200).has_field("grpc-status", "7");
+    assert!(answer.field("grpc-message").unwrap().contains("(insufficient-scope"));
+    assert!(upstream.requests().is_empty());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Keys that clients show.
 
-use super::Meeting;
+use super::{Explained, Meeting};
 use crate::error::{Error, Kind};
 use crate::route::{is_parameter, query_values};
 use crate::tls::sha256;
@@ -49,9 +49,20 @@ impl Keys {
         head.fields.append_named(b"WWW-Authenticate", &self.challenge)
     }
 
-    /// What a request needs, in words.
-    pub(super) fn explain(&self) -> String {
-        format!("an API key in {}", String::from_utf8_lossy(&self.header))
+    /// Whose key a request shows; takes it out.
+    pub(super) fn explain(
+        &self,
+        request: &mut RequestHead,
+        told: &mut Explained,
+    ) -> Result<(), Error> {
+        match self.shown(request) {
+            Some((_, name)) => told.lines.push(format!("shows the API key `{name}`")),
+            None => {
+                let header = String::from_utf8_lossy(&self.header);
+                told.refuse(Kind::ApiKey, format!("needs an API key in {header}"));
+            }
+        }
+        self.hide(request)
     }
 
     /// The key that a request shows, by a part of its hash and its name; one that shows several shows none.
