@@ -64,10 +64,10 @@ pub use location::Location;
 pub use path::{PathEnd, PathPattern, Segment};
 pub use policy::{
     ApiKey, ApiKeys, Authorise, Changes, Claim, ClaimHeader, ClaimRule, ClaimValue, Coding,
-    Compress, Cors, CorsHeaders, CorsOrigin, Granted, JwksUrl, Jwt, JwtAlgorithm, JwtKeys,
-    JwtProvider, KeyHash, MediaRange, NamedPolicy, PathPiece, PathRule, Policies, Policy, PolicyId,
-    PolicyKind, Rate, RateKey, RateLimit, RequestTransform, ResponseTransform, RouteCost, Secret,
-    TokenPlace, Transform, Url, ValuePiece, ValueTemplate,
+    Compress, Cors, CorsHeaders, CorsOrigin, ForwardAuth, Granted, JwksUrl, Jwt, JwtAlgorithm,
+    JwtKeys, JwtProvider, KeyHash, MediaRange, NamedPolicy, PathPiece, PathRule, Policies, Policy,
+    PolicyId, PolicyKind, Rate, RateKey, RateLimit, RequestTransform, ResponseTransform, RouteCost,
+    Secret, TokenPlace, Transform, Url, ValuePiece, ValueTemplate,
 };
 pub use quantity::{ByteSize, Cap};
 pub use reference::reference;

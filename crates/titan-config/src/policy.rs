@@ -8,7 +8,9 @@ mod needs;
 mod rate_limit;
 mod transform;
 
-pub use authorise::{ApiKey, ApiKeys, Authorise, ClaimRule, ClaimValue, Granted, KeyHash};
+pub use authorise::{
+    ApiKey, ApiKeys, Authorise, ClaimRule, ClaimValue, ForwardAuth, Granted, KeyHash,
+};
 pub use compress::{Coding, Compress, MediaRange};
 pub use cors::{Cors, CorsHeaders, CorsOrigin};
 pub use jwt::{

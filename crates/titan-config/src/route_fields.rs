@@ -381,11 +381,7 @@ struct SharesReader;
 
 impl SharesReader {
     fn one() -> impl Read<Value = Vec<Share>> {
-        let shape = TextShape { what: "the name of an upstream", examples: "`api`", ..NAME };
-        text(shape, |text| Ok(text.to_owned())).then(|name: String, node, to| {
-            let upstream = find(&name, node.span, to)?;
-            Some(vec![Share { upstream, weight: NonZeroU16::MIN }])
-        })
+        upstream_name().map(|upstream| vec![Share { upstream, weight: NonZeroU16::MIN }])
     }
 
     fn several() -> impl Read<Value = Vec<Share>> {
@@ -418,6 +414,13 @@ impl Read for SharesReader {
     fn shape(&self) -> Shape {
         Shape::Either(vec![SharesReader::one().shape(), SharesReader::several().shape()])
     }
+}
+
+/// The upstream of that name.
+pub(crate) fn upstream_name() -> impl Read<Value = UpstreamId> {
+    let shape = TextShape { what: "the name of an upstream", examples: "`api`", ..NAME };
+    text(shape, |text| Ok(text.to_owned()))
+        .then(|name: String, node, to| find(&name, node.span, to))
 }
 
 /// The share of an upstream; none when its weight is 0. It must exist all the same.

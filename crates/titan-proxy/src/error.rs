@@ -154,6 +154,12 @@ kinds! {
     ApiKey Gateway UNAUTHORIZED "api-key" "The request needs an API key that is known here.";
     /// The request's token is good, and does not say what it has to.
     InsufficientScope Gateway FORBIDDEN "insufficient-scope" "The token does not grant that.";
+    /// The service that decides about requests does not answer, or not as it should.
+    AuthService Gateway SERVICE_UNAVAILABLE "auth-service" "The service that decides about requests does not answer.";
+    /// The service that decides about calls wants to know who asks.
+    AuthAnonymous Gateway UNAUTHORIZED "auth-anonymous" "The service that decides about calls wants to know who asks.";
+    /// The service that decides about calls refuses one.
+    AuthRefused Gateway FORBIDDEN "auth-refused" "The service that decides about calls refuses this one.";
     /// A rate limit is used up.
     RateLimited Gateway TOO_MANY_REQUESTS "rate-limited" "Too many requests.";
     /// As many requests run as a limit allows.

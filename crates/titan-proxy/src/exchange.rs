@@ -2,9 +2,11 @@
 
 mod attempt;
 mod idle;
+mod inquiry;
 mod tunnel;
 
 pub(crate) use attempt::Latency;
+pub(crate) use inquiry::{Inquiry, Reply};
 
 use crate::clock::Timer;
 use crate::downstream::{Answer, Content, RequestBody};
@@ -154,8 +156,9 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
         }
         self.snapshot.chains.remove_claims(&mut self.request.fields);
         let found = self.find_route()?.of(self.request);
-        if let Step::Answer(head) = self.meet_policies(&found).await? {
-            return self.send(*head, &[]).await;
+        if let Step::Answer(reply) = self.meet_policies(&found).await? {
+            let Reply { head, body } = *reply;
+            return self.send(head, &body).await;
         }
         match &self.snapshot.actions[found.route] {
             Action::Proxy(proxy) => match self.web_dialect(proxy) {
@@ -189,7 +192,8 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
         }
     }
 
-    /// The request halves of the policies that the route asks for.
+    /// The request halves of the policies that the route asks for, unless the client gives the request up while one
+    /// of them waits for something.
     async fn meet_policies(&mut self, found: &Match) -> Result<Step, Error> {
         let meeting = Meeting {
             request: self.request,
@@ -199,7 +203,20 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
             worker: self.worker,
             found,
         };
-        self.snapshot.chains.of(Some(found.route)).on_request(meeting).await
+        let chain = self.snapshot.chains.of(Some(found.route));
+        let mut met = pin!(chain.on_request(meeting));
+        poll_fn(|cx| match met.as_mut().poll(cx) {
+            Poll::Pending if self.body.poll_lost(cx).is_ready() || self.body.is_broken() => {
+                Poll::Ready(Err(Kind::ClientGone.into()))
+            }
+            Poll::Pending => {
+                // That a connection is broken may show in nothing but a look.
+                self.timer.wake_at(cx, self.timer.clock().deadline(Duration::ZERO));
+                Poll::Pending
+            }
+            met => met,
+        })
+        .await
     }
 
     fn find_route(&mut self) -> Result<Match, Error> {
@@ -350,15 +367,25 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
         let index = proxy.split.pick();
         let upstream = &snapshot.upstreams[index];
         let _tunnel = self.admit_upgrade(proxy, upstream)?;
-        let cells = &self.worker.cells().upstreams[index];
         let client = snapshot.forwarding.client(self.origin, &self.request.fields);
         // Chosen by what the client asked for, before that is rewritten for the upstream.
         let members = self.worker.members.get(index, upstream);
-        let mut attempts = Attempts::new(upstream, members, &self.view(), client);
+        let attempts = Attempts::new(upstream, members, &self.view(), client);
         self.prepare(proxy, found)?;
+        self.try_endpoints(proxy, index, attempts).await
+    }
+
+    /// Asks one endpoint of the upstream at that place after the other, as far as that may be done.
+    async fn try_endpoints(
+        &mut self,
+        proxy: &Proxy,
+        index: usize,
+        mut attempts: Attempts,
+    ) -> Result<(), Error> {
+        let cells = &self.worker.cells().upstreams[index];
         let mut failed: Option<Error> = None;
         loop {
-            let now = self.record.started.duration_since(snapshot.started);
+            let now = self.record.started.duration_since(self.snapshot.started);
             let next = attempts.next(self.worker.random(), now);
             next.map_err(|kind| failed.unwrap_or(Error::new(kind)))?;
             let result = self.attempt(proxy, &attempts, cells).await;

@@ -182,6 +182,12 @@ impl Forwarding {
         self.request_id.as_ref()?.only_value(fields)
     }
 
+    /// Gives another request that is made for the same client the id of the one that was identified.
+    pub(crate) fn pass_id(&self, from: &Fields, to: &mut Fields) -> Result<(), BadField> {
+        let id = self.request_id.as_ref().and_then(|id| Some((id, id.only_value(from)?)));
+        id.map_or(Ok(()), |(field, value)| field.set(to, value))
+    }
+
     /// Writes what the upstream is to know of the way here. `scratch` is overwritten.
     pub(crate) fn tell_upstream(
         &self,

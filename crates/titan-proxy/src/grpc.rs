@@ -150,8 +150,9 @@ impl Code {
             Kind::ClientCertificate
             | Kind::CorsRefused
             | Kind::AddressRefused
-            | Kind::InsufficientScope => Code::PermissionDenied,
-            Kind::ApiKey => Code::Unauthenticated,
+            | Kind::InsufficientScope
+            | Kind::AuthRefused => Code::PermissionDenied,
+            Kind::ApiKey | Kind::AuthAnonymous => Code::Unauthenticated,
             Kind::BodyTooLarge | Kind::RateLimited | Kind::TooManyAtOnce => Code::ResourceExhausted,
             Kind::TokenMissing | Kind::TokenInvalid | Kind::TokenAmbiguous => Code::Unauthenticated,
             Kind::Malformed(_) | Kind::MalformedStream(_) if is_too_much(error) => {
@@ -170,7 +171,8 @@ impl Code {
             | Kind::Truncated
             | Kind::Unprocessed
             | Kind::TooManyTunnels
-            | Kind::TokenKeys => Code::Unavailable,
+            | Kind::TokenKeys
+            | Kind::AuthService => Code::Unavailable,
             Kind::Malformed(_)
             | Kind::MalformedStream(_)
             | Kind::Path(_)

@@ -1,9 +1,11 @@
 //! Authorisation: who may ask at all. Each way to be let in has a module.
 
 mod claims;
+mod forward;
 mod keys;
 
 pub use claims::{ClaimRule, ClaimValue, Granted};
+pub use forward::ForwardAuth;
 pub use keys::{ApiKey, ApiKeys, KeyHash};
 
 use crate::bounds::MAX_NETWORKS;
@@ -14,6 +16,7 @@ use crate::report::Diagnostic;
 use crate::section::{section, section_of};
 use crate::token::HeaderName;
 use claims::{claim_rules, roles, scopes};
+use forward::forward_auth;
 use keys::api_keys;
 
 section! {
@@ -38,6 +41,8 @@ section! {
         /// Whether answers say which scopes, roles and claims are missing: in the member `missing` of the problem document,
         /// and the scopes in `WWW-Authenticate` as well (RFC 6750 section 3). Attackers may learn from that what to look for.
         pub(crate) tell_missing: bool = default("false", boolean()),
+        /// A service that decides about requests that have passed everything else.
+        pub(crate) forward_auth: Option<ForwardAuth> = optional("nobody is asked", forward_auth()),
     }
 }
 
@@ -58,12 +63,15 @@ pub struct Authorise {
     pub claims: Vec<ClaimRule>,
     /// Whether answers say what the token lacks.
     pub tell_missing: bool,
+    /// The service that decides about what has passed the others.
+    pub forward_auth: Option<ForwardAuth>,
 }
 
 impl Authorise {
     /// The fields that tell upstreams of who asks.
     pub(super) fn told_fields(&self) -> Vec<&HeaderName> {
-        self.api_keys.iter().filter_map(|keys| keys.tell.as_ref()).collect()
+        let of_keys = self.api_keys.iter().filter_map(|keys| keys.tell.as_ref());
+        of_keys.chain(self.forward_auth.iter().flat_map(ForwardAuth::told_fields)).collect()
     }
 
     /// Whether it looks at what tokens say.
@@ -73,16 +81,26 @@ impl Authorise {
 
     /// Whether it lets everybody in.
     fn is_empty(&self) -> bool {
-        let Authorise { allow, deny, api_keys, scopes: _, roles: _, claims: _, tell_missing: _ } =
-            self;
-        allow.is_none() && deny.is_empty() && api_keys.is_none() && !self.needs_token()
+        let is_open = self.allow.is_none() && self.deny.is_empty();
+        let asks_nobody = self.api_keys.is_none() && self.forward_auth.is_none();
+        is_open && asks_nobody && !self.needs_token()
     }
 }
 
 pub(super) fn authorise() -> impl Read<Value = Authorise> {
     section_of::<AuthoriseFields>().then(|fields, node, to| {
-        let AuthoriseFields { allow, deny, api_keys, scopes, roles, claims, tell_missing } = fields;
-        let checked = Authorise { allow, deny, api_keys, scopes, roles, claims, tell_missing };
+        let AuthoriseFields {
+            allow,
+            deny,
+            api_keys,
+            scopes,
+            roles,
+            claims,
+            tell_missing,
+            forward_auth,
+        } = fields;
+        let checked =
+            Authorise { allow, deny, api_keys, scopes, roles, claims, tell_missing, forward_auth };
         if checked.is_empty() {
             let error = Diagnostic::error(node.span, "an authorisation that lets everybody in");
             let error = error.label("expected at least one thing that a request has to pass");

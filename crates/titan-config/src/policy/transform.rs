@@ -17,7 +17,7 @@ use crate::report::{Diagnostic, Span};
 use crate::section::{section, section_of};
 use crate::shape::TextShape;
 use crate::token::HeaderName;
-pub(super) use changes::{parse_told_header, request_header, told_header};
+pub(super) use changes::{answer_header, parse_told_header, request_header, told_header};
 use changes::{query_changes, request_headers, response_headers};
 use path_rule::path_rule;
 use titan_http::Status;

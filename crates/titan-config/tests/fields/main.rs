@@ -1,5 +1,6 @@
 //! Each field of the file changes the checked form, and is what it says.
 
+mod forward_auth;
 mod jwt;
 mod policies;
 mod tls;
@@ -433,12 +434,15 @@ fn checked(text: &str) -> String {
     }
 }
 
+fn rows() -> impl Iterator<Item = &'static Row> {
+    let all = [ROWS, tls::ROWS, policies::ROWS, jwt::ROWS, forward_auth::ROWS];
+    all.into_iter().flatten()
+}
+
 #[test]
 fn each_field_is_read() {
     let without = checked("");
-    for (section, key, text, shown) in
-        ROWS.iter().chain(tls::ROWS).chain(policies::ROWS).chain(jwt::ROWS)
-    {
+    for (section, key, text, shown) in rows() {
         let with = checked(text);
         assert!(with.contains(shown), "{section}.{key}: no {shown} in {with}");
         assert!(!without.contains(shown), "{section}.{key}: {shown} is there by default");
@@ -456,13 +460,8 @@ fn no_field_is_forgotten() {
     for (name, section) in schema["$defs"].as_object().unwrap() {
         declared.extend(keys(section).into_iter().map(|key| (name.clone(), key)));
     }
-    let tested: BTreeSet<_> = ROWS
-        .iter()
-        .chain(tls::ROWS)
-        .chain(policies::ROWS)
-        .chain(jwt::ROWS)
-        .map(|(section, key, ..)| ((*section).to_owned(), (*key).to_owned()))
-        .collect();
+    let tested: BTreeSet<_> =
+        rows().map(|(section, key, ..)| ((*section).to_owned(), (*key).to_owned())).collect();
     assert_eq!(declared, tested);
 }
 

@@ -527,3 +527,14 @@ fn an_authorisation_says_what_a_token_lacks() {
     assert!(text.contains("the token says what it has to"), "{text}");
     assert!(text.contains("204 No Content"), "{text}");
 }
+
+#[test]
+fn an_authorisation_says_who_is_asked() {
+    let config = "listeners: [':1']\nroutes: [{ respond: 204 }]\napply: [p]\nupstreams: { sso: a:1 }\n\
+        policies: { p: { authorise: { forward_auth: { upstream: sso, path: /verify } } } }";
+    let text = told_under(config, "GET", "http://a/", &[]);
+    assert!(
+        text.contains("needs leave of `sso`, which is asked with GET /verify, but not here"),
+        "{text}"
+    );
+}

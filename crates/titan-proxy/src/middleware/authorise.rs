@@ -1,15 +1,17 @@
 //! Authorisation: who may ask at all. Each way to be let in has a module.
 
 mod claims;
+mod forward;
 mod keys;
 
-use super::Meeting;
+use super::{Meeting, Step};
 use crate::error::{Error, Kind};
 use claims::Claims;
+use forward::Forward;
 use keys::Keys;
 use serde_json::{Map, Value};
 use std::net::IpAddr;
-use titan_config::Cidr;
+use titan_config::{Cidr, Config};
 use titan_http::{BadField, RequestHead, ResponseHead};
 
 /// A policy, with its keys as they are looked for.
@@ -18,6 +20,7 @@ pub(crate) struct Authorise {
     deny: Vec<Cidr>,
     keys: Option<Keys>,
     claims: Option<Claims>,
+    forward: Option<Forward>,
 }
 
 /// What later policies and the answer want to know of the request.
@@ -48,16 +51,19 @@ impl Explained {
 
 impl Authorise {
     /// The policy with that name.
-    pub(super) fn new(name: &str, config: &titan_config::Authorise) -> Authorise {
+    pub(super) fn new(name: &str, own: &titan_config::Authorise, config: &Config) -> Authorise {
+        let forward = own.forward_auth.clone();
         Authorise {
-            allow: config.allow.clone(),
-            deny: config.deny.clone(),
-            keys: config.api_keys.clone().map(|keys| Keys::new(name, keys)),
-            claims: Claims::new(config),
+            allow: own.allow.clone(),
+            deny: own.deny.clone(),
+            keys: own.api_keys.clone().map(|keys| Keys::new(name, keys)),
+            claims: Claims::new(own),
+            forward: forward.map(|forward| Forward::new(forward, config)),
         }
     }
 
-    pub(super) fn on_request(&self, meeting: &mut Meeting<'_>) -> Result<(), Error> {
+    /// What costs least comes first.
+    pub(super) async fn on_request(&self, meeting: &mut Meeting<'_>) -> Result<Step, Error> {
         if !self.admits(meeting.client()) {
             return Err(Kind::AddressRefused.into());
         }
@@ -67,7 +73,10 @@ impl Authorise {
         if let Some(claims) = &self.claims {
             claims.on_request(meeting.notes)?;
         }
-        Ok(())
+        match &self.forward {
+            Some(forward) => Box::pin(forward.on_request(meeting)).await,
+            None => Ok(Step::Go),
+        }
     }
 
     /// An answer says what would have been taken.
@@ -94,6 +103,9 @@ impl Authorise {
         }
         if let Some(rules) = &self.claims {
             rules.explain(claims, &mut told);
+        }
+        if let Some(forward) = &self.forward {
+            told.lines.push(forward.explain());
         }
         Ok(told)
     }

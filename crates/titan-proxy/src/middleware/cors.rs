@@ -2,6 +2,7 @@
 
 use super::{Meeting, Step};
 use crate::error::{Error, Kind};
+use crate::exchange::Reply;
 use titan_config::{CorsHeaders, CorsOrigin};
 use titan_http::{
     BadField, FieldName, Fields, Method, RequestHead, ResponseHead, Status, is_token, list_members,
@@ -88,7 +89,10 @@ impl Cors {
         meeting.notes.cors = note;
         match grants {
             None => Ok(Step::Go),
-            Some(true) => Ok(Step::Answer(Box::new(ResponseHead::with_status(Status::NO_CONTENT)))),
+            Some(true) => {
+                let head = ResponseHead::with_status(Status::NO_CONTENT);
+                Ok(Step::Answer(Box::new(Reply { head, body: Vec::new() })))
+            }
             Some(false) => Err(Kind::CorsRefused.into()),
         }
     }

@@ -25,6 +25,7 @@ pub use jwt::{Revocation, Revocations, Revoked};
 
 use crate::downstream::Content;
 use crate::error::Error;
+use crate::exchange::Reply;
 use crate::forwarding::Origin;
 use crate::route::{self, Match};
 use crate::snapshot::Snapshot;
@@ -114,8 +115,8 @@ impl Notes {
 pub(crate) enum Step {
     /// It goes on.
     Go,
-    /// It is answered with that head and no body.
-    Answer(Box<ResponseHead>),
+    /// It is answered with that.
+    Answer(Box<Reply>),
 }
 
 /// A policy that is ready to be met. Routes that name the same one share it.
@@ -207,8 +208,8 @@ impl Ready {
             Policy::Jwt(jwt) => {
                 Ready::Jwt(Arc::new(Jwt::new(jwt, place, keys, revocations.cloned())))
             }
-            Policy::Authorise(config) => {
-                Ready::Authorise(Arc::new(Authorise::new(named.name.as_str(), config)))
+            Policy::Authorise(authorise) => {
+                Ready::Authorise(Arc::new(Authorise::new(named.name.as_str(), authorise, config)))
             }
             Policy::RateLimit(limit) => {
                 let cells = rate_limits(config).position(|it| it.name == named.name);
@@ -269,8 +270,10 @@ impl Chain {
         if let Some(jwt) = jwt {
             jwt.on_request(&mut meeting)?;
         }
-        if let Some(authorise) = authorise {
-            authorise.on_request(&mut meeting)?;
+        if let Some(authorise) = authorise
+            && let answer @ Step::Answer(_) = authorise.on_request(&mut meeting).await?
+        {
+            return Ok(answer);
         }
         if let Some(limit) = rate_limit {
             limit.on_request(&mut meeting)?;

@@ -8,6 +8,7 @@ mod compression;
 mod cors;
 mod drain;
 mod exchange;
+mod forward_auth;
 mod grpc;
 mod hostile;
 mod http2;

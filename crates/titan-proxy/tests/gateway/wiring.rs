@@ -2,8 +2,8 @@
 
 use crate::{
     authorisations, balancing, claims, client_certificates, compression, cors, drain, exchange,
-    grpc, http2, jwt, limits, listeners, pools, rate_limits, resolver, retries, routing, timeouts,
-    tls, transforms, tunnels,
+    forward_auth, grpc, http2, jwt, limits, listeners, pools, rate_limits, resolver, retries,
+    routing, timeouts, tls, transforms, tunnels,
 };
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -134,6 +134,15 @@ const HERE: &[(&str, fn())] = &[
     ("api_keys.query", authorisations::a_key_stands_where_the_policy_says),
     ("api_keys.tell", authorisations::an_upstream_is_told_whose_key_it_was),
     ("api_keys.keys", authorisations::a_request_shows_a_key),
+    ("authorise.forward_auth", forward_auth::a_refusal_is_what_the_client_gets),
+    ("forward_auth.upstream", forward_auth::a_service_sees_what_it_is_to_decide_about),
+    ("forward_auth.path", forward_auth::a_service_sees_what_it_is_to_decide_about),
+    ("forward_auth.method", forward_auth::a_service_is_asked_as_configured),
+    ("forward_auth.send", forward_auth::a_service_sees_what_it_is_to_decide_about),
+    ("forward_auth.take", forward_auth::what_a_service_says_of_the_client_goes_on),
+    ("forward_auth.answer", forward_auth::a_refusal_is_what_the_client_gets),
+    ("forward_auth.timeout", forward_auth::nothing_goes_on_without_an_answer_in_time),
+    ("forward_auth.body_limit", forward_auth::a_refusal_has_a_body_that_is_not_too_large),
     ("policy.rate_limit", rate_limits::what_exceeds_a_rate_is_refused_and_answers_say_what_is_left),
     ("rate_limit.key", rate_limits::the_key_says_what_is_counted_together),
     ("rate_limit.ipv6_prefix", rate_limits::networks_of_ipv6_are_as_large_as_configured),

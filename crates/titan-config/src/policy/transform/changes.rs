@@ -158,6 +158,11 @@ pub(in crate::policy) fn told_header() -> impl Read<Value = HeaderName> {
     text(TOLD_HEADER, parse_told_header)
 }
 
+/// A field of answers that somebody else may write.
+pub(in crate::policy) fn answer_header() -> impl Read<Value = HeaderName> {
+    text(RESPONSE_HEADER, parse_appended_header)
+}
+
 /// Neither what a transform may not write either, nor what clients say of themselves.
 pub(in crate::policy) fn parse_told_header(name: &str) -> Result<HeaderName, Problem> {
     let header = parse_request_header(name)?;

@@ -1,0 +1,96 @@
+//! Forward-auth: a service of the operator's decides about requests.
+
+use crate::bounds::{MAX_CLAIMS, MAX_PATH};
+use crate::policy::transform::{answer_header, request_header};
+use crate::quantity::{ByteSize, duration, size};
+use crate::read::{Read, default, required};
+use crate::readers::{Problem, one_or_list, text, words};
+use crate::route_fields::upstream_name;
+use crate::section::{section, section_of};
+use crate::shape::TextShape;
+use crate::token::HeaderName;
+use crate::upstream::UpstreamId;
+use std::time::Duration;
+use titan_http::{FieldName, Method, is_target_octet};
+
+section! {
+    "forward_auth", "a question to another service", Any;
+    /// A service that decides about each request: it gets the chosen fields of the request, what `X-Forwarded-Method`,
+    /// `-Proto`, `-Host`, `-Uri` and `-For` say (the client's own address, its method and target as they are by then),
+    /// and no body. A status of 2xx lets the request go on. Any other one is what the client gets, with the chosen
+    /// fields and the body of the answer: 401 with `WWW-Authenticate`, 302 with `Location`. Calls of gRPC get a
+    /// status of their own form. Where there is no answer, or not in time, the client gets 503.
+    pub struct ForwardAuth {
+        /// The upstream that is asked: the service's connections, TLS and balancing are configured there.
+        pub upstream: UpstreamId = required(upstream_name()),
+        /// The path that is asked for there, and a query if there is one.
+        pub path: String = default("/", text(TARGET, parse_target)),
+        /// The method that is asked with.
+        pub method: Method = default("GET", words(&METHODS)),
+        /// The fields of the request that the service sees.
+        pub send: Vec<HeaderName> =
+            default("[Authorization, Cookie]", names(request_header())),
+        /// The fields of an answer of 2xx that the upstream sees. What clients send in them is removed: `Authorization`
+        /// and `Cookie` where this policy is in force, others on all routes.
+        pub take: Vec<HeaderName> = default("[]", names(request_header())),
+        /// The fields of any other answer that the client sees, besides those that say what its body is.
+        pub answer: Vec<HeaderName> = default(
+            "[WWW-Authenticate, Location, Set-Cookie, Cache-Control]",
+            names(answer_header()),
+        ),
+        /// How long all of it may take, connecting and trying another endpoint included.
+        pub timeout: Duration = default("5s", duration(SHORTEST..=LONGEST)),
+        /// The largest body of an answer that clients see; beyond it they get 503. Those of 2xx nobody sees.
+        pub body_limit: ByteSize = default("64KiB", size(0..=MAX_BODY)),
+    }
+}
+
+impl ForwardAuth {
+    /// The fields that tell upstreams of who asks, and that are not for clients to send anywhere.
+    pub(super) fn told_fields(&self) -> impl Iterator<Item = &HeaderName> {
+        self.take.iter().filter(|name| {
+            let id = FieldName::of(name.as_str().as_bytes());
+            !matches!(id, FieldName::Authorization | FieldName::Cookie)
+        })
+    }
+}
+
+pub(super) fn forward_auth() -> impl Read<Value = ForwardAuth> {
+    section_of::<ForwardAuth>()
+}
+
+/// Names of fields, each once.
+fn names(name: impl Read<Value = HeaderName>) -> impl Read<Value = Vec<HeaderName>> {
+    one_or_list(name, 0..=MAX_CLAIMS).map(|names| {
+        let mut distinct = Vec::with_capacity(names.len());
+        for name in names {
+            if !distinct.contains(&name) {
+                distinct.push(name);
+            }
+        }
+        distinct
+    })
+}
+
+const METHODS: [(&str, Method); 3] =
+    [("GET", Method::GET), ("HEAD", Method::HEAD), ("POST", Method::POST)];
+const SHORTEST: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_secs(60);
+/// A body is in memory as a whole.
+const MAX_BODY: u64 = 1 << 20;
+const TARGET: TextShape = TextShape {
+    what: "a path to ask for",
+    examples: "`/verify` or `/verify?realm=a`",
+    pattern: Some("^/"),
+    max: MAX_PATH,
+};
+
+fn parse_target(text: &str) -> Result<String, Problem> {
+    match text {
+        text if !text.starts_with('/') => Err(Problem::new("it does not start with `/`")),
+        text if !text.bytes().all(is_target_octet) => {
+            Err(Problem::new("it has characters that no path may have").help("`%20` is a space"))
+        }
+        text => Ok(text.to_owned()),
+    }
+}

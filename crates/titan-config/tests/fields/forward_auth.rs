@@ -1,0 +1,60 @@
+//! The fields of questions to other services.
+
+use super::Row;
+
+pub(super) const ROWS: &[Row] = &[
+    (
+        "authorise",
+        "forward_auth",
+        "policies: { p: { authorise: { forward_auth: { upstream: auth } } } }\nupstreams: { auth: a:1 }",
+        "forward_auth: Some(ForwardAuth {",
+    ),
+    (
+        "forward_auth",
+        "upstream",
+        "policies: { p: { authorise: { forward_auth: { upstream: auth } } } }\nupstreams: { auth: a:1 }",
+        "forward_auth: Some(ForwardAuth { upstream: UpstreamId(",
+    ),
+    (
+        "forward_auth",
+        "path",
+        "policies: { p: { authorise: { forward_auth: { upstream: auth, path: '/v?a' } } } }\nupstreams: { auth: a:1 }",
+        "path: \"/v?a\"",
+    ),
+    (
+        "forward_auth",
+        "method",
+        "policies: { p: { authorise: { forward_auth: { upstream: auth, method: HEAD } } } }\nupstreams: { auth: a:1 }",
+        "method: HEAD",
+    ),
+    (
+        "forward_auth",
+        "send",
+        "policies: { p: { authorise: { forward_auth: { upstream: auth, send: X-A } } } }\nupstreams: { auth: a:1 }",
+        "send: [HeaderName(\"X-A\")]",
+    ),
+    (
+        "forward_auth",
+        "take",
+        "policies: { p: { authorise: { forward_auth: { upstream: auth, take: [X-A, X-B] } } } }\nupstreams: { auth: a:1 }",
+        "take: [HeaderName(\"X-A\"), HeaderName(\"X-B\")]",
+    ),
+    (
+        "forward_auth",
+        "answer",
+        "policies: { p: { authorise: { forward_auth: { upstream: auth, answer: [] } } } }\nupstreams: { auth: a:1 }",
+        "answer: []",
+    ),
+    (
+        "forward_auth",
+        "timeout",
+        "policies: { p: { authorise: { forward_auth: { upstream: auth, timeout: 7s } } } }\nupstreams: { auth: a:1 }",
+        "timeout: 7s",
+    ),
+    (
+        "forward_auth",
+        "body_limit",
+        "policies: { p: { authorise: { forward_auth: { upstream: auth, body_limit: 7 } } } }\nupstreams: { auth: a:1 }",
+        "body_limit: ByteSize(7)",
+    ),
+];
