@@ -1,5 +1,6 @@
 //! What the benchmark's programs share: the floor, the origin, the load generator and the driver.
 
+pub mod coding;
 pub mod histogram;
 pub mod net;
 pub mod payload;

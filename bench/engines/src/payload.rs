@@ -4,6 +4,7 @@
 //! answer that a proxy delivers to the wrong request or out of order has the wrong octets. So do calls and
 //! messages, which are echoed.
 
+use std::fmt::Write as _;
 use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
@@ -16,6 +17,8 @@ pub const VARIANTS: usize = 16;
 pub const LARGEST: usize = 1024 * 1024;
 const SMALL: usize = 128;
 const MEDIUM: usize = 30 * 1024;
+/// The least octets of the JSON text.
+const JSON: usize = 30 * 1024;
 /// Octets of what is echoed.
 const MESSAGE: usize = 64;
 
@@ -32,6 +35,8 @@ pub enum Target {
     Body30k,
     /// GET of 1 MiB.
     Body1m,
+    /// GET of 30 KiB of JSON.
+    Json,
     /// POST of so many octets, at most [`LARGEST`]; the answer names their count and checksum.
     Post(usize),
     /// A unary gRPC call with a message of 64 octets, which is the answer too.
@@ -55,7 +60,7 @@ impl Target {
     pub fn variants(self) -> usize {
         match self {
             Self::Small | Self::Call | Self::Message => VARIANTS,
-            Self::Body30k | Self::Body1m | Self::Post(_) => 1,
+            Self::Body30k | Self::Body1m | Self::Json | Self::Post(_) => 1,
         }
     }
 
@@ -65,6 +70,7 @@ impl Target {
             Self::Small => ("GET", format!("/small/{variant}"), Vec::new()),
             Self::Body30k => ("GET", "/30k".to_owned(), Vec::new()),
             Self::Body1m => ("GET", "/1m".to_owned(), Vec::new()),
+            Self::Json => ("GET", "/json".to_owned(), Vec::new()),
             Self::Post(size) => ("POST", "/post".to_owned(), pattern()[..size].to_vec()),
             Self::Call => ("POST", CALL_PATH.to_owned(), call(variant)),
             Self::Message => ("GET", websocket::PATH.to_owned(), Vec::new()),
@@ -75,12 +81,17 @@ impl Target {
     /// The octets written on a connection of HTTP/1.1, or in a tunnel. `last` asks both sides to close the
     /// connection after the answer.
     pub fn request(self, variant: usize, last: bool) -> Vec<u8> {
+        self.request_with("", variant, last)
+    }
+
+    /// The same with more field lines, each with its line end.
+    pub fn request_with(self, fields: &str, variant: usize, last: bool) -> Vec<u8> {
         if self == Self::Message {
             return websocket::masked(&text("message", variant, MESSAGE));
         }
         let Ask { method, path, body } = self.ask(variant);
         let mut request = format!(
-            "{method} {path} HTTP/1.1\r\nHost: bench.example\r\nUser-Agent: titan-bench\r\nAccept: */*\r\n"
+            "{method} {path} HTTP/1.1\r\nHost: bench.example\r\nUser-Agent: titan-bench\r\nAccept: */*\r\n{fields}"
         )
         .into_bytes();
         if method == "POST" {
@@ -97,6 +108,7 @@ impl Target {
             Self::Small => text("small answer", variant, SMALL),
             Self::Body30k => pattern()[..MEDIUM].to_vec(),
             Self::Body1m => pattern().to_vec(),
+            Self::Json => json(),
             Self::Post(size) => receipt(size),
             Self::Call => call(variant),
             Self::Message => websocket::plain(&text("message", variant, MESSAGE)),
@@ -111,6 +123,43 @@ pub fn pattern() -> &'static [u8] {
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
         (0..LARGEST).map(|_| next_octet(&mut state)).collect()
     })
+}
+
+/// A list of records as an API answers with: names that repeat, identifiers, times and numbers that do not.
+pub fn json() -> Vec<u8> {
+    const WORDS: [&str; 16] = [
+        "amber", "basin", "cedar", "delta", "ember", "fjord", "grove", "haven", "inlet", "jetty",
+        "knoll", "ledge", "marsh", "north", "oasis", "pines",
+    ];
+    let mut octets = pattern()
+        .chunks_exact(16)
+        .map(|record| u128::from_le_bytes(record.try_into().unwrap_or_default()));
+    let mut text = String::from("[");
+    while text.len() < JSON {
+        let random = octets.next().unwrap_or_default();
+        let part = |shift: u32, below: u128| (random >> shift) % below;
+        let word = |shift: u32| WORDS[part(shift, 16) as usize];
+        let (first, second, third) = (word(0), word(4), word(8));
+        let separator = if text.len() > 1 { "," } else { "" };
+        let _ = write!(
+            text,
+            "{separator}{{\"id\":\"{:016x}\",\"name\":\"{first} {second}\",\"email\":\"{first}.{second}@{third}.example\",\
+             \"created\":\"2026-{:02}-{:02}T{:02}:{:02}:{:02}Z\",\"balance\":{}.{:02},\"active\":{},\
+             \"tags\":[\"{second}\",\"{third}\"],\"address\":{{\"street\":\"{} {third} street\",\"city\":\"{first}\"}}}}",
+            random >> 64,
+            1 + part(12, 12),
+            1 + part(16, 28),
+            part(20, 24),
+            part(24, 60),
+            part(28, 60),
+            part(32, 10_000),
+            part(48, 100),
+            part(60, 2) == 0,
+            1 + part(52, 200),
+        );
+    }
+    text.push(']');
+    text.into_bytes()
 }
 
 /// The answer to a POST of the pattern's first `size` octets.
@@ -158,6 +207,13 @@ mod tests {
             assert!(answers.iter().all(|answer| answer.len() == length));
             assert!((1..VARIANTS).all(|variant| answers[variant] != answers[0]));
         }
+    }
+
+    #[test]
+    fn the_json_is_json() {
+        let records: Vec<serde_json::Value> =
+            serde_json::from_slice(&json()).expect("it is a list");
+        assert!(records.len() > 100 && records[0]["name"].is_string());
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::coding::Coding;
 use crate::payload::Target;
 
 /// One measurement.
@@ -20,6 +21,13 @@ pub struct Job {
     /// How requests follow each other.
     #[serde(default = "one_by_one")]
     pub manner: Manner,
+    /// A file with a JSON list of texts, of which requests of HTTP/1.1 carry one each, in turn: field lines with their
+    /// line ends.
+    #[serde(default)]
+    pub fields: Option<PathBuf>,
+    /// The coding that answers are asked for in, and have to come in.
+    #[serde(default)]
+    pub coding: Option<Coding>,
     /// Connections are encrypted.
     #[serde(default)]
     pub tls: Option<Tls>,
@@ -78,6 +86,8 @@ pub enum Stop {
 pub struct Report {
     /// Verified answers within the measurement.
     pub requests: u64,
+    /// Octets of their bodies as they came.
+    pub body_octets: u64,
     /// Seconds it took.
     pub seconds: f64,
     /// Wrong, missing or cut answers and failed connections, over the whole run.

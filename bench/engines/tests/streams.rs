@@ -50,6 +50,8 @@ impl Origin {
             target,
             connections: 2,
             manner: Manner::Streams(10),
+            fields: None,
+            coding: None,
             tls: None,
             warm_up: 0.0,
             stop: Stop::Requests(500),

@@ -21,9 +21,15 @@ enum Measure {
     /// To Titan's own cost in another scenario.
     ToOwn(&'static str),
     OctetsPerConnection,
+    /// Microseconds over the route without the policies.
+    OverBare,
+    /// How long an answer's body is, to nginx's.
+    BodyToNginx,
+    /// How long an answer's body is, to what was compressed.
+    BodyToPlain,
 }
 
-const BARS: [Bar; 19] = [
+const BARS: [Bar; 31] = [
     Bar { scenario: "small-64", measure: Measure::ToNginx, most: 0.90 },
     Bar { scenario: "small-64", measure: Measure::ToFloor, most: 1.12 },
     Bar { scenario: "small-256", measure: Measure::ToNginx, most: 0.90 },
@@ -44,6 +50,18 @@ const BARS: [Bar; 19] = [
     Bar { scenario: "h2-to-h2", measure: Measure::ToOwn("h2-tls-10x100"), most: 0.80 },
     Bar { scenario: "grpc-unary", measure: Measure::ToBetter, most: 1.00 },
     Bar { scenario: "ws-echo", measure: Measure::ToFloor, most: 1.10 },
+    Bar { scenario: "jwt-hs256-1", measure: Measure::OverBare, most: 1.0 },
+    Bar { scenario: "jwt-hs256-10000", measure: Measure::OverBare, most: 1.0 },
+    Bar { scenario: "jwt-es256-1", measure: Measure::OverBare, most: 1.0 },
+    Bar { scenario: "jwt-es256-10000", measure: Measure::OverBare, most: 1.0 },
+    Bar { scenario: "rate-limit", measure: Measure::OverBare, most: 0.5 },
+    Bar { scenario: "cors-headers", measure: Measure::OverBare, most: 0.5 },
+    Bar { scenario: "all-policies", measure: Measure::OverBare, most: 3.0 },
+    Bar { scenario: "gzip-30k", measure: Measure::ToNginx, most: 0.80 },
+    Bar { scenario: "gzip-30k", measure: Measure::BodyToNginx, most: 1.00 },
+    Bar { scenario: "gzip-30k", measure: Measure::BodyToPlain, most: 0.40 },
+    Bar { scenario: "brotli-30k", measure: Measure::BodyToPlain, most: 0.40 },
+    Bar { scenario: "zstd-30k", measure: Measure::BodyToPlain, most: 0.40 },
 ];
 
 /// One bar and what Titan came to.
@@ -57,16 +75,16 @@ pub struct Verdict {
 /// The verdicts on every bar that this run can tell about.
 pub fn verdicts(figures: &[Figures]) -> Vec<Verdict> {
     let verdict = |bar: &'static Bar| {
-        let row = titan_in(figures, bar.scenario)?;
-        let figure = bar.measure.of(row, figures)?;
+        let own = figures.iter().find(|figures| figures.scenario.name == bar.scenario)?;
+        let row = own.of_engine(Engine::Titan)?;
+        let figure = bar.measure.of(row, own, figures)?;
         Some(Verdict { bar, figure, wrong: row.errors > 0 })
     };
     BARS.iter().filter_map(verdict).collect()
 }
 
 fn titan_in<'a>(figures: &'a [Figures], scenario: &str) -> Option<&'a Row> {
-    let scenario = figures.iter().find(|figures| figures.scenario.name == scenario)?;
-    scenario.rows.iter().find(|row| row.engine == Engine::Titan)
+    figures.iter().find(|figures| figures.scenario.name == scenario)?.of_engine(Engine::Titan)
 }
 
 impl Verdict {
@@ -85,6 +103,9 @@ impl fmt::Display for Verdict {
             Measure::ToBetter => ("to the better of nginx and HAProxy".to_owned(), 2),
             Measure::ToOwn(other) => (format!("to {other}"), 2),
             Measure::OctetsPerConnection => ("octets per connection".to_owned(), 0),
+            Measure::OverBare => ("microseconds over the route without".to_owned(), 2),
+            Measure::BodyToNginx => ("bodies to nginx's".to_owned(), 2),
+            Measure::BodyToPlain => ("bodies to what was compressed".to_owned(), 2),
         };
         let figure = self.figure;
         write!(f, "bar {word}: {scenario} {measure} {figure:.digits$}, at most {most:.digits$}")
@@ -92,7 +113,7 @@ impl fmt::Display for Verdict {
 }
 
 impl Measure {
-    fn of(self, row: &Row, figures: &[Figures]) -> Option<f64> {
+    fn of(self, row: &Row, own: &Figures, figures: &[Figures]) -> Option<f64> {
         match self {
             Self::ToNginx => row.to_nginx,
             Self::ToFloor => row.to_floor,
@@ -100,6 +121,11 @@ impl Measure {
             Self::ToBetter => Some(row.to_nginx?.max(row.to_haproxy?)),
             Self::ToOwn(other) => Some(row.cost / titan_in(figures, other)?.cost.max(1e-9)),
             Self::OctetsPerConnection => Some(row.cost),
+            Self::OverBare => row.over_bare,
+            Self::BodyToNginx => {
+                Some(row.body_octets / own.of_engine(Engine::Nginx)?.body_octets.max(1.0))
+            }
+            Self::BodyToPlain => Some(row.body_octets / own.scenario.plain_octets() as f64),
         }
     }
 }

@@ -96,6 +96,7 @@ fn colour(engine: Engine) -> &'static str {
         Engine::Floor => "#b8b8b8",
         Engine::Nginx => "#7fa98c",
         Engine::Haproxy => "#7d9cc0",
+        Engine::Bare => "#e8c39e",
         Engine::Titan => "#d9822b",
     }
 }

@@ -12,7 +12,7 @@ use crate::scenario::Scenario;
 
 const HEADER: &str = "date,machine,cores,kernel,congestion_control,scenario,origin,engine,version,rounds,cpu_us_per_request,\
 idle_octets_per_connection,to_nginx,to_haproxy,to_floor,requests_per_second,p50_us,p99_us,errors,resident_kib,core_busy,\
-handshakes_per_cpu_second\n";
+handshakes_per_cpu_second,over_bare_us,body_octets\n";
 
 /// Writes all scenarios' figures.
 pub fn write(
@@ -51,6 +51,7 @@ fn numbers(row: &Row, scenario: &Scenario) -> String {
         p50_us,
         p99_us,
         errors,
+        body_octets,
         ..
     } = row;
     let (time, memory) = if idle {
@@ -66,10 +67,11 @@ fn numbers(row: &Row, scenario: &Scenario) -> String {
     let ratios = [to_nginx, to_haproxy, to_floor].map(|ratio| optional(*ratio)).join(",");
     let handshakes = row.handshakes_per_cpu_second(scenario);
     let handshakes = handshakes.map_or_else(String::new, |count| format!("{count:.0}"));
+    let over = optional(row.over_bare);
     let resident = row.resident / 1024.0;
     let busy = if idle { String::new() } else { format!("{:.2}", row.busy) };
     format!(
-        "{rounds},{time},{memory},{ratios},{timed},{errors},{resident:.0},{busy},{handshakes}\n"
+        "{rounds},{time},{memory},{ratios},{timed},{errors},{resident:.0},{busy},{handshakes},{over},{body_octets:.0}\n"
     )
 }
 

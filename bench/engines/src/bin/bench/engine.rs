@@ -11,6 +11,7 @@ use clap::ValueEnum;
 use crate::keys::Files;
 use crate::programs::{Programs, bench_directory};
 use crate::setup::Setup;
+use crate::tokens;
 
 /// One of the proxies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -19,12 +20,16 @@ pub enum Engine {
     Floor,
     Nginx,
     Haproxy,
+    /// Titan without the policy that a scenario is about: what costs of policies are over.
+    Bare,
     Titan,
 }
 
 /// What an engine speaks, where it listens and what it forwards to.
 pub struct Place {
     pub setup: Setup,
+    /// What the names of its definitions end with.
+    pub suffix: &'static str,
     pub listen: SocketAddr,
     pub origin: SocketAddr,
     pub admin: SocketAddr,
@@ -34,7 +39,7 @@ pub struct Place {
 
 impl Engine {
     /// In the order of the tables.
-    pub const ALL: [Self; 4] = [Self::Floor, Self::Nginx, Self::Haproxy, Self::Titan];
+    pub const ALL: [Self; 5] = [Self::Floor, Self::Nginx, Self::Haproxy, Self::Bare, Self::Titan];
 
     /// As on the command line and in the tables.
     pub fn name(self) -> &'static str {
@@ -42,6 +47,7 @@ impl Engine {
             Self::Floor => "floor",
             Self::Nginx => "nginx",
             Self::Haproxy => "haproxy",
+            Self::Bare => "bare",
             Self::Titan => "titan",
         }
     }
@@ -61,7 +67,7 @@ impl Engine {
                 command.args(["-db", "-f"]).arg(definitions().join("haproxy-common.cfg"));
                 command.arg("-f").arg(fill_in("haproxy", "cfg", place)?);
             }
-            Self::Titan => {
+            Self::Bare | Self::Titan => {
                 command.arg("run").arg("--config").arg(fill_in("titan", "yaml", place)?);
             }
         }
@@ -76,13 +82,16 @@ impl Engine {
 
 /// Writes the definition for the setup with its places filled in; the path of the copy.
 fn fill_in(engine: &str, ending: &str, place: &Place) -> io::Result<PathBuf> {
-    let definition = format!("{engine}{}.{ending}", place.setup.suffix());
+    let definition = format!("{engine}{}.{ending}", place.suffix);
     let template = fs::read_to_string(definitions().join(&definition))?;
     let mut filled = template
         .replace("{{listen}}", &place.listen.to_string())
         .replace("{{origin}}", &place.origin.to_string())
         .replace("{{admin}}", &place.admin.to_string())
         .replace("{{definitions}}", &definitions().to_string_lossy());
+    for (name, file) in tokens::key_files() {
+        filled = filled.replace(name, &absolute(&file)?.to_string_lossy());
+    }
     if let Some(key) = place.setup.key() {
         let Files { certificate, key, both } = key.files();
         let files = [("{{certificate}}", certificate), ("{{key}}", key), ("{{both}}", both)];

@@ -18,6 +18,10 @@ pub struct Row {
     pub to_haproxy: Option<f64>,
     /// The cost as a share of the floor's in the same round.
     pub to_floor: Option<f64>,
+    /// The cost over that of the same route without the policies, in the same round.
+    pub over_bare: Option<f64>,
+    /// Octets of an answer's body as it came.
+    pub body_octets: f64,
     pub requests_per_second: f64,
     pub p50_us: f64,
     pub p99_us: f64,
@@ -41,9 +45,13 @@ impl Figures {
             let samples = run.samples.iter().find(|samples| samples.engine == engine)?;
             Some(costs(samples, idle))
         };
-        let peers = [Engine::Nginx, Engine::Haproxy, Engine::Floor].map(costs);
+        let peers = [Engine::Nginx, Engine::Haproxy, Engine::Floor, Engine::Bare].map(costs);
         let row = |samples| row(samples, idle, &peers);
         Self { scenario: run.scenario, rows: run.samples.iter().map(row).collect() }
+    }
+
+    pub fn of_engine(&self, engine: Engine) -> Option<&Row> {
+        self.rows.iter().find(|row| row.engine == engine)
     }
 
     pub fn has_errors(&self) -> bool {
@@ -58,19 +66,22 @@ impl Row {
     }
 }
 
-/// `peers` are the costs of nginx, HAProxy and the floor, as far as they take part.
-fn row(samples: &Samples, idle: bool, peers: &[Option<Vec<f64>>; 3]) -> Row {
+/// `peers` are the costs of nginx, HAProxy, the floor and the bare Titan, as far as they take part.
+fn row(samples: &Samples, idle: bool, peers: &[Option<Vec<f64>>; 4]) -> Row {
     let costs = costs(samples, idle);
     let ratio_to = |peer: &Option<Vec<f64>>| Some(paired_ratio(&costs, peer.as_deref()?));
-    let [to_nginx, to_haproxy, to_floor] = peers.each_ref().map(ratio_to);
+    let [nginx, haproxy, floor, bare] = peers;
+    let bare = bare.as_deref().filter(|_| samples.engine == Engine::Titan);
     let reports = &samples.reports;
     let median_of = |figure: fn(&Report) -> f64| median(reports.iter().map(figure).collect());
     Row {
         engine: samples.engine,
         rounds: reports.len(),
-        to_nginx,
-        to_haproxy,
-        to_floor,
+        to_nginx: ratio_to(nginx),
+        to_haproxy: ratio_to(haproxy),
+        to_floor: ratio_to(floor),
+        over_bare: bare.map(|bare| paired_difference(&costs, bare)),
+        body_octets: median_of(|report| report.body_octets as f64 / report.requests.max(1) as f64),
         cost: median(costs),
         requests_per_second: median_of(|report| per_second(report, report.requests as f64)),
         p50_us: median_of(|report| report.p50_us),
@@ -104,6 +115,11 @@ fn paired_ratio(costs: &[f64], reference: &[f64]) -> f64 {
     median(
         costs.iter().zip(reference).map(|(cost, reference)| cost / reference.max(1e-9)).collect(),
     )
+}
+
+/// The median of the differences of each round.
+fn paired_difference(costs: &[f64], reference: &[f64]) -> f64 {
+    median(costs.iter().zip(reference).map(|(cost, reference)| cost - reference).collect())
 }
 
 fn median(mut values: Vec<f64>) -> f64 {

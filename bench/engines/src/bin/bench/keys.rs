@@ -53,7 +53,8 @@ pub fn write_all() -> io::Result<()> {
 
 const FOLDER: &str = "keys";
 
-fn folder() -> PathBuf {
+/// Where the files of a run's secrets are.
+pub fn folder() -> PathBuf {
     launch::scratch().join(Path::new(FOLDER))
 }
 

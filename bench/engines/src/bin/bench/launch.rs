@@ -50,6 +50,7 @@ pub fn engine(
 ) -> io::Result<Running> {
     let place = Place {
         setup,
+        suffix: setup.suffix(engine),
         listen: free_address()?,
         origin,
         admin: free_address()?,

@@ -16,6 +16,7 @@ mod programs;
 mod scenario;
 mod setup;
 mod table;
+mod tokens;
 
 use std::io;
 use std::path::PathBuf;
@@ -48,6 +49,7 @@ fn run(options: &RunOptions) -> io::Result<ExitCode> {
     println!("origin: {}", programs.origin().name());
     machine.warn_when_busy()?;
     keys::write_all()?;
+    tokens::write_all()?;
     let runs = measure::all(options, &programs, &machine)?;
     let figures: Vec<Figures> = runs.iter().map(Figures::of).collect();
     for scenario in &figures {

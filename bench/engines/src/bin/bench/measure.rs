@@ -81,6 +81,9 @@ fn measure(
         launch::engine(samples.engine, scenario.setup, programs, machine, origin.address, plain)?;
     let mut job = scenario.timed(proxy.address, options.seconds(), &proxy.processes()?);
     job.connections = samples.connections;
+    if samples.engine == Engine::Bare {
+        job.coding = None;
+    }
     let report = launch::load(programs, machine, &job)?;
     if report.cpu_ns == 0 && report.errors == 0 {
         return Err(io::Error::other(format!(

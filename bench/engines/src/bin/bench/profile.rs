@@ -20,6 +20,7 @@ use crate::machine::Machine;
 use crate::options::ProfileOptions;
 use crate::programs::{Programs, installed};
 use crate::scenario::Scenario;
+use crate::tokens;
 
 /// Requests of a run under strace or perf.
 const REQUESTS: u64 = 50_000;
@@ -50,6 +51,7 @@ pub fn run(options: &ProfileOptions) -> io::Result<()> {
     let programs = &Programs::prepare(&options.build, &[options.engine])?;
     let machine = &Machine::inspect()?;
     keys::write_all()?;
+    tokens::write_all()?;
     let profile = Profile { engine, scenario, programs, machine };
     println!(
         "{} under {}: {}",

@@ -31,7 +31,7 @@ impl Programs {
             let path = match engine {
                 Engine::Floor => own.join("floor"),
                 Engine::Nginx | Engine::Haproxy => installed(engine.name())?,
-                Engine::Titan => titan(options)?,
+                Engine::Bare | Engine::Titan => titan(options)?,
             };
             let version = version(engine, &path)?;
             found.push((engine, path, version));
@@ -121,7 +121,7 @@ fn version(engine: Engine, path: &Path) -> io::Result<String> {
     match engine {
         Engine::Floor => Ok(env!("CARGO_PKG_VERSION").to_owned()),
         Engine::Nginx | Engine::Haproxy => first_version(path, "-v"),
-        Engine::Titan => first_version(path, "--version"),
+        Engine::Bare | Engine::Titan => first_version(path, "--version"),
     }
 }
 

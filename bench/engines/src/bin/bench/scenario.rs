@@ -2,11 +2,13 @@
 
 use std::net::SocketAddr;
 
+use titan_bench::coding::Coding;
 use titan_bench::payload::Target;
 use titan_bench::report::{Job, Manner, Stop, Tls};
 
 use crate::keys::Key;
 use crate::setup::Setup;
+use crate::tokens;
 
 /// Idle connections stay silent this long before memory is read.
 const IDLE_SECONDS: f64 = 5.0;
@@ -23,13 +25,15 @@ pub struct Scenario {
     pub setup: Setup,
     /// TLS sessions are resumed wherever the proxy encrypts.
     resume: bool,
+    /// The field lines that requests carry in turn, by the name of their file.
+    fields: Option<&'static str>,
 }
 
 const ECDSA: Setup = Setup::Tls(Key::EcdsaP256);
 const RSA: Setup = Setup::Tls(Key::Rsa2048);
 
 /// All of them, in the order they run.
-pub const SCENARIOS: [Scenario; 18] = [
+pub const SCENARIOS: [Scenario; 29] = [
     steady("small-64", "GET 128 octets, 64 connections", Target::Small, 64),
     steady("small-256", "GET 128 octets, 256 connections", Target::Small, 256),
     steady("body-30k", "GET 30 KiB, 64 connections", Target::Body30k, 64),
@@ -70,6 +74,17 @@ pub const SCENARIOS: [Scenario; 18] = [
         setup: Setup::WebSocket,
         ..steady("ws-echo", "WebSocket echo of 64 octets, 64 tunnels", Target::Message, 64)
     },
+    policy("jwt-hs256-1", "JWT, HS256, one token", "-jwt-hs256", Some("hs256-1")),
+    policy("jwt-hs256-10000", "JWT, HS256, 10,000 tokens", "-jwt-hs256", Some("hs256-10000")),
+    policy("jwt-es256-1", "JWT, ES256, one token", "-jwt-es256", Some("es256-1")),
+    policy("jwt-es256-10000", "JWT, ES256, 10,000 tokens", "-jwt-es256", Some("es256-10000")),
+    policy("rate-limit", "a rate limit by client address", "-rate-limit", None),
+    policy("cors-headers", "CORS, and headers added and removed", "-cors-headers", Some("origin")),
+    policy("regex", "a path rewritten by a regular expression", "-regex", None),
+    policy("all-policies", "every policy but compression", "-all-policies", Some("all")),
+    compressed("gzip-30k", "30 KiB of JSON in gzip, 64 connections", Coding::Gzip),
+    compressed("brotli-30k", "30 KiB of JSON in brotli, 64 connections", Coding::Brotli),
+    compressed("zstd-30k", "30 KiB of JSON in zstd, 64 connections", Coding::Zstd),
 ];
 
 const fn steady(
@@ -79,7 +94,23 @@ const fn steady(
     connections: usize,
 ) -> Scenario {
     let manner = Manner::Pipelined(1);
-    Scenario { name, title, target, connections, manner, setup: Setup::Plain, resume: false }
+    let (setup, resume, fields) = (Setup::Plain, false, None);
+    Scenario { name, title, target, connections, manner, setup, resume, fields }
+}
+
+/// As small-64, through policies.
+const fn policy(
+    name: &'static str,
+    title: &'static str,
+    suffix: &'static str,
+    fields: Option<&'static str>,
+) -> Scenario {
+    let setup = Setup::Policy(suffix);
+    Scenario { setup, fields, ..steady(name, title, Target::Small, 64) }
+}
+
+const fn compressed(name: &'static str, title: &'static str, coding: Coding) -> Scenario {
+    Scenario { setup: Setup::Compress(coding), ..steady(name, title, Target::Json, 64) }
 }
 
 const fn fresh(name: &'static str, title: &'static str, setup: Setup) -> Scenario {
@@ -108,7 +139,12 @@ impl Scenario {
         self.manner == Manner::Fresh && self.setup.key().is_some()
     }
 
-    /// The load as a timed job.
+    /// How many octets the body of an answer has before it is compressed.
+    pub fn plain_octets(&self) -> usize {
+        self.target.answer(0).len()
+    }
+
+    /// The load as a timed job for an engine.
     pub fn timed(&self, to: SocketAddr, seconds: f64, watch: &[u32]) -> Job {
         let seconds = if self.idle() { IDLE_SECONDS } else { seconds };
         self.job(to, Stop::Seconds(seconds), watch)
@@ -120,8 +156,19 @@ impl Scenario {
     }
 
     fn job(&self, to: SocketAddr, stop: Stop, watch: &[u32]) -> Job {
-        let &Self { target, connections, manner, setup, resume, .. } = self;
+        let &Self { target, connections, manner, setup, resume, fields, .. } = self;
         let tls = setup.key().map(|key| Tls { certificate: key.files().certificate, resume });
-        Job { to, target, connections, manner, tls, warm_up: 0.5, stop, watch: watch.to_vec() }
+        Job {
+            to,
+            target,
+            connections,
+            manner,
+            fields: fields.map(tokens::field_file),
+            coding: setup.coding(),
+            tls,
+            warm_up: 0.5,
+            stop,
+            watch: watch.to_vec(),
+        }
     }
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustls::ClientConnection;
+use titan_bench::coding::Coding;
 use titan_bench::payload::Target;
 use titan_bench::tls;
 
@@ -28,13 +29,20 @@ pub enum Setup {
     Grpc,
     /// HTTP/1.1 on both, with tunnels.
     WebSocket,
+    /// HTTP/1.1 on both, with policies that its definition is named for.
+    Policy(&'static str),
+    /// HTTP/1.1 on both, with answers compressed in that coding.
+    Compress(Coding),
 }
 
 impl Setup {
     /// What the names of its definitions end with.
-    pub fn suffix(self) -> &'static str {
+    pub fn suffix(self, engine: Engine) -> &'static str {
         match self {
+            _ if engine == Engine::Bare => "",
             Self::Plain => "",
+            Self::Policy(suffix) => suffix,
+            Self::Compress(_) => "-compress",
             Self::Tls(_) => "-tls",
             Self::H2c => "-h2c",
             Self::H2ToH2 => "-h2-to-h2",
@@ -48,15 +56,36 @@ impl Setup {
         match self {
             Self::Tls(key) => Some(key),
             Self::H2ToH2 => Some(Key::EcdsaP256),
-            Self::Plain | Self::H2c | Self::Grpc | Self::WebSocket => None,
+            Self::Plain
+            | Self::H2c
+            | Self::Grpc
+            | Self::WebSocket
+            | Self::Policy(_)
+            | Self::Compress(_) => None,
+        }
+    }
+
+    /// The coding that answers come in, of an engine that compresses.
+    pub fn coding(self) -> Option<Coding> {
+        match self {
+            Self::Compress(coding) => Some(coding),
+            _ => None,
         }
     }
 
     /// Whether an engine can do it: nginx knows HTTP/2 upstream as gRPC alone. The floor could copy HTTP/2 to
     /// HTTP/2, but a hundred streams with one read: the floor of no proxy.
     pub fn suits(self, engine: Engine) -> bool {
+        if engine == Engine::Bare {
+            return matches!(self, Self::Policy(_) | Self::Compress(_));
+        }
         match self {
             Self::Plain | Self::WebSocket => true,
+            Self::Policy(_) => engine == Engine::Titan,
+            // Of the other codings nginx and HAProxy know nothing as Debian has them.
+            Self::Compress(coding) => {
+                engine != Engine::Floor && (coding == Coding::Gzip || engine == Engine::Titan)
+            }
             Self::Tls(_) | Self::H2c | Self::Grpc => engine != Engine::Floor,
             Self::H2ToH2 => !matches!(engine, Engine::Floor | Engine::Nginx),
         }
@@ -65,16 +94,18 @@ impl Setup {
     /// The service behind the proxy, where `chosen` can be it.
     pub fn origin(self, chosen: Origin) -> Origin {
         match self {
-            Self::Plain | Self::Tls(_) | Self::H2c => chosen,
+            Self::Plain | Self::Tls(_) | Self::H2c | Self::Policy(_) => chosen,
             Self::H2ToH2 | Self::Grpc => Origin::Http2,
-            Self::WebSocket => Origin::BuiltIn,
+            Self::WebSocket | Self::Compress(_) => Origin::BuiltIn,
         }
     }
 
     /// Whether a proxy does its work already.
     pub fn answers(self, address: SocketAddr) -> bool {
         let answered = match self {
-            Self::Plain | Self::WebSocket => answers_http1(address),
+            Self::Plain | Self::WebSocket | Self::Compress(_) => answers_http1(address),
+            // Whether it lets anybody in without a token is not the question here.
+            Self::Policy(_) => answers_at_all(address),
             Self::Tls(_) | Self::H2ToH2 => {
                 let certificate = self.key().map(|key| key.files().certificate);
                 certificate.map_or(Ok(false), |certificate| shakes_hands(address, &certificate))
@@ -87,11 +118,20 @@ impl Setup {
 
 /// Whether one request gets an answer with status 200.
 pub fn answers_http1(address: SocketAddr) -> io::Result<bool> {
+    Ok(first_status(address)? == *b"HTTP/1.1 200")
+}
+
+/// Whether one request gets an answer, of whatever status.
+fn answers_at_all(address: SocketAddr) -> io::Result<bool> {
+    Ok(first_status(address)?.starts_with(b"HTTP/1.1 "))
+}
+
+fn first_status(address: SocketAddr) -> io::Result<[u8; 12]> {
     let mut stream = connect(address)?;
     stream.write_all(&Target::Small.request(0, true))?;
     let mut start = [0; 12];
     stream.read_exact(&mut start)?;
-    Ok(start == *b"HTTP/1.1 200")
+    Ok(start)
 }
 
 /// Whether the peer introduces itself as one of HTTP/2: its first frame is SETTINGS, on no stream.

@@ -32,6 +32,16 @@ pub fn lay_out(figures: &Figures) -> String {
             let _ = writeln!(text, "{engine}: {count:.0} handshakes per processor second");
         }
     }
+    for row in &figures.rows {
+        if let Some(over) = row.over_bare {
+            let share = row.body_octets / scenario.plain_octets() as f64 * 100.0;
+            let engine = row.engine.name();
+            let _ = writeln!(
+                text,
+                "{engine}: {over:+.2} us over the route without; bodies of {share:.1} %"
+            );
+        }
+    }
     text
 }
 

@@ -6,6 +6,7 @@ use titan_bench::net::Moved;
 use titan_bench::poll::{Poller, Ready};
 
 use crate::answer::{Checker, KnownHead, Taken};
+use crate::coded::{Coded, KnownBody};
 use crate::fault::Fault;
 use crate::script::Script;
 use crate::tally::Tally;
@@ -18,6 +19,7 @@ pub struct Shared {
     pub script: Script,
     pub tally: Tally,
     pub known: KnownHead,
+    pub known_body: KnownBody,
     pub buffer: Box<[u8]>,
 }
 
@@ -37,6 +39,8 @@ pub struct Conn {
     /// The connection is still becoming a tunnel; the first batch waits for that.
     opening: Option<Opening>,
     checker: Checker,
+    /// Reads the answers in place of the checker, where they are compressed.
+    coded: Option<Coded>,
     /// Which batch is under way.
     batch: usize,
     /// Octets of it that are written.
@@ -58,6 +62,7 @@ impl Conn {
             transport,
             opening: None,
             checker: Checker::default(),
+            coded: None,
             batch,
             written: 0,
             owed: 0,
@@ -77,6 +82,7 @@ impl Conn {
 
     /// Sends the first batch. Its latency includes opening the connection.
     pub fn send_first(&mut self, script: &Script) -> Result<(), Fault> {
+        self.coded = script.coding.map(Coded::new);
         if let Some(request) = &script.opening {
             self.opening = Some(Opening::new(request));
             self.checker = Checker::headless();
@@ -166,7 +172,7 @@ impl Conn {
     }
 
     fn verify(&mut self, count: usize, shared: &mut Shared) -> Result<(), Fault> {
-        let Shared { script, tally, known, buffer, .. } = shared;
+        let Shared { script, tally, known, known_body, buffer, .. } = shared;
         let now = Instant::now();
         let mut input = &buffer[..count];
         while !input.is_empty() {
@@ -174,13 +180,21 @@ impl Conn {
                 return Err(Fault::Surplus(input.len()));
             }
             let expected = script.answer(self.batch, script.depth - self.owed);
-            let Taken::Whole(rest) = self.checker.take(input, expected, known)? else { break };
+            let taken = match &mut self.coded {
+                Some(coded) => coded.take(input, expected, known_body)?,
+                None => self.checker.take(input, expected, known)?,
+            };
+            let Taken::Whole(rest) = taken else { break };
             if self.written < script.batch(self.batch).len() {
                 return Err(Fault::Early);
             }
             self.owed -= 1;
             self.last |= self.checker.last;
-            tally.answer(self.sent, now);
+            tally.answer(
+                self.sent,
+                now,
+                self.coded.as_ref().map_or(expected.len(), |coded| coded.octets),
+            );
             input = rest;
         }
         if self.last && self.owed == 0 {

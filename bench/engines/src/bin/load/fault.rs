@@ -26,6 +26,8 @@ pub enum Fault {
     Status(String),
     /// The length announced is not the length expected, or none is announced.
     Length { announced: Option<usize>, expected: usize },
+    /// Not in the coding that was asked for, or not in that coding alone.
+    Coding(String),
     /// The body differs, first in the piece that begins at `near`.
     Body { near: usize },
     /// Octets after the last answer.
@@ -53,6 +55,7 @@ impl fmt::Display for Fault {
             Self::Length { announced, expected } => {
                 write!(f, "announces {announced:?} octets where {expected} are right")
             }
+            Self::Coding(what) => write!(f, "coded body: {what}"),
             Self::Body { near } => write!(f, "wrong body octets after {near}"),
             Self::Surplus(count) => write!(f, "{count} octets after the last answer"),
             Self::Early => f.write_str("answered before the request was sent"),

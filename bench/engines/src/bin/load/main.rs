@@ -8,6 +8,7 @@
 //! ```
 
 mod answer;
+mod coded;
 mod conn;
 mod fault;
 mod idle;

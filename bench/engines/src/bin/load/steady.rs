@@ -7,6 +7,7 @@ use titan_bench::poll::{Poller, Ready};
 use titan_bench::report::{Job, Report, Stop};
 
 use crate::answer::KnownHead;
+use crate::coded::KnownBody;
 use crate::conn::{Conn, Shared, Step};
 use crate::fault::Fault;
 use crate::script::Script;
@@ -53,9 +54,10 @@ struct Steady<'a> {
 pub fn shared(job: &Job) -> io::Result<Shared> {
     Ok(Shared {
         dial: Dial::lay_out(job)?,
-        script: Script::lay_out(job),
+        script: Script::lay_out(job)?,
         tally: Tally::default(),
         known: KnownHead::default(),
+        known_body: KnownBody::default(),
         buffer: vec![0; BUFFER].into_boxed_slice(),
     })
 }

@@ -145,17 +145,24 @@ impl Load {
 
     /// One place for a stream, until the run ends or the connection fails.
     async fn ask_on(&self, mut sender: SendRequest<Bytes>, first: usize) {
-        let mut variant = first;
-        while self.wants_more() {
+        for place in first.. {
+            if !self.wants_more() {
+                return;
+            }
+            let variant = place % self.requests.len();
             if self.tally.borrow().measuring {
                 self.asked.set(self.asked.get() + 1);
             }
             let sent = Instant::now();
             self.owed.set(self.owed.get() + 1);
-            let answered = self.exchange(&mut sender, variant % self.requests.len()).await;
+            let answered = self.exchange(&mut sender, variant).await;
             self.owed.set(self.owed.get() - 1);
             match answered {
-                Ok(()) => self.tally.borrow_mut().answer(sent, Instant::now()),
+                Ok(()) => self.tally.borrow_mut().answer(
+                    sent,
+                    Instant::now(),
+                    self.answers[variant].len(),
+                ),
                 Err(fault) => {
                     self.tally.borrow_mut().fault(&fault);
                     if matches!(fault, Fault::Stream(_)) {
@@ -163,7 +170,6 @@ impl Load {
                     }
                 }
             }
-            variant += 1;
         }
     }
 

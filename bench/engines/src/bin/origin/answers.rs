@@ -13,6 +13,7 @@ pub struct Answers {
     small: Vec<Answer>,
     medium: Answer,
     large: Answer,
+    json: Answer,
     /// The receipt for the length posted last: a run posts one length.
     posted: Option<(usize, Answer)>,
 }
@@ -24,6 +25,7 @@ impl Answers {
             small: (0..VARIANTS).map(|variant| ok(&Target::Small.answer(variant))).collect(),
             medium: ok(&Target::Body30k.answer(0)),
             large: ok(&Target::Body1m.answer(0)),
+            json: ok_as("application/json", &Target::Json.answer(0)),
             posted: None,
         }
     }
@@ -33,6 +35,7 @@ impl Answers {
         match path {
             b"/30k" => Some(Rc::clone(&self.medium)),
             b"/1m" => Some(Rc::clone(&self.large)),
+            b"/json" => Some(Rc::clone(&self.json)),
             _ => {
                 let variant = std::str::from_utf8(path.strip_prefix(b"/small/")?).ok()?;
                 self.small.get(variant.parse::<usize>().ok()?).map(Rc::clone)
@@ -73,9 +76,13 @@ pub fn refusal(status: &str) -> Answer {
 
 /// The date stands still: the answers are the same octets in every run.
 fn ok(body: &[u8]) -> Answer {
+    ok_as("application/octet-stream", body)
+}
+
+fn ok_as(media_type: &str, body: &[u8]) -> Answer {
     let mut answer = format!(
         "HTTP/1.1 200 OK\r\nServer: origin\r\nDate: Thu, 01 Jan 2026 00:00:00 GMT\r\n\
-         Content-Type: application/octet-stream\r\nContent-Length: {}\r\n\r\n",
+         Content-Type: {media_type}\r\nContent-Length: {}\r\n\r\n",
         body.len()
     )
     .into_bytes();
