@@ -69,11 +69,16 @@ fn tokens(
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(io::Error::other)?.as_secs();
     let header = BASE64_URL_SAFE_NO_PAD.encode(format!(r#"{{"alg":"{algorithm}","typ":"JWT"}}"#));
     let line = |number| {
-        let claims = format!(
-            r#"{{"iss":"https://id.bench.example","aud":"bench","sub":"user-{number:05}","iat":{now},"exp":{},"scope":"read write","jti":"{number:032x}"}}"#,
-            now + 24 * 3600
-        );
-        let signed = format!("{header}.{}", BASE64_URL_SAFE_NO_PAD.encode(claims));
+        let claims = serde_json::json!({
+            "iss": "https://id.bench.example",
+            "aud": "bench",
+            "sub": format!("user-{number:05}"),
+            "iat": now,
+            "exp": now + 24 * 3600,
+            "scope": "read write",
+            "jti": format!("{number:032x}"),
+        });
+        let signed = format!("{header}.{}", BASE64_URL_SAFE_NO_PAD.encode(claims.to_string()));
         let signature = BASE64_URL_SAFE_NO_PAD.encode(sign(&signed)?);
         Ok(format!("Authorization: Bearer {signed}.{signature}\r\n"))
     };
