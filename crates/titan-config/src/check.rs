@@ -8,7 +8,7 @@ use crate::listener::{Listener, ListenerDraft};
 use crate::node::Node;
 use crate::policy::{
     NamedPolicy, Policies, Policy, PolicyId, PolicyKind, PolicyNames, RateKey, RouteCost, Uses,
-    check_key_fields, check_tokens, check_use,
+    check_certificates, check_key_fields, check_tokens, check_use,
 };
 use crate::read::{At, Read, Reading};
 use crate::readers::Named;
@@ -58,7 +58,7 @@ fn check(fields: &ConfigFields, root: &Node, to: &mut Reading<'_>) {
     check_routes(&fields.routes, to);
     check_upstreams(&fields.upstreams, &listeners, to);
     check_protocols(&fields.routes, &fields.upstreams, to);
-    check_client_certificates(fields, &listeners, root, to);
+    check_client_certificates(fields, root, to);
     if let Some(AdminDraft::On(admin)) = &fields.admin
         && admin.value.is_public()
     {
@@ -85,6 +85,9 @@ fn check_policies(fields: &ConfigFields, to: &mut Reading<'_>) -> Option<Vec<Pol
     for (route, policies) in fields.routes.iter().zip(&of_routes) {
         if let (Some(route), Some(policies)) = (route, policies) {
             check_policies_of(route, policies, &fields.policies, to);
+            if !may_ask_for_certificates(fields) {
+                check_certificates(route.place, policies, &fields.policies, to);
+            }
         }
     }
     check_request_id(fields, to);
@@ -297,17 +300,8 @@ fn check_protocols(
 
 /// Whether clients are asked for certificates where something is made of them. Where none can come, a route
 /// that wants one would never be reached, and the requests that it is to guard would go elsewhere.
-fn check_client_certificates(
-    fields: &ConfigFields,
-    listeners: &[&ListenerDraft],
-    root: &Node,
-    to: &mut Reading<'_>,
-) {
-    let asks = |draft: &&ListenerDraft| {
-        draft.listener.tls.as_ref().is_some_and(|tls| tls.client_certificates.is_some())
-    };
-    // What is wrong with a listener has been reported, and may be what is missing here.
-    if listeners.iter().any(asks) || listeners.len() < fields.listeners.len() {
+fn check_client_certificates(fields: &ConfigFields, root: &Node, to: &mut Reading<'_>) {
+    if may_ask_for_certificates(fields) {
         return;
     }
     const HELP: &str = "give a listener `tls: { client_certificates: { ca: ... } }`";
@@ -322,6 +316,15 @@ fn check_client_certificates(
         let error = Diagnostic::error(span, message);
         to.add(error.label("there is nothing to tell upstreams").help(HELP));
     }
+}
+
+/// Whether some listener asks clients for certificates, or is wrong: that has been reported, and may be what is
+/// missing.
+fn may_ask_for_certificates(fields: &ConfigFields) -> bool {
+    fields.listeners.iter().any(|draft| {
+        let tls = draft.as_ref().map(|draft| draft.listener.tls.as_ref());
+        tls.is_none_or(|tls| tls.is_some_and(|tls| tls.client_certificates.is_some()))
+    })
 }
 
 fn check_route_names(routes: &[Option<RouteDraft>], to: &mut Reading<'_>) {

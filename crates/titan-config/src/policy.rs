@@ -16,7 +16,7 @@ pub use cors::{Cors, CorsHeaders, CorsOrigin};
 pub use jwt::{
     Claim, ClaimHeader, JwksUrl, Jwt, JwtAlgorithm, JwtKeys, JwtProvider, Secret, TokenPlace, Url,
 };
-pub(crate) use needs::{check_key_fields, check_tokens};
+pub(crate) use needs::{check_certificates, check_key_fields, check_tokens};
 pub use rate_limit::{Rate, RateKey, RateLimit, RouteCost};
 pub(crate) use transform::check_use;
 pub use transform::{

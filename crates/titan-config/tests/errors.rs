@@ -517,6 +517,8 @@ fn authorisations_that_ask_for_nothing() {
             "p: {{ authorise: {{ api_keys: {{ tell: authorization, keys: {{ a: {one} }} }} }} }}"
         ),
         format!("p: {{ authorise: {{ api_keys: {{ tell: x_api_key, keys: {{ a: {one} }} }} }} }}"),
+        "p: { authorise: { client_certificate: absent } }".to_owned(),
+        "p: { authorise: { client_certificate: { dns: a } } }".to_owned(),
         "p: { rate_limit: { rates: 5/s, key: api_key } }".to_owned(),
     ];
     assert_snapshot!(cases.map(|case| policies(&case)).join("\n"));

@@ -150,6 +150,8 @@ kinds! {
     TokenAmbiguous Gateway BAD_REQUEST "token-ambiguous" "There is more than one token.";
     /// The client's address may not ask.
     AddressRefused Gateway FORBIDDEN "address-refused" "Clients with this address may not ask that.";
+    /// The client has shown no certificate that may ask.
+    CertificateRefused Gateway FORBIDDEN "certificate-refused" "Only clients with certain certificates may ask that.";
     /// The request shows no API key, or none that is known.
     ApiKey Gateway UNAUTHORIZED "api-key" "The request needs an API key that is known here.";
     /// The request's token is good, and does not say what it has to.

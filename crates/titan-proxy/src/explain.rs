@@ -232,7 +232,7 @@ impl Tale<'_> {
         found: &Match,
         head: &mut RequestHead,
     ) -> Result<ControlFlow<Status>, Stop> {
-        let Tale { config, snapshot, page, .. } = self;
+        let Tale { config, snapshot, identity, page, .. } = self;
         let chain = snapshot.chains.of(Some(found.route));
         let mut claims = None;
         for kind in PolicyKind::ALL {
@@ -249,7 +249,8 @@ impl Tale<'_> {
                 },
                 PolicyKind::Jwt => claims = chain.take_token(head)?,
                 PolicyKind::Authorise => {
-                    let told = chain.explain_authorisation(head, claims.as_ref())?;
+                    let told =
+                        chain.explain_authorisation(head, claims.as_ref(), identity.as_ref())?;
                     told.lines.into_iter().for_each(|it| page.tell("policy", format!("  {it}")));
                     told.refused.map_or(Ok(()), |kind| Err(Stop::from(kind)))?;
                 }

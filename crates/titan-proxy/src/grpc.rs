@@ -150,6 +150,7 @@ impl Code {
             Kind::ClientCertificate
             | Kind::CorsRefused
             | Kind::AddressRefused
+            | Kind::CertificateRefused
             | Kind::InsufficientScope
             | Kind::AuthRefused => Code::PermissionDenied,
             Kind::ApiKey | Kind::AuthAnonymous => Code::Unauthenticated,

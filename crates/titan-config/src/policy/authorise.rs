@@ -8,9 +8,11 @@ pub use claims::{ClaimRule, ClaimValue, Granted};
 pub use forward::ForwardAuth;
 pub use keys::{ApiKey, ApiKeys, KeyHash};
 
-use crate::bounds::MAX_NETWORKS;
+use crate::bounds::{MAX_CONDITIONS, MAX_NETWORKS};
 use crate::cidr::{Cidr, cidr};
-use crate::read::{Read, default, optional};
+use crate::condition::{CertificateMatch, ValueMatch, certificate_matches};
+use crate::node::Node;
+use crate::read::{Read, Reading, default, optional};
 use crate::readers::{boolean, one_or_list};
 use crate::report::Diagnostic;
 use crate::section::{section, section_of};
@@ -29,6 +31,10 @@ section! {
         pub(crate) allow: Option<Vec<Cidr>> = optional("all", one_or_list(cidr(), 1..=MAX_NETWORKS)),
         /// The networks of clients that may not ask, whatever `allow` says. Clients without an address may not either.
         pub(crate) deny: Vec<Cidr> = default("[]", one_or_list(cidr(), 0..=MAX_NETWORKS)),
+        /// What the certificate of the client has to be, at a listener with `tls.client_certificates`: one of these, as for
+        /// routes. `present` takes any.
+        pub(crate) client_certificate: Option<Vec<Vec<CertificateMatch>>> =
+            optional("any client", one_or_list(certificate_matches().then(not_absent), 1..=MAX_CONDITIONS)),
         /// The keys of which a request has to show one.
         pub(crate) api_keys: Option<ApiKeys> = optional("none is asked for", api_keys()),
         /// The scopes that the token has to grant. This, `roles` and `claims` need a policy `jwt` on the same routes.
@@ -53,6 +59,8 @@ pub struct Authorise {
     pub allow: Option<Vec<Cidr>>,
     /// The networks that may not.
     pub deny: Vec<Cidr>,
+    /// Conditions on the client's certificate: all of one of these must hold.
+    pub client_certificate: Option<Vec<Vec<CertificateMatch>>>,
     /// The keys of which a request has to show one.
     pub api_keys: Option<ApiKeys>,
     /// The scopes that the token has to grant.
@@ -82,8 +90,8 @@ impl Authorise {
     /// Whether it lets everybody in.
     fn is_empty(&self) -> bool {
         let is_open = self.allow.is_none() && self.deny.is_empty();
-        let asks_nobody = self.api_keys.is_none() && self.forward_auth.is_none();
-        is_open && asks_nobody && !self.needs_token()
+        let takes_all = self.client_certificate.is_none() && self.api_keys.is_none();
+        is_open && takes_all && self.forward_auth.is_none() && !self.needs_token()
     }
 }
 
@@ -92,6 +100,7 @@ pub(super) fn authorise() -> impl Read<Value = Authorise> {
         let AuthoriseFields {
             allow,
             deny,
+            client_certificate,
             api_keys,
             scopes,
             roles,
@@ -99,8 +108,17 @@ pub(super) fn authorise() -> impl Read<Value = Authorise> {
             tell_missing,
             forward_auth,
         } = fields;
-        let checked =
-            Authorise { allow, deny, api_keys, scopes, roles, claims, tell_missing, forward_auth };
+        let checked = Authorise {
+            allow,
+            deny,
+            client_certificate,
+            api_keys,
+            scopes,
+            roles,
+            claims,
+            tell_missing,
+            forward_auth,
+        };
         if checked.is_empty() {
             let error = Diagnostic::error(node.span, "an authorisation that lets everybody in");
             let error = error.label("expected at least one thing that a request has to pass");
@@ -112,4 +130,17 @@ pub(super) fn authorise() -> impl Read<Value = Authorise> {
         }
         Some(checked)
     })
+}
+
+/// Who shows nothing has not shown who he is.
+fn not_absent(
+    matches: Vec<CertificateMatch>,
+    node: &Node,
+    to: &mut Reading<'_>,
+) -> Option<Vec<CertificateMatch>> {
+    if matches.iter().all(|it| it.value != ValueMatch::Absent) {
+        return Some(matches);
+    }
+    let error = Diagnostic::error(node.span, "nobody is let in for showing no certificate");
+    to.fail(error.help("a route can ask for `client_certificate: absent`"))
 }

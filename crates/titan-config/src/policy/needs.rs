@@ -22,6 +22,23 @@ pub(crate) fn check_tokens(place: Span, in_force: &Policies, all: &Declared, to:
     }
 }
 
+/// Whether the clients of a route whose authorisation looks at their certificates are asked for any.
+pub(crate) fn check_certificates(
+    place: Span,
+    in_force: &Policies,
+    all: &Declared,
+    to: &mut Reading<'_>,
+) {
+    let Some(authorise) = in_force.authorise.map(|id| &all[id.index()]) else { return };
+    let Named { key, key_span, value: Some(Policy::Authorise(policy)) } = authorise else { return };
+    if policy.client_certificate.is_some() {
+        let error = Diagnostic::error(place, "no listener asks clients for certificates");
+        let error = error.label(format!("the authorisation `{key}` lets nobody in without one"));
+        let error = error.also(*key_span, "it is declared here");
+        to.add(error.help("give a listener `tls: { client_certificates: { ca: ... } }`"));
+    }
+}
+
 /// Whether the fields that keys come in are left to clients: what they send in those that tell upstreams of them is
 /// removed before any policy looks.
 pub(crate) fn check_key_fields(all: &Declared, to: &mut Reading<'_>) {

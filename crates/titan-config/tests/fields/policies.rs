@@ -26,6 +26,13 @@ pub(super) const ROWS: &[Row] = &[
         tokens!("roles: a"),
         "roles: Some(Granted { claim: Claim([\"roles\"]), all: [\"a\"], any: [] })",
     ),
+    (
+        "authorise",
+        "client_certificate",
+        "listeners: [{ address: \":1\", tls: { certificates: [{ cert: c, key: k }], client_certificates: { ca: a } } }]
+policies: { p: { authorise: { client_certificate: [present, { dns: A }] } } }",
+        "client_certificate: Some([[CertificateMatch { part: Any, value: Present }], [",
+    ),
     ("authorise", "claims", tokens!("claims: { /a/b: 7 }"), "claim: Claim([\"a\", \"b\"])"),
     ("authorise", "tell_missing", tokens!("scopes: a, tell_missing: true"), "tell_missing: true"),
     ("granted", "all", tokens!("scopes: { all: [a] }"), "all: [\"a\"], any: []"),

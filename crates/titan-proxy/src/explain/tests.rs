@@ -511,6 +511,15 @@ fn an_authorisation_says_what_a_request_needs() {
 }
 
 #[test]
+fn an_authorisation_says_whether_a_certificate_may_ask() {
+    let config = "listeners: [{ address: ':1', tls: { certificates: [{ cert: c, key: k }], client_certificates: { ca: a } } }]
+routes: [{ respond: 204 }]\napply: [p]\npolicies: { p: { authorise: { client_certificate: { dns: a } } } }";
+    let text = told_under(config, "GET", "http://a/", &[]);
+    assert!(text.contains("no certificate is shown that may ask"), "{text}");
+    assert!(text.contains("403 Forbidden (certificate-refused)"), "{text}");
+}
+
+#[test]
 fn an_authorisation_says_what_a_token_lacks() {
     let config = "listeners: [':1']\nroutes: [{ respond: 204 }]\napply: [t, p]\npolicies:
   t: { jwt: { providers: { algorithms: HS256, keys: { secret_file: k } } } }

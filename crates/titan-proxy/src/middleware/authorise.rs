@@ -6,18 +6,22 @@ mod keys;
 
 use super::{Meeting, Step};
 use crate::error::{Error, Kind};
+use crate::route::certificate_mismatch;
+use crate::tls::Identity;
 use claims::Claims;
 use forward::Forward;
 use keys::Keys;
 use serde_json::{Map, Value};
 use std::net::IpAddr;
-use titan_config::{Cidr, Config};
+use titan_config::{CertificateMatch, Cidr, Config};
 use titan_http::{BadField, RequestHead, ResponseHead};
 
 /// A policy, with its keys as they are looked for.
 pub(crate) struct Authorise {
     allow: Option<Vec<Cidr>>,
     deny: Vec<Cidr>,
+    /// The certificates that may ask; those of all clients without.
+    certificates: Option<Vec<Vec<CertificateMatch>>>,
     keys: Option<Keys>,
     claims: Option<Claims>,
     forward: Option<Forward>,
@@ -56,6 +60,7 @@ impl Authorise {
         Authorise {
             allow: own.allow.clone(),
             deny: own.deny.clone(),
+            certificates: own.client_certificate.clone(),
             keys: own.api_keys.clone().map(|keys| Keys::new(name, keys)),
             claims: Claims::new(own),
             forward: forward.map(|forward| Forward::new(forward, config)),
@@ -66,6 +71,9 @@ impl Authorise {
     pub(super) async fn on_request(&self, meeting: &mut Meeting<'_>) -> Result<Step, Error> {
         if !self.admits(meeting.client()) {
             return Err(Kind::AddressRefused.into());
+        }
+        if !self.takes(meeting.origin.shown.as_ref().map(|shown| &shown.identity)) {
+            return Err(Kind::CertificateRefused.into());
         }
         if let Some(keys) = &self.keys {
             keys.on_request(meeting)?;
@@ -92,11 +100,21 @@ impl Authorise {
         &self,
         request: &mut RequestHead,
         claims: Option<&Map<String, Value>>,
+        identity: Option<&Identity>,
     ) -> Result<Explained, Error> {
         let mut told = Explained::default();
         if self.allow.is_some() || !self.deny.is_empty() {
             told.lines
                 .push("needs an address that may ask, which is not looked at here".to_owned());
+        }
+        if self.certificates.is_some() {
+            match self.takes(identity) {
+                true => told.lines.push("the certificate that is shown may ask".to_owned()),
+                false => {
+                    let why = "no certificate is shown that may ask".to_owned();
+                    told.refuse(Kind::CertificateRefused, why);
+                }
+            }
         }
         if let Some(keys) = &self.keys {
             keys.explain(request, &mut told)?;
@@ -108,6 +126,12 @@ impl Authorise {
             told.lines.push(forward.explain());
         }
         Ok(told)
+    }
+
+    /// Whether a client may ask that has shown that certificate.
+    fn takes(&self, identity: Option<&Identity>) -> bool {
+        let is_met = |all: &Vec<_>| certificate_mismatch(all, identity).is_none();
+        self.certificates.as_ref().is_none_or(|any| any.iter().any(is_met))
     }
 
     /// A client without an address is in no network, and may be in any.

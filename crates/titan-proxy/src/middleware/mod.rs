@@ -29,7 +29,7 @@ use crate::exchange::Reply;
 use crate::forwarding::Origin;
 use crate::route::{self, Match};
 use crate::snapshot::Snapshot;
-use crate::tls::{BadCredentials, Files};
+use crate::tls::{BadCredentials, Files, Identity};
 use crate::worker::{Phase, Worker};
 use authorise::{Authorise, Explained};
 use compress::Compress;
@@ -324,9 +324,12 @@ impl Chain {
         &self,
         request: &mut RequestHead,
         claims: Option<&Map<String, Value>>,
+        identity: Option<&Identity>,
     ) -> Result<Explained, Error> {
-        let authorise = self.authorise.as_ref();
-        authorise.map_or_else(|| Ok(Explained::default()), |it| it.explain(request, claims))
+        match &self.authorise {
+            Some(authorise) => authorise.explain(request, claims, identity),
+            None => Ok(Explained::default()),
+        }
     }
 
     /// Changes a request as the transform does.

@@ -2,6 +2,7 @@
 
 use super::Request;
 use crate::path::decode_hex;
+use crate::tls::Identity;
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::fmt;
@@ -96,11 +97,8 @@ impl Conditions {
                 return Some(Mismatch::Query(name, unmet));
             }
         }
-        for CertificateMatch { part, value } in &self.certificate {
-            let values = request.identity.into_iter().flat_map(|identity| identity.values(*part));
-            if let Some(unmet) = unmet(value, values.map(|text| Cow::Borrowed(text.as_bytes()))) {
-                return Some(Mismatch::Certificate(*part, unmet));
-            }
+        if let Some((part, unmet)) = certificate_mismatch(&self.certificate, request.identity) {
+            return Some(Mismatch::Certificate(part, unmet));
         }
         (!self.takes(request.method)).then_some(Mismatch::Method)
     }
@@ -109,6 +107,18 @@ impl Conditions {
         let lists = |method| self.methods.contains(&method);
         self.methods.is_empty() || lists(method) || method == Method::HEAD && lists(Method::GET)
     }
+}
+
+/// The first condition that the certificate of a client does not meet.
+pub(crate) fn certificate_mismatch(
+    conditions: &[CertificateMatch],
+    identity: Option<&Identity>,
+) -> Option<(CertificatePart, Unmet)> {
+    conditions.iter().find_map(|CertificateMatch { part, value }| {
+        let values = identity.into_iter().flat_map(|identity| identity.values(*part));
+        let unmet = unmet(value, values.map(|text| Cow::Borrowed(text.as_bytes())))?;
+        Some((*part, unmet))
+    })
 }
 
 impl Header {

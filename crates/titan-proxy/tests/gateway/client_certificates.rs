@@ -199,6 +199,36 @@ pub(super) fn a_route_looks_at_the_certificate() {
     site.get(&gateway, Some(&other)).has_status(202);
 }
 
+#[test]
+pub(super) fn an_authorisation_looks_at_the_certificate() {
+    let site = Site::new();
+    let certificates = "[{ dns: billing.example }, { subject: CN=ops, email: ops@example }]";
+    let rest = format!(
+        "policies: {{ p: {{ authorise: {{ client_certificate: {certificates} }} }}, \
+         q: {{ authorise: {{ client_certificate: present }} }} }}\napply: [p]\n\
+         routes: [{{ prefix: /, respond: 204 }}, {{ path: /any, respond: 204, apply: [q] }}]"
+    );
+    let gateway = site.starts(OPTIONAL, &rest);
+    let signs = |owner: Owner<'_>| site.authority.signs(owner);
+    let billing =
+        signs(Owner { names: &["dns:other.example", "dns:billing.example"], ..Owner::default() });
+    let ops =
+        signs(Owner { subject: &["CN=ops"], names: &["email:ops@example"], ..Owner::default() });
+    let half = signs(Owner { subject: &["CN=ops"], ..Owner::default() });
+    for (own, may) in
+        [(Some(&billing), true), (Some(&ops), true), (Some(&half), false), (None, false)]
+    {
+        let answer = site.get(&gateway, own);
+        match may {
+            true => assert_eq!(answer.status, 204),
+            false => drop(answer.has_problem(403, "certificate-refused")),
+        }
+        let status = if own.is_some() { 204 } else { 403 };
+        let any = "GET /any HTTP/1.1\r\nHost: a\r\n\r\n";
+        site.connects(&gateway, own).sends(any).answer().has_status(status);
+    }
+}
+
 /// The SHA-256 of a certificate, as openssl says it.
 fn sha256_of(certificate: &Certificate) -> Vec<String> {
     use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256 as SUITE;

@@ -117,6 +117,10 @@ const HERE: &[(&str, fn())] = &[
     ("policy.authorise", authorisations::clients_of_these_networks_may_ask),
     ("authorise.allow", authorisations::clients_of_these_networks_may_ask),
     ("authorise.deny", authorisations::clients_of_these_networks_may_not_ask),
+    (
+        "authorise.client_certificate",
+        client_certificates::an_authorisation_looks_at_the_certificate,
+    ),
     ("authorise.scopes", authorisations::a_token_has_to_grant_scopes_and_roles),
     ("authorise.roles", authorisations::a_token_has_to_grant_scopes_and_roles),
     ("authorise.claims", authorisations::a_token_has_to_say_what_the_policy_asks_for),
