@@ -55,6 +55,8 @@ pub const MAX_LIMITED_KEYS: i64 = 1 << 22;
 pub const MAX_PATH_RULES: usize = 64;
 /// Media types that a policy compresses.
 pub const MAX_MEDIA_TYPES: usize = 128;
+/// Paths that a policy does not compress.
+pub const MAX_EXCEPTIONS: usize = 128;
 /// Statuses that a transform gives others for.
 pub const MAX_STATUSES: usize = 64;
 /// Protocols that a route lets clients switch to.

@@ -303,6 +303,14 @@ pub(crate) fn parse_replacement(text: &str) -> Result<String, Problem> {
     }
 }
 
+/// A prefix in which every segment stands for itself.
+pub(crate) fn parse_literal_prefix(text: &str) -> Result<String, Problem> {
+    if let Some(at) = text.find('{') {
+        return Err(Problem::new("it has a parameter").part(at..at + 1));
+    }
+    parse_replacement(text)
+}
+
 /// Checks a path that is made, not matched: what is sent must be in the normal form.
 pub(crate) fn check_made_path(path: &str) -> Result<(), Problem> {
     let parts = split(path)?;

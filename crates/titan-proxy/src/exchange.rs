@@ -13,7 +13,7 @@ use crate::downstream::{Answer, Content, RequestBody};
 use crate::error::{Error, Kind, Side};
 use crate::forwarding::{Origin, Reach, Refused, count_hop};
 use crate::grpc::{self, Dialect, web};
-use crate::middleware::{self, Encoder, Meeting, Notes, Squeezed, Step};
+use crate::middleware::{self, Meeting, Notes, Recipe, Squeezed, Step};
 use crate::path::{Normal, normalise};
 use crate::problem;
 use crate::relay::{BodySource, Patience, Pump, Stop, Text};
@@ -79,23 +79,23 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// The response halves of the policies that the route asks for. Where there is an encoder, the body has to go
-    /// through it.
+    /// The response halves of the policies that the route asks for. Where there is a recipe, the body has to be
+    /// made by it.
     pub(super) fn meet_answer(
         &self,
         snapshot: &Snapshot,
         upgrade: Option<&Upgrade>,
         head: &mut ResponseHead,
         content: &mut Content,
-    ) -> Result<Option<Encoder>, Error> {
+    ) -> Result<Option<Recipe>, Error> {
         let status = head.status;
         let chain = snapshot.chains.of(self.route);
-        let encoder = chain.on_response(&self.notes, head, content).map_err(|_| Kind::Internal)?;
+        let recipe = chain.on_response(&self.notes, head, content).map_err(|_| Kind::Internal)?;
         if head.status.is_success() && upgrade.is_some_and(Upgrade::is_binding) {
             // The client would take it for the consent to a tunnel, whatever a policy makes of a refusal.
             head.status = status;
         }
-        Ok(encoder)
+        Ok(recipe)
     }
 }
 
@@ -460,7 +460,7 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
         let mut content = content_of(self.request.method, head.status, text);
         let text = if content.framing == Framing::None { &[] } else { text };
         let upgrade = self.upgrade.as_ref();
-        let encoder = self.record.meet_answer(self.snapshot, upgrade, &mut head, &mut content)?;
+        let recipe = self.record.meet_answer(self.snapshot, upgrade, &mut head, &mut content)?;
         head.fields.append(FieldName::Date, &self.worker.date()).map_err(|_| Kind::Internal)?;
         if self.body.is_abandoned() {
             self.answer.close_after();
@@ -468,10 +468,9 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
         self.record.status = Some(head.status);
         self.answer.start(&head, content);
         let mut source = Text::new(text);
-        match encoder {
-            None => self.send_body(&mut source).await,
-            Some(encoder) => self.send_body(&mut Squeezed::new(&mut source, encoder)).await,
-        }
+        let Some(recipe) = recipe else { return self.send_body(&mut source).await };
+        let encoders = &self.worker.encoders;
+        self.send_body(&mut Squeezed::new(&mut source, recipe, encoders)).await
     }
 
     async fn send_body(&mut self, source: &mut impl BodySource) -> Result<(), Error> {

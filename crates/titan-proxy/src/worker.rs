@@ -7,7 +7,7 @@ use crate::buffer::Buffers;
 use crate::clock::{Clock, Moment, TICK};
 use crate::listener::Listener;
 use crate::metrics::{Cells, Metrics};
-use crate::middleware::Caches;
+use crate::middleware::{Caches, Encoders};
 use crate::snapshot::Snapshot;
 use crate::splice::Pipes;
 use crate::upstream::Known;
@@ -30,6 +30,7 @@ pub(crate) struct Worker {
     pub(crate) buffers: Rc<Buffers>,
     pub(crate) pools: Pools,
     pub(crate) pipes: Rc<Pipes>,
+    pub(crate) encoders: Rc<Encoders>,
     pub(crate) members: Known,
     /// Tokens that were found good.
     pub(crate) tokens: Caches,
@@ -110,6 +111,7 @@ impl Worker {
             buffers: Rc::default(),
             pools,
             pipes: Rc::default(),
+            encoders: Rc::default(),
             members: Known::default(),
             tokens: Caches::default(),
             snapshot: Rc::new(snapshot),

@@ -1,10 +1,11 @@
 //! Compression: which answers are made smaller for clients that can read that, and how.
 
-use crate::bounds::{MAX_MEDIA_TYPES, MAX_TOKEN};
+use crate::bounds::{MAX_EXCEPTIONS, MAX_MEDIA_TYPES, MAX_TOKEN};
 use crate::node::Node;
+use crate::path::{PREFIX, parse_literal_prefix};
 use crate::quantity::{ByteSize, size};
 use crate::read::{Read, Reading, default};
-use crate::readers::{Problem, boolean, one_or_list, text, whole, words};
+use crate::readers::{Problem, boolean, list, one_or_list, text, whole, words};
 use crate::report::Diagnostic;
 use crate::section::{section, section_of};
 use crate::shape::TextShape;
@@ -15,7 +16,7 @@ section! {
     /// on: what an upstream has sent is not held back for more. Never done with 204, 205, 206 and 304, answers that are
     /// coded already, say `no-transform`, have a Content-Range or a digest of their content, and with gRPC. Who can
     /// have a secret and a text of his own in one answer, and see how long it is, can guess the secret (BREACH):
-    /// leave such routes out with `without: [compress]`.
+    /// leave such routes out with `without: [compress]`, or such paths with `except`.
     pub struct Compress {
         /// The codings, best first: of those that a client likes equally the first is taken.
         pub algorithms: Vec<Coding> = default("[zstd, br, gzip]", algorithms()),
@@ -27,15 +28,25 @@ section! {
         ),
         /// Shorter content stays as it is, where its length is known in advance.
         pub min_size: ByteSize = default("1KiB", size(0..=MAX_MIN_SIZE)),
-        /// How hard gzip tries. 1 is fast, 9 small. A stream takes 256 KiB of memory.
-        pub gzip_level: u8 = default("4", whole(1..=9)),
-        /// How hard brotli tries. 0 is fast, 9 small. A stream takes 1 to 3 MiB of memory.
+        /// How hard gzip tries. 1 is fast, 9 small. A stream takes 300 KiB of memory.
+        pub gzip_level: u8 = default("5", whole(1..=9)),
+        /// How hard brotli tries. 0 is fast, 9 small; what is above would hold up the other connections of a worker.
+        /// A stream takes 1 to 3 MiB of memory.
         pub brotli_level: u8 = default("4", whole(0..=9)),
-        /// How hard zstd tries. 1 is fast, 12 small. A stream takes 1 to 4 MiB of memory.
+        /// How hard zstd tries. 1 is fast, 12 small; what is above would hold up the other connections of a worker.
+        /// A stream takes 1 to 4 MiB of memory.
         pub zstd_level: u8 = default("3", whole(1..=12)),
         /// Whether answers are compressed that set cookies. Such answers often have secrets, which can be guessed where
         /// they stand beside what an attacker has sent.
         pub cookies: bool = default("false", boolean()),
+        /// Paths that clients ask for whose answers stay as they are, with everything below them. Compared segment by
+        /// segment, without regard to case.
+        pub except: Vec<String> =
+            default("[]", list(text(PREFIX, parse_literal_prefix), 0..=MAX_EXCEPTIONS)),
+        /// Up to how many octets without a meaning are added to each answer, so that its length tells less: their number
+        /// is another one each time, from 1. gzip has them as a name in its head, brotli as a block of metadata, zstd as
+        /// a frame that is skipped. Makes guessing by lengths take longer, and does not rule it out.
+        pub padding: ByteSize = default("0B", size(0..=MAX_PADDING)),
         /// Whether streams of events (`text/event-stream`) are compressed, each event by itself as it comes.
         pub events: bool = default("false", boolean()),
     }
@@ -75,6 +86,7 @@ impl MediaRange {
 }
 
 const MAX_MIN_SIZE: u64 = 1 << 30;
+const MAX_PADDING: u64 = 4 << 10;
 
 const MEDIA_RANGE: TextShape = TextShape {
     what: "a media type",

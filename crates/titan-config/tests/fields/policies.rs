@@ -351,6 +351,18 @@ policies: { p: { authorise: { client_certificate: [present, { dns: A }] } } }",
     ),
     ("compress", "zstd_level", "policies: { p: { compress: { zstd_level: 7 } } }", "zstd_level: 7"),
     ("compress", "cookies", "policies: { p: { compress: { cookies: true } } }", "cookies: true"),
+    (
+        "compress",
+        "except",
+        "policies: { p: { compress: { except: [/a/b, /] } } }",
+        "except: [\"/a/b\", \"\"]",
+    ),
+    (
+        "compress",
+        "padding",
+        "policies: { p: { compress: { padding: 100B } } }",
+        "padding: ByteSize(100)",
+    ),
     ("compress", "events", "policies: { p: { compress: { events: true } } }", "events: true"),
     (
         "policy",

@@ -9,7 +9,7 @@ use crate::error::{Error, Kind, Side};
 use crate::forwarding::Origin;
 use crate::grpc;
 use crate::metrics::{Cells, UpstreamCells};
-use crate::middleware::{Encoder, Squeezed};
+use crate::middleware::{Encoders, Recipe, Squeezed};
 use crate::relay::{BodySink, BodySource, Patience, Pump, Stop};
 use crate::snapshot::{Proxy, Snapshot};
 use crate::splice::Pipes;
@@ -51,6 +51,7 @@ macro_rules! talk {
             origin: $exchange.origin,
             timer: $exchange.timer,
             pipes: &$exchange.worker.pipes,
+            encoders: &$exchange.worker.encoders,
             cells: $exchange.worker.cells(),
             body: &mut *$exchange.body,
             answer: &mut *$exchange.answer,
@@ -238,6 +239,7 @@ pub(super) struct Talk<'c, B, A> {
     origin: &'c Origin,
     pub(super) timer: &'c Timer,
     pipes: &'c Rc<Pipes>,
+    encoders: &'c Rc<Encoders>,
     cells: &'c Cells,
     pub(super) body: &'c mut B,
     pub(super) answer: &'c mut A,
@@ -277,7 +279,7 @@ impl<B: RequestBody, A: Answer> Talk<'_, B, A> {
         let start = head?;
         self.attempts.note_answer(self.response.version, latency, self.snapshot.started);
         let mut content = start.content;
-        let encoder = self.tell_client(&mut content)?;
+        let recipe = self.tell_client(&mut content)?;
         if self.response.status == Status::SWITCHING_PROTOCOLS {
             return self.switch(call).await.map(|()| false);
         }
@@ -288,10 +290,10 @@ impl<B: RequestBody, A: Answer> Talk<'_, B, A> {
         self.record.status = Some(self.response.status);
         self.answer.start(self.response, content);
         let (mut upload, mut incoming) = call.into_answer();
-        match encoder {
+        match recipe {
             None => self.relay(&mut upload, &mut incoming).await?,
-            Some(encoder) => {
-                let mut squeezed = Squeezed::new(&mut incoming, encoder);
+            Some(recipe) => {
+                let mut squeezed = Squeezed::new(&mut incoming, recipe, self.encoders);
                 Box::pin(self.relay(&mut upload, &mut squeezed)).await?;
             }
         }
@@ -311,7 +313,7 @@ impl<B: RequestBody, A: Answer> Talk<'_, B, A> {
     }
 
     /// Makes of the answer what the client is to see.
-    fn tell_client(&mut self, content: &mut Content) -> Result<Option<Encoder>, Error> {
+    fn tell_client(&mut self, content: &mut Content) -> Result<Option<Recipe>, Error> {
         let Talk { response, text, origin, .. } = self;
         if !remove_hop_by_hop(&mut response.fields) {
             return Err(Error { side: Side::Upstream, kind: Kind::ConnectionList });

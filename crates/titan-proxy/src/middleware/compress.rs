@@ -3,8 +3,9 @@
 mod accept;
 mod encoder;
 mod squeeze;
+mod turn;
 
-pub(crate) use encoder::Encoder;
+pub(crate) use encoder::Encoders;
 pub(crate) use squeeze::Squeezed;
 
 use crate::downstream::Content;
@@ -16,8 +17,36 @@ use titan_http::{BadField, FieldName, Fields, RequestHead, ResponseHead};
 /// A policy.
 pub(super) struct Compress(titan_config::Compress);
 
-/// What the client of a request can read; nothing where the request has not come as far as the policy.
-pub(super) type Note = Choice;
+/// How the body of an answer is made smaller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Recipe {
+    coding: Coding,
+    level: u8,
+    /// How long the content is, where that is known.
+    length: Option<u64>,
+    /// Up to how many octets are added that mean nothing.
+    padding: u16,
+}
+
+impl Recipe {
+    /// Whether 64 KiB take more than some milliseconds.
+    fn is_heavy(self) -> bool {
+        match self.coding {
+            Coding::Gzip => false,
+            Coding::Brotli => self.level >= 7,
+            Coding::Zstd => self.level >= 9,
+        }
+    }
+}
+
+/// What is known of a request; nothing where it has not come as far as the policy.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Note {
+    /// What its client can read.
+    choice: Choice,
+    /// Whether the answer stays as it is, whatever it is.
+    stays: bool,
+}
 
 /// Fields that are about the octets of the content as they are: made smaller, it would not fit them.
 const DIGESTS: [&[u8]; 4] = [b"Content-Digest", b"Repr-Digest", b"Digest", b"Content-MD5"];
@@ -27,26 +56,41 @@ impl Compress {
         Compress(config.clone())
     }
 
-    pub(super) fn on_request(&self, request: &RequestHead) -> Note {
-        Accepted::of(&request.fields).choose(&self.0.algorithms)
+    /// Whether answers for that path, as the client has it, stay as they are.
+    pub(super) fn excepts(&self, path: &[u8]) -> bool {
+        self.0.except.iter().any(|prefix| is_below(path, prefix.as_bytes()))
+    }
+
+    pub(super) fn on_request(&self, request: &RequestHead, stays: bool) -> Note {
+        Note { choice: Accepted::of(&request.fields).choose(&self.0.algorithms), stays }
     }
 
     /// What would be decided of a request, in words.
     pub(super) fn explain(&self, request: &RequestHead) -> String {
-        match self.on_request(request).coding {
+        match self.on_request(request, self.excepts(request.path())) {
+            Note { stays: true, .. } => "answers for this path stay as they are".to_owned(),
+            Note { choice, .. } => Compress::explain_choice(choice),
+        }
+    }
+
+    fn explain_choice(choice: Choice) -> String {
+        match choice.coding {
             Some(coding) => format!("{} for answers that it is for", name(coding)),
             None => "the client wants none of its codings".to_owned(),
         }
     }
 
-    /// Decides about an answer. Where there is an encoder, the body has to go through it.
+    /// Decides about an answer. Where there is a recipe, the body has to be made by it.
     pub(super) fn on_response(
         &self,
         note: Note,
         head: &mut ResponseHead,
         content: &mut Content,
-    ) -> Result<Option<Encoder>, BadField> {
-        let Choice { coding, insists } = note;
+    ) -> Result<Option<Recipe>, BadField> {
+        let Note { choice: Choice { coding, insists }, stays } = note;
+        if stays {
+            return Ok(None);
+        }
         let is_for = self.has_type(&head.fields) || insists;
         if !is_for || !self.may_show(&head.fields) || !may_be_coded(head) {
             return Ok(None);
@@ -69,7 +113,13 @@ impl Compress {
             return Ok(None);
         }
         content.framing = Framing::Chunked;
-        Ok(Some(Encoder::new(coding, &self.0, length)))
+        let level = match coding {
+            Coding::Gzip => self.0.gzip_level,
+            Coding::Brotli => self.0.brotli_level,
+            Coding::Zstd => self.0.zstd_level,
+        };
+        let padding = u16::try_from(self.0.padding.bytes()).unwrap_or(u16::MAX);
+        Ok(Some(Recipe { coding, level, length, padding }))
     }
 
     /// Whether the content is of those that the policy is for.
@@ -85,6 +135,14 @@ impl Compress {
     fn may_show(&self, fields: &Fields) -> bool {
         self.0.cookies || fields.get(FieldName::SetCookie).is_none()
     }
+}
+
+/// Whether the path is that one or below it. Some servers take paths without regard to case: what stays as it is must
+/// do so however it is written.
+fn is_below(path: &[u8], prefix: &[u8]) -> bool {
+    let prefix = prefix.strip_suffix(b"/").unwrap_or(prefix);
+    let Some((start, rest)) = path.split_at_checked(prefix.len()) else { return false };
+    start.eq_ignore_ascii_case(prefix) && matches!(rest, [] | [b'/', ..])
 }
 
 /// Whether the content is whole, and its octets are nobody else's affair.
@@ -134,5 +192,33 @@ fn name(coding: Coding) -> &'static str {
         Coding::Gzip => "gzip",
         Coding::Brotli => "br",
         Coding::Zstd => "zstd",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+
+    #[test]
+    fn a_path_is_below_another_by_whole_segments() {
+        for below in ["/a/b", "/a/b/", "/A/b/c"] {
+            assert!(is_below(below.as_bytes(), b"/a/b"), "{below}");
+        }
+        for beside in ["/a/bc", "/a", "/", "*", "/a-b"] {
+            assert!(!is_below(beside.as_bytes(), b"/a/b"), "{beside}");
+        }
+        assert!(is_below(b"/", b"") && is_below(b"/x", b"") && is_below(b"/a/b", b"/a/b/"));
+    }
+
+    /// What a decoder makes of what there is, and whether it found the end.
+    pub(super) fn decoded(coding: Coding, octets: &[u8]) -> (Vec<u8>, bool) {
+        let mut out = Vec::new();
+        let is_whole = match coding {
+            Coding::Gzip => flate2::read::GzDecoder::new(octets).read_to_end(&mut out).is_ok(),
+            Coding::Brotli => brotli::Decompressor::new(octets, 4096).read_to_end(&mut out).is_ok(),
+            Coding::Zstd => zstd::Decoder::new(octets).unwrap().read_to_end(&mut out).is_ok(),
+        };
+        (out, is_whole)
     }
 }

@@ -33,7 +33,7 @@ use crate::tls::{BadCredentials, Files, Identity};
 use crate::worker::{Phase, Worker};
 use authorise::{Authorise, Explained};
 use compress::Compress;
-pub(crate) use compress::{Encoder, Squeezed};
+pub(crate) use compress::{Encoders, Recipe, Squeezed};
 use cors::Cors;
 use jwt::Jwt;
 use rate_limit::RateLimit;
@@ -279,11 +279,13 @@ impl Chain {
             limit.on_request(&mut meeting)?;
         }
         let Meeting { request, notes, origin, snapshot, found, .. } = meeting;
+        // By the path that the client has asked for, which a transform may change.
+        let stays = compress.as_ref().is_some_and(|compress| compress.excepts(request.path()));
         let claims = notes.claims();
         let seen = Seen { forwarding: &snapshot.forwarding, origin, found, claims };
         notes.transform = self.transform(request, &seen)?;
         if let Some(compress) = compress {
-            notes.compress = compress.on_request(request);
+            notes.compress = compress.on_request(request, stays);
         }
         Ok(Step::Go)
     }
@@ -349,15 +351,15 @@ impl Chain {
         self.transform.as_ref().map_or(status, |transform| transform.status_for(status))
     }
 
-    /// The response half. Where there is an encoder, the body has to go through it.
+    /// The response half. Where there is a recipe, the body has to be made by it.
     pub(crate) fn on_response(
         &self,
         notes: &Notes,
         head: &mut ResponseHead,
         content: &mut Content,
-    ) -> Result<Option<Encoder>, BadField> {
+    ) -> Result<Option<Recipe>, BadField> {
         let Chain { cors, jwt, authorise, rate_limit, transform, compress } = self;
-        let encoder = match compress {
+        let recipe = match compress {
             Some(compress) => compress.on_response(notes.compress, head, content)?,
             None => None,
         };
@@ -376,7 +378,7 @@ impl Chain {
         if let Some(cors) = cors {
             cors.on_response(&notes.cors, head)?;
         }
-        Ok(encoder)
+        Ok(recipe)
     }
 }
 

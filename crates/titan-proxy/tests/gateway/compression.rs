@@ -135,6 +135,39 @@ pub(super) fn answers_that_set_cookies_stay_as_they_are() {
 }
 
 #[test]
+pub(super) fn answers_for_listed_paths_stay_as_they_are() {
+    let upstream = upstream::replies(html(""));
+    let conf = "routes: [{ prefix: /, upstream: u, apply: [p, t] }]\npolicies:\n  p: { compress: { except: [/account] } }\n  \
+                t: { transform: { request: { path: { regex: ^/account, replace: /elsewhere } } } }";
+    let gateway = gateway(conf, &[&upstream]);
+    let get = |path: &str| {
+        gateway.asks(&format!("GET {path} HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n"))
+    };
+    for path in ["/account", "/Account/x", "/x/../account?y", "/%61ccount"] {
+        stays(get(path).lacks("vary"));
+    }
+    get("/accounts").has_field("content-encoding", "gzip");
+}
+
+#[test]
+pub(super) fn answers_get_another_length_each_time_where_asked() {
+    let (gateway, _upstream) = under("padding: 64B", html(""));
+    let (plain, _plain_upstream) = under("", html(""));
+    for coding in ["gzip", "br", "zstd"] {
+        let shortest = accepts(&plain, coding).body.len();
+        let mut lengths = std::collections::BTreeSet::new();
+        for _ in 0..16 {
+            let answer = accepts(&gateway, coding);
+            assert_eq!(decoded(coding, &answer.body), text(), "{coding}");
+            // Whatever holds the octets has some of its own.
+            assert!((shortest + 1..=shortest + 64 + 12).contains(&answer.body.len()), "{coding}");
+            lengths.insert(answer.body.len());
+        }
+        assert!(lengths.len() > 3, "{coding}: {lengths:?}");
+    }
+}
+
+#[test]
 fn what_must_not_be_coded_stays_as_it_is() {
     for fields in [
         "Cache-Control: private, No-Transform\r\n",

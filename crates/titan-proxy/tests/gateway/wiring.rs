@@ -190,6 +190,8 @@ const HERE: &[(&str, fn())] = &[
     ("compress.brotli_level", compression::more_effort_makes_less),
     ("compress.zstd_level", compression::more_effort_makes_less),
     ("compress.cookies", compression::answers_that_set_cookies_stay_as_they_are),
+    ("compress.except", compression::answers_for_listed_paths_stay_as_they_are),
+    ("compress.padding", compression::answers_get_another_length_each_time_where_asked),
     ("compress.events", compression::events_are_compressed_one_by_one_where_asked),
     ("route.upgrades", tunnels::a_route_says_which_protocols_clients_may_switch_to),
     ("limits.tunnels", tunnels::there_are_no_more_tunnels_than_allowed),

@@ -1,103 +1,206 @@
 //! The codings behind one face: octets in, octets out, and everything out on demand.
 
-use brotli::CompressorWriter;
-use brotli::enc::BrotliEncoderParams;
-use flate2::Compression;
-use flate2::write::GzEncoder;
-use std::io::{self, Write};
-use titan_config::{Coding, Compress};
+mod brotli;
+mod gzip;
+mod zstd;
 
-/// Makes one body smaller.
-pub(crate) struct Encoder(Kind);
+use super::Recipe;
+use brotli::Brotli;
+use gzip::Gzip;
+use std::cell::RefCell;
+use std::io;
+use std::rc::Rc;
+use titan_config::Coding;
+use zstd::Zstd;
 
-enum Kind {
-    Gzip(Box<GzEncoder<Vec<u8>>>),
-    /// None once it has ended.
-    Brotli(Option<Box<CompressorWriter<Vec<u8>>>>, Vec<u8>),
-    Zstd(Box<zstd::Encoder<'static, Vec<u8>>>),
+/// Makes one body smaller. Its memory goes to the next body when it is dropped.
+pub(super) struct Encoder {
+    /// There until it is dropped.
+    kind: Option<Kind>,
+    level: u8,
+    home: Rc<Encoders>,
 }
 
-/// The window of brotli, as a power of two: decoders have to keep so much, and so has this side.
-const BROTLI_WINDOW: i32 = 19;
-/// The window of zstd.
-const ZSTD_WINDOW: u32 = 19;
-/// What brotli puts out at a time.
-const BROTLI_PIECE: usize = 8 << 10;
+enum Kind {
+    Gzip(Box<Gzip>),
+    Brotli(Box<Brotli>),
+    Zstd(Box<Zstd>),
+}
+
+/// The encoders of one worker that no body uses now, by their levels.
+///
+/// Making one anew takes as long as coding some 10 KiB. Those of brotli cannot be used twice.
+#[derive(Default)]
+pub(crate) struct Encoders {
+    gzip: RefCell<Vec<(u8, Box<Gzip>)>>,
+    zstd: RefCell<Vec<(u8, Box<Zstd>)>>,
+}
+
+/// How many encoders of gzip a worker keeps, of 300 KiB each.
+const KEPT_GZIP: usize = 16;
+/// How many of zstd, of up to 4 MiB each.
+const KEPT_ZSTD: usize = 4;
+/// How much room an encoder is given at a time.
+const PIECE: usize = 8 << 10;
 
 impl Encoder {
-    /// An encoder for content of that length, where it is known.
-    pub(super) fn new(coding: Coding, config: &Compress, length: Option<u64>) -> Encoder {
-        Encoder(match coding {
+    /// An encoder for the body of that recipe.
+    pub(super) fn new(recipe: Recipe, home: &Rc<Encoders>) -> Encoder {
+        let Recipe { coding, level, length, padding } = recipe;
+        let padding = random_up_to(padding);
+        let kind = match coding {
             Coding::Gzip => {
-                let level = Compression::new(config.gzip_level.into());
-                Kind::Gzip(Box::new(GzEncoder::new(Vec::new(), level)))
+                let kept = take(&home.gzip, level);
+                let mut gzip = kept.unwrap_or_else(|| Box::new(Gzip::new(level)));
+                gzip.begin(padding);
+                Kind::Gzip(gzip)
             }
-            Coding::Brotli => {
-                let params = BrotliEncoderParams {
-                    quality: config.brotli_level.into(),
-                    lgwin: BROTLI_WINDOW,
-                    size_hint: length.and_then(|length| length.try_into().ok()).unwrap_or(0),
-                    ..BrotliEncoderParams::default()
-                };
-                let writer = CompressorWriter::with_params(Vec::new(), BROTLI_PIECE, &params);
-                Kind::Brotli(Some(Box::new(writer)), Vec::new())
+            Coding::Brotli => Kind::Brotli(Box::new(Brotli::new(level, length, padding))),
+            Coding::Zstd => {
+                let kept = take(&home.zstd, level);
+                let mut zstd = kept.unwrap_or_else(|| Box::new(Zstd::new(level)));
+                zstd.begin(length, padding);
+                Kind::Zstd(zstd)
             }
-            Coding::Zstd => Kind::Zstd(Box::new(zstd_encoder(config.zstd_level.into(), length))),
-        })
+        };
+        Encoder { kind: Some(kind), level, home: Rc::clone(home) }
     }
 
     /// Takes octets of the body.
-    pub(super) fn write(&mut self, octets: &[u8]) -> io::Result<()> {
-        match &mut self.0 {
-            Kind::Gzip(encoder) => encoder.write_all(octets),
-            Kind::Brotli(Some(encoder), _) => encoder.write_all(octets),
-            Kind::Brotli(None, _) => Err(io::ErrorKind::InvalidInput.into()),
-            Kind::Zstd(encoder) => encoder.write_all(octets),
+    pub(super) fn write(&mut self, octets: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
+        match self.kind() {
+            Kind::Gzip(gzip) => gzip.write(octets, out),
+            Kind::Brotli(brotli) => brotli.write(octets, out),
+            Kind::Zstd(zstd) => zstd.write(octets, out),
         }
     }
 
     /// Puts out everything that was taken.
-    pub(super) fn flush(&mut self) -> io::Result<()> {
-        match &mut self.0 {
-            Kind::Gzip(encoder) => encoder.flush(),
-            Kind::Brotli(Some(encoder), _) => encoder.flush(),
-            Kind::Brotli(None, _) => Ok(()),
-            Kind::Zstd(encoder) => encoder.flush(),
+    pub(super) fn flush(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
+        match self.kind() {
+            Kind::Gzip(gzip) => gzip.flush(out),
+            Kind::Brotli(brotli) => brotli.flush(out),
+            Kind::Zstd(zstd) => zstd.flush(out),
         }
     }
 
     /// Ends the body.
-    pub(super) fn finish(&mut self) -> io::Result<()> {
-        match &mut self.0 {
-            Kind::Gzip(encoder) => encoder.try_finish(),
-            Kind::Brotli(encoder, out) => {
-                if let Some(encoder) = encoder.take() {
-                    *out = encoder.into_inner();
-                }
-                Ok(())
-            }
-            Kind::Zstd(encoder) => encoder.do_finish(),
+    pub(super) fn finish(mut self, out: &mut Vec<u8>) -> io::Result<()> {
+        match self.kind() {
+            Kind::Gzip(gzip) => gzip.finish(out),
+            Kind::Brotli(brotli) => brotli.finish(out),
+            Kind::Zstd(zstd) => zstd.finish(out),
         }
     }
 
-    /// What has come out and was not taken away.
-    pub(super) fn out(&mut self) -> &mut Vec<u8> {
-        match &mut self.0 {
-            Kind::Gzip(encoder) => encoder.get_mut(),
-            Kind::Brotli(Some(encoder), _) => encoder.get_mut(),
-            Kind::Brotli(None, out) => out,
-            Kind::Zstd(encoder) => encoder.get_mut(),
+    fn kind(&mut self) -> &mut Kind {
+        self.kind.as_mut().expect("only drop takes it")
+    }
+}
+
+impl Drop for Encoder {
+    fn drop(&mut self) {
+        match self.kind.take() {
+            Some(Kind::Gzip(gzip)) => keep(&self.home.gzip, self.level, gzip, KEPT_GZIP),
+            Some(Kind::Zstd(zstd)) => keep(&self.home.zstd, self.level, zstd, KEPT_ZSTD),
+            Some(Kind::Brotli(_)) | None => {}
         }
     }
 }
 
-fn zstd_encoder(level: i32, length: Option<u64>) -> zstd::Encoder<'static, Vec<u8>> {
-    let build = || {
-        let mut encoder = zstd::Encoder::new(Vec::new(), level)?;
-        encoder.window_log(ZSTD_WINDOW)?;
-        encoder.include_contentsize(length.is_some())?;
-        encoder.set_pledged_src_size(length)?;
-        io::Result::Ok(encoder)
-    };
-    build().expect("the level and the window are within zstd's bounds")
+type Shelf<E> = RefCell<Vec<(u8, Box<E>)>>;
+
+/// The one of that level that was given back last.
+fn take<E>(shelf: &Shelf<E>, level: u8) -> Option<Box<E>> {
+    let mut shelf = shelf.borrow_mut();
+    let place = shelf.iter().rposition(|(of, _)| *of == level)?;
+    Some(shelf.remove(place).1)
+}
+
+/// Where there are enough already, the one that was used longest ago gives way: its level may be used no more.
+fn keep<E>(shelf: &Shelf<E>, level: u8, encoder: Box<E>, most: usize) {
+    let mut shelf = shelf.borrow_mut();
+    if shelf.len() == most {
+        shelf.remove(0);
+    }
+    shelf.push((level, encoder));
+}
+
+/// A number from 1 to `most` that nobody can foresee; 0 for 0.
+fn random_up_to(most: u16) -> usize {
+    if most == 0 {
+        return 0;
+    }
+    let mut octets = [0; 4];
+    let filled = aws_lc_rs::rand::fill(&mut octets);
+    filled.expect("the library ends the process where there is no randomness");
+    // So little of 32 bits that the numbers are even enough.
+    1 + usize::try_from(u32::from_ne_bytes(octets) % u32::from(most)).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recipe(coding: Coding, level: u8) -> Recipe {
+        Recipe { coding, level, length: None, padding: 0 }
+    }
+
+    #[test]
+    fn what_one_body_leaves_the_next_one_uses() {
+        let home = Rc::new(Encoders::default());
+        for coding in [Coding::Gzip, Coding::Zstd] {
+            let mut unfinished = Encoder::new(recipe(coding, 1), &home);
+            unfinished.write(b"of the body before", &mut Vec::new()).unwrap();
+            drop(unfinished);
+            let mut out = Vec::new();
+            let mut again = Encoder::new(recipe(coding, 1), &home);
+            again.write(b"abc", &mut out).unwrap();
+            again.finish(&mut out).unwrap();
+            assert_eq!(super::super::tests::decoded(coding, &out), (b"abc".to_vec(), true));
+        }
+        assert_eq!((home.gzip.borrow().len(), home.zstd.borrow().len()), (1, 1));
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded_and_has_its_level() {
+        let home = Rc::new(Encoders::default());
+        for coding in [Coding::Gzip, Coding::Zstd] {
+            let many = (0..40).map(|at| Encoder::new(recipe(coding, 1 + at % 2), &home));
+            drop(many.collect::<Vec<_>>());
+        }
+        assert_eq!((home.gzip.borrow().len(), home.zstd.borrow().len()), (KEPT_GZIP, KEPT_ZSTD));
+        assert!(take(&home.gzip, 3).is_none() && take(&home.gzip, 2).is_some());
+    }
+
+    #[test]
+    fn what_is_padded_can_be_read() {
+        let home = Rc::new(Encoders::default());
+        for (coding, body) in [
+            (Coding::Gzip, b"".as_slice()),
+            (Coding::Brotli, b"".as_slice()),
+            (Coding::Zstd, b"".as_slice()),
+            (Coding::Gzip, b"abc"),
+            (Coding::Brotli, b"abc"),
+            (Coding::Zstd, b"abc"),
+        ] {
+            let mut seen = 0;
+            for _ in 0..400 {
+                let padded = Recipe { padding: 600, ..recipe(coding, 4) };
+                let (mut out, mut encoder) = (Vec::new(), Encoder::new(padded, &home));
+                encoder.write(body, &mut out).unwrap();
+                encoder.finish(&mut out).unwrap();
+                assert_eq!(super::super::tests::decoded(coding, &out), (body.to_vec(), true));
+                seen = seen.max(out.len());
+            }
+            assert!((400..650).contains(&seen), "{coding:?}: {seen}");
+        }
+    }
+
+    #[test]
+    fn padding_has_any_length_up_to_its_bound() {
+        let seen: std::collections::BTreeSet<_> = (0..500).map(|_| random_up_to(4)).collect();
+        assert_eq!(seen, [1, 2, 3, 4].into());
+        assert_eq!(random_up_to(0), 0);
+    }
 }

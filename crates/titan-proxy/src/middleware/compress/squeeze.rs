@@ -3,16 +3,23 @@
 //! It keeps what its source has only as long as there is more: where the source pauses, everything is put
 //! out, so that events are not held back.
 
-use super::Encoder;
+use super::Recipe;
+use super::encoder::{Encoder, Encoders};
+use super::turn::Turn;
 use crate::error::{Error, Kind};
 use crate::relay::BodySource;
+use std::io;
+use std::rc::Rc;
 use std::task::{Context, Poll};
 use titan_http::Fields;
 
 /// The body of another source, coded.
 pub(crate) struct Squeezed<'s, S> {
     source: &'s mut S,
-    encoder: Encoder,
+    recipe: Recipe,
+    encoders: &'s Rc<Encoders>,
+    /// From the first octet of the body to its end: the encoder serves others before and after that.
+    encoder: Option<Encoder>,
     /// What has come out.
     out: Vec<u8>,
     /// Octets of `out` that were consumed.
@@ -21,76 +28,90 @@ pub(crate) struct Squeezed<'s, S> {
     taken: u64,
     /// Whether the encoder has octets that have not come out.
     is_holding: bool,
-    /// Octets that were coded since others had their turn.
-    worked: usize,
+    turn: Turn,
     is_finished: bool,
 }
 
-/// How much is coded before the other connections of the worker have their turn.
+/// How much is coded in one turn.
 const TURN: usize = 64 << 10;
+/// How much in one turn at levels at which that takes long.
+const HEAVY_TURN: usize = 32 << 10;
 
 impl<'s, S: BodySource> Squeezed<'s, S> {
-    pub(crate) fn new(source: &'s mut S, encoder: Encoder) -> Squeezed<'s, S> {
-        let (out, sent, taken, worked) = (Vec::new(), 0, 0, 0);
+    pub(crate) fn new(
+        source: &'s mut S,
+        recipe: Recipe,
+        encoders: &'s Rc<Encoders>,
+    ) -> Squeezed<'s, S> {
+        let turn = Turn::of(if recipe.is_heavy() { HEAVY_TURN } else { TURN });
+        let (out, sent, taken) = (Vec::new(), 0, 0);
+        let (is_holding, is_finished) = (false, false);
+        let encoder = None;
         Squeezed {
             source,
+            recipe,
+            encoders,
             encoder,
             out,
             sent,
             taken,
-            is_holding: false,
-            worked,
-            is_finished: false,
+            is_holding,
+            turn,
+            is_finished,
         }
     }
 
-    /// Codes what the source has, or ends the body.
-    fn work(&mut self) -> std::io::Result<()> {
+    /// Codes what the source has, or ends the body. Only called once everything before it is consumed.
+    fn work(&mut self) -> io::Result<()> {
+        self.clear();
+        let (recipe, encoders) = (self.recipe, self.encoders);
+        let new = || Encoder::new(recipe, encoders);
         let data = self.source.data();
         if data.is_empty() {
-            self.encoder.finish()?;
-            self.is_finished = true;
+            let encoder = self.encoder.take().unwrap_or_else(new);
+            encoder.finish(&mut self.out)?;
+            (self.is_finished, self.is_holding) = (true, false);
         } else {
-            let count = data.len().min(TURN - self.worked);
-            self.encoder.write(&data[..count])?;
+            let count = data.len().min(self.turn.left());
+            self.encoder.get_or_insert_with(new).write(&data[..count], &mut self.out)?;
             self.source.consume(count);
             self.taken += count as u64;
-            self.worked += count;
+            self.turn.spend(count);
             self.is_holding = true;
-        }
-        self.collect();
-        Ok(())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        if std::mem::take(&mut self.is_holding) {
-            self.encoder.flush()?;
-            self.collect();
+            if self.turn.is_over() && recipe.is_heavy() {
+                // What it keeps for later it would work on in one go then, with that of the next turn.
+                self.flush()?;
+            }
         }
         Ok(())
     }
 
-    /// Takes what has come out. Only called once everything before it is consumed.
-    fn collect(&mut self) {
+    /// Has the encoder put out what it holds, behind what has come out already.
+    fn flush(&mut self) -> io::Result<()> {
+        match &mut self.encoder {
+            Some(encoder) if std::mem::take(&mut self.is_holding) => encoder.flush(&mut self.out),
+            _ => Ok(()),
+        }
+    }
+
+    fn clear(&mut self) {
         self.out.clear();
         self.sent = 0;
-        std::mem::swap(&mut self.out, self.encoder.out());
     }
 }
 
 impl<S: BodySource> BodySource for Squeezed<'_, S> {
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         while self.data().is_empty() && !self.is_finished {
-            if self.worked >= TURN {
-                self.worked = 0;
-                cx.waker().wake_by_ref();
-                return Poll::Pending;
+            if self.turn.is_over() {
+                return self.turn.pass(cx);
             }
             if self.source.data().is_empty() && !self.source.is_done() {
                 match self.source.poll_data(cx) {
                     Poll::Ready(result) => result?,
                     Poll::Pending => {
-                        self.worked = 0;
+                        self.turn.renew();
+                        self.clear();
                         self.flush().map_err(|_| Kind::Internal)?;
                         if self.data().is_empty() {
                             return Poll::Pending;

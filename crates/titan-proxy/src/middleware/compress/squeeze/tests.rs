@@ -1,8 +1,8 @@
 //! Bodies that come in pieces, against what decoders make of them.
 
+use super::super::tests::decoded;
 use super::*;
 use proptest::prelude::*;
-use std::io::Read;
 use std::task::Waker;
 use titan_config::Coding;
 
@@ -56,30 +56,15 @@ impl BodySource for Pieces {
     }
 }
 
-fn config() -> titan_config::Compress {
-    let text = "listeners: [\":80\"]\nroutes: [{ respond: 204, apply: [p] }]\npolicies: { p: { compress: {} } }";
-    let mut config = titan_config::Config::parse("titan.yaml", text).unwrap();
-    match config.policies.remove(0).policy {
-        titan_config::Policy::Compress(compress) => compress,
-        _ => unreachable!(),
-    }
-}
-
-/// What a decoder makes of what there is, and whether it found the end.
-fn decoded(coding: Coding, octets: &[u8]) -> (Vec<u8>, bool) {
-    let mut out = Vec::new();
-    let is_whole = match coding {
-        Coding::Gzip => flate2::read::GzDecoder::new(octets).read_to_end(&mut out).is_ok(),
-        Coding::Brotli => brotli::Decompressor::new(octets, 4096).read_to_end(&mut out).is_ok(),
-        Coding::Zstd => zstd::Decoder::new(octets).unwrap().read_to_end(&mut out).is_ok(),
-    };
-    (out, is_whole)
+fn recipe(coding: Coding, level: u8) -> Recipe {
+    Recipe { coding, level, length: None, padding: 0 }
 }
 
 /// What comes out, with what the source had given at each pause. Tells too how often others had their turn.
-fn squeezed(coding: Coding, pieces: &[Vec<u8>], taken_at_once: usize) -> (Vec<u8>, usize) {
+fn squeezed(recipe: Recipe, pieces: &[Vec<u8>], taken_at_once: usize) -> (Vec<u8>, usize) {
     let mut source = Pieces::new(pieces.to_vec());
-    let mut body = Squeezed::new(&mut source, Encoder::new(coding, &config(), None));
+    let (coding, encoders) = (recipe.coding, Rc::default());
+    let mut body = Squeezed::new(&mut source, recipe, &encoders);
     let mut cx = Context::from_waker(Waker::noop());
     let (mut out, mut pauses) = (Vec::new(), 0);
     while !body.is_done() {
@@ -113,7 +98,7 @@ proptest! {
         taken_at_once in 1_usize..5000,
     ) {
         for coding in CODINGS {
-            let (out, _) = squeezed(coding, &pieces, taken_at_once);
+            let (out, _) = squeezed(recipe(coding, 4), &pieces, taken_at_once);
             prop_assert_eq!(decoded(coding, &out), (pieces.concat(), true));
         }
     }
@@ -124,8 +109,67 @@ fn others_have_their_turn_while_a_large_piece_is_coded() {
     let piece: Vec<u8> =
         (0..1_u32 << 18).flat_map(|number| number.wrapping_mul(number).to_le_bytes()).collect();
     for coding in CODINGS {
-        let (out, pauses) = squeezed(coding, std::slice::from_ref(&piece), usize::MAX);
+        let (out, pauses) = squeezed(recipe(coding, 4), std::slice::from_ref(&piece), usize::MAX);
         assert_eq!(decoded(coding, &out), (piece.clone(), true));
         assert!(pauses >= piece.len() / TURN - 1, "{coding:?}: {pauses}");
+    }
+}
+
+/// The highest levels that there are.
+const HIGHEST: [(Coding, u8); 3] = [(Coding::Gzip, 9), (Coding::Brotli, 9), (Coding::Zstd, 12)];
+
+#[test]
+fn whoever_waits_for_a_socket_waits_for_a_turn_at_most() {
+    for (coding, level) in HIGHEST {
+        let piece: Vec<u8> = (0..400_000_u32).map(|at| (at / 9 % 251) as u8 & 0x3f).collect();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .build_local(tokio::runtime::LocalOptions::default());
+        runtime.unwrap().block_on(async {
+            let turns = Rc::new(std::cell::Cell::new(0_usize));
+            let counted = Rc::clone(&turns);
+            let coded = tokio::task::spawn_local(async move {
+                let (mut source, encoders) = (Pieces::new(vec![piece]), Rc::default());
+                let mut body = Squeezed::new(&mut source, recipe(coding, level), &encoders);
+                while !body.is_done() {
+                    std::future::poll_fn(|cx| {
+                        counted.set(counted.get() + 1);
+                        body.poll_data(cx)
+                    })
+                    .await
+                    .unwrap();
+                    body.consume(body.data().len());
+                }
+            });
+            let (one, other) = tokio::net::UnixStream::pair().unwrap();
+            let mut rounds = 0;
+            while !coded.is_finished() {
+                let before = turns.get();
+                other.try_write(b"x").unwrap();
+                one.readable().await.unwrap();
+                one.try_read(&mut [0]).unwrap();
+                // Now it has to be asked again.
+                one.try_read(&mut [0]).unwrap_err();
+                assert!(turns.get() - before <= 2, "{coding:?}: {before} to {}", turns.get());
+                rounds += 1;
+            }
+            assert!(rounds > 5, "{coding:?}: {rounds}");
+        });
+    }
+}
+
+#[test]
+fn a_turn_at_a_high_level_leaves_no_work_to_the_next() {
+    for (coding, level) in HIGHEST {
+        let piece = vec![7; 5 * HEAVY_TURN];
+        let (mut source, encoders) = (Pieces::new(vec![piece]), Rc::default());
+        let mut body = Squeezed::new(&mut source, recipe(coding, level), &encoders);
+        let mut cx = Context::from_waker(Waker::noop());
+        while !body.is_done() {
+            let is_over = body.poll_data(&mut cx).is_pending() || body.turn.is_over();
+            let is_heavy = recipe(coding, level).is_heavy();
+            assert!(!(is_over && is_heavy && body.is_holding), "{coding:?}");
+            body.consume(body.data().len());
+        }
     }
 }
