@@ -83,10 +83,11 @@ struct Family {
 /// The text as far as it has come.
 struct Text(String);
 
-/// Every metric there is.
+/// Every metric there is; `revoked` is how many revocations there are and may be, where there is a file for them.
 pub(crate) fn write(
     metrics: &Metrics,
     endpoints: &[EndpointStatus],
+    revoked: Option<(usize, usize)>,
     started: SystemTime,
 ) -> String {
     let mut text = Text(String::new());
@@ -95,6 +96,7 @@ pub(crate) fn write(
     text.routes(metrics);
     text.failures(metrics);
     text.tokens(metrics);
+    text.revocations(revoked);
     text.upstreams(metrics);
     text.rate_limits(metrics);
     text.endpoints(endpoints);
@@ -201,6 +203,17 @@ impl Text {
                 cells.jwt.refused_by_reason().nth(index).map_or(0, |(_, count)| count)
             };
             self.sample(family.name, &[("reason", reason)], metrics.sum(count));
+        }
+    }
+
+    /// How many there are, and may be.
+    fn revocations(&mut self, revoked: Option<(usize, usize)>) {
+        let Some((count, capacity)) = revoked else { return };
+        let entries = Family::gauge("titan_jwt_revocations", "Entries about revoked tokens.");
+        let most = Family::gauge("titan_jwt_revocations_capacity", "How many there may be.");
+        for (family, number) in [(entries, count), (most, capacity)] {
+            self.begin(family);
+            self.sample(family.name, &[], number);
         }
     }
 

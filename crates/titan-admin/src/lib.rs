@@ -1,8 +1,9 @@
-//! The admin interface: health, readiness and metrics, on a thread of its own.
+//! The admin interface: health, readiness, metrics and revoked tokens, on a thread of its own.
 //!
 //! | what | module | entry |
 //! |---|---|---|
 //! | which path is answered how | `pages` | `Pages::answer` |
+//! | tokens that are taken back, in a file and for all workers | `revocations` | [`Ledger::open`] |
 //! | the counters of the workers as text | `exposition` | `exposition::write` |
 //! | a small HTTP/1.1 server, which the demo upstream uses too | [`http`] | [`http::Server::start`] |
 
@@ -12,10 +13,15 @@ mod pages;
 
 mod exposition;
 
+mod revocations;
+
 pub mod http;
+
+pub use revocations::{BadLedger, Ledger};
 
 use pages::Pages;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 use titan_proxy::Gateway;
 
@@ -28,8 +34,13 @@ const BOUNDS: http::Bounds = http::Bounds {
     life: Duration::from_secs(5 * 60),
 };
 
-/// Serves the admin interface of `gateway` at `socket`, until what it returns is dropped.
-pub fn start(socket: http::Socket, gateway: &Gateway) -> io::Result<http::Server> {
-    let pages = Pages::new(gateway.metrics(), gateway.status());
+/// Serves the admin interface of `gateway` at `socket`, until what it returns is dropped. In `ledger` it notes the tokens that
+/// are taken back.
+pub fn start(
+    socket: http::Socket,
+    gateway: &Gateway,
+    ledger: Option<Arc<Ledger>>,
+) -> io::Result<http::Server> {
+    let pages = Pages::new(gateway.metrics(), gateway.status(), ledger);
     http::Server::start("admin", socket, BOUNDS, move |request| pages.answer(request))
 }

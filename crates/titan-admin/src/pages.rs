@@ -2,6 +2,7 @@
 
 use crate::exposition;
 use crate::http::{Request, Response};
+use crate::revocations::{self, Ledger};
 use std::sync::Arc;
 use std::time::SystemTime;
 use titan_http::{FieldName, Method, Status};
@@ -11,6 +12,7 @@ use titan_proxy::Metrics;
 pub(crate) struct Pages {
     metrics: Arc<Metrics>,
     status: titan_proxy::Status,
+    ledger: Option<Arc<Ledger>>,
     started: SystemTime,
 }
 
@@ -22,16 +24,24 @@ Titan admin interface
 /healthz   200 while the process lives
 /readyz    200 while connections are accepted, 503 while draining or before keys are there
 /metrics   counters and histograms, Prometheus text format
+/jwt/revocations   tokens that are taken back: GET, POST, DELETE with the id
 ";
 
 impl Pages {
     /// The pages of a gateway that has just started.
-    pub(crate) fn new(metrics: Arc<Metrics>, status: titan_proxy::Status) -> Pages {
-        Pages { metrics, status, started: SystemTime::now() }
+    pub(crate) fn new(
+        metrics: Arc<Metrics>,
+        status: titan_proxy::Status,
+        ledger: Option<Arc<Ledger>>,
+    ) -> Pages {
+        Pages { metrics, status, ledger, started: SystemTime::now() }
     }
 
     /// Answers a request.
     pub(crate) fn answer(&self, request: &Request) -> Response {
+        if let Some(rest) = below(request.head.path(), revocations::PATH) {
+            return revocations::answer(self.ledger.as_deref(), request, rest);
+        }
         let page: fn(&Pages) -> Response = match request.head.path() {
             b"/" => |_| Response::new(Status::OK, TEXT, INDEX),
             b"/healthz" => |_| Response::new(Status::OK, TEXT, "ok\n"),
@@ -63,9 +73,16 @@ impl Pages {
     }
 
     fn metrics(&self) -> Response {
-        let text = exposition::write(&self.metrics, &self.status.endpoints(), self.started);
+        let revoked = self.ledger.as_ref().map(|ledger| ledger.count(revocations::now()));
+        let endpoints = self.status.endpoints();
+        let text = exposition::write(&self.metrics, &endpoints, revoked, self.started);
         Response::new(Status::OK, exposition::MEDIA_TYPE, text)
     }
+}
+
+/// What of a path is below another one, or nothing for that one itself.
+fn below<'p>(path: &'p [u8], above: &[u8]) -> Option<&'p [u8]> {
+    path.strip_prefix(above).filter(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
 
 #[cfg(test)]
@@ -91,7 +108,7 @@ mod tests {
     #[test]
     fn ready_until_it_drains_and_alive_beyond() {
         let gateway = gateway();
-        let pages = Pages::new(gateway.metrics(), gateway.status());
+        let pages = Pages::new(gateway.metrics(), gateway.status(), None);
         assert_eq!(ask(&pages, Method::GET, "/readyz"), (200, "ready\n".to_owned()));
         gateway.drain();
         assert_eq!(ask(&pages, Method::GET, "/readyz"), (503, "draining\n".to_owned()));
@@ -101,7 +118,7 @@ mod tests {
     #[test]
     fn pages_can_be_read_and_nothing_else() {
         let gateway = gateway();
-        let pages = Pages::new(gateway.metrics(), gateway.status());
+        let pages = Pages::new(gateway.metrics(), gateway.status(), None);
         for path in ["/", "/healthz", "/readyz", "/metrics"] {
             assert_eq!(ask(&pages, Method::GET, path).0, 200, "{path}");
             assert_eq!(ask(&pages, Method::HEAD, path).0, 200, "{path}");
@@ -113,9 +130,11 @@ mod tests {
 
     #[test]
     fn the_index_lists_every_page() {
+        let place = revocations::tests::Place::new();
+        let ledger = Arc::new(place.opens().unwrap());
         for line in INDEX.lines().filter(|line| line.starts_with('/')) {
             let gateway = gateway();
-            let pages = Pages::new(gateway.metrics(), gateway.status());
+            let pages = Pages::new(gateway.metrics(), gateway.status(), Some(Arc::clone(&ledger)));
             let path = line.split(' ').next().unwrap();
             assert_eq!(ask(&pages, Method::GET, path).0, 200, "{path}");
         }

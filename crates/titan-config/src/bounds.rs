@@ -1,5 +1,7 @@
 //! The bounds of a configuration file: what a hostile or mistaken file can cost is decided here.
 
+use std::time::Duration;
+
 /// Octets of a file.
 pub const MAX_FILE: usize = 4 << 20;
 /// Mappings and lists inside each other.
@@ -41,6 +43,10 @@ pub const MAX_CLAIM: usize = 512;
 pub const MAX_SECRET: usize = 1_024;
 /// Tokens that a worker remembers for a policy.
 pub const MAX_CACHED_TOKENS: i64 = 1 << 20;
+/// How far the clocks of providers of tokens may be off.
+pub const MAX_LEEWAY: Duration = Duration::from_secs(300);
+/// Entries of the list of tokens that were taken back.
+pub const MAX_REVOCATIONS: i64 = 1_000_000;
 /// Origins of a CORS policy.
 pub const MAX_ORIGINS: usize = 256;
 /// Keys of an API.

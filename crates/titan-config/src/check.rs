@@ -59,6 +59,7 @@ fn check(fields: &ConfigFields, root: &Node, to: &mut Reading<'_>) {
     check_upstreams(&fields.upstreams, &listeners, to);
     check_protocols(&fields.routes, &fields.upstreams, to);
     check_client_certificates(fields, root, to);
+    check_revocations(fields, to);
     if let Some(AdminDraft::On(admin)) = &fields.admin
         && admin.value.is_public()
     {
@@ -66,6 +67,22 @@ fn check(fields: &ConfigFields, root: &Node, to: &mut Reading<'_>) {
         let warning = Diagnostic::warning(admin.span, message);
         let warning = warning.label("nothing authenticates there");
         to.add(warning.help("use a loopback address such as `127.0.0.1:9090`, or a Unix socket"));
+    }
+}
+
+/// Whether there is anything to take back, and anywhere to say so.
+fn check_revocations(fields: &ConfigFields, to: &mut Reading<'_>) {
+    let Some(At { span, .. }) = fields.jwt_revocations else { return };
+    // A policy that could not be read may have been one.
+    let may_ask =
+        |it: &Named<Name, Option<Policy>>| matches!(it.value, Some(Policy::Jwt(_)) | None);
+    if !fields.policies.iter().any(may_ask) {
+        let error = Diagnostic::error(span, "nobody asks for tokens that could be taken back");
+        to.add(error.label("no effect").help("add a policy `jwt`, or remove this"));
+    }
+    if fields.admin == Some(AdminDraft::Off) {
+        let warning = Diagnostic::warning(span, "no token can be taken back while `admin` is off");
+        to.add(warning.label("what is in the file stays in force"));
     }
 }
 
@@ -348,6 +365,7 @@ fn finish(fields: ConfigFields, in_force: Vec<Policies>, source: &Source) -> Opt
         upstreams,
         policies,
         apply: _,
+        jwt_revocations,
         limits,
         timeouts,
         forwarding,
@@ -378,6 +396,7 @@ fn finish(fields: ConfigFields, in_force: Vec<Policies>, source: &Source) -> Opt
         routes,
         policies: policies.collect::<Option<_>>()?,
         upstreams: upstreams.into_iter().map(upstream).collect::<Option<_>>()?,
+        jwt_revocations: jwt_revocations.map(|it| it.value),
         limits,
         timeouts,
         forwarding: forwarding?,

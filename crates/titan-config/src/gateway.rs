@@ -5,8 +5,10 @@ use crate::bounds::{MAX_LISTENERS, MAX_POLICIES, MAX_ROUTES, MAX_UPSTREAMS};
 use crate::forwarding::Forwarding;
 use crate::limits::{Limits, limits};
 use crate::listener::{Listener, ListenerDraft, listener};
-use crate::policy::{NamedPolicy, Policies, Policy, PolicyKind, policy, uses};
-use crate::read::{At, Read, at, default, lenient, required};
+use crate::policy::{
+    JwtRevocations, NamedPolicy, Policies, Policy, PolicyKind, jwt_revocations, policy, uses,
+};
+use crate::read::{At, Read, at, default, lenient, optional, required};
 use crate::readers::{Named, boolean, list, mapping, short_for, whole, word_or};
 use crate::resolver::{Resolver, resolver};
 use crate::route::Route;
@@ -33,6 +35,8 @@ pub struct Config {
     pub upstreams: Vec<Upstream>,
     /// The policies in file order; a [`crate::PolicyId`] points here.
     pub policies: Vec<NamedPolicy>,
+    /// The tokens that are taken back; `None` where none can be.
+    pub jwt_revocations: Option<JwtRevocations>,
     /// How much of everything.
     pub limits: Limits,
     /// How long for everything.
@@ -140,6 +144,9 @@ section! {
         /// at most one of each type. Their order is always the same: `cors` first, then the others as the types
         /// stand under `policy`.
         pub(crate) apply: Vec<At<String>> = default("[]", uses()),
+        /// Tokens that are refused although they are good otherwise.
+        pub(crate) jwt_revocations: Option<At<JwtRevocations>> =
+            optional("tokens are good until they end", at(jwt_revocations())),
         /// How much a client or an upstream may send.
         pub(crate) limits: Option<Limits> = default("{}", lenient(limits())),
         /// How long for everything.

@@ -65,9 +65,9 @@ pub use path::{PathEnd, PathPattern, Segment};
 pub use policy::{
     ApiKey, ApiKeys, Authorise, Changes, Claim, ClaimHeader, ClaimRule, ClaimValue, Coding,
     Compress, Cors, CorsHeaders, CorsOrigin, ForwardAuth, Granted, JwksUrl, Jwt, JwtAlgorithm,
-    JwtKeys, JwtProvider, KeyHash, MediaRange, NamedPolicy, PathPiece, PathRule, Policies, Policy,
-    PolicyId, PolicyKind, Rate, RateKey, RateLimit, RequestTransform, ResponseTransform, RouteCost,
-    Secret, TokenPlace, Transform, Url, ValuePiece, ValueTemplate,
+    JwtKeys, JwtProvider, JwtRevocations, KeyHash, MediaRange, NamedPolicy, PathPiece, PathRule,
+    Policies, Policy, PolicyId, PolicyKind, Rate, RateKey, RateLimit, RequestTransform,
+    ResponseTransform, RouteCost, Secret, TokenPlace, Transform, Url, ValuePiece, ValueTemplate,
 };
 pub use quantity::{ByteSize, Cap};
 pub use reference::reference;

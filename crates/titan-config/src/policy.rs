@@ -13,8 +13,10 @@ pub use authorise::{
 };
 pub use compress::{Coding, Compress, MediaRange};
 pub use cors::{Cors, CorsHeaders, CorsOrigin};
+pub(crate) use jwt::jwt_revocations;
 pub use jwt::{
-    Claim, ClaimHeader, JwksUrl, Jwt, JwtAlgorithm, JwtKeys, JwtProvider, Secret, TokenPlace, Url,
+    Claim, ClaimHeader, JwksUrl, Jwt, JwtAlgorithm, JwtKeys, JwtProvider, JwtRevocations, Secret,
+    TokenPlace, Url,
 };
 pub(crate) use needs::{check_certificates, check_key_fields, check_tokens};
 pub use rate_limit::{Rate, RateKey, RateLimit, RouteCost};

@@ -54,6 +54,8 @@ pub enum StartError {
     Resolver(String),
     /// A certificate or a key cannot be used.
     Credentials(BadCredentials),
+    /// The tokens that are taken back were not read.
+    Revocations,
     /// A thread could not be started.
     Thread(io::Error),
 }
@@ -85,6 +87,9 @@ impl Gateway {
         let tls = config.upstreams.iter().map(|upstream| client_tls(upstream, files));
         let tls = tls.collect::<Result<_, _>>().map_err(StartError::Credentials)?;
         let keys = Keys::read(config, files).map_err(StartError::Credentials)?;
+        if config.jwt_revocations.is_some() && files.revoked_tokens().is_none() {
+            return Err(StartError::Revocations);
+        }
         let snapshot = Arc::new(Snapshot::build(config, tls, keys, files.revoked_tokens()));
         let metrics = Arc::new(Snapshot::metrics(config, count));
         let (phase, watched) = watch::channel(Phase::Serve);
@@ -435,6 +440,7 @@ impl fmt::Display for StartError {
             StartError::Bind { address, error } => write!(f, "cannot listen on {address}: {error}"),
             StartError::Resolver(error) => write!(f, "cannot set up name resolution: {error}"),
             StartError::Credentials(error) => error.fmt(f),
+            StartError::Revocations => f.write_str("the tokens that are taken back were not read"),
             StartError::Thread(error) => write!(f, "cannot start a thread: {error}"),
         }
     }

@@ -6,8 +6,9 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::SystemTime;
-use titan_config::Config;
+use titan_admin::{BadLedger, Ledger};
 use titan_config::bounds::MAX_FILE;
+use titan_config::{Config, JwtRevocations};
 use titan_proxy::{BadCredentials, Files};
 
 /// Reads and checks a file.
@@ -60,6 +61,27 @@ pub(crate) fn read_checked(config: &Config, file: &Path) -> Result<Files, Failur
             Err(Failure::Credentials(faults.into_iter().map(tell).collect()))
         }
     }
+}
+
+/// Opens the file of the tokens that are taken back, where there is to be one, and hands what it says to `files`.
+pub(crate) fn open_ledger(
+    config: &Config,
+    file: &Path,
+    files: &mut Files,
+) -> Result<Option<Ledger>, BadLedger> {
+    let Some(JwtRevocations { file: named, capacity }) = &config.jwt_revocations else {
+        return Ok(None);
+    };
+    let capacity = capacity.get().try_into().unwrap_or(usize::MAX);
+    let ledger = Ledger::open(&folder_of(file).join(named), capacity, config)?;
+    files.set_revoked_tokens(ledger.table().clone());
+    Ok(Some(ledger))
+}
+
+/// Looks whether that could be done, and changes nothing.
+pub(crate) fn check_ledger(config: &Config, file: &Path) -> Result<(), BadLedger> {
+    let named = config.jwt_revocations.as_ref().map(|it| folder_of(file).join(&it.file));
+    named.map_or(Ok(()), |named| Ledger::check(&named))
 }
 
 /// What tells one state of the named files from the next, without reading them.

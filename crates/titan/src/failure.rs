@@ -2,6 +2,7 @@
 
 use std::io;
 use std::process::ExitCode;
+use titan_admin::BadLedger;
 use titan_config::Report;
 use titan_proxy::{BadCredentials, BadQuestion, StartError};
 
@@ -92,6 +93,15 @@ impl From<BadQuestion> for Failure {
 impl From<BadCredentials> for Failure {
     fn from(bad: BadCredentials) -> Failure {
         Failure::BadInput(bad.to_string())
+    }
+}
+
+impl From<BadLedger> for Failure {
+    fn from(bad: BadLedger) -> Failure {
+        match bad {
+            BadLedger::Corrupt { .. } => Failure::BadInput(bad.to_string()),
+            BadLedger::InUse(_) | BadLedger::Io(..) => Failure::Runtime(bad.to_string()),
+        }
     }
 }
 

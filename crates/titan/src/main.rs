@@ -84,6 +84,7 @@ fn check(file: &Path) -> Result<(), Failure> {
     let config = config_file::read(file)?;
     terminal::warn(&config.warnings);
     let files = config_file::read_checked(&config, file)?;
+    config_file::check_ledger(&config, file)?;
     for (place, warning) in titan_proxy::warn_of_credentials(&config, &files) {
         terminal::complain(&format!("warning: {}:{place}: {warning}\n", file.display()));
     }

@@ -13,6 +13,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
+use titan_admin::Ledger;
 use titan_admin::http::{Server, Socket};
 use titan_config::{Admin, Config};
 use titan_proxy::{BadCredentials, Files, Gateway};
@@ -116,6 +117,7 @@ impl Failures {
 struct Around {
     _admin: Option<Server>,
     _demo: Option<Server>,
+    ledger: Option<Arc<Ledger>>,
 }
 
 /// The signals that the program acts on.
@@ -138,7 +140,14 @@ pub(crate) fn run(file: Option<&Path>) -> Result<ExitCode, Failure> {
     terminal::warn(&config.warnings);
     let watched = file.map(|file| Watched::new(&config, file));
     let files = file.map(|file| config_file::read_checked(&config, file)).transpose()?;
-    let (config, files) = (Arc::new(config), files.unwrap_or_default());
+    let mut files = files.unwrap_or_default();
+    let ledger =
+        file.map(|file| config_file::open_ledger(&config, file, &mut files)).transpose()?;
+    let ledger = ledger.flatten().map(Arc::new);
+    if let Some(warning) = ledger.as_ref().and_then(|ledger| ledger.take_warning()) {
+        terminal::complain(&format!("warning: {warning}\n"));
+    }
+    let config = Arc::new(config);
     let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut signals = Signals::new()?;
@@ -149,7 +158,7 @@ pub(crate) fn run(file: Option<&Path>) -> Result<ExitCode, Failure> {
             // Nobody is served yet: there is nothing to drain.
             _ = signals.next() => return Ok(ExitCode::SUCCESS),
         };
-        let admin = admin.map(|socket| titan_admin::start(socket, &gateway));
+        let admin = admin.map(|socket| titan_admin::start(socket, &gateway, ledger.clone()));
         let admin = admin.transpose()?;
         let greeting = Greeting {
             config: &config,
@@ -159,7 +168,8 @@ pub(crate) fn run(file: Option<&Path>) -> Result<ExitCode, Failure> {
             demo: demo.as_ref().map(|(text, _)| text.as_str()),
         };
         terminal::say(&greeting.text());
-        let around = Around { _admin: admin, _demo: demo.map(|(_, upstream)| upstream) };
+        let demo = demo.map(|(_, upstream)| upstream);
+        let around = Around { _admin: admin, _demo: demo, ledger };
         serve(gateway, signals, watched, around).await
     })
 }
@@ -186,13 +196,13 @@ fn bind_admin(config: &Config) -> Result<Option<Socket>, Failure> {
     Socket::bind(address).map(Some).map_err(failed)
 }
 
-/// Waits for a signal, then for the workers to finish, with `_around` until the end: who probes sees
+/// Waits for a signal, then for the workers to finish, with `around` until the end: who probes sees
 /// the drain, and the demo answers what still runs.
 async fn serve(
     mut gateway: Gateway,
     mut signals: Signals,
     mut watched: Option<Watched>,
-    _around: Around,
+    around: Around,
 ) -> Result<ExitCode, Failure> {
     let mut failures = Failures::default();
     loop {
@@ -210,6 +220,8 @@ async fn serve(
         failures.tell("listener", &gateway.refused_certificates(), Instant::now());
         failures.warn(gateway.warnings(), Instant::now());
         failures.warn(gateway.key_failures(), Instant::now());
+        let of_file = around.ledger.as_ref().and_then(|ledger| ledger.take_warning());
+        failures.warn(of_file.into_iter().collect(), Instant::now());
     }
     gateway.drain();
     terminal::say("draining; a second signal stops at once\n");

@@ -6,6 +6,7 @@
     reason = "a test may stop at a surprise"
 )]
 
+mod revocations;
 mod titan;
 
 use rustix::process::Signal;

@@ -34,7 +34,7 @@ fn served() -> Gateway {
 }
 
 fn text_of(gateway: &Gateway) -> String {
-    write(&gateway.metrics(), &gateway.status().endpoints(), UNIX_EPOCH)
+    write(&gateway.metrics(), &gateway.status().endpoints(), Some((2, 7)), UNIX_EPOCH)
 }
 
 #[test]
@@ -87,6 +87,8 @@ fn every_family_is_there() {
     titan_jwt_cache_hits_total counter
     titan_jwt_cache_misses_total counter
     titan_jwt_refused_total counter
+    titan_jwt_revocations gauge
+    titan_jwt_revocations_capacity gauge
     titan_process_start_time_seconds gauge
     titan_rate_limit_requests_total counter
     titan_received_bytes_total counter

@@ -1,12 +1,16 @@
 //! JSON Web Tokens (RFC 7519, RFC 8725): who has to have signed them, with which keys, and what they have to say.
 
+mod revocations;
 mod url;
 
+pub use revocations::JwtRevocations;
+pub(crate) use revocations::jwt_revocations;
 pub use url::Url;
 
 use crate::balance::query_name;
 use crate::bounds::{
-    MAX_CACHED_TOKENS, MAX_CLAIM, MAX_CLAIMS, MAX_KEY_FILES, MAX_PROVIDERS, MAX_SECRET, MAX_VALUE,
+    MAX_CACHED_TOKENS, MAX_CLAIM, MAX_CLAIMS, MAX_KEY_FILES, MAX_LEEWAY, MAX_PROVIDERS, MAX_SECRET,
+    MAX_VALUE,
 };
 use crate::node::Node;
 use crate::policy::transform::parse_told_header;
@@ -322,7 +326,6 @@ impl Jwt {
 
 const SECOND: Duration = Duration::from_secs(1);
 const YEAR: Duration = Duration::from_secs(365 * 86_400);
-const MAX_LEEWAY: Duration = Duration::from_secs(300);
 const MAX_PLACES: usize = 4;
 
 const ISSUER: TextShape = TextShape {

@@ -4,6 +4,27 @@ use super::Row;
 
 pub(super) const ROWS: &[Row] = &[
     (
+        "file",
+        "jwt_revocations",
+        "jwt_revocations: r\n\
+         policies: { p: { jwt: { providers: { algorithms: HS256, keys: { secret_file: k } } } } }",
+        "jwt_revocations: Some(JwtRevocations {",
+    ),
+    (
+        "jwt_revocations",
+        "file",
+        "jwt_revocations: { file: a/r }\n\
+         policies: { p: { jwt: { providers: { algorithms: HS256, keys: { secret_file: k } } } } }",
+        "file: \"a/r\"",
+    ),
+    (
+        "jwt_revocations",
+        "capacity",
+        "jwt_revocations: { file: r, capacity: 7 }\n\
+         policies: { p: { jwt: { providers: { algorithms: HS256, keys: { secret_file: k } } } } }",
+        "capacity: 7",
+    ),
+    (
         "policy",
         "jwt",
         "policies: { p: { jwt: { providers: { algorithms: HS256, keys: { secret_file: k } } } } }",

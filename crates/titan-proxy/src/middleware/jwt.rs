@@ -251,7 +251,11 @@ impl Jwt {
     /// What can be said of a request without keys.
     pub(super) fn explain(&self, request: &RequestHead) -> String {
         match places::find(&self.config.token, request) {
-            Ok(_) => "there is a token; whether it is good is not looked at here, and what it says is believed".to_owned(),
+            Ok(_) => {
+                "there is a token; whether it is good or was taken back is not looked at here, \
+                and what it says is believed"
+                    .to_owned()
+            }
             Err(Nowhere::Missing) => "there is no token".to_owned(),
             Err(Nowhere::Ambiguous) => "there are several tokens".to_owned(),
         }

@@ -286,6 +286,21 @@ const ELSEWHERE: &[(&str, &str, &str)] = &[
         "an_endpoint_learns_who_the_gateway_is",
     ),
     (
+        "file.jwt_revocations",
+        "crates/titan/tests/revocations/mod.rs",
+        "a_token_that_is_taken_back_stays_so_after_the_process_was_killed",
+    ),
+    (
+        "jwt_revocations.file",
+        "crates/titan/tests/revocations/mod.rs",
+        "a_token_that_is_taken_back_stays_so_after_the_process_was_killed",
+    ),
+    (
+        "jwt_revocations.capacity",
+        "crates/titan/tests/revocations/mod.rs",
+        "there_are_as_many_entries_as_configured",
+    ),
+    (
         "file.admin",
         "crates/titan/tests/program.rs",
         "a_request_goes_through_and_the_metrics_show_it",

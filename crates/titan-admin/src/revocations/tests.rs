@@ -1,0 +1,510 @@
+//! What the file brings back, whatever has happened to it, and what the interface answers.
+
+use super::log::new_path;
+use super::*;
+use crate::http::{Request, Response};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use titan_config::bounds::MAX_LEEWAY;
+use titan_http::{FieldName, Method, RequestHead};
+
+const NOW: u64 = 1_000_000;
+const HOUR: u64 = 3600;
+const CONFIG: &str = "{ listeners: [':1'], routes: [{ respond: 200 }], apply: [p], policies: { p: { jwt: { \
+    providers: [{ issuer: i, algorithms: EdDSA, keys: { jwks: k } }, { issuer: j, algorithms: EdDSA, keys: { jwks: k } }] } } } }";
+
+/// A file in a folder of its own, which goes with this.
+pub(crate) struct Place(PathBuf);
+
+impl Place {
+    pub(crate) fn new() -> Place {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("titan-ledger-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        fs::create_dir(&folder).unwrap();
+        Place(folder)
+    }
+
+    fn file(&self) -> PathBuf {
+        self.0.join("revocations")
+    }
+
+    pub(crate) fn opens(&self) -> Result<Ledger, BadLedger> {
+        self.opens_for(100)
+    }
+
+    fn opens_for(&self, capacity: usize) -> Result<Ledger, BadLedger> {
+        open_at(&self.file(), capacity, &Config::parse("test", CONFIG).unwrap(), NOW)
+    }
+
+    fn text(&self) -> String {
+        fs::read_to_string(self.file()).unwrap()
+    }
+
+    fn adds(&self, octets: &[u8]) {
+        let file = OpenOptions::new().append(true).open(self.file());
+        file.unwrap().write_all(octets).unwrap();
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn tokens(text: &str) -> Tokens {
+    serde_json::from_str(text).unwrap()
+}
+
+fn token(name: &str) -> Tokens {
+    tokens(&format!("{{\"jti\":\"{name}\",\"exp\":{}}}", NOW + HOUR))
+}
+
+fn ids(ledger: &Ledger, now: u64) -> Vec<u64> {
+    ledger.list(0, 100, now).iter().map(|entry| entry.id).collect()
+}
+
+#[test]
+fn what_is_taken_back_stays_so_over_a_restart() {
+    let place = Place::new();
+    let ledger = place.opens().unwrap();
+    for name in ["a", "b", "c"] {
+        assert!(matches!(ledger.revoke(token(name), NOW), Ok(Outcome::Added(_))));
+    }
+    assert!(ledger.lift(2, NOW).unwrap());
+    assert!(!ledger.lift(2, NOW).unwrap());
+    let before = ledger.list(0, 100, NOW);
+    drop(ledger);
+    let ledger = place.opens().unwrap();
+    assert_eq!(ledger.list(0, 100, NOW), before);
+    assert_eq!(ledger.take_warning(), None);
+    // The id of one that is gone is nobody else's, also when no line tells of it any more.
+    assert!(ledger.lift(3, NOW).unwrap());
+    ledger.lock().compact().unwrap();
+    drop(ledger);
+    let Ok(Outcome::Added(entry)) = place.opens().unwrap().revoke(token("d"), NOW) else {
+        panic!()
+    };
+    assert_eq!(entry.id, 4);
+}
+
+#[test]
+fn it_is_on_the_disk_before_anybody_is_told() {
+    let place = Place::new();
+    let ledger = place.opens().unwrap();
+    ledger.revoke(token("a"), NOW).unwrap();
+    assert!(
+        place.text().ends_with(&format!(
+            " {{\"add\":{{\"id\":1,\"jti\":\"a\",\"exp\":{}}}}}\n",
+            NOW + HOUR
+        ))
+    );
+    ledger.lift(1, NOW).unwrap();
+    assert!(place.text().ends_with(" {\"remove\":1}\n"));
+}
+
+#[test]
+fn one_entry_is_for_all_tokens_of_a_target() {
+    let place = Place::new();
+    let ledger = place.opens().unwrap();
+    let subject =
+        |iat: u64, exp: u64| tokens(&format!("{{\"sub\":\"s\",\"iat\":{iat},\"exp\":{exp}}}"));
+    ledger.revoke(subject(5, NOW + 20), NOW).unwrap();
+    let lines = || place.text().lines().count();
+    let before = lines();
+    let both = Entry { id: 1, tokens: subject(7, NOW + 20) };
+    assert_eq!(ledger.revoke(subject(7, NOW + 10), NOW).unwrap(), Outcome::Known(both.clone()));
+    assert_eq!(lines(), before + 1);
+    assert_eq!(ledger.revoke(subject(6, NOW + 20), NOW).unwrap(), Outcome::Known(both));
+    assert_eq!(lines(), before + 1, "it says nothing new");
+    let other = tokens(&format!("{{\"sub\":\"s\",\"iat\":1,\"iss\":\"i\",\"exp\":{}}}", NOW + 10));
+    assert!(matches!(ledger.revoke(other, NOW), Ok(Outcome::Added(_))));
+    assert!(matches!(ledger.revoke(token("s"), NOW), Ok(Outcome::Added(_))));
+}
+
+#[test]
+fn a_full_ledger_refuses_and_those_that_have_ended_make_room() {
+    let place = Place::new();
+    let ledger = place.opens_for(2).unwrap();
+    let short = tokens(&format!("{{\"jti\":\"short\",\"exp\":{}}}", NOW + 1));
+    ledger.revoke(short, NOW).unwrap();
+    ledger.revoke(token("a"), NOW).unwrap();
+    // Providers' clocks may be off: a token may be good for that much longer than it says.
+    let ended = NOW + 1 + MAX_LEEWAY.as_secs();
+    for now in [NOW, ended - 1] {
+        assert!(matches!(ledger.revoke(token("b"), now), Err(Refused::Full)));
+        assert_eq!(ids(&ledger, now), [1, 2]);
+    }
+    assert!(matches!(ledger.revoke(token("a"), NOW), Ok(Outcome::Known(_))));
+    assert!(matches!(ledger.revoke(token("b"), ended), Ok(Outcome::Added(_))));
+    assert_eq!(ids(&ledger, ended), [2, 3]);
+    drop(ledger);
+    // With less room nobody is let off.
+    let ledger = place.opens_for(1).unwrap();
+    assert_eq!(ledger.list(0, 9, ended).len(), 2);
+    assert!(matches!(ledger.revoke(token("c"), ended), Err(Refused::Full)));
+}
+
+#[test]
+fn what_would_change_nothing_is_refused() {
+    let place = Place::new();
+    let ledger = place.opens().unwrap();
+    let of = |issuer: &str| {
+        tokens(&format!("{{\"jti\":\"a\",\"iss\":\"{issuer}\",\"exp\":{}}}", NOW + 9))
+    };
+    assert!(matches!(ledger.revoke(of("typo"), NOW), Err(Refused::Issuer)));
+    assert!(matches!(ledger.revoke(of("j"), NOW), Ok(Outcome::Added(_))));
+    let old = tokens(&format!("{{\"jti\":\"a\",\"exp\":{}}}", NOW - MAX_LEEWAY.as_secs()));
+    assert!(matches!(ledger.revoke(old, NOW), Err(Refused::Ended)));
+    for text in [
+        "",
+        "[]",
+        "{}",
+        "{\"jti\":\"a\"}",
+        "{\"jti\":1,\"exp\":1}",
+        "{\"jti\":\"\",\"exp\":1}",
+        "{\"jti\":\"a\",\"jti\":\"b\",\"exp\":1}",
+        "{\"jti\":\"a\",\"sub\":\"a\",\"exp\":1}",
+        "{\"jti\":\"a\",\"iat\":1,\"exp\":1}",
+        "{\"sub\":\"a\",\"exp\":1}",
+        "{\"iss\":\"i\",\"exp\":1}",
+        "{\"jti\":\"a\",\"exp\":-1}",
+        "{\"jti\":\"a\",\"exp\":1767225600000}",
+        "{\"jti\":\"a\",\"exp\":1,\"more\":1}",
+    ] {
+        assert!(serde_json::from_str::<Tokens>(text).is_err(), "{text}");
+    }
+    let long = format!("{{\"jti\":\"{}\",\"exp\":1}}", "a".repeat(entry::MAX_NAME + 1));
+    assert!(serde_json::from_str::<Tokens>(&long).is_err());
+}
+
+#[test]
+fn a_file_belongs_to_one_process() {
+    let place = Place::new();
+    let ledger = place.opens().unwrap();
+    assert!(matches!(place.opens(), Err(BadLedger::InUse(_))));
+    ledger.lock().compact().unwrap();
+    assert!(matches!(place.opens(), Err(BadLedger::InUse(_))));
+    drop(ledger);
+    place.opens().unwrap();
+}
+
+/// A file with three lines behind the first, and its octets.
+fn written() -> (Place, Vec<u8>) {
+    let place = Place::new();
+    let ledger = place.opens().unwrap();
+    ledger.revoke(token("a"), NOW).unwrap();
+    ledger.revoke(token("b"), NOW).unwrap();
+    ledger.lift(1, NOW).unwrap();
+    drop(ledger);
+    let octets = fs::read(place.file()).unwrap();
+    (place, octets)
+}
+
+#[test]
+fn a_line_that_a_crash_has_cut_is_dropped_and_told_of() {
+    let (place, octets) = written();
+    let last = octets.len()
+        - 1
+        - octets[..octets.len() - 1].iter().rev().position(|it| *it == b'\n').unwrap();
+    for cut in last + 1..octets.len() {
+        fs::write(place.file(), &octets[..cut]).unwrap();
+        Ledger::check(&place.file()).unwrap();
+        assert_eq!(fs::read(place.file()).unwrap(), &octets[..cut], "looking has changed it");
+        let ledger = place.opens().unwrap();
+        assert_eq!(ids(&ledger, NOW), [1, 2], "{cut}");
+        let warning = ledger.take_warning().unwrap();
+        assert!(warning.contains(&format!(" {} octets", cut - last)), "{warning}");
+        assert_eq!(ledger.take_warning(), None);
+        // What comes next stands on a line of its own.
+        ledger.revoke(token("c"), NOW).unwrap();
+        drop(ledger);
+        let ledger = place.opens().unwrap();
+        assert_eq!((ids(&ledger, NOW), ledger.take_warning()), (vec![1, 2, 3], None));
+    }
+    // The file has grown, and its octets have not come.
+    for tail in [&[0; 40][..], b"0123456789abcdef {\"add\":{\"id\":9\0\0\0\0\0\n"] {
+        fs::write(place.file(), &octets).unwrap();
+        place.adds(tail);
+        let ledger = place.opens().unwrap();
+        assert_eq!((ids(&ledger, NOW), ledger.take_warning().is_some()), (vec![2], true));
+    }
+}
+
+#[test]
+fn any_other_change_keeps_it_from_being_used() {
+    let (place, octets) = written();
+    let refused = |octets: &[u8], what: &str| {
+        fs::write(place.file(), octets).unwrap();
+        let error = place.opens().map(drop).expect_err(what);
+        assert!(matches!(error, BadLedger::Corrupt { .. }), "{what}: {error}");
+        assert!(Ledger::check(&place.file()).is_err(), "{what}");
+        assert_eq!(fs::read(place.file()).unwrap(), octets, "{what}: it was changed");
+    };
+    for place in 0..octets.len() - 1 {
+        let mut changed = octets.clone();
+        changed[place] ^= 1;
+        refused(&changed, &format!("octet {place}"));
+    }
+    let lines: Vec<&[u8]> = octets.split_inclusive(|octet| *octet == b'\n').collect();
+    for gone in 0..lines.len() - 1 {
+        let rest = lines.iter().enumerate().filter(|(line, _)| *line != gone);
+        refused(&rest.flat_map(|(_, line)| line.to_vec()).collect::<Vec<_>>(), "a line is gone");
+    }
+    refused(&[lines[0], lines[2], lines[1], lines[3]].concat(), "lines have changed places");
+    refused(&[&octets[..], lines[3]].concat(), "a line is there twice");
+    refused(b"a secret that somebody has named by mistake", "another file");
+    refused(b"one line\n", "another file");
+    refused(&[b'x'; 100_000], "a long file");
+    let error = BadLedger::Corrupt { path: "f".into(), line: 3, why: "w".to_owned() };
+    assert!(error.to_string().starts_with("f:3: w; tokens that were taken back"), "{error}");
+    assert!(matches!(open_at(Path::new("/dev/null"), 1, &config(), NOW), Err(BadLedger::Io(..))));
+    assert!(matches!(open_at(Path::new("/nowhere/f"), 1, &config(), NOW), Err(BadLedger::Io(..))));
+}
+
+fn config() -> Config {
+    Config::parse("test", CONFIG).unwrap()
+}
+
+#[test]
+fn an_empty_file_is_a_new_one() {
+    let place = Place::new();
+    fs::write(place.file(), "").unwrap();
+    place.opens().unwrap().revoke(token("a"), NOW).unwrap();
+    assert_eq!(ids(&place.opens().unwrap(), NOW), [1]);
+}
+
+/// A process may be killed between any two steps of writing the file anew.
+#[test]
+fn a_crash_while_it_is_compacted_loses_nothing() {
+    let (place, octets) = written();
+    let new = new_path(&place.file());
+    let ledger = place.opens().unwrap();
+    ledger.lock().compact().unwrap();
+    drop(ledger);
+    let compacted = fs::read(place.file()).unwrap();
+    assert!(compacted.len() < octets.len());
+    for cut in 0..=compacted.len() {
+        fs::write(place.file(), &octets).unwrap();
+        fs::write(&new, &compacted[..cut]).unwrap();
+        let ledger = place.opens().unwrap();
+        assert_eq!(ids(&ledger, NOW), [2]);
+        // What was left there is in nobody's way.
+        ledger.lock().compact().unwrap();
+        assert!(!new.exists());
+        drop(ledger);
+        assert_eq!(fs::read(place.file()).unwrap(), compacted);
+    }
+    assert_eq!(ids(&place.opens().unwrap(), NOW), [2]);
+}
+
+#[test]
+fn the_file_does_not_grow_for_ever() {
+    let place = Place::new();
+    let ledger = place.opens().unwrap();
+    for _ in 0..SLACK {
+        ledger.revoke(token("a"), NOW).unwrap();
+        let id = ids(&ledger, NOW)[0];
+        ledger.lift(id, NOW).unwrap();
+        assert!(ledger.lock().log.lines() <= SLACK + 3);
+    }
+}
+
+#[test]
+fn a_disk_that_fails_changes_nothing_until_it_works_again() {
+    let place = Place::new();
+    let ledger = place.opens().unwrap();
+    ledger.revoke(token("a"), NOW).unwrap();
+    ledger.lock().log.fail();
+    // Where a folder stands no file can be written anew.
+    fs::create_dir(new_path(&place.file())).unwrap();
+    assert!(matches!(ledger.revoke(token("b"), NOW), Err(Refused::Disk(_))));
+    assert!(ledger.lift(1, NOW).is_err());
+    assert_eq!(ids(&ledger, NOW), [1]);
+    fs::remove_dir(new_path(&place.file())).unwrap();
+    ledger.revoke(token("b"), NOW).unwrap();
+    drop(ledger);
+    assert_eq!(ids(&place.opens().unwrap(), NOW), [1, 2]);
+}
+
+/// Asks for a page with these fields and that body: status and body.
+fn ask(
+    ledger: &Ledger,
+    method: Method,
+    rest: &str,
+    fields: &[(FieldName, &str)],
+    body: &str,
+) -> (u16, String) {
+    let mut head = RequestHead { method, ..RequestHead::default() };
+    let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
+    head.set_query(Some(query.as_bytes())).unwrap();
+    for (name, value) in fields {
+        head.fields.append(*name, value.as_bytes()).unwrap();
+    }
+    let request = Request { head, body: body.into() };
+    let Response { head, body } = answer(Some(ledger), &request, path.as_bytes());
+    (head.status.code(), String::from_utf8(body).unwrap())
+}
+
+const JSON: &[(FieldName, &str)] = &[(FieldName::ContentType, "application/json; charset=utf-8")];
+
+#[test]
+fn tokens_are_taken_back_listed_and_let_be_good_again() {
+    let place = Place::new();
+    let ledger = place.opens().unwrap();
+    let ends = now() + HOUR;
+    let add = |name: &str| {
+        ask(&ledger, Method::POST, "", JSON, &format!("{{\"jti\":\"{name}\",\"exp\":{ends}}}"))
+    };
+    let shown = |id: u64, name: &str| format!("{{\"id\":{id},\"jti\":\"{name}\",\"exp\":{ends}}}");
+    for (id, name) in [(1, "a"), (2, "b"), (3, "c")] {
+        assert_eq!(add(name), (201, shown(id, name) + "\n"));
+        assert_eq!(add(name), (200, shown(id, name) + "\n"));
+    }
+    let get = |rest: &str| ask(&ledger, Method::GET, rest, &[], "");
+    let (a, b, c) = (shown(1, "a"), shown(2, "b"), shown(3, "c"));
+    let page = |entries: &str, next: &str, count: usize| {
+        format!(
+            "{{\"revocations\":[{entries}],\"next\":{next},\"count\":{count},\"capacity\":100}}\n"
+        )
+    };
+    assert_eq!(get(""), (200, page(&format!("{a},{b},{c}"), "null", 3)));
+    assert_eq!(get("?limit=2"), (200, page(&format!("{a},{b}"), "2", 3)));
+    assert_eq!(get("?limit=2&after=2"), (200, page(&c, "null", 3)));
+    for query in ["?limit=0", "?limit=1001", "?limit=x", "?after=-1", "?other=1", "?after=+1"] {
+        assert_eq!(get(query).0, 400, "{query}");
+    }
+    let delete = |rest: &str| ask(&ledger, Method::DELETE, rest, &[], "");
+    assert_eq!(delete("/2"), (204, String::new()));
+    for rest in ["/2", "/", "/x", "/1/", "/+1", "/99999999999999999999"] {
+        assert_eq!(delete(rest).0, 404, "{rest}");
+    }
+    assert_eq!(get("").1, page(&format!("{a},{c}"), "null", 2));
+}
+
+#[test]
+fn a_wish_that_is_not_understood_or_comes_from_a_page_does_nothing() {
+    let place = Place::new();
+    let ledger = place.opens_for(1).unwrap();
+    let body = |iss: &str, exp: u64| format!("{{\"jti\":\"a\",\"iss\":\"{iss}\",\"exp\":{exp}}}");
+    let good = body("i", now() + HOUR);
+    let from_a_page = [JSON[0], (FieldName::Origin, "http://127.0.0.1:9090")];
+    let form = [(FieldName::ContentType, "text/plain")];
+    for (method, rest, fields, body, status) in [
+        (Method::POST, "", &from_a_page[..], &*good, 403),
+        (Method::DELETE, "/1", &from_a_page[..], "", 403),
+        (Method::POST, "", &form[..], &*good, 400),
+        (Method::POST, "", &[], &*good, 400),
+        (Method::POST, "", JSON, "{}", 400),
+        (Method::POST, "", JSON, &body("typo", now() + HOUR), 400),
+        (Method::POST, "", JSON, &body("i", 1), 400),
+        (Method::PUT, "", JSON, &*good, 405),
+        (Method::DELETE, "", &[], "", 405),
+        (Method::GET, "/1", &[], "", 405),
+    ] {
+        assert_eq!(ask(&ledger, method, rest, fields, body).0, status, "{method:?} {rest} {body}");
+    }
+    assert_eq!(ledger.count(now()), (0, 1));
+    assert_eq!(ask(&ledger, Method::POST, "", JSON, &good).0, 201);
+    let (status, text) = ask(&ledger, Method::POST, "", JSON, &body("j", now() + HOUR));
+    assert_eq!(status, 409);
+    assert!(text.contains("`jwt_revocations.capacity`"), "{text}");
+    ledger.lock().log.fail();
+    fs::create_dir(new_path(&place.file())).unwrap();
+    assert_eq!(ask(&ledger, Method::DELETE, "/1", &[], "").0, 503);
+    let request = Request { head: RequestHead::default(), body: Vec::new() };
+    let answer = answer(None, &request, b"");
+    assert_eq!(answer.head.status.code(), 404);
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Revoke { name: u8, is_subject: bool, issued: u64, ends: u64 },
+    Lift(u64),
+    Pass(u64),
+    Restart { torn: usize },
+    Compact,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        4 => (0..4u8, any::<bool>(), 0..9u64, 0..50u64)
+            .prop_map(|(name, is_subject, issued, ends)| Step::Revoke { name, is_subject, issued, ends }),
+        2 => (1..9u64).prop_map(Step::Lift),
+        1 => (1..40u64).prop_map(Step::Pass),
+        1 => (0..60usize).prop_map(|torn| Step::Restart { torn }),
+        1 => Just(Step::Compact),
+    ];
+    vec(step, 1..24)
+}
+
+/// What a ledger is, without files: a list of id, whether it is a subject, name, issued and ends.
+type Model = Vec<(u64, bool, u8, u64, u64)>;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever happens in whatever order, what the file brings back is what was answered for.
+    #[test]
+    fn what_comes_back_is_what_was_answered_for(steps in steps()) {
+        let place = Place::new();
+        let mut ledger = place.opens_for(3).unwrap();
+        let (mut model, mut now, mut next): (Model, u64, u64) = (Vec::new(), NOW, 1);
+        for step in steps {
+            model.retain(|(.., ends)| now < ends + MAX_LEEWAY.as_secs());
+            match step {
+                Step::Revoke { name, is_subject, issued, ends } => {
+                    let ends = now + ends;
+                    let what = match is_subject {
+                        true => format!("\"sub\":\"{name}\",\"iat\":{issued}"),
+                        false => format!("\"jti\":\"{name}\""),
+                    };
+                    let result = ledger.revoke(tokens(&format!("{{{what},\"exp\":{ends}}}")), now);
+                    let is_full = model.len() == 3;
+                    match model.iter_mut().find(|it| (it.1, it.2) == (is_subject, name)) {
+                        Some(known) => {
+                            (known.3, known.4) = (known.3.max(issued), known.4.max(ends));
+                            prop_assert!(matches!(result, Ok(Outcome::Known(_))));
+                        }
+                        None if is_full => prop_assert!(matches!(result, Err(Refused::Full))),
+                        None => {
+                            model.push((next, is_subject, name, issued, ends));
+                            next += 1;
+                            prop_assert!(matches!(result, Ok(Outcome::Added(_))));
+                        }
+                    }
+                }
+                Step::Lift(id) => {
+                    let is_there = model.iter().any(|it| it.0 == id);
+                    model.retain(|it| it.0 != id);
+                    prop_assert_eq!(ledger.lift(id, now).unwrap(), is_there);
+                }
+                Step::Pass(seconds) => now += seconds * 10,
+                Step::Restart { torn } => {
+                    drop(ledger);
+                    let line = b"0123456789abcdef {\"add\":{\"id\":99,\"jti\":\"never answered\",\"exp\":1}}";
+                    place.adds(&line[..torn]);
+                    ledger = open_at(&place.file(), 3, &config(), now).unwrap();
+                    prop_assert_eq!(ledger.take_warning().is_some(), torn > 0);
+                }
+                Step::Compact => ledger.lock().compact().unwrap(),
+            }
+            model.retain(|(.., ends)| now < ends + MAX_LEEWAY.as_secs());
+            let entries = ledger.list(0, 100, now);
+            prop_assert_eq!(entries.len(), model.len());
+            for (entry, (id, is_subject, name, issued, ends)) in entries.iter().zip(&model) {
+                let expected = match is_subject {
+                    true => format!("{{\"id\":{id},\"sub\":\"{name}\",\"iat\":{issued},\"exp\":{ends}}}"),
+                    false => format!("{{\"id\":{id},\"jti\":\"{name}\",\"exp\":{ends}}}"),
+                };
+                prop_assert_eq!(serde_json::to_string(entry).unwrap(), expected);
+            }
+        }
+    }
+}

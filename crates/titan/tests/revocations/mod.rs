@@ -1,0 +1,164 @@
+//! Tokens that are taken back at the admin interface.
+
+use crate::titan::{Titan, config, output};
+use aws_lc_rs::hmac;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use rustix::process::Signal;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+const SECRET: &str = "forty octets that nobody but us can guess";
+
+/// A file that does not exist yet, and a gateway of two workers that remembers there what is taken back.
+fn remembering(name: &str, more: &str) -> (PathBuf, String) {
+    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("revocations-{name}"));
+    let _ = fs::remove_file(&file);
+    let text = format!(
+        "workers: 2\nlisteners: [127.0.0.1:0]\nadmin: 127.0.0.1:0\nroutes: [{{ respond: 200 }}]\napply: [p]\n\
+         policies: {{ p: {{ jwt: {{ providers: {{ algorithms: HS256, keys: {{ secret: {SECRET} }} }} }} }} }}\n\
+         jwt_revocations: {{ file: revocations-{name}{more} }}\n"
+    );
+    (file, text)
+}
+
+/// In an hour, in seconds since 1970.
+fn later() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() + 3600
+}
+
+fn token(name: &str) -> String {
+    let part = |text: &str| URL_SAFE_NO_PAD.encode(text);
+    let claims = format!("{{\"jti\":\"{name}\",\"exp\":{}}}", later());
+    let signed = format!("{}.{}", part("{\"alg\":\"HS256\"}"), part(&claims));
+    let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, SECRET.as_bytes()), signed.as_bytes());
+    format!("{signed}.{}", URL_SAFE_NO_PAD.encode(tag))
+}
+
+/// Asks the admin interface: status and body.
+fn admin(titan: &Titan, method: &str, target: &str, body: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(titan.admin.as_ref().unwrap()).unwrap();
+    write!(
+        stream,
+        "{method} {target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head[9..12].parse().unwrap(), body.to_owned())
+}
+
+fn takes_back(titan: &Titan, name: &str) -> (u16, String) {
+    let body = format!("{{\"jti\":\"{name}\",\"exp\":{}}}", later());
+    admin(titan, "POST", "/jwt/revocations", &body)
+}
+
+/// A client with a connection that stays.
+struct Client(BufReader<TcpStream>);
+
+impl Client {
+    fn connects(titan: &Titan) -> Client {
+        Client(BufReader::new(TcpStream::connect(&titan.address).unwrap()))
+    }
+
+    /// The status of what it gets with that token.
+    fn shows(&mut self, token: &str) -> u16 {
+        write!(
+            self.0.get_mut(),
+            "GET / HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token}\r\n\r\n"
+        )
+        .unwrap();
+        let (mut status, mut length) = (None, 0);
+        loop {
+            let mut line = String::new();
+            self.0.read_line(&mut line).unwrap();
+            if line == "\r\n" {
+                break;
+            }
+            status = status.or_else(|| line.get(9..12)?.parse().ok());
+            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap();
+            }
+        }
+        self.0.read_exact(&mut vec![0; length]).unwrap();
+        status.unwrap()
+    }
+}
+
+#[test]
+fn a_token_that_is_taken_back_stays_so_after_the_process_was_killed() {
+    let (file, text) = remembering("killed", "");
+    let mut titan = Titan::start("killed", &text);
+    let (bad, good) = (token("bad"), token("good"));
+    // The kernel deals connections out: each worker has some, and remembers both tokens.
+    let mut clients: Vec<Client> = (0..24).map(|_| Client::connects(&titan)).collect();
+    for client in &mut clients {
+        assert_eq!([client.shows(&bad), client.shows(&good), client.shows(&bad)], [200; 3]);
+    }
+    assert_eq!(takes_back(&titan, "bad").0, 201);
+    for client in &mut clients {
+        assert_eq!((client.shows(&bad), client.shows(&good)), (401, 200));
+    }
+    let (status, metrics) = admin(&titan, "GET", "/metrics", "");
+    assert_eq!(status, 200);
+    for line in ["titan_jwt_revocations 1\n", "titan_jwt_refused_total{reason=\"revoked\"} 24\n"] {
+        assert!(metrics.contains(line), "{metrics}");
+    }
+    for worker in ["0", "1"] {
+        let none = format!("titan_jwt_cache_hits_total{{worker=\"{worker}\"}} 0\n");
+        assert!(!metrics.contains(&none), "one worker has served all: {metrics}");
+    }
+    drop(clients);
+    titan.signal(Signal::KILL);
+    assert_eq!(titan.exit_code(), None);
+    // What the crash of a machine leaves of a line that nobody was told of.
+    fs::OpenOptions::new().append(true).open(&file).unwrap().write_all(b"0123456789ab").unwrap();
+    let titan = Titan::start("killed", &text);
+    let mut client = Client::connects(&titan);
+    assert_eq!((client.shows(&bad), client.shows(&good)), (401, 200));
+    let (_, list) = admin(&titan, "GET", "/jwt/revocations", "");
+    assert!(list.contains("\"jti\":\"bad\"") && list.contains("\"count\":1"), "{list}");
+    assert_eq!(admin(&titan, "DELETE", "/jwt/revocations/1", "").0, 204);
+    assert_eq!(client.shows(&bad), 200);
+}
+
+#[test]
+fn there_are_as_many_entries_as_configured() {
+    let (_file, text) = remembering("full", ", capacity: 2");
+    let titan = Titan::start("full", &text);
+    let statuses = ["a", "b", "c", "a"].map(|name| takes_back(&titan, name).0);
+    assert_eq!(statuses, [201, 201, 409, 200]);
+    let mut client = Client::connects(&titan);
+    assert_eq!(["a", "b", "c"].map(|name| client.shows(&token(name))), [401, 401, 200]);
+}
+
+#[test]
+fn a_file_that_cannot_be_trusted_or_is_in_use_keeps_the_gateway_from_starting() {
+    let (file, text) = remembering("refused", "");
+    let written = config("refused", &text);
+    let written = written.to_str().unwrap();
+    assert_eq!(output(["check", written]).0, Some(0));
+    assert!(!file.exists(), "a check has made it");
+    let titan = Titan::start("refused", &text);
+    takes_back(&titan, "a");
+    takes_back(&titan, "b");
+    assert_eq!(output(["check", written]).0, Some(0), "a check does not need it alone");
+    let (code, out, err) = output(["--config", written]);
+    assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
+    assert!(err.starts_with("error: another process uses "), "{err}");
+    drop(titan);
+    let lines = fs::read_to_string(&file).unwrap();
+    fs::write(&file, lines.replace("\"jti\":\"a\"", "\"jti\":\"x\"")).unwrap();
+    for arguments in [["--config", written], ["check", written]] {
+        let (code, _, err) = output(arguments);
+        assert_eq!(code, Some(2), "{err}");
+        let place = format!("error: {}:2: it is not what was written there; ", file.display());
+        assert!(err.starts_with(&place), "{err}");
+    }
+}
