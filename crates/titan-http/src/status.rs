@@ -65,10 +65,14 @@ statuses! {
     REQUEST_TIMEOUT = 408 "Request Timeout";
     /// 409.
     CONFLICT = 409 "Conflict";
+    /// 412: the resource is not in the state that the request is for.
+    PRECONDITION_FAILED = 412 "Precondition Failed";
     /// 413: the body exceeds its limit.
     CONTENT_TOO_LARGE = 413 "Content Too Large";
     /// 414: the target exceeds its limit.
     URI_TOO_LONG = 414 "URI Too Long";
+    /// 416: the content does not have that part.
+    RANGE_NOT_SATISFIABLE = 416 "Range Not Satisfiable";
     /// 417: an expectation other than 100-continue.
     EXPECTATION_FAILED = 417 "Expectation Failed";
     /// 421.
