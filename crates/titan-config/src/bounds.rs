@@ -81,6 +81,10 @@ pub const MAX_CRLS: usize = 256;
 pub const MAX_PATH_OCTETS: usize = 4_096;
 /// Name servers.
 pub const MAX_NAMESERVERS: usize = 8;
+/// Files that may stand for a directory.
+pub const MAX_INDEX: usize = 8;
+/// Octets of the name of a file; file systems take 255.
+pub const MAX_NAME_OCTETS: usize = 255;
 /// Segments of a path.
 pub const MAX_SEGMENTS: usize = 64;
 /// Parameters of a path.

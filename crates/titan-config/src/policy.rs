@@ -11,6 +11,7 @@ mod transform;
 pub use authorise::{
     ApiKey, ApiKeys, Authorise, ClaimRule, ClaimValue, ForwardAuth, Granted, KeyHash,
 };
+pub(crate) use compress::codings;
 pub use compress::{Coding, Compress, MediaRange};
 pub use cors::{Cors, CorsHeaders, CorsOrigin};
 pub(crate) use jwt::jwt_revocations;

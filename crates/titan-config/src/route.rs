@@ -3,6 +3,7 @@
 use crate::Location;
 use crate::answer::{Redirect, Respond};
 use crate::condition::{CertificateMatch, HeaderMatch, QueryMatch};
+use crate::files::StaticFiles;
 use crate::host::HostPattern;
 use crate::path::PathPattern;
 use crate::policy::Policies;
@@ -50,6 +51,8 @@ pub enum Action {
     Redirect(Redirect),
     /// The gateway answers.
     Respond(Respond),
+    /// The gateway answers with files.
+    Files(StaticFiles),
 }
 
 /// How a request goes to an upstream.

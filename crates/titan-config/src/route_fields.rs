@@ -5,6 +5,7 @@ use crate::bounds::{MAX_HOSTS, MAX_METHODS, MAX_SHARES, MAX_UPGRADES};
 use crate::condition::{
     CertificateMatch, HeaderMatch, QueryMatch, certificate_matches, header_matches, query_matches,
 };
+use crate::files::{StaticFiles, check_files, files};
 use crate::host::{HostPattern, authority, host_pattern};
 use crate::limits::{Limits, RouteLimitFields};
 use crate::node::{Kind, Node, quote};
@@ -31,7 +32,7 @@ use titan_http::Method;
 section! {
     "route", "a route", Any;
     /// Which requests it serves (`host`, `path` or `prefix`, `methods`, `headers`, `query`,
-    /// `client_certificate`: all must match), and what answers them (exactly one of `upstream`, `redirect` and `respond`).
+    /// `client_certificate`: all must match), and what answers them (exactly one of `upstream`, `redirect`, `respond` and `files`).
     pub(crate) struct RouteFields {
         /// What metrics and `titan explain` call it; unique.
         pub(crate) name: Option<At<Name>> = optional("`route-` and its number in the file, from 1", at(name())),
@@ -64,6 +65,8 @@ section! {
         pub(crate) redirect: Option<RedirectFields> = optional("", redirect()),
         /// Answers from the configuration.
         pub(crate) respond: Option<Respond> = optional("", respond()),
+        /// Answers with files from a directory.
+        pub(crate) files: Option<StaticFiles> = optional("", files()),
         /// What becomes of the path on its way to the upstream. The query stays.
         pub(crate) rewrite: Option<RewriteFields> =
             optional("the path stays", section_of::<RewriteFields>()),
@@ -125,6 +128,7 @@ pub(crate) enum ActionDraft {
     Proxy(ProxyDraft),
     Redirect(Redirect),
     Respond(Respond),
+    Files(StaticFiles),
 }
 
 /// A proxy action whose timeouts and limits are not merged with the global ones yet.
@@ -158,6 +162,7 @@ fn draft(fields: RouteFields, node: &Node, to: &mut Reading<'_>) -> Option<Route
         upstream,
         redirect,
         respond,
+        files,
         rewrite,
         send_host,
         retries,
@@ -189,6 +194,8 @@ fn draft(fields: RouteFields, node: &Node, to: &mut Reading<'_>) -> Option<Route
     } else if let Some(RedirectFields { to: location, status }) = redirect {
         let location = location.resolve(&params, Variables::OfRequest, to)?;
         ActionDraft::Redirect(Redirect { to: location, status })
+    } else if let Some(files) = files {
+        ActionDraft::Files(check_files(files, &path, node, to)?)
     } else {
         ActionDraft::Respond(respond?)
     };
@@ -210,7 +217,7 @@ fn draft(fields: RouteFields, node: &Node, to: &mut Reading<'_>) -> Option<Route
     })
 }
 
-const ACTIONS: [&str; 3] = ["upstream", "redirect", "respond"];
+const ACTIONS: [&str; 4] = ["upstream", "redirect", "respond", "files"];
 const FOR_PROXY: [&str; 7] =
     ["rewrite", "send_host", "retries", "upgrades", "grpc_web", "timeouts", "limits"];
 
@@ -227,7 +234,8 @@ fn check_keys(node: &Node, to: &mut Reading<'_>) -> Option<()> {
         [] if has_unknown_keys::<RouteFields>(node) => return Some(()),
         [] => {
             let error = Diagnostic::error(node.span, "this route answers nothing");
-            return to.fail(error.label("expected one of `upstream`, `redirect` or `respond`"));
+            return to
+                .fail(error.label("expected one of `upstream`, `redirect`, `respond` or `files`"));
         }
         [action] => *action,
         [first, second, ..] => {
@@ -306,6 +314,7 @@ impl RouteDraft {
             ActionDraft::Proxy(proxy) => Action::Proxy(proxy.finish(timeouts, limits)),
             ActionDraft::Redirect(redirect) => Action::Redirect(redirect),
             ActionDraft::Respond(respond) => Action::Respond(respond),
+            ActionDraft::Files(files) => Action::Files(files),
         };
         let location = span.start;
         Route {
@@ -329,7 +338,7 @@ impl RouteDraft {
     fn proxy(&self) -> Option<&ProxyDraft> {
         match &self.action {
             ActionDraft::Proxy(proxy) => Some(proxy),
-            ActionDraft::Redirect(_) | ActionDraft::Respond(_) => None,
+            ActionDraft::Redirect(_) | ActionDraft::Respond(_) | ActionDraft::Files(_) => None,
         }
     }
 

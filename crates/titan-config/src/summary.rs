@@ -72,6 +72,7 @@ impl Config {
         match action {
             Action::Redirect(redirect) => format!("redirect {}", redirect.status),
             Action::Respond(respond) => format!("respond {}", respond.status),
+            Action::Files(files) => format!("files {}", files.root.display()),
             Action::Proxy(proxy) => match proxy.shares.as_slice() {
                 [share] => self.upstream(share.upstream).name.to_string(),
                 shares => {

@@ -259,6 +259,17 @@ fn responses_that_are_none() {
 }
 
 #[test]
+fn files_that_are_none() {
+    assert_snapshot!(routes(
+        "  - prefix: /a\n    files: \"\"
+  - path: /b\n    files: { root: b, strip_prefix: true }
+  - prefix: /c\n    files: { root: c, index: [a/b], precompressed: [br, br], types: { .css: a/b } }
+  - prefix: /d\n    files: { index: a }
+  - prefix: /e\n    files: e\n    timeouts: { write: 1s }\n"
+    ));
+}
+
+#[test]
 fn quantities_that_are_none() {
     assert_snapshot!(section(
         "limits: { head: 1TB, target: 8 kib, body: unlimted, trailers: 1.5KiB, chunk_line: 0, body_rate: of, pipeline: \"8\", fields: 1e3 }

@@ -94,6 +94,18 @@ kinds! {
     NoRoute Gateway NOT_FOUND "no-route" "No route takes this request.";
     /// A route takes the path, but not with this method.
     MethodNotAllowed Gateway METHOD_NOT_ALLOWED "method-not-allowed" "The path does not take this method.";
+    /// There is no file for the path.
+    NoFile Gateway NOT_FOUND "no-file" "There is no file for this path.";
+    /// The gateway has no right to read the file.
+    FileForbidden Gateway FORBIDDEN "file-forbidden" "The file may not be read.";
+    /// The file cannot be opened or read.
+    FileUnreadable Gateway INTERNAL_SERVER_ERROR "file-unreadable" "The file cannot be read.";
+    /// The file has become shorter while it was sent.
+    FileShrunk Gateway INTERNAL_SERVER_ERROR "file-shrunk" "The file became shorter while it was sent.";
+    /// The request is for another state of the file.
+    PreconditionFailed Downstream PRECONDITION_FAILED "precondition-failed" "The file is not in the state that the request is for.";
+    /// The request is for a part that the file does not have.
+    BeyondFile Downstream RANGE_NOT_SATISFIABLE "range-not-satisfiable" "The file does not have that part.";
     /// A rewritten path or a redirect is not valid.
     BadRewrite Gateway BAD_REQUEST "bad-rewrite" "The rewritten path is not valid.";
     /// What a transform makes of the request is not valid, or too long.

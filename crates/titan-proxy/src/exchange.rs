@@ -1,8 +1,10 @@
 //! The spine: one request and its answer, from the complete head to the record of how it went.
 
 mod attempt;
+mod files;
 mod idle;
 mod inquiry;
+mod own;
 mod tunnel;
 
 pub(crate) use attempt::Latency;
@@ -13,29 +15,24 @@ use crate::downstream::{Answer, Content, RequestBody};
 use crate::error::{Error, Kind, Side};
 use crate::forwarding::{Origin, Reach, Refused, count_hop};
 use crate::grpc::{self, Dialect, web};
-use crate::middleware::{self, Meeting, Notes, Recipe, Squeezed, Step};
+use crate::middleware::{self, Meeting, Notes, Recipe, Step};
 use crate::path::{Normal, normalise};
-use crate::problem;
-use crate::relay::{BodySource, Patience, Pump, Stop, Text};
 use crate::route::{self, Allow, Match, NoMatch};
 use crate::snapshot::{Action, Proxy, Snapshot};
-use crate::template::{self, Parts};
+use crate::template::Parts;
 use crate::tls::Identity;
 use crate::upgrade::{Place, Upgrade};
 use crate::upstream::{Attempts, Upstream};
 use crate::worker::{Work, Worker};
 use std::future::{Future, poll_fn};
-use std::num::NonZeroU16;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
-use titan_config::{Protocol, Redirect, Respond};
+use titan_config::Protocol;
 use titan_h1::Framing;
-use titan_http::{
-    FieldName, Method, RequestHead, ResponseHead, Status, TargetForm, remove_hop_by_hop,
-};
+use titan_http::{Method, RequestHead, ResponseHead, Status, TargetForm, remove_hop_by_hop};
 
 /// One request with its answer.
 pub(crate) struct Exchange<'x, B, A> {
@@ -64,6 +61,8 @@ pub(crate) struct Record {
     route: Option<usize>,
     /// The methods that would have been taken.
     allow: Option<Allow>,
+    /// How long the file is of which another part was asked for.
+    length: Option<u64>,
     /// The status of the final answer, once it is started.
     status: Option<Status>,
     /// What the client is answered in, where the request is a call of gRPC.
@@ -105,6 +104,7 @@ impl Default for Record {
             started: Instant::now(),
             route: None,
             allow: None,
+            length: None,
             status: None,
             dialect: None,
             timeout: None,
@@ -168,6 +168,7 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
             Action::Redirect(redirect) => self.redirect(redirect, &found).await,
             Action::Respond(_) if self.wants_tunnel() => Err(Kind::UpgradeRefused.into()),
             Action::Respond(respond) => self.respond(respond).await,
+            Action::Files(files) => Box::pin(self.send_file(files, &found)).await,
         }
     }
 
@@ -245,39 +246,6 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
     /// What routes and balancers see of the request.
     fn view(&self) -> route::Request<'_> {
         view(self.request, self.origin.shown.as_ref().map(|shown| &shown.identity))
-    }
-
-    async fn redirect_to_https(&mut self, port: NonZeroU16) -> Result<(), Error> {
-        let text = &mut self.work.text;
-        template::write_https(self.request, port, text).map_err(|_| Kind::BadRewrite)?;
-        let mut head = ResponseHead::with_status(Status::PERMANENT_REDIRECT);
-        head.fields.append(FieldName::Location, text).map_err(|_| Kind::BadRewrite)?;
-        self.send(head, &[]).await
-    }
-
-    async fn redirect(&mut self, redirect: &Redirect, found: &Match) -> Result<(), Error> {
-        let Redirect { to, status } = redirect;
-        let text = &mut self.work.text;
-        template::write_location(to, &parts(self.request, found), text)
-            .map_err(|_| Kind::BadRewrite)?;
-        let mut head = ResponseHead::with_status(*status);
-        head.fields.append(FieldName::Location, text).map_err(|_| Kind::BadRewrite)?;
-        self.send(head, &[]).await
-    }
-
-    async fn respond(&mut self, respond: &Respond) -> Result<(), Error> {
-        let Respond { status, body, content_type, headers } = respond;
-        let mut head = ResponseHead::with_status(*status);
-        let mut fields = Ok(());
-        if let Some(media_type) = content_type {
-            fields = head.fields.append(FieldName::ContentType, media_type.as_str().as_bytes());
-        }
-        for (name, value) in headers {
-            let value = value.as_str().as_bytes();
-            fields = fields.and(head.fields.append_named(name.as_str().as_bytes(), value));
-        }
-        fields.map_err(|_| Kind::Internal)?;
-        self.send(head, body.as_bytes()).await
     }
 
     /// The dialect of a request that is to be translated.
@@ -454,36 +422,6 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
             && (!may_have_effect || self.request.method.is_idempotent())
     }
 
-    /// Sends an answer of the gateway's own.
-    async fn send(&mut self, mut head: ResponseHead, text: &[u8]) -> Result<(), Error> {
-        self.snapshot.forwarding.tell_client(self.origin, &mut head).map_err(|_| Kind::Internal)?;
-        let mut content = content_of(self.request.method, head.status, text);
-        let text = if content.framing == Framing::None { &[] } else { text };
-        let upgrade = self.upgrade.as_ref();
-        let recipe = self.record.meet_answer(self.snapshot, upgrade, &mut head, &mut content)?;
-        head.fields.append(FieldName::Date, &self.worker.date()).map_err(|_| Kind::Internal)?;
-        if self.body.is_abandoned() {
-            self.answer.close_after();
-        }
-        self.record.status = Some(head.status);
-        self.answer.start(&head, content);
-        let mut source = Text::new(text);
-        let Some(recipe) = recipe else { return self.send_body(&mut source).await };
-        let encoders = &self.worker.encoders;
-        self.send_body(&mut Squeezed::new(&mut source, recipe, encoders)).await
-    }
-
-    async fn send_body(&mut self, source: &mut impl BodySource) -> Result<(), Error> {
-        let patience = self.snapshot.timeouts.write;
-        let mut pump = Pump::new(Patience { source: patience, sink: patience, rate: 0 });
-        poll_fn(|cx| {
-            let moved = pump.poll(cx, self.timer.clock(), source, self.answer);
-            self.timer.wake_at(cx, pump.deadline());
-            moved.map_err(Stop::of_answer)
-        })
-        .await
-    }
-
     /// Tells the client of a failure if it still can be told, and records how the exchange went.
     async fn conclude(mut self, result: Result<(), Error>) -> Verdict {
         let mut verdict = Verdict::Answered;
@@ -502,37 +440,6 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
 
     fn may_answer(&self, error: Error) -> bool {
         !self.answer.is_started() && !matches!(error.kind, Kind::ClientGone | Kind::ClientStalled)
-    }
-
-    async fn send_problem(&mut self, error: Error) -> Result<(), Error> {
-        if error.ends_the_connection() {
-            self.answer.close_after();
-        }
-        if let Some(dialect) = self.record.dialect {
-            return self.send_status(error, dialect).await;
-        }
-        let mut text = std::mem::take(&mut self.work.text);
-        text.clear();
-        let id = self.snapshot.forwarding.request_id(&self.request.fields);
-        problem::write(&mut text, error, id, self.record.notes.missing());
-        let mut head = ResponseHead::with_status(error.status());
-        let mut fields = head.fields.append(FieldName::ContentType, problem::CONTENT_TYPE);
-        if let Some(allow) = self.record.allow.take() {
-            fields = fields.and(head.fields.append(FieldName::Allow, allow.to_string().as_bytes()));
-        }
-        let sent = match fields {
-            Ok(()) => self.send(head, &text).await,
-            Err(_) => Err(Kind::Internal.into()),
-        };
-        self.work.text = text;
-        sent
-    }
-
-    /// Tells a client of gRPC: all of the answer is its head, which is at the same time its trailers.
-    async fn send_status(&mut self, error: Error, dialect: Dialect) -> Result<(), Error> {
-        let id = self.snapshot.forwarding.request_id(&self.request.fields);
-        let head = grpc::failure(error, dialect, id).map_err(|_| Kind::Internal)?;
-        self.send(head, &[]).await
     }
 }
 
@@ -555,16 +462,6 @@ pub(crate) fn host_of(authority: &[u8]) -> &[u8] {
 pub(crate) fn parts<'p>(request: &'p RequestHead, found: &'p Match) -> Parts<'p> {
     let (authority, path, query) = (request.authority(), request.path(), request.query());
     Parts { authority, path, query, matched: found.path(request), params: &found.params }
-}
-
-/// The framing of an answer with `text` to a request with that method.
-fn content_of(method: Method, status: Status, text: &[u8]) -> Content {
-    let length = text.len() as u64;
-    let has_body = !matches!(status, Status::NO_CONTENT | Status::NOT_MODIFIED);
-    match has_body && method != Method::HEAD {
-        true => Content { framing: Framing::Length(length), declared: None },
-        false => Content { framing: Framing::None, declared: has_body.then_some(length) },
-    }
 }
 
 #[cfg(test)]

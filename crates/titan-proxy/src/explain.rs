@@ -12,6 +12,7 @@ pub use question::BadQuestion;
 
 use crate::error::{Error, Kind};
 use crate::exchange::{parts, view};
+use crate::files::Site;
 use crate::forwarding::{Reach, Refused, Scheme, count_hop};
 use crate::grpc::{Code, Dialect};
 use crate::middleware::{self, Seen};
@@ -113,6 +114,7 @@ impl Tale<'_> {
                 self.respond(respond);
                 Ok(())
             }
+            Action::Files(files) => self.files(files, &head),
         }
     }
 
@@ -302,6 +304,21 @@ impl Tale<'_> {
         for (name, value) in headers {
             self.page.tell("", format!("{}: {}", name.as_str(), value.as_str()));
         }
+    }
+
+    /// Which files would be looked for. Nobody looks.
+    fn files(&mut self, files: &Site, head: &RequestHead) -> Result<(), Stop> {
+        if ![Method::GET, Method::HEAD].contains(&head.method) {
+            let why = "Allow: GET, HEAD".to_owned();
+            return Err(Stop { error: Kind::MethodNotAllowed.into(), why });
+        }
+        let why = "No file can have that name here.".to_owned();
+        let plan = files.plan(head.path());
+        let plan = plan.ok_or(Stop { error: Kind::NoFile.into(), why })?;
+        for (title, line) in words::files(files, &plan) {
+            self.page.tell(title, line);
+        }
+        Ok(())
     }
 
     fn proxy(

@@ -1,5 +1,6 @@
 //! A running gateway: binds, builds the snapshot, starts the workers, stops them.
 
+use crate::files::check_root;
 use crate::listener::{Gate, ListenSocket, Listener, bind};
 use crate::metrics::Metrics;
 use crate::middleware::{Keys, Source};
@@ -14,7 +15,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
-use titan_config::{Config, ListenAddress, Location, Policy, Threads};
+use titan_config::{Action, Config, ListenAddress, Location, Policy, Threads};
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{Notify, mpsc, watch};
 
@@ -90,7 +91,10 @@ impl Gateway {
         if config.jwt_revocations.is_some() && files.revoked_tokens().is_none() {
             return Err(StartError::Revocations);
         }
-        let snapshot = Arc::new(Snapshot::build(config, tls, keys, files.revoked_tokens()));
+        if let Some((_, bad)) = bad_roots(config, files).next() {
+            return Err(StartError::Credentials(bad));
+        }
+        let snapshot = Arc::new(Snapshot::build(config, tls, keys, files));
         let metrics = Arc::new(Snapshot::metrics(config, count));
         let (phase, watched) = watch::channel(Phase::Serve);
         snapshot.chains.fetch_keys(watched.clone()).map_err(StartError::Thread)?;
@@ -267,8 +271,8 @@ impl Plan {
     }
 }
 
-/// Every certificate, key and list of a configuration that cannot be used, with the place of its listener or
-/// upstream.
+/// Every certificate, key, list and directory of a configuration that cannot be used, with the place of its
+/// listener, upstream, policy or route.
 pub fn check_credentials(config: &Config, files: &Files) -> Vec<(Location, BadCredentials)> {
     let mut found: Vec<(Location, BadCredentials)> = Vec::new();
     for listener in &config.listeners {
@@ -289,7 +293,18 @@ pub fn check_credentials(config: &Config, files: &Files) -> Vec<(Location, BadCr
         let keys = jwt.providers.iter().map(|provider| Source::read(provider, files));
         found.extend(keys.filter_map(Result::err).map(|bad| (policy.location, bad)));
     }
+    found.extend(bad_roots(config, files));
     found
+}
+
+/// Every directory that files cannot be served from, with the place of its route.
+fn bad_roots(config: &Config, files: &Files) -> impl Iterator<Item = (Location, BadCredentials)> {
+    config.routes.iter().filter_map(|route| {
+        let Action::Files(action) = &route.action else { return None };
+        let file = files.folder().join(&action.root);
+        let reason = check_root(&file).err()?;
+        Some((route.location, BadCredentials { file, reason }))
+    })
 }
 
 /// What there is to say of credentials that can be used, but not for long; with the place of their listener.

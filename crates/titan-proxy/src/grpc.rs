@@ -152,16 +152,19 @@ impl Code {
             | Kind::AddressRefused
             | Kind::CertificateRefused
             | Kind::InsufficientScope
-            | Kind::AuthRefused => Code::PermissionDenied,
+            | Kind::AuthRefused
+            | Kind::FileForbidden => Code::PermissionDenied,
             Kind::ApiKey | Kind::AuthAnonymous => Code::Unauthenticated,
             Kind::BodyTooLarge | Kind::RateLimited | Kind::TooManyAtOnce => Code::ResourceExhausted,
             Kind::TokenMissing | Kind::TokenInvalid | Kind::TokenAmbiguous => Code::Unauthenticated,
             Kind::Malformed(_) | Kind::MalformedStream(_) if is_too_much(error) => {
                 Code::ResourceExhausted
             }
-            Kind::NoRoute | Kind::MethodNotAllowed | Kind::ConnectMethod | Kind::UpgradeRefused => {
-                Code::Unimplemented
-            }
+            Kind::NoRoute
+            | Kind::NoFile
+            | Kind::MethodNotAllowed
+            | Kind::ConnectMethod
+            | Kind::UpgradeRefused => Code::Unimplemented,
             Kind::NoEndpoint
             | Kind::QueueFull
             | Kind::QueueTimeout
@@ -182,6 +185,10 @@ impl Code {
             | Kind::BadWebText
             | Kind::BadRewrite
             | Kind::BadTransform
+            | Kind::FileUnreadable
+            | Kind::FileShrunk
+            | Kind::PreconditionFailed
+            | Kind::BeyondFile
             | Kind::Loop
             | Kind::Reset
             | Kind::TooManyInterim

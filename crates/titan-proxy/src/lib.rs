@@ -19,6 +19,7 @@
 //! | 10 | the request goes out while the answer comes in | `exchange::attempt` | `Exchange::attempt` |
 //! | 11 | both bodies, back-pressure, stalls | `relay` | `Pump::poll` |
 //! | 12 | one record, one set of counters | `metrics` | `Cells::count_answer` |
+//! | - | answers with files | `files`, `exchange::files` | `Site::find`, `Site::reply` |
 //! | - | redirects and rewritten paths | `template` | `write_location`, `PathRewrite::apply` |
 //! | - | an HTTP/1.1 message on a socket | `message`, `stream`, `splice` | `Incoming`, `Outgoing` |
 //! | - | an HTTP/2 connection and its streams | `mux` | `Wire`, `Receiver`, `Sender` |
@@ -48,6 +49,8 @@ mod template;
 mod middleware;
 
 mod cookie;
+
+mod files;
 
 mod forwarding;
 mod upgrade;

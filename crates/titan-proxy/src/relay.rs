@@ -8,6 +8,7 @@ use crate::error::{Error, Kind};
 use crate::splice::{Pipes, Splice, WORTH_IT};
 use crate::stream::{ReadHalf, WriteHalf};
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -39,11 +40,23 @@ pub(crate) trait BodySource {
     fn socket(&self) -> Option<(&ReadHalf<'_>, u64)> {
         None
     }
-    /// Notes that so many octets went from the socket to another one.
+    /// The file in which what comes next stands, when all that was read is consumed.
+    fn file(&self) -> Option<FilePart<'_>> {
+        None
+    }
+    /// Notes that so many octets went from the socket, or the file, to another socket.
     fn skip(&mut self, count: usize) -> Result<(), Error> {
         let _ = count;
         Ok(())
     }
+}
+
+/// Octets in a file that are body and nothing else.
+pub(crate) struct FilePart<'f> {
+    pub(crate) file: BorrowedFd<'f>,
+    pub(crate) offset: u64,
+    /// How many may go at a time.
+    pub(crate) count: usize,
 }
 
 /// Where a body goes to.
@@ -88,6 +101,8 @@ pub(crate) struct Pump {
     window: Window,
     pipes: Option<Rc<Pipes>>,
     splice: Option<Splice>,
+    /// Whether files have to be read: some file systems let nothing go from them to a socket.
+    reads_files: bool,
     done: bool,
 }
 
@@ -152,8 +167,18 @@ impl Pump {
         let window = Window { started: None, arrived: 0 };
         let (waiting, deadline) = (Waiting::Nobody, Moment::NEVER);
         let (pipes, splice) = (None, None);
-        let (insisted, done) = (false, false);
-        Pump { patience, taken: 0, waiting, insisted, deadline, window, pipes, splice, done }
+        Pump {
+            patience,
+            taken: 0,
+            waiting,
+            insisted: false,
+            deadline,
+            window,
+            pipes,
+            splice,
+            reads_files: false,
+            done: false,
+        }
     }
 
     /// The same pump, which may let a large body bypass this process.
@@ -211,6 +236,9 @@ impl Pump {
     ) -> Result<Option<Waiting>, Stop> {
         if self.bypasses(from, to) {
             return self.step_aside(cx, from, to);
+        }
+        if from.file().is_some() && to.socket().is_some() && !self.reads_files {
+            return self.step_from_file(cx, from, to);
         }
         if from.data().is_empty() && !from.is_done() {
             match from.poll_data(cx) {
@@ -285,6 +313,29 @@ impl Pump {
                 Ok(None)
             }
         }
+    }
+
+    /// One move from a file to a socket.
+    fn step_from_file(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: &mut impl BodySource,
+        to: &mut impl BodySink,
+    ) -> Result<Option<Waiting>, Stop> {
+        let (Some(part), Some(writer)) = (from.file(), to.socket()) else {
+            unreachable!("nothing was queued since step() looked");
+        };
+        let Poll::Ready(sent) = writer.poll_send_file(cx, &part) else {
+            return Ok(Some(Waiting::Sink { written: to.written() }));
+        };
+        if sent.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::InvalidInput) {
+            self.reads_files = true;
+            return Ok(None);
+        }
+        let count = *sent.as_ref().unwrap_or(&0);
+        to.wrote(sent).map_err(Stop::Sink)?;
+        self.taken += count as u64;
+        from.skip(count).map(|()| None).map_err(Stop::Source)
     }
 
     /// Notes who is waited for, and says whether that has lasted too long.

@@ -393,6 +393,11 @@ impl Params {
 }
 
 impl Allow {
+    /// Those methods.
+    pub(crate) fn of(methods: impl Into<Vec<Method>>) -> Allow {
+        Allow(methods.into())
+    }
+
     fn add(&mut self, method: Method) {
         if !self.0.contains(&method) {
             self.0.push(method);

@@ -1,13 +1,15 @@
 //! What a worker serves from: immutable tables, built from a checked configuration.
 
+use crate::files::Site;
 use crate::forwarding::Forwarding;
 use crate::metrics::Metrics;
-use crate::middleware::{Chains, Keys, Revocations};
+use crate::middleware::{Chains, Keys};
 use crate::route::{Routes, Split};
 use crate::template::PathRewrite;
-use crate::tls::ClientTls;
+use crate::tls::{ClientTls, Files};
 use crate::upgrade::Tunnels;
 use crate::upstream::Upstream;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 use titan_config::{Config, Limits, Route, Timeouts};
@@ -45,6 +47,8 @@ pub(crate) enum Action {
     Redirect(titan_config::Redirect),
     /// The gateway answers.
     Respond(titan_config::Respond),
+    /// The gateway answers with files.
+    Files(Box<Site>),
 }
 
 /// How a request goes to an upstream.
@@ -56,19 +60,19 @@ pub(crate) struct Proxy {
 
 impl Snapshot {
     /// Builds the tables. The configuration has been checked, and TLS has been set up for each of its
-    /// upstreams that speaks it: nothing can fail.
+    /// upstreams that speaks it: nothing can fail. `files` says where relative paths start.
     pub(crate) fn build(
         config: &Config,
         tls: Vec<Option<ClientTls>>,
         keys: Keys,
-        revocations: Option<&Revocations>,
+        files: &Files,
     ) -> Snapshot {
         let upstreams = config.upstreams.iter().zip(tls);
         let upstreams = upstreams.map(|(upstream, tls)| Arc::new(Upstream::new(upstream, tls)));
         Snapshot {
             routes: Routes::new(&config.routes),
-            actions: config.routes.iter().map(Action::new).collect(),
-            chains: Chains::new(config, keys, revocations),
+            actions: config.routes.iter().map(|route| Action::new(route, files.folder())).collect(),
+            chains: Chains::new(config, keys, files.revoked_tokens()),
             upstreams: upstreams.collect(),
             limits: config.limits.clone(),
             timeouts: config.timeouts.clone(),
@@ -85,7 +89,7 @@ impl Snapshot {
     /// The tables of a gateway that connects to nobody: it needs no certificates.
     pub(crate) fn unconnected(config: &Config) -> Snapshot {
         let tls = config.upstreams.iter().map(|_| None);
-        Snapshot::build(config, tls.collect(), Keys::none(), None)
+        Snapshot::build(config, tls.collect(), Keys::none(), &Files::default())
     }
 
     /// The cells that workers with this snapshot count in.
@@ -98,10 +102,13 @@ impl Snapshot {
 }
 
 impl Action {
-    fn new(route: &Route) -> Action {
+    fn new(route: &Route, folder: &Path) -> Action {
         match &route.action {
             titan_config::Action::Redirect(redirect) => Action::Redirect(redirect.clone()),
             titan_config::Action::Respond(respond) => Action::Respond(respond.clone()),
+            titan_config::Action::Files(files) => {
+                Action::Files(Box::new(Site::new(files, &route.path, folder)))
+            }
             titan_config::Action::Proxy(config) => Action::Proxy(Box::new(Proxy {
                 config: config.clone(),
                 split: Split::new(&config.shares),

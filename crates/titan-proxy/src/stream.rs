@@ -4,7 +4,9 @@
 //! bookkeeping for thread cancellation that those of libc carry.
 
 use crate::buffer::{Buffer, Buffers};
+use crate::relay::FilePart;
 use crate::tls::Session;
+use rustix::fs::sendfile;
 use rustix::net::RecvFlags;
 use std::cell::Cell;
 use std::io::{self, IoSlice};
@@ -362,6 +364,24 @@ impl WriteHalf<'_> {
                 (Some(count), _) => return Poll::Ready(Ok(count)),
                 (None, Err(error)) if is_nothing(&error) => {}
                 (None, tried) => return Poll::Ready(tried.map(|()| 0)),
+            }
+        }
+    }
+
+    /// Writes some of a file without reading it (sendfile(2)); tells how many octets, 0 at its end. Not through
+    /// TLS.
+    pub(crate) fn poll_send_file(
+        &self,
+        cx: &mut Context<'_>,
+        part: &FilePart<'_>,
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(self.poll_ready(cx))?;
+            let mut offset = part.offset;
+            let mut send = || sendfile(self.fd(), part.file, Some(&mut offset), part.count);
+            match self.try_io(|| Ok(send()?)) {
+                Err(error) if is_nothing(&error) => {}
+                sent => return Poll::Ready(sent),
             }
         }
     }

@@ -133,7 +133,7 @@ pub(crate) fn write_https(
 }
 
 /// What follows the first `count` segments: nothing, or from their slash on.
-fn after_segments(path: &[u8], count: usize) -> &[u8] {
+pub(crate) fn after_segments(path: &[u8], count: usize) -> &[u8] {
     let mut slashes = (0..path.len()).filter(|&at| path[at] == b'/');
     slashes.nth(count).map_or(&[], |at| &path[at..])
 }

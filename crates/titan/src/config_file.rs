@@ -29,6 +29,7 @@ pub(crate) fn read_certificate(file: &Path) -> Result<Vec<u8>, Failure> {
 /// read is noted there.
 pub(crate) fn read_named(config: &Config, file: &Path) -> Files {
     let mut files = Files::default();
+    files.set_folder(folder_of(file).to_owned());
     for named in config.files() {
         let path = folder_of(file).join(named);
         match read_bounded(&path) {

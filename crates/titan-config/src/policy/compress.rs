@@ -19,7 +19,7 @@ section! {
     /// leave such routes out with `without: [compress]`, or such paths with `except`.
     pub struct Compress {
         /// The codings, best first: of those that a client likes equally the first is taken.
-        pub algorithms: Vec<Coding> = default("[zstd, br, gzip]", algorithms()),
+        pub algorithms: Vec<Coding> = default("[zstd, br, gzip]", codings(1)),
         /// The media types of the content; `text/*` for all of a kind.
         pub types: Vec<MediaRange> = default(
             "[text/*, application/json, application/*+json, application/javascript, application/xml, application/*+xml, \
@@ -99,9 +99,10 @@ pub(crate) fn compress() -> impl Read<Value = Compress> {
     section_of::<Compress>()
 }
 
-fn algorithms() -> impl Read<Value = Vec<Coding>> {
+/// Codings in the order in which they are liked: so many of them at least.
+pub(crate) fn codings(least: usize) -> impl Read<Value = Vec<Coding>> {
     let named = [("gzip", Coding::Gzip), ("br", Coding::Brotli), ("zstd", Coding::Zstd)];
-    one_or_list(words(&named), 1..=named.len()).then(no_coding_twice)
+    one_or_list(words(&named), least..=named.len()).then(no_coding_twice)
 }
 
 fn no_coding_twice(codings: Vec<Coding>, node: &Node, to: &mut Reading<'_>) -> Option<Vec<Coding>> {

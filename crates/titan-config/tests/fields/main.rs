@@ -1,5 +1,6 @@
 //! Each field of the file changes the checked form, and is what it says.
 
+mod files;
 mod forward_auth;
 mod jwt;
 mod policies;
@@ -435,7 +436,7 @@ fn checked(text: &str) -> String {
 }
 
 fn rows() -> impl Iterator<Item = &'static Row> {
-    let all = [ROWS, tls::ROWS, policies::ROWS, jwt::ROWS, forward_auth::ROWS];
+    let all = [ROWS, files::ROWS, tls::ROWS, policies::ROWS, jwt::ROWS, forward_auth::ROWS];
     all.into_iter().flatten()
 }
 

@@ -1,5 +1,7 @@
 //! Explanations as they are printed.
 
+mod files;
+
 use super::*;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

@@ -1,11 +1,13 @@
 //! Parts of a configuration in words, each with its values.
 
+use crate::files::{Plan, Site, ending, join};
 use crate::route::{Mismatch, query_values};
 use crate::tls::Identity;
 use std::borrow::Cow;
 use titan_config::{
     Balance, Cap, CertificatePart, Endpoint, HashKey, Limits, ListenAddress, Listener, Protocol,
-    Proxy, Route, RouteTimeouts, SendHost, StickyCookie, Token, Upstream, UpstreamTls, ValueMatch,
+    Proxy, Route, RouteTimeouts, SendHost, StaticFiles, StickyCookie, Token, Upstream, UpstreamTls,
+    ValueMatch,
 };
 use titan_http::{Field, Method, RequestHead, Status};
 
@@ -217,6 +219,30 @@ pub(super) fn terms(
     };
     let retries = proxy.retries.to_string();
     [("timeouts", timeouts), ("limits", limits), ("retries", retries), ("upgrades", upgrades)]
+}
+
+/// Which files a request may get. What is on the disk is not known.
+pub(super) fn files(files: &Site, plan: &Plan) -> Vec<(&'static str, String)> {
+    let StaticFiles { root, index, precompressed, .. } = files.config();
+    let Plan { name, is_directory } = plan;
+    let shown = |name: &[u8]| root.join(text(name)).display().to_string();
+    let described = |name: &[u8]| format!("{}, {}", shown(name), files.media_type(name));
+    let mut lines = Vec::new();
+    if *is_directory {
+        let names = index.iter().map(|index| join(name, index.as_bytes()));
+        lines.extend(names.map(|name| ("file", described(&name))));
+        if index.is_empty() {
+            lines.push(("file", "none: nothing stands for a directory".to_owned()));
+        }
+    } else {
+        lines.push(("file", described(name)));
+        lines.push(("", "or, where that is a directory, 301 to the path with a slash".to_owned()));
+    }
+    if !precompressed.is_empty() {
+        let endings: Vec<_> = precompressed.iter().map(|it| text(ending(*it))).collect();
+        lines.push(("", format!("or what is beside it for the client: {}", endings.join(", "))));
+    }
+    lines
 }
 
 /// What a policy has made of a request.

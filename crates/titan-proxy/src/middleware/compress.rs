@@ -5,11 +5,12 @@ mod encoder;
 mod squeeze;
 mod turn;
 
+pub(crate) use accept::Accepted;
 pub(crate) use encoder::Encoders;
 pub(crate) use squeeze::Squeezed;
 
 use crate::downstream::Content;
-use accept::{Accepted, Choice};
+use accept::Choice;
 use titan_config::Coding;
 use titan_h1::Framing;
 use titan_http::{BadField, FieldName, Fields, RequestHead, ResponseHead};
@@ -75,7 +76,7 @@ impl Compress {
 
     fn explain_choice(choice: Choice) -> String {
         match choice.coding {
-            Some(coding) => format!("{} for answers that it is for", name(coding)),
+            Some(coding) => format!("{} for answers that it is for", name_of(coding)),
             None => "the client wants none of its codings".to_owned(),
         }
     }
@@ -177,7 +178,7 @@ fn vary(fields: &mut Fields) -> Result<(), BadField> {
 /// Says that the content is coded. It has no ranges then that an upstream knows of, and its octets are no longer
 /// those that a strong tag stands for.
 fn describe(coding: Coding, fields: &mut Fields) -> Result<(), BadField> {
-    fields.set(FieldName::ContentEncoding, name(coding).as_bytes())?;
+    fields.set(FieldName::ContentEncoding, name_of(coding).as_bytes())?;
     fields.remove_named(b"Accept-Ranges");
     let tag = fields.named(b"ETag").next().filter(|tag| !tag.starts_with(b"W/"));
     match tag.map(|tag| [b"W/".as_slice(), tag].concat()) {
@@ -187,7 +188,7 @@ fn describe(coding: Coding, fields: &mut Fields) -> Result<(), BadField> {
 }
 
 /// What heads call a coding.
-fn name(coding: Coding) -> &'static str {
+pub(crate) fn name_of(coding: Coding) -> &'static str {
     match coding {
         Coding::Gzip => "gzip",
         Coding::Brotli => "br",

@@ -33,7 +33,7 @@ use crate::tls::{BadCredentials, Files, Identity};
 use crate::worker::{Phase, Worker};
 use authorise::{Authorise, Explained};
 use compress::Compress;
-pub(crate) use compress::{Encoders, Recipe, Squeezed};
+pub(crate) use compress::{Accepted, Encoders, Recipe, Squeezed, name_of};
 use cors::Cors;
 use jwt::Jwt;
 use rate_limit::RateLimit;

@@ -16,6 +16,8 @@ use x509_parser::prelude::{ASN1Time, CertificateRevocationList, FromDer, X509Cer
 /// What the files hold that a configuration names. Read by whoever knows the disk.
 #[derive(Clone, Default)]
 pub struct Files {
+    /// Where relative paths start.
+    folder: PathBuf,
     named: HashMap<PathBuf, Result<Vec<u8>, BadCredentials>>,
     system: Vec<CertificateDer<'static>>,
     revoked_tokens: Option<crate::middleware::Revocations>,
@@ -48,7 +50,7 @@ impl Revocations {
 /// How long before its end a list of revoked certificates is spoken of, in seconds.
 const SOON: i64 = 86_400;
 
-/// Why a certificate, a key or a list of authorities cannot be used.
+/// Why a certificate, a key, a list of authorities or a directory cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadCredentials {
     /// The file that is at fault.
@@ -76,6 +78,15 @@ const CERTIFICATE: &[u8] = b"BEGIN CERTIFICATE-----";
 const DER: &[u8] = &[0x30, 0x82];
 
 impl Files {
+    /// Notes where relative paths start; without this where the process runs.
+    pub fn set_folder(&mut self, folder: PathBuf) {
+        self.folder = folder;
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// Notes what a file holds.
     pub fn insert(&mut self, path: PathBuf, octets: Vec<u8>) {
         self.named.insert(path, Ok(octets));

@@ -8,6 +8,7 @@ mod compression;
 mod cors;
 mod drain;
 mod exchange;
+mod files;
 mod forward_auth;
 mod grpc;
 mod hostile;

@@ -2,8 +2,8 @@
 
 use crate::{
     authorisations, balancing, claims, client_certificates, compression, cors, drain, exchange,
-    forward_auth, grpc, http2, jwt, limits, listeners, pools, rate_limits, resolver, retries,
-    routing, timeouts, tls, transforms, tunnels,
+    files, forward_auth, grpc, http2, jwt, limits, listeners, pools, rate_limits, resolver,
+    retries, routing, timeouts, tls, transforms, tunnels,
 };
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -70,6 +70,14 @@ const HERE: &[(&str, fn())] = &[
     ("route.upstream", routing::upstreams_get_their_shares),
     ("route.redirect", routing::a_redirect_leads_where_the_configuration_says),
     ("route.respond", routing::a_response_says_what_the_configuration_says),
+    ("route.files", files::a_file_is_sent_with_what_tells_its_states_apart),
+    ("files.root", files::a_file_is_sent_with_what_tells_its_states_apart),
+    ("files.index", files::some_files_stand_for_their_directory),
+    ("files.strip_prefix", files::the_prefix_is_part_of_the_name_or_not),
+    ("files.precompressed", files::a_client_gets_the_coding_that_lies_ready),
+    ("files.dotfiles", files::names_with_a_dot_in_front_are_hidden),
+    ("files.cache_control", files::caches_are_told_what_the_configuration_says),
+    ("files.types", files::the_ending_says_what_a_file_is),
     ("route.rewrite", routing::a_rewrite_changes_the_path_and_keeps_the_query),
     ("route.send_host", routing::the_upstream_gets_the_host_that_the_route_says),
     ("route.retries", retries::there_are_as_many_retries_as_the_route_says),

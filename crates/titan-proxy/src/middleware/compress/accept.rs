@@ -5,7 +5,7 @@ use titan_http::{FieldName, Fields};
 
 /// What `Accept-Encoding` says: weights in thousandths of those that are named.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Accepted {
+pub(crate) struct Accepted {
     gzip: Option<u16>,
     brotli: Option<u16>,
     zstd: Option<u16>,
@@ -18,20 +18,20 @@ pub(super) struct Accepted {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Choice {
     /// The best coding; none where content is best as it is.
-    pub(super) coding: Option<Coding>,
+    pub(crate) coding: Option<Coding>,
     /// Whether the client cannot read content as it is.
     pub(super) insists: bool,
 }
 
 impl Accepted {
-    pub(super) fn of(fields: &Fields) -> Accepted {
+    pub(crate) fn of(fields: &Fields) -> Accepted {
         let mut accepted = Accepted::default();
         fields.members(FieldName::AcceptEncoding).for_each(|member| accepted.add(member));
         accepted
     }
 
     /// The coding of the highest weight, of several the first in `order`.
-    pub(super) fn choose(&self, order: &[Coding]) -> Choice {
+    pub(crate) fn choose(&self, order: &[Coding]) -> Choice {
         let mut best = (0, None);
         for coding in order {
             let weight = self.weight(*coding);

@@ -1,0 +1,122 @@
+//! Routes that answer with files from a directory.
+
+use crate::bounds::{MAX_INDEX, MAX_MEDIA_TYPES, MAX_NAME_OCTETS, MAX_PATH_OCTETS, MAX_TOKEN};
+use crate::node::Node;
+use crate::path::{PathEnd, PathPattern};
+use crate::policy::{Coding, codings};
+use crate::read::{Read, Reading, default, optional, required};
+use crate::readers::{Named, Problem, boolean, mapping, one_or_list, short_for, text};
+use crate::report::Diagnostic;
+use crate::section::{section, section_of};
+use crate::shape::TextShape;
+use crate::token::{HeaderValue, header_value};
+use std::path::PathBuf;
+
+section! {
+    "files", "a files action", Any;
+    /// Answers GET and HEAD with the regular files below a directory, with entity tags, conditions and ranges (RFC 9110), and
+    /// other methods with 405. A directory without a slash behind its name is answered with a redirect to that; nothing lists
+    /// what is in it. No path and no symbolic link leads out of `root`; links that stay in it are followed, unless
+    /// they begin with a slash. Takes Linux 5.6. A plain text stands for `root` alone.
+    pub struct StaticFiles {
+        /// The directory. A relative path starts at the folder of the configuration file. It must be there at the start, and
+        /// is looked up for each request: where it is a symbolic link, pointing that elsewhere takes effect at once.
+        pub root: PathBuf = required(directory()),
+        /// The files that stand for a directory, best first; `[]` for none.
+        pub index: Vec<String> = default("[index.html]", one_or_list(text(FILE_NAME, parse_file_name), 0..=MAX_INDEX)),
+        /// Whether the route's `prefix` is left out of the name: with `prefix: /static` the path `/static/a.css` is `a.css`
+        /// in `root`, and without this `static/a.css`. Of a `path` nothing is left out.
+        pub strip_prefix: bool = default("true", boolean()),
+        /// The codings of which there may be a file ready beside one, under its name with `.zst`, `.br` or `.gz` behind it, best
+        /// first: clients that can read that (Accept-Encoding) get it in its place. Nobody compares the two: make them anew together.
+        pub precompressed: Vec<Coding> = default("[]", codings(0)),
+        /// Whether there are names that begin with a dot. Otherwise they are not found, except below `.well-known` (RFC 8615)
+        /// in `root`.
+        pub dotfiles: bool = default("false", boolean()),
+        /// The Cache-Control of answers with a file, and of those that say that it is the same as before.
+        pub cache_control: Option<HeaderValue> = optional("none", header_value()),
+        /// Media types by the ending of the name, before those that are known; `""` for names without an ending.
+        /// What is not known is `application/octet-stream`.
+        pub types: Vec<(String, HeaderValue)> = default("{}", types()),
+    }
+}
+
+const FILE_NAME: TextShape = TextShape {
+    what: "a file name",
+    examples: "`index.html`",
+    pattern: Some("^[^/\\u0000]+$"),
+    max: MAX_NAME_OCTETS,
+};
+
+const ENDING: TextShape = TextShape {
+    what: "the ending of a file name",
+    examples: "`css`, without the dot",
+    pattern: Some("^[^./A-Z]*$"),
+    max: MAX_TOKEN,
+};
+
+pub(crate) fn files() -> impl Read<Value = StaticFiles> {
+    short_for("root", section_of::<StaticFiles>())
+}
+
+/// Refuses what has no effect on a route with that path.
+pub(crate) fn check_files(
+    files: StaticFiles,
+    path: &PathPattern,
+    route: &Node,
+    to: &mut Reading<'_>,
+) -> Option<StaticFiles> {
+    let given = route.entry("files").and_then(|entry| entry.value.entry("strip_prefix"));
+    let Some(entry) = given.filter(|_| path.end != PathEnd::Prefix) else { return Some(files) };
+    let error = Diagnostic::error(entry.key_span, "there is no prefix to leave out");
+    let error = error.label("is about the route's `prefix`");
+    let error = error.also(route.key_span("path"), "this route has a `path`");
+    to.fail(error.help("remove it, or give the route a `prefix`"))
+}
+
+fn directory() -> impl Read<Value = PathBuf> {
+    let shape = TextShape {
+        what: "a path to a directory",
+        examples: "`/srv/www` or `public`",
+        pattern: None,
+        max: MAX_PATH_OCTETS,
+    };
+    text(shape, |text| match text {
+        "" => Err(Problem::new("it is empty").help("write `.` for the folder of this file")),
+        text if text.contains('\0') => Err(Problem::new("it holds a NUL")),
+        text => Ok(PathBuf::from(text)),
+    })
+}
+
+fn parse_file_name(text: &str) -> Result<String, Problem> {
+    match text {
+        "" => Err(Problem::new("it is empty")),
+        "." | ".." => Err(Problem::new("it is a directory")),
+        text if text.contains('/') => Err(Problem::new("it is in another directory")),
+        text if text.contains('\0') => Err(Problem::new("it holds a NUL")),
+        text => Ok(text.to_owned()),
+    }
+}
+
+fn types() -> impl Read<Value = Vec<(String, HeaderValue)>> {
+    let types = mapping(ENDING, parse_ending, header_value(), 0..=MAX_MEDIA_TYPES);
+    types.map(|named| named.into_iter().map(|Named { key, value, .. }| (key, value)).collect())
+}
+
+fn parse_ending(text: &str) -> Result<String, Problem> {
+    if let Some(ending) = text.strip_prefix('.') {
+        let problem = Problem::new("the dot is not part of it");
+        return Err(problem.help(format!("write `{ending}`")));
+    }
+    if text.contains(['.', '/']) {
+        return Err(Problem::new("it is what follows the last dot of a name"));
+    }
+    let lower = text.to_ascii_lowercase();
+    match lower == text {
+        true => Ok(lower),
+        false => {
+            let problem = Problem::new("names are compared without regard to case");
+            Err(problem.help(format!("write `{lower}`")))
+        }
+    }
+}

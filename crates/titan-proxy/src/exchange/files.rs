@@ -1,0 +1,64 @@
+//! Answers with files.
+
+use super::{Exchange, parts};
+use crate::downstream::{Answer, Content, RequestBody};
+use crate::error::{Error, Kind};
+use crate::files::{self, FileBody, Found, Reply, Served, Site};
+use crate::route::{Allow, Match};
+use std::time::SystemTime;
+use titan_h1::Framing;
+use titan_http::{FieldName, Method, ResponseHead, Status};
+
+impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
+    /// Answers with the file that the path stands for.
+    pub(super) async fn send_file(&mut self, files: &Site, found: &Match) -> Result<(), Error> {
+        if self.wants_tunnel() {
+            return Err(Kind::UpgradeRefused.into());
+        }
+        let methods = [Method::GET, Method::HEAD];
+        if !methods.contains(&self.request.method) {
+            self.record.allow = Some(Allow::of(methods));
+            return Err(Kind::MethodNotAllowed.into());
+        }
+        match files.find(self.request, parts(self.request, found).matched)? {
+            Found::Directory => self.redirect_to_directory(found).await,
+            Found::File(served) => self.send_served(files, *served).await,
+        }
+    }
+
+    /// Relative links in a directory's index lead elsewhere without the slash. The client is sent to the path that it has
+    /// asked for, whatever became of that since.
+    async fn redirect_to_directory(&mut self, found: &Match) -> Result<(), Error> {
+        let text = &mut self.work.text;
+        text.clear();
+        text.extend_from_slice(found.path(self.request));
+        text.push(b'/');
+        if let Some(query) = self.request.query() {
+            text.push(b'?');
+            text.extend_from_slice(query);
+        }
+        let mut head = ResponseHead::with_status(Status::MOVED_PERMANENTLY);
+        head.fields.append(FieldName::Location, text).map_err(|_| Kind::Internal)?;
+        self.send(head, &[]).await
+    }
+
+    async fn send_served(&mut self, files: &Site, served: Served) -> Result<(), Error> {
+        let Reply { head, content } = files.reply(served, self.request, SystemTime::now())?;
+        let bare = |declared| Content { framing: Framing::None, declared };
+        let (file, part) = match content {
+            files::Content::None => return self.send_content(head, bare(None), &[]).await,
+            files::Content::Declared(length) => {
+                return self.send_content(head, bare(Some(length)), &[]).await;
+            }
+            files::Content::Beyond(length) => {
+                self.record.length = Some(length);
+                return Err(Kind::BeyondFile.into());
+            }
+            files::Content::Part(file, part) => (file, part),
+        };
+        let framing = Framing::Length(part.end - part.start);
+        let recipe = self.begin(head, Content { framing, declared: None })?;
+        let mut body = FileBody::new(file, part, &self.worker.buffers);
+        self.send_source(&mut body, recipe).await
+    }
+}

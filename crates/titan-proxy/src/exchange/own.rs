@@ -1,0 +1,157 @@
+//! Answers of the gateway's own: redirects, responses from the configuration, problems.
+
+use super::{Exchange, parts};
+use crate::downstream::{Answer, Content, RequestBody};
+use crate::error::{Error, Kind};
+use crate::grpc::{self, Dialect};
+use crate::middleware::{Recipe, Squeezed};
+use crate::problem;
+use crate::relay::{BodySource, Patience, Pump, Stop, Text};
+use crate::route::Match;
+use crate::template;
+use std::future::poll_fn;
+use std::num::NonZeroU16;
+use titan_config::{Redirect, Respond};
+use titan_h1::Framing;
+use titan_http::{FieldName, Method, ResponseHead, Status};
+
+impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
+    pub(super) async fn redirect_to_https(&mut self, port: NonZeroU16) -> Result<(), Error> {
+        let text = &mut self.work.text;
+        template::write_https(self.request, port, text).map_err(|_| Kind::BadRewrite)?;
+        let mut head = ResponseHead::with_status(Status::PERMANENT_REDIRECT);
+        head.fields.append(FieldName::Location, text).map_err(|_| Kind::BadRewrite)?;
+        self.send(head, &[]).await
+    }
+
+    pub(super) async fn redirect(
+        &mut self,
+        redirect: &Redirect,
+        found: &Match,
+    ) -> Result<(), Error> {
+        let Redirect { to, status } = redirect;
+        let text = &mut self.work.text;
+        template::write_location(to, &parts(self.request, found), text)
+            .map_err(|_| Kind::BadRewrite)?;
+        let mut head = ResponseHead::with_status(*status);
+        head.fields.append(FieldName::Location, text).map_err(|_| Kind::BadRewrite)?;
+        self.send(head, &[]).await
+    }
+
+    pub(super) async fn respond(&mut self, respond: &Respond) -> Result<(), Error> {
+        let Respond { status, body, content_type, headers } = respond;
+        let mut head = ResponseHead::with_status(*status);
+        let mut fields = Ok(());
+        if let Some(media_type) = content_type {
+            fields = head.fields.append(FieldName::ContentType, media_type.as_str().as_bytes());
+        }
+        for (name, value) in headers {
+            let value = value.as_str().as_bytes();
+            fields = fields.and(head.fields.append_named(name.as_str().as_bytes(), value));
+        }
+        fields.map_err(|_| Kind::Internal)?;
+        self.send(head, body.as_bytes()).await
+    }
+
+    /// Sends an answer of the gateway's own.
+    pub(super) async fn send(&mut self, head: ResponseHead, text: &[u8]) -> Result<(), Error> {
+        let content = content_of(self.request.method, head.status, text);
+        let text = if content.framing == Framing::None { &[] } else { text };
+        self.send_content(head, content, text).await
+    }
+
+    /// The same where it is said how long the body is, and what is declared.
+    pub(super) async fn send_content(
+        &mut self,
+        head: ResponseHead,
+        content: Content,
+        text: &[u8],
+    ) -> Result<(), Error> {
+        let recipe = self.begin(head, content)?;
+        self.send_source(&mut Text::new(text), recipe).await
+    }
+
+    /// Starts an answer of the gateway's own. Where there is an encoder, the body has to go through it.
+    pub(super) fn begin(
+        &mut self,
+        mut head: ResponseHead,
+        mut content: Content,
+    ) -> Result<Option<Recipe>, Error> {
+        self.snapshot.forwarding.tell_client(self.origin, &mut head).map_err(|_| Kind::Internal)?;
+        let upgrade = self.upgrade.as_ref();
+        let recipe = self.record.meet_answer(self.snapshot, upgrade, &mut head, &mut content)?;
+        head.fields.append(FieldName::Date, &self.worker.date()).map_err(|_| Kind::Internal)?;
+        if self.body.is_abandoned() {
+            self.answer.close_after();
+        }
+        self.record.status = Some(head.status);
+        self.answer.start(&head, content);
+        Ok(recipe)
+    }
+
+    pub(super) async fn send_source(
+        &mut self,
+        source: &mut impl BodySource,
+        recipe: Option<Recipe>,
+    ) -> Result<(), Error> {
+        let Some(recipe) = recipe else { return self.send_body(source).await };
+        let encoders = &self.worker.encoders;
+        self.send_body(&mut Squeezed::new(source, recipe, encoders)).await
+    }
+
+    async fn send_body(&mut self, source: &mut impl BodySource) -> Result<(), Error> {
+        let patience = self.snapshot.timeouts.write;
+        let mut pump = Pump::new(Patience { source: patience, sink: patience, rate: 0 });
+        poll_fn(|cx| {
+            let moved = pump.poll(cx, self.timer.clock(), source, self.answer);
+            self.timer.wake_at(cx, pump.deadline());
+            moved.map_err(Stop::of_answer)
+        })
+        .await
+    }
+
+    pub(super) async fn send_problem(&mut self, error: Error) -> Result<(), Error> {
+        if error.ends_the_connection() {
+            self.answer.close_after();
+        }
+        if let Some(dialect) = self.record.dialect {
+            return self.send_status(error, dialect).await;
+        }
+        let mut text = std::mem::take(&mut self.work.text);
+        text.clear();
+        let id = self.snapshot.forwarding.request_id(&self.request.fields);
+        problem::write(&mut text, error, id, self.record.notes.missing());
+        let mut head = ResponseHead::with_status(error.status());
+        let mut fields = head.fields.append(FieldName::ContentType, problem::CONTENT_TYPE);
+        if let Some(allow) = self.record.allow.take() {
+            fields = fields.and(head.fields.append(FieldName::Allow, allow.to_string().as_bytes()));
+        }
+        if let Some(length) = self.record.length.take() {
+            let range = format!("bytes */{length}");
+            fields = fields.and(head.fields.append(FieldName::ContentRange, range.as_bytes()));
+        }
+        let sent = match fields {
+            Ok(()) => self.send(head, &text).await,
+            Err(_) => Err(Kind::Internal.into()),
+        };
+        self.work.text = text;
+        sent
+    }
+
+    /// Tells a client of gRPC: all of the answer is its head, which is at the same time its trailers.
+    async fn send_status(&mut self, error: Error, dialect: Dialect) -> Result<(), Error> {
+        let id = self.snapshot.forwarding.request_id(&self.request.fields);
+        let head = grpc::failure(error, dialect, id).map_err(|_| Kind::Internal)?;
+        self.send(head, &[]).await
+    }
+}
+
+/// The framing of an answer with `text` to a request with that method.
+fn content_of(method: Method, status: Status, text: &[u8]) -> Content {
+    let length = text.len() as u64;
+    let has_body = !matches!(status, Status::NO_CONTENT | Status::NOT_MODIFIED);
+    match has_body && method != Method::HEAD {
+        true => Content { framing: Framing::Length(length), declared: None },
+        false => Content { framing: Framing::None, declared: has_body.then_some(length) },
+    }
+}

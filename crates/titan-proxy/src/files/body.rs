@@ -1,0 +1,189 @@
+//! The octets of a file on their way to a client.
+//!
+//! Where they go out as they are, they go from the file to the socket (sendfile(2), see `Pump`); where TLS,
+//! HTTP/2 or a coding stands in between, or the file is small, they are read in pieces. Either way the length is
+//! the one that was announced: a file that has grown ends there, and one that has shrunk breaks the answer.
+
+use crate::buffer::{Buffer, Buffers, LARGE, SMALL};
+use crate::error::{Error, Kind};
+use crate::relay::{BodySource, FilePart};
+use crate::splice::WORTH_IT;
+use std::ops::Range;
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use titan_http::Fields;
+
+/// A part of a file as a body.
+pub(crate) struct FileBody<'b> {
+    file: OwnedFd,
+    /// What was not read yet.
+    rest: Range<u64>,
+    buffers: &'b Rc<Buffers>,
+    buffer: Option<Buffer>,
+    /// The octets of the buffer that were not consumed.
+    held: Range<usize>,
+    is_begun: bool,
+    /// Octets that were moved since others had their turn.
+    moved: usize,
+    no_fields: Fields,
+}
+
+/// How much is moved before the other connections of the worker have their turn.
+const TURN: usize = 512 << 10;
+
+impl<'b> FileBody<'b> {
+    pub(crate) fn new(file: OwnedFd, part: Range<u64>, buffers: &'b Rc<Buffers>) -> FileBody<'b> {
+        FileBody {
+            file,
+            rest: part,
+            buffers,
+            buffer: None,
+            held: 0..0,
+            is_begun: false,
+            moved: 0,
+            no_fields: Fields::default(),
+        }
+    }
+
+    fn left(&self) -> u64 {
+        self.rest.end - self.rest.start
+    }
+
+    /// Reads the next piece. The first of a large file is small: it goes out with the head.
+    fn read(&mut self) -> Result<(), Error> {
+        let is_first = !std::mem::replace(&mut self.is_begun, true);
+        let size = if is_first || self.left() <= SMALL as u64 { SMALL } else { LARGE };
+        let count = usize::try_from(self.left()).unwrap_or(size).min(size);
+        let mut buffer = self.buffers.take(size);
+        let read = rustix::io::retry_on_intr(|| {
+            rustix::io::pread(&self.file, &mut buffer.octets_mut()[..count], self.rest.start)
+        });
+        let count = read.map_err(|_| Kind::FileUnreadable)?;
+        self.skip(count)?;
+        (self.buffer, self.held) = (Some(buffer), 0..count);
+        Ok(())
+    }
+}
+
+impl BodySource for FileBody<'_> {
+    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        if !self.held.is_empty() || self.rest.is_empty() {
+            return Poll::Ready(Ok(()));
+        }
+        if self.moved >= TURN {
+            self.moved = 0;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        Poll::Ready(self.read())
+    }
+
+    fn data(&self) -> &[u8] {
+        self.buffer.as_ref().map_or(&[], |buffer| &buffer.octets()[self.held.clone()])
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.held.start += count;
+        if self.held.is_empty() {
+            (self.buffer, self.held) = (None, 0..0);
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.held.is_empty() && self.rest.is_empty()
+    }
+
+    fn is_last(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    fn trailers(&self) -> &Fields {
+        &self.no_fields
+    }
+
+    fn file(&self) -> Option<FilePart<'_>> {
+        let has_begun = self.is_begun && self.held.is_empty();
+        let turn = TURN.saturating_sub(self.moved);
+        let is_worth_it = self.left() >= WORTH_IT && turn > 0;
+        let count = usize::try_from(self.left()).unwrap_or(turn).min(turn);
+        let part = || FilePart { file: self.file.as_fd(), offset: self.rest.start, count };
+        (has_begun && is_worth_it).then(part)
+    }
+
+    /// Nothing where there should be something: the file has become shorter.
+    fn skip(&mut self, count: usize) -> Result<(), Error> {
+        if count == 0 {
+            return Err(Kind::FileShrunk.into());
+        }
+        self.rest.start += count as u64;
+        self.moved += count;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::task::Waker;
+
+    /// A file without a name.
+    fn file(length: u64) -> OwnedFd {
+        let flags = rustix::fs::OFlags::TMPFILE | rustix::fs::OFlags::RDWR;
+        let folder = std::env::temp_dir();
+        let file =
+            rustix::fs::open(&folder, flags, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR);
+        let file = file.unwrap();
+        rustix::fs::ftruncate(&file, length).unwrap();
+        file
+    }
+
+    #[test]
+    fn others_have_their_turn() {
+        let length = 3 * TURN as u64;
+        let buffers = Rc::default();
+        let mut body = FileBody::new(file(length), 0..length, &buffers);
+        let cx = &mut Context::from_waker(Waker::noop());
+        let (mut turn, mut turns, mut all) = (0, 0, 0);
+        while !body.is_done() {
+            match body.poll_data(cx) {
+                Poll::Ready(result) => result.unwrap(),
+                Poll::Pending => {
+                    assert!((TURN..TURN + LARGE).contains(&turn), "{turn}");
+                    assert!(body.file().is_some_and(|part| part.count <= TURN));
+                    (turn, turns) = (0, turns + 1);
+                    continue;
+                }
+            }
+            let count = body.data().len();
+            body.consume(count);
+            (turn, all) = (turn + count, all + count as u64);
+            assert_eq!(body.file().is_some(), turn < TURN && length - all >= WORTH_IT, "{all}");
+        }
+        assert!(all == length && turns >= 2, "{all} octets in {turns} turns");
+    }
+
+    #[test]
+    fn a_buffer_is_kept_only_while_it_holds_something() {
+        let buffers = Rc::default();
+        let mut body = FileBody::new(file(10), 2..9, &buffers);
+        let cx = &mut Context::from_waker(Waker::noop());
+        assert!(body.poll_data(cx).is_ready() && body.data().len() == 7 && body.is_last());
+        body.consume(3);
+        assert!(body.poll_data(cx).is_ready() && body.data().len() == 4 && !body.is_done());
+        body.consume(4);
+        assert!(body.is_done() && body.buffer.is_none());
+    }
+
+    #[test]
+    fn a_file_that_is_too_short_is_a_failure() {
+        let buffers = Rc::default();
+        let mut body = FileBody::new(file(10), 0..11, &buffers);
+        let cx = &mut Context::from_waker(Waker::noop());
+        assert!(body.poll_data(cx).is_ready());
+        body.consume(10);
+        let Poll::Ready(Err(error)) = body.poll_data(cx) else { panic!("it has one octet more") };
+        assert_eq!(error.kind, Kind::FileShrunk);
+        assert_eq!(body.skip(0).unwrap_err().kind, Kind::FileShrunk);
+    }
+}

@@ -1,0 +1,139 @@
+//! Parts of a file (RFC 9110 section 14).
+//!
+//! | Range | answer |
+//! |---|---|
+//! | `bytes=0-99`, `bytes=100-`, `bytes=-100` | that part |
+//! | `bytes=0-99` of 50 octets | what there is of it |
+//! | `bytes=50-`, `bytes=-0` of 50 octets | 416 |
+//! | several parts, another unit, anything malformed, two fields | the whole |
+//!
+//! A client that asks for several parts may be given the whole. That is what is done: parts that overlap, or
+//! a thousand small ones, cost nobody more than the file.
+
+use std::ops::Range;
+use titan_http::{FieldName, Fields};
+
+/// What a request wants of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// All of it.
+    Whole,
+    /// Those octets, of which there is one at least.
+    Part(Range<u64>),
+    /// Octets that it does not have.
+    Beyond,
+}
+
+/// What a request wants of a file of that length.
+pub(super) fn wanted(fields: &Fields, length: u64) -> Wanted {
+    let mut all = fields.all(FieldName::Range);
+    match (all.next(), all.next()) {
+        (Some(value), None) => parse(value, length).unwrap_or(Wanted::Whole),
+        _ => Wanted::Whole,
+    }
+}
+
+/// None where the field says nothing that can be done.
+fn parse(value: &[u8], length: u64) -> Option<Wanted> {
+    let (unit, range) = value.split_at_checked(b"bytes=".len())?;
+    if !unit.eq_ignore_ascii_case(b"bytes=") {
+        return None;
+    }
+    let range = range.trim_ascii();
+    let dash = range.iter().position(|&octet| octet == b'-')?;
+    let (first, last) = (number(&range[..dash])?, number(&range[dash + 1..])?);
+    match (first, last) {
+        (None, None) => None,
+        (None, Some(0)) => Some(Wanted::Beyond),
+        // There is no way to name a part of nothing.
+        (None, Some(_)) if length == 0 => Some(Wanted::Whole),
+        (None, Some(count)) => Some(Wanted::Part(length.saturating_sub(count)..length)),
+        (Some(first), Some(last)) if last < first => None,
+        (Some(first), _) if first >= length => Some(Wanted::Beyond),
+        (Some(first), last) => {
+            let end = last.map_or(length, |last| last.saturating_add(1).min(length));
+            Some(Wanted::Part(first..end))
+        }
+    }
+}
+
+/// A number, where there is one; more than can be counted is as much as can be. None where it is no number.
+fn number(digits: &[u8]) -> Option<Option<u64>> {
+    if digits.is_empty() {
+        return Some(None);
+    }
+    let add = |sum: u64, octet: &u8| {
+        let digit = octet.is_ascii_digit().then(|| u64::from(octet - b'0'))?;
+        Some(sum.saturating_mul(10).saturating_add(digit))
+    };
+    digits.iter().try_fold(0, add).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(values: &[&str], length: u64) -> Wanted {
+        let mut fields = Fields::default();
+        for value in values {
+            fields.append(FieldName::Range, value.as_bytes()).unwrap();
+        }
+        wanted(&fields, length)
+    }
+
+    #[test]
+    fn a_part_is_what_there_is_of_it() {
+        let cases: &[(&str, Range<u64>)] = &[
+            ("bytes=0-0", 0..1),
+            ("bytes=0-49", 0..50),
+            ("Bytes=10-19", 10..20),
+            ("bytes=49-", 49..50),
+            ("bytes=0-", 0..50),
+            ("bytes=-1", 49..50),
+            ("bytes=-50", 0..50),
+            ("bytes=-99999999999999999999999", 0..50),
+            ("bytes=40-99999999999999999999999", 40..50),
+            ("bytes=40-18446744073709551615", 40..50),
+            ("bytes= 1-2 ", 1..3),
+        ];
+        for (value, part) in cases {
+            assert_eq!(of(&[value], 50), Wanted::Part(part.clone()), "{value}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_beyond() {
+        for value in ["bytes=50-", "bytes=50-60", "bytes=-0", "bytes=99999999999999999999999-"] {
+            assert_eq!(of(&[value], 50), Wanted::Beyond, "{value}");
+        }
+        assert_eq!(of(&["bytes=0-"], 0), Wanted::Beyond);
+        assert_eq!(of(&["bytes=0-0"], 0), Wanted::Beyond);
+        assert_eq!(of(&["bytes=-5"], 0), Wanted::Whole);
+    }
+
+    #[test]
+    fn anything_else_gets_the_whole() {
+        let values = [
+            "",
+            "bytes",
+            "bytes=",
+            "bytes=-",
+            "bytes=a-",
+            "bytes=1-a",
+            "bytes=5-4",
+            "bytes=0-1,3-4",
+            "bytes=0-1,",
+            "bytes=1--2",
+            "bytes=+1-2",
+            "bytes=1 -2",
+            "items=0-1",
+            "0-1",
+            "bytes=0x1-2",
+        ];
+        for value in values {
+            assert_eq!(of(&[value], 50), Wanted::Whole, "{value}");
+        }
+        assert_eq!(of(&[], 50), Wanted::Whole);
+        assert_eq!(of(&["bytes=0-1", "bytes=0-1"], 50), Wanted::Whole);
+    }
+}
