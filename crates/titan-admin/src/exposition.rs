@@ -21,7 +21,7 @@ const CLASSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
 /// What a rate limit decides about a request.
 const VERDICTS: [&str; 3] = ["allowed", "limited", "shadowed"];
 
-const OF_WORKER: [Family; 14] = [
+const OF_WORKER: [Family; 16] = [
     Family::counter("titan_connections_accepted_total", "Client connections accepted."),
     Family::counter("titan_connections_closed_total", "Client connections closed again."),
     Family::counter(
@@ -45,6 +45,8 @@ const OF_WORKER: [Family; 14] = [
     Family::counter("titan_tunnels_closed_total", "Those of them that are closed."),
     Family::counter("titan_jwt_cache_hits_total", "Good tokens that were known already."),
     Family::counter("titan_jwt_cache_misses_total", "Good tokens whose signature was checked."),
+    Family::counter("titan_passwords_remembered_total", "Passwords that were known to be right."),
+    Family::counter("titan_passwords_checked_total", "Passwords that were compared with a hash."),
 ];
 
 /// What is open: a gauge, and where [`OF_WORKER`] has what was opened and what was closed again.
@@ -340,6 +342,7 @@ fn of_worker(cells: &Cells) -> [u64; OF_WORKER.len()] {
         routes: _,
         upstreams: _,
         jwt,
+        passwords,
         rate_limits: _,
         failures: _,
     } = cells;
@@ -366,6 +369,8 @@ fn of_worker(cells: &Cells) -> [u64; OF_WORKER.len()] {
         tunnels_closed,
         jwt.hits.get(),
         jwt.misses.get(),
+        passwords.remembered.get(),
+        passwords.checked.get(),
     ]
 }
 

@@ -9,7 +9,8 @@ mod rate_limit;
 mod transform;
 
 pub use authorise::{
-    ApiKey, ApiKeys, Authorise, ClaimRule, ClaimValue, ForwardAuth, Granted, KeyHash,
+    ApiKey, ApiKeys, Authorise, Basic, ClaimRule, ClaimValue, ForwardAuth, Granted, KeyHash,
+    PasswordHash, User, users_in,
 };
 pub(crate) use compress::codings;
 pub use compress::{Coding, Compress, MediaRange};
@@ -178,11 +179,12 @@ impl Policy {
     pub(crate) fn files(&self) -> Vec<&Path> {
         match self {
             Policy::Jwt(jwt) => jwt.files().collect(),
-            Policy::Cors(_)
-            | Policy::Authorise(_)
-            | Policy::RateLimit(_)
-            | Policy::Transform(_)
-            | Policy::Compress(_) => Vec::new(),
+            Policy::Authorise(it) => {
+                it.basic.iter().filter_map(|basic| basic.file.as_deref()).collect()
+            }
+            Policy::Cors(_) | Policy::RateLimit(_) | Policy::Transform(_) | Policy::Compress(_) => {
+                Vec::new()
+            }
         }
     }
 }

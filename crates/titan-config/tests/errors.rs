@@ -531,6 +531,9 @@ fn authorisations_that_ask_for_nothing() {
         "p: { authorise: { client_certificate: absent } }".to_owned(),
         "p: { authorise: { client_certificate: { dns: a } } }".to_owned(),
         "p: { rate_limit: { rates: 5/s, key: api_key } }".to_owned(),
+        "p: { authorise: { basic: { users: {} } } }".to_owned(),
+        "p: { authorise: { basic: { users: { 'a:b': x, eve: secret, bob: $apr1$a$b, joe: '$2b$15$a' } } } }".to_owned(),
+        "p: { authorise: { forward_auth: { upstream: nobody, path: verify, take: Host, method: PUT } } }".to_owned(),
     ];
     assert_snapshot!(cases.map(|case| policies(&case)).join("\n"));
 }

@@ -168,6 +168,10 @@ kinds! {
     ApiKey Gateway UNAUTHORIZED "api-key" "The request needs an API key that is known here.";
     /// The request's token is good, and does not say what it has to.
     InsufficientScope Gateway FORBIDDEN "insufficient-scope" "The token does not grant that.";
+    /// The request shows no name with its password.
+    Password Gateway UNAUTHORIZED "password" "The request needs a name and its password.";
+    /// Too many passwords wait to be checked.
+    PasswordQueue Gateway SERVICE_UNAVAILABLE "password-queue" "Too many passwords wait to be checked.";
     /// The service that decides about requests does not answer, or not as it should.
     AuthService Gateway SERVICE_UNAVAILABLE "auth-service" "The service that decides about requests does not answer.";
     /// The service that decides about calls wants to know who asks.

@@ -3,7 +3,7 @@
 use crate::files::check_root;
 use crate::listener::{Gate, ListenSocket, Listener, bind};
 use crate::metrics::Metrics;
-use crate::middleware::{Keys, Source};
+use crate::middleware::{Credentials, Keys};
 use crate::snapshot::Snapshot;
 use crate::tls::{BadCredentials, ClientTls, Files, ServerTls};
 use crate::upstream::pool::Pools;
@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
-use titan_config::{Action, Config, ListenAddress, Location, Policy, Threads};
+use titan_config::{Action, Config, ListenAddress, Location, Threads};
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{Notify, mpsc, watch};
 
@@ -98,6 +98,7 @@ impl Gateway {
         let metrics = Arc::new(Snapshot::metrics(config, count));
         let (phase, watched) = watch::channel(Phase::Serve);
         snapshot.chains.fetch_keys(watched.clone()).map_err(StartError::Thread)?;
+        snapshot.chains.check_passwords().map_err(StartError::Thread)?;
         resolve_names(config, &snapshot, watched.clone())?;
         let (end, ended) = mpsc::channel(count);
         let cores = if config.workers.pin { allowed_cores() } else { Vec::new() };
@@ -289,9 +290,8 @@ pub fn check_credentials(config: &Config, files: &Files) -> Vec<(Location, BadCr
         found.extend(client_tls(upstream, files).err().map(|bad| (upstream.location, bad)));
     }
     for policy in &config.policies {
-        let Policy::Jwt(jwt) = &policy.policy else { continue };
-        let keys = jwt.providers.iter().map(|provider| Source::read(provider, files));
-        found.extend(keys.filter_map(Result::err).map(|bad| (policy.location, bad)));
+        let faults = Credentials::faults(&policy.policy, files);
+        found.extend(faults.into_iter().map(|bad| (policy.location, bad)));
     }
     found.extend(bad_roots(config, files));
     found

@@ -154,7 +154,7 @@ impl Code {
             | Kind::InsufficientScope
             | Kind::AuthRefused
             | Kind::FileForbidden => Code::PermissionDenied,
-            Kind::ApiKey | Kind::AuthAnonymous => Code::Unauthenticated,
+            Kind::ApiKey | Kind::Password | Kind::AuthAnonymous => Code::Unauthenticated,
             Kind::BodyTooLarge | Kind::RateLimited | Kind::TooManyAtOnce => Code::ResourceExhausted,
             Kind::TokenMissing | Kind::TokenInvalid | Kind::TokenAmbiguous => Code::Unauthenticated,
             Kind::Malformed(_) | Kind::MalformedStream(_) if is_too_much(error) => {
@@ -176,6 +176,7 @@ impl Code {
             | Kind::Unprocessed
             | Kind::TooManyTunnels
             | Kind::TokenKeys
+            | Kind::PasswordQueue
             | Kind::AuthService => Code::Unavailable,
             Kind::Malformed(_)
             | Kind::MalformedStream(_)

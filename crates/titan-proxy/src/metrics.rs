@@ -56,6 +56,8 @@ pub struct Cells {
     pub upstreams: Vec<UpstreamCells>,
     /// Tokens that policies judged.
     pub jwt: JwtCells,
+    /// Passwords that policies judged.
+    pub passwords: PasswordCells,
     /// What rate limits have decided.
     pub rate_limits: Vec<RateLimitCells>,
     /// Failed exchanges by kind; [`Cells::failures_by_code`] names the kinds.
@@ -80,6 +82,15 @@ pub struct JwtCells {
     pub misses: Counter,
     /// Others, by why they are no good; [`JwtCells::refused_by_reason`] names the reasons.
     pub(crate) refused: [Counter; Refusal::WORDS.len()],
+}
+
+/// What is counted of passwords.
+#[derive(Default)]
+pub struct PasswordCells {
+    /// Those that were remembered to be right.
+    pub remembered: Counter,
+    /// Those that were compared with a hash.
+    pub checked: Counter,
 }
 
 impl JwtCells {
@@ -181,6 +192,7 @@ impl Cells {
             routes: std::iter::repeat_with(RouteCells::default).take(routes).collect(),
             upstreams: std::iter::repeat_with(UpstreamCells::default).take(upstreams).collect(),
             jwt: JwtCells::default(),
+            passwords: PasswordCells::default(),
             rate_limits: std::iter::repeat_with(RateLimitCells::default)
                 .take(rate_limits)
                 .collect(),

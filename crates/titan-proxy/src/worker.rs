@@ -7,7 +7,7 @@ use crate::buffer::Buffers;
 use crate::clock::{Clock, Moment, TICK};
 use crate::listener::Listener;
 use crate::metrics::{Cells, Metrics};
-use crate::middleware::{Caches, Encoders};
+use crate::middleware::{Caches, Encoders, Remembered};
 use crate::snapshot::Snapshot;
 use crate::splice::Pipes;
 use crate::upstream::Known;
@@ -34,6 +34,8 @@ pub(crate) struct Worker {
     pub(crate) members: Known,
     /// Tokens that were found good.
     pub(crate) tokens: Caches,
+    /// Passwords that were found right.
+    pub(crate) passwords: Remembered,
     snapshot: CurrentSnapshot,
     index: usize,
     metrics: Arc<Metrics>,
@@ -114,6 +116,7 @@ impl Worker {
             encoders: Rc::default(),
             members: Known::default(),
             tokens: Caches::default(),
+            passwords: Remembered::default(),
             snapshot: Rc::new(snapshot),
             index,
             metrics,

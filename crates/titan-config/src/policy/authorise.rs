@@ -1,12 +1,16 @@
 //! Authorisation: who may ask at all. Each way to be let in has a module.
 
+mod basic;
 mod claims;
 mod forward;
 mod keys;
+mod password;
 
+pub use basic::Basic;
 pub use claims::{ClaimRule, ClaimValue, Granted};
 pub use forward::ForwardAuth;
 pub use keys::{ApiKey, ApiKeys, KeyHash};
+pub use password::{PasswordHash, User, users_in};
 
 use crate::bounds::{MAX_CONDITIONS, MAX_NETWORKS};
 use crate::cidr::{Cidr, cidr};
@@ -17,6 +21,7 @@ use crate::readers::{boolean, one_or_list};
 use crate::report::Diagnostic;
 use crate::section::{section, section_of};
 use crate::token::HeaderName;
+use basic::basic;
 use claims::{claim_rules, roles, scopes};
 use forward::forward_auth;
 use keys::api_keys;
@@ -47,8 +52,10 @@ section! {
         /// Whether answers say which scopes, roles and claims are missing: in the member `missing` of the problem document,
         /// and the scopes in `WWW-Authenticate` as well (RFC 6750 section 3). Attackers may learn from that what to look for.
         pub(crate) tell_missing: bool = default("false", boolean()),
+        /// Names and passwords, of which a request has to show one.
+        pub(crate) basic: Option<Box<Basic>> = optional("none is asked for", basic()),
         /// A service that decides about requests that have passed everything else.
-        pub(crate) forward_auth: Option<ForwardAuth> = optional("nobody is asked", forward_auth()),
+        pub(crate) forward_auth: Option<Box<ForwardAuth>> = optional("nobody is asked", forward_auth()),
     }
 }
 
@@ -71,15 +78,19 @@ pub struct Authorise {
     pub claims: Vec<ClaimRule>,
     /// Whether answers say what the token lacks.
     pub tell_missing: bool,
+    /// Names and passwords, of which a request has to show one.
+    pub basic: Option<Box<Basic>>,
     /// The service that decides about what has passed the others.
-    pub forward_auth: Option<ForwardAuth>,
+    pub forward_auth: Option<Box<ForwardAuth>>,
 }
 
 impl Authorise {
     /// The fields that tell upstreams of who asks.
     pub(super) fn told_fields(&self) -> Vec<&HeaderName> {
         let of_keys = self.api_keys.iter().filter_map(|keys| keys.tell.as_ref());
-        of_keys.chain(self.forward_auth.iter().flat_map(ForwardAuth::told_fields)).collect()
+        let of_users = self.basic.iter().filter_map(|basic| basic.tell.as_ref());
+        let of_keys = of_keys.chain(of_users);
+        of_keys.chain(self.forward_auth.iter().flat_map(|it| it.told_fields())).collect()
     }
 
     /// Whether it looks at what tokens say.
@@ -91,7 +102,8 @@ impl Authorise {
     fn is_empty(&self) -> bool {
         let is_open = self.allow.is_none() && self.deny.is_empty();
         let takes_all = self.client_certificate.is_none() && self.api_keys.is_none();
-        is_open && takes_all && self.forward_auth.is_none() && !self.needs_token()
+        let asks_nobody = self.basic.is_none() && self.forward_auth.is_none();
+        is_open && takes_all && asks_nobody && !self.needs_token()
     }
 }
 
@@ -106,6 +118,7 @@ pub(super) fn authorise() -> impl Read<Value = Authorise> {
             roles,
             claims,
             tell_missing,
+            basic,
             forward_auth,
         } = fields;
         let checked = Authorise {
@@ -117,6 +130,7 @@ pub(super) fn authorise() -> impl Read<Value = Authorise> {
             roles,
             claims,
             tell_missing,
+            basic,
             forward_auth,
         };
         if checked.is_empty() {

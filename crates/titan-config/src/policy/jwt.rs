@@ -512,7 +512,7 @@ fn unescape(part: &str) -> Result<String, Problem> {
     Ok(out)
 }
 
-fn realm() -> impl Read<Value = HeaderValue> {
+pub(super) fn realm() -> impl Read<Value = HeaderValue> {
     header_value().then(|realm, node, to| {
         let fine = |octet: u8| (b' '..=b'~').contains(&octet) && !b"\"\\".contains(&octet);
         if realm.as_str().bytes().all(fine) && !realm.as_str().is_empty() {

@@ -1,5 +1,6 @@
 //! Each field of the file changes the checked form, and is what it says.
 
+mod basic;
 mod files;
 mod forward_auth;
 mod jwt;
@@ -436,7 +437,8 @@ fn checked(text: &str) -> String {
 }
 
 fn rows() -> impl Iterator<Item = &'static Row> {
-    let all = [ROWS, files::ROWS, tls::ROWS, policies::ROWS, jwt::ROWS, forward_auth::ROWS];
+    let all =
+        [ROWS, files::ROWS, tls::ROWS, policies::ROWS, jwt::ROWS, forward_auth::ROWS, basic::ROWS];
     all.into_iter().flatten()
 }
 

@@ -549,3 +549,15 @@ fn an_authorisation_says_who_is_asked() {
         "{text}"
     );
 }
+
+#[test]
+fn an_authorisation_says_who_shows_a_password() {
+    let config = "listeners: [':1']\nroutes: [{ respond: 204 }]\napply: [p]\n\
+        policies: { p: { authorise: { basic: { file: users } } } }";
+    let text = told_under(config, "GET", "http://a/", &[]);
+    assert!(text.contains("needs a name and a password"), "{text}");
+    assert!(text.contains("401 Unauthorized (password)"), "{text}");
+    let text = told_under(config, "GET", "http://a/", &["Authorization: Basic ZXZlOmdlaGVpbQ=="]);
+    assert!(text.contains("shows a password of `eve`"), "{text}");
+    assert!(text.contains("204 No Content") && !text.contains("geheim"), "{text}");
+}

@@ -1,13 +1,18 @@
 //! Authorisation: who may ask at all. Each way to be let in has a module.
 
+mod basic;
 mod claims;
 mod forward;
 mod keys;
 
+pub(crate) use basic::{Remembered, Users, Verifiers};
+
+use super::credentials::Credentials;
 use super::{Meeting, Step};
 use crate::error::{Error, Kind};
 use crate::route::certificate_mismatch;
-use crate::tls::Identity;
+use crate::tls::{BadCredentials, Files, Identity};
+use basic::Basic;
 use claims::Claims;
 use forward::Forward;
 use keys::Keys;
@@ -24,6 +29,7 @@ pub(crate) struct Authorise {
     certificates: Option<Vec<Vec<CertificateMatch>>>,
     keys: Option<Keys>,
     claims: Option<Claims>,
+    basic: Option<Basic>,
     forward: Option<Forward>,
 }
 
@@ -34,6 +40,8 @@ pub(crate) struct Note {
     pub(super) api_key: Option<u64>,
     /// Whether its answer asks for a key.
     lacks_key: bool,
+    /// What its answer has to say of passwords.
+    password: Option<basic::Note>,
     /// What its token lacks, where the client may know.
     pub(super) missing: Vec<String>,
 }
@@ -55,7 +63,17 @@ impl Explained {
 
 impl Authorise {
     /// The policy with that name.
-    pub(super) fn new(name: &str, own: &titan_config::Authorise, config: &Config) -> Authorise {
+    pub(super) fn new(
+        name: &str,
+        own: &titan_config::Authorise,
+        credentials: Credentials,
+        config: &Config,
+    ) -> Authorise {
+        let users = match credentials {
+            Credentials::Users(users) => users,
+            _ => Users::default(),
+        };
+
         let forward = own.forward_auth.clone();
         Authorise {
             allow: own.allow.clone(),
@@ -63,8 +81,27 @@ impl Authorise {
             certificates: own.client_certificate.clone(),
             keys: own.api_keys.clone().map(|keys| Keys::new(name, keys)),
             claims: Claims::new(own),
-            forward: forward.map(|forward| Forward::new(forward, config)),
+            basic: own.basic.as_ref().map(|basic| Basic::new(basic, users)),
+            forward: forward.map(|forward| Forward::new(*forward, config)),
         }
+    }
+
+    /// Its credentials as the files have them by now.
+    pub(super) fn read_credentials(&self, files: &Files) -> Result<Credentials, BadCredentials> {
+        let users = self.basic.as_ref().map(|basic| basic.read_users(files)).transpose()?;
+        Ok(users.map_or(Credentials::None, Credentials::Users))
+    }
+
+    /// Takes other users.
+    pub(super) fn replace_users(&self, users: Users) {
+        if let Some(basic) = &self.basic {
+            basic.replace_users(users);
+        }
+    }
+
+    /// Whether there are passwords to check.
+    pub(super) fn has_passwords(&self) -> bool {
+        self.basic.is_some()
     }
 
     /// What costs least comes first.
@@ -81,6 +118,9 @@ impl Authorise {
         if let Some(claims) = &self.claims {
             claims.on_request(meeting.notes)?;
         }
+        if let Some(basic) = &self.basic {
+            Box::pin(basic.on_request(meeting)).await?;
+        }
         match &self.forward {
             Some(forward) => Box::pin(forward.on_request(meeting)).await,
             None => Ok(Step::Go),
@@ -89,9 +129,12 @@ impl Authorise {
 
     /// An answer says what would have been taken.
     pub(super) fn on_response(&self, note: &Note, head: &mut ResponseHead) -> Result<(), BadField> {
-        match self.keys.as_ref().filter(|_| note.lacks_key) {
-            Some(keys) => keys.challenge(head),
-            None => Ok(()),
+        if let Some(keys) = self.keys.as_ref().filter(|_| note.lacks_key) {
+            keys.challenge(head)?;
+        }
+        match (&self.basic, note.password) {
+            (Some(basic), Some(note)) => basic.on_response(note, head),
+            _ => Ok(()),
         }
     }
 
@@ -121,6 +164,9 @@ impl Authorise {
         }
         if let Some(rules) = &self.claims {
             rules.explain(claims, &mut told);
+        }
+        if let Some(basic) = &self.basic {
+            basic.explain(request, &mut told);
         }
         if let Some(forward) = &self.forward {
             told.lines.push(forward.explain());

@@ -11,7 +11,8 @@ mod tests;
 mod token;
 
 pub(crate) use cache::Caches;
-pub(crate) use keys::{Keys, Source};
+pub(crate) use keys::Source;
+pub(super) use places::credentials;
 pub(crate) use remote::start as keep_fresh;
 pub use revocations::{Revocation, Revocations, Revoked};
 

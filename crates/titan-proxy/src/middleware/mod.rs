@@ -15,12 +15,15 @@
 mod authorise;
 mod compress;
 mod cors;
+mod credentials;
 mod jwt;
 mod rate_limit;
 mod transform;
 
+pub(crate) use authorise::{Remembered, Verifiers};
+pub(crate) use credentials::{Credentials, Keys};
 use jwt::find;
-pub(crate) use jwt::{Caches, Keys, Refusal, Source};
+pub(crate) use jwt::{Caches, Refusal};
 pub use jwt::{Revocation, Revocations, Revoked};
 
 use crate::downstream::Content;
@@ -56,6 +59,7 @@ pub(crate) struct Chains {
     policies: Vec<Ready>,
     /// The fields that policies tell upstreams of clients in. Nobody else may write them, on any route.
     claimed: Vec<Box<[u8]>>,
+    verifiers: Verifiers,
 }
 
 /// The policies that a request meets: at most one of each type.
@@ -143,14 +147,16 @@ impl Chains {
         let by_route = by_route.collect();
         let claimed = config.policies.iter().flat_map(|named| named.policy.told_fields());
         let claimed = claimed.map(|name| name.as_str().as_bytes().into()).collect();
-        Chains { by_route, none: Chain::default(), policies, claimed }
+        let verifiers = Verifiers::default();
+        Chains { by_route, none: Chain::default(), policies, claimed, verifiers }
     }
 
     /// The keys of its policies, as the files have them by now.
     pub(crate) fn read_keys(&self, files: &Files) -> Result<Keys, BadCredentials> {
-        let of_policy = |policy: &Ready| match policy.jwt() {
-            Some(jwt) => jwt.read_keys(files),
-            None => Ok(Vec::new()),
+        let of_policy = |policy: &Ready| match policy {
+            Ready::Jwt(jwt) => jwt.read_keys(files).map(Credentials::Tokens),
+            Ready::Authorise(authorise) => authorise.read_credentials(files),
+            _ => Ok(Credentials::None),
         };
         self.policies.iter().map(of_policy).collect()
     }
@@ -158,8 +164,10 @@ impl Chains {
     /// Uses other keys from now on.
     pub(crate) fn replace_keys(&self, keys: Keys) {
         for (policy, keys) in self.policies.iter().zip(keys.by_policy()) {
-            if let Some(jwt) = policy.jwt() {
-                jwt.replace_keys(keys);
+            match (policy, keys) {
+                (Ready::Jwt(jwt), Credentials::Tokens(keys)) => jwt.replace_keys(keys),
+                (Ready::Authorise(it), Credentials::Users(users)) => it.replace_users(users),
+                _ => {}
             }
         }
     }
@@ -168,6 +176,19 @@ impl Chains {
     pub(crate) fn fetch_keys(&self, phase: watch::Receiver<Phase>) -> io::Result<()> {
         let policies = self.policies.iter().filter_map(Ready::jwt).cloned();
         jwt::keep_fresh(&policies.collect::<Vec<_>>(), phase)
+    }
+
+    /// Starts the threads that check passwords, where there are any.
+    pub(crate) fn check_passwords(&self) -> io::Result<()> {
+        let has_passwords =
+            |policy: &Ready| matches!(policy, Ready::Authorise(it) if it.has_passwords());
+        let is_needed = self.policies.iter().any(has_passwords);
+        if is_needed { self.verifiers.start() } else { Ok(()) }
+    }
+
+    /// The threads that check passwords.
+    pub(crate) fn verifiers(&self) -> &Verifiers {
+        &self.verifiers
     }
 
     /// Whether some policy waits for keys.
@@ -200,16 +221,21 @@ impl Ready {
         named: &NamedPolicy,
         config: &Config,
         place: usize,
-        keys: Vec<Source>,
+        keys: Credentials,
         revocations: Option<&Revocations>,
     ) -> Ready {
         match &named.policy {
             Policy::Cors(cors) => Ready::Cors(Arc::new(Cors::new(cors))),
             Policy::Jwt(jwt) => {
+                let keys = match keys {
+                    Credentials::Tokens(keys) => keys,
+                    _ => Vec::new(),
+                };
                 Ready::Jwt(Arc::new(Jwt::new(jwt, place, keys, revocations.cloned())))
             }
             Policy::Authorise(authorise) => {
-                Ready::Authorise(Arc::new(Authorise::new(named.name.as_str(), authorise, config)))
+                let name = named.name.as_str();
+                Ready::Authorise(Arc::new(Authorise::new(name, authorise, keys, config)))
             }
             Policy::RateLimit(limit) => {
                 let cells = rate_limits(config).position(|it| it.name == named.name);

@@ -2,6 +2,7 @@
 
 mod authorisations;
 mod balancing;
+mod basic;
 mod claims;
 mod client_certificates;
 mod compression;

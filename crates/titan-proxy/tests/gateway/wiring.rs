@@ -1,9 +1,9 @@
 //! Every field of the configuration beside a test that fails when nothing reads it.
 
 use crate::{
-    authorisations, balancing, claims, client_certificates, compression, cors, drain, exchange,
-    files, forward_auth, grpc, http2, jwt, limits, listeners, pools, rate_limits, resolver,
-    retries, routing, timeouts, tls, transforms, tunnels,
+    authorisations, balancing, basic, claims, client_certificates, compression, cors, drain,
+    exchange, files, forward_auth, grpc, http2, jwt, limits, listeners, pools, rate_limits,
+    resolver, retries, routing, timeouts, tls, transforms, tunnels,
 };
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -146,6 +146,12 @@ const HERE: &[(&str, fn())] = &[
     ("api_keys.query", authorisations::a_key_stands_where_the_policy_says),
     ("api_keys.tell", authorisations::an_upstream_is_told_whose_key_it_was),
     ("api_keys.keys", authorisations::a_request_shows_a_key),
+    ("authorise.basic", basic::a_request_shows_a_name_and_its_password),
+    ("basic.users", basic::a_request_shows_a_name_and_its_password),
+    ("basic.file", basic::a_file_is_read_again),
+    ("basic.realm", basic::an_upstream_is_told_what_the_policy_says),
+    ("basic.tell", basic::an_upstream_is_told_what_the_policy_says),
+    ("basic.forward", basic::an_upstream_is_told_what_the_policy_says),
     ("authorise.forward_auth", forward_auth::a_refusal_is_what_the_client_gets),
     ("forward_auth.upstream", forward_auth::a_service_sees_what_it_is_to_decide_about),
     ("forward_auth.path", forward_auth::a_service_sees_what_it_is_to_decide_about),

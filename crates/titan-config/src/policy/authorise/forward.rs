@@ -55,8 +55,8 @@ impl ForwardAuth {
     }
 }
 
-pub(super) fn forward_auth() -> impl Read<Value = ForwardAuth> {
-    section_of::<ForwardAuth>()
+pub(super) fn forward_auth() -> impl Read<Value = Box<ForwardAuth>> {
+    section_of::<ForwardAuth>().map(Box::new)
 }
 
 /// Names of fields, each once.

@@ -15,13 +15,10 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, SubjectPublicKeyInfoDer};
 use serde_json::{Map, Value};
 use std::path::Path;
-use titan_config::{JwtAlgorithm, JwtKeys, JwtProvider, Policy};
+use titan_config::{JwtAlgorithm, JwtKeys, JwtProvider};
 use x509_parser::prelude::{FromDer, X509Certificate};
 use x509_parser::public_key::PublicKey;
 use x509_parser::x509::SubjectPublicKeyInfo;
-
-/// The keys of all policies of a configuration, by the policy and its provider.
-pub(crate) struct Keys(Vec<Vec<Source>>);
 
 /// Where the keys of a provider come from.
 pub(crate) enum Source {
@@ -72,36 +69,6 @@ const MAX_KEYS: usize = 128;
 /// cost more than that.
 const MAX_TRIES: usize = 4;
 const RSA_BITS: std::ops::RangeInclusive<usize> = 2048..=8192;
-
-impl Keys {
-    /// Reads the keys of a configuration from its files.
-    pub(crate) fn read(
-        config: &titan_config::Config,
-        files: &Files,
-    ) -> Result<Keys, BadCredentials> {
-        let of_policy = |named: &titan_config::NamedPolicy| match &named.policy {
-            Policy::Jwt(jwt) => KeySet::of_policy(jwt, files),
-            _ => Ok(Vec::new()),
-        };
-        config.policies.iter().map(of_policy).collect()
-    }
-
-    /// No keys at all: then no token is good.
-    pub(crate) fn none() -> Keys {
-        Keys(Vec::new())
-    }
-
-    /// Those of each policy, of its providers.
-    pub(crate) fn by_policy(self) -> impl Iterator<Item = Vec<Source>> {
-        self.0.into_iter()
-    }
-}
-
-impl FromIterator<Vec<Source>> for Keys {
-    fn from_iter<T: IntoIterator<Item = Vec<Source>>>(by_policy: T) -> Keys {
-        Keys(by_policy.into_iter().collect())
-    }
-}
 
 impl Source {
     /// What a provider and the files that it names come to.

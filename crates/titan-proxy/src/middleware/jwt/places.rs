@@ -85,7 +85,7 @@ pub(super) fn remove(place: &TokenPlace, request: &mut RequestHead) -> Result<()
 }
 
 /// What follows the scheme in `Authorization` (RFC 9110 section 11.4).
-fn credentials<'v>(value: &'v [u8], scheme: &str) -> Option<&'v [u8]> {
+pub(in crate::middleware) fn credentials<'v>(value: &'v [u8], scheme: &str) -> Option<&'v [u8]> {
     let (start, rest) = value.split_at_checked(scheme.len())?;
     if !start.eq_ignore_ascii_case(scheme.as_bytes()) {
         return None;

@@ -1,0 +1,89 @@
+//! Names and passwords (RFC 7617).
+
+use super::password::{MAX_USER, MAX_USERS, PasswordHash, User, parse_user};
+use crate::node::Node;
+use crate::policy::jwt::realm;
+use crate::policy::transform::told_header;
+use crate::read::{Read, Reading, default, optional};
+use crate::readers::{Named, Problem, boolean, mapping, text};
+use crate::report::Diagnostic;
+use crate::section::{section, section_of};
+use crate::shape::TextShape;
+use crate::tls::file;
+use crate::token::{HeaderName, HeaderValue};
+use std::path::PathBuf;
+
+section! {
+    "basic", "names and passwords", Any;
+    /// A request has to show a name and its password as browsers ask for them (HTTP Basic, RFC 7617, in UTF-8). Hashes
+    /// are slow on purpose: they are checked beside the workers, two at a time and 64 more in a queue; beyond that
+    /// requests get 503. Each worker remembers for a minute what was right, unless the hash changes. Without TLS
+    /// passwords can be read on the way.
+    pub(crate) struct BasicFields {
+        /// By the name of each user the hash of the password: Argon2id (`$argon2id$v=19$m=19456,t=2,p=1$...`), or
+        /// bcrypt (`$2b$10$...`), of which passwords have at most 72 octets. Argon2id may take 64 MiB, and bcrypt a
+        /// cost of 14.
+        pub(crate) users: Vec<Named<String, PasswordHash>> =
+            default("{}", mapping(USER, user, text(HASH, hash), 0..=MAX_USERS)),
+        /// A file with more users: lines of a name, a colon and a hash, as `htpasswd -B` writes them. It is read again
+        /// when it changes.
+        pub(crate) file: Option<PathBuf> = optional("none", file()),
+        /// What answers with 401 say that they are for (RFC 9110 section 11.5).
+        pub(crate) realm: HeaderValue = default("gateway", realm()),
+        /// A header field that tells the upstream the name. What clients send in it is removed on all routes.
+        pub(crate) tell: Option<HeaderName> = optional("it is not told", told_header()),
+        /// Whether the upstream, and the service of `forward_auth`, get the password too. Otherwise `Authorization` is
+        /// removed.
+        pub(crate) forward: bool = default("false", boolean()),
+    }
+}
+
+/// Names and passwords.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Basic {
+    /// Those of the configuration itself.
+    pub users: Vec<User>,
+    /// A file with more. There are some here or there.
+    pub file: Option<PathBuf>,
+    /// What they are for.
+    pub realm: HeaderValue,
+    /// The field that tells the upstream the name.
+    pub tell: Option<HeaderName>,
+    /// Whether the upstream gets the password.
+    pub forward: bool,
+}
+
+pub(super) fn basic() -> impl Read<Value = Box<Basic>> {
+    section_of::<BasicFields>().then(check).map(Box::new)
+}
+
+fn check(fields: BasicFields, node: &Node, to: &mut Reading<'_>) -> Option<Basic> {
+    let BasicFields { users, file, realm, tell, forward } = fields;
+    if users.is_empty() && file.is_none() {
+        let error = Diagnostic::error(node.span, "passwords of nobody");
+        return to.fail(error.label("expected `users` or `file`"));
+    }
+    let users = users.into_iter().map(|Named { key: name, value: hash, .. }| User { name, hash });
+    Some(Basic { users: users.collect(), file, realm, tell, forward })
+}
+
+const USER: TextShape = TextShape {
+    what: "the name of a user",
+    examples: "`eve`",
+    pattern: Some("^[^:]+$"),
+    max: MAX_USER,
+};
+const HASH: TextShape = TextShape {
+    what: "the hash of a password",
+    examples: "what `htpasswd -nB NAME` prints behind the colon",
+    pattern: Some("^\\$(argon2id|2[aby])\\$"),
+    max: 256,
+};
+
+fn user(text: &str) -> Result<String, Problem> {
+    parse_user(text).map_err(Problem::new)
+}
+
+fn hash(text: &str) -> Result<PasswordHash, Problem> {
+    PasswordHash::parse(text).map_err(Problem::new)
+}

@@ -1,0 +1,72 @@
+//! What the files come to that policies name.
+
+use super::authorise::Users;
+use super::jwt::Source;
+use crate::tls::{BadCredentials, Files};
+use titan_config::{Config, Policy};
+
+/// The credentials of all policies of a configuration, in their order.
+pub(crate) struct Keys(Vec<Credentials>);
+
+/// The credentials of a policy.
+#[derive(Default)]
+pub(crate) enum Credentials {
+    /// It has none, or nobody has read them.
+    #[default]
+    None,
+    /// Keys of tokens, by the provider.
+    Tokens(Vec<Source>),
+    /// Names and passwords.
+    Users(Users),
+}
+
+impl Keys {
+    /// Reads the credentials of a configuration from its files.
+    pub(crate) fn read(config: &Config, files: &Files) -> Result<Keys, BadCredentials> {
+        config.policies.iter().map(|named| Credentials::read(&named.policy, files)).collect()
+    }
+
+    /// No credentials at all: then nobody's are good.
+    pub(crate) fn none() -> Keys {
+        Keys(Vec::new())
+    }
+
+    /// Those of each policy.
+    pub(crate) fn by_policy(self) -> impl Iterator<Item = Credentials> {
+        self.0.into_iter()
+    }
+}
+
+impl FromIterator<Credentials> for Keys {
+    fn from_iter<T: IntoIterator<Item = Credentials>>(by_policy: T) -> Keys {
+        Keys(by_policy.into_iter().collect())
+    }
+}
+
+impl Credentials {
+    fn read(policy: &Policy, files: &Files) -> Result<Credentials, BadCredentials> {
+        match policy {
+            Policy::Jwt(jwt) => {
+                let keys = jwt.providers.iter().map(|provider| Source::read(provider, files));
+                keys.collect::<Result<_, _>>().map(Credentials::Tokens)
+            }
+            Policy::Authorise(authorise) => {
+                let users = authorise.basic.as_ref().map(|basic| Users::read(basic, files));
+                let users = users.transpose()?;
+                Ok(users.map_or(Credentials::None, Credentials::Users))
+            }
+            _ => Ok(Credentials::None),
+        }
+    }
+
+    /// Everything that is wrong with those of a policy.
+    pub(crate) fn faults(policy: &Policy, files: &Files) -> Vec<BadCredentials> {
+        match policy {
+            Policy::Jwt(jwt) => {
+                let keys = jwt.providers.iter().map(|provider| Source::read(provider, files));
+                keys.filter_map(Result::err).collect()
+            }
+            other => Credentials::read(other, files).err().into_iter().collect(),
+        }
+    }
+}
