@@ -185,6 +185,19 @@ fn a_valid_file_is_summarised() {
 }
 
 #[test]
+fn a_directory_of_files_has_to_be_there() {
+    let text = FIXED.replace("respond: 200", "files: titan-no-such-folder");
+    let file = config("no-root", &text);
+    let root = file.with_file_name("titan-no-such-folder");
+    for arguments in [["check"], ["--config"]] {
+        let (code, out, err) = output(arguments.into_iter().chain([file.to_str().unwrap()]));
+        assert_eq!((code, out.as_str()), (Some(2), ""), "{err}");
+        let place = format!("error: {}:4:10: {} cannot be used: ", file.display(), root.display());
+        assert!(err.starts_with(&place), "{err}");
+    }
+}
+
+#[test]
 fn a_request_is_explained() {
     let file = config("explained", FIXED);
     let url = "http://a.example/x";

@@ -5,7 +5,7 @@
 //! | `bytes=0-99`, `bytes=100-`, `bytes=-100` | that part |
 //! | `bytes=0-99` of 50 octets | what there is of it |
 //! | `bytes=50-`, `bytes=-0` of 50 octets | 416 |
-//! | several parts, another unit, anything malformed, two fields | the whole |
+//! | any part of an empty file, several parts, another unit, anything malformed, two fields | the whole |
 //!
 //! A client that asks for several parts may be given the whole. That is what is done: parts that overlap, or
 //! a thousand small ones, cost nobody more than the file.
@@ -44,9 +44,9 @@ fn parse(value: &[u8], length: u64) -> Option<Wanted> {
     let (first, last) = (number(&range[..dash])?, number(&range[dash + 1..])?);
     match (first, last) {
         (None, None) => None,
+        // Some clients ask for a part of everything, and would take 416 for a failure.
+        _ if length == 0 => None,
         (None, Some(0)) => Some(Wanted::Beyond),
-        // There is no way to name a part of nothing.
-        (None, Some(_)) if length == 0 => Some(Wanted::Whole),
         (None, Some(count)) => Some(Wanted::Part(length.saturating_sub(count)..length)),
         (Some(first), Some(last)) if last < first => None,
         (Some(first), _) if first >= length => Some(Wanted::Beyond),
@@ -106,9 +106,9 @@ mod tests {
         for value in ["bytes=50-", "bytes=50-60", "bytes=-0", "bytes=99999999999999999999999-"] {
             assert_eq!(of(&[value], 50), Wanted::Beyond, "{value}");
         }
-        assert_eq!(of(&["bytes=0-"], 0), Wanted::Beyond);
-        assert_eq!(of(&["bytes=0-0"], 0), Wanted::Beyond);
-        assert_eq!(of(&["bytes=-5"], 0), Wanted::Whole);
+        for value in ["bytes=0-", "bytes=0-0", "bytes=5-", "bytes=-5", "bytes=-0"] {
+            assert_eq!(of(&[value], 0), Wanted::Whole, "{value}");
+        }
     }
 
     #[test]

@@ -23,6 +23,7 @@ mod chaos;
 mod compression;
 mod curl;
 mod dns;
+mod files;
 mod go;
 mod grpc;
 mod h2;

@@ -6,6 +6,7 @@ use crate::place::{Folder, own_address};
 use crate::program::{Program, peer};
 use std::fs;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 /// An nginx with one server.
 pub(crate) struct Nginx {
@@ -64,6 +65,11 @@ impl Nginx {
         command.arg("-e").arg("stderr").arg("-p").arg(folder.path()).arg("-c").arg(file);
         let program = Program::start(&mut command, &folder).listens_on(address);
         Nginx { _program: program, address, folder }
+    }
+
+    /// The folder of what is under `/files/`.
+    pub(crate) fn files(&self) -> PathBuf {
+        self.folder.path().join("files")
     }
 
     /// Puts a file under `/files/`.
