@@ -114,12 +114,12 @@ fn check_policies(fields: &ConfigFields, to: &mut Reading<'_>) -> Option<Vec<Pol
     }
     let of_routes: Vec<Policies> = of_routes.into_iter().collect::<Option<_>>()?;
     check_costs(fields, &of_routes, to);
-    check_api_keys(fields, &of_routes, to);
+    check_counted(fields, &of_routes, to);
     Some(of_routes)
 }
 
-/// Whether requests that are counted by their API keys have to have any.
-fn check_api_keys(fields: &ConfigFields, in_force: &[Policies], to: &mut Reading<'_>) {
+/// Whether requests that are counted by their API keys, or by what their tokens say, have to have any.
+fn check_counted(fields: &ConfigFields, in_force: &[Policies], to: &mut Reading<'_>) {
     let of = |id: Option<PolicyId>| fields.policies[id?.index()].value.as_ref();
     for (route, policies) in fields.routes.iter().zip(in_force) {
         let (Some(route), Some(Policy::RateLimit(limit))) = (route, of(policies.rate_limit)) else {
@@ -132,6 +132,13 @@ fn check_api_keys(fields: &ConfigFields, in_force: &[Policies], to: &mut Reading
                 Diagnostic::error(route.place, "requests without API keys are counted by them");
             let error = error.label("this route meets a rate limit with the key `api_key`");
             to.add(error.help("apply a policy `authorise` with `api_keys`, or another rate limit"));
+        }
+        let by_claim = limit.key.iter().any(|part| matches!(part, RateKey::Claim(_)));
+        if by_claim && policies.jwt.is_none() {
+            let error =
+                Diagnostic::error(route.place, "requests without tokens are counted by claims");
+            let error = error.label("this route meets a rate limit with a `claim` in its key");
+            to.add(error.help("apply a policy `jwt`, or another rate limit"));
         }
     }
 }

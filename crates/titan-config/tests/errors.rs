@@ -579,6 +579,7 @@ fn rate_limits_that_limit_nothing_or_everything() {
         ("rates: [5/s, 300/s]", one),
         ("rates: 5/s, key: [route, route]", one),
         ("rates: 5/s, key: client_adress", one),
+        ("rates: 5/s, key: { claim: sub }", one),
         ("rates: 5/s, costs: { search: 6 }", one),
         ("concurrency: 5, costs: { search: 2 }", one),
         ("rates: 5/s, costs: { serch: 2 }", one),

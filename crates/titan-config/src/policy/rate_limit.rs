@@ -2,6 +2,7 @@
 
 use crate::bounds::{MAX_KEY_PARTS, MAX_LIMITED_KEYS, MAX_RATES, MAX_ROUTES};
 use crate::node::Node;
+use crate::policy::jwt::{Claim, claim};
 use crate::quantity::{display_duration, parse_duration};
 use crate::read::{Read, Reading, default, optional, required};
 use crate::readers::{
@@ -24,9 +25,9 @@ section! {
     /// that name the same policy share its numbers, unless `route` is part of the key.
     pub(crate) struct RateLimitFields {
         /// Which requests are counted together: those of one `client_address` (behind all trusted proxies), of one
-        /// `route`, with the same `api_key` (the route needs `authorise` with keys), header field or cookie, or of a
-        /// combination of these. Requests without that field
-        /// or cookie are counted together. What a client chooses freely, such as a field that nobody checks, limits
+        /// `route`, with the same `api_key` (the route needs `authorise` with keys), header field, cookie or claim (the route needs
+        /// `jwt`), or of a combination of these. Requests without that field,
+        /// cookie or claim are counted together. What a client chooses freely, such as a field that nobody checks, limits
         /// nobody who wants to get around it.
         pub(crate) key: Vec<RateKey> = default("client_address", one_or_list(key(), 1..=MAX_KEY_PARTS)),
         /// How many leading bits of IPv6 addresses tell clients apart: one client usually has all addresses of a network
@@ -40,7 +41,7 @@ section! {
         pub(crate) costs: Vec<Named<Name, NonZeroU32>> =
             default("{}", mapping(NAME, parse_name, whole(1..=1_000_000), 0..=MAX_ROUTES)),
         /// Whether all requests are let through, and only the metrics tell which would have exceeded the limit
-        /// (`titan_rate_limit_requests_total`).
+        /// (`titan_rate_limit_requests_total`), and a line on standard error once a minute at most.
         pub(crate) shadow: bool = default("false", boolean()),
         /// How many keys can be in use at the same time: those that do not have their whole burst left, or of which requests
         /// run. Others are forgotten, which changes nothing for them. Where there is no room, requests with
@@ -82,6 +83,8 @@ pub enum RateKey {
     Header(HeaderName),
     /// The value of that cookie.
     Cookie(Token),
+    /// The value of that claim of the request's token.
+    Claim(Claim),
 }
 
 /// As how many requests those of a route count.
@@ -142,6 +145,9 @@ section! {
         pub(crate) header: Option<HeaderName> = optional("", header_name()),
         /// The value of this cookie.
         pub(crate) cookie: Option<Token> = optional("", cookie_name()),
+        /// The value of this claim of the token: `sub`, or a JSON pointer such as `/realm_access/roles`. Where several providers may call
+        /// two by the same name, take `{ claim: iss }` into the key too.
+        pub(crate) claim: Option<Claim> = optional("", claim()),
     }
 }
 
@@ -203,8 +209,9 @@ fn repeated<T>(items: &[T], alike: impl Fn(&T, &T) -> bool) -> Option<usize> {
 
 fn key() -> impl Read<Value = RateKey> {
     let of_request = section_of::<RateKeyFields>().then(|fields, _, _| {
-        let RateKeyFields { header, cookie } = fields;
-        header.map(RateKey::Header).or_else(|| cookie.map(RateKey::Cookie))
+        let RateKeyFields { header, cookie, claim } = fields;
+        let cookie = cookie.map(RateKey::Cookie);
+        header.map(RateKey::Header).or(cookie).or(claim.map(RateKey::Claim))
     });
     let words = [
         ("client_address", RateKey::ClientAddress),

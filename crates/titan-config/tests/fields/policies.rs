@@ -184,6 +184,13 @@ policies: { p: { authorise: { client_certificate: [present, { dns: A }] } } }",
         "key: [Cookie(Token(\"b\"))]",
     ),
     (
+        "rate_key",
+        "claim",
+        "apply: [j]\npolicies: { j: { jwt: { providers: { algorithms: HS256, keys: { secret_file: k } } } }, \
+         p: { rate_limit: { rates: 5/s, key: { claim: /a/b } } } }",
+        "key: [Claim(Claim([\"a\", \"b\"]))]",
+    ),
+    (
         "rate_limit",
         "costs",
         "policies: { p: { rate_limit: { rates: 5/s, costs: { search: 3 } } } }\napply: [p]\n\

@@ -10,9 +10,11 @@ mod table;
 mod tests;
 
 use super::Meeting;
+use super::jwt::find;
 use crate::cookie;
 use crate::error::{Error, Kind};
 use limiter::{Count, Limiter, MAX_RATES, Pace, Taken, Verdict};
+use serde_json::Value;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::Write;
 use std::net::IpAddr;
@@ -212,6 +214,10 @@ impl RateLimit {
                 RateKey::Header(name) => {
                     write_all(&mut hasher, fields.named(name.as_str().as_bytes()));
                 }
+                RateKey::Claim(claim) => {
+                    let claims = meeting.notes.claims();
+                    write_claim(&mut hasher, claims.and_then(|claims| find(claims, claim)));
+                }
                 RateKey::Cookie(name) => {
                     write_all(&mut hasher, cookie::first(fields, name.as_str()).into_iter());
                 }
@@ -237,6 +243,7 @@ fn words(limit: &titan_config::RateLimit) -> String {
         RateKey::ApiKey => "API key".to_owned(),
         RateKey::Header(name) => name.as_str().to_owned(),
         RateKey::Cookie(name) => format!("cookie {}", name.as_str()),
+        RateKey::Claim(claim) => format!("claim {}", claim.path().join("/")),
     });
     let key = key.collect::<Vec<_>>().join(" and ");
     format!("for each {key} at most {most}{}", if limit.shadow { " (watched only)" } else { "" })
@@ -249,6 +256,21 @@ fn write_all<'v>(hasher: &mut impl Hasher, values: impl Iterator<Item = &'v [u8]
         hasher.write(value);
     }
     hasher.write_usize(usize::MAX);
+}
+
+/// So that no two values are written alike, whatever their types; one that is not there is as `null`.
+fn write_claim(hasher: &mut impl Hasher, value: Option<&Value>) {
+    match value {
+        None | Some(Value::Null) => hasher.write_u8(0),
+        Some(Value::String(text)) => {
+            hasher.write_u8(1);
+            write_all(hasher, std::iter::once(text.as_bytes()));
+        }
+        Some(value) => {
+            hasher.write_u8(2);
+            write_all(hasher, std::iter::once(value.to_string().as_bytes()));
+        }
+    }
 }
 
 /// Rounded up: whoever waits that long has waited long enough.

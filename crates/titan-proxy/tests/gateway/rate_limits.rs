@@ -1,5 +1,6 @@
 //! How many requests come, and how many run at once.
 
+use crate::jwt::{PROVIDER, at, token};
 use crate::tunnels::{CONSENT, WISH};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -122,6 +123,46 @@ pub(super) fn the_key_says_what_is_counted_together() {
         assert_eq!(passing(&gateway, &together), [true, false], "{key}: {together:?}");
         let gateway = under(&format!("rates: 1/h, key: {key}"), trusted);
         assert_eq!(passing(&gateway, &apart), [true, true], "{key}: {apart:?}");
+    }
+}
+
+#[test]
+pub(super) fn what_tokens_say_is_counted_together() {
+    let with = |key: &str| {
+        gateway(
+            &format!(
+                "routes: [{{ prefix: /, respond: 204 }}]\napply: [p, t]\npolicies:\n  \
+                 p: {{ rate_limit: {{ rates: 1/h, key: {key} }} }}\n  t: {{ jwt: {{ {PROVIDER} }} }}"
+            ),
+            &[],
+        )
+    };
+    let fields = |claims: &str| {
+        let token = token(&format!("{{{claims},\"exp\":{}}}", at(60)));
+        format!("Authorization: Bearer {token}\r\n")
+    };
+    let cases = [
+        // The token counts, not what clients say beside it.
+        ("{ claim: sub }", ["\"sub\":\"a\"", "\"sub\":\"a\",\"jti\":\"x\""], true),
+        ("{ claim: sub }", ["\"sub\":\"a\"", "\"sub\":\"b\""], false),
+        ("{ claim: sub }", ["\"sub\":\"a\"", "\"jti\":\"a\""], false),
+        ("{ claim: /a/0 }", ["\"a\":[\"x\",\"y\"]", "\"a\":[\"x\",\"z\"]"], true),
+        ("{ claim: /a/b }", ["\"a\":{\"b\":1}", "\"a\":{\"b\":2}"], false),
+        ("{ claim: a }", ["\"a\":1", "\"a\":\"1\""], false),
+        ("{ claim: a }", ["\"a\":[\"x\",\"y\"]", "\"a\":[\"x\",\"y\"]"], true),
+        // Who has none is one of many who share what one may do.
+        ("{ claim: a }", ["\"sub\":\"a\"", "\"sub\":\"b\""], true),
+        ("{ claim: a }", ["\"sub\":\"a\"", "\"a\":null"], true),
+        (
+            "[{ claim: a }, { claim: b }]",
+            ["\"a\":\"x\",\"b\":\"y\"", "\"a\":\"xy\",\"b\":\"\""],
+            false,
+        ),
+    ];
+    for (key, claims, is_together) in cases {
+        let (first, second) = (fields(claims[0]), fields(claims[1]));
+        let passed = passing(&with(key), &[("/", &first), ("/", &second)]);
+        assert_eq!(passed, [true, !is_together], "{key}: {claims:?}");
     }
 }
 

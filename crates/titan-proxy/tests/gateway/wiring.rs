@@ -173,6 +173,7 @@ const HERE: &[(&str, fn())] = &[
     ("rate.burst", rate_limits::a_burst_may_come_at_once),
     ("rate_key.header", rate_limits::the_key_says_what_is_counted_together),
     ("rate_key.cookie", rate_limits::the_key_says_what_is_counted_together),
+    ("rate_key.claim", rate_limits::what_tokens_say_is_counted_together),
     ("policy.transform", transforms::fields_of_requests_change_in_order),
     ("transform.request", transforms::fields_of_requests_change_in_order),
     ("transform.response", transforms::fields_of_answers_change_in_order),
