@@ -18,6 +18,7 @@ mod cert;
 mod cli;
 
 mod run;
+mod shadows;
 
 mod greeting;
 

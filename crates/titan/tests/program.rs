@@ -242,3 +242,18 @@ fn a_reader_that_has_gone_is_no_failure() {
     drop(reader);
     assert_eq!(output_to(writer, &["schema"]), (Some(0), String::new()));
 }
+
+#[test]
+fn a_limit_that_only_watches_is_told_of_in_one_line() {
+    let text = FIXED.replace(
+        "routes: [{ respond: 200 }]",
+        "routes: [{ respond: 200 }]\napply: [p]\npolicies: { p: { rate_limit: { rates: 1/h, shadow: true } } }",
+    );
+    let mut titan = Titan::start_told("shadow", &text);
+    for _ in 0..5 {
+        assert!(ask(&titan.address, "/").starts_with("HTTP/1.1 200 OK\r\n"));
+    }
+    let line = titan.next_complaint();
+    // How many of them had come by then is a matter of time.
+    assert!(line.starts_with("rate limit `p` only watches: it would have refused "), "{line}");
+}

@@ -22,25 +22,43 @@ pub(crate) struct Titan {
 impl Titan {
     /// Starts a gateway with that configuration and waits until it listens.
     pub(crate) fn start(name: &str, text: &str) -> Titan {
-        let mut titan = Titan::launch(name, text);
-        titan.admin = loop {
-            let line = titan.output.next().expect("the gateway tells where it listens").unwrap();
+        Titan::launch(name, text).listens()
+    }
+
+    fn listens(mut self) -> Titan {
+        self.admin = loop {
+            let line = self.output.next().expect("the gateway tells where it listens").unwrap();
             if let Some(listening) = line.strip_prefix("listening on http://") {
-                titan.address = listening.to_owned();
+                self.address = listening.to_owned();
             } else if let Some(admin) = line.strip_prefix("admin ") {
                 break admin.strip_prefix("on http://").map(str::to_owned);
             }
         };
-        titan
+        self
+    }
+
+    /// The same where [`Titan::next_complaint`] is to be asked.
+    pub(crate) fn start_told(name: &str, text: &str) -> Titan {
+        Titan::launch_with(name, text, Stdio::piped()).listens()
     }
 
     /// Starts a gateway with that configuration. Nobody knows when it listens, and where.
     pub(crate) fn launch(name: &str, text: &str) -> Titan {
+        Titan::launch_with(name, text, Stdio::inherit())
+    }
+
+    fn launch_with(name: &str, text: &str, errors: Stdio) -> Titan {
         let mut command = Command::new(PROGRAM);
-        command.arg("--config").arg(config(name, text)).stdout(Stdio::piped());
+        command.arg("--config").arg(config(name, text)).stdout(Stdio::piped()).stderr(errors);
         let mut child = command.spawn().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap()).lines();
         Titan { child, output, address: String::new(), admin: None }
+    }
+
+    /// The next line that it writes to standard error.
+    pub(crate) fn next_complaint(&mut self) -> String {
+        let errors = self.child.stderr.take().expect("it was started with `start_told`");
+        BufReader::new(errors).lines().next().expect("it writes one").unwrap()
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
