@@ -1,0 +1,38 @@
+//! What a rate limit may not say, and how it is told.
+
+use insta::assert_snapshot;
+use titan_config::Config;
+
+fn report(text: &str) -> String {
+    match Config::parse("titan.yaml", text) {
+        Ok(config) => config.warnings.to_string(),
+        Err(report) => report.to_string(),
+    }
+}
+
+#[test]
+fn rate_limits_that_limit_nothing_or_everything() {
+    let limit = |limit: &str, routes: &str| {
+        report(&format!(
+            "listeners: [\":8080\"]\napply: [p]\nroutes:\n{routes}\npolicies:\n  p: {{ rate_limit: {{ {limit} }} }}\n"
+        ))
+    };
+    let one = "  - { name: search, respond: 204 }";
+    let two =
+        "  - { name: search, respond: 204 }\n  - { path: /x, respond: 204, without: [rate_limit] }";
+    let cases = [
+        ("shadow: true", one),
+        ("rates: [0/s, 5/ms, 5s, 2000000/s, 1/40d]", one),
+        ("rates: { rate: 1/d, burst: 1000 }", one),
+        ("rates: [5/s, 300/s]", one),
+        ("rates: 5/s, key: [route, route]", one),
+        ("rates: 5/s, key: client_adress", one),
+        ("rates: 5/s, key: { claim: sub }", one),
+        ("rates: 5/s, costs: { search: 6 }", one),
+        ("concurrency: 5, costs: { search: 2 }", one),
+        ("rates: 5/s, costs: { serch: 2 }", one),
+        ("rates: 5/s, costs: { route-2: 2 }", two),
+    ];
+    let reports: Vec<_> = cases.iter().map(|(text, routes)| limit(text, routes)).collect();
+    assert_snapshot!(reports.join("\n"));
+}
