@@ -19,6 +19,7 @@ mod program;
 mod upstream;
 mod wait;
 
+mod auth;
 mod chaos;
 mod compression;
 mod curl;
