@@ -13,7 +13,7 @@ pub use authorise::{
     PasswordHash, User, users_in,
 };
 pub(crate) use compress::codings;
-pub use compress::{Coding, Compress, MediaRange};
+pub use compress::{CodedRequests, Coding, Compress, MediaRange, OtherCodings};
 pub use cors::{Cors, CorsHeaders, CorsOrigin};
 pub(crate) use jwt::jwt_revocations;
 pub use jwt::{

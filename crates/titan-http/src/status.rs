@@ -71,6 +71,8 @@ statuses! {
     CONTENT_TOO_LARGE = 413 "Content Too Large";
     /// 414: the target exceeds its limit.
     URI_TOO_LONG = 414 "URI Too Long";
+    /// 415: the content is of a type, or in a coding, that is not taken.
+    UNSUPPORTED_MEDIA_TYPE = 415 "Unsupported Media Type";
     /// 416: the content does not have that part.
     RANGE_NOT_SATISFIABLE = 416 "Range Not Satisfiable";
     /// 417: an expectation other than 100-continue.

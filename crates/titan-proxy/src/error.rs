@@ -78,6 +78,12 @@ kinds! {
     BodyTooSlow Downstream REQUEST_TIMEOUT "body-too-slow" "The request body arrives too slowly.";
     /// The body exceeds the limit of its route.
     BodyTooLarge Downstream CONTENT_TOO_LARGE "body-too-large" "The request body exceeds the limit.";
+    /// The body becomes larger than it may be, or by more than it may, when it is decoded.
+    BodyExpands Downstream CONTENT_TOO_LARGE "body-expands" "The request body becomes too large when it is decoded.";
+    /// The body is not in the coding that its head names, is cut short, or goes on behind its end.
+    BadCoding Downstream BAD_REQUEST "bad-coding" "The request body is not what its Content-Encoding says.";
+    /// The body is in a coding that is not decoded here, nor passed on.
+    CodingRefused Gateway UNSUPPORTED_MEDIA_TYPE "coding-refused" "The coding of the request body is not taken here.";
     /// The client closed or reset the connection.
     ClientGone Downstream BAD_REQUEST "client-gone" "The client closed the connection.";
     /// The client takes nothing of the answer.
@@ -221,7 +227,8 @@ impl Error {
         let is_late =
             matches!(self.kind, Kind::HeadTimeout | Kind::BodyTimeout | Kind::BodyTooSlow);
         let is_malformed = matches!(self.kind, Kind::Malformed(_)) && self.side == Side::Downstream;
-        is_late || is_malformed || matches!(self.kind, Kind::BodyTooLarge | Kind::ClientCertificate)
+        let is_too_much = matches!(self.kind, Kind::BodyTooLarge | Kind::BodyExpands);
+        is_late || is_malformed || is_too_much || self.kind == Kind::ClientCertificate
     }
 
     /// Of this failure and that of a later attempt, the one to answer with: the later, unless that says

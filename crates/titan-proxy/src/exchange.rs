@@ -15,7 +15,9 @@ use crate::downstream::{Answer, Content, RequestBody};
 use crate::error::{Error, Kind, Side};
 use crate::forwarding::{Origin, Reach, Refused, count_hop};
 use crate::grpc::{self, Dialect, web};
-use crate::middleware::{self, Meeting, Notes, Recipe, Step};
+use crate::middleware::{
+    self, Coded, Decoded, Decoding, Meeting, Notes, Recipe, Step, describe_decoded,
+};
 use crate::path::{Normal, normalise};
 use crate::route::{self, Allow, Match, NoMatch};
 use crate::snapshot::{Action, Proxy, Snapshot};
@@ -124,6 +126,26 @@ pub(crate) enum Verdict {
     Broken,
 }
 
+/// The same exchange with something between it and its client. No tunnel comes of it.
+macro_rules! nested {
+    ($exchange:ident, $framing:expr, $body:expr, $answer:expr) => {
+        Exchange {
+            worker: $exchange.worker,
+            snapshot: $exchange.snapshot,
+            timer: $exchange.timer,
+            origin: $exchange.origin,
+            request: &mut *$exchange.request,
+            framing: $framing,
+            expects_continue: $exchange.expects_continue,
+            body: $body,
+            answer: $answer,
+            work: &mut *$exchange.work,
+            upgrade: None,
+            record: std::mem::take(&mut $exchange.record),
+        }
+    };
+}
+
 impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
     /// Answers the request; one whose head could not be read with what was wrong with it.
     pub(crate) async fn run(mut self, refused: Option<Error>) -> Verdict {
@@ -161,9 +183,10 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
             return self.send(head, &body).await;
         }
         match &self.snapshot.actions[found.route] {
-            Action::Proxy(proxy) => match self.web_dialect(proxy) {
-                None => self.proxy_in_time(proxy, &found).await,
-                Some(dialect) => Box::pin(self.proxy_web(proxy, &found, dialect)).await,
+            Action::Proxy(proxy) => match (self.web_dialect(proxy), self.decoding()?) {
+                (None, None) => self.proxy_in_time(proxy, &found).await,
+                (Some(dialect), _) => Box::pin(self.proxy_web(proxy, &found, dialect)).await,
+                (None, Some(how)) => Box::pin(self.proxy_decoded(proxy, &found, how)).await,
             },
             Action::Redirect(redirect) => self.redirect(redirect, &found).await,
             Action::Respond(_) if self.wants_tunnel() => Err(Kind::UpgradeRefused.into()),
@@ -270,22 +293,36 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
             framing => framing,
         };
         let answered = self.record.dialect.unwrap_or(dialect);
-        let mut native = Exchange {
-            worker: self.worker,
-            snapshot: self.snapshot,
-            timer: self.timer,
-            origin: self.origin,
-            request: &mut *self.request,
-            framing,
-            expects_continue: self.expects_continue,
-            body: &mut web::Request::new(self.body, dialect),
-            answer: &mut web::Response::new(self.answer, answered),
-            work: &mut *self.work,
-            upgrade: None,
-            record: std::mem::take(&mut self.record),
-        };
+        let body = &mut web::Request::new(self.body, dialect);
+        let answer = &mut web::Response::new(self.answer, answered);
+        let mut native = nested!(self, framing, body, answer);
         let result = native.proxy_in_time(proxy, found).await;
         self.record = native.record;
+        result
+    }
+
+    /// How the body of the request is to be decoded, where it is.
+    fn decoding(&self) -> Result<Option<Decoding>, Error> {
+        match self.record.notes.coded() {
+            _ if self.framing.is_empty() || self.upgrade.is_some() => Ok(None),
+            Coded::Stays => Ok(None),
+            Coded::Decode(decoding) => Ok(Some(decoding)),
+            Coded::Refused => Err(Kind::CodingRefused.into()),
+        }
+    }
+
+    /// Has an upstream answer a request whose body it gets decoded.
+    async fn proxy_decoded(
+        &mut self,
+        proxy: &Proxy,
+        found: &Match,
+        decoding: Decoding,
+    ) -> Result<(), Error> {
+        describe_decoded(&mut self.request.fields);
+        let body = &mut Decoded::new(self.body, decoding);
+        let mut decoded = nested!(self, Framing::Chunked, body, &mut *self.answer);
+        let result = decoded.proxy_in_time(proxy, found).await;
+        self.record = decoded.record;
         result
     }
 

@@ -237,10 +237,11 @@ impl Tale<'_> {
         let Tale { config, snapshot, identity, page, .. } = self;
         let chain = snapshot.chains.of(Some(found.route));
         let mut claims = None;
+        let asked = head.path().to_vec();
         for kind in PolicyKind::ALL {
             let Some(id) = config.routes[found.route].policies.of(*kind) else { continue };
             page.tell("policy", format!("{}: {}", kind.as_str(), config.policies[id.index()].name));
-            if let Some(decision) = chain.explain(*kind, head, found.route) {
+            if let Some(decision) = chain.explain(*kind, head, &asked, found.route) {
                 page.tell("policy", format!("  {decision}"));
             }
             match kind {

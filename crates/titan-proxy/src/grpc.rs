@@ -155,7 +155,9 @@ impl Code {
             | Kind::AuthRefused
             | Kind::FileForbidden => Code::PermissionDenied,
             Kind::ApiKey | Kind::Password | Kind::AuthAnonymous => Code::Unauthenticated,
-            Kind::BodyTooLarge | Kind::RateLimited | Kind::TooManyAtOnce => Code::ResourceExhausted,
+            Kind::BodyTooLarge | Kind::BodyExpands | Kind::RateLimited | Kind::TooManyAtOnce => {
+                Code::ResourceExhausted
+            }
             Kind::TokenMissing | Kind::TokenInvalid | Kind::TokenAmbiguous => Code::Unauthenticated,
             Kind::Malformed(_) | Kind::MalformedStream(_) if is_too_much(error) => {
                 Code::ResourceExhausted
@@ -184,6 +186,8 @@ impl Code {
             | Kind::ConnectionList
             | Kind::BadDeadline
             | Kind::BadWebText
+            | Kind::BadCoding
+            | Kind::CodingRefused
             | Kind::BadRewrite
             | Kind::BadTransform
             | Kind::FileUnreadable

@@ -1,10 +1,10 @@
-//! Compression: which answers are made smaller for clients that can read that, and how.
+//! Compression: which answers are made smaller for clients that can read that, and how; which requests are decoded.
 
 use crate::bounds::{MAX_EXCEPTIONS, MAX_MEDIA_TYPES, MAX_TOKEN};
 use crate::node::Node;
 use crate::path::{PREFIX, parse_literal_prefix};
 use crate::quantity::{ByteSize, size};
-use crate::read::{Read, Reading, default};
+use crate::read::{Read, Reading, default, optional};
 use crate::readers::{Problem, boolean, list, one_or_list, text, whole, words};
 use crate::report::Diagnostic;
 use crate::section::{section, section_of};
@@ -49,7 +49,42 @@ section! {
         pub padding: ByteSize = default("0B", size(0..=MAX_PADDING)),
         /// Whether streams of events (`text/event-stream`) are compressed, each event by itself as it comes.
         pub events: bool = default("false", boolean()),
+        /// What becomes of requests whose bodies clients have made smaller (Content-Encoding).
+        pub requests: Option<CodedRequests> =
+            optional("they go on as they are", section_of::<CodedRequests>()),
     }
+}
+
+section! {
+    "compress_requests", "a treatment of coded requests", Any;
+    /// Decodes the bodies of requests on their way to upstreams, which get them without Content-Encoding, in chunks
+    /// or without a length, and without digests of what they were. One that is cut short, that goes on behind its
+    /// end, or that is something else is answered with 400. Nothing is done with bodies of gRPC and tunnels, and
+    /// where the route has no `upstream`.
+    pub struct CodedRequests {
+        /// The codings that are decoded. Several one after the other count as another coding.
+        pub decode: Vec<Coding> = default("[gzip, br, zstd]", codings(1)),
+        /// How large a body may become, if `limits.body` does not say less: that holds for what clients send and for
+        /// what becomes of it. 413 beyond that.
+        pub max_size: ByteSize = default("10MiB", size(1..=MAX_DECODED)),
+        /// How many times as large as what was sent it may become, once it has 64 KiB. 413 beyond that.
+        pub max_ratio: u32 = default("100", whole(1..=100_000)),
+        /// What becomes of other codings: `pass` sends them on as they are, `refuse` answers 415 and says in
+        /// Accept-Encoding which there are (RFC 7694).
+        pub others: OtherCodings = default("pass", words(&[
+            ("pass", OtherCodings::Pass),
+            ("refuse", OtherCodings::Refuse),
+        ])),
+    }
+}
+
+/// What becomes of requests in codings that are not decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OtherCodings {
+    /// They go on as they are.
+    Pass,
+    /// They are refused.
+    Refuse,
 }
 
 /// A way to make content smaller.
@@ -86,6 +121,7 @@ impl MediaRange {
 }
 
 const MAX_MIN_SIZE: u64 = 1 << 30;
+const MAX_DECODED: u64 = 1 << 40;
 const MAX_PADDING: u64 = 4 << 10;
 
 const MEDIA_RANGE: TextShape = TextShape {

@@ -498,6 +498,28 @@ routes: [{ path: /a, respond: 200 }, { path: /b, respond: 200, apply: [p] }]
 }
 
 #[test]
+fn compression_says_what_becomes_of_both_bodies() {
+    let config = r#"
+listeners: [":80"]
+apply: [p, t]
+policies:
+  p: { compress: { except: [/a], requests: { decode: gzip, others: refuse } } }
+  t: { transform: { request: { path: { regex: ^/a, replace: /b } } } }
+routes: [{ respond: 200 }]
+"#;
+    let page = |path: &str, fields: &[&str]| told_under(config, "POST", path, fields);
+    let gzip = page("http://h/", &["Accept-Encoding: gzip", "Content-Encoding: gzip"]);
+    assert!(
+        gzip.contains("gzip for answers that it is for; a body is decoded from gzip"),
+        "{gzip}"
+    );
+    let refused = page("http://h/", &["Content-Encoding: br"]);
+    assert!(refused.contains("a body in that coding is refused with 415"), "{refused}");
+    let stays = page("http://h/a", &["Accept-Encoding: gzip"]);
+    assert!(stays.contains("answers for this path stay as they are\n"), "{stays}");
+}
+
+#[test]
 fn an_authorisation_says_what_a_request_needs() {
     let hash = "7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed";
     let config = format!(

@@ -1,11 +1,17 @@
-//! Compression (RFC 9110 section 8.4): which answers are made smaller, and what their heads say then.
+//! Compression (RFC 9110 section 8.4): which answers are made smaller, and what their heads say then; which
+//! requests are decoded.
 
 mod accept;
+mod coded;
+mod decoded;
+mod decoder;
 mod encoder;
 mod squeeze;
 mod turn;
 
 pub(crate) use accept::Accepted;
+pub(crate) use coded::{Coded, describe_decoded};
+pub(crate) use decoded::{Decoded, Decoding};
 pub(crate) use encoder::Encoders;
 pub(crate) use squeeze::Squeezed;
 
@@ -47,6 +53,8 @@ pub(super) struct Note {
     choice: Choice,
     /// Whether the answer stays as it is, whatever it is.
     stays: bool,
+    /// What becomes of the body of the request.
+    pub(super) coded: Coded,
 }
 
 /// Fields that are about the octets of the content as they are: made smaller, it would not fit them.
@@ -63,14 +71,22 @@ impl Compress {
     }
 
     pub(super) fn on_request(&self, request: &RequestHead, stays: bool) -> Note {
-        Note { choice: Accepted::of(&request.fields).choose(&self.0.algorithms), stays }
+        let choice = Accepted::of(&request.fields).choose(&self.0.algorithms);
+        let requests = self.0.requests.as_ref();
+        let coded = requests.map_or(Coded::Stays, |config| Coded::of(request, config));
+        Note { choice, stays, coded }
     }
 
     /// What would be decided of a request, in words.
-    pub(super) fn explain(&self, request: &RequestHead) -> String {
-        match self.on_request(request, self.excepts(request.path())) {
-            Note { stays: true, .. } => "answers for this path stay as they are".to_owned(),
-            Note { choice, .. } => Compress::explain_choice(choice),
+    pub(super) fn explain(&self, request: &RequestHead, asked: &[u8]) -> String {
+        let Note { choice, stays, coded } = self.on_request(request, self.excepts(asked));
+        let answers = match stays {
+            true => "answers for this path stay as they are".to_owned(),
+            false => Compress::explain_choice(choice),
+        };
+        match coded.explain() {
+            Some(body) => format!("{answers}; {body}"),
+            None => answers,
         }
     }
 
@@ -88,7 +104,10 @@ impl Compress {
         head: &mut ResponseHead,
         content: &mut Content,
     ) -> Result<Option<Recipe>, BadField> {
-        let Note { choice: Choice { coding, insists }, stays } = note;
+        let Note { choice: Choice { coding, insists }, stays, coded } = note;
+        if let Some(config) = &self.0.requests {
+            coded.tell(config, head)?;
+        }
         if stays {
             return Ok(None);
         }
@@ -151,14 +170,18 @@ fn may_be_coded(head: &ResponseHead) -> bool {
     let fields = &head.fields;
     let is_whole = !matches!(head.status.code(), 101 | 204 | 205 | 206 | 304);
     let known = [FieldName::ContentEncoding, FieldName::ContentRange];
-    let is_grpc =
-        |name: &[u8]| name.len() >= 16 && name[..16].eq_ignore_ascii_case(b"application/grpc");
     let must_stay = |member: &[u8]| member.eq_ignore_ascii_case(b"no-transform");
     is_whole
         && known.iter().all(|name| fields.get(*name).is_none())
-        && !is_grpc(media_type(fields))
+        && !is_grpc(fields)
         && !fields.members(FieldName::CacheControl).any(must_stay)
         && DIGESTS.iter().all(|name| fields.named(name).next().is_none())
+}
+
+/// Whether it is a message of gRPC, in any of its dialects: those are coded by themselves.
+fn is_grpc(fields: &Fields) -> bool {
+    const NAME: &[u8] = b"application/grpc";
+    media_type(fields).get(..NAME.len()).is_some_and(|name| name.eq_ignore_ascii_case(NAME))
 }
 
 /// The media type without its parameters; empty where there is none.
@@ -197,29 +220,4 @@ pub(crate) fn name_of(coding: Coding) -> &'static str {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io::Read;
-
-    #[test]
-    fn a_path_is_below_another_by_whole_segments() {
-        for below in ["/a/b", "/a/b/", "/A/b/c"] {
-            assert!(is_below(below.as_bytes(), b"/a/b"), "{below}");
-        }
-        for beside in ["/a/bc", "/a", "/", "*", "/a-b"] {
-            assert!(!is_below(beside.as_bytes(), b"/a/b"), "{beside}");
-        }
-        assert!(is_below(b"/", b"") && is_below(b"/x", b"") && is_below(b"/a/b", b"/a/b/"));
-    }
-
-    /// What a decoder makes of what there is, and whether it found the end.
-    pub(super) fn decoded(coding: Coding, octets: &[u8]) -> (Vec<u8>, bool) {
-        let mut out = Vec::new();
-        let is_whole = match coding {
-            Coding::Gzip => flate2::read::GzDecoder::new(octets).read_to_end(&mut out).is_ok(),
-            Coding::Brotli => brotli::Decompressor::new(octets, 4096).read_to_end(&mut out).is_ok(),
-            Coding::Zstd => zstd::Decoder::new(octets).unwrap().read_to_end(&mut out).is_ok(),
-        };
-        (out, is_whole)
-    }
-}
+mod tests;

@@ -36,7 +36,9 @@ use crate::tls::{BadCredentials, Files, Identity};
 use crate::worker::{Phase, Worker};
 use authorise::{Authorise, Explained};
 use compress::Compress;
-pub(crate) use compress::{Accepted, Encoders, Recipe, Squeezed, name_of};
+pub(crate) use compress::{
+    Accepted, Coded, Decoded, Decoding, Encoders, Recipe, Squeezed, describe_decoded, name_of,
+};
 use cors::Cors;
 use jwt::Jwt;
 use rate_limit::RateLimit;
@@ -107,6 +109,11 @@ impl Notes {
     /// What the request's token says; none where no policy asks for one.
     pub(crate) fn claims(&self) -> Option<&Map<String, Value>> {
         self.jwt.claims()
+    }
+
+    /// What is to become of the request's body.
+    pub(crate) fn coded(&self) -> Coded {
+        self.compress.coded
     }
 
     /// What the request's token lacks, where the client may know.
@@ -316,11 +323,13 @@ impl Chain {
         Ok(Step::Go)
     }
 
-    /// What the policy of that type decides of a request, in words, where it decides anything.
+    /// What the policy of that type decides of a request, in words, where it decides anything. Its client has
+    /// asked for the path `asked`, whatever it is by now.
     pub(crate) fn explain(
         &self,
         kind: PolicyKind,
         request: &RequestHead,
+        asked: &[u8],
         route: usize,
     ) -> Option<String> {
         match kind {
@@ -329,7 +338,7 @@ impl Chain {
             PolicyKind::RateLimit => self.rate_limit.as_ref().map(|limit| limit.explain(route)),
             PolicyKind::Authorise | PolicyKind::Transform => None,
             PolicyKind::Compress => {
-                self.compress.as_ref().map(|compress| compress.explain(request))
+                self.compress.as_ref().map(|compress| compress.explain(request, asked))
             }
         }
     }

@@ -5,6 +5,7 @@ mod balancing;
 mod basic;
 mod claims;
 mod client_certificates;
+mod coded_requests;
 mod compression;
 mod cors;
 mod drain;

@@ -1,9 +1,9 @@
 //! Every field of the configuration beside a test that fails when nothing reads it.
 
 use crate::{
-    authorisations, balancing, basic, claims, client_certificates, compression, cors, drain,
-    exchange, files, forward_auth, grpc, http2, jwt, limits, listeners, pools, rate_limits,
-    resolver, retries, routing, timeouts, tls, transforms, tunnels,
+    authorisations, balancing, basic, claims, client_certificates, coded_requests, compression,
+    cors, drain, exchange, files, forward_auth, grpc, http2, jwt, limits, listeners, pools,
+    rate_limits, resolver, retries, routing, timeouts, tls, transforms, tunnels,
 };
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -207,6 +207,11 @@ const HERE: &[(&str, fn())] = &[
     ("compress.cookies", compression::answers_that_set_cookies_stay_as_they_are),
     ("compress.except", compression::answers_for_listed_paths_stay_as_they_are),
     ("compress.padding", compression::answers_get_another_length_each_time_where_asked),
+    ("compress.requests", coded_requests::an_upstream_gets_what_it_was_before),
+    ("compress_requests.decode", coded_requests::only_the_codings_that_are_named_are_decoded),
+    ("compress_requests.max_size", coded_requests::a_body_may_become_so_large_and_no_larger),
+    ("compress_requests.max_ratio", coded_requests::a_body_may_become_so_many_times_as_large),
+    ("compress_requests.others", coded_requests::other_codings_are_refused_where_asked),
     ("compress.events", compression::events_are_compressed_one_by_one_where_asked),
     ("route.upgrades", tunnels::a_route_says_which_protocols_clients_may_switch_to),
     ("limits.tunnels", tunnels::there_are_no_more_tunnels_than_allowed),

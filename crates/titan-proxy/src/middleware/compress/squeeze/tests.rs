@@ -1,60 +1,10 @@
 //! Bodies that come in pieces, against what decoders make of them.
 
-use super::super::tests::decoded;
+use super::super::tests::{Pieces, decoded};
 use super::*;
 use proptest::prelude::*;
 use std::task::Waker;
 use titan_config::Coding;
-
-/// Pieces of a body with a pause behind each.
-struct Pieces {
-    pieces: Vec<Vec<u8>>,
-    next: usize,
-    data: Vec<u8>,
-    pauses: bool,
-    no_fields: Fields,
-}
-
-impl Pieces {
-    fn new(pieces: Vec<Vec<u8>>) -> Pieces {
-        let (data, no_fields) = (Vec::new(), Fields::default());
-        Pieces { pieces, next: 0, data, pauses: false, no_fields }
-    }
-}
-
-impl BodySource for Pieces {
-    fn poll_data(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        if std::mem::replace(&mut self.pauses, true) && self.next > 0 {
-            self.pauses = false;
-            return Poll::Pending;
-        }
-        if let Some(piece) = self.pieces.get(self.next) {
-            self.data.clone_from(piece);
-        }
-        self.next += 1;
-        Poll::Ready(Ok(()))
-    }
-
-    fn data(&self) -> &[u8] {
-        &self.data
-    }
-
-    fn consume(&mut self, count: usize) {
-        self.data.drain(..count);
-    }
-
-    fn is_done(&self) -> bool {
-        self.next > self.pieces.len()
-    }
-
-    fn is_last(&self) -> bool {
-        self.is_done()
-    }
-
-    fn trailers(&self) -> &Fields {
-        &self.no_fields
-    }
-}
 
 fn recipe(coding: Coding, level: u8) -> Recipe {
     Recipe { coding, level, length: None, padding: 0 }
@@ -73,7 +23,7 @@ fn squeezed(recipe: Recipe, pieces: &[Vec<u8>], taken_at_once: usize) -> (Vec<u8
                 Poll::Ready(result) => result.unwrap(),
                 Poll::Pending => {
                     pauses += 1;
-                    if body.source.data.is_empty() && !body.is_holding {
+                    if body.source.data().is_empty() && !body.is_holding {
                         let so_far = pieces[..body.source.next].concat();
                         assert_eq!(decoded(coding, &out).0, so_far, "held back");
                     }

@@ -1,0 +1,173 @@
+//! The body of a request that is decoded while it passes, no faster than the upstream takes it.
+
+use super::decoder::{Decoder, Progress};
+use super::turn::Turn;
+use crate::downstream::{Gone, RequestBody};
+use crate::error::{Error, Kind};
+use crate::relay::BodySource;
+use std::task::{Context, Poll, ready};
+use titan_config::Coding;
+use titan_http::Fields;
+
+/// What a body is decoded by, and how much may become of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Decoding {
+    pub(super) coding: Coding,
+    /// How many octets it may have.
+    pub(super) most: u64,
+    /// How many octets may become of one.
+    pub(super) ratio: u64,
+}
+
+/// The body of a request, decoded.
+pub(crate) struct Decoded<'b, B> {
+    body: &'b mut B,
+    limits: Decoding,
+    decoder: Decoder,
+    /// Room for what comes out. `sent <= filled <= room.len()`
+    room: Vec<u8>,
+    filled: usize,
+    sent: usize,
+    /// Octets that were taken from the body, and that came out, in all.
+    taken: u64,
+    made: u64,
+    turn: Turn,
+    /// Whether the body may end here.
+    is_at_end: bool,
+}
+
+/// How much comes out at a time.
+const ROOM: usize = 16 << 10;
+/// How many octets are taken and made in one turn.
+const TURN: usize = 64 << 10;
+/// From how many octets on the ratio counts: short bodies may be all alike.
+const RATIO_FROM: u64 = 64 << 10;
+
+impl<'b, B: RequestBody> Decoded<'b, B> {
+    /// The decoded body of a request.
+    pub(crate) fn new(body: &'b mut B, limits: Decoding) -> Decoded<'b, B> {
+        let decoder = Decoder::new(limits.coding);
+        let (room, turn) = (vec![0; ROOM], Turn::of(TURN));
+        let (filled, sent, taken, made) = (0, 0, 0, 0);
+        Decoded { body, limits, decoder, room, filled, sent, taken, made, turn, is_at_end: false }
+    }
+
+    /// Whether there may be more in the decoder: it has stopped for want of room.
+    fn is_full(&self) -> bool {
+        self.filled == self.room.len() && !self.is_at_end
+    }
+
+    /// Decodes some of what has come. Only called once everything before it is consumed.
+    fn work(&mut self) -> Result<(), Error> {
+        let input = self.body.data();
+        // So that the work is bounded too where nothing comes out.
+        let input = &input[..input.len().min(ROOM)];
+        if self.is_at_end && !input.is_empty() && !self.decoder.may_go_on() {
+            return Err(Kind::BadCoding.into());
+        }
+        let progress = self.decoder.decode(input, &mut self.room);
+        let Progress { taken, made, is_end } = progress.map_err(|_| Kind::BadCoding)?;
+        if taken == 0 && made == 0 && !is_end && !input.is_empty() {
+            return Err(Kind::BadCoding.into());
+        }
+        if taken > 0 {
+            self.body.consume(taken);
+        }
+        (self.filled, self.sent) = (made, 0);
+        self.is_at_end = is_end;
+        self.taken += taken as u64;
+        self.made += made as u64;
+        self.turn.spend(taken + made);
+        self.check_size()
+    }
+
+    fn check_size(&self) -> Result<(), Error> {
+        let Decoding { most, ratio, .. } = self.limits;
+        let expands = self.made > RATIO_FROM && self.made > self.taken.saturating_mul(ratio);
+        match self.made > most || expands {
+            true => Err(Kind::BodyExpands.into()),
+            false => Ok(()),
+        }
+    }
+}
+
+impl<B: RequestBody> BodySource for Decoded<'_, B> {
+    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        while self.data().is_empty() && !self.is_done() {
+            if self.turn.is_over() {
+                return self.turn.pass(cx);
+            }
+            let is_hungry = self.body.data().is_empty() && !self.is_full();
+            if is_hungry && self.body.is_done() {
+                return Poll::Ready(Err(Kind::BadCoding.into()));
+            }
+            if is_hungry {
+                let arrived = self.body.poll_data(cx);
+                if arrived.is_pending() {
+                    self.turn.renew();
+                }
+                ready!(arrived)?;
+                if self.body.data().is_empty() {
+                    continue;
+                }
+            }
+            self.work()?;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn data(&self) -> &[u8] {
+        &self.room[self.sent..self.filled]
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.sent += count;
+    }
+
+    fn is_done(&self) -> bool {
+        self.is_at_end && self.data().is_empty() && self.body.is_done()
+    }
+
+    fn is_last(&self) -> bool {
+        self.is_at_end && self.body.is_done() && self.body.trailers().is_empty()
+    }
+
+    fn trailers(&self) -> &Fields {
+        self.body.trailers()
+    }
+
+    fn arrived(&self, _: u64) -> u64 {
+        self.body.arrived(self.taken)
+    }
+}
+
+impl<B: RequestBody> RequestBody for Decoded<'_, B> {
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<Gone> {
+        self.body.poll_gone(cx)
+    }
+
+    fn poll_lost(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.body.poll_lost(cx)
+    }
+
+    fn is_broken(&self) -> bool {
+        self.body.is_broken()
+    }
+
+    fn is_abandoned(&self) -> bool {
+        self.body.is_abandoned()
+    }
+
+    /// Holds for both: what the client sends and what becomes of it.
+    fn set_limit(&mut self, octets: u64) -> Result<(), Error> {
+        self.limits.most = self.limits.most.min(octets);
+        self.body.set_limit(octets)
+    }
+
+    fn received(&self) -> u64 {
+        self.body.received()
+    }
+}
+
+#[cfg(test)]
+mod tests;

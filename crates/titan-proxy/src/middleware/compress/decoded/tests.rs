@@ -1,0 +1,139 @@
+//! Bodies that come in pieces, against what encoders made of them.
+
+use super::super::tests::Pieces;
+use super::*;
+use proptest::prelude::*;
+use std::io::Write;
+use std::task::Waker;
+
+const CODINGS: [Coding; 3] = [Coding::Gzip, Coding::Brotli, Coding::Zstd];
+
+fn coded(coding: Coding, octets: &[u8]) -> Vec<u8> {
+    match coding {
+        Coding::Gzip => {
+            let level = flate2::Compression::default();
+            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), level);
+            encoder.write_all(octets).unwrap();
+            encoder.finish().unwrap()
+        }
+        Coding::Brotli => {
+            let mut encoder = brotli::CompressorWriter::new(Vec::new(), 4096, 4, 20);
+            encoder.write_all(octets).unwrap();
+            encoder.into_inner()
+        }
+        Coding::Zstd => zstd::encode_all(octets, 3).unwrap(),
+    }
+}
+
+/// What comes out of a body in pieces, and how often it waited; or why nothing more comes.
+fn decoded(limits: Decoding, pieces: &[Vec<u8>]) -> Result<(Vec<u8>, usize), Kind> {
+    let mut source = Pieces::new(pieces.to_vec());
+    let mut body = Decoded::new(&mut source, limits);
+    let mut cx = Context::from_waker(Waker::noop());
+    let (mut out, mut pauses) = (Vec::new(), 0);
+    while !body.is_done() {
+        match body.poll_data(&mut cx) {
+            Poll::Ready(result) => result.map_err(|error| error.kind)?,
+            Poll::Pending => pauses += 1,
+        }
+        out.extend_from_slice(body.data());
+        body.consume(body.data().len());
+    }
+    Ok((out, pauses))
+}
+
+fn unbounded(coding: Coding) -> Decoding {
+    Decoding { coding, most: u64::MAX, ratio: u64::MAX }
+}
+
+fn in_pieces(octets: &[u8], size: usize) -> Vec<Vec<u8>> {
+    octets.chunks(size).map(<[u8]>::to_vec).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn a_body_comes_out_as_it_was_however_it_is_split(
+        body in proptest::collection::vec(0_u8..8, 0..60_000),
+        size in 1_usize..5000,
+    ) {
+        for coding in CODINGS {
+            let made = decoded(unbounded(coding), &in_pieces(&coded(coding, &body), size));
+            prop_assert_eq!(made.map(|(out, _)| out), Ok(body.clone()));
+        }
+    }
+
+    #[test]
+    fn what_is_cut_or_goes_on_is_refused(at in 0_usize..400, size in 1_usize..50) {
+        for coding in CODINGS {
+            let mut octets = coded(coding, b"What is cut or goes on is refused. What is whole is not.");
+            let cut = &octets[..at % octets.len()];
+            prop_assert_eq!(decoded(unbounded(coding), &in_pieces(cut, size)), Err(Kind::BadCoding));
+            octets.push(b'x');
+            prop_assert_eq!(decoded(unbounded(coding), &in_pieces(&octets, size)), Err(Kind::BadCoding));
+        }
+    }
+
+    #[test]
+    fn nothing_makes_it_panic_or_spin(
+        octets in proptest::collection::vec(any::<u8>(), 0..2000),
+        start in 0_usize..20,
+        size in 1_usize..500,
+    ) {
+        for coding in CODINGS {
+            let mut whole = coded(coding, b"begins well, and then?");
+            whole.truncate(start);
+            whole.extend_from_slice(&octets);
+            let limits = Decoding { most: 1 << 20, ..unbounded(coding) };
+            let _ = decoded(limits, &in_pieces(&whole, size));
+        }
+    }
+}
+
+#[test]
+fn a_second_member_is_refused_and_a_second_frame_is_not() {
+    let two = |coding| decoded(unbounded(coding), &[coded(coding, b"a"), coded(coding, b"b")]);
+    assert_eq!(two(Coding::Gzip), Err(Kind::BadCoding));
+    assert_eq!(two(Coding::Brotli), Err(Kind::BadCoding));
+    assert_eq!(two(Coding::Zstd).map(|(out, _)| out), Ok(b"ab".to_vec()));
+}
+
+#[test]
+fn a_bomb_does_not_go_off() {
+    for coding in CODINGS {
+        let bomb = coded(coding, &vec![0; 4 << 20]);
+        let of = |limits| decoded(limits, &in_pieces(&bomb, 1000)).map(drop);
+        assert_eq!(of(unbounded(coding)), Ok(()));
+        assert_eq!(of(Decoding { most: 4 << 20, ..unbounded(coding) }), Ok(()));
+        assert_eq!(
+            of(Decoding { most: (4 << 20) - 1, ..unbounded(coding) }),
+            Err(Kind::BodyExpands)
+        );
+        assert_eq!(of(Decoding { ratio: 100, ..unbounded(coding) }), Err(Kind::BodyExpands));
+        // Short ones may be all alike.
+        let short = coded(coding, &vec![0; 60 << 10]);
+        assert!(decoded(Decoding { ratio: 2, ..unbounded(coding) }, &[short]).is_ok());
+    }
+}
+
+#[test]
+fn a_window_that_nobody_needs_is_refused() {
+    let mut encoder = zstd::Encoder::new(Vec::new(), 1).unwrap();
+    encoder.window_log(24).unwrap();
+    encoder.write_all(b"abc").unwrap();
+    encoder.flush().unwrap();
+    assert_eq!(
+        decoded(unbounded(Coding::Zstd), &[encoder.finish().unwrap()]),
+        Err(Kind::BadCoding)
+    );
+}
+
+#[test]
+fn others_have_their_turn_while_a_bomb_is_decoded() {
+    for coding in CODINGS {
+        let whole = coded(coding, &vec![0; 4 << 20]);
+        let pieces = [whole];
+        let (out, pauses) = decoded(unbounded(coding), &pieces).unwrap();
+        assert!(pauses >= out.len() / (TURN + ROOM), "{coding:?}: {pauses}");
+    }
+}

@@ -1,0 +1,108 @@
+//! What the tests of both directions need, and those of heads.
+
+use super::*;
+use crate::downstream::{Gone, RequestBody};
+use crate::error::Error;
+use crate::relay::BodySource;
+use std::io::Read;
+use std::task::{Context, Poll};
+
+/// Pieces of a body with a pause behind each.
+pub(super) struct Pieces {
+    pieces: Vec<Vec<u8>>,
+    pub(super) next: usize,
+    data: Vec<u8>,
+    start: usize,
+    pauses: bool,
+    no_fields: Fields,
+}
+
+impl Pieces {
+    pub(super) fn new(pieces: Vec<Vec<u8>>) -> Pieces {
+        let (data, no_fields) = (Vec::new(), Fields::default());
+        Pieces { pieces, next: 0, data, start: 0, pauses: false, no_fields }
+    }
+}
+
+impl BodySource for Pieces {
+    fn poll_data(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        if std::mem::replace(&mut self.pauses, true) && self.next > 0 {
+            self.pauses = false;
+            return Poll::Pending;
+        }
+        if let Some(piece) = self.pieces.get(self.next) {
+            self.data.clone_from(piece);
+            self.start = 0;
+        }
+        self.next += 1;
+        Poll::Ready(Ok(()))
+    }
+
+    fn data(&self) -> &[u8] {
+        &self.data[self.start..]
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.start += count;
+    }
+
+    fn is_done(&self) -> bool {
+        self.next > self.pieces.len()
+    }
+
+    fn is_last(&self) -> bool {
+        self.is_done()
+    }
+
+    fn trailers(&self) -> &Fields {
+        &self.no_fields
+    }
+}
+
+impl RequestBody for Pieces {
+    fn poll_gone(&mut self, _: &mut Context<'_>) -> Poll<Gone> {
+        Poll::Pending
+    }
+
+    fn poll_lost(&mut self, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
+
+    fn is_broken(&self) -> bool {
+        false
+    }
+
+    fn is_abandoned(&self) -> bool {
+        false
+    }
+
+    fn set_limit(&mut self, _: u64) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn received(&self) -> u64 {
+        0
+    }
+}
+
+#[test]
+fn a_path_is_below_another_by_whole_segments() {
+    for below in ["/a/b", "/a/b/", "/A/b/c"] {
+        assert!(is_below(below.as_bytes(), b"/a/b"), "{below}");
+    }
+    for beside in ["/a/bc", "/a", "/", "*", "/a-b"] {
+        assert!(!is_below(beside.as_bytes(), b"/a/b"), "{beside}");
+    }
+    assert!(is_below(b"/", b"") && is_below(b"/x", b"") && is_below(b"/a/b", b"/a/b/"));
+}
+
+/// What a decoder makes of what there is, and whether it found the end.
+pub(super) fn decoded(coding: Coding, octets: &[u8]) -> (Vec<u8>, bool) {
+    let mut out = Vec::new();
+    let is_whole = match coding {
+        Coding::Gzip => flate2::read::GzDecoder::new(octets).read_to_end(&mut out).is_ok(),
+        Coding::Brotli => brotli::Decompressor::new(octets, 4096).read_to_end(&mut out).is_ok(),
+        Coding::Zstd => zstd::Decoder::new(octets).unwrap().read_to_end(&mut out).is_ok(),
+    };
+    (out, is_whole)
+}
