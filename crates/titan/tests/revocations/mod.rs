@@ -25,14 +25,23 @@ fn remembering(name: &str, more: &str) -> (PathBuf, String) {
     (file, text)
 }
 
-/// In an hour, in seconds since 1970.
+/// In seconds since 1970.
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
+}
+
+/// In an hour.
 fn later() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() + 3600
+    now() + 3600
 }
 
 fn token(name: &str) -> String {
+    token_until(name, later())
+}
+
+fn token_until(name: &str, ends: u64) -> String {
     let part = |text: &str| URL_SAFE_NO_PAD.encode(text);
-    let claims = format!("{{\"jti\":\"{name}\",\"exp\":{}}}", later());
+    let claims = format!("{{\"jti\":\"{name}\",\"exp\":{ends}}}");
     let signed = format!("{}.{}", part("{\"alg\":\"HS256\"}"), part(&claims));
     let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, SECRET.as_bytes()), signed.as_bytes());
     format!("{signed}.{}", URL_SAFE_NO_PAD.encode(tag))
@@ -126,6 +135,20 @@ fn a_token_that_is_taken_back_stays_so_after_the_process_was_killed() {
     assert!(list.contains("\"jti\":\"bad\"") && list.contains("\"count\":1"), "{list}");
     assert_eq!(admin(&titan, "DELETE", "/jwt/revocations/1", "").0, 204);
     assert_eq!(client.shows(&bad), 200);
+}
+
+#[test]
+fn a_token_that_is_good_for_its_leeway_alone_can_be_taken_back() {
+    let (_file, text) = remembering("leeway", "");
+    // As much leeway as there can be.
+    let text = text.replace("jwt: { providers", "jwt: { leeway: 5m, providers");
+    let titan = Titan::start("leeway", &text);
+    let ends = now() - 1;
+    let (mut client, token) = (Client::connects(&titan), token_until("late", ends));
+    assert_eq!(client.shows(&token), 200);
+    let body = format!("{{\"jti\":\"late\",\"exp\":{ends}}}");
+    assert_eq!(admin(&titan, "POST", "/jwt/revocations", &body).0, 201);
+    assert_eq!(client.shows(&token), 401);
 }
 
 #[test]
