@@ -125,7 +125,107 @@ impl BodySource for FileBody<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::Clock;
+    use crate::relay::{BodySink, Patience, Pump, Stop};
+    use crate::stream::{Stream, WriteHalf};
+    use std::future::poll_fn;
+    use std::io::{self, Read};
+    use std::os::unix::net::UnixStream;
     use std::task::Waker;
+    use std::thread;
+    use std::time::Duration;
+
+    /// A socket with nothing in between, which is told beside it what has to be read.
+    struct Plain<'s> {
+        writer: WriteHalf<'s>,
+        copied: u64,
+        written: u64,
+    }
+
+    impl BodySink for Plain<'_> {
+        fn poll_send(
+            &mut self,
+            _: &mut Context<'_>,
+            data: &[u8],
+            _: bool,
+        ) -> Poll<Result<usize, Error>> {
+            self.copied += data.len() as u64;
+            Poll::Ready(Ok(data.len()))
+        }
+
+        fn poll_flush(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_end(&mut self, _: &mut Context<'_>, _: &Fields) -> Poll<Result<(), Error>> {
+            self.writer.shut_down();
+            Poll::Ready(Ok(()))
+        }
+
+        fn written(&self) -> u64 {
+            self.written
+        }
+
+        fn insist(&mut self) {
+            self.writer.insist();
+        }
+
+        fn socket(&self) -> Option<&WriteHalf<'_>> {
+            Some(&self.writer)
+        }
+
+        fn wrote(&mut self, result: io::Result<usize>) -> Result<(), Error> {
+            self.written += result.map_err(|_| Kind::ClientGone)? as u64;
+            Ok(())
+        }
+    }
+
+    /// What a peer gets of a body past the part that was read, and how much that part was.
+    async fn sent(body: &mut FileBody<'_>) -> (Result<(), Stop>, Vec<u8>, u64) {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let peer = thread::spawn(move || {
+            let mut octets = Vec::new();
+            theirs.read_to_end(&mut octets).map(|_| octets)
+        });
+        let mut stream = Stream::from(tokio::net::UnixStream::from_std(ours).unwrap());
+        let (_, writer) = stream.split();
+        let mut sink = Plain { writer, copied: 0, written: 0 };
+        let (clock, patience) = (Clock::new(), Duration::from_secs(60));
+        let mut pump = Pump::new(Patience { source: patience, sink: patience, rate: 0 });
+        let result = poll_fn(|cx| pump.poll(cx, &clock, body, &mut sink)).await;
+        let copied = sink.copied;
+        drop(stream);
+        (result, peer.join().unwrap().unwrap(), copied)
+    }
+
+    #[tokio::test]
+    async fn a_large_file_goes_to_a_plain_socket_unread() {
+        let content: Vec<u8> = (0..3_000_001_usize).map(|at| (at % 251).to_le_bytes()[0]).collect();
+        let file = file(0);
+        assert_eq!(rustix::io::pwrite(&file, &content, 0), Ok(content.len()));
+        let buffers = Rc::default();
+        let mut body = FileBody::new(file, 5..content.len() as u64, &buffers);
+        let (result, arrived, copied) = sent(&mut body).await;
+        assert!(result.is_ok() && body.is_done());
+        let read = SMALL + 5;
+        assert!(copied < SMALL as u64 + WORTH_IT, "{copied} octets were read");
+        assert!(arrived == content[read..read + arrived.len()], "octets were lost or changed");
+        assert_eq!(arrived.len() as u64 + copied, content.len() as u64 - 5);
+    }
+
+    #[tokio::test]
+    async fn what_cannot_go_to_a_socket_is_read() {
+        // A directory goes nowhere, and cannot be read either.
+        let folder = std::env::temp_dir();
+        let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::DIRECTORY;
+        let file = rustix::fs::open(&folder, flags, rustix::fs::Mode::empty()).unwrap();
+        let buffers = Rc::default();
+        let mut body = FileBody::new(file, 0..1 << 20, &buffers);
+        body.is_begun = true;
+        let (Err(Stop::Source(error)), ..) = sent(&mut body).await else { panic!("it was sent") };
+        assert_eq!(error.kind, Kind::FileUnreadable);
+    }
 
     /// A file without a name.
     fn file(length: u64) -> OwnedFd {
