@@ -104,6 +104,10 @@ pub const MAX_PATH: usize = 2_048;
 pub const MAX_TOKEN: usize = 128;
 /// Octets of a field value or a value to compare with.
 pub const MAX_VALUE: usize = 4_096;
+/// Rules of an authorisation.
+pub const MAX_RULES: usize = 16;
+/// Octets of a rule.
+pub const MAX_RULE: usize = 1_024;
 /// Regular expressions of a file.
 pub const MAX_REGEXES: usize = 1_024;
 /// Octets of a regular expression.

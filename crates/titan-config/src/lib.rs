@@ -69,8 +69,8 @@ pub use policy::{
     CodedRequests, Coding, Compress, Cors, CorsHeaders, CorsOrigin, ForwardAuth, Granted, JwksUrl,
     Jwt, JwtAlgorithm, JwtKeys, JwtProvider, JwtRevocations, KeyHash, MediaRange, NamedPolicy,
     OtherCodings, PasswordHash, PathPiece, PathRule, Policies, Policy, PolicyId, PolicyKind, Rate,
-    RateKey, RateLimit, RequestTransform, ResponseTransform, RouteCost, Secret, TokenPlace,
-    Transform, Url, User, ValuePiece, ValueTemplate, users_in,
+    RateKey, RateLimit, RequestTransform, ResponseTransform, RouteCost, Rule, RulePart, Secret,
+    TokenPlace, Transform, Url, User, ValuePiece, ValueTemplate, users_in,
 };
 pub use quantity::{ByteSize, Cap};
 pub use reference::reference;

@@ -10,7 +10,7 @@ mod transform;
 
 pub use authorise::{
     ApiKey, ApiKeys, Authorise, Basic, ClaimRule, ClaimValue, ForwardAuth, Granted, KeyHash,
-    PasswordHash, User, users_in,
+    PasswordHash, Rule, RulePart, User, users_in,
 };
 pub(crate) use compress::codings;
 pub use compress::{CodedRequests, Coding, Compress, MediaRange, OtherCodings};
@@ -41,11 +41,11 @@ use std::collections::HashMap;
 use std::path::Path;
 
 macro_rules! kinds {
-    ($($(#[$doc:meta])* $Kind:ident $field:ident $word:literal;)+) => {
+    ($($(#[$doc:meta])* $Kind:ident $field:ident $word:literal $Type:ty;)+) => {
         /// What a policy does.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum Policy {
-            $($(#[$doc])* $Kind($Kind),)+
+            $($(#[$doc])* $Kind($Type),)+
         }
 
         /// The types of policies, in the order in which requests meet them.
@@ -110,17 +110,17 @@ macro_rules! kinds {
 // The order in which requests meet them.
 kinds! {
     /// Cross-origin resource sharing.
-    Cors cors "cors";
+    Cors cors "cors" Cors;
     /// JSON Web Tokens.
-    Jwt jwt "jwt";
+    Jwt jwt "jwt" Jwt;
     /// Who may ask.
-    Authorise authorise "authorise";
+    Authorise authorise "authorise" Box<Authorise>;
     /// A limit on how many requests come.
-    RateLimit rate_limit "rate_limit";
+    RateLimit rate_limit "rate_limit" RateLimit;
     /// Changes of requests and answers.
-    Transform transform "transform";
+    Transform transform "transform" Transform;
     /// Compression of answers.
-    Compress compress "compress";
+    Compress compress "compress" Compress;
 }
 
 impl Policy {
@@ -153,7 +153,8 @@ section! {
         /// Who a request comes from, by JSON Web Tokens.
         pub(crate) jwt: Option<Jwt> = optional("", jwt::jwt()),
         /// Who may ask at all.
-        pub(crate) authorise: Option<Authorise> = optional("", authorise::authorise()),
+        pub(crate) authorise: Option<Box<Authorise>> =
+            optional("", authorise::authorise().map(Box::new)),
         /// How many requests of one kind may come in a while, and how many may run at once.
         pub(crate) rate_limit: Option<RateLimit> = optional("", rate_limit::rate_limit()),
         /// What is changed in requests and answers.

@@ -264,7 +264,7 @@ impl Read for PatternReader {
     }
 }
 
-fn parse_pattern(text: &str) -> Result<Pattern, Problem> {
+pub(crate) fn parse_pattern(text: &str) -> Result<Pattern, Problem> {
     let compiled = regex::bytes::RegexBuilder::new(text)
         .size_limit(MAX_REGEX_PROGRAM)
         .dfa_size_limit(MAX_REGEX_PROGRAM)

@@ -508,61 +508,6 @@ fn a_secret_is_shown_nowhere() {
 }
 
 #[test]
-fn authorisations_that_ask_for_nothing() {
-    let policies = |policies: &str| section(&format!("apply: [p]\npolicies:\n  {policies}"));
-    let (one, empty) =
-        ("ab".repeat(32), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
-    let cases = [
-        "p: { authorise: { deny: [] } }".to_owned(),
-        "p: { authorise: { api_keys: { keys: {} } } }".to_owned(),
-        format!(
-            "p: {{ authorise: {{ api_keys: {{ keys: {{ a: abc, b: \"x{}\" }} }} }} }}",
-            &one[1..]
-        ),
-        format!("p: {{ authorise: {{ api_keys: {{ keys: {{ a: {one}, b: {one} }} }} }} }}"),
-        format!("p: {{ authorise: {{ api_keys: {{ keys: {{ a: {empty} }} }} }} }}"),
-        format!(
-            "p: {{ authorise: {{ api_keys: {{ header: host, tell: X-Forwarded-For, keys: {{ a: {one} }} }} }} }}"
-        ),
-        format!(
-            "p: {{ authorise: {{ api_keys: {{ tell: authorization, keys: {{ a: {one} }} }} }} }}"
-        ),
-        format!("p: {{ authorise: {{ api_keys: {{ tell: x_api_key, keys: {{ a: {one} }} }} }} }}"),
-        "p: { authorise: { client_certificate: absent } }".to_owned(),
-        "p: { authorise: { client_certificate: { dns: a } } }".to_owned(),
-        "p: { rate_limit: { rates: 5/s, key: api_key } }".to_owned(),
-        "p: { authorise: { basic: { users: {} } } }".to_owned(),
-        "p: { authorise: { basic: { users: { 'a:b': x, eve: secret, bob: $apr1$a$b, joe: '$2b$15$a' } } } }".to_owned(),
-        "p: { authorise: { forward_auth: { upstream: nobody, path: verify, take: Host, method: PUT } } }".to_owned(),
-    ];
-    assert_snapshot!(cases.map(|case| policies(&case)).join("\n"));
-}
-
-#[test]
-fn tokens_that_are_asked_for_nothing_or_are_not_there() {
-    let jwt = "jwt: { providers: { algorithms: HS256, keys: { secret_file: k } } }";
-    let file = |authorise: &str, routes: &str| {
-        report(&format!(
-            "listeners: [\":80\"]\napply: [t]\nroutes:\n{routes}\npolicies:\n  t: {{ {jwt} }}\n  p: {{ authorise: {{ {authorise} }} }}\n"
-        ))
-    };
-    let one = "  - { respond: 204, apply: [p] }";
-    let cases = [
-        ("scopes: []", one),
-        ("scopes: {}", one),
-        ("scopes: 'a b'", one),
-        ("roles: { claim: a }", one),
-        ("claims: { a: {} }", one),
-        ("claims: { a: x, /a: y }", one),
-        ("claims: { a: { al: x } }", one),
-        ("deny: ::1, tell_missing: true", one),
-        ("scopes: a", "  - { respond: 204, apply: [p], without: [jwt] }"),
-        ("claims: { a: b }", "  - { respond: 204, apply: [p], without: [jwt] }"),
-    ];
-    assert_snapshot!(cases.map(|(authorise, routes)| file(authorise, routes)).join("\n"));
-}
-
-#[test]
 fn an_address_is_no_file() {
     let text = report(
         "listeners: [\":80\"]

@@ -184,6 +184,8 @@ kinds! {
     AuthAnonymous Gateway UNAUTHORIZED "auth-anonymous" "The service that decides about calls wants to know who asks.";
     /// The service that decides about calls refuses one.
     AuthRefused Gateway FORBIDDEN "auth-refused" "The service that decides about calls refuses this one.";
+    /// A rule of an authorisation is not met.
+    RuleRefused Gateway FORBIDDEN "rule-refused" "That is not allowed.";
     /// A rate limit is used up.
     RateLimited Gateway TOO_MANY_REQUESTS "rate-limited" "Too many requests.";
     /// As many requests run as a limit allows.

@@ -15,7 +15,7 @@ use crate::exchange::{parts, view};
 use crate::files::Site;
 use crate::forwarding::{Reach, Refused, Scheme, count_hop};
 use crate::grpc::{Code, Dialect};
-use crate::middleware::{self, Seen};
+use crate::middleware::{self, Asked, Seen};
 use crate::path::{Normal, normalise};
 use crate::route::{Match, NoMatch};
 use crate::snapshot::{self, Action, Snapshot};
@@ -252,8 +252,10 @@ impl Tale<'_> {
                 },
                 PolicyKind::Jwt => claims = chain.take_token(head)?,
                 PolicyKind::Authorise => {
-                    let told =
-                        chain.explain_authorisation(head, claims.as_ref(), identity.as_ref())?;
+                    let client = Some(IpAddr::V4(SOMEBODY));
+                    let (claims, identity) = (claims.as_ref(), identity.as_ref());
+                    let asked = Asked { claims, identity, client };
+                    let told = chain.explain_authorisation(head, asked)?;
                     told.lines.into_iter().for_each(|it| page.tell("policy", format!("  {it}")));
                     told.refused.map_or(Ok(()), |kind| Err(Stop::from(kind)))?;
                 }

@@ -152,6 +152,7 @@ impl Code {
             | Kind::AddressRefused
             | Kind::CertificateRefused
             | Kind::InsufficientScope
+            | Kind::RuleRefused
             | Kind::AuthRefused
             | Kind::FileForbidden => Code::PermissionDenied,
             Kind::ApiKey | Kind::Password | Kind::AuthAnonymous => Code::Unauthenticated,

@@ -20,7 +20,9 @@ mod layout;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use condition::{Mismatch, certificate_mismatch, is_parameter, query_values};
+pub(crate) use condition::{
+    Mismatch, certificate_mismatch, is_parameter, query_pairs, query_values,
+};
 
 use crate::tls::Identity;
 use crate::upstream::balance::Rotation;

@@ -5,14 +5,16 @@ mod claims;
 mod forward;
 mod keys;
 mod password;
+mod rule;
 
 pub use basic::Basic;
 pub use claims::{ClaimRule, ClaimValue, Granted};
 pub use forward::ForwardAuth;
 pub use keys::{ApiKey, ApiKeys, KeyHash};
 pub use password::{PasswordHash, User, users_in};
+pub use rule::{Rule, RulePart};
 
-use crate::bounds::{MAX_CONDITIONS, MAX_NETWORKS};
+use crate::bounds::{MAX_CONDITIONS, MAX_NETWORKS, MAX_RULES};
 use crate::cidr::{Cidr, cidr};
 use crate::condition::{CertificateMatch, ValueMatch, certificate_matches};
 use crate::node::Node;
@@ -25,6 +27,7 @@ use basic::basic;
 use claims::{claim_rules, roles, scopes};
 use forward::forward_auth;
 use keys::api_keys;
+use rule::rule;
 
 section! {
     "authorise", "an authorisation", Any;
@@ -49,6 +52,15 @@ section! {
         /// What other claims of the token have to be, by name or JSON pointer: `{ tenant: acme, /address/country: [AT, DE] }`.
         /// A plain value is what the claim equals; of a list, it has one of the values.
         pub(crate) claims: Vec<ClaimRule> = default("{}", claim_rules()),
+        /// Expressions (CEL) that have to be true, all of them. They see `request.method`, `request.host` in lower case without
+        /// port, `request.path` in its normal form, `request.query` with a list of decoded values by name, `request.headers` by
+        /// lower-case name, several of one name joined with `, `, `claims` of the token, `client.address` behind all trusted
+        /// proxies, and of the client's `certificate`: `subject`, `fingerprint`, and the lists `dns`, `uri`, `email` and `ip`.
+        /// What is not there is an error, unless `has(...)` or `in` asks first; one that decides the result refuses the request, as
+        /// does a result that is no truth. There are the operators, `has`, `all`, `exists`, `exists_one`, `size`, `contains`,
+        /// `startsWith`, `endsWith`, `matches` with a regular expression in quotes, `int`, `double` and `string`. A loop sees lists
+        /// of 256 items at most, and has no other one in it.
+        pub(crate) rules: Vec<Rule> = default("[]", one_or_list(rule(), 0..=MAX_RULES)),
         /// Whether answers say which scopes, roles and claims are missing: in the member `missing` of the problem document,
         /// and the scopes in `WWW-Authenticate` as well (RFC 6750 section 3). Attackers may learn from that what to look for.
         pub(crate) tell_missing: bool = default("false", boolean()),
@@ -76,6 +88,8 @@ pub struct Authorise {
     pub roles: Option<Granted>,
     /// What other claims of the token have to be.
     pub claims: Vec<ClaimRule>,
+    /// Expressions that have to be true.
+    pub rules: Vec<Rule>,
     /// Whether answers say what the token lacks.
     pub tell_missing: bool,
     /// Names and passwords, of which a request has to show one.
@@ -95,6 +109,16 @@ impl Authorise {
 
     /// Whether it looks at what tokens say.
     pub(super) fn needs_token(&self) -> bool {
+        self.asks_tokens() || self.rules.iter().any(|rule| rule.reads(RulePart::Claims))
+    }
+
+    /// Whether it looks at the certificates of clients.
+    pub(super) fn needs_certificate(&self) -> bool {
+        let by_rule = self.rules.iter().any(|rule| rule.reads(RulePart::Certificate));
+        self.client_certificate.is_some() || by_rule
+    }
+
+    fn asks_tokens(&self) -> bool {
         self.scopes.is_some() || self.roles.is_some() || !self.claims.is_empty()
     }
 
@@ -103,7 +127,7 @@ impl Authorise {
         let is_open = self.allow.is_none() && self.deny.is_empty();
         let takes_all = self.client_certificate.is_none() && self.api_keys.is_none();
         let asks_nobody = self.basic.is_none() && self.forward_auth.is_none();
-        is_open && takes_all && asks_nobody && !self.needs_token()
+        is_open && takes_all && asks_nobody && !self.asks_tokens() && self.rules.is_empty()
     }
 }
 
@@ -117,6 +141,7 @@ pub(super) fn authorise() -> impl Read<Value = Authorise> {
             scopes,
             roles,
             claims,
+            rules,
             tell_missing,
             basic,
             forward_auth,
@@ -129,6 +154,7 @@ pub(super) fn authorise() -> impl Read<Value = Authorise> {
             scopes,
             roles,
             claims,
+            rules,
             tell_missing,
             basic,
             forward_auth,
@@ -138,7 +164,7 @@ pub(super) fn authorise() -> impl Read<Value = Authorise> {
             let error = error.label("expected at least one thing that a request has to pass");
             return to.fail(error.help("such as `allow`, `deny`, `api_keys` or `scopes`"));
         }
-        if checked.tell_missing && !checked.needs_token() {
+        if checked.tell_missing && !checked.asks_tokens() {
             let error = Diagnostic::error(node.key_span("tell_missing"), "nothing is to be told");
             return to.fail(error.label("expected `scopes`, `roles` or `claims` beside it"));
         }

@@ -31,9 +31,9 @@ pub(crate) fn check_certificates(
 ) {
     let Some(authorise) = in_force.authorise.map(|id| &all[id.index()]) else { return };
     let Named { key, key_span, value: Some(Policy::Authorise(policy)) } = authorise else { return };
-    if policy.client_certificate.is_some() {
+    if policy.needs_certificate() {
         let error = Diagnostic::error(place, "no listener asks clients for certificates");
-        let error = error.label(format!("the authorisation `{key}` lets nobody in without one"));
+        let error = error.label(format!("the authorisation `{key}` looks at those of clients"));
         let error = error.also(*key_span, "it is declared here");
         to.add(error.help("give a listener `tls: { client_certificates: { ca: ... } }`"));
     }

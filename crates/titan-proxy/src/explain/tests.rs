@@ -544,6 +544,21 @@ routes: [{ respond: 204 }]\napply: [p]\npolicies: { p: { authorise: { client_cer
 }
 
 #[test]
+fn an_authorisation_says_which_rule_is_not_met() {
+    let config =
+        "listeners: [':1']\nroutes: [{ respond: 204 }]\napply: [p]\npolicies: { p: { authorise:
+        { rules: [\"request.method == 'GET'\", \"request.headers['x-a'] == 'b'\"] } } }";
+    let text = told_under(config, "GET", "http://a/", &["X-A: b"]);
+    assert!(text.contains("meets the rule request.method == 'GET'\n"), "{text}");
+    assert!(text.contains("204 No Content"), "{text}");
+    let text = told_under(config, "GET", "http://a/", &["X-A: c"]);
+    assert!(text.contains("does not meet the rule request.headers['x-a'] == 'b'\n"), "{text}");
+    assert!(text.contains("403 Forbidden (rule-refused)"), "{text}");
+    let text = told_under(config, "GET", "http://a/", &[]);
+    assert!(text.contains("== 'b' (No such key: x-a)"), "{text}");
+}
+
+#[test]
 fn an_authorisation_says_what_a_token_lacks() {
     let config = "listeners: [':1']\nroutes: [{ respond: 204 }]\napply: [t, p]\npolicies:
   t: { jwt: { providers: { algorithms: HS256, keys: { secret_file: k } } } }

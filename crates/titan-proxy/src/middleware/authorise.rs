@@ -4,6 +4,7 @@ mod basic;
 mod claims;
 mod forward;
 mod keys;
+mod rules;
 
 pub(crate) use basic::{Remembered, Users, Verifiers};
 
@@ -16,6 +17,7 @@ use basic::Basic;
 use claims::Claims;
 use forward::Forward;
 use keys::Keys;
+use rules::Rules;
 use serde_json::{Map, Value};
 use std::net::IpAddr;
 use titan_config::{CertificateMatch, Cidr, Config};
@@ -29,6 +31,7 @@ pub(crate) struct Authorise {
     certificates: Option<Vec<Vec<CertificateMatch>>>,
     keys: Option<Keys>,
     claims: Option<Claims>,
+    rules: Option<Rules>,
     basic: Option<Basic>,
     forward: Option<Forward>,
 }
@@ -44,6 +47,17 @@ pub(crate) struct Note {
     password: Option<basic::Note>,
     /// What its token lacks, where the client may know.
     pub(super) missing: Vec<String>,
+}
+
+/// What is known of a request beside its head.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Asked<'a> {
+    /// What its token says.
+    pub(crate) claims: Option<&'a Map<String, Value>>,
+    /// The certificate that its client has shown.
+    pub(crate) identity: Option<&'a Identity>,
+    /// The address of its client.
+    pub(crate) client: Option<IpAddr>,
 }
 
 /// What would be decided of a request, and why.
@@ -81,6 +95,7 @@ impl Authorise {
             certificates: own.client_certificate.clone(),
             keys: own.api_keys.clone().map(|keys| Keys::new(name, keys)),
             claims: Claims::new(own),
+            rules: Rules::new(&own.rules),
             basic: own.basic.as_ref().map(|basic| Basic::new(basic, users)),
             forward: forward.map(|forward| Forward::new(*forward, config)),
         }
@@ -118,6 +133,14 @@ impl Authorise {
         if let Some(claims) = &self.claims {
             claims.on_request(meeting.notes)?;
         }
+        if let Some(rules) = &self.rules {
+            let asked = Asked {
+                claims: meeting.notes.claims(),
+                identity: meeting.origin.shown.as_ref().map(|shown| &shown.identity),
+                client: meeting.client(),
+            };
+            rules.on_request(meeting.request, asked)?;
+        }
         if let Some(basic) = &self.basic {
             Box::pin(basic.on_request(meeting)).await?;
         }
@@ -138,12 +161,11 @@ impl Authorise {
         }
     }
 
-    /// What is decided of a request whose token says that, as far as it can be told without its connection.
+    /// What is decided of a request, as far as it can be told without its connection.
     pub(super) fn explain(
         &self,
         request: &mut RequestHead,
-        claims: Option<&Map<String, Value>>,
-        identity: Option<&Identity>,
+        asked: Asked<'_>,
     ) -> Result<Explained, Error> {
         let mut told = Explained::default();
         if self.allow.is_some() || !self.deny.is_empty() {
@@ -151,7 +173,7 @@ impl Authorise {
                 .push("needs an address that may ask, which is not looked at here".to_owned());
         }
         if self.certificates.is_some() {
-            match self.takes(identity) {
+            match self.takes(asked.identity) {
                 true => told.lines.push("the certificate that is shown may ask".to_owned()),
                 false => {
                     let why = "no certificate is shown that may ask".to_owned();
@@ -162,8 +184,11 @@ impl Authorise {
         if let Some(keys) = &self.keys {
             keys.explain(request, &mut told)?;
         }
-        if let Some(rules) = &self.claims {
-            rules.explain(claims, &mut told);
+        if let Some(claims) = &self.claims {
+            claims.explain(asked.claims, &mut told);
+        }
+        if let Some(rules) = &self.rules {
+            rules.explain(request, asked, &mut told);
         }
         if let Some(basic) = &self.basic {
             basic.explain(request, &mut told);

@@ -32,8 +32,9 @@ use crate::exchange::Reply;
 use crate::forwarding::Origin;
 use crate::route::{self, Match};
 use crate::snapshot::Snapshot;
-use crate::tls::{BadCredentials, Files, Identity};
+use crate::tls::{BadCredentials, Files};
 use crate::worker::{Phase, Worker};
+pub(crate) use authorise::Asked;
 use authorise::{Authorise, Explained};
 use compress::Compress;
 pub(crate) use compress::{
@@ -356,15 +357,14 @@ impl Chain {
         self.jwt.as_ref().map(|jwt| jwt.take(request)).transpose()
     }
 
-    /// Who may ask, of those who ask so with a token that says that.
+    /// Whether those may ask who ask so.
     pub(crate) fn explain_authorisation(
         &self,
         request: &mut RequestHead,
-        claims: Option<&Map<String, Value>>,
-        identity: Option<&Identity>,
+        asked: Asked<'_>,
     ) -> Result<Explained, Error> {
         match &self.authorise {
-            Some(authorise) => authorise.explain(request, claims, identity),
+            Some(authorise) => authorise.explain(request, asked),
             None => Ok(Explained::default()),
         }
     }

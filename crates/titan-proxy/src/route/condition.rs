@@ -149,6 +149,18 @@ pub(crate) fn query_values<'a>(
     })
 }
 
+/// Every parameter of a query, its name and its value decoded in the same way.
+pub(crate) fn query_pairs(
+    query: Option<&[u8]>,
+) -> impl Iterator<Item = (Cow<'_, [u8]>, Cow<'_, [u8]>)> {
+    let pairs = query.unwrap_or_default().split(|&octet| octet == b'&');
+    pairs.filter(|pair| !pair.is_empty()).map(|pair| {
+        let end = pair.iter().position(|&octet| octet == b'=').unwrap_or(pair.len());
+        let (name, value) = pair.split_at(end);
+        (decode(name), decode(value.strip_prefix(b"=").unwrap_or(value)))
+    })
+}
+
 /// Whether a parameter of a query, as the URL has it, has that name.
 pub(crate) fn is_parameter(raw: &[u8], name: &str) -> bool {
     let end = raw.iter().position(|&octet| octet == b'=').unwrap_or(raw.len());

@@ -238,6 +238,27 @@ pub(super) fn a_client_learns_what_is_missing_where_it_may() {
 }
 
 #[test]
+pub(super) fn a_request_meets_every_rule() {
+    let rules = "rules: [\"request.method == 'GET' && !('debug' in request.query)\", \
+        \"client.address == '127.0.0.1' && request.headers['x-tenant'] == claims.tenant\"]";
+    let (gateway, upstream) = with_tokens(rules);
+    let token = token(&format!("{{\"exp\":{},\"tenant\":\"acme\"}}", at(60)));
+    let asks = |target: &str, fields: &str| {
+        asks(&gateway, target, &format!("Authorization: Bearer {token}\r\n{fields}"))
+    };
+    asks("/a?b=c", "X-Tenant: acme\r\n").has_status(200);
+    for (target, fields) in [
+        ("/a", ""),
+        ("/a", "X-Tenant: other\r\n"),
+        ("/a", "X-Tenant: acme\r\nX-Tenant: acme\r\n"),
+        ("/a?%64ebug=1", "X-Tenant: acme\r\n"),
+    ] {
+        asks(target, fields).has_problem(403, "rule-refused").lacks("www-authenticate");
+    }
+    assert_eq!(upstream.requests().len(), 1);
+}
+
+#[test]
 fn tunnels_and_calls_need_scopes_too() {
     let (gateway, upstream) = with_tokens("scopes: a");
     let bearer = format!("Bearer {}", token(&format!("{{\"exp\":{}}}", at(60))));

@@ -205,8 +205,10 @@ pub(super) fn an_authorisation_looks_at_the_certificate() {
     let certificates = "[{ dns: billing.example }, { subject: CN=ops, email: ops@example }]";
     let rest = format!(
         "policies: {{ p: {{ authorise: {{ client_certificate: {certificates} }} }}, \
-         q: {{ authorise: {{ client_certificate: present }} }} }}\napply: [p]\n\
-         routes: [{{ prefix: /, respond: 204 }}, {{ path: /any, respond: 204, apply: [q] }}]"
+         q: {{ authorise: {{ client_certificate: present }} }}, \
+         r: {{ authorise: {{ rules: \"'billing.example' in certificate.dns\" }} }} }}\napply: [p]\n\
+         routes: [{{ prefix: /, respond: 204 }}, {{ path: /any, respond: 204, apply: [q] }}, \
+         {{ path: /rule, respond: 204, apply: [r] }}]"
     );
     let gateway = site.starts(OPTIONAL, &rest);
     let signs = |owner: Owner<'_>| site.authority.signs(owner);
@@ -226,6 +228,10 @@ pub(super) fn an_authorisation_looks_at_the_certificate() {
         let status = if own.is_some() { 204 } else { 403 };
         let any = "GET /any HTTP/1.1\r\nHost: a\r\n\r\n";
         site.connects(&gateway, own).sends(any).answer().has_status(status);
+        let is_billing = own.is_some_and(|own| std::ptr::eq(own, &billing));
+        let rule = "GET /rule HTTP/1.1\r\nHost: a\r\n\r\n";
+        let status = if is_billing { 204 } else { 403 };
+        site.connects(&gateway, own).sends(rule).answer().has_status(status);
     }
 }
 

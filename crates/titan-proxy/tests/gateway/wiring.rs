@@ -132,6 +132,7 @@ const HERE: &[(&str, fn())] = &[
     ("authorise.scopes", authorisations::a_token_has_to_grant_scopes_and_roles),
     ("authorise.roles", authorisations::a_token_has_to_grant_scopes_and_roles),
     ("authorise.claims", authorisations::a_token_has_to_say_what_the_policy_asks_for),
+    ("authorise.rules", authorisations::a_request_meets_every_rule),
     ("authorise.tell_missing", authorisations::a_client_learns_what_is_missing_where_it_may),
     ("granted.all", authorisations::a_token_has_to_grant_scopes_and_roles),
     ("granted.any", authorisations::a_token_has_to_grant_scopes_and_roles),

@@ -1,0 +1,186 @@
+//! Rules: expressions of CEL that requests have to meet.
+
+mod check;
+
+use crate::bounds::{MAX_REGEXES, MAX_RULE};
+use crate::node::Node;
+use crate::read::{Read, Reading};
+use crate::readers::{Problem, text};
+use crate::report::Diagnostic;
+use crate::shape::{Shape, TextShape};
+use crate::token::Pattern;
+use cel::common::ast::SourceInfo;
+use cel::{Env, ParseError, ParseErrors, Program};
+use check::Check;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// An expression that a request has to meet. It is bounded: neither nested deeply nor with loops in loops, and calls nothing
+/// that takes more than linear time.
+#[derive(Clone)]
+pub struct Rule {
+    text: String,
+    program: Arc<Program>,
+    patterns: Arc<[(String, Pattern)]>,
+    reads: Vec<RulePart>,
+    loops: bool,
+}
+
+/// What a rule may look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RulePart {
+    /// `request.method`
+    Method,
+    /// `request.host`
+    Host,
+    /// `request.path`
+    Path,
+    /// `request.query`
+    Query,
+    /// `request.headers`
+    Headers,
+    /// `claims`
+    Claims,
+    /// `client`
+    Client,
+    /// `certificate`
+    Certificate,
+}
+
+impl Rule {
+    /// The expression as the file has it.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The expression as it is evaluated.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// The regular expressions in it by how they are written: the only ones that `matches` takes.
+    pub fn patterns(&self) -> &Arc<[(String, Pattern)]> {
+        &self.patterns
+    }
+
+    /// Whether it looks at that.
+    pub fn reads(&self, part: RulePart) -> bool {
+        self.reads.contains(&part)
+    }
+
+    /// Whether it goes through lists or mappings.
+    pub fn loops(&self) -> bool {
+        self.loops
+    }
+}
+
+impl fmt::Debug for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Rule({:?})", self.text)
+    }
+}
+
+impl PartialEq for Rule {
+    fn eq(&self, other: &Rule) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Rule {}
+
+pub(super) fn rule() -> impl Read<Value = Rule> {
+    RuleReader
+}
+
+struct RuleReader;
+
+impl Read for RuleReader {
+    type Value = Rule;
+
+    fn read(&self, node: &Node, to: &mut Reading<'_>) -> Option<Rule> {
+        let rule = text(RULE, parse_rule).read(node, to)?;
+        if rule.patterns.iter().all(|_| to.take_regex()) {
+            return Some(rule);
+        }
+        let message = format!("the file has more than {MAX_REGEXES} regular expressions");
+        to.fail(Diagnostic::error(node.span, message).label("those in here are too many"))
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::Text(RULE)
+    }
+}
+
+const RULE: TextShape = TextShape {
+    what: "a rule",
+    examples: "`request.method == 'GET' || 'admin' in claims.groups`",
+    pattern: None,
+    max: MAX_RULE,
+};
+
+/// Octets of stack that the parser of the longest rule needs at most, with room to spare: it recurses, with large
+/// frames, before it counts how deep it is.
+const STACK: usize = 64 << 20;
+
+/// Parses a rule where there is room for it.
+fn parse_rule(text: &str) -> Result<Rule, Problem> {
+    std::thread::scope(|scope| {
+        let parser = std::thread::Builder::new().stack_size(STACK);
+        let parser = parser.spawn_scoped(scope, || compile(text));
+        let parser =
+            parser.map_err(|error| Problem::new(format!("no room to read it: {error}")))?;
+        parser.join().unwrap_or_else(|_| Err(Problem::new("its parser fails")))
+    })
+}
+
+fn compile(text: &str) -> Result<Rule, Problem> {
+    let env = Env::stdlib().with_optional_support(false);
+    let program = env.compile(text).map_err(|errors| fault(text, &errors))?;
+    let mut check = Check::new(text, program.source_info());
+    check.whole(program.expression())?;
+    let Check { patterns, reads, loops, .. } = check;
+    Ok(Rule {
+        text: text.to_owned(),
+        program: Arc::new(program),
+        patterns: patterns.into(),
+        reads,
+        loops,
+    })
+}
+
+/// The first fault that the parser has found. It lists all that could stand there instead, which helps nobody.
+fn fault(text: &str, errors: &ParseErrors) -> Problem {
+    let Some(ParseError { pos, msg, .. }) = errors.errors.first() else {
+        return Problem::new("it is no expression");
+    };
+    if msg.contains("ecursion") {
+        return Problem::new("it is nested too deeply").help("make several rules of it");
+    }
+    let reason = msg.strip_prefix("Syntax error: ").unwrap_or(msg);
+    let reason = reason.split(" expecting ").next().unwrap_or(reason);
+    let reason = reason.replace("mismatched input '<EOF>'", "something is missing");
+    let problem = Problem::new(reason).help("the language is CEL (cel.dev)");
+    match place(text, *pos) {
+        Some(part) => problem.part(part),
+        None => problem,
+    }
+}
+
+/// The character at a line and a column, both counted from one; what ends the text where there is none.
+fn place(text: &str, (line, column): (isize, isize)) -> Option<Range<usize>> {
+    let line = usize::try_from(line).ok()?.checked_sub(1)?;
+    let column = usize::try_from(column).ok()?.checked_sub(1)?;
+    let start: usize = text.split_inclusive('\n').take(line).map(str::len).sum();
+    let mut characters = text.get(start..)?.char_indices();
+    match characters.nth(column) {
+        Some((at, character)) => Some(start + at..start + at + character.len_utf8()),
+        None => text.char_indices().last().map(|(at, _)| at..text.len()),
+    }
+}
+
+/// The octets that a node of an expression was made of.
+fn octets(info: &SourceInfo, id: u64) -> Option<Range<usize>> {
+    let (first, last) = info.offset_for(id)?;
+    Some(usize::try_from(first).ok()?..usize::try_from(last).ok()? + 1)
+}

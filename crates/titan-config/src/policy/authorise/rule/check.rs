@@ -1,0 +1,244 @@
+//! What a rule may consist of: known names, bounded depth, no loops in loops.
+
+use super::{RulePart, octets};
+use crate::readers::Problem;
+use crate::suggest;
+use crate::token::{Pattern, parse_pattern};
+use cel::common::ast::{
+    CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SelectExpr, SourceInfo,
+};
+use std::ops::Range;
+
+/// A look at an expression, and what it has found so far.
+pub(super) struct Check<'t> {
+    text: &'t str,
+    info: &'t SourceInfo,
+    pub(super) patterns: Vec<(String, Pattern)>,
+    pub(super) reads: Vec<RulePart>,
+    pub(super) loops: bool,
+    /// The variables of the loop that surrounds what is looked at.
+    variables: Vec<String>,
+    depth: usize,
+}
+
+/// How deep an expression may be nested, so that no worker runs out of stack. Chains of `&&` and `||` are hardly deep.
+const MAX_DEPTH: usize = 16;
+
+const REQUEST: &[(&str, RulePart)] = &[
+    ("method", RulePart::Method),
+    ("host", RulePart::Host),
+    ("path", RulePart::Path),
+    ("query", RulePart::Query),
+    ("headers", RulePart::Headers),
+];
+const CLIENT: &[(&str, RulePart)] = &[("address", RulePart::Client)];
+const CERTIFICATE: &[(&str, RulePart)] = &[
+    ("subject", RulePart::Certificate),
+    ("dns", RulePart::Certificate),
+    ("uri", RulePart::Certificate),
+    ("email", RulePart::Certificate),
+    ("ip", RulePart::Certificate),
+    ("fingerprint", RulePart::Certificate),
+];
+/// The functions that people write as such, and those that operators and loops become.
+const FUNCTIONS: &[&str] =
+    &["size", "contains", "startsWith", "endsWith", "matches", "int", "double", "string"];
+const OPERATORS: &[&str] = &[
+    "_?_:_",
+    "_&&_",
+    "_||_",
+    "!_",
+    "_-_",
+    "_+_",
+    "_*_",
+    "_/_",
+    "_%_",
+    "_==_",
+    "_!=_",
+    "_>=_",
+    "_<=_",
+    "_>_",
+    "_<_",
+    "-_",
+    "_[_]",
+    "@not_strictly_false",
+    "@in",
+];
+
+impl<'t> Check<'t> {
+    pub(super) fn new(text: &'t str, info: &'t SourceInfo) -> Check<'t> {
+        let (patterns, reads, variables) = Default::default();
+        Check { text, info, patterns, reads, loops: false, variables, depth: 0 }
+    }
+
+    /// Looks at a whole expression. One of another type than a truth would refuse every request.
+    pub(super) fn whole(&mut self, expression: &IdedExpr) -> Result<(), Problem> {
+        let is_truth = match &expression.expr {
+            Expr::List(_) | Expr::Map(_) | Expr::Struct(_) | Expr::Ident(_) => false,
+            Expr::Literal(literal) => matches!(literal, LiteralValue::Boolean(_)),
+            // What is known by name is all texts, lists and mappings; a claim can be a truth.
+            Expr::Select(SelectExpr { operand, test, .. }) => {
+                *test || !matches!(&operand.expr, Expr::Ident(name) if known(name).is_some())
+            }
+            _ => true,
+        };
+        if !is_truth {
+            let problem = Problem::new("it is neither true nor false");
+            return Err(problem.help("compare something: `request.method == 'GET'`"));
+        }
+        self.part(expression)
+    }
+
+    fn part(&mut self, expression: &IdedExpr) -> Result<(), Problem> {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            let problem = self.at(expression.id, "it is nested too deeply");
+            return Err(problem.help("make several rules of it, which all have to be met"));
+        }
+        let checked = match &expression.expr {
+            Expr::Literal(_) => Ok(()),
+            Expr::Ident(name) => self.name(expression.id, name),
+            Expr::Select(select) => self.select(expression.id, select),
+            Expr::Call(call) => self.call(expression.id, call),
+            Expr::List(list) => list.elements.iter().try_for_each(|it| self.part(it)),
+            Expr::Map(map) => map.entries.iter().try_for_each(|entry| match &entry.expr {
+                EntryExpr::MapEntry(it) => self.part(&it.key).and_then(|()| self.part(&it.value)),
+                EntryExpr::StructField(_) => Err(self.at(expression.id, "there are no types here")),
+            }),
+            Expr::Comprehension(comprehension) => self.comprehension(expression.id, comprehension),
+            Expr::Struct(_) => Err(self.at(expression.id, "there are no types here")),
+            Expr::Unspecified => Err(self.at(expression.id, "something is missing")),
+        };
+        self.depth -= 1;
+        checked
+    }
+
+    fn name(&mut self, id: u64, name: &str) -> Result<(), Problem> {
+        let is_own = self.variables.iter().any(|it| it == name);
+        match (is_own, name, known(name)) {
+            (true, ..) => Ok(()),
+            (false, "claims", _) => {
+                self.reads.push(RulePart::Claims);
+                Ok(())
+            }
+            (false, _, Some(fields)) => {
+                let problem = self.at(id, format!("a part of `{name}` has to be named"));
+                Err(problem.help(format!("such as `{name}.{}`", fields[0].0)))
+            }
+            (false, _, None) => {
+                let problem = self.at(id, format!("there is no variable `{name}`"));
+                let names = ["request", "claims", "client", "certificate"];
+                Err(near(problem, name, &names))
+            }
+        }
+    }
+
+    fn select(&mut self, id: u64, select: &SelectExpr) -> Result<(), Problem> {
+        let SelectExpr { operand, field, test: _ } = select;
+        let Expr::Ident(name) = &operand.expr else { return self.part(operand) };
+        let is_own = self.variables.iter().any(|it| it == name);
+        let Some(fields) = known(name).filter(|_| !is_own) else { return self.part(operand) };
+        match fields.iter().find(|(known, _)| known == field) {
+            Some((_, part)) => {
+                self.reads.push(*part);
+                Ok(())
+            }
+            None => {
+                let message = format!("`{name}` has no `{field}`");
+                let names: Vec<_> = fields.iter().map(|(name, _)| *name).collect();
+                Err(near(self.at(id, message), field, &names))
+            }
+        }
+    }
+
+    fn call(&mut self, id: u64, call: &CallExpr) -> Result<(), Problem> {
+        let CallExpr { func_name: name, target, args } = call;
+        if !OPERATORS.contains(&name.as_str()) && !FUNCTIONS.contains(&name.as_str()) {
+            let message = match name.as_str() {
+                "has" | "all" | "exists" | "exists_one" => {
+                    format!("`{name}` is not used like that")
+                }
+                _ => format!("there is no function `{name}`"),
+            };
+            return Err(near(self.at_name(id, name, message), name, FUNCTIONS));
+        }
+        if name == "matches" {
+            self.pattern(id, args.last())?;
+        }
+        target.iter().map(|it| &**it).chain(args).try_for_each(|it| self.part(it))
+    }
+
+    /// Regular expressions are compiled with the file, and so have to be in it.
+    fn pattern(&mut self, id: u64, written: Option<&IdedExpr>) -> Result<(), Problem> {
+        let Some(Expr::Literal(LiteralValue::String(written))) = written.map(|it| &it.expr) else {
+            return Err(self.at_name(id, "matches", "it takes a text in quotes alone"));
+        };
+        let written = written.inner();
+        let pattern = parse_pattern(written).map_err(|problem| {
+            let message = format!("its expression is wrong: {}", problem.reason);
+            Problem { help: problem.help, ..self.at_name(id, "matches", message) }
+        })?;
+        self.patterns.push((written.to_owned(), pattern));
+        Ok(())
+    }
+
+    fn comprehension(&mut self, id: u64, it: &ComprehensionExpr) -> Result<(), Problem> {
+        let ComprehensionExpr { iter_range, iter_var, iter_var2, accu_var, accu_init, .. } = it;
+        if matches!(accu_init.expr, Expr::List(_) | Expr::Map(_)) {
+            let problem = self.at(id, "there are no `map` and `filter` here");
+            return Err(problem.help("there are `all`, `exists` and `exists_one`"));
+        }
+        if !self.variables.is_empty() {
+            let problem = self.at(id, "a loop in a loop could take any time");
+            return Err(problem.help("make several rules of it, which all have to be met"));
+        }
+        if known(iter_var).is_some() || iter_var == "claims" {
+            return Err(self.at(id, format!("`{iter_var}` is something else already")));
+        }
+        self.part(iter_range)?;
+        self.loops = true;
+        self.variables = [iter_var, accu_var].into_iter().chain(iter_var2).cloned().collect();
+        let parts = [accu_init, &it.loop_cond, &it.loop_step, &it.result];
+        let checked = parts.into_iter().try_for_each(|part| self.part(part));
+        self.variables.clear();
+        checked
+    }
+
+    fn at(&self, id: u64, reason: impl Into<String>) -> Problem {
+        let problem = Problem::new(reason);
+        match octets(self.info, id) {
+            Some(part) => problem.part(part),
+            None => problem,
+        }
+    }
+
+    /// At the name before the parenthesis that a call is known by.
+    fn at_name(&self, id: u64, name: &str, reason: impl Into<String>) -> Problem {
+        let before = octets(self.info, id).and_then(|part| {
+            let start = part.start.checked_sub(name.len())?;
+            let before: Range<usize> = start..part.start;
+            (self.text.get(before.clone())? == name).then_some(before)
+        });
+        match before {
+            Some(before) => Problem::new(reason).part(before),
+            None => self.at(id, reason),
+        }
+    }
+}
+
+/// The parts of a variable that has nothing else.
+fn known(name: &str) -> Option<&'static [(&'static str, RulePart)]> {
+    match name {
+        "request" => Some(REQUEST),
+        "client" => Some(CLIENT),
+        "certificate" => Some(CERTIFICATE),
+        _ => None,
+    }
+}
+
+fn near(problem: Problem, written: &str, names: &[&str]) -> Problem {
+    match suggest::nearest(written, names.iter().copied()) {
+        Some(near) => problem.help(format!("did you mean `{near}`?")),
+        None => problem.help(format!("there are `{}`", names.join("`, `"))),
+    }
+}

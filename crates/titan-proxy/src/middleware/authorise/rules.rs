@@ -1,0 +1,326 @@
+//! Rules: expressions of CEL that requests have to meet.
+//!
+//! What one of them costs is bounded when the file is read: its length, its depth, no loops in loops. Here its input
+//! is: heads and tokens have limits, and what a loop may go through has `MAX_ITEMS`.
+
+use super::{Asked, Explained};
+use crate::error::Kind;
+use crate::exchange::host_of;
+use crate::route::query_pairs;
+use crate::tls::Identity;
+use cel::extractors::This;
+use cel::{Context, Env, ExecutionError, Value};
+use serde_json::{Map, Value as Json};
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+use titan_config::{CertificatePart, Rule, RulePart};
+use titan_http::RequestHead;
+
+/// The rules of a policy.
+pub(super) struct Rules(Vec<Rule>);
+
+/// The items that a list or a mapping may have where a rule goes through such.
+const MAX_ITEMS: usize = 256;
+
+/// The functions that rules call; what they may call is decided when the file is read.
+static ENV: LazyLock<Arc<Env>> =
+    LazyLock::new(|| Arc::new(Env::default().with_optional_support(false).with_stdlib()));
+
+impl Rules {
+    /// The rules of a policy, if it has any.
+    pub(super) fn new(rules: &[Rule]) -> Option<Rules> {
+        (!rules.is_empty()).then(|| Rules(rules.to_vec()))
+    }
+
+    pub(super) fn on_request(&self, request: &RequestHead, asked: Asked<'_>) -> Result<(), Kind> {
+        let all = self.0.iter().all(|rule| is_met(rule, request, asked) == Ok(true));
+        if all { Ok(()) } else { Err(Kind::RuleRefused) }
+    }
+
+    /// Which rules a request meets.
+    pub(super) fn explain(&self, request: &RequestHead, asked: Asked<'_>, told: &mut Explained) {
+        for rule in &self.0 {
+            let text = rule.text();
+            let why = match is_met(rule, request, asked) {
+                Ok(true) => {
+                    told.lines.push(format!("meets the rule {text}"));
+                    continue;
+                }
+                Ok(false) => String::new(),
+                Err(Unmet::TooMuch) => " (there is too much to go through)".to_owned(),
+                Err(Unmet::NoTruth) => " (its result is no truth)".to_owned(),
+                Err(Unmet::Error(error)) => format!(" ({error})"),
+            };
+            told.refuse(Kind::RuleRefused, format!("does not meet the rule {text}{why}"));
+        }
+    }
+}
+
+/// Why there is no saying whether a rule is met.
+#[derive(Debug, PartialEq)]
+enum Unmet {
+    /// What it looks at is larger than it may be.
+    TooMuch,
+    /// Its result is neither true nor false.
+    NoTruth,
+    Error(Box<ExecutionError>),
+}
+
+fn is_met(rule: &Rule, request: &RequestHead, asked: Asked<'_>) -> Result<bool, Unmet> {
+    let mut context = Context::with_env(Arc::clone(&ENV));
+    let seen = Seen { rule, most: if rule.loops() { MAX_ITEMS } else { usize::MAX } };
+    context.add_variable_from_value("request", seen.request(request)?);
+    context.add_variable_from_value("client", seen.client(asked));
+    if let Some(claims) = asked.claims.filter(|_| rule.reads(RulePart::Claims)) {
+        context.add_variable_from_value("claims", seen.object(claims)?);
+    }
+    if rule.reads(RulePart::Certificate) {
+        context.add_variable_from_value("certificate", seen.certificate(asked.identity)?);
+    }
+    if !rule.patterns().is_empty() {
+        let patterns = Arc::clone(rule.patterns());
+        let matches = move |This(text): This<Arc<String>>, written: Arc<String>| {
+            let mut known = patterns.iter().filter(|(known, _)| *known == *written);
+            known.next().is_some_and(|(_, pattern)| pattern.is_match(text.as_bytes()))
+        };
+        let added = context.add_function("matches", matches);
+        added.expect("nothing else is called so: the library has no regular expressions here");
+    }
+    match rule.program().execute(&context) {
+        Ok(Value::Bool(is_met)) => Ok(is_met),
+        Ok(_) => Err(Unmet::NoTruth),
+        Err(error) => Err(Unmet::Error(Box::new(error))),
+    }
+}
+
+/// What a rule gets to see: no more than it looks at.
+struct Seen<'r> {
+    rule: &'r Rule,
+    /// The items that a list or a mapping may have.
+    most: usize,
+}
+
+impl Seen<'_> {
+    fn request(&self, request: &RequestHead) -> Result<Value, Unmet> {
+        let mut parts: HashMap<String, Value> = HashMap::new();
+        let mut put = |name: &str, value: Value| drop(parts.insert(name.to_owned(), value));
+        if self.rule.reads(RulePart::Method) {
+            put("method", request.method.as_str().into());
+        }
+        if self.rule.reads(RulePart::Host) {
+            let host = request.authority().map(host_of).unwrap_or_default();
+            put("host", text(host).to_ascii_lowercase().into());
+        }
+        if self.rule.reads(RulePart::Path) {
+            put("path", text(request.path()).into());
+        }
+        if self.rule.reads(RulePart::Query) {
+            put("query", self.query(request)?);
+        }
+        if self.rule.reads(RulePart::Headers) {
+            put("headers", self.headers(request)?);
+        }
+        Ok(parts.into())
+    }
+
+    fn query(&self, request: &RequestHead) -> Result<Value, Unmet> {
+        let mut values: HashMap<String, Vec<Value>> = HashMap::new();
+        for (name, value) in query_pairs(request.query()) {
+            values.entry(text(&name)).or_default().push(text(&value).into());
+        }
+        self.fits(values.values().map(Vec::len).chain([values.len()]))?;
+        Ok(values.into())
+    }
+
+    /// Fields of one name are one (RFC 9110 section 5.3).
+    fn headers(&self, request: &RequestHead) -> Result<Value, Unmet> {
+        let mut values: HashMap<String, Vec<String>> = HashMap::new();
+        for field in request.fields.iter() {
+            let name = text(field.name).to_ascii_lowercase();
+            values.entry(name).or_default().push(text(field.value));
+        }
+        self.fits([values.len()])?;
+        let joined = values.into_iter().map(|(name, lines)| (name, lines.join(", ")));
+        Ok(joined.collect::<HashMap<_, _>>().into())
+    }
+
+    fn client(&self, asked: Asked<'_>) -> Value {
+        let address = asked.client.map(|it| ("address".to_owned(), Value::from(it.to_string())));
+        address.into_iter().collect::<HashMap<_, _>>().into()
+    }
+
+    /// Empty where the client has shown none.
+    fn certificate(&self, identity: Option<&Identity>) -> Result<Value, Unmet> {
+        let mut parts: HashMap<String, Value> = HashMap::new();
+        let Some(identity) = identity else { return Ok(parts.into()) };
+        for (name, part) in LISTS {
+            let values: Vec<&str> = identity.values(*part).collect();
+            self.fits([values.len()])?;
+            parts.insert((*name).to_owned(), values.into());
+        }
+        for (name, part) in TEXTS {
+            let value = identity.values(*part).next().unwrap_or_default();
+            parts.insert((*name).to_owned(), value.into());
+        }
+        Ok(parts.into())
+    }
+
+    fn object(&self, members: &Map<String, Json>) -> Result<Value, Unmet> {
+        self.fits([members.len()])?;
+        let members = members.iter().map(|(name, value)| Ok((name.clone(), self.value(value)?)));
+        Ok(members.collect::<Result<HashMap<_, _>, Unmet>>()?.into())
+    }
+
+    /// A part of a token. How deep it can be is bounded where tokens are read.
+    fn value(&self, value: &Json) -> Result<Value, Unmet> {
+        Ok(match value {
+            Json::Null => Value::Null,
+            Json::Bool(is) => Value::Bool(*is),
+            Json::Number(number) => match (number.as_i64(), number.as_f64()) {
+                (Some(whole), _) => Value::Int(whole),
+                (None, Some(number)) => Value::Float(number),
+                (None, None) => return Err(Unmet::TooMuch),
+            },
+            Json::String(text) => text.as_str().into(),
+            Json::Array(items) => {
+                self.fits([items.len()])?;
+                let items: Result<Vec<_>, _> = items.iter().map(|it| self.value(it)).collect();
+                items?.into()
+            }
+            Json::Object(members) => self.object(members)?,
+        })
+    }
+
+    fn fits(&self, lengths: impl IntoIterator<Item = usize>) -> Result<(), Unmet> {
+        match lengths.into_iter().all(|length| length <= self.most) {
+            true => Ok(()),
+            false => Err(Unmet::TooMuch),
+        }
+    }
+}
+
+const LISTS: &[(&str, CertificatePart)] = &[
+    ("dns", CertificatePart::Dns),
+    ("uri", CertificatePart::Uri),
+    ("email", CertificatePart::Email),
+    ("ip", CertificatePart::Ip),
+];
+const TEXTS: &[(&str, CertificatePart)] =
+    &[("subject", CertificatePart::Subject), ("fingerprint", CertificatePart::Fingerprint)];
+
+/// What is no UTF-8 becomes something that nobody compares with.
+fn text(octets: &[u8]) -> String {
+    String::from_utf8_lossy(octets).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use titan_config::{Config, Policy};
+
+    fn rules(written: &str) -> Vec<Rule> {
+        let text = format!(
+            "listeners: [{{ address: ':1', tls: {{ certificates: [{{ cert: c, key: k }}], client_certificates: {{ ca: a }} }} }}]
+routes: [{{ respond: 204 }}]\napply: [t, p]\npolicies:
+  t: {{ jwt: {{ providers: {{ algorithms: HS256, keys: {{ secret_file: k }} }} }} }}
+  p:\n    authorise:\n      rules:\n        - |-\n          {}",
+            written.replace('\n', "\n          ")
+        );
+        let config = Config::parse("titan.yaml", &text).unwrap_or_else(|it| panic!("{it}"));
+        match &config.policies[1].policy {
+            Policy::Authorise(policy) => policy.rules.clone(),
+            _ => panic!("it is the second"),
+        }
+    }
+
+    /// Whether a certain request meets a rule.
+    fn met(written: &str) -> Result<bool, Unmet> {
+        let mut request = RequestHead { method: titan_http::Method::GET, ..RequestHead::default() };
+        request.set_path(b"/a/b").unwrap();
+        request.set_query(Some(b"x=1&x=%32&y")).unwrap();
+        for (name, value) in
+            [("Host", "A.example:80"), ("X-A", "1"), ("x-a", ""), ("X-B", "\u{e9}")]
+        {
+            request.fields.append_named(name.as_bytes(), value.as_bytes()).unwrap();
+        }
+        let claims =
+            r#"{"sub":"ann","groups":["a","b"],"level":3,"deep":{"er":[{"x":true}]},"rate":0.5}"#;
+        let Ok(Json::Object(claims)) = serde_json::from_str(claims) else { panic!() };
+        let client = Some("192.0.2.1".parse().unwrap());
+        let asked = Asked { claims: Some(&claims), identity: None, client };
+        is_met(&rules(written)[0], &request, asked)
+    }
+
+    #[test]
+    fn a_rule_sees_the_request_and_who_sends_it() {
+        for rule in [
+            "request.method == 'GET' && request.path == '/a/b'",
+            "request.path.startsWith('/a/') && request.path.endsWith('b') && size(request.path) == 4",
+            "request.path.matches('^/[a-z]/') && !request.path.matches('^/[a-z]$')",
+            "request.query.x == ['1', '2'] && request.query['y'] == [''] && !('z' in request.query)",
+            "request.headers['x-a'] == '1, ' && request.headers['x-b'] == '\u{e9}'",
+            "!has(request.headers.authorization) && request.headers.host.contains('example')",
+            "claims.sub == 'ann' && 'b' in claims.groups && claims.level >= 3 && claims.rate < 1.0",
+            "claims.deep.er[0].x && !has(claims.none) && !('none' in claims)",
+            "claims.groups.exists(it, it == 'b') && claims.groups.all(it, size(it) == 1)",
+            "claims.groups.exists_one(it, it in ['b', 'c'])",
+            "client.address == '192.0.2.1' && !has(certificate.subject)",
+            "int('7') + 1 == 8 && string(7) == '7' && (claims.level > 2 ? true : false)",
+            "request.path == '/a/b'\n  || request.path == '/c'",
+        ] {
+            assert_eq!(met(rule), Ok(true), "{rule}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_said_is_not_met() {
+        for rule in [
+            "claims.none == 1",
+            "certificate.subject == ''",
+            "claims.level > 'a'",
+            "claims.level / 0 == 1",
+            "9223372036854775807 + claims.level > 0",
+            "claims.groups[2] == 'c'",
+            "int(claims.sub) == 1",
+            "request.path.contains(claims.level)",
+            "claims.groups.all(it, it == 1 / 0)",
+            "claims.sub",
+            "claims.level",
+            "claims.deep",
+            "request.query.x",
+        ] {
+            assert!(met(rule).is_err(), "{rule}");
+        }
+        // Where the result does not depend on it, it may be missing.
+        assert_eq!(met("claims.none == 1 || true"), Ok(true));
+        assert_eq!(met("false && claims.none == 1"), Ok(false));
+    }
+
+    #[test]
+    fn a_loop_has_so_many_turns_at_most() {
+        let with = |items: usize| {
+            let list = vec![Json::from(1); items];
+            let claims = Map::from_iter([("list".to_owned(), Json::Array(list))]);
+            let asked = Asked { claims: Some(&claims), ..Asked::default() };
+            let judge = |rule: &str| is_met(&rules(rule)[0], &RequestHead::default(), asked);
+            (judge("claims.list.all(it, it == 1)"), judge("size(claims.list) > 0"))
+        };
+        assert_eq!(with(MAX_ITEMS), (Ok(true), Ok(true)));
+        assert_eq!(with(MAX_ITEMS + 1), (Err(Unmet::TooMuch), Ok(true)));
+    }
+
+    /// A worker has 2 MiB, and more on it than this.
+    #[test]
+    fn the_deepest_rule_needs_little_stack() {
+        let sum = rules(&format!("{} == 1", vec!["claims.level"; 13].join(" + ")));
+        let nested = rules(&format!("{}claims.level{} == 1", "size([".repeat(6), "])".repeat(6)));
+        let judge = move || {
+            let claims = Map::from_iter([("level".to_owned(), Json::from(1))]);
+            let asked = Asked { claims: Some(&claims), ..Asked::default() };
+            let request = RequestHead::default();
+            (is_met(&sum[0], &request, asked), is_met(&nested[0], &request, asked))
+        };
+        let thread = std::thread::Builder::new().stack_size(1 << 20).spawn(judge);
+        assert_eq!(thread.unwrap().join().unwrap(), (Ok(false), Ok(true)));
+    }
+}
