@@ -432,7 +432,10 @@ fn a_client_that_leaves_a_file_leaves_the_gateway_as_it_was() {
 fn policies_see_files_as_they_see_any_answer() {
     let text = "policies:
   small: { compress: { min_size: 10 } }
-  careful: { transform: { request: { path: [{ regex: \"flat/$\", replace: \"sub\" }, { regex: \"/v[0-9]+/\", replace: \"/\" }] }, response: { headers: { set: { X-A: b } } } } }
+  careful:
+    transform:
+      request: { path: [{ regex: \"flat/$\", replace: \"sub\" }, { regex: \"/v[0-9]+/\", replace: \"/\" }] }
+      response: { headers: { set: { X-A: b } } }
   pages: { cors: { origins: \"https://a\" } }
 apply: [small, careful, pages]";
     let site = site_under("policies", "", text)
