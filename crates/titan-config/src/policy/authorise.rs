@@ -32,7 +32,7 @@ use rule::rule;
 section! {
     "authorise", "an authorisation", Any;
     /// Who may ask: a request has to pass everything that is named here, at least one thing. What is missing is not
-    /// told unless `tell_missing` says so: 401 for a key, 403 for everything else.
+    /// told unless `tell_missing` says so: 401 for a key or a password, 403 for everything else.
     pub(crate) struct AuthoriseFields {
         /// The networks of clients that may ask, by the address behind all trusted proxies. Clients without an
         /// address, those of Unix sockets, may not.

@@ -119,7 +119,7 @@ impl Authorise {
         self.basic.is_some()
     }
 
-    /// What costs least comes first.
+    /// What costs least comes first, so that nobody has passwords checked whom something cheaper would stop.
     pub(super) async fn on_request(&self, meeting: &mut Meeting<'_>) -> Result<Step, Error> {
         if !self.admits(meeting.client()) {
             return Err(Kind::AddressRefused.into());
