@@ -86,11 +86,11 @@ fn every_family_is_there() {
     titan_http2_streams_opened_total counter
     titan_jwt_cache_hits_total counter
     titan_jwt_cache_misses_total counter
-    titan_passwords_remembered_total counter
-    titan_passwords_checked_total counter
     titan_jwt_refused_total counter
     titan_jwt_revocations gauge
     titan_jwt_revocations_capacity gauge
+    titan_passwords_checked_total counter
+    titan_passwords_remembered_total counter
     titan_process_start_time_seconds gauge
     titan_rate_limit_requests_total counter
     titan_received_bytes_total counter
