@@ -473,6 +473,10 @@ fn a_wish_for_another_protocol_is_not_granted() {
     ];
     // A server may ignore the wish.
     site.asks("GET", "/s/a", &fields).has_status(200).has_body("a");
+    // This one cannot be ignored: any good answer would be a consent.
+    let mut client = site.gateway.connects_h2();
+    let stream = client.starts(&Head::request("CONNECT", "/s/a").with(":protocol", "websocket"));
+    client.answer(stream).has_problem(501, "upgrade-refused");
 }
 
 #[test]
