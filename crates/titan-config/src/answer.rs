@@ -1,12 +1,14 @@
 //! The answers that the gateway gives by itself: redirects and fixed responses.
 
+use crate::body_template::{BodyTemplate, Escaping, stands_in_strings, stands_in_text};
 use crate::bounds::{MAX_HEADERS, MAX_RESPONSE_BODY};
 use crate::condition::refuse_same_name;
 use crate::node::Node;
+use crate::policy::{ValueTemplate, body_template};
 use crate::read::{Read, Reading, default, optional, required};
 use crate::readers::{Named, Problem, mapping, short_for, text, whole, words};
 use crate::report::Diagnostic;
-use crate::section::{section, section_of};
+use crate::section::{exclude, section, section_of};
 use crate::shape::TextShape;
 use crate::template::{Template, TemplateText, location_template};
 use crate::token::{HEADER_NAME, HeaderName, HeaderValue, header_value, parse_header_name};
@@ -26,7 +28,9 @@ pub struct Redirect {
 pub struct Respond {
     /// 200 to 599.
     pub status: Status,
-    /// Empty with 204 and 304.
+    /// What the body is made of for each request.
+    pub template: Option<BodyTemplate>,
+    /// Empty with 204 and 304, and where there is a template.
     pub body: String,
     /// The Content-Type; `None` without a body.
     pub content_type: Option<HeaderValue>,
@@ -61,6 +65,12 @@ section! {
         pub(crate) status: Status = default("200", status()),
         /// The body, up to 64 KiB. 204 and 304 have none.
         pub(crate) body: Option<String> = optional("no body", body()),
+        /// In place of `body`, one that is put together for each request, with the variables that values of transforms
+        /// have: `"{{ \"path\": \"{path}\", \"who\": \"{claim:sub}\" }}"`; `{{` and `}}` are braces. In JSON the values have to
+        /// stand in strings, in HTML and XML in text or quoted attributes, and not beside scripts, styles and comments;
+        /// they are escaped for that. In `text/plain` they stand as they are. Other types cannot be made. What is made may
+        /// have up to 256 KiB.
+        pub(crate) template: Option<ValueTemplate> = optional("the body is always the same", body_template()),
         /// What the body is.
         pub(crate) content_type: Option<HeaderValue> =
             optional("`text/plain; charset=utf-8` with a body", header_value()),
@@ -78,20 +88,62 @@ pub(crate) fn respond() -> impl Read<Value = Respond> {
 }
 
 fn check_respond(fields: RespondFields, node: &Node, to: &mut Reading<'_>) -> Option<Respond> {
-    let RespondFields { status, body, content_type, headers } = fields;
+    let RespondFields { status, body, template, content_type, headers } = fields;
+    if let (Some(_), Some(first), Some(second)) =
+        (&body, node.entry("body"), node.entry("template"))
+    {
+        exclude(first, second, to);
+        return None;
+    }
     let body = body.unwrap_or_default();
-    if !body.is_empty() && matches!(status, Status::NO_CONTENT | Status::NOT_MODIFIED) {
+    let has_body = !body.is_empty() || template.is_some();
+    if has_body && matches!(status, Status::NO_CONTENT | Status::NOT_MODIFIED) {
         let message = format!("a response with status {status} has no body");
-        let error = Diagnostic::error(node.key_span("body"), message).label("remove it");
+        let key = if template.is_some() { "template" } else { "body" };
+        let error = Diagnostic::error(node.key_span(key), message).label("remove it");
         return to.fail(error.also(node.key_span("status"), "the status is here"));
     }
-    if body.is_empty() && content_type.is_some() {
+    if !has_body && content_type.is_some() {
         let error = Diagnostic::error(node.key_span("content_type"), "there is no body");
         return to.fail(error.label("remove it, or add `body`"));
     }
     let plain = || HeaderValue::of("text/plain; charset=utf-8");
-    let content_type = (!body.is_empty()).then(|| content_type.unwrap_or_else(plain));
-    Some(Respond { status, body, content_type, headers })
+    let content_type = has_body.then(|| content_type.unwrap_or_else(plain));
+    let template = match (template, &content_type) {
+        (Some(text), Some(content_type)) => Some(body_of(text, content_type.as_str(), node, to)?),
+        _ => None,
+    };
+    Some(Respond { status, body, template, content_type, headers })
+}
+
+/// A template whose values cannot be more than values where they stand.
+fn body_of(
+    text: ValueTemplate,
+    content_type: &str,
+    node: &Node,
+    to: &mut Reading<'_>,
+) -> Option<BodyTemplate> {
+    let Some(escaping) = Escaping::of(content_type) else {
+        let span = node.key_span("content_type");
+        let error = Diagnostic::error(span, "a template cannot be of this type");
+        let error = error.label("nobody knows how values would have to be escaped");
+        return to.fail(error.help("there are `text/plain`, JSON, HTML and XML"));
+    };
+    let (is_safe, where_to) = match escaping {
+        Escaping::Plain => (true, ""),
+        Escaping::Json => (stands_in_strings(&text), "put it between quotes"),
+        Escaping::Markup => (
+            stands_in_text(&text),
+            "put it into text or a quoted attribute, without scripts, styles and comments",
+        ),
+    };
+    if !is_safe {
+        let error =
+            Diagnostic::error(node.key_span("template"), "a value stands where nothing holds it");
+        return to
+            .fail(error.label("a request could write more than a value there").help(where_to));
+    }
+    Some(BodyTemplate { text, escaping })
 }
 
 fn status() -> impl Read<Value = Status> {

@@ -181,6 +181,11 @@ fn check_policies_of(
     to: &mut Reading<'_>,
 ) {
     check_tokens(route.place, policies, all, to);
+    if route.needs_token() && policies.jwt.is_none() {
+        let message = "the template of this route needs tokens, and no policy asks for them";
+        let error = Diagnostic::error(route.place, message);
+        to.add(error.label("no policy `jwt` is in force here").help("apply one to this route"));
+    }
     let in_force = PolicyKind::ALL.iter().filter_map(|kind| policies.of(*kind));
     for Named { key, value, .. } in in_force.map(|id| &all[id.index()]) {
         let Some(policy) = value else { continue };

@@ -12,6 +12,7 @@
 mod address;
 mod answer;
 mod balance;
+mod body_template;
 pub mod bounds;
 mod check;
 mod cidr;
@@ -54,6 +55,7 @@ mod yaml;
 pub use address::{EndpointAddress, ListenAddress};
 pub use answer::{Redirect, Respond};
 pub use balance::{Balance, HashKey, SameSite, StickyCookie};
+pub use body_template::{BodyTemplate, Escaping};
 pub use cidr::Cidr;
 pub use condition::{CertificateMatch, CertificatePart, HeaderMatch, QueryMatch, ValueMatch};
 pub use files::StaticFiles;

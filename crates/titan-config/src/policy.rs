@@ -22,11 +22,11 @@ pub use jwt::{
 };
 pub(crate) use needs::{check_certificates, check_key_fields, check_tokens};
 pub use rate_limit::{Rate, RateKey, RateLimit, RouteCost};
-pub(crate) use transform::check_use;
 pub use transform::{
     Changes, PathPiece, PathRule, RequestTransform, ResponseTransform, Transform, ValuePiece,
     ValueTemplate,
 };
+pub(crate) use transform::{body_template, check_use};
 
 use crate::Location;
 use crate::bounds::MAX_POLICIES;

@@ -197,7 +197,9 @@ fn draft(fields: RouteFields, node: &Node, to: &mut Reading<'_>) -> Option<Route
     } else if let Some(files) = files {
         ActionDraft::Files(check_files(files, &path, node, to)?)
     } else {
-        ActionDraft::Respond(respond?)
+        let respond = respond?;
+        check_template(&respond, &params, node, to)?;
+        ActionDraft::Respond(respond)
     };
     let place = ["path", "prefix"].into_iter().find_map(|key| node.entry(key));
     Some(RouteDraft {
@@ -255,6 +257,20 @@ fn check_keys(node: &Node, to: &mut Reading<'_>) -> Option<()> {
     Some(())
 }
 
+/// Whether the path has what the template of a body names of it.
+fn check_template(
+    respond: &Respond,
+    params: &[&str],
+    node: &Node,
+    to: &mut Reading<'_>,
+) -> Option<()> {
+    let mut named = respond.template.iter().flat_map(|template| template.text.params());
+    let Some(unknown) = named.find(|name| !params.contains(name)) else { return Some(()) };
+    let span = node.entry("respond").map_or(node.span, |entry| entry.value.key_span("template"));
+    let error = Diagnostic::error(span, format!("there is no variable `{{{unknown}}}`"));
+    to.fail(error.label("the path of this route has no parameter of that name"))
+}
+
 fn resolve_rewrite(
     fields: RewriteFields,
     path: &PathPattern,
@@ -283,6 +299,12 @@ impl RouteDraft {
         self.name
             .as_ref()
             .map_or_else(|| Name::numbered("route", number), |name| name.value.clone())
+    }
+
+    /// Whether its own answer looks at what tokens say.
+    pub(crate) fn needs_token(&self) -> bool {
+        let ActionDraft::Respond(respond) = &self.action else { return false };
+        respond.template.as_ref().is_some_and(|template| template.text.needs_token())
     }
 
     /// Whether the route itself makes another path for its upstream.

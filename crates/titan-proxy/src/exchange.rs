@@ -189,8 +189,8 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
                 (None, Some(how)) => Box::pin(self.proxy_decoded(proxy, &found, how)).await,
             },
             Action::Redirect(redirect) => self.redirect(redirect, &found).await,
-            Action::Respond(_) if self.wants_tunnel() => Err(Kind::UpgradeRefused.into()),
-            Action::Respond(respond) => self.respond(respond).await,
+            Action::Respond(..) if self.wants_tunnel() => Err(Kind::UpgradeRefused.into()),
+            Action::Respond(respond, body) => self.respond(respond, body.as_ref(), &found).await,
             Action::Files(files) => Box::pin(self.send_file(files, &found)).await,
         }
     }

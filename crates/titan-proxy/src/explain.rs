@@ -110,7 +110,7 @@ impl Tale<'_> {
         match &self.snapshot.actions[found.route] {
             Action::Proxy(proxy) => self.proxy(proxy, &found, head, framing),
             Action::Redirect(redirect) => self.redirect(redirect, &found, &head),
-            Action::Respond(respond) => {
+            Action::Respond(respond, _) => {
                 self.respond(respond);
                 Ok(())
             }
@@ -298,11 +298,15 @@ impl Tale<'_> {
     }
 
     fn respond(&mut self, respond: &Respond) {
-        let Respond { status, body, content_type, headers } = respond;
+        let Respond { status, body, template, content_type, headers } = respond;
         self.answer(*status, "");
         if let Some(media_type) = content_type {
             let media_type = media_type.as_str();
-            self.page.tell("", format!("{} octets of {media_type}", body.len()));
+            let body = match template {
+                Some(_) => format!("{media_type}, made for each request"),
+                None => format!("{} octets of {media_type}", body.len()),
+            };
+            self.page.tell("", body);
         }
         for (name, value) in headers {
             self.page.tell("", format!("{}: {}", name.as_str(), value.as_str()));

@@ -3,7 +3,7 @@
 use crate::files::Site;
 use crate::forwarding::Forwarding;
 use crate::metrics::Metrics;
-use crate::middleware::{Chains, Keys};
+use crate::middleware::{Body, Chains, Keys};
 use crate::route::{Routes, Split};
 use crate::template::PathRewrite;
 use crate::tls::{ClientTls, Files};
@@ -46,7 +46,7 @@ pub(crate) enum Action {
     /// The client is sent elsewhere.
     Redirect(titan_config::Redirect),
     /// The gateway answers.
-    Respond(titan_config::Respond),
+    Respond(titan_config::Respond, Option<Body>),
     /// The gateway answers with files.
     Files(Box<Site>),
 }
@@ -105,7 +105,10 @@ impl Action {
     fn new(route: &Route, folder: &Path) -> Action {
         match &route.action {
             titan_config::Action::Redirect(redirect) => Action::Redirect(redirect.clone()),
-            titan_config::Action::Respond(respond) => Action::Respond(respond.clone()),
+            titan_config::Action::Respond(respond) => {
+                let body = respond.template.as_ref().map(|template| Body::new(template, route));
+                Action::Respond(respond.clone(), body)
+            }
             titan_config::Action::Files(files) => {
                 Action::Files(Box::new(Site::new(files, &route.path, folder)))
             }

@@ -6,6 +6,7 @@ mod value;
 
 pub use changes::Changes;
 pub use path_rule::{PathPiece, PathRule};
+pub(crate) use value::body_template;
 pub use value::{ValuePiece, ValueTemplate};
 
 use crate::bounds::{MAX_PATH_RULES, MAX_STATUSES};
@@ -88,8 +89,7 @@ impl Transform {
 
     /// Whether it looks at what tokens say.
     fn needs_token(&self) -> bool {
-        let is_claim = |piece: &ValuePiece| matches!(piece, ValuePiece::Claim(_));
-        self.values().any(|value| value.pieces.iter().any(is_claim))
+        self.values().any(ValueTemplate::needs_token)
     }
 
     /// The fields of requests that it changes.

@@ -63,6 +63,12 @@ const ROWS: &[Row] = &[
         "listeners: [{ address: \":1\", max_connections_per_client: 7 }]",
         "max_connections_per_client: AtMost(7)",
     ),
+    (
+        "respond",
+        "template",
+        "routes: [{ respond: { template: \"for {client}\" } }]",
+        "template: Some(BodyTemplate {",
+    ),
     ("route", "name", "routes: [{ name: r, respond: 204 }]", "name: Name(\"r\")"),
     (
         "route",

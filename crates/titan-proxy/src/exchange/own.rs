@@ -4,7 +4,7 @@ use super::{Exchange, parts};
 use crate::downstream::{Answer, Content, RequestBody};
 use crate::error::{Error, Kind};
 use crate::grpc::{self, Dialect};
-use crate::middleware::{Recipe, Squeezed};
+use crate::middleware::{Body, Recipe, Seen, Squeezed};
 use crate::problem;
 use crate::relay::{BodySource, Patience, Pump, Stop, Text};
 use crate::route::Match;
@@ -38,8 +38,13 @@ impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
         self.send(head, &[]).await
     }
 
-    pub(super) async fn respond(&mut self, respond: &Respond) -> Result<(), Error> {
-        let Respond { status, body, content_type, headers } = respond;
+    pub(super) async fn respond(
+        &mut self,
+        respond: &Respond,
+        template: Option<&Body>,
+        found: &Match,
+    ) -> Result<(), Error> {
+        let Respond { status, body, template: _, content_type, headers } = respond;
         let mut head = ResponseHead::with_status(*status);
         let mut fields = Ok(());
         if let Some(media_type) = content_type {
@@ -50,7 +55,11 @@ impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
             fields = fields.and(head.fields.append_named(name.as_str().as_bytes(), value));
         }
         fields.map_err(|_| Kind::Internal)?;
-        self.send(head, body.as_bytes()).await
+        let Some(template) = template else { return self.send(head, body.as_bytes()).await };
+        let (forwarding, origin) = (&self.snapshot.forwarding, self.origin);
+        let seen = Seen { forwarding, origin, found, claims: self.record.notes.claims() };
+        let made = template.make(self.request, &seen)?;
+        self.send(head, &made).await
     }
 
     /// Sends an answer of the gateway's own.

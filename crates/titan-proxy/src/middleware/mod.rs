@@ -51,8 +51,8 @@ use std::sync::Arc;
 use titan_config::{Config, NamedPolicy, Policies, Policy, PolicyId, PolicyKind, Route};
 use titan_http::{BadField, Fields, RequestHead, ResponseHead, Status, is_alike};
 use tokio::sync::watch;
-pub(crate) use transform::Seen;
 use transform::Transform;
+pub(crate) use transform::{Body, Seen};
 
 /// The policies of a configuration, and those that the requests of each route meet.
 pub(crate) struct Chains {

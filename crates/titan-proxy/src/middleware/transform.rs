@@ -3,9 +3,11 @@
 //! Every value is put together before anything changes. It gets into a head by `Fields` and `set_query`
 //! alone, which take no line ends: no request can write a field that the configuration does not.
 
+mod body;
 mod query;
 mod value;
 
+pub(crate) use body::Body;
 pub(crate) use value::Seen;
 
 use crate::error::{Error, Kind};

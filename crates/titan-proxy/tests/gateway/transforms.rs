@@ -218,3 +218,27 @@ apply: [t, p]",
     let request = upstream.requests().remove(1);
     assert_eq!((request.all("x-who"), request.all("x-admin")), (vec!["ann@"], vec![]));
 }
+
+#[test]
+pub(super) fn a_body_is_made_of_the_request_and_no_value_leaves_its_place() {
+    let conf = r#"
+routes:
+  - path: /json/{name}
+    respond: { content_type: application/json, template: '{{"name":"{name}","agent":"{header:x-a}"}}' }
+  - { path: /html, respond: { content_type: text/html, template: '<p title="{header:x-a}">{param:q}</p>' } }
+  - { path: /text, respond: { status: 404, template: 'no {method} {path}{{}}' } }
+  - { path: /plain, respond: { body: '{method}' } }
+"#;
+    let gateway = gateway(conf, &[]);
+    let get = |path: &str| {
+        let evil = "X-A: \",\"b\":\"<script>\\\r\n";
+        gateway.asks(&format!("GET {path} HTTP/1.1\r\nHost: a\r\n{evil}\r\n"))
+    };
+    get("/json/me")
+        .has_field("content-type", "application/json")
+        .has_body(r#"{"name":"me","agent":"\",\"b\":\"\u003cscript\u003e\\"}"#);
+    get("/html?q=a'b")
+        .has_body("<p title=\"&#34;,&#34;b&#34;:&#34;&#60;script&#62;\\\">a&#39;b</p>");
+    get("/text").has_status(404).has_body("no GET /text{}");
+    get("/plain").has_body("{method}");
+}

@@ -1,6 +1,6 @@
 //! Values with places for what a request brings.
 
-use crate::bounds::MAX_VALUE;
+use crate::bounds::{MAX_RESPONSE_BODY, MAX_VALUE};
 use crate::policy::jwt::{Claim, parse_claim};
 use crate::read::Read;
 use crate::readers::{Problem, text};
@@ -48,11 +48,16 @@ pub enum ValuePiece {
 
 impl ValueTemplate {
     /// The parameters of the path that it names.
-    pub(super) fn params(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn params(&self) -> impl Iterator<Item = &str> {
         self.pieces.iter().filter_map(|piece| match piece {
             ValuePiece::Param(name) => Some(name.as_str()),
             _ => None,
         })
+    }
+
+    /// Whether it looks at what tokens say.
+    pub(crate) fn needs_token(&self) -> bool {
+        self.pieces.iter().any(|piece| matches!(piece, ValuePiece::Claim(_)))
     }
 }
 
@@ -72,6 +77,20 @@ pub(super) fn value() -> impl Read<Value = ValueTemplate> {
                 Problem::new("it is empty").help("to be rid of what is there, use `remove`")
             );
         }
+        let pieces = split(text)?.into_iter().map(piece).collect::<Result<_, _>>()?;
+        Ok(ValueTemplate { pieces })
+    })
+}
+
+/// A body with places for values.
+pub(crate) fn body_template() -> impl Read<Value = ValueTemplate> {
+    let shape = TextShape {
+        what: "a body template",
+        examples: "`\"Hello {client}\"`",
+        pattern: None,
+        max: MAX_RESPONSE_BODY,
+    };
+    text(shape, |text| {
         let pieces = split(text)?.into_iter().map(piece).collect::<Result<_, _>>()?;
         Ok(ValueTemplate { pieces })
     })

@@ -102,7 +102,7 @@ impl Value {
 }
 
 impl Piece {
-    fn new(piece: &ValuePiece, route: Option<&Route>) -> Piece {
+    pub(super) fn new(piece: &ValuePiece, route: Option<&Route>) -> Piece {
         let text = |text: &str| Piece::Text(text.as_bytes().into());
         match piece {
             ValuePiece::Text(fixed) => text(fixed),
@@ -124,7 +124,14 @@ impl Piece {
         }
     }
 
-    fn write(&self, request: &RequestHead, seen: &Seen<'_>, place: Place, out: &mut Vec<u8>) {
+    /// Writes what the request has of it.
+    pub(super) fn write(
+        &self,
+        request: &RequestHead,
+        seen: &Seen<'_>,
+        place: Place,
+        out: &mut Vec<u8>,
+    ) {
         let fields = &request.fields;
         match self {
             Piece::Text(text) => place.write(text, out),
