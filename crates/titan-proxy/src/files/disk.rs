@@ -5,7 +5,7 @@
 //! that would be as safe.
 //!
 //! Opening and looking are done on the worker. They take microseconds for what the kernel has in memory, and
-//! as long as the disk for what it has not: docs/decisions/0015-files.md weighs that.
+//! as long as the disk for what it has not: docs/decisions/0016-files.md weighs that.
 
 use crate::error::{Error, Kind};
 use rustix::fs::{Mode, OFlags, ResolveFlags, Stat, fstat, open, openat2};
