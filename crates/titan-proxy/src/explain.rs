@@ -15,12 +15,12 @@ use crate::exchange::{parts, view};
 use crate::files::Site;
 use crate::forwarding::{Reach, Refused, Scheme, count_hop};
 use crate::grpc::{Code, Dialect};
-use crate::middleware::{self, Asked, Seen};
+use crate::middleware::{self, Asked, Explained, Keys, Seen};
 use crate::path::{Normal, normalise};
 use crate::route::{Match, NoMatch};
 use crate::snapshot::{self, Action, Snapshot};
 use crate::template::{self, BadResult};
-use crate::tls::Identity;
+use crate::tls::{Files, Identity};
 use question::Question;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
@@ -39,12 +39,14 @@ pub struct Explanation {
 }
 
 /// Explains the request that a client would send with this method and URL and these header fields,
-/// each as in `Name: value`, after it has shown the certificate in that PEM file, if there is one.
+/// each as in `Name: value`, after it has shown the certificate in that PEM file, if there is one. `files` are
+/// those that the configuration names; without those of keys, what tokens say is believed.
 ///
 /// The URL is an absolute one, or a path with a `Host` among the fields. What no client could send is a
 /// [`BadQuestion`]; a request that breaks the rules of HTTP is explained, with the answer it would get.
 pub fn explain(
     config: &Config,
+    files: &Files,
     method: &str,
     url: &str,
     fields: &[String],
@@ -53,9 +55,11 @@ pub fn explain(
     let question = Question::parse(method, url, fields)?;
     let identity = certificate.map(Identity::of_pem).transpose();
     let identity = identity.map_err(BadQuestion::Certificate)?;
-    let snapshot = Snapshot::unconnected(config);
+    let (keys, unread) = Keys::read_some(config, files);
+    let unread = unread.iter().map(|why| Some(why.as_ref()?.to_string())).collect();
+    let snapshot = &Snapshot::unconnected(config, keys);
     let page = Explanation::default();
-    let mut tale = Tale { config, snapshot: &snapshot, identity, dialect: None, route: None, page };
+    let mut tale = Tale { config, snapshot, unread, identity, dialect: None, route: None, page };
     if let Err(Stop { error, why }) = tale.serve(&question) {
         tale.refused(error, &why);
     }
@@ -69,6 +73,8 @@ const SOMEBODY: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 struct Tale<'c> {
     config: &'c Config,
     snapshot: &'c Snapshot,
+    /// Why the keys of each policy cannot be read, of those whose cannot.
+    unread: Vec<Option<String>>,
     identity: Option<Identity>,
     /// What a call of gRPC is made in.
     dialect: Option<Dialect>,
@@ -234,7 +240,7 @@ impl Tale<'_> {
         found: &Match,
         head: &mut RequestHead,
     ) -> Result<ControlFlow<Status>, Stop> {
-        let Tale { config, snapshot, identity, page, .. } = self;
+        let Tale { config, snapshot, unread, identity, page, .. } = self;
         let chain = snapshot.chains.of(Some(found.route));
         let mut claims = None;
         let asked = head.path().to_vec();
@@ -250,14 +256,17 @@ impl Tale<'_> {
                     Some(false) => return Err(Kind::CorsRefused.into()),
                     None => {}
                 },
-                PolicyKind::Jwt => claims = chain.take_token(head)?,
+                PolicyKind::Jwt => {
+                    let (told, said) = chain.explain_token(head, unread[id.index()].as_deref())?;
+                    tell_all(page, told)?;
+                    claims = said;
+                }
                 PolicyKind::Authorise => {
                     let client = Some(IpAddr::V4(SOMEBODY));
                     let (claims, identity) = (claims.as_ref(), identity.as_ref());
                     let asked = Asked { claims, identity, client };
                     let told = chain.explain_authorisation(head, asked)?;
-                    told.lines.into_iter().for_each(|it| page.tell("policy", format!("  {it}")));
-                    told.refused.map_or(Ok(()), |kind| Err(Stop::from(kind)))?;
+                    tell_all(page, told)?;
                 }
                 PolicyKind::RateLimit | PolicyKind::Compress => {}
                 PolicyKind::Transform => {
@@ -427,7 +436,12 @@ impl Tale<'_> {
     }
 }
 
-/// What routes see of a request.
+/// Tells what a policy decides, and stops where it refuses the request.
+fn tell_all(page: &mut Explanation, told: Explained) -> Result<(), Stop> {
+    told.lines.into_iter().for_each(|it| page.tell("policy", format!("  {it}")));
+    told.refused.map_or(Ok(()), |kind| Err(Stop::from(kind)))
+}
+
 impl Explanation {
     /// Adds a line; one without a title goes with the line before it.
     fn tell(&mut self, title: &'static str, line: impl Into<String>) {

@@ -87,9 +87,9 @@ impl Snapshot {
     }
 
     /// The tables of a gateway that connects to nobody: it needs no certificates.
-    pub(crate) fn unconnected(config: &Config) -> Snapshot {
+    pub(crate) fn unconnected(config: &Config, keys: Keys) -> Snapshot {
         let tls = config.upstreams.iter().map(|_| None);
-        Snapshot::build(config, tls.collect(), Keys::none(), &Files::default())
+        Snapshot::build(config, tls.collect(), keys, &Files::default())
     }
 
     /// The cells that workers with this snapshot count in.

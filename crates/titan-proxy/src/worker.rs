@@ -352,6 +352,7 @@ fn seed() -> u64 {
 mod tests {
     use super::*;
     use crate::listener::{Gate, ListenSocket};
+    use crate::middleware::Keys;
     use std::fs::File;
     use std::os::fd::OwnedFd;
     use std::os::unix::net::UnixListener;
@@ -374,7 +375,7 @@ mod tests {
         let runtime =
             Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
         let runtime = runtime.unwrap();
-        let snapshot = Arc::new(Snapshot::unconnected(&config));
+        let snapshot = Arc::new(Snapshot::unconnected(&config, Keys::default()));
         let metrics = Arc::new(Snapshot::metrics(&config, 1));
         let (_phase, watched) = watch::channel(Phase::Serve);
         runtime.block_on(async {

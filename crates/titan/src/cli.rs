@@ -29,7 +29,8 @@ pub(crate) enum Command {
     },
     /// Tell which route a request would take, and why not another
     ///
-    /// Nothing is sent: the code that serves requests reads, routes and rewrites this one.
+    /// Nothing is sent: the code that serves requests reads, routes and rewrites this one. Tokens are judged with the
+    /// keys that the configuration names, where they can be read here.
     #[command(after_help = AFTER_EXPLAIN)]
     Explain {
         /// The method, such as GET
@@ -115,6 +116,7 @@ const AFTER_EXPLAIN: &str = "\
 Examples:
   titan explain GET http://a.example/items/42 -c titan.yaml
   titan explain POST /items -H 'Host: a.example' -H 'Content-Length: 5' -c titan.yaml
+  titan explain GET http://a.example/ -H 'Authorization: Bearer eyJhb...' -c titan.yaml
 
 The exit code is 0 whatever the answer would be, and 2 if that cannot be asked.";
 
@@ -215,7 +217,7 @@ mod tests {
         insta::assert_snapshot!(help(Some("explain")), @r"
         Tell which route a request would take, and why not another
 
-        Nothing is sent: the code that serves requests reads, routes and rewrites this one.
+        Nothing is sent: the code that serves requests reads, routes and rewrites this one. Tokens are judged with the keys that the configuration names, where they can be read here.
 
         Usage: titan explain [OPTIONS] <METHOD> <URL>
 
@@ -242,6 +244,7 @@ mod tests {
         Examples:
           titan explain GET http://a.example/items/42 -c titan.yaml
           titan explain POST /items -H 'Host: a.example' -H 'Content-Length: 5' -c titan.yaml
+          titan explain GET http://a.example/ -H 'Authorization: Bearer eyJhb...' -c titan.yaml
 
         The exit code is 0 whatever the answer would be, and 2 if that cannot be asked.
         ");

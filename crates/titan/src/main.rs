@@ -35,6 +35,7 @@ use cli::{Cli, Command};
 use failure::Failure;
 use std::path::Path;
 use std::process::ExitCode;
+use titan_proxy::Files;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -62,16 +63,20 @@ fn perform(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Run(options) => return run::run(options.config.as_deref()),
         Command::Check { file } => check(&file)?,
         Command::Explain { method, url, fields, client_cert, config } => {
-            let config = match config.config {
-                Some(file) => config_file::read(&file)?,
+            let (config, files) = match config.config {
+                Some(file) => {
+                    let config = config_file::read(&file)?;
+                    let files = config_file::read_named(&config, &file);
+                    (config, files)
+                }
                 None => {
                     terminal::print(demo::FOR_READING)?;
-                    demo::config_for_reading()
+                    (demo::config_for_reading(), Files::default())
                 }
             };
             let shown = client_cert.as_deref().map(config_file::read_certificate).transpose()?;
             let shown = shown.as_deref();
-            let explanation = titan_proxy::explain(&config, &method, &url, &fields, shown)?;
+            let explanation = titan_proxy::explain(&config, &files, &method, &url, &fields, shown)?;
             terminal::print(&explanation.to_string())?;
         }
         Command::Cert { names, out } => terminal::print(&cert::write(&out, &names)?.text())?,

@@ -62,7 +62,7 @@ fn told(method: &str, url: &str, fields: &[&str]) -> String {
 fn told_under(config: &str, method: &str, url: &str, fields: &[&str]) -> String {
     let config = Config::parse("titan.yaml", config).unwrap_or_else(|report| panic!("{report}"));
     let fields: Vec<_> = fields.iter().map(ToString::to_string).collect();
-    let explanation = explain(&config, method, url, &fields, None).unwrap();
+    let explanation = explain(&config, &Files::default(), method, url, &fields, None).unwrap();
     let text = explanation.to_string();
     text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
@@ -264,7 +264,9 @@ fn an_upstream_of_http2_is_told_with_what_follows_from_it() {
                   upstreams: { it: { endpoints: 'a:1', protocol: h2 } }";
     let config = Config::parse("titan.yaml", config).unwrap();
     let field = "Content-Type: application/grpc-web-text".to_owned();
-    let text = explain(&config, "POST", "http://a/b", &[field], None).unwrap().to_string();
+    let text = explain(&config, &Files::default(), "POST", "http://a/b", &[field], None)
+        .unwrap()
+        .to_string();
     for line in [
         "upstream  it, round_robin, HTTP/2\n",
         "grpc-web  made into gRPC, and the answer back\n",
@@ -324,7 +326,9 @@ fn a_request_may_go_no_further_than_here() {
 fn what_cannot_be_asked() {
     let config = Config::parse("titan.yaml", CONFIG).unwrap();
     let refused = |url: &str, field: &str| {
-        explain(&config, "GET", url, &[field.to_owned()], None).unwrap_err().to_string()
+        explain(&config, &Files::default(), "GET", url, &[field.to_owned()], None)
+            .unwrap_err()
+            .to_string()
     };
     let lines = [
         refused("hello", "A: b"),
@@ -356,7 +360,8 @@ routes:
   - { name: other, respond: 403 }
 "#;
     let config = Config::parse("titan.yaml", CONFIG).unwrap_or_else(|report| panic!("{report}"));
-    let explanation = explain(&config, "GET", url, &[], certificate.map(str::as_bytes));
+    let explanation =
+        explain(&config, &Files::default(), "GET", url, &[], certificate.map(str::as_bytes));
     let text = explanation.map_or_else(|bad| bad.to_string(), |it| it.to_string());
     text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
@@ -444,19 +449,65 @@ fn a_preflight_request_is_answered_or_refused() {
     assert!(refused.contains("403 Forbidden (cors-refused)"), "{refused}");
 }
 
+const TOKENS: &str = "policies: { p: { jwt: { providers: { audience: here, algorithms: HS256, \
+    keys: KEYS }, headers: { X-User: sub } } } }\napply: [p]\nlisteners: [\":80\"]\n\
+    routes: [{ prefix: /, upstream: a }]\nupstreams: { a: a:1 }";
+const SECRET: &str = "a secret of at least 32 octets, which is in the file";
+
+/// `Authorization` with a token of these claims, signed with that secret.
+fn token(secret: &str, claims: &str) -> String {
+    let parts = ["{\"alg\":\"HS256\"}", claims].map(|part| URL_SAFE_NO_PAD.encode(part)).join(".");
+    let key = aws_lc_rs::hmac::Key::new(aws_lc_rs::hmac::HMAC_SHA256, secret.as_bytes());
+    let signature = URL_SAFE_NO_PAD.encode(aws_lc_rs::hmac::sign(&key, parts.as_bytes()));
+    format!("Authorization: Bearer {parts}.{signature}")
+}
+
 #[test]
-fn tokens_are_looked_for_and_not_judged() {
-    let under = "policies: { p: { jwt: { providers: { algorithms: HS256, keys: { secret_file: k } }, \
-        headers: { X-User: sub } } } }\napply: [p]\nlisteners: [\":80\"]\n\
-        routes: [{ prefix: /, upstream: a }]\nupstreams: { a: a:1 }";
-    let with = |fields: &[&str]| told_under(under, "GET", "http://a/", fields);
-    let text = with(&["Authorization: Bearer a.b.c", "X-User: root"]);
-    assert!(text.contains("jwt: p\n") && text.contains("there is a token"), "{text}");
-    assert!(!text.contains("Bearer a.b.c\n          ") && !text.contains("X-User"), "{text}");
+fn tokens_are_judged() {
+    let under = TOKENS.replace("KEYS", &format!("{{ secret: '{SECRET}' }}"));
+    let with = |fields: &[&str]| told_under(&under, "GET", "http://a/", fields);
+    let claims = "{\"sub\":\"ann\",\"aud\":\"here\",\"exp\":99999999999}";
+    let text = with(&[&token(SECRET, claims), "X-User: root"]);
+    assert!(text.contains("jwt: p\n") && text.contains("the token is good"), "{text}");
+    assert!(text.contains("tells the upstream X-User: ann") && !text.contains("root"), "{text}");
+    let bad = [
+        (token("another secret of at least 32 octets", claims), "(signature)"),
+        (token(SECRET, "{\"aud\":\"there\",\"exp\":99999999999}"), "(audience)"),
+        (token(SECRET, "{\"aud\":\"here\",\"exp\":1}"), "(expired): Its time is over."),
+        ("Authorization: Bearer a.b.c".to_owned(), "(malformed)"),
+    ];
+    for (field, why) in bad {
+        let text = with(&[&field]);
+        assert!(text.contains(&format!("the token is no good {why}")), "{why}: {text}");
+        assert!(text.contains("401 Unauthorized (token-invalid)"), "{text}");
+    }
     let text = with(&[]);
     assert!(text.contains("401 Unauthorized (token-missing)"), "{text}");
     let text = with(&["Authorization: Bearer a", "Authorization: Bearer b"]);
     assert!(text.contains("400 Bad Request (token-ambiguous)"), "{text}");
+}
+
+#[test]
+fn tokens_are_believed_where_their_keys_are_not_known() {
+    let field = token(SECRET, "{\"aud\":\"here\",\"exp\":1}");
+    for (keys, why) in [
+        ("{ secret_file: k }", "k cannot be used: it was not read"),
+        ("{ jwks_url: 'http://127.0.0.1:1/k' }", "its keys are fetched when the gateway runs"),
+    ] {
+        // Shared secrets are nothing to fetch.
+        let algorithm = if keys.contains("url") { "ES256" } else { "HS256" };
+        let config = TOKENS.replace("KEYS", keys).replace("HS256", algorithm);
+        let text = told_under(&config, "GET", "http://a/", &[&field]);
+        let wanted = format!("whether the token is good is not known here: {why}");
+        assert!(text.contains(&wanted) && text.contains("sends on"), "{text}");
+    }
+    let text = told_under(
+        &TOKENS.replace("KEYS", "{ secret_file: k }"),
+        "GET",
+        "http://a/",
+        &["Authorization: Bearer a.b.c"],
+    );
+    assert!(text.contains("401 Unauthorized (token-invalid)"), "{text}");
 }
 
 #[test]

@@ -69,7 +69,7 @@ pub(crate) struct Explained {
 }
 
 impl Explained {
-    fn refuse(&mut self, kind: Kind, why: String) {
+    pub(super) fn refuse(&mut self, kind: Kind, why: String) {
         self.lines.push(why);
         self.refused = self.refused.or(Some(kind));
     }

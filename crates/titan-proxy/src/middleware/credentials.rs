@@ -6,6 +6,7 @@ use crate::tls::{BadCredentials, Files};
 use titan_config::{Config, Policy};
 
 /// The credentials of all policies of a configuration, in their order.
+#[derive(Default)]
 pub(crate) struct Keys(Vec<Credentials>);
 
 /// The credentials of a policy.
@@ -26,9 +27,15 @@ impl Keys {
         config.policies.iter().map(|named| Credentials::read(&named.policy, files)).collect()
     }
 
-    /// No credentials at all: then nobody's are good.
-    pub(crate) fn none() -> Keys {
-        Keys(Vec::new())
+    /// Those that can be read, and of each policy why the others cannot.
+    pub(crate) fn read_some(config: &Config, files: &Files) -> (Keys, Vec<Option<BadCredentials>>) {
+        let read = config.policies.iter().map(|named| Credentials::read(&named.policy, files));
+        let read = read.map(|read| match read {
+            Ok(credentials) => (credentials, None),
+            Err(bad) => (Credentials::None, Some(bad)),
+        });
+        let (credentials, unread) = read.unzip();
+        (Keys(credentials), unread)
     }
 
     /// Those of each policy.

@@ -1,6 +1,7 @@
 //! JSON Web Tokens (RFC 7519, RFC 6750, RFC 8725): a request goes on only with a token that is good.
 
 mod cache;
+mod explain;
 mod json;
 mod keys;
 mod places;
@@ -31,7 +32,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use titan_config::{Claim, JwtKeys, JwtProvider, TokenPlace};
-use titan_http::{BadField, FieldName, Fields, RequestHead, ResponseHead};
+use titan_http::{BadField, FieldName, Fields, ResponseHead};
 use token::{Token, is_type};
 
 /// A policy with its keys.
@@ -89,16 +90,18 @@ pub(crate) struct Verified {
 type Told = (usize, Box<[u8]>);
 
 macro_rules! refusals {
-    ($($(#[$doc:meta])* $name:ident $word:literal;)+) => {
+    ($(#[doc = $doc:literal] $name:ident $word:literal;)+) => {
         /// Why a token is no good. Counted, and not told to the client.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum Refusal {
-            $($(#[$doc])* $name,)+
+            $(#[doc = $doc] $name,)+
         }
 
         impl Refusal {
             /// What metrics call each.
             pub(crate) const WORDS: &[&str] = &[$($word,)+];
+            /// The same in sentences.
+            const REASONS: &[&str] = &[$($doc,)+];
         }
     };
 }
@@ -247,28 +250,6 @@ impl Jwt {
         told.map_err(|_| Kind::Internal)?;
         notes.jwt.verified = Some(verified);
         Ok(())
-    }
-
-    /// What can be said of a request without keys.
-    pub(super) fn explain(&self, request: &RequestHead) -> String {
-        match places::find(&self.config.token, request) {
-            Ok(_) => {
-                "there is a token; whether it is good or was taken back is not looked at here, \
-                and what it says is believed"
-                    .to_owned()
-            }
-            Err(Nowhere::Missing) => "there is no token".to_owned(),
-            Err(Nowhere::Ambiguous) => "there are several tokens".to_owned(),
-        }
-    }
-
-    /// Takes the token out: what it says, whether that is true or not.
-    pub(super) fn take(&self, request: &mut RequestHead) -> Result<Map<String, Value>, Error> {
-        let found = places::find(&self.config.token, request).map_err(|it| it.kind())?;
-        let Found { token, place } = found;
-        let said = Token::parse(token).map(|token| token.claims).map_err(|_| Kind::TokenInvalid);
-        places::remove(&self.config.token[place], request).map_err(|_| Kind::Internal)?;
-        said.map_err(Error::from)
     }
 
     pub(super) fn on_response(&self, note: &Note, head: &mut ResponseHead) -> Result<(), BadField> {

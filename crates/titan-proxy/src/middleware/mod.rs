@@ -34,8 +34,8 @@ use crate::route::{self, Match};
 use crate::snapshot::Snapshot;
 use crate::tls::{BadCredentials, Files};
 use crate::worker::{Phase, Worker};
-pub(crate) use authorise::Asked;
-use authorise::{Authorise, Explained};
+use authorise::Authorise;
+pub(crate) use authorise::{Asked, Explained};
 use compress::Compress;
 pub(crate) use compress::{
     Accepted, Coded, Decoded, Decoding, Encoders, Recipe, Squeezed, describe_decoded, name_of,
@@ -335,9 +335,8 @@ impl Chain {
     ) -> Option<String> {
         match kind {
             PolicyKind::Cors => self.cors.as_ref().map(|cors| cors.explain(request)),
-            PolicyKind::Jwt => self.jwt.as_ref().map(|jwt| jwt.explain(request)),
             PolicyKind::RateLimit => self.rate_limit.as_ref().map(|limit| limit.explain(route)),
-            PolicyKind::Authorise | PolicyKind::Transform => None,
+            PolicyKind::Jwt | PolicyKind::Authorise | PolicyKind::Transform => None,
             PolicyKind::Compress => {
                 self.compress.as_ref().map(|compress| compress.explain(request, asked))
             }
@@ -349,12 +348,19 @@ impl Chain {
         self.cors.as_ref()?.grants(request)
     }
 
-    /// Takes the token out of a request: what it says, whether that is true or not.
-    pub(crate) fn take_token(
+    /// What becomes of a request with its token, which is taken out, and what that says. What is `unread` of the
+    /// keys is why they are not there.
+    pub(crate) fn explain_token(
         &self,
         request: &mut RequestHead,
-    ) -> Result<Option<Map<String, Value>>, Error> {
-        self.jwt.as_ref().map(|jwt| jwt.take(request)).transpose()
+        unread: Option<&str>,
+    ) -> Result<(Explained, Option<Map<String, Value>>), Error> {
+        let mut told = Explained::default();
+        let said = match &self.jwt {
+            Some(jwt) => jwt.explain(request, unread, &mut told)?,
+            None => None,
+        };
+        Ok((told, said))
     }
 
     /// Whether those may ask who ask so.
