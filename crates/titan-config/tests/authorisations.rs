@@ -72,6 +72,21 @@ fn tokens_that_are_asked_for_nothing_or_are_not_there() {
 }
 
 #[test]
+fn tokens_and_passwords_in_the_same_place() {
+    let hash = "$2b$10$abcdefghijklmnopqrstuuzi5E8Fg0yjKgTc5PCHx2LCyJ0fp5n/G";
+    let file = |token: &str| {
+        report(&format!(
+            "listeners: [\":80\"]\nroutes: [{{ respond: 204, apply: [t, p] }}]\npolicies:\n  \
+             t: {{ jwt: {{ {token}providers: {{ algorithms: HS256, keys: {{ secret_file: k }} }} }} }}\n  \
+             p: {{ authorise: {{ basic: {{ users: {{ ann: '{hash}' }} }} }} }}\n"
+        ))
+    };
+    assert_snapshot!(file(""));
+    assert_eq!(file("token: { cookie: session }, "), "");
+    assert_eq!(file("token: [{ scheme: Bearer }, { query: t }], "), "");
+}
+
+#[test]
 fn rules_that_are_none() {
     let rule = |rule: &str| {
         report(&format!(
@@ -98,6 +113,11 @@ fn rules_that_are_none() {
         "type(request.path) == string",
         "a.b.C{d: 1} == 1",
         "claims.sub == 'ann'",
+        "request.headers['X-Tenant'] == 'a'",
+        "'X-Tenant' in request.headers",
+        "has(request.headers.Tenant)",
+        "request.method = 'GET'",
+        "request.method == 'GET' & true",
         "has(certificate.subject)",
         &deep,
         &deeper,

@@ -1,6 +1,6 @@
 //! What policies need of one another.
 
-use super::{Policies, Policy};
+use super::{Policies, Policy, TokenPlace};
 use crate::read::Reading;
 use crate::readers::Named;
 use crate::report::{Diagnostic, Span};
@@ -19,6 +19,36 @@ pub(crate) fn check_tokens(place: Span, in_force: &Policies, all: &Declared, to:
         let error = Diagnostic::error(place, message).label("no policy `jwt` is in force here");
         let error = error.also(*key_span, "it asks for what tokens say");
         to.add(error.help("apply one to this route, or take the authorisation off with `without`"));
+    }
+}
+
+/// Whether a route that asks for a token and a password leaves a place for each: a request with two of
+/// `Authorization` shows neither.
+pub(crate) fn check_passwords(
+    place: Span,
+    in_force: &Policies,
+    all: &Declared,
+    to: &mut Reading<'_>,
+) {
+    let declared = |id: super::PolicyId| &all[id.index()];
+    let (Some(jwt), Some(authorise)) =
+        (in_force.jwt.map(declared), in_force.authorise.map(declared))
+    else {
+        return;
+    };
+    let (Some(Policy::Jwt(tokens)), Some(Policy::Authorise(asks))) = (&jwt.value, &authorise.value)
+    else {
+        return;
+    };
+    let is_field = |place: &TokenPlace| matches!(place, TokenPlace::Scheme(_));
+    if asks.basic.is_some() && tokens.token.iter().all(is_field) {
+        let message = "no request could show both a token and a password";
+        let error = Diagnostic::error(place, message);
+        let error = error.label("both would have to be in `Authorization` here");
+        let error = error.also(jwt.key_span, "it asks for a token");
+        let error = error.also(authorise.key_span, "it asks for a password");
+        let help = "take one of the two off with `without`, or take tokens from a `cookie`";
+        to.add(error.help(help));
     }
 }
 

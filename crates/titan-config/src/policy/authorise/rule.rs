@@ -160,7 +160,18 @@ fn fault(text: &str, errors: &ParseErrors) -> Problem {
     let reason = msg.strip_prefix("Syntax error: ").unwrap_or(msg);
     let reason = reason.split(" expecting ").next().unwrap_or(reason);
     let reason = reason.replace("mismatched input '<EOF>'", "something is missing");
-    let problem = Problem::new(reason).help("the language is CEL (cel.dev)");
+    let problem = match reason.strip_prefix("token recognition error at: '") {
+        Some(rest) => {
+            let sign = rest.chars().next().unwrap_or('\'');
+            let unknown = Problem::new(format!("`{sign}` means nothing here"));
+            match sign {
+                '\'' | '"' => Problem::new("this text is not closed"),
+                '=' | '&' | '|' => unknown.help("operators are `==`, `&&` and `||`"),
+                _ => unknown.help("the language is CEL (cel.dev)"),
+            }
+        }
+        None => Problem::new(reason).help("the language is CEL (cel.dev)"),
+    };
     match place(text, *pos) {
         Some(part) => problem.part(part),
         None => problem,

@@ -135,6 +135,9 @@ impl<'t> Check<'t> {
 
     fn select(&mut self, id: u64, select: &SelectExpr) -> Result<(), Problem> {
         let SelectExpr { operand, field, test: _ } = select;
+        if is_headers(operand) {
+            self.field(id, field)?;
+        }
         let Expr::Ident(name) = &operand.expr else { return self.part(operand) };
         let is_own = self.variables.iter().any(|it| it == name);
         let Some(fields) = known(name).filter(|_| !is_own) else { return self.part(operand) };
@@ -153,6 +156,14 @@ impl<'t> Check<'t> {
 
     fn call(&mut self, id: u64, call: &CallExpr) -> Result<(), Problem> {
         let CallExpr { func_name: name, target, args } = call;
+        match (name.as_str(), args.as_slice()) {
+            ("_[_]", [map, field]) | ("@in", [field, map]) if is_headers(map) => {
+                if let Expr::Literal(LiteralValue::String(written)) = &field.expr {
+                    self.field(field.id, written.inner())?;
+                }
+            }
+            _ => {}
+        }
         if !OPERATORS.contains(&name.as_str()) && !FUNCTIONS.contains(&name.as_str()) {
             let message = match name.as_str() {
                 "has" | "all" | "exists" | "exists_one" => {
@@ -166,6 +177,16 @@ impl<'t> Check<'t> {
             self.pattern(id, args.last())?;
         }
         target.iter().map(|it| &**it).chain(args).try_for_each(|it| self.part(it))
+    }
+
+    /// A field with another name is never there, so that the rule would refuse every request or none.
+    fn field(&self, id: u64, name: &str) -> Result<(), Problem> {
+        let lower = name.to_ascii_lowercase();
+        if lower == name {
+            return Ok(());
+        }
+        let problem = self.at(id, "names of header fields are in lower case here");
+        Err(problem.help(format!("write `{lower}`")))
     }
 
     /// Regular expressions are compiled with the file, and so have to be in it.
@@ -224,6 +245,12 @@ impl<'t> Check<'t> {
             None => self.at(id, reason),
         }
     }
+}
+
+/// Whether it is `request.headers`. No variable of a loop is called `request`.
+fn is_headers(expression: &IdedExpr) -> bool {
+    let Expr::Select(SelectExpr { operand, field, .. }) = &expression.expr else { return false };
+    field == "headers" && matches!(&operand.expr, Expr::Ident(name) if name == "request")
 }
 
 /// The parts of a variable that has nothing else.
