@@ -138,6 +138,22 @@ fn a_path_has_one_rule() {
 }
 
 #[test]
+fn groups_are_not_written_as_elsewhere() {
+    let warned = |regex: &str, replace: &str| {
+        let text = format!(
+            "listeners: [':80']\nroutes: [{{ upstream: a, apply: [p] }}]\nupstreams: {{ a: a:1 }}\npolicies: \
+             {{ p: {{ transform: {{ request: {{ path: {{ regex: '{regex}', replace: '{replace}' }} }} }} }} }}\n"
+        );
+        Config::parse("titan.yaml", &text).expect("a right file").warnings.to_string()
+    };
+    let told = warned("^/a(.*)$", "/b$1");
+    assert!(told.contains("`$1` stands for itself") && told.contains("is `{1}`"), "{told}");
+    for (regex, replace) in [("^/a", "/b$1"), ("^/a(.*)$", "/b$a"), ("^/a(.*)$", "/b{1}")] {
+        assert_eq!(warned(regex, replace), "");
+    }
+}
+
+#[test]
 fn what_is_said_twice_is_refused() {
     let of = |changes: &str| wrong(&format!("request: {{ headers: {{ {changes} }} }}"));
     assert!(of("set: { X-A: a, x-a: b }").contains("this name stands twice"));

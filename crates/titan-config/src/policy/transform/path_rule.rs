@@ -77,5 +77,16 @@ fn resolve(fields: PathRuleFields, node: &Node, to: &mut Reading<'_>) -> Option<
             },
         });
     }
+    let texts = pieces.iter().filter_map(|piece| match piece {
+        PathPiece::Text(text) => Some(text),
+        PathPiece::Group(_) => None,
+    });
+    let number = |rest: &str| rest.chars().take_while(char::is_ascii_digit).collect::<String>();
+    let mut numbers = texts.flat_map(|text| text.split('$').skip(1).map(number));
+    if let Some(number) = numbers.find(|number| regex.group(number).is_some()) {
+        let place = node.entry("replace").map_or(node.span, |entry| entry.value.span);
+        let warning = Diagnostic::warning(place, format!("`${number}` stands for itself"));
+        to.add(warning.help(format!("what the group has captured is `{{{number}}}`")));
+    }
     Some(PathRule { regex, replace: pieces })
 }

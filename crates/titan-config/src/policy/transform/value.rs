@@ -157,7 +157,8 @@ pub(super) fn split(text: &str) -> Result<Vec<Part<'_>>, Problem> {
             continue;
         }
         if rest.starts_with('}') {
-            return Err(Problem::new("this `}` closes nothing").part(brace..brace + 1));
+            let problem = Problem::new("this `}` closes nothing").part(brace..brace + 1);
+            return Err(problem.help("`{{` and `}}` stand for braces"));
         }
         let open = || Problem::new("this `{` is not closed").part(brace..brace + 1);
         let end = rest.find('}').map(|found| brace + found + 1).ok_or_else(open)?;
