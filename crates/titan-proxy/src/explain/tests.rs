@@ -516,7 +516,8 @@ fn a_rate_limit_says_what_may_pass() {
         policies: { p: { rate_limit: { rates: [5/s, { rate: 100/m, burst: 7 }], concurrency: 3,\n  \
         key: [client_address, { header: X-A }], costs: { dear: 2 }, shadow: true } } }";
     let text = told_under(limits, "GET", "http://a/", &[]);
-    let wanted = "for each client and X-A at most 5/s and 5 at once, 100/m and 7 at once, 3 that run \
+    let wanted = "for each client and X-A at most 5/s with bursts up to 5, 100/m with bursts up to 7, \
+        3 that run \
         (watched only), and each of this route counts 2 times";
     assert!(text.contains(wanted), "{text}");
 }

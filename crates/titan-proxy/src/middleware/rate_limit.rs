@@ -234,7 +234,7 @@ impl Drop for Running {
 }
 
 fn words(limit: &titan_config::RateLimit) -> String {
-    let rates = limit.rates.iter().map(|rate| format!("{rate} and {} at once", rate.burst));
+    let rates = limit.rates.iter().map(|rate| format!("{rate} with bursts up to {}", rate.burst));
     let running = limit.concurrency.map(|most| format!("{most} that run"));
     let most = rates.chain(running).collect::<Vec<_>>().join(", ");
     let key = limit.key.iter().map(|part| match part {
