@@ -30,8 +30,9 @@ section! {
     /// a request in braces: `{method}`, `{scheme}` of the connection, `{host}`, `{path}`, `{query}` with its `?` or
     /// empty, `{client}` the address, `{request_id}`, `{route}` the name, `{header:X-Name}`, `{param:name}` of
     /// the query, `{claim:name}` of the token by name or JSON pointer, which needs a policy `jwt`, and any other name for a
-    /// parameter of the route's path; `{{` and `}}` are braces. All are those of the request before the transform. A value
-    /// that comes out empty sets nothing, and one of more than 16 KiB is refused with 400.
+    /// parameter of the route's path; `{{` and `}}` are braces. All are those of the request before the transform, and
+    /// what is of the path or the query stays percent-encoded. A value that comes out empty sets nothing, and one of more
+    /// than 16 KiB is refused with 400.
     pub struct Transform {
         /// What becomes of requests.
         pub request: Box<RequestTransform> =
