@@ -64,6 +64,10 @@ fn tokens_that_are_asked_for_nothing_or_are_not_there() {
         ("claims: { a: {} }", one),
         ("claims: { a: x, /a: y }", one),
         ("claims: { a: { al: x } }", one),
+        (
+            "claims: { a: 1.5, b: [1e3, 7, -0x, 99999999999999999999], c: '1.5', d: 1.2.3, e: inf }",
+            one,
+        ),
         ("deny: ::1, tell_missing: true", one),
         ("scopes: a", "  - { respond: 204, apply: [p], without: [jwt] }"),
         ("claims: { a: b }", "  - { respond: 204, apply: [p], without: [jwt] }"),
@@ -74,14 +78,19 @@ fn tokens_that_are_asked_for_nothing_or_are_not_there() {
 #[test]
 fn tokens_and_passwords_in_the_same_place() {
     let hash = "$2b$10$abcdefghijklmnopqrstuuzi5E8Fg0yjKgTc5PCHx2LCyJ0fp5n/G";
-    let file = |token: &str| {
+    let file_with = |token: &str, asks: &str| {
         report(&format!(
             "listeners: [\":80\"]\nroutes: [{{ respond: 204, apply: [t, p] }}]\npolicies:\n  \
              t: {{ jwt: {{ {token}providers: {{ algorithms: HS256, keys: {{ secret_file: k }} }} }} }}\n  \
-             p: {{ authorise: {{ basic: {{ users: {{ ann: '{hash}' }} }} }} }}\n"
+             p: {{ authorise: {{ {asks} }} }}\n"
         ))
     };
+    let file = |token| file_with(token, &format!("basic: {{ users: {{ ann: '{hash}' }} }}"));
     assert_snapshot!(file(""));
+    let keys = format!("api_keys: {{ header: Authorization, keys: {{ a: {} }} }}", "ab".repeat(32));
+    let told = file_with("", &keys);
+    assert!(told.contains("both a token and an API key"), "{told}");
+    assert_eq!(file_with("", &keys.replace("header", "query: key, header")), "");
     assert_eq!(file("token: { cookie: session }, "), "");
     assert_eq!(file("token: [{ scheme: Bearer }, { query: t }], "), "");
 }
@@ -124,4 +133,16 @@ fn rules_that_are_none() {
     ];
     assert_snapshot!(cases.map(rule).join("\n"));
     assert!(rule(&format!("'{}' == ''", "x".repeat(2000))).contains("1024 is the most"));
+}
+
+#[test]
+fn stars_that_browsers_take_for_names() {
+    let cors = |more: &str| {
+        section(&format!(
+            "apply: [p]\npolicies:\n  p: {{ cors: {{ origins: 'https://a', {more} }} }}"
+        ))
+    };
+    let cases = ["methods: '*'", "methods: [GET, '*']", "expose: '*', credentials: true"];
+    assert_snapshot!(cases.map(cors).join("\n"));
+    assert_eq!(cors("expose: '*', headers: '*'"), "");
 }

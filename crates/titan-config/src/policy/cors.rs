@@ -28,7 +28,8 @@ section! {
             optional("`[GET, HEAD, POST]`", one_or_list(method(), 1..=MAX_METHODS)),
         /// The header fields that pages may send, beside those that need no leave; `*` for any.
         pub(crate) headers: CorsHeaders = default("[]", headers()),
-        /// The header fields of answers that pages may read, beside those that need no leave.
+        /// The header fields of answers that pages may read, beside those that need no leave; `"*"` for any, without
+        /// `credentials`.
         pub(crate) expose: Vec<HeaderName> = default("[]", one_or_list(header_name(), 0..=MAX_METHODS)),
         /// Whether browsers send cookies and certificates along. Never with `origins: "*"`.
         pub(crate) credentials: bool = default("false", boolean()),
@@ -114,6 +115,16 @@ fn check(fields: CorsFields, node: &Node, to: &mut Reading<'_>) -> Option<Cors> 
         let error = error.label("not together with `origins: \"*\"`");
         return to
             .fail(error.also(node.key_span("origins"), "any origin").help("name the origins"));
+    }
+    if methods.iter().flatten().any(|method| method.as_str() == "*") {
+        let error = Diagnostic::error(node.key_span("methods"), "there is no method `*`");
+        return to.fail(error.label("expected the methods that pages may use, one by one"));
+    }
+    if credentials && expose.iter().any(|name| name.as_str() == "*") {
+        let message = "browsers take `*` for the name of a field here";
+        let error = Diagnostic::error(node.key_span("expose"), message);
+        let error = error.also(node.key_span("credentials"), "because of this");
+        return to.fail(error.help("name the fields"));
     }
     let methods = methods.unwrap_or_else(|| vec![Method::GET, Method::HEAD, Method::POST]);
     Some(Cors { origins, methods, headers, expose, credentials, max_age, private_network })

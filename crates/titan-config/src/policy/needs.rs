@@ -22,7 +22,7 @@ pub(crate) fn check_tokens(place: Span, in_force: &Policies, all: &Declared, to:
     }
 }
 
-/// Whether a route that asks for a token and a password leaves a place for each: a request with two of
+/// Whether a route that asks for a token and a password or a key leaves a place for each: a request with two of
 /// `Authorization` shows neither.
 pub(crate) fn check_passwords(
     place: Span,
@@ -41,12 +41,16 @@ pub(crate) fn check_passwords(
         return;
     };
     let is_field = |place: &TokenPlace| matches!(place, TokenPlace::Scheme(_));
-    if asks.basic.is_some() && tokens.token.iter().all(is_field) {
-        let message = "no request could show both a token and a password";
+    let has_key = asks.api_keys.as_ref().is_some_and(|keys| {
+        keys.query.is_none() && is_alike(keys.header.as_str().as_bytes(), b"authorization")
+    });
+    let other = if has_key { "an API key" } else { "a password" };
+    if (asks.basic.is_some() || has_key) && tokens.token.iter().all(is_field) {
+        let message = format!("no request could show both a token and {other}");
         let error = Diagnostic::error(place, message);
         let error = error.label("both would have to be in `Authorization` here");
         let error = error.also(jwt.key_span, "it asks for a token");
-        let error = error.also(authorise.key_span, "it asks for a password");
+        let error = error.also(authorise.key_span, format!("it asks for {other}"));
         let help = "take one of the two off with `without`, or take tokens from a `cookie`";
         to.add(error.help(help));
     }

@@ -192,6 +192,14 @@ impl Read for ClaimValueReader {
     fn read(&self, node: &Node, to: &mut Reading<'_>) -> Option<ClaimValue> {
         let written = text(VALUE, |text| Ok(text.to_owned())).read(node, to)?;
         let is_plain = matches!(&node.kind, Kind::Text(text) if !text.quoted);
+        let is_number = written.parse::<f64>().is_ok() && !written.ends_with(char::is_alphabetic);
+        if is_plain && is_number && written.parse::<i64>().is_err() {
+            let message = format!("no claim is compared with the number {written}");
+            let error = Diagnostic::error(node.span, message);
+            let error = error.label("expected a text, `true`, `false` or a whole number");
+            return to
+                .fail(error.help(format!("quote it if the claim is the text: \"{written}\"")));
+        }
         Some(match (is_plain, written.as_str(), written.parse()) {
             (true, "true", _) => ClaimValue::Bool(true),
             (true, "false", _) => ClaimValue::Bool(false),
