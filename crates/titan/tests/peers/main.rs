@@ -1,5 +1,5 @@
 //! The gateway between programs that others wrote: nginx, HAProxy, curl, Go's net/http, gRPC's own tests, Python's
-//! WebSockets, wrk, h2load, testssl.sh.
+//! WebSockets and PyJWT, wrk, h2load, testssl.sh.
 //!
 //! Each peer runs in the foreground on a loopback address of its own, with its files in a temporary
 //! folder, and ends with its test. One that is not installed fails the test.
@@ -29,6 +29,7 @@ mod go;
 mod grpc;
 mod h2;
 mod haproxy;
+mod jwt;
 mod load;
 mod nginx;
 mod shockwave;
