@@ -29,8 +29,9 @@ pub(crate) enum Command {
     },
     /// Tell which route a request would take, and why not another
     ///
-    /// Nothing is sent: the code that serves requests reads, routes and rewrites this one. Tokens are judged with the
-    /// keys that the configuration names, where they can be read here.
+    /// Nothing is sent: the code that serves requests reads, routes and rewrites this one.
+    ///
+    /// Tokens are judged with the keys that the configuration names, where they can be read here.
     #[command(after_help = AFTER_EXPLAIN)]
     Explain {
         /// The method, such as GET
@@ -217,7 +218,9 @@ mod tests {
         insta::assert_snapshot!(help(Some("explain")), @r"
         Tell which route a request would take, and why not another
 
-        Nothing is sent: the code that serves requests reads, routes and rewrites this one. Tokens are judged with the keys that the configuration names, where they can be read here.
+        Nothing is sent: the code that serves requests reads, routes and rewrites this one.
+
+        Tokens are judged with the keys that the configuration names, where they can be read here.
 
         Usage: titan explain [OPTIONS] <METHOD> <URL>
 

@@ -1,0 +1,257 @@
+//! What policies decide.
+
+use super::*;
+
+const POLICIES: &str = r#"
+listeners: [":8080"]
+routes:
+  - { name: page, path: "/pages/{id}", methods: [PUT], upstream: canary, apply: [pages, shape] }
+policies:
+  pages: { cors: { origins: "https://app.example", methods: [PUT] } }
+  shape:
+    transform:
+      request:
+        path: { regex: "^/pages", replace: "/v3" }
+        query: { remove: debug }
+        headers: { remove: X-Debug, set: { X-Page: "{id} {scheme}" } }
+upstreams: { canary: "canary.internal:8000" }
+"#;
+
+#[test]
+fn policies_are_met_in_order() {
+    let fields = ["X-Debug: 1", "Origin: https://evil.example"];
+    let text = told_under(POLICIES, "PUT", "https://a/pages/7?debug=1", &fields);
+    let (_, after) = text.split_once("captured  ").unwrap();
+    let (met, _) = after.split_once("\nupstream").unwrap();
+    shows(
+        met,
+        r"
+    id = `7`
+    policy    cors: pages
+                pages of https://evil.example may not read the answer
+              transform: shape
+                path /v3/7
+                query none
+                without X-Debug: 1
+                with X-Page: 7 https
+    sends on  PUT /v3/7
+              Host: a
+    ",
+    );
+}
+
+#[test]
+fn a_preflight_request_is_answered_or_refused() {
+    let asks = |origin: &str| {
+        let fields = [origin, "Access-Control-Request-Method: PUT"];
+        told_under(POLICIES, "OPTIONS", "https://a/pages/7", &fields)
+    };
+    let granted = asks("Origin: https://app.example");
+    assert!(
+        granted.contains("preflight for the route") && granted.contains("answer    204"),
+        "{granted}"
+    );
+    let refused = asks("Origin: https://b");
+    assert!(refused.contains("403 Forbidden (cors-refused)"), "{refused}");
+}
+
+const TOKENS: &str = "policies: { p: { jwt: { providers: { audience: here, algorithms: HS256, \
+    keys: KEYS }, headers: { X-User: sub } } } }\napply: [p]\nlisteners: [\":80\"]\n\
+    routes: [{ prefix: /, upstream: a }]\nupstreams: { a: a:1 }";
+const SECRET: &str = "a secret of at least 32 octets, which is in the file";
+
+/// `Authorization` with a token of these claims, signed with that secret.
+fn token(secret: &str, claims: &str) -> String {
+    let parts = ["{\"alg\":\"HS256\"}", claims].map(|part| URL_SAFE_NO_PAD.encode(part)).join(".");
+    let key = aws_lc_rs::hmac::Key::new(aws_lc_rs::hmac::HMAC_SHA256, secret.as_bytes());
+    let signature = URL_SAFE_NO_PAD.encode(aws_lc_rs::hmac::sign(&key, parts.as_bytes()));
+    format!("Authorization: Bearer {parts}.{signature}")
+}
+
+#[test]
+fn tokens_are_judged() {
+    let under = TOKENS.replace("KEYS", &format!("{{ secret: '{SECRET}' }}"));
+    let with = |fields: &[&str]| told_under(&under, "GET", "http://a/", fields);
+    let claims = "{\"sub\":\"ann\",\"aud\":\"here\",\"exp\":99999999999}";
+    let text = with(&[&token(SECRET, claims), "X-User: root"]);
+    assert!(text.contains("jwt: p\n") && text.contains("the token is good"), "{text}");
+    assert!(text.contains("tells the upstream X-User: ann") && !text.contains("root"), "{text}");
+    let bad = [
+        (token("another secret of at least 32 octets", claims), "(signature)"),
+        (token(SECRET, "{\"aud\":\"there\",\"exp\":99999999999}"), "(audience)"),
+        (token(SECRET, "{\"aud\":\"here\",\"exp\":1}"), "(expired): Its time is over."),
+        ("Authorization: Bearer a.b.c".to_owned(), "(malformed)"),
+    ];
+    for (field, why) in bad {
+        let text = with(&[&field]);
+        assert!(text.contains(&format!("the token is no good {why}")), "{why}: {text}");
+        assert!(text.contains("401 Unauthorized (token-invalid)"), "{text}");
+    }
+    let text = with(&[]);
+    assert!(text.contains("401 Unauthorized (token-missing)"), "{text}");
+    let text = with(&["Authorization: Bearer a", "Authorization: Bearer b"]);
+    assert!(text.contains("400 Bad Request (token-ambiguous)"), "{text}");
+}
+
+#[test]
+fn tokens_are_believed_where_their_keys_are_not_known() {
+    let field = token(SECRET, "{\"aud\":\"here\",\"exp\":1}");
+    for (keys, why) in [
+        ("{ secret_file: k }", "k cannot be used: it was not read"),
+        ("{ jwks_url: 'http://127.0.0.1:1/k' }", "its keys are fetched when the gateway runs"),
+    ] {
+        // Shared secrets are nothing to fetch.
+        let algorithm = if keys.contains("url") { "ES256" } else { "HS256" };
+        let config = TOKENS.replace("KEYS", keys).replace("HS256", algorithm);
+        let text = told_under(&config, "GET", "http://a/", &[&field]);
+        let wanted = format!("whether the token is good is not known here: {why}");
+        assert!(text.contains(&wanted) && text.contains("sends on"), "{text}");
+    }
+    let text = told_under(
+        &TOKENS.replace("KEYS", "{ secret_file: k }"),
+        "GET",
+        "http://a/",
+        &["Authorization: Bearer a.b.c"],
+    );
+    assert!(text.contains("401 Unauthorized (token-invalid)"), "{text}");
+}
+
+#[test]
+fn a_rate_limit_says_what_may_pass() {
+    let limits = "listeners: [':1']\nroutes: [{ name: dear, respond: 204 }]\napply: [p]\n\
+        policies: { p: { rate_limit: { rates: [5/s, { rate: 100/m, burst: 7 }], concurrency: 3,\n  \
+        key: [client_address, { header: X-A }], costs: { dear: 2 }, shadow: true } } }";
+    let text = told_under(limits, "GET", "http://a/", &[]);
+    let wanted = "for each client and X-A at most 5/s with bursts up to 5, 100/m with bursts up to 7, \
+        3 that run (watched only), and each of this route counts 2 times";
+    assert!(text.contains(wanted), "{text}");
+}
+
+#[test]
+fn somebody_stands_for_the_client() {
+    let shape = "listeners: [':1']\nroutes: [{ upstream: u }]\nupstreams: { u: 'b:1' }\napply: [p]\n\
+        policies: { p: { transform: { request: { headers: { set: { X-Who: '{client}' } } } } } }";
+    let text = told_under(shape, "GET", "http://a/", &[]);
+    assert!(text.contains("with X-Who: 192.0.2.1\n"), "{text}");
+    assert!(text.contains("(192.0.2.1 stands for the client's address)"), "{text}");
+}
+
+#[test]
+fn a_status_is_that_which_a_transform_makes_of_it() {
+    let config = r#"
+listeners: [":80"]
+apply: [hide]
+policies: { hide: { transform: { response: { status: { 200: 201, 403: 404 } } } }, p: { cors: { origins: "*" } } }
+routes: [{ path: /a, respond: 200 }, { path: /b, respond: 200, apply: [p] }]
+"#;
+    let page = told_under(config, "GET", "http://h/a", &[]);
+    assert!(page.contains("201 Created\n"), "{page}");
+    assert!(page.contains("in place of 200 OK, by the transform"), "{page}");
+    let asks = ["Origin: https://x", "Access-Control-Request-Method: PUT"];
+    let page = told_under(config, "OPTIONS", "http://h/b", &asks);
+    assert!(page.contains("404 Not Found (cors-refused)"), "{page}");
+    let page = told_under(config, "GET", "http://h/none", &[]);
+    assert!(page.contains("404 Not Found (no-route)"), "{page}");
+}
+
+#[test]
+fn compression_says_what_becomes_of_both_bodies() {
+    let config = r#"
+listeners: [":80"]
+apply: [p, t]
+policies:
+  p: { compress: { except: [/a], requests: { decode: gzip, others: refuse } } }
+  t: { transform: { request: { path: { regex: ^/a, replace: /b } } } }
+routes: [{ respond: 200 }]
+"#;
+    let page = |path: &str, fields: &[&str]| told_under(config, "POST", path, fields);
+    let gzip = page("http://h/", &["Accept-Encoding: gzip", "Content-Encoding: gzip"]);
+    assert!(
+        gzip.contains("gzip for answers that it is for; a body is decoded from gzip"),
+        "{gzip}"
+    );
+    let refused = page("http://h/", &["Content-Encoding: br"]);
+    assert!(refused.contains("a body in that coding is refused with 415"), "{refused}");
+    let stays = page("http://h/a", &["Accept-Encoding: gzip"]);
+    assert!(stays.contains("answers for this path stay as they are\n"), "{stays}");
+}
+
+#[test]
+fn an_authorisation_says_what_a_request_needs() {
+    let hash = "7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed";
+    let config = format!(
+        "listeners: [':1']\nroutes: [{{ respond: 204 }}]\napply: [p]\n\
+         policies: {{ p: {{ authorise: {{ deny: ::1, api_keys: {{ keys: {{ a: {hash} }} }} }} }} }}"
+    );
+    let text = told_under(&config, "GET", "http://a/", &[]);
+    assert!(text.contains("needs an address that may ask"), "{text}");
+    assert!(text.contains("needs an API key in X-API-Key"), "{text}");
+    assert!(text.contains("401 Unauthorized (api-key)"), "{text}");
+    let text = told_under(&config, "GET", "http://a/", &["X-API-Key: one"]);
+    assert!(text.contains("shows the API key `a`") && text.contains("204 No Content"), "{text}");
+}
+
+#[test]
+fn an_authorisation_says_whether_a_certificate_may_ask() {
+    let config = "listeners: [{ address: ':1', tls: { certificates: [{ cert: c, key: k }], client_certificates: { ca: a } } }]
+routes: [{ respond: 204 }]\napply: [p]\npolicies: { p: { authorise: { client_certificate: { dns: a } } } }";
+    let text = told_under(config, "GET", "http://a/", &[]);
+    assert!(text.contains("no certificate is shown that may ask"), "{text}");
+    assert!(text.contains("403 Forbidden (certificate-refused)"), "{text}");
+}
+
+#[test]
+fn an_authorisation_says_which_rule_is_not_met() {
+    let config =
+        "listeners: [':1']\nroutes: [{ respond: 204 }]\napply: [p]\npolicies: { p: { authorise:
+        { rules: [\"request.method == 'GET'\", \"request.headers['x-a'] == 'b'\"] } } }";
+    let text = told_under(config, "GET", "http://a/", &["X-A: b"]);
+    assert!(text.contains("meets the rule request.method == 'GET'\n"), "{text}");
+    assert!(text.contains("204 No Content"), "{text}");
+    let text = told_under(config, "GET", "http://a/", &["X-A: c"]);
+    assert!(text.contains("does not meet the rule request.headers['x-a'] == 'b'\n"), "{text}");
+    assert!(text.contains("403 Forbidden (rule-refused)"), "{text}");
+    let text = told_under(config, "GET", "http://a/", &[]);
+    assert!(text.contains("== 'b' (No such key: x-a)"), "{text}");
+}
+
+#[test]
+fn an_authorisation_says_what_a_token_lacks() {
+    let config = "listeners: [':1']\nroutes: [{ respond: 204 }]\napply: [t, p]\npolicies:
+  t: { jwt: { providers: { algorithms: HS256, keys: { secret_file: k } } } }
+  p: { authorise: { scopes: [a, b], claims: { tenant: x } } }";
+    let told = |claims: &str| {
+        let token = ["{\"alg\":\"HS256\"}", claims, "s"].map(|part| URL_SAFE_NO_PAD.encode(part));
+        let field = format!("Authorization: Bearer {}", token.join("."));
+        told_under(config, "GET", "http://a/", &[&field])
+    };
+    let text = told("{\"scope\":\"a\"}");
+    assert!(text.contains("the token lacks scope b and claim tenant"), "{text}");
+    assert!(text.contains("403 Forbidden (insufficient-scope)"), "{text}");
+    let text = told("{\"scope\":\"b a\",\"tenant\":\"x\"}");
+    assert!(text.contains("the token says what it has to"), "{text}");
+    assert!(text.contains("204 No Content"), "{text}");
+}
+
+#[test]
+fn an_authorisation_says_who_is_asked() {
+    let config = "listeners: [':1']\nroutes: [{ respond: 204 }]\napply: [p]\nupstreams: { sso: a:1 }\n\
+        policies: { p: { authorise: { forward_auth: { upstream: sso, path: /verify } } } }";
+    let text = told_under(config, "GET", "http://a/", &[]);
+    assert!(
+        text.contains("needs leave of `sso`, which is asked with GET /verify, but not here"),
+        "{text}"
+    );
+}
+
+#[test]
+fn an_authorisation_says_who_shows_a_password() {
+    let config = "listeners: [':1']\nroutes: [{ respond: 204 }]\napply: [p]\n\
+        policies: { p: { authorise: { basic: { file: users } } } }";
+    let text = told_under(config, "GET", "http://a/", &[]);
+    assert!(text.contains("needs a name and a password"), "{text}");
+    assert!(text.contains("401 Unauthorized (password)"), "{text}");
+    let text = told_under(config, "GET", "http://a/", &["Authorization: Basic ZXZlOmdlaGVpbQ=="]);
+    assert!(text.contains("shows a password of `eve`"), "{text}");
+    assert!(text.contains("204 No Content") && !text.contains("geheim"), "{text}");
+}
