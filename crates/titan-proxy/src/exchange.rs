@@ -16,7 +16,7 @@ use crate::error::{Error, Kind, Side};
 use crate::forwarding::{Origin, Reach, Refused, count_hop};
 use crate::grpc::{self, Dialect, web};
 use crate::middleware::{
-    self, Coded, Decoded, Decoding, Meeting, Notes, Recipe, Step, describe_decoded,
+    self, Coded, Decoded, Decoding, Encoders, Meeting, Notes, Recipe, Step, describe_decoded,
 };
 use crate::path::{Normal, normalise};
 use crate::route::{self, Allow, Match, NoMatch};
@@ -88,10 +88,12 @@ impl Record {
         upgrade: Option<&Upgrade>,
         head: &mut ResponseHead,
         content: &mut Content,
+        encoders: &Encoders,
     ) -> Result<Option<Recipe>, Error> {
         let status = head.status;
         let chain = snapshot.chains.of(self.route);
-        let recipe = chain.on_response(&self.notes, head, content).map_err(|_| Kind::Internal)?;
+        let recipe = chain.on_response(&self.notes, head, content, encoders);
+        let recipe = recipe.map_err(|_| Kind::Internal)?;
         if head.status.is_success() && upgrade.is_some_and(Upgrade::is_binding) {
             // The client would take it for the consent to a tunnel, whatever a policy makes of a refusal.
             head.status = status;

@@ -322,7 +322,7 @@ impl<B: RequestBody, A: Answer> Talk<'_, B, A> {
         if self.attempts.set_cookie(text) {
             response.fields.append(FieldName::SetCookie, text).map_err(|_| Kind::Internal)?;
         }
-        self.record.meet_answer(self.snapshot, self.upgrade, response, content)
+        self.record.meet_answer(self.snapshot, self.upgrade, response, content, self.encoders)
     }
 
     /// Sends the request on and waits for the head of the final answer.

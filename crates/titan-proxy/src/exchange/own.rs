@@ -88,7 +88,10 @@ impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
     ) -> Result<Option<Recipe>, Error> {
         self.snapshot.forwarding.tell_client(self.origin, &mut head).map_err(|_| Kind::Internal)?;
         let upgrade = self.upgrade.as_ref();
-        let recipe = self.record.meet_answer(self.snapshot, upgrade, &mut head, &mut content)?;
+        let encoders = &self.worker.encoders;
+        let record = &self.record;
+        let recipe =
+            record.meet_answer(self.snapshot, upgrade, &mut head, &mut content, encoders)?;
         head.fields.append(FieldName::Date, &self.worker.date()).map_err(|_| Kind::Internal)?;
         if self.body.is_abandoned() {
             self.answer.close_after();

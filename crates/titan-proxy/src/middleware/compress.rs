@@ -36,6 +36,16 @@ pub(crate) struct Recipe {
 }
 
 impl Recipe {
+    /// How much memory coding by it takes at most.
+    fn memory(self) -> usize {
+        match self.coding {
+            Coding::Gzip => 300 << 10,
+            Coding::Brotli => 3 << 20,
+            Coding::Zstd if self.level <= 3 => 2 << 20,
+            Coding::Zstd => 4 << 20,
+        }
+    }
+
     /// Whether 64 KiB take more than some milliseconds.
     fn is_heavy(self) -> bool {
         match self.coding {
@@ -97,12 +107,14 @@ impl Compress {
         }
     }
 
-    /// Decides about an answer. Where there is a recipe, the body has to be made by it.
+    /// Decides about an answer. Where there is a recipe, the body has to be made by it, for which there is room by
+    /// now among the encoders.
     pub(super) fn on_response(
         &self,
         note: Note,
         head: &mut ResponseHead,
         content: &mut Content,
+        encoders: &Encoders,
     ) -> Result<Option<Recipe>, BadField> {
         let Note { choice: Choice { coding, insists }, stays, coded } = note;
         if let Some(config) = &self.0.requests {
@@ -126,6 +138,10 @@ impl Compress {
         }
         vary(&mut head.fields)?;
         let Some(coding) = coding else { return Ok(None) };
+        let recipe = self.recipe(coding, length);
+        if !encoders.have_room_for(recipe) {
+            return Ok(None);
+        }
         describe(coding, &mut head.fields)?;
         content.declared = None;
         if content.framing == Framing::None {
@@ -133,13 +149,17 @@ impl Compress {
             return Ok(None);
         }
         content.framing = Framing::Chunked;
+        Ok(Some(recipe))
+    }
+
+    fn recipe(&self, coding: Coding, length: Option<u64>) -> Recipe {
         let level = match coding {
             Coding::Gzip => self.0.gzip_level,
             Coding::Brotli => self.0.brotli_level,
             Coding::Zstd => self.0.zstd_level,
         };
         let padding = u16::try_from(self.0.padding.bytes()).unwrap_or(u16::MAX);
-        Ok(Some(Recipe { coding, level, length, padding }))
+        Recipe { coding, level, length, padding }
     }
 
     /// Whether the content is of those that the policy is for.

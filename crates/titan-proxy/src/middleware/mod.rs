@@ -398,10 +398,11 @@ impl Chain {
         notes: &Notes,
         head: &mut ResponseHead,
         content: &mut Content,
+        encoders: &Encoders,
     ) -> Result<Option<Recipe>, BadField> {
         let Chain { cors, jwt, authorise, rate_limit, transform, compress } = self;
         let recipe = match compress {
-            Some(compress) => compress.on_response(notes.compress, head, content)?,
+            Some(compress) => compress.on_response(notes.compress, head, content, encoders)?,
             None => None,
         };
         if let Some(transform) = transform {

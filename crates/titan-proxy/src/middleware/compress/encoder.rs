@@ -7,7 +7,7 @@ mod zstd;
 use super::Recipe;
 use brotli::Brotli;
 use gzip::Gzip;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
 use titan_config::Coding;
@@ -27,14 +27,25 @@ enum Kind {
     Zstd(Box<Zstd>),
 }
 
-/// The encoders of one worker that no body uses now, by their levels.
+/// The encoders of one worker: those that no body uses now, by their levels, and how much memory the others have.
 ///
 /// Making one anew takes as long as coding some 10 KiB. Those of brotli cannot be used twice.
 #[derive(Default)]
 pub(crate) struct Encoders {
     gzip: RefCell<Vec<(u8, Box<Gzip>)>>,
     zstd: RefCell<Vec<(u8, Box<Zstd>)>>,
+    at_work: Cell<usize>,
 }
+
+/// The room of a body that is made smaller. Free again when it is dropped.
+pub(super) struct Room {
+    octets: usize,
+    home: Rc<Encoders>,
+}
+
+/// How much memory the encoders of a worker may have that are at work. A client decides how many bodies it asks for,
+/// and how slowly it takes them.
+const MOST_AT_WORK: usize = 512 << 20;
 
 /// How many encoders of gzip a worker keeps, of 300 KiB each.
 const KEPT_GZIP: usize = 16;
@@ -42,6 +53,29 @@ const KEPT_GZIP: usize = 16;
 const KEPT_ZSTD: usize = 4;
 /// How much room an encoder is given at a time.
 const PIECE: usize = 8 << 10;
+
+impl Encoders {
+    /// Whether another body can be made smaller by that recipe.
+    pub(super) fn have_room_for(&self, recipe: Recipe) -> bool {
+        self.at_work.get() + recipe.memory() <= MOST_AT_WORK
+    }
+}
+
+impl Room {
+    /// The room for a body of that recipe. Whoever wrote its head has looked whether there is any.
+    pub(super) fn new(recipe: Recipe, home: &Rc<Encoders>) -> Room {
+        let octets = recipe.memory();
+        home.at_work.set(home.at_work.get() + octets);
+        Room { octets, home: Rc::clone(home) }
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        let at_work = &self.home.at_work;
+        at_work.set(at_work.get() - self.octets);
+    }
+}
 
 impl Encoder {
     /// An encoder for the body of that recipe.

@@ -4,7 +4,7 @@
 //! out, so that events are not held back.
 
 use super::Recipe;
-use super::encoder::{Encoder, Encoders};
+use super::encoder::{Encoder, Encoders, Room};
 use super::turn::Turn;
 use crate::error::{Error, Kind};
 use crate::relay::BodySource;
@@ -20,6 +20,7 @@ pub(crate) struct Squeezed<'s, S> {
     encoders: &'s Rc<Encoders>,
     /// From the first octet of the body to its end: the encoder serves others before and after that.
     encoder: Option<Encoder>,
+    _room: Room,
     /// What has come out.
     out: Vec<u8>,
     /// Octets of `out` that were consumed.
@@ -46,12 +47,13 @@ impl<'s, S: BodySource> Squeezed<'s, S> {
         let turn = Turn::of(if recipe.is_heavy() { HEAVY_TURN } else { TURN });
         let (out, sent, taken) = (Vec::new(), 0, 0);
         let (is_holding, is_finished) = (false, false);
-        let encoder = None;
+        let (encoder, _room) = (None, Room::new(recipe, encoders));
         Squeezed {
             source,
             recipe,
             encoders,
             encoder,
+            _room,
             out,
             sent,
             taken,

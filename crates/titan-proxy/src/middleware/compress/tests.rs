@@ -5,7 +5,9 @@ use crate::downstream::{Gone, RequestBody};
 use crate::error::Error;
 use crate::relay::BodySource;
 use std::io::Read;
+use std::rc::Rc;
 use std::task::{Context, Poll};
+use titan_http::Status;
 
 /// Pieces of a body with a pause behind each.
 pub(super) struct Pieces {
@@ -94,6 +96,43 @@ fn a_path_is_below_another_by_whole_segments() {
         assert!(!is_below(beside.as_bytes(), b"/a/b"), "{beside}");
     }
     assert!(is_below(b"/", b"") && is_below(b"/x", b"") && is_below(b"/a/b", b"/a/b/"));
+}
+
+#[test]
+fn what_codes_at_once_is_bounded() {
+    let text = "listeners: [':80']\nroutes: [{ prefix: /, respond: {}, apply: [p] }]\n\
+                policies: { p: { compress: {} } }";
+    let config = titan_config::Config::parse("titan.yaml", text).unwrap();
+    let titan_config::Policy::Compress(config) = &config.policies[0].policy else { panic!() };
+    let policy = Compress::new(config);
+    for coding in [Coding::Gzip, Coding::Brotli, Coding::Zstd] {
+        let encoders = Rc::<Encoders>::default();
+        let decide = || {
+            let note =
+                Note { choice: Choice { coding: Some(coding), insists: false }, ..Note::default() };
+            let mut head = ResponseHead::with_status(Status::OK);
+            head.fields.append(FieldName::ContentType, b"text/html").unwrap();
+            let mut content = Content { framing: Framing::Chunked, declared: None };
+            let recipe = policy.on_response(note, &mut head, &mut content, &encoders).unwrap();
+            let is_told = head.fields.get(FieldName::ContentEncoding).is_some();
+            assert_eq!(
+                (recipe.is_some(), head.fields.get(FieldName::Vary)),
+                (is_told, Some(b"Accept-Encoding".as_slice()))
+            );
+            recipe
+        };
+        let mut sources: Vec<_> = (0..2_000).map(|_| Pieces::new(vec![b"x".into()])).collect();
+        let mut bodies = Vec::new();
+        for source in &mut sources {
+            let Some(recipe) = decide() else { break };
+            bodies.push(Squeezed::new(source, recipe, &encoders));
+        }
+        let memory = bodies.len() * Recipe { coding, level: 3, length: None, padding: 0 }.memory();
+        assert!((509 << 20..=512 << 20).contains(&memory), "{coding:?}: {}", bodies.len());
+        // There is room again once one is over, however it was.
+        drop(bodies.pop());
+        assert!(decide().is_some());
+    }
 }
 
 /// What a decoder makes of what there is, and whether it found the end.
