@@ -21,7 +21,7 @@ mod layout;
 mod tests;
 
 pub(crate) use condition::{
-    Mismatch, certificate_mismatch, is_parameter, query_pairs, query_values,
+    Mismatch, certificate_mismatch, decode, is_parameter, query_pairs, query_values,
 };
 
 use crate::tls::Identity;

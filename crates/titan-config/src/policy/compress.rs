@@ -40,7 +40,7 @@ section! {
         /// they stand beside what an attacker has sent.
         pub cookies: bool = default("false", boolean()),
         /// Paths that clients ask for whose answers stay as they are, with everything below them. Compared segment by
-        /// segment, without regard to case.
+        /// segment, without regard to case, to escapes and to parameters behind a `;`.
         pub except: Vec<String> =
             default("[]", list(text(PREFIX, parse_literal_prefix), 0..=MAX_EXCEPTIONS)),
         /// Up to how many octets without a meaning are added to each answer, so that its length tells less: their number

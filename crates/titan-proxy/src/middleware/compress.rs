@@ -16,6 +16,7 @@ pub(crate) use encoder::Encoders;
 pub(crate) use squeeze::Squeezed;
 
 use crate::downstream::Content;
+use crate::route::decode;
 use accept::Choice;
 use titan_config::Coding;
 use titan_h1::Framing;
@@ -177,12 +178,19 @@ impl Compress {
     }
 }
 
-/// Whether the path is that one or below it. Some servers take paths without regard to case: what stays as it is must
-/// do so however it is written.
+/// Whether the path is that one or below it. Some servers take paths without regard to case, decode every escape and
+/// leave parameters of segments out: what stays as it is must do so however it is written.
 fn is_below(path: &[u8], prefix: &[u8]) -> bool {
-    let prefix = prefix.strip_suffix(b"/").unwrap_or(prefix);
-    let Some((start, rest)) = path.split_at_checked(prefix.len()) else { return false };
-    start.eq_ignore_ascii_case(prefix) && matches!(rest, [] | [b'/', ..])
+    let (path, prefix) = (decode(path), decode(prefix));
+    let mut there = segments(&path);
+    segments(&prefix).all(|it| there.next().is_some_and(|other| other.eq_ignore_ascii_case(it)))
+}
+
+/// The segments of a path without their parameters, and those that have something left.
+fn segments(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let segments = path.split(|&octet| octet == b'/');
+    let bare = segments.filter_map(|segment| segment.split(|&octet| octet == b';').next());
+    bare.filter(|segment| !segment.is_empty())
 }
 
 /// Whether the content is whole, and its octets are nobody else's affair.

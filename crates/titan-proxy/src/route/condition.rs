@@ -167,14 +167,15 @@ pub(crate) fn is_parameter(raw: &[u8], name: &str) -> bool {
     Decoded(&raw[..end]).eq(name.bytes())
 }
 
-fn decode(raw: &[u8]) -> Cow<'_, [u8]> {
+/// The octets that a text with percent escapes stands for.
+pub(crate) fn decode(raw: &[u8]) -> Cow<'_, [u8]> {
     match raw.contains(&b'%') {
         true => Decoded(raw).collect(),
         false => Cow::Borrowed(raw),
     }
 }
 
-/// The octets that a text with percent escapes stands for.
+/// The same, one after the other.
 struct Decoded<'a>(&'a [u8]);
 
 impl Iterator for Decoded<'_> {

@@ -92,7 +92,13 @@ fn a_path_is_below_another_by_whole_segments() {
     for below in ["/a/b", "/a/b/", "/A/b/c"] {
         assert!(is_below(below.as_bytes(), b"/a/b"), "{below}");
     }
-    for beside in ["/a/bc", "/a", "/", "*", "/a-b"] {
+    for written in
+        ["/a%2Fb", "/a/b%2fc", "/a/b;v=1", "/a;v=1/b/c", "/;/a/b", "/%2F/a/b", "/%61/B%3Bx"]
+    {
+        assert!(is_below(written.as_bytes(), b"/a/b"), "{written}");
+    }
+    assert!(is_below(b"/%40me/x", b"/@me") && is_below(b"/@me", b"/%40me"));
+    for beside in ["/a/bc", "/a", "/", "*", "/a-b", "/a%252Fb", "/x;/a/b", "/b/a"] {
         assert!(!is_below(beside.as_bytes(), b"/a/b"), "{beside}");
     }
     assert!(is_below(b"/", b"") && is_below(b"/x", b"") && is_below(b"/a/b", b"/a/b/"));
