@@ -3,6 +3,10 @@
 //! A [`Pump`] holds no octets. It reads only when the other side has taken what was read before, so
 //! that what an exchange keeps in memory is bounded by one receive buffer and one send buffer.
 
+mod turn;
+
+pub(crate) use turn::Turn;
+
 use crate::clock::{Clock, Moment};
 use crate::error::{Error, Kind};
 use crate::splice::{Pipes, Splice, WORTH_IT};

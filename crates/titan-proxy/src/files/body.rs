@@ -6,7 +6,7 @@
 
 use crate::buffer::{Buffer, Buffers, LARGE, SMALL};
 use crate::error::{Error, Kind};
-use crate::relay::{BodySource, FilePart};
+use crate::relay::{BodySource, FilePart, Turn};
 use crate::splice::WORTH_IT;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
@@ -24,8 +24,7 @@ pub(crate) struct FileBody<'b> {
     /// The octets of the buffer that were not consumed.
     held: Range<usize>,
     is_begun: bool,
-    /// Octets that were moved since others had their turn.
-    moved: usize,
+    turn: Turn,
     no_fields: Fields,
 }
 
@@ -41,7 +40,7 @@ impl<'b> FileBody<'b> {
             buffer: None,
             held: 0..0,
             is_begun: false,
-            moved: 0,
+            turn: Turn::of(TURN),
             no_fields: Fields::default(),
         }
     }
@@ -71,10 +70,8 @@ impl BodySource for FileBody<'_> {
         if !self.held.is_empty() || self.rest.is_empty() {
             return Poll::Ready(Ok(()));
         }
-        if self.moved >= TURN {
-            self.moved = 0;
-            cx.waker().wake_by_ref();
-            return Poll::Pending;
+        if self.turn.is_over() {
+            return self.turn.pass(cx);
         }
         Poll::Ready(self.read())
     }
@@ -104,7 +101,7 @@ impl BodySource for FileBody<'_> {
 
     fn file(&self) -> Option<FilePart<'_>> {
         let has_begun = self.is_begun && self.held.is_empty();
-        let turn = TURN.saturating_sub(self.moved);
+        let turn = self.turn.left();
         let is_worth_it = self.left() >= WORTH_IT && turn > 0;
         let count = usize::try_from(self.left()).unwrap_or(turn).min(turn);
         let part = || FilePart { file: self.file.as_fd(), offset: self.rest.start, count };
@@ -117,7 +114,7 @@ impl BodySource for FileBody<'_> {
             return Err(Kind::FileShrunk.into());
         }
         self.rest.start += count as u64;
-        self.moved += count;
+        self.turn.spend(count);
         Ok(())
     }
 }
@@ -261,6 +258,47 @@ mod tests {
             assert_eq!(body.file().is_some(), turn < TURN && length - all >= WORTH_IT, "{all}");
         }
         assert!(all == length && turns >= 2, "{all} octets in {turns} turns");
+    }
+
+    #[test]
+    fn whoever_waits_for_a_socket_waits_for_a_turn_at_most() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .build_local(tokio::runtime::LocalOptions::default());
+        runtime.unwrap().block_on(async {
+            let length = 40 * TURN as u64;
+            let turns = Rc::new(std::cell::Cell::new(0_usize));
+            let counted = Rc::clone(&turns);
+            let sent = tokio::task::spawn_local(async move {
+                let buffers = Rc::default();
+                let mut body = FileBody::new(file(length), 0..length, &buffers);
+                poll_fn(|cx| {
+                    counted.set(counted.get() + 1);
+                    while !body.is_done() {
+                        match body.poll_data(cx) {
+                            Poll::Ready(result) => result.unwrap(),
+                            Poll::Pending => return Poll::Pending,
+                        }
+                        body.consume(body.data().len());
+                    }
+                    Poll::Ready(())
+                })
+                .await;
+            });
+            let (one, other) = tokio::net::UnixStream::pair().unwrap();
+            let mut rounds = 0;
+            while !sent.is_finished() {
+                let before = turns.get();
+                other.try_write(b"x").unwrap();
+                one.readable().await.unwrap();
+                one.try_read(&mut [0]).unwrap();
+                // Now it has to be asked again.
+                one.try_read(&mut [0]).unwrap_err();
+                assert!(turns.get() - before <= 2, "{before} to {}", turns.get());
+                rounds += 1;
+            }
+            assert!(rounds > 5, "{rounds}");
+        });
     }
 
     #[test]

@@ -7,7 +7,6 @@ mod decoded;
 mod decoder;
 mod encoder;
 mod squeeze;
-mod turn;
 
 pub(crate) use accept::Accepted;
 pub(crate) use coded::{Coded, describe_decoded};

@@ -1,10 +1,9 @@
 //! The body of a request that is decoded while it passes, no faster than the upstream takes it.
 
 use super::decoder::{Decoder, Progress};
-use super::turn::Turn;
 use crate::downstream::{Gone, RequestBody};
 use crate::error::{Error, Kind};
-use crate::relay::BodySource;
+use crate::relay::{BodySource, Turn};
 use std::task::{Context, Poll, ready};
 use titan_config::Coding;
 use titan_http::Fields;

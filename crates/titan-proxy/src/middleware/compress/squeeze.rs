@@ -5,9 +5,8 @@
 
 use super::Recipe;
 use super::encoder::{Encoder, Encoders, Room};
-use super::turn::Turn;
 use crate::error::{Error, Kind};
-use crate::relay::BodySource;
+use crate::relay::{BodySource, Turn};
 use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll};
