@@ -19,7 +19,7 @@ use crate::route::decode;
 use accept::Choice;
 use titan_config::Coding;
 use titan_h1::Framing;
-use titan_http::{BadField, FieldName, Fields, RequestHead, ResponseHead};
+use titan_http::{BadField, FieldName, Fields, RequestHead, ResponseHead, Status};
 
 /// A policy.
 pub(super) struct Compress(titan_config::Compress);
@@ -63,6 +63,8 @@ pub(super) struct Note {
     choice: Choice,
     /// Whether the answer stays as it is, whatever it is.
     stays: bool,
+    /// Whether the client has something by a weak tag.
+    has_weak: bool,
     /// What becomes of the body of the request.
     pub(super) coded: Coded,
 }
@@ -84,12 +86,12 @@ impl Compress {
         let choice = Accepted::of(&request.fields).choose(&self.0.algorithms);
         let requests = self.0.requests.as_ref();
         let coded = requests.map_or(Coded::Stays, |config| Coded::of(request, config));
-        Note { choice, stays, coded }
+        Note { choice, stays, has_weak: has_weak(&request.fields), coded }
     }
 
     /// What would be decided of a request, in words.
     pub(super) fn explain(&self, request: &RequestHead, asked: &[u8]) -> String {
-        let Note { choice, stays, coded } = self.on_request(request, self.excepts(asked));
+        let Note { choice, stays, coded, .. } = self.on_request(request, self.excepts(asked));
         let answers = match stays {
             true => "answers for this path stay as they are".to_owned(),
             false => Compress::explain_choice(choice),
@@ -116,12 +118,17 @@ impl Compress {
         content: &mut Content,
         encoders: &Encoders,
     ) -> Result<Option<Recipe>, BadField> {
-        let Note { choice: Choice { coding, insists }, stays, coded } = note;
+        let Note { choice: Choice { coding, insists }, stays, has_weak, coded } = note;
         if let Some(config) = &self.0.requests {
             coded.tell(config, head)?;
         }
         if stays {
             return Ok(None);
+        }
+        if head.status == Status::NOT_MODIFIED && has_weak {
+            // What it has was made smaller: it must not take parts of the whole for parts of that.
+            weaken(&mut head.fields)?;
+            vary(&mut head.fields)?;
         }
         let is_for = self.has_type(&head.fields) || insists;
         if !is_for || !self.may_show(&head.fields) || !may_be_coded(head) {
@@ -230,11 +237,22 @@ fn vary(fields: &mut Fields) -> Result<(), BadField> {
 fn describe(coding: Coding, fields: &mut Fields) -> Result<(), BadField> {
     fields.set(FieldName::ContentEncoding, name_of(coding).as_bytes())?;
     fields.remove_named(b"Accept-Ranges");
+    weaken(fields)
+}
+
+/// Makes of a strong tag a weak one.
+fn weaken(fields: &mut Fields) -> Result<(), BadField> {
     let tag = fields.named(b"ETag").next().filter(|tag| !tag.starts_with(b"W/"));
     match tag.map(|tag| [b"W/".as_slice(), tag].concat()) {
         Some(weak) => fields.set_named(b"ETag", &weak),
         None => Ok(()),
     }
+}
+
+/// Whether the request asks for something else than its client has by a weak tag.
+fn has_weak(fields: &Fields) -> bool {
+    let mut values = fields.named(b"If-None-Match");
+    values.any(|value| value.windows(3).any(|start| start == b"W/\""))
 }
 
 /// What heads call a coding.

@@ -70,6 +70,20 @@ pub(super) fn each_coding_can_be_read_again() {
 }
 
 #[test]
+fn a_client_that_has_a_coded_answer_is_told_of_the_same() {
+    let (gateway, _upstream) = under("", "HTTP/1.1 304 Not Modified\r\nETag: \"1\"\r\n\r\n");
+    let has = |tags: &str| {
+        gateway.asks(&format!(
+            "GET / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\nIf-None-Match: {tags}\r\n\r\n"
+        ))
+    };
+    for tags in ["W/\"1\"", "\"0\", W/\"1\""] {
+        has(tags).has_status(304).has_field("etag", "W/\"1\"").has_field("vary", "Accept-Encoding");
+    }
+    has("\"1\"").has_status(304).has_field("etag", "\"1\"").lacks("vary");
+}
+
+#[test]
 pub(super) fn of_codings_liked_equally_the_first_is_taken() {
     let (gateway, _upstream) = under("algorithms: [br, gzip]", html(""));
     accepts(&gateway, "gzip, zstd, br").has_field("content-encoding", "br");

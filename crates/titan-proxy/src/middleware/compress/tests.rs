@@ -7,7 +7,6 @@ use crate::relay::BodySource;
 use std::io::Read;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use titan_http::Status;
 
 /// Pieces of a body with a pause behind each.
 pub(super) struct Pieces {
