@@ -67,9 +67,10 @@ section! {
         pub(crate) body: Option<String> = optional("no body", body()),
         /// In place of `body`, one that is put together for each request, with the variables that values of transforms
         /// have: `"{{ \"path\": \"{path}\", \"who\": \"{claim:sub}\" }}"`; `{{` and `}}` are braces. In JSON the values have to
-        /// stand in strings, in HTML and XML in text or quoted attributes, and not beside scripts, styles and comments;
-        /// they are escaped for that. In `text/plain` they stand as they are. Other types cannot be made. What is made may
-        /// have up to 256 KiB.
+        /// stand in strings, in HTML and XML in text or quoted attributes, and not beside scripts, styles and comments, nor
+        /// in `on...`, `style` and `srcdoc`, and in attributes with URLs only behind a `/`, `?` or `#`; they are escaped
+        /// for that. In `text/plain` they stand as they are. Other types cannot be made. What is made may have up to
+        /// 256 KiB.
         pub(crate) template: Option<ValueTemplate> = optional("the body is always the same", body_template()),
         /// What the body is.
         pub(crate) content_type: Option<HeaderValue> =
@@ -134,7 +135,7 @@ fn body_of(
         Escaping::Json => (stands_in_strings(&text), "put it between quotes"),
         Escaping::Markup => (
             stands_in_text(&text),
-            "put it into text or a quoted attribute, without scripts, styles and comments",
+            "put it into text or a quoted attribute, without scripts, styles and comments, and into URLs behind a `/`",
         ),
     };
     if !is_safe {

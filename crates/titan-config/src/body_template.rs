@@ -63,32 +63,127 @@ pub(crate) fn stands_in_strings(template: &ValueTemplate) -> bool {
 }
 
 /// Whether every value stands where text or a quoted attribute does: not in a tag beside that, nor in a script, a style
-/// or a comment, where other characters have a meaning.
+/// or a comment, where other characters have a meaning, nor in an attribute that is one of these.
 pub(crate) fn stands_in_text(template: &ValueTemplate) -> bool {
-    let mut quote = None;
-    let mut is_tag = false;
+    let mut reader = Markup::default();
     for piece in &template.pieces {
         let ValuePiece::Text(text) = piece else {
-            if is_tag && quote.is_none() {
+            if !reader.takes_value() {
                 return false;
             }
             continue;
         };
-        for octet in text.bytes() {
-            match (octet, quote) {
-                (b'"' | b'\'', None) if is_tag => quote = Some(octet),
-                (_, Some(open)) if octet == open => quote = None,
-                (b'<', None) => is_tag = true,
-                (b'>', None) => is_tag = false,
-                _ => {}
-            }
-        }
+        text.chars().for_each(|character| reader.read(character));
         let text = text.to_ascii_lowercase();
         if ["<script", "<style", "<!--", "<![cdata["].iter().any(|start| text.contains(start)) {
             return false;
         }
     }
     true
+}
+
+/// A reader of HTML or XML, as far as it has come.
+#[derive(Default)]
+struct Markup {
+    place: Place,
+    /// The name of the attribute, in lower case.
+    name: String,
+    /// What its value begins with.
+    value: String,
+}
+
+/// Where in HTML or XML something stands.
+#[derive(Clone, Copy, Default)]
+enum Place {
+    #[default]
+    Text,
+    /// In the name of an element.
+    Element,
+    /// In the name of an attribute, or behind it.
+    Name { is_over: bool },
+    /// Between the name and the value of an attribute.
+    Equals,
+    /// In a value without quotes.
+    Bare,
+    /// In a value in these quotes.
+    Quoted(char),
+}
+
+/// Attributes whose values are URLs, which some schemes make a script of.
+const URLS: [&str; 9] = [
+    "href",
+    "xlink:href",
+    "src",
+    "action",
+    "formaction",
+    "data",
+    "poster",
+    "background",
+    "codebase",
+];
+
+impl Markup {
+    fn read(&mut self, character: char) {
+        let is_space = character.is_ascii_whitespace();
+        self.place = match (self.place, character) {
+            (Place::Quoted(quote), _) if character != quote => {
+                self.value.push(character);
+                Place::Quoted(quote)
+            }
+            (Place::Text, '<') => Place::Element,
+            (Place::Text, _) => Place::Text,
+            (Place::Quoted(_), _) => self.begin_name(),
+            (_, '>') => Place::Text,
+            (Place::Element, '/') => self.begin_name(),
+            (Place::Element | Place::Bare, _) if is_space => self.begin_name(),
+            (Place::Name { .. }, '=') if !self.name.is_empty() => Place::Equals,
+            (Place::Name { .. }, _) if is_space || character == '/' => {
+                Place::Name { is_over: true }
+            }
+            (Place::Name { is_over }, _) => {
+                if is_over {
+                    self.name.clear();
+                }
+                self.name.push(character.to_ascii_lowercase());
+                Place::Name { is_over: false }
+            }
+            (Place::Equals, '"' | '\'') => {
+                self.value.clear();
+                Place::Quoted(character)
+            }
+            (Place::Equals, _) if !is_space => Place::Bare,
+            (place, _) => place,
+        };
+    }
+
+    fn begin_name(&mut self) -> Place {
+        self.name.clear();
+        Place::Name { is_over: false }
+    }
+
+    /// Whether a value here is no more than a value.
+    fn takes_value(&self) -> bool {
+        match self.place {
+            Place::Text => true,
+            Place::Quoted(_) => self.attribute_takes_value(),
+            _ => false,
+        }
+    }
+
+    fn attribute_takes_value(&self) -> bool {
+        let (name, value) = (self.name.as_str(), self.value.trim().to_ascii_lowercase());
+        // Scripts, styles and documents, from which browsers take the escapes away.
+        if name.starts_with("on") || matches!(name, "style" | "srcdoc") {
+            return false;
+        }
+        let is_refresh = name == "content" && value.contains("url");
+        if !is_refresh && !URLS.contains(&name) {
+            return true;
+        }
+        // Its beginning has to say already what kind of URL it is.
+        let is_code = ["javascript:", "vbscript:", "data:"].iter().any(|it| value.contains(it));
+        !is_code && value.contains(['/', '?', '#'])
+    }
 }
 
 #[cfg(test)]
@@ -113,6 +208,34 @@ mod tests {
         assert!(!of("text/html", "<p class={id}>x</p>"));
         assert!(!of("text/html", "<script>let a = 1</script>{id}"));
         assert!(!of("text/html", "<!-- {id} -->"));
+        for held in [
+            r#"<a href="/x/{id}">{id}</a>"#,
+            r#"<a HREF = "https://a.example/?x={id}&y={id}">x</a>"#,
+            r#"<img alt="{id}" src="/logo" title = "{id}"/>{id}"#,
+            r#"<!DOCTYPE html PUBLIC "-//W3C//DTD" "http://x/"><meta name=d content="{id}"><br/><p/>{id}"#,
+            r#"<?xml version="1.0"?><a b="{id}">{id}</a>"#,
+            r#"<meta http-equiv=refresh content="0; url=/x/{id}">"#,
+        ] {
+            assert!(of("text/html", held), "{held}");
+        }
+        for open in [
+            r#"<a href="{id}">x</a>"#,
+            r#"<a class="x" HREF = " {id}">x</a>"#,
+            r#"<form action="{id}">"#,
+            r#"<a href="JavaScript:f(1/2, {id})">x</a>"#,
+            r#"<p onclick="f(`{id}`)">"#,
+            r#"<p class="{id}" style="color: {id}">"#,
+            r#"<iframe srcdoc="{id}">"#,
+            r#"<meta http-equiv=refresh content="0; URL={id}">"#,
+            r#"<p title=it"s {id}>"#,
+            r#"<p title=x=" {id}">"#,
+            r#"<p =" {id}">"#,
+            r#"<p title="a"{id}>"#,
+            r#"<p title= {id}>"#,
+            "<{id}>",
+        ] {
+            assert!(!of("text/html", open), "{open}");
+        }
         assert!(of("text/plain", "{id}") && !of("text/css", "{id}"));
     }
 
