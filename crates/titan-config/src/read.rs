@@ -256,6 +256,11 @@ impl<'a> Reading<'a> {
         self.source
     }
 
+    /// Has what stands there shown in no report.
+    pub(crate) fn hide(&mut self, span: Span) {
+        self.findings.hide(span);
+    }
+
     pub(crate) fn add(&mut self, mut diagnostic: Diagnostic) {
         if diagnostic.path.is_empty() && !self.is_full() {
             diagnostic.path = self.path();

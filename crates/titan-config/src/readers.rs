@@ -40,20 +40,33 @@ pub(crate) fn text<T>(
     shape: TextShape,
     parse: impl Fn(&str) -> Result<T, Problem>,
 ) -> impl Read<Value = T> {
-    TextReader { shape, parse }
+    TextReader { shape, parse, is_secret: false }
+}
+
+/// A text that is nobody else's business: what is said of the file does not show it, right or wrong.
+pub(crate) fn secret<T>(
+    shape: TextShape,
+    parse: impl Fn(&str) -> Result<T, Problem>,
+) -> impl Read<Value = T> {
+    TextReader { shape, parse, is_secret: true }
 }
 
 struct TextReader<F> {
     shape: TextShape,
     parse: F,
+    is_secret: bool,
 }
 
 impl<T, F: Fn(&str) -> Result<T, Problem>> Read for TextReader<F> {
     type Value = T;
 
     fn read(&self, node: &Node, to: &mut Reading<'_>) -> Option<T> {
+        if self.is_secret {
+            to.hide(node.span);
+        }
         let Some(text) = node.as_text() else { return to.mismatch(node, self) };
-        parse_text(text, node.span, &self.shape, &self.parse, to)
+        let called = || if self.is_secret { "this".to_owned() } else { quote(text) };
+        parse_text(text, called, node.span, &self.shape, &self.parse, to)
     }
 
     fn shape(&self) -> Shape {
@@ -61,9 +74,10 @@ impl<T, F: Fn(&str) -> Result<T, Problem>> Read for TextReader<F> {
     }
 }
 
-/// Parses a text that stands at `span`: a value or a key.
+/// Parses a text that stands at `span`, a value or a key; `called` says what messages call it.
 fn parse_text<T>(
     text: &str,
+    called: impl Fn() -> String,
     span: Span,
     shape: &TextShape,
     parse: impl Fn(&str) -> Result<T, Problem>,
@@ -82,7 +96,7 @@ fn parse_text<T>(
         return to.fail(Diagnostic::error(span, ""));
     }
     let span = part.and_then(|part| part_of(text, span, part, to)).unwrap_or(span);
-    let error = Diagnostic::error(span, format!("{} is not {what}", quote(text))).label(reason);
+    let error = Diagnostic::error(span, format!("{} is not {what}", called())).label(reason);
     let help = help.unwrap_or_else(|| format!("expected {}", Shape::Text(*shape).describe()));
     to.fail(error.help(help))
 }
@@ -455,7 +469,7 @@ impl<K, F: Fn(&str) -> Result<K, Problem>, V: Read> Read for MappingReader<F, V>
         let Kind::Map(entries) = &node.kind else { return to.mismatch(node, self) };
         let fits = check_length(entries.len(), &self.length, ("the mapping", "entries"), node, to);
         let read = |Entry { key, key_span, value }: &Entry| {
-            let parsed = parse_text(key, *key_span, &self.key, &self.parse, to);
+            let parsed = parse_text(key, || quote(key), *key_span, &self.key, &self.parse, to);
             let value = to.inside(key, |to| self.value.read(value, to));
             Some(Named { key: parsed?, key_span: *key_span, value: value? })
         };

@@ -3,7 +3,9 @@
 use crate::Location;
 use crate::bounds::MAX_DIAGNOSTICS;
 use crate::render;
+use std::collections::HashMap;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Everything found in one file, in the order of the file. `Display` shows it as plain text.
@@ -16,13 +18,15 @@ pub struct Report {
 
 impl Report {
     pub(crate) fn new(source: Arc<Source>, findings: Findings) -> Report {
-        let Findings { errors: mut diagnostics, warnings, omitted } = findings;
+        let Findings { errors: mut diagnostics, warnings, omitted, hidden } = findings;
         diagnostics.extend(warnings);
         for diagnostic in &mut diagnostics {
             let labels = std::iter::once(&mut diagnostic.at).chain(&mut diagnostic.also);
             labels.for_each(|label| label.span = source.settled(label.span));
         }
         diagnostics.sort_by_key(|diagnostic| (diagnostic.severity, diagnostic.at.span));
+        let is_shown = !diagnostics.is_empty() && !hidden.is_empty();
+        let source = if is_shown { Arc::new(source.without(&hidden)) } else { source };
         Report { source, diagnostics, omitted }
     }
 
@@ -70,9 +74,16 @@ pub(crate) struct Findings {
     errors: Vec<Diagnostic>,
     warnings: Vec<Diagnostic>,
     omitted: usize,
+    /// Where secrets stand.
+    hidden: Vec<Span>,
 }
 
 impl Findings {
+    /// Has what stands there not shown.
+    pub(crate) fn hide(&mut self, span: Span) {
+        self.hidden.push(span);
+    }
+
     pub(crate) fn add(&mut self, diagnostic: Diagnostic) {
         let found = match diagnostic.severity {
             Severity::Error => &mut self.errors,
@@ -240,6 +251,29 @@ impl Source {
         Span { end: Location { column, ..span.end }, ..span }
     }
 
+    /// The same with stars in these places: as many as there are characters, so that all others stay where they are.
+    fn without(&self, hidden: &[Span]) -> Source {
+        let mut on_lines: HashMap<u32, Vec<Range<usize>>> = HashMap::new();
+        for Span { start, end } in hidden {
+            for line in start.line..=end.line {
+                let is_in = |place: &Location| (place.line == line).then_some(place.column);
+                let from = is_in(start).map_or(0, |column| column.saturating_sub(1) as usize);
+                let to = is_in(end).map_or(usize::MAX, |column| column.saturating_sub(1) as usize);
+                on_lines.entry(line).or_default().push(from..to);
+            }
+        }
+        let mut text = String::with_capacity(self.text.len());
+        for (index, start) in self.starts.iter().enumerate() {
+            let end = self.starts.get(index + 1).copied().unwrap_or(self.text.len());
+            let line = &self.text[*start..end];
+            match u32::try_from(index + 1).ok().and_then(|number| on_lines.get(&number)) {
+                None => text.push_str(line),
+                Some(parts) => text.extend(with_stars(line, parts)),
+            }
+        }
+        Source::new(&self.name, &text)
+    }
+
     /// The text of a span that lies within one line; empty for a longer one.
     pub(crate) fn slice(&self, span: Span) -> &str {
         if span.start.line != span.end.line {
@@ -259,6 +293,19 @@ pub(crate) fn offset(line: &str, index: usize) -> usize {
         true => index.min(line.len()),
         false => line.char_indices().nth(index).map_or(line.len(), |(at, _)| at),
     }
+}
+
+/// The characters of a line, with stars in place of these; blanks at the end of a part are none of it.
+fn with_stars(line: &str, parts: &[Range<usize>]) -> Vec<char> {
+    let mut characters: Vec<char> = line.chars().collect();
+    for Range { start, end } in parts {
+        let end = *end.min(&characters.len());
+        let Some(part) = characters.get_mut(*start..end) else { continue };
+        let blank = part.iter().rev().take_while(|letter| letter.is_whitespace()).count();
+        let length = part.len() - blank;
+        part[..length].fill('*');
+    }
+    characters
 }
 
 /// Where lines start after the first: after a line feed, and after a carriage return without one, as in YAML.

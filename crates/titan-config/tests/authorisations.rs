@@ -47,6 +47,40 @@ fn authorisations_that_ask_for_nothing() {
     assert_snapshot!(cases.map(|case| policies(&case)).join("\n"));
 }
 
+/// Reports end up in logs, whether the secret or something beside it is wrong.
+#[test]
+fn no_secret_is_shown() {
+    let (key, hash) =
+        ("ab".repeat(32), "$2b$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW");
+    let jwt =
+        |keys: &str| format!("jwt: {{ providers: {{ algorithms: HS256, keys: {{ {keys} }} }} }}");
+    let users = |users: &str| format!("authorise: {{ basic: {{ users: {{ {users} }} }} }}");
+    let keys = |keys: &str| format!("authorise: {{ api_keys: {{ keys: {{ {keys} }} }} }}");
+    let long = "geheim".repeat(200);
+    let cases = [
+        (users("eve: geheim"), "geheim"),
+        (users("eve: \"geheim\" , bob: geheim é"), "geheim"),
+        (users("é: geheim\n      é , bob: x"), "geheim"),
+        (users("eve: [geheim]"), "geheim"),
+        (users(&format!("eve: '{hash}', bob: x")), hash),
+        (keys("a: geheim"), "geheim"),
+        (keys(&format!("a: {key}, b: {key}")), &key),
+        (jwt("secret: geheim"), "geheim"),
+        (jwt("secret: { geheim: x }"), "geheim"),
+        (jwt(&format!("secret: {long}")), "geheim"),
+        (format!("{}, cors: 1", jwt("secret: geheim")), "geheim"),
+    ];
+    for (policy, shown) in &cases {
+        let report = section(&format!("apply: [p]\npolicies: {{ p: {{ {policy} }} }}"));
+        assert!(report.contains("titan.yaml:2:") && report.contains('*'), "{report}");
+        assert!(!report.contains(shown), "{report}");
+    }
+    // A file that can be served is shown where there are warnings.
+    let policy = jwt(&format!("secret: {}", "geheim".repeat(8)));
+    let report = section(&format!("policies: {{ p: {{ {policy} }} }}"));
+    assert!(report.starts_with("warning: ") && report.contains("secret: ***"), "{report}");
+}
+
 #[test]
 fn tokens_that_are_asked_for_nothing_or_are_not_there() {
     let jwt = "jwt: { providers: { algorithms: HS256, keys: { secret_file: k } } }";

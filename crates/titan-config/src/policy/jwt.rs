@@ -17,7 +17,7 @@ use crate::policy::transform::parse_told_header;
 use crate::quantity::duration;
 use crate::read::{Read, Reading, default, optional, required};
 use crate::readers::{
-    Named, Problem, boolean, mapping, one_or_list, short_for, text, whole, words,
+    Named, Problem, boolean, mapping, one_or_list, secret, short_for, text, whole, words,
 };
 use crate::report::Diagnostic;
 use crate::section::{section, section_of};
@@ -94,7 +94,7 @@ section! {
         pub(crate) pem: Option<Vec<PathBuf>> = optional("", one_or_list(file(), 1..=MAX_KEY_FILES)),
         /// A shared secret, used as it is written: at least 32 octets for HS256, 48 for HS384, 64 for HS512
         /// (RFC 7518 section 3.2). Who can read this file can sign tokens.
-        pub(crate) secret: Option<Secret> = optional("", text(SECRET, parse_secret)),
+        pub(crate) secret: Option<Secret> = optional("", secret(SECRET, parse_secret)),
         /// A file with a shared secret; a line end at its end does not count.
         pub(crate) secret_file: Option<PathBuf> = optional("", file()),
         /// A file with a key set (RFC 7517).

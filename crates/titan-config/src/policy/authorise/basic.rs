@@ -5,7 +5,7 @@ use crate::node::Node;
 use crate::policy::jwt::realm;
 use crate::policy::transform::told_header;
 use crate::read::{Read, Reading, default, optional};
-use crate::readers::{Named, Problem, boolean, mapping, text};
+use crate::readers::{Named, Problem, boolean, mapping, secret};
 use crate::report::Diagnostic;
 use crate::section::{section, section_of};
 use crate::shape::TextShape;
@@ -24,7 +24,7 @@ section! {
         /// bcrypt (`$2b$10$...`), of which passwords have at most 72 octets. Argon2id may take 64 MiB, and bcrypt a
         /// cost of 14.
         pub(crate) users: Vec<Named<String, PasswordHash>> =
-            default("{}", mapping(USER, user, text(HASH, hash), 0..=MAX_USERS)),
+            default("{}", mapping(USER, user, secret(HASH, hash), 0..=MAX_USERS)),
         /// A file with more users: lines of a name, a colon and a hash, as `htpasswd -B` writes them. It is read again
         /// when it changes.
         pub(crate) file: Option<PathBuf> = optional("none", file()),

@@ -5,7 +5,7 @@ use crate::bounds::MAX_API_KEYS;
 use crate::node::Node;
 use crate::policy::transform::{request_header, told_header};
 use crate::read::{Read, Reading, default, optional, required};
-use crate::readers::{Named, Problem, mapping, text};
+use crate::readers::{Named, Problem, mapping, secret};
 use crate::report::Diagnostic;
 use crate::section::{section, section_of};
 use crate::shape::TextShape;
@@ -27,7 +27,7 @@ section! {
         /// By a name for each key the SHA-256 of it, in hexadecimal: `printf %s KEY | sha256sum`. Of a client whose key
         /// changes both can stand there for a while, under different names.
         pub(crate) keys: Vec<Named<Name, KeyHash>> =
-            required(mapping(NAME, parse_name, text(HASH, parse_hash), 1..=MAX_API_KEYS)),
+            required(mapping(NAME, parse_name, secret(HASH, parse_hash), 1..=MAX_API_KEYS)),
     }
 }
 
