@@ -47,6 +47,44 @@ fn authorisations_that_ask_for_nothing() {
     assert_snapshot!(cases.map(|case| policies(&case)).join("\n"));
 }
 
+#[test]
+fn credentials_that_could_not_both_come() {
+    let hash = "ab".repeat(32);
+    let basic = "basic: { file: users }";
+    let keys = format!("api_keys: {{ header: AUTHORIZATION, keys: {{ a: {hash} }} }}");
+    let or_query = keys.replace("AUTHORIZATION", "AUTHORIZATION, query: key");
+    let file = |jwt: &str, authorise: &str, route: &str| {
+        report(&format!(
+            "listeners: [\":80\"]\napply: [t, p]\nroutes:\n  - {{ respond: 204, {route} }}\npolicies:\n  \
+             t: {{ jwt: {{ providers: {{ algorithms: HS256, keys: {{ secret_file: k }} }}, {jwt} }} }}\n  \
+             p: {{ authorise: {{ {authorise} }} }}\n"
+        ))
+    };
+    let cookie = "token: { cookie: t }";
+    let cases = [
+        file("", basic, ""),
+        file("token: [{ scheme: A }, { scheme: B }]", &keys, ""),
+        file("token: { cookie: t }, forward: true", basic, ""),
+        file(cookie, &format!("{basic}, {or_query}"), ""),
+    ];
+    assert_snapshot!(cases.join("\n"));
+    let other = keys.replace("AUTHORIZATION", "X-Key");
+    let both = format!("{basic}, {other}");
+    for (jwt, authorise, route) in [
+        (cookie, basic, ""),
+        (cookie, keys.as_str(), ""),
+        (cookie, both.as_str(), ""),
+        ("", other.as_str(), ""),
+        ("", or_query.as_str(), ""),
+        ("token: [{ scheme: Bearer }, { cookie: t }]", basic, ""),
+        ("", basic, "without: [authorise]"),
+        ("", basic, "without: [jwt]"),
+    ] {
+        let report = file(jwt, authorise, route);
+        assert!(!report.contains("error: "), "{jwt} {authorise} {route}: {report}");
+    }
+}
+
 /// Reports end up in logs, whether the secret or something beside it is wrong.
 #[test]
 fn no_secret_is_shown() {

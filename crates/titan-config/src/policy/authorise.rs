@@ -118,6 +118,16 @@ impl Authorise {
         self.client_certificate.is_some() || by_rule
     }
 
+    /// What it asks for that can be in `Authorization` and nowhere else, in words.
+    pub(super) fn asks_in_authorization(&self) -> Option<&'static str> {
+        let is_alone = |keys: &ApiKeys| keys.are_in_authorization() && keys.query.is_none();
+        match (self.api_keys.as_ref().is_some_and(is_alone), &self.basic) {
+            (true, _) => Some("an API key"),
+            (false, Some(_)) => Some("a password"),
+            (false, None) => None,
+        }
+    }
+
     fn asks_tokens(&self) -> bool {
         self.scopes.is_some() || self.roles.is_some() || !self.claims.is_empty()
     }
@@ -163,6 +173,13 @@ pub(super) fn authorise() -> impl Read<Value = Authorise> {
             let error = Diagnostic::error(node.span, "an authorisation that lets everybody in");
             let error = error.label("expected at least one thing that a request has to pass");
             return to.fail(error.help("such as `allow`, `deny`, `api_keys` or `scopes`"));
+        }
+        let keys = checked.api_keys.as_ref().filter(|keys| keys.are_in_authorization());
+        if checked.basic.is_some() && keys.is_some() {
+            let message = "keys and passwords cannot both come in `Authorization`";
+            let error = Diagnostic::error(node.key_span("basic"), message);
+            let error = error.label("expected `api_keys` with another `header` beside it");
+            return to.fail(error.also(node.key_span("api_keys"), "the keys are there"));
         }
         if checked.tell_missing && !checked.asks_tokens() {
             let error = Diagnostic::error(node.key_span("tell_missing"), "nothing is to be told");

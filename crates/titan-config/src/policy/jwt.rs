@@ -315,6 +315,11 @@ impl Jwt {
             .map(PathBuf::as_path)
     }
 
+    /// Whether nothing but its token, if that, is in `Authorization` behind it, whatever a request brings.
+    pub(super) fn takes_authorization(&self) -> bool {
+        self.forward || self.token.iter().all(|place| matches!(place, TokenPlace::Scheme(_)))
+    }
+
     /// Whether the source of a key set is judged by the authorities that the system trusts.
     pub(crate) fn needs_system_authorities(&self) -> bool {
         self.providers.iter().any(|provider| match &provider.keys {

@@ -1,6 +1,6 @@
 //! What policies need of one another.
 
-use super::{Policies, Policy, TokenPlace};
+use super::{Policies, Policy};
 use crate::read::Reading;
 use crate::readers::Named;
 use crate::report::{Diagnostic, Span};
@@ -22,9 +22,9 @@ pub(crate) fn check_tokens(place: Span, in_force: &Policies, all: &Declared, to:
     }
 }
 
-/// Whether a route that asks for a token and a password or a key leaves a place for each: a request with two of
-/// `Authorization` shows neither.
-pub(crate) fn check_passwords(
+/// Whether a route that asks for a token and for something else of the client's leaves a place for each: a request with
+/// two of `Authorization` shows neither.
+pub(crate) fn check_credentials(
     place: Span,
     in_force: &Policies,
     all: &Declared,
@@ -40,18 +40,16 @@ pub(crate) fn check_passwords(
     else {
         return;
     };
-    let is_field = |place: &TokenPlace| matches!(place, TokenPlace::Scheme(_));
-    let has_key = asks.api_keys.as_ref().is_some_and(|keys| {
-        keys.query.is_none() && is_alike(keys.header.as_str().as_bytes(), b"authorization")
-    });
-    let other = if has_key { "an API key" } else { "a password" };
-    if (asks.basic.is_some() || has_key) && tokens.token.iter().all(is_field) {
-        let message = format!("no request could show both a token and {other}");
+    if let Some(what) = asks.asks_in_authorization().filter(|_| tokens.takes_authorization()) {
+        let message = format!("no request could show both a token and {what}");
         let error = Diagnostic::error(place, message);
         let error = error.label("both would have to be in `Authorization` here");
         let error = error.also(jwt.key_span, "it asks for a token");
-        let error = error.also(authorise.key_span, format!("it asks for {other}"));
-        let help = "take one of the two off with `without`, or take tokens from a `cookie`";
+        let error = error.also(authorise.key_span, format!("it asks for {what}"));
+        let help = match tokens.forward {
+            true => "take one of the two off with `without`; `forward` puts the token there",
+            false => "take one of the two off with `without`, or take tokens from a `cookie`",
+        };
         to.add(error.help(help));
     }
 }

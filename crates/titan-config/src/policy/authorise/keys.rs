@@ -12,6 +12,7 @@ use crate::shape::TextShape;
 use crate::token::{HeaderName, NAME, Name, parse_name};
 use std::collections::HashMap;
 use std::fmt;
+use titan_http::FieldName;
 
 section! {
     "api_keys", "the keys of an API", Any;
@@ -68,6 +69,13 @@ impl fmt::Debug for KeyHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [first, second, ..] = self.0;
         write!(f, "KeyHash({first:02x}{second:02x}..)")
+    }
+}
+
+impl ApiKeys {
+    /// Whether what stands in `Authorization` is taken for a key, also where one may come in the query.
+    pub(super) fn are_in_authorization(&self) -> bool {
+        FieldName::of(self.header.as_str().as_bytes()) == FieldName::Authorization
     }
 }
 
