@@ -213,6 +213,11 @@ fn an_authorisation_says_which_rule_is_not_met() {
     assert!(text.contains("403 Forbidden (rule-refused)"), "{text}");
     let text = told_under(config, "GET", "http://a/", &[]);
     assert!(text.contains("== 'b' (No such key: x-a)"), "{text}");
+    // Whose request it is nobody has said.
+    let config = config.replace("request.headers['x-a'] == 'b'", "client.address == '192.0.2.1'");
+    let text = told_under(&config, "GET", "http://a/", &[]);
+    let line = "needs an address for the rule client.address == '192.0.2.1', which is not looked at here\n";
+    assert!(text.contains(line) && text.contains("204 No Content"), "{text}");
 }
 
 #[test]

@@ -41,6 +41,12 @@ impl Rules {
     pub(super) fn explain(&self, request: &RequestHead, asked: Asked<'_>, told: &mut Explained) {
         for rule in &self.0 {
             let text = rule.text();
+            if rule.reads(RulePart::Client) {
+                let line =
+                    format!("needs an address for the rule {text}, which is not looked at here");
+                told.lines.push(line);
+                continue;
+            }
             let why = match is_met(rule, request, asked) {
                 Ok(true) => {
                     told.lines.push(format!("meets the rule {text}"));
