@@ -47,7 +47,7 @@ impl Watched {
         Watched { config: config.clone(), file: file.to_owned(), state, complaint }
     }
 
-    /// Has new certificates used. Until they can be, what was used before stays in use: half of a pair may
+    /// Has new certificates, keys and passwords used. Until they can be, what was used before stays in use: half of a pair may
     /// have been written.
     fn look(&mut self, gateway: &Gateway) {
         let state = config_file::state_of_named(&self.config, &self.file);
@@ -63,7 +63,7 @@ impl Watched {
         match gateway.replace_certificates(&files) {
             Ok(()) => {
                 self.complaint.clear();
-                terminal::say("certificates were read again and are in use\n");
+                terminal::say("files that have changed were read again and are in use\n");
             }
             Err(bad) => self.complain(&bad),
         }
