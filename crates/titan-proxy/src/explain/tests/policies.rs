@@ -185,7 +185,10 @@ fn an_authorisation_says_what_a_request_needs() {
     );
     let text = told_under(&config, "GET", "http://a/", &[]);
     assert!(text.contains("needs an address that may ask"), "{text}");
-    assert!(text.contains("needs an API key in X-API-Key"), "{text}");
+    assert!(text.contains("needs one API key that is known, in X-API-Key\n"), "{text}");
+    let both = config.replace("keys: { a", "query: k, keys: { a");
+    let text = told_under(&both, "GET", "http://a/?k=two", &[]);
+    assert!(text.contains("in X-API-Key or the parameter `k`\n"), "{text}");
     assert!(text.contains("401 Unauthorized (api-key)"), "{text}");
     let text = told_under(&config, "GET", "http://a/", &["X-API-Key: one"]);
     assert!(text.contains("shows the API key `a`") && text.contains("204 No Content"), "{text}");

@@ -58,8 +58,11 @@ impl Keys {
         match self.shown(request) {
             Some((_, name)) => told.lines.push(format!("shows the API key `{name}`")),
             None => {
-                let header = String::from_utf8_lossy(&self.header);
-                told.refuse(Kind::ApiKey, format!("needs an API key in {header}"));
+                let mut place = String::from_utf8_lossy(&self.header).into_owned();
+                if let Some(name) = &self.query {
+                    place = format!("{place} or the parameter `{name}`");
+                }
+                told.refuse(Kind::ApiKey, format!("needs one API key that is known, in {place}"));
             }
         }
         self.hide(request)
