@@ -7,6 +7,7 @@
 //! | what is printed at the start | `greeting` |
 //! | the gateway without a configuration file | `demo` |
 //! | `titan cert` | `cert` |
+//! | which requests are told of | `notable` |
 //! | reading the file | `config_file` |
 //! | why the program ends before its time | `failure` |
 //! | standard output and standard error | `terminal` |
@@ -18,7 +19,8 @@ mod cert;
 mod cli;
 
 mod run;
-mod shadows;
+
+mod notable;
 
 mod greeting;
 

@@ -4,7 +4,7 @@ use crate::config_file::{self, FileState};
 use crate::demo::Demo;
 use crate::failure::Failure;
 use crate::greeting::Greeting;
-use crate::shadows::Shadows;
+use crate::notable::Notable;
 use crate::terminal;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -205,7 +205,7 @@ async fn serve(
     mut watched: Option<Watched>,
     around: Around,
 ) -> Result<ExitCode, Failure> {
-    let (mut failures, mut shadows) = (Failures::default(), Shadows::default());
+    let (mut failures, mut notable) = (Failures::default(), Notable::default());
     let metrics = gateway.metrics();
     loop {
         tokio::select! {
@@ -222,7 +222,7 @@ async fn serve(
         failures.tell("listener", &gateway.refused_certificates(), Instant::now());
         failures.warn(gateway.warnings(), Instant::now());
         failures.warn(gateway.key_failures(), Instant::now());
-        shadows.look(&metrics, Instant::now()).iter().for_each(|line| terminal::complain(line));
+        notable.look(&metrics, Instant::now()).iter().for_each(|line| terminal::complain(line));
         let of_file = around.ledger.as_ref().and_then(|ledger| ledger.take_warning());
         failures.warn(of_file.into_iter().collect(), Instant::now());
     }

@@ -45,8 +45,13 @@ fn read_head(stream: &mut TcpStream) -> String {
 }
 
 fn ask(address: &str, path: &str) -> String {
+    ask_with(address, path, "")
+}
+
+/// The same with more field lines.
+fn ask_with(address: &str, path: &str, fields: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: a\r\n{fields}Connection: close\r\n\r\n").unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     text
@@ -241,6 +246,22 @@ fn a_reader_that_has_gone_is_no_failure() {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     assert_eq!(output_to(writer, &["schema"]), (Some(0), String::new()));
+}
+
+#[test]
+fn tokens_that_are_refused_are_told_of_in_one_line() {
+    let text = FIXED.replace(
+        "routes: [{ respond: 200 }]",
+        "routes: [{ respond: 200 }]\napply: [p]\npolicies: { p: { jwt: { providers: { algorithms: HS256, \
+         keys: { secret: a secret of 32 octets at the very least } } } } }",
+    );
+    let mut titan = Titan::start_told("refused-tokens", &text);
+    for _ in 0..5 {
+        let answer = ask_with(&titan.address, "/", "Authorization: Bearer a.b.c\r\n");
+        assert!(answer.starts_with("HTTP/1.1 401 Unauthorized\r\n"), "{answer}");
+    }
+    let line = titan.next_complaint();
+    assert!(line.starts_with("tokens were refused (`malformed`): "), "{line}");
 }
 
 #[test]
