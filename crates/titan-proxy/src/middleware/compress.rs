@@ -72,6 +72,16 @@ pub(super) struct Note {
 /// Fields that are about the octets of the content as they are: made smaller, it would not fit them.
 const DIGESTS: [&[u8]; 4] = [b"Content-Digest", b"Repr-Digest", b"Digest", b"Content-MD5"];
 
+/// The trailers of a body whose octets are others now, where those that it has are about the former ones.
+fn without_digests(trailers: &Fields) -> Option<Fields> {
+    let has_digest = DIGESTS.iter().any(|name| trailers.named(name).next().is_some());
+    has_digest.then(|| {
+        let mut rest = trailers.clone();
+        DIGESTS.iter().for_each(|digest| rest.remove_named(digest));
+        rest
+    })
+}
+
 impl Compress {
     pub(super) fn new(config: &titan_config::Compress) -> Compress {
         Compress(config.clone())

@@ -1,6 +1,7 @@
 //! The body of a request that is decoded while it passes, no faster than the upstream takes it.
 
 use super::decoder::{Decoder, Progress};
+use super::without_digests;
 use crate::downstream::{Gone, RequestBody};
 use crate::error::{Error, Kind};
 use crate::relay::{BodySource, Turn};
@@ -33,6 +34,8 @@ pub(crate) struct Decoded<'b, B> {
     turn: Turn,
     /// Whether the body may end here.
     is_at_end: bool,
+    /// In place of those of the body.
+    trailers: Option<Fields>,
 }
 
 /// How much comes out at a time.
@@ -48,7 +51,20 @@ impl<'b, B: RequestBody> Decoded<'b, B> {
         let decoder = Decoder::new(limits.coding);
         let (room, turn) = (vec![0; ROOM], Turn::of(TURN));
         let (filled, sent, taken, made) = (0, 0, 0, 0);
-        Decoded { body, limits, decoder, room, filled, sent, taken, made, turn, is_at_end: false }
+        let (is_at_end, trailers) = (false, None);
+        Decoded {
+            body,
+            limits,
+            decoder,
+            room,
+            filled,
+            sent,
+            taken,
+            made,
+            turn,
+            is_at_end,
+            trailers,
+        }
     }
 
     /// Whether there may be more in the decoder: it has stopped for want of room.
@@ -112,6 +128,9 @@ impl<B: RequestBody> BodySource for Decoded<'_, B> {
             }
             self.work()?;
         }
+        if self.body.is_done() && self.trailers.is_none() {
+            self.trailers = without_digests(self.body.trailers());
+        }
         Poll::Ready(Ok(()))
     }
 
@@ -128,11 +147,11 @@ impl<B: RequestBody> BodySource for Decoded<'_, B> {
     }
 
     fn is_last(&self) -> bool {
-        self.is_at_end && self.body.is_done() && self.body.trailers().is_empty()
+        self.is_at_end && self.body.is_done() && self.trailers().is_empty()
     }
 
     fn trailers(&self) -> &Fields {
-        self.body.trailers()
+        self.trailers.as_ref().unwrap_or_else(|| self.body.trailers())
     }
 
     fn arrived(&self, _: u64) -> u64 {

@@ -3,8 +3,8 @@
 //! It keeps what its source has only as long as there is more: where the source pauses, everything is put
 //! out, so that events are not held back.
 
-use super::Recipe;
 use super::encoder::{Encoder, Encoders, Room};
+use super::{Recipe, without_digests};
 use crate::error::{Error, Kind};
 use crate::relay::{BodySource, Turn};
 use std::io;
@@ -30,6 +30,8 @@ pub(crate) struct Squeezed<'s, S> {
     is_holding: bool,
     turn: Turn,
     is_finished: bool,
+    /// In place of those of the source.
+    trailers: Option<Fields>,
 }
 
 /// How much is coded in one turn.
@@ -59,6 +61,7 @@ impl<'s, S: BodySource> Squeezed<'s, S> {
             is_holding,
             turn,
             is_finished,
+            trailers: None,
         }
     }
 
@@ -72,6 +75,7 @@ impl<'s, S: BodySource> Squeezed<'s, S> {
             let encoder = self.encoder.take().unwrap_or_else(new);
             encoder.finish(&mut self.out)?;
             (self.is_finished, self.is_holding) = (true, false);
+            self.trailers = without_digests(self.source.trailers());
         } else {
             let count = data.len().min(self.turn.left());
             self.encoder.get_or_insert_with(new).write(&data[..count], &mut self.out)?;
@@ -139,11 +143,11 @@ impl<S: BodySource> BodySource for Squeezed<'_, S> {
     }
 
     fn is_last(&self) -> bool {
-        self.is_finished && self.source.trailers().is_empty()
+        self.is_finished && self.trailers().is_empty()
     }
 
     fn trailers(&self) -> &Fields {
-        self.source.trailers()
+        self.trailers.as_ref().unwrap_or_else(|| self.source.trailers())
     }
 
     fn arrived(&self, _: u64) -> u64 {

@@ -15,13 +15,13 @@ pub(super) struct Pieces {
     data: Vec<u8>,
     start: usize,
     pauses: bool,
-    no_fields: Fields,
+    pub(super) trailers: Fields,
 }
 
 impl Pieces {
     pub(super) fn new(pieces: Vec<Vec<u8>>) -> Pieces {
-        let (data, no_fields) = (Vec::new(), Fields::default());
-        Pieces { pieces, next: 0, data, start: 0, pauses: false, no_fields }
+        let (data, trailers) = (Vec::new(), Fields::default());
+        Pieces { pieces, next: 0, data, start: 0, pauses: false, trailers }
     }
 }
 
@@ -56,7 +56,7 @@ impl BodySource for Pieces {
     }
 
     fn trailers(&self) -> &Fields {
-        &self.no_fields
+        &self.trailers
     }
 }
 

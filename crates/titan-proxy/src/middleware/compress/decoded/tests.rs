@@ -99,6 +99,22 @@ fn a_second_member_is_refused_and_a_second_frame_is_not() {
 }
 
 #[test]
+fn digests_of_what_it_was_are_no_trailers() {
+    let mut body = Pieces::new(vec![coded(Coding::Gzip, b"abc")]);
+    for name in ["Content-Digest", "x", "Content-MD5"] {
+        body.trailers.append_named(name.as_bytes(), b"1").unwrap();
+    }
+    let mut body = Decoded::new(&mut body, unbounded(Coding::Gzip));
+    let mut cx = Context::from_waker(Waker::noop());
+    while !body.is_done() {
+        let _ = body.poll_data(&mut cx).map(Result::unwrap);
+        body.consume(body.data().len());
+    }
+    let left: Vec<_> = body.trailers().iter().map(|field| field.name.to_vec()).collect();
+    assert_eq!(left, [b"x"]);
+}
+
+#[test]
 fn a_bomb_does_not_go_off() {
     for coding in CODINGS {
         let bomb = coded(coding, &vec![0; 4 << 20]);

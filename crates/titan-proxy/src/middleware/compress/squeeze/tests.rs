@@ -55,6 +55,28 @@ proptest! {
 }
 
 #[test]
+fn digests_of_what_it_was_are_no_trailers() {
+    let encoders = Rc::default();
+    for (names, is_last) in [(["Content-Digest", "x"], false), (["Repr-Digest", "Digest"], true)] {
+        let mut source = Pieces::new(vec![b"abc".into()]);
+        for name in names {
+            source.trailers.append_named(name.as_bytes(), b"1").unwrap();
+        }
+        let mut body = Squeezed::new(&mut source, recipe(Coding::Gzip, 4), &encoders);
+        let mut cx = Context::from_waker(Waker::noop());
+        while !body.is_last() && !body.is_done() {
+            let _ = body.poll_data(&mut cx).map(Result::unwrap);
+            if !body.is_last() {
+                body.consume(body.data().len());
+            }
+        }
+        let left: Vec<_> = body.trailers().iter().map(|field| field.name.to_vec()).collect();
+        assert_eq!((body.is_last(), left.len()), (is_last, usize::from(!is_last)), "{names:?}");
+        assert!(left.iter().all(|name| name.eq_ignore_ascii_case(b"x")));
+    }
+}
+
+#[test]
 fn others_have_their_turn_while_a_large_piece_is_coded() {
     let piece: Vec<u8> =
         (0..1_u32 << 18).flat_map(|number| number.wrapping_mul(number).to_le_bytes()).collect();
