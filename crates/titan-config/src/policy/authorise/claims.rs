@@ -19,7 +19,7 @@ section! {
         pub(crate) all: Option<Vec<String>> = optional("none of them", one_or_list(word(), 1..=MAX_CLAIMS)),
         /// It has to have at least one of these.
         pub(crate) any: Option<Vec<String>> = optional("none of them", one_or_list(word(), 1..=MAX_CLAIMS)),
-        /// The claim, by name or JSON pointer.
+        /// The claim, by name or JSON pointer: what is inside of another is `/realm_access/roles`, not `realm_access.roles`.
         pub(crate) claim: Option<Claim> = optional("`scope` for scopes, `roles` for roles", claim()),
     }
 }
