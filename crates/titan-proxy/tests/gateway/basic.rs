@@ -107,7 +107,7 @@ pub(super) fn a_file_is_read_again() {
     let gateway = starts(&format!("eve:{PASSWORD}\n")).unwrap_or_else(|error| panic!("{error}"));
     let status = |credentials: &str| asks(&gateway, &shows(credentials)).status;
     assert_eq!(["eve:password", "bob:secret", "eve:password"].map(status), [200, 200, 200]);
-    for bad in ["", "eve", "eve:password", &format!("bob:{SECRET}")] {
+    for bad in ["eve", "eve:password", &format!("bob:{SECRET}")] {
         let error = gateway.replaces_certificates(&files(bad)).expect_err("it cannot be used");
         assert!(error.to_string().starts_with("users cannot be used: "), "{error}");
         assert!(starts(bad).is_err());
@@ -117,6 +117,20 @@ pub(super) fn a_file_is_read_again() {
     assert_eq!(["eve:password", "eve:secret", "bob:secret"].map(status), [401, 200, 200]);
     gateway.replaces_certificates(&files(&format!("joe:{SECRET}"))).expect("it can be used");
     assert_eq!(["eve:secret", "joe:secret", "bob:secret"].map(status), [401, 200, 200]);
+    gateway.replaces_certificates(&files("# joe\n")).expect("it can be used");
+    assert_eq!(["joe:secret", "bob:secret"].map(status), [401, 200]);
+}
+
+#[test]
+fn a_file_with_nobody_lets_nobody_in() {
+    let upstream = upstream::replies(upstream::ok("x"));
+    let start = |users: &str| start_with(&file("file: users"), &[&upstream], &files(users));
+    let gateway = start(&format!("eve:{SECRET}")).unwrap_or_else(|error| panic!("{error}"));
+    let status = |gateway: &Gateway| asks(gateway, &shows("eve:secret")).status;
+    assert_eq!(status(&gateway), 200);
+    gateway.replaces_certificates(&files("")).expect("it can be used");
+    assert_eq!(status(&gateway), 401);
+    assert_eq!(status(&start("").unwrap_or_else(|error| panic!("{error}"))), 401);
 }
 
 #[test]

@@ -26,7 +26,7 @@ section! {
         pub(crate) users: Vec<Named<String, PasswordHash>> =
             default("{}", mapping(USER, user, secret(HASH, hash), 0..=MAX_USERS)),
         /// A file with more users: lines of a name, a colon and a hash, as `htpasswd -B` writes them. It is read again
-        /// when it changes.
+        /// when it changes; with no line left it lets nobody in.
         pub(crate) file: Option<PathBuf> = optional("none", file()),
         /// What answers with 401 say that they are for (RFC 9110 section 11.5).
         pub(crate) realm: HeaderValue = default("gateway", realm()),

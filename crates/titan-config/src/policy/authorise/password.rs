@@ -65,7 +65,7 @@ impl fmt::Debug for PasswordHash {
 }
 
 /// The users of a file as `htpasswd` writes it: lines of a name, a colon and a hash. Empty ones and those that begin
-/// with `#` do not count.
+/// with `#` do not count. There may be none: whose last line is taken out must not stay in.
 pub fn users_in(octets: &[u8]) -> Result<Vec<User>, String> {
     let text = std::str::from_utf8(octets).map_err(|_| "it is no text in UTF-8".to_owned())?;
     let mut users: Vec<User> = Vec::new();
@@ -88,10 +88,7 @@ pub fn users_in(octets: &[u8]) -> Result<Vec<User>, String> {
         }
         users.push(User { name, hash });
     }
-    match users.is_empty() {
-        true => Err("it names nobody".to_owned()),
-        false => Ok(users),
-    }
+    Ok(users)
 }
 
 /// The name of a user (RFC 7617 section 2).
@@ -271,8 +268,6 @@ mod tests {
         let names: Vec<_> = users.iter().map(|user| user.name.as_str()).collect();
         assert_eq!(names, ["eve", "j\u{f6}rg"]);
         for (text, reason) in [
-            (String::new(), "it names nobody"),
-            ("# eve".to_owned(), "it names nobody"),
             ("eve".to_owned(), "line 1: there is no colon"),
             (format!(":{BCRYPT}"), "line 1: the name is empty"),
             (format!("eve:{BCRYPT}\neve:{BCRYPT}"), "line 2: `eve` stands in a line before"),
@@ -283,5 +278,6 @@ mod tests {
             assert!(refused.starts_with(reason) && !refused.contains("secret"), "{refused}");
         }
         assert!(users_in(b"\xff:").is_err());
+        assert_eq!(users_in(b"# eve").map(|users| users.len()), Ok(0));
     }
 }
