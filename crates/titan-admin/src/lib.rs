@@ -41,6 +41,6 @@ pub fn start(
     gateway: &Gateway,
     ledger: Option<Arc<Ledger>>,
 ) -> io::Result<http::Server> {
-    let pages = Pages::new(gateway.metrics(), gateway.status(), ledger);
+    let pages = Pages::new(gateway.metrics(), gateway.status(), ledger).at(socket.address());
     http::Server::start("admin", socket, BOUNDS, move |request| pages.answer(request))
 }

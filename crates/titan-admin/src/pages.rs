@@ -3,8 +3,10 @@
 use crate::exposition;
 use crate::http::{Request, Response};
 use crate::revocations::{self, Ledger};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::SystemTime;
+use titan_config::ListenAddress;
 use titan_http::{FieldName, Method, Status};
 use titan_proxy::Metrics;
 
@@ -13,6 +15,8 @@ pub(crate) struct Pages {
     metrics: Arc<Metrics>,
     status: titan_proxy::Status,
     ledger: Option<Arc<Ledger>>,
+    /// Whether nobody but this machine can reach the interface.
+    is_local: bool,
     started: SystemTime,
 }
 
@@ -34,12 +38,25 @@ impl Pages {
         status: titan_proxy::Status,
         ledger: Option<Arc<Ledger>>,
     ) -> Pages {
-        Pages { metrics, status, ledger, started: SystemTime::now() }
+        Pages { metrics, status, ledger, is_local: false, started: SystemTime::now() }
+    }
+
+    /// The same at that address.
+    pub(crate) fn at(self, address: &ListenAddress) -> Pages {
+        let is_local =
+            matches!(address, ListenAddress::Tcp(it) if it.ip().to_canonical().is_loopback());
+        Pages { is_local, ..self }
     }
 
     /// Answers a request.
     pub(crate) fn answer(&self, request: &Request) -> Response {
         if let Some(rest) = below(request.head.path(), revocations::PATH) {
+            // A page may have its own name lead to this address, and reads then what it likes: it says no `Origin`.
+            if self.is_local && !request.head.authority().is_none_or(is_this_machine) {
+                let detail =
+                    "ask for `localhost` or an address: only this machine has business here";
+                return Response::problem(Status::FORBIDDEN, detail);
+            }
             return revocations::answer(self.ledger.as_deref(), request, rest);
         }
         let page: fn(&Pages) -> Response = match request.head.path() {
@@ -85,6 +102,16 @@ fn below<'p>(path: &'p [u8], above: &[u8]) -> Option<&'p [u8]> {
     path.strip_prefix(above).filter(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
 
+/// Whether it names this machine or an address, and so was not looked up.
+fn is_this_machine(authority: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(authority) else { return false };
+    let is_port = |port: &str| port.bytes().all(|octet| octet.is_ascii_digit());
+    let port = text.rsplit_once(':').filter(|(_, port)| is_port(port));
+    let host = port.map_or(text, |(host, _)| host);
+    let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    bare.unwrap_or(host).parse::<IpAddr>().is_ok() || host.eq_ignore_ascii_case("localhost")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,6 +153,43 @@ mod tests {
         }
         assert_eq!(ask(&pages, Method::GET, "/metrics/").0, 404);
         assert_eq!(ask(&pages, Method::POST, "/nothing").0, 404);
+    }
+
+    #[test]
+    fn a_name_that_leads_here_opens_nothing_that_is_for_this_machine() {
+        let place = revocations::tests::Place::new();
+        let ledger = Arc::new(place.opens().unwrap());
+        let gateway = gateway();
+        let status = |address: &str, host: Option<&str>, path: &str| {
+            let pages = Pages::new(gateway.metrics(), gateway.status(), Some(Arc::clone(&ledger)));
+            let pages = pages.at(&ListenAddress::Tcp(address.parse().unwrap()));
+            let mut head = RequestHead { method: Method::GET, ..RequestHead::default() };
+            head.set_path(path.as_bytes()).unwrap();
+            if let Some(host) = host {
+                head.fields.append(FieldName::Host, host.as_bytes()).unwrap();
+            }
+            pages.answer(&Request { head, body: Vec::new() }).head.status.code()
+        };
+        let list = "/jwt/revocations";
+        for local in ["127.0.0.1:9090", "[::1]:9090"] {
+            for host in
+                ["localhost", "LocalHost:9090", "127.0.0.1:9090", "192.0.2.1", "[::1]:9", "[::1]"]
+            {
+                assert_eq!(status(local, Some(host), list), 200, "{host}");
+            }
+            assert_eq!(status(local, None, list), 200);
+            for host in [
+                "evil.example:9090",
+                "evil.example",
+                "localhost.evil.example",
+                "127.0.0.1.evil.example:80",
+            ] {
+                assert_eq!(status(local, Some(host), list), 403, "{host}");
+                assert_eq!(status(local, Some(host), "/jwt/revocations/1"), 403, "{host}");
+                assert_eq!(status(local, Some(host), "/healthz"), 200, "{host}");
+            }
+        }
+        assert_eq!(status("192.0.2.1:9090", Some("admin.example"), list), 200);
     }
 
     #[test]

@@ -52,7 +52,7 @@ fn admin(titan: &Titan, method: &str, target: &str, body: &str) -> (u16, String)
     let mut stream = TcpStream::connect(titan.admin.as_ref().unwrap()).unwrap();
     write!(
         stream,
-        "{method} {target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Type: application/json\r\n\
+        "{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n\
          Content-Length: {}\r\n\r\n{body}",
         body.len()
     )
