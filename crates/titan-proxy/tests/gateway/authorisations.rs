@@ -260,15 +260,26 @@ pub(super) fn a_request_meets_every_rule() {
 
 #[test]
 fn tunnels_and_calls_need_scopes_too() {
-    let (gateway, upstream) = with_tokens("scopes: a");
+    for (authorise, code) in [
+        ("scopes: a", "insufficient-scope"),
+        ("claims: { tenant: acme }", "insufficient-scope"),
+        ("rules: claims.tenant == 'acme'", "rule-refused"),
+        ("deny: 127.0.0.0/8", "address-refused"),
+    ] {
+        tunnels_and_calls_are_refused(authorise, code);
+    }
+}
+
+fn tunnels_and_calls_are_refused(authorise: &str, code: &str) {
+    let (gateway, upstream) = with_tokens(authorise);
     let bearer = format!("Bearer {}", token(&format!("{{\"exp\":{}}}", at(60))));
     let wish = WISH.replacen("\r\n\r\n", &format!("\r\nAuthorization: {bearer}\r\n\r\n"), 1);
-    gateway.asks(&wish).has_problem(403, "insufficient-scope");
+    gateway.asks(&wish).has_problem(403, code);
     let mut client = gateway.connects_h2();
     let call = Head::post("/a.B/C").with("content-type", "application/grpc");
     let stream = client.starts(&call.with("te", "trailers").with("authorization", &bearer));
     let answer = client.answer_head(stream).has_status(200).has_field("grpc-status", "7");
-    assert!(answer.field("grpc-message").unwrap().contains("(insufficient-scope"));
+    assert!(answer.field("grpc-message").is_some_and(|it| it.contains(&format!("({code}"))));
     assert!(upstream.requests().is_empty());
 }
 
