@@ -1,8 +1,8 @@
 //! The HTTP/2 load against the HTTP/2 origin, without a proxy between them.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::process::{Child, Command};
-use std::time::{Duration, Instant};
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
 
 use titan_bench::payload::Target;
 use titan_bench::report::{Job, Manner, Report, Stop};
@@ -30,18 +30,15 @@ struct Origin {
 
 impl Origin {
     fn start() -> Self {
-        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
-        let address = free.local_addr().expect("it is bound");
-        drop(free);
-        let child = Command::new(env!("CARGO_BIN_EXE_origin-h2"))
-            .arg(address.to_string())
+        let mut child = Command::new(env!("CARGO_BIN_EXE_origin-h2"))
+            .arg("127.0.0.1:0")
+            .stdout(Stdio::piped())
             .spawn()
             .expect("it is built for this test");
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while TcpStream::connect(address).is_err() {
-            assert!(Instant::now() < deadline, "the origin does not listen");
-        }
-        Self { child, address }
+        let mut line = String::new();
+        let mut printed = BufReader::new(child.stdout.take().expect("it is piped"));
+        printed.read_line(&mut line).expect("it prints text");
+        Self { child, address: line.trim().parse().expect("it prints where it listens") }
     }
 
     fn under_load(&self, target: Target) -> Report {

@@ -3,7 +3,7 @@
 //! It answers the small GETs as the other origin does, and gRPC calls with the message they carry. One thread,
 //! answers laid out before the first connection; every call is checked octet for octet by being echoed.
 //!
-//! Usage: origin-h2 LISTEN-ADDRESS
+//! Usage: origin-h2 LISTEN-ADDRESS; prints the address that it listens at.
 
 use std::io;
 use std::rc::Rc;
@@ -38,6 +38,7 @@ fn main() -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     LocalSet::new().block_on(&runtime, async {
         let listener = TcpListener::bind(listen).await?;
+        println!("{}", listener.local_addr()?);
         loop {
             let (socket, _) = listener.accept().await?;
             socket.set_nodelay(true)?;
