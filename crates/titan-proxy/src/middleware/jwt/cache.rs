@@ -11,7 +11,8 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 #[derive(Default)]
 pub(crate) struct Caches(RefCell<Vec<Option<Cache>>>);
 
-/// The tokens of one policy: a bounded table of sets, in which the one used least lately makes room.
+/// The tokens of one policy: a bounded table of sets. A token may be in one of two, so that most of the table is
+/// in use before one has to go: then the one of both that was used least lately.
 pub(super) struct Cache {
     sets: Vec<Set>,
     /// Nobody outside can make tokens that meet in one set.
@@ -31,6 +32,12 @@ struct Entry {
     /// All of it: that two tokens have the same hash must not make one good.
     token: Box<[u8]>,
     verified: Rc<Verified>,
+}
+
+/// Where a token may be.
+struct Places {
+    sets: [usize; 2],
+    hash: u64,
 }
 
 /// The tokens of a set.
@@ -68,12 +75,13 @@ impl Cache {
         generation: u64,
         now: Duration,
     ) -> Option<Rc<Verified>> {
-        let (set, hash) = self.place_of(token)?;
+        let Places { sets, hash } = self.places_of(token)?;
         self.uses += 1;
-        let uses = self.uses;
-        let holds = |entry: &&mut Entry| entry.hash == hash && *entry.token == *token;
-        let entry = self.sets[set].iter_mut().flatten().find(holds)?;
-        entry.used = uses;
+        let holds = |entry: &Entry| entry.hash == hash && *entry.token == *token;
+        let is_in = |set: &usize| self.sets[*set].iter().flatten().any(holds);
+        let set = sets.into_iter().find(is_in)?;
+        let entry = self.sets[set].iter_mut().flatten().find(|entry| holds(entry))?;
+        entry.used = self.uses;
         let is_good = entry.generation == generation && entry.verified.holds_at(now);
         is_good.then(|| Rc::clone(&entry.verified))
     }
@@ -82,24 +90,28 @@ impl Cache {
         if token.len() > MAX_KEPT {
             return;
         }
-        let Some((set, hash)) = self.place_of(token) else { return };
+        let Some(Places { sets, hash }) = self.places_of(token) else { return };
         self.uses += 1;
-        let set = &mut self.sets[set];
-        let same = |slot: &Option<Entry>| {
-            slot.as_ref().is_some_and(|entry| entry.hash == hash && *entry.token == *token)
+        let is_same = |entry: &Entry| entry.hash == hash && *entry.token == *token;
+        // What is there already comes first, then what is free, in the emptier set, then what was used least lately.
+        let rank = |set: usize, way: usize| match &self.sets[set][way] {
+            Some(entry) if is_same(entry) => (0, 0),
+            None => (1, self.sets[set].iter().flatten().count() as u64),
+            Some(entry) => (2, entry.used),
         };
-        let used = |slot: &Option<Entry>| slot.as_ref().map_or(0, |entry| entry.used);
-        let place = set.iter().position(same);
-        let oldest = || (0..WAYS).min_by_key(|&way| used(&set[way])).unwrap_or_default();
-        let place = place.unwrap_or_else(oldest);
+        let slots = sets.into_iter().flat_map(|set| (0..WAYS).map(move |way| (set, way)));
+        let Some((set, way)) = slots.min_by_key(|&(set, way)| rank(set, way)) else {
+            return;
+        };
         let (token, verified) = (token.into(), Rc::clone(verified));
-        set[place] = Some(Entry { hash, used: self.uses, generation, token, verified });
+        self.sets[set][way] = Some(Entry { hash, used: self.uses, generation, token, verified });
     }
 
-    fn place_of(&self, token: &[u8]) -> Option<(usize, u64)> {
+    fn places_of(&self, token: &[u8]) -> Option<Places> {
         let hash = xxh3_64_with_seed(token, self.seed);
-        let sets = u64::try_from(self.sets.len()).ok().filter(|sets| *sets > 0)?;
-        Some((usize::try_from(hash % sets).ok()?, hash))
+        let count = u64::try_from(self.sets.len()).ok().filter(|count| *count > 0)?;
+        let set_of = |hash: u64| usize::try_from(hash % count).ok();
+        Some(Places { sets: [set_of(hash)?, set_of(hash.rotate_left(32))?], hash })
     }
 }
 
@@ -134,6 +146,15 @@ mod tests {
         let mut none = Cache::new(0);
         none.put(b"a.b.c", 1, &verified());
         assert!(none.get(b"a.b.c", 1, NOW).is_none());
+    }
+
+    #[test]
+    fn tokens_stay_while_much_of_the_table_is_free() {
+        let mut cache = Cache::new(4096);
+        let token = |number: usize| format!("a.{number}.c").into_bytes();
+        (0..2560).for_each(|number| cache.put(&token(number), 1, &verified()));
+        let kept = (0..2560).filter(|&it| cache.get(&token(it), 1, NOW).is_some()).count();
+        assert!(kept > 2540, "{kept}");
     }
 
     #[test]
