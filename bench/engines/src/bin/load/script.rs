@@ -56,6 +56,11 @@ impl Script {
         })
     }
 
+    /// How many different batches there are.
+    pub fn count(&self) -> usize {
+        self.batches.len()
+    }
+
     /// The octets of the batch numbered `batch`.
     pub fn batch(&self, batch: usize) -> &[u8] {
         &self.batches[batch % self.batches.len()]

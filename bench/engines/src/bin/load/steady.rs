@@ -73,8 +73,10 @@ pub fn run(job: &Job) -> io::Result<Report> {
         progress: (0, Instant::now()),
     };
     steady.conns.resize_with(job.connections, || None);
+    // Spread over all batches there are, so that all of them come early.
+    let apart = (steady.shared.script.count() / job.connections.max(1)).max(1);
     for token in 0..job.connections {
-        steady.open(token, token);
+        steady.open(token, token * apart);
     }
     steady.run()
 }
