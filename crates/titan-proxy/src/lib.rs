@@ -35,6 +35,7 @@ mod worker;
 
 mod entry;
 mod listener;
+mod network;
 mod proxy_protocol;
 mod tls;
 

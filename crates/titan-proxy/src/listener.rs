@@ -4,6 +4,7 @@ use crate::clock::TICK;
 use crate::downstream::{self, Client};
 use crate::entry::Entry;
 use crate::forwarding::{Scheme, Shown};
+use crate::network::ClientNetwork;
 use crate::proxy_protocol;
 use crate::stream::{Inbox, Stream};
 use crate::tls::{self, BadCredentials, Files, Refused, ServerTls};
@@ -43,14 +44,14 @@ pub(crate) struct Gate {
     pub(crate) config: titan_config::Listener,
     pub(crate) entry: Arc<Entry>,
     open: AtomicU32,
-    /// Connections by client (see [`client_of`]); only looked at where the configuration limits them.
-    by_client: Mutex<HashMap<IpAddr, u32>>,
+    /// Connections by client; only looked at where the configuration limits them.
+    by_client: Mutex<HashMap<ClientNetwork, u32>>,
 }
 
 /// A connection's place at a listener; left when dropped.
 struct Place {
     gate: Arc<Gate>,
-    client: Option<IpAddr>,
+    client: Option<ClientNetwork>,
 }
 
 /// Connections that the kernel may hold before they are accepted.
@@ -103,7 +104,7 @@ impl Place {
     /// Counts the connection against its client's limit. False when that is reached.
     fn count_client(&mut self, client: Option<IpAddr>) -> bool {
         let most = self.gate.config.max_connections_per_client.at_most();
-        let (Some(most), Some(client)) = (most, client.map(client_of)) else { return true };
+        let (Some(most), Some(client)) = (most, client.map(ClientNetwork::of)) else { return true };
         let mut counts = self.gate.by_client.lock().unwrap_or_else(PoisonError::into_inner);
         let count = counts.entry(client).or_default();
         if *count >= most.get() {
@@ -211,18 +212,6 @@ impl Acceptor {
                 socket.poll_accept(cx).map_ok(|(stream, _)| (stream.into(), None))
             }
         }
-    }
-}
-
-/// Who counts as one client: an IPv4 address, or the /64 of an IPv6 one, for that is what a single
-/// client is given, with more addresses than anybody could count.
-fn client_of(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => {
-            let network = address.to_bits() >> 64 << 64;
-            Ipv6Addr::from_bits(network).into()
-        }
-        v4 @ IpAddr::V4(_) => v4,
     }
 }
 
@@ -389,19 +378,6 @@ fn remove_stale(path: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_network_of_version_6_is_one_client() {
-        let is_one = |one: &str, other: &str| {
-            client_of(one.parse().unwrap()) == client_of(other.parse().unwrap())
-        };
-        assert!(is_one("2001:db8:0:1::1", "2001:db8:0:1:ffff:ffff:ffff:ffff"));
-        assert!(!is_one("2001:db8:0:1::1", "2001:db8:0:2::1"));
-        assert!(!is_one("192.0.2.1", "192.0.2.2"));
-        // Written in version 6 they are addresses of version 4 all the same.
-        assert!(is_one("192.0.2.1", "::ffff:192.0.2.1"));
-        assert!(!is_one("::ffff:192.0.2.1", "::ffff:192.0.2.2"));
-    }
 
     #[test]
     fn accepting_rests_for_want_of_means_alone() {
