@@ -10,7 +10,7 @@ mod rotation;
 mod tests;
 
 pub(crate) use load::EndpointState;
-pub(crate) use rotation::Rotation;
+pub(crate) use rotation::{Rotation, Turn};
 
 use crate::cookie;
 use crate::route::{Request, query_values};
@@ -62,9 +62,10 @@ pub(crate) struct Draw<'a> {
 }
 
 impl Balancer {
-    /// A balancer over these endpoints, which [`Balancer::choose`] names by their place.
+    /// A balancer over these endpoints, which [`Balancer::choose`] names by their place. Its turns go on at `turn`.
     pub(crate) fn new(
         balance: &Balance,
+        turn: Turn,
         endpoints: impl IntoIterator<Item = (Arc<EndpointState>, NonZeroU16)>,
     ) -> Balancer {
         let members: Box<[Member]> = endpoints
@@ -83,7 +84,7 @@ impl Balancer {
             }
             Balance::StickyCookie(cookie) => Policy::StickyCookie(cookie.clone()),
         };
-        Balancer { members, rotation: Rotation::new(&weights), policy }
+        Balancer { members, rotation: Rotation::at(turn, &weights), policy }
     }
 
     /// What of a request the choice depends on, for the policies that want the same endpoint again.

@@ -409,7 +409,7 @@ mod tests {
         let config = titan_config::Config::parse("test", text).unwrap();
         let upstream = Upstream::new(&config.upstreams[0], None);
         let address = Address::Ip(([127, 0, 0, 1], 1).into());
-        upstream.set_places(&[Place { address, host: "a".into(), weight: NonZeroU16::MIN }]);
+        upstream.set_places(vec![Place { address, host: "a".into(), weight: NonZeroU16::MIN }]);
         Arc::clone(&upstream.members().endpoints[0])
     }
 

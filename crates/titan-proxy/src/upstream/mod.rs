@@ -8,6 +8,8 @@ pub(crate) mod h2;
 pub(crate) mod pool;
 pub(crate) mod resolve;
 pub(crate) mod slots;
+#[cfg(test)]
+mod tests;
 
 use crate::error::Kind;
 use crate::exchange::Latency;
@@ -15,7 +17,7 @@ use crate::gateway::EndpointStatus;
 use crate::route::Request;
 use crate::tls::{ClientTls, Towards};
 use arc_swap::ArcSwap;
-use balance::{Balancer, Draw, EndpointState};
+use balance::{Balancer, Draw, EndpointState, Turn};
 use connect::Address;
 use slots::Slots;
 use std::cell::RefCell;
@@ -32,6 +34,8 @@ use titan_http::Version;
 pub(crate) struct Upstream {
     config: titan_config::Upstream,
     tls: Option<ClientTls>,
+    /// Whose turn it is; goes on when the members change.
+    turn: Turn,
     members: ArcSwap<Members>,
     /// Grows with each change of the members.
     version: AtomicU64,
@@ -39,6 +43,8 @@ pub(crate) struct Upstream {
 
 /// The endpoints of an upstream at one moment. Replaced as a whole when a name resolves to others.
 pub(crate) struct Members {
+    /// What they were made from, in the same order.
+    places: Vec<Place>,
     pub(crate) endpoints: Vec<Arc<Endpoint>>,
     pub(crate) balancer: Balancer,
 }
@@ -96,7 +102,8 @@ pub(crate) struct Endpoint {
     is_gone: AtomicBool,
 }
 
-/// An endpoint with its address, as configured or resolved.
+/// An endpoint with its address, as configured or resolved. Address and host make it the endpoint that it is: the
+/// host is the name and port from the configuration, and TLS asks for that name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) address: Address,
@@ -119,8 +126,10 @@ const MAX_ATTEMPTS: usize = 6;
 impl Upstream {
     /// The upstream with the endpoints that need no resolving.
     pub(crate) fn new(config: &titan_config::Upstream, tls: Option<ClientTls>) -> Upstream {
-        let members = ArcSwap::from_pointee(Members::new(config, Vec::new()));
-        Upstream { config: config.clone(), tls, members, version: AtomicU64::new(0) }
+        let turn = Turn::default();
+        let none = Members::new(config, Turn::clone(&turn), Vec::new(), Vec::new());
+        let (members, version) = (ArcSwap::from_pointee(none), AtomicU64::new(0));
+        Upstream { config: config.clone(), tls, turn, members, version }
     }
 
     /// What the configuration says of it.
@@ -138,12 +147,16 @@ impl Upstream {
         self.members.load_full()
     }
 
-    /// Makes `places` its endpoints. Those that it had before keep their connections and loads.
-    pub(crate) fn set_places(&self, places: &[Place]) {
+    /// Makes `places` its endpoints. Those that it had before keep their connections and loads; where all are as
+    /// they were, nothing is replaced.
+    pub(crate) fn set_places(&self, places: Vec<Place>) {
         let before = self.members.load_full();
+        if before.places == places {
+            return;
+        }
         let endpoints: Vec<_> = places
             .iter()
-            .map(|place| match before.endpoint(&place.address) {
+            .map(|place| match before.endpoint(place) {
                 Some(endpoint) => Arc::clone(endpoint),
                 None => Arc::new(Endpoint::new(place, self)),
             })
@@ -152,18 +165,24 @@ impl Upstream {
             let stays = endpoints.iter().any(|other| Arc::ptr_eq(other, endpoint));
             endpoint.is_gone.store(!stays, Ordering::Release);
         }
-        let weights = places.iter().map(|place| place.weight);
-        let members = endpoints.into_iter().zip(weights).collect();
-        self.members.store(Arc::new(Members::new(&self.config, members)));
+        let members = Members::new(&self.config, Turn::clone(&self.turn), places, endpoints);
+        self.members.store(Arc::new(members));
         self.version.fetch_add(1, Ordering::AcqRel);
     }
 }
 
 impl Members {
-    fn new(config: &titan_config::Upstream, members: Vec<(Arc<Endpoint>, NonZeroU16)>) -> Members {
-        let loads = members.iter().map(|(endpoint, weight)| (Arc::clone(&endpoint.load), *weight));
-        let balancer = Balancer::new(&config.balance, loads);
-        Members { endpoints: members.into_iter().map(|(endpoint, _)| endpoint).collect(), balancer }
+    /// `endpoints` are those of `places`.
+    fn new(
+        config: &titan_config::Upstream,
+        turn: Turn,
+        places: Vec<Place>,
+        endpoints: Vec<Arc<Endpoint>>,
+    ) -> Members {
+        let loads = endpoints.iter().map(|endpoint| Arc::clone(&endpoint.load));
+        let weights = places.iter().map(|place| place.weight);
+        let balancer = Balancer::new(&config.balance, turn, loads.zip(weights));
+        Members { places, endpoints, balancer }
     }
 
     /// The addresses that a name stands for.
@@ -175,8 +194,13 @@ impl Members {
         })
     }
 
-    fn endpoint(&self, address: &Address) -> Option<&Arc<Endpoint>> {
-        self.endpoints.iter().find(|endpoint| endpoint.address == *address)
+    /// The endpoint of a place. The address alone does not tell: when two names swap theirs, each needs connections
+    /// that were opened under its own.
+    fn endpoint(&self, place: &Place) -> Option<&Arc<Endpoint>> {
+        let is_it = |endpoint: &&Arc<Endpoint>| {
+            endpoint.address == place.address && endpoint.host == place.host
+        };
+        self.endpoints.iter().find(is_it)
     }
 }
 

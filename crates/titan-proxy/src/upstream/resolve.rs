@@ -44,8 +44,8 @@ pub(crate) fn has_names(upstream: &Upstream) -> bool {
 
 /// Gives the upstream those of its endpoints that are addresses already.
 pub(crate) fn set_fixed(upstream: &Upstream) {
-    let places: Vec<_> = upstream.config().endpoints.iter().filter_map(fixed).collect();
-    upstream.set_places(&places);
+    let places = upstream.config().endpoints.iter().filter_map(fixed).collect();
+    upstream.set_places(places);
 }
 
 impl Names {
@@ -90,7 +90,7 @@ impl Names {
             }));
         }
         without_doubles(&mut places);
-        upstream.set_places(&places);
+        upstream.set_places(places);
         again
     }
 
@@ -117,7 +117,7 @@ impl Names {
         let _turn = self.turns.acquire().await;
         let asked = tokio::time::timeout(self.config.timeout, resolver.lookup_ip(host)).await;
         match asked.ok()? {
-            Ok(answer) => Some((answer.iter().take(MAX_ADDRESSES).collect(), answer.valid_until())),
+            Ok(answer) => Some((some_of(answer.iter().collect()), answer.valid_until())),
             // An answer too: there are none.
             Err(error) if error.is_no_records_found() => {
                 Some((Vec::new(), Instant::now() + self.config.max_ttl))
@@ -125,6 +125,13 @@ impl Names {
             Err(_) => None,
         }
     }
+}
+
+/// At most [`MAX_ADDRESSES`]. Servers rotate their answers: these are the same ones whatever comes first.
+fn some_of(mut addresses: Vec<IpAddr>) -> Vec<IpAddr> {
+    addresses.sort_unstable();
+    addresses.truncate(MAX_ADDRESSES);
+    addresses
 }
 
 /// What the answers for both families come to; `None` when one is to be asked for again soon. Where
@@ -192,4 +199,20 @@ fn nameserver(address: &SocketAddr) -> NameServerConfig {
     let mut tcp = ConnectionConfig::tcp();
     (udp.port, tcp.port) = (address.port(), address.port());
     NameServerConfig::new(address.ip(), true, vec![udp, tcp])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_too_many_addresses_the_same_are_taken_whatever_comes_first() {
+        let mut addresses: Vec<IpAddr> = (0..300_u16)
+            .map(|number| [10, 0, number.to_be_bytes()[0], number.to_be_bytes()[1]].into())
+            .collect();
+        let first = some_of(addresses.clone());
+        assert_eq!(first.len(), MAX_ADDRESSES);
+        addresses.rotate_left(100);
+        assert_eq!(some_of(addresses), first);
+    }
 }

@@ -254,6 +254,36 @@ fn another_answer_is_followed_when_the_first_expires() {
 }
 
 #[test]
+fn names_that_swap_their_addresses_keep_their_hosts() {
+    let mut port = 0;
+    let addresses = [own_ip(), own_ip()].map(|ip| {
+        let listener = TcpListener::bind((ip, port)).unwrap();
+        let host = |request: &upstream::Request| request.field("Host").unwrap().to_owned();
+        port = upstream::serve(listener, move |request| format!("{ip} {}", host(request))).port();
+        ip
+    });
+    let server = NameServer::start();
+    let answer = |names: [&str; 2]| {
+        for (name, address) in names.into_iter().zip(addresses) {
+            server.answers(&format!("{name}.test"), Reply::Addresses(vec![address], 1));
+        }
+        let pairs = names.into_iter().zip(addresses);
+        pairs.map(|(name, address)| format!("{address} {name}.test:{port}")).collect()
+    };
+    let straight: BTreeSet<String> = answer(["a", "b"]);
+    let gateway = Gateway::start(&format!(
+        "workers: 2\nlisteners: [127.0.0.1:0]\nadmin: off\n\
+         routes: [{{ upstream: it, send_host: endpoint }}]\n\
+         upstreams: {{ it: [\"a.test:{port}\", \"b.test:{port}\"] }}\n\
+         resolver: {{ nameservers: [\"{}\"], min_ttl: 100ms }}\n",
+        server.address
+    ));
+    assert_eq!(who(&gateway), straight);
+    let swapped = answer(["b", "a"]);
+    until("each name has the other's address", || who(&gateway) == swapped);
+}
+
+#[test]
 fn an_answer_too_long_for_udp_comes_over_tcp() {
     let (addresses, port) = upstreams(2);
     let server = NameServer::start();

@@ -1,5 +1,6 @@
 //! Turns in proportion to weights, without bursts and without a table.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Hands out places so that in any period of `sum of weights` turns each comes exactly as often as its
@@ -13,12 +14,21 @@ pub(crate) struct Rotation {
     /// Where the arc of each place ends.
     ends: Box<[u64]>,
     step: u64,
-    turn: AtomicU64,
+    turn: Turn,
 }
 
+/// How many turns there have been. Rotations that replace each other share it: one that began anew would favour
+/// the same place each time.
+pub(crate) type Turn = Arc<AtomicU64>;
+
 impl Rotation {
-    /// Turns for places with these weights.
+    /// Turns for places with these weights, from the first on.
     pub(crate) fn new(weights: &[u32]) -> Rotation {
+        Rotation::at(Turn::default(), weights)
+    }
+
+    /// Turns for places with these weights, going on at `turn`.
+    pub(crate) fn at(turn: Turn, weights: &[u32]) -> Rotation {
         let divisor = weights.iter().copied().map(u64::from).fold(0, gcd).max(1);
         let mut end = 0;
         let arc_end = |&weight: &u32| {
@@ -27,7 +37,7 @@ impl Rotation {
         };
         let ends: Box<[u64]> = weights.iter().map(arc_end).collect();
         let step = step_of(ends.last().copied().unwrap_or(0));
-        Rotation { ends, step, turn: AtomicU64::new(0) }
+        Rotation { ends, step, turn }
     }
 
     /// The next place; `None` where none has a weight.

@@ -16,7 +16,8 @@ fn balancer(balance: &str, weights: &[u16]) -> (Balancer, Vec<Arc<EndpointState>
     let states: Vec<_> =
         (0..weights.len()).map(|at| EndpointState::new(&format!("10.0.0.{at}:80"))).collect();
     let weights = weights.iter().map(|&weight| NonZeroU16::new(weight).unwrap());
-    let balancer = Balancer::new(&config.upstreams[0].balance, states.iter().cloned().zip(weights));
+    let members = states.iter().cloned().zip(weights);
+    let balancer = Balancer::new(&config.upstreams[0].balance, Turn::default(), members);
     (balancer, states)
 }
 
