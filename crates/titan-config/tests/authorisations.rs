@@ -218,3 +218,14 @@ fn stars_that_browsers_take_for_names() {
     assert_snapshot!(cases.map(cors).join("\n"));
     assert_eq!(cors("expose: '*', headers: '*'"), "");
 }
+
+#[test]
+fn who_lets_every_page_in_cannot_keep_some_from_websockets() {
+    let cors = |more: &str| {
+        section(&format!("apply: [p]\npolicies:\n  p: {{ cors: {{ origins: '*', {more} }} }}"))
+    };
+    let says = cors("websockets: true");
+    assert!(says.contains("pages of every origin may open WebSockets"), "{says}");
+    assert!(says.contains("name the origins"), "{says}");
+    assert_eq!(cors("websockets: false"), "");
+}

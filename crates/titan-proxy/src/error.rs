@@ -158,6 +158,8 @@ kinds! {
     Deadline Gateway GATEWAY_TIMEOUT "deadline" "The time that the client gives the call is over.";
     /// A page asks leave for what its policy does not allow.
     CorsRefused Gateway FORBIDDEN "cors-refused" "Pages of this origin may not ask that here.";
+    /// A page wants a WebSocket that pages of its origin may not have.
+    OriginRefused Gateway FORBIDDEN "origin-refused" "Pages of this origin may not open WebSockets here.";
     /// The request brings no token where one is asked for.
     TokenMissing Gateway UNAUTHORIZED "token-missing" "A token is needed here.";
     /// The request brings a token that is no good.

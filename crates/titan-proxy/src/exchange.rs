@@ -228,6 +228,7 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
             snapshot: self.snapshot,
             worker: self.worker,
             found,
+            upgrade: self.upgrade.as_ref(),
         };
         let chain = self.snapshot.chains.of(Some(found.route));
         let mut met = pin!(chain.on_request(meeting));

@@ -21,6 +21,7 @@ use crate::route::{Match, NoMatch};
 use crate::snapshot::{self, Action, Snapshot};
 use crate::template::{self, BadResult};
 use crate::tls::{Files, Identity};
+use crate::upgrade::Upgrade;
 use question::Question;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
@@ -97,6 +98,7 @@ impl Tale<'_> {
         let framing = self.read_head(question, &mut head)?;
         self.listeners(question.port());
         self.certificate();
+        let upgrade = Upgrade::of_request(&head, framing);
         if !remove_hop_by_hop(&mut head.fields) {
             return Err(Kind::ConnectionList.into());
         }
@@ -109,7 +111,9 @@ impl Tale<'_> {
         let found = self.find_route(&head)?.of(&head);
         self.route = Some(found.route);
         self.route(&found, &head);
-        if let ControlFlow::Break(status) = self.policies(question, &found, &mut head)? {
+        if let ControlFlow::Break(status) =
+            self.policies(question, &found, &mut head, upgrade.as_ref())?
+        {
             self.answer(status, "");
             return Ok(());
         }
@@ -239,8 +243,13 @@ impl Tale<'_> {
         question: &Question,
         found: &Match,
         head: &mut RequestHead,
+        upgrade: Option<&Upgrade>,
     ) -> Result<ControlFlow<Status>, Stop> {
         let Tale { config, snapshot, unread, identity, page, .. } = self;
+        let forwarding = &snapshot.forwarding;
+        let scheme = if question.is_https() { Scheme::Https } else { Scheme::Http };
+        let somebody = Some(IpAddr::V4(SOMEBODY));
+        let origin = &forwarding.origin(somebody, scheme, &Arc::default());
         let chain = snapshot.chains.of(Some(found.route));
         let mut claims = None;
         let asked = head.path().to_vec();
@@ -251,6 +260,9 @@ impl Tale<'_> {
                 page.tell("policy", format!("  {decision}"));
             }
             match kind {
+                PolicyKind::Cors if chain.refuses_handshake(head, upgrade, origin) => {
+                    return Err(Kind::OriginRefused.into());
+                }
                 PolicyKind::Cors => match chain.grants_preflight(head) {
                     Some(true) => return Ok(ControlFlow::Break(Status::NO_CONTENT)),
                     Some(false) => return Err(Kind::CorsRefused.into()),
@@ -262,19 +274,14 @@ impl Tale<'_> {
                     claims = said;
                 }
                 PolicyKind::Authorise => {
-                    let client = Some(IpAddr::V4(SOMEBODY));
                     let (claims, identity) = (claims.as_ref(), identity.as_ref());
-                    let asked = Asked { claims, identity, client };
+                    let asked = Asked { claims, identity, client: somebody };
                     let told = chain.explain_authorisation(head, asked)?;
                     tell_all(page, told)?;
                 }
                 PolicyKind::RateLimit | PolicyKind::Compress => {}
                 PolicyKind::Transform => {
                     let before = head.clone();
-                    let scheme = if question.is_https() { Scheme::Https } else { Scheme::Http };
-                    let somebody = Some(IpAddr::V4(SOMEBODY));
-                    let origin = &snapshot.forwarding.origin(somebody, scheme, &Arc::default());
-                    let forwarding = &snapshot.forwarding;
                     let claims = claims.as_ref();
                     let seen = Seen { forwarding, origin, found, claims };
                     chain.transform(head, &seen)?;

@@ -5,6 +5,7 @@
 //! itself or not, for an upstream would believe them. In trailers they are believed of nobody.
 
 mod hops;
+mod same_origin;
 
 pub(crate) use hops::{Reach, count_hop};
 

@@ -149,6 +149,7 @@ impl Code {
             | Kind::Deadline => Code::DeadlineExceeded,
             Kind::ClientCertificate
             | Kind::CorsRefused
+            | Kind::OriginRefused
             | Kind::AddressRefused
             | Kind::CertificateRefused
             | Kind::InsufficientScope

@@ -109,7 +109,8 @@ impl Upgrade {
         }
     }
 
-    fn is_websocket(&self) -> bool {
+    /// Whether it is for a WebSocket: browsers open those for pages of any origin.
+    pub(crate) fn is_websocket(&self) -> bool {
         self.protocol.eq_ignore_ascii_case(b"websocket")
     }
 }

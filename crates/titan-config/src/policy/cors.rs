@@ -37,6 +37,14 @@ section! {
         pub(crate) max_age: Duration = default("10m", duration(Duration::ZERO..=DAY)),
         /// Whether pages of public networks may ask although this gateway is in a private one.
         pub(crate) private_network: bool = default("false", boolean()),
+        /// Whether the handshake of a WebSocket is refused with 403 where it comes from a page of another origin that
+        /// `origins` does not name. Browsers ask no leave for a WebSocket and send cookies along with its handshake,
+        /// whatever `credentials` says (cross-site WebSocket hijacking): turn it on wherever cookies say who somebody
+        /// is. Pages of the gateway's own origin may open WebSockets, and so may clients that send no `Origin`, which
+        /// are no browsers. Behind a proxy that ends TLS, the own origin is known where it is among
+        /// `forwarding.trusted_proxies` and sends `X-Forwarded-Proto`; else name it in `origins`. Never with
+        /// `origins: "*"`.
+        pub(crate) websockets: Option<bool> = optional("what `credentials` says", boolean()),
     }
 }
 
@@ -57,6 +65,8 @@ pub struct Cors {
     pub max_age: Duration,
     /// Whether pages of public networks may ask.
     pub private_network: bool,
+    /// Whether handshakes of WebSockets are judged by their origin, too.
+    pub websockets: bool,
 }
 
 /// Pages that may ask.
@@ -107,12 +117,28 @@ pub(crate) fn cors() -> impl Read<Value = Cors> {
 }
 
 fn check(fields: CorsFields, node: &Node, to: &mut Reading<'_>) -> Option<Cors> {
-    let CorsFields { origins, methods, headers, expose, credentials, max_age, private_network } =
-        fields;
-    if credentials && origins.contains(&CorsOrigin::Any) {
+    let CorsFields {
+        origins,
+        methods,
+        headers,
+        expose,
+        credentials,
+        max_age,
+        private_network,
+        websockets,
+    } = fields;
+    let is_for_all = origins.contains(&CorsOrigin::Any);
+    if credentials && is_for_all {
         let message = "every page there is could act in the name of its visitor";
         let error = Diagnostic::error(node.key_span("credentials"), message);
         let error = error.label("not together with `origins: \"*\"`");
+        return to
+            .fail(error.also(node.key_span("origins"), "any origin").help("name the origins"));
+    }
+    if websockets == Some(true) && is_for_all {
+        let message = "pages of every origin may open WebSockets";
+        let error = Diagnostic::error(node.key_span("websockets"), message);
+        let error = error.label("no effect together with `origins: \"*\"`");
         return to
             .fail(error.also(node.key_span("origins"), "any origin").help("name the origins"));
     }
@@ -127,7 +153,17 @@ fn check(fields: CorsFields, node: &Node, to: &mut Reading<'_>) -> Option<Cors> 
         return to.fail(error.help("name the fields"));
     }
     let methods = methods.unwrap_or_else(|| vec![Method::GET, Method::HEAD, Method::POST]);
-    Some(Cors { origins, methods, headers, expose, credentials, max_age, private_network })
+    let websockets = websockets.unwrap_or(credentials);
+    Some(Cors {
+        origins,
+        methods,
+        headers,
+        expose,
+        credentials,
+        max_age,
+        private_network,
+        websockets,
+    })
 }
 
 fn origin() -> impl Read<Value = CorsOrigin> {

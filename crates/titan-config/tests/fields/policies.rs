@@ -118,6 +118,12 @@ policies: { p: { authorise: { client_certificate: [present, { dns: A }] } } }",
         "private_network: true",
     ),
     (
+        "cors",
+        "websockets",
+        "policies: { p: { cors: { origins: https://a, websockets: true } } }",
+        "credentials: false, max_age: 600s, private_network: false, websockets: true",
+    ),
+    (
         "cors_origin",
         "regex",
         "policies: { p: { cors: { origins: { regex: \"https://a[0-9]\" } } } }",

@@ -3,6 +3,8 @@
 use super::{Meeting, Step};
 use crate::error::{Error, Kind};
 use crate::exchange::Reply;
+use crate::forwarding::Origin;
+use crate::upgrade::Upgrade;
 use titan_config::{CorsHeaders, CorsOrigin};
 use titan_http::{
     BadField, FieldName, Fields, Method, RequestHead, ResponseHead, Status, is_token, list_members,
@@ -78,6 +80,11 @@ impl Cors {
     }
 
     pub(super) fn on_request(&self, meeting: &mut Meeting<'_>) -> Result<Step, Error> {
+        if let Some(upgrade) = meeting.upgrade
+            && self.refuses_handshake(meeting.request, upgrade, meeting.origin)
+        {
+            return Err(Kind::OriginRefused.into());
+        }
         let fields = &meeting.request.fields;
         let origin = fields.get(FieldName::Origin).filter(|origin| self.allows(origin));
         let mut note = Note { origin: origin.map(Into::into), asked: None };
@@ -95,6 +102,19 @@ impl Cors {
             }
             Some(false) => Err(Kind::CorsRefused.into()),
         }
+    }
+
+    /// Whether the client is a page that may not have the WebSocket it wants. No leave is asked for one, and a browser
+    /// shows what comes through it to the page that has opened it, whatever the answer says.
+    pub(super) fn refuses_handshake(
+        &self,
+        request: &RequestHead,
+        upgrade: &Upgrade,
+        origin: &Origin,
+    ) -> bool {
+        let is_judged = self.config.websockets && upgrade.is_websocket();
+        let page = request.fields.get(FieldName::Origin).filter(|_| is_judged);
+        page.is_some_and(|page| !self.allows(page) && !origin.is_same(page, request))
     }
 
     /// Whether a preflight request gets what it asks for; nothing for other requests.

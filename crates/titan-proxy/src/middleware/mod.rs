@@ -33,6 +33,7 @@ use crate::forwarding::Origin;
 use crate::route::{self, Match};
 use crate::snapshot::Snapshot;
 use crate::tls::{BadCredentials, Files};
+use crate::upgrade::Upgrade;
 use crate::worker::{Phase, Worker};
 use authorise::Authorise;
 pub(crate) use authorise::{Asked, Explained};
@@ -86,6 +87,8 @@ pub(crate) struct Meeting<'m> {
     pub(crate) worker: &'m Rc<Worker>,
     /// The route, and what it captured of the path.
     pub(crate) found: &'m Match,
+    /// The protocol that the client wants to go on in.
+    pub(crate) upgrade: Option<&'m Upgrade>,
 }
 
 impl Meeting<'_> {
@@ -346,6 +349,17 @@ impl Chain {
     /// Whether a preflight request is granted here; nothing for other requests.
     pub(crate) fn grants_preflight(&self, request: &RequestHead) -> Option<bool> {
         self.cors.as_ref()?.grants(request)
+    }
+
+    /// Whether a WebSocket is refused to the page that wants it.
+    pub(crate) fn refuses_handshake(
+        &self,
+        request: &RequestHead,
+        upgrade: Option<&Upgrade>,
+        origin: &Origin,
+    ) -> bool {
+        let cors = self.cors.as_ref().zip(upgrade);
+        cors.is_some_and(|(cors, upgrade)| cors.refuses_handshake(request, upgrade, origin))
     }
 
     /// What becomes of a request with its token, which is taken out, and what that says. What is `unread` of the

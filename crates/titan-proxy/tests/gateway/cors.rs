@@ -1,6 +1,7 @@
 //! Which pages may read answers.
 
-use titan_testkit::{Answer, Gateway, gateway, upstream};
+use crate::tunnels::{WISH, connect};
+use titan_testkit::{Answer, Gateway, gateway, scheme, upstream};
 
 const ONE: &str = "routes: [{ prefix: /, upstream: u, methods: [GET, PUT], apply: [p] }]";
 
@@ -153,4 +154,70 @@ routes:
     assert!(may("/", "https://ours") && !may("/", "https://theirs"));
     assert!(!may("/theirs", "https://ours") && may("/theirs", "https://theirs"));
     assert!(!may("/nobody", "https://ours") && !may("/nobody", "https://theirs"));
+}
+
+const NO_TUNNEL: &str = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
+
+/// Asks for a WebSocket with these fields, over HTTP/1.1 and over HTTP/2: whether the upstream got to see both.
+#[track_caller]
+fn may_open(gateway: &Gateway, fields: &[(&str, &str)]) -> bool {
+    let lines = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n"));
+    let host = format!("Host: a\r\n{}", lines.collect::<String>());
+    let head = fields.iter().fold(connect(), |head, (name, value)| head.with(name, value));
+    let mut client = gateway.connects_h2();
+    let stream = client.starts(&head);
+    let answers = [gateway.asks(&WISH.replacen("Host: a\r\n", &host, 1)), client.answer(stream)];
+    let [first, second] = answers.map(|answer| match answer.status {
+        404 => true,
+        _ => {
+            answer.has_problem(403, "origin-refused").lacks("access-control-allow-origin");
+            false
+        }
+    });
+    assert_eq!(first, second, "{fields:?}");
+    first
+}
+
+#[test]
+pub(super) fn pages_of_other_origins_open_no_websockets() {
+    let upstream = upstream::replies(NO_TUNNEL);
+    let under = |cors: &str| {
+        let text = format!(
+            "forwarding: {{ trusted_proxies: [127.0.0.1] }}\napply: [p]\npolicies: {{ p: {{ cors: {{ {cors} }} }} }}"
+        );
+        gateway(&text, &[&upstream])
+    };
+    let own = &*format!("{}://a", scheme());
+    for cors in ["credentials: true", "websockets: true"] {
+        let gateway = under(&format!("origins: https://page.example, {cors}"));
+        for origin in ["https://page.example", own] {
+            assert!(may_open(&gateway, &[("origin", origin)]), "{origin}");
+        }
+        assert!(may_open(&gateway, &[]), "no browser");
+        for origin in ["https://evil.example", "null", "", "ftp://a", "http://a:81", "https://a:81"]
+        {
+            assert!(!may_open(&gateway, &[("origin", origin)]), "{origin}");
+        }
+        let behind_tls = [("x-forwarded-proto", "https"), ("x-forwarded-host", "b:443")];
+        let [proto, host] = behind_tls;
+        assert!(may_open(&gateway, &[("origin", "https://b"), proto, host]));
+        assert!(!may_open(&gateway, &[("origin", "http://b"), proto, host]));
+    }
+    for cors in [
+        "origins: https://page.example",
+        "origins: https://page.example, credentials: true, websockets: false",
+        "origins: '*'",
+    ] {
+        assert!(may_open(&under(cors), &[("origin", "https://evil.example")]), "{cors}");
+    }
+}
+
+#[test]
+fn what_a_stranger_says_of_its_scheme_and_host_makes_no_origin_the_own_one() {
+    let upstream = upstream::replies(NO_TUNNEL);
+    let text = "apply: [p]\npolicies: { p: { cors: { origins: https://b, credentials: true } } }";
+    let gateway = gateway(text, &[&upstream]);
+    let told = [("x-forwarded-proto", "https"), ("x-forwarded-host", "evil.example")];
+    let [proto, host] = told;
+    assert!(!may_open(&gateway, &[("origin", "https://evil.example"), proto, host]));
 }

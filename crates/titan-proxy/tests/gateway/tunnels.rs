@@ -143,7 +143,7 @@ fn a_wish_for_a_tunnel_is_no_call_of_grpc() {
 }
 
 /// The head of a request of HTTP/2 that asks for a tunnel.
-fn connect() -> Head {
+pub(crate) fn connect() -> Head {
     Head::request("CONNECT", "/chat").with(":protocol", "websocket")
 }
 

@@ -93,6 +93,7 @@ const HERE: &[(&str, fn())] = &[
     ("cors.credentials", cors::answers_say_what_pages_may_do_with_them),
     ("cors.max_age", cors::a_page_may_ask_for_what_the_policy_allows),
     ("cors.private_network", cors::answers_say_what_pages_may_do_with_them),
+    ("cors.websockets", cors::pages_of_other_origins_open_no_websockets),
     ("cors_origin.regex", cors::pages_of_these_origins_may_read_answers),
     ("policy.jwt", jwt::a_request_needs_a_good_token),
     ("jwt.providers", jwt::a_token_is_from_its_issuer_for_its_audience),

@@ -55,6 +55,21 @@ fn a_preflight_request_is_answered_or_refused() {
     assert!(refused.contains("403 Forbidden (cors-refused)"), "{refused}");
 }
 
+#[test]
+fn a_page_may_open_a_websocket_or_not() {
+    let config = POLICIES.replace(", methods: [PUT] }", ", websockets: true }");
+    let config = config.replace("methods: [PUT], ", "");
+    let asks = |origin: &str| {
+        let fields = [origin, "Connection: upgrade", "Upgrade: websocket"];
+        told_under(&config, "GET", "https://a/pages/7", &fields)
+    };
+    for origin in ["Origin: https://app.example", "Origin: https://a"] {
+        assert!(asks(origin).contains("sends on"), "{origin}");
+    }
+    let refused = asks("Origin: http://a");
+    assert!(refused.contains("403 Forbidden (origin-refused)"), "{refused}");
+}
+
 const TOKENS: &str = "policies: { p: { jwt: { providers: { audience: here, algorithms: HS256, \
     keys: KEYS }, headers: { X-User: sub } } } }\napply: [p]\nlisteners: [\":80\"]\n\
     routes: [{ prefix: /, upstream: a }]\nupstreams: { a: a:1 }";
