@@ -6,7 +6,8 @@ mod tests;
 use std::fmt::{Display, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
 use titan_proxy::{
-    Cells, Counter, EndpointStatus, Histogram, Metrics, RateLimitCells, RouteCells, UpstreamCells,
+    Cells, Counter, EndpointStatus, Histogram, KeySetStatus, Metrics, RateLimitCells, RouteCells,
+    Status, UpstreamCells,
 };
 
 /// The media type of the format.
@@ -74,6 +75,16 @@ const OF_ENDPOINT: [Family; 4] = [
     Family::gauge("titan_endpoint_requests_waiting", "Requests that wait for a connection."),
 ];
 
+/// In the order of the figures in [`Text::key_sets`].
+const OF_KEY_SET: [Family; 3] = [
+    Family::gauge("titan_jwks_keys", "Keys of a fetched set that tokens are checked with."),
+    Family::gauge(
+        "titan_jwks_last_success_timestamp_seconds",
+        "When the set was fetched last, Unix time; 0 for never.",
+    ),
+    Family::counter("titan_jwks_fetches_failed_total", "Attempts to fetch the set that failed."),
+];
+
 /// Metrics of one name.
 #[derive(Clone, Copy)]
 struct Family {
@@ -88,7 +99,7 @@ struct Text(String);
 /// Every metric there is; `revoked` is how many revocations there are and may be, where there is a file for them.
 pub(crate) fn write(
     metrics: &Metrics,
-    endpoints: &[EndpointStatus],
+    status: &Status,
     revoked: Option<(usize, usize)>,
     started: SystemTime,
 ) -> String {
@@ -98,10 +109,11 @@ pub(crate) fn write(
     text.routes(metrics);
     text.failures(metrics);
     text.tokens(metrics);
+    text.key_sets(&status.key_sets());
     text.revocations(revoked);
     text.upstreams(metrics);
     text.rate_limits(metrics);
-    text.endpoints(endpoints);
+    text.endpoints(&status.endpoints());
     text.0
 }
 
@@ -205,6 +217,19 @@ impl Text {
                 cells.jwt.refused_by_reason().nth(index).map_or(0, |(_, count)| count)
             };
             self.sample(family.name, &[("reason", reason)], metrics.sum(count));
+        }
+    }
+
+    fn key_sets(&mut self, sets: &[KeySetStatus]) {
+        if sets.is_empty() {
+            return;
+        }
+        for (figure, family) in OF_KEY_SET.into_iter().enumerate() {
+            self.begin(family);
+            for KeySetStatus { policy, issuer, keys, fetched_at, failed } in sets {
+                let labels = [("policy", policy.as_str()), ("issuer", issuer.as_str())];
+                self.sample(family.name, &labels, [*keys as u64, *fetched_at, *failed][figure]);
+            }
         }
     }
 

@@ -91,8 +91,7 @@ impl Pages {
 
     fn metrics(&self) -> Response {
         let revoked = self.ledger.as_ref().map(|ledger| ledger.count(revocations::now()));
-        let endpoints = self.status.endpoints();
-        let text = exposition::write(&self.metrics, &endpoints, revoked, self.started);
+        let text = exposition::write(&self.metrics, &self.status, revoked, self.started);
         Response::new(Status::OK, exposition::MEDIA_TYPE, text)
     }
 }

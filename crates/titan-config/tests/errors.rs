@@ -463,6 +463,14 @@ fn a_jwt_policy_that_would_protect_nothing_or_refuse_everything() {
         ("providers: { algorithms: RS256, keys: { jwks_url: 'https://a/b c' } }", "be escaped"),
         ("providers: { algorithms: RS256, keys: { jwks_url: https://a/b#c } }", "be escaped"),
         ("providers: { algorithms: RS256, keys: { jwks_url: http://a/b } }", "without TLS"),
+        (
+            "providers: { algorithms: RS256, keys: { jwks_url: { url: https://a, refresh: 1d } } }",
+            "too old before they are fetched",
+        ),
+        (
+            "providers: { algorithms: RS256, keys: { jwks_url: { url: https://a, max_stale: 10m } } }",
+            "too old before they are fetched",
+        ),
         ("providers: { algorithms: HS256, keys: { secret: short } }", "at least 32 octets"),
         (
             "providers: { algorithms: [HS256, HS512], keys: { secret: 0123456789012345678901234567890123 } }",

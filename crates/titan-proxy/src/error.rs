@@ -164,8 +164,8 @@ kinds! {
     TokenMissing Gateway UNAUTHORIZED "token-missing" "A token is needed here.";
     /// The request brings a token that is no good.
     TokenInvalid Gateway UNAUTHORIZED "token-invalid" "The token is not valid.";
-    /// The keys that a token is to be checked with have not come yet.
-    TokenKeys Gateway SERVICE_UNAVAILABLE "token-keys" "Tokens cannot be checked yet.";
+    /// The keys that a token is to be checked with were not fetched yet, or too long ago.
+    TokenKeys Gateway SERVICE_UNAVAILABLE "token-keys" "Tokens cannot be checked now.";
     /// The request brings several tokens.
     TokenAmbiguous Gateway BAD_REQUEST "token-ambiguous" "There is more than one token.";
     /// The client's address may not ask.

@@ -3,7 +3,7 @@
 use crate::files::check_root;
 use crate::listener::{Gate, ListenSocket, Listener, bind};
 use crate::metrics::Metrics;
-use crate::middleware::{Credentials, Keys};
+use crate::middleware::{Credentials, KeySetStatus, Keys};
 use crate::snapshot::Snapshot;
 use crate::tls::{BadCredentials, ClientTls, Files, ServerTls};
 use crate::upstream::pool::Pools;
@@ -142,9 +142,9 @@ impl Gateway {
         self.gates.iter().flat_map(|gate| gate.entry.warnings()).collect()
     }
 
-    /// Why keys of tokens could not be fetched since this was asked last.
-    pub fn key_failures(&self) -> Vec<String> {
-        self.snapshot.chains.take_key_failures()
+    /// What has gone wrong with keys of tokens that are fetched since this was asked last.
+    pub fn key_troubles(&self) -> Vec<String> {
+        self.snapshot.chains.take_key_troubles()
     }
 
     /// Why handshakes with endpoints have failed since this was asked last: the latest reason of each upstream,
@@ -218,6 +218,11 @@ impl Status {
     /// Whether keys of tokens have not come yet.
     pub fn lacks_keys(&self) -> bool {
         self.snapshot.chains.lacks_keys()
+    }
+
+    /// Every key set for tokens that is fetched.
+    pub fn key_sets(&self) -> Vec<KeySetStatus> {
+        self.snapshot.chains.key_sets()
     }
 
     /// Every endpoint of every upstream.

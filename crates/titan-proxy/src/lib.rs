@@ -84,5 +84,5 @@ pub use gateway::{
 pub use metrics::{
     Cells, Counter, Histogram, JwtCells, Metrics, RateLimitCells, RouteCells, UpstreamCells,
 };
-pub use middleware::{Revocation, Revocations, Revoked};
+pub use middleware::{KeySetStatus, Revocation, Revocations, Revoked};
 pub use tls::{BadCredentials, Files};

@@ -125,9 +125,9 @@ impl Gateway {
         self.connects().sends(request).answer_to(&method)
     }
 
-    /// Why it could not fetch keys of tokens lately.
+    /// What has gone wrong lately with keys of tokens that it fetches.
     pub fn tells_of_keys(&self) -> String {
-        self.running().key_failures().join("; ")
+        self.running().key_troubles().join("; ")
     }
 
     /// How it is doing.

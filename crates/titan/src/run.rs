@@ -221,7 +221,7 @@ async fn serve(
         failures.tell("upstream", &gateway.tls_failures(), Instant::now());
         failures.tell("listener", &gateway.refused_certificates(), Instant::now());
         failures.warn(gateway.warnings(), Instant::now());
-        failures.warn(gateway.key_failures(), Instant::now());
+        failures.warn(gateway.key_troubles(), Instant::now());
         notable.look(&metrics, Instant::now()).iter().for_each(|line| terminal::complain(line));
         let of_file = around.ledger.as_ref().and_then(|ledger| ledger.take_warning());
         failures.warn(of_file.into_iter().collect(), Instant::now());

@@ -34,7 +34,7 @@ fn served() -> Gateway {
 }
 
 fn text_of(gateway: &Gateway) -> String {
-    write(&gateway.metrics(), &gateway.status().endpoints(), Some((2, 7)), UNIX_EPOCH)
+    write(&gateway.metrics(), &gateway.status(), Some((2, 7)), UNIX_EPOCH)
 }
 
 #[test]
@@ -61,6 +61,25 @@ fn the_exposition_is_in_the_format_and_says_what_happened() {
     for family in OF_ENDPOINT {
         assert_eq!(sum(family.name, endpoint), 0.0, "{}", family.name);
     }
+}
+
+#[test]
+fn key_sets_that_are_fetched_have_figures() {
+    let keys = "{ algorithms: RS256, keys: { jwks_url: 'http://127.0.0.1:1/keys' }, issuer: ";
+    let config = format!(
+        "{{ listeners: [127.0.0.1:0], workers: 1, admin: off, routes: [{{ respond: 200 }}], apply: [t],\n\
+         policies: {{ t: {{ jwt: {{ providers: [{keys} a }}, {keys} b }}] }} }} }} }}"
+    );
+    let gateway =
+        Gateway::start(&Config::parse("test", &config).unwrap(), &Files::default()).unwrap();
+    let families = parse(&text_of(&gateway));
+    for family in OF_KEY_SET {
+        let samples: Vec<_> = families[family.name].samples.keys().collect();
+        let name = family.name;
+        let wanted = ["a", "b"].map(|it| format!("{name}{{policy=\"t\",issuer=\"{it}\"}}"));
+        assert_eq!(samples, wanted.each_ref());
+    }
+    assert_eq!(families["titan_jwks_keys"].samples.values().sum::<f64>(), 0.0);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::bounds::{
 };
 use crate::node::Node;
 use crate::policy::transform::parse_told_header;
-use crate::quantity::duration;
+use crate::quantity::{Cap, cap, duration};
 use crate::read::{Read, Reading, default, optional, required};
 use crate::readers::{
     Named, Problem, boolean, mapping, one_or_list, secret, short_for, text, whole, words,
@@ -107,7 +107,8 @@ section! {
 
 section! {
     "jwks_url", "the address of a key set", Any;
-    /// A key set that is fetched. The last one stays in use while its source fails.
+    /// A key set that is fetched. The last one stays in use while its source fails, until it is too old. One without
+    /// keys withdraws all that were there: tokens of the provider get 401.
     pub struct JwksUrl {
         /// Where it is: `https://id.example.com/keys`. Redirects are not followed, proxies not used; it has 10 s and 1 MiB.
         pub url: Url = required(url()),
@@ -117,6 +118,9 @@ section! {
         pub refresh: Duration = default("10m", duration(SECOND..=DAY)),
         /// How long it is not fetched again at least, whatever tokens name.
         pub pause: Duration = default("10s", duration(SECOND..=DAY)),
+        /// How long keys stay in use after they were fetched, where they cannot be fetched again: a key that the provider
+        /// withdraws meanwhile is good for that long. After it tokens of the provider get 503. Longer than `refresh`.
+        pub max_stale: Cap<Duration> = default("24h", cap(duration(SECOND..=YEAR))),
     }
 }
 
@@ -465,7 +469,18 @@ fn keys() -> impl Read<Value = JwtKeys> {
 }
 
 fn jwks_url() -> impl Read<Value = JwksUrl> {
-    short_for("url", section_of::<JwksUrl>())
+    short_for("url", section_of::<JwksUrl>()).then(|keys, node, to| {
+        match keys.max_stale.at_most().filter(|max_stale| *max_stale <= keys.refresh) {
+            None => Some(keys),
+            Some(_) => {
+                let span = node.entry("max_stale").or(node.entry("refresh"));
+                let span = span.map_or(node.span, |entry| entry.key_span);
+                let message = "keys would be too old before they are fetched again";
+                let error = Diagnostic::error(span, message);
+                to.fail(error.label("expected a `max_stale` that is longer than `refresh`"))
+            }
+        }
+    })
 }
 
 fn place() -> impl Read<Value = TokenPlace> {

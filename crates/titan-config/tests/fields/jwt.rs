@@ -186,4 +186,10 @@ pub(super) const ROWS: &[Row] = &[
         "policies: { p: { jwt: { providers: { algorithms: RS256, keys: { jwks_url: { url: https://a/b, pause: 7s } } } } } }",
         "pause: 7s",
     ),
+    (
+        "jwks_url",
+        "max_stale",
+        "policies: { p: { jwt: { providers: { algorithms: RS256, keys: { jwks_url: { url: https://a/b, max_stale: 7h } } } } } }",
+        "max_stale: AtMost(25200s)",
+    ),
 ];

@@ -14,6 +14,7 @@ mod token;
 pub(crate) use cache::Caches;
 pub(crate) use keys::Source;
 pub(super) use places::credentials;
+pub use remote::KeySetStatus;
 pub(crate) use remote::start as keep_fresh;
 pub use revocations::{Revocation, Revocations, Revoked};
 
@@ -37,6 +38,7 @@ use token::{Token, is_type};
 
 /// A policy with its keys.
 pub(crate) struct Jwt {
+    name: Box<str>,
     config: titan_config::Jwt,
     /// Its place among the policies of the file.
     place: usize,
@@ -117,7 +119,7 @@ refusals! {
     Type "type";
     /// Nobody known has issued it.
     Issuer "issuer";
-    /// The keys of its provider have not come yet.
+    /// The keys of its provider were not fetched yet, or too long ago.
     NoKeys "no-keys";
     /// There is no key of that name for that algorithm.
     Key "key";
@@ -138,8 +140,9 @@ refusals! {
 }
 
 impl Jwt {
-    /// The policy at that place of the file. Without `keys` no token is good.
+    /// The policy with that name, at that place of the file. Without `keys` no token is good.
     pub(super) fn new(
+        name: &str,
         config: &titan_config::Jwt,
         place: usize,
         sources: Vec<Source>,
@@ -156,6 +159,7 @@ impl Jwt {
         let start = format!("{} realm=\"{}\"", scheme.unwrap_or("Bearer"), config.realm.as_str());
         let with = |more: &str| format!("{start}{more}").into_bytes().into_boxed_slice();
         let jwt = Jwt {
+            name: name.into(),
             place,
             keys: config.providers.iter().map(|_| ArcSwap::default()).collect(),
             remotes: config.providers.iter().map(remote_of).collect(),
@@ -201,15 +205,24 @@ impl Jwt {
         self.remotes.get(place)?.as_ref()
     }
 
-    /// Whether keys are still to come.
+    /// Whether keys are still to come for the first time.
     pub(super) fn lacks_keys(&self) -> bool {
-        self.remotes.iter().flatten().any(|remote| !remote.is_there())
+        self.remotes.iter().flatten().any(|remote| !remote.has_come())
     }
 
-    /// Why keys could not be fetched, where that has failed since this was asked last.
-    pub(super) fn take_failures(&self) -> Vec<String> {
-        let failures = self.remotes.iter().flatten().filter_map(Remote::take_failure);
-        failures.map(|failure| failure.to_string()).collect()
+    /// How the key sets are doing that are fetched.
+    pub(super) fn key_sets(&self) -> impl Iterator<Item = KeySetStatus> {
+        let sets = self.config.providers.iter().zip(&self.remotes).zip(&self.keys);
+        sets.filter_map(|((provider, remote), keys)| {
+            let issuer = provider.issuer.as_deref().unwrap_or_default();
+            Some(remote.as_ref()?.status(&self.name, issuer, keys.load().len()))
+        })
+    }
+
+    /// What has gone wrong with keys that are fetched since this was asked last.
+    pub(super) fn take_troubles(&self) -> Vec<String> {
+        let troubles = self.remotes.iter().flatten().flat_map(Remote::take_troubles);
+        troubles.map(|trouble| trouble.to_string()).collect()
     }
 
     pub(super) fn on_request(&self, meeting: &mut Meeting<'_>) -> Result<(), Error> {
@@ -312,7 +325,7 @@ impl Jwt {
         let token = Token::parse(text)?;
         let place = self.provider_of(&token.claims).ok_or(Refusal::Issuer)?;
         let remote = self.remote(place);
-        if remote.is_some_and(|remote| !remote.is_there()) {
+        if remote.is_some_and(|remote| !remote.is_current()) {
             return Err(Refusal::NoKeys);
         }
         let keys = self.keys[place].load();

@@ -24,7 +24,7 @@ pub(crate) use authorise::{Remembered, Verifiers};
 pub(crate) use credentials::{Credentials, Keys};
 use jwt::find;
 pub(crate) use jwt::{Caches, Refusal};
-pub use jwt::{Revocation, Revocations, Revoked};
+pub use jwt::{KeySetStatus, Revocation, Revocations, Revoked};
 
 use crate::downstream::Content;
 use crate::error::Error;
@@ -207,9 +207,15 @@ impl Chains {
         self.policies.iter().filter_map(Ready::jwt).any(|jwt| jwt.lacks_keys())
     }
 
-    /// Why keys could not be fetched, where that has failed since this was asked last.
-    pub(crate) fn take_key_failures(&self) -> Vec<String> {
-        self.policies.iter().filter_map(Ready::jwt).flat_map(|jwt| jwt.take_failures()).collect()
+    /// What has gone wrong with keys that are fetched since this was asked last.
+    pub(crate) fn take_key_troubles(&self) -> Vec<String> {
+        self.policies.iter().filter_map(Ready::jwt).flat_map(|jwt| jwt.take_troubles()).collect()
+    }
+
+    /// How the key sets are doing that are fetched.
+    pub(crate) fn key_sets(&self) -> Vec<KeySetStatus> {
+        let policies = self.policies.iter().filter_map(Ready::jwt);
+        policies.flat_map(|jwt| jwt.key_sets()).collect()
     }
 
     /// Removes what a client says in the fields that are for claims, and under names that some upstreams take for
@@ -242,7 +248,8 @@ impl Ready {
                     Credentials::Tokens(keys) => keys,
                     _ => Vec::new(),
                 };
-                Ready::Jwt(Arc::new(Jwt::new(jwt, place, keys, revocations.cloned())))
+                let name = named.name.as_str();
+                Ready::Jwt(Arc::new(Jwt::new(name, jwt, place, keys, revocations.cloned())))
             }
             Policy::Authorise(authorise) => {
                 let name = named.name.as_str();

@@ -413,6 +413,65 @@ pub(super) fn keys_are_fetched_and_kept_while_their_source_fails() {
 }
 
 #[test]
+fn a_set_without_keys_withdraws_those_of_before() {
+    let (source, one) = (Arc::new(Source::default()), Signer::new("one"));
+    source.has(Some(&[&one]));
+    let listening = source.listens();
+    let (gateway, _upstream) = fetches(&listening, "refresh: 1s, pause: 1s");
+    waits_until("the keys are there", || gateway.status().is_ready());
+    let token = one.token();
+    gets(&gateway, &token).has_body("x");
+    assert_eq!(gateway.status().key_sets()[0].keys, 1);
+    source.has(Some(&[]));
+    waits_until("the key is withdrawn", || gets(&gateway, &token).status != 200);
+    gets(&gateway, &token).has_problem(401, "token-invalid");
+    assert_eq!(gateway.status().key_sets()[0].keys, 0);
+    assert!(gateway.tells_of_keys().contains("all of before are withdrawn"));
+    assert!(gateway.status().is_ready(), "other routes are served");
+    source.has(Some(&[&one]));
+    waits_until("it is back", || gets(&gateway, &token).status == 200);
+}
+
+#[test]
+fn a_file_without_keys_withdraws_those_of_before() {
+    let one = Signer::new("one");
+    let set = |keys: &str| files("key", &format!("{{\"keys\":[{keys}]}}"));
+    let policy = "providers: { algorithms: EdDSA, keys: { jwks: key } }";
+    let upstream = upstream::replies(ok("x"));
+    let gateway = start_with(&file(policy), &[&upstream], &set(&one.jwk()));
+    let gateway = gateway.unwrap_or_else(|error| panic!("{error}"));
+    let token = one.token();
+    gets(&gateway, &token).has_body("x");
+    // Keys of no use are a slip; none are none.
+    assert!(gateway.replaces_certificates(&set("{\"kty\":\"none\"}")).is_err());
+    gets(&gateway, &token).has_body("x");
+    gateway.replaces_certificates(&set("")).expect("a set may be empty");
+    gets(&gateway, &token).has_problem(401, "token-invalid");
+}
+
+#[test]
+pub(super) fn keys_that_cannot_be_fetched_for_too_long_count_no_more() {
+    let (source, one) = (Arc::new(Source::default()), Signer::new("one"));
+    source.has(Some(&[&one]));
+    let listening = source.listens();
+    let (gateway, _upstream) = fetches(&listening, "refresh: 1s, pause: 1s, max_stale: 2s");
+    waits_until("the keys are there", || gateway.status().is_ready());
+    let token = one.token();
+    gets(&gateway, &token).has_body("x");
+    source.has(None);
+    waits_until("the keys are too old", || gets(&gateway, &token).status != 200);
+    gets(&gateway, &token).has_problem(503, "token-keys");
+    waits_until("it is told", || {
+        gateway.tells_of_keys().contains("those of before are used no more")
+    });
+    assert!(gateway.status().is_ready(), "other routes are served");
+    let set = gateway.status().key_sets().remove(0);
+    assert!(set.keys == 0 && set.failed > 0 && set.fetched_at > 0, "{set:?}");
+    source.has(Some(&[&one]));
+    waits_until("the same set is back", || gets(&gateway, &token).status == 200);
+}
+
+#[test]
 pub(super) fn keys_are_fetched_again_from_time_to_time() {
     let (source, one, two) = (Arc::new(Source::default()), Signer::new("one"), Signer::new("two"));
     source.has(Some(&[&one]));

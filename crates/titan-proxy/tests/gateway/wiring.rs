@@ -119,6 +119,7 @@ const HERE: &[(&str, fn())] = &[
     ("jwks_url.ca", jwt::the_source_of_keys_proves_who_it_is),
     ("jwks_url.refresh", jwt::keys_are_fetched_again_from_time_to_time),
     ("jwks_url.pause", jwt::an_unknown_key_is_asked_for_but_not_too_often),
+    ("jwks_url.max_stale", jwt::keys_that_cannot_be_fetched_for_too_long_count_no_more),
     ("jwt_token.scheme", jwt::a_token_is_where_the_policy_says),
     ("jwt_token.cookie", jwt::a_token_is_where_the_policy_says),
     ("jwt_token.query", jwt::a_token_is_where_the_policy_says),

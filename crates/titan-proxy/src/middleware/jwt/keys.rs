@@ -94,7 +94,7 @@ impl Source {
                 KeySet(keys)
             }
             JwtKeys::Jwks(file) => {
-                let keys = KeySet::parse(files.get(file)?, algorithms);
+                let keys = KeySet::of_file(files.get(file)?, algorithms);
                 keys.map_err(|reason| bad(file, reason))?
             }
             JwtKeys::Url(url) => {
@@ -126,22 +126,35 @@ impl KeySet {
         found.into_iter().map(key).collect::<Result<_, _>>().map(KeySet)
     }
 
-    /// Reads a key set (RFC 7517 section 5). Keys for other purposes or of other types are left out; there has to be
-    /// one that is of use.
-    pub(crate) fn parse(octets: &[u8], algorithms: &[JwtAlgorithm]) -> Result<KeySet, String> {
-        let members = json::object(octets).ok_or("it is no JSON object, or has a member twice")?;
-        let Some(Value::Array(list)) = members.get("keys") else {
-            return Err("it has no list `keys`".to_owned());
-        };
-        if list.len() > MAX_KEYS {
-            return Err(format!("it has {} keys, and {MAX_KEYS} is the most", list.len()));
-        }
-        let keys: Vec<_> =
-            list.iter().filter_map(|jwk| key_of(jwk.as_object()?, algorithms)).collect();
-        match keys.is_empty() {
+    /// Reads a key set (RFC 7517 section 5). Keys for other purposes or of other types are left out, and where none is
+    /// left nothing is signed by any.
+    pub(crate) fn parse(bytes: &[u8], algorithms: &[JwtAlgorithm]) -> Result<KeySet, String> {
+        Ok(KeySet::fitting(&list_in(bytes)?, algorithms))
+    }
+
+    /// The same for a file of the operator's, who has meant to withdraw all keys where there is none at all, and
+    /// something else where there are some of no use.
+    fn of_file(bytes: &[u8], algorithms: &[JwtAlgorithm]) -> Result<KeySet, String> {
+        let list = list_in(bytes)?;
+        let keys = KeySet::fitting(&list, algorithms);
+        match keys.is_empty() && !list.is_empty() {
             true => Err("none of its keys fits one of the `algorithms`".to_owned()),
-            false => Ok(KeySet(keys)),
+            false => Ok(keys),
         }
+    }
+
+    fn fitting(list: &[Value], algorithms: &[JwtAlgorithm]) -> KeySet {
+        KeySet(list.iter().filter_map(|jwk| key_of(jwk.as_object()?, algorithms)).collect())
+    }
+
+    /// How many keys there are.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none: then no token is good.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// Whether one of the keys has signed that, with that algorithm.
@@ -166,6 +179,18 @@ impl KeySet {
         }
         Err(failed)
     }
+}
+
+/// The keys that a set lists.
+fn list_in(bytes: &[u8]) -> Result<Vec<Value>, String> {
+    let mut members = json::object(bytes).ok_or("it is no JSON object, or has a member twice")?;
+    let Some(Value::Array(list)) = members.remove("keys") else {
+        return Err("it has no list `keys`".to_owned());
+    };
+    if list.len() > MAX_KEYS {
+        return Err(format!("it has {} keys, and {MAX_KEYS} is the most", list.len()));
+    }
+    Ok(list)
 }
 
 impl Key {

@@ -147,7 +147,7 @@ fn try_policy(fields: &str, file: &str) -> Result<Jwt, BadCredentials> {
     let Policy::Jwt(jwt) = &config.policies[0].policy else { panic!("it is one of jwt") };
     let mut files = Files::default();
     files.insert("k".into(), file.as_bytes().to_vec());
-    Ok(Jwt::new(jwt, 0, KeySet::of_policy(jwt, &files)?, None))
+    Ok(Jwt::new("p", jwt, 0, KeySet::of_policy(jwt, &files)?, None))
 }
 
 fn policy(fields: &str, file: &str) -> Jwt {
@@ -556,7 +556,7 @@ fn files_that_are_of_no_use_say_why() {
         ("HS256", "secret_file", "short", "too short"),
         ("RS256", "jwks", "{", "no JSON object"),
         ("RS256", "jwks", "{\"keys\":{}}", "no list `keys`"),
-        ("RS256", "jwks", "{\"keys\":[]}", "none of its keys"),
+        ("RS256", "jwks", "{\"keys\":[1]}", "none of its keys"),
     ];
     for (algorithms, kind, file, wanted) in cases {
         let told = says(algorithms, kind, file);
@@ -567,5 +567,8 @@ fn files_that_are_of_no_use_say_why() {
 #[test]
 fn without_keys_no_token_is_good() {
     let Jwt { config, .. } = secret("");
-    assert_eq!(judge(&Jwt::new(&config, 0, Vec::new(), None), &token(GOOD)), Err(Refusal::Key));
+    assert_eq!(
+        judge(&Jwt::new("p", &config, 0, Vec::new(), None), &token(GOOD)),
+        Err(Refusal::Key)
+    );
 }
