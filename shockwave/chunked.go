@@ -10,7 +10,7 @@ import (
 var (
 	errChunkSize = &parse.Error{Status: 400, Reason: "a chunk size is not 1 to 16 hexadecimal digits up to 2^63-1 (RFC 9112 section 7.1)"}
 	errChunkLine = &parse.Error{Status: 400, Reason: "a chunk line exceeds its limit (RFC 9112 section 7.1.1)"}
-	errChunkExt  = &parse.Error{Status: 400, Reason: "a chunk extension has a control octet (RFC 9112 section 7.1.1)"}
+	errChunkExt  = &parse.Error{Status: 400, Reason: "a chunk extension is malformed (RFC 9112 section 7.1.1)"}
 	errChunkEnd  = &parse.Error{Status: 400, Reason: "chunk data is not followed by CRLF (RFC 9112 section 7.1)"}
 )
 
@@ -23,6 +23,7 @@ var (
 //	                            '-> chunkTrailers, behind the chunk of size 0
 type chunks struct {
 	state  chunkState
+	ext    extension // in chunkExt
 	digits uint8
 	line   int   // octets of the unfinished chunk line
 	size   int64 // as far as it is read
@@ -104,7 +105,7 @@ func (d *chunks) sizeOctet(c byte) error {
 	case c == '\r':
 		d.state = chunkLF
 	case c == ';':
-		d.state = chunkExt
+		d.state, d.ext = chunkExt, extBegin
 	case c == '\n':
 		return parse.ErrBareLF
 	default:
@@ -115,11 +116,13 @@ func (d *chunks) sizeOctet(c byte) error {
 
 func (d *chunks) extOctet(c byte) error {
 	switch {
-	case c == '\r':
+	case c == '\r' && d.ext.mayEnd():
 		d.state = chunkLF
+		return nil
 	case c == '\n':
 		return parse.ErrBareLF
-	case c < ' ' && c != '\t' || c == 0x7f:
+	}
+	if d.ext = d.ext.after(c); d.ext == extNone {
 		return errChunkExt
 	}
 	return nil

@@ -6,6 +6,8 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -62,15 +64,33 @@ func badChunkLine(head string, line int, hasCR, complete bool) bool {
 			return true
 		}
 	}
-	for _, c := range []byte(extension) {
-		if c < ' ' && c != '\t' || c == 0x7f {
-			return true
-		}
+	if hasExtension && !mayBecomeExtensions(";"+extension, hasCR || complete) {
+		return true
 	}
 	size, err := strconv.ParseUint(digits, 16, 64)
 	ends := hasExtension || hasCR
 	return len(head) > line || len(digits) > 16 || complete && !hasCR || ends && digits == "" ||
 		digits != "" && (err != nil || size > math.MaxInt64)
+}
+
+var areExtensions = func() func(string) bool {
+	const (
+		token     = "[-!#$%&'*+.^_`|~0-9A-Za-z]+"
+		control   = `\x00-\x08\x0a-\x1f\x7f`
+		quoted    = `"([^"\\` + control + `]|\\[^` + control + `])*"`
+		extension = `;[ \t]*` + token + `([ \t]*=[ \t]*(` + token + `|` + quoted + `))?`
+	)
+	return regexp.MustCompile(`^` + extension + `([ \t]*` + extension + `)*$`).MatchString
+}()
+
+// mayBecomeExtensions says whether text is a list of extensions or, unless it is complete, whether one of the
+// ways to go on makes it one.
+func mayBecomeExtensions(text string, complete bool) bool {
+	if complete {
+		return areExtensions(text)
+	}
+	goesOn := func(ending string) bool { return areExtensions(text + ending) }
+	return slices.ContainsFunc([]string{"", "a", ";a", "\"", "a\""}, goesOn)
 }
 
 // chunked reads a body with chunks, in two pieces, up to the trailers.
@@ -100,7 +120,7 @@ func FuzzChunked(f *testing.F) {
 		"5\r\nhello\r\n0\r\n\r\n", "0\r\n", "1;a=b\r\nx\r\n00\r\n", "a\r\n0123456789\r\n", "7fffffffffffffff\r\n",
 		"8000000000000000\r\n",
 		"00000000000000001\r\n", " 1\r\n", "1 \r\n", "1\n", "1\r\r\n", "1\r\nx\n", "1\r\nxy", "-1\r\n", "0x1\r\n", ";\r\n",
-		"\r\n", "1;\"\r\n\"\r\n", "F\r\n",
+		"\r\n", "1;\"\r\n\"\r\n", "F\r\n", "1;\r\n", "1;a=\"b\\\";\"\t; c\r\n", "1;a = b ;c", "1;a=\"\xff\\", "1;a \r\n",
 	} {
 		f.Add(seed, uint8(20), uint8(100))
 	}

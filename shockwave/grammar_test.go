@@ -50,6 +50,7 @@ var gaps = []gap{
 	}},
 	{chunkedHead + "%[1]s", chunkWords},
 	{chunkedHead + "%[1]s\r\n0\r\n\r\n", chunkWords},
+	{chunkedHead + "5;%[1]s\r\nhello\r\n0\r\n\r\n", extensionWords},
 	{chunkedHead + "0\r\n%[1]s: 1\r\n\r\n", trailerNames},
 	{chunkedHead + "0\r\n%[1]s\r\n\r\n", append(fieldNames("X", "If-", "If", "Date"), "\r\n", "\r", "\n", "\x00", "\xff", "-")},
 }
@@ -83,6 +84,9 @@ var (
 		"0", "1", "5", "a", "F", "g", "\r\n", "\r", "\n", ";", "x", "hello", " ", "\t", "\"", "0\r\n\r\n",
 		"5\r\nhello\r\n", "1\r\na\r\n", "X: 1\r\n", "00000000", "\x00", "\x7f", "\x80", "100001",
 		"7fffffffffffffff", "-", "+", "0x", "0\r\n",
+	}
+	extensionWords = []string{
+		";", ";a", "a", "b=c", "=", "\"", "\\", "\"c\"", "=\"d", " ", "\t", "[", ",", "5", "\x80", "\x00", "\r", "\n", "\r\n",
 	}
 	// trailerNames are the names that no trailer has, and parts of them.
 	trailerNames = fieldNames("Transfer-Encoding", "Content-Length", "Host", "Connection", "Trailer", "TE", "Upgrade",

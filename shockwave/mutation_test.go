@@ -16,7 +16,7 @@ var fragments = []string{
 	"Host: a\r\n", "Host: b\r\n", "Host:\r\n", "host:a:80\r\n",
 	"Connection: close\r\n", "Connection: keep-alive\r\n", "Connection: x, close\r\n", "Connection: ,\r\n", "Connection: a b\r\n",
 	"Expect: 100-continue\r\n", "Expect: x\r\n", "Expect:\r\n", "X-Any: \xe9\t1\r\n", "X: 1\r\n", "X:\r\n", "X\r\n", " folded\r\n",
-	"\r\n\r\n", "0\r\n\r\n", "0\r\n", "5\r\nhello\r\n", "5;a=\"b\"\r\n", ";x", "Date: x\r\n", "If-X: 1\r\n",
+	"\r\n\r\n", "0\r\n\r\n", "0\r\n", "5\r\nhello\r\n", "5;a=\"b\"\r\n", ";x", "=", "Date: x\r\n", "If-X: 1\r\n",
 	"HTTP/1.0", "HTTP/1.1", "HTTP/1.2", "HTTP/2.0", "HTTP/0.9", "http/1.1", " HTTP/1.1",
 	"GET ", "POST ", "HEAD ", "CONNECT ", "OPTIONS ", "CONNECT a:1 ", "OPTIONS * ",
 	"GET / HTTP/1.1\r\nHost: a\r\n\r\n",

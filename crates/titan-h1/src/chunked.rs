@@ -8,16 +8,17 @@
 //!   +-------------------+  +-> Trailers      (size 0)
 //! ```
 
+use crate::extension::Extension;
 use crate::{Error, Limits};
-use titan_http::{MAX_LENGTH, is_field_octet};
+use titan_http::MAX_LENGTH;
 
 /// What the next octet belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Chunked {
     /// The size; `length` octets of its line have been read.
     Size { size: u64, length: usize },
-    /// An extension. They mean nothing here and go no further.
-    Extension { size: u64, length: usize },
+    /// An extension, at a place of it. They mean nothing here and go no further.
+    Extension { size: u64, length: usize, place: Extension },
     /// The LF of the size line.
     SizeLf { size: u64 },
     /// That many octets of data.
@@ -62,7 +63,9 @@ impl Chunked {
     fn after(self, octet: u8, limits: &Limits) -> Result<Chunked, Error> {
         match self {
             Chunked::Size { size, length } => in_size(octet, size, length, limits),
-            Chunked::Extension { size, length } => in_extension(octet, size, length, limits),
+            Chunked::Extension { size, length, place } => {
+                in_extension(octet, size, length, place, limits)
+            }
             Chunked::SizeLf { size } => match octet {
                 b'\n' if size == 0 => Ok(Chunked::Trailers),
                 b'\n' => Ok(Chunked::Data(size)),
@@ -87,7 +90,9 @@ fn in_size(octet: u8, size: u64, length: usize, limits: &Limits) -> Result<Chunk
         b'\r' if length > 0 => return Ok(Chunked::SizeLf { size }),
         b'\n' => return Err(Error::BareLf),
         _ if length == limits.chunk_line => return Err(Error::ChunkLineTooLong),
-        b';' if length > 0 => return Ok(Chunked::Extension { size, length: length + 1 }),
+        b';' if length > 0 => {
+            return Ok(Chunked::Extension { size, length: length + 1, place: Extension::Begin });
+        }
         _ => {}
     }
     let digit = char::from(octet).to_digit(16).ok_or(Error::ChunkSize)?;
@@ -97,14 +102,23 @@ fn in_size(octet: u8, size: u64, length: usize, limits: &Limits) -> Result<Chunk
     Ok(Chunked::Size { size: size << 4 | u64::from(digit), length: length + 1 })
 }
 
-fn in_extension(octet: u8, size: u64, length: usize, limits: &Limits) -> Result<Chunked, Error> {
+fn in_extension(
+    octet: u8,
+    size: u64,
+    length: usize,
+    place: Extension,
+    limits: &Limits,
+) -> Result<Chunked, Error> {
     match octet {
-        b'\r' => Ok(Chunked::SizeLf { size }),
-        b'\n' => Err(Error::BareLf),
-        _ if !is_field_octet(octet) => Err(Error::ChunkExtension),
-        _ if length == limits.chunk_line => Err(Error::ChunkLineTooLong),
-        _ => Ok(Chunked::Extension { size, length: length + 1 }),
+        b'\r' if place.may_end() => return Ok(Chunked::SizeLf { size }),
+        b'\n' => return Err(Error::BareLf),
+        _ => {}
     }
+    let place = place.after(octet).ok_or(Error::ChunkExtension)?;
+    if length == limits.chunk_line {
+        return Err(Error::ChunkLineTooLong);
+    }
+    Ok(Chunked::Extension { size, length: length + 1, place })
 }
 
 #[cfg(test)]

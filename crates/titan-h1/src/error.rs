@@ -115,8 +115,8 @@ faults! {
     ChunkSize = BAD_REQUEST "the chunk size is malformed (RFC 9112 section 7.1)";
     /// A chunk size of more than 16 digits, or of 2^63 or more.
     ChunkSizeOverflow = BAD_REQUEST "the chunk size overflows (RFC 9112 section 7.1)";
-    /// A control octet in a chunk extension.
-    ChunkExtension = BAD_REQUEST "a chunk extension has a control octet (RFC 9112 section 7.1.1)";
+    /// A chunk extension that is neither a name nor a name with a value.
+    ChunkExtension = BAD_REQUEST "a chunk extension is malformed (RFC 9112 section 7.1.1)";
     /// The chunk-size line exceeds its limit.
     ChunkLineTooLong = BAD_REQUEST "the chunk-size line exceeds its limit (RFC 9112 section 7.1.1)";
     /// The data of a chunk is not followed by CRLF.

@@ -66,6 +66,10 @@ fn is_text(octet: u8) -> bool {
     matches!(octet, b'\t' | b' '..=b'~' | 0x80..)
 }
 
+fn is_blank(octet: u8) -> bool {
+    matches!(octet, b' ' | b'\t')
+}
+
 fn request(octets: &mut Octets<'_>, setting: Setting, message: &mut Message) -> Parsed<()> {
     if octets.rest.starts_with(b"\r") {
         octets.exactly(b"\r\n")?;
@@ -244,7 +248,7 @@ fn fields(octets: &mut Octets<'_>, most: usize, allowed: impl Fn(&[u8]) -> bool)
 }
 
 fn trim(value: &[u8]) -> Vec<u8> {
-    let is_space = |octet: &&u8| matches!(octet, b' ' | b'\t');
+    let is_space = |octet: &&u8| is_blank(**octet);
     let mut text: Vec<u8> = value.iter().skip_while(is_space).copied().collect();
     while text.last().as_ref().is_some_and(is_space) {
         text.pop();
@@ -333,18 +337,64 @@ fn chunk_size(octets: &mut Octets<'_>, longest: usize) -> Parsed<u64> {
     loop {
         let octet = octets.next()?;
         if octet == b'\r' {
-            require(!line.is_empty())?;
+            require(!line.is_empty() && are_extensions(behind_size(&line)))?;
             octets.exactly(b"\n")?;
             break;
         }
         line.push(octet);
         let in_size = !line.contains(&b';');
-        require(is_text(octet) && (!in_size || octet.is_ascii_hexdigit()))?;
+        require(!in_size || octet.is_ascii_hexdigit())?;
+        require(may_become_extensions(behind_size(&line)))?;
         require(line[0] != b';' && line.len() <= longest && (!in_size || line.len() <= 16))?;
         require(size_of(&line).is_none_or(|size| size < 1 << 63))?;
     }
     size_of(&line)
         .map_or(Err(Stop::Reject(400)), |size| Ok(u64::try_from(size).expect("below 2^63")))
+}
+
+fn behind_size(line: &[u8]) -> &[u8] {
+    &line[line.iter().position(|&octet| octet == b';').unwrap_or(line.len())..]
+}
+
+/// Whether one of the ways to go on makes it complete.
+fn may_become_extensions(text: &[u8]) -> bool {
+    let endings: [&[u8]; 5] = [b"", b"a", b";a", b"\"", b"a\""];
+    endings.iter().any(|ending| are_extensions(&[text, ending].concat()))
+}
+
+fn are_extensions(text: &[u8]) -> bool {
+    let Some(text) = text.strip_prefix(b";") else { return text.is_empty() };
+    let text = behind(text, is_blank);
+    let rest = behind(text, is_token);
+    match behind(rest, is_blank).strip_prefix(b"=") {
+        _ if rest.len() == text.len() => false,
+        Some(text) => behind_value(behind(text, is_blank)).is_some_and(may_be_next),
+        None => may_be_next(rest),
+    }
+}
+
+/// Whether nothing follows, or more extensions do, perhaps behind white space.
+fn may_be_next(rest: &[u8]) -> bool {
+    rest.is_empty()
+        || behind(rest, is_blank).starts_with(b";") && are_extensions(behind(rest, is_blank))
+}
+
+fn behind_value(text: &[u8]) -> Option<&[u8]> {
+    let Some(mut text) = text.strip_prefix(b"\"") else {
+        return Some(behind(text, is_token)).filter(|rest| rest.len() < text.len());
+    };
+    loop {
+        text = match text {
+            [b'"', rest @ ..] => return Some(rest),
+            [b'\\', octet, rest @ ..] if is_text(*octet) => rest,
+            [octet, rest @ ..] if is_text(*octet) && *octet != b'\\' => rest,
+            _ => return None,
+        }
+    }
+}
+
+fn behind(text: &[u8], is_meant: fn(u8) -> bool) -> &[u8] {
+    &text[text.iter().take_while(|&&octet| is_meant(octet)).count()..]
 }
 
 fn size_of(line: &[u8]) -> Option<u128> {

@@ -1,0 +1,97 @@
+//! Chunk extensions (RFC 9112 section 7.1.1). They mean nothing here and go no further, but they have to be
+//! well-formed: what one recipient skips and another takes for the end of the line is how bodies are smuggled.
+//!
+//! ```text
+//!          +------------------------- ; --------------------------+
+//!          v                                                      |
+//!   ; -> Begin -> Name -> = -> Equals -+-> Value ---------------->+
+//!          ^                           +-> Quoted <-> Escaped     |
+//!          |                                 +------> Closed ---->+
+//!          +------------------------- ; --------------------------+
+//! ```
+//!
+//! White space behind a name is `Named`, behind a value `Valued`: the line may not end there.
+
+use titan_http::{is_field_octet, is_token_octet};
+
+/// Where a chunk-size line stands behind its first `;`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extension {
+    /// A name comes.
+    Begin,
+    /// In a name.
+    Name,
+    /// In white space behind a name: `=` or `;` comes.
+    Named,
+    /// A value comes.
+    Equals,
+    /// In a value that is a token.
+    Value,
+    /// In a value between quotes.
+    Quoted,
+    /// Behind a backslash between quotes.
+    Escaped,
+    /// Behind the closing quote.
+    Closed,
+    /// In white space behind a value: `;` comes.
+    Valued,
+}
+
+impl Extension {
+    /// What `octet` leads to, if the grammar has it here.
+    pub(crate) fn after(self, octet: u8) -> Option<Extension> {
+        use Extension::{Begin, Closed, Equals, Escaped, Name, Named, Quoted, Value, Valued};
+        match (self, octet) {
+            (Quoted, b'"') => Some(Closed),
+            (Quoted, b'\\') => Some(Escaped),
+            (Quoted | Escaped, _) => is_field_octet(octet).then_some(Quoted),
+            (Begin | Equals, b' ' | b'\t') => Some(self),
+            (Name | Named, b' ' | b'\t') => Some(Named),
+            (Value | Closed | Valued, b' ' | b'\t') => Some(Valued),
+            (Name | Named | Value | Closed | Valued, b';') => Some(Begin),
+            (Name | Named, b'=') => Some(Equals),
+            (Equals, b'"') => Some(Quoted),
+            (Begin | Name, _) => is_token_octet(octet).then_some(Name),
+            (Equals | Value, _) => is_token_octet(octet).then_some(Value),
+            (Named | Closed | Valued, _) => None,
+        }
+    }
+
+    /// Whether the line may end here.
+    pub(crate) fn may_end(self) -> bool {
+        matches!(self, Extension::Name | Extension::Value | Extension::Closed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_extension(text: &[u8]) -> bool {
+        let end = text.iter().try_fold(Extension::Begin, |place, &octet| place.after(octet));
+        end.is_some_and(Extension::may_end)
+    }
+
+    #[test]
+    fn names_and_values_are_tokens() {
+        for octet in 0..=u8::MAX {
+            let is_token = is_token_octet(octet);
+            assert_eq!(is_extension(&[octet]), is_token, "{octet:#x}");
+            assert_eq!(is_extension(&[b'a', b'=', octet]), is_token, "{octet:#x}");
+        }
+    }
+
+    #[test]
+    fn quoted_values_end_at_their_quote() {
+        for octet in 0..=u8::MAX {
+            let is_text = is_field_octet(octet);
+            let is_plain = is_text && !matches!(octet, b'"' | b'\\');
+            assert_eq!(is_extension(&[b'a', b'=', b'"', octet, b'"']), is_plain, "{octet:#x}");
+            assert_eq!(
+                is_extension(&[b'a', b'=', b'"', b'\\', octet, b'"']),
+                is_text,
+                "{octet:#x}"
+            );
+        }
+    }
+}
