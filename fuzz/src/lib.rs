@@ -69,6 +69,7 @@ fn limits(choice: u8) -> Limits {
             fields: 3,
             chunk_line: 8,
             trailers: 16,
+            drops_trailers: choice % 4 == 3,
             body: 16,
         },
     }

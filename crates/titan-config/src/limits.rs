@@ -10,7 +10,8 @@ use std::num::{NonZeroU16, NonZeroU32};
 
 section! {
     "limits", "the limits", Any;
-    /// How much a client or an upstream may send. What is over a limit is refused, never cut.
+    /// How much a client or an upstream may send. What is over a limit is refused, never cut, except for the trailers
+    /// of a response.
     pub struct Limits {
         /// Request line and header fields together; a larger head is answered with 431. While a head is
         /// incomplete its connection holds up to this much memory.
@@ -49,6 +50,10 @@ section! {
         pub response_head: ByteSize = default("32KiB", size(1_024..=MAX_HEAD)),
         /// Header fields of an upstream's answer; more become 502.
         pub response_fields: NonZeroU16 = default("200", whole(1..=MAX_FIELDS)),
+        /// The trailer section of an upstream's response (RFC 9110 section 6.5). What exceeds it, or `response_fields`,
+        /// is left out, and the client gets status, body and the other trailers; of a gRPC call `grpc-status` always.
+        /// The memory that a response holds while they come.
+        pub response_trailers: ByteSize = default("64KiB", size(64..=MAX_HEAD)),
     }
 }
 

@@ -52,6 +52,7 @@ impl Question {
             fields: size(from)?,
             chunk_line: size(from)?,
             trailers: size(from)?,
+            drops_trailers: false,
             body: u64::from_be_bytes(octets(from)?),
         };
         let mut input = vec![0; size(from)?];

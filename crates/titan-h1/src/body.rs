@@ -43,6 +43,8 @@ struct Trailers {
     text: Vec<u8>,
     section: Section,
     fields: Fields,
+    /// Whether there was more than the limits allow, which was dropped.
+    is_cut: bool,
 }
 
 impl BodyReader {
@@ -118,6 +120,17 @@ impl BodyReader {
     #[inline]
     pub fn is_done(&self) -> bool {
         matches!(self.state, State::Done)
+    }
+
+    /// Whether the message was ended within its trailers, because there are more than the limits allow. What comes
+    /// then belongs to no message: nothing more can be read from the connection.
+    pub fn is_cut(&self) -> bool {
+        self.trailers.is_cut
+    }
+
+    /// The memory that trailers have taken, used or not.
+    pub fn capacity(&self) -> usize {
+        self.trailers.text.capacity() + self.trailers.fields.capacity()
     }
 
     /// How many octets are still to come, where that is known beforehand.
@@ -198,6 +211,7 @@ impl Trailers {
         self.text.clear();
         self.section = Section::default();
         self.fields.clear();
+        self.is_cut = false;
     }
 
     /// Reads on; answers how much was consumed, and whether the section is complete.
@@ -208,27 +222,32 @@ impl Trailers {
         }
         let mut consumed = 0;
         for line in input.split_inclusive(|&octet| octet == b'\n') {
-            consumed += line.len();
-            if self.push(line, limits)? {
+            let (taken, is_done) = self.push(line, limits)?;
+            consumed += taken;
+            if is_done {
                 return Ok((consumed, true));
             }
         }
         Ok((consumed, false))
     }
 
-    /// Takes in a line, or what has come of it. What lies beyond the limit is not judged.
-    fn push(&mut self, line: &[u8], limits: &Limits) -> Result<bool, Error> {
+    /// Takes in a line, or what has come of it; answers how much, and whether the section is complete. What lies
+    /// beyond the limit is not judged.
+    fn push(&mut self, line: &[u8], limits: &Limits) -> Result<(usize, bool), Error> {
         let room = limits.trailers.min(Fields::MAX_TEXT).saturating_sub(self.text.len());
-        self.text.extend_from_slice(&line[..line.len().min(room)]);
-        let end = self.section.read(&self.text, limits.fields, &mut self.fields, check)?;
-        if end.is_some() {
-            self.fields.push_text(&self.text).map_err(|_| Error::TrailersTooLong)?;
-            return Ok(true);
+        let taken = line.len().min(room);
+        self.text.extend_from_slice(&line[..taken]);
+        match self.section.read(&self.text, limits.fields, &mut self.fields, check) {
+            Err(Error::TooManyFields) if limits.drops_trailers => self.is_cut = true,
+            end => match (end?, line.len() > room) {
+                (None, false) => return Ok((taken, false)),
+                (None, true) if limits.drops_trailers => self.is_cut = true,
+                (None, true) => return Err(Error::TrailersTooLong),
+                (Some(_), _) => {}
+            },
         }
-        match line.len() > room {
-            true => Err(Error::TrailersTooLong),
-            false => Ok(false),
-        }
+        self.fields.push_text(&self.text).map_err(|_| Error::TrailersTooLong)?;
+        Ok((taken, true))
     }
 }
 
@@ -288,6 +307,28 @@ mod tests {
         assert_eq!(body.trailers().named(b"x").next(), Some(b"1".as_slice()));
         body.reset(Framing::Chunked);
         assert!(body.trailers().is_empty());
+    }
+
+    #[test]
+    fn trailers_beyond_the_limit_are_dropped_where_that_is_asked_for() {
+        let limits = Limits { trailers: 12, fields: 2, drops_trailers: true, ..Limits::default() };
+        let long = b"0\r\nA: 1\r\nB: 22\r\nC: 3\r\n\r\n".as_slice();
+        let many = b"0\r\nA:\r\nB:\r\nC:\r\n\r\n".as_slice();
+        for (input, names) in [(long, "A"), (many, "AB")] {
+            for at in 0..input.len() {
+                let mut body = BodyReader::new(Framing::Chunked, &limits);
+                let first = body.read(&input[..at]).unwrap();
+                let second = body.read(&input[first.consumed..]).unwrap();
+                assert_eq!((first.consumed + second.consumed, second.done), (15, true), "{at}");
+                let kept: Vec<_> =
+                    body.trailers().iter().flat_map(|field| field.name.to_vec()).collect();
+                assert_eq!((kept, body.is_cut()), (names.bytes().collect(), true), "{at}");
+            }
+        }
+        let mut body = BodyReader::new(Framing::Chunked, &limits);
+        body.read(long).unwrap();
+        body.reset(Framing::Chunked);
+        assert!(body.read(b"0\r\nA: 1\r\n\r\n").unwrap().done && !body.is_cut());
     }
 
     #[test]

@@ -15,6 +15,9 @@ pub struct Limits {
     pub chunk_line: usize,
     /// Octets of a trailer section. Beyond it: 431.
     pub trailers: usize,
+    /// Whether trailers beyond their limits are dropped instead: the message ends with those in front of them, and
+    /// [`BodyReader::is_cut`](crate::BodyReader::is_cut). For responses, whose status and body are worth more.
+    pub drops_trailers: bool,
     /// Octets of a body after decoding; `u64::MAX` for no limit. Beyond it: 413.
     pub body: u64,
 }
@@ -27,6 +30,7 @@ impl Default for Limits {
             fields: 100,
             chunk_line: 256,
             trailers: 4 << 10,
+            drops_trailers: false,
             body: u64::MAX,
         }
     }

@@ -13,6 +13,7 @@ mod write;
 pub(crate) use crate::hpack::BadBlock;
 pub(crate) use request::RequestFacts;
 pub(crate) use response::ResponseFacts;
+pub(crate) use trailers::Excess;
 pub(crate) use write::HeadWriter;
 
 use crate::hpack::{Decoder, Line};
@@ -62,9 +63,10 @@ impl HeadReader {
     pub(crate) fn read_trailers(
         &mut self,
         block: &[u8],
+        excess: Excess,
         fields: &mut Fields,
     ) -> Result<Result<(), Fault>, BadBlock> {
-        trailers::read(self, block, fields)
+        trailers::read(self, block, excess, fields)
     }
 
     /// Reads a block that nobody wants, for what it does to the table.
@@ -84,12 +86,12 @@ struct Size {
     most: usize,
 }
 
-/// How many times the limit of a head a block may decode to, and still be refused politely.
-const PATIENCE: usize = 4;
+/// How many times the limit of a head, or of trailers, a block may decode to, and still be refused politely.
+pub(crate) const PATIENCE: usize = 4;
 
 impl Size {
     fn new(limit: usize, limits: &Limits) -> Size {
-        Size { octets: 0, limit, most: limits.head.max(limits.trailers).saturating_mul(PATIENCE) }
+        Size { octets: 0, limit, most: limits.longest_list().saturating_mul(PATIENCE) }
     }
 
     /// Counts a line; answers whether it is within the limit.

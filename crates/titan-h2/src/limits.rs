@@ -11,7 +11,8 @@ pub struct Limits {
     pub fields: usize,
     /// Octets of `:path`.
     pub target: usize,
-    /// Octets of a trailer section, counted like those of a head.
+    /// Octets of a trailer section, counted like those of a head. In the role of a client what is beyond that, or
+    /// beyond `fields`, is left out rather than a fault, and a `grpc-status` is kept all the same.
     pub trailers: usize,
     /// Octets of body that may be on their way, or wait to be used, on one stream.
     pub stream_window: u32,
@@ -24,6 +25,13 @@ pub struct Limits {
     /// What a peer may cost without getting anything done before it is sent away: see `Floods`. A tenth is
     /// forgiven in a second. Not to be less than `streams`, all of which a client may give up at once.
     pub patience: u32,
+}
+
+impl Limits {
+    /// The longest list of fields that is taken, be it a head or trailers.
+    pub(crate) fn longest_list(&self) -> usize {
+        self.head.max(self.trailers)
+    }
 }
 
 impl Default for Limits {

@@ -69,7 +69,9 @@ impl PeerSettings {
 
 /// Appends the SETTINGS of this side.
 pub(crate) fn write(out: &mut Vec<u8>, limits: &Limits, us: Role) {
-    let list = u32::try_from(limits.head).unwrap_or(u32::MAX);
+    // A server gives up a response whose trailers are longer than what it is told here.
+    let list = if us == Role::Client { limits.longest_list() } else { limits.head };
+    let list = u32::try_from(list).unwrap_or(u32::MAX);
     let first = match us {
         Role::Server => [(MAX_CONCURRENT_STREAMS, limits.streams), (ENABLE_CONNECT_PROTOCOL, 1)],
         Role::Client => [(ENABLE_PUSH, 0), (MAX_CONCURRENT_STREAMS, 0)],

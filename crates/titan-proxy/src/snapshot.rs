@@ -129,6 +129,7 @@ fn request_limits(limits: &Limits) -> titan_h1::Limits {
         fields: limits.fields.get().into(),
         chunk_line: limits.chunk_line.as_usize(),
         trailers: limits.trailers.as_usize(),
+        drops_trailers: false,
         body: u64::MAX,
     }
 }
@@ -137,6 +138,8 @@ fn response_limits(limits: &Limits) -> titan_h1::Limits {
     titan_h1::Limits {
         head: limits.response_head.as_usize(),
         fields: limits.response_fields.get().into(),
+        trailers: limits.response_trailers.as_usize(),
+        drops_trailers: true,
         ..request_limits(limits)
     }
 }
@@ -164,6 +167,7 @@ fn answer_limits(limits: &Limits) -> titan_h2::Limits {
     titan_h2::Limits {
         head: limits.response_head.as_usize(),
         fields: limits.response_fields.get().into(),
+        trailers: limits.response_trailers.as_usize(),
         // Clients that open no window would have that much of each of their answers lie in memory.
         stream_window: limits.stream_window.as_u32().min(FIRST_ANSWER),
         // Many clients share the connection: those that take nothing of their answers must not use up the

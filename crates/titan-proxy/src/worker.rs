@@ -307,7 +307,8 @@ impl Scratch {
         let Work { desk, response, text } = &self.work;
         let texts = [self.request.fields.capacity(), response.fields.capacity()];
         let outs = [self.to_client.capacity(), desk.capacity(), text.capacity()];
-        texts.into_iter().chain(outs).all(|capacity| capacity <= KEPT_TEXT)
+        let trailers = [self.request_body.capacity()];
+        texts.into_iter().chain(outs).chain(trailers).all(|capacity| capacity <= KEPT_TEXT)
     }
 }
 

@@ -385,6 +385,12 @@ const ROWS: &[Row] = &[
         "response_head: ByteSize(1048576)",
     ),
     ("limits", "response_fields", "limits: { response_fields: 7 }", "response_fields: 7"),
+    (
+        "limits",
+        "response_trailers",
+        "limits: { response_trailers: 1KB }",
+        "response_trailers: ByteSize(1000)",
+    ),
     ("timeouts", "handshake", "timeouts: { handshake: 7s }", "handshake: 7s"),
     ("timeouts", "head", "timeouts: { head: 7s }", "s, head: 7s"),
     ("timeouts", "idle", "timeouts: { idle: 7s }", "idle: 7s"),

@@ -59,13 +59,15 @@ fn limits(json: &Value, is_client: bool) -> Limits {
     let number = |name: &str, default: u64| json[name].as_u64().unwrap_or(default);
     let size =
         |name: &str, default: usize| usize::try_from(number(name, default as u64)).expect("a size");
-    let Limits { head, target, fields, chunk_line, trailers, body: _ } = Limits::default();
+    let Limits { head, target, fields, chunk_line, trailers, drops_trailers, body: _ } =
+        Limits::default();
     Limits {
         head: size("head", head),
         target: size("target", target),
         fields: size("fields", fields),
         chunk_line: size("chunk_line", chunk_line),
         trailers: size("trailers", trailers),
+        drops_trailers,
         body: number("body", body),
     }
 }

@@ -5,7 +5,7 @@ use super::ending::Leaving;
 use super::reading::{Frame, Outcome};
 use crate::flow::{Inflow, Outflow};
 use crate::frame::{self, FrameHead};
-use crate::head::{RequestFacts, ResponseFacts};
+use crate::head::{Excess, PATIENCE, RequestFacts, ResponseFacts};
 use crate::settings::Role;
 use crate::stream::{Asked, End, Half, Rest, Stream};
 use crate::{Event, Fault, RequestStart, ResponseStart, StreamId, Violation};
@@ -17,7 +17,7 @@ const MOST_CONTINUATIONS: u32 = 64;
 /// Interim responses that a request may lead to: more than most do, and no more than anyone passes on.
 const FREE_INTERIM: u8 = 16;
 
-/// Octets that a block may have beyond the limit on heads: what compression can make longer, at the most.
+/// Octets that a block may have beyond what its list may: what compression can make longer, at the most.
 const BLOCK_SLACK: usize = 16 << 10;
 
 /// A block that goes on in CONTINUATION frames.
@@ -94,11 +94,20 @@ impl Connection {
     }
 
     fn gather(&mut self, fragment: &[u8]) -> Result<(), Violation> {
-        if self.block.len() + fragment.len() > self.limits.head + BLOCK_SLACK {
+        if self.block.len() + fragment.len() > self.longest_block() {
             return Err(Violation::BlockTooLong);
         }
         self.block.extend_from_slice(fragment);
         Ok(())
+    }
+
+    /// Trailers that are too long for a client are read for the status among them.
+    fn longest_block(&self) -> usize {
+        let list = match self.role {
+            Role::Server => self.limits.longest_list(),
+            Role::Client => self.limits.longest_list().saturating_mul(PATIENCE),
+        };
+        list.saturating_add(BLOCK_SLACK)
     }
 
     /// A block is complete. Whatever becomes of it, it goes through the reader, whose table it changes.
@@ -214,7 +223,11 @@ impl Connection {
         if !opening.end {
             return self.fail_with(id, block, Fault::TrailersNotLast);
         }
-        let read = self.reader.read_trailers(block, &mut self.trailers)?;
+        let excess = match self.role {
+            Role::Server => Excess::Refused,
+            Role::Client => Excess::Dropped,
+        };
+        let read = self.reader.read_trailers(block, excess, &mut self.trailers)?;
         let is_whole = self.streams.get(id).is_none_or(|stream| stream.rest.is_whole());
         match read {
             Err(fault) => return self.fail_stream(id, fault),

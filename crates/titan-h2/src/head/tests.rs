@@ -42,7 +42,8 @@ fn response(lines: Lines<'_>) -> (Result<ResponseFacts, Fault>, ResponseHead) {
 
 fn trailers(lines: Lines<'_>) -> (Result<(), Fault>, Fields) {
     let mut fields = Fields::default();
-    let outcome = HeadReader::new(&limits()).read_trailers(&block(lines), &mut fields);
+    let outcome =
+        HeadReader::new(&limits()).read_trailers(&block(lines), Excess::Refused, &mut fields);
     (outcome.unwrap(), fields)
 }
 
@@ -271,7 +272,10 @@ fn a_bomb_is_no_request() {
     assert_eq!(reader.skip(&[0xbe; 4]), Ok(()));
     assert_eq!(reader.skip(&[0xbe; 5]), Err(BadBlock::TooMuch));
     assert_eq!(reader.read_request(&[0xbe; 5], &mut head), Err(BadBlock::TooMuch));
-    assert_eq!(reader.read_trailers(&[0xbe; 5], &mut head.fields), Err(BadBlock::TooMuch));
+    assert_eq!(
+        reader.read_trailers(&[0xbe; 5], Excess::Refused, &mut head.fields),
+        Err(BadBlock::TooMuch)
+    );
     let mut head = ResponseHead::default();
     assert_eq!(reader.read_response(&[0xbe; 5], false, &mut head), Err(BadBlock::TooMuch));
 }
@@ -281,7 +285,7 @@ fn a_skipped_block_keeps_the_table_in_step() {
     let mut reader = HeadReader::new(&limits());
     reader.skip(b"\x40\x01a\x01b").unwrap();
     let mut fields = Fields::default();
-    reader.read_trailers(b"\xbe", &mut fields).unwrap().unwrap();
+    reader.read_trailers(b"\xbe", Excess::Refused, &mut fields).unwrap().unwrap();
     assert_eq!(fields.named(b"a").next(), Some(b"b".as_slice()));
 }
 
@@ -289,7 +293,8 @@ fn a_skipped_block_keeps_the_table_in_step() {
 fn a_faulty_line_stays_faulty_in_the_table() {
     let mut reader = HeadReader::new(&limits());
     let mut fields = Fields::default();
-    let mut read = |block: &[u8]| reader.read_trailers(block, &mut fields).unwrap();
+    let mut read =
+        |block: &[u8]| reader.read_trailers(block, Excess::Refused, &mut fields).unwrap();
     assert_eq!(read(b"\x40\x01A\x01b"), Err(Fault::NameUpperCase));
     assert_eq!(read(b"\xbe"), Err(Fault::NameUpperCase));
     assert_eq!(read(b"\x0f\x2f\x01c"), Err(Fault::NameUpperCase));

@@ -157,7 +157,7 @@ impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
         let call = Call::new(request, reply, pump, proxy.config.timeouts.response);
         let mut talk = talk!(self, proxy, attempts, response, text);
         let may_be_reused = talk.hold(call).await?;
-        if may_be_reused && inbox.is_empty() {
+        if may_be_reused && inbox.is_empty() && !desk.is_cut() {
             self.worker.pools.keep(connection, &self.worker.clock);
         }
         Ok(())

@@ -44,7 +44,12 @@ impl Desk {
 
     /// The memory that it has come to.
     pub(crate) fn capacity(&self) -> usize {
-        self.out.capacity()
+        self.out.capacity().max(self.body.capacity())
+    }
+
+    /// Whether the last answer was ended within its trailers, so that nothing can follow it.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.body.is_cut()
     }
 
     /// The two directions of a connection: a request that is to be started, and its answer.

@@ -86,6 +86,44 @@ fn an_endpoint_is_told_that_trailers_are_welcome() {
 }
 
 #[test]
+fn a_long_message_does_not_cost_a_call_its_status() {
+    let message = |octets| Head::default().with("grpc-message", "x".repeat(octets));
+    let status = |head: Head| head.with("grpc-status", "9");
+    let (_held, mut client, first, mut endpoint) = between("", &call("/a.B/C"));
+    // What an endpoint goes by when it decides whether its trailers can be sent.
+    assert_eq!(endpoint.setting(setting::MAX_HEADER_LIST_SIZE), Some(64 << 10));
+    let beside = client.starts(&call("/a.B/Beside"));
+    let (first_up, _) = endpoint.request_head();
+    let (beside_up, _) = endpoint.request_head();
+    let cases = [
+        (status(message(4200)), 2),
+        (status(message(60 << 10)), 2),
+        (status(message(64 << 10)), 1),
+        (status(message(200 << 10)), 1),
+        (status(Head::default()).with("grpc-message", "x".repeat(200 << 10)), 1),
+    ];
+    let mut call_now = Some((first, first_up));
+    for (trailers, kept) in cases {
+        let (stream, stream_up) = call_now.take().unwrap_or_else(|| {
+            let stream = client.starts(&call("/a.B/C"));
+            (stream, endpoint.request_head().0)
+        });
+        client.sends_data(stream, EMPTY, true);
+        endpoint.sends_head(stream_up, &begins(), false).sends_data(stream_up, EMPTY, false);
+        endpoint.sends_trailers(stream_up, &trailers);
+        let (body, trailers) = client.takes_rest(stream);
+        assert_eq!((body.as_slice(), trailers.len()), (EMPTY.as_slice(), kept));
+        assert!(trailers.contains(&("grpc-status".to_owned(), "9".to_owned())));
+    }
+    // The calls beside them go on.
+    client.sends_data(beside, EMPTY, true);
+    endpoint.sends_head(beside_up, &begins(), false);
+    endpoint.sends_trailers(beside_up, &status(Head::default()));
+    let (_, trailers) = client.takes_rest(beside);
+    assert_eq!(trailers, [("grpc-status".to_owned(), "9".to_owned())]);
+}
+
+#[test]
 fn others_are_not_told() {
     let (_held, _client, _stream, mut endpoint) =
         between("", &Head::post("/").with("te", "trailers"));

@@ -1,6 +1,6 @@
 //! How much a client or an endpoint may send: what is at a limit passes, what is over it is refused.
 
-use crate::between_under;
+use crate::{QUIET, between, between_under};
 use titan_testkit::upstream::{self, ok};
 use titan_testkit::{Gateway, Peer, gateway, waits_until};
 
@@ -225,4 +225,45 @@ pub(super) fn the_fields_of_an_answer_have_a_limit() {
         format!("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n{}\r\n", "X: 1\r\n".repeat(count - 1))
     };
     answer_is_limited("response_fields: 5", &fields(5), &fields(6));
+}
+
+#[test]
+fn trailers_of_a_response_may_be_long() {
+    let trailer = format!("X-Long: {}\r\n", "x".repeat(5000));
+    let (_held, mut client, mut endpoint) = between(GET);
+    endpoint.request();
+    endpoint.sends(in_chunks(&trailer));
+    let answer = client.answer().has_status(200).has_body("abc");
+    assert_eq!(answer.trailers, [("x-long".to_owned(), "x".repeat(5000))]);
+}
+
+#[test]
+pub(super) fn trailers_of_a_response_beyond_the_limit_are_dropped() {
+    // The line that ends the section counts too.
+    let fits = format!("X-A: {}\r\n", "x".repeat(100 - 9));
+    let text = format!("{QUIET}\nlimits: {{ response_trailers: 100B, response_fields: 3 }}");
+    for (trailers, kept) in [
+        (fits.clone(), 1),
+        (fits.replace("X-A", "X-AB"), 1),
+        (fits.replace("X-A", "X-ABCD"), 0),
+        ("X-A: 1\r\nX-B: 2\r\n".to_owned() + &"x".repeat(1 << 20), 2),
+        ("X-A: 1\r\n".repeat(4), 3),
+    ] {
+        let (_held, mut client, mut endpoint) = between_under(&text, GET);
+        endpoint.request();
+        endpoint.offers(in_chunks(&trailers));
+        let answer = client.answer().has_status(200).has_body("abc");
+        assert_eq!(answer.trailers.len(), kept, "{trailers:.20}");
+        // The client's connection goes on, and the endpoint's where its response was read to its end.
+        client.sends(GET);
+        match trailers == fits {
+            true => drop(endpoint.request()),
+            false => drop(endpoint.rest()),
+        }
+    }
+}
+
+/// A response in chunks with these trailers.
+fn in_chunks(trailers: &str) -> String {
+    format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n{trailers}\r\n")
 }

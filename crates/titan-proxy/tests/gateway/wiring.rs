@@ -279,6 +279,7 @@ const HERE: &[(&str, fn())] = &[
     ("limits.body_rate", timeouts::a_request_body_has_a_minimum_rate),
     ("limits.response_head", limits::the_head_of_an_answer_has_a_limit),
     ("limits.response_fields", limits::the_fields_of_an_answer_have_a_limit),
+    ("limits.response_trailers", limits::trailers_of_a_response_beyond_the_limit_are_dropped),
     ("timeouts.head", timeouts::a_head_that_does_not_end_is_answered),
     ("timeouts.idle", timeouts::a_connection_between_requests_is_closed_silently),
     ("timeouts.body", timeouts::a_request_body_that_pauses_is_answered),
