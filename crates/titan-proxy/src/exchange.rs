@@ -24,7 +24,8 @@ use crate::snapshot::{Action, Proxy, Snapshot};
 use crate::template::Parts;
 use crate::tls::Identity;
 use crate::upgrade::{Place, Upgrade};
-use crate::upstream::{Attempts, Upstream};
+use crate::upstream::trouble::{Cause, Trouble};
+use crate::upstream::{Attempts, Endpoint, Upstream};
 use crate::worker::{Work, Worker};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -394,12 +395,17 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
         let mut failed: Option<Error> = None;
         loop {
             let now = self.record.started.duration_since(self.snapshot.started);
-            let next = attempts.next(self.worker.random(), now);
-            next.map_err(|kind| failed.unwrap_or(Error::new(kind)))?;
+            if let Err(kind) = attempts.next(self.worker.random(), now) {
+                return Err(failed.unwrap_or_else(|| {
+                    self.note_trouble(index, None, kind.into());
+                    kind.into()
+                }));
+            }
             let result = self.attempt(proxy, &attempts, cells).await;
             let Err(error) = result.map_err(|error| self.or_deadline(error)) else { return Ok(()) };
             let telling = failed.map_or(error, |before| before.or_more_telling(error));
             cells.failures.add(u64::from(error.side == Side::Upstream));
+            self.note_trouble(index, Some(attempts.endpoint()), error);
             if error.side == Side::Upstream && !self.answer.is_started() {
                 attempts.note_failure(proxy.config.timeouts.response, now);
             }
@@ -409,6 +415,27 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
             cells.retries.add(1);
             failed = Some(telling);
         }
+    }
+
+    /// Notes for the operator what has gone wrong with the upstream at that place, if that is what went wrong.
+    fn note_trouble(&self, index: usize, endpoint: Option<&Arc<Endpoint>>, error: Error) {
+        let is_scarce =
+            matches!(error.kind, Kind::NoEndpoint | Kind::QueueFull | Kind::QueueTimeout);
+        if error.side != Side::Upstream && !is_scarce {
+            return;
+        }
+        let describe = || {
+            let reason = endpoint.and_then(|endpoint| endpoint.take_reason(error.kind));
+            let reason = reason.unwrap_or_else(|| error.to_string());
+            let what = endpoint.map(|endpoint| format!("{}: {reason}", endpoint.address));
+            let id = self.snapshot.forwarding.request_id(&self.request.fields);
+            Trouble {
+                what: what.unwrap_or(reason),
+                route: self.record.route,
+                request: id.map(|id| String::from_utf8_lossy(id).into_owned()),
+            }
+        };
+        self.snapshot.upstreams[index].troubles.note(Cause::Failed(error.kind), describe);
     }
 
     /// Whether the client would take any good answer for the consent to a tunnel.

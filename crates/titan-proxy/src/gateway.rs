@@ -8,6 +8,7 @@ use crate::snapshot::Snapshot;
 use crate::tls::{BadCredentials, ClientTls, Files, ServerTls};
 use crate::upstream::pool::Pools;
 use crate::upstream::resolve::{self, Names};
+use crate::upstream::trouble::Trouble;
 use crate::worker::{Phase, Worker};
 use std::fmt;
 use std::io;
@@ -76,6 +77,23 @@ pub struct EndpointStatus {
     pub idle: u32,
     /// Requests that wait for a connection.
     pub waiting: u32,
+}
+
+/// What has gone wrong with an upstream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpstreamFailure {
+    /// Its name.
+    pub upstream: String,
+    /// The code that problem documents have for it; `name` where a name has not resolved.
+    pub code: &'static str,
+    /// The reason, with the endpoint or the name where there is one.
+    pub what: String,
+    /// The route that the request took which was the first to meet it.
+    pub route: Option<String>,
+    /// The id of that request. From the network, where trusted proxies set ids.
+    pub request: Option<String>,
+    /// How often it happened.
+    pub count: u64,
 }
 
 impl Gateway {
@@ -147,13 +165,16 @@ impl Gateway {
         self.snapshot.chains.take_key_troubles()
     }
 
-    /// Why handshakes with endpoints have failed since this was asked last: the latest reason of each upstream,
-    /// with its name.
-    pub fn tls_failures(&self) -> Vec<(&str, String)> {
+    /// What has gone wrong with upstreams since this was asked last: one for each upstream and cause.
+    pub fn upstream_failures(&self) -> Vec<UpstreamFailure> {
         let upstreams = self.snapshot.upstreams.iter();
-        let told = upstreams.filter_map(|upstream| {
-            let failure = upstream.tls()?.take_failure()?;
-            Some((upstream.config().name.as_str(), failure.to_string()))
+        let told = upstreams.flat_map(|upstream| {
+            let name = upstream.config().name.to_string();
+            upstream.troubles.take().map(move |(code, trouble, count)| {
+                let Trouble { what, route, request } = Trouble::clone(&trouble);
+                let route = route.map(|route| self.metrics.routes()[route].clone());
+                UpstreamFailure { upstream: name.clone(), code, what, route, request, count }
+            })
         });
         told.collect()
     }

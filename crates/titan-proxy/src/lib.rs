@@ -79,7 +79,8 @@ mod clock;
 
 pub use explain::{BadQuestion, Explanation, explain};
 pub use gateway::{
-    Bound, EndpointStatus, Gateway, StartError, Status, check_credentials, warn_of_credentials,
+    Bound, EndpointStatus, Gateway, StartError, Status, UpstreamFailure, check_credentials,
+    warn_of_credentials,
 };
 pub use metrics::{
     Cells, Counter, Histogram, JwtCells, Metrics, RateLimitCells, RouteCells, UpstreamCells,

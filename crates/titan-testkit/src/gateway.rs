@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use titan_config::Config;
-use titan_proxy::{BadCredentials, Files, Metrics, StartError, Status};
+use titan_proxy::{BadCredentials, Files, Metrics, StartError, Status, UpstreamFailure};
 
 /// A gateway that serves. Dropping it drains it, and fails the test where that takes too long or a worker
 /// has panicked.
@@ -138,6 +138,11 @@ impl Gateway {
     /// What it counts.
     pub fn metrics(&self) -> Arc<Metrics> {
         self.running().metrics()
+    }
+
+    /// What has gone wrong with upstreams, as far as it has not been asked before.
+    pub fn upstream_failures(&self) -> Vec<UpstreamFailure> {
+        self.running().upstream_failures()
     }
 
     /// Why certificates of clients were not taken, as far as it has not been asked before.

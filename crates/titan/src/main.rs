@@ -8,6 +8,7 @@
 //! | the gateway without a configuration file | `demo` |
 //! | `titan cert` | `cert` |
 //! | which requests are told of | `notable` |
+//! | what goes wrong with upstreams, certificates and keys while it serves | `failures` |
 //! | reading the file | `config_file` |
 //! | why the program ends before its time | `failure` |
 //! | standard output and standard error | `terminal` |
@@ -21,6 +22,8 @@ mod cli;
 mod run;
 
 mod notable;
+
+mod failures;
 
 mod greeting;
 

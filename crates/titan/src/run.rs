@@ -3,11 +3,10 @@
 use crate::config_file::{self, FileState};
 use crate::demo::Demo;
 use crate::failure::Failure;
+use crate::failures::Failures;
 use crate::greeting::Greeting;
 use crate::notable::Notable;
 use crate::terminal;
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -24,11 +23,6 @@ use tokio::sync::oneshot;
 
 /// How often the files that the configuration names are looked at.
 const LOOK: Duration = Duration::from_secs(2);
-
-/// For how long the same failure is not told of again.
-const QUIET: Duration = Duration::from_secs(60);
-/// For how long the same is not said again of a list of revoked certificates.
-const LONG: Duration = Duration::from_secs(3600);
 
 /// The files that a configuration names, and what they were like when they were last read.
 struct Watched {
@@ -79,41 +73,6 @@ impl Watched {
     }
 }
 
-/// Handshakes that fail: the same reason is told of once in a while.
-#[derive(Default)]
-struct Failures {
-    /// By upstream or listener, what was told last, and when.
-    told: HashMap<String, (String, Instant)>,
-    /// What was said of lists lately, and when.
-    warned: HashMap<String, Instant>,
-}
-
-impl Failures {
-    fn tell(&mut self, what: &str, failures: &[(&str, String)], now: Instant) {
-        for (name, failure) in failures {
-            let place = format!("{what} `{name}`");
-            let is_known = self
-                .told
-                .get(&place)
-                .is_some_and(|(text, when)| text == failure && now.duration_since(*when) < QUIET);
-            if !is_known {
-                terminal::complain(&format!("warning: {place}: {failure}\n"));
-                self.told.insert(place, (failure.clone(), now));
-            }
-        }
-    }
-
-    fn warn(&mut self, warnings: Vec<String>, now: Instant) {
-        self.warned.retain(|_, when| now.duration_since(*when) < LONG);
-        for warning in warnings {
-            if let Entry::Vacant(place) = self.warned.entry(warning) {
-                terminal::complain(&format!("warning: {}\n", place.key()));
-                place.insert(now);
-            }
-        }
-    }
-}
-
 /// What serves, beside the gateway itself.
 struct Around {
     _admin: Option<Server>,
@@ -146,7 +105,7 @@ pub(crate) fn run(file: Option<&Path>) -> Result<ExitCode, Failure> {
         file.map(|file| config_file::open_ledger(&config, file, &mut files)).transpose()?;
     let ledger = ledger.flatten().map(Arc::new);
     if let Some(warning) = ledger.as_ref().and_then(|ledger| ledger.take_warning()) {
-        terminal::complain(&format!("warning: {warning}\n"));
+        terminal::event(&warning);
     }
     let config = Arc::new(config);
     let runtime = Builder::new_current_thread().enable_all().build()?;
@@ -218,23 +177,24 @@ async fn serve(
         if let Some(watched) = &mut watched {
             watched.look(&gateway);
         }
-        failures.tell("upstream", &gateway.tls_failures(), Instant::now());
-        failures.tell("listener", &gateway.refused_certificates(), Instant::now());
-        failures.warn(gateway.warnings(), Instant::now());
-        failures.warn(gateway.key_troubles(), Instant::now());
+        failures.look(&gateway, Instant::now());
         notable.look(&metrics, Instant::now()).iter().for_each(|line| terminal::complain(line));
         let of_file = around.ledger.as_ref().and_then(|ledger| ledger.take_warning());
         failures.warn(of_file.into_iter().collect(), Instant::now());
     }
     gateway.drain();
     terminal::say("draining; a second signal stops at once\n");
-    tokio::select! {
-        () = gateway.ended() => {}
-        signal = signals.next() => {
-            let number = u8::try_from(signal.as_raw_value()).unwrap_or(0);
-            return Ok(ExitCode::from(128 + number));
+    loop {
+        tokio::select! {
+            () = gateway.ended() => break,
+            signal = signals.next() => {
+                let number = u8::try_from(signal.as_raw_value()).unwrap_or(0);
+                return Ok(ExitCode::from(128 + number));
+            }
+            () = tokio::time::sleep(LOOK) => failures.look(&gateway, Instant::now()),
         }
     }
+    failures.look(&gateway, Instant::now());
     match gateway.join() {
         true => Ok(ExitCode::SUCCESS),
         false => Err(Failure::Runtime("a worker has died while draining".to_owned())),

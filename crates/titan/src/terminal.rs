@@ -30,6 +30,21 @@ pub(crate) fn complain(text: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }
 
+/// Prints one line of what the gateway has met. Parts of it may come from the network: it stays one line of text.
+pub(crate) fn event(text: &str) {
+    complain(&format!("warning: {}\n", line(text)));
+}
+
+/// The same text without anything that ends a line, or that a terminal obeys.
+fn line(text: &str) -> String {
+    let is_text = |c: char| c == ' ' || c.is_ascii_graphic() || c.is_alphanumeric();
+    let shown = text.chars().map(|c| if is_text(c) { c } else { char::REPLACEMENT_CHARACTER });
+    shown.take(MAX_LINE).collect()
+}
+
+/// More characters than this are not shown of an event.
+const MAX_LINE: usize = 1000;
+
 /// Prints warnings to standard error, if there are any.
 pub(crate) fn warn(warnings: &Report) {
     if warnings.is_empty() {
@@ -45,4 +60,17 @@ pub(crate) fn warn(warnings: &Report) {
 pub(crate) fn has_color() -> bool {
     let is_unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     io::stderr().is_terminal() && !is_unwanted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_one_line_whatever_it_tells_of() {
+        assert_eq!(line("upstream `ä`: 10.0.0.1:80: \"no\""), "upstream `ä`: 10.0.0.1:80: \"no\"");
+        assert_eq!(line("a\r\nwarning: b\tc"), "a\u{fffd}\u{fffd}warning: b\u{fffd}c");
+        assert_eq!(line("\u{1b}[31m \u{202e}x\u{2028}y"), "\u{fffd}[31m \u{fffd}x\u{fffd}y");
+        assert_eq!(line(&"x".repeat(5000)).len(), MAX_LINE);
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::credentials::{BadCredentials, Files, bad};
 use super::{H2, HTTP11};
-use arc_swap::{ArcSwap, ArcSwapOption};
+use arc_swap::ArcSwap;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
@@ -10,8 +10,6 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{
     ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
 };
-use std::fmt::Display;
-use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +20,6 @@ pub(crate) struct ClientTls {
     tls: UpstreamTls,
     protocol: Protocol,
     config: Arc<ArcSwap<ClientConfig>>,
-    failure: Arc<ArcSwapOption<String>>,
 }
 
 /// How it is spoken with one endpoint.
@@ -30,8 +27,6 @@ pub(crate) struct Towards {
     config: Arc<ArcSwap<ClientConfig>>,
     /// `None` for an endpoint whose name no certificate can be for: a connection to it fails.
     name: Option<ServerName<'static>>,
-    /// Why the last handshake has failed that has, until somebody takes it; one for the whole upstream.
-    failure: Arc<ArcSwapOption<String>>,
 }
 
 impl ClientTls {
@@ -42,7 +37,7 @@ impl ClientTls {
         files: &Files,
     ) -> Result<ClientTls, BadCredentials> {
         let config = Arc::new(ArcSwap::from_pointee(client_config(tls, protocol, files)?));
-        Ok(ClientTls { tls: tls.clone(), protocol, config, failure: Arc::default() })
+        Ok(ClientTls { tls: tls.clone(), protocol, config })
     }
 
     /// What it would be if `files` were what is on disk.
@@ -62,22 +57,11 @@ impl ClientTls {
             Err(_) => host.rsplit_once(':').map_or(host, |(name, _)| name).to_owned(),
         };
         let name = self.tls.name.as_ref().map_or(own, |name| name.as_str().to_owned());
-        let (config, failure) = (Arc::clone(&self.config), Arc::clone(&self.failure));
-        Towards { config, name: ServerName::try_from(name).ok(), failure }
-    }
-
-    /// Why the last handshake has failed, if one has since this was asked last.
-    pub(crate) fn take_failure(&self) -> Option<Arc<String>> {
-        self.failure.swap(None)
+        Towards { config: Arc::clone(&self.config), name: ServerName::try_from(name).ok() }
     }
 }
 
 impl Towards {
-    /// Notes why a handshake with an endpoint has failed.
-    pub(crate) fn note_failure(&self, endpoint: &dyn Display, error: &io::Error) {
-        self.failure.store(Some(Arc::new(format!("no TLS with {endpoint}: {error}"))));
-    }
-
     /// A session at its start, which may be for HTTP/1.1 whatever is preferred else.
     pub(crate) fn session(&self, h1_only: bool) -> Result<ClientConnection, Error> {
         let name = self.name.clone().ok_or_else(|| Error::General("no server name".to_owned()))?;

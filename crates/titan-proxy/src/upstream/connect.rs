@@ -18,12 +18,15 @@ pub(crate) enum Address {
 
 /// Connects, and agrees on keys where the endpoint speaks TLS; the caller bounds the time.
 pub(crate) async fn connect(endpoint: &Endpoint, h1_only: bool) -> Result<Stream, Kind> {
-    let mut stream = reach(&endpoint.address).await.map_err(|_| Kind::Connect)?;
+    let failed = |kind| {
+        move |error: io::Error| {
+            endpoint.note_reason(kind, &error);
+            kind
+        }
+    };
+    let mut stream = reach(&endpoint.address).await.map_err(failed(Kind::Connect))?;
     if let Some(tls) = &endpoint.tls {
-        Box::pin(tls::connect(&mut stream, tls, h1_only)).await.map_err(|error| {
-            tls.note_failure(&endpoint.address, &error);
-            Kind::Tls
-        })?;
+        Box::pin(tls::connect(&mut stream, tls, h1_only)).await.map_err(failed(Kind::Tls))?;
     }
     Ok(stream)
 }

@@ -10,17 +10,19 @@ pub(crate) mod resolve;
 pub(crate) mod slots;
 #[cfg(test)]
 mod tests;
+pub(crate) mod trouble;
 
 use crate::error::Kind;
 use crate::exchange::Latency;
 use crate::gateway::EndpointStatus;
 use crate::route::Request;
 use crate::tls::{ClientTls, Towards};
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use balance::{Balancer, Draw, EndpointState, Turn};
 use connect::Address;
 use slots::Slots;
 use std::cell::RefCell;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
 use std::rc::Rc;
@@ -29,6 +31,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use titan_config::{Balance, Protocol};
 use titan_http::Version;
+use trouble::{Cause, Troubles};
 
 /// A named group of endpoints.
 pub(crate) struct Upstream {
@@ -39,6 +42,8 @@ pub(crate) struct Upstream {
     members: ArcSwap<Members>,
     /// Grows with each change of the members.
     version: AtomicU64,
+    /// What goes wrong with it.
+    pub(crate) troubles: Arc<Troubles>,
 }
 
 /// The endpoints of an upstream at one moment. Replaced as a whole when a name resolves to others.
@@ -100,6 +105,10 @@ pub(crate) struct Endpoint {
     /// Whether its last answer was HTTP/1.0: such a server does not know 100 (Continue).
     pub(crate) is_http10: AtomicBool,
     is_gone: AtomicBool,
+    /// What goes wrong with its upstream.
+    troubles: Arc<Troubles>,
+    /// Why the last connection to it was not to be had, until somebody tells of that.
+    reason: ArcSwapOption<(Kind, String)>,
 }
 
 /// An endpoint with its address, as configured or resolved. Address and host make it the endpoint that it is: the
@@ -129,7 +138,8 @@ impl Upstream {
         let turn = Turn::default();
         let none = Members::new(config, Turn::clone(&turn), Vec::new(), Vec::new());
         let (members, version) = (ArcSwap::from_pointee(none), AtomicU64::new(0));
-        Upstream { config: config.clone(), tls, turn, members, version }
+        let troubles = Arc::default();
+        Upstream { config: config.clone(), tls, turn, members, version, troubles }
     }
 
     /// What the configuration says of it.
@@ -209,6 +219,7 @@ impl Endpoint {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let Place { address, host, weight: _ } = place;
         let tls = upstream.tls.as_ref().map(|tls| tls.towards(host));
+        let troubles = Arc::clone(&upstream.troubles);
         let upstream = &upstream.config;
         Endpoint {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
@@ -225,7 +236,22 @@ impl Endpoint {
             queue_timeout: upstream.queue.timeout,
             is_http10: AtomicBool::new(false),
             is_gone: AtomicBool::new(false),
+            troubles,
+            reason: ArcSwapOption::empty(),
         }
+    }
+
+    /// Why there is no connection to it, kept where somebody is going to tell of it.
+    pub(crate) fn note_reason(&self, kind: Kind, error: &io::Error) {
+        if self.troubles.is_wanted(Cause::Failed(kind)) {
+            self.reason.store(Some(Arc::new((kind, error.to_string()))));
+        }
+    }
+
+    /// The reason for a failure of that kind, where one was noted.
+    pub(crate) fn take_reason(&self, kind: Kind) -> Option<String> {
+        let reason = self.reason.swap(None)?;
+        (reason.0 == kind).then(|| reason.1.clone())
     }
 
     /// Whether requests for it go over HTTP/1.1, as far as that is known.

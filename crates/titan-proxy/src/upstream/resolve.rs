@@ -1,6 +1,7 @@
 //! Names of endpoints: resolved off the workers, again whenever their answers expire.
 
 use super::connect::Address;
+use super::trouble::{Cause, Trouble};
 use super::{Place, Upstream};
 use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{
@@ -26,8 +27,8 @@ pub(crate) struct Names {
     turns: Semaphore,
 }
 
-/// The addresses of a name that are of one family, and when they expire; `None` when nobody answered.
-type Answer = Option<(Vec<IpAddr>, Instant)>;
+/// The addresses of a name that are of one family, and when they expire; why there is none when nobody answered.
+type Answer = Result<(Vec<IpAddr>, Instant), String>;
 
 /// How soon a name that did not resolve is asked for again.
 const RETRY: Duration = Duration::from_secs(1);
@@ -80,7 +81,10 @@ impl Names {
             };
             let name: Box<str> = format!("{host}:{port}").into();
             let known: Vec<_> = before.addresses_of(&name).collect();
-            let answers = asked.await.unwrap_or_default();
+            let answers = asked.await.unwrap_or_else(|_| [unasked(), unasked()]);
+            if let Some(reason) = why_none(&answers) {
+                upstream.troubles.note(Cause::Name, || Trouble::of_name(host, &reason));
+            }
             let (addresses, expires) = addresses(answers, *port, &known);
             again = again.min(expires.unwrap_or_else(|| Instant::now() + RETRY));
             places.extend(addresses.into_iter().map(|address| Place {
@@ -116,13 +120,13 @@ impl Names {
     async fn ask(&self, resolver: &TokioResolver, host: &str) -> Answer {
         let _turn = self.turns.acquire().await;
         let asked = tokio::time::timeout(self.config.timeout, resolver.lookup_ip(host)).await;
-        match asked.ok()? {
-            Ok(answer) => Some((some_of(answer.iter().collect()), answer.valid_until())),
+        match asked.map_err(|_| "no name server has answered in time".to_owned())? {
+            Ok(answer) => Ok((some_of(answer.iter().collect()), answer.valid_until())),
             // An answer too: there are none.
             Err(error) if error.is_no_records_found() => {
-                Some((Vec::new(), Instant::now() + self.config.max_ttl))
+                Ok((Vec::new(), Instant::now() + self.config.max_ttl))
             }
-            Err(_) => None,
+            Err(error) => Err(error.to_string()),
         }
     }
 }
@@ -134,6 +138,19 @@ fn some_of(mut addresses: Vec<IpAddr>) -> Vec<IpAddr> {
     addresses
 }
 
+/// Why a name has no address, if it has none.
+fn why_none(answers: &[Answer; 2]) -> Option<String> {
+    let has_some = answers.iter().flatten().any(|(addresses, _)| !addresses.is_empty());
+    let reason = || answers.iter().find_map(|answer| answer.clone().err());
+    let none = || "there is no such name, or it has no address".to_owned();
+    (!has_some).then(|| reason().unwrap_or_else(none))
+}
+
+/// In place of an answer where the question was not asked.
+fn unasked() -> Answer {
+    Err("the question was not asked".to_owned())
+}
+
 /// What the answers for both families come to; `None` when one is to be asked for again soon. Where
 /// there is no answer what is `known` stays, and so it does when there is no address at all.
 fn addresses(
@@ -141,8 +158,9 @@ fn addresses(
     port: NonZeroU16,
     known: &[SocketAddr],
 ) -> (Vec<SocketAddr>, Option<Instant>) {
+    let (v4, v6) = (v4.ok(), v6.ok());
     let expires = v4.as_ref().zip(v6.as_ref()).map(|((_, v4), (_, v6))| *v4.min(v6));
-    let found = |answer: Answer| {
+    let found = |answer: Option<(Vec<IpAddr>, Instant)>| {
         let addresses = answer.map(|(addresses, _)| addresses);
         addresses.map(|ips| ips.into_iter().map(|ip| (ip, port.get()).into()).collect::<Vec<_>>())
     };

@@ -29,6 +29,7 @@ mod routing;
 mod timeouts;
 mod tls;
 mod transforms;
+mod troubles;
 mod tunnels;
 mod vectors;
 mod wiring;

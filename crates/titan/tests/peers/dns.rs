@@ -318,6 +318,12 @@ fn a_name_without_addresses_keeps_nothing_else_from_working() {
     assert_eq!(status, 503);
     assert!(text.contains("urn:titan:problem:no-endpoint"), "{text}");
     assert_eq!(get(&gateway, "/fixed").0, 200);
+    let says = || std::fs::read_to_string(gateway.folder.path().join("stderr")).unwrap();
+    let name = "warning: upstream `it`: name: backend.test does not resolve: there is no such name";
+    until("the name to be told of", || says().contains(name));
+    let requests = "warning: upstream `it`: no-endpoint: The upstream has no endpoint to ask; \
+                    route `route-1`; request ";
+    until("the request to be told of", || says().contains(requests));
     server.answers("backend.test", Reply::Addresses(addresses, 60));
     until("the name is tried again", || get(&gateway, "/").0 == 200);
 }

@@ -294,7 +294,7 @@ fn it_is_said_why_an_endpoint_is_not_trusted() {
     let gateway = Gateway::start(&config);
     assert_eq!(to(&gateway.url("")).get("/").status(), 502);
     let wanted = format!(
-        "warning: upstream `it`: no TLS with {}: invalid peer certificate: ",
+        "warning: upstream `it`: upstream-tls: {}: invalid peer certificate: ",
         nginx.address
     );
     let says = || std::fs::read_to_string(gateway.folder.path().join("stderr")).unwrap();
