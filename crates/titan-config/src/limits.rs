@@ -43,6 +43,10 @@ section! {
         pub connection_window: ByteSize = default("1MiB", size(MIN_WINDOW..=MAX_WINDOW)),
         /// Tunnels, such as WebSockets, open at the same moment, over all workers; one more is answered with 503.
         pub tunnels: u32 = default("16384", whole(0..=1_000_000)),
+        /// Memory that decoding the bodies of requests (`compress.requests`) may take, over all workers; a quarter of it, or 32 MiB,
+        /// for one client: an IPv4 address, or a /64 network of IPv6. A body for which there is none is answered with 503. A
+        /// body takes 64 KiB with gzip and its window with brotli and zstd, with brotli up to 3.5 MiB more for its tables.
+        pub decoding_memory: ByteSize = default("256MiB", size(MIN_DECODING..=MAX_DECODING)),
         /// Octets per second that a request body must bring, measured over 10 s; a slower one is answered
         /// with 408. `off`: only `timeouts.body` guards against slow bodies.
         pub body_rate: Option<ByteSize> = default("240B", body_rate()),
@@ -70,6 +74,8 @@ const MAX_HEAD: u64 = 1 << 20;
 const MAX_FIELDS: i64 = 10_000;
 const MIN_WINDOW: u64 = 64 << 10;
 const MAX_WINDOW: u64 = 64 << 20;
+const MIN_DECODING: u64 = 32 << 20;
+const MAX_DECODING: u64 = 1 << 40;
 const MAX_BODY: u64 = 1 << 50;
 
 pub(crate) fn limits() -> impl Read<Value = Limits> {

@@ -82,6 +82,10 @@ kinds! {
     BodyExpands Downstream CONTENT_TOO_LARGE "body-expands" "The request body becomes too large when it is decoded.";
     /// The body is not in the coding that its head names, is cut short, or goes on behind its end.
     BadCoding Downstream BAD_REQUEST "bad-coding" "The request body is not what its Content-Encoding says.";
+    /// The body needs a larger window to be decoded than it may have.
+    WindowTooLarge Downstream UNSUPPORTED_MEDIA_TYPE "window-too-large" "The request body is compressed with a window that is too large.";
+    /// Other bodies have the memory that it takes to decode this one.
+    DecodingMemory Gateway SERVICE_UNAVAILABLE "decoding-memory" "Too many compressed request bodies are being decoded.";
     /// The body is in a coding that is not decoded here, nor passed on.
     CodingRefused Gateway UNSUPPORTED_MEDIA_TYPE "coding-refused" "The coding of the request body is not taken here.";
     /// The client closed or reset the connection.

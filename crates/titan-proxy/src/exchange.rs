@@ -18,6 +18,7 @@ use crate::grpc::{self, Dialect, web};
 use crate::middleware::{
     self, Coded, Decoded, Decoding, Encoders, Meeting, Notes, Recipe, Step, describe_decoded,
 };
+use crate::network::ClientNetwork;
 use crate::path::{Normal, normalise};
 use crate::route::{self, Allow, Match, NoMatch};
 use crate::snapshot::{Action, Proxy, Snapshot};
@@ -323,7 +324,9 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
         decoding: Decoding,
     ) -> Result<(), Error> {
         describe_decoded(&mut self.request.fields);
-        let body = &mut Decoded::new(self.body, decoding);
+        let client = self.snapshot.forwarding.client(self.origin, &self.request.fields);
+        let memory = self.snapshot.decoding_memory.of(client.map(ClientNetwork::of));
+        let body = &mut Decoded::new(self.body, decoding, memory);
         let mut decoded = nested!(self, Framing::Chunked, body, &mut *self.answer);
         let result = decoded.proxy_in_time(proxy, found).await;
         self.record = decoded.record;

@@ -181,6 +181,7 @@ impl Code {
             | Kind::TooManyTunnels
             | Kind::TokenKeys
             | Kind::PasswordQueue
+            | Kind::DecodingMemory
             | Kind::AuthService => Code::Unavailable,
             Kind::Malformed(_)
             | Kind::MalformedStream(_)
@@ -189,6 +190,7 @@ impl Code {
             | Kind::BadDeadline
             | Kind::BadWebText
             | Kind::BadCoding
+            | Kind::WindowTooLarge
             | Kind::CodingRefused
             | Kind::BadRewrite
             | Kind::BadTransform

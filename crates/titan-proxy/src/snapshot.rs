@@ -3,7 +3,7 @@
 use crate::files::Site;
 use crate::forwarding::Forwarding;
 use crate::metrics::Metrics;
-use crate::middleware::{Body, Chains, Keys};
+use crate::middleware::{Body, Chains, DecodingMemory, Keys};
 use crate::route::{Routes, Split};
 use crate::template::PathRewrite;
 use crate::tls::{ClientTls, Files};
@@ -35,6 +35,8 @@ pub(crate) struct Snapshot {
     pub(crate) answer_limits: titan_h2::Limits,
     /// How many tunnels may be open.
     pub(crate) tunnels: Arc<Tunnels>,
+    /// What decoders of request bodies may have.
+    pub(crate) decoding_memory: DecodingMemory,
     /// A moment that all workers measure latencies from.
     pub(crate) started: Instant,
 }
@@ -82,6 +84,7 @@ impl Snapshot {
             stream_limits: stream_limits(&config.limits),
             answer_limits: answer_limits(&config.limits),
             tunnels: Tunnels::new(config.limits.tunnels),
+            decoding_memory: DecodingMemory::new(config.limits.decoding_memory.as_usize()),
             started: Instant::now(),
         }
     }

@@ -4,11 +4,15 @@
 //! A program of its own, one attack after the other: what is measured is the memory of the process.
 
 use std::fs;
-use std::sync::{Mutex, PoisonError};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use titan_proxy::Cells;
 use titan_testkit::h2::{Client, Frame, Head, block, code, reply, setting};
 use titan_testkit::upstream::{self, Upstream, ok};
-use titan_testkit::{Gateway, Listening, gateway};
+use titan_testkit::{Gateway, Listening, gateway, waits_until};
 
 /// Frames after which a flood must be over.
 const FRAMES: usize = 1_000;
@@ -312,6 +316,88 @@ fn windows_that_stay_shut() {
         drop(scene);
         serving.join().expect("the upstream has met nothing strange");
     }
+}
+
+/// Compressed bodies that never end, each with a window that fills: what decodes them at once is bounded, and is
+/// free again when they are given up.
+#[test]
+fn bodies_that_are_never_decoded_to_their_end() {
+    const STREAMS: u32 = 128;
+    const BUDGET: u64 = 32 << 20;
+    let (address, running) = takes_everything();
+    let running = || running.load(Ordering::Relaxed);
+    let text = format!(
+        "{QUIET}\n{ROUTES}\nlimits: {{ decoding_memory: 32MiB }}\n\
+         upstreams: {{ u: {{ endpoints: \"{address}\" }} }}\napply: [p]\n\
+         policies: {{ p: {{ compress: {{ requests: {{}} }} }} }}"
+    );
+    let mut scene = Scene::before(gateway(&text, &[]), &[]);
+    let metrics = scene.gateway.metrics();
+    let refused = || {
+        let of = |cells: &Cells| cells.failures_by_code().find(|it| it.0 == "decoding-memory");
+        metrics.sum(|cells| of(cells).map_or(0, |(_, count)| count))
+    };
+    let body = unending();
+    let begin = |attacker: &mut Client| {
+        let stream = attacker.starts(&Head::post("/").with("content-encoding", "br"));
+        attacker.sends_data(stream, &body, false);
+        stream
+    };
+    let streams: Vec<_> = (0..STREAMS).map(|_| begin(&mut scene.attacker)).collect();
+    waits_until("each runs or is refused", || running() + refused() == u64::from(STREAMS));
+    assert!((1..=8).contains(&running()), "{} run", running());
+    let grown = peak().saturating_sub(scene.before);
+    assert!(grown < BUDGET + MEMORY, "grown by {grown} bytes");
+    for stream in streams {
+        scene.attacker.resets(stream, code::CANCEL);
+    }
+    let before = running();
+    waits_until("there is room again", || {
+        let decided = running() + refused();
+        begin(&mut scene.attacker);
+        waits_until("it runs or is refused", || running() + refused() > decided);
+        running() > before
+    });
+}
+
+/// A body of brotli without its last byte that becomes a hundred times as large.
+fn unending() -> Vec<u8> {
+    let mut encoder = brotli::CompressorWriter::new(Vec::new(), 4096, 4, 22);
+    let mut number = 1_u32;
+    let mut noise = std::iter::repeat_with(|| {
+        number = number.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (number >> 24) as u8
+    });
+    let noise: Vec<u8> = noise.by_ref().take(MUCH / 50).collect();
+    for _ in 0..80 {
+        encoder.write_all(&noise).expect("memory takes it");
+    }
+    encoder.flush().expect("memory takes it");
+    encoder.get_ref().clone()
+}
+
+/// An upstream that reads all and answers nothing; counts the requests of which most has come.
+fn takes_everything() -> (SocketAddr, Arc<AtomicU64>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("there are ports");
+    let address = listener.local_addr().expect("it is bound");
+    let taken = Arc::<AtomicU64>::default();
+    let count = Arc::clone(&taken);
+    // Ends with the process.
+    thread::spawn(move || {
+        for mut connection in listener.incoming().flatten() {
+            let count = Arc::clone(&count);
+            thread::spawn(move || {
+                let (mut piece, mut left) = (vec![0; 64 << 10], MUCH);
+                while let Ok(length @ 1..) = connection.read(&mut piece) {
+                    if left > 0 && left <= length {
+                        count.fetch_add(1, Ordering::Relaxed);
+                    }
+                    left = left.saturating_sub(length);
+                }
+            });
+        }
+    });
+    (address, taken)
 }
 
 const HOARDED: u32 = 100;

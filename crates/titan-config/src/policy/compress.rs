@@ -69,6 +69,11 @@ section! {
         pub max_size: ByteSize = default("10MiB", size(1..=MAX_DECODED)),
         /// How many times as large as what was sent it may become, once it has 64 KiB. 413 beyond that.
         pub max_ratio: u32 = default("100", whole(1..=100_000)),
+        /// How large the window of brotli or zstd may be that a body needs to be decoded; one that needs a larger one is
+        /// answered with 415. A body that is being decoded takes its window in memory, all together no more than
+        /// `limits.decoding_memory`. The default is what zstd may have with HTTP (RFC 9659); encoders of brotli have 4 MiB
+        /// unless they are told otherwise. For zstd it is rounded down to a power of two. gzip always has 32 KiB.
+        pub max_window: ByteSize = default("8MiB", size(MIN_WINDOW..=MAX_WINDOW)),
         /// What becomes of other codings: `pass` sends them on as they are, `refuse` answers 415 and says in
         /// Accept-Encoding which there are (RFC 7694).
         pub others: OtherCodings = default("pass", words(&[
@@ -123,6 +128,9 @@ impl MediaRange {
 const MAX_MIN_SIZE: u64 = 1 << 30;
 const MAX_DECODED: u64 = 1 << 40;
 const MAX_PADDING: u64 = 4 << 10;
+const MIN_WINDOW: u64 = 64 << 10;
+/// The largest window of brotli (RFC 7932).
+const MAX_WINDOW: u64 = 16 << 20;
 
 const MEDIA_RANGE: TextShape = TextShape {
     what: "a media type",

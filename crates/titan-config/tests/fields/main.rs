@@ -236,6 +236,12 @@ const ROWS: &[Row] = &[
     ("route", "upgrades", "routes: [{ upstream: a, upgrades: [x] }]", "upgrades: [Token(\"x\")]"),
     ("limits", "tunnels", "limits: { tunnels: 7 }", "tunnels: 7"),
     (
+        "limits",
+        "decoding_memory",
+        "limits: { decoding_memory: 64MiB }",
+        "decoding_memory: ByteSize(67108864)",
+    ),
+    (
         "route_limits",
         "body",
         "limits: { body: 1KB }\nroutes: [{ upstream: a, limits: { body: unlimited } }]",

@@ -408,6 +408,12 @@ policies: { p: { authorise: { client_certificate: [present, { dns: A }] } } }",
     ),
     (
         "compress_requests",
+        "max_window",
+        "policies: { p: { compress: { requests: { max_window: 64KiB } } } }",
+        "max_window: ByteSize(65536)",
+    ),
+    (
+        "compress_requests",
         "others",
         "policies: { p: { compress: { requests: { others: refuse } } } }",
         "others: Refuse",

@@ -121,6 +121,65 @@ pub(super) fn a_body_may_become_so_many_times_as_large() {
 }
 
 #[test]
+pub(super) fn a_body_may_have_so_large_a_window() {
+    let with_window = |bits: u32| {
+        let mut encoder = brotli::CompressorWriter::new(Vec::new(), 4096, 4, bits);
+        encoder.write_all(TEXT.as_bytes()).expect("memory takes it");
+        encoder.into_inner()
+    };
+    let (gateway, upstream) = under("", "");
+    posts_in(&gateway, "br", &with_window(24)).has_problem(415, "window-too-large");
+    posts_in(&gateway, "br", &with_window(23)).has_status(200);
+    assert_eq!(upstream.requests().pop().expect("it").text(), TEXT);
+    let (gateway, _upstream) = under("max_window: 64KiB", "");
+    posts_in(&gateway, "br", &with_window(17)).has_problem(415, "window-too-large");
+    posts_in(&gateway, "br", &with_window(16)).has_status(200);
+    posts_in(&gateway, "gzip", &coded("gzip", TEXT)).has_status(200);
+}
+
+#[test]
+pub(super) fn bodies_share_the_memory_to_decode_them() {
+    let conf = |memory: &str| {
+        let conf = conf("max_window: 16MiB", "");
+        format!("{conf}\nlimits: {{ decoding_memory: {memory} }}")
+    };
+    let mut encoder = brotli::CompressorWriter::new(Vec::new(), 4096, 4, 24);
+    encoder.write_all(TEXT.as_bytes()).expect("memory takes it");
+    encoder.flush().expect("memory takes it");
+    let begun = encoder.get_ref().clone();
+    let whole = encoder.into_inner();
+    let head = format!(
+        "POST / HTTP/1.1\r\nHost: a\r\nContent-Encoding: br\r\nContent-Length: {}\r\n\r\n",
+        whole.len()
+    );
+    for (memory, has_room) in [("32MiB", false), ("256MiB", true)] {
+        let listening = upstream::listens();
+        let gateway = gateway(&conf(memory), &[&listening]);
+        let sends = |body: &[u8]| {
+            let mut client = gateway.connects();
+            client.sends([head.as_bytes(), body].concat());
+            client
+        };
+        let mut first = sends(&begun);
+        let mut endpoint = listening.accepts();
+        endpoint.head();
+        endpoint.expects(format!("{:x}\r\n{TEXT}\r\n", TEXT.len()));
+        let mut second = sends(&whole);
+        if has_room {
+            let mut other = listening.accepts();
+            other.request();
+            other.sends(upstream::ok(""));
+            second.answer().has_status(200);
+        } else {
+            second.answer().has_problem(503, "decoding-memory");
+        }
+        first.sends(&whole[begun.len()..]);
+        endpoint.expects("0\r\n\r\n").sends(upstream::ok(""));
+        first.answer().has_status(200);
+    }
+}
+
+#[test]
 fn what_is_not_what_it_says_is_a_bad_request() {
     let (gateway, _upstream) = under("", "");
     for coding in ["gzip", "br", "zstd"] {

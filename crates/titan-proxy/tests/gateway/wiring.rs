@@ -215,6 +215,8 @@ const HERE: &[(&str, fn())] = &[
     ("compress_requests.decode", coded_requests::only_the_codings_that_are_named_are_decoded),
     ("compress_requests.max_size", coded_requests::a_body_may_become_so_large_and_no_larger),
     ("compress_requests.max_ratio", coded_requests::a_body_may_become_so_many_times_as_large),
+    ("compress_requests.max_window", coded_requests::a_body_may_have_so_large_a_window),
+    ("limits.decoding_memory", coded_requests::bodies_share_the_memory_to_decode_them),
     ("compress_requests.others", coded_requests::other_codings_are_refused_where_asked),
     ("compress.events", compression::events_are_compressed_one_by_one_where_asked),
     ("route.upgrades", tunnels::a_route_says_which_protocols_clients_may_switch_to),

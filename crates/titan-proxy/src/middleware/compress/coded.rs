@@ -31,6 +31,7 @@ impl Coded {
                 coding,
                 most: config.max_size.bytes(),
                 ratio: config.max_ratio.into(),
+                window: config.max_window.as_usize(),
             }),
             None if config.others == OtherCodings::Refuse => Coded::Refused,
             None => Coded::Stays,

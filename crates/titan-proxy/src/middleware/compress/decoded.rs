@@ -1,6 +1,7 @@
 //! The body of a request that is decoded while it passes, no faster than the upstream takes it.
 
-use super::decoder::{Decoder, Progress};
+use super::decoder::{Bad, Decoder, Progress};
+use super::memory::Held;
 use super::without_digests;
 use crate::downstream::{Gone, RequestBody};
 use crate::error::{Error, Kind};
@@ -17,13 +18,17 @@ pub(crate) struct Decoding {
     pub(super) most: u64,
     /// How many octets may become of one.
     pub(super) ratio: u64,
+    /// How many bytes its window may have.
+    pub(super) window: usize,
 }
 
 /// The body of a request, decoded.
 pub(crate) struct Decoded<'b, B> {
     body: &'b mut B,
     limits: Decoding,
-    decoder: Decoder,
+    /// There from the first octet of the body to its end.
+    decoder: Option<Decoder>,
+    memory: Held<'b>,
     /// Room for what comes out. `sent <= filled <= room.len()`
     room: Vec<u8>,
     filled: usize,
@@ -47,15 +52,15 @@ const RATIO_FROM: u64 = 64 << 10;
 
 impl<'b, B: RequestBody> Decoded<'b, B> {
     /// The decoded body of a request.
-    pub(crate) fn new(body: &'b mut B, limits: Decoding) -> Decoded<'b, B> {
-        let decoder = Decoder::new(limits.coding);
-        let (room, turn) = (vec![0; ROOM], Turn::of(TURN));
+    pub(crate) fn new(body: &'b mut B, limits: Decoding, memory: Held<'b>) -> Decoded<'b, B> {
+        let (decoder, room, turn) = (None, Vec::new(), Turn::of(TURN));
         let (filled, sent, taken, made) = (0, 0, 0, 0);
         let (is_at_end, trailers) = (false, None);
         Decoded {
             body,
             limits,
             decoder,
+            memory,
             room,
             filled,
             sent,
@@ -69,7 +74,7 @@ impl<'b, B: RequestBody> Decoded<'b, B> {
 
     /// Whether there may be more in the decoder: it has stopped for want of room.
     fn is_full(&self) -> bool {
-        self.filled == self.room.len() && !self.is_at_end
+        self.filled > 0 && self.filled == self.room.len() && !self.is_at_end
     }
 
     /// Decodes some of what has come. Only called once everything before it is consumed.
@@ -77,11 +82,18 @@ impl<'b, B: RequestBody> Decoded<'b, B> {
         let input = self.body.data();
         // So that the work is bounded too where nothing comes out.
         let input = &input[..input.len().min(ROOM)];
-        if self.is_at_end && !input.is_empty() && !self.decoder.may_go_on() {
+        let Decoding { coding, window, .. } = self.limits;
+        // Before it is decoded nobody knows what it needs.
+        if !self.memory.grow(ROOM + Decoder::most_memory(coding, window)) {
+            return Err(Kind::DecodingMemory.into());
+        }
+        let decoder = self.decoder.get_or_insert_with(|| Decoder::new(coding, window));
+        if self.is_at_end && !input.is_empty() && !decoder.may_go_on() {
             return Err(Kind::BadCoding.into());
         }
-        let progress = self.decoder.decode(input, &mut self.room);
-        let Progress { taken, made, is_end } = progress.map_err(|_| Kind::BadCoding)?;
+        self.room.resize(ROOM, 0);
+        let Progress { taken, made, is_end } = decoder.decode(input, &mut self.room)?;
+        self.memory.shrink(ROOM + decoder.memory());
         if taken == 0 && made == 0 && !is_end && !input.is_empty() {
             return Err(Kind::BadCoding.into());
         }
@@ -102,6 +114,15 @@ impl<'b, B: RequestBody> Decoded<'b, B> {
         match self.made > most || expands {
             true => Err(Kind::BodyExpands.into()),
             false => Ok(()),
+        }
+    }
+}
+
+impl From<Bad> for Error {
+    fn from(bad: Bad) -> Error {
+        match bad {
+            Bad::Malformed => Kind::BadCoding.into(),
+            Bad::Window => Kind::WindowTooLarge.into(),
         }
     }
 }
@@ -128,7 +149,8 @@ impl<B: RequestBody> BodySource for Decoded<'_, B> {
             }
             self.work()?;
         }
-        if self.body.is_done() && self.trailers.is_none() {
+        if self.is_at_end && self.body.is_done() && self.decoder.take().is_some() {
+            self.memory.shrink(ROOM);
             self.trailers = without_digests(self.body.trailers());
         }
         Poll::Ready(Ok(()))

@@ -1,16 +1,19 @@
 //! The codings from the other side: octets of a body in, as many octets out as there is room for.
 
-use brotli::enc::StandardAlloc;
-use brotli::{BrotliDecompressStream, BrotliResult, BrotliState};
+mod brotli;
+
+use brotli::Brotli;
 use flate2::{Decompress, FlushDecompress, Status};
 use titan_config::Coding;
+use zstd::zstd_safe::zstd_sys::ZSTD_ErrorCode;
 use zstd::zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer};
 
 /// Makes of a body what it was before it was coded.
 pub(super) enum Decoder {
     /// One member.
     Gzip(Decompress),
-    Brotli(Box<BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>>),
+    /// With the largest window that it may have.
+    Brotli(Box<Brotli>, usize),
     /// One frame or more, each by itself.
     Zstd(DCtx<'static>),
 }
@@ -26,30 +29,52 @@ pub(super) struct Progress {
     pub(super) is_end: bool,
 }
 
-/// It is no body in that coding.
+/// Why it cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Malformed;
+pub(super) enum Bad {
+    /// It is no body in that coding.
+    Malformed,
+    /// It needs a larger window than it may have.
+    Window,
+}
 
 /// What zlib calls 32 KiB, the only window that gzip has.
 const GZIP_WINDOW: u8 = 15;
-/// The largest window of zstd that is used with HTTP, as a power of two (RFC 9659).
-const ZSTD_WINDOW: u32 = 23;
+/// What a decoder of gzip has, the window among it.
+const GZIP_MEMORY: usize = 48 << 10;
+/// What one of zstd has besides its window at most: tables, and two blocks of 128 KiB.
+const ZSTD_MEMORY: usize = 768 << 10;
 
 impl Decoder {
-    pub(super) fn new(coding: Coding) -> Decoder {
+    /// A decoder for a body in that coding, whose window has so many bytes at most.
+    pub(super) fn new(coding: Coding, window: usize) -> Decoder {
         match coding {
             Coding::Gzip => Decoder::Gzip(Decompress::new_gzip(GZIP_WINDOW)),
-            Coding::Brotli => {
-                let memory = StandardAlloc::default;
-                // Strict: no window beyond the 16 MiB of RFC 7932.
-                Decoder::Brotli(Box::new(BrotliState::new_strict(memory(), memory(), memory())))
-            }
+            Coding::Brotli => Decoder::Brotli(Box::new(Brotli::new()), window),
             Coding::Zstd => {
                 let mut context = DCtx::create();
-                let is_set = context.set_parameter(DParameter::WindowLogMax(ZSTD_WINDOW));
+                let is_set = context.set_parameter(DParameter::WindowLogMax(window.ilog2()));
                 is_set.map(drop).expect("the window is within zstd's bounds");
                 Decoder::Zstd(context)
             }
+        }
+    }
+
+    /// Bytes of memory that one for that coding and window has at most.
+    pub(super) fn most_memory(coding: Coding, window: usize) -> usize {
+        match coding {
+            Coding::Gzip => GZIP_MEMORY,
+            Coding::Brotli => Brotli::most(window),
+            Coding::Zstd => window + ZSTD_MEMORY,
+        }
+    }
+
+    /// Bytes of memory that it has now.
+    pub(super) fn memory(&self) -> usize {
+        match self {
+            Decoder::Gzip(_) => GZIP_MEMORY,
+            Decoder::Brotli(brotli, _) => brotli.memory(),
+            Decoder::Zstd(context) => context.sizeof(),
         }
     }
 
@@ -59,38 +84,33 @@ impl Decoder {
     }
 
     /// Decodes until the input is used up, the room is, or the body is at an end.
-    pub(super) fn decode(&mut self, input: &[u8], room: &mut [u8]) -> Result<Progress, Malformed> {
+    pub(super) fn decode(&mut self, input: &[u8], room: &mut [u8]) -> Result<Progress, Bad> {
         match self {
             Decoder::Gzip(inflate) => {
                 let before = (inflate.total_in(), inflate.total_out());
                 let status = inflate.decompress(input, room, FlushDecompress::None);
-                let is_end = match status.map_err(|_| Malformed)? {
+                let is_end = match status.map_err(|_| Bad::Malformed)? {
                     Status::StreamEnd => true,
                     Status::Ok | Status::BufError => false,
                 };
                 let since = |now: u64, before: u64| usize::try_from(now - before);
-                let taken = since(inflate.total_in(), before.0).map_err(|_| Malformed)?;
-                let made = since(inflate.total_out(), before.1).map_err(|_| Malformed)?;
+                let taken = since(inflate.total_in(), before.0).map_err(|_| Bad::Malformed)?;
+                let made = since(inflate.total_out(), before.1).map_err(|_| Bad::Malformed)?;
                 Ok(Progress { taken, made, is_end })
             }
-            Decoder::Brotli(state) => {
-                let (mut left, mut taken) = (input.len(), 0);
-                let (mut free, mut made) = (room.len(), 0);
-                let result = BrotliDecompressStream(
-                    &mut left, &mut taken, input, &mut free, &mut made, room, &mut 0, state,
-                );
-                let is_end = match result {
-                    BrotliResult::ResultSuccess => true,
-                    BrotliResult::NeedsMoreInput | BrotliResult::NeedsMoreOutput => false,
-                    BrotliResult::ResultFailure => return Err(Malformed),
-                };
-                Ok(Progress { taken, made, is_end })
-            }
+            Decoder::Brotli(brotli, window) => brotli.decode(input, room, *window),
             Decoder::Zstd(context) => {
                 let (mut from, mut to) = (InBuffer::around(input), OutBuffer::around(room));
-                let left = context.decompress_stream(&mut to, &mut from).map_err(|_| Malformed)?;
+                let left = context.decompress_stream(&mut to, &mut from).map_err(Bad::of_zstd)?;
                 Ok(Progress { taken: from.pos(), made: to.pos(), is_end: left == 0 })
             }
         }
+    }
+}
+
+impl Bad {
+    fn of_zstd(code: usize) -> Bad {
+        let window = ZSTD_ErrorCode::ZSTD_error_frameParameter_windowTooLarge as usize;
+        if code == window.wrapping_neg() { Bad::Window } else { Bad::Malformed }
     }
 }

@@ -1,5 +1,6 @@
 //! Bodies that come in pieces, against what encoders made of them.
 
+use super::super::DecodingMemory;
 use super::super::tests::Pieces;
 use super::*;
 use proptest::prelude::*;
@@ -28,7 +29,8 @@ fn coded(coding: Coding, octets: &[u8]) -> Vec<u8> {
 /// What comes out of a body in pieces, and how often it waited; or why nothing more comes.
 fn decoded(limits: Decoding, pieces: &[Vec<u8>]) -> Result<(Vec<u8>, usize), Kind> {
     let mut source = Pieces::new(pieces.to_vec());
-    let mut body = Decoded::new(&mut source, limits);
+    let memory = DecodingMemory::new(64 << 20);
+    let mut body = Decoded::new(&mut source, limits, memory.of(None));
     let mut cx = Context::from_waker(Waker::noop());
     let (mut out, mut pauses) = (Vec::new(), 0);
     while !body.is_done() {
@@ -43,7 +45,7 @@ fn decoded(limits: Decoding, pieces: &[Vec<u8>]) -> Result<(Vec<u8>, usize), Kin
 }
 
 fn unbounded(coding: Coding) -> Decoding {
-    Decoding { coding, most: u64::MAX, ratio: u64::MAX }
+    Decoding { coding, most: u64::MAX, ratio: u64::MAX, window: 8 << 20 }
 }
 
 fn in_pieces(octets: &[u8], size: usize) -> Vec<Vec<u8>> {
@@ -104,7 +106,8 @@ fn digests_of_what_it_was_are_no_trailers() {
     for name in ["Content-Digest", "x", "Content-MD5"] {
         body.trailers.append_named(name.as_bytes(), b"1").unwrap();
     }
-    let mut body = Decoded::new(&mut body, unbounded(Coding::Gzip));
+    let memory = DecodingMemory::new(64 << 20);
+    let mut body = Decoded::new(&mut body, unbounded(Coding::Gzip), memory.of(None));
     let mut cx = Context::from_waker(Waker::noop());
     while !body.is_done() {
         let _ = body.poll_data(&mut cx).map(Result::unwrap);
@@ -132,16 +135,67 @@ fn a_bomb_does_not_go_off() {
     }
 }
 
-#[test]
-fn a_window_that_nobody_needs_is_refused() {
+/// A body of zstd with a window of so many bits.
+fn zstd(bits: u32) -> Vec<u8> {
     let mut encoder = zstd::Encoder::new(Vec::new(), 1).unwrap();
-    encoder.window_log(24).unwrap();
+    encoder.window_log(bits).unwrap();
     encoder.write_all(b"abc").unwrap();
+    // So that it does not know how short the content is, and ask for no more than that.
     encoder.flush().unwrap();
-    assert_eq!(
-        decoded(unbounded(Coding::Zstd), &[encoder.finish().unwrap()]),
-        Err(Kind::BadCoding)
-    );
+    encoder.finish().unwrap()
+}
+
+#[test]
+fn the_window_of_zstd_is_most_of_its_memory() {
+    for bits in [17, 20, 23, 24] {
+        let window = 1 << bits;
+        let mut decoder = Decoder::new(Coding::Zstd, window);
+        let begun = decoder.decode(&zstd(bits)[..9], &mut [0; 100]).unwrap();
+        assert!(!begun.is_end);
+        let bounds = window..=Decoder::most_memory(Coding::Zstd, window);
+        assert!(bounds.contains(&decoder.memory()), "{bits}: {}", decoder.memory());
+    }
+}
+
+#[test]
+fn a_window_is_as_large_as_it_may_be() {
+    let brotli = |bits: u32| {
+        let mut encoder = brotli::CompressorWriter::new(Vec::new(), 4096, 4, bits);
+        encoder.write_all(b"abc").unwrap();
+        encoder.into_inner()
+    };
+    let of = |coding, body: Vec<u8>| {
+        let limits = Decoding { window: 1 << 20, ..unbounded(coding) };
+        decoded(limits, &in_pieces(&body, 1)).map(|(out, _)| out)
+    };
+    assert_eq!(of(Coding::Brotli, brotli(20)), Ok(b"abc".to_vec()));
+    assert_eq!(of(Coding::Brotli, brotli(21)), Err(Kind::WindowTooLarge));
+    assert_eq!(of(Coding::Zstd, zstd(20)), Ok(b"abc".to_vec()));
+    assert_eq!(of(Coding::Zstd, zstd(21)), Err(Kind::WindowTooLarge));
+}
+
+/// What a decoder has is known while it decodes, is never more than it may become, and is given back at the end.
+#[test]
+fn memory_is_counted_as_it_is_used() {
+    for coding in CODINGS {
+        let limits = unbounded(coding);
+        let memory = DecodingMemory::new(256 << 20);
+        let body = (0..1_000_000_u32).map(|it| (it.wrapping_mul(it) >> 7).to_le_bytes()[0]);
+        let whole = coded(coding, &body.collect::<Vec<_>>());
+        let mut source = Pieces::new(in_pieces(&whole, 5000));
+        let mut body = Decoded::new(&mut source, limits, memory.of(None));
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut most = 0;
+        assert_eq!(body.memory.bytes(), 0, "{coding:?}");
+        while !body.is_done() {
+            let _ = body.poll_data(&mut cx).map(Result::unwrap);
+            most = most.max(body.memory.bytes());
+            body.consume(body.data().len());
+        }
+        let bound = ROOM + Decoder::most_memory(coding, limits.window);
+        assert!((40 << 10..=bound).contains(&most), "{coding:?}: {most}");
+        assert_eq!(body.memory.bytes(), ROOM, "{coding:?}");
+    }
 }
 
 #[test]

@@ -1,0 +1,149 @@
+//! How much memory decoders may have, over all workers: a client decides how many bodies it sends, how large
+//! the window of each is, and how slowly it sends them.
+
+use crate::network::ClientNetwork;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The memory of all decoders.
+pub(crate) struct DecodingMemory {
+    all: Budget,
+    /// What clients may have of it, each at the place that a hash of its network chooses. Nobody can foresee whom
+    /// it shares its place with.
+    shares: Box<[Budget]>,
+    hasher: RandomState,
+}
+
+/// What the decoder of one body has of it. Given back when it is dropped.
+pub(crate) struct Held<'m> {
+    all: &'m Budget,
+    share: &'m Budget,
+    bytes: usize,
+}
+
+struct Budget {
+    most: usize,
+    used: AtomicUsize,
+}
+
+/// In how many places clients are counted.
+const SHARES: usize = 1024;
+/// Which part of the memory one client may have, if that is not less than `LEAST_SHARE`.
+const SHARE: usize = 4;
+/// What one client may have in any case: the largest window that can be configured fits in.
+const LEAST_SHARE: usize = 32 << 20;
+/// Which part is kept for bodies that are being decoded already: they may grow where no further one begins.
+const RESERVE: usize = 8;
+
+impl DecodingMemory {
+    /// So many bytes.
+    pub(crate) fn new(most: usize) -> DecodingMemory {
+        let share = (most / SHARE).max(LEAST_SHARE).min(most);
+        let shares = std::iter::repeat_with(|| Budget::new(share)).take(SHARES).collect();
+        DecodingMemory { all: Budget::new(most), shares, hasher: RandomState::new() }
+    }
+
+    /// For a body of that client, which has no memory yet.
+    pub(crate) fn of(&self, client: Option<ClientNetwork>) -> Held<'_> {
+        let hash = usize::try_from(self.hasher.hash_one(client) % SHARES as u64);
+        let share = &self.shares[hash.unwrap_or_default()];
+        Held { all: &self.all, share, bytes: 0 }
+    }
+}
+
+impl Held<'_> {
+    /// Takes what is missing of so many bytes. Where there is no room for that it takes nothing.
+    pub(super) fn grow(&mut self, bytes: usize) -> bool {
+        let more = bytes.saturating_sub(self.bytes);
+        let is_first = self.bytes == 0;
+        let fits = self.share.take(more, is_first)
+            && (self.all.take(more, is_first) || {
+                self.share.give_back(more);
+                false
+            });
+        self.bytes += if fits { more } else { 0 };
+        fits
+    }
+
+    /// Gives back what exceeds so many bytes.
+    pub(super) fn shrink(&mut self, bytes: usize) {
+        let less = self.bytes.saturating_sub(bytes);
+        self.share.give_back(less);
+        self.all.give_back(less);
+        self.bytes -= less;
+    }
+}
+
+#[cfg(test)]
+impl Held<'_> {
+    /// How much it has.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.shrink(0);
+    }
+}
+
+impl Budget {
+    fn new(most: usize) -> Budget {
+        Budget { most, used: AtomicUsize::new(0) }
+    }
+
+    fn take(&self, bytes: usize, is_first: bool) -> bool {
+        let most = if is_first { self.most - self.most / RESERVE } else { self.most };
+        let add = |used: usize| used.checked_add(bytes).filter(|sum| *sum <= most);
+        bytes == 0 || self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: usize = 1 << 20;
+
+    fn client(number: u8) -> Option<ClientNetwork> {
+        Some(ClientNetwork::of([192, 0, 2, number].into()))
+    }
+
+    /// Two clients that are counted apart.
+    fn strangers(memory: &DecodingMemory) -> [Option<ClientNetwork>; 2] {
+        let place = |client| std::ptr::from_ref(memory.of(client).share);
+        let other = (1..=255).map(client).find(|it| place(*it) != place(client(0)));
+        [client(0), other.unwrap()]
+    }
+
+    #[test]
+    fn one_client_gets_its_share_and_others_get_theirs() {
+        let memory = DecodingMemory::new(256 * MIB);
+        let [one, other] = strangers(&memory);
+        let mut bodies: Vec<_> = (0..100).map(|_| memory.of(one)).collect();
+        let begun = bodies.iter_mut().filter_map(|body| body.grow(4 * MIB).then_some(()));
+        assert_eq!(begun.count(), 14, "seven eighths of a quarter");
+        assert!(bodies[0].grow(12 * MIB), "what runs may grow");
+        assert!(!bodies[0].grow(12 * MIB + 1));
+        assert!(memory.of(other).grow(4 * MIB));
+        bodies.clear();
+        assert_eq!(memory.all.used.load(Ordering::Relaxed), 0);
+        assert!(memory.of(one).grow(56 * MIB));
+    }
+
+    #[test]
+    fn all_together_get_no_more_than_there_is() {
+        let memory = DecodingMemory::new(64 * MIB);
+        let mut bodies: Vec<_> = (0..=255).map(|number| memory.of(client(number))).collect();
+        let begun = bodies.iter_mut().filter_map(|body| body.grow(MIB).then_some(()));
+        assert_eq!(begun.count(), 56);
+        assert!(bodies[0].grow(9 * MIB) && !bodies[1].grow(2 * MIB));
+        bodies[0].shrink(0);
+        assert!(bodies[1].grow(2 * MIB));
+    }
+}
