@@ -86,8 +86,11 @@ fn check_revocations(fields: &ConfigFields, to: &mut Reading<'_>) {
     }
 }
 
-/// The policies in force for each route.
-fn check_policies(fields: &ConfigFields, to: &mut Reading<'_>) -> Option<Vec<Policies>> {
+/// The policies in force everywhere, and those in force for each route.
+fn check_policies(
+    fields: &ConfigFields,
+    to: &mut Reading<'_>,
+) -> Option<(Policies, Vec<Policies>)> {
     let mut names = PolicyNames::of(&fields.policies)?;
     let all = Uses { names: fields.apply.clone(), without: Vec::new() };
     let everywhere = names.resolve(&all, Policies::default(), to);
@@ -115,7 +118,7 @@ fn check_policies(fields: &ConfigFields, to: &mut Reading<'_>) -> Option<Vec<Pol
     let of_routes: Vec<Policies> = of_routes.into_iter().collect::<Option<_>>()?;
     check_costs(fields, &of_routes, to);
     check_counted(fields, &of_routes, to);
-    Some(of_routes)
+    Some((everywhere?, of_routes))
 }
 
 /// Whether requests that are counted by their API keys, or by what their tokens say, have to have any.
@@ -370,7 +373,11 @@ fn check_route_names(routes: &[Option<RouteDraft>], to: &mut Reading<'_>) {
 }
 
 /// Nothing when something could not be read: then it has been reported.
-fn finish(fields: ConfigFields, in_force: Vec<Policies>, source: &Source) -> Option<Config> {
+fn finish(
+    fields: ConfigFields,
+    (everywhere, in_force): (Policies, Vec<Policies>),
+    source: &Source,
+) -> Option<Config> {
     let ConfigFields {
         workers,
         listeners,
@@ -408,6 +415,7 @@ fn finish(fields: ConfigFields, in_force: Vec<Policies>, source: &Source) -> Opt
         listeners,
         routes,
         policies: policies.collect::<Option<_>>()?,
+        everywhere,
         upstreams: upstreams.into_iter().map(upstream).collect::<Option<_>>()?,
         jwt_revocations: jwt_revocations.map(|it| it.value),
         limits,

@@ -35,6 +35,8 @@ pub struct Config {
     pub upstreams: Vec<Upstream>,
     /// The policies in file order; a [`crate::PolicyId`] points here.
     pub policies: Vec<NamedPolicy>,
+    /// Those that `apply` names for the file as a whole, which every route meets unless it says otherwise.
+    pub everywhere: Policies,
     /// The tokens that are taken back; `None` where none can be.
     pub jwt_revocations: Option<JwtRevocations>,
     /// How much of everything.
@@ -142,7 +144,8 @@ section! {
             default("{}", mapping(NAME, parse_name, lenient(policy()), 0..=MAX_POLICIES)),
         /// The policies that the requests of every route meet, unless the route has one of the same type or does without:
         /// at most one of each type. Their order is always the same: `cors` first, then the others as the types
-        /// stand under `policy`.
+        /// stand under `policy`. A `cors` among them also says who may read what is answered without a route, such as
+        /// 404 and 405.
         pub(crate) apply: Vec<At<String>> = default("[]", uses()),
         /// Tokens that are refused although they are good otherwise.
         pub(crate) jwt_revocations: Option<At<JwtRevocations>> =

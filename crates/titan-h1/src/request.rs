@@ -62,7 +62,8 @@ impl RequestReader {
     /// and more. `None` means that the head is not complete yet.
     ///
     /// Once it is, `head` owns a copy of its octets, the buffer is free from `consumed` on, and the
-    /// reader stands at the beginning of the next head. Until then `head` is not to be looked at.
+    /// reader stands at the beginning of the next head. Until then `head` is not to be looked at. After a fault it
+    /// has the fields in front of that.
     pub fn read(
         &mut self,
         buf: &[u8],
@@ -77,11 +78,15 @@ impl RequestReader {
         // has arrived already or not.
         let limit = self.start + self.limits.head;
         let text = &buf[..buf.len().min(limit)];
-        match self.advance(text, head)? {
-            Some(end) => self.finish(&text[..end], head).map(Some),
-            None if buf.len() > limit => Err(Error::HeadTooLong),
-            None => Ok(None),
-        }
+        let fault = match self.advance(text, head) {
+            Ok(Some(end)) => return self.finish(&text[..end], head).map(Some),
+            Ok(None) if buf.len() <= limit => return Ok(None),
+            Ok(None) => Error::HeadTooLong,
+            Err(fault) => fault,
+        };
+        // The fields are offsets into it.
+        head.fields.push_text(text).map_err(|_| fault)?;
+        Err(fault)
     }
 
     /// Forgets the head that was being read.

@@ -181,7 +181,10 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
             return self.redirect_to_https(port).await;
         }
         self.snapshot.chains.remove_claims(&mut self.request.fields);
-        let found = self.find_route()?.of(self.request);
+        let found = match self.find_route() {
+            Ok(found) => found.of(self.request),
+            Err(error) => return self.answer_unrouted(error).await,
+        };
         if let Step::Answer(reply) = self.meet_policies(&found).await? {
             let Reply { head, body } = *reply;
             return self.send(head, &body).await;
@@ -263,6 +266,17 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
                 self.record.allow = Some(allow);
                 Err(Kind::MethodNotAllowed.into())
             }
+        }
+    }
+
+    /// Refuses what no route takes, but not before its page has sent it.
+    async fn answer_unrouted(&mut self, error: Error) -> Result<(), Error> {
+        let Exchange { snapshot, request, origin, record, .. } = self;
+        let view = view(request, origin.shown.as_ref().map(|shown| &shown.identity));
+        let notes = &mut record.notes;
+        match middleware::answer_unrouted_preflight(snapshot, request, &view, notes) {
+            Some(Reply { head, body }) => self.send(head, &body).await,
+            None => Err(error),
         }
     }
 

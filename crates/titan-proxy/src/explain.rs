@@ -15,7 +15,7 @@ use crate::exchange::{parts, view};
 use crate::files::Site;
 use crate::forwarding::{Reach, Refused, Scheme, count_hop};
 use crate::grpc::{Code, Dialect};
-use crate::middleware::{self, Asked, Explained, Keys, Seen};
+use crate::middleware::{self, Asked, Explained, Keys, Notes, Seen};
 use crate::path::{Normal, normalise};
 use crate::route::{Match, NoMatch};
 use crate::snapshot::{self, Action, Snapshot};
@@ -108,7 +108,8 @@ impl Tale<'_> {
         }
         self.snapshot.chains.remove_claims(&mut head.fields);
         self.candidates(&head);
-        let found = self.find_route(&head)?.of(&head);
+        let Some(found) = self.find_route(&head)? else { return Ok(()) };
+        let found = found.of(&head);
         self.route = Some(found.route);
         self.route(&found, &head);
         if let ControlFlow::Break(status) =
@@ -214,13 +215,25 @@ impl Tale<'_> {
         }
     }
 
-    fn find_route(&mut self, head: &RequestHead) -> Result<Match, Stop> {
+    /// The route; none where the answer needs none.
+    fn find_route(&mut self, head: &RequestHead) -> Result<Option<Match>, Stop> {
         let request = view(head, self.identity.as_ref());
         if let Some(found) = middleware::preflight_route(self.snapshot, head, request) {
             self.page.tell("preflight", "for the route of the request that a page wants to send");
-            return Ok(found);
+            return Ok(Some(found));
         }
-        self.snapshot.routes.find(&request).map_err(|no_match| match no_match {
+        let no_match = match self.snapshot.routes.find(&request) {
+            Ok(found) => return Ok(Some(found)),
+            Err(no_match) => no_match,
+        };
+        let notes = &mut Notes::default();
+        let reply = middleware::answer_unrouted_preflight(self.snapshot, head, &request, notes);
+        if let Some(reply) = reply {
+            self.page.tell("preflight", "for what no route takes: the page may see that");
+            self.answer(reply.head.status, "");
+            return Ok(None);
+        }
+        Err(match no_match {
             NoMatch::NotFound => Kind::NoRoute.into(),
             NoMatch::MethodNotAllowed(allow) => {
                 Stop { error: Kind::MethodNotAllowed.into(), why: format!("Allow: {allow}") }

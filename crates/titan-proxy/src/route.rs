@@ -201,6 +201,16 @@ impl Routes {
         }
     }
 
+    /// Whether `holds` for any route whose host and path fit, whatever its conditions.
+    pub(crate) fn any_under(&self, request: &Request<'_>, holds: impl Fn(usize) -> bool) -> bool {
+        let mut found = false;
+        self.walk(request, &mut |route, _| {
+            found = holds(route);
+            if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        found
+    }
+
     /// The methods with which some route would take `request`.
     fn allow(&self, request: &Request<'_>) -> Allow {
         let mut allow = Allow::default();

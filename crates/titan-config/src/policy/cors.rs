@@ -18,7 +18,9 @@ section! {
     "cors", "a CORS policy", Any;
     /// Which pages of other origins may read answers. Preflight requests are answered by the gateway before any other
     /// policy looks at them, with 403 where the page may not ask. An upstream's own `Access-Control-` fields are removed;
-    /// answers of the gateway, errors among them, carry the fields too.
+    /// answers of the gateway, errors among them, carry the fields too. Where the file as a whole applies the policy, so do
+    /// those that are given without a route (404, 405, 400, 431); and a preflight request that no route takes is answered
+    /// by it, so that the page gets to see the 404 or 405, unless a route of that host and path has another policy or none.
     pub(crate) struct CorsFields {
         /// The origins of the pages: `https://app.example.com`, `https://*.example.com` for any number of labels in
         /// front, `*` for every page there is, or `{ regex: ... }`, which has to match the whole origin.

@@ -21,7 +21,7 @@ use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use titan_h1::{Body, Framing, RequestStart};
-use titan_http::{Fields, Method, ResponseHead, Version};
+use titan_http::{FieldName, Fields, Method, RequestHead, ResponseHead, Version};
 
 /// How much of an unread request body is read and dropped to keep the connection.
 const DRAINED: usize = 64 << 10;
@@ -157,8 +157,8 @@ impl Connection<'_> {
     async fn exchange(&mut self, scratch: &mut Scratch, head: Result<RequestStart, Error>) -> Next {
         self.served = self.served.saturating_add(1);
         self.pipelined = self.pipelined.saturating_add(1);
-        if head.is_err() {
-            scratch.request.clear();
+        if let Err(error) = head {
+            forget_all_but_origin(&mut scratch.request, error);
         }
         let start = head.unwrap_or(NO_REQUEST);
         let may_continue = start.keep_alive && !self.has_served_enough();
@@ -218,6 +218,17 @@ impl Connection<'_> {
         most.is_some_and(|most| self.served >= most.get())
             || self.pipelined > limits.pipeline.get()
             || worker.is_draining()
+    }
+}
+
+/// Of a head that is refused only the page matters that it comes from: it may be allowed to read why.
+fn forget_all_but_origin(request: &mut RequestHead, error: Error) {
+    let is_legible = matches!(error.kind, Kind::Malformed(_));
+    let origin = is_legible.then(|| request.fields.get(FieldName::Origin).map(<[u8]>::to_vec));
+    request.clear();
+    if let Some(origin) = origin.flatten() {
+        let kept = request.fields.append(FieldName::Origin, &origin);
+        kept.expect("its octets were those of a field before");
     }
 }
 

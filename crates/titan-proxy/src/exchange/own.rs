@@ -87,6 +87,9 @@ impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
         mut content: Content,
     ) -> Result<Option<Recipe>, Error> {
         self.snapshot.forwarding.tell_client(self.origin, &mut head).map_err(|_| Kind::Internal)?;
+        if self.record.route.is_none() {
+            self.snapshot.chains.note_unrouted(&self.request.fields, &mut self.record.notes);
+        }
         let upgrade = self.upgrade.as_ref();
         let encoders = &self.worker.encoders;
         let record = &self.record;

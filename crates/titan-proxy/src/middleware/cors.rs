@@ -85,23 +85,35 @@ impl Cors {
         {
             return Err(Kind::OriginRefused.into());
         }
-        let fields = &meeting.request.fields;
-        let origin = fields.get(FieldName::Origin).filter(|origin| self.allows(origin));
-        let mut note = Note { origin: origin.map(Into::into), asked: None };
-        let grants = self.grants(meeting.request);
-        if grants == Some(true) {
-            let private_network = fields.named(ASKED_NETWORK).next().is_some();
-            note.asked = Some(Asked { headers: asked_headers(fields), private_network });
-        }
-        meeting.notes.cors = note;
-        match grants {
-            None => Ok(Step::Go),
+        let Meeting { request, notes, .. } = meeting;
+        match self.grants(request) {
             Some(true) => {
-                let head = ResponseHead::with_status(Status::NO_CONTENT);
-                Ok(Step::Answer(Box::new(Reply { head, body: Vec::new() })))
+                let reply = self.accept_preflight(&request.fields, &mut notes.cors);
+                Ok(Step::Answer(Box::new(reply)))
             }
-            Some(false) => Err(Kind::CorsRefused.into()),
+            Some(false) => {
+                self.note_page(&request.fields, &mut notes.cors);
+                Err(Kind::CorsRefused.into())
+            }
+            None => {
+                self.note_page(&request.fields, &mut notes.cors);
+                Ok(Step::Go)
+            }
         }
+    }
+
+    /// Notes what page a request comes from, where it may read the answer.
+    pub(super) fn note_page(&self, fields: &Fields, note: &mut Note) {
+        let origin = fields.get(FieldName::Origin).filter(|origin| self.allows(origin));
+        note.origin = origin.map(Into::into);
+    }
+
+    /// The answer to a preflight request that gets what it asks for.
+    pub(super) fn accept_preflight(&self, fields: &Fields, note: &mut Note) -> Reply {
+        self.note_page(fields, note);
+        let private_network = fields.named(ASKED_NETWORK).next().is_some();
+        note.asked = Some(Asked { headers: asked_headers(fields), private_network });
+        Reply { head: ResponseHead::with_status(Status::NO_CONTENT), body: Vec::new() }
     }
 
     /// Whether the client is a page that may not have the WebSocket it wants. No leave is asked for one, and a browser

@@ -59,7 +59,7 @@ pub(crate) use transform::{Body, Seen};
 /// The policies of a configuration, and those that the requests of each route meet.
 pub(crate) struct Chains {
     by_route: Vec<Chain>,
-    /// For requests that no route takes.
+    /// For requests that no route takes: a page is to see that, and nothing else is done with them.
     none: Chain,
     policies: Vec<Ready>,
     /// The fields that policies tell upstreams of clients in. Nobody else may write them, on any route.
@@ -160,7 +160,9 @@ impl Chains {
         let claimed = config.policies.iter().flat_map(|named| named.policy.told_fields());
         let claimed = claimed.map(|name| name.as_str().as_bytes().into()).collect();
         let verifiers = Verifiers::default();
-        Chains { by_route, none: Chain::default(), policies, claimed, verifiers }
+        let cors = config.everywhere.cors.map(|id| &policies[id.index()]);
+        let none = Chain { cors: cors.and_then(Ready::cors).cloned(), ..Chain::default() };
+        Chains { by_route, none, policies, claimed, verifiers }
     }
 
     /// The keys of its policies, as the files have them by now.
@@ -228,6 +230,13 @@ impl Chains {
         fields.retain(|field| !self.claimed.iter().any(|claimed| is_alike(claimed, field.name)));
     }
 
+    /// Notes what page a request comes from that no route has taken: it may be allowed to see the answer.
+    pub(crate) fn note_unrouted(&self, fields: &Fields, notes: &mut Notes) {
+        if let Some(cors) = &self.none.cors {
+            cors.note_page(fields, &mut notes.cors);
+        }
+    }
+
     /// What the requests of a route meet.
     pub(crate) fn of(&self, route: Option<usize>) -> &Chain {
         route.map_or(&self.none, |route| &self.by_route[route])
@@ -268,6 +277,13 @@ impl Ready {
 }
 
 impl Ready {
+    fn cors(&self) -> Option<&Arc<Cors>> {
+        match self {
+            Ready::Cors(cors) => Some(cors),
+            _ => None,
+        }
+    }
+
     fn jwt(&self) -> Option<&Arc<Jwt>> {
         match self {
             Ready::Jwt(jwt) => Some(jwt),
@@ -460,4 +476,21 @@ pub(crate) fn preflight_route(
     let method = cors::preflight(request)?;
     let found = snapshot.routes.find(&route::Request { method, ..view }).ok()?;
     snapshot.chains.of(Some(found.route)).answers_preflight().then_some(found)
+}
+
+/// The answer to a preflight request for what no route takes, whose page is to see that: without leave its browser
+/// would not ask. Only where no route of that host and path is under another policy than the file as a whole,
+/// for the conditions of a route may hold for the request that is to come.
+pub(crate) fn answer_unrouted_preflight(
+    snapshot: &Snapshot,
+    request: &RequestHead,
+    view: &route::Request<'_>,
+    notes: &mut Notes,
+) -> Option<Reply> {
+    let Chains { none, by_route, .. } = &snapshot.chains;
+    let cors = none.cors.as_ref().filter(|cors| cors.grants(request) == Some(true))?;
+    let departs =
+        |route: usize| by_route[route].cors.as_ref().is_none_or(|other| !Arc::ptr_eq(other, cors));
+    let reply = || cors.accept_preflight(&request.fields, &mut notes.cors);
+    (!snapshot.routes.any_under(view, departs)).then(reply)
 }

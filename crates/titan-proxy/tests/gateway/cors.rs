@@ -1,6 +1,7 @@
 //! Which pages may read answers.
 
 use crate::tunnels::{WISH, connect};
+use titan_testkit::h2::Head;
 use titan_testkit::{Answer, Gateway, gateway, scheme, upstream};
 
 const ONE: &str = "routes: [{ prefix: /, upstream: u, methods: [GET, PUT], apply: [p] }]";
@@ -220,4 +221,69 @@ fn what_a_stranger_says_of_its_scheme_and_host_makes_no_origin_the_own_one() {
     let told = [("x-forwarded-proto", "https"), ("x-forwarded-host", "evil.example")];
     let [proto, host] = told;
     assert!(!may_open(&gateway, &[("origin", "https://evil.example"), proto, host]));
+}
+
+const EVERYWHERE: &str = "limits: { head: 1KiB, target: 1KiB }
+apply: [p]
+policies:
+  p: { cors: { origins: https://a, methods: [GET, PUT], credentials: true } }
+  q: { cors: { origins: https://b, methods: [GET, PUT] } }
+routes: [{ path: /one, methods: [GET], respond: 200 },
+  { path: /guarded, methods: [PUT], headers: { x-b: { present: true } }, respond: 200, apply: [q] }]";
+
+#[test]
+fn a_page_can_read_what_is_answered_without_a_route() {
+    let gateway = gateway(EVERYWHERE, &[]);
+    let asks = |request: &str, rest: &str| {
+        gateway.asks(&format!("{request} HTTP/1.1\r\nHost: a\r\nOrigin: https://a\r\n{rest}"))
+    };
+    let readable = |answer: Answer, status: u16, code: &str| {
+        answer
+            .has_field("access-control-allow-origin", "https://a")
+            .has_field("access-control-allow-credentials", "true")
+            .has_field("vary", "Origin")
+            .has_problem(status, code);
+    };
+    readable(asks("GET /none", "\r\n"), 404, "no-route");
+    readable(asks("PUT /one", "\r\n"), 405, "method-not-allowed");
+    readable(asks("GET /a%00b", "\r\n"), 400, "bad-path");
+    readable(asks("GET /one", "bad line\r\n\r\n"), 400, "malformed");
+    readable(asks("GET /one", "Host: b\r\n\r\n"), 400, "malformed");
+    readable(asks("GET /one", &format!("X: {}\r\n\r\n", "x".repeat(1_100))), 431, "malformed");
+    let mut client = gateway.connects_h2();
+    let page = |method: &str, path: &str| Head::request(method, path).with("origin", "https://a");
+    for (head, status, code) in [
+        (page("GET", "/none"), 404, "no-route"),
+        (page("PUT", "/one"), 405, "method-not-allowed"),
+        (page("GET", "/a%00b"), 400, "bad-path"),
+        (page("GET", "/one").with("x", "x".repeat(1_100)), 431, "malformed"),
+    ] {
+        let stream = client.asks(&head);
+        readable(client.answer(stream), status, code);
+    }
+    gateway
+        .asks("GET /none HTTP/1.1\r\nHost: a\r\nOrigin: https://b\r\n\r\n")
+        .lacks("access-control-allow-origin")
+        .has_problem(404, "no-route");
+}
+
+#[test]
+fn a_page_may_ask_for_what_no_route_takes_to_see_that() {
+    let gateway = gateway(EVERYWHERE, &[]);
+    let asks = |path: &str, origin: &str, method: &str| {
+        gateway.asks(&format!(
+            "OPTIONS {path} HTTP/1.1\r\nHost: a\r\nOrigin: {origin}\r\n\
+             Access-Control-Request-Method: {method}\r\n\r\n"
+        ))
+    };
+    for path in ["/none", "/one"] {
+        asks(path, "https://a", "PUT")
+            .has_status(204)
+            .has_field("access-control-allow-origin", "https://a")
+            .has_field("access-control-allow-methods", "GET, PUT");
+    }
+    asks("/none", "https://a", "DELETE").has_problem(404, "no-route");
+    asks("/none", "https://b", "PUT").lacks("access-control-allow-origin").has_status(404);
+    // The request that is to come may fulfil the conditions of a route that other pages may ask.
+    asks("/guarded", "https://a", "PUT").has_problem(404, "no-route");
 }

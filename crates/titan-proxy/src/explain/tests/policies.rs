@@ -56,6 +56,18 @@ fn a_preflight_request_is_answered_or_refused() {
 }
 
 #[test]
+fn a_preflight_request_for_what_no_route_takes_is_answered_where_all_is_under_one_policy() {
+    let asks = |config: &str| {
+        let fields = ["Origin: https://app.example", "Access-Control-Request-Method: PUT"];
+        told_under(config, "OPTIONS", "https://a/none", &fields)
+    };
+    let granted = asks(&format!("{POLICIES}\napply: [pages]"));
+    assert!(granted.contains("preflight for what no route takes"), "{granted}");
+    assert!(granted.contains("answer    204"), "{granted}");
+    assert!(asks(POLICIES).contains("404 Not Found (no-route)"));
+}
+
+#[test]
 fn a_page_may_open_a_websocket_or_not() {
     let config = POLICIES.replace(", methods: [PUT] }", ", websockets: true }");
     let config = config.replace("methods: [PUT], ", "");
