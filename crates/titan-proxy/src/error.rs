@@ -247,6 +247,11 @@ impl Error {
         if is_unreached(later) && !is_unreached(self) { self } else { later }
     }
 
+    /// Whether nobody is there to be told of it.
+    pub(crate) fn has_no_client(self) -> bool {
+        matches!(self.kind, Kind::ClientGone | Kind::ClientStalled)
+    }
+
     /// Whether the client sends its body too slowly, or has stopped to.
     pub(crate) fn is_slow_client(self) -> bool {
         matches!(self.kind, Kind::BodyTimeout | Kind::BodyTooSlow)

@@ -128,6 +128,8 @@ pub(crate) enum Verdict {
     Answered,
     /// The answer is incomplete, and the client must see that.
     Broken,
+    /// The client has gone, or takes nothing: there is nobody to see anything.
+    Left,
 }
 
 /// The same exchange with something between it and its client. No tunnel comes of it.
@@ -511,8 +513,11 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
         let mut verdict = Verdict::Answered;
         if let Err(error) = result {
             self.worker.cells().count_failure(error);
-            let is_told = self.may_answer(error) && self.send_problem(error).await.is_ok();
-            verdict = if is_told { Verdict::Answered } else { Verdict::Broken };
+            verdict = match self.tell(error).await {
+                Ok(()) => Verdict::Answered,
+                Err(error) if error.has_no_client() => Verdict::Left,
+                Err(_) => Verdict::Broken,
+            };
         }
         let cells = self.worker.cells();
         let status = self.record.status.filter(|_| verdict == Verdict::Answered);
@@ -522,8 +527,12 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
         verdict
     }
 
-    fn may_answer(&self, error: Error) -> bool {
-        !self.answer.is_started() && !matches!(error.kind, Kind::ClientGone | Kind::ClientStalled)
+    /// Tells the client of a failure; fails with it where that cannot be told any more.
+    async fn tell(&mut self, error: Error) -> Result<(), Error> {
+        match self.answer.is_started() || error.has_no_client() {
+            true => Err(error),
+            false => self.send_problem(error).await,
+        }
     }
 }
 

@@ -8,7 +8,7 @@ mod turn;
 pub(crate) use turn::Turn;
 
 use crate::clock::{Clock, Moment};
-use crate::error::{Error, Kind};
+use crate::error::{Error, Kind, Side};
 use crate::splice::{Pipes, Splice, WORTH_IT};
 use crate::stream::{ReadHalf, WriteHalf};
 use std::io;
@@ -107,6 +107,8 @@ pub(crate) struct Pump {
     splice: Option<Splice>,
     /// Whether files have to be read: some file systems let nothing go from them to a socket.
     reads_files: bool,
+    /// How the source has failed: told once the sink has handed over what came before that.
+    broken: Option<Error>,
     done: bool,
 }
 
@@ -181,6 +183,7 @@ impl Pump {
             pipes,
             splice,
             reads_files: false,
+            broken: None,
             done: false,
         }
     }
@@ -238,6 +241,12 @@ impl Pump {
         from: &mut impl BodySource,
         to: &mut impl BodySink,
     ) -> Result<Option<Waiting>, Stop> {
+        if let Some(error) = self.broken {
+            return match to.poll_flush(cx) {
+                Poll::Pending => Ok(Some(Waiting::Sink { written: to.written() })),
+                Poll::Ready(_) => Err(Stop::Source(error)),
+            };
+        }
         if self.bypasses(from, to) {
             return self.step_aside(cx, from, to);
         }
@@ -246,6 +255,11 @@ impl Pump {
         }
         if from.data().is_empty() && !from.is_done() {
             match from.poll_data(cx) {
+                // An upstream has no use for the beginning of a request whose client has gone.
+                Poll::Ready(Err(error)) if error.side != Side::Downstream => {
+                    self.broken = Some(error);
+                    return Ok(None);
+                }
                 Poll::Ready(result) => result.map_err(Stop::Source)?,
                 // What was taken must not wait for what has not come.
                 Poll::Pending => match to.poll_flush(cx).map_err(Stop::Sink)? {

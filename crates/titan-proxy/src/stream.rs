@@ -136,6 +136,19 @@ impl Stream {
         }
     }
 
+    /// Whether the peer's kernel has, but for what is on its way, all that was sent. Only for a stream that is at its
+    /// end: it is left no room for more.
+    pub(crate) fn is_taken(&self) -> bool {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let Socket::Tcp(stream) = &self.socket else { return true };
+        let socket = socket2::SockRef::from(stream);
+        // There is room once nothing waits to be sent, and next to nothing to be acknowledged.
+        let is_set = socket.set_tcp_notsent_lowat(1).and_then(|()| socket.set_send_buffer_size(1));
+        let mut polled = [PollFd::from_borrowed_fd(self.fd(), PollFlags::OUT)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        is_set.is_err() || poll(&mut polled, Some(&now)) != Ok(0)
+    }
+
     /// Closes with a reset instead of an orderly end, so that the peer sees that something is missing.
     pub(crate) fn reset(&self) {
         if let Socket::Tcp(stream) = &self.socket {

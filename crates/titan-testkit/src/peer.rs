@@ -300,6 +300,15 @@ impl Peer {
         assert!(self.end == Some(End::Reset), "expected a reset, but {}", self.so_far());
     }
 
+    /// Waits until the other side closes within a message, of which these octets come before that.
+    #[track_caller]
+    pub fn expects_close_after(&mut self, octets: impl AsRef<[u8]>) {
+        while self.fill(b"a close") {}
+        let is_so = self.end == Some(End::Close) && self.received == octets.as_ref();
+        assert!(is_so, "expected {} and a close, but {}", shown(octets.as_ref()), self.so_far());
+        self.received.clear();
+    }
+
     /// Waits until the other side ends the connection in any way; returns the octets before that.
     #[track_caller]
     pub fn rest(&mut self) -> Vec<u8> {

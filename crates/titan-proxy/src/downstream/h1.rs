@@ -194,17 +194,23 @@ impl Connection<'_> {
             record: Record::default(),
         };
         let verdict = exchange.run(head.err()).await;
-        let (is_started, is_closing) = (answer.is_started, answer.is_closing);
+        let Response { is_started, is_closing, is_framed, .. } = answer;
         // The end of a short answer to a whole request without a body cannot be lost any more.
         let is_surely_read =
             head.is_ok() && start.framing.is_empty() && answer.sent() <= SMALL as u64;
+        if verdict != Verdict::Answered {
+            self.client.is_answering = is_started;
+            if verdict == Verdict::Broken && is_started {
+                self.client.break_off(is_framed).await;
+            }
+            return Next::Close;
+        }
         let is_whole = body.is_done() || !is_closing && drain(&mut body, timer, DRAINED).await;
-        self.client.is_answering = verdict == Verdict::Broken && is_started;
-        match verdict {
-            Verdict::Broken => Next::Close,
-            Verdict::Answered if is_whole && !is_closing => Next::Idle,
-            Verdict::Answered if is_whole && !start.keep_alive && is_surely_read => Next::Close,
-            Verdict::Answered => {
+        self.client.is_answering = false;
+        match is_whole {
+            true if !is_closing => Next::Idle,
+            true if !start.keep_alive && is_surely_read => Next::Close,
+            _ => {
                 self.client.linger().await;
                 Next::Close
             }
@@ -330,6 +336,9 @@ struct Response<'c> {
     version: Version,
     is_started: bool,
     is_closing: bool,
+    /// Whether the client sees where the body ends, wherever the connection does. Those of HTTP/1.0 may take any end
+    /// for that of the body.
+    is_framed: bool,
 }
 
 impl<'c> Response<'c> {
@@ -339,7 +348,8 @@ impl<'c> Response<'c> {
         (method, version): (Method, Version),
     ) -> Response<'c> {
         let message = Outgoing::new(Side::Downstream, writer, out);
-        Response { message, method, version, is_started: false, is_closing: false }
+        let is_framed = version >= Version::Http11;
+        Response { message, method, version, is_started: false, is_closing: false, is_framed }
     }
 
     /// How the body is framed for this client. One of unknown length needs chunks, or the end of the
@@ -430,7 +440,7 @@ impl Answer for Response<'_> {
             titan_h1::write_response(out, head, Body::None, titan_h1::Connection::Upgrade);
         });
         self.message.open_tunnel();
-        (self.is_started, self.is_closing) = (true, true);
+        (self.is_started, self.is_closing, self.is_framed) = (true, true, false);
     }
 
     fn is_started(&self) -> bool {

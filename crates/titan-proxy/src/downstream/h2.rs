@@ -212,13 +212,13 @@ async fn answer(
         // Some clients lose an answer that is followed by a reset at once, whatever RFC 9113 section 8.1 says.
         drain(&mut body, &timer, LINGER_OCTETS).await;
     }
-    if verdict == Verdict::Broken && response.sender.is_waiting() && !lane.is_lost() {
+    if verdict != Verdict::Answered && response.sender.is_waiting() && !lane.is_lost() {
         lane.charge_for_stall();
     }
     worker.cells().streams_closed.add(1);
     lane.set_farewell(match verdict {
         Verdict::Answered => Code::NoError,
-        Verdict::Broken => Code::InternalError,
+        Verdict::Broken | Verdict::Left => Code::InternalError,
     });
 }
 

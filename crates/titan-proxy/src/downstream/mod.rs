@@ -78,6 +78,26 @@ impl Client {
         .await
     }
 
+    /// Ends the connection within a response, once the client has what came of it. Where its framing does not show that
+    /// it is incomplete, a reset does.
+    async fn break_off(&mut self, is_framed: bool) {
+        if is_framed {
+            self.is_answering = false;
+            return self.linger().await;
+        }
+        let Client { worker, stream, timer, .. } = self;
+        let deadline = timer.clock().deadline(worker.snapshot().timeouts.write);
+        poll_fn(|cx| {
+            if stream.is_taken() {
+                return Poll::Ready(());
+            }
+            // The kernel tells nobody when: it is asked at each tick.
+            timer.wake_at(cx, timer.clock().deadline(Duration::ZERO));
+            if timer.clock().is_past(deadline) { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+
     /// Closes in two steps (RFC 9112 section 9.6): first this side, then, when the client has seen
     /// that or time is up, the whole. A reset would take the answer away from it.
     async fn linger(&mut self) {

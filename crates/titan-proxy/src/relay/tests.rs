@@ -1,6 +1,7 @@
 //! Pumps between scripted sources and sinks, under a paused clock.
 
 use super::*;
+use crate::clock::TICK;
 use std::mem::take;
 use std::task::Waker;
 use tokio::time::advance;
@@ -14,6 +15,8 @@ struct Source {
     /// Octets that have come and give nothing yet.
     sealed: u64,
     ended: bool,
+    /// How it fails once what is here was consumed.
+    fails: Option<Kind>,
     no_fields: Fields,
 }
 
@@ -29,6 +32,8 @@ struct Sink {
 impl BodySource for Source {
     fn poll_data(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
         match self.here.is_empty() && !self.ended {
+            // Told once: the next call might find an end.
+            true if self.fails.is_some() => Poll::Ready(Err(take(&mut self.fails).unwrap().into())),
             true => Poll::Pending,
             false => Poll::Ready(Ok(())),
         }
@@ -242,4 +247,29 @@ async fn a_pump_that_is_done_waits_for_nobody() {
     assert!(matches!(scene.brings(10, SECOND).await, Poll::Ready(Ok(()))));
     assert!(scene.pump.is_done());
     assert_eq!(scene.pump.deadline(), Moment::NEVER);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_came_before_a_failure_is_handed_over() {
+    let mut scene = Scene::new(Patience { source: SECOND, sink: SECOND, rate: 0 });
+    scene.sink.room = 3;
+    scene.source.fails = Some(Kind::Truncated);
+    assert!(scene.brings(3, Duration::ZERO).await.is_pending());
+    assert_eq!(scene.sink.written, 3);
+    scene.sink.room = 1;
+    let Poll::Ready(Err(Stop::Source(error))) = scene.poll() else { panic!("it has failed") };
+    assert_eq!(error.kind, Kind::Truncated);
+    // One that takes nothing is not waited for any longer than else.
+    let mut scene = Scene::new(Patience { source: SECOND, sink: SECOND, rate: 0 });
+    scene.sink.room = 3;
+    scene.source.fails = Some(Kind::Truncated);
+    assert!(scene.brings(3, Duration::ZERO).await.is_pending());
+    let stalled = scene.after(SECOND + 2 * TICK).await;
+    assert!(matches!(stalled, Poll::Ready(Err(Stop::SinkStalled))), "{stalled:?}");
+    // The client's own failure concerns nobody else.
+    let mut scene = Scene::new(Patience { source: SECOND, sink: SECOND, rate: 0 });
+    scene.sink.room = 3;
+    scene.source.fails = Some(Kind::ClientGone);
+    let failed = scene.brings(3, Duration::ZERO).await;
+    assert!(matches!(failed, Poll::Ready(Err(Stop::Source(_)))), "{failed:?}");
 }

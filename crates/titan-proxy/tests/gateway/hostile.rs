@@ -2,6 +2,7 @@
 //! next request is served.
 
 use crate::{between, between_under};
+use std::thread;
 use titan_testkit::upstream::{self, ok};
 use titan_testkit::{Answer, End, gateway};
 
@@ -117,19 +118,49 @@ fn an_endpoint_that_closes_within_its_head_is_a_502() {
 #[test]
 fn a_client_sees_that_a_body_is_incomplete() {
     let cases = [
-        "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc",
-        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabc",
-        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n",
-        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n",
+        ("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc", "abc"),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabc", "3\r\nabc\r\n"),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", "3\r\nabc\r\n"),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n", "3\r\nabc\r\n"),
     ];
-    for sent in cases {
+    for (sent, came) in cases {
         let (_held, mut client, mut endpoint) = between(GET);
         endpoint.request();
         endpoint.sends(sent);
-        client.head();
         endpoint.closes();
-        // A close would be the end of a body to a client that takes it for one.
-        client.expects_reset();
+        client.head();
+        client.expects_close_after(came);
+    }
+}
+
+#[test]
+fn what_came_of_a_body_that_breaks_off_arrives() {
+    const MUCH: usize = 2_000_000;
+    let length = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", 2 * MUCH);
+    let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffff\r\n";
+    let (new, old) = (GET, "GET / HTTP/1.0\r\n\r\n");
+    for (request, head, end) in [
+        (new, length.as_str(), End::Close),
+        (new, chunked, End::Close),
+        // To those a close would be the end of the body.
+        (old, length.as_str(), End::Reset),
+        (old, chunked, End::Reset),
+    ] {
+        let (_held, mut client, mut endpoint) = between(request);
+        endpoint.request();
+        endpoint.sends(head);
+        let endpoint = thread::spawn(move || {
+            endpoint.sends("x".repeat(MUCH));
+            endpoint.closes();
+        });
+        client.head();
+        let came = client.rest().into_iter().filter(|&octet| octet == b'x').count();
+        assert_eq!(came, MUCH, "{request} {head}");
+        match end {
+            End::Close => client.expects_close(),
+            End::Reset => client.expects_reset(),
+        }
+        endpoint.join().expect("the endpoint has sent everything");
     }
 }
 
@@ -153,7 +184,9 @@ fn a_client_sees_that_a_body_turns_into_garbage() {
         endpoint.sends("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
         client.head();
         endpoint.offers(garbage);
-        client.expects_reset();
+        let came = client.rest();
+        assert!(!came.ends_with(b"0\r\n\r\n"), "{}", came.escape_ascii());
+        client.expects_close();
         endpoint.rest();
     }
 }

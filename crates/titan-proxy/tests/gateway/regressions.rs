@@ -313,7 +313,7 @@ fn an_answer_that_does_not_arrive_counts_as_none() {
     endpoint.sends("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab");
     client.head();
     endpoint.closes();
-    client.expects_reset();
+    client.expects_close_after("ab");
     waits_until("both to be counted", || answers_of(&held.gateway, 0) == 2);
     assert_eq!(answers_of(&held.gateway, 2), 0);
 }

@@ -158,7 +158,7 @@ fn an_answer_that_has_begun_is_not_replaced_by_another() {
     endpoint.sends("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab");
     client.head();
     endpoint.closes();
-    client.expects_reset();
+    client.expects_close_after("ab");
     second.expects_no_connection();
 }
 

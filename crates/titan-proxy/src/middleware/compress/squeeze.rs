@@ -29,6 +29,8 @@ pub(crate) struct Squeezed<'s, S> {
     /// Whether the encoder has octets that have not come out.
     is_holding: bool,
     turn: Turn,
+    /// How the source has failed: told once what came before that was consumed.
+    broken: Option<Error>,
     is_finished: bool,
     /// In place of those of the source.
     trailers: Option<Fields>,
@@ -60,6 +62,7 @@ impl<'s, S: BodySource> Squeezed<'s, S> {
             taken,
             is_holding,
             turn,
+            broken: None,
             is_finished,
             trailers: None,
         }
@@ -108,20 +111,23 @@ impl<'s, S: BodySource> Squeezed<'s, S> {
 impl<S: BodySource> BodySource for Squeezed<'_, S> {
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         while self.data().is_empty() && !self.is_finished {
+            if let Some(error) = self.broken {
+                return Poll::Ready(Err(error));
+            }
             if self.turn.is_over() {
                 return self.turn.pass(cx);
             }
             if self.source.data().is_empty() && !self.source.is_done() {
-                match self.source.poll_data(cx) {
-                    Poll::Ready(result) => result?,
-                    Poll::Pending => {
-                        self.turn.renew();
-                        self.clear();
-                        self.flush().map_err(|_| Kind::Internal)?;
-                        if self.data().is_empty() {
-                            return Poll::Pending;
-                        }
-                    }
+                let polled = self.source.poll_data(cx);
+                match polled {
+                    Poll::Ready(Ok(())) => continue,
+                    Poll::Ready(Err(error)) => self.broken = Some(error),
+                    Poll::Pending => self.turn.renew(),
+                }
+                self.clear();
+                self.flush().map_err(|_| Kind::Internal)?;
+                if polled.is_pending() && self.data().is_empty() {
+                    return Poll::Pending;
                 }
                 continue;
             }

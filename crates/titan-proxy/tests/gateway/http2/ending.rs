@@ -105,7 +105,20 @@ fn an_answer_that_breaks_off_is_broken_off() {
     endpoint.sends_data(theirs, "ab", false);
     client.head();
     endpoint.resets(theirs, code::CANCEL);
-    client.expects_reset();
+    client.expects_close_after("2\r\nab\r\n");
+}
+
+#[test]
+fn what_came_of_an_answer_that_breaks_off_arrives() {
+    let (_held, mut client, stream, mut endpoint) = between_h1("", &Head::get("/"), true);
+    endpoint.request();
+    endpoint.sends("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1e8480\r\n");
+    // The last of it waits in front of the gateway when the endpoint breaks off.
+    let sent = endpoint.sends_until_blocked(1_000_000);
+    endpoint.closes();
+    client.answer_head(stream).has_status(200);
+    assert_eq!(client.reset_of(stream), code::INTERNAL_ERROR);
+    assert_eq!(client.body_so_far(stream), sent);
 }
 
 #[test]
