@@ -13,7 +13,7 @@ pub use question::BadQuestion;
 use crate::error::{Error, Kind};
 use crate::exchange::{parts, view};
 use crate::files::Site;
-use crate::forwarding::{Reach, Refused, Scheme, count_hop};
+use crate::forwarding::{Origin, Reach, Refused, Scheme, count_hop};
 use crate::grpc::{Code, Dialect};
 use crate::middleware::{self, Asked, Explained, Keys, Notes, Seen};
 use crate::path::{Normal, normalise};
@@ -39,35 +39,58 @@ pub struct Explanation {
     lines: Vec<(&'static str, String)>,
 }
 
-/// Explains the request that a client would send with this method and URL and these header fields,
-/// each as in `Name: value`, after it has shown the certificate in that PEM file, if there is one. `files` are
-/// those that the configuration names; without those of keys, what tokens say is believed.
+/// A request that a client would send.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Asking<'a> {
+    /// The method.
+    pub method: &'a str,
+    /// An absolute URL, or a path with a `Host` among the fields.
+    pub url: &'a str,
+    /// The header fields, each as in `Name: value`.
+    pub fields: &'a [String],
+    /// The certificate that the client has shown, as PEM.
+    pub certificate: Option<&'a [u8]>,
+    /// The address that it connects from; without it nothing is decided by the address.
+    pub from: Option<IpAddr>,
+}
+
+/// Explains a request. `files` are those that the configuration names; without those of keys, the signatures of tokens
+/// are not checked.
 ///
-/// The URL is an absolute one, or a path with a `Host` among the fields. What no client could send is a
-/// [`BadQuestion`]; a request that breaks the rules of HTTP is explained, with the answer it would get.
+/// What no client could send is a [`BadQuestion`]; a request that breaks the rules of HTTP is explained, with the
+/// answer it would get.
 pub fn explain(
     config: &Config,
     files: &Files,
-    method: &str,
-    url: &str,
-    fields: &[String],
-    certificate: Option<&[u8]>,
+    asking: &Asking<'_>,
 ) -> Result<Explanation, BadQuestion> {
+    let Asking { method, url, fields, certificate, from } = *asking;
     let question = Question::parse(method, url, fields)?;
     let identity = certificate.map(Identity::of_pem).transpose();
     let identity = identity.map_err(BadQuestion::Certificate)?;
     let (keys, unread) = Keys::read_some(config, files);
     let unread = unread.iter().map(|why| Some(why.as_ref()?.to_string())).collect();
     let snapshot = &Snapshot::unconnected(config, keys);
-    let page = Explanation::default();
-    let mut tale = Tale { config, snapshot, unread, identity, dialect: None, route: None, page };
+    let scheme = if question.is_https() { Scheme::Https } else { Scheme::Http };
+    let peer = from.unwrap_or(IpAddr::V4(SOMEBODY));
+    let mut tale = Tale {
+        config,
+        snapshot,
+        unread,
+        identity,
+        origin: snapshot.forwarding.origin(Some(peer), scheme, &Arc::default()),
+        is_anybody: from.is_none(),
+        dialect: None,
+        route: None,
+        page: Explanation::default(),
+    };
     if let Err(Stop { error, why }) = tale.serve(&question) {
         tale.refused(error, &why);
     }
     Ok(tale.page)
 }
 
-/// Who asks: nobody has such an address (RFC 5737).
+/// Who asks where nobody says it: nobody has such an address (RFC 5737).
 const SOMEBODY: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 
 /// An explanation as far as it has come.
@@ -77,6 +100,10 @@ struct Tale<'c> {
     /// Why the keys of each policy cannot be read, of those whose cannot.
     unread: Vec<Option<String>>,
     identity: Option<Identity>,
+    /// Where the connection comes from.
+    origin: Origin,
+    /// Whether nobody has said where.
+    is_anybody: bool,
     /// What a call of gRPC is made in.
     dialect: Option<Dialect>,
     /// The route that takes the request, once it is found.
@@ -98,6 +125,7 @@ impl Tale<'_> {
         let framing = self.read_head(question, &mut head)?;
         self.listeners(question.port());
         self.certificate();
+        self.client(&head);
         let upgrade = Upgrade::of_request(&head, framing);
         if !remove_hop_by_hop(&mut head.fields) {
             return Err(Kind::ConnectionList.into());
@@ -112,9 +140,7 @@ impl Tale<'_> {
         let found = found.of(&head);
         self.route = Some(found.route);
         self.route(&found, &head);
-        if let ControlFlow::Break(status) =
-            self.policies(question, &found, &mut head, upgrade.as_ref())?
-        {
+        if let ControlFlow::Break(status) = self.policies(&found, &mut head, upgrade.as_ref())? {
             self.answer(status, "");
             return Ok(());
         }
@@ -173,6 +199,22 @@ impl Tale<'_> {
                 page.tell("shown", format!("{}: {value}", words::part(part)));
             }
         }
+    }
+
+    /// Whose request it is, where that is known.
+    fn client(&mut self, head: &RequestHead) {
+        let client = self.known_client(head);
+        let (Some(client), Some(peer)) = (client, self.origin.address) else { return };
+        let line = match client == peer {
+            true => client.to_string(),
+            false => format!("{client}, behind the trusted proxy {peer}"),
+        };
+        self.page.tell("client", line);
+    }
+
+    fn known_client(&self, head: &RequestHead) -> Option<IpAddr> {
+        let client = self.snapshot.forwarding.client(&self.origin, &head.fields);
+        client.filter(|_| !self.is_anybody)
     }
 
     fn normalise_path(&mut self, head: &mut RequestHead) -> Result<(), Stop> {
@@ -253,23 +295,20 @@ impl Tale<'_> {
     /// The policies that the request meets, in order, and what they make of it. Breaks with an answer.
     fn policies(
         &mut self,
-        question: &Question,
         found: &Match,
         head: &mut RequestHead,
         upgrade: Option<&Upgrade>,
     ) -> Result<ControlFlow<Status>, Stop> {
-        let Tale { config, snapshot, unread, identity, page, .. } = self;
+        let known_client = self.known_client(head);
+        let Tale { config, snapshot, unread, identity, origin, is_anybody, page, .. } = self;
         let forwarding = &snapshot.forwarding;
-        let scheme = if question.is_https() { Scheme::Https } else { Scheme::Http };
-        let somebody = Some(IpAddr::V4(SOMEBODY));
-        let origin = &forwarding.origin(somebody, scheme, &Arc::default());
         let chain = snapshot.chains.of(Some(found.route));
         let mut claims = None;
         let asked = head.path().to_vec();
         for kind in PolicyKind::ALL {
             let Some(id) = config.routes[found.route].policies.of(*kind) else { continue };
             page.tell("policy", format!("{}: {}", kind.as_str(), config.policies[id.index()].name));
-            if let Some(decision) = chain.explain(*kind, head, &asked, found.route) {
+            if let Some(decision) = chain.explain(*kind, head, &asked, found.route, known_client) {
                 page.tell("policy", format!("  {decision}"));
             }
             match kind {
@@ -288,8 +327,9 @@ impl Tale<'_> {
                 }
                 PolicyKind::Authorise => {
                     let (claims, identity) = (claims.as_ref(), identity.as_ref());
-                    let asked = Asked { claims, identity, client: somebody };
-                    let told = chain.explain_authorisation(head, asked)?;
+                    let client = forwarding.client(origin, &head.fields);
+                    let asked = Asked { claims, identity, client };
+                    let told = chain.explain_authorisation(head, asked, *is_anybody)?;
                     tell_all(page, told)?;
                 }
                 PolicyKind::RateLimit | PolicyKind::Compress => {}
@@ -300,9 +340,9 @@ impl Tale<'_> {
                     chain.transform(head, &seen)?;
                     let changes = words::changes(&before, head);
                     let stand_in = SOMEBODY.to_string();
-                    let has_stand_in = changes.iter().any(|change| change.contains(&stand_in));
+                    let is_shown = changes.iter().any(|change| change.contains(&stand_in));
                     changes.into_iter().for_each(|it| page.tell("policy", format!("  {it}")));
-                    if has_stand_in {
+                    if *is_anybody && is_shown {
                         let note = format!("  ({stand_in} stands for the client's address)");
                         page.tell("policy", note);
                     }
@@ -403,8 +443,7 @@ impl Tale<'_> {
     /// Refuses what the exchange refuses when it makes of the request what the upstream is to see.
     fn prepare(&mut self, head: &mut RequestHead) -> Result<(), Stop> {
         let forwarding = &self.snapshot.forwarding;
-        let client = forwarding.origin(None, Scheme::Http, &Arc::default());
-        let told = forwarding.tell_upstream(&client, head, &mut Vec::new());
+        let told = forwarding.tell_upstream(&self.origin, head, &mut Vec::new());
         told.map_err(|refused| match refused {
             Refused::Loop => Kind::Loop.into(),
             Refused::Field(_) => Kind::Internal.into(),

@@ -77,7 +77,7 @@ mod explain;
 mod buffer;
 mod clock;
 
-pub use explain::{BadQuestion, Explanation, explain};
+pub use explain::{Asking, BadQuestion, Explanation, explain};
 pub use gateway::{
     Bound, EndpointStatus, Gateway, StartError, Status, UpstreamFailure, check_credentials,
     warn_of_credentials,

@@ -1,6 +1,7 @@
 //! The command line and its help.
 
 use clap::{Args, Parser, Subcommand};
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 /// An API gateway: takes requests, routes them, and streams the answers of upstreams back.
@@ -31,7 +32,8 @@ pub(crate) enum Command {
     ///
     /// Nothing is sent: the code that serves requests reads, routes and rewrites this one.
     ///
-    /// Tokens are judged with the keys that the configuration names, where they can be read here.
+    /// Tokens are judged with the keys of the configuration. Where these are fetched, or cannot be read
+    /// here, signatures are not checked.
     #[command(after_help = AFTER_EXPLAIN)]
     Explain {
         /// The method, such as GET
@@ -44,6 +46,9 @@ pub(crate) enum Command {
         /// The certificate that the client shows, a PEM file; whether it would be taken is not looked at
         #[arg(long, value_name = "FILE")]
         client_cert: Option<PathBuf>,
+        /// The address that the client connects from; without it nothing is decided by the address
+        #[arg(long, value_name = "ADDRESS")]
+        from: Option<IpAddr>,
         #[command(flatten)]
         config: ConfigOption,
     },
@@ -118,6 +123,7 @@ Examples:
   titan explain GET http://a.example/items/42 -c titan.yaml
   titan explain POST /items -H 'Host: a.example' -H 'Content-Length: 5' -c titan.yaml
   titan explain GET http://a.example/ -H 'Authorization: Bearer eyJhb...' -c titan.yaml
+  titan explain GET http://a.example/ --from 203.0.113.7 -c titan.yaml
 
 The exit code is 0 whatever the answer would be, and 2 if that cannot be asked.";
 
@@ -220,7 +226,7 @@ mod tests {
 
         Nothing is sent: the code that serves requests reads, routes and rewrites this one.
 
-        Tokens are judged with the keys that the configuration names, where they can be read here.
+        Tokens are judged with the keys of the configuration. Where these are fetched, or cannot be read here, signatures are not checked.
 
         Usage: titan explain [OPTIONS] <METHOD> <URL>
 
@@ -238,6 +244,9 @@ mod tests {
               --client-cert <FILE>
                   The certificate that the client shows, a PEM file; whether it would be taken is not looked at
 
+              --from <ADDRESS>
+                  The address that the client connects from; without it nothing is decided by the address
+
           -c, --config <FILE>
                   The configuration, YAML or JSON; without it a built-in demo
 
@@ -248,6 +257,7 @@ mod tests {
           titan explain GET http://a.example/items/42 -c titan.yaml
           titan explain POST /items -H 'Host: a.example' -H 'Content-Length: 5' -c titan.yaml
           titan explain GET http://a.example/ -H 'Authorization: Bearer eyJhb...' -c titan.yaml
+          titan explain GET http://a.example/ --from 203.0.113.7 -c titan.yaml
 
         The exit code is 0 whatever the answer would be, and 2 if that cannot be asked.
         ");

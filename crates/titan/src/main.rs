@@ -40,7 +40,7 @@ use cli::{Cli, Command};
 use failure::Failure;
 use std::path::Path;
 use std::process::ExitCode;
-use titan_proxy::Files;
+use titan_proxy::{Asking, Files};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -67,7 +67,7 @@ fn perform(cli: Cli) -> Result<ExitCode, Failure> {
     match cli.into_command() {
         Command::Run(options) => return run::run(options.config.as_deref()),
         Command::Check { file } => check(&file)?,
-        Command::Explain { method, url, fields, client_cert, config } => {
+        Command::Explain { method, url, fields, client_cert, from, config } => {
             let (config, files) = match config.config {
                 Some(file) => {
                     let config = config_file::read(&file)?;
@@ -80,8 +80,14 @@ fn perform(cli: Cli) -> Result<ExitCode, Failure> {
                 }
             };
             let shown = client_cert.as_deref().map(config_file::read_certificate).transpose()?;
-            let shown = shown.as_deref();
-            let explanation = titan_proxy::explain(&config, &files, &method, &url, &fields, shown)?;
+            let asking = Asking {
+                method: &method,
+                url: &url,
+                fields: &fields,
+                certificate: shown.as_deref(),
+                from,
+            };
+            let explanation = titan_proxy::explain(&config, &files, &asking)?;
             terminal::print(&explanation.to_string())?;
         }
         Command::Cert { names, out } => terminal::print(&cert::write(&out, &names)?.text())?,

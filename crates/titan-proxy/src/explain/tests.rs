@@ -46,9 +46,21 @@ fn told(method: &str, url: &str, fields: &[&str]) -> String {
 
 #[track_caller]
 fn told_under(config: &str, method: &str, url: &str, fields: &[&str]) -> String {
+    told_of(config, method, url, fields, None)
+}
+
+/// What is told of a request from that address.
+#[track_caller]
+fn told_from(from: &str, config: &str, fields: &[&str]) -> String {
+    told_of(config, "GET", "http://a/", fields, Some(from.parse().unwrap()))
+}
+
+#[track_caller]
+fn told_of(config: &str, method: &str, url: &str, fields: &[&str], from: Option<IpAddr>) -> String {
     let config = Config::parse("titan.yaml", config).unwrap_or_else(|report| panic!("{report}"));
     let fields: Vec<_> = fields.iter().map(ToString::to_string).collect();
-    let explanation = explain(&config, &Files::default(), method, url, &fields, None).unwrap();
+    let asking = Asking { method, url, fields: &fields, certificate: None, from };
+    let explanation = explain(&config, &Files::default(), &asking).unwrap();
     let text = explanation.to_string();
     text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
@@ -250,9 +262,9 @@ fn an_upstream_of_http2_is_told_with_what_follows_from_it() {
                   upstreams: { it: { endpoints: 'a:1', protocol: h2 } }";
     let config = Config::parse("titan.yaml", config).unwrap();
     let field = "Content-Type: application/grpc-web-text".to_owned();
-    let text = explain(&config, &Files::default(), "POST", "http://a/b", &[field], None)
-        .unwrap()
-        .to_string();
+    let asking =
+        Asking { method: "POST", url: "http://a/b", fields: &[field], ..Asking::default() };
+    let text = explain(&config, &Files::default(), &asking).unwrap().to_string();
     for line in [
         "upstream  it, round_robin, HTTP/2\n",
         "grpc-web  made into gRPC, and the answer back\n",
@@ -312,9 +324,9 @@ fn a_request_may_go_no_further_than_here() {
 fn what_cannot_be_asked() {
     let config = Config::parse("titan.yaml", CONFIG).unwrap();
     let refused = |url: &str, field: &str| {
-        explain(&config, &Files::default(), "GET", url, &[field.to_owned()], None)
-            .unwrap_err()
-            .to_string()
+        let fields = [field.to_owned()];
+        let asking = Asking { method: "GET", url, fields: &fields, ..Asking::default() };
+        explain(&config, &Files::default(), &asking).unwrap_err().to_string()
     };
     let lines = [
         refused("hello", "A: b"),
@@ -346,8 +358,9 @@ routes:
   - { name: other, respond: 403 }
 "#;
     let config = Config::parse("titan.yaml", CONFIG).unwrap_or_else(|report| panic!("{report}"));
-    let explanation =
-        explain(&config, &Files::default(), "GET", url, &[], certificate.map(str::as_bytes));
+    let certificate = certificate.map(str::as_bytes);
+    let asking = Asking { method: "GET", url, certificate, ..Asking::default() };
+    let explanation = explain(&config, &Files::default(), &asking);
     let text = explanation.map_or_else(|bad| bad.to_string(), |it| it.to_string());
     text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }

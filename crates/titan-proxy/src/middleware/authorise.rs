@@ -161,16 +161,26 @@ impl Authorise {
         }
     }
 
-    /// What is decided of a request, as far as it can be told without its connection.
+    /// What is decided of a request, as far as it can be told without its connection. Where nobody has said where it
+    /// comes from (`is_anybody`), nothing is decided by its address.
     pub(super) fn explain(
         &self,
         request: &mut RequestHead,
         asked: Asked<'_>,
+        is_anybody: bool,
     ) -> Result<Explained, Error> {
         let mut told = Explained::default();
         if self.allow.is_some() || !self.deny.is_empty() {
-            told.lines
-                .push("needs an address that may ask, which is not looked at here".to_owned());
+            match (is_anybody, self.admits(asked.client)) {
+                (true, _) => told
+                    .lines
+                    .push("needs an address that may ask; `--from` says which it is".to_owned()),
+                (false, true) => told.lines.push("the client's address may ask".to_owned()),
+                (false, false) => {
+                    let why = "the client's address may not ask".to_owned();
+                    told.refuse(Kind::AddressRefused, why);
+                }
+            }
         }
         if self.certificates.is_some() {
             match self.takes(asked.identity) {
@@ -188,7 +198,7 @@ impl Authorise {
             claims.explain(asked.claims, &mut told);
         }
         if let Some(rules) = &self.rules {
-            rules.explain(request, asked, &mut told);
+            rules.explain(request, asked, is_anybody, &mut told);
         }
         if let Some(basic) = &self.basic {
             basic.explain(request, &mut told);

@@ -338,7 +338,18 @@ impl Jwt {
             }
             Unverified::Signature => Refusal::Signature,
         })?;
-        self.check_type(kind.as_deref())?;
+        self.judge(place, kind.as_deref(), claims, now)
+    }
+
+    /// Judges what a token says that the provider at that place has signed.
+    fn judge(
+        &self,
+        place: usize,
+        kind: Option<&str>,
+        claims: Map<String, Value>,
+        now: Duration,
+    ) -> Result<Verified, Refusal> {
+        self.check_type(kind)?;
         check_audience(&self.config.providers[place], &claims)?;
         let (from, until) = self.check_times(&claims, now)?;
         let is_there = |claim: &Claim| find(&claims, claim).is_some_and(|value| !value.is_null());

@@ -352,17 +352,20 @@ impl Chain {
     }
 
     /// What the policy of that type decides of a request, in words, where it decides anything. Its client has
-    /// asked for the path `asked`, whatever it is by now.
+    /// asked for the path `asked`, whatever it is by now, from that address, if that is known.
     pub(crate) fn explain(
         &self,
         kind: PolicyKind,
         request: &RequestHead,
         asked: &[u8],
         route: usize,
+        client: Option<IpAddr>,
     ) -> Option<String> {
         match kind {
             PolicyKind::Cors => self.cors.as_ref().map(|cors| cors.explain(request)),
-            PolicyKind::RateLimit => self.rate_limit.as_ref().map(|limit| limit.explain(route)),
+            PolicyKind::RateLimit => {
+                self.rate_limit.as_ref().map(|limit| limit.explain(route, client))
+            }
             PolicyKind::Jwt | PolicyKind::Authorise | PolicyKind::Transform => None,
             PolicyKind::Compress => {
                 self.compress.as_ref().map(|compress| compress.explain(request, asked))
@@ -401,14 +404,15 @@ impl Chain {
         Ok((told, said))
     }
 
-    /// Whether those may ask who ask so.
+    /// Whether those may ask who ask so, or anybody.
     pub(crate) fn explain_authorisation(
         &self,
         request: &mut RequestHead,
         asked: Asked<'_>,
+        is_anybody: bool,
     ) -> Result<Explained, Error> {
         match &self.authorise {
-            Some(authorise) => authorise.explain(request, asked),
+            Some(authorise) => authorise.explain(request, asked, is_anybody),
             None => Ok(Explained::default()),
         }
     }

@@ -17,7 +17,7 @@ use limiter::{Count, Limiter, MAX_RATES, Pace, Taken, Verdict};
 use serde_json::Value;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::Write;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Instant;
 use table::Maker;
@@ -123,12 +123,22 @@ impl RateLimit {
         }
     }
 
-    /// What may pass of the requests like one of that route, in words.
-    pub(super) fn explain(&self, route: usize) -> String {
-        match self.costs[route] {
-            1 => self.words.to_string(),
-            cost => format!("{}, and each of this route counts {cost} times", self.words),
-        }
+    /// What may pass of the requests like one of that route and of that client, in words.
+    pub(super) fn explain(&self, route: usize, client: Option<IpAddr>) -> String {
+        let cost = match self.costs[route] {
+            1 => String::new(),
+            cost => format!(", and each of this route counts {cost} times"),
+        };
+        let client = client.filter(|_| self.key.contains(&RateKey::ClientAddress));
+        let client = match client {
+            None => String::new(),
+            Some(IpAddr::V4(address)) => format!("; this one counts as {address}"),
+            Some(IpAddr::V6(address)) => {
+                let network = Ipv6Addr::from_bits(address.to_bits() & self.mask);
+                format!("; this one counts as {network}/{}", self.mask.count_ones())
+            }
+        };
+        format!("{}{cost}{client}", self.words)
     }
 
     pub(super) fn on_request(self: &Arc<Self>, meeting: &mut Meeting<'_>) -> Result<(), Error> {

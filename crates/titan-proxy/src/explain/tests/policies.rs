@@ -95,6 +95,13 @@ fn token(secret: &str, claims: &str) -> String {
     format!("Authorization: Bearer {parts}.{signature}")
 }
 
+/// The same with a signature that nobody has made.
+fn unsigned(algorithm: &str, claims: &str) -> String {
+    let header = format!("{{\"alg\":\"{algorithm}\"}}");
+    let parts = [header.as_str(), claims, "signature"].map(|part| URL_SAFE_NO_PAD.encode(part));
+    format!("Authorization: Bearer {}", parts.join("."))
+}
+
 #[test]
 fn tokens_are_judged() {
     let under = TOKENS.replace("KEYS", &format!("{{ secret: '{SECRET}' }}"));
@@ -121,8 +128,7 @@ fn tokens_are_judged() {
 }
 
 #[test]
-fn tokens_are_believed_where_their_keys_are_not_known() {
-    let field = token(SECRET, "{\"aud\":\"here\",\"exp\":1}");
+fn of_a_token_everything_but_its_signature_is_judged_without_keys() {
     for (keys, why) in [
         ("{ secret_file: k }", "k cannot be used: it was not read"),
         ("{ jwks_url: 'http://127.0.0.1:1/k' }", "its keys are fetched when the gateway runs"),
@@ -130,9 +136,24 @@ fn tokens_are_believed_where_their_keys_are_not_known() {
         // Shared secrets are nothing to fetch.
         let algorithm = if keys.contains("url") { "ES256" } else { "HS256" };
         let config = TOKENS.replace("KEYS", keys).replace("HS256", algorithm);
+        let field = unsigned(algorithm, "{\"sub\":\"ann\",\"aud\":\"here\",\"exp\":99999999999}");
         let text = told_under(&config, "GET", "http://a/", &[&field]);
-        let wanted = format!("whether the token is good is not known here: {why}");
+        let wanted =
+            format!("the signature of the token is not checked: {why}; what it says is good");
         assert!(text.contains(&wanted) && text.contains("sends on"), "{text}");
+        assert!(text.contains("tells the upstream X-User: ann"), "{text}");
+        let bad = [
+            (algorithm, "{\"aud\":\"here\",\"exp\":1}", "(expired)"),
+            (algorithm, "{\"aud\":\"here\",\"exp\":99999999999,\"nbf\":99999999998}", "(early)"),
+            (algorithm, "{\"aud\":\"there\",\"exp\":99999999999}", "(audience)"),
+            (algorithm, "{\"aud\":\"here\"}", "(claim)"),
+            ("RS256", "{\"aud\":\"here\",\"exp\":99999999999}", "(key)"),
+        ];
+        for (algorithm, claims, why) in bad {
+            let text = told_under(&config, "GET", "http://a/", &[&unsigned(algorithm, claims)]);
+            assert!(text.contains(why), "{text}");
+            assert!(text.contains("401 Unauthorized (token-invalid)"), "{text}");
+        }
     }
     let text = told_under(
         &TOKENS.replace("KEYS", "{ secret_file: k }"),
@@ -155,12 +176,47 @@ fn a_rate_limit_says_what_may_pass() {
 }
 
 #[test]
+fn an_address_may_ask_or_not() {
+    let config = "listeners: [':1']\nroutes: [{ respond: 204 }]\napply: [p]\n\
+        forwarding: { trusted_proxies: [10.0.0.1] }\n\
+        policies: { p: { authorise: { allow: 192.0.2.0/24, deny: 192.0.2.7 } } }";
+    let text = told_from("192.0.2.1", config, &[]);
+    assert!(text.contains("client    192.0.2.1\n") && text.contains("204 No Content"), "{text}");
+    for address in ["192.0.2.7", "198.51.100.1", "2001:db8::1"] {
+        let text = told_from(address, config, &[]);
+        assert!(text.contains("the client's address may not ask"), "{text}");
+        assert!(text.contains("403 Forbidden (address-refused)"), "{text}");
+    }
+    let text = told_from("10.0.0.1", config, &["X-Forwarded-For: 192.0.2.9"]);
+    assert!(text.contains("client    192.0.2.9, behind the trusted proxy 10.0.0.1\n"), "{text}");
+    assert!(text.contains("204 No Content"), "{text}");
+    // Nobody else is believed.
+    let text = told_from("198.51.100.1", config, &["X-Forwarded-For: 192.0.2.9"]);
+    assert!(text.contains("403 Forbidden (address-refused)"), "{text}");
+}
+
+#[test]
+fn a_limit_says_what_a_client_counts_as() {
+    let config = "listeners: [':1']\nroutes: [{ respond: 204 }]\napply: [p]\n\
+        policies: { p: { rate_limit: { rates: 5/s, ipv6_prefix: 56 } } }";
+    let text = told_from("192.0.2.1", config, &[]);
+    assert!(text.contains("bursts up to 5; this one counts as 192.0.2.1\n"), "{text}");
+    let text = told_from("2001:db8:0:1ff::1", config, &[]);
+    assert!(text.contains("; this one counts as 2001:db8:0:100::/56\n"), "{text}");
+    let by_route = config.replace("rates", "key: route, rates");
+    let text = told_from("192.0.2.1", &by_route, &[]);
+    assert!(!text.contains("counts as"), "{text}");
+}
+
+#[test]
 fn somebody_stands_for_the_client() {
     let shape = "listeners: [':1']\nroutes: [{ upstream: u }]\nupstreams: { u: 'b:1' }\napply: [p]\n\
         policies: { p: { transform: { request: { headers: { set: { X-Who: '{client}' } } } } } }";
     let text = told_under(shape, "GET", "http://a/", &[]);
     assert!(text.contains("with X-Who: 192.0.2.1\n"), "{text}");
     assert!(text.contains("(192.0.2.1 stands for the client's address)"), "{text}");
+    let text = told_from("203.0.113.5", shape, &[]);
+    assert!(text.contains("with X-Who: 203.0.113.5\n") && !text.contains("stands for"), "{text}");
 }
 
 #[test]
@@ -243,17 +299,21 @@ fn an_authorisation_says_which_rule_is_not_met() {
     assert!(text.contains("403 Forbidden (rule-refused)"), "{text}");
     let text = told_under(config, "GET", "http://a/", &[]);
     assert!(text.contains("== 'b' (No such key: x-a)"), "{text}");
-    // Whose request it is nobody has said.
+    // Where nobody says whose request it is.
     let config = config.replace("request.headers['x-a'] == 'b'", "client.address == '192.0.2.1'");
     let text = told_under(&config, "GET", "http://a/", &[]);
-    let line = "needs an address for the rule client.address == '192.0.2.1', which is not looked at here\n";
+    let line = "needs an address for the rule client.address == '192.0.2.1'; `--from` says";
     assert!(text.contains(line) && text.contains("204 No Content"), "{text}");
+    let text = told_from("192.0.2.1", &config, &[]);
+    assert!(text.contains("meets the rule client.address") && text.contains("204"), "{text}");
+    let text = told_from("192.0.2.2", &config, &[]);
+    assert!(text.contains("403 Forbidden (rule-refused)"), "{text}");
 }
 
 #[test]
 fn an_authorisation_says_what_a_token_lacks() {
     let config = "listeners: [':1']\nroutes: [{ respond: 204 }]\napply: [t, p]\npolicies:
-  t: { jwt: { providers: { algorithms: HS256, keys: { secret_file: k } } } }
+  t: { jwt: { require: [], providers: { algorithms: HS256, keys: { secret_file: k } } } }
   p: { authorise: { scopes: [a, b], claims: { tenant: x } } }";
     let told = |claims: &str| {
         let token = ["{\"alg\":\"HS256\"}", claims, "s"].map(|part| URL_SAFE_NO_PAD.encode(part));

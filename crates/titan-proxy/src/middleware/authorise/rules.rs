@@ -37,13 +37,19 @@ impl Rules {
         if all { Ok(()) } else { Err(Kind::RuleRefused) }
     }
 
-    /// Which rules a request meets.
-    pub(super) fn explain(&self, request: &RequestHead, asked: Asked<'_>, told: &mut Explained) {
+    /// Which rules a request meets, which may come from anybody.
+    pub(super) fn explain(
+        &self,
+        request: &RequestHead,
+        asked: Asked<'_>,
+        is_anybody: bool,
+        told: &mut Explained,
+    ) {
         for rule in &self.0 {
             let text = rule.text();
-            if rule.reads(RulePart::Client) {
+            if is_anybody && rule.reads(RulePart::Client) {
                 let line =
-                    format!("needs an address for the rule {text}, which is not looked at here");
+                    format!("needs an address for the rule {text}; `--from` says which it is");
                 told.lines.push(line);
                 continue;
             }

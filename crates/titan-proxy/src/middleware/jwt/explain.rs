@@ -2,11 +2,11 @@
 
 use super::places::{self, Found, Nowhere};
 use super::token::Token;
-use super::{Jwt, Refusal};
+use super::{Jwt, Refusal, Verified};
 use crate::error::{Error, Kind};
 use crate::middleware::Explained;
 use serde_json::{Map, Value};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use titan_http::RequestHead;
 
 impl Jwt {
@@ -41,35 +41,38 @@ impl Jwt {
         told: &mut Explained,
     ) -> Option<Map<String, Value>> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let unknown = match (unread, self.verify(token, now)) {
-            (None, Ok(verified)) => {
-                told.lines.push("the token is good, unless it was taken back".to_owned());
-                for (place, value) in &verified.fields {
-                    let (name, value) =
-                        (&self.config.headers[*place].name, String::from_utf8_lossy(value));
-                    told.lines.push(format!("tells the upstream {}: {value}", name.as_str()));
-                }
-                return Some(verified.claims);
-            }
-            (None, Err(Refusal::NoKeys)) => "its keys are fetched when the gateway runs",
-            (Some(why), _) => why,
-            (None, Err(refusal)) => {
-                told.refuse(Kind::TokenInvalid, refusal.reason());
-                return None;
-            }
+        let (verified, unchecked) = match (unread, self.verify(token, now)) {
+            (None, Err(Refusal::NoKeys)) => (
+                self.judge_unsigned(token, now),
+                Some("its keys are fetched when the gateway runs"),
+            ),
+            (Some(why), _) => (self.judge_unsigned(token, now), Some(why)),
+            (None, verified) => (verified, None),
         };
-        match Token::parse(token) {
-            Ok(token) => {
-                let line = format!(
-                    "whether the token is good is not known here: {unknown}; what it says is believed"
-                );
-                told.lines.push(line);
-                Some(token.claims)
-            }
-            Err(refusal) => {
-                told.refuse(Kind::TokenInvalid, refusal.reason());
-                None
-            }
+        let verified = verified.map_err(|refusal| {
+            told.refuse(Kind::TokenInvalid, refusal.reason());
+        });
+        let Verified { claims, fields, .. } = verified.ok()?;
+        told.lines.push(match unchecked {
+            None => "the token is good, unless it was taken back".to_owned(),
+            Some(why) => format!(
+                "the signature of the token is not checked: {why}; what it says is good, and is believed here"
+            ),
+        });
+        for (place, value) in &fields {
+            let (name, value) = (&self.config.headers[*place].name, String::from_utf8_lossy(value));
+            told.lines.push(format!("tells the upstream {}: {value}", name.as_str()));
+        }
+        Some(claims)
+    }
+
+    /// Judges everything of a token but its signature.
+    fn judge_unsigned(&self, token: &[u8], now: Duration) -> Result<Verified, Refusal> {
+        let Token { algorithm, kind, claims, .. } = Token::parse(token)?;
+        let place = self.provider_of(&claims).ok_or(Refusal::Issuer)?;
+        match self.config.providers[place].algorithms.contains(&algorithm) {
+            true => self.judge(place, kind.as_deref(), claims, now),
+            false => Err(Refusal::Key),
         }
     }
 }
