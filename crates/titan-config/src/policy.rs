@@ -144,6 +144,18 @@ impl Policy {
     }
 }
 
+impl Policy {
+    /// The fields of requests that carry what clients prove themselves with: it is for the gateway, and for nobody
+    /// behind it.
+    pub fn credential_fields(&self) -> impl Iterator<Item = &HeaderName> {
+        let authorise = match self {
+            Policy::Authorise(authorise) => Some(authorise),
+            _ => None,
+        };
+        authorise.and_then(|it| it.api_keys.as_ref()).map(|keys| &keys.header).into_iter()
+    }
+}
+
 section! {
     "policy", "a policy", One;
     /// Something that is done with requests and answers on the way. It has one of these types.

@@ -17,7 +17,7 @@ use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
-use titan_config::{Cidr, ClientCert, Config, HeaderName, ServerField};
+use titan_config::{Cidr, ClientCert, Config, HeaderName, Policy, ServerField};
 use titan_http::{
     BadField, Field, FieldName, FieldSet, Fields, RequestHead, ResponseHead, is_alike,
 };
@@ -42,8 +42,8 @@ pub(crate) struct Forwarding {
     via: Option<Box<str>>,
     client_cert: ClientCert,
     server: ServerField,
-    /// The fields of requests that policies write.
-    written: Vec<HeaderName>,
+    /// The fields of requests that policies write, or take credentials from.
+    guarded: Vec<HeaderName>,
 }
 
 /// Where a connection comes from. The same for all of its requests.
@@ -115,8 +115,10 @@ impl Forwarding {
         } = config.forwarding.clone();
         let (trusted, via) = (trusted_proxies, via.map(|via| via.as_str().into()));
         let request_id = request_id.map(IdField::new);
-        let written = config.policies.iter().flat_map(|named| named.policy.request_fields());
-        let written = written.cloned().collect();
+        let policies = || config.policies.iter().map(|named| &named.policy);
+        let written = policies().flat_map(Policy::request_fields);
+        let guarded = written.chain(policies().flat_map(Policy::credential_fields));
+        let guarded = guarded.cloned().collect();
         Forwarding {
             trusted,
             x_forwarded,
@@ -125,7 +127,7 @@ impl Forwarding {
             via,
             client_cert,
             server,
-            written,
+            guarded,
         }
     }
 
@@ -251,7 +253,7 @@ impl Forwarding {
             || is_claim(field.id, field.name)
             || is_certificate(field.id, field.name)
             || self.request_id.as_ref().is_some_and(is_id)
-            || self.written.iter().any(|name| is_alike(name.as_str().as_bytes(), field.name))
+            || self.guarded.iter().any(|name| is_alike(name.as_str().as_bytes(), field.name))
     }
 
     /// Makes of the fields of a final answer what the configuration says.

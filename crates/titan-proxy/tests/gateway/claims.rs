@@ -203,7 +203,8 @@ routes: [{ prefix: /, upstream: u, apply: [p] }, { path: /q, respond: 204, apply
     let mut client = gateway.connects();
     client.sends(
         "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\
-        X-User: root\r\nX_Tenant: b\r\nX-Client: k\r\nX-Sum: 1\r\n\r\n",
+        X-User: root\r\nX_Tenant: b\r\nX-Client: k\r\nX-API-Key: two\r\n\
+        x_api_key: two\r\nX-Sum: 1\r\n\r\n",
     );
     client.answer().has_status(200);
     let octets = String::from_utf8(upstream.requests()[0].octets.clone()).unwrap();
