@@ -5,6 +5,7 @@ use crate::address::{EndpointAddress, endpoint_address};
 use crate::balance::{Balance, balance};
 use crate::bounds::MAX_ENDPOINTS;
 use crate::node::Node;
+use crate::quantity::{Cap, cap};
 use crate::read::{At, Read, Reading, at, default, required};
 use crate::readers::{one_or_list, short_for, whole, words};
 use crate::report::{Diagnostic, Span};
@@ -30,7 +31,7 @@ pub struct Upstream {
     /// Which version of HTTP is spoken with endpoints.
     pub protocol: Protocol,
     /// Connections to one endpoint, over all workers.
-    pub max_connections: NonZeroU32,
+    pub max_connections: Cap<NonZeroU32>,
     /// Idle connections kept to one endpoint, over all workers; none when 0.
     pub max_idle: u32,
     /// How long an idle connection is kept.
@@ -67,7 +68,8 @@ section! {
     "queue", "a queue", Any;
     /// The requests that wait for a connection when every one is taken.
     pub struct Queue {
-        /// How many may wait, over all workers; others are answered with 503. 0: none waits.
+        /// How many may wait, over all workers; others are answered with 503. 0: none waits. In a full queue a
+        /// client gives up a place for one that has fewer.
         pub length: u32 = default("1024", whole(0..=1_000_000)),
         /// How long each may wait; then it is answered with 503.
         pub timeout: Duration = default("1s", timeout()),
@@ -106,8 +108,12 @@ section! {
             ("h2", Protocol::H2),
             ("auto", Protocol::Auto),
         ])),
-        /// Connections to one endpoint, over all workers. When all are taken requests wait in `queue`.
-        pub(crate) max_connections: NonZeroU32 = default("1024", whole(1..=1_000_000)),
+        /// Connections to one endpoint, over all workers. When all are taken requests wait in `queue`, and what
+        /// becomes free goes to the client that uses the fewest. The last eighth is for clients that use few. A
+        /// client is an IPv4 address, or the /64 network of an IPv6 address. Each WebSocket takes one as long as
+        /// it is open.
+        pub(crate) max_connections: Cap<NonZeroU32> =
+            default("unlimited", cap(whole(1..=1_000_000))),
         /// Idle connections kept to one endpoint, over all workers. 0: a new connection for each request.
         pub(crate) max_idle: u32 = default("128", whole(0..=1_000_000)),
         /// How long an idle connection is kept. Best a little shorter than the endpoint keeps it.

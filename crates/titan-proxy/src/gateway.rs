@@ -7,6 +7,7 @@ use crate::middleware::{Credentials, KeySetStatus, Keys};
 use crate::snapshot::Snapshot;
 use crate::tls::{BadCredentials, ClientTls, Files, ServerTls};
 use crate::upstream::pool::Pools;
+use crate::upstream::reclaim::Reclaim;
 use crate::upstream::resolve::{self, Names};
 use crate::upstream::trouble::Trouble;
 use crate::worker::{Phase, Worker};
@@ -18,7 +19,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use titan_config::{Action, Config, ListenAddress, Location, Threads};
 use tokio::runtime::{Builder, LocalOptions};
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 
 /// A gateway that serves. Dropping it lets the workers drain, without waiting for them.
 pub struct Gateway {
@@ -120,7 +121,7 @@ impl Gateway {
         resolve_names(config, &snapshot, watched.clone())?;
         let (end, ended) = mpsc::channel(count);
         let cores = if config.workers.pin { allowed_cores() } else { Vec::new() };
-        let idle_wanted = Arc::<Notify>::default();
+        let reclaim = Arc::new(Reclaim::new(count));
         let mut workers = Vec::with_capacity(count);
         for (index, listeners) in sockets.into_iter().enumerate() {
             let plan = Plan {
@@ -128,7 +129,7 @@ impl Gateway {
                 listeners,
                 snapshot: Arc::clone(&snapshot),
                 metrics: Arc::clone(&metrics),
-                idle_wanted: Arc::clone(&idle_wanted),
+                reclaim: Arc::clone(&reclaim),
                 phase: watched.clone(),
                 core: (!cores.is_empty()).then(|| cores[index % cores.len()]),
                 _end: End(end.clone()),
@@ -268,7 +269,7 @@ struct Plan {
     listeners: Vec<Listener>,
     snapshot: Arc<Snapshot>,
     metrics: Arc<Metrics>,
-    idle_wanted: Arc<Notify>,
+    reclaim: Arc<Reclaim>,
     phase: watch::Receiver<Phase>,
     core: Option<usize>,
     _end: End,
@@ -285,7 +286,7 @@ impl Drop for End {
 
 impl Plan {
     fn run(self) {
-        let Plan { index, listeners, snapshot, metrics, idle_wanted, phase, core, _end } = self;
+        let Plan { index, listeners, snapshot, metrics, reclaim, phase, core, _end } = self;
         if let Some(core) = core {
             pin(core);
         }
@@ -293,7 +294,7 @@ impl Plan {
             .enable_all()
             .build_local(LocalOptions::default())
             .expect("the process has descriptors left for a runtime");
-        let worker = Worker::new(index, snapshot, metrics, Pools::new(idle_wanted));
+        let worker = Worker::new(index, snapshot, metrics, Pools::new(index, reclaim));
         runtime.block_on(worker.run(listeners, phase));
     }
 }

@@ -37,6 +37,7 @@ mod entry;
 mod listener;
 mod network;
 mod proxy_protocol;
+mod shares;
 mod tls;
 
 mod downstream;

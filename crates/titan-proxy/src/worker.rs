@@ -236,15 +236,13 @@ impl Worker {
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
-            // Made before the pools are swept: whoever begins to wait in between is not missed.
-            let idle_wanted = self.pools.idle_wanted();
-            self.pools.sweep(&self.clock);
             tokio::select! {
                 _ = ticks.tick() => {
                     self.clock.tick();
+                    self.pools.sweep(&self.clock);
                     self.cells().busy_micros.set(processor_micros());
                 }
-                () = idle_wanted => {}
+                () = self.pools.idle_wanted() => self.pools.yield_idle(&self.clock),
             }
         }
     }
@@ -354,6 +352,7 @@ mod tests {
     use super::*;
     use crate::listener::{Gate, ListenSocket};
     use crate::middleware::Keys;
+    use crate::upstream::reclaim::Reclaim;
     use std::fs::File;
     use std::os::fd::OwnedFd;
     use std::os::unix::net::UnixListener;
@@ -378,10 +377,10 @@ mod tests {
         let runtime = runtime.unwrap();
         let snapshot = Arc::new(Snapshot::unconnected(&config, Keys::default()));
         let metrics = Arc::new(Snapshot::metrics(&config, 1));
+        let pools = Pools::new(0, Arc::new(Reclaim::new(1)));
         let (_phase, watched) = watch::channel(Phase::Serve);
         runtime.block_on(async {
-            let run =
-                Worker::new(0, snapshot, metrics, Pools::default()).run(vec![listener], watched);
+            let run = Worker::new(0, snapshot, metrics, pools).run(vec![listener], watched);
             let _ = tokio::time::timeout(Duration::from_secs(10), run).await;
         });
     }

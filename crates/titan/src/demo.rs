@@ -19,7 +19,7 @@ routes:
     upstream: demo
 
 upstreams:
-  demo: {demo}
+  demo: { endpoints: {demo}, max_connections: 1024 }
 
 admin: 127.0.0.1:9090
 ";
@@ -130,7 +130,8 @@ mod tests {
         assert!(config.warnings.is_empty(), "{}", config.warnings);
         assert_eq!(config.listeners[0].address.to_string(), "127.0.0.1:8080");
         assert_eq!(config.admin.unwrap().address.to_string(), "127.0.0.1:9090");
-        assert_eq!(BOUNDS.connections, config.upstreams[0].max_connections.get() as usize);
+        let most = config.upstreams[0].max_connections.at_most().unwrap();
+        assert_eq!(BOUNDS.connections, most.get() as usize);
         assert!(BOUNDS.idle > config.upstreams[0].idle_timeout);
     }
 

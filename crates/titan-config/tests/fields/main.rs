@@ -263,7 +263,7 @@ const ROWS: &[Row] = &[
         "upstream",
         "max_connections",
         "upstreams: { a: { endpoints: a:1, max_connections: 7 } }",
-        "max_connections: 7, max_idle: 128",
+        "max_connections: AtMost(7), max_idle: 128",
     ),
     ("upstream", "max_idle", "upstreams: { a: { endpoints: a:1, max_idle: 0 } }", "max_idle: 0"),
     (

@@ -85,7 +85,8 @@ impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
             // that the kernel knows to be dead.
             let surely_alive = !self.request.method.is_idempotent() || !self.framing.is_empty();
             let (h1_only, connect) = (self.upgrade.is_some(), proxy.config.timeouts.connect);
-            let wish = Wish { surely_alive, new, h1_only, connect };
+            let client = attempts.client();
+            let wish = Wish { surely_alive, new, h1_only, connect, client };
             cells.attempts.add(1);
             let (is_free, result) = match self.way(endpoint, wish).await? {
                 Way::Own(connection) => {

@@ -134,12 +134,14 @@ impl Trunks {
     /// Closes what nobody uses and another worker waits for, or belongs to nobody any more; has what is used
     /// give way to those who wait elsewhere; forgets those who wait no more.
     pub(crate) fn sweep(&self, clock: &Clock) {
-        self.by_endpoint.borrow_mut().retain(|_, towards| {
-            towards.waiting.retain(|offer| !offer.is_closed());
-            towards.retire_idle();
-            towards.give_way(clock.now());
-            towards.is_opening || !towards.open.is_empty() || !towards.waiting.is_empty()
-        });
+        self.by_endpoint.borrow_mut().retain(|_, towards| towards.sweep(clock));
+    }
+
+    /// The same for the connections to one endpoint.
+    pub(crate) fn sweep_endpoint(&self, endpoint: u64, clock: &Clock) {
+        if let Some(towards) = self.by_endpoint.borrow_mut().get_mut(&endpoint) {
+            towards.sweep(clock);
+        }
     }
 
     /// Lets as many of those who wait have a look as there is room for.
@@ -169,6 +171,14 @@ impl Trunks {
 }
 
 impl Towards {
+    /// Whether any connection is left, or anybody who waits for one.
+    fn sweep(&mut self, clock: &Clock) -> bool {
+        self.waiting.retain(|offer| !offer.is_closed());
+        self.retire_idle();
+        self.give_way(clock.now());
+        self.is_opening || !self.open.is_empty() || !self.waiting.is_empty()
+    }
+
     fn retire_idle(&self) {
         for trunk in &self.open {
             let Trunk { mux, endpoint, .. } = &**trunk;
@@ -374,6 +384,7 @@ fn content(start: ResponseStart, method: Method, status: Status) -> Content {
 #[cfg(test)]
 mod tests {
     use super::super::connect::Address;
+    use super::super::slots::{Bidder, Wants};
     use super::super::{Place, Upstream};
     use super::*;
     use std::num::NonZeroU16;
@@ -439,8 +450,10 @@ mod tests {
     #[test]
     fn another_gives_way_where_the_streams_of_the_first_go_on() {
         let endpoint = endpoint();
-        assert!(endpoint.slots.try_take() && endpoint.slots.try_take());
-        let _elsewhere = endpoint.slots.queue().unwrap();
+        let _taken =
+            [endpoint.slots.try_take(None).unwrap(), endpoint.slots.try_take(None).unwrap()];
+        let _elsewhere =
+            endpoint.slots.queue(Bidder { client: None, worker: 1 }, Wants::Slot).unwrap();
         let clock = Clock::new();
         let trunk = || {
             let connection = titan_h2::Connection::client(titan_h2::Limits::default());

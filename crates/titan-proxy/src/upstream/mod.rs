@@ -6,6 +6,7 @@ pub(crate) mod connect;
 pub(crate) mod h1;
 pub(crate) mod h2;
 pub(crate) mod pool;
+pub(crate) mod reclaim;
 pub(crate) mod resolve;
 pub(crate) mod slots;
 #[cfg(test)]
@@ -15,6 +16,7 @@ pub(crate) mod trouble;
 use crate::error::Kind;
 use crate::exchange::Latency;
 use crate::gateway::EndpointStatus;
+use crate::network::ClientNetwork;
 use crate::route::Request;
 use crate::tls::{ClientTls, Towards};
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -96,7 +98,7 @@ pub(crate) struct Endpoint {
     /// The Host of requests for it, where a route wants that: the name it was configured with.
     pub(crate) host: Box<str>,
     pub(crate) load: Arc<EndpointState>,
-    pub(crate) slots: Slots,
+    pub(crate) slots: Arc<Slots>,
     /// Idle connections kept, over all workers.
     pub(crate) idle: AtomicU32,
     max_idle: u32,
@@ -125,6 +127,8 @@ pub(crate) struct Attempts {
     members: CurrentMembers,
     measures_latency: bool,
     key: Option<u64>,
+    /// Whom the request is for.
+    client: Option<ClientNetwork>,
     tried: [usize; MAX_ATTEMPTS],
     count: usize,
 }
@@ -229,7 +233,7 @@ impl Endpoint {
             has_agreed_on_h1: AtomicBool::new(false),
             host: host.clone(),
             load: EndpointState::new(&address.to_string()),
-            slots: Slots::new(upstream.max_connections.get(), upstream.queue.length),
+            slots: Arc::new(Slots::new(upstream.max_connections.at_most(), upstream.queue.length)),
             idle: AtomicU32::new(0),
             max_idle: upstream.max_idle,
             idle_timeout: upstream.idle_timeout,
@@ -310,7 +314,13 @@ impl Attempts {
     ) -> Attempts {
         let key = members.balancer.key(request, client);
         let measures_latency = matches!(upstream.config.balance, Balance::P2cEwma);
-        Attempts { members, measures_latency, key, tried: [0; MAX_ATTEMPTS], count: 0 }
+        let client = client.map(ClientNetwork::of);
+        Attempts { members, measures_latency, key, client, tried: [0; MAX_ATTEMPTS], count: 0 }
+    }
+
+    /// Whom the request is for, where that is known.
+    pub(crate) fn client(&self) -> Option<ClientNetwork> {
+        self.client
     }
 
     /// Whether the choice depends on how fast endpoints have answered.

@@ -3,33 +3,35 @@
 use super::Endpoint;
 use super::connect::connect;
 use super::h2::{Trunk, Trunks};
-use super::slots::Place;
+use super::reclaim::Reclaim;
+use super::slots::{Bidder, Place, Slot, Wants};
 use crate::clock::{Clock, Moment};
 use crate::error::{Error, Kind};
+use crate::network::ClientNetwork;
 use crate::stream::Stream;
 use crate::tls::H2;
 use crate::worker::Worker;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use titan_config::Protocol;
-use tokio::sync::futures::Notified;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
 /// The idle connections of one worker, by endpoint.
-#[derive(Default)]
 pub(crate) struct Pools {
     idle: RefCell<BTreeMap<u64, Vec<Idle>>>,
-    /// Who waits on this worker, by endpoint, the first in front: what becomes free goes to them.
-    waiting: RefCell<BTreeMap<u64, VecDeque<oneshot::Sender<Connection>>>>,
+    /// Who waits on this worker, by endpoint and ticket: what becomes free goes to them.
+    waiting: RefCell<BTreeMap<u64, BTreeMap<u64, oneshot::Sender<Connection>>>>,
     /// The connections that exchanges share.
     pub(crate) trunks: Trunks,
-    /// Tells the pools of all workers that a request waits where one of them has idle connections.
-    idle_wanted: Arc<Notify>,
+    /// The worker's place among the others.
+    worker: usize,
+    /// Asks the pools of all workers for what is idle there.
+    reclaim: Arc<Reclaim>,
 }
 
 /// What a request goes over.
@@ -57,6 +59,7 @@ pub(crate) struct Connection {
     is_idle: bool,
     /// How often in a row it has gone from one request to one that waited on the same worker.
     handed_over: u8,
+    slot: Slot,
 }
 
 /// How often in a row a connection goes to those who wait on its worker while others wait elsewhere:
@@ -80,17 +83,20 @@ pub(crate) struct Wish {
     pub(crate) h1_only: bool,
     /// How long connecting may take.
     pub(crate) connect: Duration,
+    /// Whom the request is for.
+    pub(crate) client: Option<ClientNetwork>,
 }
 
 impl Pools {
-    /// The pools of a worker; those of all workers of a gateway have `idle_wanted` in common.
-    pub(crate) fn new(idle_wanted: Arc<Notify>) -> Pools {
-        Pools { idle_wanted, ..Pools::default() }
+    /// The pools of the worker at that place; those of all workers of a gateway have `reclaim` in common.
+    pub(crate) fn new(worker: usize, reclaim: Arc<Reclaim>) -> Pools {
+        let (idle, waiting, trunks) = Default::default();
+        Pools { idle, waiting, trunks, worker, reclaim }
     }
 
-    /// Waits until idle connections are wanted, here or on another worker: time for a sweep.
-    pub(crate) fn idle_wanted(&self) -> Notified<'_> {
-        self.idle_wanted.notified()
+    /// Waits until idle connections are wanted, here or on another worker: time for [`Pools::yield_idle`].
+    pub(crate) async fn idle_wanted(&self) {
+        self.reclaim.asked(self.worker).await;
     }
 
     /// A way to `endpoint`, in the protocol that it speaks.
@@ -109,17 +115,19 @@ impl Pools {
                 let was_waited_for = waits_until.or(opens_until).is_some();
                 return Ok(Way::Shared { trunk, was_waited_for });
             }
-            if !self.trunks.is_opening(endpoint.id) && endpoint.slots.try_take() {
+            let is_opening = self.trunks.is_opening(endpoint.id);
+            let slot = (!is_opening).then(|| endpoint.slots.try_take(wish.client)).flatten();
+            if let Some(slot) = slot {
                 let _opening = self.trunks.opening(endpoint.id);
-                return open_either(worker, endpoint, wish).await;
+                return open_either(worker, endpoint, slot, wish).await;
             }
-            let place = endpoint.slots.queue();
-            let is_slot_free = match place {
+            let wants = if is_opening { Wants::Nothing } else { Wants::Slot };
+            let slot = match endpoint.slots.queue(self.bidder(wish), wants) {
                 // However many try one after the other and fail.
-                Ok(_place) if self.trunks.is_opening(endpoint.id) => {
+                Ok(_place) if is_opening => {
                     let until = *opens_until.get_or_insert_with(|| Instant::now() + wish.connect);
                     let opened = timeout_at(until, self.trunks.wait(endpoint.id)).await;
-                    opened.map(|_| false).map_err(|_| Kind::ConnectTimeout)?
+                    opened.map(|_| None).map_err(|_| Kind::ConnectTimeout)?
                 }
                 Ok(place) => {
                     let patience = endpoint.queue_timeout;
@@ -127,30 +135,33 @@ impl Pools {
                     self.wait_for_stream(endpoint, place, until).await?
                 }
                 // One is being opened, and whoever has no place to wait for it may open another.
-                Err(_) if endpoint.slots.try_take() => true,
-                Err(full) => return Err(full.into()),
+                Err(full) => Some(endpoint.slots.try_take(wish.client).ok_or(full)?),
             };
-            if is_slot_free {
-                let mut way = open_either(worker, endpoint, wish).await?;
+            if let Some(slot) = slot {
+                let mut way = open_either(worker, endpoint, slot, wish).await?;
                 way.note_wait();
                 return Ok(way);
             }
         }
     }
 
-    /// Waits until a connection may have room; true when there is a slot for a new one instead.
+    fn bidder(&self, wish: Wish) -> Bidder {
+        Bidder { client: wish.client, worker: self.worker }
+    }
+
+    /// Waits until a connection may have room, or there is a slot for a new one instead.
     async fn wait_for_stream(
         &self,
         endpoint: &Endpoint,
-        place: Place<'_>,
+        place: Place,
         until: Instant,
-    ) -> Result<bool, Error> {
+    ) -> Result<Option<Slot>, Error> {
         let offered = self.trunks.wait(endpoint.id);
-        self.idle_wanted.notify_waiters();
+        self.reclaim.ask(endpoint.id);
         // Whoever comes first may take what was offered: that is no new beginning for this one.
         let patience = until.saturating_duration_since(Instant::now());
-        let offer = place.wait(patience, offered).await?;
-        Ok(offer.is_none())
+        let got = place.wait(patience, offered).await?;
+        Ok(got.err())
     }
 
     /// A connection to `endpoint`: an idle one, a new one, or one that is waited for. A new one may turn out to
@@ -161,12 +172,12 @@ impl Pools {
         endpoint: &Arc<Endpoint>,
         wish: Wish,
     ) -> Result<Way, Error> {
-        let kept = if wish.new { None } else { self.take(endpoint, wish.surely_alive) };
+        let kept = if wish.new { None } else { self.take(endpoint, wish) };
         if let Some(connection) = kept {
             return Ok(Way::Own(connection));
         }
-        if endpoint.slots.try_take() {
-            return open_either(worker, endpoint, wish).await;
+        if let Some(slot) = endpoint.slots.try_take(wish.client) {
+            return open_either(worker, endpoint, slot, wish).await;
         }
         let mut way = self.wait(worker, endpoint, wish).await?;
         way.note_wait();
@@ -180,15 +191,18 @@ impl Pools {
         endpoint: &Arc<Endpoint>,
         wish: Wish,
     ) -> Result<Way, Error> {
-        let place = endpoint.slots.queue()?;
+        let place = endpoint.slots.queue(self.bidder(wish), Wants::Connection)?;
         if endpoint.idle.load(Ordering::Acquire) > 0 {
-            self.idle_wanted.notify_waiters();
+            self.reclaim.ask(endpoint.id);
         }
         let (offer, offered) = oneshot::channel();
-        self.waiting.borrow_mut().entry(endpoint.id).or_default().push_back(offer);
+        self.waiting.borrow_mut().entry(endpoint.id).or_default().insert(place.ticket(), offer);
         match place.wait(endpoint.queue_timeout, offered).await? {
-            Some(connection) => Ok(Way::Own(connection)),
-            None => open_either(worker, endpoint, wish).await,
+            Ok(mut connection) => {
+                connection.slot.enter(wish.client);
+                Ok(Way::Own(connection))
+            }
+            Err(slot) => open_either(worker, endpoint, slot, wish).await,
         }
     }
 
@@ -196,7 +210,8 @@ impl Pools {
     /// there is one on another, or enough are kept, it is closed.
     pub(crate) fn keep(&self, mut connection: Connection, clock: &Clock) {
         connection.is_reused = true;
-        if connection.endpoint.slots.waiting() > 0 {
+        connection.slot.vacate();
+        if connection.endpoint.slots.wanted() > 0 {
             return self.hand_over(connection);
         }
         connection.handed_over = 0;
@@ -212,42 +227,44 @@ impl Pools {
     }
 
     fn hand_over(&self, mut connection: Connection) {
+        let slots = Arc::clone(&connection.endpoint.slots);
         let mut waiting = self.waiting.borrow_mut();
-        let Some(queue) = waiting.get_mut(&connection.endpoint.id) else { return };
-        let is_wanted_elsewhere = connection.endpoint.slots.waiting() as usize > queue.len();
-        let had_enough = is_wanted_elsewhere && connection.handed_over == MOST_IN_A_ROW;
+        let Some(here) = waiting.get_mut(&connection.endpoint.id) else { return };
+        let had_enough =
+            connection.handed_over == MOST_IN_A_ROW && slots.is_wanted_beyond(self.worker);
         if had_enough || !connection.stream.is_quiet(true) {
             return;
         }
         connection.handed_over = connection.handed_over.saturating_add(1);
-        while let Some(next) = queue.pop_front() {
-            match next.send(connection) {
+        while let Some(ticket) = slots.next_on(self.worker) {
+            let Some(offer) = here.remove(&ticket) else { continue };
+            match offer.send(connection) {
                 Ok(()) => return,
-                // It has been given something else, or has given up.
+                // It has given up in this moment.
                 Err(back) => connection = back,
             }
         }
     }
 
     /// Closes what has been idle for too long, was closed by its peer, belongs to nobody any more, or
-    /// holds a slot that another worker waits for.
+    /// holds a slot that somebody waits for.
     pub(crate) fn sweep(&self, clock: &Clock) {
-        self.idle.borrow_mut().retain(|_, idle| {
-            let wanted = idle.first().map_or(0, |one| one.connection.endpoint.slots.waiting());
-            // No more than are wanted, and the longest idle first.
-            idle.drain(..idle.len().min(wanted as usize));
-            idle.retain(|one| {
-                !clock.is_past(one.until)
-                    && !one.connection.endpoint.is_gone()
-                    && one.connection.stream.is_quiet(false)
-            });
-            !idle.is_empty()
-        });
+        self.idle.borrow_mut().retain(|_, idle| sweep_idle(idle, clock));
         self.trunks.sweep(clock);
-        self.waiting.borrow_mut().retain(|_, queue| {
-            queue.retain(|offer| !offer.is_closed());
-            !queue.is_empty()
+        self.waiting.borrow_mut().retain(|_, waiting| {
+            waiting.retain(|_, offer| !offer.is_closed());
+            !waiting.is_empty()
         });
+    }
+
+    /// Closes the idle connections that were asked for.
+    pub(crate) fn yield_idle(&self, clock: &Clock) {
+        for endpoint in self.reclaim.take(self.worker) {
+            if let Some(idle) = self.idle.borrow_mut().get_mut(&endpoint) {
+                sweep_idle(idle, clock);
+            }
+            self.trunks.sweep_endpoint(endpoint, clock);
+        }
     }
 
     /// Closes all idle connections.
@@ -256,18 +273,35 @@ impl Pools {
     }
 
     /// The connection used last is the one most likely to be open still.
-    fn take(&self, endpoint: &Endpoint, surely_alive: bool) -> Option<Connection> {
+    fn take(&self, endpoint: &Endpoint, wish: Wish) -> Option<Connection> {
         let mut pools = self.idle.borrow_mut();
         let idle = pools.get_mut(&endpoint.id)?;
+        if idle.is_empty() || !endpoint.slots.admits(wish.client) {
+            return None;
+        }
         loop {
             let Idle { mut connection, until: _ } = idle.pop()?;
             connection.leave_idle_place();
             connection.was_waited_for = false;
-            if connection.stream.is_quiet(surely_alive) {
+            if connection.stream.is_quiet(wish.surely_alive) {
+                connection.slot.enter(wish.client);
                 return Some(connection);
             }
         }
     }
+}
+
+/// Closes idle connections to one endpoint that are of no use, or wanted; whether any is left.
+fn sweep_idle(idle: &mut Vec<Idle>, clock: &Clock) -> bool {
+    let wanted = idle.first().map_or(0, |one| one.connection.endpoint.slots.wanted());
+    // No more than are wanted, and the longest idle first.
+    idle.drain(..idle.len().min(wanted as usize));
+    idle.retain(|one| {
+        !clock.is_past(one.until)
+            && !one.connection.endpoint.is_gone()
+            && one.connection.stream.is_quiet(false)
+    });
+    !idle.is_empty()
 }
 
 impl Way {
@@ -284,9 +318,10 @@ impl Way {
 async fn open_either(
     worker: &Rc<Worker>,
     endpoint: &Arc<Endpoint>,
+    slot: Slot,
     wish: Wish,
 ) -> Result<Way, Error> {
-    let connection = open(endpoint, wish).await?;
+    let mut connection = open(endpoint, slot, wish).await?;
     let is_h2 = match endpoint.protocol {
         Protocol::H1 => false,
         Protocol::H2 => true,
@@ -295,22 +330,21 @@ async fn open_either(
     if !wish.h1_only {
         endpoint.note_agreed(is_h2);
     }
-    Ok(match is_h2 {
-        true => Way::Shared { trunk: Trunks::share(worker, connection), was_waited_for: false },
-        false => Way::Own(connection),
-    })
+    if !is_h2 {
+        return Ok(Way::Own(connection));
+    }
+    connection.slot.vacate();
+    Ok(Way::Shared { trunk: Trunks::share(worker, connection), was_waited_for: false })
 }
 
 /// Opens a connection for which a slot has been taken.
-async fn open(endpoint: &Arc<Endpoint>, wish: Wish) -> Result<Connection, Error> {
-    let slot = Slot(endpoint);
+async fn open(endpoint: &Arc<Endpoint>, slot: Slot, wish: Wish) -> Result<Connection, Error> {
     let attempt = tokio::time::timeout(wish.connect, connect(endpoint, wish.h1_only));
     let stream = match attempt.await {
         Ok(Ok(stream)) => stream,
         Ok(Err(kind)) => return Err(kind.into()),
         Err(_) => return Err(Kind::ConnectTimeout.into()),
     };
-    std::mem::forget(slot);
     Ok(Connection {
         stream,
         endpoint: Arc::clone(endpoint),
@@ -318,16 +352,8 @@ async fn open(endpoint: &Arc<Endpoint>, wish: Wish) -> Result<Connection, Error>
         was_waited_for: false,
         is_idle: false,
         handed_over: 0,
+        slot,
     })
-}
-
-/// A slot whose connection is not open yet; gives it back when connecting fails or is given up.
-struct Slot<'e>(&'e Endpoint);
-
-impl Drop for Slot<'_> {
-    fn drop(&mut self) {
-        self.0.slots.give_back();
-    }
 }
 
 impl Connection {
@@ -341,6 +367,5 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         self.leave_idle_place();
-        self.endpoint.slots.give_back();
     }
 }

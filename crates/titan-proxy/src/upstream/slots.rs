@@ -1,161 +1,279 @@
 //! How many connections to an endpoint may be open, over all workers, and who waits for one.
+//!
+//! Where the configuration sets no limit nobody waits, and all that is done is to count. Where it does, whoever
+//! waits is served by client: the one with the fewest connections in use comes first, and among its requests
+//! the one that has waited longest. A client that sends more than its part waits behind itself.
+
+mod queue;
 
 use crate::error::Kind;
+use crate::network::ClientNetwork;
+use crate::shares::{Counter, Shares};
+pub(crate) use queue::Wants;
+use queue::{Queue, Ticket};
 use std::future::{Future, poll_fn};
+use std::num::NonZeroU32;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
-use tokio::sync::Semaphore;
+use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::RecvError;
 
 /// The connections that may be open at the same moment, and a bounded queue in front of them.
 pub(crate) struct Slots {
-    most: usize,
-    /// Slots that are free. One that is given back goes to whoever has waited longest, on any worker;
-    /// nobody else can take it first.
-    free: Semaphore,
-    queue: u32,
+    open: AtomicU32,
+    limit: Option<Limit>,
+    /// How many may wait.
+    length: usize,
+    queue: Mutex<Queue>,
+    /// How many wait, and how many of those for a slot: what is looked at without the lock.
     waiting: AtomicU32,
+    wanted: AtomicU32,
+}
+
+/// How many connections there may be, and which clients use them.
+struct Limit {
+    most: u32,
+    used: Shares,
+}
+
+/// Who a connection is for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bidder {
+    /// The client that has asked, where its address is known.
+    pub(crate) client: Option<ClientNetwork>,
+    /// The worker that serves it.
+    pub(crate) worker: usize,
+}
+
+/// A connection's claim on its endpoint: it counts as open until this is dropped, and as used by a client while it
+/// serves one.
+pub(crate) struct Slot {
+    slots: Arc<Slots>,
+    user: Option<Counter>,
 }
 
 /// A place in the queue; left when dropped.
-pub(crate) struct Place<'s>(&'s Slots);
+pub(crate) struct Place {
+    slots: Arc<Slots>,
+    bidder: Bidder,
+    ticket: u64,
+    told: oneshot::Receiver<Told>,
+}
+
+/// What somebody who waits is told.
+enum Told {
+    /// A slot is free, and taken for it.
+    Slot(Slot),
+    /// The queue is full, and its client has more in it than others.
+    Displaced,
+}
 
 impl Slots {
-    /// `most` connections, with a queue of `queue` requests.
-    pub(crate) fn new(most: u32, queue: u32) -> Slots {
-        let most = most as usize;
-        Slots { most, free: Semaphore::new(most), queue, waiting: AtomicU32::new(0) }
+    /// `most` connections, with a queue of `length` requests.
+    pub(crate) fn new(most: Option<NonZeroU32>, length: u32) -> Slots {
+        let limit = most.map(NonZeroU32::get).map(|most| Limit { most, used: Shares::new(most) });
+        Slots {
+            open: AtomicU32::new(0),
+            limit,
+            length: length as usize,
+            queue: Mutex::default(),
+            waiting: AtomicU32::new(0),
+            wanted: AtomicU32::new(0),
+        }
     }
 
-    /// Takes a slot if there is one. Whoever takes one gives it back with [`Slots::give_back`].
-    pub(crate) fn try_take(&self) -> bool {
-        self.free.try_acquire().map(tokio::sync::SemaphorePermit::forget).is_ok()
+    /// Takes a slot if there is one for that client, and nobody waits for it who may have it.
+    pub(crate) fn try_take(self: &Arc<Self>, client: Option<ClientNetwork>) -> Option<Slot> {
+        let Some(limit) = &self.limit else {
+            self.open.fetch_add(1, Ordering::Relaxed);
+            return Some(self.slot(None));
+        };
+        let counter = limit.used.counter(client);
+        let is_free = limit.used.admits(counter) && self.wanted() == 0;
+        (is_free && self.open_one(limit)).then(|| self.slot(Some(counter)))
     }
 
-    /// Gives a slot back and lets the first of those who wait have it.
-    pub(crate) fn give_back(&self) {
-        self.free.add_permits(1);
+    /// A claim that was counted as open, used by that client from now on.
+    fn slot(self: &Arc<Self>, user: Option<Counter>) -> Slot {
+        if let (Some(limit), Some(counter)) = (&self.limit, user) {
+            limit.used.take(counter);
+        }
+        Slot { slots: Arc::clone(self), user }
+    }
+
+    /// Whether that client may use a connection that is idle.
+    pub(crate) fn admits(&self, client: Option<ClientNetwork>) -> bool {
+        let limit = self.limit.as_ref();
+        limit.is_none_or(|limit| limit.used.admits(limit.used.counter(client)))
     }
 
     /// Connections open now.
     pub(crate) fn open(&self) -> u32 {
-        let open = self.most.saturating_sub(self.free.available_permits());
-        u32::try_from(open).expect("no more than `most`, which was a u32")
+        self.open.load(Ordering::Relaxed)
     }
 
     /// Whether no slot is free.
     pub(crate) fn is_full(&self) -> bool {
-        self.free.available_permits() == 0
+        self.limit.as_ref().is_some_and(|limit| self.open() >= limit.most)
     }
 
     /// Requests that wait now.
     pub(crate) fn waiting(&self) -> u32 {
-        self.waiting.load(Ordering::Acquire)
+        self.waiting.load(Ordering::SeqCst)
     }
 
-    /// Takes a place in the queue, if there is one.
-    pub(crate) fn queue(&self) -> Result<Place<'_>, Kind> {
-        let more = |waiting| (waiting < self.queue).then_some(waiting + 1);
-        match self.waiting.fetch_update(Ordering::AcqRel, Ordering::Acquire, more) {
-            Ok(_) => Ok(Place(self)),
-            Err(_) => Err(Kind::QueueFull),
+    /// How many wait for what the queue gives; none where it is no turn of any of them.
+    pub(crate) fn wanted(&self) -> u32 {
+        match self.wanted.load(Ordering::SeqCst) {
+            0 => 0,
+            wanted if self.next(Queue::anybody).is_some() => wanted,
+            _ => 0,
+        }
+    }
+
+    /// Takes a place in the queue, if there is one. Where it is full, whoever has the most in it gives one up
+    /// for a client that has fewer.
+    pub(crate) fn queue(self: &Arc<Self>, bidder: Bidder, wants: Wants) -> Result<Place, Kind> {
+        let (tell, told) = oneshot::channel();
+        let mut queue = self.lock();
+        if queue.len() >= self.length {
+            let displaced = queue.displace_for(bidder.client).ok_or(Kind::QueueFull)?;
+            // One who has left meanwhile has no need to know.
+            let _ = displaced.tell.send(Told::Displaced);
+        }
+        let ticket = queue.push(bidder, wants, tell);
+        self.count(&queue);
+        drop(queue);
+        // Something may have become free since this one looked.
+        self.serve_waiting();
+        Ok(Place { slots: Arc::clone(self), bidder, ticket, told })
+    }
+
+    /// The next of those who wait on that worker for a connection, who leaves the queue with it.
+    pub(crate) fn next_on(&self, worker: usize) -> Option<u64> {
+        let limit = self.limit.as_ref()?;
+        let mut queue = self.lock();
+        let next = queue.next(&limit.used, |ticket| ticket.takes_connection_on(worker))?;
+        let ticket = queue.remove(next)?;
+        self.count(&queue);
+        Some(ticket.id)
+    }
+
+    /// Whether somebody waits for a slot on another worker, or for something else than a connection.
+    pub(crate) fn is_wanted_beyond(&self, worker: usize) -> bool {
+        self.next(|ticket| ticket.wants() && !ticket.takes_connection_on(worker)).is_some()
+    }
+
+    fn next(&self, fits: impl Fn(&Ticket) -> bool) -> Option<queue::Found> {
+        let limit = self.limit.as_ref()?;
+        self.lock().next(&limit.used, fits)
+    }
+
+    /// Gives what is free to those who wait for it.
+    fn serve_waiting(self: &Arc<Self>) {
+        while let Some((ticket, slot)) = self.match_one() {
+            // Where it has left in this moment, the slot goes to the next as it is dropped.
+            let _ = ticket.tell.send(Told::Slot(slot));
+        }
+    }
+
+    /// Whose turn it is, with the slot that is free for it.
+    fn match_one(self: &Arc<Self>) -> Option<(Ticket, Slot)> {
+        let limit = self.limit.as_ref()?;
+        if self.wanted.load(Ordering::SeqCst) == 0 {
+            return None;
+        }
+        let mut queue = self.lock();
+        let next = queue.next(&limit.used, Queue::anybody)?;
+        if !self.open_one(limit) {
+            return None;
+        }
+        let ticket = queue.remove(next).expect("it was found under the same lock");
+        self.count(&queue);
+        let slot = self.slot(Some(limit.used.counter(ticket.client)));
+        Some((ticket, slot))
+    }
+
+    /// Counts one more open connection, where there may be one.
+    fn open_one(&self, limit: &Limit) -> bool {
+        let more = |open| (open < limit.most).then_some(open + 1);
+        self.open.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).is_ok()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn count(&self, queue: &Queue) {
+        let count = |count| u32::try_from(count).unwrap_or(u32::MAX);
+        self.waiting.store(count(queue.len()), Ordering::SeqCst);
+        self.wanted.store(count(queue.wanted()), Ordering::SeqCst);
+    }
+}
+
+impl Slot {
+    /// Notes that the connection serves that client from now on.
+    pub(crate) fn enter(&mut self, client: Option<ClientNetwork>) {
+        self.vacate();
+        if let Some(limit) = &self.slots.limit {
+            let counter = limit.used.counter(client);
+            limit.used.take(counter);
+            self.user = Some(counter);
+        }
+    }
+
+    /// Notes that the connection serves nobody, or many at once.
+    pub(crate) fn vacate(&mut self) {
+        if let (Some(limit), Some(counter)) = (&self.slots.limit, self.user.take()) {
+            limit.used.give_back(counter);
         }
     }
 }
 
-impl Place<'_> {
-    /// Waits for an offer, or for a slot (`None`), whichever comes first.
-    pub(crate) async fn wait<T>(
-        self,
-        patience: Duration,
-        offered: impl Future<Output = Result<T, RecvError>>,
-    ) -> Result<Option<T>, Kind> {
-        let Place(slots) = &self;
-        let (mut offered, mut freed) = (pin!(offered), pin!(slots.free.acquire()));
-        // A slot that comes together with an offer goes on to the next one when `freed` is dropped.
-        let taken = poll_fn(|cx| match offered.as_mut().poll(cx) {
-            Poll::Ready(Ok(offer)) => Poll::Ready(Some(offer)),
-            _ => freed.as_mut().poll(cx).map(|permit| {
-                permit.expect("nobody closes the semaphore").forget();
-                None
-            }),
-        });
-        tokio::time::timeout(patience, taken).await.map_err(|_| Kind::QueueTimeout)
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.vacate();
+        self.slots.open.fetch_sub(1, Ordering::SeqCst);
+        self.slots.serve_waiting();
     }
 }
 
-impl Drop for Place<'_> {
+impl Place {
+    /// What [`Slots::next_on`] calls it.
+    pub(crate) fn ticket(&self) -> u64 {
+        self.ticket
+    }
+
+    /// Waits for an offer, or for a slot (`Err`), whichever comes first.
+    pub(crate) async fn wait<T>(
+        mut self,
+        patience: Duration,
+        offered: impl Future<Output = Result<T, RecvError>>,
+    ) -> Result<Result<T, Slot>, Kind> {
+        let mut offered = pin!(offered);
+        let told = &mut self.told;
+        let got = poll_fn(|cx| match offered.as_mut().poll(cx) {
+            Poll::Ready(Ok(offer)) => Poll::Ready(Ok(Ok(offer))),
+            _ => pin!(&mut *told).poll(cx).map(|told| match told {
+                Ok(Told::Slot(slot)) => Ok(Err(slot)),
+                Ok(Told::Displaced) | Err(_) => Err(Kind::QueueFull),
+            }),
+        });
+        tokio::time::timeout(patience, got).await.map_err(|_| Kind::QueueTimeout)?
+    }
+}
+
+impl Drop for Place {
     fn drop(&mut self) {
-        self.0.waiting.fetch_sub(1, Ordering::AcqRel);
+        // A slot that it was told of, and does not take, goes to the next as the channel is dropped.
+        let mut queue = self.slots.lock();
+        queue.leave(self.bidder, self.ticket);
+        self.slots.count(&queue);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use tokio::sync::oneshot;
-
-    #[test]
-    fn no_more_than_allowed() {
-        let slots = Slots::new(2, 0);
-        assert!(slots.try_take() && slots.try_take() && !slots.try_take());
-        slots.give_back();
-        assert!(slots.try_take());
-    }
-
-    /// Somebody who waits, for a second, without an offer.
-    async fn waits(slots: &Slots) -> Result<Option<()>, Kind> {
-        let (_offer, offered) = oneshot::channel();
-        slots.queue()?.wait(Duration::from_secs(1), offered).await
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn whoever_waits_gets_what_is_freed() {
-        let slots = Slots::new(1, 1);
-        assert!(slots.try_take());
-        let gives = async { slots.give_back() };
-        let (got, ()) = tokio::join!(waits(&slots), gives);
-        assert_eq!(got, Ok(None));
-        assert_eq!((slots.open(), slots.waiting()), (1, 0));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn whoever_has_waited_longest_is_the_next() {
-        let slots = Slots::new(1, 2);
-        assert!(slots.try_take());
-        let order = std::cell::RefCell::new(Vec::new());
-        let waits = async |name| {
-            waits(&slots).await.expect("it is given one in time");
-            order.borrow_mut().push(name);
-            slots.give_back();
-        };
-        let gives = async {
-            slots.give_back();
-            assert!(!slots.try_take(), "it belongs to the first");
-        };
-        tokio::join!(waits("first"), waits("second"), gives);
-        assert_eq!(*order.borrow(), ["first", "second"]);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn an_offer_is_as_good_as_a_slot() {
-        let slots = Slots::new(1, 1);
-        assert!(slots.try_take());
-        let (offer, offered) = oneshot::channel();
-        let place = slots.queue().expect("one may wait");
-        let gives = async { offer.send(7).unwrap() };
-        let (got, ()) = tokio::join!(place.wait(Duration::from_secs(1), offered), gives);
-        assert_eq!(got, Ok(Some(7)));
-        assert_eq!((slots.open(), slots.waiting()), (1, 0));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_queue_has_an_end_in_length_and_time() {
-        let slots = Slots::new(1, 1);
-        assert!(slots.try_take());
-        let (first, second) = tokio::join!(waits(&slots), waits(&slots));
-        assert_eq!((first, second), (Err(Kind::QueueTimeout), Err(Kind::QueueFull)));
-    }
-}
+mod tests;

@@ -159,3 +159,54 @@ fn every_connection_is_closed_when_the_gateway_ends() {
     drop(gateway);
     upstream.waits_for_open(0);
 }
+
+/// A client of that address, behind a proxy that is trusted, asks for the path.
+fn asks_as(gateway: &Gateway, client: &str, path: &str) -> titan_testkit::Peer {
+    let mut peer = gateway.connects();
+    peer.sends(format!("GET {path} HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: {client}\r\n\r\n"));
+    peer
+}
+
+#[test]
+fn a_client_that_takes_all_connections_leaves_some_to_others() {
+    let gate = Gate::closed();
+    let held = gate.before(ok("held"));
+    let upstream = upstream::answers(move |request| match request.target.as_str() {
+        "/held" => held(request),
+        _ => ok("free"),
+    });
+    let upstreams = settings("max_connections: 16, queue: { timeout: 1m }");
+    let text = format!("workers: 2\nforwarding: {{ trusted_proxies: [127.0.0.0/8] }}\n{upstreams}");
+    let gateway = gateway(&text, &[&upstream]);
+    let greedy: Vec<_> = (0..18).map(|_| asks_as(&gateway, "192.0.2.1", "/held")).collect();
+    waits_for_figures(&gateway, (14, 0, 4));
+    for _ in 0..20 {
+        asks_as(&gateway, "192.0.2.2", "/").answer().has_status(200).has_body("free");
+    }
+    // Not even what others have left idle is for the one who has the most.
+    waits_until("it still waits", || figures(&gateway).2 == 4);
+    gate.opens();
+    for mut client in greedy {
+        client.answer().has_status(200).has_body("held");
+    }
+}
+
+#[test]
+fn in_a_full_queue_a_client_gives_way_to_one_that_has_fewer() {
+    let gate = Gate::closed();
+    let upstream = upstream::answers(gate.before(ok("")));
+    let upstreams = settings("max_connections: 1, queue: { length: 3, timeout: 1m }");
+    let text = format!("forwarding: {{ trusted_proxies: [127.0.0.0/8] }}\n{upstreams}");
+    let gateway = gateway(&text, &[&upstream]);
+    let mut greedy = vec![asks_as(&gateway, "192.0.2.1", "/")];
+    waits_for_figures(&gateway, (1, 0, 0));
+    for waiting in 1..=3 {
+        greedy.push(asks_as(&gateway, "192.0.2.1", "/"));
+        waits_for_figures(&gateway, (1, 0, waiting));
+    }
+    let mut modest = asks_as(&gateway, "192.0.2.2", "/");
+    greedy.pop().expect("it came last").answer().has_problem(503, "queue-full");
+    gate.opens();
+    modest.answer().has_status(200);
+    greedy.iter_mut().for_each(|client| drop(client.answer().has_status(200)));
+}

@@ -1,0 +1,118 @@
+//! What each client has of something that all of them share and that can run out.
+//!
+//! Clients are counted by a hash of their network: two of them may share a counter, which costs them something
+//! only where the last places are given out. The hash is keyed, so that nobody can choose whose counter to share.
+
+use crate::network::ClientNetwork;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Places that clients take and leave, over all workers.
+///
+/// The last eighth of them is for clients that have few: whoever takes all it can get leaves those to others.
+pub(crate) struct Shares {
+    /// From how many taken places on only clients that have few get another one.
+    scarce_from: u32,
+    /// How many places are few.
+    few: u32,
+    taken: AtomicU32,
+    by_client: Box<[AtomicU32]>,
+    hash: RandomState,
+}
+
+/// The counter of a client, or of several that have it in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Counter(usize);
+
+/// How many counters there are: 4 KiB of memory.
+const COUNTERS: usize = 1024;
+/// Which part of the places is kept for clients that have few.
+const KEPT_PART: u32 = 8;
+/// Which part of what is kept one client may take.
+const FEW_PART: u32 = 4;
+
+impl Shares {
+    /// Shares of `most` places, of which none is taken.
+    pub(crate) fn new(most: u32) -> Shares {
+        let kept = most / KEPT_PART;
+        Shares {
+            scarce_from: most - kept,
+            few: (kept / FEW_PART).max(1),
+            taken: AtomicU32::new(0),
+            by_client: (0..COUNTERS).map(|_| AtomicU32::new(0)).collect(),
+            hash: RandomState::new(),
+        }
+    }
+
+    /// The counter of a client. Those whose address nobody knows count as one.
+    pub(crate) fn counter(&self, client: Option<ClientNetwork>) -> Counter {
+        let hash = self.hash.hash_one(client) % COUNTERS as u64;
+        Counter(usize::try_from(hash).expect("it is less than the number of counters"))
+    }
+
+    /// Whether that client may take one more place, where one is free.
+    pub(crate) fn admits(&self, counter: Counter) -> bool {
+        self.taken.load(Ordering::Relaxed) < self.scarce_from || self.of(counter) < self.few
+    }
+
+    /// How many places that client has.
+    pub(crate) fn of(&self, Counter(index): Counter) -> u32 {
+        self.by_client[index].load(Ordering::Relaxed)
+    }
+
+    /// Notes that the client has one more.
+    pub(crate) fn take(&self, Counter(index): Counter) {
+        self.taken.fetch_add(1, Ordering::Relaxed);
+        self.by_client[index].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes that the client has one less.
+    pub(crate) fn give_back(&self, Counter(index): Counter) {
+        self.by_client[index].fetch_sub(1, Ordering::Relaxed);
+        self.taken.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many places a client gets that takes all it can, where `most` are free.
+    fn greedy(shares: &Shares, counter: Counter, most: u32) -> u32 {
+        let takes = || shares.admits(counter).then(|| shares.take(counter));
+        (0..most).map_while(|_| takes()).count().try_into().unwrap()
+    }
+
+    #[test]
+    fn the_last_eighth_is_for_clients_that_have_few() {
+        for (most, first, others) in
+            [(1024, 896, 32), (100, 88, 3), (8, 7, 1), (7, 7, 0), (1, 1, 0)]
+        {
+            let shares = Shares::new(most);
+            assert_eq!(greedy(&shares, Counter(0), most), first, "of {most}");
+            let got = greedy(&shares, Counter(1), most - first);
+            assert_eq!(got, others.min(most - first), "of {most}");
+        }
+    }
+
+    #[test]
+    fn what_is_given_back_is_there_for_all() {
+        let shares = Shares::new(16);
+        let (one, other) = (Counter(0), Counter(1));
+        assert_eq!(greedy(&shares, one, 16), 14);
+        shares.give_back(one);
+        assert_eq!((shares.of(one), shares.of(other)), (13, 0));
+        assert!(shares.admits(one) && shares.admits(other));
+    }
+
+    #[test]
+    fn a_client_has_one_counter() {
+        let shares = Shares::new(16);
+        let client = |last| Some(ClientNetwork::of([192, 0, 2, last].into()));
+        assert_eq!(shares.counter(client(1)), shares.counter(client(1)));
+        let others =
+            (2..=255).filter(|&last| shares.counter(client(last)) != shares.counter(client(1)));
+        assert!(others.count() > 200);
+    }
+}

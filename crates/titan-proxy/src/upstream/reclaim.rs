@@ -1,0 +1,65 @@
+//! How a worker on which a request waits comes by the slots of connections that lie idle on others.
+
+use std::sync::{Mutex, PoisonError};
+use tokio::sync::Notify;
+
+/// What each worker is asked to give up, for all workers of a gateway.
+pub(crate) struct Reclaim {
+    workers: Box<[Asked]>,
+}
+
+/// What one worker is asked for.
+#[derive(Default)]
+struct Asked {
+    /// The endpoints whose idle connections are wanted, each once.
+    endpoints: Mutex<Vec<u64>>,
+    news: Notify,
+}
+
+impl Reclaim {
+    /// Nothing is wanted of any of so many workers.
+    pub(crate) fn new(workers: usize) -> Reclaim {
+        Reclaim { workers: (0..workers).map(|_| Asked::default()).collect() }
+    }
+
+    /// Asks all workers for connections to that endpoint that nobody uses.
+    pub(crate) fn ask(&self, endpoint: u64) {
+        for asked in &self.workers {
+            let mut endpoints = asked.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
+            if !endpoints.contains(&endpoint) {
+                endpoints.push(endpoint);
+                asked.news.notify_one();
+            }
+        }
+    }
+
+    /// Waits until that worker is asked for something.
+    pub(crate) async fn asked(&self, worker: usize) {
+        self.workers[worker].news.notified().await;
+    }
+
+    /// Whose idle connections that worker has been asked for since the last look.
+    pub(crate) fn take(&self, worker: usize) -> Vec<u64> {
+        let endpoints = &self.workers[worker].endpoints;
+        std::mem::take(&mut *endpoints.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn each_worker_is_asked_once_for_an_endpoint() {
+        let reclaim = Reclaim::new(2);
+        [7, 8, 7].into_iter().for_each(|endpoint| reclaim.ask(endpoint));
+        for worker in 0..2 {
+            reclaim.asked(worker).await;
+            assert_eq!(reclaim.take(worker), [7, 8]);
+            assert!(reclaim.take(worker).is_empty());
+        }
+        reclaim.ask(7);
+        reclaim.asked(1).await;
+        assert_eq!(reclaim.take(1), [7]);
+    }
+}
