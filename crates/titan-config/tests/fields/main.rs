@@ -473,17 +473,21 @@ fn each_field_is_read() {
 #[test]
 fn no_field_is_forgotten() {
     let schema: serde_json::Value = serde_json::from_str(&schema()).unwrap();
-    let keys = |section: &serde_json::Value| -> Vec<String> {
-        section["properties"].as_object().unwrap().keys().cloned().collect()
+    let keys = |name: &str, section: &serde_json::Value| -> Vec<String> {
+        let keys = section["properties"].as_object().unwrap().keys();
+        keys.map(|key| format!("{name}.{key}")).collect()
     };
-    let mut declared = BTreeSet::new();
-    declared.extend(keys(&schema).into_iter().map(|key| ("file".to_owned(), key)));
+    let mut declared = BTreeSet::from_iter(keys("file", &schema));
     for (name, section) in schema["$defs"].as_object().unwrap() {
-        declared.extend(keys(section).into_iter().map(|key| (name.clone(), key)));
+        declared.extend(keys(name, section));
     }
-    let tested: BTreeSet<_> =
-        rows().map(|(section, key, ..)| ((*section).to_owned(), (*key).to_owned())).collect();
-    assert_eq!(declared, tested);
+    let tested: BTreeSet<_> = rows().map(|(section, key, ..)| format!("{section}.{key}")).collect();
+    let missing: Vec<_> = declared.difference(&tested).collect();
+    let gone: Vec<_> = tested.difference(&declared).collect();
+    assert!(
+        missing.is_empty() && gone.is_empty(),
+        "fields without a row in these tables: {missing:?}; rows of fields that are gone: {gone:?}"
+    );
 }
 
 #[test]
