@@ -1,5 +1,6 @@
 //! The rules of this repository that neither rustc nor clippy knows. A module for each.
 
+mod changelog;
 mod documented;
 mod heads;
 mod links;
@@ -38,6 +39,7 @@ const CHECKS: &[Check] = &[
     vectors::check,
     links::check,
     documented::check,
+    changelog::check,
     names::check,
 ];
 

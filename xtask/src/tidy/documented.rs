@@ -4,8 +4,8 @@ use super::Finding;
 use crate::tree::Tree;
 
 const PAGE: &str = "docs/operations.md";
-const CODES: &str = "crates/titan-proxy/src/error.rs";
-const METRICS: &str = "crates/titan-admin/src/exposition.rs";
+pub(super) const CODES: &str = "crates/titan-proxy/src/error.rs";
+pub(super) const METRICS: &str = "crates/titan-admin/src/exposition.rs";
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let page = tree.file(PAGE).and_then(|file| file.text.as_deref()).unwrap_or_default();
@@ -26,7 +26,7 @@ fn missing(tree: &Tree, path: &str, names: fn(&str) -> Vec<&str>, page: &str) ->
 }
 
 /// The code in a line of the table of kinds: `Name Side STATUS "code" "detail";`.
-fn codes(line: &str) -> Vec<&str> {
+pub(super) fn codes(line: &str) -> Vec<&str> {
     let parts: Vec<_> = line.split('"').collect();
     let is_kind =
         matches!(parts.as_slice(), [head, _, " ", _, ";"] if head.split_whitespace().count() == 3);
@@ -34,7 +34,7 @@ fn codes(line: &str) -> Vec<&str> {
 }
 
 /// The names in quotes. What a histogram adds to its name goes without saying.
-fn metrics(line: &str) -> Vec<&str> {
+pub(super) fn metrics(line: &str) -> Vec<&str> {
     let quoted = line.split('"').skip(1).step_by(2);
     let names = quoted.filter(|text| {
         text.starts_with("titan_") && text.bytes().all(|o| o.is_ascii_lowercase() || o == b'_')

@@ -38,6 +38,7 @@ const LISTED: &[(&str, &str)] = &[
     ("shockwave/README.md", "what Shockwave is, for who writes services on it"),
     ("conformance/*/README.md", "the format of the vectors"),
     ("conformance/*/*.json", "vectors that both engines must judge alike, and their schema"),
+    ("xtask/src/tidy/changelog/first.txt", "what the first entries of the changelog sum up"),
     ("crates/*/src/snapshots/*.snap", "what texts for people look like"),
     ("crates/*/tests/snapshots/*.snap", "what texts for people look like"),
     ("crates/*/proptest-regressions/*.txt", "inputs that once failed"),
