@@ -5,7 +5,7 @@ use crate::tree::Tree;
 use std::collections::HashSet;
 
 /// Pages that lead by names instead of links.
-const PAGES: &[&str] = &["ARCHITECTURE.md", "SECURITY.md"];
+const PAGES: &[&str] = &["ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"];
 
 /// Where the code is that they lead to.
 const CODE: &[&str] = &["crates/", "shockwave/"];
