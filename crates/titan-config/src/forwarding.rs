@@ -8,7 +8,7 @@ use crate::readers::{boolean, list, word_or, words, words_or};
 use crate::report::Diagnostic;
 use crate::section::section;
 use crate::token::{HeaderName, HeaderValue, Token, header_name, header_value, token};
-use titan_http::FieldName;
+use titan_http::{FieldName, fold_name};
 
 section! {
     "forwarding", "the forwarding", Any;
@@ -70,14 +70,25 @@ fn request_id() -> impl Read<Value = Option<HeaderName>> {
 
 /// A field with a meaning of its own would be overwritten with ids.
 fn refuse_known(name: HeaderName, node: &Node, to: &mut Reading<'_>) -> Option<HeaderName> {
-    match FieldName::of(name.as_str().as_bytes()) {
-        FieldName::Other | FieldName::XRequestId => Some(name),
-        known => {
-            let message = format!("`{}` cannot carry the request id", known.as_str());
+    let folded = fold_name(name.as_str());
+    match FieldName::of(folded.as_bytes()) {
+        FieldName::Other if !is_claim(&folded) && !folded.starts_with("sec-websocket-") => {
+            Some(name)
+        }
+        FieldName::XRequestId => Some(name),
+        _ => {
+            let message = format!("`{}` cannot carry the request id", name.as_str());
             let error = Diagnostic::error(node.span, message).label("it has a meaning of its own");
             to.fail(error.help("use a field such as `X-Request-Id` or `X-Correlation-Id`"))
         }
     }
+}
+
+/// Whether the gateway, or a proxy in front, says something of the client in a field of that name, as servers read it
+/// that tell few names apart.
+pub(crate) fn is_claim(folded: &str) -> bool {
+    folded.starts_with("x-forwarded-")
+        || matches!(folded, "forwarded" | "x-real-ip" | "client-cert" | "client-cert-chain")
 }
 
 fn server() -> impl Read<Value = ServerField> {

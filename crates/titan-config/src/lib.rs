@@ -36,6 +36,7 @@ mod readers;
 mod reference;
 mod render;
 mod report;
+mod request_fields;
 mod resolver;
 mod route;
 mod route_fields;

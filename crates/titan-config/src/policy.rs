@@ -125,7 +125,7 @@ kinds! {
 
 impl Policy {
     /// The fields of requests that it changes. Upstreams believe what these say.
-    pub fn request_fields(&self) -> Vec<&HeaderName> {
+    pub(crate) fn request_fields(&self) -> Vec<&HeaderName> {
         match self {
             Policy::Transform(transform) => transform.request_fields().collect(),
             _ => self.told_fields(),
@@ -141,18 +141,6 @@ impl Policy {
                 Vec::new()
             }
         }
-    }
-}
-
-impl Policy {
-    /// The fields of requests that carry what clients prove themselves with: it is for the gateway, and for nobody
-    /// behind it.
-    pub fn credential_fields(&self) -> impl Iterator<Item = &HeaderName> {
-        let authorise = match self {
-            Policy::Authorise(authorise) => Some(authorise),
-            _ => None,
-        };
-        authorise.and_then(|it| it.api_keys.as_ref()).map(|keys| &keys.header).into_iter()
     }
 }
 

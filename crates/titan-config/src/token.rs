@@ -43,6 +43,13 @@ impl HeaderName {
     }
 }
 
+impl HeaderName {
+    /// Whether upstreams may take one for the other.
+    pub(crate) fn is_alike(&self, other: &HeaderName) -> bool {
+        titan_http::is_alike(self.0.as_bytes(), other.0.as_bytes())
+    }
+}
+
 impl PartialEq for HeaderName {
     fn eq(&self, other: &HeaderName) -> bool {
         self.0.eq_ignore_ascii_case(&other.0)

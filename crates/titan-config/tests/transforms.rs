@@ -25,6 +25,11 @@ fn fields_that_frame_messages_or_belong_to_the_gateway_stay() {
         "content-length",
         "Transfer-Encoding",
         "Transfer_Encoding",
+        "Transfer.Encoding",
+        "Content~Length",
+        "Max!Forwards",
+        "X.Request_Id",
+        "Client.Cert",
         "Connection",
         "Keep-Alive",
         "TE",
@@ -36,6 +41,7 @@ fn fields_that_frame_messages_or_belong_to_the_gateway_stay() {
         "Forwarded",
         "X-Forwarded-For",
         "X_Forwarded_Host",
+        "X.Forwarded.For",
         "X-Forwarded-Port",
         "X-Real-IP",
         "Client-Cert",
@@ -82,9 +88,41 @@ fn fields_that_frame_messages_or_belong_to_the_gateway_stay() {
 }
 
 #[test]
+fn the_id_of_a_request_is_in_no_field_that_says_something_else() {
+    let with = |name: &str| {
+        let text = format!(
+            "listeners: [\":80\"]\nroutes: [{{ respond: 204 }}]\nforwarding: {{ request_id: {name} }}\n"
+        );
+        Config::parse("titan.yaml", &text).map(drop).map_err(|report| report.to_string())
+    };
+    for name in [
+        "Host",
+        "Content_Length",
+        "X-Real-IP",
+        "x.forwarded.for",
+        "Client_Cert",
+        "Sec-WebSocket-Key",
+    ] {
+        let report = with(name).expect_err(name);
+        assert!(report.contains(&format!("`{name}` cannot carry the request id")), "{report}");
+    }
+    for name in ["X-Request-Id", "X_Request_Id", "X-Trace"] {
+        assert_eq!(with(name), Ok(()), "{name}");
+    }
+}
+
+#[test]
 fn the_id_of_a_request_is_the_gateways_whatever_it_is_called() {
     let text = "listeners: [\":80\"]\nroutes: [{ respond: 204, apply: [p] }]\nforwarding: { request_id: X-Id }\n\
         policies: { p: { transform: { request: { headers: { set: { x-id: a } } } } } }\n";
+    let report = Config::parse("titan.yaml", text).unwrap_err().to_string();
+    assert!(report.contains("the policy changes `X-Id`"), "{report}");
+}
+
+#[test]
+fn the_id_of_a_request_is_in_no_field_that_upstreams_take_for_another() {
+    let text = "listeners: [\":80\"]\nroutes: [{ respond: 204, apply: [p] }]\nforwarding: { request_id: X-Id }\n\
+        policies: { p: { transform: { request: { headers: { set: { X.Id: a } } } } } }\n";
     let report = Config::parse("titan.yaml", text).unwrap_err().to_string();
     assert!(report.contains("the policy changes `X-Id`"), "{report}");
 }

@@ -19,8 +19,8 @@ macro_rules! field_names {
                 }
             }
 
-            #[cfg(test)]
-            const ALL: &[FieldName] = &[$(FieldName::$name,)*];
+            /// Every known name.
+            pub const ALL: &[FieldName] = &[$(FieldName::$name,)*];
         }
     };
 }
@@ -212,12 +212,6 @@ fn equals_word(known: [u8; 8], text: [u8; 8]) -> bool {
     let known = u64::from_ne_bytes(known);
     let case = (known & BIT_6) >> 1;
     (known ^ u64::from_ne_bytes(text)) & !case == 0
-}
-
-/// Whether two names of fields are one to those that know no `-` in names (CGI makes one of `X-User` and `X_User`).
-pub fn is_alike(one: &[u8], other: &[u8]) -> bool {
-    let plain = |octet: &u8| if *octet == b'_' { b'-' } else { octet.to_ascii_lowercase() };
-    one.len() == other.len() && one.iter().map(plain).eq(other.iter().map(plain))
 }
 
 #[cfg(test)]

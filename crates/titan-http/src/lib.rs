@@ -6,6 +6,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may stop at a surprise"))]
 
+mod alike;
 mod authority;
 mod field_name;
 mod fields;
@@ -18,8 +19,9 @@ mod text;
 mod trailer;
 mod version;
 
+pub use alike::{fold_name, fold_octet, is_alike, is_plain_name, starts_alike};
 pub use authority::{Authority, BadAuthority};
-pub use field_name::{FieldName, FieldSet, is_alike};
+pub use field_name::{FieldName, FieldSet};
 pub use fields::{BadField, Field, Fields};
 pub use head::{RequestHead, ResponseHead, Target, TargetForm};
 pub use hop::remove_hop_by_hop;

@@ -171,6 +171,7 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
         }
         // First of all, so that no field the gateway writes itself can be taken away by a Connection list.
         let is_honest = remove_hop_by_hop(&mut self.request.fields);
+        self.snapshot.guard.strip_head(self.origin.is_trusted, &mut self.request.fields);
         self.identify()?;
         if !is_honest {
             return Err(Kind::ConnectionList.into());
@@ -182,7 +183,6 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
         if let Some(port) = self.origin.entry.https {
             return self.redirect_to_https(port).await;
         }
-        self.snapshot.chains.remove_claims(&mut self.request.fields);
         let found = match self.find_route() {
             Ok(found) => found.of(self.request),
             Err(error) => return self.answer_unrouted(error).await,

@@ -130,11 +130,11 @@ impl Tale<'_> {
         if !remove_hop_by_hop(&mut head.fields) {
             return Err(Kind::ConnectionList.into());
         }
+        self.strip(&mut head);
         self.normalise_path(&mut head)?;
         if let Some(port) = self.https(question) {
             return self.redirect_to_https(port, &head);
         }
-        self.snapshot.chains.remove_claims(&mut head.fields);
         self.candidates(&head);
         let Some(found) = self.find_route(&head)? else { return Ok(()) };
         let found = found.of(&head);
@@ -167,6 +167,14 @@ impl Tale<'_> {
             Framing::None | Framing::UntilClose => {}
         }
         Ok(start.framing)
+    }
+
+    /// Removes what the peer may not write.
+    fn strip(&mut self, head: &mut RequestHead) {
+        let guard = &self.snapshot.guard;
+        let removed = guard.explain(self.origin.is_trusted, &head.fields);
+        removed.into_iter().for_each(|field| self.page.tell("removed", field));
+        guard.strip_head(self.origin.is_trusted, &mut head.fields);
     }
 
     /// Routes belong to no listener; which one the client reaches is a matter of the port alone.

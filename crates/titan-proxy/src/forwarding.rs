@@ -1,8 +1,8 @@
 //! What an upstream is told of the client, and what is believed of those who tell it here.
 //!
 //! `X-Forwarded-*`, `Forwarded`, `X-Real-IP` and the request id are claims. From a trusted proxy they
-//! are kept and added to; from anyone else they are removed, whether this gateway writes such fields
-//! itself or not, for an upstream would believe them. In trailers they are believed of nobody.
+//! are kept and added to; those of anyone else the `guard` has removed, whether this gateway writes such fields
+//! itself or not, for an upstream would believe them.
 
 mod hops;
 mod same_origin;
@@ -10,6 +10,7 @@ mod same_origin;
 pub(crate) use hops::{Reach, count_hop};
 
 use crate::entry::Entry;
+use crate::guard::{CLIENT_CERT, CLIENT_CERT_CHAIN};
 use crate::tls::Identity;
 use std::cell::Cell;
 use std::fmt;
@@ -17,10 +18,8 @@ use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
-use titan_config::{Cidr, ClientCert, Config, HeaderName, Policy, ServerField};
-use titan_http::{
-    BadField, Field, FieldName, FieldSet, Fields, RequestHead, ResponseHead, is_alike,
-};
+use titan_config::{Cidr, ClientCert, Config, HeaderName, ServerField};
+use titan_http::{BadField, FieldName, Fields, RequestHead, ResponseHead};
 
 /// How many proxies a client's address is looked for behind.
 const MAX_HOPS: usize = 32;
@@ -42,8 +41,6 @@ pub(crate) struct Forwarding {
     via: Option<Box<str>>,
     client_cert: ClientCert,
     server: ServerField,
-    /// The fields of requests that policies write, or take credentials from.
-    guarded: Vec<HeaderName>,
 }
 
 /// Where a connection comes from. The same for all of its requests.
@@ -52,7 +49,7 @@ pub(crate) struct Origin {
     /// None for a Unix socket.
     pub(crate) address: Option<IpAddr>,
     pub(crate) scheme: Scheme,
-    is_trusted: bool,
+    pub(crate) is_trusted: bool,
     /// The address as text: written once for the connection, not for each request.
     text: AddressText,
     /// What the listener asks of it.
@@ -115,20 +112,7 @@ impl Forwarding {
         } = config.forwarding.clone();
         let (trusted, via) = (trusted_proxies, via.map(|via| via.as_str().into()));
         let request_id = request_id.map(IdField::new);
-        let policies = || config.policies.iter().map(|named| &named.policy);
-        let written = policies().flat_map(Policy::request_fields);
-        let guarded = written.chain(policies().flat_map(Policy::credential_fields));
-        let guarded = guarded.cloned().collect();
-        Forwarding {
-            trusted,
-            x_forwarded,
-            forwarded,
-            request_id,
-            via,
-            client_cert,
-            server,
-            guarded,
-        }
+        Forwarding { trusted, x_forwarded, forwarded, request_id, via, client_cert, server }
     }
 
     /// Judges a new connection that has come in at `entry`. A peer without an address is never trusted.
@@ -191,18 +175,14 @@ impl Forwarding {
         id.map_or(Ok(()), |(field, value)| field.set(to, value))
     }
 
-    /// Writes what the upstream is to know of the way here. `scratch` is overwritten.
+    /// Writes what the upstream is to know of the way here, behind what the guard has left of what others say of it.
+    /// `scratch` is overwritten.
     pub(crate) fn tell_upstream(
         &self,
         origin: &Origin,
         head: &mut RequestHead,
         scratch: &mut Vec<u8>,
     ) -> Result<(), Refused> {
-        if head.fields.names().meets(CLAIMS) {
-            let is_believed =
-                |field: Field<'_>| origin.is_trusted || !is_claim(field.id, field.name);
-            head.fields.retain(|field| is_believed(field) && !is_certificate(field.id, field.name));
-        }
         self.tell_certificate(origin, head, scratch)?;
         if self.forwarded {
             write_forwarded(origin, head, scratch)?;
@@ -234,26 +214,6 @@ impl Forwarding {
             true => head.fields.append_named(CLIENT_CERT_CHAIN.as_bytes(), scratch),
             false => Ok(()),
         }
-    }
-
-    /// Removes the trailers of a request that an upstream might believe as it believes fields of the head.
-    ///
-    /// Those of a trusted proxy too: it has put its own claims into the head, and passes on in trailers
-    /// what its client has sent.
-    pub(crate) fn strip_trailers(&self, trailers: &mut Fields) {
-        if !trailers.is_empty() {
-            trailers.retain(|field| !self.is_asserted(field));
-        }
-    }
-
-    /// Whether it is for this gateway alone to say what the field says.
-    fn is_asserted(&self, field: Field<'_>) -> bool {
-        let is_id = |id: &IdField| id.is(field.id, field.name);
-        field.id == FieldName::Via
-            || is_claim(field.id, field.name)
-            || is_certificate(field.id, field.name)
-            || self.request_id.as_ref().is_some_and(is_id)
-            || self.guarded.iter().any(|name| is_alike(name.as_str().as_bytes(), field.name))
     }
 
     /// Makes of the fields of a final answer what the configuration says.
@@ -367,47 +327,6 @@ impl AddressText {
     fn as_bytes(&self) -> &[u8] {
         &self.text[..self.len.into()]
     }
-}
-
-/// The names that fields with claims have: their own, or none that is known.
-const CLAIMS: FieldSet = FieldSet::of(&[
-    FieldName::Forwarded,
-    FieldName::XForwardedFor,
-    FieldName::XForwardedHost,
-    FieldName::XForwardedProto,
-    FieldName::Other,
-]);
-
-/// The fields that carry the client's certificate. Nobody's are believed, those of trusted proxies neither: one
-/// that does not know these fields passes on what its client has sent.
-const CLIENT_CERT: &str = "Client-Cert";
-const CLIENT_CERT_CHAIN: &str = "Client-Cert-Chain";
-
-fn is_certificate(id: FieldName, name: &[u8]) -> bool {
-    id == FieldName::Other
-        && (is_alike(name, CLIENT_CERT.as_bytes()) || is_alike(name, CLIENT_CERT_CHAIN.as_bytes()))
-}
-
-/// Whether a field claims something of the client.
-fn is_claim(id: FieldName, name: &[u8]) -> bool {
-    match id {
-        FieldName::Forwarded
-        | FieldName::XForwardedFor
-        | FieldName::XForwardedHost
-        | FieldName::XForwardedProto => true,
-        FieldName::Other => starts_like(name, b"x-forwarded-") || is_alike(name, b"x-real-ip"),
-        _ => false,
-    }
-}
-
-/// Whether a name starts so to those who turn `-` into `_`, as CGI does: they cannot tell `X_Forwarded_For` from
-/// the real one.
-fn starts_like(name: &[u8], with: &[u8]) -> bool {
-    let same = |(ours, theirs): (&u8, &u8)| match theirs {
-        b'_' => *ours == b'-',
-        _ => ours.eq_ignore_ascii_case(theirs),
-    };
-    name.len() >= with.len() && with.iter().zip(name).all(same)
 }
 
 fn write_x_forwarded(

@@ -10,6 +10,7 @@
 //! | 3 | TLS: certificates, the handshake, records | `tls` | `accept` |
 //! | 4 | octets to heads, heads to octets | `downstream`: `h1`, `h2` | `serve` |
 //! | 5 | **the spine** | `exchange` | `Exchange::run` |
+//! | - | which fields of requests are let in | `guard` | `Guard::strip_head` |
 //! | 6 | one normal form of the path | `path` | `normalise` |
 //! | 7 | host, path, method and match rules | `route` | `Routes::find` |
 //! | - | policies: the request half, the response half | `middleware` | `Chain::on_request`, `Chain::on_response` |
@@ -44,6 +45,7 @@ mod downstream;
 
 mod exchange;
 
+mod guard;
 mod path;
 mod route;
 mod template;

@@ -2,6 +2,7 @@
 
 use crate::files::Site;
 use crate::forwarding::Forwarding;
+use crate::guard::Guard;
 use crate::metrics::Metrics;
 use crate::middleware::{Body, Chains, DecodingMemory, Keys};
 use crate::route::{Routes, Split};
@@ -24,6 +25,8 @@ pub(crate) struct Snapshot {
     pub(crate) upstreams: Vec<Arc<Upstream>>,
     pub(crate) limits: Limits,
     pub(crate) timeouts: Timeouts,
+    /// Which fields of requests are let in.
+    pub(crate) guard: Guard,
     pub(crate) forwarding: Forwarding,
     /// What a request may be like.
     pub(crate) request_limits: titan_h1::Limits,
@@ -78,6 +81,7 @@ impl Snapshot {
             upstreams: upstreams.collect(),
             limits: config.limits.clone(),
             timeouts: config.timeouts.clone(),
+            guard: Guard::new(config),
             forwarding: Forwarding::new(config),
             request_limits: request_limits(&config.limits),
             response_limits: response_limits(&config.limits),

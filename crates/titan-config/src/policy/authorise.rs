@@ -100,7 +100,7 @@ pub struct Authorise {
 
 impl Authorise {
     /// The fields that tell upstreams of who asks.
-    pub(super) fn told_fields(&self) -> Vec<&HeaderName> {
+    pub(crate) fn told_fields(&self) -> Vec<&HeaderName> {
         let of_keys = self.api_keys.iter().filter_map(|keys| keys.tell.as_ref());
         let of_users = self.basic.iter().filter_map(|basic| basic.tell.as_ref());
         let of_keys = of_keys.chain(of_users);

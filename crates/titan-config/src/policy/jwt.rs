@@ -493,7 +493,7 @@ fn place() -> impl Read<Value = TokenPlace> {
 fn claim_headers() -> impl Read<Value = Vec<ClaimHeader>> {
     mapping(HEADER_NAME, parse_told_header, claim(), 0..=MAX_CLAIMS).then(|named, _, to| {
         for (index, Named { key, key_span, .. }) in named.iter().enumerate() {
-            if let Some(first) = named[..index].iter().find(|before| before.key == *key) {
+            if let Some(first) = named[..index].iter().find(|before| before.key.is_alike(key)) {
                 let error = Diagnostic::error(*key_span, "two claims in one field");
                 return to.fail(error.label("here again").also(first.key_span, "first here"));
             }

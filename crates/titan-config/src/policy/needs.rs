@@ -5,7 +5,6 @@ use crate::read::Reading;
 use crate::readers::Named;
 use crate::report::{Diagnostic, Span};
 use crate::token::Name;
-use titan_http::is_alike;
 
 type Declared = [Named<Name, Option<Policy>>];
 
@@ -79,7 +78,7 @@ pub(crate) fn check_key_fields(all: &Declared, to: &mut Reading<'_>) {
         let Some(keys) = &it.api_keys else { continue };
         let tells = |policy: &Policy| {
             let told = policy.told_fields();
-            told.iter().any(|it| is_alike(it.as_str().as_bytes(), keys.header.as_str().as_bytes()))
+            told.iter().any(|it| it.is_alike(&keys.header))
         };
         let teller = all.iter().find(|it| it.value.as_ref().is_some_and(tells));
         if let Some(teller) = teller {

@@ -77,7 +77,7 @@ section! {
 
 impl Transform {
     /// Every value that is put together.
-    fn values(&self) -> impl Iterator<Item = &ValueTemplate> {
+    pub(crate) fn values(&self) -> impl Iterator<Item = &ValueTemplate> {
         let Transform { request, response } = self;
         let headers = request.headers.values().chain(response.headers.values());
         headers.chain(request.query.values())
@@ -94,7 +94,7 @@ impl Transform {
     }
 
     /// The fields of requests that it changes.
-    pub(super) fn request_fields(&self) -> impl Iterator<Item = &HeaderName> {
+    pub(crate) fn request_fields(&self) -> impl Iterator<Item = &HeaderName> {
         let Changes { remove, rename, set, append } = &self.request.headers;
         let renamed = rename.iter().flat_map(|(from, to)| [from, to]);
         let given = set.iter().chain(append).map(|(name, _)| name);

@@ -11,7 +11,7 @@ use crate::buffer::SMALL;
 use crate::clock::{Moment, TICK};
 use crate::error::{Error, Kind, Side};
 use crate::exchange::{Exchange, Record, Verdict};
-use crate::forwarding::Forwarding;
+use crate::guard::Guard;
 use crate::message::{Incoming, Outgoing};
 use crate::relay::{BodySink, BodySource};
 use crate::stream::{Peek, ReadHalf, WriteHalf};
@@ -173,7 +173,7 @@ impl Connection<'_> {
             message: body,
             expects: start.expect_continue,
             received: start.consumed as u64,
-            forwarding: &snapshot.forwarding,
+            guard: &snapshot.guard,
         };
         let mut answer = Response::new(writer, to_client, (request.method, request.version));
         if !may_continue {
@@ -245,14 +245,14 @@ struct Request<'c> {
     expects: bool,
     /// Octets of the head and of the body so far.
     received: u64,
-    forwarding: &'c Forwarding,
+    guard: &'c Guard,
 }
 
 impl BodySource for Request<'_> {
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         ready!(self.message.poll_data(cx))?;
         if self.message.has_ended() {
-            self.forwarding.strip_trailers(self.message.trailers_mut());
+            self.guard.strip_trailers(self.message.trailers_mut());
         }
         Poll::Ready(Ok(()))
     }

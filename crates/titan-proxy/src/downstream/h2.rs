@@ -8,7 +8,8 @@ use super::{Answer, Client, Content, Gone, LINGER_OCTETS, RequestBody, drain};
 use crate::clock::{Clock, Moment, Timer};
 use crate::error::{Error, Kind, Side};
 use crate::exchange::{Exchange, Record, Verdict};
-use crate::forwarding::{Forwarding, Origin};
+use crate::forwarding::Origin;
+use crate::guard::Guard;
 use crate::mux::{Halt, Lane, Mux, Progress, Receiver, Sender, Wire};
 use crate::relay::{BodySink, BodySource};
 use crate::upgrade::Upgrade;
@@ -184,8 +185,7 @@ async fn answer(
         (Ok(_), Some(length)) => Framing::Length(length),
         (Ok(_), None) => Framing::Chunked,
     };
-    let mut body =
-        Request { receiver, length, is_held, received: 0, forwarding: &snapshot.forwarding };
+    let mut body = Request { receiver, length, is_held, received: 0, guard: &snapshot.guard };
     let mut response = Response { sender };
     let mut refused = head.err();
     if lane.is_lost() {
@@ -241,7 +241,7 @@ struct Request<'c> {
     /// Whether what comes is for a tunnel that is not open yet.
     is_held: bool,
     received: u64,
-    forwarding: &'c Forwarding,
+    guard: &'c Guard,
 }
 
 impl BodySource for Request<'_> {
@@ -251,7 +251,7 @@ impl BodySource for Request<'_> {
         }
         ready!(self.receiver.poll_data(cx))?;
         if self.receiver.is_whole() {
-            self.forwarding.strip_trailers(self.receiver.trailers_mut());
+            self.guard.strip_trailers(self.receiver.trailers_mut());
         }
         Poll::Ready(Ok(()))
     }

@@ -51,7 +51,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use titan_config::{Config, NamedPolicy, Policies, Policy, PolicyId, PolicyKind, Route};
-use titan_http::{BadField, Fields, RequestHead, ResponseHead, Status, is_alike};
+use titan_http::{BadField, Fields, RequestHead, ResponseHead, Status};
 use tokio::sync::watch;
 use transform::Transform;
 pub(crate) use transform::{Body, Seen};
@@ -62,8 +62,6 @@ pub(crate) struct Chains {
     /// For requests that no route takes: a page is to see that, and nothing else is done with them.
     none: Chain,
     policies: Vec<Ready>,
-    /// The fields that policies tell upstreams of clients in. Nobody else may write them, on any route.
-    claimed: Vec<Box<[u8]>>,
     verifiers: Verifiers,
 }
 
@@ -157,12 +155,10 @@ impl Chains {
         let policies: Vec<_> = policies.collect();
         let by_route = config.routes.iter().map(|route| Chain::new(route, &policies));
         let by_route = by_route.collect();
-        let claimed = config.policies.iter().flat_map(|named| named.policy.told_fields());
-        let claimed = claimed.map(|name| name.as_str().as_bytes().into()).collect();
         let verifiers = Verifiers::default();
         let cors = config.everywhere.cors.map(|id| &policies[id.index()]);
         let none = Chain { cors: cors.and_then(Ready::cors).cloned(), ..Chain::default() };
-        Chains { by_route, none, policies, claimed, verifiers }
+        Chains { by_route, none, policies, verifiers }
     }
 
     /// The keys of its policies, as the files have them by now.
@@ -219,15 +215,6 @@ impl Chains {
     pub(crate) fn key_sets(&self) -> Vec<KeySetStatus> {
         let policies = self.policies.iter().filter_map(Ready::jwt);
         policies.flat_map(|jwt| jwt.key_sets()).collect()
-    }
-
-    /// Removes what a client says in the fields that are for claims, and under names that some upstreams take for
-    /// those (CGI makes one of `X-User` and `X_User`). Before the route is found: its conditions may ask for them.
-    pub(crate) fn remove_claims(&self, fields: &mut Fields) {
-        if self.claimed.is_empty() {
-            return;
-        }
-        fields.retain(|field| !self.claimed.iter().any(|claimed| is_alike(claimed, field.name)));
     }
 
     /// Notes what page a request comes from that no route has taken: it may be allowed to see the answer.

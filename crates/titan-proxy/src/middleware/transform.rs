@@ -15,7 +15,7 @@ use crate::path::is_path_octet;
 use crate::template::{escape, settle};
 use std::sync::Arc;
 use titan_config::{Changes, HeaderName, PathPiece, PathRule, Route};
-use titan_http::{BadField, Fields, RequestHead, ResponseHead, Span, Status, TargetForm, is_alike};
+use titan_http::{BadField, Fields, RequestHead, ResponseHead, Span, Status, TargetForm};
 use value::{Made, Place, Value};
 
 /// A transform with all that is known of its values before a request comes.
@@ -102,7 +102,6 @@ impl Transform {
             self.change_path(request)?;
             self.change_query(request, &for_query)?;
         }
-        request.fields.retain(|field| !self.request.is_mimicked_by(field.name));
         let changed = self.request.apply(&mut request.fields, Some(&for_fields));
         changed.map_err(|_| Kind::BadTransform)?;
         Ok(Some(for_answer))
@@ -196,16 +195,6 @@ impl<N> Edits<N> {
 }
 
 impl Edits<HeaderName> {
-    /// Whether servers that turn `-` into `_`, as those of CGI do, would take a client's own field for one that
-    /// is set or removed here.
-    fn is_mimicked_by(&self, name: &[u8]) -> bool {
-        let Edits { remove, rename, set, append: _ } = self;
-        let renamed = rename.iter().flat_map(|(from, to)| [from, to]);
-        let ours = remove.iter().chain(renamed).chain(set.iter().map(|(name, _)| name));
-        ours.map(|it| it.as_str().as_bytes())
-            .any(|it| is_alike(name, it) && !name.eq_ignore_ascii_case(it))
-    }
-
     /// Without `made` what depends on the request stays as it is.
     fn apply(&self, fields: &mut Fields, made: Option<&Made>) -> Result<(), BadField> {
         let Edits { remove, rename, set, append } = self;

@@ -1,5 +1,6 @@
 //! What an upstream is told of its client, and what a client is told of the upstream.
 
+use titan_testkit::h2::Head;
 use titan_testkit::upstream::{self, ok, ok_with};
 use titan_testkit::{Request, gateway, scheme};
 
@@ -47,6 +48,31 @@ fn what_anybody_claims_is_not_passed_on() {
     ] {
         assert_eq!(request.field(name), None, "{name}");
     }
+}
+
+#[test]
+fn what_upstreams_take_for_a_claim_is_passed_on_from_nobody() {
+    let twins = "X_Forwarded_For: 6.6.6.6\r\nX.Forwarded.Proto: gopher\r\nx-forwarded_user: root\r\nX~Real~IP: 6.6.6.6\r\n\
+        X_Request_Id: theirs\r\nX.Request-Id: theirs\r\nClient.Cert: :AA==:\r\nTransfer_Encoding: chunked\r\nX_Other: kept\r\n";
+    for forwarding in ["", "trusted_proxies: [127.0.0.1]", "x_forwarded: false, request_id: off"] {
+        let request = told(forwarding, twins);
+        let names: Vec<_> = request.fields.iter().map(|(name, _)| name).collect();
+        let odd = |name: &&&String| name.contains(['_', '.', '~']);
+        assert_eq!(names.iter().filter(odd).collect::<Vec<_>>(), [&"x_other"], "{forwarding}");
+    }
+}
+
+#[test]
+fn what_upstreams_take_for_a_claim_is_passed_on_over_no_protocol() {
+    let upstream = upstream::replies(ok(""));
+    let gateway = gateway("forwarding: { request_id: X-Trace }", &[&upstream]);
+    let head = Head::get("/").with("x_trace", "theirs").with("x.forwarded.for", "6.6.6.6");
+    let mut client = gateway.connects_h2();
+    let stream = client.asks(&head.with("x_other", "kept"));
+    client.answer(stream).has_status(200);
+    let request = upstream.request();
+    let found = ["x_trace", "x.forwarded.for", "x_other"].map(|name| request.field(name));
+    assert_eq!(found, [None, None, Some("kept")]);
 }
 
 #[test]
@@ -203,7 +229,7 @@ routes: [{ prefix: /, upstream: u, apply: [p] }, { path: /q, respond: 204, apply
     let mut client = gateway.connects();
     client.sends(
         "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\
-        X-User: root\r\nX_Tenant: b\r\nX-Client: k\r\nX-API-Key: two\r\n\
+        X-User: root\r\nX_Tenant: b\r\nX.Tenant: b\r\nX-Client: k\r\nX-API-Key: two\r\n\
         x_api_key: two\r\nX-Sum: 1\r\n\r\n",
     );
     client.answer().has_status(200);

@@ -8,7 +8,7 @@ use crate::read::{Read, Reading};
 use crate::readers::{Problem, text};
 use crate::report::Diagnostic;
 use crate::shape::{Shape, TextShape};
-use crate::token::Pattern;
+use crate::token::{HeaderName, Pattern};
 use cel::common::ast::SourceInfo;
 use cel::{Env, ParseError, ParseErrors, Program};
 use check::Check;
@@ -24,6 +24,7 @@ pub struct Rule {
     program: Arc<Program>,
     patterns: Arc<[(String, Pattern)]>,
     reads: Vec<RulePart>,
+    headers: Vec<HeaderName>,
     loops: bool,
 }
 
@@ -67,6 +68,11 @@ impl Rule {
     /// Whether it looks at that.
     pub fn reads(&self, part: RulePart) -> bool {
         self.reads.contains(&part)
+    }
+
+    /// The header fields that it names.
+    pub fn headers(&self) -> &[HeaderName] {
+        &self.headers
     }
 
     /// Whether it goes through lists or mappings.
@@ -139,12 +145,13 @@ fn compile(text: &str) -> Result<Rule, Problem> {
     let program = env.compile(text).map_err(|errors| fault(text, &errors))?;
     let mut check = Check::new(text, program.source_info());
     check.whole(program.expression())?;
-    let Check { patterns, reads, loops, .. } = check;
+    let Check { patterns, reads, headers, loops, .. } = check;
     Ok(Rule {
         text: text.to_owned(),
         program: Arc::new(program),
         patterns: patterns.into(),
         reads,
+        headers,
         loops,
     })
 }

@@ -2,6 +2,7 @@
 
 use super::value::{ValueTemplate, value};
 use crate::bounds::{MAX_HEADERS, MAX_TOKEN};
+use crate::forwarding::is_claim;
 use crate::node::Node;
 use crate::read::{Read, Reading, default};
 use crate::readers::{Named, Problem, mapping, one_or_list, text};
@@ -9,7 +10,7 @@ use crate::report::Diagnostic;
 use crate::section::{section, section_of};
 use crate::shape::TextShape;
 use crate::token::{HEADER_NAME, HeaderName, parse_header_name};
-use titan_http::FieldName;
+use titan_http::{FieldName, fold_name};
 
 /// Changes of named values, in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -166,7 +167,7 @@ pub(in crate::policy) fn answer_header() -> impl Read<Value = HeaderName> {
 /// Neither what a transform may not write either, nor what clients say of themselves.
 pub(in crate::policy) fn parse_told_header(name: &str) -> Result<HeaderName, Problem> {
     let header = parse_request_header(name)?;
-    match FieldName::of(as_servers_read(name).as_bytes()) {
+    match FieldName::of(fold_name(name).as_bytes()) {
         FieldName::Authorization | FieldName::Cookie => {
             Err(Problem::new("this field has a meaning of its own").help("such as `X-User`"))
         }
@@ -183,12 +184,10 @@ fn parse_parameter(text: &str) -> Result<String, Problem> {
 
 fn parse_request_header(text: &str) -> Result<HeaderName, Problem> {
     let name = parse_header_name(text)?;
-    let known = as_servers_read(text);
-    let is_claim = known.starts_with("x-forwarded-")
-        || matches!(known.as_str(), "x-real-ip" | "client-cert" | "client-cert-chain");
+    let known = fold_name(text);
     match FieldName::of(known.as_bytes()) {
-        FieldName::Forwarded | FieldName::Via | FieldName::XRequestId => Err(own_section()),
-        _ if is_claim => Err(own_section()),
+        FieldName::Via | FieldName::XRequestId => Err(own_section()),
+        _ if is_claim(&known) => Err(own_section()),
         FieldName::Host => Err(ours().help("`send_host` of a route says what upstreams get")),
         FieldName::Expect | FieldName::MaxForwards => Err(ours()),
         id if frames(id) || known.starts_with("sec-websocket-") => Err(ours()),
@@ -197,7 +196,7 @@ fn parse_request_header(text: &str) -> Result<HeaderName, Problem> {
 }
 
 fn parse_response_header(text: &str) -> Result<HeaderName, Problem> {
-    match FieldName::of(as_servers_read(text).as_bytes()) {
+    match FieldName::of(fold_name(text).as_bytes()) {
         FieldName::Vary => {
             let problem = Problem::new("caches would mix up answers without what it says");
             Err(problem.help("it can be appended to"))
@@ -208,7 +207,7 @@ fn parse_response_header(text: &str) -> Result<HeaderName, Problem> {
 
 fn parse_appended_header(text: &str) -> Result<HeaderName, Problem> {
     let name = parse_header_name(text)?;
-    let known = as_servers_read(text);
+    let known = fold_name(text);
     match FieldName::of(known.as_bytes()) {
         FieldName::Server => Err(own_section()),
         FieldName::ContentEncoding | FieldName::ContentRange => {
@@ -221,11 +220,6 @@ fn parse_appended_header(text: &str) -> Result<HeaderName, Problem> {
         id if frames(id) || known.starts_with("sec-websocket-") => Err(ours()),
         _ => Ok(name),
     }
-}
-
-/// A name as servers read it that cannot tell `_` from `-`, as those of CGI.
-fn as_servers_read(name: &str) -> String {
-    name.to_ascii_lowercase().replace('_', "-")
 }
 
 /// Whether the field says where a message ends, or belongs to one connection.

@@ -10,7 +10,7 @@ use crate::snapshot::Proxy;
 use crate::worker::Scratch;
 use std::num::NonZeroU16;
 use titan_config::{Cap, Config, ForwardAuth, HeaderName, RouteTimeouts, SendHost, Share};
-use titan_http::{BadField, FieldName, Fields, RequestHead, ResponseHead, Status, is_alike};
+use titan_http::{BadField, FieldName, Fields, RequestHead, ResponseHead, Status};
 
 /// A service and how it is asked.
 pub(super) struct Forward {
@@ -132,10 +132,8 @@ impl Forward {
 
     /// Gives the request the fields of a good answer, in place of what its client has sent.
     fn take(&self, head: &ResponseHead, fields: &mut Fields) -> Result<(), BadField> {
-        let is_ours = |name: &[u8]| {
-            self.config.take.iter().any(|taken| is_alike(taken.as_str().as_bytes(), name))
-        };
-        fields.retain(|field| !is_ours(field.name));
+        let taken = self.config.take.iter().map(|name| name.as_str().as_bytes());
+        taken.for_each(|name| fields.remove_named(name));
         copy(&self.config.take, &head.fields, fields)
     }
 

@@ -5,7 +5,7 @@ use crate::error::{Error, Kind};
 use crate::route::{is_parameter, query_values};
 use crate::tls::sha256;
 use std::collections::HashMap;
-use titan_http::{BadField, RequestHead, ResponseHead, is_alike};
+use titan_http::{BadField, RequestHead, ResponseHead};
 
 /// The keys of which a request has to show one.
 pub(super) struct Keys {
@@ -95,7 +95,7 @@ impl Keys {
 
     /// Removes what carries keys, right ones and wrong ones: they are nobody's business behind this.
     fn hide(&self, request: &mut RequestHead) -> Result<(), Error> {
-        request.fields.retain(|field| !is_alike(field.name, &self.header));
+        request.fields.remove_named(&self.header);
         let (Some(name), Some(query)) = (&self.query, request.query()) else { return Ok(()) };
         let pairs = || query.split(|&octet| octet == b'&');
         if !pairs().any(|pair| is_parameter(pair, name)) {

@@ -14,7 +14,7 @@ use serde_json::{Map, Value as Json};
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 use titan_config::{CertificatePart, Rule, RulePart};
-use titan_http::RequestHead;
+use titan_http::{RequestHead, fold_name, is_plain_name};
 
 /// The rules of a policy.
 pub(super) struct Rules(Vec<Rule>);
@@ -144,11 +144,15 @@ impl Seen<'_> {
         Ok(values.into())
     }
 
-    /// Fields of one name are one (RFC 9110 section 5.3).
+    /// Fields of one name are one (RFC 9110 section 5.3). One that upstreams may take for another is there by both
+    /// names, so that no rule over all names misses it.
     fn headers(&self, request: &RequestHead) -> Result<Value, Unmet> {
         let mut values: HashMap<String, Vec<String>> = HashMap::new();
         for field in request.fields.iter() {
             let name = text(field.name).to_ascii_lowercase();
+            if !is_plain_name(field.name) {
+                values.entry(fold_name(&name)).or_default().push(text(field.value));
+            }
             values.entry(name).or_default().push(text(field.value));
         }
         self.fits([values.len()])?;
@@ -250,9 +254,14 @@ routes: [{{ respond: 204 }}]\napply: [t, p]\npolicies:
         let mut request = RequestHead { method: titan_http::Method::GET, ..RequestHead::default() };
         request.set_path(b"/a/b").unwrap();
         request.set_query(Some(b"x=1&x=%32&y")).unwrap();
-        for (name, value) in
-            [("Host", "A.example:80"), ("X-A", "1"), ("x-a", ""), ("X-B", "\u{e9}")]
-        {
+        for (name, value) in [
+            ("Host", "A.example:80"),
+            ("X-A", "1"),
+            ("x-a", ""),
+            ("X-B", "\u{e9}"),
+            ("X.C", "3"),
+            ("x_c", "4"),
+        ] {
             request.fields.append_named(name.as_bytes(), value.as_bytes()).unwrap();
         }
         let claims =
@@ -271,6 +280,8 @@ routes: [{{ respond: 204 }}]\napply: [t, p]\npolicies:
             "request.path.matches('^/[a-z]/') && !request.path.matches('^/[a-z]$')",
             "request.query.x == ['1', '2'] && request.query['y'] == [''] && !('z' in request.query)",
             "request.headers['x-a'] == '1, ' && request.headers['x-b'] == '\u{e9}'",
+            "request.headers['x-c'] == '3, 4' && request.headers['x_c'] == '4'",
+            "request.headers.exists(name, name.startsWith('x-c'))",
             "!has(request.headers.authorization) && request.headers.host.contains('example')",
             "claims.sub == 'ann' && 'b' in claims.groups && claims.level >= 3 && claims.rate < 1.0",
             "claims.deep.er[0].x && !has(claims.none) && !('none' in claims)",

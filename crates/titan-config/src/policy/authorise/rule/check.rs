@@ -3,7 +3,7 @@
 use super::{RulePart, octets};
 use crate::readers::Problem;
 use crate::suggest;
-use crate::token::{Pattern, parse_pattern};
+use crate::token::{HeaderName, Pattern, parse_header_name, parse_pattern};
 use cel::common::ast::{
     CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SelectExpr, SourceInfo,
 };
@@ -15,6 +15,7 @@ pub(super) struct Check<'t> {
     info: &'t SourceInfo,
     pub(super) patterns: Vec<(String, Pattern)>,
     pub(super) reads: Vec<RulePart>,
+    pub(super) headers: Vec<HeaderName>,
     pub(super) loops: bool,
     /// The variables of the loop that surrounds what is looked at.
     variables: Vec<String>,
@@ -67,8 +68,8 @@ const OPERATORS: &[&str] = &[
 
 impl<'t> Check<'t> {
     pub(super) fn new(text: &'t str, info: &'t SourceInfo) -> Check<'t> {
-        let (patterns, reads, variables) = Default::default();
-        Check { text, info, patterns, reads, loops: false, variables, depth: 0 }
+        let (patterns, reads, headers, variables) = Default::default();
+        Check { text, info, patterns, reads, headers, loops: false, variables, depth: 0 }
     }
 
     /// Looks at a whole expression. One of another type than a truth would refuse every request.
@@ -180,9 +181,10 @@ impl<'t> Check<'t> {
     }
 
     /// A field with another name is never there, so that the rule would refuse every request or none.
-    fn field(&self, id: u64, name: &str) -> Result<(), Problem> {
+    fn field(&mut self, id: u64, name: &str) -> Result<(), Problem> {
         let lower = name.to_ascii_lowercase();
         if lower == name {
+            self.headers.extend(parse_header_name(name).ok());
             return Ok(());
         }
         let problem = self.at(id, "names of header fields are in lower case here");

@@ -1,0 +1,391 @@
+//! Which fields of requests are let in.
+//!
+//! Some fields are believed because of who writes them: the gateway, a proxy in front that is trusted. Others are what
+//! routes, policies and the gateway itself decide by. Upstreams that cannot tell `X_Role` from `X-Role` would take
+//! one that nobody here has looked at for one of these, so that a look-alike goes, whoever sends it:
+//!
+//! | who may write it | by its name | a look-alike | in trailers |
+//! |---|---|---|---|
+//! | the gateway alone ([`Right::Gateway`]) | goes | goes | goes |
+//! | trusted proxies ([`Right::Proxies`]) | goes from anybody else | goes | goes |
+//! | anybody, but something is decided by it ([`Right::Judged`]) | stays | goes | goes |
+//! | anybody, but the gateway knows it ([`Right::Known`]) | stays | goes | `may_be_trailer` decides |
+//!
+//! Fields of any other name are nobody's business here. It happens once for each request, before anything looks at it.
+
+use std::collections::BTreeMap;
+use titan_config::{Config, HeaderName};
+use titan_http::{
+    Field, FieldName, FieldSet, Fields, fold_name, fold_octet, is_alike, is_plain_name,
+    starts_alike,
+};
+
+/// The names that mean something.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    /// By the length of names, as far as lengths count.
+    lengths: [Length; LENGTHS],
+    /// What begins so.
+    starts: Vec<(&'static [u8], Right)>,
+    /// The known names that do not simply stay where they are spelled as they should be.
+    asserted: FieldSet,
+}
+
+/// Who may write a field: the stricter comes later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Right {
+    Known,
+    Judged,
+    Proxies,
+    Gateway,
+}
+
+/// The names of one length.
+#[derive(Debug, Default)]
+struct Length {
+    /// A bit for each octet that one of them begins with: of those that come, hardly any goes on from here.
+    first: u32,
+    names: Vec<Guarded>,
+}
+
+/// A name, and those that are alike to it.
+#[derive(Debug)]
+struct Guarded {
+    /// How it may be spelled, but for case.
+    spellings: Vec<Box<[u8]>>,
+    right: Right,
+}
+
+/// What a name is taken for.
+struct Taken {
+    right: Right,
+    /// Whether it is spelled so.
+    is_exact: bool,
+}
+
+/// Names of this length or a greater one are in one place.
+const LENGTHS: usize = 40;
+
+/// The fields that carry the client's certificate. Nobody's are believed, those of trusted proxies neither: one
+/// that does not know these fields passes on what its client has sent.
+pub(crate) const CLIENT_CERT: &str = "Client-Cert";
+pub(crate) const CLIENT_CERT_CHAIN: &str = "Client-Cert-Chain";
+
+impl Guard {
+    /// The names of a configuration, and those that the gateway knows anyway.
+    pub(crate) fn new(config: &Config) -> Guard {
+        let mut names = Names::default();
+        let known = FieldName::ALL.iter().map(|name| name.as_str());
+        known.for_each(|name| names.add(name, Right::Known));
+        let judged = config.request_fields();
+        judged.into_iter().for_each(|name| names.add(name.as_str(), Right::Judged));
+        names.add("X-Real-IP", Right::Proxies);
+        names.add(FieldName::Forwarded.as_str(), Right::Proxies);
+        let id = config.forwarding.request_id.as_ref().map(HeaderName::as_str);
+        id.into_iter().for_each(|name| names.add(name, Right::Proxies));
+        let told = config.policies.iter().flat_map(|named| named.policy.told_fields());
+        told.for_each(|name| names.add(name.as_str(), Right::Gateway));
+        [CLIENT_CERT, CLIENT_CERT_CHAIN].iter().for_each(|name| names.add(name, Right::Gateway));
+        names.guard(vec![
+            (b"x-forwarded-", Right::Proxies),
+            (b"sec-websocket-", Right::Known),
+            (b"if-", Right::Known),
+        ])
+    }
+
+    /// Removes from the head of a request what its sender may not write, and look-alikes of what it may.
+    pub(crate) fn strip_head(&self, is_trusted: bool, fields: &mut Fields) {
+        fields.retain(|field| self.stays(field, is_trusted));
+    }
+
+    /// What [`Guard::strip_head`] removes, and why, in words. Values may be secrets.
+    pub(crate) fn explain(&self, is_trusted: bool, fields: &Fields) -> Vec<String> {
+        let goes = fields.iter().filter(|field| !self.stays(*field, is_trusted));
+        let explained = goes.map(|field| {
+            let name = String::from_utf8_lossy(field.name);
+            match self.find(field.name) {
+                Some(Taken { is_exact: false, .. }) => {
+                    format!("{name}: upstreams may take it for {}", fold_name(&name))
+                }
+                Some(Taken { right: Right::Proxies, .. }) => {
+                    format!("{name}: it is believed of trusted proxies alone")
+                }
+                _ => format!("{name}: the gateway alone writes it"),
+            }
+        });
+        explained.collect()
+    }
+
+    fn stays(&self, field: Field<'_>, is_trusted: bool) -> bool {
+        if field.id != FieldName::Other && !self.asserted.has(field.id) {
+            return true;
+        }
+        self.find(field.name).is_none_or(|taken| match taken.right {
+            Right::Gateway => false,
+            Right::Proxies => is_trusted && taken.is_exact,
+            Right::Judged | Right::Known => taken.is_exact,
+        })
+    }
+
+    /// Removes the trailers of a request that an upstream might believe as it believes fields of the head.
+    ///
+    /// Those of a trusted proxy too: it has put its own claims into the head, and passes on in trailers
+    /// what its client has sent.
+    pub(crate) fn strip_trailers(&self, trailers: &mut Fields) {
+        let stays = |field: Field<'_>| {
+            let taken = self.find(field.name);
+            taken.is_none_or(|taken| taken.right == Right::Known && taken.is_exact)
+        };
+        if !trailers.is_empty() {
+            trailers.retain(|field| field.id != FieldName::Via && stays(field));
+        }
+    }
+
+    /// What upstreams may take a field of that name for.
+    #[inline]
+    fn find(&self, name: &[u8]) -> Option<Taken> {
+        let length = &self.lengths[name.len().min(LENGTHS - 1)];
+        let first = name.first().map_or(0, |octet| bit(*octet));
+        if length.first & first == 0 { None } else { self.find_among(length, name) }
+    }
+
+    fn find_among(&self, length: &Length, name: &[u8]) -> Option<Taken> {
+        let known = length.names.iter().find(|it| is_alike(&it.spellings[0], name));
+        if let Some(Guarded { spellings, right }) = known {
+            let is_exact = spellings.iter().any(|it| it.eq_ignore_ascii_case(name));
+            return Some(Taken { right: *right, is_exact });
+        }
+        let (_, right) = self.starts.iter().find(|(start, _)| starts_alike(name, start))?;
+        Some(Taken { right: *right, is_exact: is_plain_name(name) })
+    }
+}
+
+/// Which bit stands for a first octet: 26 letters, and the rest.
+fn bit(octet: u8) -> u32 {
+    match fold_octet(octet) {
+        letter @ b'a'..=b'z' => 2 << (letter - b'a'),
+        _ => 1,
+    }
+}
+
+/// Names by how they look to servers that tell few apart.
+#[derive(Default)]
+struct Names(BTreeMap<String, Guarded>);
+
+impl Names {
+    /// The strictest right of those that are alike holds for all of them.
+    fn add(&mut self, name: &str, right: Right) {
+        let new = || Guarded { spellings: Vec::new(), right };
+        let guarded = self.0.entry(fold_name(name)).or_insert_with(new);
+        guarded.right = guarded.right.max(right);
+        guarded.spellings.push(name.as_bytes().into());
+    }
+
+    fn guard(self, starts: Vec<(&'static [u8], Right)>) -> Guard {
+        let mut lengths = [(); LENGTHS].map(|()| Length::default());
+        for (start, _) in &starts {
+            let at_least = lengths.iter_mut().skip(start.len().min(LENGTHS - 1));
+            at_least.for_each(|length| length.first |= bit(start[0]));
+        }
+        for (name, mut guarded) in self.0 {
+            let begun = starts.iter().filter(|(start, _)| name.as_bytes().starts_with(start));
+            let begun = begun.map(|(_, right)| *right);
+            guarded.right = begun.fold(guarded.right, Right::max);
+            let length = &mut lengths[name.len().min(LENGTHS - 1)];
+            length.first |= bit(name.as_bytes()[0]);
+            length.names.push(guarded);
+        }
+        let mut guard = Guard { lengths, starts, asserted: FieldSet::default() };
+        let is_asserted = |name: &&FieldName| {
+            let taken = guard.find(name.as_str().as_bytes());
+            taken.is_some_and(|it| it.right >= Right::Proxies || !it.is_exact)
+        };
+        let asserted: Vec<_> =
+            FieldName::ALL.iter().copied().filter(|it| is_asserted(&it)).collect();
+        guard.asserted = FieldSet::of(&asserted);
+        guard
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A file that names a field in each way there is.
+    const CONFIG: &str = "
+listeners: [':0']
+apply: [users, keys, change, limit]
+routes:
+  - { prefix: /, headers: { X-Version: '2' }, upstream: u }
+  - { path: /says, respond: { template: '{header:X-Said}' } }
+policies:
+  users:
+    jwt:
+      providers: { algorithms: HS256, keys: { secret_file: k } }
+      headers: { X-Role: sub }
+  keys:
+    authorise:
+      api_keys: { header: X-Key, tell: X-Key-Name, keys: { a: HASH } }
+      rules:
+        - request.headers['x-rule'] == '1' || 'x-ruled' in request.headers
+        - has(request.headers.x_ruling)
+      forward_auth: { upstream: u, send: X-Sent, take: X-Taken }
+  change:
+    transform:
+      request:
+        headers:
+          remove: X-Removed
+          rename: { X_Old: X-New }
+          set: { X-Set: '{header:X-Read}' }
+          append: { X-Appended: '1' }
+  limit: { rate_limit: { rates: 1/s, key: { header: X-Counted } } }
+upstreams:
+  u: { endpoints: ['127.0.0.1:1'], balance: { consistent_hash: { header: X-Hashed } } }
+";
+
+    fn guard() -> Guard {
+        let text = CONFIG.replace("HASH", &"0f".repeat(32));
+        let config = Config::parse("test", &text).unwrap_or_else(|report| panic!("{report}"));
+        Guard::new(&config)
+    }
+
+    fn fields(names: &[&str]) -> Fields {
+        let mut fields = Fields::default();
+        names.iter().for_each(|name| fields.append_named(name.as_bytes(), b"1").unwrap());
+        fields
+    }
+
+    /// The names that are left of these in a head.
+    fn in_head(is_trusted: bool, names: &[&str]) -> Vec<String> {
+        let mut head = fields(names);
+        guard().strip_head(is_trusted, &mut head);
+        head.iter().map(|field| String::from_utf8(field.name.to_vec()).unwrap()).collect()
+    }
+
+    /// The names that are left of these in trailers.
+    fn in_trailers(names: &[&str]) -> Vec<String> {
+        let mut trailers = fields(names);
+        guard().strip_trailers(&mut trailers);
+        trailers.iter().map(|field| String::from_utf8(field.name.to_vec()).unwrap()).collect()
+    }
+
+    /// Names with other octets between their words.
+    fn look_alikes(name: &str) -> Vec<String> {
+        let other = |octet: &str| name.replace(['-', '_'], octet).to_ascii_lowercase();
+        let all = ["-", "_", ".", "~", "!", "|"].map(other);
+        all.into_iter().filter(|it| !it.eq_ignore_ascii_case(name)).collect()
+    }
+
+    const OWN: [&str; 5] = ["X-Role", "X-Key-Name", "X-Taken", "Client-Cert", "Client-Cert-Chain"];
+    const CLAIMS: [&str; 6] = [
+        "X-Forwarded-For",
+        "X-Forwarded-Proto",
+        "X-Forwarded-Port",
+        "X-Real-IP",
+        "Forwarded",
+        "X-Request-Id",
+    ];
+    const JUDGED: [&str; 15] = [
+        "X-Version",
+        "X-Said",
+        "X-Key",
+        "X-Rule",
+        "X-Ruled",
+        "X_Ruling",
+        "X-Sent",
+        "X-Removed",
+        "X_Old",
+        "X-New",
+        "X-Set",
+        "X-Read",
+        "X-Appended",
+        "X-Counted",
+        "X-Hashed",
+    ];
+    const KNOWN: [&str; 6] = [
+        "Content-Length",
+        "Transfer-Encoding",
+        "Proxy-Authorization",
+        "User-Agent",
+        "Sec-WebSocket-Key",
+        "If-None-Match",
+    ];
+
+    #[test]
+    fn nobody_writes_what_is_for_the_gateway_to_say() {
+        for is_trusted in [false, true] {
+            assert!(in_head(is_trusted, &OWN).is_empty());
+        }
+        assert!(in_trailers(&OWN).is_empty());
+    }
+
+    #[test]
+    fn trusted_proxies_alone_write_claims() {
+        assert!(in_head(false, &CLAIMS).is_empty());
+        assert_eq!(in_head(true, &CLAIMS), CLAIMS);
+        assert!(in_trailers(&CLAIMS).is_empty());
+    }
+
+    #[test]
+    fn anybody_writes_what_is_decided_by() {
+        for is_trusted in [false, true] {
+            assert_eq!(in_head(is_trusted, &JUDGED), JUDGED);
+            assert_eq!(in_head(is_trusted, &KNOWN), KNOWN);
+        }
+        assert!(in_trailers(&JUDGED).is_empty());
+    }
+
+    #[test]
+    fn look_alikes_are_let_in_from_nobody() {
+        for name in [OWN.as_slice(), &CLAIMS, &JUDGED, &KNOWN].concat() {
+            for other in look_alikes(name) {
+                assert!(in_head(false, &[&other]).is_empty(), "{other}");
+                assert!(in_head(true, &[&other]).is_empty(), "{other}");
+                assert!(in_trailers(&[&other]).is_empty(), "{other}");
+            }
+        }
+    }
+
+    #[test]
+    fn other_names_are_nobodys_business() {
+        let names =
+            ["Host", "Accept", "X_Other", "x.roles", "X-Rol", "Xx-Role", "X-Forwarded", "_"];
+        assert_eq!(in_head(false, &names), names);
+        let long = "x".repeat(100);
+        let names = ["Server-Timing", "Grpc-Status", "X_Sum", &long];
+        assert_eq!(in_trailers(&names), names);
+    }
+
+    proptest! {
+        #[test]
+        fn a_name_is_let_in_as_the_naive_twin_says(name in near_names(), is_trusted in any::<bool>()) {
+            let all = [OWN.as_slice(), &CLAIMS, &JUDGED, &KNOWN].concat();
+            let folded = fold_name(&name);
+            let alike: Vec<_> = all.iter().filter(|it| fold_name(it) == folded).collect();
+            let begins = |starts: &[&str]| starts.iter().any(|it| folded.starts_with(it));
+            let is = |names: &[&str]| alike.iter().any(|it| names.contains(it));
+            let is_claim = is(&CLAIMS) || begins(&["x-forwarded-"]);
+            let means_something = is_claim || !alike.is_empty() || begins(&["sec-websocket-", "if-"]);
+            let is_exact = match alike.is_empty() {
+                true => is_plain_name(name.as_bytes()),
+                false => alike.iter().any(|it| it.eq_ignore_ascii_case(&name)),
+            };
+            let may_write = !is(&OWN) && (is_trusted || !is_claim);
+            let stays = !means_something || is_exact && may_write;
+            prop_assert_eq!(!in_head(is_trusted, &[&name]).is_empty(), stays);
+        }
+    }
+
+    fn near_names() -> impl Strategy<Value = String> {
+        let all = [OWN.as_slice(), &CLAIMS, &JUDGED, &KNOWN].concat();
+        (proptest::sample::select(all), 0..20_usize, "[A-Za-z0-9_.~|-]").prop_map(
+            |(name, place, other)| {
+                let mut name = name.to_owned();
+                let place = place % name.len();
+                name.replace_range(place..=place, &other);
+                name
+            },
+        )
+    }
+}
