@@ -4,7 +4,7 @@ use crate::bounds::MAX_NETWORKS;
 use crate::cidr::{Cidr, cidr};
 use crate::node::Node;
 use crate::read::{Read, Reading, default};
-use crate::readers::{boolean, list, word_or, words, words_or};
+use crate::readers::{boolean, one_or_list, word_or, words, words_or};
 use crate::report::Diagnostic;
 use crate::section::section;
 use crate::token::{HeaderName, HeaderValue, Token, header_name, header_value, token};
@@ -17,7 +17,7 @@ section! {
         /// Peers whose X-Forwarded-For, -Proto and -Host, Forwarded and request id are believed and extended.
         /// What anyone else sends in these fields, in X-Real-IP and in any other X-Forwarded field, such as
         /// X-Forwarded-Port, is removed.
-        pub trusted_proxies: Vec<Cidr> = default("[]", list(cidr(), 0..=MAX_NETWORKS)),
+        pub trusted_proxies: Vec<Cidr> = default("[]", one_or_list(cidr(), 0..=MAX_NETWORKS)),
         /// Whether upstreams get X-Forwarded-For, X-Forwarded-Proto and X-Forwarded-Host.
         pub x_forwarded: bool = default("true", boolean()),
         /// Whether upstreams get Forwarded (RFC 7239).

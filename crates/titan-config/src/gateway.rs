@@ -9,7 +9,7 @@ use crate::policy::{
     JwtRevocations, NamedPolicy, Policies, Policy, PolicyKind, jwt_revocations, policy, uses,
 };
 use crate::read::{At, Read, at, default, lenient, optional, required};
-use crate::readers::{Named, boolean, list, mapping, short_for, whole, word_or};
+use crate::readers::{Named, boolean, mapping, one_or_list, short_for, whole, word_or};
 use crate::resolver::{Resolver, resolver};
 use crate::route::Route;
 use crate::route_fields::{RouteDraft, route};
@@ -132,10 +132,10 @@ section! {
         /// The threads that carry traffic.
         pub(crate) workers: Option<Workers> = default("{}", lenient(workers())),
         /// Where clients connect.
-        pub(crate) listeners: Vec<Option<ListenerDraft>> = required(list(lenient(listener()), 1..=MAX_LISTENERS)),
+        pub(crate) listeners: Vec<Option<ListenerDraft>> = required(one_or_list(lenient(listener()), 1..=MAX_LISTENERS)),
         /// Which request gets which answer. Their order has no meaning.
         pub(crate) routes: Vec<Option<RouteDraft>> =
-            required(list(lenient(route()), 1..=MAX_ROUTES)),
+            required(one_or_list(lenient(route()), 1..=MAX_ROUTES)),
         /// The groups of endpoints by name.
         pub(crate) upstreams: Vec<Named<Name, Option<UpstreamFields>>> =
             default("{}", mapping(NAME, parse_name, lenient(upstream()), 0..=MAX_UPSTREAMS)),

@@ -7,7 +7,7 @@ use crate::cidr::{Cidr, cidr};
 use crate::node::Node;
 use crate::quantity::{Cap, cap};
 use crate::read::{At, Read, Reading, at, default, optional, required};
-use crate::readers::{list, short_for, switch_or, whole, words};
+use crate::readers::{one_or_list, short_for, switch_or, whole, words};
 use crate::report::{Diagnostic, Span};
 use crate::section::{section, section_of};
 use crate::tls::{Tls, tls};
@@ -52,7 +52,7 @@ section! {
     pub struct ProxyProtocol {
         /// The load balancers in front. A connection from one of them must start with a PROXY header and is
         /// closed otherwise; from anyone else such a header is a bad request.
-        pub from: Vec<Cidr> = required(list(cidr(), 1..=MAX_NETWORKS)),
+        pub from: Vec<Cidr> = required(one_or_list(cidr(), 1..=MAX_NETWORKS)),
     }
 }
 
@@ -105,7 +105,7 @@ fn protocols() -> impl Read<Value = Protocols> {
     const H2: Protocols = Protocols { h1: false, h2: true };
     const NONE: Protocols = Protocols { h1: false, h2: false };
     let both = |a: Protocols, b: &Protocols| Protocols { h1: a.h1 | b.h1, h2: a.h2 | b.h2 };
-    list(words(&[("h1", H1), ("h2", H2)]), 1..=2)
+    one_or_list(words(&[("h1", H1), ("h2", H2)]), 1..=2)
         .map(move |protocols| protocols.iter().fold(NONE, both))
 }
 

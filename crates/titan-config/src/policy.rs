@@ -32,7 +32,7 @@ use crate::Location;
 use crate::bounds::MAX_POLICIES;
 use crate::node::quote;
 use crate::read::{At, Read, Reading, at, optional};
-use crate::readers::{Named, list, text, words};
+use crate::readers::{Named, one_or_list, text, words};
 use crate::report::{Diagnostic, Span};
 use crate::section::{section, section_of};
 use crate::shape::TextShape;
@@ -215,13 +215,13 @@ pub(crate) fn policy() -> impl Read<Value = Policy> {
 /// Names of policies.
 pub(crate) fn uses() -> impl Read<Value = Vec<At<String>>> {
     let shape = TextShape { what: "the name of a policy", examples: "`public`", ..NAME };
-    list(at(text(shape, |text| Ok(text.to_owned()))), 0..=PolicyKind::ALL.len())
+    one_or_list(at(text(shape, |text| Ok(text.to_owned()))), 0..=PolicyKind::ALL.len())
 }
 
 /// Types of policies.
 pub(crate) fn kinds() -> impl Read<Value = Vec<PolicyKind>> {
     let named: Vec<_> = PolicyKind::ALL.iter().map(|kind| (kind.as_str(), *kind)).collect();
-    list(words(&named), 0..=PolicyKind::ALL.len())
+    one_or_list(words(&named), 0..=PolicyKind::ALL.len())
 }
 
 /// The policies of a file by their names.

@@ -296,9 +296,6 @@ impl<'a> Reading<'a> {
             Kind::Map(entries) if shape.takes_text() && is_unquoted(entries) => {
                 Some("quote a text that starts with `{`".to_owned())
             }
-            Kind::Text(_) if matches!(&shape, Shape::List { item, .. } if item.is_written_alone()) => {
-                Some("a list has brackets: `[a, b]`, with one item too".to_owned())
-            }
             Kind::Text(Text { text, .. }) => self.did_you_mean(text, shape.words().into_iter()),
             _ => None,
         };

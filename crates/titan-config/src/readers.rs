@@ -391,26 +391,17 @@ impl<T: FromWhole> Read for WholeReader<T> {
     }
 }
 
-/// A list.
-pub(crate) fn list<R: Read>(
-    item: R,
-    length: RangeInclusive<usize>,
-) -> impl Read<Value = Vec<R::Value>> {
-    ListReader { item, length, short: false }
-}
-
-/// A list, or one item without the brackets.
+/// A list, or one item without the brackets: there is no other kind of list.
 pub(crate) fn one_or_list<R: Read>(
     item: R,
     length: RangeInclusive<usize>,
 ) -> impl Read<Value = Vec<R::Value>> {
-    ListReader { item, length, short: true }
+    ListReader { item, length }
 }
 
 struct ListReader<R> {
     item: R,
     length: RangeInclusive<usize>,
-    short: bool,
 }
 
 impl<R: Read> Read for ListReader<R> {
@@ -419,8 +410,7 @@ impl<R: Read> Read for ListReader<R> {
     fn read(&self, node: &Node, to: &mut Reading<'_>) -> Option<Vec<R::Value>> {
         let items = match &node.kind {
             Kind::List(items) => items,
-            _ if self.short => return self.item.read(node, to).map(|item| vec![item]),
-            _ => return to.mismatch(node, self),
+            _ => return self.item.read(node, to).map(|item| vec![item]),
         };
         let fits = check_length(items.len(), &self.length, ("the list", "items"), node, to);
         let items = items.iter().take(*self.length.end()).enumerate();
@@ -433,7 +423,7 @@ impl<R: Read> Read for ListReader<R> {
     fn shape(&self) -> Shape {
         let (min, max) = (*self.length.start(), *self.length.end());
         let list = Shape::List { item: Box::new(self.item.shape()), min, max };
-        if self.short { Shape::Either(vec![self.item.shape(), list]) } else { list }
+        Shape::Either(vec![self.item.shape(), list])
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::bounds::{MAX_DEPTH, MAX_FILE, MAX_NODES, MAX_ROUTES_PER_PATH};
 use crate::language::sections;
 use crate::section::{FieldInfo, Pick, Presence, SectionInfo};
-use crate::shape::{Shape, alternatives};
+use crate::shape::{Shape, alternatives, one_or_list};
 use std::fmt::Write;
 
 /// The configuration reference: `docs/configuration.md`.
@@ -41,6 +41,7 @@ completion in editors. `titan explain METHOD URL` shows which route a request ta
 - A value is read as what its field holds, never as what it looks like: where a text is expected, `yes`, `1.10` and
   `0x10` are those texts, with or without quotes. Only nothing, `~` and `null` are no texts unless they are quoted.
 - Numbers and `true` or `false` stand without quotes.
+- Where a list stands, one item can stand alone: `methods: GET` is `methods: [GET]`.
 - A duration is a whole number with a unit: `ms`, `s`, `m`, `h`, `d`. `10` alone is an error.
 - A size is a whole number with a unit or in octets: `B`, `KiB`, `MiB`, `GiB`, `TiB`, or decimal `KB`, `MB`, `GB`, `TB`.
 - Texts that start with `*`, `{`, `[`, `&`, `!`, `@`, `%` or a backtick need quotes, because YAML gives these a meaning:
@@ -114,7 +115,10 @@ fn kind(shape: &Shape) -> String {
         Shape::Short { key, section: SectionInfo { name, what, .. } } => {
             format!("[{what}](#{name}), or its `{key}` alone")
         }
-        Shape::Either(shapes) => alternatives(shapes.iter().map(kind).collect()),
+        Shape::Either(shapes) => match one_or_list(shapes) {
+            Some((item, max)) => format!("{}, or a list of at most {max} such", kind(item)),
+            None => alternatives(shapes.iter().map(kind).collect()),
+        },
         other => other.describe(),
     }
 }

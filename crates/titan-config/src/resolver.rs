@@ -5,7 +5,7 @@ use crate::bounds::MAX_NAMESERVERS;
 use crate::node::Node;
 use crate::quantity::{display_duration, duration};
 use crate::read::{Read, Reading, default, optional};
-use crate::readers::list;
+use crate::readers::one_or_list;
 use crate::report::Diagnostic;
 use crate::section::{section, section_of};
 use crate::timeouts::{DAY, timeout};
@@ -19,7 +19,7 @@ section! {
     pub struct Resolver {
         /// The name servers to ask.
         pub nameservers: Option<Vec<SocketAddr>> =
-            optional("those of the system", list(server_address(), 1..=MAX_NAMESERVERS)),
+            optional("those of the system", one_or_list(server_address(), 1..=MAX_NAMESERVERS)),
         /// An answer is kept at least this long, also when its time to live is shorter.
         pub min_ttl: Duration = default("1s", duration(Duration::from_millis(100)..=DAY)),
         /// An answer is kept at most this long. Not below `min_ttl`.

@@ -15,7 +15,7 @@ use crate::path::{
 use crate::policy::{Policies, PolicyKind, Uses, kinds, uses};
 use crate::quantity::{ByteSize, Cap};
 use crate::read::{At, Read, Reading, at, default, optional};
-use crate::readers::{Named, Problem, boolean, list, mapping, one_or_list, text, whole, words_or};
+use crate::readers::{Named, Problem, boolean, mapping, one_or_list, text, whole, words_or};
 use crate::report::{Diagnostic, Span};
 use crate::route::{Action, Proxy, Rewrite, Route, SendHost, Share};
 use crate::section::{exclude, has_unknown_keys, section, section_of};
@@ -79,7 +79,7 @@ section! {
         /// The protocols that a client may switch to with `Upgrade`, or with extended CONNECT in HTTP/2; any other
         /// such wish is ignored, as if it were not there. `[]`: none.
         pub(crate) upgrades: Option<Vec<Token>> =
-            optional("`[websocket]`", list(token(), 0..=MAX_UPGRADES)),
+            optional("`[websocket]`", one_or_list(token(), 0..=MAX_UPGRADES)),
         /// The policies that its requests meet, by name. One takes the place of the file's own of the same type.
         pub(crate) apply: Vec<At<String>> = default("[]", uses()),
         /// The types of the file's own policies that its requests do not meet.

@@ -77,9 +77,10 @@ impl Shape {
                 format!("a mapping from {} to {}", key.what, value.describe())
             }
             Shape::Section(SectionInfo { what, .. }) => (*what).to_owned(),
-            Shape::Either(shapes) => {
-                alternatives(shapes.iter().flat_map(Shape::alternatives).collect())
-            }
+            Shape::Either(shapes) => match one_or_list(shapes) {
+                Some((item, _)) => format!("{}, or a list of such", item.describe()),
+                None => alternatives(shapes.iter().flat_map(Shape::alternatives).collect()),
+            },
         }
     }
 
@@ -112,11 +113,6 @@ impl Shape {
         }
     }
 
-    /// Whether one text or word may stand there.
-    pub(crate) fn is_written_alone(&self) -> bool {
-        matches!(self, Shape::Words(_)) || self.takes_text()
-    }
-
     /// What the short form of a section looks like; of anything else the whole.
     pub(crate) fn short(&self) -> &Shape {
         let Shape::Short { key, section } = self else { return self };
@@ -133,6 +129,14 @@ impl Shape {
             Shape::Either(shapes) => shapes.iter().flat_map(Shape::sections).collect(),
             _ => Vec::new(),
         }
+    }
+}
+
+/// The item and the most items where the alternatives are an item and a list of such.
+pub(crate) fn one_or_list(shapes: &[Shape]) -> Option<(&Shape, usize)> {
+    match shapes {
+        [item, Shape::List { max, .. }] => Some((item, *max)),
+        _ => None,
     }
 }
 

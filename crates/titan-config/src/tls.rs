@@ -4,9 +4,7 @@ use crate::bounds::{MAX_CERTIFICATES, MAX_CRLS, MAX_PATH_OCTETS};
 use crate::node::Node;
 use crate::quantity::duration;
 use crate::read::{Read, Reading, default, optional, required};
-use crate::readers::{
-    Problem, boolean, list, one_or_list, short_for, text, word_or, words, words_or,
-};
+use crate::readers::{Problem, boolean, one_or_list, short_for, text, word_or, words, words_or};
 use crate::report::Diagnostic;
 use crate::section::{section, section_of};
 use crate::shape::TextShape;
@@ -21,7 +19,7 @@ section! {
         /// The certificates with their keys. The name that a client asks for (SNI) chooses among those in them; the
         /// first one stands in for clients that ask for none. A name may have an ECDSA and an RSA certificate.
         pub certificates: Vec<Certificate> =
-            required(list(section_of::<Certificate>(), 1..=MAX_CERTIFICATES)),
+            required(one_or_list(section_of::<Certificate>(), 1..=MAX_CERTIFICATES)),
         /// What a client gets that asks for a name in none of the certificates: the first one, or no connection.
         pub unknown_name: UnknownName = default("default", words(&[
             ("default", UnknownName::Default),
@@ -36,7 +34,7 @@ section! {
         /// exist here have forward secrecy and authenticate what they encrypt, so there is no list of weak ones
         /// to leave out: this is for rules that name fewer.
         pub ciphers: Option<Vec<Cipher>> =
-            optional("all of them", list(words(Cipher::ALL), 1..=Cipher::ALL.len())),
+            optional("all of them", one_or_list(words(Cipher::ALL), 1..=Cipher::ALL.len())),
         /// Strict-Transport-Security (RFC 6797) in every answer, in place of an upstream's own: browsers come by
         /// HTTPS alone from then on. Take a short time first: it cannot be taken back before it is over.
         pub hsts: Option<Hsts> = optional("not sent", hsts()),

@@ -5,7 +5,7 @@ use crate::node::Node;
 use crate::path::{PREFIX, parse_literal_prefix};
 use crate::quantity::{ByteSize, size};
 use crate::read::{Read, Reading, default, optional};
-use crate::readers::{Problem, boolean, list, one_or_list, text, whole, words};
+use crate::readers::{Problem, boolean, one_or_list, text, whole, words};
 use crate::report::Diagnostic;
 use crate::section::{section, section_of};
 use crate::shape::TextShape;
@@ -42,7 +42,7 @@ section! {
         /// Paths that clients ask for whose answers stay as they are, with everything below them. Compared segment by
         /// segment, without regard to case, to escapes and to parameters behind a `;`.
         pub except: Vec<String> =
-            default("[]", list(text(PREFIX, parse_literal_prefix), 0..=MAX_EXCEPTIONS)),
+            default("[]", one_or_list(text(PREFIX, parse_literal_prefix), 0..=MAX_EXCEPTIONS)),
         /// Up to how many octets without a meaning are added to each answer, so that its length tells less: their number
         /// is another one each time, from 1. gzip has them as a name in its head, brotli as a block of metadata, zstd as
         /// a frame that is skipped. Makes guessing by lengths take longer, and does not rule it out.

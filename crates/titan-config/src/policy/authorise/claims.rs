@@ -5,7 +5,7 @@ use crate::node::{Kind, Node};
 use crate::policy::Claim;
 use crate::policy::jwt::{CLAIM, claim, parse_claim};
 use crate::read::{Read, Reading, optional};
-use crate::readers::{Named, Problem, list, mapping, one_or_list, short_for, text};
+use crate::readers::{Named, Problem, mapping, one_or_list, short_for, text};
 use crate::report::Diagnostic;
 use crate::section::{section, section_of};
 use crate::shape::{Shape, TextShape};
@@ -177,7 +177,7 @@ impl Read for ClaimRuleReader {
 }
 
 fn claim_values() -> impl Read<Value = Vec<ClaimValue>> {
-    list(claim_value(), 1..=MAX_CLAIMS)
+    one_or_list(claim_value(), 1..=MAX_CLAIMS)
 }
 
 fn claim_value() -> impl Read<Value = ClaimValue> {
