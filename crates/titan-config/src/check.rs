@@ -8,7 +8,8 @@ use crate::listener::{Listener, ListenerDraft};
 use crate::node::Node;
 use crate::policy::{
     NamedPolicy, Policies, Policy, PolicyId, PolicyKind, PolicyNames, RateKey, RouteCost, Uses,
-    check_certificates, check_credentials, check_key_fields, check_tokens, check_use,
+    check_certificates, check_credentials, check_key_fields, check_optional_tokens, check_tokens,
+    check_use,
 };
 use crate::read::{At, Read, Reading};
 use crate::readers::Named;
@@ -184,6 +185,7 @@ fn check_policies_of(
     to: &mut Reading<'_>,
 ) {
     check_tokens(route.place, policies, all, to);
+    check_optional_tokens(route.place, policies, all, to);
     check_credentials(route.place, policies, all, to);
     if route.needs_token() && policies.jwt.is_none() {
         let message = "the template of this route needs tokens, and no policy asks for them";

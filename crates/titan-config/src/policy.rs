@@ -20,7 +20,9 @@ pub use jwt::{
     Claim, ClaimHeader, JwksUrl, Jwt, JwtAlgorithm, JwtKeys, JwtProvider, JwtRevocations, Secret,
     TokenPlace, Url,
 };
-pub(crate) use needs::{check_certificates, check_credentials, check_key_fields, check_tokens};
+pub(crate) use needs::{
+    check_certificates, check_credentials, check_key_fields, check_optional_tokens, check_tokens,
+};
 pub use rate_limit::{Rate, RateKey, RateLimit, RouteCost};
 pub use transform::{
     Changes, PathPiece, PathRule, RequestTransform, ResponseTransform, Transform, ValuePiece,

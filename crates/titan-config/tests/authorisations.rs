@@ -148,6 +148,23 @@ fn tokens_that_are_asked_for_nothing_or_are_not_there() {
 }
 
 #[test]
+fn tokens_that_are_optional_and_needed() {
+    let file = |asks: &str, required: bool| {
+        report(&format!(
+            "listeners: ':80'\nroutes: {{ respond: 204, apply: [t, p] }}\npolicies:\n  \
+             t: {{ jwt: {{ required: {required}, providers: {{ algorithms: HS256, keys: {{ secret_file: k }} }} }} }}\n  \
+             p: {{ authorise: {{ {asks} }} }}\n"
+        ))
+    };
+    for asks in ["scopes: a", "roles: a", "claims: { a: b }"] {
+        let told = file(asks, false);
+        assert!(told.contains("a token is needed here that is not required"), "{told}");
+        assert_eq!(file(asks, true), "");
+    }
+    assert_eq!(file("rules: has(claims.a)", false), "");
+}
+
+#[test]
 fn tokens_and_passwords_in_the_same_place() {
     let hash = "$2b$10$abcdefghijklmnopqrstuuzi5E8Fg0yjKgTc5PCHx2LCyJ0fp5n/G";
     let file_with = |token: &str, asks: &str| {

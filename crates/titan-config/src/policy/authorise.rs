@@ -128,7 +128,8 @@ impl Authorise {
         }
     }
 
-    fn asks_tokens(&self) -> bool {
+    /// Whether no request without a token passes it.
+    pub(super) fn asks_tokens(&self) -> bool {
         self.scopes.is_some() || self.roles.is_some() || !self.claims.is_empty()
     }
 

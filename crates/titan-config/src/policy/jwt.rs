@@ -50,6 +50,10 @@ section! {
         pub(crate) headers: Vec<ClaimHeader> = default("{}", claim_headers()),
         /// Claims that have to be there and not `null`. With `[]` tokens without `exp` are good for ever.
         pub(crate) require: Vec<Claim> = default("exp", one_or_list(claim(), 0..=MAX_CLAIMS)),
+        /// Whether a request needs a token at all. With `false` one without a token passes, and says nothing of who asks:
+        /// upstreams get no fields of `headers`, and rules an empty `claims`. One that brings a token that is no good is refused
+        /// all the same.
+        pub(crate) required: bool = default("true", boolean()),
         /// How far the clocks of providers may be off: counts for `exp`, `nbf` and `iat`.
         pub(crate) leeway: Duration = default("30s", duration(Duration::ZERO..=MAX_LEEWAY)),
         /// How old a token may be: counts from `iat`, which has to be there then.
@@ -76,8 +80,9 @@ section! {
         /// for somebody else, and refused.
         pub(crate) audience: Option<Vec<String>> =
             optional("tokens that name no audience", one_or_list(text(AUDIENCE, not_empty), 1..=MAX_CLAIMS)),
-        /// The algorithms that tokens may be signed with. A key takes those that fit its type and, in a key set, its
-        /// `alg`. `HS256` and the like need `secret`, `secret_file` or a key set of shared secrets.
+        /// The algorithms that tokens may be signed with, as tokens name them. A key takes those that fit its type and, in a key
+        /// set, its `alg`. `Ed25519` (RFC 9864) is what `EdDSA` (RFC 8037) means here; while a provider changes from one
+        /// name to the other, list both. `HS256` and the like need `secret`, `secret_file` or a key set of shared secrets.
         pub(crate) algorithms: Vec<JwtAlgorithm> =
             required(one_or_list(words(JwtAlgorithm::ALL), 1..=JwtAlgorithm::ALL.len())),
         /// What signatures are checked with.
@@ -90,7 +95,7 @@ section! {
     /// What signatures are checked with. Files are read again when they change.
     pub(crate) struct KeyFields {
         /// Files in PEM form with a public key (`BEGIN PUBLIC KEY`) or a certificate each, whose dates are not looked
-        /// at. RSA of 2048 to 8192 bits, P-256, P-384, Ed25519.
+        /// at. RSA of 2048 to 8192 bits, P-256, P-384, P-521, secp256k1, Ed25519.
         pub(crate) pem: Option<Vec<PathBuf>> = optional("", one_or_list(file(), 1..=MAX_KEY_FILES)),
         /// A shared secret, used as it is written: at least 32 octets for HS256, 48 for HS384, 64 for HS512
         /// (RFC 7518 section 3.2). Who can read this file can sign tokens.
@@ -150,6 +155,8 @@ pub struct Jwt {
     pub headers: Vec<ClaimHeader>,
     /// Claims that have to be there.
     pub require: Vec<Claim>,
+    /// Whether a request without a token is refused.
+    pub required: bool,
     /// How far clocks may be off.
     pub leeway: Duration,
     /// How old a token may be.
@@ -190,7 +197,7 @@ pub enum JwtKeys {
     Url(JwksUrl),
 }
 
-/// An algorithm of signatures (RFC 7518, RFC 8037).
+/// An algorithm of signatures (RFC 7518, RFC 8037, RFC 8812, RFC 9864).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JwtAlgorithm {
     /// HMAC with SHA-256.
@@ -215,8 +222,14 @@ pub enum JwtAlgorithm {
     Es256,
     /// ECDSA over P-384 with SHA-384.
     Es384,
-    /// Ed25519.
+    /// ECDSA over P-521 with SHA-512.
+    Es512,
+    /// ECDSA over secp256k1 with SHA-256.
+    Es256K,
+    /// Ed25519, by the name of RFC 8037.
     EdDsa,
+    /// Ed25519, by the name of RFC 9864.
+    Ed25519,
 }
 
 /// Where a token is.
@@ -286,12 +299,21 @@ impl JwtAlgorithm {
         ("PS512", JwtAlgorithm::Ps512),
         ("ES256", JwtAlgorithm::Es256),
         ("ES384", JwtAlgorithm::Es384),
+        ("ES512", JwtAlgorithm::Es512),
+        ("ES256K", JwtAlgorithm::Es256K),
         ("EdDSA", JwtAlgorithm::EdDsa),
+        ("Ed25519", JwtAlgorithm::Ed25519),
     ];
 
     /// The algorithm with that name; case counts.
     pub fn named(name: &str) -> Option<JwtAlgorithm> {
         JwtAlgorithm::ALL.iter().find(|(known, _)| *known == name).map(|(_, algorithm)| *algorithm)
+    }
+
+    /// Whether both names mean the same signatures.
+    pub fn signs_like(self, other: JwtAlgorithm) -> bool {
+        let is_ed25519 = |it| matches!(it, JwtAlgorithm::EdDsa | JwtAlgorithm::Ed25519);
+        self == other || is_ed25519(self) && is_ed25519(other)
     }
 
     /// The octets that a secret has to have at least; `None` where there is no shared secret.
@@ -368,6 +390,7 @@ fn check(fields: JwtFields, node: &Node, to: &mut Reading<'_>) -> Option<Jwt> {
         forward,
         headers,
         require,
+        required,
         leeway,
         max_age,
         types,
@@ -380,7 +403,19 @@ fn check(fields: JwtFields, node: &Node, to: &mut Reading<'_>) -> Option<Jwt> {
         None => vec![TokenPlace::Scheme(Token::bearer())],
     };
     let cache = usize::try_from(cache).ok()?;
-    Some(Jwt { providers, token, forward, headers, require, leeway, max_age, types, realm, cache })
+    Some(Jwt {
+        providers,
+        token,
+        forward,
+        headers,
+        require,
+        required,
+        leeway,
+        max_age,
+        types,
+        realm,
+        cache,
+    })
 }
 
 /// A token has to show whose keys are to be asked.

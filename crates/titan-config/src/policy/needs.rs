@@ -21,6 +21,34 @@ pub(crate) fn check_tokens(place: Span, in_force: &Policies, all: &Declared, to:
     }
 }
 
+/// Whether a route that lets requests without a token pass does not refuse all of them for what tokens have to grant.
+pub(crate) fn check_optional_tokens(
+    place: Span,
+    in_force: &Policies,
+    all: &Declared,
+    to: &mut Reading<'_>,
+) {
+    let declared = |id: super::PolicyId| &all[id.index()];
+    let (Some(jwt), Some(authorise)) =
+        (in_force.jwt.map(declared), in_force.authorise.map(declared))
+    else {
+        return;
+    };
+    let (Some(Policy::Jwt(tokens)), Some(Policy::Authorise(asks))) = (&jwt.value, &authorise.value)
+    else {
+        return;
+    };
+    if !tokens.required && asks.asks_tokens() {
+        let error = Diagnostic::error(place, "a token is needed here that is not required");
+        let error = error.label("no request without one would pass");
+        let error = error.also(jwt.key_span, "it has `required: false`");
+        let error = error.also(authorise.key_span, "it asks for what tokens grant");
+        to.add(
+            error.help("apply a policy `jwt` that requires tokens, or ask in `rules` with `has`"),
+        );
+    }
+}
+
 /// Whether a route that asks for a token and for something else of the client's leaves a place for each: a request with
 /// two of `Authorization` shows neither.
 pub(crate) fn check_credentials(

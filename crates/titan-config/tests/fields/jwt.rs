@@ -62,6 +62,12 @@ pub(super) const ROWS: &[Row] = &[
     ),
     (
         "jwt",
+        "required",
+        "policies: { p: { jwt: { providers: { algorithms: HS256, keys: { secret_file: k } }, required: false } } }",
+        "required: false",
+    ),
+    (
+        "jwt",
         "leeway",
         "policies: { p: { jwt: { providers: { algorithms: HS256, keys: { secret_file: k } }, leeway: 7s } } }",
         "leeway: 7s",
@@ -105,8 +111,8 @@ pub(super) const ROWS: &[Row] = &[
     (
         "jwt_provider",
         "algorithms",
-        "policies: { p: { jwt: { providers: { algorithms: [RS256, EdDSA], keys: { jwks: k } } } } }",
-        "algorithms: [Rs256, EdDsa]",
+        "policies: { p: { jwt: { providers: { algorithms: [RS256, ES512, ES256K, EdDSA, Ed25519], keys: { jwks: k } } } } }",
+        "algorithms: [Rs256, Es512, Es256K, EdDsa, Ed25519]",
     ),
     (
         "jwt_provider",

@@ -227,10 +227,14 @@ impl Jwt {
 
     pub(super) fn on_request(&self, meeting: &mut Meeting<'_>) -> Result<(), Error> {
         let Meeting { request, notes, worker, .. } = meeting;
-        let found = places::find(&self.config.token, request).map_err(|nowhere| {
-            notes.jwt.challenge = Some(nowhere.challenge());
-            nowhere.kind()
-        })?;
+        let found = match places::find(&self.config.token, request) {
+            Ok(found) => found,
+            Err(Nowhere::Missing) if !self.config.required => return Ok(()),
+            Err(nowhere) => {
+                notes.jwt.challenge = Some(nowhere.challenge());
+                return Err(nowhere.kind().into());
+            }
+        };
         let cells = &worker.cells().jwt;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         // Before the keys are looked at: what is found with keys that change meanwhile is of the past.

@@ -225,6 +225,41 @@ pub(super) fn a_policy_says_what_claims_there_have_to_be() {
 }
 
 #[test]
+pub(super) fn a_request_without_a_token_passes_where_none_is_required() {
+    let upstream = upstream::replies(ok("x"));
+    let gateway = gateway(
+        &file(&format!("{PROVIDER}, required: false, headers: {{ X-User: sub }}")),
+        &[&upstream],
+    );
+    let forged = "X-User: root\r\nx_user: root\r\n";
+    asks(&gateway, "/", forged).has_body("x").lacks("www-authenticate");
+    let request = last(&upstream);
+    assert_eq!((request.field("x-user"), request.field("x_user")), (None, None));
+    gets(&gateway, &good()).has_body("x");
+    assert_eq!(last(&upstream).field("x-user"), Some("ann"));
+    for bad in ["", "a.b.c", &token(&format!("{{\"exp\":{}}}", at(-60)))] {
+        gets(&gateway, bad).has_problem(401, "token-invalid");
+    }
+    asks(&gateway, "/", "Authorization: Bearer a\r\nAuthorization: Bearer b\r\n")
+        .has_problem(400, "token-ambiguous");
+    assert_eq!(upstream.requests().len(), 2);
+}
+
+#[test]
+fn a_rule_may_ask_whether_there_is_a_token() {
+    let text = format!(
+        "policies:\n  t: {{ jwt: {{ {PROVIDER}, required: false }} }}\n  \
+         p: {{ authorise: {{ rules: \"!has(claims.sub) || claims.sub == 'ann'\" }} }}\napply: [t, p]"
+    );
+    let upstream = upstream::replies(ok("x"));
+    let gateway = gateway(&text, &[&upstream]);
+    asks(&gateway, "/", "").has_body("x");
+    gets(&gateway, &good()).has_body("x");
+    let other = token(&format!("{{\"sub\":\"bob\",\"exp\":{}}}", at(60)));
+    gets(&gateway, &other).has_problem(403, "rule-refused");
+}
+
+#[test]
 pub(super) fn clocks_may_be_off_and_tokens_old_by_so_much() {
     let (gateway, _upstream) = under(&format!("{PROVIDER}, leeway: 5m, max_age: 1h"));
     let with = |exp: i64, iat: i64| {

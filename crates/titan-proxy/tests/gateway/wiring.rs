@@ -101,6 +101,7 @@ const HERE: &[(&str, fn())] = &[
     ("jwt.forward", jwt::the_upstream_gets_the_token_where_the_policy_says_so),
     ("jwt.headers", jwt::claims_reach_the_upstream_in_fields_that_no_client_can_write),
     ("jwt.require", jwt::a_policy_says_what_claims_there_have_to_be),
+    ("jwt.required", jwt::a_request_without_a_token_passes_where_none_is_required),
     ("jwt.leeway", jwt::clocks_may_be_off_and_tokens_old_by_so_much),
     ("jwt.max_age", jwt::clocks_may_be_off_and_tokens_old_by_so_much),
     ("jwt.types", jwt::a_policy_says_what_types_of_tokens_it_takes),

@@ -123,6 +123,10 @@ fn tokens_are_judged() {
     }
     let text = with(&[]);
     assert!(text.contains("401 Unauthorized (token-missing)"), "{text}");
+    let optional = under.replace("headers:", "required: false, headers:");
+    let text = told_under(&optional, "GET", "http://a/", &[]);
+    assert!(text.contains("there is no token, and none is needed\n"), "{text}");
+    assert!(text.contains("sends on"), "{text}");
     let text = with(&["Authorization: Bearer a", "Authorization: Bearer b"]);
     assert!(text.contains("400 Bad Request (token-ambiguous)"), "{text}");
 }

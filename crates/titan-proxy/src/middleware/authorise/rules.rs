@@ -83,8 +83,11 @@ fn is_met(rule: &Rule, request: &RequestHead, asked: Asked<'_>) -> Result<bool, 
     let seen = Seen { rule, most: if rule.loops() { MAX_ITEMS } else { usize::MAX } };
     context.add_variable_from_value("request", seen.request(request)?);
     context.add_variable_from_value("client", seen.client(asked));
-    if let Some(claims) = asked.claims.filter(|_| rule.reads(RulePart::Claims)) {
-        context.add_variable_from_value("claims", seen.object(claims)?);
+    if rule.reads(RulePart::Claims) {
+        // Where no token is required there may be none: it says nothing.
+        let nothing = Map::new();
+        let claims = seen.object(asked.claims.unwrap_or(&nothing))?;
+        context.add_variable_from_value("claims", claims);
     }
     if rule.reads(RulePart::Certificate) {
         context.add_variable_from_value("certificate", seen.certificate(asked.identity)?);

@@ -20,6 +20,10 @@ impl Jwt {
     ) -> Result<Option<Map<String, Value>>, Error> {
         let Found { token, place } = match places::find(&self.config.token, request) {
             Ok(found) => found,
+            Err(Nowhere::Missing) if !self.config.required => {
+                told.lines.push("there is no token, and none is needed".to_owned());
+                return Ok(None);
+            }
             Err(nowhere) => {
                 let why = match nowhere {
                     Nowhere::Missing => "there is no token",

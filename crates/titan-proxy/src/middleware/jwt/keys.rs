@@ -5,10 +5,10 @@ use super::{json, remote};
 use crate::tls::{BadCredentials, Files, bad};
 use aws_lc_rs::hmac;
 use aws_lc_rs::signature::{
-    ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, ED25519, ParsedPublicKey,
-    RSA_PKCS1_2048_8192_SHA256, RSA_PKCS1_2048_8192_SHA384, RSA_PKCS1_2048_8192_SHA512,
-    RSA_PSS_2048_8192_SHA256, RSA_PSS_2048_8192_SHA384, RSA_PSS_2048_8192_SHA512,
-    RsaPublicKeyComponents,
+    ECDSA_P256_SHA256_FIXED, ECDSA_P256K1_SHA256_FIXED, ECDSA_P384_SHA384_FIXED,
+    ECDSA_P521_SHA512_FIXED, ED25519, ParsedPublicKey, RSA_PKCS1_2048_8192_SHA256,
+    RSA_PKCS1_2048_8192_SHA384, RSA_PKCS1_2048_8192_SHA512, RSA_PSS_2048_8192_SHA256,
+    RSA_PSS_2048_8192_SHA384, RSA_PSS_2048_8192_SHA512, RsaPublicKeyComponents,
 };
 use rustls::ClientConfig;
 use rustls::pki_types::pem::PemObject;
@@ -50,6 +50,8 @@ enum Material {
     Rsa { modulus: Vec<u8>, exponent: Vec<u8> },
     P256(Vec<u8>),
     P384(Vec<u8>),
+    P521(Vec<u8>),
+    P256K1(Vec<u8>),
     Ed25519(Vec<u8>),
     Secret(Vec<u8>),
 }
@@ -215,12 +217,16 @@ impl Verifier {
 impl Material {
     /// The key for that algorithm, where its type fits and it is long enough.
     fn verifier(&self, algorithm: JwtAlgorithm) -> Option<Verifier> {
-        use JwtAlgorithm::{EdDsa, Es256, Es384};
+        use JwtAlgorithm::{Ed25519, EdDsa, Es256, Es256K, Es384, Es512};
         let parsed = match (self, algorithm) {
             (Material::Secret(secret), _) => return secret_for(secret, algorithm),
             (Material::P256(point), Es256) => ParsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point),
             (Material::P384(point), Es384) => ParsedPublicKey::new(&ECDSA_P384_SHA384_FIXED, point),
-            (Material::Ed25519(point), EdDsa) => ParsedPublicKey::new(&ED25519, point),
+            (Material::P521(point), Es512) => ParsedPublicKey::new(&ECDSA_P521_SHA512_FIXED, point),
+            (Material::P256K1(point), Es256K) => {
+                ParsedPublicKey::new(&ECDSA_P256K1_SHA256_FIXED, point)
+            }
+            (Material::Ed25519(point), EdDsa | Ed25519) => ParsedPublicKey::new(&ED25519, point),
             (Material::Rsa { modulus, exponent }, _) => {
                 let scheme = match algorithm {
                     JwtAlgorithm::Rs256 => &RSA_PKCS1_2048_8192_SHA256,
@@ -300,6 +306,8 @@ fn no_public_key(octets: &[u8]) -> &'static str {
 fn material_of(der: &[u8]) -> Result<Material, String> {
     const P256: &str = "1.2.840.10045.3.1.7";
     const P384: &str = "1.3.132.0.34";
+    const P521: &str = "1.3.132.0.35";
+    const P256K1: &str = "1.3.132.0.10";
     const ED25519: &str = "1.3.101.112";
     let (rest, info) = SubjectPublicKeyInfo::from_der(der)
         .map_err(|error| format!("its public key cannot be read: {error}"))?;
@@ -319,7 +327,10 @@ fn material_of(der: &[u8]) -> Result<Material, String> {
         }),
         Ok(PublicKey::EC(_)) if curve == P256 => Ok(Material::P256(octets)),
         Ok(PublicKey::EC(_)) if curve == P384 => Ok(Material::P384(octets)),
-        _ => Err("its public key is not one of RSA, P-256, P-384 or Ed25519".to_owned()),
+        Ok(PublicKey::EC(_)) if curve == P521 => Ok(Material::P521(octets)),
+        Ok(PublicKey::EC(_)) if curve == P256K1 => Ok(Material::P256K1(octets)),
+        _ => Err("its public key is not one of RSA, P-256, P-384, P-521, secp256k1 or Ed25519"
+            .to_owned()),
     }
 }
 
@@ -346,7 +357,7 @@ fn key_of(jwk: &Map<String, Value>, algorithms: &[JwtAlgorithm]) -> Option<Key> 
         None => algorithms.to_vec(),
         Some(named) => {
             let bound = JwtAlgorithm::named(named.as_str()?)?;
-            algorithms.iter().copied().filter(|it| *it == bound).collect()
+            algorithms.iter().copied().filter(|it| it.signs_like(bound)).collect()
         }
     };
     Key::new(id, &material, &bound)
@@ -363,6 +374,8 @@ fn material_of_jwk(jwk: &Map<String, Value>) -> Option<Material> {
         ("RSA", _) => Some(Material::Rsa { modulus: octets("n")?, exponent: octets("e")? }),
         ("EC", Some("P-256")) => point(32).map(Material::P256),
         ("EC", Some("P-384")) => point(48).map(Material::P384),
+        ("EC", Some("P-521")) => point(66).map(Material::P521),
+        ("EC", Some("secp256k1")) => point(32).map(Material::P256K1),
         ("OKP", Some("Ed25519")) => octets("x").filter(|it| it.len() == 32).map(Material::Ed25519),
         ("oct", _) => octets("k").map(Material::Secret),
         _ => None,

@@ -10,7 +10,8 @@ use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::KeySize;
 use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_ASN1_SIGNING, ECDSA_P256_SHA256_FIXED_SIGNING,
-    ECDSA_P384_SHA384_FIXED_SIGNING, EcdsaKeyPair, EcdsaSigningAlgorithm, Ed25519KeyPair, KeyPair,
+    ECDSA_P256K1_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED_SIGNING,
+    ECDSA_P521_SHA512_FIXED_SIGNING, EcdsaKeyPair, EcdsaSigningAlgorithm, Ed25519KeyPair, KeyPair,
     RSA_PKCS1_SHA256, RSA_PKCS1_SHA384, RSA_PKCS1_SHA512, RSA_PSS_SHA256, RSA_PSS_SHA384,
     RSA_PSS_SHA512, RsaKeyPair, RsaSignatureEncoding,
 };
@@ -28,6 +29,8 @@ struct Signers {
     rsa: RsaKeyPair,
     p256: EcdsaKeyPair,
     p384: EcdsaKeyPair,
+    p521: EcdsaKeyPair,
+    p256k1: EcdsaKeyPair,
     ed25519: Ed25519KeyPair,
 }
 
@@ -37,6 +40,8 @@ static SIGNERS: LazyLock<Signers> = LazyLock::new(|| {
         rsa: RsaKeyPair::generate(KeySize::Rsa2048).unwrap(),
         p256: ec(&ECDSA_P256_SHA256_FIXED_SIGNING),
         p384: ec(&ECDSA_P384_SHA384_FIXED_SIGNING),
+        p521: ec(&ECDSA_P521_SHA512_FIXED_SIGNING),
+        p256k1: ec(&ECDSA_P256K1_SHA256_FIXED_SIGNING),
         ed25519: Ed25519KeyPair::generate().unwrap(),
     }
 });
@@ -64,7 +69,9 @@ fn sign(algorithm: &str, signed: &[u8]) -> Vec<u8> {
         "PS512" => rsa(&RSA_PSS_SHA512),
         "ES256" => ec(&SIGNERS.p256),
         "ES384" => ec(&SIGNERS.p384),
-        "EdDSA" => SIGNERS.ed25519.sign(signed).as_ref().to_vec(),
+        "ES512" => ec(&SIGNERS.p521),
+        "ES256K" => ec(&SIGNERS.p256k1),
+        "EdDSA" | "Ed25519" => SIGNERS.ed25519.sign(signed).as_ref().to_vec(),
         "HS384" => secret(hmac::HMAC_SHA384),
         "HS512" => secret(hmac::HMAC_SHA512),
         _ => secret(hmac::HMAC_SHA256),
@@ -94,7 +101,9 @@ fn public(algorithm: &str) -> Vec<u8> {
     let der: Result<PublicKeyX509Der<'_>, _> = match algorithm {
         "ES256" => SIGNERS.p256.public_key().as_der(),
         "ES384" => SIGNERS.p384.public_key().as_der(),
-        "EdDSA" => SIGNERS.ed25519.public_key().as_der(),
+        "ES512" => SIGNERS.p521.public_key().as_der(),
+        "ES256K" => SIGNERS.p256k1.public_key().as_der(),
+        "EdDSA" | "Ed25519" => SIGNERS.ed25519.public_key().as_der(),
         _ => SIGNERS.rsa.public_key().as_der(),
     };
     der.unwrap().as_ref().to_vec()
@@ -115,7 +124,9 @@ fn jwk(algorithm: &str, more: &str) -> String {
     let members = match algorithm {
         "ES256" => ec(&SIGNERS.p256, "P-256"),
         "ES384" => ec(&SIGNERS.p384, "P-384"),
-        "EdDSA" => {
+        "ES512" => ec(&SIGNERS.p521, "P-521"),
+        "ES256K" => ec(&SIGNERS.p256k1, "secp256k1"),
+        "EdDSA" | "Ed25519" => {
             let x = encoded(SIGNERS.ed25519.public_key().as_ref());
             format!("\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"x\":\"{x}\"")
         }
@@ -172,9 +183,9 @@ fn judge(policy: &Jwt, token: &str) -> Result<(), Refusal> {
     policy.verify(token.as_bytes(), Duration::from_secs(NOW)).map(drop)
 }
 
-const ALL: [&str; 12] = [
+const ALL: [&str; 15] = [
     "HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256",
-    "ES384", "EdDSA",
+    "ES384", "ES512", "ES256K", "EdDSA", "Ed25519",
 ];
 
 fn header_of(algorithm: &str) -> String {
@@ -189,6 +200,21 @@ fn every_algorithm_verifies_with_its_key_and_with_no_other() {
             let policy = with(listed, "jwks", &set(&[jwk(listed, "")]));
             let wanted = if listed == algorithm { Ok(()) } else { Err(Refusal::Key) };
             assert_eq!(judge(&policy, &good), wanted, "{algorithm} with a key for {listed}");
+        }
+    }
+}
+
+/// RFC 9864 has another name for what RFC 8037 calls `EdDSA`: a provider may change one before the other.
+#[test]
+fn a_key_under_either_name_of_ed25519_verifies_tokens_under_both() {
+    for named in ["EdDSA", "Ed25519"] {
+        let bound = set(&[jwk(named, &format!(",\"alg\":\"{named}\""))]);
+        for algorithm in ["EdDSA", "Ed25519"] {
+            let good = token_as(algorithm, &header_of(algorithm), GOOD);
+            assert_eq!(judge(&with("EdDSA, Ed25519", "jwks", &bound), &good), Ok(()));
+            let listed = judge(&with(named, "jwks", &bound), &good);
+            let wanted = if named == algorithm { Ok(()) } else { Err(Refusal::Key) };
+            assert_eq!(listed, wanted, "the policy lists {named} alone");
         }
     }
 }
