@@ -1,6 +1,7 @@
 //! Addresses: what a listener is bound to, and where an endpoint listens.
 
 use crate::bounds::{MAX_ADDRESS, MAX_SOCKET_PATH};
+use crate::habits;
 use crate::host::parse_host_name;
 use crate::read::Read;
 use crate::readers::{Problem, text};
@@ -158,7 +159,7 @@ pub(crate) fn parse_listen(text: &str) -> Result<ListenAddress, Problem> {
     let (host, port) = split_port(text).map_err(|problem| listen_hint(text, problem))?;
     let problem = match host {
         "" => return Ok(ListenAddress::Any(port)),
-        "*" => Problem::new("all addresses are written as no address")
+        "*" | "0" => Problem::new("all addresses are written as no address")
             .help(format!("did you mean `:{port}`?")),
         "localhost" => Problem::new("a listener needs an address, not a name")
             .help(format!("did you mean `127.0.0.1:{port}`?")),
@@ -194,7 +195,7 @@ pub(crate) fn parse_endpoint(text: &str) -> Result<EndpointAddress, Problem> {
     }
     let (host, port) = split_port(text).map_err(|problem| endpoint_hint(text, problem))?;
     let port = NonZeroU16::new(port).ok_or_else(|| port_zero(text))?;
-    if host.is_empty() {
+    if host.is_empty() || host == "*" {
         let problem = Problem::new("the host is missing");
         return Err(problem.help(format!("did you mean `127.0.0.1:{port}`?")));
     }
@@ -202,11 +203,13 @@ pub(crate) fn parse_endpoint(text: &str) -> Result<EndpointAddress, Problem> {
 }
 
 fn endpoint_hint(text: &str, problem: Problem) -> Problem {
-    let is_host = problem.help.is_none() && parse_host_name(text).is_ok();
-    let is_port = text.parse::<u16>().is_ok();
-    match is_host && !is_port {
-        true => problem.help(format!("did you mean `{text}:80`?")),
-        false => problem,
+    if problem.help.is_some() {
+        return problem;
+    }
+    match (text.parse::<NonZeroU16>(), parse_host_name(text)) {
+        (Ok(port), _) => problem.help(format!("did you mean `127.0.0.1:{port}`?")),
+        (_, Ok(_)) => problem.help(format!("did you mean `{text}:80`?")),
+        _ => problem,
     }
 }
 
@@ -218,6 +221,8 @@ fn port_zero(text: &str) -> Problem {
 /// The host (as written) and the port.
 fn split_port(text: &str) -> Result<(&str, u16), Problem> {
     if let Some((scheme, rest)) = text.split_once("://") {
+        // `dns:///a:80` has an empty authority.
+        let rest = rest.trim_start_matches('/');
         let authority = rest.split('/').next().unwrap_or(rest);
         let problem = Problem::new("an address has no scheme").part(0..scheme.len() + 3);
         let port = match scheme {
@@ -230,7 +235,12 @@ fn split_port(text: &str) -> Result<(&str, u16), Problem> {
             "https" => ":443",
             _ => ":80",
         };
-        return Err(problem.help(format!("did you mean `{authority}{port}`?")));
+        let beside = match scheme {
+            "https" | "wss" => " TLS is a key of its own, `tls`",
+            "h2c" | "grpc" => " HTTP/2 is `protocol: h2` in the upstream",
+            _ => "",
+        };
+        return Err(problem.help(format!("did you mean `{authority}{port}`?{beside}")));
     }
     let missing = || Problem::new("the port is missing");
     let (host, port) = text.rsplit_once(':').ok_or_else(missing)?;
@@ -241,8 +251,11 @@ fn split_port(text: &str) -> Result<(&str, u16), Problem> {
     let is_number = !port.is_empty() && port.bytes().all(|octet| octet.is_ascii_digit());
     let number = port.parse().ok().filter(|_| is_number);
     let part = host.len() + 1..text.len();
-    let number = number.ok_or_else(|| match port {
-        "" => missing(),
+    let number = number.ok_or_else(|| match (port, habits::after_port(port)) {
+        ("", _) => missing(),
+        (_, Some((digits, help))) => Problem::new("the address ends with its port")
+            .part(host.len() + 1 + digits.len()..text.len())
+            .help(help),
         _ => Problem::new("the port is not a number from 0 to 65535").part(part),
     })?;
     Ok((host, number))

@@ -1,6 +1,7 @@
 //! Hosts: names of machines, and the patterns by which routes choose them.
 
 use crate::bounds::{MAX_ADDRESS, MAX_HOST};
+use crate::habits;
 use crate::read::Read;
 use crate::readers::{Problem, text};
 use crate::shape::TextShape;
@@ -70,6 +71,7 @@ fn parse_pattern(text: &str) -> Result<HostPattern, Problem> {
         let address = parsed.map_err(|_| Problem::new("the brackets hold no IPv6 address"))?;
         return Ok(HostPattern::Exact(format!("[{address}]")));
     }
+    habits::check_host(text)?;
     if let Some((scheme, rest)) = text.split_once("://") {
         let host = rest.split(['/', ':']).next().unwrap_or(rest);
         let problem = Problem::new("a host has no scheme").part(0..scheme.len() + 3);

@@ -21,6 +21,7 @@ mod condition;
 mod files;
 mod forwarding;
 mod gateway;
+mod habits;
 mod host;
 mod json;
 mod language;

@@ -1,6 +1,7 @@
 //! Paths: the patterns by which routes choose them, and the templates filled from what they captured.
 
 use crate::bounds::{MAX_PARAMS, MAX_PATH, MAX_SEGMENTS};
+use crate::habits;
 use crate::readers::Problem;
 use crate::shape::TextShape;
 use crate::token::unexpected;
@@ -90,7 +91,7 @@ impl fmt::Display for PathPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for segment in &self.segments {
             match segment {
-                Segment::Literal(text) => write!(f, "/{text}")?,
+                Segment::Literal(text) => write!(f, "/{}", escaped(text))?,
                 Segment::Param(name) => write!(f, "/{{{name}}}")?,
             }
         }
@@ -99,6 +100,15 @@ impl fmt::Display for PathPattern {
             PathEnd::Rest(name) => write!(f, "/{{*{name}}}"),
             PathEnd::Prefix => f.write_str("/…"),
         }
+    }
+}
+
+/// A literal segment as it is written: with a backslash before what would be taken for something else.
+fn escaped(text: &str) -> String {
+    let text = text.replace('*', "\\*");
+    match text.starts_with([':', '<']) {
+        true => format!("\\{text}"),
+        false => text,
     }
 }
 
@@ -128,6 +138,7 @@ pub(crate) const PREFIX: TextShape =
     TextShape { what: "a prefix", examples: "`/api` or `/`", pattern: Some("^/"), max: MAX_PATH };
 
 pub(crate) fn parse_path(text: &str) -> Result<PathPattern, Problem> {
+    habits::check_path(text)?;
     let parts = split(text)?;
     let mut segments = Vec::new();
     let mut end = PathEnd::Exact;
@@ -155,6 +166,7 @@ pub(crate) fn parse_prefix(text: &str) -> Result<PathPattern, Problem> {
     if text == "/" {
         return Ok(PathPattern::EVERY);
     }
+    habits::check_prefix(text)?;
     if let Some(shorter) = text.strip_suffix('/') {
         let problem =
             Problem::new("a prefix ends at a slash by itself").part(shorter.len()..text.len());
@@ -216,7 +228,8 @@ fn parse_literal(part: &str, start: usize, may_be_empty: bool) -> Result<String,
         );
     }
     check_octets(part, start)?;
-    Ok(part.to_owned())
+    // A backslash stands nowhere but before what it makes literal.
+    Ok(part.replace('\\', ""))
 }
 
 /// Checks octets and escapes of a path.
@@ -236,6 +249,7 @@ fn check_octets(part: &str, start: usize) -> Result<(), Problem> {
                 let problem = unexpected(start + at, c);
                 return Err(problem.help(format!("write it as requests have it: `{escaped}`")));
             }
+            '\\' if part[at + 1..].starts_with(habits::ESCAPED) => {}
             c if c == '\\' || !u8::try_from(c).is_ok_and(is_target_octet) => {
                 return Err(unexpected(start + at, c));
             }
@@ -297,10 +311,11 @@ fn check_params(pattern: &PathPattern, text: &str) -> Result<(), Problem> {
 
 /// Checks the replacement for a prefix, and takes the slash from its end.
 pub(crate) fn parse_replacement(text: &str) -> Result<String, Problem> {
-    match text {
-        "/" => Ok(String::new()),
-        text => parse_prefix(text).map(|_| text.to_owned()),
-    }
+    let PathPattern { segments, end: _ } = parse_prefix(text)?;
+    let literals = segments.iter().map(|segment| match segment {
+        Segment::Literal(text) | Segment::Param(text) => format!("/{text}"),
+    });
+    Ok(literals.collect())
 }
 
 /// A prefix in which every segment stands for itself.
@@ -313,6 +328,9 @@ pub(crate) fn parse_literal_prefix(text: &str) -> Result<String, Problem> {
 
 /// Checks a path that is made, not matched: what is sent must be in the normal form.
 pub(crate) fn check_made_path(path: &str) -> Result<(), Problem> {
+    if let Some(at) = path.find('\\') {
+        return Err(unexpected(at, '\\'));
+    }
     let parts = split(path)?;
     let last = parts.len() - 1;
     for (index, (start, part)) in parts.into_iter().enumerate() {

@@ -181,8 +181,31 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, Problem> {
         let problem = Problem::new("the unit is missing");
         return Err(problem.help(format!("did you mean `{number}s` or `{number}ms`?")));
     }
-    let factor = factor_of(unit, DURATION_UNITS, number)?;
+    let factor = factor_of(unit, DURATION_UNITS, number).map_err(|problem| {
+        let days = match unit {
+            "w" => 7,
+            "y" => 365,
+            _ => return compound(text).map_or(problem.clone(), |seconds| problem.help(seconds)),
+        };
+        problem.help(format!("did you mean `{}d`?", number.saturating_mul(days)))
+    })?;
     number.checked_mul(factor).map(Duration::from_millis).ok_or_else(too_large)
+}
+
+/// What to write for a duration of several units, such as `1m30s`.
+fn compound(text: &str) -> Option<String> {
+    let mut rest = text;
+    let mut sum = Duration::ZERO;
+    while !rest.is_empty() {
+        let unit = rest.find(|c: char| !c.is_ascii_digit())?;
+        let next =
+            rest[unit..].find(|c: char| c.is_ascii_digit()).map_or(rest.len(), |at| unit + at);
+        let (_, factor) = DURATION_UNITS.iter().find(|(name, _)| *name == &rest[unit..next])?;
+        let part = rest[..unit].parse::<u64>().ok()?.checked_mul(*factor)?;
+        sum = sum.checked_add(Duration::from_millis(part))?;
+        rest = &rest[next..];
+    }
+    Some(format!("did you mean `{}`?", display_duration(sum)))
 }
 
 /// A number and what follows it.

@@ -1,11 +1,13 @@
 //! The keys of a route, and how they become a [`Route`].
 
+use crate::address::parse_endpoint;
 use crate::answer::{RedirectFields, redirect, respond};
 use crate::bounds::{MAX_HOSTS, MAX_METHODS, MAX_SHARES, MAX_UPGRADES};
 use crate::condition::{
     CertificateMatch, HeaderMatch, QueryMatch, certificate_matches, header_matches, query_matches,
 };
 use crate::files::{StaticFiles, check_files, files};
+use crate::habits;
 use crate::host::{HostPattern, authority, host_pattern};
 use crate::limits::{Limits, RouteLimitFields};
 use crate::node::{Kind, Node, quote};
@@ -41,14 +43,15 @@ section! {
         pub(crate) host: Option<Vec<HostPattern>> =
             optional("any host", one_or_list(host_pattern(), 1..=MAX_HOSTS)),
         /// The paths it serves: exactly this one; `{name}` stands for one segment, `{*name}` at the end for the
-        /// rest, which may be empty. Compared in normal form: dot segments resolved, `//` merged.
+        /// rest, which may be empty. Compared in normal form: dot segments resolved, `//` merged. `\*` is a `*` itself, and
+        /// `\:` a `:` at the start of a segment; unescaped they are errors, because other proxies have patterns there.
         pub(crate) path: Option<PathPattern> = optional("any path", text(PATH, parse_path)),
         /// The paths it serves: this one and everything below, `/api` and `/api/users` but not `/apis`.
         /// Excludes `path`.
         pub(crate) prefix: Option<PathPattern> = optional("any path", text(PREFIX, parse_prefix)),
         /// The methods it serves. GET brings HEAD with it, unless a route with the same host and path lists HEAD.
         pub(crate) methods: Option<Vec<Method>> =
-            optional("any method", one_or_list(method(), 1..=MAX_METHODS)),
+            optional("any method", one_or_list(served_method(), 1..=MAX_METHODS)),
         /// Conditions on header fields; all must hold.
         pub(crate) headers: Vec<HeaderMatch> = default("{}", header_matches()),
         /// Conditions on query parameters; all must hold.
@@ -465,7 +468,12 @@ fn find(name: &str, span: Span, to: &mut Reading<'_>) -> Option<UpstreamId> {
         return Some(id);
     }
     let error = Diagnostic::error(span, format!("there is no upstream {}", quote(name)));
-    let help = to.upstream_help(name);
+    let help = match parse_endpoint(name).is_ok() || name.contains("://") {
+        true => {
+            "an upstream has a name, in `upstreams`, and the route names it: `upstream: api`".into()
+        }
+        false => to.upstream_help(name),
+    };
     to.fail(error.label("not found in `upstreams`").help(help))
 }
 
@@ -473,23 +481,29 @@ fn find(name: &str, span: Span, to: &mut Reading<'_>) -> Option<UpstreamId> {
 const USUAL_METHODS: [&str; 9] =
     ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
 
+const METHOD: TextShape = TextShape {
+    what: "a method",
+    examples: "`GET` or `POST`",
+    pattern: Some("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"),
+    max: Method::MAX_LEN,
+};
+
 pub(crate) fn method() -> impl Read<Value = Method> {
-    let shape = TextShape {
-        what: "a method",
-        examples: "`GET` or `POST`",
-        pattern: Some("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"),
-        max: Method::MAX_LEN,
-    };
-    text(shape, |text| {
-        let method =
-            Method::parse(text.as_bytes()).ok_or_else(|| Problem::new("it is not a token"))?;
-        if USUAL_METHODS.contains(&text) {
-            return Ok(method);
-        }
-        match suggest::nearest(text, USUAL_METHODS.into_iter()) {
-            None => Ok(method),
-            Some(meant) => Err(Problem::new("methods are compared octet by octet")
-                .help(format!("did you mean `{meant}`?"))),
-        }
-    })
+    text(METHOD, parse_method)
+}
+
+fn served_method() -> impl Read<Value = Method> {
+    text(METHOD, |text| habits::check_method(text).and_then(|()| parse_method(text)))
+}
+
+fn parse_method(text: &str) -> Result<Method, Problem> {
+    let method = Method::parse(text.as_bytes()).ok_or_else(|| Problem::new("it is not a token"))?;
+    if USUAL_METHODS.contains(&text) {
+        return Ok(method);
+    }
+    match suggest::nearest(text, USUAL_METHODS.into_iter()) {
+        None => Ok(method),
+        Some(meant) => Err(Problem::new("methods are compared octet by octet")
+            .help(format!("did you mean `{meant}`?"))),
+    }
 }

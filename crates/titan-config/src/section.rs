@@ -1,6 +1,7 @@
 //! Sections: mappings with known keys. The macro is where a field is declared, once, with its doc, type,
 //! default and reader; reading, the detection of unknown keys, the schema and the reference come from it.
 
+use crate::habits;
 use crate::node::{Entry, Kind, Node, quote};
 use crate::read::{Field, Read, Reading};
 use crate::report::Diagnostic;
@@ -200,13 +201,14 @@ fn refuse_key<S: Section>(entry: &Entry, to: &mut Reading<'_>) -> Option<&'stati
     }
     let what = S::info().what;
     let meant = suggest::nearest(key, S::KEYS.iter().copied());
-    let help = meant.map_or_else(
-        || match to.sections_with(key).as_slice() {
+    let help = match (meant, habits::explain_key(key)) {
+        (Some(meant), _) => format!("did you mean `{meant}`?"),
+        (None, Some(help)) => help.to_owned(),
+        (None, None) => match to.sections_with(key).as_slice() {
             [] => format!("{what} has {}", key_list(S::KEYS)),
             homes => format!("`{key}` is a key of {}", alternatives(homes.to_vec())),
         },
-        |meant| format!("did you mean `{meant}`?"),
-    );
+    };
     to.add(error.label(format!("not a key of {what}")).help(help));
     meant
 }

@@ -1,6 +1,7 @@
 //! Templates: text with places for what a request brings.
 
 use crate::bounds::MAX_PATH;
+use crate::habits;
 use crate::node::Node;
 use crate::path::check_made_path;
 use crate::read::{Read, Reading};
@@ -204,6 +205,7 @@ fn split(text: &str) -> Result<Vec<RawPart<'_>>, Problem> {
 }
 
 fn check_location(text: &str, parts: &[RawPart<'_>]) -> Result<(), Problem> {
+    habits::check_variables(text)?;
     let is_uri = |c: char| c.is_ascii_graphic() && !"\"<>\\^`|".contains(c);
     if let Some((at, c)) = text.char_indices().find(|(_, c)| !is_uri(*c)) {
         return Err(unexpected(at, c));
@@ -222,7 +224,8 @@ fn is_scheme(text: &str) -> bool {
 }
 
 /// A variable stands for at least one octet of a segment, and so does the letter put in its place.
-fn check_path(_: &str, parts: &[RawPart<'_>]) -> Result<(), Problem> {
+fn check_path(text: &str, parts: &[RawPart<'_>]) -> Result<(), Problem> {
+    habits::check_made_path(text)?;
     let sample: String = parts
         .iter()
         .map(|part| match part {

@@ -1,9 +1,11 @@
 //! Values with places for what a request brings.
 
 use crate::bounds::{MAX_RESPONSE_BODY, MAX_VALUE};
+use crate::habits;
 use crate::policy::jwt::{Claim, parse_claim};
 use crate::read::Read;
 use crate::readers::{Problem, text};
+use crate::report::Diagnostic;
 use crate::shape::TextShape;
 use crate::token::{HeaderName, parse_header_name, parse_header_value};
 use std::ops::Range;
@@ -79,6 +81,15 @@ pub(super) fn value() -> impl Read<Value = ValueTemplate> {
         }
         let pieces = split(text)?.into_iter().map(piece).collect::<Result<_, _>>()?;
         Ok(ValueTemplate { pieces })
+    })
+    .then(|value, node, to| {
+        let foreign = node.as_text().and_then(habits::variable_in_value);
+        if let Some((theirs, ours)) = foreign {
+            let warning =
+                Diagnostic::warning(node.span, format!("`{theirs}` is sent as it stands"));
+            to.add(warning.label("no variable here").help(format!("did you mean `{ours}`?")));
+        }
+        Some(value)
     })
 }
 

@@ -1,0 +1,324 @@
+//! What other proxies have in their files, and what it is here. It would often be taken for something else and match
+//! nothing; so it is an error, which says what to write.
+
+use crate::host::parse_host_name;
+use crate::readers::Problem;
+use std::ops::Range;
+
+/// A segment of a path as others write it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Foreign<'a> {
+    /// `:id` (Express, Gin), `<id>` (Flask), `{id:[0-9]+}` (gorilla/mux): one segment.
+    Param(&'a str),
+    /// `*`, `**`, `*rest`, `{rest...}` (Go), `{rest=**}` (gRPC transcoding): the rest.
+    Rest(&'a str),
+    /// `:id.json`: a parameter with something behind it.
+    Part,
+    /// A `*` among other characters: a pattern within a segment.
+    Glob,
+}
+
+/// What has to stand behind a backslash to mean itself in the path of a route.
+pub(crate) const ESCAPED: [char; 3] = ['*', ':', '<'];
+
+/// Looks for what others mean by the path of a route.
+pub(crate) fn check_path(text: &str) -> Result<(), Problem> {
+    check_expression(text)?;
+    let Some((at, part, foreign)) = first_foreign(text) else { return Ok(()) };
+    let (reason, whole) = match foreign {
+        Foreign::Param(_) => ("a parameter is written in braces", true),
+        Foreign::Rest(_) => ("the rest of a path is written `{*rest}`", is_last(text, at, part)),
+        Foreign::Part => ("a parameter is a whole segment", false),
+        Foreign::Glob => ("`*` stands for nothing here", false),
+    };
+    let problem = Problem::new(reason).part(at..at + part.len());
+    Err(match (whole.then(|| translated(text)).flatten(), foreign) {
+        (Some(path), Foreign::Rest("rest")) => {
+            let prefix = text[..at - 1].to_owned();
+            let prefix = if prefix.is_empty() { "/" } else { &prefix };
+            problem.help(format!("did you mean `path: {path}`, or `prefix: {prefix}`?"))
+        }
+        (Some(path), _) => problem.help(format!("did you mean `{path}`?")),
+        (None, _) => problem.help(LITERAL),
+    })
+}
+
+/// Looks for what others mean by a prefix.
+pub(crate) fn check_prefix(text: &str) -> Result<(), Problem> {
+    check_expression(text)?;
+    let Some((at, part, foreign)) = first_foreign(text) else { return Ok(()) };
+    let place = at..at + part.len();
+    if !matches!(foreign, Foreign::Rest(_)) || !is_last(text, at, part) {
+        let problem = match foreign {
+            Foreign::Glob => Problem::new("`*` stands for nothing here").help(LITERAL),
+            _ => Problem::new("a prefix has no parameters")
+                .help("`path` has them: `path: /users/{id}/{*rest}`"),
+        };
+        return Err(problem.part(place));
+    }
+    let shorter = if at == 1 { "/" } else { &text[..at - 1] };
+    let problem = Problem::new("a prefix serves everything below it by itself").part(place);
+    Err(problem.help(format!("did you mean `{shorter}`?")))
+}
+
+const LITERAL: &str =
+    "`{name}` is a whole segment, and `prefix` whole segments; `\\*` is a `*` itself, `\\:` a `:`";
+
+/// The first segment that means something elsewhere, with where it starts.
+fn first_foreign(text: &str) -> Option<(usize, &str, Foreign<'_>)> {
+    let mut start = 1;
+    text.strip_prefix('/')?.split('/').find_map(|part| {
+        let at = start;
+        start += part.len() + 1;
+        foreign(part).map(|foreign| (at, part, foreign))
+    })
+}
+
+fn is_last(text: &str, at: usize, part: &str) -> bool {
+    at + part.len() == text.len()
+}
+
+fn foreign(part: &str) -> Option<Foreign<'_>> {
+    if let Some(name) = part.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
+        return in_braces(name);
+    }
+    if let Some(name) = part.strip_prefix('<').and_then(|rest| rest.strip_suffix('>')) {
+        let name = name.rsplit(':').next().unwrap_or(name);
+        return is_name(name).then_some(Foreign::Param(name));
+    }
+    // `:8080` is nobody's parameter.
+    let named = part.strip_prefix(':').filter(|it| it.starts_with(|c: char| is_letter(c)));
+    if let Some(name) = named {
+        return Some(if is_name(name) { Foreign::Param(name) } else { Foreign::Part });
+    }
+    match part.strip_prefix('*') {
+        Some("" | "*") => Some(Foreign::Rest("rest")),
+        Some(name) if is_name(name) => Some(Foreign::Rest(name)),
+        _ => has_star(part).then_some(Foreign::Glob),
+    }
+}
+
+/// What stands between braces elsewhere, and could not here.
+fn in_braces(text: &str) -> Option<Foreign<'_>> {
+    if let Some(name) = text.strip_suffix("...").filter(|name| is_name(name)) {
+        return Some(Foreign::Rest(name));
+    }
+    let (name, rule) = text.split_once([':', '=']).filter(|(name, _)| is_name(name))?;
+    match rule {
+        "**" | ".*" | ".+" => Some(Foreign::Rest(name)),
+        _ => Some(Foreign::Param(name)),
+    }
+}
+
+fn is_letter(c: char) -> bool {
+    c.is_ascii_alphabetic() || c == '_'
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+/// Whether some `*` has no backslash before it.
+fn has_star(part: &str) -> bool {
+    part.char_indices().any(|(at, c)| c == '*' && !part[..at].ends_with('\\'))
+}
+
+/// The path as it is written here, where that can be told.
+fn translated(text: &str) -> Option<String> {
+    let parts: Vec<&str> = text.strip_prefix('/')?.split('/').collect();
+    let last = parts.len() - 1;
+    let segment = |(index, part): (usize, &&str)| match foreign(part) {
+        None => Some((*part).to_owned()),
+        Some(Foreign::Param(name)) => Some(format!("{{{name}}}")),
+        Some(Foreign::Rest(name)) if index == last => Some(format!("{{*{name}}}")),
+        Some(Foreign::Rest(_) | Foreign::Part | Foreign::Glob) => None,
+    };
+    let segments: Option<Vec<_>> = parts.iter().enumerate().map(segment).collect();
+    Some(format!("/{}", segments?.join("/")))
+}
+
+/// Looks for a regular expression, and for what nginx writes before one: `~`, `~*`, `^~` and `=`.
+fn check_expression(text: &str) -> Result<(), Problem> {
+    let path = text.trim_start_matches(['~', '^', '=', '*', ' ']);
+    if path.len() == text.len() && !ENDS.iter().any(|end| text.ends_with(end)) {
+        return Ok(());
+    }
+    let literal = path.find(METACHARACTERS).map_or(path, |at| &path[..at]);
+    let literal = literal.trim_end_matches('/');
+    let literal = if literal.is_empty() && path.starts_with('/') { "/" } else { literal };
+    let problem = Problem::new("routes are not chosen by regular expressions, nor by modifiers");
+    Err(match (literal.starts_with('/'), literal == path && text.starts_with('=')) {
+        (true, true) => problem.help(format!("did you mean `path: {literal}`?")),
+        (true, false) => problem.help(format!("did you mean `prefix: {literal}`?")),
+        (false, _) => problem.help("`prefix: /api` and `path: /users/{id}` choose whole segments"),
+    })
+}
+
+/// How regular expressions for paths end.
+const ENDS: [&str; 5] = ["/.*", "(.*)", "/.+", "(.*)$", ".*$"];
+const METACHARACTERS: [char; 9] = ['(', '[', '.', '*', '+', '?', '$', '\\', '|'];
+
+/// Looks for what others mean by the host of a route.
+pub(crate) fn check_host(text: &str) -> Result<(), Problem> {
+    if text == "_" {
+        let problem = Problem::new("every host is what a route without `host` serves");
+        return Err(problem.help("remove `host`"));
+    }
+    if let Some(rest) = text.strip_prefix('.').filter(|rest| parse_host_name(rest).is_ok()) {
+        let problem = Problem::new("hosts under a name begin with `*.`");
+        return Err(
+            problem.help(format!("did you mean `\"*.{rest}\"`? `{rest}` itself is another"))
+        );
+    }
+    if text.starts_with(['~', '^']) {
+        let problem = Problem::new("a host is no regular expression");
+        return Err(problem.help("`\"*.example.com\"` is every host under that name"));
+    }
+    if let Some(hosts) = text.strip_prefix("Host(").and_then(|rest| rest.strip_suffix(')')) {
+        let hosts = hosts.replace(['`', '"', '\''], "");
+        let problem = Problem::new("a host stands for itself");
+        return Err(match hosts.contains(',') {
+            true => problem.help(format!("did you mean `[{hosts}]`?")),
+            false => problem.help(format!("did you mean `{hosts}`?")),
+        });
+    }
+    Ok(())
+}
+
+/// Looks for what others mean by any method, or by several.
+pub(crate) fn check_method(text: &str) -> Result<(), Problem> {
+    if matches!(text, "*" | "ANY" | "ALL" | "any" | "all") {
+        let problem = Problem::new("every method is what a route without `methods` serves");
+        return Err(problem.help("remove `methods`"));
+    }
+    if text.contains('|') {
+        let several = text.split('|').collect::<Vec<_>>().join(", ");
+        let problem = Problem::new("several methods are a list");
+        return Err(problem.help(format!("did you mean `[{several}]`?")));
+    }
+    Ok(())
+}
+
+/// nginx's variables of a request, longer ones first, and what they are in a template.
+const VARIABLES: [(&str, &str); 13] = [
+    ("?$query_string", "{query}"),
+    ("?$args", "{query}"),
+    ("$is_args$args", "{query}"),
+    ("$request_uri", "{path}{query}"),
+    ("$document_uri", "{path}"),
+    ("$query_string", "{query}"),
+    ("$server_name", "{host}"),
+    ("$http_host", "{host}"),
+    ("$is_args", ""),
+    ("$scheme", "https"),
+    ("$host", "{host}"),
+    ("$args", "{query}"),
+    ("$uri", "{path}"),
+];
+
+/// Looks for nginx's variables in the template of a path or of a redirect target.
+pub(crate) fn check_variables(text: &str) -> Result<(), Problem> {
+    let captured = text.match_indices('$').find(|(at, _)| {
+        let after = &text[at + 1..];
+        let after = after.strip_prefix('{').unwrap_or(after);
+        after.starts_with(|c: char| c.is_ascii_digit())
+    });
+    if let Some((at, _)) = captured {
+        let problem = Problem::new("a `$` begins no variable").part(at..at + 2);
+        return Err(problem.help(
+            "`{name}` is what the route's `path` has captured under that name; `%24` is a `$` itself",
+        ));
+    }
+    let is_there = |(name, _): &&(&str, &str)| text.contains(*name);
+    let Some((first, _)) = VARIABLES.iter().find(is_there) else { return Ok(()) };
+    let at = text.find(first).unwrap_or(0);
+    let meant =
+        VARIABLES.iter().fold(text.to_owned(), |text, (name, ours)| text.replace(name, ours));
+    let problem = Problem::new("a `$` begins no variable").part(at..at + first.len());
+    Err(problem.help(format!("did you mean `{meant}`? `%24` is a `$` itself")))
+}
+
+/// A variable of nginx in the value of a field or a parameter, where it is sent as it stands; with what it is here.
+pub(crate) fn variable_in_value(text: &str) -> Option<(&'static str, &'static str)> {
+    let known = VARIABLES_OF_VALUES.iter().chain(&VARIABLES);
+    known.copied().find(|(name, _)| name.starts_with('$') && text.contains(name))
+}
+
+const VARIABLES_OF_VALUES: [(&str, &str); 6] = [
+    ("$proxy_add_x_forwarded_for", "{client}"),
+    ("$remote_addr", "{client}"),
+    ("$request_id", "{request_id}"),
+    ("$request_method", "{method}"),
+    ("$scheme", "{scheme}"),
+    ("$http_", "{header:NAME}"),
+];
+
+/// Looks for parameters of others in a path that is made.
+pub(crate) fn check_made_path(text: &str) -> Result<(), Problem> {
+    check_variables(text)?;
+    let Some((at, part, foreign)) = first_foreign(text) else { return Ok(()) };
+    let place: Range<usize> = at..at + part.len();
+    match foreign {
+        Foreign::Param(name) if part.starts_with([':', '<']) => {
+            let problem = Problem::new("a parameter is written in braces").part(place);
+            Err(problem.help(format!("did you mean `{{{name}}}`? `%3A` is a `:` itself")))
+        }
+        Foreign::Rest(_) if part.starts_with('*') => {
+            let problem = Problem::new("the rest of a path is written `{rest}`").part(place);
+            Err(problem.help("the route's `path` has to capture it: `/api/{*rest}`"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What nginx writes behind an address, and Go's and HAProxy's names for one.
+pub(crate) fn after_port(port: &str) -> Option<(&str, &'static str)> {
+    let (digits, rest) = port.split_at(port.find(|c: char| !c.is_ascii_digit())?);
+    let help = match rest.trim_start() {
+        rest if rest.starts_with('/') => {
+            "an address has no path: `rewrite` of a route changes paths"
+        }
+        rest if rest.starts_with("weight") => "`weight` is a key beside `address`",
+        _ => "what follows a port elsewhere are keys of their own here, such as `tls`",
+    };
+    (!digits.is_empty()).then_some((digits, help))
+}
+
+/// The explanation of a key that is none here and stands for several, or for a place.
+pub(crate) fn explain_key(key: &str) -> Option<&'static str> {
+    let known = KEYS.iter().find(|(name, _)| *name == key);
+    known.map(|(_, help)| *help)
+}
+
+const KEYS: &[(&str, &str)] = &[
+    (
+        "rule",
+        "Host(`a.example`) is `host: a.example`, PathPrefix(`/api`) is `prefix: /api`, Path(`/x`) is `path: /x`; \
+         all that stand in one route must match",
+    ),
+    (
+        "match",
+        "what a route matches stands in the route itself: `host`, `path` or `prefix`, `methods`, `headers`, `query`",
+    ),
+    (
+        "matches",
+        "what a route matches stands in the route itself: `host`, `path` or `prefix`, `methods`, `headers`, `query`",
+    ),
+    ("route", "the name of the upstream stands in the route itself: `upstream: api`"),
+    (
+        "handle",
+        "what answers stands in the route itself: `upstream`, `redirect`, `respond` or `files`",
+    ),
+    (
+        "reverse_proxy",
+        "an upstream has a name, in `upstreams`, and the route names it: `upstream: api`",
+    ),
+    ("entryPoints", "every route is served on every listener"),
+    ("virtual_hosts", "hosts stand in the routes: `routes: [{ host: a.example, upstream: api }]`"),
+    ("http", "`listeners`, `routes` and `upstreams` stand at the top of the file"),
+    ("server", "`listeners` and `routes` stand at the top of the file; a route has its own `host`"),
+    ("static_resources", "`listeners`, `routes` and `upstreams` stand at the top of the file"),
+    ("load_assignment", "`endpoints` is a list of addresses: `endpoints: [\"10.0.0.1:8080\"]`"),
+    ("middlewares", "`apply` names the policies of a route"),
+    ("plugins", "`apply` names the policies of a route, which stand in `policies`"),
+];
