@@ -82,16 +82,16 @@ impl Wire<'_> {
             if !is_broken && self.mux.connection().is_clogged() {
                 break;
             }
-            match self.poll_read(cx, &mut on_event) {
-                Poll::Ready(Ok(0)) => return Poll::Ready(Halt::Gone),
-                Poll::Ready(Ok(_)) => {}
-                Poll::Ready(Err(_)) => {
-                    return Poll::Ready(if self.write(cx).is_ok() {
-                        Halt::Broken
-                    } else {
-                        Halt::Gone
-                    });
-                }
+            // What has come before may be whole frames, and what they lead to goes out before anything is waited for.
+            match self.feed(&mut on_event) {
+                Ok(false) => {}
+                Ok(true) => continue,
+                Err(_) if self.write(cx).is_ok() => return Poll::Ready(Halt::Broken),
+                Err(_) => return Poll::Ready(Halt::Gone),
+            }
+            match self.poll_fill(cx) {
+                Poll::Ready(Ok(1..)) => {}
+                Poll::Ready(_) => return Poll::Ready(Halt::Gone),
                 Poll::Pending if is_broken => return Poll::Ready(Halt::Gone),
                 Poll::Pending => break,
             }
@@ -132,32 +132,27 @@ impl Wire<'_> {
         Ok(())
     }
 
-    /// Reads once and hands on what has come. Tells how much that was; 0 is the end.
-    fn poll_read(
-        &mut self,
-        cx: &mut Context<'_>,
-        on_event: &mut impl FnMut(Event),
-    ) -> Poll<Result<usize, Fatal>> {
-        // What came before this driver may be a whole request already.
-        self.feed(on_event)?;
+    /// Reads once. Tells how much has come; 0 is the end.
+    fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let (reader, _) = self.stream.split();
         let size = if self.inbox.unread().len() < SMALL / 2 { SMALL } else { LARGE };
-        let filled = self.inbox.poll_fill(cx, &reader, self.buffers, size);
-        let Ok(count) = ready!(filled) else { return Poll::Ready(Ok(0)) };
+        let count = ready!(self.inbox.poll_fill(cx, &reader, self.buffers, size))?;
         self.progress.heard = self.clock.now();
-        self.feed(on_event)?;
         Poll::Ready(Ok(count))
     }
 
-    fn feed(&mut self, on_event: &mut impl FnMut(Event)) -> Result<(), Fatal> {
+    /// Hands on what has come. Tells whether that was anything.
+    fn feed(&mut self, on_event: &mut impl FnMut(Event)) -> Result<bool, Fatal> {
+        let mut has_fed = false;
         loop {
             let (consumed, event) = self.mux.read(self.inbox.unread())?;
             self.inbox.consume(consumed);
             match event {
                 Some(event) => on_event(event),
-                None if consumed == 0 => return Ok(()),
+                None if consumed == 0 => return Ok(has_fed),
                 None => {}
             }
+            has_fed = true;
         }
     }
 

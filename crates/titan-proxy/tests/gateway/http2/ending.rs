@@ -4,9 +4,9 @@ use super::{TO_H2, between, between_h1, from_h1};
 use crate::timeouts::takes;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
-use titan_testkit::h2::{Client, Frame, Head, block, code, reply};
+use titan_testkit::h2::{Client, Frame, Head, PREFACE, block, code, reply};
 use titan_testkit::upstream::{self, ok};
-use titan_testkit::{End, Gate, Gateway, gateway, waits_until};
+use titan_testkit::{End, Gate, Gateway, gateway, scheme, waits_until};
 
 /// Serves a request on each of the two connections, which have gone on.
 #[track_caller]
@@ -391,4 +391,25 @@ fn the_metrics_count_streams_as_requests() {
         )
     };
     waits_until(&format!("{:?}", sums()), || sums() == (1, 3, 2, 1, 2, 1));
+}
+
+#[test]
+fn what_a_client_asks_for_in_its_first_flight_is_answered_at_once() {
+    // Over TLS nothing is read before it is known that HTTP/2 is spoken.
+    if scheme() == "https" {
+        return;
+    }
+    // What ends the connection would write it, too.
+    let text = "timeouts: { head: 1h, idle: 1h }\nroutes: [{ respond: 204 }]";
+    let gateway = gateway(text, &[]);
+    let mut client = gateway.connects();
+    let flight = [PREFACE, &Frame::settings(&[]).octets(), &Frame::ping([7; 8]).octets()].concat();
+    client.sends(flight);
+    let mut acknowledged = Vec::new();
+    while acknowledged.len() < 2 {
+        let head = client.takes(9);
+        client.takes(usize::from(u16::from_be_bytes([head[1], head[2]])));
+        acknowledged.extend((head[4] == Frame::ACK).then_some(head[3]));
+    }
+    assert_eq!(acknowledged, [Frame::SETTINGS, Frame::PING]);
 }
