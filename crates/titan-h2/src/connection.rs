@@ -41,6 +41,9 @@ pub struct Connection {
     limits: Limits,
     role: Role,
     stage: reading::Stage,
+    /// Octets that were read in all, and up to the end of the last frame or block that was whole.
+    read: u64,
+    whole: u64,
     /// The first fault that ends the connection: nothing is read after it.
     failed: Option<Fatal>,
     streams: Streams,
@@ -166,6 +169,8 @@ impl Connection {
             limits,
             role,
             stage: reading::Stage::Preface,
+            read: 0,
+            whole: 0,
             failed: None,
             streams: Streams::default(),
             gone: Gone::default(),

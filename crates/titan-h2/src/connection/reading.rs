@@ -41,7 +41,20 @@ impl Connection {
         if let Some(fatal) = self.failed {
             return Err(fatal);
         }
-        self.read_frames(input).map_err(|violation| self.fail(violation))
+        let (consumed, event) =
+            self.read_frames(input).map_err(|violation| self.fail(violation))?;
+        self.read += consumed as u64;
+        Ok((consumed, event))
+    }
+
+    /// Where in all that was read that begins which has come in part, and ought to be whole soon: the preface with its
+    /// SETTINGS, a field block, or a frame that is none of a body, for which its stream has a timeout. `unread` is
+    /// what [`Connection::read`] has left. As long as the answer is the same, it is the same beginning.
+    pub fn unfinished(&self, unread: &[u8]) -> Option<u64> {
+        const KIND_AT: usize = 3;
+        let is_body = unread.get(KIND_AT) == Some(&frame::DATA);
+        let has_begun = self.stage != Stage::Frames || self.begun.is_some();
+        (has_begun || !unread.is_empty() && !is_body).then_some(self.whole)
     }
 
     fn read_frames(&mut self, input: &[u8]) -> Result<(usize, Option<Event>), Violation> {
@@ -55,8 +68,12 @@ impl Connection {
         }
         while let Some(frame) = self.next_frame(input, at)? {
             at = frame.at + frame.payload.len();
-            if let Some(event) = self.read_frame(frame)? {
-                return Ok((at, Some(event)));
+            let event = self.read_frame(frame)?;
+            if self.begun.is_none() {
+                self.whole = self.read + at as u64;
+            }
+            if event.is_some() {
+                return Ok((at, event));
             }
         }
         Ok((at, None))

@@ -26,7 +26,7 @@ use titan_http::{Fields, ResponseHead};
 /// the kernel would report no room.
 const STEP: u64 = 1 << 10;
 
-/// Serves a client until the connection ends. Until `deadline` its first request must have come.
+/// Serves a client until the connection ends. Until `deadline` its preface and settings must have come.
 pub(crate) async fn serve(client: &mut Client, deadline: Moment) {
     let worker = Rc::clone(&client.worker);
     let limits = worker.snapshot().stream_limits;
@@ -39,7 +39,8 @@ pub(crate) async fn serve(client: &mut Client, deadline: Moment) {
         client,
         shared: Rc::clone(&shared),
         progress,
-        idle: Some(deadline),
+        unfinished: Some(Unfinished { at: 0, until: deadline }),
+        idle: None,
         served: 0,
     };
     let end = poll_fn(|cx| connection.poll(cx)).await;
@@ -61,10 +62,19 @@ struct Connection<'c> {
     client: &'c mut Client,
     shared: Rc<Shared>,
     progress: Progress,
+    unfinished: Option<Unfinished>,
     /// Until when a request must have come, where none is served.
     idle: Option<Moment>,
     /// Requests so far.
     served: u32,
+}
+
+/// What has come in part of a head, or of another frame without a body. Nothing else can come before it is whole.
+#[derive(Clone, Copy)]
+struct Unfinished {
+    /// Where it begins in all that has come.
+    at: u64,
+    until: Moment,
 }
 
 /// What the streams of a connection have in common.
@@ -104,14 +114,36 @@ impl Connection<'_> {
         if is_over && wire.progress.is_flushed() {
             return Poll::Ready(End::Over);
         }
+        let head = head_deadline(&mut self.unfinished, shared, wire.inbox.unread(), clock);
         let last = last_moment(&mut self.idle, shared, clock);
-        if clock.is_past(last) {
-            mux.connection().go_away(Code::NoError);
+        if clock.is_past(head.min(last)) {
+            let code = if clock.is_past(head) { Code::EnhanceYourCalm } else { Code::NoError };
+            if code == Code::EnhanceYourCalm {
+                worker.cells().count_failure(Kind::HeadTimeout.into());
+            }
+            mux.connection().go_away(code);
             return Poll::Ready(if wire.write(cx).is_ok() { End::Over } else { End::Gone });
         }
-        timer.wake_at(cx, last.min(wire.progress.deadline()));
+        timer.wake_at(cx, last.min(head).min(wire.progress.deadline()));
         Poll::Pending
     }
+}
+
+/// Until when what has come in part must be whole. Not while so much waits for the client that nothing is read.
+fn head_deadline(
+    unfinished: &mut Option<Unfinished>,
+    shared: &Shared,
+    unread: &[u8],
+    clock: &Clock,
+) -> Moment {
+    let Shared { worker, mux, .. } = shared;
+    let connection = mux.connection();
+    let at = connection.unfinished(unread).filter(|_| !connection.is_clogged());
+    *unfinished = at.map(|at| match *unfinished {
+        Some(before) if before.at == at => before,
+        _ => Unfinished { at, until: clock.deadline(worker.snapshot().timeouts.head) },
+    });
+    unfinished.map_or(Moment::NEVER, |unfinished| unfinished.until)
 }
 
 /// Until when a client without a request is waited for.

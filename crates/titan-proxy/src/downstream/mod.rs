@@ -40,24 +40,26 @@ pub(crate) struct Client {
 
 /// Serves a client until the connection ends, in the protocol that it begins to speak, or has agreed on.
 pub(crate) async fn serve(client: &mut Client, protocols: &Protocols) {
-    let deadline = client.timer.clock().deadline(client.worker.snapshot().timeouts.head);
+    let (clock, timeouts) = (client.timer.clock(), &client.worker.snapshot().timeouts);
+    let (idle, head) = (clock.deadline(timeouts.idle), clock.deadline(timeouts.head));
     let is_h2 = match client.stream.alpn() {
         Some(name) => name == H2,
         // Whoever speaks anything else is told so as an HTTP/2 server does.
         None if !protocols.h1 => true,
-        None => protocols.h2 && client.stream.is_plain() && client.begins_as_h2(deadline).await,
+        None => protocols.h2 && client.stream.is_plain() && client.begins_as_h2(idle).await,
     };
     match is_h2 {
-        true => h2::serve(client, deadline).await,
-        false => h1::serve(client, deadline).await,
+        true => h2::serve(client, head).await,
+        false => h1::serve(client, idle).await,
     }
 }
 
 impl Client {
-    /// Whether the client begins as one of HTTP/2 does that knows what to expect here.
-    async fn begins_as_h2(&mut self, deadline: Moment) -> bool {
+    /// Whether the client begins as one of HTTP/2 does that knows what to expect here. Until `idle` it must have begun.
+    async fn begins_as_h2(&mut self, idle: Moment) -> bool {
         let Client { worker, stream, inbox, timer, .. } = self;
         let (reader, _) = stream.split();
+        let mut head = None;
         poll_fn(|cx| {
             loop {
                 let begun = inbox.unread();
@@ -69,7 +71,10 @@ impl Client {
                     Poll::Ready(Ok(count)) if count > 0 => {}
                     Poll::Ready(_) => return Poll::Ready(false),
                     Poll::Pending => {
-                        let deadline = deadline.min(worker.idle_until());
+                        let begun = || timer.clock().deadline(worker.snapshot().timeouts.head);
+                        let head = (!inbox.is_empty()).then(|| *head.get_or_insert_with(begun));
+                        let deadline = idle.min(worker.idle_until());
+                        let deadline = deadline.min(head.unwrap_or(Moment::NEVER));
                         return timer.poll(cx, deadline).map(|()| false);
                     }
                 }

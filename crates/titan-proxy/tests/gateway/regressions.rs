@@ -112,7 +112,7 @@ fn a_client_that_takes_its_answer_slowly_gets_it() {
     const LENGTH: usize = 30_000_000;
     let upstream = upstream::listens();
     // The pause is longer than one time that a client is given, and shorter than two.
-    let gateway = gateway("timeouts: { write: 4s, head: 5500ms }", &[&upstream]);
+    let gateway = gateway("timeouts: { write: 4s, idle: 5500ms }", &[&upstream]);
     let mut client = gateway.connects();
     client.takes_little(64 << 10).sends(GET);
     let mut endpoint = upstream.accepts();
@@ -212,7 +212,7 @@ fn workers_leave_idle_connections_to_each_other_at_once() {
 
 #[test]
 fn an_early_answer_outlives_a_request_that_has_stopped() {
-    let text = "timeouts: { body: 300ms, head: 200ms }";
+    let text = "timeouts: { body: 300ms, idle: 200ms }";
     let request = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\nabc";
     let (held, mut client, mut endpoint) = between_under(text, request);
     endpoint.head();

@@ -53,7 +53,7 @@ fn a_head_that_comes_in_drops_is_answered() {
 #[test]
 fn a_connection_without_a_request_is_closed_silently() {
     let upstream = upstream::replies(ok("x"));
-    let gateway = gateway("timeouts: { head: 300ms }", &[&upstream]);
+    let gateway = gateway("timeouts: { idle: 300ms }", &[&upstream]);
     takes(LONG, || gateway.connects().expects_close());
 }
 
@@ -190,7 +190,7 @@ fn an_endpoint_that_does_not_accept_sends_any_request_elsewhere() {
 /// Time is counted from what was last heard: a body and an answer that go on may take as long as they like.
 #[test]
 fn whoever_goes_on_is_not_given_up() {
-    let text = "timeouts: { body: 1s, response_body: 1s, head: 200ms }";
+    let text = "timeouts: { body: 1s, response_body: 1s, idle: 200ms }";
     let request = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 7\r\n\r\n";
     let (held, mut client, mut endpoint) = between_under(text, request);
     let pause = || {
@@ -221,7 +221,7 @@ pub(super) fn a_request_body_has_a_minimum_rate() {
     let (_held, mut slow, mut free, mut endpoint, sent) = takes(Duration::from_secs(10), || {
         let [(held, mut slow, taker), (free_held, mut free, endpoint)] =
             ["body_rate: 1KiB", "body_rate: off"].map(|rate| {
-                let text = format!("limits: {{ {rate} }}\ntimeouts: {{ head: 200ms }}");
+                let text = format!("limits: {{ {rate} }}\ntimeouts: {{ idle: 200ms }}");
                 between_under(&text, request)
             });
         let mut sent = 0;

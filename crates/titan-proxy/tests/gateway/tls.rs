@@ -85,7 +85,7 @@ pub(super) fn no_older_version_is_spoken_than_configured() {
 #[test]
 pub(super) fn a_handshake_has_its_time() {
     let a = certificate(&["a.example"]);
-    let more = "timeouts: { handshake: 200ms, head: 20s }";
+    let more = "timeouts: { handshake: 200ms, idle: 20s }";
     let gateway = try_secure(ONE, more, &[("a", &a)]).expect("it starts");
     takes(Duration::from_millis(200), || Peer::connects(gateway.address()).expects_close());
     // The beginning of a handshake makes no difference.
@@ -103,7 +103,7 @@ fn a_record_that_does_not_end_is_no_request() {
     let a = certificate(&["a.example"]);
     let more = "timeouts: { head: 1500ms, idle: 1500ms }";
     let secure = try_secure(ONE, more, &[("a", &a)]).expect("it starts");
-    let clock = gateway("timeouts: { head: 100ms }\nroutes: [{ respond: 204 }]", &[]);
+    let clock = gateway("timeouts: { idle: 100ms }\nroutes: [{ respond: 204 }]", &[]);
     let mut client = asks_for(&secure, "a.example", &a).expect("it is the right one");
     // The head of a record of 16 KiB, and then an octet of it now and then.
     client.offers_unsealed(b"\x17\x03\x03\x40\0");

@@ -198,7 +198,7 @@ pub(super) fn a_tunnel_in_which_nothing_moves_is_closed() {
 
 #[test]
 fn one_direction_is_enough_to_keep_a_tunnel() {
-    let text = "timeouts: { tunnel: 2s, response_body: 200ms, body: 200ms, head: 200ms }";
+    let text = "timeouts: { tunnel: 2s, response_body: 200ms, body: 200ms, idle: 200ms }";
     let (held, mut client, mut endpoint) = between_under(text, WISH);
     opens(&mut client, &mut endpoint);
     takes(Duration::from_millis(2800), || {

@@ -206,28 +206,73 @@ const LONG: Duration = Duration::from_millis(300);
 
 #[test]
 fn a_connection_without_a_request_is_given_up() {
-    let upstream = upstream::replies(ok("x"));
-    let gateway = gateway("timeouts: { head: 300ms }", &[&upstream]);
-    let over = |mut client: Client| {
-        assert_eq!(client.go_away().1, code::NO_ERROR);
-        assert_eq!(client.ends(), End::Close);
-    };
-    takes(LONG, || over(gateway.connects_h2()));
-    // Half a head is none.
-    takes(LONG, || {
-        let mut client = gateway.connects_h2();
-        client.acknowledges_nothing();
-        let block = block(&Head::get("/"));
-        client.sends(&Frame::new(Frame::HEADERS, Frame::END_STREAM, 1, &block[..10]));
-        over(client);
-    });
-    // Nor is half a preface a connection.
+    let gateway = gateway("timeouts: { idle: 300ms }\nroutes: [{ respond: 204 }]", &[]);
+    takes(LONG, || is_sent_away(gateway.connects_h2(), code::NO_ERROR));
+}
+
+#[track_caller]
+fn is_sent_away(mut client: Client, code: u32) {
+    assert_eq!(client.go_away().1, code);
+    assert_eq!(client.ends(), End::Close);
+}
+
+#[test]
+fn what_does_not_come_to_its_end_is_given_up() {
+    let upstream = upstream::listens();
+    let text = "timeouts: { head: 300ms }\n\
+                routes: [{ path: /own, respond: 204 }, { prefix: /, upstream: u }]";
+    let gateway = gateway(text, &[&upstream]);
+    // Half a preface is no connection.
     takes(LONG, || {
         let mut client = gateway.connects();
         client.sends("PRI * HTTP");
         client.rest();
     });
-    assert_eq!(upstream.connections(), 0);
+    takes(LONG, || gateway.connects().sends("PR").rest());
+    let block = block(&Head::get("/own"));
+    let begins =
+        |stream| Frame::new(Frame::HEADERS, Frame::END_STREAM, stream, &block[..10]).octets();
+    let goes_on = |stream| Frame::continuation(stream, &block[10..], true).octets();
+    let cases = [
+        ("half a block", begins(3)),
+        ("half the head of a frame", begins(3)[..4].to_vec()),
+        ("half a frame", Frame::ping([0; 8]).octets()[..12].to_vec()),
+        ("a second block", [begins(3), goes_on(3), begins(5)].concat()),
+    ];
+    for (name, octets) in cases {
+        // Beside a request that runs, and on a connection that has none.
+        for runs in [true, false] {
+            let mut client = gateway.connects_h2();
+            let running = client.asks(&Head::get("/"));
+            let mut endpoint = upstream.accepts();
+            endpoint.request();
+            if !runs {
+                endpoint.sends(ok("x"));
+                client.answer(running).has_body("x");
+            }
+            client.pings().acknowledges_nothing();
+            takes(LONG, || {
+                client.peer().sends(&octets);
+                is_sent_away(client, code::ENHANCE_YOUR_CALM);
+            });
+            drop(endpoint);
+            println!("{name}");
+        }
+    }
+}
+
+#[test]
+fn a_body_may_take_longer_than_a_head() {
+    let text = "timeouts: { head: 200ms, idle: 300ms }";
+    let (held, mut client, stream, mut endpoint) = between(text, &Head::post("/"), false);
+    let (theirs, _) = endpoint.request_head();
+    let frame = Frame::data(stream, "abcd", true).octets();
+    let (first, last) = frame.split_at(11);
+    client.pings().peer().sends(first);
+    takes(LONG, || held.gateway.connects().rest());
+    client.peer().sends(last);
+    endpoint.answers(theirs, &reply(200), "x");
+    client.answer(stream).has_body("x");
 }
 
 #[test]
