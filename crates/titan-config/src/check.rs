@@ -149,16 +149,17 @@ fn check_counted(fields: &ConfigFields, in_force: &[Policies], to: &mut Reading<
 
 /// Whether the routes that rate limits have costs for are there and meet them.
 fn check_costs(fields: &ConfigFields, in_force: &[Policies], to: &mut Reading<'_>) {
-    let mut limits: HashMap<String, Option<PolicyId>> = HashMap::new();
+    let mut limits: HashMap<String, [Option<PolicyId>; 2]> = HashMap::new();
     for (index, (route, policies)) in fields.routes.iter().zip(in_force).enumerate() {
         let Some(route) = route else { return };
-        limits.insert(route.name_at(index + 1).as_str().to_owned(), policies.rate_limit);
+        let of_route = [policies.early_limit, policies.rate_limit];
+        limits.insert(route.name_at(index + 1).as_str().to_owned(), of_route);
     }
     for (index, Named { key: policy, value, .. }) in fields.policies.iter().enumerate() {
-        let Some(Policy::RateLimit(limit)) = value else { continue };
+        let Some(limit) = value.as_ref().and_then(Policy::rate_limit) else { continue };
         for RouteCost { route, span, .. } in &limit.costs {
             let (message, label) = match limits.get(route.as_str()) {
-                Some(Some(id)) if id.index() == index => continue,
+                Some(ids) if ids.iter().flatten().any(|id| id.index() == index) => continue,
                 Some(_) => (
                     format!("the route `{route}` does not meet the policy `{policy}`"),
                     "no effect",

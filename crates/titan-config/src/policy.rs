@@ -3,6 +3,7 @@
 mod authorise;
 mod compress;
 mod cors;
+mod failure_limit;
 mod jwt;
 mod needs;
 mod rate_limit;
@@ -15,6 +16,7 @@ pub use authorise::{
 pub(crate) use compress::codings;
 pub use compress::{CodedRequests, Coding, Compress, MediaRange, OtherCodings};
 pub use cors::{Cors, CorsHeaders, CorsOrigin};
+pub use failure_limit::FailureLimit;
 pub(crate) use jwt::jwt_revocations;
 pub use jwt::{
     Claim, ClaimHeader, JwksUrl, Jwt, JwtAlgorithm, JwtKeys, JwtProvider, JwtRevocations, Secret,
@@ -113,6 +115,10 @@ macro_rules! kinds {
 kinds! {
     /// Cross-origin resource sharing.
     Cors cors "cors" Cors;
+    /// A limit on how many requests come, before anybody asks who sends them.
+    EarlyLimit early_limit "early_limit" RateLimit;
+    /// A limit on how often clients fail to show who they are.
+    FailureLimit failure_limit "failure_limit" FailureLimit;
     /// JSON Web Tokens.
     Jwt jwt "jwt" Jwt;
     /// Who may ask.
@@ -139,9 +145,12 @@ impl Policy {
         match self {
             Policy::Jwt(jwt) => jwt.headers.iter().map(|header| &header.name).collect(),
             Policy::Authorise(it) => it.told_fields(),
-            Policy::Cors(_) | Policy::RateLimit(_) | Policy::Transform(_) | Policy::Compress(_) => {
-                Vec::new()
-            }
+            Policy::Cors(_)
+            | Policy::EarlyLimit(_)
+            | Policy::FailureLimit(_)
+            | Policy::RateLimit(_)
+            | Policy::Transform(_)
+            | Policy::Compress(_) => Vec::new(),
         }
     }
 }
@@ -152,6 +161,13 @@ section! {
     pub(crate) struct PolicyFields {
         /// Which pages of other origins may read answers (cross-origin resource sharing).
         pub(crate) cors: Option<Cors> = optional("", cors::cors()),
+        /// How many requests of one kind may come in a while, and how many may run at once, before `jwt` and `authorise` look
+        /// at them: it bounds the work that those do for anybody. Its key cannot have `api_key` and `claim`. A route may
+        /// have a `rate_limit` as well.
+        pub(crate) early_limit: Option<RateLimit> = optional("", rate_limit::early_limit()),
+        /// How often clients may show what is wrong: tokens, API keys, passwords.
+        pub(crate) failure_limit: Option<FailureLimit> =
+            optional("", failure_limit::failure_limit()),
         /// Who a request comes from, by JSON Web Tokens.
         pub(crate) jwt: Option<Jwt> = optional("", jwt::jwt()),
         /// Who may ask at all.
@@ -178,6 +194,14 @@ pub struct NamedPolicy {
 }
 
 impl Policy {
+    /// The limit on requests that it is, wherever they meet it.
+    pub fn rate_limit(&self) -> Option<&RateLimit> {
+        match self {
+            Policy::EarlyLimit(limit) | Policy::RateLimit(limit) => Some(limit),
+            _ => None,
+        }
+    }
+
     /// The files that it names.
     pub(crate) fn files(&self) -> Vec<&Path> {
         match self {
@@ -185,9 +209,12 @@ impl Policy {
             Policy::Authorise(it) => {
                 it.basic.iter().filter_map(|basic| basic.file.as_deref()).collect()
             }
-            Policy::Cors(_) | Policy::RateLimit(_) | Policy::Transform(_) | Policy::Compress(_) => {
-                Vec::new()
-            }
+            Policy::Cors(_)
+            | Policy::EarlyLimit(_)
+            | Policy::FailureLimit(_)
+            | Policy::RateLimit(_)
+            | Policy::Transform(_)
+            | Policy::Compress(_) => Vec::new(),
         }
     }
 }

@@ -21,9 +21,13 @@ impl Config {
 
 fn fields_of_policy(policy: &Policy) -> Vec<&HeaderName> {
     match policy {
-        Policy::Jwt(_) | Policy::Cors(_) | Policy::Compress(_) => policy.told_fields(),
+        Policy::Jwt(_) | Policy::Cors(_) | Policy::FailureLimit(_) | Policy::Compress(_) => {
+            policy.told_fields()
+        }
         Policy::Authorise(authorise) => fields_of_authorisation(authorise),
-        Policy::RateLimit(limit) => limit.key.iter().filter_map(field_of_key).collect(),
+        Policy::EarlyLimit(limit) | Policy::RateLimit(limit) => {
+            limit.key.iter().filter_map(field_of_key).collect()
+        }
         Policy::Transform(transform) => fields_of_transform(transform),
     }
 }

@@ -33,6 +33,19 @@ fn rate_limits_that_limit_nothing_or_everything() {
         ("rates: 5/s, costs: { serch: 2 }", one),
         ("rates: 5/s, costs: { route-2: 2 }", two),
     ];
+    let early = |limit: &str| {
+        report(&format!(
+            "listeners: [\":8080\"]\napply: [p]\nroutes:\n{one}\npolicies:\n  p: {{ {limit} }}\n"
+        ))
+    };
+    let others = [
+        "early_limit: { rates: 5/s, key: [client_address, { claim: sub }] }",
+        "early_limit: { rates: 5/s, key: api_key }",
+        "early_limit: { rates: 5/s, costs: { search: 6 } }",
+        "failure_limit: { shadow: true }",
+        "failure_limit: { by_clients: 5/s }",
+    ];
     let reports: Vec<_> = cases.iter().map(|(text, routes)| limit(text, routes)).collect();
-    assert_snapshot!(reports.join("\n"));
+    let others = others.iter().map(|limit| early(limit));
+    assert_snapshot!(reports.into_iter().chain(others).collect::<Vec<_>>().join("\n"));
 }

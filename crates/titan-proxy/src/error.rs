@@ -194,6 +194,8 @@ kinds! {
     RuleRefused Gateway FORBIDDEN "rule-refused" "That is not allowed.";
     /// A rate limit is used up.
     RateLimited Gateway TOO_MANY_REQUESTS "rate-limited" "Too many requests.";
+    /// The client, or the user that it names, has shown too much that is wrong.
+    TooManyFailures Gateway TOO_MANY_REQUESTS "too-many-failures" "Too many failures to authenticate.";
     /// As many requests run as a limit allows.
     TooManyAtOnce Gateway TOO_MANY_REQUESTS "too-many-at-once" "Too many requests at once.";
     /// The gateway could not do its own part.

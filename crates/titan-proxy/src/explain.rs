@@ -340,7 +340,10 @@ impl Tale<'_> {
                     let told = chain.explain_authorisation(head, asked, *is_anybody)?;
                     tell_all(page, told)?;
                 }
-                PolicyKind::RateLimit | PolicyKind::Compress => {}
+                PolicyKind::EarlyLimit
+                | PolicyKind::FailureLimit
+                | PolicyKind::RateLimit
+                | PolicyKind::Compress => {}
                 PolicyKind::Transform => {
                     let before = head.clone();
                     let claims = claims.as_ref();

@@ -157,9 +157,11 @@ impl Code {
             | Kind::AuthRefused
             | Kind::FileForbidden => Code::PermissionDenied,
             Kind::ApiKey | Kind::Password | Kind::AuthAnonymous => Code::Unauthenticated,
-            Kind::BodyTooLarge | Kind::BodyExpands | Kind::RateLimited | Kind::TooManyAtOnce => {
-                Code::ResourceExhausted
-            }
+            Kind::BodyTooLarge
+            | Kind::BodyExpands
+            | Kind::RateLimited
+            | Kind::TooManyFailures
+            | Kind::TooManyAtOnce => Code::ResourceExhausted,
             Kind::TokenMissing | Kind::TokenInvalid | Kind::TokenAmbiguous => Code::Unauthenticated,
             Kind::Malformed(_) | Kind::MalformedStream(_) if is_too_much(error) => {
                 Code::ResourceExhausted

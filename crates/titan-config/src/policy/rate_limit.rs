@@ -87,6 +87,19 @@ pub enum RateKey {
     Claim(Claim),
 }
 
+impl RateKey {
+    /// What other policies have to judge first, where the part is of that kind.
+    fn judged(&self) -> Option<&'static str> {
+        match self {
+            RateKey::ApiKey => Some("API keys"),
+            RateKey::Claim(_) => Some("claims of tokens"),
+            RateKey::ClientAddress | RateKey::Route | RateKey::Header(_) | RateKey::Cookie(_) => {
+                None
+            }
+        }
+    }
+}
+
 /// As how many requests those of a route count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteCost {
@@ -169,6 +182,19 @@ pub(super) fn rate_limit() -> impl Read<Value = RateLimit> {
     section_of::<RateLimitFields>().then(check)
 }
 
+/// A rate limit that requests meet before anybody has looked at who sends them.
+pub(super) fn early_limit() -> impl Read<Value = RateLimit> {
+    rate_limit().then(|limit, node, to| {
+        let Some(what) = limit.key.iter().find_map(RateKey::judged) else { return Some(limit) };
+        let message = format!("an early limit cannot count by {what}");
+        let error = Diagnostic::error(node.key_span("key"), message);
+        let error = error.label("nobody has looked yet whether it is good");
+        to.fail(
+            error.help("make it a `rate_limit`, which requests meet behind `jwt` and `authorise`"),
+        )
+    })
+}
+
 fn check(fields: RateLimitFields, node: &Node, to: &mut Reading<'_>) -> Option<RateLimit> {
     let RateLimitFields { key, ipv6_prefix, rates, concurrency, costs, shadow, capacity } = fields;
     if rates.is_empty() && concurrency.is_none() {
@@ -221,7 +247,7 @@ fn key() -> impl Read<Value = RateKey> {
     words_or(&words, of_request)
 }
 
-fn rate() -> impl Read<Value = Rate> {
+pub(super) fn rate() -> impl Read<Value = Rate> {
     short_for("rate", section_of::<RateFields>()).then(|fields, node, to| {
         let RateFields { rate: (count, window), burst } = fields;
         check_rate(Rate { count, window, burst: burst.unwrap_or(count) }, node, to)

@@ -6,6 +6,7 @@ mod forward;
 mod keys;
 mod rules;
 
+pub(super) use basic::user_shown;
 pub(crate) use basic::{Remembered, Users, Verifiers};
 
 use super::credentials::Credentials;
@@ -41,6 +42,8 @@ pub(crate) struct Authorise {
 pub(crate) struct Note {
     /// What the key that it has shown is known by: a part of its hash.
     pub(super) api_key: Option<u64>,
+    /// Whether it has shown a key or a password, and none that is right.
+    pub(super) is_wrong: bool,
     /// Whether its answer asks for a key.
     lacks_key: bool,
     /// What its answer has to say of passwords.

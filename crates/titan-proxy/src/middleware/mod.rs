@@ -6,6 +6,8 @@
 //! | type | module |
 //! |---|---|
 //! | `cors` | `cors` |
+//! | `early_limit` | `rate_limit` |
+//! | `failure_limit` | `rate_limit/failures` |
 //! | `jwt` | `jwt` |
 //! | `authorise` | `authorise` |
 //! | `rate_limit` | `rate_limit`: keys and fields; `limiter`: what passes; `table`: who has which entry |
@@ -44,13 +46,13 @@ pub(crate) use compress::{
 };
 use cors::Cors;
 use jwt::Jwt;
-use rate_limit::RateLimit;
+use rate_limit::{FailureLimit, FailureNote, RateLimit, Refused};
 use serde_json::{Map, Value};
 use std::io;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use titan_config::{Config, NamedPolicy, Policies, Policy, PolicyId, PolicyKind, Route};
+use titan_config::{Config, NamedPolicy, Policy, PolicyId, PolicyKind, Route};
 use titan_http::{BadField, Fields, RequestHead, ResponseHead, Status};
 use tokio::sync::watch;
 use transform::Transform;
@@ -69,6 +71,8 @@ pub(crate) struct Chains {
 #[derive(Clone, Default)]
 pub(crate) struct Chain {
     cors: Option<Arc<Cors>>,
+    early_limit: Option<Arc<RateLimit>>,
+    failure_limit: Option<Arc<FailureLimit>>,
     jwt: Option<Arc<Jwt>>,
     authorise: Option<Arc<Authorise>>,
     rate_limit: Option<Arc<RateLimit>>,
@@ -101,6 +105,8 @@ impl Meeting<'_> {
 #[derive(Default)]
 pub(crate) struct Notes {
     cors: cors::Note,
+    early_limit: rate_limit::Note,
+    failure_limit: FailureNote,
     jwt: jwt::Note,
     authorise: authorise::Note,
     rate_limit: rate_limit::Note,
@@ -137,6 +143,8 @@ pub(crate) enum Step {
 #[derive(Clone)]
 enum Ready {
     Cors(Arc<Cors>),
+    EarlyLimit(Arc<RateLimit>),
+    FailureLimit(Arc<FailureLimit>),
     Jwt(Arc<Jwt>),
     Authorise(Arc<Authorise>),
     RateLimit(Arc<RateLimit>),
@@ -238,8 +246,15 @@ impl Ready {
         keys: Credentials,
         revocations: Option<&Revocations>,
     ) -> Ready {
+        let rate_limit =
+            |limit| Arc::new(RateLimit::new(named, limit, config, cells_of(named, config)));
         match &named.policy {
             Policy::Cors(cors) => Ready::Cors(Arc::new(Cors::new(cors))),
+            Policy::EarlyLimit(limit) => Ready::EarlyLimit(rate_limit(limit)),
+            Policy::FailureLimit(limit) => {
+                let limit = FailureLimit::new(limit, cells_of(named, config));
+                Ready::FailureLimit(Arc::new(limit))
+            }
             Policy::Jwt(jwt) => {
                 let keys = match keys {
                     Credentials::Tokens(keys) => keys,
@@ -252,11 +267,7 @@ impl Ready {
                 let name = named.name.as_str();
                 Ready::Authorise(Arc::new(Authorise::new(name, authorise, keys, config)))
             }
-            Policy::RateLimit(limit) => {
-                let cells = rate_limits(config).position(|it| it.name == named.name);
-                let cells = cells.expect("it is one of them");
-                Ready::RateLimit(Arc::new(RateLimit::new(named, limit, config, cells)))
-            }
+            Policy::RateLimit(limit) => Ready::RateLimit(rate_limit(limit)),
             Policy::Transform(config) => Ready::Transform(transform::Ready::new(config)),
             Policy::Compress(config) => Ready::Compress(Arc::new(Compress::new(config))),
         }
@@ -275,6 +286,8 @@ impl Ready {
         match self {
             Ready::Jwt(jwt) => Some(jwt),
             Ready::Cors(_)
+            | Ready::EarlyLimit(_)
+            | Ready::FailureLimit(_)
             | Ready::Authorise(_)
             | Ready::RateLimit(_)
             | Ready::Transform(_)
@@ -287,11 +300,12 @@ impl Chain {
     fn new(route: &Route, ready: &[Ready]) -> Chain {
         let mut chain = Chain::default();
         let of = |id: PolicyId| ready[id.index()].clone();
-        let Policies { cors, jwt, authorise, rate_limit, transform, compress } = route.policies;
-        let all = [cors, jwt, authorise, rate_limit, transform, compress];
-        for policy in all.into_iter().flatten().map(of) {
+        let ids = PolicyKind::ALL.iter().filter_map(|kind| route.policies.of(*kind));
+        for policy in ids.map(of) {
             match policy {
                 Ready::Cors(cors) => chain.cors = Some(cors),
+                Ready::EarlyLimit(limit) => chain.early_limit = Some(limit),
+                Ready::FailureLimit(limit) => chain.failure_limit = Some(limit),
                 Ready::Jwt(jwt) => chain.jwt = Some(jwt),
                 Ready::Authorise(authorise) => chain.authorise = Some(authorise),
                 Ready::RateLimit(limit) => chain.rate_limit = Some(limit),
@@ -309,22 +323,28 @@ impl Chain {
 
     /// The request half.
     pub(crate) async fn on_request(&self, mut meeting: Meeting<'_>) -> Result<Step, Error> {
-        let Chain { cors, jwt, authorise, rate_limit, transform: _, compress } = self;
+        let Chain { cors, early_limit, failure_limit, rate_limit, compress, .. } = self;
         if let Some(cors) = cors
             && let answer @ Step::Answer(_) = cors.on_request(&mut meeting)?
         {
             return Ok(answer);
         }
-        if let Some(jwt) = jwt {
-            jwt.on_request(&mut meeting)?;
+        if let Some(limit) = early_limit {
+            let (note, decided) = limit.on_request(&meeting);
+            meeting.notes.early_limit = note;
+            decided?;
         }
-        if let Some(authorise) = authorise
-            && let answer @ Step::Answer(_) = authorise.on_request(&mut meeting).await?
-        {
+        let judged = match failure_limit {
+            Some(limit) => self.judge_within(limit, &mut meeting).await,
+            None => self.judge(&mut meeting).await,
+        };
+        if let answer @ Step::Answer(_) = judged? {
             return Ok(answer);
         }
         if let Some(limit) = rate_limit {
-            limit.on_request(&mut meeting)?;
+            let (note, decided) = limit.on_request(&meeting);
+            meeting.notes.rate_limit = note;
+            decided?;
         }
         let Meeting { request, notes, origin, snapshot, found, .. } = meeting;
         // By the path that the client has asked for, which a transform may change.
@@ -336,6 +356,35 @@ impl Chain {
             notes.compress = compress.on_request(request, stays);
         }
         Ok(Step::Go)
+    }
+
+    /// Has those policies look at a request that say who it comes from, and whether that may ask.
+    async fn judge(&self, meeting: &mut Meeting<'_>) -> Result<Step, Error> {
+        if let Some(jwt) = &self.jwt {
+            jwt.on_request(meeting)?;
+        }
+        match &self.authorise {
+            Some(authorise) => authorise.on_request(meeting).await,
+            None => Ok(Step::Go),
+        }
+    }
+
+    /// The same within a limit on failures, which counts what they refuse.
+    async fn judge_within(
+        &self,
+        limit: &FailureLimit,
+        meeting: &mut Meeting<'_>,
+    ) -> Result<Step, Error> {
+        let asking = limit.on_request(meeting)?;
+        let judged = self.judge(meeting).await;
+        match &judged {
+            Err(error) => limit.count(&asking, Refused::By(error.kind), meeting),
+            Ok(Step::Answer(reply)) if reply.head.status == Status::UNAUTHORIZED => {
+                limit.count(&asking, Refused::ByService, meeting);
+            }
+            Ok(_) => {}
+        }
+        judged
     }
 
     /// What the policy of that type decides of a request, in words, where it decides anything. Its client has
@@ -350,6 +399,10 @@ impl Chain {
     ) -> Option<String> {
         match kind {
             PolicyKind::Cors => self.cors.as_ref().map(|cors| cors.explain(request)),
+            PolicyKind::EarlyLimit => {
+                self.early_limit.as_ref().map(|limit| limit.explain(route, client))
+            }
+            PolicyKind::FailureLimit => self.failure_limit.as_ref().map(|limit| limit.explain()),
             PolicyKind::RateLimit => {
                 self.rate_limit.as_ref().map(|limit| limit.explain(route, client))
             }
@@ -429,7 +482,16 @@ impl Chain {
         content: &mut Content,
         encoders: &Encoders,
     ) -> Result<Option<Recipe>, BadField> {
-        let Chain { cors, jwt, authorise, rate_limit, transform, compress } = self;
+        let Chain {
+            cors,
+            early_limit,
+            failure_limit,
+            jwt,
+            authorise,
+            rate_limit,
+            transform,
+            compress,
+        } = self;
         let recipe = match compress {
             Some(compress) => compress.on_response(notes.compress, head, content, encoders)?,
             None => None,
@@ -446,6 +508,12 @@ impl Chain {
         if let Some(jwt) = jwt {
             jwt.on_response(&notes.jwt, head)?;
         }
+        if let Some(limit) = failure_limit {
+            limit.on_response(&notes.failure_limit, head)?;
+        }
+        if let Some(limit) = early_limit {
+            limit.on_response(&notes.early_limit, head)?;
+        }
         if let Some(cors) = cors {
             cors.on_response(&notes.cors, head)?;
         }
@@ -453,9 +521,17 @@ impl Chain {
     }
 }
 
-/// The rate limits among the policies, in the order of their cells.
+/// The rate limits among the policies, those on failures among them, in the order of their cells.
 pub(crate) fn rate_limits(config: &Config) -> impl Iterator<Item = &NamedPolicy> {
-    config.policies.iter().filter(|it| matches!(it.policy, Policy::RateLimit(_)))
+    let is_one = |policy: &Policy| {
+        policy.rate_limit().is_some() || matches!(policy, Policy::FailureLimit(_))
+    };
+    config.policies.iter().filter(move |it| is_one(&it.policy))
+}
+
+fn cells_of(named: &NamedPolicy, config: &Config) -> usize {
+    let place = rate_limits(config).position(|it| it.name == named.name);
+    place.expect("it is one of them")
 }
 
 /// The route of the request that a preflight request asks leave for, where its chain can give that.

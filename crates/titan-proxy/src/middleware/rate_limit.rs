@@ -3,6 +3,7 @@
 //! The fields of answers are those of draft-ietf-httpapi-ratelimit-headers: `RateLimit-Policy` says what the limits are,
 //! `RateLimit` how it stands with them.
 
+mod failures;
 mod limiter;
 mod sync;
 mod table;
@@ -13,6 +14,7 @@ use super::Meeting;
 use super::jwt::find;
 use crate::cookie;
 use crate::error::{Error, Kind};
+pub(super) use failures::{FailureLimit, Note as FailureNote, Refused};
 use limiter::{Count, Limiter, MAX_RATES, Pace, Taken, Verdict};
 use serde_json::Value;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -21,8 +23,8 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Instant;
 use table::Maker;
-use titan_config::{Config, NamedPolicy, RateKey};
-use titan_http::{BadField, FieldName, ResponseHead};
+use titan_config::{Config, NamedPolicy, Rate, RateKey};
+use titan_http::{BadField, FieldName, Fields, ResponseHead};
 
 /// A policy, with the numbers that all workers count in.
 pub(crate) struct RateLimit {
@@ -87,11 +89,8 @@ impl RateLimit {
             shadow,
             capacity,
         } = limit;
-        let paces = rates.iter().map(|rate| {
-            let interval = rate.interval();
-            Pace { interval, tolerance: interval * u64::from(rate.burst.get()) }
-        });
-        let name = |rate: &titan_config::Rate| match rates.len() {
+        let paces = rates.iter().map(Pace::of);
+        let name = |rate: &Rate| match rates.len() {
             1 => format!("\"{}\"", named.name).into(),
             _ => format!("\"{}:{rate}\"", named.name).into(),
         };
@@ -111,7 +110,7 @@ impl RateLimit {
                 capacity.get().try_into().unwrap_or(usize::MAX),
             ),
             key: key.clone(),
-            mask: u128::MAX << (128 - u32::from(*ipv6_prefix)),
+            mask: mask_of(*ipv6_prefix),
             is_shadow: *shadow,
             costs: config.routes.iter().map(cost_of).collect(),
             hasher: RandomState::new(),
@@ -141,9 +140,10 @@ impl RateLimit {
         format!("{}{cost}{client}", self.words)
     }
 
-    pub(super) fn on_request(self: &Arc<Self>, meeting: &mut Meeting<'_>) -> Result<(), Error> {
+    /// Decides about a request. The note is for the answer, whatever is decided.
+    pub(super) fn on_request(self: &Arc<Self>, meeting: &Meeting<'_>) -> (Note, Result<(), Error>) {
         let (hash, cost) = (self.hash(meeting), self.costs[meeting.found.route]);
-        let clock = || u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let clock = || since(self.started);
         let maker = Maker::new(meeting.worker.index());
         let Taken { verdict, counts } = self.limiter.take(hash, cost, maker, clock);
         let cells = &meeting.worker.cells().rate_limits[self.cells];
@@ -153,8 +153,7 @@ impl RateLimit {
                 let running = self.limiter.limits_concurrency();
                 let running = running.then(|| Running { limit: Arc::clone(self), place });
                 let counts = (!self.is_shadow).then_some(counts);
-                meeting.notes.rate_limit = Note { counts, retry_after: None, _running: running };
-                return Ok(());
+                return (Note { counts, retry_after: None, _running: running }, Ok(()));
             }
             Verdict::Exceeded { wait } => (Kind::RateLimited, seconds(wait)),
             Verdict::Busy => (Kind::TooManyAtOnce, SOON),
@@ -162,20 +161,18 @@ impl RateLimit {
         };
         if self.is_shadow {
             cells.shadowed.add(1);
-            return Ok(());
+            return (Note::default(), Ok(()));
         }
         cells.limited.add(1);
-        meeting.notes.rate_limit =
-            Note { counts: Some(counts), retry_after: Some(wait), _running: None };
-        Err(kind.into())
+        let note = Note { counts: Some(counts), retry_after: Some(wait), _running: None };
+        (note, Err(kind.into()))
     }
 
     pub(super) fn on_response(&self, note: &Note, head: &mut ResponseHead) -> Result<(), BadField> {
         let Some(counts) = &note.counts else { return Ok(()) };
         let fields = &mut head.fields;
         if let Some(wait) = note.retry_after {
-            let mut text = [0; 20];
-            fields.set(FieldName::RetryAfter, written(&mut text, |out| write!(out, "{wait}")))?;
+            write_retry_after(fields, wait)?;
         }
         if self.names.is_empty() {
             return Ok(());
@@ -207,17 +204,7 @@ impl RateLimit {
         for part in &self.key {
             let fields = &meeting.request.fields;
             match part {
-                RateKey::ClientAddress => match meeting.client() {
-                    None => hasher.write_u8(0),
-                    Some(IpAddr::V4(address)) => {
-                        hasher.write_u8(4);
-                        hasher.write_u32(address.to_bits());
-                    }
-                    Some(IpAddr::V6(address)) => {
-                        hasher.write_u8(6);
-                        hasher.write_u128(address.to_bits() & self.mask);
-                    }
-                },
+                RateKey::ClientAddress => write_client(&mut hasher, meeting.client(), self.mask),
                 RateKey::Route => hasher.write_usize(meeting.found.route),
                 // Routes that count by keys ask for them: there is one.
                 RateKey::ApiKey => hasher.write_u64(meeting.notes.authorise.api_key.unwrap_or(0)),
@@ -234,6 +221,13 @@ impl RateLimit {
             }
         }
         hasher.finish()
+    }
+}
+
+impl Pace {
+    fn of(rate: &Rate) -> Pace {
+        let interval = rate.interval();
+        Pace { interval, tolerance: interval * u64::from(rate.burst.get()) }
     }
 }
 
@@ -257,6 +251,35 @@ fn words(limit: &titan_config::RateLimit) -> String {
     });
     let key = key.collect::<Vec<_>>().join(" and ");
     format!("for each {key} at most {most}{}", if limit.shadow { " (watched only)" } else { "" })
+}
+
+/// The bits of an IPv6 address that tell clients apart.
+fn mask_of(prefix: u8) -> u128 {
+    u128::MAX << (128 - u32::from(prefix))
+}
+
+/// Nanoseconds.
+fn since(started: Instant) -> u64 {
+    u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn write_retry_after(fields: &mut Fields, seconds: u64) -> Result<(), BadField> {
+    let mut text = [0; 20];
+    fields.set(FieldName::RetryAfter, written(&mut text, |out| write!(out, "{seconds}")))
+}
+
+fn write_client(hasher: &mut impl Hasher, client: Option<IpAddr>, mask: u128) {
+    match client {
+        None => hasher.write_u8(0),
+        Some(IpAddr::V4(address)) => {
+            hasher.write_u8(4);
+            hasher.write_u32(address.to_bits());
+        }
+        Some(IpAddr::V6(address)) => {
+            hasher.write_u8(6);
+            hasher.write_u128(address.to_bits() & mask);
+        }
+    }
 }
 
 /// So that no two lists of values are written alike.

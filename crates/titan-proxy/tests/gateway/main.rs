@@ -13,6 +13,7 @@ mod exchange;
 mod files;
 mod forward_auth;
 mod grpc;
+mod guesses;
 mod hostile;
 mod http2;
 mod jwt;

@@ -2,8 +2,8 @@
 
 use crate::{
     authorisations, balancing, basic, claims, client_certificates, coded_requests, compression,
-    cors, drain, exchange, files, forward_auth, grpc, http2, jwt, limits, listeners, pools,
-    rate_limits, resolver, retries, routing, timeouts, tls, transforms, tunnels,
+    cors, drain, exchange, files, forward_auth, grpc, guesses, http2, jwt, limits, listeners,
+    pools, rate_limits, resolver, retries, routing, timeouts, tls, transforms, tunnels,
 };
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -165,6 +165,13 @@ const HERE: &[(&str, fn())] = &[
     ("forward_auth.answer", forward_auth::a_refusal_is_what_the_client_gets),
     ("forward_auth.timeout", forward_auth::nothing_goes_on_without_an_answer_in_time),
     ("forward_auth.body_limit", forward_auth::a_refusal_has_a_body_that_is_not_too_large),
+    ("policy.early_limit", guesses::an_early_limit_counts_before_anybody_is_asked),
+    ("policy.failure_limit", guesses::a_client_may_fail_so_often),
+    ("failure_limit.by_client", guesses::a_client_may_fail_so_often),
+    ("failure_limit.by_name", guesses::a_user_may_be_guessed_at_so_often),
+    ("failure_limit.ipv6_prefix", guesses::networks_fail_as_one),
+    ("failure_limit.shadow", guesses::failures_can_be_watched_only),
+    ("failure_limit.capacity", guesses::failures_of_so_many_clients_are_counted),
     ("policy.rate_limit", rate_limits::what_exceeds_a_rate_is_refused_and_answers_say_what_is_left),
     ("rate_limit.key", rate_limits::the_key_says_what_is_counted_together),
     ("rate_limit.ipv6_prefix", rate_limits::networks_of_ipv6_are_as_large_as_configured),

@@ -213,6 +213,17 @@ fn a_limit_says_what_a_client_counts_as() {
 }
 
 #[test]
+fn limits_before_anybody_is_asked_say_what_may_pass() {
+    let limits = "listeners: [':1']\nroutes: [{ respond: 204 }]\napply: [e, f]\npolicies:\n  \
+        e: { early_limit: { rates: 5/s } }\n  f: { failure_limit: { by_client: 9/m, by_name: 99/h } }";
+    let text = told_under(limits, "GET", "http://a/", &[]);
+    assert!(text.contains("for each client at most 5/s with bursts up to 5\n"), "{text}");
+    let wanted = "failures at most 9/m for each client with bursts up to 9, \
+        99/h for each user name with bursts up to 99\n";
+    assert!(text.contains(wanted), "{text}");
+}
+
+#[test]
 fn somebody_stands_for_the_client() {
     let shape = "listeners: [':1']\nroutes: [{ upstream: u }]\nupstreams: { u: 'b:1' }\napply: [p]\n\
         policies: { p: { transform: { request: { headers: { set: { X-Who: '{client}' } } } } } }";

@@ -77,6 +77,7 @@ impl Basic {
             return Err(Kind::Password.into());
         };
         if let Err(kind) = self.check(&shown, meeting).await {
+            meeting.notes.authorise.is_wrong = kind == Kind::Password;
             let note = if kind == Kind::PasswordQueue { Note::Busy } else { Note::Wanted };
             meeting.notes.authorise.password = Some(note);
             return Err(kind.into());
@@ -109,11 +110,7 @@ impl Basic {
 
     /// What a request shows; nothing where it shows several.
     fn take(&self, fields: &mut Fields) -> Option<Shown> {
-        let shown = {
-            let mut values = fields.all(FieldName::Authorization);
-            let only = values.next().filter(|_| values.next().is_none());
-            only.and_then(Shown::parse)
-        };
+        let shown = Shown::of(fields);
         if !self.config.forward {
             fields.remove(FieldName::Authorization);
         }
@@ -144,7 +141,17 @@ impl Basic {
     }
 }
 
+/// The name of the user whose password a request shows, whoever asks for it.
+pub(in super::super) fn user_shown(fields: &Fields) -> Option<Vec<u8>> {
+    Some(Shown::of(fields)?.name().to_vec())
+}
+
 impl Shown {
+    fn of(fields: &Fields) -> Option<Shown> {
+        let mut values = fields.all(FieldName::Authorization);
+        values.next().filter(|_| values.next().is_none()).and_then(Shown::parse)
+    }
+
     fn parse(value: &[u8]) -> Option<Shown> {
         let text = credentials(value, "Basic").filter(|text| text.len() <= MAX_SHOWN)?;
         let octets = BASE64_STANDARD.decode(text).ok()?;

@@ -34,6 +34,7 @@ impl Keys {
     /// Takes the key out of a request; it goes on with one that is known.
     pub(super) fn on_request(&self, meeting: &mut Meeting<'_>) -> Result<(), Error> {
         let shown = self.shown(meeting.request);
+        meeting.notes.authorise.is_wrong = shown.is_none() && self.shows_any(meeting.request);
         self.hide(meeting.request)?;
         let Some((id, name)) = shown else {
             meeting.notes.authorise.lacks_key = true;
@@ -81,6 +82,13 @@ impl Keys {
             (None, Some(key), None) => self.find(key),
             _ => None,
         }
+    }
+
+    /// Whether a request shows anything where keys come.
+    fn shows_any(&self, request: &RequestHead) -> bool {
+        let in_query = |name: &String| query_values(request.query(), name).next().is_some();
+        request.fields.named(&self.header).next().is_some()
+            || self.query.as_ref().is_some_and(in_query)
     }
 
     fn find(&self, key: &[u8]) -> Option<(u64, &str)> {

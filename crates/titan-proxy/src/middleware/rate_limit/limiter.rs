@@ -108,6 +108,16 @@ impl Limiter {
         Taken { verdict: Verdict::Full, counts: [Count::default(); MAX_RATES] }
     }
 
+    /// The nanoseconds after which one request of the key would pass. Charges nothing.
+    pub(super) fn wait(&self, hash: u64, now: u64) -> u64 {
+        let Some(slot) = self.table.look_up(hash) else { return 0 };
+        let rates = self.paces.iter().zip(slot.values);
+        let waits = rates.map(|(pace, value)| pace.advance(load(value), 1, now).err().unwrap_or(0));
+        let wait = waits.max().unwrap_or(0);
+        // Where another key has it by now there was nothing left of this one's.
+        if slot.is_kept() { wait } else { 0 }
+    }
+
     /// A request that has passed is over.
     pub(super) fn give_back(&self, place: usize) {
         self.leave(self.table.values_at(place));

@@ -111,6 +111,16 @@ impl Table {
         None
     }
 
+    /// The entry of a key, if it has one.
+    pub(super) fn look_up(&self, hash: u64) -> Option<Slot<'_>> {
+        let (set, held) = self.place_of(hash);
+        let way = self.words(set).iter().position(|word| {
+            let word = load(word);
+            word == held || is_retiring(word, held)
+        })?;
+        Some(self.slot(set, way, held))
+    }
+
     /// A slot that is empty now; `Some(None)` where there can be none. Nothing when others changed something meanwhile.
     #[expect(clippy::option_option, reason = "to be disturbed is neither of the two answers")]
     fn make_room(
