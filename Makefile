@@ -19,7 +19,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 say = @printf '\n== %s\n' '$(1)'
 
-.PHONY: help build run test peers lint tidy unit fuzz-smoke go conformance bench docs fmt clean
+.PHONY: help build run test peers lint tidy unit fuzz-smoke go conformance bench audit docs fmt clean
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/p' Makefile | expand -t 14
@@ -47,9 +47,10 @@ lint: ## formatting and clippy, of every workspace
 	     cargo clippy --quiet --workspace --all-targets -- --deny warnings); \
 	done
 
-tidy: ## the rules that neither rustc nor clippy knows
+tidy: ## the rules that neither rustc nor clippy knows; licences, sources and doubled versions of dependencies
 	$(call say,tidy)
 	@cargo xtask tidy
+	@cargo xtask dependencies
 
 unit: ## unit, property, conformance and integration tests in Rust
 	$(call say,tests)
@@ -81,6 +82,10 @@ conformance: ## the HTTP/1.1 vectors alone
 bench: peers ## processor time per request beside nginx, HAProxy and a bare forwarder: bench/README.md
 	cd bench/engines && cargo run --release
 	cd bench/engines/go && go run .
+
+audit: ## known vulnerabilities in what is depended on; asks databases on the network, so it is no part of `test`
+	$(call say,audit)
+	@scripts/audit.sh
 
 docs: ## docs/configuration.md from the field docs
 	cargo xtask reference

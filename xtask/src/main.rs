@@ -1,7 +1,8 @@
-//! Chores of this repository: `cargo xtask tidy`, `cargo xtask reference [--check]`.
+//! Chores of this repository: `cargo xtask tidy`, `cargo xtask dependencies`, `cargo xtask reference [--check]`.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may stop at a surprise"))]
 
+mod dependencies;
 mod reference;
 mod tidy;
 mod tree;
@@ -11,6 +12,7 @@ use std::process::ExitCode;
 
 const USAGE: &str = "\
 cargo xtask tidy                  the rules that neither rustc nor clippy knows
+cargo xtask dependencies          holds what is depended on to deny.toml
 cargo xtask reference             writes docs/configuration.md from the field docs
 cargo xtask reference --check     fails where that would change something";
 
@@ -19,6 +21,7 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result = match arguments.as_slice() {
         ["tidy"] => tidy::run(&root()),
+        ["dependencies"] => dependencies::check(&root()),
         ["reference"] => reference::write(&root()),
         ["reference", "--check"] => reference::check(&root()),
         _ => Err(USAGE.to_owned()),
