@@ -6,6 +6,7 @@ mod heads;
 mod links;
 mod manifests;
 mod names;
+mod published;
 mod purity;
 mod sizes;
 mod strays;
@@ -41,6 +42,7 @@ const CHECKS: &[Check] = &[
     documented::check,
     changelog::check,
     names::check,
+    published::check,
 ];
 
 /// Applies every rule to the repository at `root`; the error lists all that breaks one.
@@ -109,6 +111,10 @@ mod tests {
             ),
             ("SECURITY.md", "`Gone`\n"),
             ("REPORT.md", "[nowhere](nothing.md)\n"),
+            (
+                "Cargo.toml",
+                "[workspace.metadata.published]\ncrates = [\"titan\"]\ngo = \"a.example/a\"\n",
+            ),
             ("wide.rs", &format!("//! {}\n", "x".repeat(200))),
         ];
         for (path, text) in files {
