@@ -27,6 +27,7 @@ mod json;
 mod language;
 mod limits;
 mod listener;
+mod listing;
 mod location;
 mod node;
 mod path;
@@ -66,6 +67,7 @@ pub use gateway::{Admin, Config, Threads, Workers};
 pub use host::HostPattern;
 pub use limits::Limits;
 pub use listener::{Listener, Protocols, ProxyProtocol};
+pub use listing::{ListedPath, ListedRoute, RouteTable};
 pub use location::Location;
 pub use path::{PathEnd, PathPattern, Segment};
 pub use policy::{

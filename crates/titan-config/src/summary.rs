@@ -1,5 +1,6 @@
 //! What a configuration comes to, in a few lines: what `titan check` prints for a good file.
 
+use crate::listing::conditions;
 use crate::{Action, Admin, Config, Listener, PathPattern, Protocol, Route, Threads, Upstream};
 use std::fmt::Write;
 
@@ -35,9 +36,9 @@ impl Config {
             hosts,
             path,
             methods,
-            headers,
-            query,
-            certificate,
+            headers: _,
+            query: _,
+            certificate: _,
             priority: _,
             policies,
             action,
@@ -54,9 +55,7 @@ impl Config {
             true => text.push_str("/…"),
             false => text.push_str(&path.to_string()),
         }
-        // The first condition on a certificate is that there is one.
-        let certificate = certificate.len().saturating_sub(1).max(certificate.len().min(1));
-        match headers.len() + query.len() + certificate {
+        match conditions(route) {
             0 => {}
             1 => text.push_str(" with 1 condition"),
             n => write!(text, " with {n} conditions").expect("a String takes everything"),
@@ -65,23 +64,31 @@ impl Config {
         if !in_force.is_empty() {
             write!(text, " under {}", in_force.join(", ")).expect("a String takes everything");
         }
-        format!("{text} -> {}", self.action(action))
+        match self.action(action) {
+            ("upstream", upstream) => format!("{text} -> {upstream}"),
+            (key, target) => format!("{text} -> {key} {target}"),
+        }
     }
 
-    fn action(&self, action: &Action) -> String {
+    /// The key that says what answers, and what that is.
+    pub(crate) fn action(&self, action: &Action) -> (&'static str, String) {
         match action {
-            Action::Redirect(redirect) => format!("redirect {}", redirect.status),
-            Action::Respond(respond) => format!("respond {}", respond.status),
-            Action::Files(files) => format!("files {}", files.root.display()),
-            Action::Proxy(proxy) => match proxy.shares.as_slice() {
-                [share] => self.upstream(share.upstream).name.to_string(),
-                shares => {
-                    let one = |share: &crate::Share| {
-                        format!("{} {}", share.weight, self.upstream(share.upstream).name)
-                    };
-                    shares.iter().map(one).collect::<Vec<_>>().join(" : ")
-                }
-            },
+            Action::Redirect(redirect) => ("redirect", redirect.status.to_string()),
+            Action::Respond(respond) => ("respond", respond.status.to_string()),
+            Action::Files(files) => ("files", files.root.display().to_string()),
+            Action::Proxy(proxy) => ("upstream", self.shares(&proxy.shares)),
+        }
+    }
+
+    fn shares(&self, shares: &[crate::Share]) -> String {
+        let name = |share: &crate::Share| self.upstream(share.upstream).name.to_string();
+        match shares {
+            [share] => name(share),
+            shares => {
+                let weighted =
+                    shares.iter().map(|share| format!("{} {}", share.weight, name(share)));
+                weighted.collect::<Vec<_>>().join(" : ")
+            }
         }
     }
 }

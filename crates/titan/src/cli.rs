@@ -24,10 +24,8 @@ pub(crate) enum Command {
     /// Validate a configuration file and print what it comes to
     ///
     /// All errors are shown at once, each with its place. Nothing is started, bound or resolved.
-    Check {
-        /// The configuration, YAML or JSON
-        file: PathBuf,
-    },
+    #[command(after_help = AFTER_CHECK)]
+    Check(CheckOptions),
     /// Tell which route a request would take, and why not another
     ///
     /// Nothing is sent: the code that serves requests reads, routes and rewrites this one.
@@ -68,6 +66,25 @@ pub(crate) enum Command {
     Schema,
 }
 
+/// What to check, and how to tell.
+#[derive(Debug, Args)]
+pub(crate) struct CheckOptions {
+    /// The configuration, YAML or JSON; `-` for standard input
+    pub(crate) file: PathBuf,
+    /// Leave the files that it names alone: certificates, keys, lists, directories
+    #[arg(long)]
+    pub(crate) no_files: bool,
+    /// Let warnings fail, with exit code 3
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Print errors and warnings as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print the routes in the order in which they are tried
+    #[arg(long)]
+    pub(crate) list_routes: bool,
+}
+
 /// Which configuration.
 #[derive(Debug, Args)]
 pub(crate) struct ConfigOption {
@@ -99,6 +116,7 @@ Exit codes:
   1    the gateway could not start (an address is taken), one of its workers died, or standard
        output could not be written
   2    the configuration or the command line is wrong; nothing was started
+  3    `check --strict`: there are warnings
   130  stopped at once by a second signal, SIGINT
   143  stopped at once by a second signal, SIGTERM
 
@@ -117,6 +135,18 @@ Signals:
 
 The admin interface (127.0.0.1:9090, unless the configuration says otherwise) answers /healthz,
 /readyz and /metrics.";
+
+const AFTER_CHECK: &str = "\
+Examples:
+  titan check titan.yaml
+  titan check --no-files --strict --json titan.yaml    in CI, where certificates are not
+  titan check --list-routes - < titan.yaml
+
+Exit codes:
+  0    valid; there may be warnings
+  1    standard output could not be written, or the file of `jwt_revocations` could not be read
+  2    wrong
+  3    valid, but there are warnings and --strict allows none";
 
 const AFTER_EXPLAIN: &str = "\
 Examples:
@@ -183,6 +213,7 @@ mod tests {
           1    the gateway could not start (an address is taken), one of its workers died, or standard
                output could not be written
           2    the configuration or the command line is wrong; nothing was started
+          3    `check --strict`: there are warnings
           130  stopped at once by a second signal, SIGINT
           143  stopped at once by a second signal, SIGTERM
 
@@ -216,6 +247,48 @@ mod tests {
 
         The admin interface (127.0.0.1:9090, unless the configuration says otherwise) answers /healthz,
         /readyz and /metrics.
+        ");
+    }
+
+    #[test]
+    fn the_help_of_check() {
+        insta::assert_snapshot!(help(Some("check")), @r"
+        Validate a configuration file and print what it comes to
+
+        All errors are shown at once, each with its place. Nothing is started, bound or resolved.
+
+        Usage: titan check [OPTIONS] <FILE>
+
+        Arguments:
+          <FILE>
+                  The configuration, YAML or JSON; `-` for standard input
+
+        Options:
+              --no-files
+                  Leave the files that it names alone: certificates, keys, lists, directories
+
+              --strict
+                  Let warnings fail, with exit code 3
+
+              --json
+                  Print errors and warnings as JSON
+
+              --list-routes
+                  Print the routes in the order in which they are tried
+
+          -h, --help
+                  Print help (see a summary with '-h')
+
+        Examples:
+          titan check titan.yaml
+          titan check --no-files --strict --json titan.yaml    in CI, where certificates are not
+          titan check --list-routes - < titan.yaml
+
+        Exit codes:
+          0    valid; there may be warnings
+          1    standard output could not be written, or the file of `jwt_revocations` could not be read
+          2    wrong
+          3    valid, but there are warnings and --strict allows none
         ");
     }
 

@@ -11,9 +11,20 @@ use titan_config::bounds::MAX_FILE;
 use titan_config::{Config, JwtRevocations};
 use titan_proxy::{BadCredentials, Files};
 
-/// Reads and checks a file.
+/// What stands for standard input in place of a file.
+const STANDARD_INPUT: &str = "-";
+
+/// What messages call the file.
+pub(crate) fn name_of(file: &Path) -> String {
+    match file == Path::new(STANDARD_INPUT) {
+        true => "standard input".to_owned(),
+        false => file.display().to_string(),
+    }
+}
+
+/// Reads and checks a file, or standard input. What that names starts at the working directory.
 pub(crate) fn read(file: &Path) -> Result<Config, Failure> {
-    let name = file.display().to_string();
+    let name = name_of(file);
     let text = read_text(file)
         .map_err(|error| Failure::BadInput(format!("cannot read {name}: {error}")))?;
     Ok(Config::parse(&name, &text)?)
@@ -57,10 +68,7 @@ pub(crate) fn read_checked(config: &Config, file: &Path) -> Result<Files, Failur
     let faults = titan_proxy::check_credentials(config, &files);
     match faults.is_empty() {
         true => Ok(files),
-        false => {
-            let tell = |(place, bad)| format!("{}:{place}: {bad}", file.display());
-            Err(Failure::Credentials(faults.into_iter().map(tell).collect()))
-        }
+        false => Err(Failure::Credentials { file: name_of(file), faults }),
     }
 }
 
@@ -109,8 +117,12 @@ fn folder_of(file: &Path) -> &Path {
 
 /// Never more than the configuration language takes: the path may lead to a device without end.
 fn read_bounded(file: &Path) -> io::Result<Vec<u8>> {
+    read_to_bound(File::open(file)?)
+}
+
+fn read_to_bound(file: impl Read) -> io::Result<Vec<u8>> {
     let mut octets = Vec::new();
-    File::open(file)?.take(MAX_FILE as u64 + 1).read_to_end(&mut octets)?;
+    file.take(MAX_FILE as u64 + 1).read_to_end(&mut octets)?;
     if octets.len() > MAX_FILE {
         return Err(io::Error::other(format!("it has more than {MAX_FILE} octets")));
     }
@@ -118,7 +130,11 @@ fn read_bounded(file: &Path) -> io::Result<Vec<u8>> {
 }
 
 fn read_text(file: &Path) -> io::Result<String> {
-    String::from_utf8(read_bounded(file)?).map_err(|error| {
+    let octets = match file == Path::new(STANDARD_INPUT) {
+        true => read_to_bound(io::stdin().lock())?,
+        false => read_bounded(file)?,
+    };
+    String::from_utf8(octets).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         io::Error::other(format!("it is not UTF-8, at octet {at}"))
     })

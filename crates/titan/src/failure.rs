@@ -3,7 +3,7 @@
 use std::io;
 use std::process::ExitCode;
 use titan_admin::BadLedger;
-use titan_config::Report;
+use titan_config::{Location, Report};
 use titan_proxy::{BadCredentials, BadQuestion, StartError};
 
 /// Why the program ends before its time.
@@ -12,7 +12,11 @@ pub(crate) enum Failure {
     /// The configuration is wrong.
     Config(Report),
     /// Certificates, keys or lists cannot be used; each with its place.
-    Credentials(Vec<String>),
+    Credentials {
+        /// The configuration that names them.
+        file: String,
+        faults: Vec<(Location, BadCredentials)>,
+    },
     /// A file cannot be read, or an argument makes no sense.
     BadInput(String),
     /// An address cannot be listened on.
@@ -33,7 +37,7 @@ impl Failure {
     /// The code that the program exits with.
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
-            Failure::Config(_) | Failure::Credentials(_) | Failure::BadInput(_) => BAD_INPUT,
+            Failure::Config(_) | Failure::Credentials { .. } | Failure::BadInput(_) => BAD_INPUT,
             Failure::Bind { .. } | Failure::Runtime(_) => RUNTIME,
         })
     }
@@ -44,8 +48,9 @@ impl Failure {
         match self {
             Failure::Config(report) if color => report.colored().to_string(),
             Failure::Config(report) => report.to_string(),
-            Failure::Credentials(all) => {
-                all.iter().map(|text| format!("{word}: {text}\n")).collect()
+            Failure::Credentials { file, faults } => {
+                let fault = |(place, bad): &_| format!("{word}: {file}:{place}: {bad}\n");
+                faults.iter().map(fault).collect()
             }
             Failure::BadInput(text) | Failure::Runtime(text) => format!("{word}: {text}\n"),
             Failure::Bind { what, error } => {

@@ -6,6 +6,7 @@
 //! | `titan run`: start, serve, drain | `run` |
 //! | what is printed at the start | `greeting` |
 //! | the gateway without a configuration file | `demo` |
+//! | `titan check` | `check` |
 //! | `titan cert` | `cert` |
 //! | which requests are told of | `notable` |
 //! | what goes wrong with upstreams, certificates and keys while it serves | `failures` |
@@ -16,6 +17,8 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may stop at a surprise"))]
 
 mod cert;
+
+mod check;
 
 mod cli;
 
@@ -38,7 +41,6 @@ mod terminal;
 use clap::Parser;
 use cli::{Cli, Command};
 use failure::Failure;
-use std::path::Path;
 use std::process::ExitCode;
 use titan_proxy::{Asking, Files};
 
@@ -66,7 +68,7 @@ fn main() -> ExitCode {
 fn perform(cli: Cli) -> Result<ExitCode, Failure> {
     match cli.into_command() {
         Command::Run(options) => return run::run(options.config.as_deref()),
-        Command::Check { file } => check(&file)?,
+        Command::Check(options) => return check::check(&options),
         Command::Explain { method, url, fields, client_cert, from, config } => {
             let (config, files) = match config.config {
                 Some(file) => {
@@ -94,16 +96,4 @@ fn perform(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Schema => terminal::print(&titan_config::schema())?,
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Warnings go to standard error, and do not make a file invalid.
-fn check(file: &Path) -> Result<(), Failure> {
-    let config = config_file::read(file)?;
-    terminal::warn(&config.warnings);
-    let files = config_file::read_checked(&config, file)?;
-    config_file::check_ledger(&config, file)?;
-    for (place, warning) in titan_proxy::warn_of_credentials(&config, &files) {
-        terminal::complain(&format!("warning: {}:{place}: {warning}\n", file.display()));
-    }
-    terminal::print(&format!("{} is valid\n\n{}", file.display(), config.summary()))
 }

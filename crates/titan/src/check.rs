@@ -1,0 +1,163 @@
+//! `titan check`: what is wrong with a configuration and what it comes to, for people and for programs.
+
+use crate::cli::CheckOptions;
+use crate::config_file;
+use crate::failure::Failure;
+use crate::terminal;
+use serde_json::{Value, json};
+use std::process::ExitCode;
+use titan_config::{Config, Diagnostic, ListedPath, ListedRoute, Location, Severity};
+
+/// The exit code for warnings with `--strict`.
+pub(crate) const WARNED: u8 = 3;
+
+/// A configuration without errors.
+struct Checked {
+    config: Config,
+    /// What there is to say of the files that it names.
+    of_files: Vec<(Location, String)>,
+}
+
+/// Checks the file. Warnings do not make it invalid.
+pub(crate) fn check(options: &CheckOptions) -> Result<ExitCode, Failure> {
+    let name = config_file::name_of(&options.file);
+    let checked = Checked::read(options);
+    if options.json {
+        terminal::print(&format!("{:#}\n", as_json(&name, &checked, options.list_routes)))?;
+        return Ok(match checked {
+            Ok(checked) => checked.exit_code(options.strict),
+            Err(failure) => failure.exit_code(),
+        });
+    }
+    let checked = checked?;
+    terminal::warn(&checked.config.warnings);
+    for (place, warning) in &checked.of_files {
+        terminal::complain(&format!("warning: {name}:{place}: {warning}\n"));
+    }
+    if options.strict && checked.warnings() > 0 {
+        terminal::complain("error: there are warnings, and `--strict` allows none\n");
+        return Ok(checked.exit_code(options.strict));
+    }
+    terminal::print(&match options.list_routes {
+        true => checked.config.route_table().to_string(),
+        false => format!("{name} is valid\n\n{}", checked.config.summary()),
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Checked {
+    fn read(options: &CheckOptions) -> Result<Checked, Failure> {
+        let file = &options.file;
+        let config = config_file::read(file)?;
+        if options.no_files {
+            return Ok(Checked { config, of_files: Vec::new() });
+        }
+        let files = config_file::read_checked(&config, file)?;
+        config_file::check_ledger(&config, file)?;
+        let of_files = titan_proxy::warn_of_credentials(&config, &files);
+        Ok(Checked { config, of_files })
+    }
+
+    fn warnings(&self) -> usize {
+        self.config.warnings.diagnostics().len() + self.of_files.len()
+    }
+
+    fn exit_code(&self, is_strict: bool) -> ExitCode {
+        match is_strict && self.warnings() > 0 {
+            true => ExitCode::from(WARNED),
+            false => ExitCode::SUCCESS,
+        }
+    }
+}
+
+/// The shape is an interface: docs/operations.md describes it, keys are added and never change.
+fn as_json(name: &str, checked: &Result<Checked, Failure>, has_routes: bool) -> Value {
+    let (diagnostics, routes) = match checked {
+        Ok(Checked { config, of_files }) => {
+            let warnings = config.warnings.diagnostics().iter().map(|it| diagnosed(name, it));
+            let of_files = of_files
+                .iter()
+                .map(|(place, text)| plain(name, Severity::Warning, Some(*place), text));
+            let routes = has_routes.then(|| config.routes_in_order().iter().map(route).collect());
+            (warnings.chain(of_files).collect(), routes)
+        }
+        Err(failure) => (failed(name, failure), None),
+    };
+    let diagnostics: Vec<Value> = diagnostics;
+    let routes: Option<Vec<Value>> = routes;
+    let mut report = json!({ "file": name, "valid": checked.is_ok(), "diagnostics": diagnostics });
+    if let Some(routes) = routes {
+        report["routes"] = Value::Array(routes);
+    }
+    report
+}
+
+fn failed(name: &str, failure: &Failure) -> Vec<Value> {
+    match failure {
+        Failure::Config(report) => {
+            report.diagnostics().iter().map(|it| diagnosed(name, it)).collect()
+        }
+        Failure::Credentials { file: _, faults } => {
+            let faults = faults.iter();
+            let fault = |(place, bad): &(Location, _)| {
+                plain(name, Severity::Error, Some(*place), &format!("{bad}"))
+            };
+            faults.map(fault).collect()
+        }
+        Failure::BadInput(text) | Failure::Runtime(text) => {
+            vec![plain(name, Severity::Error, None, text)]
+        }
+        Failure::Bind { what, error } => {
+            vec![plain(name, Severity::Error, None, &format!("{what}: {error}"))]
+        }
+    }
+}
+
+fn diagnosed(name: &str, diagnostic: &Diagnostic) -> Value {
+    let Diagnostic { severity, message, at, also: _, path, help } = diagnostic;
+    let message = match at.text.as_str() {
+        "" => message.clone(),
+        text => format!("{message}: {text}"),
+    };
+    let mut value = plain(name, *severity, Some(at.span.start), &message);
+    value["path"] = (!path.is_empty()).then_some(path.as_str()).into();
+    value["hint"] = (!help.is_empty()).then(|| help.join("; ")).into();
+    value
+}
+
+fn plain(name: &str, severity: Severity, place: Option<Location>, message: &str) -> Value {
+    let severity = match severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+    };
+    json!({
+        "severity": severity,
+        "file": name,
+        "line": place.map(|place| place.line),
+        "column": place.map(|place| place.column),
+        "path": null,
+        "message": message,
+        "hint": null,
+    })
+}
+
+fn route(route: &ListedRoute) -> Value {
+    let ListedRoute { name, location, host, path, methods, conditions, policies, action, target } =
+        route;
+    let (path, prefix) = match path {
+        ListedPath::Path(path) => (Some(path), None),
+        ListedPath::Prefix(prefix) => (None, Some(prefix)),
+    };
+    json!({
+        "name": name,
+        "line": location.line,
+        "host": host,
+        "path": path,
+        "prefix": prefix,
+        "methods": methods,
+        "conditions": conditions,
+        "policies": policies,
+        "action": action,
+        "target": target,
+    })
+}

@@ -1,0 +1,155 @@
+//! `titan check` as CI uses it: standard input, other machines' files, exit codes, JSON, routes in order.
+
+#![allow(
+    clippy::tests_outside_test_module,
+    clippy::unwrap_used,
+    reason = "a test may stop at a surprise"
+)]
+
+use serde_json::Value;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+/// Exit code, standard output and standard error of `titan check - OPTIONS` with that on standard input.
+fn check(text: &str, options: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_titan"));
+    let command = command.args(["check", "-"]).args(options);
+    let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut titan = command.spawn().unwrap();
+    titan.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let output = titan.wait_with_output().unwrap();
+    let [out, err] = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
+    (output.status.code(), out, err)
+}
+
+fn json(text: &str, options: &[&str]) -> (Option<i32>, Value) {
+    let (code, out, err) = check(text, &[options, &["--json"]].concat());
+    assert_eq!(err, "", "all of it is in the JSON");
+    (code, serde_json::from_str(&out).unwrap())
+}
+
+const GOOD: &str = "listeners: [':80']\nroutes: [{ respond: 204 }]\n";
+const WARNED: &str = "listeners: [':80']\nroutes: [{ respond: 204 }]\nupstreams: { a: a:1 }\n";
+const BAD: &str = "listeners: [':80']\nroutes: [{ prefix: /api/*, respond: 204 }, { path: a }]\n";
+const FILES: &str = "listeners:\n  - address: ':443'\n    tls: { certificates: [{ cert: a.pem, key: a.key }] }\n\
+                     jwt_revocations: { file: nowhere/revoked }\n\
+                     policies: { p: { jwt: { providers: [{ issuer: a, audience: a, algorithms: HS256, keys: { secret_file: k } }] } } }\n\
+                     routes: [{ respond: 204, apply: p }]\n";
+
+#[test]
+fn a_file_comes_from_standard_input() {
+    let (code, out, err) = check(GOOD, &[]);
+    assert_eq!((code, err.as_str()), (Some(0), ""));
+    assert!(out.starts_with("standard input is valid\n"), "{out}");
+    let (code, out, err) = check(BAD, &[]);
+    assert_eq!((code, out.as_str()), (Some(2), ""));
+    assert!(err.contains("--> standard input:2:25 in routes[0].prefix"), "{err}");
+}
+
+#[test]
+fn files_of_another_machine_are_left_alone() {
+    let (code, _, err) = check(FILES, &[]);
+    assert_eq!(code, Some(2), "{err}");
+    assert!(err.contains("a.pem"), "{err}");
+    assert_eq!(check(FILES, &["--no-files"]).0, Some(0));
+    assert_eq!(check(BAD, &["--no-files"]).0, Some(2));
+}
+
+#[test]
+fn warnings_fail_where_none_are_allowed() {
+    let (code, out, err) = check(WARNED, &[]);
+    assert_eq!(code, Some(0), "{err}");
+    assert!(err.contains("warning: no route uses the upstream `a`"), "{err}");
+    assert!(out.contains("is valid"), "{out}");
+    let (code, out, err) = check(WARNED, &["--strict"]);
+    assert_eq!((code, out.as_str()), (Some(3), ""), "{err}");
+    assert!(err.contains("warning: no route uses the upstream `a`"), "{err}");
+    assert!(err.contains("error: there are warnings, and `--strict` allows none"), "{err}");
+    assert_eq!(check(GOOD, &["--strict"]).0, Some(0));
+    assert_eq!(check(BAD, &["--strict"]).0, Some(2));
+}
+
+#[test]
+fn programs_read_json() {
+    let (code, report) = json(GOOD, &[]);
+    assert_eq!(code, Some(0));
+    let wanted = serde_json::json!({ "file": "standard input", "valid": true, "diagnostics": [] });
+    assert_eq!(report, wanted);
+
+    let (code, report) = json(BAD, &["--list-routes"]);
+    assert_eq!((code, &report["valid"]), (Some(2), &Value::Bool(false)));
+    let wanted = serde_json::json!({
+        "severity": "error",
+        "file": "standard input",
+        "line": 2,
+        "column": 25,
+        "path": "routes[0].prefix",
+        "message": "`/api/*` is not a prefix: a prefix serves everything below it by itself",
+        "hint": "did you mean `/api`?",
+    });
+    assert_eq!(report["diagnostics"][0], wanted);
+    assert_eq!(report["diagnostics"].as_array().unwrap().len(), 2, "{report}");
+    assert_eq!(report.get("routes"), None);
+
+    let (code, report) = json(WARNED, &["--strict"]);
+    assert_eq!((code, &report["valid"]), (Some(3), &Value::Bool(true)));
+    assert_eq!(report["diagnostics"][0]["severity"], "warning");
+    assert_eq!(json(WARNED, &[]).0, Some(0));
+
+    let (code, report) = json(FILES, &[]);
+    assert_eq!(code, Some(2));
+    let fault = &report["diagnostics"][0];
+    assert_eq!((&fault["line"], &fault["hint"]), (&Value::from(2), &Value::Null));
+    assert!(fault["message"].as_str().unwrap().starts_with("a.pem cannot be used"), "{fault}");
+
+    let (code, report) = json("routes: \"\u{1}", &[]);
+    assert_eq!((code, report["diagnostics"].as_array().unwrap().len()), (Some(2), 1));
+}
+
+const ROUTES: &str = "listeners: [':80']
+upstreams: { api: a:1, new: b:1 }
+policies: { limit: { rate_limit: { rates: 1/s } } }
+routes:
+  - { name: rest, respond: 404 }
+  - { name: api, host: [api.example, '*.example'], prefix: /v1, upstream: { api: 9, new: 1 }, apply: limit }
+  - { name: user, host: api.example, path: '/v1/users/{id}', methods: [GET, PUT], upstream: api }
+  - { name: me, host: api.example, path: /v1/users/me, upstream: api }
+  - { name: beta, host: api.example, prefix: /v1, headers: { X-Beta: '1' }, upstream: new }
+  - { name: first, prefix: /, priority: 5, methods: GET, headers: { X-First: present }, redirect: https://a.example/ }
+";
+
+#[test]
+fn routes_are_listed_in_the_order_in_which_they_are_tried() {
+    let (code, out, err) = check(ROUTES, &["--list-routes"]);
+    assert_eq!((code, err.as_str()), (Some(0), ""));
+    insta::assert_snapshot!(out, @r"
+    ROUTE  HOST         PATH            METHODS  CONDITIONS  POLICIES  ANSWERED BY
+    me     api.example  /v1/users/me    any      0           -         upstream api
+    user   api.example  /v1/users/{id}  GET,PUT  0           -         upstream api
+    beta   api.example  /v1/…           any      1           -         upstream new
+    api    api.example  /v1/…           any      0           limit     upstream 9 api : 1 new
+    api    *.example    /v1/…           any      0           limit     upstream 9 api : 1 new
+    first  any          /…              GET      1           -         redirect 308
+    rest   any          /…              any      0           -         respond 404
+    ");
+    let (_, report) = json(ROUTES, &["--list-routes"]);
+    let names = report["routes"].as_array().unwrap().iter().map(|route| route["name"].as_str());
+    assert_eq!(
+        names.flatten().collect::<Vec<_>>(),
+        ["me", "user", "beta", "api", "api", "first", "rest"]
+    );
+    let wanted = serde_json::json!({
+        "name": "user",
+        "line": 7,
+        "host": "api.example",
+        "path": "/v1/users/{id}",
+        "prefix": null,
+        "methods": ["GET", "PUT"],
+        "conditions": 0,
+        "policies": [],
+        "action": "upstream",
+        "target": "api",
+    });
+    assert_eq!(report["routes"][1], wanted);
+    assert_eq!(report["routes"][6]["prefix"], "/");
+}
