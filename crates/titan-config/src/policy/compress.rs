@@ -58,7 +58,8 @@ section! {
 section! {
     "compress_requests", "a treatment of coded requests", Any;
     /// Decodes the bodies of requests on their way to upstreams, which get them without Content-Encoding, in chunks
-    /// or without a length, and without digests of what they were. One that is cut short, that goes on behind its
+    /// or without a length, and without digests of what they were. Members of gzip may follow each other (RFC 1952
+    /// section 2.2), and frames of zstd. A body that is cut short, that goes on behind its
     /// end, or that is something else is answered with 400. Nothing is done with bodies of gRPC and tunnels, and
     /// where the route has no `upstream`.
     pub struct CodedRequests {

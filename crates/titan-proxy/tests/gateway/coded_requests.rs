@@ -192,6 +192,20 @@ fn what_is_not_what_it_says_is_a_bad_request() {
 }
 
 #[test]
+fn a_body_may_have_been_coded_in_parts() {
+    let (gateway, upstream) = under("max_size: 1000B", "");
+    for coding in ["gzip", "zstd"] {
+        let parts = ["This is ", "", "one body", ""].map(|part| coded(coding, part)).concat();
+        posts_in(&gateway, coding, &parts).has_status(200);
+        assert_eq!(upstream.requests().pop().expect("it has come").text(), "This is one body");
+        let parts = coded(coding, &"a".repeat(501)).repeat(2);
+        posts_in(&gateway, coding, &parts).has_problem(413, "body-expands");
+        let cut = [coded(coding, TEXT), coded(coding, TEXT)[..5].to_vec()].concat();
+        posts_in(&gateway, coding, &cut).has_problem(400, "bad-coding");
+    }
+}
+
+#[test]
 fn calls_of_grpc_are_left_alone() {
     let (gateway, upstream) = under("others: refuse", "");
     for media_type in ["application/grpc", "application/grpc-web+proto", "Application/gRPC+json"] {

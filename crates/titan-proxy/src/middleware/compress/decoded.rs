@@ -47,6 +47,8 @@ pub(crate) struct Decoded<'b, B> {
 const ROOM: usize = 16 << 10;
 /// How many octets are taken and made in one turn.
 const TURN: usize = 64 << 10;
+/// What it costs to begin again behind the end of a part, in octets of a turn: a body may be nothing but ends.
+const PART: usize = 1 << 10;
 /// From how many octets on the ratio counts: short bodies may be all alike.
 const RATIO_FROM: u64 = 64 << 10;
 
@@ -104,7 +106,7 @@ impl<'b, B: RequestBody> Decoded<'b, B> {
         self.is_at_end = is_end;
         self.taken += taken as u64;
         self.made += made as u64;
-        self.turn.spend(taken + made);
+        self.turn.spend(taken + made + if is_end { PART } else { 0 });
         self.check_size()
     }
 

@@ -10,12 +10,19 @@ use zstd::zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer};
 
 /// Makes of a body what it was before it was coded.
 pub(super) enum Decoder {
-    /// One member.
-    Gzip(Decompress),
+    /// One member or more (RFC 1952 section 2.2), each by itself.
+    Gzip(Members),
     /// With the largest window that it may have.
     Brotli(Box<Brotli>, usize),
     /// One frame or more, each by itself.
     Zstd(DCtx<'static>),
+}
+
+/// The members of a body in gzip.
+pub(super) struct Members {
+    inflate: Decompress,
+    /// Whether the member is over, so that what comes next begins another one.
+    is_over: bool,
 }
 
 /// What came of it.
@@ -49,7 +56,7 @@ impl Decoder {
     /// A decoder for a body in that coding, whose window has so many bytes at most.
     pub(super) fn new(coding: Coding, window: usize) -> Decoder {
         match coding {
-            Coding::Gzip => Decoder::Gzip(Decompress::new_gzip(GZIP_WINDOW)),
+            Coding::Gzip => Decoder::Gzip(Members::new()),
             Coding::Brotli => Decoder::Brotli(Box::new(Brotli::new()), window),
             Coding::Zstd => {
                 let mut context = DCtx::create();
@@ -80,24 +87,13 @@ impl Decoder {
 
     /// Whether something may follow a place where the body may end.
     pub(super) fn may_go_on(&self) -> bool {
-        matches!(self, Decoder::Zstd(_))
+        matches!(self, Decoder::Gzip(_) | Decoder::Zstd(_))
     }
 
     /// Decodes until the input is used up, the room is, or the body is at an end.
     pub(super) fn decode(&mut self, input: &[u8], room: &mut [u8]) -> Result<Progress, Bad> {
         match self {
-            Decoder::Gzip(inflate) => {
-                let before = (inflate.total_in(), inflate.total_out());
-                let status = inflate.decompress(input, room, FlushDecompress::None);
-                let is_end = match status.map_err(|_| Bad::Malformed)? {
-                    Status::StreamEnd => true,
-                    Status::Ok | Status::BufError => false,
-                };
-                let since = |now: u64, before: u64| usize::try_from(now - before);
-                let taken = since(inflate.total_in(), before.0).map_err(|_| Bad::Malformed)?;
-                let made = since(inflate.total_out(), before.1).map_err(|_| Bad::Malformed)?;
-                Ok(Progress { taken, made, is_end })
-            }
+            Decoder::Gzip(members) => members.decode(input, room),
             Decoder::Brotli(brotli, window) => brotli.decode(input, room, *window),
             Decoder::Zstd(context) => {
                 let (mut from, mut to) = (InBuffer::around(input), OutBuffer::around(room));
@@ -105,6 +101,29 @@ impl Decoder {
                 Ok(Progress { taken: from.pos(), made: to.pos(), is_end: left == 0 })
             }
         }
+    }
+}
+
+impl Members {
+    fn new() -> Members {
+        Members { inflate: Decompress::new_gzip(GZIP_WINDOW), is_over: false }
+    }
+
+    fn decode(&mut self, input: &[u8], room: &mut [u8]) -> Result<Progress, Bad> {
+        if self.is_over && !input.is_empty() {
+            *self = Members::new();
+        }
+        let inflate = &mut self.inflate;
+        let before = (inflate.total_in(), inflate.total_out());
+        let status = inflate.decompress(input, room, FlushDecompress::None);
+        self.is_over = match status.map_err(|_| Bad::Malformed)? {
+            Status::StreamEnd => true,
+            Status::Ok | Status::BufError => false,
+        };
+        let since = |now: u64, before: u64| usize::try_from(now - before);
+        let taken = since(inflate.total_in(), before.0).map_err(|_| Bad::Malformed)?;
+        let made = since(inflate.total_out(), before.1).map_err(|_| Bad::Malformed)?;
+        Ok(Progress { taken, made, is_end: self.is_over })
     }
 }
 

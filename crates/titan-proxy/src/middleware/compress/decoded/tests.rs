@@ -66,6 +66,18 @@ proptest! {
     }
 
     #[test]
+    fn what_was_coded_in_parts_comes_out_as_one(
+        parts in proptest::collection::vec(proptest::collection::vec(0_u8..8, 0..3_000), 1..8),
+        size in 1_usize..5000,
+    ) {
+        for coding in [Coding::Gzip, Coding::Zstd] {
+            let body: Vec<_> = parts.iter().flat_map(|part| coded(coding, part)).collect();
+            let made = decoded(unbounded(coding), &in_pieces(&body, size));
+            prop_assert_eq!(made.map(|(out, _)| out), Ok(parts.concat()));
+        }
+    }
+
+    #[test]
     fn what_is_cut_or_goes_on_is_refused(at in 0_usize..400, size in 1_usize..50) {
         for coding in CODINGS {
             let mut octets = coded(coding, b"What is cut or goes on is refused. What is whole is not.");
@@ -93,11 +105,16 @@ proptest! {
 }
 
 #[test]
-fn a_second_member_is_refused_and_a_second_frame_is_not() {
-    let two = |coding| decoded(unbounded(coding), &[coded(coding, b"a"), coded(coding, b"b")]);
-    assert_eq!(two(Coding::Gzip), Err(Kind::BadCoding));
-    assert_eq!(two(Coding::Brotli), Err(Kind::BadCoding));
-    assert_eq!(two(Coding::Zstd).map(|(out, _)| out), Ok(b"ab".to_vec()));
+fn what_follows_the_end_of_brotli_is_refused() {
+    let two = [coded(Coding::Brotli, b"a"), coded(Coding::Brotli, b"b")];
+    assert_eq!(decoded(unbounded(Coding::Brotli), &two), Err(Kind::BadCoding));
+}
+
+#[test]
+fn members_without_content_wait_their_turn() {
+    let body = coded(Coding::Gzip, b"").repeat(200);
+    let (out, pauses) = decoded(unbounded(Coding::Gzip), &[body]).unwrap();
+    assert!(out.is_empty() && pauses >= 2, "{pauses}");
 }
 
 #[test]
