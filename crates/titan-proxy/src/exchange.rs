@@ -92,15 +92,23 @@ impl Record {
         content: &mut Content,
         encoders: &Encoders,
     ) -> Result<Option<Recipe>, Error> {
-        let status = head.status;
+        let sent = self.status_for(snapshot, upgrade, head.status);
         let chain = snapshot.chains.of(self.route);
-        let recipe = chain.on_response(&self.notes, head, content, encoders);
-        let recipe = recipe.map_err(|_| Kind::Internal)?;
-        if head.status.is_success() && upgrade.is_some_and(Upgrade::is_binding) {
-            // The client would take it for the consent to a tunnel, whatever a policy makes of a refusal.
-            head.status = status;
-        }
-        Ok(recipe)
+        let recipe = chain.on_response(&self.notes, sent, head, content, encoders);
+        recipe.map_err(|_| Kind::Internal.into())
+    }
+
+    /// The status that an answer with that one goes out with.
+    pub(super) fn status_for(
+        &self,
+        snapshot: &Snapshot,
+        upgrade: Option<&Upgrade>,
+        status: Status,
+    ) -> Status {
+        let sent = snapshot.chains.of(self.route).status_for(status);
+        // The client would take it for the consent to a tunnel, whatever a policy makes of a refusal.
+        let is_consent = sent.is_success() && upgrade.is_some_and(Upgrade::is_binding);
+        if is_consent { status } else { sent }
     }
 }
 

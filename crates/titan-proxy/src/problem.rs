@@ -2,23 +2,30 @@
 
 use crate::error::Error;
 use std::io::Write;
+use titan_http::Status;
 
 /// Its media type.
 pub(crate) const CONTENT_TYPE: &[u8] = b"application/problem+json";
 
-/// Writes the document for `error` behind what `out` holds. `request_id` ties it to the logs, and
-/// `missing` is what the request lacks, where the client may know.
+/// Writes the document for `error` behind what `out` holds. It goes out with `status`, which need not be that of the
+/// error (RFC 9457 section 3.1.2). `request_id` ties it to the logs, and `missing` is what the request lacks, where the client may know.
 pub(crate) fn write(
     out: &mut Vec<u8>,
     error: Error,
+    status: Status,
     request_id: Option<&[u8]>,
     missing: &[String],
 ) {
-    let (status, code) = (error.status(), error.kind.code());
+    let code = error.kind.code();
     out.extend_from_slice(b"{\"type\":\"urn:titan:problem:");
     out.extend_from_slice(code.as_bytes());
     out.extend_from_slice(b"\",\"title\":");
-    write_string(out, status.reason().as_bytes());
+    let title = match status.reason() {
+        // No registered status.
+        "" => error.status().reason(),
+        reason => reason,
+    };
+    write_string(out, title.as_bytes());
     let _ = write!(out, ",\"status\":{status},\"detail\":");
     write_string(out, error.to_string().as_bytes());
     for (index, lack) in missing.iter().enumerate() {
@@ -66,6 +73,7 @@ mod tests {
         write(
             &mut out,
             Kind::ConnectTimeout.into(),
+            Status::GATEWAY_TIMEOUT,
             Some(b"a\"b\x80"),
             &["c".into(), "d\u{e9}".into()],
         );

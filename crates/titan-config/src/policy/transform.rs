@@ -62,7 +62,9 @@ section! {
     /// What becomes of answers: first of the status, then come the fields for security, then what `headers` says.
     pub struct ResponseTransform {
         /// Statuses that give way to others, as in `{ 404: 410 }`. Not those that decide how an answer is framed:
-        /// 1xx, 204, 205, 206 and 304.
+        /// 1xx, 204, 205, 206 and 304. Problem documents of the gateway say the new one, and fields that the old one alone
+        /// gives a meaning go, unless `headers` gives them: `WWW-Authenticate` and `Proxy-Authenticate`, `Retry-After`,
+        /// `Allow`, `Location`, and `Content-Range`.
         pub status: Vec<(Status, Status)> = default("{}", statuses()),
         /// Whether answers get these fields where they have none of that name: `X-Content-Type-Options: nosniff`,
         /// `X-Frame-Options: DENY`, `Content-Security-Policy: frame-ancestors 'none'`,

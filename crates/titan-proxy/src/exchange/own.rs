@@ -135,7 +135,9 @@ impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
         let mut text = std::mem::take(&mut self.work.text);
         text.clear();
         let id = self.snapshot.forwarding.request_id(&self.request.fields);
-        problem::write(&mut text, error, id, self.record.notes.missing());
+        let upgrade = self.upgrade.as_ref();
+        let status = self.record.status_for(self.snapshot, upgrade, error.status());
+        problem::write(&mut text, error, status, id, self.record.notes.missing());
         let mut head = ResponseHead::with_status(error.status());
         let mut fields = head.fields.append(FieldName::ContentType, problem::CONTENT_TYPE);
         if let Some(allow) = self.record.allow.take() {

@@ -474,10 +474,12 @@ impl Chain {
         self.transform.as_ref().map_or(status, |transform| transform.status_for(status))
     }
 
-    /// The response half. Where there is a recipe, the body has to be made by it.
+    /// The response half, for an answer that goes out with the status `sent`. Where there is a recipe, the body has to
+    /// be made by it.
     pub(crate) fn on_response(
         &self,
         notes: &Notes,
+        sent: Status,
         head: &mut ResponseHead,
         content: &mut Content,
         encoders: &Encoders,
@@ -496,8 +498,9 @@ impl Chain {
             Some(compress) => compress.on_response(notes.compress, head, content, encoders)?,
             None => None,
         };
+        let before = head.status;
         if let Some(transform) = transform {
-            transform.on_response(&notes.transform, head)?;
+            transform.on_response(&notes.transform, sent, head)?;
         }
         if let Some(limit) = rate_limit {
             limit.on_response(&notes.rate_limit, head)?;
@@ -516,6 +519,9 @@ impl Chain {
         }
         if let Some(cors) = cors {
             cors.on_response(&notes.cors, head)?;
+        }
+        if let Some(transform) = transform.as_ref().filter(|_| head.status != before) {
+            transform.remove_misfits(head);
         }
         Ok(recipe)
     }

@@ -15,7 +15,9 @@ use crate::path::is_path_octet;
 use crate::template::{escape, settle};
 use std::sync::Arc;
 use titan_config::{Changes, HeaderName, PathPiece, PathRule, Route};
-use titan_http::{BadField, Fields, RequestHead, ResponseHead, Span, Status, TargetForm};
+use titan_http::{
+    BadField, FieldName, Fields, RequestHead, ResponseHead, Span, Status, TargetForm,
+};
 use value::{Made, Place, Value};
 
 /// A transform with all that is known of its values before a request comes.
@@ -59,6 +61,30 @@ const SECURITY: [(&[u8], &[u8]); 8] = [
     (b"X-Permitted-Cross-Domain-Policies", b"none"),
     (b"Permissions-Policy", b"camera=(), geolocation=(), microphone=()"),
 ];
+
+/// The fields that belong to some statuses.
+const OF_STATUS: [FieldName; 6] = [
+    FieldName::Allow,
+    FieldName::ContentRange,
+    FieldName::Location,
+    FieldName::ProxyAuthenticate,
+    FieldName::RetryAfter,
+    FieldName::WwwAuthenticate,
+];
+
+/// Whether a field belongs to a status (RFC 9110 sections 10.2, 11 and 14.4).
+fn fits(name: FieldName, status: u16) -> bool {
+    let is_redirect = (300..400).contains(&status);
+    match name {
+        FieldName::Allow => status == 405,
+        FieldName::ContentRange => status == 416,
+        FieldName::Location => status == 201 || is_redirect,
+        FieldName::ProxyAuthenticate => status == 407,
+        FieldName::RetryAfter => matches!(status, 413 | 429 | 503) || is_redirect,
+        FieldName::WwwAuthenticate => status == 401,
+        _ => true,
+    }
+}
 
 impl Ready {
     pub(super) fn new(config: &titan_config::Transform) -> Ready {
@@ -107,10 +133,15 @@ impl Transform {
         Ok(Some(for_answer))
     }
 
-    pub(super) fn on_response(&self, note: &Note, head: &mut ResponseHead) -> Result<(), BadField> {
-        let status = self.status_for(head.status);
-        if status != head.status {
-            (head.status, head.reason) = (status, Span::default());
+    /// Changes an answer that goes out with the status `sent`.
+    pub(super) fn on_response(
+        &self,
+        note: &Note,
+        sent: Status,
+        head: &mut ResponseHead,
+    ) -> Result<(), BadField> {
+        if sent != head.status {
+            (head.status, head.reason) = (sent, Span::default());
         }
         if self.security {
             for (name, value) in SECURITY {
@@ -126,6 +157,15 @@ impl Transform {
     pub(super) fn status_for(&self, status: Status) -> Status {
         let given = self.status.iter().find(|(from, _)| *from == status);
         given.map_or(status, |(_, to)| *to)
+    }
+
+    /// Removes what other policies, the gateway and the upstream have said for the status that was there before, and
+    /// what says nothing or something else with the new one.
+    pub(super) fn remove_misfits(&self, head: &mut ResponseHead) {
+        let status = head.status.code();
+        let is_ours = |name: FieldName| self.response.gives(name.as_str().as_bytes());
+        let misfits = OF_STATUS.into_iter().filter(|name| !fits(*name, status) && !is_ours(*name));
+        misfits.for_each(|name| head.fields.remove(name));
     }
 
     fn change_path(&self, request: &mut RequestHead) -> Result<(), Error> {
@@ -195,6 +235,15 @@ impl<N> Edits<N> {
 }
 
 impl Edits<HeaderName> {
+    /// Whether it gives a field that name.
+    fn gives(&self, name: &[u8]) -> bool {
+        let Edits { remove: _, rename, set, append } = self;
+        let given = set.iter().chain(append).map(|(name, _)| name);
+        given
+            .chain(rename.iter().map(|(_, to)| to))
+            .any(|it| it.as_str().as_bytes().eq_ignore_ascii_case(name))
+    }
+
     /// Without `made` what depends on the request stays as it is.
     fn apply(&self, fields: &mut Fields, made: Option<&Made>) -> Result<(), BadField> {
         let Edits { remove, rename, set, append } = self;

@@ -142,6 +142,39 @@ pub(super) fn a_status_gives_way_to_another() {
 }
 
 #[test]
+fn what_belongs_to_a_status_goes_with_it() {
+    let text = "routes:
+  - { path: /key, respond: 200, apply: [keys, p] }
+  - { path: /often, respond: 200, apply: [often, p] }
+  - { path: /get, methods: [GET], respond: 200, apply: [p] }
+  - { path: /away, redirect: 'https://a.example/', apply: [p] }
+  - { path: /up, upstream: u, apply: [p] }
+  - { path: /own, upstream: u, apply: [own] }
+policies:
+  keys: { authorise: { api_keys: { keys: { k: 7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed } } } }
+  often: { rate_limit: { rates: 1/h } }
+  p: { transform: { response: { status: { 401: 404, 308: 410, 429: 420, 503: 429 } } } }
+  own: { transform: { response: { status: { 503: 404 }, headers: { set: { Retry-After: '7' } } } } }";
+    let answer = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nAllow: GET\r\n\
+        Location: /\r\nWWW-Authenticate: Basic\r\nContent-Length: 0\r\n\r\n";
+    let upstream = upstream::replies(answer);
+    let gateway = gateway(text, &[&upstream]);
+    let document = gateway.get("/key").lacks("www-authenticate").has_problem(404, "api-key");
+    assert!(document.text().contains("\"title\":\"Not Found\""), "{}", document.text());
+    gateway.get("/often").has_status(200);
+    gateway.get("/often").lacks("retry-after").has_problem(420, "rate-limited");
+    gateway.get("/away").has_status(410).lacks("location");
+    gateway
+        .get("/up")
+        .has_status(429)
+        .has_field("retry-after", "5")
+        .lacks("allow")
+        .lacks("location")
+        .lacks("www-authenticate");
+    gateway.get("/own").has_status(404).has_field("retry-after", "7");
+}
+
+#[test]
 pub(super) fn browsers_are_made_careful() {
     let transform = "response: { security: true, headers: {
       remove: [x-permitted-cross-domain-policies], set: { Referrer-Policy: no-referrer } } }";
