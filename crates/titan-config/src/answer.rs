@@ -30,7 +30,7 @@ pub struct Respond {
     pub status: Status,
     /// What the body is made of for each request.
     pub template: Option<BodyTemplate>,
-    /// Empty with 204 and 304, and where there is a template.
+    /// Empty with 204, 205 and 304, and where there is a template.
     pub body: String,
     /// The Content-Type; `None` without a body.
     pub content_type: Option<HeaderValue>,
@@ -63,7 +63,7 @@ section! {
     pub(crate) struct RespondFields {
         /// The status code.
         pub(crate) status: Status = default("200", status()),
-        /// The body, up to 64 KiB. 204 and 304 have none.
+        /// The body, up to 64 KiB. 204, 205 and 304 have none (RFC 9110 section 15).
         pub(crate) body: Option<String> = optional("no body", body()),
         /// In place of `body`, one that is put together for each request, with the variables that values of transforms
         /// have: `"{{ \"path\": \"{path}\", \"who\": \"{claim:sub}\" }}"`; `{{` and `}}` are braces. In JSON the values have to
@@ -98,7 +98,7 @@ fn check_respond(fields: RespondFields, node: &Node, to: &mut Reading<'_>) -> Op
     }
     let body = body.unwrap_or_default();
     let has_body = !body.is_empty() || template.is_some();
-    if has_body && matches!(status, Status::NO_CONTENT | Status::NOT_MODIFIED) {
+    if has_body && matches!(status.code(), 204 | 205 | 304) {
         let message = format!("a response with status {status} has no body");
         let key = if template.is_some() { "template" } else { "body" };
         let error = Diagnostic::error(node.key_span(key), message).label("remove it");

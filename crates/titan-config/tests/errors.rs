@@ -259,6 +259,18 @@ fn responses_that_are_none() {
 }
 
 #[test]
+fn statuses_without_content_have_no_body() {
+    for status in [204, 205, 304] {
+        for body in ["body: hi", "template: '{path}'"] {
+            let says = routes(&format!("  - respond: {{ status: {status}, {body} }}\n"));
+            let message = format!("a response with status {status} has no body");
+            assert!(says.contains(&message), "{says}");
+        }
+        assert!(!routes(&format!("  - respond: {status}\n")).contains("error"), "{status}");
+    }
+}
+
+#[test]
 fn files_that_are_none() {
     assert_snapshot!(routes(
         "  - prefix: /a\n    files: \"\"
