@@ -36,7 +36,8 @@ section! {
         /// The Cache-Control of answers with a file, and of those that say that it is the same as before.
         pub cache_control: Option<HeaderValue> = optional("none", header_value()),
         /// Media types by the ending of the name, before those that are known; `""` for names without an ending.
-        /// What is not known is `application/octet-stream`.
+        /// What is not known is `application/octet-stream`. Of what browsers run only the usual endings are known: `html`,
+        /// `htm`, `xhtml`, `xml`, `svg`, `js`, `mjs`, `atom`, `rss` and `mpd`.
         pub types: Vec<(String, HeaderValue)> = default("{}", types()),
     }
 }

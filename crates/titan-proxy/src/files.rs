@@ -24,6 +24,7 @@ use crate::template::after_segments;
 use condition::{Validators, Verdict};
 use disk::{Below, OpenFile, Root};
 use range::Wanted;
+use std::borrow::Cow;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -109,10 +110,10 @@ impl Site {
     }
 
     /// How a file with that name is described.
-    pub(crate) fn media_type(&self, name: &[u8]) -> &str {
+    pub(crate) fn media_type(&self, name: &[u8]) -> Cow<'_, str> {
         let ending = media::ending(name);
         let configured = self.config.types.iter().find(|(known, _)| *known == ending);
-        configured.map_or_else(|| media::of_ending(&ending), |(_, value)| value.as_str())
+        configured.map_or_else(|| media::of_ending(&ending), |(_, value)| value.as_str().into())
     }
 
     pub(crate) fn config(&self) -> &StaticFiles {
@@ -138,7 +139,7 @@ impl Site {
         file: OpenFile,
         request: &RequestHead,
     ) -> Result<Found, Error> {
-        let media_type = self.media_type(name).to_owned();
+        let media_type = self.media_type(name).into_owned();
         let accepted = Accepted::of(&request.fields);
         let mut codings = self.config.precompressed.clone();
         while let Some(coding) = accepted.choose(&codings).coding {
