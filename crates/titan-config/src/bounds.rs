@@ -81,6 +81,8 @@ pub const MAX_CRLS: usize = 256;
 pub const MAX_PATH_OCTETS: usize = 4_096;
 /// Name servers.
 pub const MAX_NAMESERVERS: usize = 8;
+/// Rules of a directory about what caches are told.
+pub const MAX_CACHE_RULES: usize = 64;
 /// Files that may stand for a directory.
 pub const MAX_INDEX: usize = 8;
 /// Octets of the name of a file; file systems take 255.

@@ -1,15 +1,17 @@
 //! Routes that answer with files from a directory.
 
-use crate::bounds::{MAX_INDEX, MAX_MEDIA_TYPES, MAX_NAME_OCTETS, MAX_PATH_OCTETS, MAX_TOKEN};
+use crate::bounds::{
+    MAX_CACHE_RULES, MAX_INDEX, MAX_MEDIA_TYPES, MAX_NAME_OCTETS, MAX_PATH_OCTETS, MAX_TOKEN,
+};
 use crate::node::Node;
 use crate::path::{PathEnd, PathPattern};
-use crate::policy::{Coding, codings};
+use crate::policy::{Coding, MediaRange, codings, media_range};
 use crate::read::{Read, Reading, default, optional, required};
 use crate::readers::{Named, Problem, boolean, mapping, one_or_list, short_for, text};
 use crate::report::Diagnostic;
 use crate::section::{section, section_of};
 use crate::shape::TextShape;
-use crate::token::{HeaderValue, header_value};
+use crate::token::{HeaderValue, Pattern, header_value, pattern};
 use std::path::PathBuf;
 
 section! {
@@ -35,12 +37,63 @@ section! {
         pub dotfiles: bool = default("false", boolean()),
         /// The Cache-Control of answers with a file, and of those that say that it is the same as before.
         pub cache_control: Option<HeaderValue> = optional("none", header_value()),
+        /// The Cache-Control of some files in place of `cache_control`: the first rule that fits a file counts.
+        pub cache_rules: Vec<CacheRule> =
+            default("[]", one_or_list(cache_rule(), 0..=MAX_CACHE_RULES)),
+        /// The file that GET and HEAD get with 200 where there is none for the path, for applications that choose by the path
+        /// in the browser: a name below `root`, such as `index.html`. Not for names whose ending is known, here by `types` or
+        /// by itself, nor for those that are never found: a script or a picture that is missing stays 404, for a page in
+        /// its place would break what asks for it in a way that is hard to see.
+        pub fallback: Option<String> =
+            optional("there is a 404", text(FALLBACK, parse_fallback)),
         /// Media types by the ending of the name, before those that are known; `""` for names without an ending.
         /// What is not known is `application/octet-stream`. Of what browsers run only the usual endings are known: `html`,
         /// `htm`, `xhtml`, `xml`, `svg`, `js`, `mjs`, `atom`, `rss` and `mpd`.
         pub types: Vec<(String, HeaderValue)> = default("{}", types()),
     }
 }
+
+section! {
+    "cache_rule", "a rule for caches", Any;
+    /// The Cache-Control of some files. Where both `name` and `types` are given, both have to fit; at least one has to be.
+    pub(crate) struct CacheRuleFields {
+        /// Has to match the name of the file below `root`, anywhere unless it says where: `^assets/`, or
+        /// `\.[0-9a-f]{8}\.` for names with a hash (syntax of the Rust `regex` crate, searched in linear time).
+        pub(crate) name: Option<Pattern> = optional("any name", pattern()),
+        /// The media types of the files, without parameters; `text/*` for all of a kind.
+        pub(crate) types: Option<Vec<MediaRange>> =
+            optional("any type", one_or_list(media_range(), 1..=MAX_MEDIA_TYPES)),
+        /// The value, such as `public, max-age=31536000, immutable`.
+        pub(crate) cache_control: HeaderValue = required(header_value()),
+    }
+}
+
+/// The Cache-Control of some files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CacheRule {
+    /// What their names look like; `None` for any.
+    pub name: Option<Pattern>,
+    /// Their media types; `None` for any. One of the two is given.
+    pub types: Option<Vec<MediaRange>>,
+    /// What caches are told.
+    pub value: HeaderValue,
+}
+
+impl CacheRule {
+    /// Whether it is for a file with that name below the root, and that media type.
+    pub fn fits(&self, name: &[u8], media_type: &str) -> bool {
+        let media_type = media_type.split(';').next().unwrap_or_default().trim_end().as_bytes();
+        self.name.as_ref().is_none_or(|pattern| pattern.is_match(name))
+            && self.types.as_ref().is_none_or(|types| types.iter().any(|it| it.has(media_type)))
+    }
+}
+
+const FALLBACK: TextShape = TextShape {
+    what: "the name of a file below `root`",
+    examples: "`index.html`",
+    pattern: None,
+    max: MAX_PATH_OCTETS,
+};
 
 const FILE_NAME: TextShape = TextShape {
     what: "a file name",
@@ -58,6 +111,19 @@ const ENDING: TextShape = TextShape {
 
 pub(crate) fn files() -> impl Read<Value = StaticFiles> {
     short_for("root", section_of::<StaticFiles>())
+}
+
+fn cache_rule() -> impl Read<Value = CacheRule> {
+    section_of::<CacheRuleFields>().then(|fields, node, to| {
+        let CacheRuleFields { name, types, cache_control: value } = fields;
+        if name.is_none() && types.is_none() {
+            let error = Diagnostic::error(node.span, "this rule is for every file");
+            let error = error.label("`name` or `types` is missing");
+            return to
+                .fail(error.help("what holds for all is `cache_control` beside `cache_rules`"));
+        }
+        Some(CacheRule { name, types, value })
+    })
 }
 
 /// Refuses what has no effect on a route with that path.
@@ -97,6 +163,18 @@ fn parse_file_name(text: &str) -> Result<String, Problem> {
         text if text.contains('\0') => Err(Problem::new("it holds a NUL")),
         text => Ok(text.to_owned()),
     }
+}
+
+/// A name that leads downwards from the root, segment by segment.
+fn parse_fallback(text: &str) -> Result<String, Problem> {
+    if let Some(name) = text.strip_prefix('/') {
+        let problem = Problem::new("it begins with a slash");
+        return Err(problem.help(format!("it starts at `root`: write `{name}`")));
+    }
+    for segment in text.split('/') {
+        parse_file_name(segment)?;
+    }
+    Ok(text.to_owned())
 }
 
 fn types() -> impl Read<Value = Vec<(String, HeaderValue)>> {

@@ -61,7 +61,7 @@ pub use balance::{Balance, HashKey, SameSite, StickyCookie};
 pub use body_template::{BodyTemplate, Escaping};
 pub use cidr::Cidr;
 pub use condition::{CertificateMatch, CertificatePart, HeaderMatch, QueryMatch, ValueMatch};
-pub use files::StaticFiles;
+pub use files::{CacheRule, StaticFiles};
 pub use forwarding::{ClientCert, Forwarding, ServerField};
 pub use gateway::{Admin, Config, Threads, Workers};
 pub use host::HostPattern;

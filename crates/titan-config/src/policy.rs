@@ -13,8 +13,8 @@ pub use authorise::{
     ApiKey, ApiKeys, Authorise, Basic, ClaimRule, ClaimValue, ForwardAuth, Granted, KeyHash,
     PasswordHash, Rule, RulePart, User, users_in,
 };
-pub(crate) use compress::codings;
 pub use compress::{CodedRequests, Coding, Compress, MediaRange, OtherCodings};
+pub(crate) use compress::{codings, media_range};
 pub use cors::{Cors, CorsHeaders, CorsOrigin};
 pub use failure_limit::FailureLimit;
 pub(crate) use jwt::jwt_revocations;

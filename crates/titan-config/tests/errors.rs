@@ -271,6 +271,21 @@ fn statuses_without_content_have_no_body() {
 }
 
 #[test]
+fn files_that_nothing_can_be_done_with() {
+    for (files, wanted) in [
+        ("fallback: /index.html", "it starts at `root`: write `index.html`"),
+        ("fallback: ../index.html", "it is a directory"),
+        ("fallback: a//b", "it is empty"),
+        ("cache_rules: { cache_control: a }", "`name` or `types` is missing"),
+        ("cache_rules: { name: '(', cache_control: a }", "a regular expression"),
+        ("cache_rules: { types: html, cache_control: a }", "it has no `/`"),
+    ] {
+        let says = routes(&format!("  - files: {{ root: w, {files} }}\n"));
+        assert!(says.contains(wanted), "{files}: {says}");
+    }
+}
+
+#[test]
 fn files_that_are_none() {
     assert_snapshot!(routes(
         "  - prefix: /a\n    files: \"\"

@@ -29,7 +29,7 @@ use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
-use titan_config::{Coding, PathEnd, PathPattern, StaticFiles};
+use titan_config::{Coding, HeaderValue, PathEnd, PathPattern, StaticFiles};
 use titan_http::{BadField, FieldName, Method, RequestHead, ResponseHead, Status};
 
 /// A directory whose files a route answers with.
@@ -41,18 +41,20 @@ pub(crate) struct Site {
 }
 
 /// What a request gets.
-pub(crate) enum Found {
+pub(crate) enum Found<'s> {
     /// What has this name is a directory, whose name ends with a slash.
     Directory,
     /// A file.
-    File(Box<Served>),
+    File(Box<Served<'s>>),
 }
 
 /// A file as the answer to a request, before anything is decided about conditions and parts.
-pub(crate) struct Served {
+pub(crate) struct Served<'s> {
     file: OpenFile,
     coding: Option<Coding>,
-    media_type: String,
+    media_type: Cow<'s, str>,
+    /// What caches are told.
+    cache_control: Option<&'s HeaderValue>,
 }
 
 /// What is to be sent.
@@ -83,20 +85,25 @@ impl Site {
     }
 
     /// Finds the file for a request, which has come for the path `matched`.
-    pub(crate) fn find(&self, request: &RequestHead, matched: &[u8]) -> Result<Found, Error> {
+    pub(crate) fn find(&self, request: &RequestHead, matched: &[u8]) -> Result<Found<'_>, Error> {
         let Plan { name, is_directory } = self.plan(request.path()).ok_or(Kind::NoFile)?;
         // Whom a redirect to a slash could only send in circles gets what it would lead to.
         let is_directory = is_directory || matched.ends_with(b"/");
         let root = Root::open(&self.root)?;
-        if is_directory {
-            let index = self.find_index(&root, &name)?.ok_or(Kind::NoFile)?;
-            return self.serve(&root, &index.0, index.1, request);
-        }
-        match root.find(&name)? {
-            Below::File(file) => self.serve(&root, &name, file, request),
-            Below::Directory => Ok(Found::Directory),
-            Below::Nothing => Err(Kind::NoFile.into()),
-        }
+        let found = match is_directory {
+            true => self.find_index(&root, &name)?,
+            false => match root.find(&name)? {
+                Below::File(file) => Some((name.clone(), file)),
+                Below::Directory => return Ok(Found::Directory),
+                Below::Nothing => None,
+            },
+        };
+        let found = match found {
+            None => self.find_fallback(&root, &name)?,
+            found => found,
+        };
+        let (name, file) = found.ok_or(Kind::NoFile)?;
+        Ok(self.serve(&root, &name, file, request))
     }
 
     /// What would be looked for, before anybody looks.
@@ -131,36 +138,54 @@ impl Site {
         Ok(None)
     }
 
-    /// The file, or the one beside it in the coding that the client likes best.
-    fn serve(
+    /// The file that stands for what is not there, with its name.
+    fn find_fallback(
         &self,
         root: &Root,
         name: &[u8],
-        file: OpenFile,
-        request: &RequestHead,
-    ) -> Result<Found, Error> {
-        let media_type = self.media_type(name).into_owned();
+    ) -> Result<Option<(Vec<u8>, OpenFile)>, Error> {
+        let Some(fallback) = self.fallback(name) else { return Ok(None) };
+        match root.find(fallback.as_bytes())? {
+            Below::File(file) => Ok(Some((fallback.as_bytes().to_vec(), file))),
+            Below::Directory | Below::Nothing => Ok(None),
+        }
+    }
+
+    /// The name of the file that would stand for one that is not there.
+    pub(crate) fn fallback(&self, name: &[u8]) -> Option<&str> {
+        let is_asset = !media::ending(name).is_empty() && self.media_type(name) != media::UNKNOWN;
+        self.config.fallback.as_deref().filter(|_| !is_asset)
+    }
+
+    /// The file, or the one beside it in the coding that the client likes best.
+    fn serve(&self, root: &Root, name: &[u8], file: OpenFile, request: &RequestHead) -> Found<'_> {
+        let media_type = self.media_type(name);
+        let mut rules = self.config.cache_rules.iter();
+        let rule = rules.find(|rule| rule.fits(name, &media_type)).map(|rule| &rule.value);
+        let cache_control = rule.or(self.config.cache_control.as_ref());
+        let found = |file, coding| {
+            Found::File(Box::new(Served { file, coding, media_type, cache_control }))
+        };
         let accepted = Accepted::of(&request.fields);
         let mut codings = self.config.precompressed.clone();
         while let Some(coding) = accepted.choose(&codings).coding {
             let beside = [name, ending(coding)].concat();
             if let Ok(Below::File(file)) = root.find(&beside) {
-                let coding = Some(coding);
-                return Ok(Found::File(Box::new(Served { file, coding, media_type })));
+                return found(file, Some(coding));
             }
             codings.retain(|it| *it != coding);
         }
-        Ok(Found::File(Box::new(Served { file, coding: None, media_type })))
+        found(file, None)
     }
 
     /// What of a file goes out, under the conditions of a request of GET or HEAD.
     pub(crate) fn reply(
         &self,
-        served: Served,
+        served: Served<'_>,
         request: &RequestHead,
         now: SystemTime,
     ) -> Result<Reply, Error> {
-        let Served { file, coding, media_type } = served;
+        let Served { file, coding, media_type, cache_control } = served;
         let OpenFile { fd, length, .. } = file;
         let tag = file.state.tag(coding);
         let modified = file.state.modified(now);
@@ -179,7 +204,7 @@ impl Site {
             Wanted::Beyond => (Status::RANGE_NOT_SATISFIABLE, Content::Beyond(length)),
         };
         let mut head = ResponseHead::with_status(status);
-        let mut written = self.write_validators(&mut head, validators);
+        let mut written = self.write_validators(&mut head, validators, cache_control);
         if status != Status::NOT_MODIFIED {
             written = written.and_then(|()| describe(&mut head, &media_type, coding));
         }
@@ -197,6 +222,7 @@ impl Site {
         &self,
         head: &mut ResponseHead,
         validators: Validators<'_>,
+        cache_control: Option<&HeaderValue>,
     ) -> Result<(), BadField> {
         let fields = &mut head.fields;
         fields.append_named(b"ETag", validators.tag)?;
@@ -204,7 +230,7 @@ impl Site {
             let date = httpdate::fmt_http_date(modified);
             fields.append_named(b"Last-Modified", date.as_bytes())?;
         }
-        if let Some(value) = &self.config.cache_control {
+        if let Some(value) = cache_control {
             fields.append(FieldName::CacheControl, value.as_str().as_bytes())?;
         }
         if !self.config.precompressed.is_empty() {

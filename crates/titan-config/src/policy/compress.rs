@@ -24,7 +24,7 @@ section! {
         pub types: Vec<MediaRange> = default(
             "[text/*, application/json, application/*+json, application/javascript, application/xml, application/*+xml, \
              application/wasm, image/svg+xml]",
-            one_or_list(text(MEDIA_RANGE, parse_media_range), 1..=MAX_MEDIA_TYPES)
+            one_or_list(media_range(), 1..=MAX_MEDIA_TYPES)
         ),
         /// Shorter content stays as it is, where its length is known in advance.
         pub min_size: ByteSize = default("1KiB", size(0..=MAX_MIN_SIZE)),
@@ -156,6 +156,10 @@ fn no_coding_twice(codings: Vec<Coding>, node: &Node, to: &mut Reading<'_>) -> O
         true => to.fail(Diagnostic::error(node.span, "a coding stands twice")),
         false => Some(codings),
     }
+}
+
+pub(crate) fn media_range() -> impl Read<Value = MediaRange> {
+    text(MEDIA_RANGE, parse_media_range)
 }
 
 fn parse_media_range(text: &str) -> Result<MediaRange, Problem> {

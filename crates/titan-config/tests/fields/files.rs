@@ -32,6 +32,36 @@ pub(super) const ROWS: &[Row] = &[
     ),
     (
         "files",
+        "cache_rules",
+        "routes: [{ files: { root: w, cache_rules: { name: a, cache_control: b } } }]",
+        "cache_rules: [CacheRule {",
+    ),
+    (
+        "cache_rule",
+        "name",
+        "routes: [{ files: { root: w, cache_rules: { name: ^a, cache_control: b } } }]",
+        "name: Some(Pattern(Regex(\"^a\")))",
+    ),
+    (
+        "cache_rule",
+        "types",
+        "routes: [{ files: { root: w, cache_rules: { types: text/html, cache_control: b } } }]",
+        "types: Some([MediaRange { before: \"text/html\"",
+    ),
+    (
+        "cache_rule",
+        "cache_control",
+        "routes: [{ files: { root: w, cache_rules: { name: a, cache_control: no-cache } } }]",
+        "value: HeaderValue(\"no-cache\") }]",
+    ),
+    (
+        "files",
+        "fallback",
+        "routes: [{ files: { root: w, fallback: app/index.html } }]",
+        "fallback: Some(\"app/index.html\")",
+    ),
+    (
+        "files",
         "types",
         "routes: [{ files: { root: w, types: { mjs: a/b, \"\": c/d } } }]",
         "types: [(\"mjs\", HeaderValue(\"a/b\")), (\"\", HeaderValue(\"c/d\"))]",

@@ -42,7 +42,7 @@ impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
         self.send(head, &[]).await
     }
 
-    async fn send_served(&mut self, files: &Site, served: Served) -> Result<(), Error> {
+    async fn send_served(&mut self, files: &Site, served: Served<'_>) -> Result<(), Error> {
         let Reply { head, content } = files.reply(served, self.request, SystemTime::now())?;
         let bare = |declared| Content { framing: Framing::None, declared };
         let (file, part) = match content {

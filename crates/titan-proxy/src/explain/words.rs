@@ -238,6 +238,10 @@ pub(super) fn files(files: &Site, plan: &Plan) -> Vec<(&'static str, String)> {
         lines.push(("file", described(name)));
         lines.push(("", "or, where that is a directory, 301 to the path with a slash".to_owned()));
     }
+    if let Some(fallback) = files.fallback(name) {
+        let fallback = described(fallback.as_bytes());
+        lines.push(("", format!("or, where there is none, {fallback}")));
+    }
     if !precompressed.is_empty() {
         let endings: Vec<_> = precompressed.iter().map(|it| text(ending(*it))).collect();
         lines.push(("", format!("or what is beside it for the client: {}", endings.join(", "))));
