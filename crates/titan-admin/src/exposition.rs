@@ -46,7 +46,10 @@ const OF_WORKER: [Family; 16] = [
     Family::counter("titan_tunnels_closed_total", "Those of them that are closed."),
     Family::counter("titan_jwt_cache_hits_total", "Good tokens that were known already."),
     Family::counter("titan_jwt_cache_misses_total", "Good tokens whose signature was checked."),
-    Family::counter("titan_passwords_remembered_total", "Passwords that were known to be right."),
+    Family::counter(
+        "titan_passwords_remembered_total",
+        "Passwords that were known to be right or wrong.",
+    ),
     Family::counter("titan_passwords_checked_total", "Passwords that were compared with a hash."),
 ];
 

@@ -87,7 +87,7 @@ pub struct JwtCells {
 /// What is counted of passwords.
 #[derive(Default)]
 pub struct PasswordCells {
-    /// Those that were remembered to be right.
+    /// Those that were remembered to be right or wrong.
     pub remembered: Counter,
     /// Those that were compared with a hash.
     pub checked: Counter,

@@ -1,16 +1,19 @@
 //! Names and passwords (RFC 7617).
 
+mod line;
 mod remembered;
 mod users;
 mod verifiers;
 
 pub(crate) use remembered::Remembered;
+use remembered::Verdict;
 pub(crate) use users::Users;
 pub(crate) use verifiers::Verifiers;
 
 use super::{Explained, Meeting};
 use crate::error::{Error, Kind};
 use crate::middleware::jwt::credentials;
+use crate::network::ClientNetwork;
 use crate::tls::{BadCredentials, Files};
 use arc_swap::ArcSwap;
 use base64::Engine;
@@ -122,22 +125,22 @@ impl Basic {
         let (remembered, clock) = (&meeting.worker.passwords, &meeting.worker.clock);
         let cells = &meeting.worker.cells().passwords;
         let digest = remembered.digest(users.generation(), &shown.octets);
-        if digest.is_some_and(|digest| remembered.has(&digest, clock)) {
+        let known = digest.and_then(|digest| remembered.verdict(&digest, clock));
+        if let Some(verdict) = known {
             cells.remembered.add(1);
-            return Ok(());
+            return verdict.into();
         }
         // Whether there is a user of that name does not show in how long it takes.
         let (hash, is_known) = users.find(shown.name()).ok_or(Kind::Password)?;
         let verifiers = meeting.snapshot.chains.verifiers();
-        let is_right = verifiers.check(hash, shown.password()).await?;
+        let client = meeting.client().map(ClientNetwork::of);
+        let is_right = verifiers.check(client, hash, shown.password()).await?;
         cells.checked.add(1);
-        if !is_right || !is_known {
-            return Err(Kind::Password);
-        }
+        let verdict = if is_right && is_known { Verdict::Right } else { Verdict::Wrong };
         if let Some(digest) = digest {
-            remembered.insert(digest, clock);
+            remembered.insert(digest, verdict, clock);
         }
-        Ok(())
+        verdict.into()
     }
 }
 

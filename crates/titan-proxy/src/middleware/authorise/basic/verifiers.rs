@@ -1,12 +1,13 @@
 //! The threads that check passwords: hashes are slow on purpose, and must not keep the other requests of a worker
 //! waiting.
 
+use super::line::Line;
 use crate::error::Kind;
+use crate::network::ClientNetwork;
 use argon2::{Algorithm, Argon2, Params, Version};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use std::io;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use titan_config::PasswordHash;
 use tokio::sync::oneshot;
@@ -15,7 +16,7 @@ use tokio::sync::oneshot;
 #[derive(Default)]
 pub(crate) struct Verifiers {
     /// Not there before they are started: then nobody's password is right.
-    queue: OnceLock<SyncSender<Check>>,
+    line: OnceLock<Arc<Line<Check>>>,
 }
 
 /// A password that is to be checked.
@@ -27,44 +28,48 @@ struct Check {
 
 /// How many there are: what they use is not there for traffic.
 const THREADS: usize = 2;
-/// How many passwords wait.
-const QUEUE: usize = 64;
 /// Octets that bcrypt looks at.
 const BCRYPT: usize = 72;
 
 impl Verifiers {
     /// Starts the threads. They end when nobody can ask them any more.
     pub(crate) fn start(&self) -> io::Result<()> {
-        let (queue, checks) = sync_channel(QUEUE);
-        let checks = Arc::new(Mutex::new(checks));
+        let line = self.line.get_or_init(|| Arc::new(Line::new()));
         for number in 0..THREADS {
-            let checks = Arc::clone(&checks);
-            let run = move || while serve(&checks).is_some() {};
+            let line = Arc::clone(line);
+            let run = move || while serve(&line).is_some() {};
             thread::Builder::new().name(format!("passwords-{number}")).spawn(run)?;
         }
-        let _ = self.queue.set(queue);
         Ok(())
     }
 
-    /// Whether that is the password. Fails at once where too many wait already.
+    /// Whether that is the password, which that client has shown. Fails at once where too many wait already, and
+    /// later where those who have fewer waiting need the place.
     pub(super) async fn check(
         &self,
+        client: Option<ClientNetwork>,
         hash: Arc<PasswordHash>,
         password: &[u8],
     ) -> Result<bool, Kind> {
         let (verdict, told) = oneshot::channel();
         let check = Check { hash, password: password.to_vec(), verdict };
-        let queue = self.queue.get().ok_or(Kind::PasswordQueue)?;
-        queue.try_send(check).map_err(|_| Kind::PasswordQueue)?;
-        told.await.map_err(|_| Kind::Internal)
+        let line = self.line.get().ok_or(Kind::PasswordQueue)?;
+        line.push(client, check, |check| check.verdict.is_closed())?;
+        told.await.map_err(|_| Kind::PasswordQueue)
+    }
+}
+
+impl Drop for Verifiers {
+    fn drop(&mut self) {
+        if let Some(line) = self.line.get() {
+            line.close();
+        }
     }
 }
 
 /// Checks one password, unless the one who asks has left; nothing when there will be none any more.
-fn serve(checks: &Mutex<Receiver<Check>>) -> Option<()> {
-    // Whoever holds the lock waits for the next one, the others for the lock.
-    let next = checks.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()?;
-    let Check { hash, password, verdict } = next;
+fn serve(line: &Line<Check>) -> Option<()> {
+    let Check { hash, password, verdict } = line.pop()?;
     if !verdict.is_closed() {
         let _ = verdict.send(is_password_of(&hash, &password));
     }
@@ -128,25 +133,21 @@ mod tests {
     }
 
     #[test]
-    fn a_full_queue_says_so_at_once_and_nobody_works_for_those_who_left() {
+    fn nobody_works_for_those_who_left() {
         let hash = Arc::new(hash("$2b$14$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW"));
-        let (queue, checks) = sync_channel(1);
-        let checks = Mutex::new(checks);
-        let verifiers = Verifiers { queue: OnceLock::from(queue) };
+        let line = Arc::new(Line::new());
+        let verifiers = Verifiers { line: OnceLock::from(Arc::clone(&line)) };
         let mut context = Context::from_waker(Waker::noop());
         {
-            let mut first = pin!(verifiers.check(Arc::clone(&hash), b"a"));
+            let mut first = pin!(verifiers.check(None, Arc::clone(&hash), b"a"));
             assert_eq!(first.as_mut().poll(&mut context), Poll::Pending);
-            let mut second = pin!(verifiers.check(Arc::clone(&hash), b"a"));
-            let full = Poll::Ready(Err(Kind::PasswordQueue));
-            assert_eq!(second.as_mut().poll(&mut context), full);
         }
-        assert_eq!(serve(&checks), Some(()));
+        assert_eq!(serve(&line), Some(()));
         assert_eq!(Arc::strong_count(&hash), 1, "it was not kept");
         drop(verifiers);
-        assert_eq!(serve(&checks), None);
+        assert_eq!(serve(&line), None);
         let unstarted = Verifiers::default();
-        let mut check = pin!(unstarted.check(hash, b"secret"));
+        let mut check = pin!(unstarted.check(None, hash, b"secret"));
         let refused = Poll::Ready(Err(Kind::PasswordQueue));
         assert_eq!(check.as_mut().poll(&mut context), refused);
     }
