@@ -49,7 +49,11 @@ section! {
         pub decoding_memory: ByteSize = default("256MiB", size(MIN_DECODING..=MAX_DECODING)),
         /// Octets per second that a request body must bring, measured over 10 s; a slower one is answered
         /// with 408. `off`: only `timeouts.body` guards against slow bodies.
-        pub body_rate: Option<ByteSize> = default("240B", body_rate()),
+        pub body_rate: Option<ByteSize> = default("240B", rate()),
+        /// Bytes per second that a client must take of its response while it keeps the gateway waiting, measured
+        /// over 10 s; a slower one is disconnected, over HTTP/2 its stream is reset. `off`: only `timeouts.write`
+        /// guards against slow clients, and each byte counts as going on.
+        pub response_rate: Option<ByteSize> = default("240B", rate()),
         /// Status line and header fields of an upstream's answer together; a larger head becomes 502.
         pub response_head: ByteSize = default("32KiB", size(1_024..=MAX_HEAD)),
         /// Header fields of an upstream's answer; more become 502.
@@ -101,6 +105,6 @@ fn body() -> impl Read<Value = Cap<ByteSize>> {
     cap(size(1..=MAX_BODY))
 }
 
-fn body_rate() -> impl Read<Value = Option<ByteSize>> {
+fn rate() -> impl Read<Value = Option<ByteSize>> {
     word_or("off", None, size(1..=1 << 30).map(Some))
 }

@@ -92,6 +92,8 @@ kinds! {
     ClientGone Downstream BAD_REQUEST "client-gone" "The client closed the connection.";
     /// The client takes nothing of the answer.
     ClientStalled Downstream REQUEST_TIMEOUT "client-stalled" "The client takes nothing of the answer.";
+    /// The client takes its response more slowly than the minimum rate.
+    ClientTooSlow Downstream REQUEST_TIMEOUT "client-too-slow" "The client takes the response too slowly.";
     /// The Connection field names too many fields, be it in a request or in an answer.
     ConnectionList Downstream BAD_REQUEST "connection-list" "The Connection field names too many fields.";
     /// The client has shown a certificate that is not taken any more.
@@ -251,7 +253,7 @@ impl Error {
 
     /// Whether nobody is there to be told of it.
     pub(crate) fn has_no_client(self) -> bool {
-        matches!(self.kind, Kind::ClientGone | Kind::ClientStalled)
+        matches!(self.kind, Kind::ClientGone | Kind::ClientStalled | Kind::ClientTooSlow)
     }
 
     /// Whether the client sends its body too slowly, or has stopped to.

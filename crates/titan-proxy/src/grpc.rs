@@ -140,7 +140,7 @@ impl Code {
     /// What a call is told of a failure.
     pub(crate) fn of(error: Error) -> Code {
         match error.kind {
-            Kind::ClientGone | Kind::ClientStalled => Code::Cancelled,
+            Kind::ClientGone | Kind::ClientStalled | Kind::ClientTooSlow => Code::Cancelled,
             Kind::HeadTimeout
             | Kind::BodyTimeout
             | Kind::BodyTooSlow

@@ -102,7 +102,8 @@ pub(crate) struct Pump {
     /// Whether the sink was asked to try again although it had not said that it could.
     insisted: bool,
     deadline: Moment,
-    window: Window,
+    arriving: Window,
+    leaving: Window,
     pipes: Option<Rc<Pipes>>,
     splice: Option<Splice>,
     /// Whether files have to be read: some file systems let nothing go from them to a socket.
@@ -120,7 +121,9 @@ pub(crate) struct Patience {
     /// For the other side to take some.
     pub(crate) sink: Duration,
     /// What the source has to bring in each second, averaged over [`WINDOW`]; 0 for anything.
-    pub(crate) rate: u64,
+    pub(crate) source_rate: u64,
+    /// What the sink has to take in each second, where it takes something; 0 for anything.
+    pub(crate) sink_rate: u64,
 }
 
 /// Why a pump stopped before the end.
@@ -136,6 +139,8 @@ pub(crate) enum Stop {
     SourceTooSlow,
     /// Nothing was taken for too long.
     SinkStalled,
+    /// It is taken more slowly than the minimum rate.
+    SinkTooSlow,
 }
 
 impl Stop {
@@ -145,11 +150,12 @@ impl Stop {
             Stop::Source(error) | Stop::Sink(error) => error,
             Stop::SourceStalled | Stop::SourceTooSlow => Kind::ResponseStalled.into(),
             Stop::SinkStalled => Kind::ClientStalled.into(),
+            Stop::SinkTooSlow => Kind::ClientTooSlow.into(),
         }
     }
 }
 
-/// How long a slow source is watched before it is judged.
+/// How long a slow side is watched before it is judged.
 pub(crate) const WINDOW: Duration = Duration::from_secs(10);
 
 /// Who keeps the pump waiting, and how far things were when that began.
@@ -160,17 +166,17 @@ enum Waiting {
     Sink { written: u64 },
 }
 
-/// The time over which the rate of the source is measured. It starts anew whenever the sink is slow.
-#[derive(Clone, Copy)]
+/// The time over which the rate of one side is measured. It starts anew whenever the other side is slow.
+#[derive(Clone, Copy, Default)]
 struct Window {
     started: Option<Moment>,
-    arrived: u64,
+    /// How far things were when it started.
+    moved: u64,
 }
 
 impl Pump {
     /// A pump that has moved nothing yet.
     pub(crate) fn new(patience: Patience) -> Pump {
-        let window = Window { started: None, arrived: 0 };
         let (waiting, deadline) = (Waiting::Nobody, Moment::NEVER);
         let (pipes, splice) = (None, None);
         Pump {
@@ -179,7 +185,8 @@ impl Pump {
             waiting,
             insisted: false,
             deadline,
-            window,
+            arriving: Window::default(),
+            leaving: Window::default(),
             pipes,
             splice,
             reads_files: false,
@@ -368,31 +375,36 @@ impl Pump {
         } else if clock.is_past(self.deadline) {
             return Err(stalled);
         }
-        self.judge_rate(clock, matches!(blocked, Waiting::Source { .. }), arrived)
-    }
-
-    fn judge_rate(
-        &mut self,
-        clock: &Clock,
-        source_is_waited_for: bool,
-        arrived: u64,
-    ) -> Result<(), Stop> {
-        let Window { started, arrived: before } = self.window;
-        let restart = Window { started: Some(clock.now()), arrived };
-        match started {
-            _ if self.patience.rate == 0 => {}
-            Some(started) if source_is_waited_for => {
-                if clock.now().since(started) < WINDOW {
-                    return Ok(());
-                }
-                if arrived - before < self.patience.rate.saturating_mul(WINDOW.as_secs()) {
-                    return Err(Stop::SourceTooSlow);
-                }
-                self.window = restart;
+        let Patience { source_rate, sink_rate, .. } = self.patience;
+        match blocked {
+            Waiting::Source { .. } | Waiting::Nobody => {
+                self.leaving.started = None;
+                let is_kept = self.arriving.is_rate_kept(clock, arrived, source_rate);
+                if is_kept { Ok(()) } else { Err(Stop::SourceTooSlow) }
             }
-            _ => self.window = restart,
+            Waiting::Sink { written } => {
+                self.arriving = Window { started: Some(clock.now()), moved: arrived };
+                // How long it may take nothing at all is said by `sink`.
+                let has_moved = self.leaving.started.is_none() || self.leaving.moved != written;
+                let is_kept = !has_moved || self.leaving.is_rate_kept(clock, written, sink_rate);
+                if is_kept { Ok(()) } else { Err(Stop::SinkTooSlow) }
+            }
         }
-        Ok(())
+    }
+}
+
+impl Window {
+    /// Whether the side that is waited for, which has moved so much in all, moves `rate` in each second.
+    fn is_rate_kept(&mut self, clock: &Clock, moved: u64, rate: u64) -> bool {
+        let now = clock.now();
+        let elapsed = self.started.map(|started| now.since(started));
+        if elapsed.is_some_and(|elapsed| elapsed < WINDOW) {
+            return true;
+        }
+        let wanted = elapsed.map_or(0, |elapsed| rate.saturating_mul(elapsed.as_secs()));
+        let is_kept = moved - self.moved >= wanted;
+        *self = Window { started: Some(now), moved };
+        is_kept
     }
 }
 

@@ -13,7 +13,7 @@ use crate::upstream::Upstream;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
-use titan_config::{Config, Limits, Route, Timeouts};
+use titan_config::{ByteSize, Config, Limits, Route, Timeouts};
 
 /// Everything that requests are judged by. A request sees exactly one.
 pub(crate) struct Snapshot {
@@ -97,6 +97,16 @@ impl Snapshot {
     pub(crate) fn unconnected(config: &Config, keys: Keys) -> Snapshot {
         let tls = config.upstreams.iter().map(|_| None);
         Snapshot::build(config, tls.collect(), keys, &Files::default())
+    }
+
+    /// Bytes per second that the body of a request must bring; 0 for anything.
+    pub(crate) fn body_rate(&self) -> u64 {
+        self.limits.body_rate.map_or(0, ByteSize::bytes)
+    }
+
+    /// Bytes per second that a client must take of a response; 0 for anything.
+    pub(crate) fn response_rate(&self) -> u64 {
+        self.limits.response_rate.map_or(0, ByteSize::bytes)
     }
 
     /// The cells that workers with this snapshot count in.

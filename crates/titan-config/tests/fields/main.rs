@@ -386,6 +386,12 @@ const ROWS: &[Row] = &[
     ("limits", "body_rate", "limits: { body_rate: off }", "body_rate: None"),
     (
         "limits",
+        "response_rate",
+        "limits: { response_rate: 1KiB }",
+        "response_rate: Some(ByteSize(1024))",
+    ),
+    (
+        "limits",
         "response_head",
         "limits: { response_head: 1MiB }",
         "response_head: ByteSize(1048576)",

@@ -22,10 +22,6 @@ use titan_h1::Framing;
 use titan_h2::{Code, Event, RequestStart, StreamId};
 use titan_http::{Fields, ResponseHead};
 
-/// Octets that a client has to take before that counts as going on: a window can be given octet by octet, where
-/// the kernel would report no room.
-const STEP: u64 = 1 << 10;
-
 /// Serves a client until the connection ends. Until `deadline` its preface and settings must have come.
 pub(crate) async fn serve(client: &mut Client, deadline: Moment) {
     let worker = Rc::clone(&client.worker);
@@ -369,7 +365,7 @@ impl BodySink for Response {
     }
 
     fn written(&self) -> u64 {
-        self.sender.written() / STEP
+        self.sender.written()
     }
 
     fn insist(&mut self) {

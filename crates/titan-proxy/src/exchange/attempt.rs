@@ -217,8 +217,8 @@ impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
 
     fn upload_pump(&self, proxy: &Proxy) -> Pump {
         let RouteTimeouts { body, response, .. } = proxy.config.timeouts;
-        let rate = self.snapshot.limits.body_rate.map_or(0, titan_config::ByteSize::bytes);
-        let patience = Patience { source: body, sink: response, rate };
+        let source_rate = self.snapshot.body_rate();
+        let patience = Patience { source: body, sink: response, source_rate, sink_rate: 0 };
         Pump::new(patience).with_pipes(&self.worker.pipes)
     }
 
@@ -384,7 +384,8 @@ impl<B: RequestBody, A: Answer> Talk<'_, B, A> {
         let RouteTimeouts { response_body, write, .. } = self.proxy.config.timeouts;
         // A client that reads nothing may not hold an answer in memory by sending a little now and then.
         let source = if self.idle.is_some() { Duration::MAX } else { response_body };
-        let patience = Patience { source, sink: write, rate: 0 };
+        let sink_rate = self.snapshot.response_rate();
+        let patience = Patience { source, sink: write, source_rate: 0, sink_rate };
         let mut download = Pump::new(patience).with_pipes(self.pipes);
         if let Some(idle) = &mut self.idle {
             idle.renew(self.timer.clock());

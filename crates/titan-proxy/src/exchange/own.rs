@@ -116,7 +116,9 @@ impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
 
     async fn send_body(&mut self, source: &mut impl BodySource) -> Result<(), Error> {
         let patience = self.snapshot.timeouts.write;
-        let mut pump = Pump::new(Patience { source: patience, sink: patience, rate: 0 });
+        let sink_rate = self.snapshot.response_rate();
+        let patience = Patience { source: patience, sink: patience, source_rate: 0, sink_rate };
+        let mut pump = Pump::new(patience);
         poll_fn(|cx| {
             let moved = pump.poll(cx, self.timer.clock(), source, self.answer);
             self.timer.wake_at(cx, pump.deadline());

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// The pumps of a tunnel do not lose patience: it is the tunnel as a whole that is idle or not.
 pub(super) const WITHOUT_END: Patience =
-    Patience { source: Duration::MAX, sink: Duration::MAX, rate: 0 };
+    Patience { source: Duration::MAX, sink: Duration::MAX, source_rate: 0, sink_rate: 0 };
 
 /// How long the rest may pause once one side has ended.
 const HALF_CLOSED: Duration = Duration::from_secs(60);

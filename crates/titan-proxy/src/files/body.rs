@@ -189,7 +189,8 @@ mod tests {
         let (_, writer) = stream.split();
         let mut sink = Plain { writer, copied: 0, written: 0 };
         let (clock, patience) = (Clock::new(), Duration::from_secs(60));
-        let mut pump = Pump::new(Patience { source: patience, sink: patience, rate: 0 });
+        let mut pump =
+            Pump::new(Patience { source: patience, sink: patience, source_rate: 0, sink_rate: 0 });
         let result = poll_fn(|cx| pump.poll(cx, &clock, body, &mut sink)).await;
         let copied = sink.copied;
         drop(stream);

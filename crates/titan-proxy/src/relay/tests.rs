@@ -128,7 +128,7 @@ impl Scene {
 }
 
 fn patience(rate: u64) -> Patience {
-    Patience { source: 20 * SECOND, sink: 5 * SECOND, rate }
+    Patience { source: 20 * SECOND, sink: 5 * SECOND, source_rate: rate, sink_rate: 0 }
 }
 
 #[tokio::test(start_paused = true)]
@@ -240,6 +240,50 @@ async fn a_source_is_not_blamed_for_a_slow_sink() {
     assert!(scene.after(9 * SECOND).await.is_pending(), "its time starts now");
 }
 
+/// A pump whose sink has to take so much in each second.
+fn taking(rate: u64) -> Patience {
+    Patience { source: SECOND, sink: 30 * SECOND, source_rate: 0, sink_rate: rate }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sink_below_its_rate_is_given_up_when_it_takes_some_more() {
+    let mut scene = Scene::new(taking(100));
+    scene.sink.room = 0;
+    assert!(scene.brings(100_000, SECOND).await.is_pending());
+    for _ in 0..9 {
+        scene.sink.room = 99;
+        assert!(scene.after(SECOND).await.is_pending());
+    }
+    scene.sink.room = 99;
+    assert!(matches!(scene.after(SECOND).await, Poll::Ready(Err(Stop::SinkTooSlow))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sink_that_takes_much_at_a_time_may_pause() {
+    let mut scene = Scene::new(taking(100));
+    scene.sink.room = 0;
+    assert!(scene.brings(100_000, SECOND).await.is_pending());
+    for _ in 0..3 {
+        assert!(scene.after(28 * SECOND).await.is_pending(), "how long is said by `sink`");
+        scene.sink.room = 2800;
+        assert!(scene.after(Duration::ZERO).await.is_pending());
+    }
+    scene.sink.room = 2000;
+    assert!(matches!(scene.after(28 * SECOND).await, Poll::Ready(Err(Stop::SinkTooSlow))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sink_is_not_blamed_for_a_slow_source() {
+    let mut scene = Scene::new(Patience { source: 60 * SECOND, ..taking(100) });
+    for _ in 0..5 {
+        assert!(scene.brings(10, 20 * SECOND).await.is_pending());
+    }
+    scene.sink.room = 0;
+    assert!(scene.brings(1000, SECOND).await.is_pending());
+    scene.sink.room = 1;
+    assert!(scene.after(9 * SECOND).await.is_pending(), "its time has started just now");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_pump_that_is_done_waits_for_nobody() {
     let mut scene = Scene::new(patience(100));
@@ -251,7 +295,8 @@ async fn a_pump_that_is_done_waits_for_nobody() {
 
 #[tokio::test(start_paused = true)]
 async fn what_came_before_a_failure_is_handed_over() {
-    let mut scene = Scene::new(Patience { source: SECOND, sink: SECOND, rate: 0 });
+    let mut scene =
+        Scene::new(Patience { source: SECOND, sink: SECOND, source_rate: 0, sink_rate: 0 });
     scene.sink.room = 3;
     scene.source.fails = Some(Kind::Truncated);
     assert!(scene.brings(3, Duration::ZERO).await.is_pending());
@@ -260,14 +305,16 @@ async fn what_came_before_a_failure_is_handed_over() {
     let Poll::Ready(Err(Stop::Source(error))) = scene.poll() else { panic!("it has failed") };
     assert_eq!(error.kind, Kind::Truncated);
     // One that takes nothing is not waited for any longer than else.
-    let mut scene = Scene::new(Patience { source: SECOND, sink: SECOND, rate: 0 });
+    let mut scene =
+        Scene::new(Patience { source: SECOND, sink: SECOND, source_rate: 0, sink_rate: 0 });
     scene.sink.room = 3;
     scene.source.fails = Some(Kind::Truncated);
     assert!(scene.brings(3, Duration::ZERO).await.is_pending());
     let stalled = scene.after(SECOND + 2 * TICK).await;
     assert!(matches!(stalled, Poll::Ready(Err(Stop::SinkStalled))), "{stalled:?}");
     // The client's own failure concerns nobody else.
-    let mut scene = Scene::new(Patience { source: SECOND, sink: SECOND, rate: 0 });
+    let mut scene =
+        Scene::new(Patience { source: SECOND, sink: SECOND, source_rate: 0, sink_rate: 0 });
     scene.sink.room = 3;
     scene.source.fails = Some(Kind::ClientGone);
     let failed = scene.brings(3, Duration::ZERO).await;

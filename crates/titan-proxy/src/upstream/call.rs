@@ -141,7 +141,9 @@ impl<S: BodySink> Upload<S> {
             Poll::Ready(Err(Stop::Source(error))) => Err(error),
             Poll::Ready(Err(Stop::SourceStalled)) => Err(Kind::BodyTimeout.into()),
             Poll::Ready(Err(Stop::SourceTooSlow)) => Err(Kind::BodyTooSlow.into()),
-            Poll::Ready(Err(Stop::SinkStalled)) => Err(Kind::ResponseTimeout.into()),
+            Poll::Ready(Err(Stop::SinkStalled | Stop::SinkTooSlow)) => {
+                Err(Kind::ResponseTimeout.into())
+            }
         }
     }
 }

@@ -2,7 +2,7 @@
 
 mod bodies;
 mod downgrade;
-mod ending;
+pub(crate) mod ending;
 mod endpoints;
 mod limits;
 

@@ -292,6 +292,7 @@ const HERE: &[(&str, fn())] = &[
     ("limits.stream_window", http2::a_stream_brings_as_much_as_its_window_allows),
     ("limits.connection_window", http2::all_streams_bring_as_much_as_their_window_allows),
     ("limits.body_rate", timeouts::a_request_body_has_a_minimum_rate),
+    ("limits.response_rate", http2::ending::a_client_takes_its_response_at_a_minimum_rate),
     ("limits.response_head", limits::the_head_of_an_answer_has_a_limit),
     ("limits.response_fields", limits::the_fields_of_an_answer_have_a_limit),
     ("limits.response_trailers", limits::trailers_of_a_response_beyond_the_limit_are_dropped),

@@ -361,33 +361,42 @@ fn a_client_that_gives_no_window_loses_its_stream() {
     client.pings();
 }
 
+/// The rate is measured over ten seconds, and so this test takes as long.
 #[test]
-fn a_client_that_takes_octets_one_by_one_loses_its_stream() {
-    let upstream = upstream::replies(ok(&"x".repeat(9000)));
-    let gateway = gateway("timeouts: { write: 500ms }", &[&upstream]);
+pub(crate) fn a_client_takes_its_response_at_a_minimum_rate() {
+    let upstream = upstream::replies(ok(&"x".repeat(90_000)));
     let windows = [(titan_testkit::h2::setting::INITIAL_WINDOW_SIZE, 0)];
-    let mut client = gateway.connects_h2_with(&windows);
-    client.holds_windows();
-    let stream = client.asks(&Head::get("/"));
-    client.answer_head(stream).has_status(200);
-    let (started, mut next) = (Instant::now(), Instant::now());
-    waits_until("the stream to be reset", || {
-        if next <= Instant::now() {
-            next += Duration::from_millis(100);
-            client.gives(stream, 1);
-        }
-        client.looks().has_reset(stream).is_some()
+    let client_of = |gateway: &Gateway| {
+        let mut client = gateway.connects_h2_with(&windows);
+        client.holds_windows();
+        let stream = client.asks(&Head::get("/"));
+        client.answer_head(stream).has_status(200);
+        client.gives(0, 1 << 20);
+        (client, stream)
+    };
+    let [slow, free] = ["1KiB", "off"].map(|rate| {
+        let text = format!("limits: {{ response_rate: {rate} }}\ntimeouts: {{ write: 3s }}");
+        gateway(&text, &[&upstream])
     });
-    assert!(started.elapsed() >= Duration::from_millis(500));
-    // One that takes some more is welcome to.
-    let stream = client.asks(&Head::get("/"));
-    for _ in 0..9 {
-        let until = Instant::now() + Duration::from_millis(200);
-        client.gives(stream, 1000);
-        waits_until("a moment to be over", || Instant::now() >= until);
-        assert_eq!(client.looks().has_reset(stream), None);
-    }
-    client.takes_rest(stream);
+    let code = takes(Duration::from_secs(10), || {
+        let [(mut one_by_one, cut), (mut enough, kept), (mut forgiven, free)] =
+            [&slow, &slow, &free].map(client_of);
+        while one_by_one.looks().has_reset(cut).is_none() {
+            one_by_one.gives(cut, 1);
+            forgiven.gives(free, 1);
+            enough.gives(kept, 1000);
+            let until = Instant::now() + Duration::from_millis(200);
+            waits_until("a moment to be over", || Instant::now() >= until);
+        }
+        assert_eq!(enough.looks().has_reset(kept), None);
+        assert_eq!(forgiven.looks().has_reset(free), None);
+        for (client, stream) in [(&mut enough, kept), (&mut forgiven, free)] {
+            client.gives(stream, 100_000);
+            client.takes_rest(stream);
+        }
+        one_by_one.reset_of(cut)
+    });
+    assert_eq!(code, code::INTERNAL_ERROR);
 }
 
 fn is_over(gateway: &Gateway) -> bool {
