@@ -5,6 +5,7 @@ mod files;
 mod idle;
 mod inquiry;
 mod own;
+mod presence;
 mod tunnel;
 
 pub(crate) use attempt::Latency;

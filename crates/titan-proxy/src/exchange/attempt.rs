@@ -1,10 +1,11 @@
 //! One attempt of an exchange: the request to an endpoint, its answer to the client.
 
 use super::idle::Idle;
+use super::presence::Presence;
 use super::tunnel::WITHOUT_END;
 use super::{Exchange, Record};
 use crate::clock::{Moment, Timer};
-use crate::downstream::{Answer, Content, Gone, RequestBody};
+use crate::downstream::{Answer, Content, RequestBody};
 use crate::error::{Error, Kind, Side};
 use crate::forwarding::Origin;
 use crate::grpc;
@@ -33,9 +34,6 @@ use titan_h1::{Body, Framing};
 use titan_h2::Towards;
 use titan_http::{FieldName, Method, RequestHead, ResponseHead, Status, remove_hop_by_hop};
 
-/// How long an answer may still take when the client has closed its sending side: long enough for
-/// clients that do so on purpose, short enough not to work for those that have left.
-const HALF_CLOSED: Duration = Duration::from_secs(1);
 /// How many connections in a row an endpoint may leave before it has served a request.
 const MOST_DEPARTURES: u32 = 4;
 /// How many interim answers an endpoint may send before the final one.
@@ -61,7 +59,7 @@ macro_rules! talk {
             upgrade: $exchange.upgrade.as_ref(),
             wants_continue: $exchange.expects_continue,
             interim: 0,
-            presence: Presence::unknown($exchange.timer),
+            presence: Presence::unknown($exchange.timer.clock()),
             idle: None,
         }
     };
@@ -119,14 +117,21 @@ impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
     /// Comes by a connection, unless the client gives the request up meanwhile: then nobody is to do it.
     async fn way(&mut self, endpoint: &Arc<Endpoint>, wish: Wish) -> Result<Way, Error> {
         let mut way = pin!(self.worker.pools.get(self.worker, endpoint, wish));
-        let mut has_waited = false;
+        let mut presence = None;
+        let Exchange { timer, body, .. } = self;
         poll_fn(|cx| {
-            let way = way.as_mut().poll(cx);
-            has_waited |= way.is_pending();
-            match has_waited && self.body.poll_lost(cx).is_ready() {
-                true => Poll::Ready(Err(Kind::ClientGone.into())),
-                false => way,
+            let clock = timer.clock();
+            if let Poll::Ready(way) = way.as_mut().poll(cx) {
+                return Poll::Ready(way);
             }
+            let presence = presence.get_or_insert_with(|| Presence::unknown(clock));
+            let is_read = body.is_done();
+            presence.watch(cx, clock, *body, is_read)?;
+            if body.poll_lost(cx).is_ready() {
+                return Poll::Ready(Err(Kind::ClientGone.into()));
+            }
+            timer.wake_at(cx, presence.next_look());
+            Poll::Pending
         })
         .await
     }
@@ -255,19 +260,6 @@ pub(super) struct Talk<'c, B, A> {
     presence: Presence,
     /// For a call of gRPC: a direction may pause for as long as it likes, both together not.
     idle: Option<Idle>,
-}
-
-/// Whether the client is still there, as far as anybody has looked.
-#[derive(Clone, Copy)]
-enum Presence {
-    /// Nobody has looked: most answers are there before that is worth it.
-    Assumed { until: Moment },
-    /// It is watched.
-    Watched,
-    /// Its next request has arrived. Behind that a closed connection does not show, only a broken one.
-    Certain { until: Moment },
-    /// It has closed its sending side, and is given up after a while.
-    Leaving { until: Moment },
 }
 
 impl<B: RequestBody, A: Answer> Talk<'_, B, A> {
@@ -438,58 +430,12 @@ impl<B: RequestBody, A: Answer> Talk<'_, B, A> {
     /// When to look again although nothing happens.
     fn next_look(&self) -> Moment {
         let idle = self.idle.as_ref().map_or(Moment::NEVER, Idle::deadline);
-        idle.min(self.next_look_at_client())
+        idle.min(self.presence.next_look())
     }
 
-    fn next_look_at_client(&self) -> Moment {
-        match self.presence {
-            Presence::Assumed { until }
-            | Presence::Certain { until }
-            | Presence::Leaving { until } => until,
-            Presence::Watched => Moment::NEVER,
-        }
-    }
-
-    /// Notices that the client has left. Only once its request is complete: until then the request
-    /// itself shows it.
+    /// Notices that the client has left.
     fn watch(&mut self, cx: &mut Context<'_>, is_sent: bool) -> Result<(), Error> {
-        let clock = self.timer.clock();
-        match self.presence {
-            Presence::Watched => self.look(cx),
-            Presence::Leaving { until } if clock.is_past(until) => Err(Kind::ClientGone.into()),
-            Presence::Assumed { until } if clock.is_past(until) && is_sent => self.look(cx),
-            Presence::Assumed { until } | Presence::Certain { until } if clock.is_past(until) => {
-                let until = clock.deadline(Duration::ZERO);
-                self.presence = match self.presence {
-                    Presence::Certain { .. } => Presence::Certain { until },
-                    _ => Presence::Assumed { until },
-                };
-                if self.body.is_broken() { Err(Kind::ClientGone.into()) } else { Ok(()) }
-            }
-            Presence::Assumed { .. } | Presence::Certain { .. } | Presence::Leaving { .. } => {
-                Ok(())
-            }
-        }
-    }
-
-    fn look(&mut self, cx: &mut Context<'_>) -> Result<(), Error> {
-        self.presence = match self.body.poll_gone(cx) {
-            Poll::Ready(Gone::Broken) => return Err(Kind::ClientGone.into()),
-            Poll::Ready(Gone::HalfClosed) => {
-                Presence::Leaving { until: self.timer.clock().deadline(HALF_CLOSED) }
-            }
-            Poll::Ready(Gone::Present) => {
-                Presence::Certain { until: self.timer.clock().deadline(Duration::ZERO) }
-            }
-            Poll::Pending => Presence::Watched,
-        };
-        Ok(())
-    }
-}
-
-impl Presence {
-    fn unknown(timer: &Timer) -> Presence {
-        Presence::Assumed { until: timer.clock().deadline(Duration::ZERO) }
+        self.presence.watch(cx, self.timer.clock(), self.body, is_sent)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 use titan_testkit::upstream::{self, ok};
-use titan_testkit::{Gate, Gateway, gateway, waits_until};
+use titan_testkit::{End, Gate, Gateway, gateway, waits_until};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
@@ -158,6 +158,28 @@ fn every_connection_is_closed_when_the_gateway_ends() {
     }
     drop(gateway);
     upstream.waits_for_open(0);
+}
+
+#[test]
+fn a_client_that_leaves_gives_up_its_place_in_the_queue() {
+    let gate = Gate::closed();
+    let upstream = upstream::answers(gate.before(ok("")));
+    let text = settings("max_connections: 1, queue: { length: 1, timeout: 1m }");
+    let gateway = gateway(&text, &[&upstream]);
+    let mut first = gateway.connects();
+    first.sends(GET);
+    waits_for_figures(&gateway, (1, 0, 0));
+    // An end may be all that shows, or a reset; and what has come behind the request may hide either.
+    for (requests, end) in [(1, End::Close), (1, End::Reset), (2, End::Reset)] {
+        let mut leaves = gateway.connects();
+        leaves.sends(GET.repeat(requests));
+        waits_for_figures(&gateway, (1, 0, 1));
+        leaves.ends(end);
+        waits_for_figures(&gateway, (1, 0, 0));
+    }
+    gate.opens();
+    first.answer().has_status(200);
+    assert_eq!(upstream.requests().len(), 1, "nobody asks for those who have left");
 }
 
 /// A client of that address, behind a proxy that is trusted, asks for the path.
