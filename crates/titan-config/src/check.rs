@@ -7,9 +7,9 @@ use crate::gateway::{Admin, AdminDraft, Config, ConfigFields};
 use crate::listener::{Listener, ListenerDraft};
 use crate::node::Node;
 use crate::policy::{
-    NamedPolicy, Policies, Policy, PolicyId, PolicyKind, PolicyNames, RateKey, RouteCost, Uses,
-    check_certificates, check_credentials, check_key_fields, check_optional_tokens, check_tokens,
-    check_use,
+    Credential, NamedPolicy, Policies, Policy, PolicyId, PolicyKind, PolicyNames, RateKey,
+    RouteCost, Uses, check_certificates, check_credentials, check_key_fields,
+    check_optional_tokens, check_tokens, check_use,
 };
 use crate::read::{At, Read, Reading};
 use crate::readers::Named;
@@ -129,8 +129,8 @@ fn check_counted(fields: &ConfigFields, in_force: &[Policies], to: &mut Reading<
         let (Some(route), Some(Policy::RateLimit(limit))) = (route, of(policies.rate_limit)) else {
             continue;
         };
-        let has_keys =
-            matches!(of(policies.authorise), Some(Policy::Authorise(it)) if it.api_keys.is_some());
+        let has_keys = matches!(of(policies.authorise), Some(Policy::Authorise(it))
+            if it.api_keys.is_some() && !it.is_choice(Credential::ApiKeys));
         if limit.key.contains(&RateKey::ApiKey) && !has_keys {
             let error =
                 Diagnostic::error(route.place, "requests without API keys are counted by them");

@@ -72,11 +72,12 @@ pub use location::Location;
 pub use path::{PathEnd, PathPattern, Segment};
 pub use policy::{
     ApiKey, ApiKeys, Authorise, Basic, Changes, Claim, ClaimHeader, ClaimRule, ClaimValue,
-    CodedRequests, Coding, Compress, Cors, CorsHeaders, CorsOrigin, FailureLimit, ForwardAuth,
-    Granted, JwksUrl, Jwt, JwtAlgorithm, JwtKeys, JwtProvider, JwtRevocations, KeyHash, MediaRange,
-    NamedPolicy, OtherCodings, PasswordHash, PathPiece, PathRule, Policies, Policy, PolicyId,
-    PolicyKind, Rate, RateKey, RateLimit, RequestTransform, ResponseTransform, RouteCost, Rule,
-    RulePart, Secret, TokenPlace, Transform, Url, User, ValuePiece, ValueTemplate, users_in,
+    CodedRequests, Coding, Compress, Cors, CorsHeaders, CorsOrigin, Credential, FailureLimit,
+    ForwardAuth, Granted, JwksUrl, Jwt, JwtAlgorithm, JwtKeys, JwtProvider, JwtRevocations,
+    KeyHash, MediaRange, NamedPolicy, OtherCodings, PasswordHash, PathPiece, PathRule, Policies,
+    Policy, PolicyId, PolicyKind, Rate, RateKey, RateLimit, RequestTransform, ResponseTransform,
+    RouteCost, Rule, RulePart, Secret, TokenPlace, Transform, Url, User, ValuePiece, ValueTemplate,
+    users_in,
 };
 pub use quantity::{ByteSize, Cap};
 pub use reference::reference;

@@ -165,6 +165,37 @@ fn tokens_that_are_optional_and_needed() {
 }
 
 #[test]
+fn choices_that_are_none() {
+    let file = |asks: &str, required: bool, applied: &str| {
+        report(&format!(
+            "listeners: ':80'\nroutes: {{ respond: 204, apply: [{applied}] }}\npolicies:\n  \
+             t: {{ jwt: {{ required: {required}, providers: {{ algorithms: HS256, keys: {{ secret_file: k }} }} }} }}\n  \
+             p: {{ authorise: {{ {asks} }} }}\n  l: {{ rate_limit: {{ rates: 5/s, key: api_key }} }}\n"
+        ))
+    };
+    let (basic, keys) =
+        ("basic: { file: u }", format!("api_keys: {{ keys: {{ a: {} }} }}", "ab".repeat(32)));
+    let choice = format!("any_of: [token, api_keys, basic], {basic}, {keys}");
+    for (asks, required, applied, wanted) in [
+        ("any_of: basic, basic: { file: u }", false, "t, p", "with one way is no choice"),
+        ("any_of: [basic, basic], basic: { file: u }", false, "t, p", "`basic` is there twice"),
+        ("any_of: [token, basic]", false, "t, p", "names `basic`, which is not there"),
+        ("any_of: [token, api_keys], allow: ::1", false, "t, p", "names `api_keys`, which is not"),
+        ("any_of: [token, client_certificate]", false, "t, p", "names `client_certificate`, which"),
+        (&choice, false, "p", "needs tokens, and no policy asks for them"),
+        (&choice, true, "t, p", "requests without a token are refused before"),
+        (&choice, false, "t, p, l", "requests without API keys are counted by them"),
+    ] {
+        let told = file(asks, required, applied);
+        assert!(told.contains(wanted), "{wanted}: {told}");
+    }
+    for asks in [choice.clone(), format!("{choice}, scopes: a")] {
+        let told = file(&asks, false, "t, p");
+        assert!(!told.contains("error"), "{told}");
+    }
+}
+
+#[test]
 fn tokens_and_passwords_in_the_same_place() {
     let hash = "$2b$10$abcdefghijklmnopqrstuuzi5E8Fg0yjKgTc5PCHx2LCyJ0fp5n/G";
     let file_with = |token: &str, asks: &str| {

@@ -180,6 +180,8 @@ kinds! {
     CertificateRefused Gateway FORBIDDEN "certificate-refused" "Only clients with certain certificates may ask that.";
     /// The request shows no API key, or none that is known.
     ApiKey Gateway UNAUTHORIZED "api-key" "The request needs an API key that is known here.";
+    /// The request shows nothing of which one would be enough, or nothing that is right.
+    Credential Gateway UNAUTHORIZED "credential" "The request needs one of the credentials that are taken here.";
     /// The request's token is good, and does not say what it has to.
     InsufficientScope Gateway FORBIDDEN "insufficient-scope" "The token does not grant that.";
     /// The request shows no name with its password.

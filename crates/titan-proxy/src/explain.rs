@@ -334,11 +334,13 @@ impl Tale<'_> {
                     claims = said;
                 }
                 PolicyKind::Authorise => {
-                    let (claims, identity) = (claims.as_ref(), identity.as_ref());
                     let client = forwarding.client(origin, &head.fields);
-                    let asked = Asked { claims, identity, client };
+                    let identity = identity.as_ref();
+                    let asked = Asked { claims: claims.as_ref(), identity, client };
                     let told = chain.explain_authorisation(head, asked, *is_anybody)?;
+                    let forgets_token = told.forgets_token;
                     tell_all(page, told)?;
+                    claims = claims.filter(|_| !forgets_token);
                 }
                 PolicyKind::EarlyLimit
                 | PolicyKind::FailureLimit

@@ -156,7 +156,9 @@ impl Code {
             | Kind::RuleRefused
             | Kind::AuthRefused
             | Kind::FileForbidden => Code::PermissionDenied,
-            Kind::ApiKey | Kind::Password | Kind::AuthAnonymous => Code::Unauthenticated,
+            Kind::ApiKey | Kind::Credential | Kind::Password | Kind::AuthAnonymous => {
+                Code::Unauthenticated
+            }
             Kind::BodyTooLarge
             | Kind::BodyExpands
             | Kind::RateLimited

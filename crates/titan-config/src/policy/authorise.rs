@@ -19,7 +19,7 @@ use crate::cidr::{Cidr, cidr};
 use crate::condition::{CertificateMatch, ValueMatch, certificate_matches};
 use crate::node::Node;
 use crate::read::{Read, Reading, default, optional};
-use crate::readers::{boolean, one_or_list};
+use crate::readers::{boolean, one_or_list, words};
 use crate::report::Diagnostic;
 use crate::section::{section, section_of};
 use crate::token::HeaderName;
@@ -45,6 +45,13 @@ section! {
             optional("any client", one_or_list(certificate_matches().then(not_absent), 1..=MAX_CONDITIONS)),
         /// The keys of which a request has to show one.
         pub(crate) api_keys: Option<ApiKeys> = optional("none is asked for", api_keys()),
+        /// Ways to be let in of which one is enough: `[token, api_keys, basic]`. They are tried in this order, and the first one
+        /// that a request meets wholly counts. Each other thing that is named here has to be met besides. `token` stands for a
+        /// token with the `scopes`, `roles` and `claims` named here, if any are, and needs a policy `jwt` with
+        /// `required: false`: a token that is no good is refused whatever else is shown. What a request shows for ways
+        /// that do not count tells upstreams nothing, and is removed. A request that meets none gets 401 with all challenges.
+        pub(crate) any_of: Vec<Credential> =
+            default("[]", one_or_list(words(Credential::ALL), 0..=Credential::ALL.len())),
         /// The scopes that the token has to grant. This, `roles` and `claims` need a policy `jwt` on the same routes.
         pub(crate) scopes: Option<Granted> = optional("none is asked for", scopes()),
         /// The roles that the token has to grant.
@@ -82,6 +89,8 @@ pub struct Authorise {
     pub client_certificate: Option<Vec<Vec<CertificateMatch>>>,
     /// The keys of which a request has to show one.
     pub api_keys: Option<ApiKeys>,
+    /// Ways of which one is enough, in the order in which they are tried: none, or two and more.
+    pub any_of: Vec<Credential>,
     /// The scopes that the token has to grant.
     pub scopes: Option<Granted>,
     /// The roles that the token has to grant.
@@ -98,7 +107,41 @@ pub struct Authorise {
     pub forward_auth: Option<Box<ForwardAuth>>,
 }
 
+/// A way to show who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Credential {
+    /// A certificate in the handshake.
+    ClientCertificate,
+    /// An API key.
+    ApiKeys,
+    /// A token that is good and grants what is asked for.
+    Token,
+    /// A name and its password.
+    Basic,
+}
+
+impl Credential {
+    /// All of them, by their words in the file.
+    const ALL: &[(&'static str, Credential)] = &[
+        ("client_certificate", Credential::ClientCertificate),
+        ("api_keys", Credential::ApiKeys),
+        ("token", Credential::Token),
+        ("basic", Credential::Basic),
+    ];
+
+    /// What the file calls it.
+    pub fn as_str(self) -> &'static str {
+        let found = Credential::ALL.iter().find(|(_, way)| *way == self);
+        found.map_or("", |(word, _)| word)
+    }
+}
+
 impl Authorise {
+    /// Whether that is one of several ways of which one is enough.
+    pub fn is_choice(&self, way: Credential) -> bool {
+        self.any_of.contains(&way)
+    }
+
     /// The fields that tell upstreams of who asks.
     pub(crate) fn told_fields(&self) -> Vec<&HeaderName> {
         let of_keys = self.api_keys.iter().filter_map(|keys| keys.tell.as_ref());
@@ -109,7 +152,9 @@ impl Authorise {
 
     /// Whether it looks at what tokens say.
     pub(super) fn needs_token(&self) -> bool {
-        self.asks_tokens() || self.rules.iter().any(|rule| rule.reads(RulePart::Claims))
+        self.is_choice(Credential::Token)
+            || self.asks_tokens()
+            || self.rules.iter().any(|rule| rule.reads(RulePart::Claims))
     }
 
     /// Whether it looks at the certificates of clients.
@@ -120,6 +165,10 @@ impl Authorise {
 
     /// What it asks for that can be in `Authorization` and nowhere else, in words.
     pub(super) fn asks_in_authorization(&self) -> Option<&'static str> {
+        if self.is_choice(Credential::Token) {
+            // Who shows a token need show nothing else.
+            return None;
+        }
         let is_alone = |keys: &ApiKeys| keys.are_in_authorization() && keys.query.is_none();
         match (self.api_keys.as_ref().is_some_and(is_alone), &self.basic) {
             (true, _) => Some("an API key"),
@@ -129,7 +178,11 @@ impl Authorise {
     }
 
     /// Whether no request without a token passes it.
-    pub(super) fn asks_tokens(&self) -> bool {
+    pub(super) fn refuses_without_token(&self) -> bool {
+        self.asks_tokens() && !self.is_choice(Credential::Token)
+    }
+
+    fn asks_tokens(&self) -> bool {
         self.scopes.is_some() || self.roles.is_some() || !self.claims.is_empty()
     }
 
@@ -149,6 +202,7 @@ pub(super) fn authorise() -> impl Read<Value = Authorise> {
             deny,
             client_certificate,
             api_keys,
+            any_of,
             scopes,
             roles,
             claims,
@@ -162,6 +216,7 @@ pub(super) fn authorise() -> impl Read<Value = Authorise> {
             deny,
             client_certificate,
             api_keys,
+            any_of,
             scopes,
             roles,
             claims,
@@ -170,6 +225,7 @@ pub(super) fn authorise() -> impl Read<Value = Authorise> {
             basic,
             forward_auth,
         };
+        check_choice(&checked, node, to)?;
         if checked.is_empty() {
             let error = Diagnostic::error(node.span, "an authorisation that lets everybody in");
             let error = error.label("expected at least one thing that a request has to pass");
@@ -188,6 +244,35 @@ pub(super) fn authorise() -> impl Read<Value = Authorise> {
         }
         Some(checked)
     })
+}
+
+/// A choice is one between several ways, each of which is declared beside it.
+fn check_choice(checked: &Authorise, node: &Node, to: &mut Reading<'_>) -> Option<()> {
+    let span = node.key_span("any_of");
+    let Authorise { client_certificate, api_keys, any_of, basic, .. } = checked;
+    if any_of.len() == 1 {
+        let error = Diagnostic::error(span, "`any_of` with one way is no choice");
+        return to.fail(error.label("expected two ways or more, or none"));
+    }
+    for (index, way) in any_of.iter().enumerate() {
+        let word = way.as_str();
+        if any_of[..index].contains(way) {
+            let error = Diagnostic::error(span, format!("`{word}` is there twice"));
+            return to.fail(error.label("each way once"));
+        }
+        let is_there = match way {
+            Credential::ClientCertificate => client_certificate.is_some(),
+            Credential::ApiKeys => api_keys.is_some(),
+            Credential::Token => true,
+            Credential::Basic => basic.is_some(),
+        };
+        if !is_there {
+            let error =
+                Diagnostic::error(span, format!("`any_of` names `{word}`, which is not there"));
+            return to.fail(error.label(format!("expected `{word}` beside it")));
+        }
+    }
+    Some(())
 }
 
 /// Who shows nothing has not shown who he is.

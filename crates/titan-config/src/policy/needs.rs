@@ -1,6 +1,6 @@
 //! What policies need of one another.
 
-use super::{Policies, Policy};
+use super::{Credential, Policies, Policy};
 use crate::read::Reading;
 use crate::readers::Named;
 use crate::report::{Diagnostic, Span};
@@ -38,7 +38,14 @@ pub(crate) fn check_optional_tokens(
     else {
         return;
     };
-    if !tokens.required && asks.asks_tokens() {
+    if tokens.required && asks.is_choice(Credential::Token) {
+        let message = "requests without a token are refused before anything else is looked at";
+        let error = Diagnostic::error(place, message).label("`any_of` has no effect here");
+        let error = error.also(jwt.key_span, "it requires a token");
+        let error = error.also(authorise.key_span, "it takes something else in place of one");
+        to.add(error.help("say `required: false` in the policy `jwt`"));
+    }
+    if !tokens.required && asks.refuses_without_token() {
         let error = Diagnostic::error(place, "a token is needed here that is not required");
         let error = error.label("no request without one would pass");
         let error = error.also(jwt.key_span, "it has `required: false`");

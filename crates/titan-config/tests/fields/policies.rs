@@ -475,6 +475,13 @@ policies: { p: { authorise: { client_certificate: [present, { dns: A }] } } }",
     ),
     (
         "authorise",
+        "any_of",
+        "policies: { p: { authorise: { any_of: [basic, client_certificate], client_certificate: present, basic: { file: f } } } }\n\
+         listeners: [{ address: \":1\", tls: { certificates: [{ cert: c, key: k }], client_certificates: { ca: a } } }]",
+        "any_of: [Basic, ClientCertificate]",
+    ),
+    (
+        "authorise",
         "deny",
         "policies: { p: { authorise: { deny: 192.0.2.1 } } }",
         "deny: [Cidr { address: 192.0.2.1, bits: 32 }]",

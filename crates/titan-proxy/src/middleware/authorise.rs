@@ -1,5 +1,6 @@
 //! Authorisation: who may ask at all. Each way to be let in has a module.
 
+mod any_of;
 mod basic;
 mod claims;
 mod forward;
@@ -21,7 +22,7 @@ use keys::Keys;
 use rules::Rules;
 use serde_json::{Map, Value};
 use std::net::IpAddr;
-use titan_config::{CertificateMatch, Cidr, Config};
+use titan_config::{CertificateMatch, Cidr, Config, Credential};
 use titan_http::{BadField, RequestHead, ResponseHead};
 
 /// A policy, with its keys as they are looked for.
@@ -31,6 +32,8 @@ pub(crate) struct Authorise {
     /// The certificates that may ask; those of all clients without.
     certificates: Option<Vec<Vec<CertificateMatch>>>,
     keys: Option<Keys>,
+    /// The ways of which one is enough, in the order in which they are tried.
+    any_of: Vec<Credential>,
     claims: Option<Claims>,
     rules: Option<Rules>,
     basic: Option<Basic>,
@@ -44,6 +47,8 @@ pub(crate) struct Note {
     pub(super) api_key: Option<u64>,
     /// Whether it has shown a key or a password, and none that is right.
     pub(super) is_wrong: bool,
+    /// Whether that is a password, where it shows it beside something else.
+    pub(super) is_password_wrong: bool,
     /// Whether its answer asks for a key.
     lacks_key: bool,
     /// What its answer has to say of passwords.
@@ -69,6 +74,8 @@ pub(crate) struct Explained {
     pub(crate) lines: Vec<String>,
     /// What it would be refused with first.
     pub(crate) refused: Option<Kind>,
+    /// Whether what its token says counts for nothing behind it.
+    pub(crate) forgets_token: bool,
 }
 
 impl Explained {
@@ -97,6 +104,7 @@ impl Authorise {
             deny: own.deny.clone(),
             certificates: own.client_certificate.clone(),
             keys: own.api_keys.clone().map(|keys| Keys::new(name, keys)),
+            any_of: own.any_of.clone(),
             claims: Claims::new(own),
             rules: Rules::new(&own.rules),
             basic: own.basic.as_ref().map(|basic| Basic::new(basic, users)),
@@ -127,24 +135,27 @@ impl Authorise {
         if !self.admits(meeting.client()) {
             return Err(Kind::AddressRefused.into());
         }
-        if !self.takes(meeting.origin.shown.as_ref().map(|shown| &shown.identity)) {
+        if self.requires(Credential::ClientCertificate) && !self.takes(meeting.identity()) {
             return Err(Kind::CertificateRefused.into());
         }
-        if let Some(keys) = &self.keys {
+        if let Some(keys) = self.keys.as_ref().filter(|_| self.requires(Credential::ApiKeys)) {
             keys.on_request(meeting)?;
         }
-        if let Some(claims) = &self.claims {
+        if let Some(claims) = self.claims.as_ref().filter(|_| self.requires(Credential::Token)) {
             claims.on_request(meeting.notes)?;
+        }
+        if !self.any_of.is_empty() {
+            Box::pin(self.meet_any(meeting)).await?;
         }
         if let Some(rules) = &self.rules {
             let asked = Asked {
                 claims: meeting.notes.claims(),
-                identity: meeting.origin.shown.as_ref().map(|shown| &shown.identity),
+                identity: meeting.identity(),
                 client: meeting.client(),
             };
             rules.on_request(meeting.request, asked)?;
         }
-        if let Some(basic) = &self.basic {
+        if let Some(basic) = self.basic.as_ref().filter(|_| self.requires(Credential::Basic)) {
             Box::pin(basic.on_request(meeting)).await?;
         }
         match &self.forward {
@@ -169,7 +180,7 @@ impl Authorise {
     pub(super) fn explain(
         &self,
         request: &mut RequestHead,
-        asked: Asked<'_>,
+        mut asked: Asked<'_>,
         is_anybody: bool,
     ) -> Result<Explained, Error> {
         let mut told = Explained::default();
@@ -185,7 +196,7 @@ impl Authorise {
                 }
             }
         }
-        if self.certificates.is_some() {
+        if self.certificates.is_some() && self.requires(Credential::ClientCertificate) {
             match self.takes(asked.identity) {
                 true => told.lines.push("the certificate that is shown may ask".to_owned()),
                 false => {
@@ -194,16 +205,22 @@ impl Authorise {
                 }
             }
         }
-        if let Some(keys) = &self.keys {
+        if let Some(keys) = self.keys.as_ref().filter(|_| self.requires(Credential::ApiKeys)) {
             keys.explain(request, &mut told)?;
         }
-        if let Some(claims) = &self.claims {
+        if let Some(claims) = self.claims.as_ref().filter(|_| self.requires(Credential::Token)) {
             claims.explain(asked.claims, &mut told);
+        }
+        if !self.any_of.is_empty() {
+            self.explain_any(request, asked, &mut told)?;
+        }
+        if told.forgets_token {
+            asked.claims = None;
         }
         if let Some(rules) = &self.rules {
             rules.explain(request, asked, is_anybody, &mut told);
         }
-        if let Some(basic) = &self.basic {
+        if let Some(basic) = self.basic.as_ref().filter(|_| self.requires(Credential::Basic)) {
             basic.explain(request, &mut told);
         }
         if let Some(forward) = &self.forward {

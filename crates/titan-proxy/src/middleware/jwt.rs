@@ -285,6 +285,24 @@ impl Jwt {
         head.fields.append(FieldName::WwwAuthenticate, &with_scopes)
     }
 
+    /// Whether the upstream gets the token.
+    pub(super) fn forwards(&self) -> bool {
+        self.config.forward
+    }
+
+    /// Takes back what a request's token says, and what the upstream was told of it.
+    pub(super) fn forget(&self, note: &mut Note, fields: &mut Fields) {
+        if note.verified.take().is_none() {
+            return;
+        }
+        for header in &self.config.headers {
+            fields.remove_named(header.name.as_str().as_bytes());
+        }
+        if self.config.forward {
+            fields.remove(FieldName::Authorization);
+        }
+    }
+
     /// What `Authorization` is to be for the upstream.
     fn forwarded(&self, token: &[u8], place: usize) -> Option<Vec<u8>> {
         let scheme = match &self.config.token[place] {
@@ -443,6 +461,11 @@ impl Note {
     /// Notes that the token is good and grants too little; `scopes` are told to the client.
     pub(super) fn lacks(&mut self, scopes: String) {
         self.challenge = Some(Challenge::Insufficient(scopes));
+    }
+
+    /// Has the answer ask for a token, unless it has something else to say of tokens.
+    pub(super) fn ask(&mut self) {
+        self.challenge.get_or_insert(Challenge::Missing);
     }
 
     /// What the request's token says.

@@ -29,12 +29,12 @@ pub(crate) use jwt::{Caches, Refusal};
 pub use jwt::{KeySetStatus, Revocation, Revocations, Revoked};
 
 use crate::downstream::Content;
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::exchange::Reply;
 use crate::forwarding::Origin;
 use crate::route::{self, Match};
 use crate::snapshot::Snapshot;
-use crate::tls::{BadCredentials, Files};
+use crate::tls::{BadCredentials, Files, Identity};
 use crate::upgrade::Upgrade;
 use crate::worker::{Phase, Worker};
 use authorise::Authorise;
@@ -98,6 +98,11 @@ impl Meeting<'_> {
     /// The address of the client behind all trusted proxies; none over a Unix socket.
     pub(crate) fn client(&self) -> Option<IpAddr> {
         self.snapshot.forwarding.client(self.origin, &self.request.fields)
+    }
+
+    /// Who the client is by the certificate that it has shown.
+    pub(crate) fn identity(&self) -> Option<&Identity> {
+        self.origin.shown.as_ref().map(|shown| &shown.identity)
     }
 }
 
@@ -361,7 +366,13 @@ impl Chain {
     /// Has those policies look at a request that say who it comes from, and whether that may ask.
     async fn judge(&self, meeting: &mut Meeting<'_>) -> Result<Step, Error> {
         if let Some(jwt) = &self.jwt {
-            jwt.on_request(meeting)?;
+            let judged = jwt.on_request(meeting);
+            if let (Err(error), Some(authorise)) = (&judged, &self.authorise)
+                && error.kind != Kind::TokenKeys
+            {
+                authorise.challenge_all(meeting.notes);
+            }
+            judged?;
         }
         match &self.authorise {
             Some(authorise) => authorise.on_request(meeting).await,
@@ -381,6 +392,10 @@ impl Chain {
             Err(error) => limit.count(&asking, Refused::By(error.kind), meeting),
             Ok(Step::Answer(reply)) if reply.head.status == Status::UNAUTHORIZED => {
                 limit.count(&asking, Refused::ByService, meeting);
+            }
+            // Who is let in by something else must not try passwords for nothing.
+            Ok(_) if meeting.notes.authorise.is_wrong => {
+                limit.count(&asking, Refused::By(Kind::Credential), meeting);
             }
             Ok(_) => {}
         }

@@ -1,5 +1,6 @@
 //! The gateway as a whole, through real sockets: each module proves one side of its behaviour.
 
+mod any_of;
 mod authorisations;
 mod balancing;
 mod basic;

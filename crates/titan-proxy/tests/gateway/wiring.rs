@@ -1,9 +1,9 @@
 //! Every field of the configuration beside a test that fails when nothing reads it.
 
 use crate::{
-    authorisations, balancing, basic, claims, client_certificates, coded_requests, compression,
-    cors, drain, exchange, files, forward_auth, grpc, guesses, http2, jwt, limits, listeners,
-    pools, rate_limits, resolver, retries, routing, timeouts, tls, transforms, tunnels,
+    any_of, authorisations, balancing, basic, claims, client_certificates, coded_requests,
+    compression, cors, drain, exchange, files, forward_auth, grpc, guesses, http2, jwt, limits,
+    listeners, pools, rate_limits, resolver, retries, routing, timeouts, tls, transforms, tunnels,
 };
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -137,6 +137,7 @@ const HERE: &[(&str, fn())] = &[
         "authorise.client_certificate",
         client_certificates::an_authorisation_looks_at_the_certificate,
     ),
+    ("authorise.any_of", any_of::one_of_the_ways_is_enough),
     ("authorise.scopes", authorisations::a_token_has_to_grant_scopes_and_roles),
     ("authorise.roles", authorisations::a_token_has_to_grant_scopes_and_roles),
     ("authorise.claims", authorisations::a_token_has_to_say_what_the_policy_asks_for),

@@ -293,6 +293,33 @@ fn an_authorisation_says_what_a_request_needs() {
 }
 
 #[test]
+fn an_authorisation_says_which_way_of_several_is_met() {
+    let hash = "7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed";
+    let config = format!(
+        "listeners: ':1'\nroutes: {{ upstream: u }}\nupstreams: {{ u: 'b:1' }}\napply: [t, p, s]\npolicies:
+  t: {{ jwt: {{ required: false, providers: {{ algorithms: HS256, keys: {{ secret: '{SECRET}' }} }} }} }}
+  p: {{ authorise: {{ any_of: [token, api_keys, basic], scopes: a, basic: {{ file: f }}, api_keys: {{ keys: {{ k: {hash} }} }} }} }}
+  s: {{ transform: {{ request: {{ headers: {{ set: {{ X-Who: '{{claim:sub}}' }} }} }} }} }}"
+    );
+    let told = |fields: &[&str]| told_under(&config, "GET", "http://a/", fields);
+    let good = |scope: &str| {
+        token(SECRET, &format!("{{\"sub\":\"ann\",\"scope\":\"{scope}\",\"exp\":99999999999}}"))
+    };
+    let text = told(&[&good("a"), "X-API-Key: one"]);
+    assert!(text.contains("meets `token` of token, api_keys, basic\n"), "{text}");
+    assert!(text.contains("X-Who: ann") && text.contains("sends on"), "{text}");
+    let text = told(&[&good("b"), "X-API-Key: one"]);
+    assert!(text.contains("meets `api_keys` of token, api_keys, basic\n"), "{text}");
+    assert!(text.contains("what the token says counts for nothing\n"), "{text}");
+    assert!(!text.contains("X-Who: ann"), "{text}");
+    let text = told(&["Authorization: Basic ZXZlOnNlY3JldA=="]);
+    assert!(text.contains("meets `basic` of token, api_keys, basic, if the password"), "{text}");
+    let text = told(&[]);
+    assert!(text.contains("meets none of token, api_keys, basic\n"), "{text}");
+    assert!(text.contains("401 Unauthorized (credential)"), "{text}");
+}
+
+#[test]
 fn an_authorisation_says_whether_a_certificate_may_ask() {
     let config = "listeners: [{ address: ':1', tls: { certificates: [{ cert: c, key: k }], client_certificates: { ca: a } } }]
 routes: [{ respond: 204 }]\napply: [p]\npolicies: { p: { authorise: { client_certificate: { dns: a } } } }";

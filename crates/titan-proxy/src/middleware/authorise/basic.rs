@@ -38,7 +38,7 @@ pub(super) enum Note {
 }
 
 /// What a request shows.
-struct Shown {
+pub(super) struct Shown {
     /// All of it.
     octets: Vec<u8>,
     /// Where in it the colon stands.
@@ -85,7 +85,11 @@ impl Basic {
             meeting.notes.authorise.password = Some(note);
             return Err(kind.into());
         }
-        let fields = &mut meeting.request.fields;
+        self.tell(&shown, &mut meeting.request.fields)
+    }
+
+    /// Tells the upstream whose password was right.
+    pub(super) fn tell(&self, shown: &Shown, fields: &mut Fields) -> Result<(), Error> {
         let field = self.config.tell.as_ref().map(|field| field.as_str().as_bytes());
         let told = field.map_or(Ok(()), |field| fields.append_named(field, shown.name()));
         told.map_err(|_| Kind::Internal.into())
@@ -120,7 +124,13 @@ impl Basic {
         shown
     }
 
-    async fn check(&self, shown: &Shown, meeting: &Meeting<'_>) -> Result<(), Kind> {
+    /// Whether the upstream gets the password.
+    pub(super) fn forwards(&self) -> bool {
+        self.config.forward
+    }
+
+    /// Whether that is right.
+    pub(super) async fn check(&self, shown: &Shown, meeting: &Meeting<'_>) -> Result<(), Kind> {
         let users = self.users.load_full();
         let (remembered, clock) = (&meeting.worker.passwords, &meeting.worker.clock);
         let cells = &meeting.worker.cells().passwords;
@@ -150,7 +160,8 @@ pub(in super::super) fn user_shown(fields: &Fields) -> Option<Vec<u8>> {
 }
 
 impl Shown {
-    fn of(fields: &Fields) -> Option<Shown> {
+    /// What a request shows; nothing where it shows several.
+    pub(super) fn of(fields: &Fields) -> Option<Shown> {
         let mut values = fields.all(FieldName::Authorization);
         values.next().filter(|_| values.next().is_none()).and_then(Shown::parse)
     }

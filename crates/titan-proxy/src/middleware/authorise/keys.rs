@@ -36,10 +36,19 @@ impl Keys {
         let shown = self.shown(meeting.request);
         meeting.notes.authorise.is_wrong = shown.is_none() && self.shows_any(meeting.request);
         self.hide(meeting.request)?;
-        let Some((id, name)) = shown else {
+        let Some(shown) = shown else {
             meeting.notes.authorise.lacks_key = true;
             return Err(Kind::ApiKey.into());
         };
+        self.tell(shown, meeting)
+    }
+
+    /// Notes which key a request has shown, and tells the upstream.
+    pub(super) fn tell(
+        &self,
+        (id, name): (u64, &str),
+        meeting: &mut Meeting<'_>,
+    ) -> Result<(), Error> {
         meeting.notes.authorise.api_key = Some(id);
         let tell = |field: &[u8]| meeting.request.fields.append_named(field, name.as_bytes());
         self.tell.as_deref().map_or(Ok(()), tell).map_err(|_| Kind::Internal.into())
@@ -70,7 +79,7 @@ impl Keys {
     }
 
     /// The key that a request shows, by a part of its hash and its name; one that shows several shows none.
-    fn shown(&self, request: &RequestHead) -> Option<(u64, &str)> {
+    pub(super) fn shown(&self, request: &RequestHead) -> Option<(u64, &str)> {
         let mut fields = request.fields.named(&self.header);
         let name = self.query.as_deref();
         let mut parameters = name.map(|name| query_values(request.query(), name));
@@ -85,7 +94,7 @@ impl Keys {
     }
 
     /// Whether a request shows anything where keys come.
-    fn shows_any(&self, request: &RequestHead) -> bool {
+    pub(super) fn shows_any(&self, request: &RequestHead) -> bool {
         let in_query = |name: &String| query_values(request.query(), name).next().is_some();
         request.fields.named(&self.header).next().is_some()
             || self.query.as_ref().is_some_and(in_query)
@@ -102,7 +111,7 @@ impl Keys {
     }
 
     /// Removes what carries keys, right ones and wrong ones: they are nobody's business behind this.
-    fn hide(&self, request: &mut RequestHead) -> Result<(), Error> {
+    pub(super) fn hide(&self, request: &mut RequestHead) -> Result<(), Error> {
         request.fields.remove_named(&self.header);
         let (Some(name), Some(query)) = (&self.query, request.query()) else { return Ok(()) };
         let pairs = || query.split(|&octet| octet == b'&');

@@ -98,6 +98,7 @@ impl FailureLimit {
             Refused::By(Kind::TokenInvalid | Kind::TokenAmbiguous) => (true, false),
             Refused::By(Kind::ApiKey) => (is_wrong, false),
             Refused::By(Kind::Password) => (is_wrong, is_wrong),
+            Refused::By(Kind::Credential) => (is_wrong, meeting.notes.authorise.is_password_wrong),
             Refused::By(_) => (false, false),
             Refused::ByService => (asking.shows_authorization, false),
         };

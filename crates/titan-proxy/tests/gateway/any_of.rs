@@ -1,0 +1,160 @@
+//! Requests that show one of several credentials.
+
+use crate::jwt::{PROVIDER, at, token};
+use titan_testkit::h2::Head;
+use titan_testkit::upstream::{self, Upstream, ok};
+use titan_testkit::{Answer, Gateway, gateway};
+
+/// `printf %s one | sha256sum`.
+const KEY: &str = "7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed";
+/// That of `secret`, as it can stand where `$0` is an upstream.
+const HASH: &str = "\\x242b\\x2404\\x24abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW";
+/// `eve:secret` and `eve:wrong`.
+const EVE: &str = "Authorization: Basic ZXZlOnNlY3JldA==\r\n";
+const WRONG: &str = "Authorization: Basic ZXZlOndyb25n\r\n";
+const ONE: &str = "X-API-Key: one\r\n";
+
+/// A gateway that takes one of these ways, with more in both policies, in front of an upstream.
+fn takes(any_of: &str, jwt: &str, authorise: &str) -> (Gateway, Upstream) {
+    let upstream = upstream::replies(ok("x"));
+    let text = format!(
+        "apply: [t, p]\npolicies:\n  t: {{ jwt: {{ {PROVIDER}, required: false, headers: {{ X-User: sub }}, {jwt} }} }}\n  \
+         p: {{ authorise: {{ any_of: [{any_of}], api_keys: {{ keys: {{ shop: {KEY} }}, tell: X-Client }}, \
+         basic: {{ users: {{ eve: \"{HASH}\" }}, tell: X-Name }}, {authorise} }} }}"
+    );
+    (gateway(&text, &[&upstream]), upstream)
+}
+
+fn asks(gateway: &Gateway, fields: &str) -> Answer {
+    gateway.asks(&format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n"))
+}
+
+/// A token of `sub` with that scope, and how a request shows it.
+fn bearer(scope: &str) -> String {
+    let claims = format!("{{\"sub\":\"ann\",\"scope\":\"{scope}\",\"exp\":{}}}", at(60));
+    format!("Authorization: Bearer {}\r\n", token(&claims))
+}
+
+/// What the upstream was told last: by the token, the key and the password; and whether it got any of them.
+fn told(upstream: &Upstream) -> ([Option<String>; 3], bool) {
+    let request = upstream.requests().pop().expect("it got one");
+    let field = |name: &str| request.field(name).map(str::to_owned);
+    let secrets = ["authorization", "x-api-key"].iter().any(|name| field(name).is_some());
+    (["x-user", "x-client", "x-name"].map(field), secrets)
+}
+
+fn only(place: usize, name: &str) -> ([Option<String>; 3], bool) {
+    let mut told = [None, None, None];
+    told[place] = Some(name.to_owned());
+    (told, false)
+}
+
+#[test]
+pub(super) fn one_of_the_ways_is_enough() {
+    let (gateway, upstream) = takes("token, api_keys, basic", "", "");
+    for (fields, by) in
+        [(bearer("a"), only(0, "ann")), (ONE.into(), only(1, "shop")), (EVE.into(), only(2, "eve"))]
+    {
+        asks(&gateway, &fields).has_body("x").lacks("www-authenticate");
+        assert_eq!(told(&upstream), by, "{fields}");
+    }
+    for fields in ["", WRONG, "X-API-Key: two\r\n", "X-API-Key: one\r\nX-API-Key: one\r\n"] {
+        let answer = asks(&gateway, fields);
+        assert_eq!(
+            answer.all("www-authenticate"),
+            [
+                "ApiKey realm=\"p\"",
+                "Basic realm=\"gateway\", charset=\"UTF-8\"",
+                "Bearer realm=\"gateway\""
+            ],
+            "{fields}"
+        );
+        answer.has_problem(401, "credential");
+    }
+    assert_eq!(upstream.requests().len(), 3);
+}
+
+#[test]
+fn the_first_way_that_is_met_says_who_asks() {
+    let (gateway, upstream) = takes("api_keys, token, basic", "", "");
+    asks(&gateway, &format!("{ONE}{}", bearer("a"))).has_body("x");
+    assert_eq!(told(&upstream), only(1, "shop"));
+    asks(&gateway, &format!("{ONE}{EVE}")).has_body("x");
+    assert_eq!(told(&upstream), only(1, "shop"));
+    asks(&gateway, &format!("X-API-Key: two\r\n{}", bearer("a"))).has_body("x");
+    assert_eq!(told(&upstream), only(0, "ann"));
+    asks(&gateway, &format!("X-API-Key: two\r\n{EVE}")).has_body("x");
+    assert_eq!(told(&upstream), only(2, "eve"));
+}
+
+#[test]
+fn a_way_that_is_not_met_leaves_nothing_behind() {
+    let rules =
+        "scopes: write, tell_missing: true, rules: \"!has(claims.sub) || claims.scope == 'write'\"";
+    let (gateway, upstream) = takes("token, api_keys, basic", "forward: true", rules);
+    asks(&gateway, &format!("{ONE}{}", bearer("read"))).has_body("x");
+    assert_eq!(told(&upstream), only(1, "shop"));
+    let answer = asks(&gateway, &bearer("read"));
+    let challenges = answer.all("www-authenticate");
+    assert!(challenges.iter().any(|it| it.contains("scope=\"write\"")), "{challenges:?}");
+    assert_eq!(challenges.len(), 3, "{challenges:?}");
+    answer.has_problem(403, "insufficient-scope");
+    asks(&gateway, &bearer("write")).has_body("x");
+    let request = upstream.requests().pop().expect("it got one");
+    assert!(request.field("authorization").is_some_and(|it| it.starts_with("Bearer ")));
+}
+
+#[test]
+fn a_token_that_is_no_good_is_refused_whatever_else_is_shown() {
+    let (gateway, upstream) = takes("api_keys, token, basic", "", "");
+    let bad = format!("{ONE}Authorization: Bearer a.b.c\r\n");
+    let answer = asks(&gateway, &bad);
+    let challenges = answer.all("www-authenticate");
+    assert!(challenges.iter().any(|it| it.contains("invalid_token")), "{challenges:?}");
+    assert_eq!(challenges.len(), 3, "{challenges:?}");
+    answer.has_problem(401, "token-invalid");
+    assert_eq!(upstream.requests(), []);
+}
+
+/// Else whoever has a key could try passwords, and see by what the upstream says which one is right.
+#[test]
+fn who_is_let_in_by_something_else_cannot_try_passwords_for_ever() {
+    let text = format!(
+        "apply: [t, p, f]\npolicies:\n  f: {{ failure_limit: {{ by_client: 2/h }} }}\n  \
+         t: {{ jwt: {{ {PROVIDER}, required: false }} }}\n  \
+         p: {{ authorise: {{ any_of: [token, basic, api_keys], api_keys: {{ keys: {{ shop: {KEY} }} }}, \
+         basic: {{ users: {{ eve: \"{HASH}\" }} }} }} }}"
+    );
+    let statuses = |all: [&str; 4]| {
+        let upstream = upstream::replies(ok("x"));
+        let gateway = gateway(&text, &[&upstream]);
+        all.map(|fields| asks(&gateway, fields).status)
+    };
+    let tries = format!("{ONE}{WRONG}");
+    assert_eq!(statuses([&tries, &tries, &tries, ONE]), [200, 200, 429, 429]);
+    assert_eq!(statuses([WRONG, "X-API-Key: two\r\n", ONE, ONE]), [401, 401, 429, 429]);
+    assert_eq!(statuses(["", "", "", ONE]), [401, 401, 401, 200]);
+    // A key that is wrong beside a token that is right is no guess: keys are too long for that.
+    let both = format!("X-API-Key: two\r\n{}", bearer("a"));
+    assert_eq!(statuses([&both, &both, &both, ONE]), [200; 4]);
+}
+
+#[test]
+fn what_is_no_choice_has_to_be_met_besides() {
+    let (gateway, _upstream) = takes("token, basic", "", "");
+    asks(&gateway, &bearer("a")).has_problem(401, "api-key");
+    asks(&gateway, &format!("{ONE}{}", bearer("a"))).has_body("x");
+    asks(&gateway, &format!("{ONE}{EVE}")).has_body("x");
+    asks(&gateway, ONE).has_problem(401, "credential");
+}
+
+#[test]
+fn streams_and_calls_choose_too() {
+    let (gateway, _upstream) = takes("token, api_keys, basic", "", "");
+    let mut client = gateway.connects_h2();
+    let stream = client.asks(&Head::get("/").with("x-api-key", "one"));
+    client.answer(stream).has_status(200);
+    let call = Head::post("/a.B/C").with("content-type", "application/grpc").with("te", "trailers");
+    let stream = client.asks(&call);
+    client.answer(stream).has_status(200).has_field("grpc-status", "16");
+}
