@@ -16,7 +16,7 @@ use serde_json::json;
 use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use titan_http::{FieldName, RequestHead, ResponseHead, Status};
 use tokio::runtime::Builder;
@@ -24,7 +24,8 @@ use tokio::sync::oneshot;
 
 /// A server that runs; dropping it ends it, and cuts off what it was doing.
 pub struct Server {
-    _stop: oneshot::Sender<Infallible>,
+    stop: oneshot::Sender<Infallible>,
+    thread: JoinHandle<()>,
 }
 
 /// How much a server holds at most.
@@ -78,12 +79,19 @@ impl Server {
         };
         let (stop, stopped) = oneshot::channel();
         let accepting = accept(listening, bounds, Arc::new(answer));
-        thread::Builder::new().name(name.to_owned()).spawn(move || {
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
             runtime.spawn(accepting);
             // Nothing is ever sent: this is the end of the sender.
             let _ = runtime.block_on(stopped);
         })?;
-        Ok(Server { _stop: stop })
+        Ok(Server { stop, thread })
+    }
+
+    /// Ends it, and waits until others can have its address: no longer than the answer takes that is being made.
+    pub fn end(self) {
+        let Server { stop, thread } = self;
+        drop(stop);
+        let _ = thread.join();
     }
 }
 

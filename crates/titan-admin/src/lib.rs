@@ -44,3 +44,10 @@ pub fn start(
     let pages = Pages::new(gateway.metrics(), gateway.status(), ledger).at(socket.address());
     http::Server::start("admin", socket, BOUNDS, move |request| pages.answer(request))
 }
+
+/// Serves health, readiness and metrics of `gateway` at `socket`, and nothing that changes anything, until what it returns is
+/// dropped.
+pub fn start_probes(socket: http::Socket, gateway: &Gateway) -> io::Result<http::Server> {
+    let pages = Pages::new(gateway.metrics(), gateway.status(), None);
+    http::Server::start("probes", socket, BOUNDS, move |request| pages.answer_probe(request))
+}

@@ -31,6 +31,14 @@ Titan admin interface
 /jwt/revocations   tokens that are taken back: GET, POST, DELETE with the id
 ";
 
+const PROBES: &str = "\
+Titan
+
+/healthz   200 while the process lives
+/readyz    200 while connections are accepted, 503 while draining or before keys are there
+/metrics   counters and histograms, Prometheus text format
+";
+
 impl Pages {
     /// The pages of a gateway that has just started.
     pub(crate) fn new(
@@ -59,8 +67,17 @@ impl Pages {
             }
             return revocations::answer(self.ledger.as_deref(), request, rest);
         }
+        self.answer_page(request, INDEX)
+    }
+
+    /// Answers a request at the address of the probes, where there is nothing but pages.
+    pub(crate) fn answer_probe(&self, request: &Request) -> Response {
+        self.answer_page(request, PROBES)
+    }
+
+    fn answer_page(&self, request: &Request, index: &'static str) -> Response {
         let page: fn(&Pages) -> Response = match request.head.path() {
-            b"/" => |_| Response::new(Status::OK, TEXT, INDEX),
+            b"/" => return self.read(request, |_| Response::new(Status::OK, TEXT, index)),
             b"/healthz" => |_| Response::new(Status::OK, TEXT, "ok\n"),
             b"/readyz" => Pages::readiness,
             b"/metrics" => Pages::metrics,
@@ -68,6 +85,11 @@ impl Pages {
                 return Response::problem(Status::NOT_FOUND, "there is no such page; / lists them");
             }
         };
+        self.read(request, page)
+    }
+
+    /// A page, which can be read and nothing else.
+    fn read(&self, request: &Request, page: impl Fn(&Pages) -> Response) -> Response {
         match request.head.method {
             Method::GET | Method::HEAD => page(self),
             _ => {
@@ -170,15 +192,15 @@ mod tests {
             pages.answer(&Request { head, body: Vec::new() }).head.status.code()
         };
         let list = "/jwt/revocations";
-        for local in ["127.0.0.1:9090", "[::1]:9090"] {
+        for local in ["127.0.0.1:8484", "[::1]:8484"] {
             for host in
-                ["localhost", "LocalHost:9090", "127.0.0.1:9090", "192.0.2.1", "[::1]:9", "[::1]"]
+                ["localhost", "LocalHost:8484", "127.0.0.1:8484", "192.0.2.1", "[::1]:9", "[::1]"]
             {
                 assert_eq!(status(local, Some(host), list), 200, "{host}");
             }
             assert_eq!(status(local, None, list), 200);
             for host in [
-                "evil.example:9090",
+                "evil.example:8484",
                 "evil.example",
                 "localhost.evil.example",
                 "127.0.0.1.evil.example:80",
@@ -188,7 +210,30 @@ mod tests {
                 assert_eq!(status(local, Some(host), "/healthz"), 200, "{host}");
             }
         }
-        assert_eq!(status("192.0.2.1:9090", Some("admin.example"), list), 200);
+        assert_eq!(status("192.0.2.1:8484", Some("admin.example"), list), 200);
+    }
+
+    #[test]
+    fn probes_can_do_nothing_but_read() {
+        let place = revocations::tests::Place::new();
+        let ledger = Arc::new(place.opens().unwrap());
+        let gateway = gateway();
+        let pages = Pages::new(gateway.metrics(), gateway.status(), Some(ledger));
+        let status = |method, path: &str| {
+            let mut head = RequestHead { method, ..RequestHead::default() };
+            head.set_path(path.as_bytes()).unwrap();
+            pages.answer_probe(&Request { head, body: Vec::new() }).head.status.code()
+        };
+        for path in ["/", "/healthz", "/readyz", "/metrics"] {
+            assert_eq!(status(Method::GET, path), 200, "{path}");
+            assert_eq!(status(Method::POST, path), 405, "{path}");
+        }
+        for path in ["/jwt/revocations", "/jwt/revocations/1"] {
+            for method in [Method::GET, Method::POST, Method::DELETE] {
+                assert_eq!(status(method, path), 404, "{path}");
+            }
+        }
+        assert!(!PROBES.contains("revocations"));
     }
 
     #[test]

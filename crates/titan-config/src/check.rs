@@ -3,7 +3,7 @@
 use crate::address::ListenAddress;
 use crate::clash::check_routes;
 use crate::forwarding::ClientCert;
-use crate::gateway::{Admin, AdminDraft, Config, ConfigFields};
+use crate::gateway::{Admin, AdminDraft, AdminFields, Config, ConfigFields};
 use crate::listener::{Listener, ListenerDraft};
 use crate::node::Node;
 use crate::policy::{
@@ -62,12 +62,14 @@ fn check(fields: &ConfigFields, root: &Node, to: &mut Reading<'_>) {
     check_client_certificates(fields, root, to);
     check_revocations(fields, to);
     if let Some(AdminDraft::On(admin)) = &fields.admin
-        && admin.value.is_public()
+        && admin.address.value.is_public()
     {
         let message = "the admin interface can be reached from other machines";
-        let warning = Diagnostic::warning(admin.span, message);
+        let warning = Diagnostic::warning(admin.address.span, message);
         let warning = warning.label("nothing authenticates there");
-        to.add(warning.help("use a loopback address such as `127.0.0.1:9090`, or a Unix socket"));
+        to.add(warning.help(
+            "use a loopback address such as `127.0.0.1:8484`, or a Unix socket; `probes` is for who asks from elsewhere",
+        ));
     }
 }
 
@@ -236,9 +238,12 @@ fn check_addresses(listeners: &[&ListenerDraft], admin: Option<&AdminDraft>, to:
     let mut bound: Vec<(&ListenAddress, Span)> = Vec::new();
     let drafts = listeners.iter().map(|draft| (&draft.listener.address, draft.address_span));
     let admin = match admin {
-        Some(AdminDraft::On(At { value, span })) => Some((value, *span)),
-        Some(AdminDraft::Off) | None => None,
+        Some(AdminDraft::On(AdminFields { address, probes })) => {
+            vec![Some(address), probes.as_ref()]
+        }
+        Some(AdminDraft::Off) | None => Vec::new(),
     };
+    let admin = admin.into_iter().flatten().map(|at: &At<ListenAddress>| (&at.value, at.span));
     for (address, span) in drafts.chain(admin) {
         if let Some((other, first)) = bound.iter().find(|(other, _)| other.clashes(address)) {
             to.add(clash(address, span, other, *first));
@@ -409,8 +414,9 @@ fn finish(
     let listeners = listeners.collect::<Option<Vec<Listener>>>()?;
     let admin = match admin? {
         AdminDraft::Off => None,
-        AdminDraft::On(At { value: address, span }) => {
-            Some(Admin { address, location: span.location() })
+        AdminDraft::On(AdminFields { address: At { value: address, span }, probes }) => {
+            let probes = probes.map(|probes| probes.value);
+            Some(Admin { address, probes, location: span.location() })
         }
     };
     Some(Config {

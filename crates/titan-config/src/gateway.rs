@@ -111,17 +111,25 @@ pub enum Threads {
 pub struct Admin {
     /// Where it listens.
     pub address: ListenAddress,
+    /// Where health, readiness and metrics are served as well, and nothing else.
+    pub probes: Option<ListenAddress>,
     /// Where the file says so; `None` for the default.
     pub location: Option<Location>,
 }
 
 section! {
     "admin", "the admin interface", Any;
-    /// Health, readiness and metrics, on a thread of their own. Nothing authenticates there: keep it on a
+    /// Health, readiness, metrics and revoked tokens, on a thread of their own. Nothing authenticates there: keep it on a
     /// loopback address or a Unix socket. A plain text stands for `address` alone.
     pub(crate) struct AdminFields {
-        /// Where it listens, written like the address of a listener.
-        pub(crate) address: At<ListenAddress> = default("127.0.0.1:9090", at(listen_address())),
+        /// Where it listens, written like the address of a listener. Given up when a drain begins, so that a successor can
+        /// start.
+        pub(crate) address: At<ListenAddress> = default("127.0.0.1:8484", at(listen_address())),
+        /// Where `/healthz`, `/readyz` and `/metrics` are served as well, and nothing else: for those who ask from other
+        /// machines, such as kubelet and Prometheus. It is served until a drain has ended. Everybody who reaches it learns the
+        /// names of routes and upstreams and the addresses of endpoints.
+        pub(crate) probes: Option<At<ListenAddress>> =
+            optional("`address` alone serves them", at(listen_address())),
     }
 }
 
@@ -168,7 +176,7 @@ section! {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AdminDraft {
     Off,
-    On(At<ListenAddress>),
+    On(AdminFields),
 }
 
 fn workers() -> impl Read<Value = Workers> {
@@ -181,5 +189,5 @@ fn threads() -> impl Read<Value = Threads> {
 
 fn admin() -> impl Read<Value = AdminDraft> {
     let on = short_for("address", section_of::<AdminFields>());
-    word_or("off", AdminDraft::Off, on.map(|AdminFields { address }| AdminDraft::On(address)))
+    word_or("off", AdminDraft::Off, on.map(AdminDraft::On))
 }

@@ -18,7 +18,10 @@ impl Config {
         let pinned = if self.workers.pin { ", pinned" } else { "" };
         let admin = match &self.admin {
             None => "off".to_owned(),
-            Some(Admin { address, location: _ }) => address.to_string(),
+            Some(Admin { address, probes: None, location: _ }) => address.to_string(),
+            Some(Admin { address, probes: Some(probes), location: _ }) => {
+                format!("{address}, probes on {probes}")
+            }
         };
         let lines = [("workers", format!("{threads}{pinned}")), ("admin", admin)];
         lines.iter().for_each(|(title, text)| line(&mut out, title, text));

@@ -29,8 +29,9 @@ section! {
         pub response_body: Duration = default("60s", timeout()),
         /// A tunnel, such as a WebSocket, in which nothing moves in either direction for this long is closed.
         pub tunnel: Duration = default("1h", timeout()),
-        /// How long running requests, and tunnels, may take after a signal to stop.
-        pub drain: Duration = default("30s", timeout()),
+        /// How long running requests, and tunnels, may take after a signal to stop. The process has ended within 2 s after that:
+        /// with the default within 25 s of the signal, before Kubernetes loses its patience (30 s).
+        pub drain: Duration = default("23s", timeout()),
     }
 }
 

@@ -154,7 +154,15 @@ admin: 127.0.0.1:91
 routes: [{ respond: 204 }]
 "
     ));
-    assert_snapshot!(report("listeners: [\":9090\"]\nroutes: [{ respond: 204 }]\n"));
+    assert_snapshot!(report("listeners: [\":8484\"]\nroutes: [{ respond: 204 }]\n"));
+    assert_snapshot!(report(
+        "listeners: [\":80\"]\nadmin: { address: 127.0.0.1:91, probes: \":91\" }\nroutes: [{ respond: 204 }]\n"
+    ));
+    // Probes are there to be reached from elsewhere.
+    assert_eq!(
+        report("listeners: [\":80\"]\nadmin: { probes: \":91\" }\nroutes: [{ respond: 204 }]\n"),
+        ""
+    );
 }
 
 #[test]

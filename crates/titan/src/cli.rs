@@ -133,8 +133,9 @@ Signals:
                     a second one exits at once with 128 and its number (143, 130)
   SIGHUP            ignored
 
-The admin interface (127.0.0.1:9090, unless the configuration says otherwise) answers /healthz,
-/readyz and /metrics.";
+The admin interface (127.0.0.1:8484, unless the configuration says otherwise) answers /healthz,
+/readyz and /metrics. Its address is given up when the drain begins; that of `admin.probes` answers
+until the end.";
 
 const AFTER_CHECK: &str = "\
 Examples:
@@ -245,8 +246,9 @@ mod tests {
                             a second one exits at once with 128 and its number (143, 130)
           SIGHUP            ignored
 
-        The admin interface (127.0.0.1:9090, unless the configuration says otherwise) answers /healthz,
-        /readyz and /metrics.
+        The admin interface (127.0.0.1:8484, unless the configuration says otherwise) answers /healthz,
+        /readyz and /metrics. Its address is given up when the drain begins; that of `admin.probes` answers
+        until the end.
         ");
     }
 

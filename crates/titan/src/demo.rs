@@ -21,7 +21,7 @@ routes:
 upstreams:
   demo: { endpoints: {demo}, max_connections: 1024 }
 
-admin: 127.0.0.1:9090
+admin: 127.0.0.1:8484
 ";
 
 /// As many connections as the gateway opens to an endpoint, kept a little longer than it keeps them.
@@ -129,7 +129,7 @@ mod tests {
         let config = config_for_reading();
         assert!(config.warnings.is_empty(), "{}", config.warnings);
         assert_eq!(config.listeners[0].address.to_string(), "127.0.0.1:8080");
-        assert_eq!(config.admin.unwrap().address.to_string(), "127.0.0.1:9090");
+        assert_eq!(config.admin.unwrap().address.to_string(), "127.0.0.1:8484");
         let most = config.upstreams[0].max_connections.at_most().unwrap();
         assert_eq!(BOUNDS.connections, most.get() as usize);
         assert!(BOUNDS.idle > config.upstreams[0].idle_timeout);

@@ -10,6 +10,7 @@ pub(crate) struct Greeting<'g> {
     /// In the order of the configuration.
     pub(crate) listeners: &'g [Bound],
     pub(crate) admin: Option<&'g ListenAddress>,
+    pub(crate) probes: Option<&'g ListenAddress>,
     pub(crate) workers: usize,
     /// The text of the built-in configuration, where that is used.
     pub(crate) demo: Option<&'g str>,
@@ -33,6 +34,8 @@ impl Greeting<'_> {
             Some(address) => format!("admin on {}", url("http", &address.to_string())),
             None => "admin off".to_owned(),
         });
+        let probes = self.probes.map(|it| format!("probes on {}", url("http", &it.to_string())));
+        lines.extend(probes);
         let mut text = lines.join("\n") + "\n";
         if let Some(demo) = self.demo {
             text.push_str(&advice(demo));
@@ -62,7 +65,7 @@ fn advice(demo: &str) -> String {
 Try:
     curl 'http://127.0.0.1:8080/hello?name=you'
     curl -d 'some text' http://127.0.0.1:8080/
-    curl http://127.0.0.1:9090/metrics
+    curl http://127.0.0.1:8484/metrics
     titan explain GET http://127.0.0.1:8080/hello
 
 Put the lines above into titan.yaml, with upstreams of your own, and go on with:
@@ -92,13 +95,14 @@ mod tests {
             config: &config,
             listeners: &[bound("127.0.0.1:8080")],
             admin: Some(admin),
+            probes: None,
             workers: 2,
             demo: Some("listeners:\n  - 127.0.0.1:8080\n\nroutes: ...\n"),
         };
         insta::assert_snapshot!(greeting.text(), @r"
         titan 0.1.0, 2 workers
         listening on http://127.0.0.1:8080
-        admin on http://127.0.0.1:9090
+        admin on http://127.0.0.1:8484
 
         This is the built-in demo, with an upstream that echoes what it is asked:
 
@@ -110,7 +114,7 @@ mod tests {
         Try:
             curl 'http://127.0.0.1:8080/hello?name=you'
             curl -d 'some text' http://127.0.0.1:8080/
-            curl http://127.0.0.1:9090/metrics
+            curl http://127.0.0.1:8484/metrics
             titan explain GET http://127.0.0.1:8080/hello
 
         Put the lines above into titan.yaml, with upstreams of your own, and go on with:
@@ -130,6 +134,7 @@ mod tests {
             config: &config,
             listeners: &[bound("[::]:8080"), bound("127.0.0.1:4711"), bound("unix:/run/t.sock")],
             admin: None,
+            probes: None,
             workers: 1,
             demo: None,
         };

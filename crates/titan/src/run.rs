@@ -15,7 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use titan_admin::Ledger;
 use titan_admin::http::{Server, Socket};
-use titan_config::{Admin, Config};
+use titan_config::{Admin, Config, ListenAddress};
 use titan_proxy::{BadCredentials, Files, Gateway};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -75,7 +75,8 @@ impl Watched {
 
 /// What serves, beside the gateway itself.
 struct Around {
-    _admin: Option<Server>,
+    admin: Option<Server>,
+    _probes: Option<Server>,
     _demo: Option<Server>,
     ledger: Option<Arc<Ledger>>,
 }
@@ -111,8 +112,9 @@ pub(crate) fn run(file: Option<&Path>) -> Result<ExitCode, Failure> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut signals = Signals::new()?;
-        let admin = bind_admin(&config)?;
-        let admin_address = admin.as_ref().map(|socket| socket.address().clone());
+        let [admin, probes] = bind_admin(&config)?;
+        let address = |socket: &Option<Socket>| socket.as_ref().map(|it| it.address().clone());
+        let (admin_address, probes_address) = (address(&admin), address(&probes));
         let gateway = tokio::select! {
             started = start(&config, files) => started?,
             // Nobody is served yet: there is nothing to drain.
@@ -120,16 +122,19 @@ pub(crate) fn run(file: Option<&Path>) -> Result<ExitCode, Failure> {
         };
         let admin = admin.map(|socket| titan_admin::start(socket, &gateway, ledger.clone()));
         let admin = admin.transpose()?;
+        let probes =
+            probes.map(|socket| titan_admin::start_probes(socket, &gateway)).transpose()?;
         let greeting = Greeting {
             config: &config,
             listeners: gateway.listeners(),
             admin: admin_address.as_ref(),
+            probes: probes_address.as_ref(),
             workers: gateway.metrics().workers().len(),
             demo: demo.as_ref().map(|(text, _)| text.as_str()),
         };
         terminal::say(&greeting.text());
         let demo = demo.map(|(_, upstream)| upstream);
-        let around = Around { _admin: admin, _demo: demo, ledger };
+        let around = Around { admin, _probes: probes, _demo: demo, ledger };
         serve(gateway, signals, watched, around).await
     })
 }
@@ -148,21 +153,27 @@ async fn start(config: &Arc<Config>, files: Files) -> Result<Gateway, Failure> {
     }
 }
 
-/// Bound before the gateway starts, so that nothing runs when this fails.
-fn bind_admin(config: &Config) -> Result<Option<Socket>, Failure> {
-    let Some(Admin { address, location: _ }) = &config.admin else { return Ok(None) };
-    let failed =
-        |error| Failure::Bind { what: format!("{address} for the admin interface"), error };
-    Socket::bind(address).map(Some).map_err(failed)
+/// The sockets of the admin interface and of the probes. Bound before the gateway starts, so that nothing runs when this fails.
+fn bind_admin(config: &Config) -> Result<[Option<Socket>; 2], Failure> {
+    let Some(Admin { address, probes, location: _ }) = &config.admin else {
+        return Ok([None, None]);
+    };
+    let bind = |address: &ListenAddress, what: &str| {
+        let failed = |error| Failure::Bind { what: format!("{address} for {what}"), error };
+        Socket::bind(address).map_err(failed)
+    };
+    let admin = bind(address, "the admin interface")?;
+    let probes = probes.as_ref().map(|address| bind(address, "probes")).transpose()?;
+    Ok([Some(admin), probes])
 }
 
-/// Waits for a signal, then for the workers to finish, with `around` until the end: who probes sees
-/// the drain, and the demo answers what still runs.
+/// Waits for a signal, then for the workers to finish. Who probes sees the drain, and the demo answers what still runs; the
+/// admin interface and the file of revoked tokens are for a successor from the signal on.
 async fn serve(
     mut gateway: Gateway,
     mut signals: Signals,
     mut watched: Option<Watched>,
-    around: Around,
+    mut around: Around,
 ) -> Result<ExitCode, Failure> {
     let (mut failures, mut notable) = (Failures::default(), Notable::default());
     let metrics = gateway.metrics();
@@ -183,6 +194,8 @@ async fn serve(
         failures.warn(of_file.into_iter().collect(), Instant::now());
     }
     gateway.drain();
+    around.admin.take().into_iter().for_each(Server::end);
+    around.ledger = None;
     terminal::say("draining; a second signal stops at once\n");
     loop {
         tokio::select! {

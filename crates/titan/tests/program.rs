@@ -25,6 +25,12 @@ fn gateway_to(upstream: &TcpListener) -> String {
     )
 }
 
+/// The same with probes, and with the admin interface at that address.
+fn gateway_with_probes_to(upstream: &TcpListener, admin: &str) -> String {
+    let both = format!("admin: {{ address: {admin}, probes: 127.0.0.1:0 }}");
+    gateway_to(upstream).replace("admin: 127.0.0.1:0", &both)
+}
+
 /// Answers everything without an upstream.
 const FIXED: &str =
     "workers: 1\nlisteners: [127.0.0.1:0]\nadmin: off\nroutes: [{ respond: 200 }]\n";
@@ -89,17 +95,46 @@ fn a_request_goes_through_and_the_metrics_show_it() {
 fn a_signal_lets_what_runs_finish() {
     for signal in [Signal::TERM, Signal::INT] {
         let upstream = free_port();
-        let mut titan = Titan::start("drain", &gateway_to(&upstream));
+        let mut titan = Titan::start("drain", &gateway_with_probes_to(&upstream, "127.0.0.1:0"));
+        let probes = titan.probes();
+        assert!(ask(&probes, "/readyz").contains("200 OK"));
+        assert!(ask(&probes, "/jwt/revocations").contains("404"));
         let (mut client, mut served) = in_flight(&titan, &upstream);
         titan.signal(signal);
         titan.wait_for("draining");
-        assert!(ask(titan.admin.as_ref().unwrap(), "/readyz").contains("503"));
+        assert!(ask(&probes, "/readyz").contains("503"));
+        assert!(ask(&probes, "/healthz").contains("200 OK"));
+        assert!(TcpStream::connect(titan.admin.as_ref().unwrap()).is_err());
         // The workers close their sockets when they next have a moment; until then clients get in.
         while TcpStream::connect(&titan.address).is_ok() {}
         served.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").unwrap();
         assert!(read_head(&mut client).starts_with("HTTP/1.1 200 OK\r\n"));
         assert_eq!(titan.exit_code(), Some(0));
     }
+}
+
+#[test]
+fn a_successor_starts_while_its_predecessor_drains() {
+    // Nobody else binds there, so that the port stays free in between.
+    const ADMIN: &str = "127.84.84.1";
+    const REVOCATIONS: &str = "jwt_revocations: { file: succession }\n\
+        policies: { p: { jwt: { providers: { algorithms: HS256, keys: { secret: forty octets that nobody but us can guess } } } } }\n";
+    let upstream = free_port();
+    let text = |admin: &str| gateway_with_probes_to(&upstream, admin) + REVOCATIONS;
+    let mut old = Titan::start("old", &text(&format!("{ADMIN}:0")));
+    let probes = old.probes();
+    let (mut client, mut served) = in_flight(&old, &upstream);
+    old.signal(Signal::TERM);
+    old.wait_for("draining");
+    let admin = old.admin.clone().unwrap();
+    let new = Titan::start("new", &text(&admin));
+    assert_eq!(new.admin.as_ref(), Some(&admin));
+    assert!(ask(&admin, "/readyz").contains("200 OK"));
+    assert!(old.is_running());
+    assert!(ask(&probes, "/readyz").contains("503"));
+    served.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").unwrap();
+    assert!(read_head(&mut client).starts_with("HTTP/1.1 200 OK\r\n"));
+    assert_eq!(old.exit_code(), Some(0));
 }
 
 #[test]

@@ -394,7 +394,7 @@ fn a_wish_that_is_not_understood_or_comes_from_a_page_does_nothing() {
     let ledger = place.opens_for(1).unwrap();
     let body = |iss: &str, exp: u64| format!("{{\"jti\":\"a\",\"iss\":\"{iss}\",\"exp\":{exp}}}");
     let good = body("i", now() + HOUR);
-    let from_a_page = [JSON[0], (FieldName::Origin, "http://127.0.0.1:9090")];
+    let from_a_page = [JSON[0], (FieldName::Origin, "http://127.0.0.1:8484")];
     let form = [(FieldName::ContentType, "text/plain")];
     for (method, rest, fields, body, status) in [
         (Method::POST, "", &from_a_page[..], &*good, 403),

@@ -439,6 +439,7 @@ const ROWS: &[Row] = &[
     ("resolver", "max_ttl", "resolver: { max_ttl: 7s }", "max_ttl: 7s"),
     ("resolver", "timeout", "resolver: { timeout: 7s }", "timeout: 7s"),
     ("admin", "address", "admin: { address: \"unix:/run/a\" }", "address: Unix(\"/run/a\")"),
+    ("admin", "probes", "admin: { probes: \":91\" }", "probes: Some(Any(91))"),
 ];
 
 /// The checked form of a file; what it must have and does not is added.
@@ -529,7 +530,7 @@ upstreams:
     assert!(config.warnings.is_empty() && config.warnings.to_string().is_empty());
     insta::assert_snapshot!(config.summary(), @"
     workers    one for each core
-    admin      127.0.0.1:9090
+    admin      127.0.0.1:8484
     listeners  1
                :8080
     routes     1
@@ -572,7 +573,7 @@ upstreams:
     let summary = Config::parse("titan.yaml", text).unwrap().summary();
     insta::assert_snapshot!(summary, @"
     workers    one for each core
-    admin      127.0.0.1:9090
+    admin      127.0.0.1:8484
     listeners  3
                :80, redirects to HTTPS
                :443, TLS

@@ -37,6 +37,17 @@ impl Titan {
         self
     }
 
+    /// Where its probes are, which its configuration has to name.
+    pub(crate) fn probes(&mut self) -> String {
+        let line = self.output.next().expect("the gateway tells where its probes are").unwrap();
+        line.strip_prefix("probes on http://").unwrap().to_owned()
+    }
+
+    /// Whether it has not ended.
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
     /// The same where [`Titan::next_complaint`] is to be asked.
     pub(crate) fn start_told(name: &str, text: &str) -> Titan {
         Titan::launch_with(name, text, Stdio::piped()).listens()
