@@ -65,7 +65,7 @@ pub use files::{CacheRule, StaticFiles};
 pub use forwarding::{ClientCert, Forwarding, ServerField};
 pub use gateway::{Admin, Config, Threads, Workers};
 pub use host::HostPattern;
-pub use limits::Limits;
+pub use limits::{FieldNames, Limits};
 pub use listener::{Listener, Protocols, ProxyProtocol};
 pub use listing::{ListedPath, ListedRoute, RouteTable};
 pub use location::Location;

@@ -3,7 +3,7 @@
 use crate::node::Node;
 use crate::quantity::{ByteSize, Cap, cap, size};
 use crate::read::{Read, Reading, default, optional};
-use crate::readers::{whole, word_or};
+use crate::readers::{whole, word_or, words};
 use crate::report::Diagnostic;
 use crate::section::{section, section_of};
 use std::num::{NonZeroU16, NonZeroU32};
@@ -22,6 +22,14 @@ section! {
         pub fields: NonZeroU16 = default("100", whole(1..=MAX_FIELDS)),
         /// A request body; a larger one is answered with 413. Bodies are streamed: this costs no memory.
         pub body: Cap<ByteSize> = default("64MiB", body()),
+        /// What the names of request fields may consist of. `strict`: letters, digits and `-`; a request with any other
+        /// name, in its head or its trailers, is answered with 400, so that no two names are one to any upstream.
+        /// `lenient`: whatever HTTP allows (RFC 9110 section 5.1); only names that could be taken for
+        /// one that this file or the gateway knows are removed.
+        pub field_names: FieldNames = default("lenient", words(&[
+            ("strict", FieldNames::Strict),
+            ("lenient", FieldNames::Lenient),
+        ])),
         /// The line before a chunk with its size and extensions; a longer one is answered with 400.
         pub chunk_line: ByteSize = default("256B", size(16..=16_384)),
         /// The trailer section of a chunked request; a larger one is answered with 431.
@@ -63,6 +71,15 @@ section! {
         /// The memory that a response holds while they come.
         pub response_trailers: ByteSize = default("64KiB", size(64..=MAX_HEAD)),
     }
+}
+
+/// What the names of request fields may consist of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FieldNames {
+    /// Letters, digits and `-`.
+    Strict,
+    /// Whatever a token may have.
+    Lenient,
 }
 
 section! {

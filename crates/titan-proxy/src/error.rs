@@ -96,6 +96,8 @@ kinds! {
     ClientTooSlow Downstream REQUEST_TIMEOUT "client-too-slow" "The client takes the response too slowly.";
     /// The Connection field names too many fields, be it in a request or in an answer.
     ConnectionList Downstream BAD_REQUEST "connection-list" "The Connection field names too many fields.";
+    /// A field has a name that is not plain, where names have to be.
+    FieldName Downstream BAD_REQUEST "field-name" "The name of a field has characters that are not taken here.";
     /// The client has shown a certificate that is not taken any more.
     ClientCertificate Downstream FORBIDDEN "client-certificate" "The client's certificate is not taken any more.";
     /// A CONNECT request: the gateway opens no tunnels.

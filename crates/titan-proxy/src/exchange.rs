@@ -178,10 +178,14 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
         if self.upgrade.is_none() {
             self.upgrade = Upgrade::of_request(self.request, self.framing);
         }
+        let has_plain_names = self.snapshot.guard.refused_name(&self.request.fields).is_none();
         // First of all, so that no field the gateway writes itself can be taken away by a Connection list.
         let is_honest = remove_hop_by_hop(&mut self.request.fields);
         self.snapshot.guard.strip_head(self.origin.is_trusted, &mut self.request.fields);
         self.identify()?;
+        if !has_plain_names {
+            return Err(Kind::FieldName.into());
+        }
         if !is_honest {
             return Err(Kind::ConnectionList.into());
         }

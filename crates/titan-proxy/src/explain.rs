@@ -127,6 +127,11 @@ impl Tale<'_> {
         self.certificate();
         self.client(&head);
         let upgrade = Upgrade::of_request(&head, framing);
+        if let Some(name) = self.snapshot.guard.refused_name(&head.fields) {
+            let why =
+                format!("Its name is {}; `limits.field_names` is `strict`.", code(&text(name)));
+            return Err(Stop { error: Kind::FieldName.into(), why });
+        }
         if !remove_hop_by_hop(&mut head.fields) {
             return Err(Kind::ConnectionList.into());
         }

@@ -191,6 +191,7 @@ impl Code {
             | Kind::MalformedStream(_)
             | Kind::Path(_)
             | Kind::ConnectionList
+            | Kind::FieldName
             | Kind::BadDeadline
             | Kind::BadWebText
             | Kind::BadCoding

@@ -13,8 +13,9 @@
 //!
 //! Fields of any other name are nobody's business here. It happens once for each request, before anything looks at it.
 
+use crate::error::Kind;
 use std::collections::BTreeMap;
-use titan_config::{Config, HeaderName};
+use titan_config::{Config, FieldNames, HeaderName};
 use titan_http::{
     Field, FieldName, FieldSet, Fields, fold_name, fold_octet, is_alike, is_plain_name,
     starts_alike,
@@ -27,6 +28,8 @@ pub(crate) struct Guard {
     lengths: [Length; LENGTHS],
     /// What begins so.
     starts: Vec<(&'static [u8], Right)>,
+    /// Whether all names have to be plain.
+    is_strict: bool,
     /// The known names that do not simply stay where they are spelled as they should be.
     asserted: FieldSet,
 }
@@ -86,11 +89,21 @@ impl Guard {
         let told = config.policies.iter().flat_map(|named| named.policy.told_fields());
         told.for_each(|name| names.add(name.as_str(), Right::Gateway));
         [CLIENT_CERT, CLIENT_CERT_CHAIN].iter().for_each(|name| names.add(name, Right::Gateway));
-        names.guard(vec![
-            (b"x-forwarded-", Right::Proxies),
-            (b"sec-websocket-", Right::Known),
-            (b"if-", Right::Known),
-        ])
+        let is_strict = config.limits.field_names == FieldNames::Strict;
+        names.guard(
+            is_strict,
+            vec![
+                (b"x-forwarded-", Right::Proxies),
+                (b"sec-websocket-", Right::Known),
+                (b"if-", Right::Known),
+            ],
+        )
+    }
+
+    /// The first name that is not let in at all.
+    pub(crate) fn refused_name<'f>(&self, fields: &'f Fields) -> Option<&'f [u8]> {
+        let mut names = fields.iter().filter(|_| self.is_strict).map(|field| field.name);
+        names.find(|name| !is_plain_name(name))
     }
 
     /// Removes from the head of a request what its sender may not write, and look-alikes of what it may.
@@ -127,18 +140,23 @@ impl Guard {
         })
     }
 
-    /// Removes the trailers of a request that an upstream might believe as it believes fields of the head.
+    /// Refuses the trailers of a request, or removes those that an upstream might believe as it believes fields of the head.
     ///
     /// Those of a trusted proxy too: it has put its own claims into the head, and passes on in trailers
     /// what its client has sent.
-    pub(crate) fn strip_trailers(&self, trailers: &mut Fields) {
+    pub(crate) fn admit_trailers(&self, trailers: &mut Fields) -> Result<(), Kind> {
         let stays = |field: Field<'_>| {
             let taken = self.find(field.name);
             taken.is_none_or(|taken| taken.right == Right::Known && taken.is_exact)
         };
-        if !trailers.is_empty() {
-            trailers.retain(|field| field.id != FieldName::Via && stays(field));
+        if trailers.is_empty() {
+            return Ok(());
         }
+        if self.refused_name(trailers).is_some() {
+            return Err(Kind::FieldName);
+        }
+        trailers.retain(|field| field.id != FieldName::Via && stays(field));
+        Ok(())
     }
 
     /// What upstreams may take a field of that name for.
@@ -181,7 +199,7 @@ impl Names {
         guarded.spellings.push(name.as_bytes().into());
     }
 
-    fn guard(self, starts: Vec<(&'static [u8], Right)>) -> Guard {
+    fn guard(self, is_strict: bool, starts: Vec<(&'static [u8], Right)>) -> Guard {
         let mut lengths = [(); LENGTHS].map(|()| Length::default());
         for (start, _) in &starts {
             let at_least = lengths.iter_mut().skip(start.len().min(LENGTHS - 1));
@@ -195,7 +213,7 @@ impl Names {
             length.first |= bit(name.as_bytes()[0]);
             length.names.push(guarded);
         }
-        let mut guard = Guard { lengths, starts, asserted: FieldSet::default() };
+        let mut guard = Guard { lengths, starts, is_strict, asserted: FieldSet::default() };
         let is_asserted = |name: &&FieldName| {
             let taken = guard.find(name.as_str().as_bytes());
             taken.is_some_and(|it| it.right >= Right::Proxies || !it.is_exact)
@@ -266,7 +284,7 @@ upstreams:
     /// The names that are left of these in trailers.
     fn in_trailers(names: &[&str]) -> Vec<String> {
         let mut trailers = fields(names);
-        guard().strip_trailers(&mut trailers);
+        assert_eq!(guard().admit_trailers(&mut trailers), Ok(()));
         trailers.iter().map(|field| String::from_utf8(field.name.to_vec()).unwrap()).collect()
     }
 

@@ -360,7 +360,8 @@ const ROWS: &[Row] = &[
     ("limits", "head", "limits: { head: 9KiB }", "Limits { head: ByteSize(9216)"),
     ("limits", "target", "limits: { target: 1024 }", "target: ByteSize(1024)"),
     ("limits", "fields", "limits: { fields: 7 }", "fields: 7, body: AtMost(ByteSize(67108864))"),
-    ("limits", "body", "limits: { body: unlimited }", "body: Unlimited, chunk_line"),
+    ("limits", "body", "limits: { body: unlimited }", "body: Unlimited, field_names"),
+    ("limits", "field_names", "limits: { field_names: strict }", "field_names: Strict"),
     ("limits", "chunk_line", "limits: { chunk_line: 16B }", "chunk_line: ByteSize(16)"),
     ("limits", "trailers", "limits: { trailers: 1KB }", "trailers: ByteSize(1000)"),
     (

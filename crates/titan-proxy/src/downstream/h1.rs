@@ -252,7 +252,7 @@ impl BodySource for Request<'_> {
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         ready!(self.message.poll_data(cx))?;
         if self.message.has_ended() {
-            self.guard.strip_trailers(self.message.trailers_mut());
+            self.guard.admit_trailers(self.message.trailers_mut())?;
         }
         Poll::Ready(Ok(()))
     }

@@ -279,7 +279,7 @@ impl BodySource for Request<'_> {
         }
         ready!(self.receiver.poll_data(cx))?;
         if self.receiver.is_whole() {
-            self.guard.strip_trailers(self.receiver.trailers_mut());
+            self.guard.admit_trailers(self.receiver.trailers_mut())?;
         }
         Poll::Ready(Ok(()))
     }

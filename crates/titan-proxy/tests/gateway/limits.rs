@@ -1,6 +1,7 @@
 //! How much a client or an endpoint may send: what is at a limit passes, what is over it is refused.
 
 use crate::{QUIET, between, between_under};
+use titan_testkit::h2::Head;
 use titan_testkit::upstream::{self, ok};
 use titan_testkit::{Gateway, Peer, gateway, waits_until};
 
@@ -50,6 +51,53 @@ pub(super) fn the_fields_of_a_request_have_a_limit() {
     let fields =
         |count: usize| format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "X: 1\r\n".repeat(count - 1));
     is_limited("fields: 5", &fields(5), &fields(6), 431, "malformed");
+}
+
+#[test]
+pub(super) fn names_of_fields_are_plain_where_they_have_to_be() {
+    let upstream = upstream::replies(ok("passed"));
+    let strict = gateway("limits: { field_names: strict }", &[&upstream]);
+    let asks = |field: &str| {
+        let lines =
+            format!("GET / HTTP/1.1\r\nHost: a\r\n{field}: 1\r\nConnection: {field}\r\n\r\n");
+        strict.asks(&lines)
+    };
+    asks("X-Plain-2").has_status(200);
+    for name in ["X_Odd", "X.Odd", "X~Odd", "_", "X!"] {
+        let answer = asks(name).has_problem(400, "field-name");
+        assert_eq!(answer.request_id().len(), 32);
+    }
+    assert_eq!(upstream.requests().len(), 1);
+
+    let lenient = gateway("", &[&upstream]);
+    lenient.asks("GET / HTTP/1.1\r\nHost: a\r\nX_Odd: 1\r\n\r\n").has_status(200);
+    assert_eq!(upstream.requests()[1].field("x_odd"), Some("1"));
+}
+
+#[test]
+fn names_of_fields_are_plain_in_http2_too() {
+    let upstream = upstream::replies(ok("passed"));
+    let gateway = gateway("limits: { field_names: strict }", &[&upstream]);
+    let mut client = gateway.connects_h2();
+    let odd = client.asks(&Head::get("/").with("x_odd", "1"));
+    client.answer(odd).has_problem(400, "field-name");
+    let plain = client.asks(&Head::get("/").with("x-plain", "1"));
+    client.answer(plain).has_status(200);
+}
+
+#[test]
+fn names_of_trailers_are_plain_where_they_have_to_be() {
+    let upstream = upstream::listens();
+    let gateway = gateway("limits: { field_names: strict }", &[&upstream]);
+    let mut client = gateway.connects();
+    client.sends(chunked("1\r\nx\r\n0\r\nX_Odd: 1\r\n\r\n"));
+    client.answer().has_problem(400, "field-name");
+
+    let mut client = gateway.connects_h2();
+    let stream = client.starts(&Head::post("/"));
+    client.sends_data(stream, "x", false);
+    client.sends_trailers(stream, &Head::default().with("x.odd", "1"));
+    client.answer(stream).has_problem(400, "field-name");
 }
 
 #[test]
