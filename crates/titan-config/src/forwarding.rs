@@ -14,10 +14,18 @@ section! {
     "forwarding", "the forwarding", Any;
     /// What upstreams and clients are told about each other.
     pub struct Forwarding {
-        /// Peers whose X-Forwarded-For, -Proto and -Host, Forwarded and request id are believed and extended.
-        /// What anyone else sends in these fields, in X-Real-IP and in any other X-Forwarded field, such as
-        /// X-Forwarded-Port, is removed.
+        /// Peers whose request id and `trusted_field` are believed and extended. What anyone else sends in
+        /// X-Forwarded-For and any other X-Forwarded field, in Forwarded and in X-Real-IP is removed.
         pub trusted_proxies: Vec<Cidr> = default("[]", one_or_list(cidr(), 0..=MAX_NETWORKS)),
+        /// The one field in which trusted proxies say whose request it is. A proxy that writes one passes on what its
+        /// client has sent in the other, so that the other is removed. `x_forwarded_for`: X-Forwarded-For, and with
+        /// it all other X-Forwarded fields and X-Real-IP, which proxies have to write or remove too; Forwarded is removed.
+        /// `forwarded`: Forwarded (RFC 7239); all X-Forwarded fields and X-Real-IP are removed, and those that
+        /// upstreams get are made of it. A malformed line of it is removed with those before it.
+        pub trusted_field: TrustedField = default("x_forwarded_for", words(&[
+            ("x_forwarded_for", TrustedField::XForwardedFor),
+            ("forwarded", TrustedField::Forwarded),
+        ])),
         /// Whether upstreams get X-Forwarded-For, X-Forwarded-Proto and X-Forwarded-Host.
         pub x_forwarded: bool = default("true", boolean()),
         /// Whether upstreams get Forwarded (RFC 7239).
@@ -40,6 +48,15 @@ section! {
         /// its place.
         pub server: ServerField = default("pass", server()),
     }
+}
+
+/// The field in which trusted proxies say whose request it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TrustedField {
+    /// X-Forwarded-For, and those that belong to it.
+    XForwardedFor,
+    /// Forwarded.
+    Forwarded,
 }
 
 /// What an upstream is told of the client's certificate.

@@ -62,7 +62,7 @@ pub use body_template::{BodyTemplate, Escaping};
 pub use cidr::Cidr;
 pub use condition::{CertificateMatch, CertificatePart, HeaderMatch, QueryMatch, ValueMatch};
 pub use files::{CacheRule, StaticFiles};
-pub use forwarding::{ClientCert, Forwarding, ServerField};
+pub use forwarding::{ClientCert, Forwarding, ServerField, TrustedField};
 pub use gateway::{Admin, Config, Threads, Workers};
 pub use host::HostPattern;
 pub use limits::{FieldNames, Limits};

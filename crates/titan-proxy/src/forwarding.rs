@@ -4,6 +4,7 @@
 //! are kept and added to; those of anyone else the `guard` has removed, whether this gateway writes such fields
 //! itself or not, for an upstream would believe them.
 
+mod element;
 mod hops;
 mod same_origin;
 
@@ -12,14 +13,15 @@ pub(crate) use hops::{Reach, count_hop};
 use crate::entry::Entry;
 use crate::guard::{CLIENT_CERT, CLIENT_CERT_CHAIN};
 use crate::tls::Identity;
+use element::{LastHops, is_well_formed, value_of};
 use std::cell::Cell;
 use std::fmt;
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
-use titan_config::{Cidr, ClientCert, Config, HeaderName, ServerField};
-use titan_http::{BadField, FieldName, Fields, RequestHead, ResponseHead};
+use titan_config::{Cidr, ClientCert, Config, HeaderName, ServerField, TrustedField};
+use titan_http::{Authority, BadField, FieldName, Fields, RequestHead, ResponseHead};
 
 /// How many proxies a client's address is looked for behind.
 const MAX_HOPS: usize = 32;
@@ -34,6 +36,7 @@ const MAX_PASSES: usize = 8;
 #[derive(Debug)]
 pub(crate) struct Forwarding {
     trusted: Vec<Cidr>,
+    trusted_field: TrustedField,
     x_forwarded: bool,
     forwarded: bool,
     request_id: Option<IdField>,
@@ -103,6 +106,7 @@ impl Forwarding {
     pub(crate) fn new(config: &Config) -> Forwarding {
         let titan_config::Forwarding {
             trusted_proxies,
+            trusted_field,
             x_forwarded,
             forwarded,
             request_id,
@@ -112,7 +116,16 @@ impl Forwarding {
         } = config.forwarding.clone();
         let (trusted, via) = (trusted_proxies, via.map(|via| via.as_str().into()));
         let request_id = request_id.map(IdField::new);
-        Forwarding { trusted, x_forwarded, forwarded, request_id, via, client_cert, server }
+        Forwarding {
+            trusted,
+            trusted_field,
+            x_forwarded,
+            forwarded,
+            request_id,
+            via,
+            client_cert,
+            server,
+        }
     }
 
     /// Judges a new connection that has come in at `entry`. A peer without an address is never trusted.
@@ -131,22 +144,29 @@ impl Forwarding {
     /// The address of the client behind all trusted proxies; the peer's where it tells nothing.
     ///
     /// The list is read from its end, where each trusted proxy has put its own peer, up to the first
-    /// address that is not trusted. What stands before that is anybody's invention. `Forwarded` is
-    /// read where it is enabled and there is no `X-Forwarded-For`.
+    /// address that is not trusted. What stands before that is anybody's invention.
     pub(crate) fn client(&self, origin: &Origin, fields: &Fields) -> Option<IpAddr> {
         let peer = origin.address?;
         if !origin.is_trusted {
             return Some(peer);
         }
-        if fields.get(FieldName::XForwardedFor).is_none() && self.forwarded {
-            let mut last = LastHops::default();
-            fields.all(FieldName::Forwarded).for_each(|line| last.read_line(line));
-            return Some(self.behind(peer, last.backwards()));
-        }
-        let lines = fields.all(FieldName::XForwardedFor).rev();
-        Some(
-            self.behind(peer, lines.flat_map(|line| line.rsplit(|&o| o == b',')).map(node_address)),
-        )
+        let (client, _) = match self.trusted_field {
+            TrustedField::XForwardedFor => {
+                let lines = fields.all(FieldName::XForwardedFor).rev();
+                let hops = lines.flat_map(|line| line.rsplit(|&octet| octet == b','));
+                self.behind(peer, hops.map(node_address))
+            }
+            TrustedField::Forwarded => self.behind(peer, LastHops::of(fields).addresses()),
+        };
+        Some(client)
+    }
+
+    /// The element of `Forwarded` that names the client, where that is what is believed.
+    fn element_of_client<'f>(&self, origin: &Origin, fields: &'f Fields) -> Option<&'f [u8]> {
+        let peer = origin.address.filter(|_| origin.is_trusted)?;
+        let last = LastHops::of(fields);
+        let (_, hops) = self.behind(peer, last.addresses());
+        last.elements().nth(hops.checked_sub(1)?)
     }
 
     /// Gives the request its id, where requests have one: the received one from a trusted proxy, else
@@ -184,16 +204,100 @@ impl Forwarding {
         scratch: &mut Vec<u8>,
     ) -> Result<(), Refused> {
         self.tell_certificate(origin, head, scratch)?;
-        if self.forwarded {
-            write_forwarded(origin, head, scratch)?;
-        }
-        if self.x_forwarded {
-            write_x_forwarded(origin, head, scratch)?;
+        // Each is made of the other before that has got more.
+        match self.trusted_field {
+            TrustedField::XForwardedFor => {
+                self.tell_forwarded(origin, head, scratch)?;
+                self.tell_x_forwarded(origin, head, scratch)?;
+            }
+            TrustedField::Forwarded => {
+                drop_malformed(&mut head.fields);
+                self.tell_x_forwarded(origin, head, scratch)?;
+                self.tell_forwarded(origin, head, scratch)?;
+            }
         }
         match &self.via {
             Some(pseudonym) => write_via(pseudonym, head, scratch),
             None => Ok(()),
         }
+    }
+
+    /// Writes `X-Forwarded-For`, `-Proto` and `-Host` as far as no trusted proxy has.
+    fn tell_x_forwarded(
+        &self,
+        origin: &Origin,
+        head: &mut RequestHead,
+        scratch: &mut Vec<u8>,
+    ) -> Result<(), BadField> {
+        if !self.x_forwarded {
+            return Ok(());
+        }
+        if origin.address.is_some() {
+            match self.trusted_field {
+                TrustedField::XForwardedFor => {
+                    start_list(&head.fields, FieldName::XForwardedFor, scratch);
+                }
+                TrustedField::Forwarded => {
+                    scratch.clear();
+                    if let Some(client) = self.client_behind_peer(origin, &head.fields) {
+                        scratch.extend_from_slice(client.as_bytes());
+                        scratch.extend_from_slice(b", ");
+                    }
+                }
+            }
+            scratch.extend_from_slice(origin.text.as_bytes());
+            replace(&mut head.fields, FieldName::XForwardedFor, scratch)?;
+        }
+        let believed = match self.trusted_field {
+            TrustedField::XForwardedFor => None,
+            TrustedField::Forwarded => self.element_of_client(origin, &head.fields),
+        };
+        let host = believed.and_then(|element| value_of(element, b"host=")).filter(is_authority);
+        scratch.clear();
+        scratch.extend_from_slice(host.or_else(|| head.authority()).unwrap_or_default());
+        let scheme = believed.and_then(|element| value_of(element, b"proto="));
+        let scheme = scheme.and_then(Scheme::parse).unwrap_or(origin.scheme);
+        if head.fields.get(FieldName::XForwardedProto).is_none() {
+            head.fields.append(FieldName::XForwardedProto, scheme.as_str().as_bytes())?;
+        }
+        if head.fields.get(FieldName::XForwardedHost).is_none() && !scratch.is_empty() {
+            head.fields.append(FieldName::XForwardedHost, scratch)?;
+        }
+        Ok(())
+    }
+
+    /// Adds an element to `Forwarded` (RFC 7239 section 4), behind one for the client where it is `X-Forwarded-For`
+    /// that says who that is (section 7.4).
+    fn tell_forwarded(
+        &self,
+        origin: &Origin,
+        head: &mut RequestHead,
+        scratch: &mut Vec<u8>,
+    ) -> Result<(), BadField> {
+        if !self.forwarded {
+            return Ok(());
+        }
+        start_list(&head.fields, FieldName::Forwarded, scratch);
+        if self.trusted_field == TrustedField::XForwardedFor
+            && let Some(client) = self.client_behind_peer(origin, &head.fields)
+        {
+            let only = |name| {
+                let mut values = head.fields.all(name);
+                values.next().filter(|_| values.next().is_none())
+            };
+            let host = only(FieldName::XForwardedHost).filter(is_authority);
+            let scheme = only(FieldName::XForwardedProto).and_then(Scheme::parse);
+            write_element(client, host, scheme, scratch);
+            scratch.extend_from_slice(b", ");
+        }
+        write_element(origin.text, head.authority(), Some(origin.scheme), scratch);
+        replace(&mut head.fields, FieldName::Forwarded, scratch)
+    }
+
+    /// The address of the client, where that is not the peer.
+    fn client_behind_peer(&self, origin: &Origin, fields: &Fields) -> Option<AddressText> {
+        let client = self.client(origin, fields).filter(|_| origin.is_trusted)?;
+        (Some(client) != origin.address).then(|| AddressText::new(Some(client)))
     }
 
     /// Writes the certificate that the client has shown (RFC 9440).
@@ -247,15 +351,21 @@ impl Forwarding {
     }
 
     /// Goes from `client` back along `hops`, the nearest first, as long as whoever named the next one
-    /// is trusted. A hop that is no address ends the way.
-    fn behind(&self, mut client: IpAddr, hops: impl Iterator<Item = Option<IpAddr>>) -> IpAddr {
+    /// is trusted; answers where it ends, and after how many. A hop that is no address ends the way.
+    fn behind(
+        &self,
+        mut client: IpAddr,
+        hops: impl Iterator<Item = Option<IpAddr>>,
+    ) -> (IpAddr, usize) {
+        let mut count = 0;
         for hop in hops.take(MAX_HOPS) {
             match hop {
                 Some(address) if self.trusts(client) => client = address.to_canonical(),
-                _ => return client,
+                _ => break,
             }
+            count += 1;
         }
-        client
+        (client, count)
     }
 }
 
@@ -329,51 +439,49 @@ impl AddressText {
     }
 }
 
-fn write_x_forwarded(
-    origin: &Origin,
-    head: &mut RequestHead,
-    scratch: &mut Vec<u8>,
-) -> Result<(), Refused> {
-    if origin.address.is_some() {
-        start_list(&head.fields, FieldName::XForwardedFor, scratch);
-        scratch.extend_from_slice(origin.text.as_bytes());
-        replace(&mut head.fields, FieldName::XForwardedFor, scratch)?;
+/// Writes an element of `Forwarded`.
+fn write_element(
+    address: AddressText,
+    host: Option<&[u8]>,
+    scheme: Option<Scheme>,
+    out: &mut Vec<u8>,
+) {
+    let (before, text, after): (&[u8], &[u8], &[u8]) = match address.as_bytes() {
+        b"" => (b"for=", b"unknown", b""),
+        text if text.contains(&b':') => (b"for=\"[", text, b"]\""),
+        text => (b"for=", text, b""),
+    };
+    [before, text, after].iter().for_each(|it| out.extend_from_slice(it));
+    if let Some(host) = host {
+        // Always quoted: a colon is no octet of a token.
+        out.extend_from_slice(b";host=\"");
+        out.extend(host.iter().filter(|octet| !matches!(octet, b'"' | b'\\')));
+        out.push(b'"');
     }
-    if head.fields.get(FieldName::XForwardedProto).is_none() {
-        head.fields.append(FieldName::XForwardedProto, origin.scheme.as_str().as_bytes())?;
+    if let Some(scheme) = scheme {
+        out.extend_from_slice(b";proto=");
+        out.extend_from_slice(scheme.as_str().as_bytes());
     }
-    if head.fields.get(FieldName::XForwardedHost).is_none()
-        && let Some(authority) = head.authority()
-    {
-        scratch.clear();
-        scratch.extend_from_slice(authority);
-        head.fields.append(FieldName::XForwardedHost, scratch)?;
-    }
-    Ok(())
 }
 
-/// Adds an element to `Forwarded` (RFC 7239 section 4).
-fn write_forwarded(
-    origin: &Origin,
-    head: &mut RequestHead,
-    scratch: &mut Vec<u8>,
-) -> Result<(), Refused> {
-    start_list(&head.fields, FieldName::Forwarded, scratch);
-    let (before, after): (&[u8], &[u8]) = match origin.address {
-        Some(IpAddr::V4(_)) => (b"for=", b""),
-        Some(IpAddr::V6(_)) => (b"for=\"[", b"]\""),
-        None => (b"for=unknown", b""),
-    };
-    [before, origin.text.as_bytes(), after].iter().for_each(|it| scratch.extend_from_slice(it));
-    if let Some(authority) = head.authority() {
-        // Always quoted: a colon is no octet of a token.
-        scratch.extend_from_slice(b";host=\"");
-        scratch.extend(authority.iter().filter(|octet| !matches!(octet, b'"' | b'\\')));
-        scratch.push(b'"');
+/// Removes the lines of `Forwarded` that are malformed, and those before them: with an open quote they would swallow
+/// what is added, and without one between them the others would look like neighbours.
+fn drop_malformed(fields: &mut Fields) {
+    let count = fields.all(FieldName::Forwarded).count();
+    let fine = fields.all(FieldName::Forwarded).rev().take_while(|line| is_well_formed(line));
+    let mut bad = count - fine.count();
+    if bad > 0 {
+        fields.retain(|field| {
+            let goes = field.id == FieldName::Forwarded && bad > 0;
+            bad -= usize::from(goes);
+            !goes
+        });
     }
-    scratch.extend_from_slice(b";proto=");
-    scratch.extend_from_slice(origin.scheme.as_str().as_bytes());
-    Ok(replace(&mut head.fields, FieldName::Forwarded, scratch)?)
+}
+
+/// Whether it is a host, perhaps with a port.
+fn is_authority(text: &&[u8]) -> bool {
+    Authority::parse(text).is_ok()
 }
 
 /// Makes `scratch` the received list with a comma behind it, or empty where none was received.
@@ -425,50 +533,6 @@ fn node_address(node: &[u8]) -> Option<IpAddr> {
     address.or_else(|| text.parse::<SocketAddr>().ok().map(|socket| socket.ip()))
 }
 
-/// The last hops of a list that has to be read from its start.
-#[derive(Default)]
-struct LastHops {
-    hops: [Option<IpAddr>; MAX_HOPS],
-    count: usize,
-}
-
-impl LastHops {
-    /// Reads a line of `Forwarded`. From a quoted string that does not end on, nothing is an address.
-    fn read_line(&mut self, line: &[u8]) {
-        split_unquoted(line, b',').for_each(|element| {
-            self.push(split_unquoted(element, b';').find_map(for_node).and_then(node_address));
-        });
-    }
-
-    fn push(&mut self, hop: Option<IpAddr>) {
-        self.hops[self.count % MAX_HOPS] = hop;
-        self.count += 1;
-    }
-
-    fn backwards(&self) -> impl Iterator<Item = Option<IpAddr>> {
-        let kept = self.count.min(MAX_HOPS);
-        (self.count - kept..self.count).rev().map(|at| self.hops[at % MAX_HOPS])
-    }
-}
-
-/// The node of a `for=node` pair, out of its quotes. No node needs a backslash.
-fn for_node(pair: &[u8]) -> Option<&[u8]> {
-    let (name, value) = pair.trim_ascii().split_at_checked(4)?;
-    let quoted = value.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\""));
-    name.eq_ignore_ascii_case(b"for=").then_some(quoted.unwrap_or(value))
-}
-
-/// Splits at a separator that does not stand in a quoted string (RFC 9110 section 5.6.4).
-fn split_unquoted(text: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
-    let (mut is_quoted, mut is_escaped) = (false, false);
-    text.split(move |&octet| {
-        let is_end = octet == separator && !is_quoted;
-        is_quoted ^= octet == b'"' && !is_escaped;
-        is_escaped = octet == b'\\' && is_quoted && !is_escaped;
-        is_end
-    })
-}
-
 impl Scheme {
     /// The scheme as URIs write it.
     pub(crate) fn as_str(self) -> &'static str {
@@ -476,6 +540,12 @@ impl Scheme {
             Scheme::Http => "http",
             Scheme::Https => "https",
         }
+    }
+
+    /// The scheme that a proxy names.
+    fn parse(text: &[u8]) -> Option<Scheme> {
+        let is = |scheme: &Scheme| text.eq_ignore_ascii_case(scheme.as_str().as_bytes());
+        [Scheme::Http, Scheme::Https].into_iter().find(is)
     }
 }
 

@@ -15,7 +15,7 @@
 
 use crate::error::Kind;
 use std::collections::BTreeMap;
-use titan_config::{Config, FieldNames, HeaderName};
+use titan_config::{Config, FieldNames, HeaderName, TrustedField};
 use titan_http::{
     Field, FieldName, FieldSet, Fields, fold_name, fold_octet, is_alike, is_plain_name,
     starts_alike,
@@ -82,8 +82,13 @@ impl Guard {
         known.for_each(|name| names.add(name, Right::Known));
         let judged = config.request_fields();
         judged.into_iter().for_each(|name| names.add(name.as_str(), Right::Judged));
-        names.add("X-Real-IP", Right::Proxies);
-        names.add(FieldName::Forwarded.as_str(), Right::Proxies);
+        // A proxy that writes one of the two passes on what its client has sent in the other.
+        let (of_x_forwarded, of_forwarded) = match config.forwarding.trusted_field {
+            TrustedField::XForwardedFor => (Right::Proxies, Right::Gateway),
+            TrustedField::Forwarded => (Right::Gateway, Right::Proxies),
+        };
+        names.add("X-Real-IP", of_x_forwarded);
+        names.add(FieldName::Forwarded.as_str(), of_forwarded);
         let id = config.forwarding.request_id.as_ref().map(HeaderName::as_str);
         id.into_iter().for_each(|name| names.add(name, Right::Proxies));
         let told = config.policies.iter().flat_map(|named| named.policy.told_fields());
@@ -93,7 +98,7 @@ impl Guard {
         names.guard(
             is_strict,
             vec![
-                (b"x-forwarded-", Right::Proxies),
+                (b"x-forwarded-", of_x_forwarded),
                 (b"sec-websocket-", Right::Known),
                 (b"if-", Right::Known),
             ],
@@ -295,15 +300,10 @@ upstreams:
         all.into_iter().filter(|it| !it.eq_ignore_ascii_case(name)).collect()
     }
 
-    const OWN: [&str; 5] = ["X-Role", "X-Key-Name", "X-Taken", "Client-Cert", "Client-Cert-Chain"];
-    const CLAIMS: [&str; 6] = [
-        "X-Forwarded-For",
-        "X-Forwarded-Proto",
-        "X-Forwarded-Port",
-        "X-Real-IP",
-        "Forwarded",
-        "X-Request-Id",
-    ];
+    const OWN: [&str; 6] =
+        ["X-Role", "X-Key-Name", "X-Taken", "Client-Cert", "Client-Cert-Chain", "Forwarded"];
+    const CLAIMS: [&str; 5] =
+        ["X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Port", "X-Real-IP", "X-Request-Id"];
     const JUDGED: [&str; 15] = [
         "X-Version",
         "X-Said",

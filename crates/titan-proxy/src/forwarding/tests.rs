@@ -58,7 +58,7 @@ fn told(rules: &Rules, peer: &str, lines: &[(&str, &str)]) -> Vec<String> {
 
 #[test]
 fn a_stranger_is_the_client_whatever_it_says() {
-    let rules = rules("forwarded: true");
+    let rules = rules("trusted_field: forwarded");
     let lies = [("X-Forwarded-For", "1.2.3.4"), ("Forwarded", "for=1.2.3.4")];
     assert_eq!(client(&rules, STRANGER, &lies), STRANGER);
     assert_eq!(client(&rules, "::ffff:192.0.2.7", &lies), STRANGER);
@@ -95,39 +95,46 @@ fn what_is_no_address_ends_the_way() {
 
 #[test]
 fn the_way_is_bounded() {
-    let rules = rules("forwarded: true");
     let list = |element: &str, hops| format!("192.0.2.7{}", element.repeat(hops));
+    let x_forwarded = rules("");
     let long = list(", 10.0.0.2", MAX_HOPS);
-    assert_eq!(client(&rules, TRUSTED, &[("X-Forwarded-For", &long)]), "10.0.0.2");
+    assert_eq!(client(&x_forwarded, TRUSTED, &[("X-Forwarded-For", &long)]), "10.0.0.2");
     let fits = list(", 10.0.0.2", MAX_HOPS - 1);
-    assert_eq!(client(&rules, TRUSTED, &[("X-Forwarded-For", &fits)]), "192.0.2.7");
+    assert_eq!(client(&x_forwarded, TRUSTED, &[("X-Forwarded-For", &fits)]), "192.0.2.7");
+    let forwarded = rules("trusted_field: forwarded");
     let long = format!("for={}", list(", for=10.0.0.2", MAX_HOPS));
-    assert_eq!(client(&rules, TRUSTED, &[("Forwarded", &long)]), "10.0.0.2");
+    assert_eq!(client(&forwarded, TRUSTED, &[("Forwarded", &long)]), "10.0.0.2");
     let fits = format!("for={}", list(", for=10.0.0.2", MAX_HOPS - 1));
-    assert_eq!(client(&rules, TRUSTED, &[("Forwarded", &fits)]), "192.0.2.7");
+    assert_eq!(client(&forwarded, TRUSTED, &[("Forwarded", &fits)]), "192.0.2.7");
 }
 
 #[test]
-fn forwarded_is_read_where_it_is_enabled() {
-    let on = rules("forwarded: true");
+fn one_field_says_who_the_client_is() {
+    let rules = |field: &str| rules(&format!("trusted_field: {field}, forwarded: true"));
+    let on = rules("forwarded");
     let behind = |line: &str| client(&on, TRUSTED, &[("Forwarded", line)]);
     assert_eq!(behind("for=192.0.2.7"), "192.0.2.7");
     assert_eq!(behind("for=1.1.1.1, For=192.0.2.7;proto=http , by=x; for=10.0.0.2"), "192.0.2.7");
     assert_eq!(behind("for=\"[2001:db8::1]:443\""), "2001:db8::1");
     assert_eq!(behind("for=1.1.1.1, host=\"a,b;for=2.2.2.2\\\"\";for=192.0.2.7"), "192.0.2.7");
-    assert_eq!(client(&rules(""), TRUSTED, &[("Forwarded", "for=192.0.2.7")]), TRUSTED);
     let both = [("Forwarded", "for=1.1.1.1"), ("X-Forwarded-For", "192.0.2.7")];
-    assert_eq!(client(&on, TRUSTED, &both), "192.0.2.7");
+    assert_eq!(client(&on, TRUSTED, &both), "1.1.1.1");
+    assert_eq!(client(&rules("x_forwarded_for"), TRUSTED, &both), "192.0.2.7");
+    assert_eq!(client(&rules("x_forwarded_for"), TRUSTED, &both[..1]), TRUSTED);
+    assert_eq!(client(&on, TRUSTED, &both[1..]), TRUSTED);
 }
 
 #[test]
 fn a_malformed_forwarded_ends_the_way() {
-    let rules = rules("forwarded: true");
+    let rules = rules("trusted_field: forwarded");
     for line in
         ["for=\"1.1.1.1, for=192.0.2.7", "for=1.1.1.1, proto=http", "for=1.1.1.1, for=_x", "for"]
     {
         assert_eq!(client(&rules, TRUSTED, &[("Forwarded", line)]), TRUSTED, "{line}");
     }
+    let lines =
+        [("Forwarded", "for=1.1.1.1"), ("Forwarded", "for=\"x"), ("Forwarded", "for=10.0.0.2")];
+    assert_eq!(client(&rules, TRUSTED, &lines), "10.0.0.2");
 }
 
 #[test]
@@ -202,9 +209,56 @@ fn forwarded_is_written_with_quotes_where_the_grammar_wants_them() {
     assert_eq!(told(&rules, STRANGER, &[host])[1], one);
     let six = "Forwarded: for=\"[2001:db8::1]\";host=\"a:80\";proto=https";
     assert_eq!(told(&rules, "2001:db8::1", &[host])[1], six);
-    let added = "Forwarded: for=1.1.1.1, for=10.0.0.1;host=\"a:80\";proto=https";
-    assert_eq!(told(&rules, TRUSTED, &[host, ("Forwarded", "for=1.1.1.1")])[1], added);
     assert_eq!(told(&rules, STRANGER, &[]), ["Forwarded: for=192.0.2.7;proto=https"]);
+}
+
+#[test]
+fn what_is_believed_is_told_in_both_fields() {
+    let host = ("Host", "a:80");
+    let rules = |field: &str| rules(&format!("via: off, forwarded: true, trusted_field: {field}"));
+    let lines = [
+        host,
+        ("X-Forwarded-For", "1.1.1.1, 2001:db8::1, 10.0.0.2"),
+        ("X-Forwarded-Proto", "http"),
+        ("X-Forwarded-Host", "b"),
+    ];
+    let own = "for=10.0.0.1;host=\"a:80\";proto=https";
+    let expected = [
+        "Host: a:80",
+        "X-Forwarded-Proto: http",
+        "X-Forwarded-Host: b",
+        &format!("Forwarded: for=\"[2001:db8::1]\";host=\"b\";proto=http, {own}"),
+        "X-Forwarded-For: 1.1.1.1, 2001:db8::1, 10.0.0.2, 10.0.0.1",
+    ];
+    assert_eq!(told(&rules("x_forwarded_for"), TRUSTED, &lines), expected);
+    let odd = [
+        host,
+        ("X-Forwarded-For", "1.1.1.1"),
+        ("X-Forwarded-Proto", "x"),
+        ("X-Forwarded-Host", "a b"),
+    ];
+    assert_eq!(
+        told(&rules("x_forwarded_for"), TRUSTED, &odd)[3],
+        format!("Forwarded: for=1.1.1.1, {own}")
+    );
+    let chain =
+        "for=9.9.9.9;host=x, for=1.1.1.1;host=\"b:1\";proto=HTTP, for=10.0.0.2;host=c;proto=https";
+    let expected = [
+        "Host: a:80",
+        "X-Forwarded-For: 1.1.1.1, 10.0.0.1",
+        "X-Forwarded-Proto: http",
+        "X-Forwarded-Host: b:1",
+        &format!("Forwarded: {chain}, {own}"),
+    ];
+    assert_eq!(told(&rules("forwarded"), TRUSTED, &[host, ("Forwarded", chain)]), expected);
+    let silent = [
+        "Host: a:80",
+        "X-Forwarded-For: 10.0.0.1",
+        "X-Forwarded-Proto: https",
+        "X-Forwarded-Host: a:80",
+        &format!("Forwarded: {own}"),
+    ];
+    assert_eq!(told(&rules("forwarded"), TRUSTED, &[host]), silent);
 }
 
 #[test]
@@ -383,12 +437,12 @@ proptest! {
         in_forwarded in any::<bool>(),
     ) {
         // Two trusted proxies, of which the outer one saw the client.
-        let (name, own) = match in_forwarded {
-            true => ("Forwarded", "for=192.0.2.7, for=10.0.0.2"),
-            false => ("X-Forwarded-For", "192.0.2.7, 10.0.0.2"),
+        let (field, name, own) = match in_forwarded {
+            true => ("forwarded", "Forwarded", "for=192.0.2.7, for=10.0.0.2"),
+            false => ("x_forwarded_for", "X-Forwarded-For", "192.0.2.7, 10.0.0.2"),
         };
         let mut lines: Vec<_> = lies.iter().map(|lie| (name, lie.as_str())).collect();
         lines.push((name, own));
-        prop_assert_eq!(client(&rules("forwarded: true"), TRUSTED, &lines), "192.0.2.7");
+        prop_assert_eq!(client(&rules(&format!("trusted_field: {field}")), TRUSTED, &lines), "192.0.2.7");
     }
 }

@@ -83,10 +83,50 @@ pub(super) fn what_a_trusted_proxy_claims_is_passed_on_and_added_to() {
     assert_eq!(request.field("x-forwarded-host"), Some("b.example"));
     assert_eq!(
         request.field("forwarded"),
-        Some(&*format!("for=192.0.2.1, for=127.0.0.1;host=\"a.example\";proto={}", scheme()))
+        Some(&*format!(
+            "for=192.0.2.1;host=\"b.example\";proto=https, for=127.0.0.1;host=\"a.example\";proto={}",
+            scheme()
+        ))
     );
     assert_eq!(request.field("x-real-ip"), Some("192.0.2.1"));
     assert_eq!(request.field("x-request-id"), Some("theirs"));
+}
+
+#[test]
+pub(super) fn one_field_of_a_trusted_proxy_is_believed() {
+    let both = "X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: gopher\r\nX-Forwarded-Host: x.example\r\n\
+        X-Forwarded-Port: 1\r\nX-Real-IP: 192.0.2.1\r\n\
+        Forwarded: for=192.0.2.9;host=f.example;proto=https\r\n";
+    let request = told("trusted_proxies: [127.0.0.1]", both);
+    assert_eq!(request.field("x-forwarded-for"), Some("192.0.2.1, 127.0.0.1"));
+    assert_eq!(request.field("x-forwarded-port"), Some("1"));
+    assert_eq!(request.field("forwarded"), None);
+
+    let forwarded = "trusted_proxies: [127.0.0.1], trusted_field: forwarded, forwarded: true";
+    let request = told(forwarded, both);
+    let own = format!("for=127.0.0.1;host=\"a.example\";proto={}", scheme());
+    assert_eq!(
+        request.field("forwarded"),
+        Some(&*format!("for=192.0.2.9;host=f.example;proto=https, {own}"))
+    );
+    assert_eq!(request.field("x-forwarded-for"), Some("192.0.2.9, 127.0.0.1"));
+    assert_eq!(request.field("x-forwarded-proto"), Some("https"));
+    assert_eq!(request.field("x-forwarded-host"), Some("f.example"));
+    assert_eq!(request.field("x-forwarded-port"), None);
+    assert_eq!(request.field("x-real-ip"), None);
+}
+
+#[test]
+fn what_is_malformed_swallows_nothing() {
+    let forwarded = "trusted_proxies: [127.0.0.1], trusted_field: forwarded";
+    let open = "Forwarded: for=1.1.1.1\r\nForwarded: for=\"6.6.6.6\r\n";
+    let request = told(&format!("{forwarded}, forwarded: true"), open);
+    let own = format!("for=127.0.0.1;host=\"a.example\";proto={}", scheme());
+    assert_eq!(request.field("forwarded"), Some(&*own));
+    assert_eq!(request.field("x-forwarded-for"), Some("127.0.0.1"));
+    assert_eq!(told(forwarded, open).field("forwarded"), None);
+    let followed = format!("{open}Forwarded: for=192.0.2.9\r\n");
+    assert_eq!(told(forwarded, &followed).all("forwarded"), ["for=192.0.2.9"]);
 }
 
 #[test]

@@ -285,6 +285,7 @@ const HERE: &[(&str, fn())] = &[
     ("limits.target", limits::a_target_has_a_limit),
     ("limits.fields", limits::the_fields_of_a_request_have_a_limit),
     ("limits.body", limits::a_body_of_known_length_has_a_limit),
+    ("forwarding.trusted_field", claims::one_field_of_a_trusted_proxy_is_believed),
     ("limits.field_names", limits::names_of_fields_are_plain_where_they_have_to_be),
     ("limits.chunk_line", limits::the_line_before_a_chunk_has_a_limit),
     ("limits.trailers", limits::trailers_have_a_limit),
