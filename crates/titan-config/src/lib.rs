@@ -77,7 +77,7 @@ pub use policy::{
     KeyHash, MediaRange, NamedPolicy, OtherCodings, PasswordHash, PathPiece, PathRule, Policies,
     Policy, PolicyId, PolicyKind, Rate, RateKey, RateLimit, RequestTransform, ResponseTransform,
     RouteCost, Rule, RulePart, Secret, TokenPlace, Transform, Url, User, ValuePiece, ValueTemplate,
-    users_in,
+    api_keys_in, users_in,
 };
 pub use quantity::{ByteSize, Cap};
 pub use reference::reference;

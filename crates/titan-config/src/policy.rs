@@ -11,7 +11,7 @@ mod transform;
 
 pub use authorise::{
     ApiKey, ApiKeys, Authorise, Basic, ClaimRule, ClaimValue, Credential, ForwardAuth, Granted,
-    KeyHash, PasswordHash, Rule, RulePart, User, users_in,
+    KeyHash, PasswordHash, Rule, RulePart, User, api_keys_in, users_in,
 };
 pub use compress::{CodedRequests, Coding, Compress, MediaRange, OtherCodings};
 pub(crate) use compress::{codings, media_range};
@@ -207,7 +207,9 @@ impl Policy {
         match self {
             Policy::Jwt(jwt) => jwt.files().collect(),
             Policy::Authorise(it) => {
-                it.basic.iter().filter_map(|basic| basic.file.as_deref()).collect()
+                let of_users = it.basic.iter().filter_map(|basic| basic.file.as_deref());
+                let of_keys = it.api_keys.iter().filter_map(|keys| keys.file.as_deref());
+                of_users.chain(of_keys).collect()
             }
             Policy::Cors(_)
             | Policy::EarlyLimit(_)

@@ -474,6 +474,12 @@ policies: { p: { authorise: { client_certificate: [present, { dns: A }] } } }",
         "allow: Some([Cidr { address: 10.0.0.0, bits: 8 }])",
     ),
     (
+        "api_keys",
+        "file",
+        "policies: { p: { authorise: { api_keys: { file: keys } } } }",
+        "keys: [], file: Some(\"keys\")",
+    ),
+    (
         "authorise",
         "any_of",
         "policies: { p: { authorise: { any_of: [basic, client_certificate], client_certificate: present, basic: { file: f } } } }\n\

@@ -18,7 +18,7 @@ use crate::tls::{BadCredentials, Files, Identity};
 use basic::Basic;
 use claims::Claims;
 use forward::Forward;
-use keys::Keys;
+use keys::{Keys, KnownKeys};
 use rules::Rules;
 use serde_json::{Map, Value};
 use std::net::IpAddr;
@@ -38,6 +38,31 @@ pub(crate) struct Authorise {
     rules: Option<Rules>,
     basic: Option<Basic>,
     forward: Option<Forward>,
+}
+
+/// What the credentials of requests are compared with.
+#[derive(Default)]
+pub(crate) struct Known {
+    users: Users,
+    keys: KnownKeys,
+}
+
+impl Known {
+    /// What a policy and its files have.
+    pub(crate) fn read(
+        config: &titan_config::Authorise,
+        files: &Files,
+    ) -> Result<Known, BadCredentials> {
+        let users = config.basic.as_ref().map(|basic| Users::read(basic, files)).transpose()?;
+        let keys = config.api_keys.as_ref().map(|keys| KnownKeys::read(keys, files)).transpose()?;
+        Ok(Known { users: users.unwrap_or_default(), keys: keys.unwrap_or_default() })
+    }
+
+    /// What a policy has whose files nobody has read.
+    fn of(config: &titan_config::Authorise) -> Known {
+        let keys = config.api_keys.as_ref().map(|keys| KnownKeys::of(&keys.keys));
+        Known { users: Users::default(), keys: keys.unwrap_or_default() }
+    }
 }
 
 /// What later policies and the answer want to know of the request.
@@ -93,17 +118,17 @@ impl Authorise {
         credentials: Credentials,
         config: &Config,
     ) -> Authorise {
-        let users = match credentials {
-            Credentials::Users(users) => users,
-            _ => Users::default(),
+        let known = match credentials {
+            Credentials::Known(known) => known,
+            _ => Known::of(own),
         };
-
+        let Known { users, keys } = known;
         let forward = own.forward_auth.clone();
         Authorise {
             allow: own.allow.clone(),
             deny: own.deny.clone(),
             certificates: own.client_certificate.clone(),
-            keys: own.api_keys.clone().map(|keys| Keys::new(name, keys)),
+            keys: own.api_keys.clone().map(|config| Keys::new(name, config, keys)),
             any_of: own.any_of.clone(),
             claims: Claims::new(own),
             rules: Rules::new(&own.rules),
@@ -115,13 +140,19 @@ impl Authorise {
     /// Its credentials as the files have them by now.
     pub(super) fn read_credentials(&self, files: &Files) -> Result<Credentials, BadCredentials> {
         let users = self.basic.as_ref().map(|basic| basic.read_users(files)).transpose()?;
-        Ok(users.map_or(Credentials::None, Credentials::Users))
+        let keys = self.keys.as_ref().map(|keys| keys.read_known(files)).transpose()?;
+        let known = Known { users: users.unwrap_or_default(), keys: keys.unwrap_or_default() };
+        Ok(Credentials::Known(known))
     }
 
-    /// Takes other users.
-    pub(super) fn replace_users(&self, users: Users) {
+    /// Takes other users and keys.
+    pub(super) fn replace_known(&self, known: Known) {
+        let Known { users, keys } = known;
         if let Some(basic) = &self.basic {
             basic.replace_users(users);
+        }
+        if let Some(own) = &self.keys {
+            own.replace_known(keys);
         }
     }
 

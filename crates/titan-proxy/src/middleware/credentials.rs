@@ -1,6 +1,6 @@
 //! What the files come to that policies name.
 
-use super::authorise::Users;
+use super::authorise::Known;
 use super::jwt::Source;
 use crate::tls::{BadCredentials, Files};
 use titan_config::{Config, Policy};
@@ -17,8 +17,8 @@ pub(crate) enum Credentials {
     None,
     /// Keys of tokens, by the provider.
     Tokens(Vec<Source>),
-    /// Names and passwords.
-    Users(Users),
+    /// What keys and passwords are compared with.
+    Known(Known),
 }
 
 impl Keys {
@@ -57,11 +57,7 @@ impl Credentials {
                 let keys = jwt.providers.iter().map(|provider| Source::read(provider, files));
                 keys.collect::<Result<_, _>>().map(Credentials::Tokens)
             }
-            Policy::Authorise(authorise) => {
-                let users = authorise.basic.as_ref().map(|basic| Users::read(basic, files));
-                let users = users.transpose()?;
-                Ok(users.map_or(Credentials::None, Credentials::Users))
-            }
+            Policy::Authorise(authorise) => Known::read(authorise, files).map(Credentials::Known),
             _ => Ok(Credentials::None),
         }
     }

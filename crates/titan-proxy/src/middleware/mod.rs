@@ -189,7 +189,7 @@ impl Chains {
         for (policy, keys) in self.policies.iter().zip(keys.by_policy()) {
             match (policy, keys) {
                 (Ready::Jwt(jwt), Credentials::Tokens(keys)) => jwt.replace_keys(keys),
-                (Ready::Authorise(it), Credentials::Users(users)) => it.replace_users(users),
+                (Ready::Authorise(it), Credentials::Known(known)) => it.replace_known(known),
                 _ => {}
             }
         }

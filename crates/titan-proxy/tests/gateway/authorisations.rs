@@ -4,7 +4,7 @@ use crate::jwt::{PROVIDER, at, token};
 use crate::listeners::Folder;
 use crate::tunnels::WISH;
 use titan_testkit::h2::Head;
-use titan_testkit::{Answer, Gateway, gateway, upstream};
+use titan_testkit::{Answer, Certificate, Gateway, gateway, start_with, upstream, usual};
 
 /// The keys `one` and `two`, by their hashes.
 const KEYS: &str = "keys: {
@@ -97,6 +97,36 @@ pub(super) fn a_request_shows_a_key() {
             .has_field("www-authenticate", "ApiKey realm=\"p\"");
     }
     assert_eq!(upstream.requests().len(), 2);
+}
+
+#[test]
+pub(super) fn a_file_of_keys_is_read_again() {
+    const ONE: &str = "7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed";
+    const TWO: &str = "3fc4ccfe745870e2c0d99f71f30ff0656c8dedd41cc1d7d3d376b0dbe685e2f3";
+    let files = |text: &str| {
+        let mut files = Certificate::files(&[("usual", usual())]);
+        files.insert("keys".into(), text.as_bytes().to_vec());
+        files
+    };
+    let text = format!(
+        "apply: [p]\npolicies: {{ p: {{ authorise: {{ api_keys: {{ file: keys, keys: {{ own: {ONE} }}, tell: X-Client }} }} }} }}"
+    );
+    let upstream = upstream::replies(upstream::ok("x"));
+    let starts = |keys: &str| start_with(&text, &[&upstream], &files(keys));
+    let gateway = starts(&format!("# ours\n\nshop: {TWO}\n")).unwrap_or_else(|it| panic!("{it}"));
+    let status = |key: &str| asks(&gateway, "/", &format!("X-API-Key: {key}\r\n")).status;
+    assert_eq!(["one", "two", "shop", TWO].map(status), [200, 200, 401, 401]);
+    assert_eq!(upstream.requests()[1].field("x-client"), Some("shop"));
+    let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+    for bad in ["shop", "shop:two", &format!(":{TWO}"), &format!("a:{ONE}"), &format!("a:{empty}")]
+    {
+        let error = gateway.replaces_certificates(&files(bad)).expect_err("it cannot be used");
+        assert!(error.to_string().starts_with("keys cannot be used: "), "{error}");
+        assert!(starts(bad).is_err());
+        assert_eq!(status("two"), 200, "the old ones stay");
+    }
+    gateway.replaces_certificates(&files("# nobody\n")).expect("it can be used");
+    assert_eq!(["one", "two"].map(status), [200, 401]);
 }
 
 #[test]

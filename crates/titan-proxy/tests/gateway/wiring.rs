@@ -156,6 +156,7 @@ const HERE: &[(&str, fn())] = &[
     ("api_keys.query", authorisations::a_key_stands_where_the_policy_says),
     ("api_keys.tell", authorisations::an_upstream_is_told_whose_key_it_was),
     ("api_keys.keys", authorisations::a_request_shows_a_key),
+    ("api_keys.file", authorisations::a_file_of_keys_is_read_again),
     ("authorise.basic", basic::a_request_shows_a_name_and_its_password),
     ("basic.users", basic::a_request_shows_a_name_and_its_password),
     ("basic.file", basic::a_file_is_read_again),

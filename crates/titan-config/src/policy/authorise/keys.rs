@@ -4,14 +4,16 @@ use crate::balance::query_name;
 use crate::bounds::MAX_API_KEYS;
 use crate::node::Node;
 use crate::policy::transform::{request_header, told_header};
-use crate::read::{Read, Reading, default, optional, required};
+use crate::read::{Read, Reading, default, optional};
 use crate::readers::{Named, Problem, mapping, secret};
 use crate::report::Diagnostic;
 use crate::section::{section, section_of};
 use crate::shape::TextShape;
+use crate::tls::file;
 use crate::token::{HeaderName, NAME, Name, parse_name};
 use std::collections::HashMap;
 use std::fmt;
+use std::path::PathBuf;
 use titan_http::FieldName;
 
 section! {
@@ -28,7 +30,10 @@ section! {
         /// By a name for each key the SHA-256 of it, in hexadecimal: `printf %s KEY | sha256sum`. Of a client whose key
         /// changes both can stand there for a while, under different names.
         pub(crate) keys: Vec<Named<Name, KeyHash>> =
-            required(mapping(NAME, parse_name, secret(HASH, parse_hash), 1..=MAX_API_KEYS)),
+            default("{}", mapping(NAME, parse_name, secret(HASH, parse_hash), 0..=MAX_API_KEYS)),
+        /// A file with more keys: lines of a name, a colon and a hash. It is read again when it changes; with no line left it lets
+        /// nobody in.
+        pub(crate) file: Option<PathBuf> = optional("none", file()),
     }
 }
 
@@ -41,8 +46,10 @@ pub struct ApiKeys {
     pub query: Option<String>,
     /// The field that tells the upstream the name of the key.
     pub tell: Option<HeaderName>,
-    /// At least one; no two are the same.
+    /// Those of the configuration itself; no two are the same.
     pub keys: Vec<ApiKey>,
+    /// A file with more. There are some here or there.
+    pub file: Option<PathBuf>,
 }
 
 /// A key by its hash.
@@ -83,8 +90,12 @@ pub(super) fn api_keys() -> impl Read<Value = ApiKeys> {
     section_of::<ApiKeyFields>().then(check_keys)
 }
 
-fn check_keys(fields: ApiKeyFields, _: &Node, to: &mut Reading<'_>) -> Option<ApiKeys> {
-    let ApiKeyFields { header, query, tell, keys } = fields;
+fn check_keys(fields: ApiKeyFields, node: &Node, to: &mut Reading<'_>) -> Option<ApiKeys> {
+    let ApiKeyFields { header, query, tell, keys, file } = fields;
+    if keys.is_empty() && file.is_none() {
+        let error = Diagnostic::error(node.span, "keys of nobody");
+        return to.fail(error.label("expected `keys` or `file`"));
+    }
     let mut seen = HashMap::new();
     for Named { key, key_span, value } in &keys {
         let message = if *value == KeyHash(HASH_OF_NOTHING) {
@@ -103,7 +114,35 @@ fn check_keys(fields: ApiKeyFields, _: &Node, to: &mut Reading<'_>) -> Option<Ap
         );
     }
     let keys = keys.into_iter().map(|Named { key, value, .. }| ApiKey { name: key, hash: value });
-    Some(ApiKeys { header, query, tell, keys: keys.collect() })
+    Some(ApiKeys { header, query, tell, keys: keys.collect(), file })
+}
+
+/// The keys of a file: lines of a name, a colon and a hash. Empty ones and those that begin with `#` do not count. There
+/// may be none: whose last line is taken out must not stay in.
+pub fn api_keys_in(bytes: &[u8]) -> Result<Vec<ApiKey>, String> {
+    let text = std::str::from_utf8(bytes).map_err(|_| "it is no text in UTF-8".to_owned())?;
+    let mut keys: Vec<ApiKey> = Vec::new();
+    for (line, number) in text.lines().zip(1..) {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let at = |reason: &str| format!("line {number}: {reason}");
+        let (name, hash) =
+            line.split_once(':').ok_or_else(|| at("there is no colon behind a name"))?;
+        // What stands there may be a key: it is not repeated.
+        let name =
+            parse_name(name.trim()).map_err(|_| at("what stands before the colon is no name"))?;
+        let hash = parse_hash(hash.trim()).map_err(|problem| at(&problem.reason))?;
+        if hash == KeyHash(HASH_OF_NOTHING) {
+            return Err(at("it is the hash of an empty key"));
+        }
+        if keys.len() == MAX_API_KEYS {
+            return Err(at(&format!("{MAX_API_KEYS} keys are the most")));
+        }
+        keys.push(ApiKey { name, hash });
+    }
+    Ok(keys)
 }
 
 const HASH: TextShape = TextShape {

@@ -3,8 +3,11 @@
 use super::{Explained, Meeting};
 use crate::error::{Error, Kind};
 use crate::route::{is_parameter, query_values};
-use crate::tls::sha256;
+use crate::tls::{BadCredentials, Files, bad, sha256};
+use arc_swap::ArcSwap;
 use std::collections::HashMap;
+use std::sync::Arc;
+use titan_config::{ApiKey, ApiKeys, api_keys_in};
 use titan_http::{BadField, RequestHead, ResponseHead};
 
 /// The keys of which a request has to show one.
@@ -13,22 +16,65 @@ pub(super) struct Keys {
     query: Option<String>,
     /// The field that tells the upstream which key it was.
     tell: Option<Box<[u8]>>,
-    /// The names of keys by their hashes: what differs in how long it takes tells of hashes, and not of keys.
-    by_hash: HashMap<[u8; 32], Box<str>>,
+    config: ApiKeys,
+    known: ArcSwap<KnownKeys>,
     challenge: Box<[u8]>,
 }
 
+/// The names of keys by their hashes: what differs in how long it takes tells of hashes, and not of keys.
+#[derive(Default)]
+pub(crate) struct KnownKeys(HashMap<[u8; 32], Arc<str>>);
+
+/// A key that a request shows: a part of its hash, and its name.
+pub(super) type Shown = (u64, Arc<str>);
+
+impl KnownKeys {
+    /// Those of the configuration and those of its file.
+    pub(super) fn read(config: &ApiKeys, files: &Files) -> Result<KnownKeys, BadCredentials> {
+        let mut known = KnownKeys::of(&config.keys);
+        let Some(file) = &config.file else { return Ok(known) };
+        for key in api_keys_in(files.get(file)?).map_err(|reason| bad(file, reason))? {
+            if known.add(&key).is_some() {
+                let reason = format!("`{}` has the hash of another key", key.name.as_str());
+                return Err(bad(file, reason));
+            }
+        }
+        Ok(known)
+    }
+
+    /// Those of the configuration alone.
+    pub(super) fn of(keys: &[ApiKey]) -> KnownKeys {
+        let mut known = KnownKeys::default();
+        keys.iter().for_each(|key| drop(known.add(key)));
+        known
+    }
+
+    fn add(&mut self, key: &ApiKey) -> Option<Arc<str>> {
+        self.0.insert(*key.hash.octets(), key.name.as_str().into())
+    }
+}
+
 impl Keys {
-    pub(super) fn new(name: &str, config: titan_config::ApiKeys) -> Keys {
-        let titan_config::ApiKeys { header, query, tell, keys } = config;
-        let by_hash = keys.iter().map(|key| (*key.hash.octets(), key.name.as_str().into()));
+    pub(super) fn new(name: &str, config: ApiKeys, known: KnownKeys) -> Keys {
+        let ApiKeys { header, query, tell, .. } = config.clone();
         Keys {
             header: header.as_str().as_bytes().into(),
             query,
             tell: tell.map(|name| name.as_str().as_bytes().into()),
-            by_hash: by_hash.collect(),
+            config,
+            known: ArcSwap::from_pointee(known),
             challenge: format!("ApiKey realm=\"{name}\"").into_bytes().into(),
         }
+    }
+
+    /// Its keys as the file has them by now.
+    pub(super) fn read_known(&self, files: &Files) -> Result<KnownKeys, BadCredentials> {
+        KnownKeys::read(&self.config, files)
+    }
+
+    /// Takes other keys.
+    pub(super) fn replace_known(&self, known: KnownKeys) {
+        self.known.store(Arc::new(known));
     }
 
     /// Takes the key out of a request; it goes on with one that is known.
@@ -44,11 +90,7 @@ impl Keys {
     }
 
     /// Notes which key a request has shown, and tells the upstream.
-    pub(super) fn tell(
-        &self,
-        (id, name): (u64, &str),
-        meeting: &mut Meeting<'_>,
-    ) -> Result<(), Error> {
+    pub(super) fn tell(&self, (id, name): Shown, meeting: &mut Meeting<'_>) -> Result<(), Error> {
         meeting.notes.authorise.api_key = Some(id);
         let tell = |field: &[u8]| meeting.request.fields.append_named(field, name.as_bytes());
         self.tell.as_deref().map_or(Ok(()), tell).map_err(|_| Kind::Internal.into())
@@ -79,7 +121,7 @@ impl Keys {
     }
 
     /// The key that a request shows, by a part of its hash and its name; one that shows several shows none.
-    pub(super) fn shown(&self, request: &RequestHead) -> Option<(u64, &str)> {
+    pub(super) fn shown(&self, request: &RequestHead) -> Option<Shown> {
         let mut fields = request.fields.named(&self.header);
         let name = self.query.as_deref();
         let mut parameters = name.map(|name| query_values(request.query(), name));
@@ -100,12 +142,12 @@ impl Keys {
             || self.query.as_ref().is_some_and(in_query)
     }
 
-    fn find(&self, key: &[u8]) -> Option<(u64, &str)> {
+    fn find(&self, key: &[u8]) -> Option<Shown> {
         if !(1..=MAX_KEY).contains(&key.len()) {
             return None;
         }
         let hash = sha256(key);
-        let name = self.by_hash.get(&hash)?;
+        let name = Arc::clone(self.known.load().0.get(&hash)?);
         let (id, _) = hash.split_first_chunk()?;
         Some((u64::from_be_bytes(*id), name))
     }
