@@ -122,6 +122,8 @@ pub struct RateLimitCells {
     pub allowed: Counter,
     /// Requests that it refused.
     pub limited: Counter,
+    /// Requests that it refused for want of room for their keys.
+    pub full: Counter,
     /// Requests that it let through alone because it only watches.
     pub shadowed: Counter,
 }

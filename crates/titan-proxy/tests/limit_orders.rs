@@ -100,6 +100,22 @@ fn an_entry_is_never_taken_from_a_key_that_has_just_used_it() {
     });
 }
 
+/// More keys than entries, each with a burst: they take over what others owe. All together get no more than all
+/// entries let through, and one no more than its own burst and what is being taken back at that moment.
+#[test]
+fn keys_that_push_each_other_out_get_no_more_than_their_bursts() {
+    in_many_orders(|| {
+        let limiter = limiter(&[3], None);
+        let threads: [&'static [usize]; 3] = [&[0, 1, 0], &[2, 0, 2], &[3, 0, 1, 0]];
+        let counts = race(&limiter, &threads, 0);
+        assert!(counts.iter().sum::<u64>() <= 6, "{counts:?}");
+        for (key, count) in counts.into_iter().enumerate() {
+            let more = (0..5).filter(|_| passes(&limiter, key, 9, 0)).count() as u64;
+            assert!(count + more <= 3 + 2, "key {key} had {count} and gets {more} more");
+        }
+    });
+}
+
 #[test]
 fn what_several_rates_allow_passes_and_no_more() {
     in_many_orders(|| {

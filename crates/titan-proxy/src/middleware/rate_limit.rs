@@ -157,13 +157,14 @@ impl RateLimit {
             }
             Verdict::Exceeded { wait } => (Kind::RateLimited, seconds(wait)),
             Verdict::Busy => (Kind::TooManyAtOnce, SOON),
-            Verdict::Full => (Kind::RateLimited, SOON),
+            Verdict::Full { wait } => (Kind::RateLimited, seconds(wait)),
         };
         if self.is_shadow {
             cells.shadowed.add(1);
             return (Note::default(), Ok(()));
         }
-        cells.limited.add(1);
+        let is_full = matches!(verdict, Verdict::Full { .. });
+        if is_full { &cells.full } else { &cells.limited }.add(1);
         let note = Note { counts: Some(counts), retry_after: Some(wait), _running: None };
         (note, Err(kind.into()))
     }

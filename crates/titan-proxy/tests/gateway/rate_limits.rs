@@ -226,6 +226,26 @@ pub(super) fn a_capacity_is_that_of_the_keys_in_use() {
     assert_eq!(refused(&under(&limit(4096), "")), 0);
 }
 
+/// Clients are told the same time by both fields, and the operator that it is the table.
+#[test]
+fn who_finds_no_room_is_counted_as_such() {
+    let gateway = under("rates: 2/h, key: { header: x-a }, capacity: 64", "");
+    let mut client = gateway.connects();
+    let mut ask = |number: u32| {
+        client.sends(format!("GET / HTTP/1.1\r\nHost: a\r\nX-A: {number}\r\n\r\n"));
+        client.answer()
+    };
+    let known = ask(0).has_status(204);
+    assert_eq!(left(&known), "\"p\";r=1");
+    let refused = (1..2_000).map(&mut ask).find(|answer| answer.status == 429);
+    let refused = refused.expect("all entries are used up").has_problem(429, "rate-limited");
+    let wait: u64 = refused.field("retry-after").unwrap().parse().unwrap();
+    assert!((1700..=1800).contains(&wait), "{wait}");
+    refused.has_field("ratelimit", &format!("\"p\";r=0;t={wait}"));
+    let full = gateway.metrics().sum(|cells| cells.rate_limits[0].full.get());
+    assert_eq!(full, 1);
+}
+
 #[test]
 pub(super) fn as_many_requests_run_at_once_as_allowed() {
     let upstream = upstream::listens();

@@ -6,18 +6,21 @@
 //! each interval between them; and whatever fits that does pass.
 //!
 //! Whoever counts in an entry that is taken by another key at that very moment takes back what it has counted, and that key
-//! may be refused meanwhile though it would fit. This can only happen where a set of the table is full; that one passes
-//! that does not fit never happens.
+//! may be refused meanwhile though it would fit; and who is pushed out of another entry of the set at that moment may have
+//! one request more. This can only happen where a set of the table is full. All keys of a set together never have more than
+//! its entries let through.
 //!
 //! Numbers are moved by compare-exchange, by all workers. With several rates all are looked at before one is moved; where
 //! one then fails nevertheless the others are moved back, which is exact as long as they lie ahead of the clock, and without
 //! effect where they do not.
 
 use super::sync::{AtomicU64, Ordering};
-use super::table::{Maker, Table};
+use super::table::{Debt, MAX_TIMES, Maker, Table};
 
 /// The most rates that a limit can have.
-pub(super) const MAX_RATES: usize = 4;
+pub(super) const MAX_RATES: usize = MAX_TIMES;
+/// The nanoseconds after which to try again where nobody can tell.
+const SOON: u64 = 1_000_000_000;
 
 /// Decides about the requests of all keys.
 pub(super) struct Limiter {
@@ -54,8 +57,11 @@ pub(super) enum Verdict {
     },
     /// As many as may run do.
     Busy,
-    /// There is no room for its key.
-    Full,
+    /// There is no room for its key, and those that share its place have used up their rates.
+    Full {
+        /// The nanoseconds after which it may pass.
+        wait: u64,
+    },
 }
 
 /// How it stands with a rate.
@@ -89,8 +95,12 @@ impl Limiter {
     ) -> Taken {
         for _ in 0..PATIENCE {
             let now = clock();
-            let found = self.table.find(hash, maker, |values| self.is_unused(values, now));
-            let Some(slot) = found else { break };
+            let debt = |values: &[AtomicU64]| self.debt(values, now);
+            let found = self.table.find(hash, maker, debt, |debt| self.is_bearable(debt, cost));
+            let slot = match found {
+                Ok(slot) => slot,
+                Err(least) => return self.refuse(least, cost),
+            };
             let mut counts = [Count::default(); MAX_RATES];
             let charged = self.charge(slot.values, cost, now, &mut counts, &clock);
             if slot.is_kept() {
@@ -105,7 +115,21 @@ impl Limiter {
                 self.leave(slot.values);
             }
         }
-        Taken { verdict: Verdict::Full, counts: [Count::default(); MAX_RATES] }
+        self.refuse(None, cost)
+    }
+
+    /// Refuses a request that has found no entry in a set in which so much is owed at least.
+    fn refuse(&self, least: Option<Debt>, cost: u64) -> Taken {
+        let mut counts = [Count::default(); MAX_RATES];
+        let owed = least.unwrap_or_default().times;
+        for ((pace, owed), count) in self.paces.iter().zip(owed).zip(&mut counts) {
+            *count = Count { left: 0, ..pace.count(owed, 0) };
+            // Where it would fit, somebody runs in each entry, or who owes less by one rate owes more by another.
+            count.wait = pace.advance(owed, cost, 0).err().unwrap_or(SOON);
+        }
+        let longest = counts.iter().map(|count| count.wait).max();
+        let wait = longest.filter(|wait| *wait > 0).unwrap_or(SOON);
+        Taken { verdict: Verdict::Full { wait }, counts }
     }
 
     /// The nanoseconds after which one request of the key would pass. Charges nothing.
@@ -200,11 +224,21 @@ impl Limiter {
         }
     }
 
-    /// Whether a key with these values is as one that was never seen.
-    fn is_unused(&self, values: &[AtomicU64], now: u64) -> bool {
+    /// What a key with these values owes. One that owes nothing is as one that was never seen.
+    fn debt(&self, values: &[AtomicU64], now: u64) -> Debt {
         let (arrivals, running) = values.split_at(self.paces.len());
-        arrivals.iter().all(|arrival| load(arrival) <= now)
-            && running.iter().all(|it| load(it) == 0)
+        let mut debt =
+            Debt { is_running: running.iter().any(|it| load(it) > 0), ..Debt::default() };
+        for (time, arrival) in debt.times.iter_mut().zip(arrivals) {
+            *time = load(arrival).saturating_sub(now);
+        }
+        debt
+    }
+
+    /// Whether a request would pass though so much is owed already.
+    fn is_bearable(&self, debt: &Debt, cost: u64) -> bool {
+        let mut rates = self.paces.iter().zip(debt.times);
+        rates.all(|(pace, owed)| pace.advance(owed, cost, 0).is_ok())
     }
 }
 

@@ -15,10 +15,14 @@
 //! seen, dislodges claims to the same key, and gives way to who holds it. Of two that claim at the same time
 //! at least one sees the other. A claim names who made it, so that nobody confirms a claim but its maker.
 //!
-//! No slot is taken from a key that still needs it: a slot is retired first, then its values are looked at once
-//! more. Whoever has changed a value looks whether the slot is still its own afterwards ([`Slot::is_kept`]): either
-//! the one sees the change or the other sees that the slot is gone. The order of all this is sequentially
-//! consistent, which the argument needs.
+//! In a full set the key that owes least gives way, which may be nothing, and whoever takes its slot takes over what it owes.
+//! A key that has lost its slot finds one when it comes back in which at least as much is owed as it owed itself, since all
+//! debts get smaller equally fast: nobody gains by being pushed out. (Except where another holder is just taking a charge
+//! back, because its slot has changed hands under it: then it may gain that one.)
+//!
+//! A slot is retired first, then its values are looked at once more. Whoever has changed a value looks whether the slot is
+//! still its own afterwards ([`Slot::is_kept`]): either the one sees the change or the other sees that the slot is gone. The
+//! order of all this is sequentially consistent, which the argument needs.
 
 use super::sync::{AtomicU64, Ordering, WAYS};
 
@@ -55,6 +59,27 @@ pub(super) struct Slot<'t> {
     pub(super) values: &'t [AtomicU64],
 }
 
+/// What the holder of an entry owes: by value, how long it takes to come back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Debt {
+    pub(super) times: [u64; MAX_TIMES],
+    /// Whether it counts something that has to be given back to that entry.
+    pub(super) is_running: bool,
+}
+
+/// Of how many values an entry owes at most.
+pub(super) const MAX_TIMES: usize = 4;
+
+/// Whether a set has room for another key.
+enum Room {
+    /// The slot at that place is empty.
+    At(usize),
+    /// Others have changed something meanwhile.
+    Disturbed,
+    /// None can be taken; the least that one of its keys owes.
+    Nowhere(Option<Debt>),
+}
+
 /// Who makes changes: a number from 1 that no other thread has.
 #[derive(Clone, Copy)]
 pub(super) struct Maker(u64);
@@ -81,34 +106,39 @@ impl Table {
         }
     }
 
-    /// The entry of a key, which gets one if there is a slot whose values nobody needs. Of a new entry the values are
-    /// those that were left in it. Nothing when all slots are in use.
+    /// The entry of a key, which gets one if there is a slot whose holder owes less than all others of its set, and no more
+    /// than is `bearable`. Of a new entry the values are those that were left in it: who comes takes over what was owed.
+    /// `debt` tells what the holder of values owes.
     pub(super) fn find(
         &self,
         hash: u64,
         maker: Maker,
-        is_unused: impl Fn(&[AtomicU64]) -> bool,
-    ) -> Option<Slot<'_>> {
+        debt: impl Fn(&[AtomicU64]) -> Debt,
+        bearable: impl Fn(&Debt) -> bool,
+    ) -> Result<Slot<'_>, Option<Debt>> {
         let (set, held) = self.place_of(hash);
         for _ in 0..PATIENCE {
             let words = self.words(set);
             if let Some(way) = words.iter().position(|word| load(word) == held) {
-                return Some(self.slot(set, way, held));
+                return Ok(self.slot(set, way, held));
             }
             if rescue_any(words, held) {
                 continue;
             }
-            let Some(way) = self.make_room(set, maker, &is_unused) else { continue };
-            let Some(way) = way else {
-                // Its slot may have been at its place only after that was looked at.
-                let again = words.iter().position(|word| load(word) == held);
-                return again.map(|way| self.slot(set, way, held));
+            let way = match self.make_room(set, maker, &debt, &bearable) {
+                Room::At(way) => way,
+                Room::Disturbed => continue,
+                Room::Nowhere(least) => {
+                    // Its slot may have been at its place only after that was looked at.
+                    let again = words.iter().position(|word| load(word) == held);
+                    return again.map(|way| self.slot(set, way, held)).ok_or(least);
+                }
             };
             if claim(words, way, held, maker) {
-                return Some(self.slot(set, way, held));
+                return Ok(self.slot(set, way, held));
             }
         }
-        None
+        Err(None)
     }
 
     /// The entry of a key, if it has one.
@@ -121,41 +151,46 @@ impl Table {
         Some(self.slot(set, way, held))
     }
 
-    /// A slot that is empty now; `Some(None)` where there can be none. Nothing when others changed something meanwhile.
-    #[expect(clippy::option_option, reason = "to be disturbed is neither of the two answers")]
+    /// A slot that is empty now: one that was, or that of whoever owes least.
     fn make_room(
         &self,
         set: usize,
         maker: Maker,
-        is_unused: impl Fn(&[AtomicU64]) -> bool,
-    ) -> Option<Option<usize>> {
+        debt: impl Fn(&[AtomicU64]) -> Debt,
+        bearable: impl Fn(&Debt) -> bool,
+    ) -> Room {
         let words = self.words(set);
         if let Some(way) = words.iter().position(|word| load(word) == EMPTY) {
-            return Some(Some(way));
+            return Room::At(way);
         }
-        let mut is_disturbed = false;
-        for (way, word) in words.iter().enumerate() {
-            let held = load(word);
-            if held & !OWNER != 0 || held == EMPTY {
-                is_disturbed = true;
-                continue;
-            }
-            if !is_unused(self.values_at(set * WAYS + way)) {
-                continue;
-            }
-            let retiring = held | maker.0 | RETIRING;
-            if !swap(word, held, retiring) {
-                is_disturbed = true;
-                continue;
-            }
-            if !is_unused(self.values_at(set * WAYS + way)) {
-                // It was used meanwhile. Somebody else may have rescued it already.
-                swap(word, retiring, held);
-                continue;
-            }
-            return swap(word, retiring, EMPTY).then_some(Some(way));
+        let holders: [(u64, Debt); WAYS] =
+            std::array::from_fn(|way| (load(&words[way]), debt(self.values_at(set * WAYS + way))));
+        let is_settled = |word: u64| word & !OWNER == 0 && word != EMPTY;
+        let is_disturbed = holders.iter().any(|(word, _)| !is_settled(*word));
+        let settled = holders.iter().enumerate().filter(|(_, (word, _))| is_settled(*word));
+        let free = settled.filter(|(_, (_, debt))| !debt.is_running);
+        let least = free.min_by_key(|(_, (_, debt))| debt.sum());
+        // Whoever loses a slot may come back to another one of the set: it must owe no less there.
+        let least = least.filter(|(_, (_, least))| {
+            holders.iter().all(|(_, other)| least.is_at_most(other)) && bearable(least)
+        });
+        let Some((way, (held, least))) = least else {
+            let least = holders.iter().map(|(_, debt)| *debt).min_by_key(Debt::sum);
+            return if is_disturbed { Room::Disturbed } else { Room::Nowhere(least) };
+        };
+        let retiring = held | maker.0 | RETIRING;
+        if !swap(&words[way], *held, retiring) {
+            return Room::Disturbed;
         }
-        if is_disturbed { None } else { Some(None) }
+        if debt(self.values_at(set * WAYS + way)) != *least {
+            // It was used meanwhile. Somebody else may have rescued it already.
+            swap(&words[way], retiring, *held);
+            return Room::Disturbed;
+        }
+        match swap(&words[way], retiring, EMPTY) {
+            true => Room::At(way),
+            false => Room::Disturbed,
+        }
     }
 
     fn place_of(&self, hash: u64) -> (usize, u64) {
@@ -177,6 +212,17 @@ impl Table {
     fn slot(&self, set: usize, way: usize, held: u64) -> Slot<'_> {
         let place = set * WAYS + way;
         Slot { word: &self.words(set)[way], held, place, values: self.values_at(place) }
+    }
+}
+
+impl Debt {
+    fn sum(&self) -> u128 {
+        self.times.iter().map(|time| u128::from(*time)).sum()
+    }
+
+    /// Whether it is no more than the other one by any value.
+    fn is_at_most(&self, other: &Debt) -> bool {
+        self.times.iter().zip(&other.times).all(|(ours, theirs)| ours <= theirs)
     }
 }
 

@@ -1,7 +1,7 @@
 //! What passes: against a model that is plain, from many threads, and in a table that is full.
 
 use super::limiter::{Count, Limiter, MAX_RATES, Pace, Verdict};
-use super::table::{Maker, Table};
+use super::table::{Debt, Maker, Table};
 use proptest::prelude::*;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -92,6 +92,46 @@ fn a_capacity_holds_that_many_keys() {
     let limiter = limiter(&[pace(1, SECOND, 1)], None, 4096);
     let refused = (0..4096).filter(|&it| !passes(&limiter, it, 1, 0)).count();
     assert!(refused <= 8, "{refused} of 4096 have no room");
+}
+
+#[test]
+fn below_the_capacity_nobody_is_refused() {
+    let limiter = limiter(&[pace(2, SECOND, 2)], None, 4096);
+    assert_eq!((0..4096).filter(|&it| !passes(&limiter, it, 1, 0)).count(), 0);
+}
+
+/// A flood of keys that come once takes nothing away from clients that are known, nor for long from new ones.
+#[test]
+fn a_flood_of_keys_keeps_new_ones_out_no_longer_than_its_requests_count() {
+    let limiter = limiter(&[pace(10, SECOND, 10)], None, 64);
+    let busy = u64::MAX / 2;
+    assert_eq!((0..20).filter(|_| passes(&limiter, busy, 1, 0)).count(), 10);
+    let flood = (0..100_000).filter(|&it| passes(&limiter, it, 1, 0)).count();
+    // As many as all entries together let through, and no more.
+    assert!((640..=2560).contains(&flood), "{flood}");
+    assert!(!passes(&limiter, busy, 1, 0), "it has had its burst");
+    let refused = limiter.take(key(200_000), 1, Maker::new(0), || 0);
+    assert_eq!(refused.verdict, Verdict::Full { wait: SECOND / 10 });
+    assert_eq!(refused.counts[0], Count { left: 0, reset: SECOND, wait: SECOND / 10 });
+    let later = (300_000..300_010).filter(|&it| passes(&limiter, it, 1, SECOND / 10)).count();
+    assert!(later >= 9, "{later} of 10 new clients");
+}
+
+/// Whoever comes back to a full table has not gained by having lost its entry.
+#[test]
+fn nobody_gains_by_being_pushed_out() {
+    let paces = [pace(3, SECOND, 3), pace(20, 60 * SECOND, 7)];
+    let (limiter, mut model) = (limiter(&paces, None, 64), Model::default());
+    let mut now = 0;
+    let mut number = 1_u64;
+    for _ in 0..200_000 {
+        number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        now += number >> 44;
+        let it = (number >> 32) % 1000;
+        if passes(&limiter, it, 1, now) {
+            assert!(model.passes(&paces, it, 1, now), "key {it} at {now}");
+        }
+    }
 }
 
 /// The algorithm as one would write it down for one thread, in a map that grows.
@@ -191,7 +231,8 @@ fn of_many_threads_one_gets_what_is_there_once() {
 #[test]
 fn an_entry_is_found_again_by_its_key_alone() {
     let table = Table::new(64, 1);
-    let place = |number| table.find(key(number), Maker::new(0), |_| false).map(|slot| slot.place);
+    let find = |number| table.find(key(number), Maker::new(0), |_| Debt::default(), |_| true);
+    let place = |number| find(number).map(|slot| slot.place).ok();
     let places: Vec<_> = (0..32).map(|number| place(number).unwrap()).collect();
     assert!((0..32).all(|number| place(number) == Some(places[usize::try_from(number).unwrap()])));
     let mut unique = places;
