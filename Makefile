@@ -52,11 +52,13 @@ tidy: ## the rules that neither rustc nor clippy knows; licences, sources and do
 	@cargo xtask tidy
 	@cargo xtask dependencies
 
+# The second run names the workspace, not the package: cargo would choose the features of a package's dependencies for
+# it alone, and build these, the gateway and its tests again.
 unit: ## unit, property, conformance and integration tests in Rust
 	$(call say,tests)
 	@cargo test --quiet --workspace
 	$(call say,the gateway again, with TLS towards clients)
-	@TITAN_TEST_TLS=1 cargo test --quiet --package titan-proxy --test gateway
+	@TITAN_TEST_TLS=1 cargo test --quiet --workspace --test gateway
 	@if [ -e bench/engines/Cargo.toml ]; then cd bench/engines && cargo test --quiet; fi
 
 fuzz-smoke: ## each fuzz target over a bounded, repeatable corpus, on stable Rust
