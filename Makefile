@@ -9,6 +9,9 @@ SHELL := /bin/bash
 # One folder for all three workspaces: what they have in common is built once.
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
 
+# What `make build` leaves to be installed.
+DIST := $(CARGO_TARGET_DIR)/dist
+
 # Whatever has a manifest of its own, next to the root. One that is not there yet is left out.
 WORKSPACES := . $(patsubst %/Cargo.toml,%,$(wildcard fuzz/Cargo.toml bench/engines/Cargo.toml))
 
@@ -24,8 +27,12 @@ say = @printf '\n== %s\n' '$(1)'
 help: ## this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/p' Makefile | expand -t 14
 
-build: ## the gateway, optimised: target/release/titan
+# The symbols are found by the name in the program's debug link, in the folder of the program.
+build: ## the gateway, optimised, and its symbols: target/dist/titan and titan.debug
 	cargo build --release --package titan
+	@mkdir -p $(DIST)
+	objcopy --only-keep-debug --compress-debug-sections=zlib $(CARGO_TARGET_DIR)/release/titan $(DIST)/titan.debug
+	objcopy --strip-all --add-gnu-debuglink=$(DIST)/titan.debug $(CARGO_TARGET_DIR)/release/titan $(DIST)/titan
 
 run: ## the gateway with its embedded configuration
 	cargo run --release
