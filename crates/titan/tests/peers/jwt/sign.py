@@ -19,7 +19,12 @@ from jwt.algorithms import get_default_algorithms
 
 SECRETS = {"HS256": 32, "HS384": 48, "HS512": 64}
 RSA = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512"]
-CURVES = {"ES256": ec.SECP256R1, "ES384": ec.SECP384R1}
+CURVES = {
+    "ES256": ec.SECP256R1,
+    "ES384": ec.SECP384R1,
+    "ES512": ec.SECP521R1,
+    "ES256K": ec.SECP256K1,
+}
 
 
 def new_key(algorithm):
