@@ -5,6 +5,7 @@ use crate::clash::check_routes;
 use crate::forwarding::ClientCert;
 use crate::gateway::{Admin, AdminDraft, AdminFields, Config, ConfigFields};
 use crate::listener::{Listener, ListenerDraft};
+use crate::look_alikes::{Paths, check_look_alikes};
 use crate::node::Node;
 use crate::policy::{
     Credential, NamedPolicy, Policies, Policy, PolicyId, PolicyKind, PolicyNames, RateKey,
@@ -121,7 +122,42 @@ fn check_policies(
     let of_routes: Vec<Policies> = of_routes.into_iter().collect::<Option<_>>()?;
     check_costs(fields, &of_routes, to);
     check_counted(fields, &of_routes, to);
+    if !to.has_errors() {
+        check_paths(fields, &of_routes, to);
+    }
     Some((everywhere?, of_routes))
+}
+
+/// A route with the policies that its requests meet.
+pub(crate) struct InForce<'r> {
+    pub(crate) route: &'r RouteDraft,
+    policies: Policies,
+}
+
+impl InForce<'_> {
+    /// Whether not everybody gets what there is.
+    pub(crate) fn is_guarded(&self) -> bool {
+        self.asks() || self.route.refuses_all()
+    }
+
+    /// Whether everybody gets what an upstream or a directory has.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.asks() && self.route.certificate.is_empty() && self.route.serves_content()
+    }
+
+    fn asks(&self) -> bool {
+        self.policies.jwt.is_some() || self.policies.authorise.is_some()
+    }
+}
+
+fn check_paths(fields: &ConfigFields, in_force: &[Policies], to: &mut Reading<'_>) {
+    let routes = fields.routes.iter().zip(in_force);
+    let routes = routes.filter_map(|(route, policies)| {
+        Some(InForce { route: route.as_ref()?, policies: *policies })
+    });
+    let unstated = Paths::UNSTATED;
+    let paths = fields.paths.as_ref().unwrap_or(&unstated);
+    check_look_alikes(&routes.collect::<Vec<_>>(), paths, to);
 }
 
 /// Whether requests that are counted by their API keys, or by what their tokens say, have to have any.
@@ -395,15 +431,16 @@ fn finish(
         apply: _,
         jwt_revocations,
         limits,
+        paths,
         timeouts,
         forwarding,
         resolver,
         admin,
     } = fields;
-    let (limits, timeouts) = (limits?, timeouts?);
+    let (limits, timeouts, paths) = (limits?, timeouts?, paths?);
     let routes = routes.into_iter().zip(in_force).zip(1..);
     let routes = routes.map(|((route, policies), number)| {
-        Some(route?.finish(number, policies, &timeouts, &limits))
+        Some(route?.finish(number, policies, (&paths, &timeouts, &limits)))
     });
     let routes = routes.collect::<Option<Vec<_>>>()?;
     let policies = policies.into_iter().map(|Named { key: name, key_span, value }| {

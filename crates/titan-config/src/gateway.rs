@@ -5,6 +5,7 @@ use crate::bounds::{MAX_LISTENERS, MAX_POLICIES, MAX_ROUTES, MAX_UPSTREAMS};
 use crate::forwarding::Forwarding;
 use crate::limits::{Limits, limits};
 use crate::listener::{Listener, ListenerDraft, listener};
+use crate::look_alikes::Paths;
 use crate::policy::{
     JwtRevocations, NamedPolicy, Policies, Policy, PolicyKind, jwt_revocations, policy, uses,
 };
@@ -160,6 +161,8 @@ section! {
             optional("tokens are good until they end", at(jwt_revocations())),
         /// How much a client or an upstream may send.
         pub(crate) limits: Option<Limits> = default("{}", lenient(limits())),
+        /// What becomes of paths that some upstreams take for others.
+        pub(crate) paths: Option<Paths> = default("{}", lenient(section_of::<Paths>())),
         /// How long for everything.
         pub(crate) timeouts: Option<Timeouts> = default("{}", lenient(section_of::<Timeouts>())),
         /// What upstreams and clients are told about each other.

@@ -29,6 +29,7 @@ mod limits;
 mod listener;
 mod listing;
 mod location;
+mod look_alikes;
 mod node;
 mod path;
 mod policy;
@@ -69,6 +70,7 @@ pub use limits::{FieldNames, Limits};
 pub use listener::{Listener, Protocols, ProxyProtocol};
 pub use listing::{ListedPath, ListedRoute, RouteTable};
 pub use location::Location;
+pub use look_alikes::{LookAlike, Paths};
 pub use path::{PathEnd, PathPattern, Segment};
 pub use policy::{
     ApiKey, ApiKeys, Authorise, Basic, Changes, Claim, ClaimHeader, ClaimRule, ClaimValue,

@@ -5,6 +5,7 @@ use crate::answer::{Redirect, Respond};
 use crate::condition::{CertificateMatch, HeaderMatch, QueryMatch};
 use crate::files::StaticFiles;
 use crate::host::HostPattern;
+use crate::look_alikes::Paths;
 use crate::path::PathPattern;
 use crate::policy::Policies;
 use crate::quantity::{ByteSize, Cap};
@@ -36,6 +37,8 @@ pub struct Route {
     pub priority: i32,
     /// The policies that its requests meet.
     pub policies: Policies,
+    /// What becomes of paths that some upstreams take for others.
+    pub paths: Paths,
     /// What is done.
     pub action: Action,
     /// Where the file says so.

@@ -10,6 +10,7 @@ use crate::files::{StaticFiles, check_files, files};
 use crate::habits;
 use crate::host::{HostPattern, authority, host_pattern};
 use crate::limits::{Limits, RouteLimitFields};
+use crate::look_alikes::Paths;
 use crate::node::{Kind, Node, quote};
 use crate::path::{
     PATH, PREFIX, PathEnd, PathPattern, parse_path, parse_prefix, parse_replacement,
@@ -89,6 +90,8 @@ section! {
         pub(crate) without: Vec<PolicyKind> = default("[]", kinds()),
         /// Whether calls of gRPC-Web, in octets or as text, are made into gRPC for the upstream, and its answers back.
         pub(crate) grpc_web: bool = default("false", boolean()),
+        /// What becomes of paths that some upstreams take for others, in place of what the file says.
+        pub(crate) paths: Paths = default("{}", section_of::<Paths>()),
         /// Timeouts in place of the global ones.
         pub(crate) timeouts: RouteTimeoutFields = default("{}", section_of::<RouteTimeoutFields>()),
         /// Limits in place of the global ones.
@@ -119,6 +122,7 @@ pub(crate) struct RouteDraft {
     pub(crate) certificate: Vec<CertificateMatch>,
     pub(crate) priority: i32,
     pub(crate) uses: Uses,
+    pub(crate) paths: Paths,
     pub(crate) action: ActionDraft,
     /// Where the route starts.
     pub(crate) span: Span,
@@ -173,6 +177,7 @@ fn draft(fields: RouteFields, node: &Node, to: &mut Reading<'_>) -> Option<Route
         apply: names,
         without,
         grpc_web,
+        paths,
         timeouts,
         limits: RouteLimitFields { body: body_limit },
     } = fields;
@@ -214,6 +219,7 @@ fn draft(fields: RouteFields, node: &Node, to: &mut Reading<'_>) -> Option<Route
         certificate: client_certificate.unwrap_or_default(),
         priority,
         uses: Uses { names, without },
+        paths,
         action,
         span: node.span,
         place: place
@@ -304,6 +310,16 @@ impl RouteDraft {
             .map_or_else(|| Name::numbered("route", number), |name| name.value.clone())
     }
 
+    /// Whether it gives requests to an upstream, or serves files.
+    pub(crate) fn serves_content(&self) -> bool {
+        matches!(self.action, ActionDraft::Proxy(_) | ActionDraft::Files(_))
+    }
+
+    /// Whether it answers that a request is wrong, whatever comes.
+    pub(crate) fn refuses_all(&self) -> bool {
+        matches!(&self.action, ActionDraft::Respond(respond) if respond.status.code() / 100 == 4)
+    }
+
     /// Whether its own answer looks at what tokens say.
     pub(crate) fn needs_token(&self) -> bool {
         let ActionDraft::Respond(respond) = &self.action else { return false };
@@ -319,8 +335,7 @@ impl RouteDraft {
         self,
         number: usize,
         policies: Policies,
-        timeouts: &Timeouts,
-        limits: &Limits,
+        (paths, timeouts, limits): (&Paths, &Timeouts, &Limits),
     ) -> Route {
         let name = self.name_at(number);
         let RouteDraft {
@@ -331,6 +346,7 @@ impl RouteDraft {
             query,
             certificate,
             priority,
+            paths: own_paths,
             action,
             span,
             ..
@@ -352,6 +368,7 @@ impl RouteDraft {
             certificate,
             priority,
             policies,
+            paths: own_paths.over(paths),
             action,
             location,
         }

@@ -44,6 +44,7 @@ impl Config {
             certificate: _,
             priority: _,
             policies,
+            paths: _,
             action,
             location: _,
         } = route;

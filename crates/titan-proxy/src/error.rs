@@ -104,6 +104,12 @@ kinds! {
     ConnectMethod Downstream NOT_IMPLEMENTED "connect-method" "CONNECT is not served here.";
     /// The request has come through this gateway too often.
     Loop Gateway BAD_GATEWAY "loop" "The request has passed through this gateway too often.";
+    /// The path has an encoded slash, which its route refuses.
+    EncodedSlash Downstream BAD_REQUEST "encoded-slash" "The path has an encoded slash, which is not taken here.";
+    /// The path has a parameter, which its route refuses.
+    PathParameter Downstream BAD_REQUEST "path-parameter" "The path has a parameter, which is not taken here.";
+    /// The path is that of another route but for the case of letters, which its route refuses.
+    PathCase Downstream BAD_REQUEST "path-case" "The path is known here with letters in another case.";
     /// No route takes the request.
     NoRoute Gateway NOT_FOUND "no-route" "No route takes this request.";
     /// A route takes the path, but not with this method.

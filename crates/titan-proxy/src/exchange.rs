@@ -200,6 +200,7 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
             Ok(found) => found.of(self.request),
             Err(error) => return self.answer_unrouted(error).await,
         };
+        self.judge_path(&found)?;
         if let Step::Answer(reply) = self.meet_policies(&found).await? {
             let Reply { head, body } = *reply;
             return self.send(head, &body).await;
@@ -236,6 +237,14 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
             Normal::Same => Ok(()),
             Normal::Changed(path) => self.request.set_path(path).map_err(|_| Kind::Internal.into()),
         }
+    }
+
+    /// Refuses paths that upstreams may take for those of other routes, where the route that takes them says so.
+    fn judge_path(&mut self, found: &Match) -> Result<(), Error> {
+        let identity = self.origin.shown.as_ref().map(|shown| &shown.identity);
+        let view = view(self.request, identity);
+        let judged = self.snapshot.look_alikes.judge(found, &view, &mut self.work.text);
+        judged.map_err(Error::from)
     }
 
     /// The request halves of the policies that the route asks for, unless the client gives the request up while one

@@ -17,7 +17,7 @@ use crate::forwarding::{Origin, Reach, Refused, Scheme, count_hop};
 use crate::grpc::{Code, Dialect};
 use crate::middleware::{self, Asked, Explained, Keys, Notes, Seen};
 use crate::path::{Normal, normalise};
-use crate::route::{Match, NoMatch};
+use crate::route::{self, Folded, Match, NoMatch, plain_reading};
 use crate::snapshot::{self, Action, Snapshot};
 use crate::template::{self, BadResult};
 use crate::tls::{Files, Identity};
@@ -145,6 +145,7 @@ impl Tale<'_> {
         let found = found.of(&head);
         self.route = Some(found.route);
         self.route(&found, &head);
+        self.judge_path(&found, &head)?;
         if let ControlFlow::Break(status) = self.policies(&found, &mut head, upgrade.as_ref())? {
             self.answer(status, "");
             return Ok(());
@@ -303,6 +304,27 @@ impl Tale<'_> {
             let value = text(found.params.get(index, head.path()));
             self.page.tell("captured", format!("{name} = {}", code(&value)));
         }
+    }
+
+    /// Whether the path is refused because upstreams may take it for that of another route, and whether they may.
+    fn judge_path(&mut self, found: &Match, head: &RequestHead) -> Result<(), Stop> {
+        let Tale { config, snapshot, identity, page, .. } = self;
+        let view = view(head, identity.as_ref());
+        let plain = plain_reading(view.path);
+        let plain = route::Request { path: &plain, ..view };
+        let other = Folded::new(&config.routes).other_route(found.route, &plain, &mut Vec::new());
+        let why = other.map_or(String::new(), |other| {
+            let other = &config.routes[other].name;
+            format!("upstreams may take the path for one of the route {other}: see `paths`")
+        });
+        snapshot
+            .look_alikes
+            .judge(found, &view, &mut Vec::new())
+            .map_err(|kind| Stop { error: kind.into(), why: why.clone() })?;
+        if !why.is_empty() {
+            page.tell("look-alike", why);
+        }
+        Ok(())
     }
 
     /// The policies that the request meets, in order, and what they make of it. Breaks with an answer.

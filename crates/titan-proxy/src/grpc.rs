@@ -192,6 +192,9 @@ impl Code {
             | Kind::Path(_)
             | Kind::ConnectionList
             | Kind::FieldName
+            | Kind::EncodedSlash
+            | Kind::PathParameter
+            | Kind::PathCase
             | Kind::BadDeadline
             | Kind::BadWebText
             | Kind::BadCoding

@@ -12,7 +12,7 @@
 //! | 5 | **the spine** | `exchange` | `Exchange::run` |
 //! | - | which fields of requests are let in | `guard` | `Guard::strip_head` |
 //! | 6 | one normal form of the path | `path` | `normalise` |
-//! | 7 | host, path, method and match rules | `route` | `Routes::find` |
+//! | 7 | host, path, method and match rules | `route` | `Routes::find`, `LookAlikes::judge` |
 //! | - | policies: the request half, the response half | `middleware` | `Chain::on_request`, `Chain::on_response` |
 //! | 8 | who the client is, and what the upstream is told of it | `forwarding` | `Forwarding::tell_upstream` |
 //! | - | another protocol in place of HTTP | `upgrade`, `exchange::tunnel` | `Upgrade`, `Talk::tunnel` |

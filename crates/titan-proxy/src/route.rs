@@ -17,12 +17,15 @@
 
 mod condition;
 mod layout;
+mod look_alikes;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use condition::{
     Mismatch, certificate_mismatch, decode, is_parameter, query_pairs, query_values,
 };
+
+pub(crate) use look_alikes::{Folded, LookAlikes, plain_reading};
 
 use crate::tls::Identity;
 use crate::upstream::balance::Rotation;

@@ -5,7 +5,7 @@ use crate::forwarding::Forwarding;
 use crate::guard::Guard;
 use crate::metrics::Metrics;
 use crate::middleware::{Body, Chains, DecodingMemory, Keys};
-use crate::route::{Routes, Split};
+use crate::route::{LookAlikes, Routes, Split};
 use crate::template::PathRewrite;
 use crate::tls::{ClientTls, Files};
 use crate::upgrade::Tunnels;
@@ -18,6 +18,8 @@ use titan_config::{ByteSize, Config, Limits, Route, Timeouts};
 /// Everything that requests are judged by. A request sees exactly one.
 pub(crate) struct Snapshot {
     pub(crate) routes: Routes,
+    /// What becomes of paths that some upstreams take for others.
+    pub(crate) look_alikes: LookAlikes,
     /// By the index of the route.
     pub(crate) actions: Vec<Action>,
     /// The policies that requests meet.
@@ -76,6 +78,7 @@ impl Snapshot {
         let upstreams = upstreams.map(|(upstream, tls)| Arc::new(Upstream::new(upstream, tls)));
         Snapshot {
             routes: Routes::new(&config.routes),
+            look_alikes: LookAlikes::new(&config.routes),
             actions: config.routes.iter().map(|route| Action::new(route, files.folder())).collect(),
             chains: Chains::new(config, keys, files.revoked_tokens()),
             upstreams: upstreams.collect(),

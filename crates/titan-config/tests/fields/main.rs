@@ -6,6 +6,7 @@ mod forward_auth;
 mod jwt;
 mod policies;
 mod tls;
+mod trust;
 
 use std::collections::BTreeSet;
 use titan_config::{Config, schema};
@@ -361,12 +362,6 @@ const ROWS: &[Row] = &[
     ("limits", "target", "limits: { target: 1024 }", "target: ByteSize(1024)"),
     ("limits", "fields", "limits: { fields: 7 }", "fields: 7, body: AtMost(ByteSize(67108864))"),
     ("limits", "body", "limits: { body: unlimited }", "body: Unlimited, field_names"),
-    (
-        "forwarding",
-        "trusted_field",
-        "forwarding: { trusted_field: forwarded }",
-        "trusted_field: Forwarded",
-    ),
     ("limits", "field_names", "limits: { field_names: strict }", "field_names: Strict"),
     ("limits", "chunk_line", "limits: { chunk_line: 16B }", "chunk_line: ByteSize(16)"),
     ("limits", "trailers", "limits: { trailers: 1KB }", "trailers: ByteSize(1000)"),
@@ -469,8 +464,16 @@ fn checked(text: &str) -> String {
 }
 
 fn rows() -> impl Iterator<Item = &'static Row> {
-    let all =
-        [ROWS, files::ROWS, tls::ROWS, policies::ROWS, jwt::ROWS, forward_auth::ROWS, basic::ROWS];
+    let all = [
+        ROWS,
+        files::ROWS,
+        tls::ROWS,
+        trust::ROWS,
+        policies::ROWS,
+        jwt::ROWS,
+        forward_auth::ROWS,
+        basic::ROWS,
+    ];
     all.into_iter().flatten()
 }
 

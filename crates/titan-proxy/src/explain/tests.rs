@@ -409,3 +409,25 @@ fn a_request_without_tls_is_sent_on() {
     assert!(text.contains("Location: https://a.example:8443/x?y"), "{text}");
     assert!(!text.contains("tried"), "{text}");
 }
+
+#[test]
+fn paths_that_upstreams_may_take_for_others_are_told() {
+    let under = |paths: &str, path: &str| {
+        let config = format!(
+            "listeners: [':1']\n{paths}\nroutes:\n  - {{ name: guarded, prefix: /admin, respond: 401 }}\n  \
+             - {{ name: open, prefix: /, upstream: a }}\nupstreams: {{ a: a:1 }}"
+        );
+        told_under(&config, "GET", &format!("http://a{path}"), &[])
+    };
+    let note = "upstreams may take the path for one of the route guarded: see `paths`";
+    for path in ["/ADMIN", "/admin;x", "/admin%2Fx", "/%2Fadmin", "/Admin;x/y"] {
+        let text = under("", path);
+        assert!(text.contains(note) && text.contains("sends on"), "{text}");
+    }
+    assert!(!under("", "/other;x%2Fy").contains("upstreams may"));
+    let all = "paths: { encoded_slashes: refuse, parameters: refuse, case: refuse }";
+    let text = under(all, "/ADMIN");
+    assert!(text.contains("400 Bad Request (path-case)") && text.contains(note), "{text}");
+    assert!(under(all, "/admin;x").contains("400 Bad Request (path-parameter)"));
+    assert!(under(all, "/%2Fother").contains("400 Bad Request (encoded-slash)"));
+}

@@ -301,3 +301,32 @@ pub(super) fn routes_are_counted_by_their_names() {
     });
     assert_eq!(metrics.sum(|cells| cells.routes[0].classes[2].get()), 0);
 }
+
+#[test]
+pub(super) fn look_alikes_of_paths_are_refused_where_the_file_says() {
+    let upstream = upstream::replies(ok("open"));
+    let gateway = |file: &str, route: &str| {
+        let text = format!(
+            "paths: {{ {file} }}\nroutes:\n  - {{ prefix: /admin, respond: 401 }}\n  \
+             - {{ prefix: /, upstream: u, paths: {{ {route} }} }}"
+        );
+        gateway(&text, &[&upstream])
+    };
+    let all = [
+        ("case", "/ADMIN", "path-case"),
+        ("parameters", "/admin;x", "path-parameter"),
+        ("encoded_slashes", "/admin%2fx", "encoded-slash"),
+        ("encoded_slashes", "/%2Fadmin", "encoded-slash"),
+    ];
+    let lenient = gateway("", "");
+    for (key, path, code) in all {
+        lenient.get("/admin").has_status(401);
+        lenient.get(path).has_body("open");
+        let (refuse, keep) = (format!("{key}: refuse"), format!("{key}: keep"));
+        for strict in [gateway(&refuse, ""), gateway("", &refuse), gateway(&keep, &refuse)] {
+            strict.get(path).has_problem(400, code);
+            strict.get("/Other/path").has_body("open");
+        }
+        gateway(&refuse, &keep).get(path).has_body("open");
+    }
+}

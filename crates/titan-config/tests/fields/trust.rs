@@ -1,0 +1,27 @@
+//! The fields that say what is believed, and what is taken for something else.
+
+use super::Row;
+
+pub(super) const ROWS: &[Row] = &[
+    ("file", "paths", "paths: { case: keep }", "case: Some(Keep)"),
+    (
+        "paths",
+        "encoded_slashes",
+        "paths: { encoded_slashes: refuse }",
+        "encoded_slashes: Some(Refuse)",
+    ),
+    ("paths", "parameters", "paths: { parameters: refuse }", "parameters: Some(Refuse)"),
+    ("paths", "case", "paths: { case: refuse }", "case: Some(Refuse)"),
+    (
+        "route",
+        "paths",
+        "paths: { case: refuse, parameters: refuse }\nroutes: [{ respond: 204, paths: { case: keep } }]",
+        "parameters: Some(Refuse), case: Some(Keep)",
+    ),
+    (
+        "forwarding",
+        "trusted_field",
+        "forwarding: { trusted_field: forwarded }",
+        "trusted_field: Forwarded",
+    ),
+];
