@@ -57,11 +57,7 @@ section! {
         pub http_only: bool = default("true", boolean()),
         /// Whether requests that another site caused carry it: `strict` never, `lax` with navigation, `none`
         /// always, which browsers accept only with `secure: true`.
-        pub same_site: SameSite = default("lax", words(&[
-            ("strict", SameSite::Strict),
-            ("lax", SameSite::Lax),
-            ("none", SameSite::None),
-        ])),
+        pub same_site: SameSite = default("lax", same_site()),
     }
 }
 
@@ -130,6 +126,10 @@ fn hash_key() -> impl Read<Value = HashKey> {
         header.map(HashKey::Header).or_else(cookie).or_else(|| query.map(HashKey::Query))
     });
     word_or("client_address", HashKey::ClientAddress, of_request)
+}
+
+pub(crate) fn same_site() -> impl Read<Value = SameSite> {
+    words(&[("strict", SameSite::Strict), ("lax", SameSite::Lax), ("none", SameSite::None)])
 }
 
 fn sticky_cookie() -> impl Read<Value = StickyCookie> {

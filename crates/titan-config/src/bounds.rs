@@ -59,6 +59,8 @@ pub const MAX_KEY_PARTS: usize = 4;
 pub const MAX_LIMITED_KEYS: i64 = 1 << 22;
 /// Rules of a transform for paths.
 pub const MAX_PATH_RULES: usize = 64;
+/// Rules of a transform for cookies.
+pub const MAX_COOKIE_RULES: usize = 64;
 /// Media types that a policy compresses.
 pub const MAX_MEDIA_TYPES: usize = 128;
 /// Paths that a policy does not compress.

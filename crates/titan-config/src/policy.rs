@@ -27,8 +27,8 @@ pub(crate) use needs::{
 };
 pub use rate_limit::{Rate, RateKey, RateLimit, RouteCost};
 pub use transform::{
-    Changes, PathPiece, PathRule, RequestTransform, ResponseTransform, Transform, ValuePiece,
-    ValueTemplate,
+    Changes, CookieDomain, CookieRule, PathPiece, PathRule, RequestTransform, ResponseTransform,
+    Transform, ValuePiece, ValueTemplate,
 };
 pub(crate) use transform::{body_template, check_use};
 

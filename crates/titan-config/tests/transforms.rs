@@ -57,6 +57,7 @@ fn fields_that_frame_messages_or_belong_to_the_gateway_stay() {
             "rename: { x: N }",
             "set: { N: x }",
             "append: { N: x }",
+            "set_if_absent: { N: x }",
         ] {
             let changes = change.replace('N', name);
             let report = wrong(&format!("request: {{ headers: {{ {changes} }} }}"));
@@ -208,4 +209,23 @@ fn statuses_that_frame_answers_stay() {
     ] {
         assert_ne!(wrong(&format!("response: {{ status: {{ {pair} }} }}")), "nothing", "{pair}");
     }
+}
+
+#[test]
+fn cookies_that_browsers_would_drop_or_nobody_could_write() {
+    let of = |rule: &str| wrong(&format!("response: {{ cookies: {{ {rule} }} }}"));
+    for (rule, says) in [
+        ("same_site: none", "needs `secure: true` in this rule"),
+        ("same_site: none, secure: false", "needs `secure: true` in this rule"),
+        ("names: a", "this rule changes nothing"),
+        ("names: 'a b', secure: true", "a b"),
+        ("path: shop", "it does not begin with a slash"),
+        ("path: '/a; Domain=b'", "it has characters that no attribute can have"),
+        ("domain: 'a; Path=/'", "it is no domain"),
+        ("domain: '.'", "it is no domain"),
+    ] {
+        let report = of(rule);
+        assert!(report.contains(says), "{rule}: {report}");
+    }
+    assert_eq!(of("same_site: none, secure: true"), "nothing");
 }

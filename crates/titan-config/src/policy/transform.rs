@@ -1,15 +1,17 @@
 //! Transforms: what is changed in requests on their way to upstreams, and in answers on their way back.
 
 mod changes;
+mod cookies;
 mod path_rule;
 mod value;
 
 pub use changes::Changes;
+pub use cookies::{CookieDomain, CookieRule};
 pub use path_rule::{PathPiece, PathRule};
 pub(crate) use value::body_template;
 pub use value::{ValuePiece, ValueTemplate};
 
-use crate::bounds::{MAX_PATH_RULES, MAX_STATUSES};
+use crate::bounds::{MAX_COOKIE_RULES, MAX_PATH_RULES, MAX_STATUSES};
 use crate::path::PathPattern;
 use crate::policy::Policy;
 use crate::read::{Read, Reading, default};
@@ -20,6 +22,7 @@ use crate::shape::TextShape;
 use crate::token::HeaderName;
 pub(super) use changes::{answer_header, parse_told_header, request_header, told_header};
 use changes::{query_changes, request_headers, response_headers};
+use cookies::cookie_rule;
 use path_rule::path_rule;
 use titan_http::Status;
 
@@ -59,7 +62,7 @@ section! {
 
 section! {
     "response_transform", "a transform of answers", Any;
-    /// What becomes of answers: first of the status, then come the fields for security, then what `headers` says.
+    /// What becomes of answers: first of the status, then come the fields for security, then what `headers` says, then `cookies`.
     pub struct ResponseTransform {
         /// Statuses that give way to others, as in `{ 404: 410 }`. Not those that decide how an answer is framed:
         /// 1xx, 204, 205, 206 and 304. Problem documents of the gateway say the new one, and fields that the old one alone
@@ -74,6 +77,9 @@ section! {
         pub security: bool = default("false", boolean()),
         /// What becomes of the header fields.
         pub headers: Changes<HeaderName> = default("{}", response_headers()),
+        /// What becomes of the attributes of cookies, those that `headers` gives and the gateway's own among them. Of several
+        /// rules the first that names a cookie counts.
+        pub cookies: Vec<CookieRule> = default("[]", one_or_list(cookie_rule(), 0..=MAX_COOKIE_RULES)),
     }
 }
 
@@ -97,10 +103,9 @@ impl Transform {
 
     /// The fields of requests that it changes.
     pub(crate) fn request_fields(&self) -> impl Iterator<Item = &HeaderName> {
-        let Changes { remove, rename, set, append } = &self.request.headers;
-        let renamed = rename.iter().flat_map(|(from, to)| [from, to]);
-        let given = set.iter().chain(append).map(|(name, _)| name);
-        remove.iter().chain(renamed).chain(given)
+        let headers = &self.request.headers;
+        let renamed = headers.rename.iter().flat_map(|(from, to)| [from, to]);
+        headers.remove.iter().chain(renamed).chain(headers.given().map(|(name, _)| name))
     }
 
     /// Whether it is not the same for every route.

@@ -4,6 +4,7 @@
 //! alone, which take no line ends: no request can write a field that the configuration does not.
 
 mod body;
+mod cookies;
 mod query;
 mod value;
 
@@ -14,7 +15,7 @@ use crate::error::{Error, Kind};
 use crate::path::is_path_octet;
 use crate::template::{escape, settle};
 use std::sync::Arc;
-use titan_config::{Changes, HeaderName, PathPiece, PathRule, Route};
+use titan_config::{Changes, CookieRule, HeaderName, PathPiece, PathRule, Route};
 use titan_http::{
     BadField, FieldName, Fields, RequestHead, ResponseHead, Span, Status, TargetForm,
 };
@@ -28,6 +29,7 @@ pub(super) struct Transform {
     status: Box<[(Status, Status)]>,
     security: bool,
     response: Edits<HeaderName>,
+    cookies: Box<[CookieRule]>,
 }
 
 /// Changes of named values.
@@ -36,6 +38,7 @@ struct Edits<N> {
     rename: Box<[(N, N)]>,
     set: Box<[(N, Value)]>,
     append: Box<[(N, Value)]>,
+    set_if_absent: Box<[(N, Value)]>,
 }
 
 /// A transform that is ready for every route.
@@ -112,6 +115,7 @@ impl Transform {
             status: response.status.clone().into(),
             security: response.security,
             response: Edits::new(&response.headers, route, Place::Field),
+            cookies: response.cookies.clone().into(),
         }
     }
 
@@ -150,7 +154,8 @@ impl Transform {
                 }
             }
         }
-        self.response.apply(&mut head.fields, note.as_ref())
+        self.response.apply(&mut head.fields, note.as_ref())?;
+        cookies::change(&self.cookies, &mut head.fields)
     }
 
     /// The status in place of that one.
@@ -212,22 +217,28 @@ impl<N: Clone> Edits<N> {
             let mut value = |template| Value::new(template, route, place, &mut made);
             pairs.iter().map(|(name, template)| (name.clone(), value(template))).collect()
         };
+        // As `Changes::given` puts them in order.
         let (set, append) = (values(&changes.set), values(&changes.append));
+        let set_if_absent = values(&changes.set_if_absent);
         let (remove, rename) = (changes.remove.clone().into(), changes.rename.clone().into());
-        Edits { remove, rename, set, append }
+        Edits { remove, rename, set, append, set_if_absent }
     }
 }
 
 impl<N> Edits<N> {
     fn is_empty(&self) -> bool {
-        let Edits { remove, rename, set, append } = self;
-        remove.is_empty() && rename.is_empty() && set.is_empty() && append.is_empty()
+        self.remove.is_empty() && self.rename.is_empty() && self.given().next().is_none()
+    }
+
+    /// What is given a value, in the order in which values are put together.
+    fn given(&self) -> impl Iterator<Item = &(N, Value)> {
+        self.set.iter().chain(&self.append).chain(&self.set_if_absent)
     }
 
     /// Puts the values together that depend on the request.
     fn make(&self, request: &RequestHead, seen: &Seen<'_>, place: Place) -> Result<Made, Error> {
         let mut made = Made::default();
-        for (_, value) in self.set.iter().chain(&self.append) {
+        for (_, value) in self.given() {
             made.add(value, request, seen, place)?;
         }
         Ok(made)
@@ -237,16 +248,14 @@ impl<N> Edits<N> {
 impl Edits<HeaderName> {
     /// Whether it gives a field that name.
     fn gives(&self, name: &[u8]) -> bool {
-        let Edits { remove: _, rename, set, append } = self;
-        let given = set.iter().chain(append).map(|(name, _)| name);
-        given
-            .chain(rename.iter().map(|(_, to)| to))
-            .any(|it| it.as_str().as_bytes().eq_ignore_ascii_case(name))
+        let renamed = self.rename.iter().map(|(_, to)| to);
+        let mut given = self.given().map(|(name, _)| name).chain(renamed);
+        given.any(|it| it.as_str().as_bytes().eq_ignore_ascii_case(name))
     }
 
     /// Without `made` what depends on the request stays as it is.
     fn apply(&self, fields: &mut Fields, made: Option<&Made>) -> Result<(), BadField> {
-        let Edits { remove, rename, set, append } = self;
+        let Edits { remove, rename, set, append, set_if_absent } = self;
         remove.iter().for_each(|name| fields.remove_named(name.as_str().as_bytes()));
         for (from, to) in rename {
             fields.rename(from.as_str().as_bytes(), to.as_str().as_bytes())?;
@@ -259,12 +268,22 @@ impl Edits<HeaderName> {
             }
         }
         for (name, value) in append {
-            match value.of(made) {
-                Some([]) | None => {}
-                Some(value) => fields.append_named(name.as_str().as_bytes(), value)?,
+            add(fields, name, value.of(made))?;
+        }
+        for (name, value) in set_if_absent {
+            if fields.named(name.as_str().as_bytes()).next().is_none() {
+                add(fields, name, value.of(made))?;
             }
         }
         Ok(())
+    }
+}
+
+/// Adds a field, where there is anything that it could say.
+fn add(fields: &mut Fields, name: &HeaderName, value: Option<&[u8]>) -> Result<(), BadField> {
+    match value {
+        Some([]) | None => Ok(()),
+        Some(value) => fields.append_named(name.as_str().as_bytes(), value),
     }
 }
 

@@ -129,6 +129,52 @@ pub(super) fn fields_of_answers_change_in_order() {
 }
 
 #[test]
+pub(super) fn what_is_not_there_is_given() {
+    let transform = "request: { headers: { remove: [x-gone], rename: { x-old: x-new },
+        set_if_absent: { X-Mine: '{tenant}', X-Gone: again, X-New: b, X-None: '{header:x-none}' } },
+      query: { remove: [gone], set: { s: 1 }, set_if_absent: { a: x, 'b c': '{tenant}', gone: again, s: 2 } } },
+      response: { headers: { append: { X-List: a }, set_if_absent: { Cache-Control: no-store, X-List: b, X-A: '{tenant}' } } }";
+    let fields = "x-mine: theirs\r\nx-gone: 1\r\nx-old: a\r\n";
+    let request = passes(transform, "/shop/t/1?a=1&gone=1", fields);
+    assert_eq!((request.all("x-mine"), request.all("x-gone")), (vec!["theirs"], vec!["again"]));
+    assert_eq!((request.all("x-new"), request.all("x-none")), (vec!["a"], vec![]));
+    assert_eq!(request.target, "/shop/t/1?a=1&s=1&b%20c=t&gone=again");
+    let request = passes(transform, "/shop/t/1?b%20c=&%61", "");
+    assert_eq!((request.all("x-mine"), request.all("x-new")), (vec!["t"], vec!["b"]));
+    assert_eq!(request.target, "/shop/t/1?b%20c=&%61&s=1&gone=again");
+    returns(transform, "Cache-Control: private\r\n")
+        .has_field("cache-control", "private")
+        .has_field("x-list", "a")
+        .has_field("x-a", "t");
+    returns(transform, "X-A: theirs\r\n")
+        .has_field("cache-control", "no-store")
+        .has_field("x-a", "theirs");
+}
+
+#[test]
+pub(super) fn cookies_get_other_attributes() {
+    let transform = "response: { headers: { append: { Set-Cookie: 'made=1' } }, cookies: [
+      { names: [sid, made], secure: true, http_only: true, same_site: strict, path: /shop, domain: a.example },
+      { names: open, secure: false, http_only: false, same_site: lax },
+      { domain: host, same_site: none, secure: true }] }";
+    let fields = "Set-Cookie: sid=a=\"b\"; path=/; Max-Age=5;domain=b.example; SECURE;samesite = None\r\n\
+        Set-Cookie: open=1; Secure; HttpOnly; Path=/x\r\n\
+        Set-Cookie: other=; Domain=.b.example; ; Expires=Wed, 21 Oct 2037 07:28:00 GMT; X\r\n";
+    assert_eq!(
+        returns(transform, fields).all("set-cookie"),
+        [
+            "sid=a=\"b\"; Max-Age=5; Path=/shop; Domain=a.example; Secure; HttpOnly; SameSite=Strict",
+            "open=1; Path=/x; SameSite=Lax",
+            "other=; Expires=Wed, 21 Oct 2037 07:28:00 GMT; X; Secure; SameSite=None",
+            "made=1; Path=/shop; Domain=a.example; Secure; HttpOnly; SameSite=Strict",
+        ]
+    );
+    let named = "response: { cookies: { names: sid, secure: true } }";
+    let fields = "Set-Cookie: SID=1;path=/\r\nSet-Cookie: sid=1\r\n";
+    assert_eq!(returns(named, fields).all("set-cookie"), ["SID=1;path=/", "sid=1; Secure"]);
+}
+
+#[test]
 pub(super) fn a_status_gives_way_to_another() {
     let transform = "response: { status: { 404: 403, 502: 503 } }";
     let (gateway, _upstream) =

@@ -23,18 +23,25 @@ pub struct Changes<N> {
     pub set: Vec<(N, ValueTemplate)>,
     /// These have that value too.
     pub append: Vec<(N, ValueTemplate)>,
+    /// These have that value where they have none.
+    pub set_if_absent: Vec<(N, ValueTemplate)>,
 }
 
 impl<N> Changes<N> {
+    /// What is given a value, and which.
+    pub fn given(&self) -> impl Iterator<Item = &(N, ValueTemplate)> {
+        self.set.iter().chain(&self.append).chain(&self.set_if_absent)
+    }
+
     /// The values that are put together.
     pub fn values(&self) -> impl Iterator<Item = &ValueTemplate> {
-        self.set.iter().chain(&self.append).map(|(_, value)| value)
+        self.given().map(|(_, value)| value)
     }
 
     /// Whether nothing changes.
     pub fn is_empty(&self) -> bool {
-        let Changes { remove, rename, set, append } = self;
-        remove.is_empty() && rename.is_empty() && set.is_empty() && append.is_empty()
+        let Changes { remove, rename, set: _, append: _, set_if_absent: _ } = self;
+        remove.is_empty() && rename.is_empty() && self.given().next().is_none()
     }
 }
 
@@ -59,13 +66,16 @@ macro_rules! changes {
                 /// These have that value too.
                 pub(crate) append: Vec<($Name, ValueTemplate)> =
                     default("{}", pairs($shape, $parse_appended, value())),
+                /// These have that value where there is none of the name, once all else is done.
+                pub(crate) set_if_absent: Vec<($Name, ValueTemplate)> =
+                    default("{}", pairs($shape, $parse, value())),
             }
         }
 
         impl From<$Section> for Changes<$Name> {
             fn from(fields: $Section) -> Changes<$Name> {
-                let $Section { remove, rename, set, append } = fields;
-                Changes { remove, rename, set, append }
+                let $Section { remove, rename, set, append, set_if_absent } = fields;
+                Changes { remove, rename, set, append, set_if_absent }
             }
         }
     };

@@ -8,7 +8,7 @@ use crate::template::escape;
 
 /// The query with the changes. What is not changed stays as the client wrote it.
 pub(super) fn change(query: Option<&[u8]>, edits: &Edits<String>, made: &Made) -> Vec<u8> {
-    let Edits { remove, rename, set, append } = edits;
+    let Edits { remove, rename, set, append, set_if_absent } = edits;
     let query = query.unwrap_or_default();
     let pairs = || {
         let pairs = query.split(|&octet| octet == b'&').filter(|pair| !pair.is_empty());
@@ -35,6 +35,11 @@ pub(super) fn change(query: Option<&[u8]>, edits: &Edits<String>, made: &Made) -
         }
     }
     set.iter().chain(append).for_each(|(name, value)| add(&mut out, name, value, made));
+    for (name, value) in set_if_absent {
+        if !out.split(|&octet| octet == b'&').any(|pair| is_parameter(pair, name)) {
+            add(&mut out, name, value, made);
+        }
+    }
     out
 }
 

@@ -14,6 +14,7 @@ fn edits(remove: &[&str], rename: &[(&str, &str)], set: &[(&str, &str)]) -> Edit
         rename: rename.iter().map(|&(from, to)| (from.into(), to.into())).collect(),
         set: set.iter().map(|&(name, value)| (name.into(), text(value))).collect(),
         append: Vec::new(),
+        set_if_absent: Vec::new(),
     };
     Edits::new(&changes, None, Place::Query)
 }
