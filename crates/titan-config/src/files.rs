@@ -13,6 +13,7 @@ use crate::section::{section, section_of};
 use crate::shape::TextShape;
 use crate::token::{HeaderValue, Pattern, header_value, pattern};
 use std::path::PathBuf;
+use titan_http::Status;
 
 section! {
     "files", "a files action", Any;
@@ -45,7 +46,11 @@ section! {
         /// by itself, nor for those that are never found: a script or a picture that is missing stays 404, for a page in
         /// its place would break what asks for it in a way that is hard to see.
         pub fallback: Option<String> =
-            optional("there is a 404", text(FALLBACK, parse_fallback)),
+            optional("there is a 404", text(BELOW, parse_below)),
+        /// The files that are sent in place of problem documents, with the status that those would have: names below `root`
+        /// by the status, as in `{ 404: 404.html }`. Of the statuses that this action has: 403, 404, 405, 412, 416 and
+        /// 500. Where there is no such file, there is the document.
+        pub error_pages: Vec<(Status, String)> = default("{}", error_pages()),
         /// Media types by the ending of the name, before those that are known; `""` for names without an ending.
         /// What is not known is `application/octet-stream`. Of what browsers run only the usual endings are known: `html`,
         /// `htm`, `xhtml`, `xml`, `svg`, `js`, `mjs`, `atom`, `rss` and `mpd`.
@@ -88,11 +93,28 @@ impl CacheRule {
     }
 }
 
-const FALLBACK: TextShape = TextShape {
+const BELOW: TextShape = TextShape {
     what: "the name of a file below `root`",
     examples: "`index.html`",
     pattern: None,
     max: MAX_PATH_OCTETS,
+};
+
+/// The failures that an action with files has of its own.
+const STATUSES: [Status; 6] = [
+    Status::FORBIDDEN,
+    Status::NOT_FOUND,
+    Status::METHOD_NOT_ALLOWED,
+    Status::PRECONDITION_FAILED,
+    Status::RANGE_NOT_SATISFIABLE,
+    Status::INTERNAL_SERVER_ERROR,
+];
+
+const STATUS: TextShape = TextShape {
+    what: "the status of a failure",
+    examples: "`404`",
+    pattern: Some("^[45][0-9][0-9]$"),
+    max: 3,
 };
 
 const FILE_NAME: TextShape = TextShape {
@@ -111,6 +133,19 @@ const ENDING: TextShape = TextShape {
 
 pub(crate) fn files() -> impl Read<Value = StaticFiles> {
     short_for("root", section_of::<StaticFiles>())
+}
+
+fn error_pages() -> impl Read<Value = Vec<(Status, String)>> {
+    let pages = mapping(STATUS, parse_status, text(BELOW, parse_below), 0..=STATUSES.len());
+    pages.map(|named| named.into_iter().map(|Named { key, value, .. }| (key, value)).collect())
+}
+
+fn parse_status(text: &str) -> Result<Status, Problem> {
+    let status = STATUSES.into_iter().find(|status| status.code().to_string() == text);
+    status.ok_or_else(|| {
+        let problem = Problem::new("files are never answered with that");
+        problem.help("there are 403, 404, 405, 412, 416 and 500")
+    })
 }
 
 fn cache_rule() -> impl Read<Value = CacheRule> {
@@ -166,7 +201,7 @@ fn parse_file_name(text: &str) -> Result<String, Problem> {
 }
 
 /// A name that leads downwards from the root, segment by segment.
-fn parse_fallback(text: &str) -> Result<String, Problem> {
+fn parse_below(text: &str) -> Result<String, Problem> {
     if let Some(name) = text.strip_prefix('/') {
         let problem = Problem::new("it begins with a slash");
         return Err(problem.help(format!("it starts at `root`: write `{name}`")));

@@ -284,6 +284,8 @@ fn files_that_nothing_can_be_done_with() {
         ("fallback: /index.html", "it starts at `root`: write `index.html`"),
         ("fallback: ../index.html", "it is a directory"),
         ("fallback: a//b", "it is empty"),
+        ("error_pages: { 404: /404.html }", "it starts at `root`: write `404.html`"),
+        ("error_pages: { 502: 502.html }", "files are never answered with that"),
         ("cache_rules: { cache_control: a }", "`name` or `types` is missing"),
         ("cache_rules: { name: '(', cache_control: a }", "a regular expression"),
         ("cache_rules: { types: html, cache_control: a }", "it has no `/`"),

@@ -178,6 +178,17 @@ impl Site {
         found(file, None)
     }
 
+    /// The page that is sent for a failure with that status, and its media type.
+    pub(crate) fn error_page(&self, status: Status) -> Option<(OwnedFd, u64, Cow<'_, str>)> {
+        let (_, name) = self.config.error_pages.iter().find(|(known, _)| *known == status)?;
+        match Root::open(&self.root).ok()?.find(name.as_bytes()).ok()? {
+            Below::File(OpenFile { fd, length, .. }) => {
+                Some((fd, length, self.media_type(name.as_bytes())))
+            }
+            Below::Directory | Below::Nothing => None,
+        }
+    }
+
     /// What of a file goes out, under the conditions of a request of GET or HEAD.
     pub(crate) fn reply(
         &self,

@@ -62,6 +62,12 @@ pub(super) const ROWS: &[Row] = &[
     ),
     (
         "files",
+        "error_pages",
+        "routes: [{ files: { root: w, error_pages: { 404: errors/404.html } } }]",
+        "error_pages: [(Status(404), \"errors/404.html\")]",
+    ),
+    (
+        "files",
         "types",
         "routes: [{ files: { root: w, types: { mjs: a/b, \"\": c/d } } }]",
         "types: [(\"mjs\", HeaderValue(\"a/b\")), (\"\", HeaderValue(\"c/d\"))]",

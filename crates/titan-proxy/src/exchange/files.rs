@@ -5,16 +5,33 @@ use crate::downstream::{Answer, Content, RequestBody};
 use crate::error::{Error, Kind};
 use crate::files::{self, FileBody, Found, Reply, Served, Site};
 use crate::route::{Allow, Match};
+use std::ops::Range;
+use std::os::fd::OwnedFd;
 use std::time::SystemTime;
 use titan_h1::Framing;
 use titan_http::{FieldName, Method, ResponseHead, Status};
 
 impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
-    /// Answers with the file that the path stands for.
+    /// Answers with the file that the path stands for, or with the page that says why not.
     pub(super) async fn send_file(&mut self, files: &Site, found: &Match) -> Result<(), Error> {
         if self.wants_tunnel() {
             return Err(Kind::UpgradeRefused.into());
         }
+        let Err(error) = self.try_file(files, found).await else { return Ok(()) };
+        let has_page = !self.answer.is_started() && self.record.dialect.is_none();
+        match has_page.then(|| files.error_page(error.status())).flatten() {
+            None => Err(error),
+            Some((page, length, media_type)) => {
+                self.worker.cells().count_failure(error);
+                let mut head = self.error_head(error)?;
+                let described = head.fields.append(FieldName::ContentType, media_type.as_bytes());
+                described.map_err(|_| Kind::Internal)?;
+                self.send_part(head, page, 0..length).await
+            }
+        }
+    }
+
+    async fn try_file(&mut self, files: &Site, found: &Match) -> Result<(), Error> {
         let methods = [Method::GET, Method::HEAD];
         if !methods.contains(&self.request.method) {
             self.record.allow = Some(Allow::of(methods));
@@ -56,8 +73,23 @@ impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
             }
             files::Content::Part(file, part) => (file, part),
         };
-        let framing = Framing::Length(part.end - part.start);
-        let recipe = self.begin(head, Content { framing, declared: None })?;
+        self.send_part(head, file, part).await
+    }
+
+    /// Sends that part of a file, as far as the method wants content.
+    async fn send_part(
+        &mut self,
+        head: ResponseHead,
+        file: OwnedFd,
+        part: Range<u64>,
+    ) -> Result<(), Error> {
+        let length = part.end - part.start;
+        if self.request.method == Method::HEAD {
+            let content = Content { framing: Framing::None, declared: Some(length) };
+            return self.send_content(head, content, &[]).await;
+        }
+        let content = Content { framing: Framing::Length(length), declared: None };
+        let recipe = self.begin(head, content)?;
         let mut body = FileBody::new(file, part, &self.worker.buffers);
         self.send_source(&mut body, recipe).await
     }

@@ -140,21 +140,30 @@ impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
         let upgrade = self.upgrade.as_ref();
         let status = self.record.status_for(self.snapshot, upgrade, error.status());
         problem::write(&mut text, error, status, id, self.record.notes.missing());
+        let head = self.error_head(error).and_then(|mut head| {
+            let described = head.fields.append(FieldName::ContentType, problem::CONTENT_TYPE);
+            described.map(|()| head).map_err(|_| Kind::Internal.into())
+        });
+        let sent = match head {
+            Ok(head) => self.send(head, &text).await,
+            Err(error) => Err(error),
+        };
+        self.work.text = text;
+        sent
+    }
+
+    /// The head of an answer that tells of a failure, but for what its content is.
+    pub(super) fn error_head(&mut self, error: Error) -> Result<ResponseHead, Error> {
         let mut head = ResponseHead::with_status(error.status());
-        let mut fields = head.fields.append(FieldName::ContentType, problem::CONTENT_TYPE);
+        let mut fields = Ok(());
         if let Some(allow) = self.record.allow.take() {
-            fields = fields.and(head.fields.append(FieldName::Allow, allow.to_string().as_bytes()));
+            fields = head.fields.append(FieldName::Allow, allow.to_string().as_bytes());
         }
         if let Some(length) = self.record.length.take() {
             let range = format!("bytes */{length}");
             fields = fields.and(head.fields.append(FieldName::ContentRange, range.as_bytes()));
         }
-        let sent = match fields {
-            Ok(()) => self.send(head, &text).await,
-            Err(_) => Err(Kind::Internal.into()),
-        };
-        self.work.text = text;
-        sent
+        fields.map(|()| head).map_err(|_| Kind::Internal.into())
     }
 
     /// Tells a client of gRPC: all of the answer is its head, which is at the same time its trailers.

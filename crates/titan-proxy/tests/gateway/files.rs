@@ -1,5 +1,7 @@
 //! Answers with files.
 
+pub(super) mod sites;
+
 use crate::listeners::Folder;
 use std::fs::{self, File, FileTimes};
 use std::os::unix::fs::symlink;
@@ -207,67 +209,6 @@ pub(super) fn caches_are_told_what_the_configuration_says() {
     let same = site.asks("GET", "/s/a", &[("If-None-Match", &tag)]).has_status(304);
     same.has_field("cache-control", "public, max-age=60");
     site.get("/s/b").has_status(404).lacks("cache-control");
-}
-
-#[test]
-pub(super) fn caches_are_told_of_files_by_their_names_and_types() {
-    let rules = "cache_control: no-store, cache_rules: [
-      { name: '^assets/.*[.][0-9a-f]{4,}[.]', types: [text/*, image/png], cache_control: immutable },
-      { types: text/html, cache_control: no-cache }]";
-    let site = site("cache-rules", &format!("{rules}, precompressed: gzip"));
-    fs::create_dir_all(site.file("assets")).unwrap();
-    let site = site
-        .has("assets/app.3f2a91bc.js", "")
-        .has("assets/app.3f2a91bc.js.gz", "")
-        .has("assets/app.3f2a91bc.json", "")
-        .has("app.3f2a91bc.js", "")
-        .has("index.html", "");
-    let gzip = [("Accept-Encoding", "gzip")];
-    let is = |path: &str, value: &str| {
-        site.asks("GET", path, &gzip).has_status(200).has_field("cache-control", value)
-    };
-    is("/s/assets/app.3f2a91bc.js", "immutable").has_field("content-encoding", "gzip");
-    is("/s/assets/app.3f2a91bc.json", "no-store");
-    is("/s/app.3f2a91bc.js", "no-store");
-    let tag = is("/s/", "no-cache").field("etag").unwrap().to_owned();
-    let same = site.asks("GET", "/s/", &[("If-None-Match", &tag)]).has_status(304);
-    same.has_field("cache-control", "no-cache");
-}
-
-#[test]
-pub(super) fn a_file_stands_for_those_that_are_not_there() {
-    let more = "fallback: app/start.html, cache_control: no-cache, types: { glyph: font/x }";
-    let site = site("fallback", more).has("a.css", "style");
-    fs::create_dir_all(site.file("app")).unwrap();
-    let site = site.has("app/start.html", "start");
-    for path in ["/s/", "/s/users/7", "/s/users/", "/s/v1.2", "/s/sub/", "/s/john.doe?x=1.js"] {
-        site.get(path)
-            .has_status(200)
-            .has_body("start")
-            .has_field("content-type", "text/html; charset=utf-8")
-            .has_field("cache-control", "no-cache");
-    }
-    let answer = site.asks("HEAD", "/s/users/7", &[]).has_status(200).has_body("");
-    let tag = answer.field("etag").unwrap().to_owned();
-    site.asks("GET", "/s/other", &[("If-None-Match", &tag)]).has_status(304);
-    site.get("/s/a.css").has_body("style");
-    site.get("/s/sub").has_status(301);
-    // What a page would break, what is hidden, and what can be no name.
-    for path in ["/s/b.css", "/s/assets/app.js", "/s/no.html", "/s/a.glyph", "/s/.env", "/s/a%2Fb"]
-    {
-        site.get(path).has_problem(404, "no-file");
-    }
-    site.asks("POST", "/s/users/7", &[]).has_problem(405, "method-not-allowed");
-    fs::remove_file(site.file("app/start.html")).unwrap();
-    site.get("/s/users/7").has_problem(404, "no-file");
-}
-
-#[test]
-fn no_fallback_leads_out() {
-    let site = site("fallback-out", "fallback: out.html");
-    fs::write(site.folder.join("secret"), "secret").unwrap();
-    symlink("../secret", site.file("out.html")).unwrap();
-    site.get("/s/users/7").has_problem(404, "no-file");
 }
 
 #[test]
