@@ -79,7 +79,7 @@ pub use policy::{
     JwtProvider, JwtRevocations, KeyHash, MediaRange, NamedPolicy, OtherCodings, PasswordHash,
     PathPiece, PathRule, Policies, Policy, PolicyId, PolicyKind, Rate, RateKey, RateLimit,
     RequestTransform, ResponseTransform, RouteCost, Rule, RulePart, Secret, TokenPlace, Transform,
-    Url, User, ValuePiece, ValueTemplate, api_keys_in, users_in,
+    Url, User, ValuePiece, ValueRule, ValueTemplate, api_keys_in, users_in,
 };
 pub use quantity::{ByteSize, Cap};
 pub use reference::reference;

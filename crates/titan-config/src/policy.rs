@@ -28,7 +28,7 @@ pub(crate) use needs::{
 pub use rate_limit::{Rate, RateKey, RateLimit, RouteCost};
 pub use transform::{
     Changes, CookieDomain, CookieRule, PathPiece, PathRule, RequestTransform, ResponseTransform,
-    Transform, ValuePiece, ValueTemplate,
+    Transform, ValuePiece, ValueRule, ValueTemplate,
 };
 pub(crate) use transform::{body_template, check_use};
 

@@ -212,6 +212,20 @@ fn statuses_that_frame_answers_stay() {
 }
 
 #[test]
+fn values_that_no_field_could_have_are_not_made() {
+    for (rule, says) in [
+        ("{ regex: a, replace: '{1}' }", "there is no group `{1}`"),
+        ("{ regex: a, replace: \"b\\nc\" }", "a value has no"),
+        ("{ regex: '(', replace: a }", "a regular expression"),
+    ] {
+        let report = wrong(&format!("response: {{ replace: {{ x-a: {rule} }} }}"));
+        assert!(report.contains(says), "{rule}: {report}");
+    }
+    let report = wrong("request: { replace: { Host: { regex: a, replace: b } } }");
+    assert!(report.contains("Host"), "{report}");
+}
+
+#[test]
 fn cookies_that_browsers_would_drop_or_nobody_could_write() {
     let of = |rule: &str| wrong(&format!("response: {{ cookies: {{ {rule} }} }}"));
     for (rule, says) in [

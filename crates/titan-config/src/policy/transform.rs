@@ -7,7 +7,7 @@ mod value;
 
 pub use changes::Changes;
 pub use cookies::{CookieDomain, CookieRule};
-pub use path_rule::{PathPiece, PathRule};
+pub use path_rule::{PathPiece, PathRule, ValueRule};
 pub(crate) use value::body_template;
 pub use value::{ValuePiece, ValueTemplate};
 
@@ -20,10 +20,13 @@ use crate::report::{Diagnostic, Span};
 use crate::section::{section, section_of};
 use crate::shape::TextShape;
 use crate::token::HeaderName;
+use changes::{
+    REQUEST_HEADER, RESPONSE_HEADER, pairs, parse_request_header, parse_response_header,
+    query_changes, request_headers, response_headers,
+};
 pub(super) use changes::{answer_header, parse_told_header, request_header, told_header};
-use changes::{query_changes, request_headers, response_headers};
 use cookies::cookie_rule;
-use path_rule::path_rule;
+use path_rule::{path_rule, value_rule};
 use titan_http::Status;
 
 section! {
@@ -57,12 +60,15 @@ section! {
         pub query: Changes<String> = default("{}", query_changes()),
         /// What becomes of the header fields.
         pub headers: Changes<HeaderName> = default("{}", request_headers()),
+        /// The header fields of which an expression makes other values, once `headers` is done.
+        pub replace: Vec<(HeaderName, ValueRule)> =
+            default("{}", pairs(REQUEST_HEADER, parse_request_header, value_rule())),
     }
 }
 
 section! {
     "response_transform", "a transform of answers", Any;
-    /// What becomes of answers: first of the status, then come the fields for security, then what `headers` says, then `cookies`.
+    /// What becomes of answers: first of the status, then come the fields for security, then what `headers`, `replace` and `cookies` say.
     pub struct ResponseTransform {
         /// Statuses that give way to others, as in `{ 404: 410 }`. Not those that decide how an answer is framed:
         /// 1xx, 204, 205, 206 and 304. Problem documents of the gateway say the new one, and fields that the old one alone
@@ -77,6 +83,9 @@ section! {
         pub security: bool = default("false", boolean()),
         /// What becomes of the header fields.
         pub headers: Changes<HeaderName> = default("{}", response_headers()),
+        /// The header fields of which an expression makes other values, once `headers` is done.
+        pub replace: Vec<(HeaderName, ValueRule)> =
+            default("{}", pairs(RESPONSE_HEADER, parse_response_header, value_rule())),
         /// What becomes of the attributes of cookies, those that `headers` gives and the gateway's own among them. Of several
         /// rules the first that names a cookie counts.
         pub cookies: Vec<CookieRule> = default("[]", one_or_list(cookie_rule(), 0..=MAX_COOKIE_RULES)),
@@ -105,7 +114,9 @@ impl Transform {
     pub(crate) fn request_fields(&self) -> impl Iterator<Item = &HeaderName> {
         let headers = &self.request.headers;
         let renamed = headers.rename.iter().flat_map(|(from, to)| [from, to]);
-        headers.remove.iter().chain(renamed).chain(headers.given().map(|(name, _)| name))
+        let given = headers.given().map(|(name, _)| name);
+        let replaced = self.request.replace.iter().map(|(name, _)| name);
+        headers.remove.iter().chain(renamed).chain(given).chain(replaced)
     }
 
     /// Whether it is not the same for every route.

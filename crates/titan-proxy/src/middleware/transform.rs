@@ -6,6 +6,7 @@
 mod body;
 mod cookies;
 mod query;
+mod replace;
 mod value;
 
 pub(crate) use body::Body;
@@ -15,7 +16,7 @@ use crate::error::{Error, Kind};
 use crate::path::is_path_octet;
 use crate::template::{escape, settle};
 use std::sync::Arc;
-use titan_config::{Changes, CookieRule, HeaderName, PathPiece, PathRule, Route};
+use titan_config::{Changes, CookieRule, HeaderName, PathPiece, PathRule, Route, ValueRule};
 use titan_http::{
     BadField, FieldName, Fields, RequestHead, ResponseHead, Span, Status, TargetForm,
 };
@@ -29,6 +30,8 @@ pub(super) struct Transform {
     status: Box<[(Status, Status)]>,
     security: bool,
     response: Edits<HeaderName>,
+    replace_request: Box<[(HeaderName, ValueRule)]>,
+    replace_response: Box<[(HeaderName, ValueRule)]>,
     cookies: Box<[CookieRule]>,
 }
 
@@ -115,6 +118,8 @@ impl Transform {
             status: response.status.clone().into(),
             security: response.security,
             response: Edits::new(&response.headers, route, Place::Field),
+            replace_request: request.replace.clone().into(),
+            replace_response: response.replace.clone().into(),
             cookies: response.cookies.clone().into(),
         }
     }
@@ -133,6 +138,8 @@ impl Transform {
             self.change_query(request, &for_query)?;
         }
         let changed = self.request.apply(&mut request.fields, Some(&for_fields));
+        let changed =
+            changed.and_then(|()| replace::change(&self.replace_request, &mut request.fields));
         changed.map_err(|_| Kind::BadTransform)?;
         Ok(Some(for_answer))
     }
@@ -155,6 +162,7 @@ impl Transform {
             }
         }
         self.response.apply(&mut head.fields, note.as_ref())?;
+        replace::change(&self.replace_response, &mut head.fields)?;
         cookies::change(&self.cookies, &mut head.fields)
     }
 

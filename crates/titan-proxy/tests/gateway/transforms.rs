@@ -152,6 +152,27 @@ pub(super) fn what_is_not_there_is_given() {
 }
 
 #[test]
+pub(super) fn an_expression_makes_other_values() {
+    let transform = "request: { headers: { set: { X-Made: 'v2 {tenant}' } }, replace: {
+        X-Version: { regex: '^v(?<major>[0-9]+)[.]([0-9]+)', replace: '{2} of {major}' },
+        X-Made: { regex: '[0-9]', replace: '{0}{0}' }, X-Gone: { regex: '.*', replace: '' } } },
+      response: { replace: { Location: { regex: '^http://[^/]*', replace: 'https://{{a}}' } } }";
+    let fields = "x-version: v1.7-beta\r\nX-Version: 3\r\nX_Version: v1.7\r\nx-gone: a\r\n";
+    let request = passes(transform, "/shop/t/1", fields);
+    assert_eq!(request.all("x-version"), ["7 of 1-beta", "3"]);
+    assert_eq!((request.all("x-made"), request.all("x-gone")), (vec!["v22 t"], vec![]));
+    assert_eq!(request.all("x_version"), [""; 0]);
+    returns(transform, "Location: http://internal:80/b\r\n").has_field("location", "https://{a}/b");
+    returns(transform, "Location: /b\r\n").has_field("location", "/b");
+    let bomb = format!(
+        "response: {{ replace: {{ X-A: {{ regex: '.*', replace: '{}' }} }} }}",
+        "{0}".repeat(100)
+    );
+    returns(&bomb, "X-A: ab\r\n").has_field("x-a", &"ab".repeat(100));
+    returns(&bomb, &format!("X-A: {}\r\n", "a".repeat(1000))).has_status(200).lacks("x-a");
+}
+
+#[test]
 pub(super) fn cookies_get_other_attributes() {
     let transform = "response: { headers: { append: { Set-Cookie: 'made=1' } }, cookies: [
       { names: [sid, made], secure: true, http_only: true, same_site: strict, path: /shop, domain: a.example },

@@ -115,7 +115,7 @@ pub(super) fn query_changes() -> impl Read<Value = Changes<String>> {
 }
 
 /// Pairs of a name and what is said of it; no name twice.
-fn pairs<N: PartialEq, V: Read>(
+pub(super) fn pairs<N: PartialEq, V: Read>(
     shape: TextShape,
     parse: impl Fn(&str) -> Result<N, Problem>,
     value: V,
@@ -150,11 +150,11 @@ fn check<N: PartialEq>(
     Some(changes)
 }
 
-const REQUEST_HEADER: TextShape =
+pub(super) const REQUEST_HEADER: TextShape =
     TextShape { what: "a header of requests that can be changed", ..HEADER_NAME };
 const TOLD_HEADER: TextShape =
     TextShape { what: "a header that tells upstreams of clients", ..HEADER_NAME };
-const RESPONSE_HEADER: TextShape =
+pub(super) const RESPONSE_HEADER: TextShape =
     TextShape { what: "a header of answers that can be changed", ..HEADER_NAME };
 const PARAMETER: TextShape =
     TextShape { what: "the name of a parameter", examples: "`v`", pattern: None, max: MAX_TOKEN };
@@ -192,7 +192,7 @@ fn parse_parameter(text: &str) -> Result<String, Problem> {
     }
 }
 
-fn parse_request_header(text: &str) -> Result<HeaderName, Problem> {
+pub(super) fn parse_request_header(text: &str) -> Result<HeaderName, Problem> {
     let name = parse_header_name(text)?;
     let known = fold_name(text);
     match FieldName::of(known.as_bytes()) {
@@ -205,7 +205,7 @@ fn parse_request_header(text: &str) -> Result<HeaderName, Problem> {
     }
 }
 
-fn parse_response_header(text: &str) -> Result<HeaderName, Problem> {
+pub(super) fn parse_response_header(text: &str) -> Result<HeaderName, Problem> {
     match FieldName::of(fold_name(text).as_bytes()) {
         FieldName::Vary => {
             let problem = Problem::new("caches would mix up answers without what it says");

@@ -1,6 +1,6 @@
-//! Rules that make another path of one.
+//! Rules that make another path of one, and another value of a field.
 
-use crate::bounds::MAX_PATH;
+use crate::bounds::{MAX_PATH, MAX_VALUE};
 use crate::node::Node;
 use crate::policy::transform::value::{Part, split};
 use crate::read::{Read, Reading, required};
@@ -30,7 +30,28 @@ pub struct PathRule {
     pub replace: Vec<PathPiece>,
 }
 
-/// A part of what takes the place of a path.
+section! {
+    "value_rule", "a value rule", Any;
+    /// Makes another value of those that an expression matches. Takes time in proportion to the length of the value. One that
+    /// comes out empty, or with more than 16 KiB, is removed.
+    pub(crate) struct ValueRuleFields {
+        /// What it matches first gives way (syntax of the Rust `regex` crate); `^` and `$` make that the whole value.
+        pub(crate) regex: Pattern = required(pattern()),
+        /// What takes its place. `{1}` or `{name}` is what a group of the expression has captured; `{{` and `}}` are braces.
+        pub(crate) replace: String = required(value_replacement()),
+    }
+}
+
+/// A rule that makes another value of a field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValueRule {
+    /// What it matches gives way.
+    pub regex: Pattern,
+    /// What takes its place.
+    pub replace: Vec<PathPiece>,
+}
+
+/// A part of what takes the place of a path, or of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PathPiece {
     /// Itself.
@@ -40,7 +61,30 @@ pub enum PathPiece {
 }
 
 pub(super) fn path_rule() -> impl Read<Value = PathRule> {
-    section_of::<PathRuleFields>().then(resolve)
+    section_of::<PathRuleFields>().then(|PathRuleFields { regex, replace }, node, to| {
+        let replace = resolve(&regex, &replace, node, to)?;
+        Some(PathRule { regex, replace })
+    })
+}
+
+pub(super) fn value_rule() -> impl Read<Value = ValueRule> {
+    section_of::<ValueRuleFields>().then(|ValueRuleFields { regex, replace }, node, to| {
+        let replace = resolve(&regex, &replace, node, to)?;
+        Some(ValueRule { regex, replace })
+    })
+}
+
+fn value_replacement() -> impl Read<Value = String> {
+    let shape = TextShape {
+        what: "a replacement",
+        examples: "`https://{1}`",
+        pattern: None,
+        max: MAX_VALUE,
+    };
+    text(shape, |text| match text.chars().find(|c| !c.is_ascii_graphic() && *c != ' ') {
+        None => split(text).map(|_| text.to_owned()),
+        Some(c) => Err(Problem::new(format!("a value has no {c:?}"))),
+    })
 }
 
 fn replacement() -> impl Read<Value = String> {
@@ -59,10 +103,15 @@ fn replacement() -> impl Read<Value = String> {
     })
 }
 
-fn resolve(fields: PathRuleFields, node: &Node, to: &mut Reading<'_>) -> Option<PathRule> {
-    let PathRuleFields { regex, replace } = fields;
+/// The pieces of a replacement, with the groups of the expression that it names.
+fn resolve(
+    regex: &Pattern,
+    replace: &str,
+    node: &Node,
+    to: &mut Reading<'_>,
+) -> Option<Vec<PathPiece>> {
     let mut pieces = Vec::new();
-    for part in split(&replace).ok()? {
+    for part in split(replace).ok()? {
         pieces.push(match part {
             Part::Text(text) => PathPiece::Text(text),
             Part::Variable { name, .. } => match regex.group(name) {
@@ -88,5 +137,5 @@ fn resolve(fields: PathRuleFields, node: &Node, to: &mut Reading<'_>) -> Option<
         let warning = Diagnostic::warning(place, format!("`${number}` stands for itself"));
         to.add(warning.help(format!("what the group has captured is `{{{number}}}`")));
     }
-    Some(PathRule { regex, replace: pieces })
+    Some(pieces)
 }
