@@ -6,6 +6,7 @@ mod forward_auth;
 mod jwt;
 mod policies;
 mod tls;
+mod transforms;
 mod trust;
 
 use std::collections::BTreeSet;
@@ -470,6 +471,7 @@ fn rows() -> impl Iterator<Item = &'static Row> {
         tls::ROWS,
         trust::ROWS,
         policies::ROWS,
+        transforms::ROWS,
         jwt::ROWS,
         forward_auth::ROWS,
         basic::ROWS,
