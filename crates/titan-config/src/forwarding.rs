@@ -28,6 +28,9 @@ section! {
         ])),
         /// Whether upstreams get X-Forwarded-For, X-Forwarded-Proto and X-Forwarded-Host.
         pub x_forwarded: bool = default("true", boolean()),
+        /// Whether upstreams get X-Real-IP: the address of the client behind all trusted proxies, in place of what came
+        /// in it. Without this, that of trusted proxies passes.
+        pub x_real_ip: bool = default("false", boolean()),
         /// Whether upstreams get Forwarded (RFC 7239).
         pub forwarded: bool = default("false", boolean()),
         /// The field that carries the request's id to the upstream; error answers of the gateway have the id
@@ -106,6 +109,23 @@ fn refuse_known(name: HeaderName, node: &Node, to: &mut Reading<'_>) -> Option<H
 pub(crate) fn is_claim(folded: &str) -> bool {
     folded.starts_with("x-forwarded-")
         || matches!(folded, "forwarded" | "x-real-ip" | "client-cert" | "client-cert-chain")
+}
+
+/// The key that says what becomes of a field, which policies cannot change; `folded` is its name as `is_claim` takes it.
+/// None for what no key says anything of.
+pub(crate) fn key_of(folded: &str) -> Option<&'static str> {
+    match folded {
+        "x-forwarded-for" | "x-forwarded-proto" | "x-forwarded-host" => {
+            Some("forwarding.x_forwarded")
+        }
+        "x-real-ip" => Some("forwarding.x_real_ip"),
+        "forwarded" => Some("forwarding.forwarded"),
+        "via" => Some("forwarding.via"),
+        "x-request-id" => Some("forwarding.request_id"),
+        "client-cert" | "client-cert-chain" => Some("forwarding.client_cert"),
+        "server" => Some("forwarding.server"),
+        _ => None,
+    }
 }
 
 fn server() -> impl Read<Value = ServerField> {

@@ -129,6 +129,28 @@ fn the_id_of_a_request_is_in_no_field_that_upstreams_take_for_another() {
 }
 
 #[test]
+fn a_field_that_stays_names_its_key() {
+    let told = |name: &str| wrong(&format!("request: {{ headers: {{ set: {{ {name}: x }} }} }}"));
+    for (name, key) in [
+        ("X-Real-IP", "x_real_ip"),
+        ("x_real_ip", "x_real_ip"),
+        ("X-Forwarded-For", "x_forwarded"),
+        ("X-Forwarded-Host", "x_forwarded"),
+        ("Forwarded", "forwarded"),
+        ("Via", "via"),
+        ("X-Request-Id", "request_id"),
+        ("Client-Cert-Chain", "client_cert"),
+    ] {
+        let report = told(name);
+        assert!(
+            report.contains(&format!("`forwarding.{key}` says what becomes of it")),
+            "{name}: {report}"
+        );
+    }
+    assert!(!told("X-Forwarded-Prefix").contains("`forwarding."), "no key says anything of it");
+}
+
+#[test]
 fn no_value_has_a_line_end() {
     for value in ["\"a\\r\\nb: c\"", "\"a\\nb\"", "\"a\\0\"", "\"{header:a\\n}\""] {
         let report = wrong(&format!("request: {{ headers: {{ set: {{ x: {value} }} }} }}"));

@@ -38,6 +38,7 @@ pub(crate) struct Forwarding {
     trusted: Vec<Cidr>,
     trusted_field: TrustedField,
     x_forwarded: bool,
+    x_real_ip: bool,
     forwarded: bool,
     request_id: Option<IdField>,
     /// The pseudonym.
@@ -108,6 +109,7 @@ impl Forwarding {
             trusted_proxies,
             trusted_field,
             x_forwarded,
+            x_real_ip,
             forwarded,
             request_id,
             via,
@@ -120,6 +122,7 @@ impl Forwarding {
             trusted,
             trusted_field,
             x_forwarded,
+            x_real_ip,
             forwarded,
             request_id,
             via,
@@ -204,6 +207,7 @@ impl Forwarding {
         scratch: &mut Vec<u8>,
     ) -> Result<(), Refused> {
         self.tell_certificate(origin, head, scratch)?;
+        self.tell_real_ip(origin, head)?;
         // Each is made of the other before that has got more.
         match self.trusted_field {
             TrustedField::XForwardedFor => {
@@ -220,6 +224,14 @@ impl Forwarding {
             Some(pseudonym) => write_via(pseudonym, head, scratch),
             None => Ok(()),
         }
+    }
+
+    /// Writes the address of the client by itself.
+    fn tell_real_ip(&self, origin: &Origin, head: &mut RequestHead) -> Result<(), BadField> {
+        let told = origin.address.filter(|_| self.x_real_ip);
+        let Some(_) = told else { return Ok(()) };
+        let client = self.client_behind_peer(origin, &head.fields).unwrap_or(origin.text);
+        head.fields.append_named(b"X-Real-IP", client.as_bytes())
     }
 
     /// Writes `X-Forwarded-For`, `-Proto` and `-Host` as far as no trusted proxy has.

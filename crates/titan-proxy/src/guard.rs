@@ -87,7 +87,8 @@ impl Guard {
             TrustedField::XForwardedFor => (Right::Proxies, Right::Gateway),
             TrustedField::Forwarded => (Right::Gateway, Right::Proxies),
         };
-        names.add("X-Real-IP", of_x_forwarded);
+        let of_real_ip = if config.forwarding.x_real_ip { Right::Gateway } else { of_x_forwarded };
+        names.add("X-Real-IP", of_real_ip);
         names.add(FieldName::Forwarded.as_str(), of_forwarded);
         let id = config.forwarding.request_id.as_ref().map(HeaderName::as_str);
         id.into_iter().for_each(|name| names.add(name, Right::Proxies));

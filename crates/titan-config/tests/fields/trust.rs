@@ -18,6 +18,7 @@ pub(super) const ROWS: &[Row] = &[
         "paths: { case: refuse, parameters: refuse }\nroutes: [{ respond: 204, paths: { case: keep } }]",
         "parameters: Some(Refuse), case: Some(Keep)",
     ),
+    ("forwarding", "x_real_ip", "forwarding: { x_real_ip: true }", "x_real_ip: true"),
     (
         "forwarding",
         "trusted_field",

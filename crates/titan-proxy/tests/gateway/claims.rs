@@ -117,6 +117,20 @@ pub(super) fn one_field_of_a_trusted_proxy_is_believed() {
 }
 
 #[test]
+pub(super) fn the_address_of_the_client_stands_by_itself() {
+    let lies = "X-Real-IP: 6.6.6.6\r\nX_Real_IP: 6.6.6.6\r\nx.real.ip: 6.6.6.6\r\nX-Forwarded-For: 192.0.2.1\r\n";
+    for (forwarding, client) in [
+        ("x_real_ip: true", "127.0.0.1"),
+        ("x_real_ip: true, trusted_proxies: [127.0.0.1]", "192.0.2.1"),
+    ] {
+        let request = told(forwarding, lies);
+        assert_eq!(request.all("x-real-ip"), [client], "{forwarding}");
+        assert_eq!((request.field("x_real_ip"), request.field("x.real.ip")), (None, None));
+    }
+    assert_eq!(told("", lies).field("x-real-ip"), None);
+}
+
+#[test]
 fn what_is_malformed_swallows_nothing() {
     let forwarded = "trusted_proxies: [127.0.0.1], trusted_field: forwarded";
     let open = "Forwarded: for=1.1.1.1\r\nForwarded: for=\"6.6.6.6\r\n";

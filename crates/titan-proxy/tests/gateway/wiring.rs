@@ -301,6 +301,7 @@ const HERE: &[(&str, fn())] = &[
     ("limits.target", limits::a_target_has_a_limit),
     ("limits.fields", limits::the_fields_of_a_request_have_a_limit),
     ("limits.body", limits::a_body_of_known_length_has_a_limit),
+    ("forwarding.x_real_ip", claims::the_address_of_the_client_stands_by_itself),
     ("forwarding.trusted_field", claims::one_field_of_a_trusted_proxy_is_believed),
     ("file.paths", routing::look_alikes_of_paths_are_refused_where_the_file_says),
     ("route.paths", routing::look_alikes_of_paths_are_refused_where_the_file_says),

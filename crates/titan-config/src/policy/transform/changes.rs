@@ -2,7 +2,7 @@
 
 use super::value::{ValueTemplate, value};
 use crate::bounds::{MAX_HEADERS, MAX_TOKEN};
-use crate::forwarding::is_claim;
+use crate::forwarding::{is_claim, key_of};
 use crate::node::Node;
 use crate::read::{Read, Reading, default};
 use crate::readers::{Named, Problem, mapping, one_or_list, text};
@@ -196,8 +196,8 @@ pub(super) fn parse_request_header(text: &str) -> Result<HeaderName, Problem> {
     let name = parse_header_name(text)?;
     let known = fold_name(text);
     match FieldName::of(known.as_bytes()) {
-        FieldName::Via | FieldName::XRequestId => Err(own_section()),
-        _ if is_claim(&known) => Err(own_section()),
+        FieldName::Via | FieldName::XRequestId => Err(own_key(&known)),
+        _ if is_claim(&known) => Err(own_key(&known)),
         FieldName::Host => Err(ours().help("`send_host` of a route says what upstreams get")),
         FieldName::Expect | FieldName::MaxForwards => Err(ours()),
         id if frames(id) || known.starts_with("sec-websocket-") => Err(ours()),
@@ -219,7 +219,7 @@ fn parse_appended_header(text: &str) -> Result<HeaderName, Problem> {
     let name = parse_header_name(text)?;
     let known = fold_name(text);
     match FieldName::of(known.as_bytes()) {
-        FieldName::Server => Err(own_section()),
+        FieldName::Server => Err(own_key(&known)),
         FieldName::ContentEncoding | FieldName::ContentRange => {
             Err(Problem::new("it says how the content is coded, which does not change"))
         }
@@ -254,6 +254,12 @@ fn ours() -> Problem {
     Problem::new("the gateway writes this field itself").help("remove it")
 }
 
-fn own_section() -> Problem {
-    Problem::new("this field has its own place").help("see the section `forwarding`")
+/// What is said of a field that has its place elsewhere in the file; of the other fields of proxies nothing can be set.
+fn own_key(folded: &str) -> Problem {
+    match key_of(folded) {
+        Some(key) => Problem::new("this field has its own place")
+            .help(format!("`{key}` says what becomes of it")),
+        None => Problem::new("upstreams take this field for what a proxy says of the client")
+            .help("use a name that does not begin with `X-Forwarded-`"),
+    }
 }
