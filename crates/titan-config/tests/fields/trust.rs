@@ -25,4 +25,24 @@ pub(super) const ROWS: &[Row] = &[
         "forwarding: { trusted_field: forwarded }",
         "trusted_field: Forwarded",
     ),
+    (
+        "api_keys",
+        "query",
+        "policies: { p: { authorise: { api_keys: { query: k, \
+         keys: { a: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa } } } } }",
+        "query: Some(\"k\")",
+    ),
+    (
+        "api_keys",
+        "keys",
+        "policies: { p: { authorise: { api_keys: { keys: { a: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa } } } } }",
+        "keys: [ApiKey { name: Name(\"a\"), hash: KeyHash(aaaa..) }]",
+    ),
+    (
+        "api_keys",
+        "tell",
+        "policies: { p: { authorise: { api_keys: { tell: X-C, \
+         keys: { a: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa } } } } }",
+        "tell: Some(HeaderName(\"X-C\"))",
+    ),
 ];
