@@ -5,11 +5,14 @@
 //!
 //! | what | points |
 //! |---|---|
-//! | a stream that is reset before it was answered, or opened beyond the limit | 1 |
+//! | a stream that is opened beyond the limit | 1 |
+//! | a stream that is reset before it was answered | 1, or 1 of the credit that answered streams have earned |
+//! | the same where the driver says that there was a reason, such as a deadline | nothing |
 //! | a stream that this side has to reset because a rule was broken | 2 |
 //! | a head that is refused with an answer | 2 |
 //! | PING, GOAWAY, interim responses beyond `FREE_INTERIM` of a stream | 1 |
 //! | frames on streams that are over, unless this side has asked and then given the stream up | 1 |
+//! | the first reset of a stream that is over, which may have crossed the answer | nothing |
 //! | SETTINGS | 2, and 1 for each 8 settings |
 //! | CONTINUATION | 1; the number for one block is bounded as well |
 //! | DATA without data | 1 |
@@ -53,6 +56,8 @@ const LEAK: u32 = 10;
 pub(crate) struct Floods {
     patience: u32,
     points: u32,
+    /// Resets that are free because streams before them were answered: at most `patience`.
+    credit: u32,
     /// Octets that frames have fallen short of being worth their trouble, below `THIN_DEBT`.
     thin: u32,
     /// Octets that came on streams that are over, below `LOST_DEBT`.
@@ -65,7 +70,7 @@ pub(crate) struct Floods {
 
 impl Floods {
     pub(crate) fn new(patience: u32) -> Floods {
-        Floods { patience, points: 0, thin: 0, lost: 0, asides: 8, excused: 0 }
+        Floods { patience, points: 0, credit: 0, thin: 0, lost: 0, asides: 8, excused: 0 }
     }
 
     pub(crate) fn charge(&mut self, points: u32) -> Result<(), Violation> {
@@ -77,6 +82,26 @@ impl Floods {
     #[inline]
     pub(crate) fn relieve(&mut self, points: u32) {
         self.points = self.points.saturating_sub(points);
+    }
+
+    /// A stream was answered. Whoever has had answers may change its mind for once.
+    #[inline]
+    pub(crate) fn answered(&mut self) {
+        match self.points.checked_sub(1) {
+            Some(left) => self.points = left,
+            None => self.credit = (self.credit + 1).min(self.patience),
+        }
+    }
+
+    /// A stream was reset before it was answered.
+    pub(crate) fn reset(&mut self) -> Result<(), Violation> {
+        match self.credit.checked_sub(1) {
+            Some(left) => {
+                self.credit = left;
+                Ok(())
+            }
+            None => self.charge(1),
+        }
     }
 
     /// This side, which has asked, has given a stream up: what is on its way, among it so many octets of data,
@@ -164,6 +189,21 @@ mod tests {
         assert_eq!(until_flood(|| floods.charge(1)), 19);
         floods.calm(u32::MAX);
         assert_eq!(until_flood(|| floods.charge(1)), 200);
+    }
+
+    #[test]
+    fn answers_earn_resets_and_nothing_else() {
+        let mut floods = Floods::new(200);
+        (0..10).for_each(|_| floods.answered());
+        assert_eq!(until_flood(|| floods.reset()), 210);
+        (0..2).for_each(|_| floods.answered());
+        assert_eq!(until_flood(|| floods.reset()), 1);
+        let mut floods = Floods::new(200);
+        (0..1000).for_each(|_| floods.answered());
+        assert_eq!(until_flood(|| floods.charge(1)), 200);
+        let mut floods = Floods::new(200);
+        (0..1000).for_each(|_| floods.answered());
+        assert_eq!(until_flood(|| floods.reset()), 400);
     }
 
     #[test]

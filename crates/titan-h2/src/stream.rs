@@ -228,6 +228,12 @@ impl Gone {
         self.next = (self.next + 1) % Gone::SIZE;
     }
 
+    /// Notes that the peer has reset a stream that is over; whether that is the first time, and news to it.
+    pub(crate) fn is_first_reset(&mut self, id: u32) -> bool {
+        let known = self.ends.iter_mut().find(|(gone, end)| *gone == id && *end != End::ByPeer);
+        known.map(|(_, end)| *end = End::ByPeer).is_some()
+    }
+
     pub(crate) fn find(&self, id: u32) -> Option<End> {
         self.ends.iter().find(|(gone, _)| *gone == id).map(|(_, end)| *end)
     }
@@ -266,6 +272,7 @@ mod tests {
             gone.push(id, End::ByUs);
         }
         assert_eq!((gone.find(1), gone.find(200)), (None, Some(End::ByUs)));
+        assert_eq!([1, 200, 200].map(|id| gone.is_first_reset(id)), [false, true, false]);
     }
 
     proptest! {

@@ -138,7 +138,10 @@ pub(crate) enum Verdict {
     /// The answer is incomplete, and the client must see that.
     Broken,
     /// The client has gone, or takes nothing: there is nobody to see anything.
-    Left,
+    Left {
+        /// Whether it had a good reason to: the time that it gives its call is over, or will be in a moment.
+        is_overdue: bool,
+    },
 }
 
 /// The same exchange with something between it and its client. No tunnel comes of it.
@@ -537,7 +540,10 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
             self.worker.cells().count_failure(error);
             verdict = match self.tell(error).await {
                 Ok(()) => Verdict::Answered,
-                Err(error) if error.has_no_client() => Verdict::Left,
+                Err(error) if error.has_no_client() => {
+                    let Record { started, timeout, .. } = self.record;
+                    Verdict::Left { is_overdue: grpc::is_overdue(started.elapsed(), timeout) }
+                }
                 Err(_) => Verdict::Broken,
             };
         }
@@ -580,21 +586,4 @@ pub(crate) fn parts<'p>(request: &'p RequestHead, found: &'p Match) -> Parts<'p>
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_host_of_an_authority_has_no_port() {
-        let cases: [(&str, &str); 6] = [
-            ("a", "a"),
-            ("a:80", "a"),
-            ("a:", "a"),
-            ("[::1]:8", "[::1]"),
-            ("[::1]", "[::1]"),
-            ("a1", "a1"),
-        ];
-        for (authority, host) in cases {
-            assert_eq!(host_of(authority.as_bytes()), host.as_bytes(), "{authority}");
-        }
-    }
-}
+mod tests;

@@ -114,6 +114,16 @@ pub(crate) fn set_timeout(fields: &mut Fields, left: Duration) -> Result<(), Bad
     fields.set_named(TIMEOUT, write_timeout(left, &mut text))
 }
 
+/// How long a call must have run for its deadline to excuse a client that gives it up: calls that last but a moment
+/// are no reason to give them up by the thousand.
+const MOMENT: Duration = Duration::from_millis(10);
+
+/// Whether the time that the client gives its call is over, as far as that can be told here, where the call has come
+/// later than it was made: half of it must have gone.
+pub(crate) fn is_overdue(elapsed: Duration, timeout: Option<Duration>) -> bool {
+    elapsed >= MOMENT && timeout.is_some_and(|timeout| elapsed >= timeout / 2)
+}
+
 /// The whole answer to a call that the gateway has failed.
 pub(crate) fn failure(
     error: Error,

@@ -31,6 +31,11 @@ impl Connection {
         }
     }
 
+    /// Takes back what a client was charged for a reset: it had a reason that only the driver knows.
+    pub fn forgive_reset(&mut self) {
+        self.floods.answered();
+    }
+
     /// Ends the connection in good order: what has begun is finished. A client is told in two steps, so that
     /// no request is lost that it sends before it knows.
     pub fn drain(&mut self) {
@@ -109,11 +114,14 @@ impl Connection {
         let id = frame.head.stream;
         let Some(stream) = self.streams.remove(id) else {
             self.on_stray(id)?;
+            if self.gone.is_first_reset(id) {
+                return Ok(None);
+            }
             return self.floods.stray().map(|()| None);
         };
         self.discard(&stream, End::ByPeer);
         if self.role == Role::Server && stream.sending != Half::Done {
-            self.floods.charge(1)?;
+            self.floods.reset()?;
         }
         let code = Code::from_number(frame::whole_number(frame.payload));
         Ok(Some(Event::Reset { stream: StreamId(id), code, fault: None }))
@@ -164,7 +172,7 @@ impl Connection {
         if is_complete {
             self.streams.remove(id);
             self.gone.push(id, End::Complete);
-            self.floods.relieve(1);
+            self.floods.answered();
         }
     }
 

@@ -186,6 +186,37 @@ fn answers_outweigh_what_comes_with_requests() {
 }
 
 #[test]
+fn a_reset_that_crosses_an_answer_is_free_once() {
+    let mut tested = Tested::server(Limits::default());
+    for nth in 0..100 {
+        let stream = tested.opens(&get(2 * nth + 1));
+        tested.answers(stream, Status::OK, true);
+        tested.sent();
+    }
+    let resets: Vec<_> = (0..100).flat_map(|nth| reset(2 * nth + 1, 8)).collect();
+    tested.receives(&resets).unwrap();
+    assert_eq!(tested.connection.charge(200), Ok(()));
+    assert_eq!(tested.receives(&resets).unwrap_err().violation, Violation::Flood);
+}
+
+#[test]
+fn who_was_answered_may_give_up_more() {
+    let mut tested = Tested::server(Limits::default());
+    tested.connection.calm(1);
+    for nth in 0..100 {
+        let stream = tested.opens(&get(2 * nth + 1));
+        tested.answers(stream, Status::OK, true);
+        tested.sent();
+    }
+    let mut given_up = 100..;
+    let mut gives_up = || {
+        let id = 2 * given_up.next().unwrap() + 1;
+        tested.receives(&[get(id), reset(id, 8)].concat()).is_ok()
+    };
+    assert_eq!((0..1000).take_while(|_| gives_up()).count(), 300);
+}
+
+#[test]
 fn answers_do_not_outweigh_everything() {
     let in_many = |id| {
         let empty = frame(CONTINUATION, 0, id, b"");

@@ -243,10 +243,13 @@ async fn answer(
     if verdict != Verdict::Answered && response.sender.is_waiting() && !lane.is_lost() {
         lane.charge_for_stall();
     }
+    if verdict == (Verdict::Left { is_overdue: true }) {
+        lane.forgive_reset();
+    }
     worker.cells().streams_closed.add(1);
     lane.set_farewell(match verdict {
         Verdict::Answered => Code::NoError,
-        Verdict::Broken | Verdict::Left => Code::InternalError,
+        Verdict::Broken | Verdict::Left { .. } => Code::InternalError,
     });
 }
 

@@ -84,6 +84,13 @@ impl Lane {
         self.mux.wake_driver();
     }
 
+    /// Takes back what the peer was charged for giving the stream up, if it has.
+    pub(crate) fn forgive_reset(&self) {
+        if self.with(|slot| matches!(slot.lost, Some(Lost::Reset(_)))) {
+            self.mux.connection().forgive_reset();
+        }
+    }
+
     /// Whether the peer, or the connection, has given the stream up.
     pub(crate) fn is_lost(&self) -> bool {
         self.with(|slot| slot.lost.is_some())

@@ -4,7 +4,7 @@ use crate::QUIET;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use titan_testkit::h2::{Client, Endpoint, Head, Talk, code, reply, setting};
+use titan_testkit::h2::{Client, Endpoint, Frame, Head, Talk, code, reply, setting};
 use titan_testkit::upstream;
 use titan_testkit::{Answer, DEADLINE, Gateway, Listening, gateway};
 
@@ -121,6 +121,30 @@ fn a_long_message_does_not_cost_a_call_its_status() {
     endpoint.sends_trailers(beside_up, &status(Head::default()));
     let (_, trailers) = client.takes_rest(beside);
     assert_eq!(trailers, [("grpc-status".to_owned(), "9".to_owned())]);
+}
+
+#[test]
+fn calls_whose_time_is_over_may_be_given_up() {
+    let text = "routes: [{ path: /own, respond: 204 }, { prefix: /, upstream: u }]";
+    let upstream = upstream::listens();
+    let gateway = gateway(&format!("{QUIET}\n{TO_H2}\n{text}"), &[&upstream]);
+    let mut client = gateway.connects_h2();
+    let mut endpoint = None;
+    // The gateway goes by half of the time: all calls must have come to the endpoint before it is over.
+    let head = call("/a.B/C").with("grpc-timeout", "2S");
+    for _ in 0..4 {
+        let calls: Vec<_> = (0..100).map(|_| client.asks(&head)).collect();
+        let endpoint = endpoint.get_or_insert_with(|| upstream.accepts_h2());
+        calls.iter().for_each(|_| drop(endpoint.request_head()));
+        let since = Instant::now();
+        while since.elapsed() < Duration::from_secs(1) {
+            gateway.get("/own").has_status(204);
+        }
+        client.offers(&calls.iter().map(|&it| Frame::reset(it, code::CANCEL)).collect::<Vec<_>>());
+        client.pings();
+    }
+    assert_eq!(client.has_gone_away(), None);
+    client.get("/own").has_status(204);
 }
 
 #[test]
