@@ -159,6 +159,10 @@ impl Receiver {
         let Lane { mux, stream, .. } = &*self.lane;
         let mut shared = mux.shared.borrow_mut();
         let slot = shared.streams.get_mut(stream).expect(KEPT);
+        if let Some(lost @ Lost::Fault(_)) = slot.lost {
+            // Nobody has been told of the head, and it belongs to a message that is none.
+            return Poll::Ready(Err(mux.error(lost, false)));
+        }
         if let Some(mut next) = slot.heads.pop_front() {
             std::mem::swap(head, &mut next.0);
             let start = next.1;

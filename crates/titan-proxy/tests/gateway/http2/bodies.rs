@@ -2,7 +2,7 @@
 
 use super::{TO_H2, between, between_h1, between_with, from_h1};
 use crate::QUIET;
-use titan_testkit::h2::{Head, code, reply, setting};
+use titan_testkit::h2::{Frame, Head, block, code, reply, setting};
 use titan_testkit::upstream::{self, Upstream, ok};
 use titan_testkit::{Gateway, Request, gateway};
 
@@ -336,6 +336,22 @@ fn each_piece_passes_when_it_comes() {
                 endpoint.sends(format!("3\r\n{piece}\r\n"));
                 assert_eq!(client.takes_data(stream, 3), piece.as_bytes());
             }
+        }
+    }
+}
+
+#[test]
+fn a_body_where_there_is_none_is_a_502() {
+    for (method, status) in [("HEAD", 200), ("GET", 204), ("GET", 304)] {
+        let head = Head::request(method, "/");
+        let (_held, mut client, stream, mut endpoint) = between("", &head, true);
+        let (theirs, _) = endpoint.request();
+        // In one piece: nothing of it has been passed on when it shows to be wrong.
+        let block = block(&reply(status));
+        endpoint.offers(&[Frame::headers(theirs, block, false), Frame::data(theirs, "x", true)]);
+        let answer = client.answer(stream).has_status(502);
+        if method != "HEAD" {
+            answer.has_problem(502, "malformed");
         }
     }
 }
