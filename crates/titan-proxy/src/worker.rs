@@ -20,7 +20,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use titan_h1::{BodyReader, Framing, RequestReader};
-use titan_http::{RequestHead, ResponseHead};
+use titan_http::{BadField, FieldName, Fields, RequestHead, ResponseHead};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
@@ -48,6 +48,8 @@ pub(crate) struct Worker {
     seated: Cell<usize>,
     all_closed: Notify,
     random: Cell<u64>,
+    /// The time of the last tick as a `Date` field says it.
+    date: Cell<[u8; 29]>,
     #[expect(
         clippy::vec_box,
         reason = "lent and given back for each request: only a pointer moves"
@@ -126,6 +128,7 @@ impl Worker {
             seated: Cell::new(0),
             all_closed: Notify::new(),
             random: Cell::new(seed()),
+            date: Cell::new(date()),
             scratches: RefCell::default(),
         })
     }
@@ -217,12 +220,12 @@ impl Worker {
         u128::from(self.random()) << 64 | u128::from(self.random())
     }
 
-    /// The time of now as a `Date` field says it.
-    pub(crate) fn date(&self) -> [u8; 29] {
-        let mut text = [0; 29];
-        let date = httpdate::fmt_http_date(std::time::SystemTime::now());
-        text.copy_from_slice(date.as_bytes());
-        text
+    /// Has a response say when it was made, where it does not (RFC 9110 section 6.6.1).
+    pub(crate) fn date(&self, fields: &mut Fields) -> Result<(), BadField> {
+        match fields.get(FieldName::Date) {
+            Some(_) => Ok(()),
+            None => fields.append(FieldName::Date, &self.date.get()),
+        }
     }
 
     /// The scratch given back last: it is still in the cache.
@@ -239,6 +242,7 @@ impl Worker {
             tokio::select! {
                 _ = ticks.tick() => {
                     self.clock.tick();
+                    self.date.set(date());
                     self.pools.sweep(&self.clock);
                     self.cells().busy_micros.set(processor_micros());
                 }
@@ -332,6 +336,14 @@ impl Drop for Loan {
             kept.extend(scratch);
         }
     }
+}
+
+/// The time of now as a `Date` field says it.
+fn date() -> [u8; 29] {
+    let mut text = [0; 29];
+    let date = httpdate::fmt_http_date(std::time::SystemTime::now());
+    text.copy_from_slice(date.as_bytes());
+    text
 }
 
 /// The processor time that this thread has used.

@@ -9,8 +9,8 @@
 //! client.sends("GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
 //! let mut endpoint = upstream.accepts();
 //! assert_eq!(endpoint.request().target, "/a");
-//! endpoint.sends("HTTP/1.1 204 No Content\r\n\r\n");
-//! client.expects("HTTP/1.1 204 No Content\r\n\r\n");
+//! endpoint.sends("HTTP/1.1 204 No Content\r\nDate: x\r\n\r\n");
+//! client.expects("HTTP/1.1 204 No Content\r\nDate: x\r\n\r\n");
 //! client.expects_nothing_more();
 //! ```
 //!

@@ -21,7 +21,7 @@ use crate::upstream::h1::Means;
 use crate::upstream::h2::{self, Trunk};
 use crate::upstream::pool::{Connection, Way, Wish};
 use crate::upstream::{Attempts, Endpoint};
-use crate::worker::Work;
+use crate::worker::{Work, Worker};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
@@ -49,6 +49,7 @@ macro_rules! talk {
             origin: $exchange.origin,
             timer: $exchange.timer,
             pipes: &$exchange.worker.pipes,
+            worker: $exchange.worker,
             encoders: &$exchange.worker.encoders,
             cells: $exchange.worker.cells(),
             body: &mut *$exchange.body,
@@ -245,6 +246,7 @@ pub(super) struct Talk<'c, B, A> {
     origin: &'c Origin,
     pub(super) timer: &'c Timer,
     pipes: &'c Rc<Pipes>,
+    worker: &'c Worker,
     encoders: &'c Rc<Encoders>,
     cells: &'c Cells,
     pub(super) body: &'c mut B,
@@ -312,6 +314,7 @@ impl<B: RequestBody, A: Answer> Talk<'_, B, A> {
             return Err(Error { side: Side::Upstream, kind: Kind::ConnectionList });
         }
         self.snapshot.forwarding.tell_client(origin, response).map_err(|_| Kind::Internal)?;
+        self.worker.date(&mut response.fields).map_err(|_| Kind::Internal)?;
         if self.attempts.set_cookie(text) {
             response.fields.append(FieldName::SetCookie, text).map_err(|_| Kind::Internal)?;
         }

@@ -95,7 +95,7 @@ impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
         let record = &self.record;
         let recipe =
             record.meet_answer(self.snapshot, upgrade, &mut head, &mut content, encoders)?;
-        head.fields.append(FieldName::Date, &self.worker.date()).map_err(|_| Kind::Internal)?;
+        self.worker.date(&mut head.fields).map_err(|_| Kind::Internal)?;
         if self.body.is_abandoned() {
             self.answer.close_after();
         }

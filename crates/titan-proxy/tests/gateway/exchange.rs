@@ -9,8 +9,8 @@ pub(super) fn a_request_arrives_with_its_fields_and_its_answer_returns() {
     let (_held, mut client, mut endpoint) =
         between("GET /a?b=c HTTP/1.1\r\nHost: a.example\r\nX-One: 1\r\nx-two: 2\r\n\r\n");
     endpoint.expects("GET /a?b=c HTTP/1.1\r\nHost: a.example\r\nX-One: 1\r\nx-two: 2\r\n\r\n");
-    endpoint.sends("HTTP/1.1 200 Fine\r\nX-Three: 3\r\nContent-Length: 2\r\n\r\nok");
-    client.expects("HTTP/1.1 200 Fine\r\nX-Three: 3\r\nContent-Length: 2\r\n\r\nok");
+    endpoint.sends("HTTP/1.1 200 Fine\r\nDate: x\r\nX-Three: 3\r\nContent-Length: 2\r\n\r\nok");
+    client.expects("HTTP/1.1 200 Fine\r\nDate: x\r\nX-Three: 3\r\nContent-Length: 2\r\n\r\nok");
     client.expects_nothing_more();
 }
 
@@ -67,8 +67,8 @@ fn response_bodies_keep_their_framing() {
     for (sent, received) in cases {
         let (_held, mut client, mut endpoint) = between("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
         endpoint.request();
-        endpoint.sends(format!("HTTP/1.1 200 OK\r\n{sent}"));
-        client.expects(format!("HTTP/1.1 200 OK\r\n{received}"));
+        endpoint.sends(format!("HTTP/1.1 200 OK\r\nDate: x\r\n{sent}"));
+        client.expects(format!("HTTP/1.1 200 OK\r\nDate: x\r\n{received}"));
         client.expects_nothing_more();
     }
 }
@@ -92,8 +92,8 @@ fn an_answer_to_head_has_a_length_and_no_body() {
     let (_held, mut client, mut endpoint) =
         between("HEAD / HTTP/1.1\r\nHost: a\r\n\r\nGET /2 HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(endpoint.request().method, "HEAD");
-    endpoint.sends("HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n");
-    client.expects("HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n");
+    endpoint.sends("HTTP/1.1 200 OK\r\nDate: x\r\nContent-Length: 5000\r\n\r\n");
+    client.expects("HTTP/1.1 200 OK\r\nDate: x\r\nContent-Length: 5000\r\n\r\n");
     assert_eq!(endpoint.request().target, "/2");
     endpoint.sends(ok("x"));
     client.answer().has_body("x");
@@ -102,14 +102,17 @@ fn an_answer_to_head_has_a_length_and_no_body() {
 #[test]
 fn some_answers_never_have_a_body() {
     for (head, passed) in [
-        ("HTTP/1.1 204 No Content\r\n\r\n", "HTTP/1.1 204 No Content\r\n\r\n"),
         (
-            "HTTP/1.1 304 Not Modified\r\nETag: \"a\"\r\n\r\n",
-            "HTTP/1.1 304 Not Modified\r\nETag: \"a\"\r\n\r\n",
+            "HTTP/1.1 204 No Content\r\nDate: x\r\n\r\n",
+            "HTTP/1.1 204 No Content\r\nDate: x\r\n\r\n",
         ),
         (
-            "HTTP/1.1 304 Not Modified\r\nContent-Length: 7\r\n\r\n",
-            "HTTP/1.1 304 Not Modified\r\nContent-Length: 7\r\n\r\n",
+            "HTTP/1.1 304 Not Modified\r\nDate: x\r\nETag: \"a\"\r\n\r\n",
+            "HTTP/1.1 304 Not Modified\r\nDate: x\r\nETag: \"a\"\r\n\r\n",
+        ),
+        (
+            "HTTP/1.1 304 Not Modified\r\nDate: x\r\nContent-Length: 7\r\n\r\n",
+            "HTTP/1.1 304 Not Modified\r\nDate: x\r\nContent-Length: 7\r\n\r\n",
         ),
     ] {
         let (_held, mut client, mut endpoint) =
@@ -129,8 +132,12 @@ fn interim_answers_pass_in_order() {
     endpoint.request();
     endpoint.sends("HTTP/1.1 103 Early Hints\r\nLink: </a>; rel=preload\r\n\r\n");
     client.expects("HTTP/1.1 103 Early Hints\r\nLink: </a>; rel=preload\r\n\r\n");
-    endpoint.sends("HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
-    client.expects("HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    endpoint.sends(
+        "HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 200 OK\r\nDate: x\r\nContent-Length: 0\r\n\r\n",
+    );
+    client.expects(
+        "HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 200 OK\r\nDate: x\r\nContent-Length: 0\r\n\r\n",
+    );
     client.expects_nothing_more();
 }
 
@@ -164,8 +171,10 @@ fn consent_that_nobody_asked_for_is_dropped() {
     let (_held, mut client, mut endpoint) =
         between("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc");
     endpoint.request();
-    endpoint.sends("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
-    client.expects("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    endpoint.sends(
+        "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nDate: x\r\nContent-Length: 0\r\n\r\n",
+    );
+    client.expects("HTTP/1.1 200 OK\r\nDate: x\r\nContent-Length: 0\r\n\r\n");
 }
 
 #[test]
@@ -217,8 +226,8 @@ fn an_older_client_gets_chunks_as_a_body_up_to_the_close() {
     let (_held, mut client, mut endpoint) =
         between("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
     endpoint.request();
-    endpoint.sends("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\nT: 1\r\n\r\n");
-    client.expects("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nabc");
+    endpoint.sends("HTTP/1.1 200 OK\r\nDate: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\nT: 1\r\n\r\n");
+    client.expects("HTTP/1.1 200 OK\r\nDate: x\r\nConnection: close\r\n\r\nabc");
     client.expects_close();
 }
 
@@ -376,9 +385,11 @@ fn fields_for_one_connection_stay_on_it() {
         X-Kept: 2\r\n\r\n",
     );
     endpoint.expects("GET / HTTP/1.1\r\nHost: a\r\nTrailer: X-T\r\nX-Kept: 2\r\n\r\n");
-    endpoint.sends("HTTP/1.1 200 OK\r\nConnection: x-named\r\nX-Named: 1\r\nKeep-Alive: timeout=5\r\nProxy-Connection: x\r\n\
+    endpoint.sends("HTTP/1.1 200 OK\r\nDate: x\r\nConnection: x-named\r\nX-Named: 1\r\nKeep-Alive: timeout=5\r\nProxy-Connection: x\r\n\
         Trailer: X-T\r\nUpgrade: h2c\r\nProxy-Authenticate: Basic\r\nX-Kept: 2\r\nContent-Length: 0\r\n\r\n");
-    client.expects("HTTP/1.1 200 OK\r\nTrailer: X-T\r\nX-Kept: 2\r\nContent-Length: 0\r\n\r\n");
+    client.expects(
+        "HTTP/1.1 200 OK\r\nDate: x\r\nTrailer: X-T\r\nX-Kept: 2\r\nContent-Length: 0\r\n\r\n",
+    );
     client.expects_nothing_more();
 }
 
@@ -464,10 +475,10 @@ fn an_answer_may_come_before_the_end_of_the_request() {
     let (_held, mut client, mut endpoint) =
         between("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nabc");
     endpoint.head();
-    endpoint.sends("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n");
+    endpoint.sends("HTTP/1.1 200 OK\r\nDate: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n");
     // The request goes on while the answer does.
     client.expects(
-        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n1\r\nx\r\n",
+        "HTTP/1.1 200 OK\r\nDate: x\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n1\r\nx\r\n",
     );
     client.sends("def");
     endpoint.expects("abcdef");

@@ -9,6 +9,7 @@ mod client_certificates;
 mod coded_requests;
 mod compression;
 mod cors;
+mod dates;
 mod drain;
 mod exchange;
 mod files;

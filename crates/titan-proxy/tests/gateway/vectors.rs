@@ -29,6 +29,7 @@ const TARGETS: &[(&str, &str)] = &[
 
 /// Fields for one connection, and those that the gateway writes anew.
 const OWN: &[&str] = &[
+    "date",
     "connection",
     "keep-alive",
     "proxy-connection",
@@ -143,16 +144,16 @@ fn passes(vector: &Vector, gateway: &Gateway, upstream: &Upstream) {
     }
 }
 
-#[test]
 /// Responses that a client refuses, and whose status and body the gateway delivers: it drops trailers beyond their limit.
 const DELIVERED: &[&str] = &["9112-7.1.2-response-section-of-4097-octets"];
 
+#[test]
 fn an_answer_that_must_be_refused_never_looks_complete() {
     for vector in vectors("client", "reject") {
-        let upstream = upstream::listens();
         if DELIVERED.contains(&vector.id.as_str()) {
             continue;
         }
+        let upstream = upstream::listens();
         let gateway = gateway(VECTORS, &[&upstream]);
         let Some(method) = method(&vector) else { continue };
         let mut client = gateway.connects();
