@@ -127,7 +127,9 @@ kinds! {
     /// The request is for a part that the file does not have.
     BeyondFile Downstream RANGE_NOT_SATISFIABLE "range-not-satisfiable" "The file does not have that part.";
     /// A rewritten path or a redirect is not valid.
-    BadRewrite Gateway BAD_REQUEST "bad-rewrite" "The rewritten path is not valid.";
+    BadRewrite Gateway BAD_REQUEST "bad-rewrite" "The rewritten path or the redirect is not valid.";
+    /// A redirect needs the host, and the request has none.
+    NoHost Downstream BAD_REQUEST "no-host" "The request names no host, which the redirect needs.";
     /// What a transform makes of the request is not valid, or too long.
     BadTransform Gateway BAD_REQUEST "bad-transform" "The request cannot be changed as the route wants it.";
     /// The upstream has no endpoint, or each was tried.

@@ -510,7 +510,7 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
     fn prepare(&mut self, proxy: &Proxy, found: &Match) -> Result<(), Error> {
         let text = &mut self.work.text;
         if let Some(rewrite) = &proxy.rewrite {
-            rewrite.apply(&parts(self.request, found), text).map_err(|_| Kind::BadRewrite)?;
+            rewrite.apply(&parts(self.request, found), text).map_err(Kind::from)?;
             self.request.set_path(text).map_err(|_| Kind::Internal)?;
         }
         let told = self.snapshot.forwarding.tell_upstream(self.origin, self.request, text);

@@ -574,6 +574,7 @@ impl From<Kind> for Stop {
 
 impl From<BadResult> for Stop {
     fn from(bad: BadResult) -> Stop {
-        Stop { error: Kind::BadRewrite.into(), why: format!("Here {bad}.") }
+        let why = format!("Here {bad}.");
+        Stop { error: Kind::from(bad).into(), why }
     }
 }

@@ -211,6 +211,7 @@ impl Code {
             | Kind::WindowTooLarge
             | Kind::CodingRefused
             | Kind::BadRewrite
+            | Kind::NoHost
             | Kind::BadTransform
             | Kind::FileUnreadable
             | Kind::FileShrunk

@@ -10,6 +10,7 @@
 //! | path | as it is: it is a part of a path already |
 //! | query, fragment | with `&`, `=`, `+`, `;`, `?` and `#` escaped: it is one value |
 
+use crate::error::Kind;
 use crate::exchange::host_of;
 use crate::path::{BadPath, Normal, is_path_octet, normalise};
 use crate::route::Params;
@@ -309,6 +310,15 @@ impl Place {
 
 fn is_label_octet(octet: u8) -> bool {
     octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'.')
+}
+
+impl From<BadResult> for Kind {
+    fn from(bad: BadResult) -> Kind {
+        match bad {
+            BadResult::NoHost => Kind::NoHost,
+            BadResult::WrongPlace | BadResult::Path(_) => Kind::BadRewrite,
+        }
+    }
 }
 
 impl fmt::Display for BadResult {

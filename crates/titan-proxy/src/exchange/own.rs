@@ -18,7 +18,7 @@ use titan_http::{FieldName, Method, ResponseHead, Status};
 impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
     pub(super) async fn redirect_to_https(&mut self, port: NonZeroU16) -> Result<(), Error> {
         let text = &mut self.work.text;
-        template::write_https(self.request, port, text).map_err(|_| Kind::BadRewrite)?;
+        template::write_https(self.request, port, text).map_err(Kind::from)?;
         let mut head = ResponseHead::with_status(Status::PERMANENT_REDIRECT);
         head.fields.append(FieldName::Location, text).map_err(|_| Kind::BadRewrite)?;
         self.send(head, &[]).await
@@ -31,8 +31,7 @@ impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
     ) -> Result<(), Error> {
         let Redirect { to, status } = redirect;
         let text = &mut self.work.text;
-        template::write_location(to, &parts(self.request, found), text)
-            .map_err(|_| Kind::BadRewrite)?;
+        template::write_location(to, &parts(self.request, found), text).map_err(Kind::from)?;
         let mut head = ResponseHead::with_status(*status);
         head.fields.append(FieldName::Location, text).map_err(|_| Kind::BadRewrite)?;
         self.send(head, &[]).await

@@ -212,7 +212,7 @@ fn a_redirect_that_would_go_elsewhere() {
         &answer("GET", "http://a.example/to/evil:80", &[]),
         r"
     400 Bad Request (bad-rewrite)
-              The rewritten path is not valid.
+              The rewritten path or the redirect is not valid.
               Here a part of the path would become part of a host.
     ",
     );

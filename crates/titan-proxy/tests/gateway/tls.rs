@@ -283,6 +283,8 @@ pub(super) fn who_comes_without_tls_is_sent_there() {
         assert_eq!(to(&usual, request), (308, at("")), "{request}");
         assert_eq!(to(&other, request), (308, at(":8443")), "{request}");
     }
+    let mut client = Peer::connects(usual.address());
+    client.sends("GET / HTTP/1.0\r\n\r\n").answer().has_problem(400, "no-host");
     for request in [
         "GET / HTTP/1.0\r\n\r\n",
         "GET / HTTP/1.1\r\n\r\n",
