@@ -376,6 +376,7 @@ const ELSEWHERE: &[(&str, &str, &str)] = &[
         "crates/titan/tests/program.rs",
         "a_request_goes_through_and_the_metrics_show_it",
     ),
+    ("admin.probes", "crates/titan/tests/program.rs", "a_signal_lets_what_runs_finish"),
 ];
 
 #[test]
