@@ -1,5 +1,6 @@
 //! The spine: one request and its answer, from the complete head to the record of how it went.
 
+mod ahead;
 mod attempt;
 mod files;
 mod idle;
@@ -420,6 +421,7 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
         let index = proxy.split.pick();
         let upstream = &snapshot.upstreams[index];
         let _tunnel = self.admit_upgrade(proxy, upstream)?;
+        self.await_body(proxy).await?;
         let client = snapshot.forwarding.client(self.origin, &self.request.fields);
         // Chosen by what the client asked for, before that is rewritten for the upstream.
         let members = self.worker.members.get(index, upstream);

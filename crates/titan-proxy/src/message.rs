@@ -100,6 +100,26 @@ impl<'c> Incoming<'c> {
         self.body.remaining()
     }
 
+    /// Waits until so much of a body whose length was declared has come, or all of it. There is some already.
+    pub(crate) fn poll_ahead(
+        &mut self,
+        cx: &mut Context<'_>,
+        wanted: usize,
+    ) -> Poll<Result<(), Error>> {
+        while self.held < wanted && !self.done && self.body.remaining().is_some() {
+            let room = wanted.max(SMALL);
+            match ready!(self.inbox.poll_fill(cx, &self.reader, self.buffers, room)) {
+                Ok(count) if count > 0 => {}
+                _ => return Poll::Ready(Err(self.lost())),
+            }
+            let piece = self.body.read(&self.inbox.unread()[self.held..]);
+            let piece = piece.map_err(|error| self.blame(error))?;
+            self.held += piece.data.len();
+            self.done = piece.done;
+        }
+        Poll::Ready(Ok(()))
+    }
+
     fn decode(&mut self) -> Result<bool, Error> {
         let piece = self.body.read(self.inbox.unread()).map_err(|error| self.blame(error))?;
         self.held = piece.data.len();

@@ -8,6 +8,7 @@ mod turn;
 pub(crate) use turn::Turn;
 
 use crate::clock::{Clock, Moment};
+use crate::downstream::RequestBody;
 use crate::error::{Error, Kind, Side};
 use crate::splice::{Pipes, Splice, WORTH_IT};
 use crate::stream::{ReadHalf, WriteHalf};
@@ -144,6 +145,16 @@ pub(crate) enum Stop {
 }
 
 impl Stop {
+    /// What it means for the exchange when a request stops.
+    pub(crate) fn of_request(self) -> Error {
+        match self {
+            Stop::Source(error) | Stop::Sink(error) => error,
+            Stop::SourceStalled => Kind::BodyTimeout.into(),
+            Stop::SourceTooSlow => Kind::BodyTooSlow.into(),
+            Stop::SinkStalled | Stop::SinkTooSlow => Kind::ResponseTimeout.into(),
+        }
+    }
+
     /// What it means for the exchange when an answer stops.
     pub(crate) fn of_answer(self) -> Error {
         match self {
@@ -239,6 +250,24 @@ impl Pump {
         }
         self.deadline = Moment::NEVER;
         Poll::Ready(Ok(()))
+    }
+
+    /// Waits until so much of the body is there, or all of it, as long as it comes fast enough.
+    pub(crate) fn poll_ahead(
+        &mut self,
+        cx: &mut Context<'_>,
+        clock: &Clock,
+        from: &mut impl RequestBody,
+        wanted: usize,
+    ) -> Poll<Result<(), Stop>> {
+        match from.poll_ahead(cx, wanted) {
+            Poll::Ready(result) => Poll::Ready(result.map_err(Stop::Source)),
+            Poll::Pending => {
+                let arrived = from.arrived(from.ahead() as u64);
+                let waited = self.wait(clock, Waiting::Source { arrived }, arrived);
+                waited.map_or_else(|stop| Poll::Ready(Err(stop)), |()| Poll::Pending)
+            }
+        }
     }
 
     /// One move; tells who is in the way of the next one.

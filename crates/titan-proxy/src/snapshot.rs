@@ -102,6 +102,11 @@ impl Snapshot {
         Snapshot::build(config, tls.collect(), keys, &Files::default())
     }
 
+    /// What is a stream's of the window of its connection, where all streams have the same part.
+    pub(crate) fn part_of_window(&self) -> usize {
+        self.limits.connection_window.as_usize() / self.limits.streams.get() as usize
+    }
+
     /// Bytes per second that the body of a request must bring; 0 for anything.
     pub(crate) fn body_rate(&self) -> u64 {
         self.limits.body_rate.map_or(0, ByteSize::bytes)

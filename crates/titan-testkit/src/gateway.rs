@@ -25,7 +25,8 @@ pub struct Gateway {
 ///
 /// In `text` `$0` stands for the address of the first of `upstreams`, `$1` for that of the second, and so
 /// on. What every gateway needs and the text does not have is added: one listener at a free port of
-/// 127.0.0.1, one worker, an upstream `u` of all `upstreams`, and a route to it for everything.
+/// 127.0.0.1, one worker, an upstream `u` of all `upstreams`, and a route to it for everything. Requests
+/// go on as soon as their head has come (`request_buffer`), so that tests can see what becomes of their bodies.
 #[track_caller]
 pub fn gateway(text: &str, upstreams: &[&dyn Display]) -> Gateway {
     match start(text, upstreams) {
@@ -197,12 +198,20 @@ fn complete(text: &str, upstreams: &[&dyn Display]) -> String {
     for (index, upstream) in upstreams.iter().enumerate().rev() {
         complete = complete.replace(&format!("${index}"), &upstream.to_string());
     }
+    if !text.contains("request_buffer") {
+        let at_once = |line: &str| match line.strip_prefix("limits: {") {
+            Some(rest) => format!("limits: {{ request_buffer: off,{rest}\n"),
+            None => format!("{line}\n"),
+        };
+        complete = complete.lines().map(at_once).collect();
+    }
     let has = |key: &str| text.lines().any(|line| line.starts_with(&format!("{key}:")));
     let mut add = |key: &str, value: &str| {
         if !has(key) {
             complete += &format!("\n{key}: {value}");
         }
     };
+    add("limits", "{ request_buffer: off }");
     add("listeners", if certificate::is_everywhere() { SECURE } else { "[\"127.0.0.1:0\"]" });
     add("workers", "1");
     add("routes", "[{ prefix: /, upstream: u }]");

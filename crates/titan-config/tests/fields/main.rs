@@ -4,6 +4,7 @@ mod basic;
 mod files;
 mod forward_auth;
 mod jwt;
+mod limits;
 mod policies;
 mod tls;
 mod transforms;
@@ -236,13 +237,6 @@ const ROWS: &[Row] = &[
     ),
     ("route", "grpc_web", "routes: [{ upstream: a, grpc_web: true }]", "grpc_web: true"),
     ("route", "upgrades", "routes: [{ upstream: a, upgrades: [x] }]", "upgrades: [Token(\"x\")]"),
-    ("limits", "tunnels", "limits: { tunnels: 7 }", "tunnels: 7"),
-    (
-        "limits",
-        "decoding_memory",
-        "limits: { decoding_memory: 64MiB }",
-        "decoding_memory: ByteSize(67108864)",
-    ),
     (
         "route_limits",
         "body",
@@ -359,53 +353,6 @@ const ROWS: &[Row] = &[
         "upstreams: { a: { endpoints: a:1, queue: { timeout: 7s } } }",
         "Queue { length: 1024, timeout: 7s }",
     ),
-    ("limits", "head", "limits: { head: 9KiB }", "Limits { head: ByteSize(9216)"),
-    ("limits", "target", "limits: { target: 1024 }", "target: ByteSize(1024)"),
-    ("limits", "fields", "limits: { fields: 7 }", "fields: 7, body: AtMost(ByteSize(67108864))"),
-    ("limits", "body", "limits: { body: unlimited }", "body: Unlimited, field_names"),
-    ("limits", "field_names", "limits: { field_names: strict }", "field_names: Strict"),
-    ("limits", "chunk_line", "limits: { chunk_line: 16B }", "chunk_line: ByteSize(16)"),
-    ("limits", "trailers", "limits: { trailers: 1KB }", "trailers: ByteSize(1000)"),
-    (
-        "limits",
-        "requests_per_connection",
-        "limits: { requests_per_connection: unlimited }",
-        "requests_per_connection: Unlimited",
-    ),
-    ("limits", "pipeline", "limits: { pipeline: 7 }", "pipeline: 7"),
-    ("limits", "streams", "limits: { streams: 7 }", "streams: 7"),
-    (
-        "limits",
-        "stream_window",
-        "limits: { stream_window: 80KiB }",
-        "stream_window: ByteSize(81920)",
-    ),
-    (
-        "limits",
-        "connection_window",
-        "limits: { connection_window: 80KiB }",
-        "connection_window: ByteSize(81920)",
-    ),
-    ("limits", "body_rate", "limits: { body_rate: off }", "body_rate: None"),
-    (
-        "limits",
-        "response_rate",
-        "limits: { response_rate: 1KiB }",
-        "response_rate: Some(ByteSize(1024))",
-    ),
-    (
-        "limits",
-        "response_head",
-        "limits: { response_head: 1MiB }",
-        "response_head: ByteSize(1048576)",
-    ),
-    ("limits", "response_fields", "limits: { response_fields: 7 }", "response_fields: 7"),
-    (
-        "limits",
-        "response_trailers",
-        "limits: { response_trailers: 1KB }",
-        "response_trailers: ByteSize(1000)",
-    ),
     ("timeouts", "handshake", "timeouts: { handshake: 7s }", "handshake: 7s"),
     ("timeouts", "head", "timeouts: { head: 7s }", "s, head: 7s"),
     ("timeouts", "idle", "timeouts: { idle: 7s }", "idle: 7s"),
@@ -471,6 +418,7 @@ fn rows() -> impl Iterator<Item = &'static Row> {
         tls::ROWS,
         trust::ROWS,
         policies::ROWS,
+        limits::ROWS,
         transforms::ROWS,
         jwt::ROWS,
         forward_auth::ROWS,

@@ -298,6 +298,15 @@ impl BodySource for Request<'_> {
 }
 
 impl RequestBody for Request<'_> {
+    fn poll_ahead(&mut self, cx: &mut Context<'_>, wanted: usize) -> Poll<Result<(), Error>> {
+        ready!(self.poll_data(cx))?;
+        self.message.poll_ahead(cx, wanted)
+    }
+
+    fn ahead(&self) -> usize {
+        self.message.data().len()
+    }
+
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<Gone> {
         match ready!(self.message.poll_beyond(cx)) {
             Peek::End => Poll::Ready(Gone::HalfClosed),

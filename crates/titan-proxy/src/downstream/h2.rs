@@ -213,7 +213,14 @@ async fn answer(
         (Ok(_), Some(length)) => Framing::Length(length),
         (Ok(_), None) => Framing::Chunked,
     };
-    let mut body = Request { receiver, length, is_held, received: 0, guard: &snapshot.guard };
+    let mut body = Request {
+        receiver,
+        length,
+        is_held,
+        received: 0,
+        guard: &snapshot.guard,
+        part_of_window: snapshot.part_of_window(),
+    };
     let mut response = Response { sender };
     let mut refused = head.err();
     if lane.is_lost() {
@@ -273,6 +280,8 @@ struct Request<'c> {
     is_held: bool,
     received: u64,
     guard: &'c Guard,
+    /// What is this stream's of the connection's window, where all streams want the same.
+    part_of_window: usize,
 }
 
 impl BodySource for Request<'_> {
@@ -314,6 +323,15 @@ impl BodySource for Request<'_> {
 }
 
 impl RequestBody for Request<'_> {
+    fn poll_ahead(&mut self, cx: &mut Context<'_>, wanted: usize) -> Poll<Result<(), Error>> {
+        // What all streams of a connection hold back must not use up the window that they share.
+        self.receiver.poll_ahead(cx, wanted.min(self.part_of_window))
+    }
+
+    fn ahead(&self) -> usize {
+        self.receiver.ahead()
+    }
+
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<Gone> {
         self.receiver.lane().poll_lost(cx).map(|()| Gone::Broken)
     }

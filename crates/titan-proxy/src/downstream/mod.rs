@@ -169,6 +169,11 @@ impl Drop for Client {
 
 /// The body of a request, and with it the client's presence.
 pub(crate) trait RequestBody: BodySource {
+    /// Waits until so much of the body has come as it came over the wire, or all of it, or as much as can come
+    /// before some is taken; takes nothing.
+    fn poll_ahead(&mut self, cx: &mut Context<'_>, wanted: usize) -> Poll<Result<(), Error>>;
+    /// How much of it has come and was not taken.
+    fn ahead(&self) -> usize;
     /// Waits until there is something to say about the client. Only asked once the body is done.
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<Gone>;
     /// Waits until the client has given the request up, where that shows although nothing is read.

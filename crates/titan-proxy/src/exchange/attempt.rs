@@ -221,7 +221,7 @@ impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
         grpc::set_timeout(&mut self.request.fields, left).map_err(|_| Kind::Internal.into())
     }
 
-    fn upload_pump(&self, proxy: &Proxy) -> Pump {
+    pub(super) fn upload_pump(&self, proxy: &Proxy) -> Pump {
         let RouteTimeouts { body, response, .. } = proxy.config.timeouts;
         let source_rate = self.snapshot.body_rate();
         let patience = Patience { source: body, sink: response, source_rate, sink_rate: 0 };

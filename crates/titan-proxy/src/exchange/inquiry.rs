@@ -204,6 +204,14 @@ impl BodySource for Nothing {
 }
 
 impl RequestBody for Nothing {
+    fn poll_ahead(&mut self, _: &mut Context<'_>, _: usize) -> Poll<Result<(), Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn ahead(&self) -> usize {
+        0
+    }
+
     fn poll_gone(&mut self, _: &mut Context<'_>) -> Poll<Gone> {
         Poll::Pending
     }

@@ -111,6 +111,14 @@ impl<B: RequestBody> BodySource for Request<'_, B> {
 }
 
 impl<B: RequestBody> RequestBody for Request<'_, B> {
+    fn poll_ahead(&mut self, cx: &mut Context<'_>, wanted: usize) -> Poll<Result<(), Error>> {
+        self.body.poll_ahead(cx, wanted)
+    }
+
+    fn ahead(&self) -> usize {
+        self.body.ahead()
+    }
+
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<Gone> {
         self.body.poll_gone(cx)
     }

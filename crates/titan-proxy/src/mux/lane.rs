@@ -145,6 +145,26 @@ impl Receiver {
         self.budget = octets;
     }
 
+    /// How much has come of the body and was not taken.
+    pub(crate) fn ahead(&self) -> usize {
+        self.chunk.len() - self.start + self.lane.with(|slot| slot.body.len())
+    }
+
+    /// Waits until so much of the body has come, or all of it; takes nothing.
+    pub(crate) fn poll_ahead(&self, cx: &Context<'_>, wanted: usize) -> Poll<Result<(), Error>> {
+        let taken = self.chunk.len() - self.start;
+        self.lane.with(|slot| match slot.lost {
+            _ if slot.is_whole || self.is_whole || taken + slot.body.len() >= wanted => {
+                Poll::Ready(Ok(()))
+            }
+            Some(lost) => Poll::Ready(Err(self.lane.mux.error(lost, true))),
+            None => {
+                slot.wait(cx);
+                Poll::Pending
+            }
+        })
+    }
+
     /// The trailer fields, to be looked through before they are passed on.
     pub(crate) fn trailers_mut(&mut self) -> &mut Fields {
         &mut self.trailers

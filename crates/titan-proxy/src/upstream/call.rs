@@ -138,12 +138,7 @@ impl<S: BodySink> Upload<S> {
                 self.is_refused = true;
                 Ok(())
             }
-            Poll::Ready(Err(Stop::Source(error))) => Err(error),
-            Poll::Ready(Err(Stop::SourceStalled)) => Err(Kind::BodyTimeout.into()),
-            Poll::Ready(Err(Stop::SourceTooSlow)) => Err(Kind::BodyTooSlow.into()),
-            Poll::Ready(Err(Stop::SinkStalled | Stop::SinkTooSlow)) => {
-                Err(Kind::ResponseTimeout.into())
-            }
+            Poll::Ready(Err(stop)) => Err(stop.of_request()),
         }
     }
 }

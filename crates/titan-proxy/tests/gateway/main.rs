@@ -34,6 +34,7 @@ mod tls;
 mod transforms;
 mod troubles;
 mod tunnels;
+mod uploads;
 mod vectors;
 mod wiring;
 

@@ -184,6 +184,14 @@ impl<B: RequestBody> BodySource for Decoded<'_, B> {
 }
 
 impl<B: RequestBody> RequestBody for Decoded<'_, B> {
+    fn poll_ahead(&mut self, cx: &mut Context<'_>, wanted: usize) -> Poll<Result<(), Error>> {
+        self.body.poll_ahead(cx, wanted)
+    }
+
+    fn ahead(&self) -> usize {
+        self.body.ahead()
+    }
+
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<Gone> {
         self.body.poll_gone(cx)
     }

@@ -61,6 +61,14 @@ impl BodySource for Pieces {
 }
 
 impl RequestBody for Pieces {
+    fn poll_ahead(&mut self, _: &mut Context<'_>, _: usize) -> Poll<Result<(), Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn ahead(&self) -> usize {
+        0
+    }
+
     fn poll_gone(&mut self, _: &mut Context<'_>) -> Poll<Gone> {
         Poll::Pending
     }

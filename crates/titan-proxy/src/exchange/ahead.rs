@@ -1,0 +1,32 @@
+//! The beginning of a request body, before an endpoint is chosen.
+
+use super::Exchange;
+use crate::downstream::{Answer, RequestBody};
+use crate::error::{Error, Kind};
+use crate::relay::Stop;
+use crate::snapshot::Proxy;
+use std::future::poll_fn;
+use titan_h1::Framing;
+
+impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
+    /// Waits for the beginning of the request body, all of a small one: a client that sends it slowly is to keep
+    /// nothing of an endpoint meanwhile. Calls of gRPC may begin with the answer.
+    pub(super) async fn await_body(&mut self, proxy: &Proxy) -> Result<(), Error> {
+        let begins_at_once = self.expects_continue || self.record.dialect.is_some();
+        let Some(most) = self.snapshot.limits.request_buffer else { return Ok(()) };
+        let wanted = match self.framing {
+            _ if begins_at_once || self.upgrade.is_some() => return Ok(()),
+            Framing::None | Framing::Length(0) => return Ok(()),
+            Framing::Length(length) => usize::try_from(length.min(most.bytes())),
+            Framing::Chunked | Framing::UntilClose => Ok(1),
+        };
+        let wanted = wanted.map_err(|_| Kind::Internal)?;
+        let mut pump = self.upload_pump(proxy);
+        poll_fn(|cx| {
+            let ahead = pump.poll_ahead(cx, self.timer.clock(), self.body, wanted);
+            self.timer.wake_at(cx, pump.deadline());
+            ahead.map_err(Stop::of_request)
+        })
+        .await
+    }
+}

@@ -1,0 +1,89 @@
+//! When the body of a request begins to go to an endpoint.
+
+use titan_testkit::h2::Head;
+use titan_testkit::upstream::{self, Upstream, ok};
+use titan_testkit::{Gateway, gateway};
+
+/// A gateway that waits for 4 KiB of a body, and its endpoint.
+fn buffering(text: &str) -> (Gateway, Upstream) {
+    let upstream = upstream::replies(ok("x"));
+    let text = format!("limits: {{ request_buffer: 4KiB }}\n{text}");
+    (gateway(&text, &[&upstream]), upstream)
+}
+
+#[test]
+pub(super) fn an_endpoint_is_asked_when_enough_of_the_body_has_come() {
+    let length = |length: usize| {
+        format!("POST /slow HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n")
+    };
+    let chunked = "POST /slow HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n".to_owned();
+    let cases = [
+        ("nothing of a small body", length(5), String::new(), "12345".to_owned()),
+        ("not all of a small body", length(5), "1234".to_owned(), "5".to_owned()),
+        ("too little of a large body", length(9000), "x".repeat(4095), "x".repeat(4905)),
+        (
+            "a chunk that is only announced",
+            chunked,
+            "1\r\n".to_owned(),
+            "x\r\n0\r\n\r\n".to_owned(),
+        ),
+    ];
+    // An endpoint that takes one connection would keep the others waiting.
+    let (gateway, upstream) = buffering("upstreams: { u: { endpoints: $0, max_connections: 1 } }");
+    for (name, head, first, rest) in cases {
+        let before = upstream.requests().len();
+        let mut slow = gateway.connects();
+        slow.sends(head).sends(first);
+        for _ in 0..5 {
+            gateway.get("/fast").has_status(200);
+        }
+        assert_eq!(upstream.requests().len(), before + 5, "{name}");
+        slow.sends(rest).answer().has_status(200).has_body("x");
+        assert_eq!(
+            upstream.requests().last().map(|it| it.target.clone()).as_deref(),
+            Some("/slow")
+        );
+    }
+}
+
+#[test]
+fn over_http2_an_endpoint_is_asked_when_enough_of_the_body_has_come() {
+    let (gateway, upstream) = buffering("");
+    let mut client = gateway.connects_h2();
+    let slow = client.starts(&Head::post("/slow").with("content-length", "5"));
+    client.sends_data(slow, "1234", false);
+    client.get("/fast").has_status(200);
+    assert_eq!(upstream.requests().len(), 1);
+    client.sends_data(slow, "5", true);
+    client.answer(slow).has_status(200);
+}
+
+#[test]
+fn streams_that_wait_for_their_bodies_leave_each_other_a_window() {
+    let upstream = upstream::replies(ok("x"));
+    let text = "limits: { request_buffer: 128KiB, connection_window: 64KiB, stream_window: 64KiB, streams: 4 }";
+    let gateway = gateway(text, &[&upstream]);
+    let mut client = gateway.connects_h2();
+    let head = Head::post("/").with("content-length", "60000");
+    let streams: Vec<u32> = (0..4).map(|_| client.starts(&head)).collect();
+    // A quarter of the window each: nobody could send more if all were waited for.
+    for &stream in &streams {
+        client.sends_data(stream, "x".repeat(16 << 10), false);
+    }
+    for &stream in &streams {
+        client.sends_data(stream, "x".repeat(60_000 - (16 << 10)), true);
+        client.answer(stream).has_status(200);
+    }
+}
+
+#[test]
+fn a_client_that_waits_for_leave_gets_it_from_the_endpoint() {
+    let upstream = upstream::listens();
+    let gateway = gateway("limits: { request_buffer: 16KiB }", &[&upstream]);
+    let mut client = gateway.connects();
+    client.sends("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n");
+    let mut endpoint = upstream.accepts();
+    endpoint.head();
+    endpoint.sends("HTTP/1.1 100 Continue\r\n\r\n");
+    client.expects("HTTP/1.1 100 Continue\r\n");
+}
