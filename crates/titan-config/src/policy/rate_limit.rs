@@ -1,5 +1,6 @@
 //! Rate limits: how many requests of one kind may come in a while, and how many may run at once.
 
+use crate::balance::query_name;
 use crate::bounds::{MAX_KEY_PARTS, MAX_LIMITED_KEYS, MAX_RATES, MAX_ROUTES};
 use crate::node::Node;
 use crate::policy::jwt::{Claim, claim};
@@ -25,9 +26,9 @@ section! {
     /// that name the same policy share its numbers, unless `route` is part of the key.
     pub(crate) struct RateLimitFields {
         /// Which requests are counted together: those of one `client_address` (behind all trusted proxies), of one
-        /// `route`, with the same `api_key` (the route needs `authorise` with keys), header field, cookie or claim (the route needs
-        /// `jwt`), or of a combination of these. Requests without that field,
-        /// cookie or claim are counted together. What a client chooses freely, such as a field that nobody checks, limits
+        /// `route`, with the same `api_key` (the route needs `authorise` with keys), header field, cookie, parameter of
+        /// the query or claim (the route needs `jwt`), or of a combination of these. Requests without that field, cookie,
+        /// parameter or claim are counted together. What a client chooses freely, such as a field that nobody checks, limits
         /// nobody who wants to get around it.
         pub(crate) key: Vec<RateKey> = default("client_address", one_or_list(key(), 1..=MAX_KEY_PARTS)),
         /// How many leading bits of IPv6 addresses tell clients apart: one client usually has all addresses of a network
@@ -83,6 +84,8 @@ pub enum RateKey {
     Header(HeaderName),
     /// The value of that cookie.
     Cookie(Token),
+    /// The decoded values of that parameter of the query.
+    Query(String),
     /// The value of that claim of the request's token.
     Claim(Claim),
 }
@@ -93,9 +96,11 @@ impl RateKey {
         match self {
             RateKey::ApiKey => Some("API keys"),
             RateKey::Claim(_) => Some("claims of tokens"),
-            RateKey::ClientAddress | RateKey::Route | RateKey::Header(_) | RateKey::Cookie(_) => {
-                None
-            }
+            RateKey::ClientAddress
+            | RateKey::Route
+            | RateKey::Header(_)
+            | RateKey::Cookie(_)
+            | RateKey::Query(_) => None,
         }
     }
 }
@@ -158,6 +163,8 @@ section! {
         pub(crate) header: Option<HeaderName> = optional("", header_name()),
         /// The value of this cookie.
         pub(crate) cookie: Option<Token> = optional("", cookie_name()),
+        /// The values of this parameter of the query, decoded. A key that `api_keys.query` names is gone by then.
+        pub(crate) query: Option<String> = optional("", query_name()),
         /// The value of this claim of the token: `sub`, or a JSON pointer such as `/realm_access/roles`. Where several providers may call
         /// two by the same name, take `{ claim: iss }` into the key too.
         pub(crate) claim: Option<Claim> = optional("", claim()),
@@ -235,8 +242,8 @@ fn repeated<T>(items: &[T], alike: impl Fn(&T, &T) -> bool) -> Option<usize> {
 
 fn key() -> impl Read<Value = RateKey> {
     let of_request = section_of::<RateKeyFields>().then(|fields, _, _| {
-        let RateKeyFields { header, cookie, claim } = fields;
-        let cookie = cookie.map(RateKey::Cookie);
+        let RateKeyFields { header, cookie, query, claim } = fields;
+        let cookie = cookie.map(RateKey::Cookie).or(query.map(RateKey::Query));
         header.map(RateKey::Header).or(cookie).or(claim.map(RateKey::Claim))
     });
     let words = [

@@ -233,6 +233,12 @@ policies: { p: { authorise: { client_certificate: [present, { dns: A }] } } }",
     ),
     (
         "rate_key",
+        "query",
+        "policies: { p: { rate_limit: { rates: 5/s, key: { query: b } } } }",
+        "key: [Query(\"b\")]",
+    ),
+    (
+        "rate_key",
         "cookie",
         "policies: { p: { rate_limit: { rates: 5/s, key: { cookie: b } } } }",
         "key: [Cookie(Token(\"b\"))]",

@@ -14,6 +14,7 @@ use super::Meeting;
 use super::jwt::find;
 use crate::cookie;
 use crate::error::{Error, Kind};
+use crate::route::query_values;
 pub(super) use failures::{FailureLimit, Note as FailureNote, Refused};
 use limiter::{Count, Limiter, MAX_RATES, Pace, Taken, Verdict};
 use serde_json::Value;
@@ -216,6 +217,9 @@ impl RateLimit {
                     let claims = meeting.notes.claims();
                     write_claim(&mut hasher, claims.and_then(|claims| find(claims, claim)));
                 }
+                RateKey::Query(name) => {
+                    write_all(&mut hasher, query_values(meeting.request.query(), name));
+                }
                 RateKey::Cookie(name) => {
                     write_all(&mut hasher, cookie::first(fields, name.as_str()).into_iter());
                 }
@@ -248,6 +252,7 @@ fn words(limit: &titan_config::RateLimit) -> String {
         RateKey::ApiKey => "API key".to_owned(),
         RateKey::Header(name) => name.as_str().to_owned(),
         RateKey::Cookie(name) => format!("cookie {}", name.as_str()),
+        RateKey::Query(name) => format!("parameter {name}"),
         RateKey::Claim(claim) => format!("claim {}", claim.path().join("/")),
     });
     let key = key.collect::<Vec<_>>().join(" and ");
@@ -284,8 +289,9 @@ fn write_client(hasher: &mut impl Hasher, client: Option<IpAddr>, mask: u128) {
 }
 
 /// So that no two lists of values are written alike.
-fn write_all<'v>(hasher: &mut impl Hasher, values: impl Iterator<Item = &'v [u8]>) {
+fn write_all(hasher: &mut impl Hasher, values: impl Iterator<Item = impl AsRef<[u8]>>) {
     for value in values {
+        let value = value.as_ref();
         hasher.write_usize(value.len());
         hasher.write(value);
     }

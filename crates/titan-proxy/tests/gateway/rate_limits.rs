@@ -90,7 +90,7 @@ pub(super) fn the_key_says_what_is_counted_together() {
     let trusted = "forwarding: { trusted_proxies: [127.0.0.1] }";
     let of = |address: &str| format!("X-Forwarded-For: {address}\r\n");
     type Two<'t> = [(&'t str, &'t str); 2];
-    let cases: [(&str, Two<'_>, Two<'_>); 6] = [
+    let cases: [(&str, Two<'_>, Two<'_>); 7] = [
         (
             "client_address",
             [("/", ""), ("/dear", "X-A: 1\r\n")],
@@ -111,6 +111,11 @@ pub(super) fn the_key_says_what_is_counted_together() {
             "{ cookie: sid }",
             [("/", "Cookie: b=1; sid=7\r\n"), ("/", "Cookie: sid=7\r\n")],
             [("/", "Cookie: sid=8\r\n"), ("/", "Cookie: xsid=7\r\n")],
+        ),
+        (
+            "{ query: a }",
+            [("/?a=xy&b=1", ""), ("/dear?c&a=x%79", "")],
+            [("/?a=1", ""), ("/?A=1", "")],
         ),
         (
             "[{ header: x-a }, { header: x-b }]",

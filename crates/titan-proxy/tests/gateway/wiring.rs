@@ -192,6 +192,7 @@ const HERE: &[(&str, fn())] = &[
     ("rate.rate", rate_limits::what_exceeds_a_rate_is_refused_and_answers_say_what_is_left),
     ("rate.burst", rate_limits::a_burst_may_come_at_once),
     ("rate_key.header", rate_limits::the_key_says_what_is_counted_together),
+    ("rate_key.query", rate_limits::the_key_says_what_is_counted_together),
     ("rate_key.cookie", rate_limits::the_key_says_what_is_counted_together),
     ("rate_key.claim", rate_limits::what_tokens_say_is_counted_together),
     ("respond.template", transforms::a_body_is_made_of_the_request_and_no_value_leaves_its_place),
