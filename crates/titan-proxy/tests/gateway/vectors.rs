@@ -29,6 +29,9 @@ const TARGETS: &[(&str, &str)] = &[
 
 /// Fields for one connection, and those that the gateway writes anew.
 const OWN: &[&str] = &[
+    // What some upstreams take for a field that frames: nobody's passes.
+    "content_length",
+    "transfer_encoding",
     "date",
     "connection",
     "keep-alive",
