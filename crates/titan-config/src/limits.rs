@@ -59,9 +59,10 @@ section! {
         /// with 408. `off`: only `timeouts.body` guards against slow bodies.
         pub body_rate: Option<ByteSize> = default("240B", rate()),
         /// How much of a request body has to come before an endpoint is chosen; all of a smaller one. So a client
-        /// that sends it slowly keeps no connection to an endpoint meanwhile. A body whose length is not declared
-        /// goes on with its first bytes. Over HTTP/2 no more than the stream's part of `connection_window` is waited
-        /// for. gRPC calls, tunnels and requests with `Expect: 100-continue` go on at once. `off`: all do.
+        /// that sends it slowly keeps no connection to an endpoint meanwhile. Over HTTP/2 no more than the stream's
+        /// part of `connection_window` is waited for. Bodies without a declared length go on at once, for their
+        /// clients may wait for the response first, as do gRPC calls, tunnels and requests with
+        /// `Expect: 100-continue`. `off`: all do.
         pub request_buffer: Option<ByteSize> = default("16KiB", request_buffer()),
         /// Bytes per second that a client must take of its response while it keeps the gateway waiting, measured
         /// over 10 s; a slower one is disconnected, over HTTP/2 its stream is reset. `off`: only `timeouts.write`

@@ -18,7 +18,8 @@ impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
             _ if begins_at_once || self.upgrade.is_some() => return Ok(()),
             Framing::None | Framing::Length(0) => return Ok(()),
             Framing::Length(length) => usize::try_from(length.min(most.bytes())),
-            Framing::Chunked | Framing::UntilClose => Ok(1),
+            // Its client may send none of it before it has the head of the response.
+            Framing::Chunked | Framing::UntilClose => return Ok(()),
         };
         let wanted = wanted.map_err(|_| Kind::Internal)?;
         let mut pump = self.upload_pump(proxy);

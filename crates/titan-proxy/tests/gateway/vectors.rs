@@ -32,6 +32,8 @@ const OWN: &[&str] = &[
     // What some upstreams take for a field that frames: nobody's passes.
     "content_length",
     "transfer_encoding",
+    // Proxies are believed in X-Forwarded-For.
+    "forwarded",
     "date",
     "connection",
     "keep-alive",

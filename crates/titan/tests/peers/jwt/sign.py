@@ -31,10 +31,20 @@ def new_key(algorithm):
     if algorithm in SECRETS:
         return secrets.token_hex(SECRETS[algorithm] // 2)
     if algorithm in CURVES:
-        return ec.generate_private_key(CURVES[algorithm]())
+        return full_key(CURVES[algorithm]())
     if algorithm == "EdDSA":
         return ed25519.Ed25519PrivateKey.generate()
     return rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+
+def full_key(curve):
+    """A key whose coordinates begin with no zero byte: this PyJWT leaves those out of key sets, against RFC 7518
+    section 6.2.1.2."""
+    while True:
+        key = ec.generate_private_key(curve)
+        numbers = key.public_key().public_numbers()
+        if min(numbers.x, numbers.y).bit_length() > (curve.key_size - 1) // 8 * 8:
+            return key
 
 
 def token(algorithm, key):
