@@ -68,6 +68,12 @@ section! {
         /// over 10 s; a slower one is disconnected, over HTTP/2 its stream is reset. `off`: only `timeouts.write`
         /// guards against slow clients, and each byte counts as going on.
         pub response_rate: Option<ByteSize> = default("240B", rate()),
+        /// How much of a response is read into memory where its client is slower than its endpoint. One that fits is
+        /// taken from the endpoint at once, and its connection serves others. `off`: none is read ahead.
+        pub response_buffer: Option<ByteSize> = default("256KiB", response_buffer()),
+        /// Memory that all responses read ahead may have together, over all workers; one client may have a quarter
+        /// of it, 32 MiB at least. Where it is used up, responses go as fast as their clients take them.
+        pub response_memory: ByteSize = default("256MiB", size(1 << 20..=1 << 40)),
         /// Status line and header fields of an upstream's answer together; a larger head becomes 502.
         pub response_head: ByteSize = default("32KiB", size(1_024..=MAX_HEAD)),
         /// Header fields of an upstream's answer; more become 502.
@@ -130,6 +136,10 @@ fn body() -> impl Read<Value = Cap<ByteSize>> {
 
 fn request_buffer() -> impl Read<Value = Option<ByteSize>> {
     word_or("off", None, size(1..=128 << 10).map(Some))
+}
+
+fn response_buffer() -> impl Read<Value = Option<ByteSize>> {
+    word_or("off", None, size(1..=64 << 20).map(Some))
 }
 
 fn rate() -> impl Read<Value = Option<ByteSize>> {

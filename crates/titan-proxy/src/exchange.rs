@@ -448,7 +448,11 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
                 }));
             }
             let result = self.attempt(proxy, &attempts, cells).await;
-            let Err(error) = result.map_err(|error| self.or_deadline(error)) else { return Ok(()) };
+            let error = match result.map_err(|error| self.or_deadline(error)) {
+                Ok(None) => return Ok(()),
+                Ok(Some(delivery)) => return Box::pin(self.deliver(delivery)).await,
+                Err(error) => error,
+            };
             let telling = failed.map_or(error, |before| before.or_more_telling(error));
             cells.failures.add(u64::from(error.side == Side::Upstream));
             self.note_trouble(index, Some(attempts.endpoint()), error);

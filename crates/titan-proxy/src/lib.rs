@@ -79,6 +79,7 @@ mod explain;
 
 mod buffer;
 mod clock;
+mod memory;
 
 pub use explain::{Asking, BadQuestion, Explanation, explain};
 pub use gateway::{

@@ -3,8 +3,10 @@
 //! A [`Pump`] holds no octets. It reads only when the other side has taken what was read before, so
 //! that what an exchange keeps in memory is bounded by one receive buffer and one send buffer.
 
+mod read_ahead;
 mod turn;
 
+pub(crate) use read_ahead::{Lender, ReadAhead, Rest};
 pub(crate) use turn::Turn;
 
 use crate::clock::{Clock, Moment};
@@ -214,6 +216,11 @@ impl Pump {
     /// Whether the whole message was handed over.
     pub(crate) fn is_done(&self) -> bool {
         self.done
+    }
+
+    /// Whether the other side keeps it waiting.
+    pub(crate) fn awaits_sink(&self) -> bool {
+        matches!(self.waiting, Waiting::Sink { .. })
     }
 
     /// How many octets of the body were taken out of the source: they can be had from nowhere else.

@@ -3,8 +3,9 @@
 use crate::files::Site;
 use crate::forwarding::Forwarding;
 use crate::guard::Guard;
+use crate::memory::ClientMemory;
 use crate::metrics::Metrics;
-use crate::middleware::{Body, Chains, DecodingMemory, Keys};
+use crate::middleware::{Body, Chains, Keys};
 use crate::route::{LookAlikes, Routes, Split};
 use crate::template::PathRewrite;
 use crate::tls::{ClientTls, Files};
@@ -41,7 +42,9 @@ pub(crate) struct Snapshot {
     /// How many tunnels may be open.
     pub(crate) tunnels: Arc<Tunnels>,
     /// What decoders of request bodies may have.
-    pub(crate) decoding_memory: DecodingMemory,
+    pub(crate) decoding_memory: ClientMemory,
+    /// What responses may have whose client is slow.
+    pub(crate) response_memory: ClientMemory,
     /// A moment that all workers measure latencies from.
     pub(crate) started: Instant,
 }
@@ -91,7 +94,8 @@ impl Snapshot {
             stream_limits: stream_limits(&config.limits),
             answer_limits: answer_limits(&config.limits),
             tunnels: Tunnels::new(config.limits.tunnels),
-            decoding_memory: DecodingMemory::new(config.limits.decoding_memory.as_usize()),
+            decoding_memory: ClientMemory::new(config.limits.decoding_memory.as_usize()),
+            response_memory: ClientMemory::new(config.limits.response_memory.as_usize()),
             started: Instant::now(),
         }
     }

@@ -58,4 +58,11 @@ pub(super) const ROWS: &[Row] = &[
         "limits: { response_trailers: 1KB }",
         "response_trailers: ByteSize(1000)",
     ),
+    ("limits", "response_buffer", "limits: { response_buffer: off }", "response_buffer: None"),
+    (
+        "limits",
+        "response_memory",
+        "limits: { response_memory: 8MiB }",
+        "response_memory: ByteSize(8388608)",
+    ),
 ];

@@ -11,7 +11,7 @@ use crate::forwarding::Origin;
 use crate::grpc;
 use crate::metrics::{Cells, UpstreamCells};
 use crate::middleware::{Encoders, Recipe, Squeezed};
-use crate::relay::{BodySink, BodySource, Patience, Pump, Stop};
+use crate::relay::{BodySink, BodySource, Lender, Patience, Pump, ReadAhead, Rest, Stop};
 use crate::snapshot::{Proxy, Snapshot};
 use crate::splice::Pipes;
 use crate::stream::Inbox;
@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
-use titan_config::{RouteTimeouts, SendHost};
+use titan_config::{ByteSize, RouteTimeouts, SendHost};
 use titan_h1::{Body, Framing};
 use titan_h2::Towards;
 use titan_http::{FieldName, Method, RequestHead, ResponseHead, Status, remove_hop_by_hop};
@@ -66,7 +66,7 @@ macro_rules! talk {
     };
 }
 
-impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
+impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
     /// Sends the request to one endpoint. A kept connection that has died costs nothing: the request
     /// goes out again over a new one.
     pub(super) async fn attempt(
@@ -74,7 +74,7 @@ impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
         proxy: &Proxy,
         attempts: &Attempts,
         cells: &UpstreamCells,
-    ) -> Result<(), Error> {
+    ) -> Result<Option<Delivery<'x>>, Error> {
         let endpoint = attempts.endpoint();
         let _running = endpoint.load.begin();
         let (mut new, mut departures) = (false, 0);
@@ -143,12 +143,13 @@ impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
         proxy: &Proxy,
         mut connection: Connection,
         attempts: &Attempts,
-    ) -> Result<(), Error> {
+    ) -> Result<Option<Delivery<'x>>, Error> {
         self.answer_expectation(attempts.endpoint());
         self.pass_on_timeout()?;
         let (method, framing) = (self.request.method, self.framing);
         let pump = self.upload_pump(proxy);
         let host = host_upstream(&proxy.config.send_host, self.request, attempts.endpoint());
+        let lender = self.lender(attempts);
         let mut inbox = Inbox::default();
         let buffers = &self.worker.buffers;
         let means = Means { stream: &mut connection.stream, inbox: &mut inbox, buffers };
@@ -163,11 +164,11 @@ impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
         });
         let call = Call::new(request, reply, pump, proxy.config.timeouts.response);
         let mut talk = talk!(self, proxy, attempts, response, text);
-        let may_be_reused = talk.hold(call).await?;
+        let Outcome { may_be_reused, delivery } = talk.hold(call, lender).await?;
         if may_be_reused && inbox.is_empty() && !desk.is_cut() {
             self.worker.pools.keep(connection, &self.worker.clock);
         }
-        Ok(())
+        Ok(delivery)
     }
 
     /// One request and its answer over a connection that others use at the same time.
@@ -176,7 +177,7 @@ impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
         proxy: &Proxy,
         trunk: &Trunk,
         attempts: &Attempts,
-    ) -> Result<(), Error> {
+    ) -> Result<Option<Delivery<'x>>, Error> {
         let endpoint = attempts.endpoint();
         self.pass_on_timeout()?;
         let is_call = self.record.dialect.is_some();
@@ -202,17 +203,31 @@ impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
         sender.begin(length, length == Some(0));
         let reply = h2::Answer { receiver, method };
         let call = Call::new(sender, reply, pump, proxy.config.timeouts.response);
+        let lender = self.lender(attempts);
         let Work { response, text, .. } = &mut *self.work;
         let mut talk = talk!(self, proxy, attempts, response, text);
         let patience = proxy.config.timeouts.response_body;
         talk.idle = is_call.then(|| Idle::new(talk.timer.clock(), patience));
         let _trial = trunk.trial(talk.timer.clock());
-        let result = talk.hold(call).await;
-        if result.is_err_and(|error| error.kind == Kind::ResponseTimeout) {
+        let result = talk.hold(call, lender).await;
+        if result.as_ref().is_err_and(|error| error.kind == Kind::ResponseTimeout) {
             // Whether the endpoint is slow or the connection dead cannot be told: nobody else is to find out.
             trunk.retire();
         }
-        result.map(drop)
+        result.map(|outcome| outcome.delivery)
+    }
+
+    /// Where memory is had from for a response that its client takes slowly.
+    fn lender(&self, attempts: &Attempts) -> Lender<'x> {
+        let snapshot: &'x Snapshot = self.snapshot;
+        let most = snapshot.limits.response_buffer.map_or(0, ByteSize::as_usize);
+        Lender { memory: &snapshot.response_memory, client: attempts.client(), most }
+    }
+
+    /// Sends the client what is in memory of its response.
+    pub(super) async fn deliver(&mut self, delivery: Delivery<'_>) -> Result<(), Error> {
+        let Delivery { pump, mut rest } = delivery;
+        self.send_through(pump, &mut rest).await
     }
 
     /// An endpoint gets what is left of the time that the client gives its call.
@@ -236,6 +251,21 @@ impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
             self.expects_continue = false;
         }
     }
+}
+
+/// The end of a response that was taken from its endpoint, on its way to the client.
+pub(super) struct Delivery<'m> {
+    pump: Pump,
+    rest: Rest<'m>,
+}
+
+/// What came of a call.
+#[derive(Default)]
+struct Outcome<'m> {
+    /// Whether its connection may be used for another one.
+    may_be_reused: bool,
+    /// What its client has not taken yet.
+    delivery: Option<Delivery<'m>>,
 }
 
 /// A call to an endpoint and the client it is made for.
@@ -265,8 +295,12 @@ pub(super) struct Talk<'c, B, A> {
 }
 
 impl<B: RequestBody, A: Answer> Talk<'_, B, A> {
-    /// The request out, the answer in. Tells whether the connection may be used for another one.
-    async fn hold<S: BodySink, R: Reply>(&mut self, mut call: Call<S, R>) -> Result<bool, Error> {
+    /// The request out, the answer in.
+    async fn hold<'m, S: BodySink, R: Reply>(
+        &mut self,
+        mut call: Call<S, R>,
+        lender: Lender<'m>,
+    ) -> Result<Outcome<'m>, Error> {
         let mut latency = self.attempts.measures_latency().then(Latency::default);
         let head = self.await_head(&mut call, &mut latency).await;
         self.record.is_sent = call.upload.request.written() > 0;
@@ -276,7 +310,7 @@ impl<B: RequestBody, A: Answer> Talk<'_, B, A> {
         let mut content = start.content;
         let recipe = self.tell_client(&mut content)?;
         if self.response.status == Status::SWITCHING_PROTOCOLS {
-            return self.switch(call).await.map(|()| false);
+            return self.switch(call).await.map(|()| Outcome::default());
         }
         if !call.upload.is_done() {
             // The end of the request will never be known to be its end.
@@ -284,15 +318,16 @@ impl<B: RequestBody, A: Answer> Talk<'_, B, A> {
         }
         self.record.status = Some(self.response.status);
         self.answer.start(self.response, content);
+        let lender = lender.for_body_of(content.framing);
         let (mut upload, mut incoming) = call.into_answer();
-        match recipe {
-            None => self.relay(&mut upload, &mut incoming).await?,
+        let delivery = match recipe {
+            None => self.relay(&mut upload, ReadAhead::new(incoming, lender)).await?,
             Some(recipe) => {
-                let mut squeezed = Squeezed::new(&mut incoming, recipe, self.encoders);
-                Box::pin(self.relay(&mut upload, &mut squeezed)).await?;
+                let squeezed = Squeezed::new(&mut incoming, recipe, self.encoders);
+                Box::pin(self.relay(&mut upload, ReadAhead::new(squeezed, lender))).await?
             }
-        }
-        Ok(start.keep_alive && upload.is_done())
+        };
+        Ok(Outcome { may_be_reused: start.keep_alive && upload.is_done(), delivery })
     }
 
     /// Tells the client that the endpoint consents, and goes on as a tunnel.
@@ -370,12 +405,13 @@ impl<B: RequestBody, A: Answer> Talk<'_, B, A> {
         }
     }
 
-    /// Sends the answer on, and the rest of the request while it lasts.
-    async fn relay<S: BodySink>(
+    /// Sends the answer on, and the rest of the request while it lasts. What is left when all of it is in memory
+    /// has no more need of the endpoint.
+    async fn relay<'m, S: BodySink>(
         &mut self,
         upload: &mut Upload<S>,
-        incoming: &mut impl BodySource,
-    ) -> Result<(), Error> {
+        mut incoming: ReadAhead<'m, impl BodySource>,
+    ) -> Result<Option<Delivery<'m>>, Error> {
         let RouteTimeouts { response_body, write, .. } = self.proxy.config.timeouts;
         // A client that reads nothing may not hold an answer in memory by sending a little now and then.
         let source = if self.idle.is_some() { Duration::MAX } else { response_body };
@@ -385,7 +421,7 @@ impl<B: RequestBody, A: Answer> Talk<'_, B, A> {
         if let Some(idle) = &mut self.idle {
             idle.renew(self.timer.clock());
         }
-        poll_fn(|cx| {
+        let is_over = poll_fn(|cx| {
             match upload.poll(cx, self.timer.clock(), self.body) {
                 // A client may stop sending once it sees the answer (RFC 9110 section 9.1.1): that must
                 // not take the answer from it.
@@ -393,9 +429,15 @@ impl<B: RequestBody, A: Answer> Talk<'_, B, A> {
                 result => result?,
             }
             if let Poll::Ready(result) =
-                download.poll(cx, self.timer.clock(), incoming, self.answer)
+                download.poll(cx, self.timer.clock(), &mut incoming, self.answer)
             {
-                return Poll::Ready(result.map_err(Stop::of_answer));
+                return Poll::Ready(result.map_err(Stop::of_answer).map(|()| true));
+            }
+            if download.awaits_sink() {
+                incoming.read(cx);
+                if incoming.is_read() && upload.is_over() {
+                    return Poll::Ready(Ok(false));
+                }
             }
             self.watch(cx, upload.is_done())?;
             if self.is_idle(upload.taken() + download.taken()) {
@@ -405,7 +447,8 @@ impl<B: RequestBody, A: Answer> Talk<'_, B, A> {
             self.timer.wake_at(cx, deadline.min(self.next_look()));
             Poll::Pending
         })
-        .await
+        .await?;
+        Ok((!is_over).then(|| Delivery { pump: download, rest: incoming.into_rest() }))
     }
 
     /// Passes an interim answer on, where the client can use it.

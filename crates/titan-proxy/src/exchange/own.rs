@@ -11,6 +11,7 @@ use crate::route::Match;
 use crate::template;
 use std::future::poll_fn;
 use std::num::NonZeroU16;
+use std::task::Poll;
 use titan_config::{Redirect, Respond};
 use titan_h1::Framing;
 use titan_http::{FieldName, Method, ResponseHead, Status};
@@ -117,11 +118,23 @@ impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
         let patience = self.snapshot.timeouts.write;
         let sink_rate = self.snapshot.response_rate();
         let patience = Patience { source: patience, sink: patience, source_rate: 0, sink_rate };
-        let mut pump = Pump::new(patience);
+        self.send_through(Pump::new(patience), source).await
+    }
+
+    /// Sends what a source has that needs nobody else.
+    pub(super) async fn send_through(
+        &mut self,
+        mut pump: Pump,
+        source: &mut impl BodySource,
+    ) -> Result<(), Error> {
         poll_fn(|cx| {
             let moved = pump.poll(cx, self.timer.clock(), source, self.answer);
             self.timer.wake_at(cx, pump.deadline());
-            moved.map_err(Stop::of_answer)
+            // A stream that is lost is not written to, and so shows nothing else.
+            match moved.is_pending() && self.body.poll_lost(cx).is_ready() {
+                true => Poll::Ready(Err(Kind::ClientGone.into())),
+                false => moved.map_err(Stop::of_answer),
+            }
         })
         .await
     }

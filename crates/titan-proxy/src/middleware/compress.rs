@@ -6,14 +6,12 @@ mod coded;
 mod decoded;
 mod decoder;
 mod encoder;
-mod memory;
 mod squeeze;
 
 pub(crate) use accept::Accepted;
 pub(crate) use coded::{Coded, describe_decoded};
 pub(crate) use decoded::{Decoded, Decoding};
 pub(crate) use encoder::Encoders;
-pub(crate) use memory::DecodingMemory;
 pub(crate) use squeeze::Squeezed;
 
 use crate::downstream::Content;

@@ -41,8 +41,7 @@ use authorise::Authorise;
 pub(crate) use authorise::{Asked, Explained};
 use compress::Compress;
 pub(crate) use compress::{
-    Accepted, Coded, Decoded, Decoding, DecodingMemory, Encoders, Recipe, Squeezed,
-    describe_decoded, name_of,
+    Accepted, Coded, Decoded, Decoding, Encoders, Recipe, Squeezed, describe_decoded, name_of,
 };
 use cors::Cors;
 use jwt::Jwt;

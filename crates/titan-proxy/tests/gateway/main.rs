@@ -29,6 +29,7 @@ mod resolver;
 mod retries;
 mod revocations;
 mod routing;
+mod slow_clients;
 mod timeouts;
 mod tls;
 mod transforms;

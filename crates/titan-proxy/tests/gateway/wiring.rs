@@ -3,8 +3,8 @@
 use crate::{
     any_of, authorisations, balancing, basic, claims, client_certificates, coded_requests,
     compression, cors, drain, exchange, files, forward_auth, grpc, guesses, http2, jwt, limits,
-    listeners, pools, rate_limits, resolver, retries, routing, timeouts, tls, transforms, tunnels,
-    uploads,
+    listeners, pools, rate_limits, resolver, retries, routing, slow_clients, timeouts, tls,
+    transforms, tunnels, uploads,
 };
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -320,6 +320,8 @@ const HERE: &[(&str, fn())] = &[
     ("limits.connection_window", http2::all_streams_bring_as_much_as_their_window_allows),
     ("limits.body_rate", timeouts::a_request_body_has_a_minimum_rate),
     ("limits.request_buffer", uploads::an_endpoint_is_asked_when_enough_of_the_body_has_come),
+    ("limits.response_buffer", slow_clients::a_response_that_fits_is_taken_from_its_endpoint),
+    ("limits.response_memory", slow_clients::what_is_read_ahead_is_bounded_in_sum),
     ("limits.response_rate", http2::ending::a_client_takes_its_response_at_a_minimum_rate),
     ("limits.response_head", limits::the_head_of_an_answer_has_a_limit),
     ("limits.response_fields", limits::the_fields_of_an_answer_have_a_limit),

@@ -1,10 +1,10 @@
 //! The body of a request that is decoded while it passes, no faster than the upstream takes it.
 
 use super::decoder::{Bad, Decoder, Progress};
-use super::memory::Held;
 use super::without_digests;
 use crate::downstream::{Gone, RequestBody};
 use crate::error::{Error, Kind};
+use crate::memory::Held;
 use crate::relay::{BodySource, Turn};
 use std::task::{Context, Poll, ready};
 use titan_config::Coding;

@@ -160,7 +160,7 @@ fn a_client_without_a_window_stops_an_endpoint_of_http2() {
 fn the_window_of_an_answer_grows_as_the_answer_is_taken() {
     for most in [100_000, 256 << 10] {
         let upstream = upstream::listens();
-        let text = format!("{TO_H2}\nlimits: {{ stream_window: {most}B }}");
+        let text = format!("{TO_H2}\nlimits: {{ stream_window: {most}B, response_buffer: off }}");
         let gateway = gateway(&text, &[&upstream]);
         let mut client = gateway.connects_h2_with(&[(setting::INITIAL_WINDOW_SIZE, 0)]);
         client.holds_windows();

@@ -1,12 +1,12 @@
-//! How much memory decoders may have, over all workers: a client decides how many bodies it sends, how large
-//! the window of each is, and how slowly it sends them.
+//! Memory that bodies have in common, over all workers: a client decides how many there are, how large they are,
+//! and how slowly they go.
 
 use crate::network::ClientNetwork;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The memory of all decoders.
-pub(crate) struct DecodingMemory {
+/// Memory of which each client may have a share.
+pub(crate) struct ClientMemory {
     all: Budget,
     /// What clients may have of it, each at the place that a hash of its network chooses. Nobody can foresee whom
     /// it shares its place with.
@@ -14,7 +14,7 @@ pub(crate) struct DecodingMemory {
     hasher: RandomState,
 }
 
-/// What the decoder of one body has of it. Given back when it is dropped.
+/// What one body has of it. Given back when it is dropped.
 pub(crate) struct Held<'m> {
     all: &'m Budget,
     share: &'m Budget,
@@ -35,12 +35,12 @@ const LEAST_SHARE: usize = 32 << 20;
 /// Which part is kept for bodies that are being decoded already: they may grow where no further one begins.
 const RESERVE: usize = 8;
 
-impl DecodingMemory {
+impl ClientMemory {
     /// So many bytes.
-    pub(crate) fn new(most: usize) -> DecodingMemory {
+    pub(crate) fn new(most: usize) -> ClientMemory {
         let share = (most / SHARE).max(LEAST_SHARE).min(most);
         let shares = std::iter::repeat_with(|| Budget::new(share)).take(SHARES).collect();
-        DecodingMemory { all: Budget::new(most), shares, hasher: RandomState::new() }
+        ClientMemory { all: Budget::new(most), shares, hasher: RandomState::new() }
     }
 
     /// For a body of that client, which has no memory yet.
@@ -53,7 +53,7 @@ impl DecodingMemory {
 
 impl Held<'_> {
     /// Takes what is missing of so many bytes. Where there is no room for that it takes nothing.
-    pub(super) fn grow(&mut self, bytes: usize) -> bool {
+    pub(crate) fn grow(&mut self, bytes: usize) -> bool {
         let more = bytes.saturating_sub(self.bytes);
         let is_first = self.bytes == 0;
         let fits = self.share.take(more, is_first)
@@ -66,7 +66,7 @@ impl Held<'_> {
     }
 
     /// Gives back what exceeds so many bytes.
-    pub(super) fn shrink(&mut self, bytes: usize) {
+    pub(crate) fn shrink(&mut self, bytes: usize) {
         let less = self.bytes.saturating_sub(bytes);
         self.share.give_back(less);
         self.all.give_back(less);
@@ -77,7 +77,7 @@ impl Held<'_> {
 #[cfg(test)]
 impl Held<'_> {
     /// How much it has.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 }
@@ -115,7 +115,7 @@ mod tests {
     }
 
     /// Two clients that are counted apart.
-    fn strangers(memory: &DecodingMemory) -> [Option<ClientNetwork>; 2] {
+    fn strangers(memory: &ClientMemory) -> [Option<ClientNetwork>; 2] {
         let place = |client| std::ptr::from_ref(memory.of(client).share);
         let other = (1..=255).map(client).find(|it| place(*it) != place(client(0)));
         [client(0), other.unwrap()]
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn one_client_gets_its_share_and_others_get_theirs() {
-        let memory = DecodingMemory::new(256 * MIB);
+        let memory = ClientMemory::new(256 * MIB);
         let [one, other] = strangers(&memory);
         let mut bodies: Vec<_> = (0..100).map(|_| memory.of(one)).collect();
         let begun = bodies.iter_mut().filter_map(|body| body.grow(4 * MIB).then_some(()));
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn all_together_get_no_more_than_there_is() {
-        let memory = DecodingMemory::new(64 * MIB);
+        let memory = ClientMemory::new(64 * MIB);
         let mut bodies: Vec<_> = (0..=255).map(|number| memory.of(client(number))).collect();
         let begun = bodies.iter_mut().filter_map(|body| body.grow(MIB).then_some(()));
         assert_eq!(begun.count(), 56);
