@@ -106,9 +106,11 @@ impl Snapshot {
         Snapshot::build(config, tls.collect(), keys, &Files::default())
     }
 
-    /// What is a stream's of the window of its connection, where all streams have the same part.
+    /// How much a stream can surely bring before any of it is passed on: its own window, or its part of that of its
+    /// connection.
     pub(crate) fn part_of_window(&self) -> usize {
-        self.limits.connection_window.as_usize() / self.limits.streams.get() as usize
+        let part = self.limits.connection_window.as_usize() / self.limits.streams.get() as usize;
+        part.min(self.limits.stream_window.as_usize())
     }
 
     /// Bytes per second that the body of a request must bring; 0 for anything.

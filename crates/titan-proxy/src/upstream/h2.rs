@@ -182,7 +182,7 @@ impl Towards {
     fn retire_idle(&self) {
         for trunk in &self.open {
             let Trunk { mux, endpoint, .. } = &**trunk;
-            if mux.lanes() == 0 && (endpoint.slots.waiting() > 0 || endpoint.is_gone()) {
+            if mux.lanes() == 0 && (endpoint.slots.wanted() > 0 || endpoint.is_gone()) {
                 trunk.retire();
             }
         }
@@ -193,7 +193,7 @@ impl Towards {
     fn give_way(&mut self, now: Moment) {
         let Some(first) = self.open.first() else { return };
         let slots = &first.endpoint.slots;
-        let is_wanted = slots.is_full() && slots.waiting() as usize > self.waiting.len();
+        let is_wanted = slots.is_full() && slots.wanted() as usize > self.waiting.len();
         // The last one may have streams that go on for long.
         let is_soon = self.gave_way.is_some_and(|last| now.since(last) < PAUSE);
         if is_wanted && !is_soon {
@@ -384,7 +384,7 @@ fn content(start: ResponseStart, method: Method, status: Status) -> Content {
 #[cfg(test)]
 mod tests {
     use super::super::connect::Address;
-    use super::super::slots::{Bidder, Wants};
+    use super::super::slots::{Bidder, Slot, Wants};
     use super::super::{Place, Upstream};
     use super::*;
     use std::num::NonZeroU16;
@@ -450,8 +450,8 @@ mod tests {
     #[test]
     fn another_gives_way_where_the_streams_of_the_first_go_on() {
         let endpoint = endpoint();
-        let _taken =
-            [endpoint.slots.try_take(None).unwrap(), endpoint.slots.try_take(None).unwrap()];
+        let mut taken = [(); 2].map(|()| endpoint.slots.try_take(None).unwrap());
+        taken.iter_mut().for_each(Slot::share);
         let _elsewhere =
             endpoint.slots.queue(Bidder { client: None, worker: 1 }, Wants::Slot).unwrap();
         let clock = Clock::new();

@@ -192,9 +192,8 @@ impl Pools {
         wish: Wish,
     ) -> Result<Way, Error> {
         let place = endpoint.slots.queue(self.bidder(wish), Wants::Connection)?;
-        if endpoint.idle.load(Ordering::Acquire) > 0 {
-            self.reclaim.ask(endpoint.id);
-        }
+        // What is idle may be a connection of HTTP/2, which does not count as such.
+        self.reclaim.ask(endpoint.id);
         let (offer, offered) = oneshot::channel();
         self.waiting.borrow_mut().entry(endpoint.id).or_default().insert(place.ticket(), offer);
         match place.wait(endpoint.queue_timeout, offered).await? {
@@ -231,7 +230,7 @@ impl Pools {
         let mut waiting = self.waiting.borrow_mut();
         let Some(here) = waiting.get_mut(&connection.endpoint.id) else { return };
         let had_enough =
-            connection.handed_over == MOST_IN_A_ROW && slots.is_wanted_beyond(self.worker);
+            connection.handed_over >= MOST_IN_A_ROW && slots.is_wanted_beyond(self.worker);
         if had_enough || !connection.stream.is_quiet(true) {
             return;
         }
@@ -333,7 +332,7 @@ async fn open_either(
     if !is_h2 {
         return Ok(Way::Own(connection));
     }
-    connection.slot.vacate();
+    connection.slot.share();
     Ok(Way::Shared { trunk: Trunks::share(worker, connection), was_waited_for: false })
 }
 

@@ -225,7 +225,13 @@ impl Slot {
         }
     }
 
-    /// Notes that the connection serves nobody, or many at once.
+    /// Notes that the connection serves many at once. Whoever waited for its client to have less may have a turn.
+    pub(crate) fn share(&mut self) {
+        self.vacate();
+        self.slots.serve_waiting();
+    }
+
+    /// Notes that the connection serves nobody.
     pub(crate) fn vacate(&mut self) {
         if let (Some(limit), Some(counter)) = (&self.slots.limit, self.user.take()) {
             limit.used.give_back(counter);

@@ -70,6 +70,17 @@ fn streams_that_wait_for_their_bodies_leave_each_other_a_window() {
 }
 
 #[test]
+fn a_stream_brings_no_more_than_its_window() {
+    let upstream = upstream::replies(ok("x"));
+    let text = "limits: { request_buffer: 128KiB, stream_window: 64KiB, connection_window: 64MiB }";
+    let gateway = gateway(text, &[&upstream]);
+    let mut client = gateway.connects_h2();
+    let stream = client.starts(&Head::post("/").with("content-length", "100000"));
+    client.sends_data(stream, "x".repeat(100_000), true);
+    client.answer(stream).has_status(200);
+}
+
+#[test]
 fn a_client_may_send_nothing_before_it_has_the_head_of_the_response() {
     let upstream = upstream::listens();
     let gateway = gateway("limits: { request_buffer: 16KiB }", &[&upstream]);
