@@ -70,9 +70,9 @@ impl Known {
 pub(crate) struct Note {
     /// What the key that it has shown is known by: a part of its hash.
     pub(super) api_key: Option<u64>,
-    /// Whether it has shown a key or a password, and none that is right.
-    pub(super) is_wrong: bool,
-    /// Whether that is a password, where it shows it beside something else.
+    /// Whether it has shown something as a key, and none that is right.
+    pub(super) is_key_wrong: bool,
+    /// Whether a password that it has shown was found to be wrong.
     pub(super) is_password_wrong: bool,
     /// Whether its answer asks for a key.
     lacks_key: bool,

@@ -45,7 +45,7 @@ pub(crate) use compress::{
 };
 use cors::Cors;
 use jwt::Jwt;
-use rate_limit::{FailureLimit, FailureNote, RateLimit, Refused};
+use rate_limit::{FailureLimit, FailureNote, RateLimit};
 use serde_json::{Map, Value};
 use std::io;
 use std::net::IpAddr;
@@ -379,7 +379,7 @@ impl Chain {
         }
     }
 
-    /// The same within a limit on failures, which counts what they refuse.
+    /// The same within a limit on failures, which counts what they find wrong.
     async fn judge_within(
         &self,
         limit: &FailureLimit,
@@ -387,17 +387,7 @@ impl Chain {
     ) -> Result<Step, Error> {
         let asking = limit.on_request(meeting)?;
         let judged = self.judge(meeting).await;
-        match &judged {
-            Err(error) => limit.count(&asking, Refused::By(error.kind), meeting),
-            Ok(Step::Answer(reply)) if reply.head.status == Status::UNAUTHORIZED => {
-                limit.count(&asking, Refused::ByService, meeting);
-            }
-            // Who is let in by something else must not try passwords for nothing.
-            Ok(_) if meeting.notes.authorise.is_wrong => {
-                limit.count(&asking, Refused::By(Kind::Credential), meeting);
-            }
-            Ok(_) => {}
-        }
+        limit.count(&asking, &judged, meeting);
         judged
     }
 

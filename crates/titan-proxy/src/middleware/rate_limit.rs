@@ -15,7 +15,7 @@ use super::jwt::find;
 use crate::cookie;
 use crate::error::{Error, Kind};
 use crate::route::query_values;
-pub(super) use failures::{FailureLimit, Note as FailureNote, Refused};
+pub(super) use failures::{FailureLimit, Note as FailureNote};
 use limiter::{Count, Limiter, MAX_RATES, Pace, Taken, Verdict};
 use serde_json::Value;
 use std::hash::{BuildHasher, Hasher, RandomState};

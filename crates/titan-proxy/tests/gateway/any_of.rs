@@ -134,9 +134,41 @@ fn who_is_let_in_by_something_else_cannot_try_passwords_for_ever() {
     assert_eq!(statuses([&tries, &tries, &tries, ONE]), [200, 200, 429, 429]);
     assert_eq!(statuses([WRONG, "X-API-Key: two\r\n", ONE, ONE]), [401, 401, 429, 429]);
     assert_eq!(statuses(["", "", "", ONE]), [401, 401, 401, 200]);
-    // A key that is wrong beside a token that is right is no guess: keys are too long for that.
+    // Behind a token that is right nobody looks at keys.
     let both = format!("X-API-Key: two\r\n{}", bearer("a"));
     assert_eq!(statuses([&both, &both, &both, ONE]), [200; 4]);
+}
+
+/// What a request shows beside may be looked at first, or be why it is refused: a guess stays a guess.
+#[test]
+fn guesses_count_whatever_else_is_shown() {
+    let low = bearer("low").replace("Authorization: Bearer ", "Cookie: t=");
+    let statuses = |limit: &str, authorise: &str, guess: &str| {
+        let text = format!(
+            "apply: [t, p, f]\npolicies:\n  f: {{ failure_limit: {{ {limit}: 2/h }} }}\n  \
+             t: {{ jwt: {{ {PROVIDER}, required: false, token: [{{ cookie: t }}] }} }}\n  \
+             p: {{ authorise: {{ {authorise} }} }}"
+        );
+        let upstream = upstream::replies(ok("x"));
+        let gateway = gateway(&text, &[&upstream]);
+        [(); 3].map(|()| asks(&gateway, &format!("{low}{guess}")).status)
+    };
+    let users = format!("basic: {{ users: {{ eve: \"{HASH}\" }} }}");
+    let keys = format!("api_keys: {{ keys: {{ shop: {KEY} }} }}");
+    let key = "X-API-Key: two\r\n";
+    let scopes = format!("any_of: [token, basic], scopes: admin, {users}");
+    assert_eq!(statuses("by_client", &scopes, WRONG), [403, 403, 429]);
+    assert_eq!(statuses("by_name", &scopes, WRONG), [403, 403, 429]);
+    let scopes = format!("any_of: [token, api_keys], scopes: admin, {keys}");
+    assert_eq!(statuses("by_client", &scopes, key), [403, 403, 429]);
+    let rules = format!("any_of: [basic, token], rules: \"false\", {users}");
+    assert_eq!(statuses("by_name", &rules, WRONG), [403, 403, 429]);
+    let first = format!("any_of: [api_keys, token], {keys}");
+    assert_eq!(statuses("by_client", &first, key), [200, 200, 429]);
+    let both = format!("any_of: [api_keys, token], {keys}, {users}");
+    let (right, wrong) = (format!("{key}{EVE}"), format!("{key}{WRONG}"));
+    assert_eq!(statuses("by_client", &both, &right), [200, 200, 429]);
+    assert_eq!(statuses("by_name", &both, &wrong), [401, 401, 429]);
 }
 
 #[test]

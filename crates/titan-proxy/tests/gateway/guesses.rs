@@ -3,6 +3,7 @@
 use crate::jwt::{PROVIDER, at, token};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use titan_testkit::h2::Head;
 use titan_testkit::{Answer, Gateway, gateway, upstream};
 
 /// The proxy in front says who the client is.
@@ -197,4 +198,12 @@ fn what_a_service_refuses_is_a_failure_of_who_shows_something() {
     let wrong = "Authorization: Bearer x\r\n";
     assert_eq!(statuses(&gateway, HERE, &["", "", wrong, wrong, ""]), [401, 401, 401, 429, 429]);
     assert_eq!(refuses.requests().len(), 3);
+    let mut client = gateway.connects_h2();
+    let mut calls = || {
+        let call = Head::post("/a.B/C").with("content-type", "application/grpc");
+        let call = call.with("te", "trailers").with("authorization", "Bearer x");
+        let stream = client.asks(&call);
+        client.answer(stream).field("grpc-status").map(str::to_owned)
+    };
+    assert_eq!([calls(), calls()], [Some("16".to_owned()), Some("8".to_owned())]);
 }

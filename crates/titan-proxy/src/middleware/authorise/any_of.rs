@@ -24,7 +24,10 @@ impl Authorise {
         for way in &self.any_of {
             let is_met = match way {
                 Credential::ClientCertificate => self.takes(meeting.identity()),
-                Credential::ApiKeys => key.is_some(),
+                Credential::ApiKeys => {
+                    meeting.notes.authorise.is_key_wrong = is_key_wrong;
+                    key.is_some()
+                }
                 Credential::Token => self.grants(meeting.notes),
                 Credential::Basic => match basic.zip(password.as_ref()) {
                     Some((basic, password)) => {
@@ -41,8 +44,6 @@ impl Authorise {
                 break;
             }
         }
-        let note = &mut meeting.notes.authorise;
-        note.is_wrong = note.is_password_wrong || is_key_wrong && met.is_none();
         self.remove_others(met, meeting)?;
         match met {
             None => Err(self.refuse_all(is_busy, meeting.notes).into()),

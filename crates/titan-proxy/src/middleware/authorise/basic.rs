@@ -80,7 +80,7 @@ impl Basic {
             return Err(Kind::Password.into());
         };
         if let Err(kind) = self.check(&shown, meeting).await {
-            meeting.notes.authorise.is_wrong = kind == Kind::Password;
+            meeting.notes.authorise.is_password_wrong = kind == Kind::Password;
             let note = if kind == Kind::PasswordQueue { Note::Busy } else { Note::Wanted };
             meeting.notes.authorise.password = Some(note);
             return Err(kind.into());

@@ -80,7 +80,7 @@ impl Keys {
     /// Takes the key out of a request; it goes on with one that is known.
     pub(super) fn on_request(&self, meeting: &mut Meeting<'_>) -> Result<(), Error> {
         let shown = self.shown(meeting.request);
-        meeting.notes.authorise.is_wrong = shown.is_none() && self.shows_any(meeting.request);
+        meeting.notes.authorise.is_key_wrong = shown.is_none() && self.shows_any(meeting.request);
         self.hide(meeting.request)?;
         let Some(shown) = shown else {
             meeting.notes.authorise.lacks_key = true;

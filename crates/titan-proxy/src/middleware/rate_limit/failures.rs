@@ -4,11 +4,11 @@ use super::limiter::{Limiter, Pace};
 use super::table::Maker;
 use super::{Rate, mask_of, seconds, since, write_all, write_client, write_retry_after};
 use crate::error::{Error, Kind};
-use crate::middleware::Meeting;
 use crate::middleware::authorise::user_shown;
+use crate::middleware::{Meeting, Step};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Instant;
-use titan_http::{BadField, FieldName, ResponseHead};
+use titan_http::{BadField, FieldName, ResponseHead, Status};
 
 /// A policy, with the numbers that all workers count in.
 pub(crate) struct FailureLimit {
@@ -31,15 +31,6 @@ pub(in super::super) struct Asking {
     /// The user whose password it shows.
     name: Option<u64>,
     shows_authorization: bool,
-}
-
-/// What a request was refused by.
-#[derive(Clone, Copy)]
-pub(in super::super) enum Refused {
-    /// A policy.
-    By(Kind),
-    /// A service that was asked, with 401.
-    ByService,
 }
 
 /// The seconds after which to come again, where a request was not looked at.
@@ -91,17 +82,26 @@ impl FailureLimit {
         Ok(asking)
     }
 
-    /// Counts a request that was refused, if it was for something wrong that it has shown.
-    pub(in super::super) fn count(&self, asking: &Asking, by: Refused, meeting: &Meeting<'_>) {
-        let is_wrong = meeting.notes.authorise.is_wrong;
-        let (is_failure, is_password) = match by {
-            Refused::By(Kind::TokenInvalid | Kind::TokenAmbiguous) => (true, false),
-            Refused::By(Kind::ApiKey) => (is_wrong, false),
-            Refused::By(Kind::Password) => (is_wrong, is_wrong),
-            Refused::By(Kind::Credential) => (is_wrong, meeting.notes.authorise.is_password_wrong),
-            Refused::By(_) => (false, false),
-            Refused::ByService => (asking.shows_authorization, false),
+    /// Counts a request that has shown something wrong, whatever was decided of it then: also who is let in by something
+    /// else, or refused for another reason, has had a guess looked at.
+    pub(in super::super) fn count(
+        &self,
+        asking: &Asking,
+        judged: &Result<Step, Error>,
+        meeting: &Meeting<'_>,
+    ) {
+        let is_refused = match judged {
+            Err(error) => match error.kind {
+                Kind::TokenInvalid | Kind::TokenAmbiguous => true,
+                Kind::AuthAnonymous => asking.shows_authorization,
+                _ => false,
+            },
+            Ok(Step::Answer(reply)) => {
+                reply.head.status == Status::UNAUTHORIZED && asking.shows_authorization
+            }
+            Ok(Step::Go) => false,
         };
+        let note = &meeting.notes.authorise;
         let maker = Maker::new(meeting.worker.index());
         let charge = |limiter: &Option<Limiter>, key: Option<u64>| {
             if let Some((limiter, key)) = limiter.as_ref().zip(key) {
@@ -109,10 +109,10 @@ impl FailureLimit {
                 limiter.take(key, 1, maker, || since(self.started));
             }
         };
-        if is_failure {
+        if is_refused || note.is_key_wrong || note.is_password_wrong {
             charge(&self.by_client, asking.client);
         }
-        if is_password {
+        if note.is_password_wrong {
             charge(&self.by_name, asking.name);
         }
     }
