@@ -21,7 +21,9 @@ section! {
         /// client has sent in the other, so that the other is removed. `x_forwarded_for`: X-Forwarded-For, and with
         /// it all other X-Forwarded fields and X-Real-IP, which proxies have to write or remove too; Forwarded is removed.
         /// `forwarded`: Forwarded (RFC 7239); all X-Forwarded fields and X-Real-IP are removed, and those that
-        /// upstreams get are made of it. A malformed line of it is removed with those before it.
+        /// upstreams get are made of it. `for=unknown` takes the place of a malformed line and of those before it. Where a
+        /// trusted proxy names somebody who has no address, the client has none: it is in no network of `allow`, and
+        /// is refused where there is a `deny`.
         pub trusted_field: TrustedField = default("x_forwarded_for", words(&[
             ("x_forwarded_for", TrustedField::XForwardedFor),
             ("forwarded", TrustedField::Forwarded),

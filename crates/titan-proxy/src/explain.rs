@@ -217,11 +217,11 @@ impl Tale<'_> {
 
     /// Whose request it is, where that is known.
     fn client(&mut self, head: &RequestHead) {
-        let client = self.known_client(head);
-        let (Some(client), Some(peer)) = (client, self.origin.address) else { return };
-        let line = match client == peer {
-            true => client.to_string(),
-            false => format!("{client}, behind the trusted proxy {peer}"),
+        let Some(peer) = self.origin.address.filter(|_| !self.is_anybody) else { return };
+        let line = match self.known_client(head) {
+            None => format!("not known: the trusted proxy {peer} names no address"),
+            Some(client) if client == peer => client.to_string(),
+            Some(client) => format!("{client}, behind the trusted proxy {peer}"),
         };
         self.page.tell("client", line);
     }

@@ -144,7 +144,8 @@ impl Forwarding {
         Origin { address, scheme, is_trusted, text, entry, shown: None }
     }
 
-    /// The address of the client behind all trusted proxies; the peer's where it tells nothing.
+    /// The address of the client behind all trusted proxies; the peer's where it tells nothing. None where a trusted
+    /// proxy tells of somebody without naming an address: its own would let a client pass for it.
     ///
     /// The list is read from its end, where each trusted proxy has put its own peer, up to the first
     /// address that is not trusted. What stands before that is anybody's invention.
@@ -161,7 +162,7 @@ impl Forwarding {
             }
             TrustedField::Forwarded => self.behind(peer, LastHops::of(fields).addresses()),
         };
-        Some(client)
+        client
     }
 
     /// The element of `Forwarded` that names the client, where that is what is believed.
@@ -215,7 +216,7 @@ impl Forwarding {
                 self.tell_x_forwarded(origin, head, scratch)?;
             }
             TrustedField::Forwarded => {
-                drop_malformed(&mut head.fields);
+                drop_malformed(&mut head.fields, scratch)?;
                 self.tell_x_forwarded(origin, head, scratch)?;
                 self.tell_forwarded(origin, head, scratch)?;
             }
@@ -231,7 +232,10 @@ impl Forwarding {
         let told = origin.address.filter(|_| self.x_real_ip);
         let Some(_) = told else { return Ok(()) };
         let client = self.client_behind_peer(origin, &head.fields).unwrap_or(origin.text);
-        head.fields.append_named(b"X-Real-IP", client.as_bytes())
+        match client.as_bytes() {
+            b"" => Ok(()),
+            text => head.fields.append_named(b"X-Real-IP", text),
+        }
     }
 
     /// Writes `X-Forwarded-For`, `-Proto` and `-Host` as far as no trusted proxy has.
@@ -252,7 +256,10 @@ impl Forwarding {
                 TrustedField::Forwarded => {
                     scratch.clear();
                     if let Some(client) = self.client_behind_peer(origin, &head.fields) {
-                        scratch.extend_from_slice(client.as_bytes());
+                        scratch.extend_from_slice(match client.as_bytes() {
+                            b"" => b"unknown",
+                            text => text,
+                        });
                         scratch.extend_from_slice(b", ");
                     }
                 }
@@ -306,10 +313,13 @@ impl Forwarding {
         replace(&mut head.fields, FieldName::Forwarded, scratch)
     }
 
-    /// The address of the client, where that is not the peer.
+    /// The address of the client, where that is not the peer; empty where a trusted proxy does not say which it is.
     fn client_behind_peer(&self, origin: &Origin, fields: &Fields) -> Option<AddressText> {
-        let client = self.client(origin, fields).filter(|_| origin.is_trusted)?;
-        (Some(client) != origin.address).then(|| AddressText::new(Some(client)))
+        if !origin.is_trusted {
+            return None;
+        }
+        let client = self.client(origin, fields);
+        (client != origin.address).then(|| AddressText::new(client))
     }
 
     /// Writes the certificate that the client has shown (RFC 9440).
@@ -362,19 +372,19 @@ impl Forwarding {
         self.trusted.iter().any(|block| block.contains(address))
     }
 
-    /// Goes from `client` back along `hops`, the nearest first, as long as whoever named the next one
-    /// is trusted; answers where it ends, and after how many. A hop that is no address ends the way.
+    /// Goes from `peer` back along `hops`, the nearest first, as long as whoever named the next one is trusted; answers
+    /// where it ends, and after how many. A hop that is no address ends the way, and nobody knows where.
     fn behind(
         &self,
-        mut client: IpAddr,
+        peer: IpAddr,
         hops: impl Iterator<Item = Option<IpAddr>>,
-    ) -> (IpAddr, usize) {
-        let mut count = 0;
+    ) -> (Option<IpAddr>, usize) {
+        let (mut client, mut count) = (Some(peer), 0);
         for hop in hops.take(MAX_HOPS) {
-            match hop {
-                Some(address) if self.trusts(client) => client = address.to_canonical(),
-                _ => break,
+            if !client.is_some_and(|client| self.trusts(client)) {
+                break;
             }
+            client = hop.map(|address| address.to_canonical());
             count += 1;
         }
         (client, count)
@@ -476,19 +486,22 @@ fn write_element(
     }
 }
 
-/// Removes the lines of `Forwarded` that are malformed, and those before them: with an open quote they would swallow
-/// what is added, and without one between them the others would look like neighbours.
-fn drop_malformed(fields: &mut Fields) {
+/// Puts `for=unknown` in place of the lines of `Forwarded` that are malformed, and of those before them: with an open quote
+/// they would swallow what is added, and without anything between them the others would look like neighbours.
+fn drop_malformed(fields: &mut Fields, scratch: &mut Vec<u8>) -> Result<(), BadField> {
     let count = fields.all(FieldName::Forwarded).count();
     let fine = fields.all(FieldName::Forwarded).rev().take_while(|line| is_well_formed(line));
-    let mut bad = count - fine.count();
-    if bad > 0 {
-        fields.retain(|field| {
-            let goes = field.id == FieldName::Forwarded && bad > 0;
-            bad -= usize::from(goes);
-            !goes
-        });
+    let bad = count - fine.count();
+    if bad == 0 {
+        return Ok(());
     }
+    scratch.clear();
+    scratch.extend_from_slice(b"for=unknown");
+    for line in fields.all(FieldName::Forwarded).skip(bad).filter(|line| !line.is_empty()) {
+        scratch.extend_from_slice(b", ");
+        scratch.extend_from_slice(line);
+    }
+    fields.set(FieldName::Forwarded, scratch)
 }
 
 /// Whether it is a host, perhaps with a port.

@@ -43,7 +43,8 @@ fn head(lines: &[(&str, &str)]) -> RequestHead {
 
 fn client(rules: &Rules, peer: &str, lines: &[(&str, &str)]) -> String {
     let origin = rules.origin(peer.parse().ok(), Scheme::Http, &Arc::default());
-    rules.client(&origin, &head(lines).fields).unwrap().to_string()
+    let client = rules.client(&origin, &head(lines).fields);
+    client.map_or_else(|| "unknown".to_owned(), |client| client.to_string())
 }
 
 /// The lines of a request after it was told where it comes from.
@@ -84,13 +85,52 @@ fn the_client_is_the_last_address_that_is_not_trusted() {
 }
 
 #[test]
-fn what_is_no_address_ends_the_way() {
+fn a_hop_without_an_address_is_no_trusted_proxy() {
     let rules = rules("");
-    for list in
-        ["192.0.2.7, unknown, 10.0.0.2", "192.0.2.7, , 10.0.0.2", "192.0.2.7, 1.2.3, 10.0.0.2"]
-    {
-        assert_eq!(client(&rules, TRUSTED, &[("X-Forwarded-For", list)]), "10.0.0.2", "{list}");
+    for list in [
+        "192.0.2.7, unknown, 10.0.0.2",
+        "192.0.2.7, , 10.0.0.2",
+        "192.0.2.7, 1.2.3, 10.0.0.2",
+        "unknown",
+        "_hidden",
+        "192.0.2.7, x",
+        "",
+    ] {
+        assert_eq!(client(&rules, TRUSTED, &[("X-Forwarded-For", list)]), "unknown", "{list}");
     }
+    assert_eq!(client(&rules, TRUSTED, &[("X-Forwarded-For", "unknown, 192.0.2.7")]), "192.0.2.7");
+}
+
+#[test]
+fn upstreams_are_not_told_that_a_client_without_an_address_is_the_proxy() {
+    let rules = |field: &str| {
+        rules(&format!("via: off, forwarded: true, x_real_ip: true, trusted_field: {field}"))
+    };
+    let own = "for=10.0.0.1;host=\"a\";proto=https";
+    let expected = [
+        "Host: a",
+        &format!("Forwarded: for=unknown, {own}"),
+        "X-Forwarded-For: x, 10.0.0.1",
+        "X-Forwarded-Proto: https",
+        "X-Forwarded-Host: a",
+    ];
+    let lines = [("Host", "a"), ("X-Forwarded-For", "x")];
+    assert_eq!(told(&rules("x_forwarded_for"), TRUSTED, &lines), expected);
+    let mut told = told(
+        &rules("forwarded"),
+        TRUSTED,
+        &[("Host", "a"), ("Forwarded", "for=\"x, for=192.0.2.7")],
+    );
+    told.sort();
+    let forwarded = format!("Forwarded: for=unknown, {own}");
+    let expected = [
+        &*forwarded,
+        "Host: a",
+        "X-Forwarded-For: unknown, 10.0.0.1",
+        "X-Forwarded-Host: a",
+        "X-Forwarded-Proto: https",
+    ];
+    assert_eq!(told, expected);
 }
 
 #[test]
@@ -125,16 +165,16 @@ fn one_field_says_who_the_client_is() {
 }
 
 #[test]
-fn a_malformed_forwarded_ends_the_way() {
+fn a_malformed_forwarded_names_nobody() {
     let rules = rules("trusted_field: forwarded");
     for line in
         ["for=\"1.1.1.1, for=192.0.2.7", "for=1.1.1.1, proto=http", "for=1.1.1.1, for=_x", "for"]
     {
-        assert_eq!(client(&rules, TRUSTED, &[("Forwarded", line)]), TRUSTED, "{line}");
+        assert_eq!(client(&rules, TRUSTED, &[("Forwarded", line)]), "unknown", "{line}");
     }
     let lines =
         [("Forwarded", "for=1.1.1.1"), ("Forwarded", "for=\"x"), ("Forwarded", "for=10.0.0.2")];
-    assert_eq!(client(&rules, TRUSTED, &lines), "10.0.0.2");
+    assert_eq!(client(&rules, TRUSTED, &lines), "unknown");
 }
 
 #[test]

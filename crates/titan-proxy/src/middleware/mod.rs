@@ -94,7 +94,7 @@ pub(crate) struct Meeting<'m> {
 }
 
 impl Meeting<'_> {
-    /// The address of the client behind all trusted proxies; none over a Unix socket.
+    /// The address of the client behind all trusted proxies; none over a Unix socket, and where they do not say it.
     pub(crate) fn client(&self) -> Option<IpAddr> {
         self.snapshot.forwarding.client(self.origin, &self.request.fields)
     }

@@ -70,6 +70,25 @@ fn clients_without_an_address_are_in_no_list() {
 }
 
 #[test]
+fn a_client_whose_address_a_trusted_proxy_does_not_name_is_not_the_proxy() {
+    for (field, lines) in [
+        ("x_forwarded_for", ["X-Forwarded-For: unknown", "X-Forwarded-For: 127.0.0.1, x"]),
+        ("forwarded", ["Forwarded: for=\"x, for=203.0.113.9", "Forwarded: for=unknown"]),
+    ] {
+        let trusted =
+            format!("forwarding: {{ trusted_proxies: [127.0.0.1], trusted_field: {field} }}");
+        for list in ["allow: 127.0.0.0/8", "deny: 192.0.2.7"] {
+            let (gateway, _upstream) = under(list, &trusted);
+            asks(&gateway, "/", "").has_status(200);
+            for line in lines {
+                let answer = asks(&gateway, "/", &format!("{line}\r\n"));
+                answer.has_problem(403, "address-refused");
+            }
+        }
+    }
+}
+
+#[test]
 pub(super) fn a_request_shows_a_key() {
     let (gateway, upstream) = under(&format!("api_keys: {{ {KEYS} }}"), "");
     for key in ["one", "two"] {

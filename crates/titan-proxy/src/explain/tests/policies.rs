@@ -194,6 +194,10 @@ fn an_address_may_ask_or_not() {
     let text = told_from("10.0.0.1", config, &["X-Forwarded-For: 192.0.2.9"]);
     assert!(text.contains("client    192.0.2.9, behind the trusted proxy 10.0.0.1\n"), "{text}");
     assert!(text.contains("204 No Content"), "{text}");
+    let allowed = config.replace("192.0.2.0/24", "10.0.0.0/8");
+    let text = told_from("10.0.0.1", &allowed, &["X-Forwarded-For: unknown"]);
+    let line = "client    not known: the trusted proxy 10.0.0.1 names no address\n";
+    assert!(text.contains(line) && text.contains("403 Forbidden (address-refused)"), "{text}");
     // Nobody else is believed.
     let text = told_from("198.51.100.1", config, &["X-Forwarded-For: 192.0.2.9"]);
     assert!(text.contains("403 Forbidden (address-refused)"), "{text}");
