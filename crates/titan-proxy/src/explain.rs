@@ -347,7 +347,7 @@ impl Tale<'_> {
                 page.tell("policy", format!("  {decision}"));
             }
             match kind {
-                PolicyKind::Cors if chain.refuses_handshake(head, upgrade, origin) => {
+                PolicyKind::Cors if chain.refuses_handshake(head, upgrade, forwarding, origin) => {
                     return Err(Kind::OriginRefused.into());
                 }
                 PolicyKind::Cors => match chain.grants_preflight(head) {

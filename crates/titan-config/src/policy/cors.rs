@@ -44,7 +44,8 @@ section! {
         /// whatever `credentials` says (cross-site WebSocket hijacking): turn it on wherever cookies say who somebody
         /// is. Pages of the gateway's own origin may open WebSockets, and so may clients that send no `Origin`, which
         /// are no browsers. Behind a proxy that ends TLS, the own origin is known where it is among
-        /// `forwarding.trusted_proxies` and sends `X-Forwarded-Proto`; else name it in `origins`. Never with
+        /// `forwarding.trusted_proxies` and sends `X-Forwarded-Proto`, or `proto` in `Forwarded` if that is its
+        /// `trusted_field`; else name it in `origins`. Never with
         /// `origins: "*"`.
         pub(crate) websockets: Option<bool> = optional("what `credentials` says", boolean()),
     }

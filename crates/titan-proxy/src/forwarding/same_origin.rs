@@ -1,16 +1,42 @@
 //! Pages of the gateway's own origin (RFC 6454): those that ask the very scheme and authority that they come from.
 
-use super::Origin;
-use titan_http::{FieldName, RequestHead};
+use super::element::value_of;
+use super::{Forwarding, Origin};
+use titan_config::TrustedField;
+use titan_http::{FieldName, Fields, RequestHead};
 
-impl Origin {
-    /// Whether a page of that origin asks what it comes from itself: the scheme and the authority of the request, or
-    /// what a trusted proxy says they were.
-    pub(crate) fn is_same(&self, page: &[u8], request: &RequestHead) -> bool {
-        let told = |name| request.fields.members(name).next().filter(|_| self.is_trusted);
-        let scheme = told(FieldName::XForwardedProto).unwrap_or(self.scheme.as_str().as_bytes());
-        let authority = told(FieldName::XForwardedHost).or(request.authority());
+impl Forwarding {
+    /// Whether a page asks what it comes from itself: the scheme and the authority of the request that has come from
+    /// `origin`, or what a trusted proxy says they were.
+    pub(crate) fn is_same_origin(
+        &self,
+        page: &[u8],
+        origin: &Origin,
+        request: &RequestHead,
+    ) -> bool {
+        let (scheme, authority) = self.told(origin, &request.fields);
+        let scheme = scheme.unwrap_or(origin.scheme.as_str().as_bytes());
+        let authority = authority.or(request.authority());
         authority.is_some_and(|authority| is_origin_of(page, scheme, authority))
+    }
+
+    /// The scheme and the authority that the client has asked for, as far as a trusted proxy says.
+    fn told<'f>(
+        &self,
+        origin: &Origin,
+        fields: &'f Fields,
+    ) -> (Option<&'f [u8]>, Option<&'f [u8]>) {
+        match self.trusted_field {
+            TrustedField::XForwardedFor => {
+                let told = |name| fields.members(name).next().filter(|_| origin.is_trusted);
+                (told(FieldName::XForwardedProto), told(FieldName::XForwardedHost))
+            }
+            TrustedField::Forwarded => {
+                let element = self.element_of_client(origin, fields);
+                let told = |name| element.and_then(|element| value_of(element, name));
+                (told(b"proto="), told(b"host="))
+            }
+        }
     }
 }
 

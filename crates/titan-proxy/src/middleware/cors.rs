@@ -3,7 +3,7 @@
 use super::{Meeting, Step};
 use crate::error::{Error, Kind};
 use crate::exchange::Reply;
-use crate::forwarding::Origin;
+use crate::forwarding::{Forwarding, Origin};
 use crate::upgrade::Upgrade;
 use titan_config::{CorsHeaders, CorsOrigin};
 use titan_http::{
@@ -81,7 +81,12 @@ impl Cors {
 
     pub(super) fn on_request(&self, meeting: &mut Meeting<'_>) -> Result<Step, Error> {
         if let Some(upgrade) = meeting.upgrade
-            && self.refuses_handshake(meeting.request, upgrade, meeting.origin)
+            && self.refuses_handshake(
+                meeting.request,
+                upgrade,
+                &meeting.snapshot.forwarding,
+                meeting.origin,
+            )
         {
             return Err(Kind::OriginRefused.into());
         }
@@ -122,11 +127,13 @@ impl Cors {
         &self,
         request: &RequestHead,
         upgrade: &Upgrade,
+        forwarding: &Forwarding,
         origin: &Origin,
     ) -> bool {
         let is_judged = self.config.websockets && upgrade.is_websocket();
         let page = request.fields.get(FieldName::Origin).filter(|_| is_judged);
-        page.is_some_and(|page| !self.allows(page) && !origin.is_same(page, request))
+        let is_own = |page| forwarding.is_same_origin(page, origin, request);
+        page.is_some_and(|page| !self.allows(page) && !is_own(page))
     }
 
     /// Whether a preflight request gets what it asks for; nothing for other requests.

@@ -31,7 +31,7 @@ pub use jwt::{KeySetStatus, Revocation, Revocations, Revoked};
 use crate::downstream::Content;
 use crate::error::{Error, Kind};
 use crate::exchange::Reply;
-use crate::forwarding::Origin;
+use crate::forwarding::{Forwarding, Origin};
 use crate::route::{self, Match};
 use crate::snapshot::Snapshot;
 use crate::tls::{BadCredentials, Files, Identity};
@@ -427,10 +427,11 @@ impl Chain {
         &self,
         request: &RequestHead,
         upgrade: Option<&Upgrade>,
+        forwarding: &Forwarding,
         origin: &Origin,
     ) -> bool {
-        let cors = self.cors.as_ref().zip(upgrade);
-        cors.is_some_and(|(cors, upgrade)| cors.refuses_handshake(request, upgrade, origin))
+        let (Some(cors), Some(upgrade)) = (&self.cors, upgrade) else { return false };
+        cors.refuses_handshake(request, upgrade, forwarding, origin)
     }
 
     /// What becomes of a request with its token, which is taken out, and what that says. What is `unread` of the

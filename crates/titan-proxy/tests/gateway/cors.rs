@@ -214,6 +214,35 @@ pub(super) fn pages_of_other_origins_open_no_websockets() {
 }
 
 #[test]
+fn pages_are_compared_with_what_a_trusted_forwarded_says() {
+    let upstream = upstream::replies(NO_TUNNEL);
+    let under = |trusted: &str| {
+        let text = format!(
+            "forwarding: {{ trusted_proxies: {trusted}, trusted_field: forwarded }}\napply: [p]\n\
+             policies: {{ p: {{ cors: {{ origins: https://page.example, credentials: true }} }} }}"
+        );
+        gateway(&text, &[&upstream])
+    };
+    let own = &*format!("{}://a", scheme());
+    let told =
+        ("forwarded", "for=1.1.1.1;host=evil.example, for=192.0.2.1;host=\"b:443\";proto=https");
+    let trusting = under("[127.0.0.1]");
+    assert!(may_open(&trusting, &[("origin", "https://b"), told]));
+    assert!(may_open(&trusting, &[("origin", own)]));
+    assert!(may_open(
+        &trusting,
+        &[("origin", "https://b"), ("forwarded", "for=_x;host=b;proto=https")]
+    ));
+    for page in ["http://b", "https://evil.example", own] {
+        assert!(!may_open(&trusting, &[("origin", page), told]), "{page}");
+    }
+    let other = [("x-forwarded-proto", "https"), ("x-forwarded-host", "evil.example")];
+    let [proto, host] = other;
+    assert!(!may_open(&trusting, &[("origin", "https://evil.example"), proto, host]));
+    assert!(!may_open(&under("[]"), &[("origin", "https://b"), told]));
+}
+
+#[test]
 fn what_a_stranger_says_of_its_scheme_and_host_makes_no_origin_the_own_one() {
     let upstream = upstream::replies(NO_TUNNEL);
     let text = "apply: [p]\npolicies: { p: { cors: { origins: https://b, credentials: true } } }";
