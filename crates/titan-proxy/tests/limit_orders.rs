@@ -116,6 +116,40 @@ fn keys_that_push_each_other_out_get_no_more_than_their_bursts() {
     });
 }
 
+/// Nothing of what has happened is lost, in whatever order it is counted.
+#[test]
+fn what_many_owe_at_once_is_owed_in_full() {
+    in_many_orders(|| {
+        let limiter = limiter(&[1], None);
+        let threads: Vec<_> = (0..3)
+            .map(|maker| {
+                let limiter = Arc::clone(&limiter);
+                thread::spawn(move || {
+                    (0..2).for_each(|_| limiter.owe(KEYS[0], Maker::new(maker), || 0));
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().expect("it does not panic"));
+        assert_eq!(limiter.wait(KEYS[0], 0), 600);
+    });
+}
+
+/// Keys that push each other out are owed by somebody: no entry is left that owes nothing.
+#[test]
+fn what_more_keys_than_entries_owe_is_owed_by_all() {
+    in_many_orders(|| {
+        let limiter = limiter(&[1], None);
+        let threads: Vec<_> = (0..4)
+            .map(|maker| {
+                let limiter = Arc::clone(&limiter);
+                thread::spawn(move || limiter.owe(KEYS[maker], Maker::new(maker), || 0))
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().expect("it does not panic"));
+        assert!((0..KEYS.len()).all(|key| !passes(&limiter, key, 9, 0)));
+    });
+}
+
 #[test]
 fn what_several_rates_allow_passes_and_no_more() {
     in_many_orders(|| {

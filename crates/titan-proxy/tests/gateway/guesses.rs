@@ -3,6 +3,7 @@
 use crate::jwt::{PROVIDER, at, token};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use std::sync::Barrier;
 use titan_testkit::h2::Head;
 use titan_testkit::{Answer, Gateway, gateway, upstream};
 
@@ -206,4 +207,27 @@ fn what_a_service_refuses_is_a_failure_of_who_shows_something() {
         client.answer(stream).field("grpc-status").map(str::to_owned)
     };
     assert_eq!([calls(), calls()], [Some("16".to_owned()), Some("8".to_owned())]);
+}
+
+/// Whoever sends many at once has all of them looked at, and waits for all of them.
+#[test]
+fn what_fails_at_once_is_owed() {
+    const CALLS: usize = 4;
+    let all = Barrier::new(CALLS);
+    let refuses = upstream::answers(move |_| {
+        all.wait();
+        b"HTTP/1.1 401 X\r\nContent-Length: 0\r\n\r\n".to_vec()
+    });
+    let text = "routes: [{ prefix: /, respond: 204 }]\napply: [l, j]\nupstreams: { auth: { endpoints: $0 } }\n\
+        policies:\n  l: { failure_limit: { by_client: 1/h } }\n  \
+        j: { authorise: { forward_auth: { upstream: auth } } }";
+    let gateway = gateway(text, &[&refuses]);
+    let mut client = gateway.connects_h2();
+    let call = Head::get("/").with("authorization", "Bearer x");
+    for stream in [(); CALLS].map(|()| client.asks(&call)) {
+        client.answer(stream).has_status(401);
+    }
+    let refused = client.get("/").has_status(429);
+    let wait: u64 = refused.field("retry-after").unwrap().parse().unwrap();
+    assert!((3 * 3600 + 1..=4 * 3600).contains(&wait), "{wait}");
 }

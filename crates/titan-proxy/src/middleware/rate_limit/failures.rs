@@ -105,8 +105,7 @@ impl FailureLimit {
         let maker = Maker::new(meeting.worker.index());
         let charge = |limiter: &Option<Limiter>, key: Option<u64>| {
             if let Some((limiter, key)) = limiter.as_ref().zip(key) {
-                // Where it fits no more the rate is used up as it is.
-                limiter.take(key, 1, maker, || since(self.started));
+                limiter.owe(key, maker, || since(self.started));
             }
         };
         if is_refused || note.is_key_wrong || note.is_password_wrong {

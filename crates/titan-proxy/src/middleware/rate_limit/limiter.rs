@@ -21,6 +21,10 @@ use super::table::{Debt, MAX_TIMES, Maker, Table};
 pub(super) const MAX_RATES: usize = MAX_TIMES;
 /// The nanoseconds after which to try again where nobody can tell.
 const SOON: u64 = 1_000_000_000;
+/// What can be owed beyond a rate, in nanoseconds: an hour.
+const MAX_OWED: u64 = 3600 * 1_000_000_000;
+/// As how many requests that is at least: a client's passwords that can wait to be checked at once.
+const MIN_OWED: u64 = 32;
 
 /// Decides about the requests of all keys.
 pub(super) struct Limiter {
@@ -116,6 +120,24 @@ impl Limiter {
             }
         }
         self.refuse(None, cost)
+    }
+
+    /// Charges a key with one request that has happened already, also where that fits no more: then the excess is owed, and
+    /// the key waits the longer. In a full set the key that owes least gives way, whatever it owes.
+    pub(super) fn owe(&self, hash: u64, maker: Maker, clock: impl Fn() -> u64) {
+        for _ in 0..PATIENCE {
+            let now = clock();
+            let debt = |values: &[AtomicU64]| self.debt(values, now);
+            let Ok(slot) = self.table.find(hash, maker, debt, |_| true) else { return };
+            let mut written = [0; MAX_RATES];
+            for ((pace, value), written) in self.paces.iter().zip(slot.values).zip(&mut written) {
+                *written = pace.owe(value, now);
+            }
+            if slot.is_kept() {
+                return;
+            }
+            self.undo(slot.values, &written[..self.paces.len()], 1, &clock);
+        }
     }
 
     /// Refuses a request that has found no entry in a set in which so much is owed at least.
@@ -256,6 +278,19 @@ impl Pace {
             let next = self.advance(arrival, cost, now)?;
             match swap(value, arrival, next) {
                 Ok(_) => return Ok(next),
+                Err(now) => arrival = now,
+            }
+        }
+    }
+
+    /// Moves an arrival time on by one request, whether that passes or not; returns what it is then.
+    fn owe(&self, value: &AtomicU64, now: u64) -> u64 {
+        let most = now + self.tolerance + MAX_OWED.max(MIN_OWED * self.interval);
+        let mut arrival = load(value);
+        loop {
+            let next = (arrival.max(now) + self.interval).min(most).max(arrival);
+            match swap(value, arrival, next) {
+                Ok(_) => return next,
                 Err(now) => arrival = now,
             }
         }

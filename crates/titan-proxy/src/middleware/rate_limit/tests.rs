@@ -54,6 +54,26 @@ fn it_says_what_is_left_and_how_long_to_wait() {
 }
 
 #[test]
+fn what_has_happened_is_owed_though_it_fits_no_more() {
+    const HOUR: u64 = 3600 * SECOND;
+    let wait_after = |pace: Pace, count: usize| {
+        let limiter = limiter(&[pace], None, 64);
+        (0..count).for_each(|_| limiter.owe(key(1), Maker::new(0), || 0));
+        limiter.wait(key(1), 0)
+    };
+    let fast = pace(10, SECOND, 3);
+    assert_eq!([0, 2, 3, 8].map(|count| wait_after(fast, count)), [0, 0, 100, 600].map(millis));
+    // As much as an hour has, or 32 requests if that is more.
+    assert_eq!(wait_after(fast, 50_000), HOUR + millis(100));
+    let slow = pace(1, 24 * HOUR, 1);
+    assert_eq!([33, 34, 99].map(|count| wait_after(slow, count)), [33 * 24 * HOUR; 3]);
+}
+
+fn millis(count: u64) -> u64 {
+    count * (SECOND / 1000)
+}
+
+#[test]
 fn what_one_rate_refuses_takes_nothing_of_the_others() {
     let limiter = limiter(&[pace(2, SECOND, 2), pace(100, 60 * SECOND, 100)], None, 64);
     let take = || limiter.take(key(1), 1, Maker::new(0), || 0);
