@@ -30,7 +30,7 @@ section! {
         /// (`titan_rate_limit_requests_total`), and a line on standard error once a minute at most.
         pub shadow: bool = default("false", boolean()),
         /// For how many clients, and for how many names, failures can be counted at the same time. One takes some 64 bytes of
-        /// memory from the start.
+        /// memory from the start. Where more fail than have room, others wait as long as those of them that have to wait least.
         pub capacity: NonZeroU32 = default("65536", whole(64..=MAX_LIMITED_KEYS)),
     }
 }

@@ -154,14 +154,12 @@ impl Limiter {
         Taken { verdict: Verdict::Full { wait }, counts }
     }
 
-    /// The nanoseconds after which one request of the key would pass. Charges nothing.
+    /// The nanoseconds after which one request of the key would pass. Charges nothing. Of a key without an entry counts what it
+    /// would take over with one: in a full set that is the least that is owed there.
     pub(super) fn wait(&self, hash: u64, now: u64) -> u64 {
-        let Some(slot) = self.table.look_up(hash) else { return 0 };
-        let rates = self.paces.iter().zip(slot.values);
-        let waits = rates.map(|(pace, value)| pace.advance(load(value), 1, now).err().unwrap_or(0));
-        let wait = waits.max().unwrap_or(0);
-        // Where another key has it by now there was nothing left of this one's.
-        if slot.is_kept() { wait } else { 0 }
+        let owed = self.table.owed(hash, |values| self.debt(values, now));
+        let rates = self.paces.iter().zip(owed.times);
+        rates.map(|(pace, owed)| pace.advance(owed, 1, 0).err().unwrap_or(0)).max().unwrap_or(0)
     }
 
     /// A request that has passed is over.

@@ -141,14 +141,24 @@ impl Table {
         Err(None)
     }
 
-    /// The entry of a key, if it has one.
-    pub(super) fn look_up(&self, hash: u64) -> Option<Slot<'_>> {
+    /// What a key owes, or would take over: without an entry what was left in a slot that is empty, and in a full set what the
+    /// key owes that would give way. Changes nothing.
+    pub(super) fn owed(&self, hash: u64, debt: impl Fn(&[AtomicU64]) -> Debt) -> Debt {
         let (set, held) = self.place_of(hash);
-        let way = self.words(set).iter().position(|word| {
-            let word = load(word);
-            word == held || is_retiring(word, held)
-        })?;
-        Some(self.slot(set, way, held))
+        let words = self.words(set);
+        let debt_at = |way: usize| debt(self.values_at(set * WAYS + way));
+        let is_own = |word: u64| word == held || is_retiring(word, held);
+        if let Some(way) = words.iter().position(|word| is_own(load(word))) {
+            let slot = self.slot(set, way, held);
+            let own = debt(slot.values);
+            if slot.is_kept() {
+                return own;
+            }
+        }
+        match words.iter().position(|word| load(word) == EMPTY) {
+            Some(way) => debt_at(way),
+            None => (0..WAYS).map(debt_at).min_by_key(Debt::sum).unwrap_or_default(),
+        }
     }
 
     /// A slot that is empty now: one that was, or that of whoever owes least.

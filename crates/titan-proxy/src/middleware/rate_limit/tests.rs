@@ -137,6 +137,22 @@ fn a_flood_of_keys_keeps_new_ones_out_no_longer_than_its_requests_count() {
     assert!(later >= 9, "{later} of 10 new clients");
 }
 
+/// In a full table nobody may fail for nothing: who has no entry waits as if it had taken one over.
+#[test]
+fn who_has_no_entry_in_a_full_table_waits_too() {
+    let limiter = limiter(&[pace(1, SECOND, 1)], None, 64);
+    let waits = |range: std::ops::Range<u64>, now: u64| {
+        range.map(|it| limiter.wait(key(it), now)).collect::<Vec<_>>()
+    };
+    assert!(waits(0..100, 0).iter().all(|&wait| wait == 0), "nobody has failed");
+    (0..10_000).for_each(|it| limiter.owe(key(it), Maker::new(0), || 0));
+    let full = waits(20_000..20_100, 0);
+    assert!(full.iter().all(|&wait| wait >= SECOND), "{full:?}");
+    // As soon as one of its set has nothing left to wait for.
+    let longest = full.into_iter().max().unwrap();
+    assert!(waits(20_000..20_100, longest).iter().all(|&wait| wait == 0));
+}
+
 /// Whoever comes back to a full table has not gained by having lost its entry.
 #[test]
 fn nobody_gains_by_being_pushed_out() {
