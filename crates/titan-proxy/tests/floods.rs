@@ -296,13 +296,13 @@ fn pings_in_one_piece() {
     scene.is_cut_off();
 }
 
-/// Requests whose answers nobody takes.
+/// Requests whose answers nobody takes. What is read ahead of a client has a bound of its own, `response_memory`.
 #[test]
 fn windows_that_stay_shut() {
     for protocol in ["h1", "h2"] {
         let listening = upstream::listens();
         let text = format!(
-            "{QUIET}\n{ROUTES}\ntimeouts: {{ write: 500ms }}\n\
+            "{QUIET}\n{ROUTES}\ntimeouts: {{ write: 500ms }}\nlimits: {{ response_buffer: off }}\n\
              upstreams: {{ u: {{ endpoints: $0, protocol: {protocol} }} }}"
         );
         let gateway = gateway(&text, &[&listening]);
