@@ -5,7 +5,11 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::version::{TLS12, TLS13};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVersion};
+use rustls::{
+    ClientConfig, ClientConnection, Connection, RootCertStore, ServerConfig, ServerConnection,
+    SupportedProtocolVersion,
+};
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 use titan_proxy::Files;
@@ -85,6 +89,36 @@ impl Certificate {
         ClientConnection::new(Arc::clone(trusted), name).expect("the configuration is complete")
     }
 
+    /// A client with a ticket of another server of that name, which allows early data; it sends that much of it.
+    pub fn client_with_early_data(&self, name: &str, bytes: usize) -> ClientConnection {
+        let mut trusted = self.trusted_with(&[&TLS13]);
+        trusted.enable_early_data = true;
+        let trusted = Arc::new(trusted);
+        let mut client = Connection::from(Certificate::client_with(&trusted, name));
+        let mut server = Connection::from(self.server_of_early_data());
+        // Hellos, the client's end, and the tickets.
+        for _ in 0..2 {
+            passes(&mut client, &mut server);
+            passes(&mut server, &mut client);
+        }
+        let mut client = Certificate::client_with(&trusted, name);
+        let mut early = client.early_data().expect("the ticket allows it");
+        early.write_all(&vec![b'x'; bytes]).expect("the ticket allows as much");
+        client
+    }
+
+    fn server_of_early_data(&self) -> ServerConnection {
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let builder = ServerConfig::builder_with_provider(provider);
+        let builder = builder.with_protocol_versions(&[&TLS13]).expect("there is a version");
+        let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes()).expect("it was made here");
+        let chain = vec![self.der.clone()];
+        let config = builder.with_no_client_auth().with_single_cert(chain, key);
+        let mut config = config.expect("they fit");
+        config.max_early_data_size = 1 << 20;
+        ServerConnection::new(Arc::new(config)).expect("the configuration is complete")
+    }
+
     /// What clients need that trust nobody else.
     pub fn trusted(&self) -> ClientConfig {
         self.trusted_with(rustls::ALL_VERSIONS)
@@ -129,6 +163,19 @@ impl Certificate {
         let mut roots = RootCertStore::empty();
         roots.add(self.der.clone()).expect("it is a certificate");
         roots
+    }
+}
+
+/// Hands over what one side has to say.
+fn passes(from: &mut Connection, to: &mut Connection) {
+    let mut sealed = Vec::new();
+    while from.wants_write() {
+        from.write_tls(&mut sealed).expect("memory takes it");
+    }
+    let mut rest = sealed.as_slice();
+    while !rest.is_empty() {
+        to.read_tls(&mut rest).expect("there is room");
+        to.process_new_packets().expect("the other side keeps to the rules");
     }
 }
 

@@ -252,6 +252,12 @@ impl Peer {
         }
     }
 
+    /// Waits until something comes; whether that is an end that its TLS session had not announced.
+    pub fn is_cut_short(&mut self) -> bool {
+        let is_cut = |error: &io::Error| error.kind() == io::ErrorKind::UnexpectedEof;
+        self.read().is_err_and(|error| is_cut(&error) || is_reset(&error))
+    }
+
     /// Waits for these octets and takes them; false when something else comes, or the end.
     pub(crate) fn begins_with(&mut self, octets: &[u8]) -> bool {
         while self.received.len() < octets.len() && octets.starts_with(&self.received) {

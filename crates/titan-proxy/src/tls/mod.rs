@@ -96,7 +96,8 @@ pub(crate) async fn accept(
     let identified = agreed.and_then(|()| {
         let (reader, _) = client.stream.split();
         let session = reader.session().ok_or(Refused::Failed)?;
-        server.identify(session.shown(), session.is_resumed())
+        let identified = server.identify(session.shown(), session.is_resumed());
+        identified.inspect_err(|_| session.fail())
     });
     if identified.is_err() {
         // What went wrong is said in an alert.

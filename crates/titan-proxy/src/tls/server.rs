@@ -189,12 +189,19 @@ fn server_config(
         Some(judge) => builder.with_client_cert_verifier(Arc::clone(&judge.verifier)),
     };
     let mut config = builder.with_cert_resolver(Arc::new(names));
+    // This is how much is skipped of early data that comes with a ticket of another server. None is accepted, and no
+    // ticket allows any: rustls does neither for tickets that the server does not store.
+    config.max_early_data_size = if ticketer.enabled() { SKIPPED } else { 0 };
     config.ticketer = ticketer;
     let Protocols { h1, h2 } = protocols;
     let spoken = [(h2, H2), (h1, HTTP11)].into_iter().filter(|(is_spoken, _)| *is_spoken);
     config.alpn_protocols = spoken.map(|(_, name)| name.to_vec()).collect();
     Ok(config)
 }
+
+/// Bytes of early data that are skipped. rustls counts a record again with each read until the client's next flight
+/// comes, so that this is what 16 KiB may come to. It also bounds the attempts to open what cannot be opened.
+const SKIPPED: u32 = 512 << 10;
 
 /// The usual provider, with those suites alone where some are named.
 fn provider(ciphers: Option<&[Cipher]>) -> CryptoProvider {

@@ -21,6 +21,8 @@ pub(crate) struct Session {
     plain: Cell<usize>,
     /// Whether nothing more will come.
     is_over: Cell<bool>,
+    /// Whether the peer broke a rule or was refused, so that this is no end in good order.
+    has_failed: Cell<bool>,
     /// Octets that the kernel has taken.
     sent: Cell<u64>,
     /// Octets that came from the socket.
@@ -50,6 +52,7 @@ impl Session {
             unopened: RefCell::default(),
             plain: Cell::new(0),
             is_over: Cell::new(false),
+            has_failed: Cell::new(false),
             sent: Cell::new(0),
             received: Cell::new(0),
             barren: Cell::new(0),
@@ -147,7 +150,7 @@ impl Session {
             self.barren.set(0);
         }
         match self.barren.get() > BARREN {
-            true => Err(io::ErrorKind::InvalidData.into()),
+            true => Err(self.failed(io::ErrorKind::InvalidData.into())),
             false => Ok(()),
         }
     }
@@ -157,8 +160,9 @@ impl Session {
         let mut tls = self.tls.borrow_mut();
         let is_end = sealed.is_empty();
         loop {
-            tls.read_tls(&mut sealed)?;
-            let state = tls.process_new_packets().map_err(io::Error::other)?;
+            tls.read_tls(&mut sealed).map_err(|error| self.failed(error))?;
+            let state = tls.process_new_packets();
+            let state = state.map_err(|error| self.failed(io::Error::other(error)))?;
             self.plain.set(state.plaintext_bytes_to_read());
             self.is_over.set(self.is_over.get() || is_end || state.peer_has_closed());
             if sealed.is_empty() || self.is_readable() {
@@ -170,6 +174,17 @@ impl Session {
                 return Ok(());
             }
         }
+    }
+
+    fn failed(&self, error: io::Error) -> io::Error {
+        self.fail();
+        error
+    }
+
+    /// From now on no end is announced: an alert may say what went wrong, and the peer must not take it for an end in
+    /// good order (RFC 8446 section 6).
+    pub(super) fn fail(&self) {
+        self.has_failed.set(true);
     }
 
     /// Opens what the socket has brought while nobody read it: tickets, for one. Tells whether there was
@@ -203,9 +218,11 @@ impl Session {
         Ok(())
     }
 
-    /// Announces the end, as far as the socket takes that at once.
+    /// Announces the end, or sends the alert that says what went wrong, as far as the socket takes that at once.
     pub(crate) fn close(&self, to: BorrowedFd<'_>) {
-        self.tls.borrow_mut().send_close_notify();
+        if !self.has_failed.get() {
+            self.tls.borrow_mut().send_close_notify();
+        }
         while self.has_sealed() && self.send(to).is_ok() {}
     }
 }

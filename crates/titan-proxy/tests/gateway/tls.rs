@@ -99,6 +99,29 @@ pub(super) fn a_handshake_has_its_time() {
 }
 
 #[test]
+fn early_data_is_skipped() {
+    let a = certificate(&["a.example"]);
+    let gateway = try_secure(ONE, "", &[("a", &a)]).expect("it starts");
+    for bytes in [1, 10_000, 16_384] {
+        let session = a.client_with_early_data("a.example", bytes);
+        let mut client = Peer::connects(gateway.address()).secures(session);
+        client.sends(GET).answer().has_status(204);
+    }
+}
+
+#[test]
+fn what_cannot_be_understood_is_not_answered_with_an_end_in_good_order() {
+    let a = certificate(&["a.example"]);
+    let gateway = try_secure(ONE, "", &[("a", &a)]).expect("it starts");
+    // A part of a hello, and a warning in the middle of it.
+    let mut client = Peer::connects(gateway.address());
+    let hello = b"\x16\x03\x01\0\x04\x01\0\0\xff\x15\x03\x03\0\x02\x01\x5a";
+    let said = client.sends(hello).rest();
+    // The end of a close_notify: a warning, number 0.
+    assert!(!said.ends_with(b"\x01\0"), "{}", said.escape_ascii());
+}
+
+#[test]
 fn a_record_that_does_not_end_is_no_request() {
     let a = certificate(&["a.example"]);
     let more = "timeouts: { head: 1500ms, idle: 1500ms }";

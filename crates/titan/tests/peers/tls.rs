@@ -4,8 +4,8 @@ use crate::curl::{Request, to};
 use crate::gateway::{Gateway, config_to};
 use crate::go;
 use crate::nginx::Nginx;
-use crate::place::Folder;
-use crate::program::{output_of, peer};
+use crate::place::{Folder, own_address};
+use crate::program::{Program, output_of, peer};
 use crate::wait::until;
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
@@ -100,6 +100,33 @@ fn a_session_is_resumed() {
     let gateway = secure(server.address);
     let text = openssl(&gateway, &["-tls1_2", "-reconnect"]);
     assert_eq!(text.matches("Reused, TLSv1.2").count(), 5, "{text}");
+}
+
+#[test]
+fn early_data_for_another_server_is_skipped() {
+    let server = go::Server::start();
+    let gateway = secure(server.address);
+    let folder = &gateway.folder;
+    let other = own_address();
+    let mut command = peer("openssl");
+    command.args(["s_server", "-quiet", "-cert", "site.pem", "-key", "site.key", "-early_data"]);
+    command.args(["-accept", &other.to_string()]).current_dir(folder.path());
+    let other_server = Program::start(&mut command, folder).listens_on(other);
+    let mut command = peer("openssl");
+    command.args(["s_client", "-ign_eof", "-sess_out", "session", "-connect", &other.to_string()]);
+    let client = Program::start(command.current_dir(folder.path()).stdout(Stdio::null()), folder);
+    until("the client has a ticket", || {
+        let session = std::fs::read_to_string(folder.path().join("session"));
+        session.is_ok_and(|session| session.contains("-----END"))
+    });
+    drop((client, other_server));
+    for bytes in [100, 10_000, 16_384] {
+        folder.write("early", vec![b'x'; bytes]);
+        let arguments = ["-sess_in", "session", "-early_data", "early"];
+        let text = openssl_says(&gateway, &arguments);
+        assert!(text.contains("Early data was rejected"), "{bytes}: {text}");
+        assert!(text.contains("HTTP/1.1 200 OK"), "{bytes}: {text}");
+    }
 }
 
 #[test]
@@ -375,13 +402,14 @@ fn a_client_is_known_by_its_certificate() {
     until("the other authority is in use", || shows().get("/").code == Some(56));
 }
 
-/// What openssl complains of when it sends a request.
+/// What openssl prints and complains of when it sends a request.
 fn openssl_says(gateway: &Gateway, arguments: &[&str]) -> String {
     let mut command = peer("openssl");
     let folder = gateway.folder.path();
-    let request = gateway.folder.write("request", "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let head = "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    let request = gateway.folder.write("request", head);
     command.args(["s_client", "-ign_eof", "-connect", &gateway.address().to_string()]);
     command.args(arguments).current_dir(folder);
     let output = command.stdin(std::fs::File::open(request).unwrap()).output().unwrap();
-    String::from_utf8_lossy(&output.stderr).into_owned()
+    String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
 }
