@@ -45,7 +45,8 @@ section! {
         pub streams: NonZeroU32 = default("128", whole(1..=10_000)),
         /// Body octets that an HTTP/2 client may send before the gateway has passed some on, for each request: a
         /// small one slows uploads over long distances. What is on its way is held in memory. An endpoint of
-        /// HTTP/2 may send as much of an answer ahead of its client, once that has shown that it keeps up.
+        /// HTTP/2 may send 64 KiB of a response ahead of its client, and as much as this once the client has taken that
+        /// much; what is read ahead (`response_buffer`) does not count as taken.
         pub stream_window: ByteSize = default("256KiB", size(MIN_WINDOW..=MAX_WINDOW)),
         /// The same for all requests of a client's connection together.
         pub connection_window: ByteSize = default("1MiB", size(MIN_WINDOW..=MAX_WINDOW)),
@@ -72,7 +73,9 @@ section! {
         /// taken from the endpoint at once, and its connection serves others. `off`: none is read ahead.
         pub response_buffer: Option<ByteSize> = default("256KiB", response_buffer()),
         /// Memory that all responses read ahead may have together, over all workers; one client may have a quarter
-        /// of it, 32 MiB at least. Where it is used up, responses go as fast as their clients take them.
+        /// of it, 32 MiB at least. Where it is used up, responses go as fast as their clients take them. Beside it each
+        /// response has a receive buffer as always, of 128 KiB at most; one from an endpoint of HTTP/2 has its
+        /// window, of 64 KiB while its client has taken none of it.
         pub response_memory: ByteSize = default("256MiB", size(1 << 20..=1 << 40)),
         /// Status line and header fields of an upstream's answer together; a larger head becomes 502.
         pub response_head: ByteSize = default("32KiB", size(1_024..=MAX_HEAD)),

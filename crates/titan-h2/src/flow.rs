@@ -10,8 +10,10 @@ pub(crate) const FIRST_WINDOW: i64 = 65_535;
 pub(crate) struct Inflow {
     /// Octets that the peer may send now. Below zero for a while after the window was made smaller.
     window: i64,
-    /// Octets that were used and not given back yet.
+    /// Bytes that were used or set aside, and not given back yet.
     due: i64,
+    /// Bytes that were used since the window grew last.
+    used: i64,
     /// What `window` is when nothing is on its way or waits to be used.
     size: i64,
     /// What `size` may grow to.
@@ -25,7 +27,7 @@ impl Inflow {
 
     /// A window that grows to `most` as what comes is used: one whose data lies about stays as it is.
     pub(crate) fn growing(size: i64, most: i64) -> Inflow {
-        Inflow { window: size, due: 0, size, most: most.max(size) }
+        Inflow { window: size, due: 0, used: 0, size, most: most.max(size) }
     }
 
     /// Octets that may come now.
@@ -44,12 +46,23 @@ impl Inflow {
     /// window.
     #[inline]
     pub(crate) fn release(&mut self, count: usize) -> Option<u32> {
+        self.used += whole(count);
+        self.set_aside(count)
+    }
+
+    /// The same for bytes that nobody has used yet: room for them was found elsewhere, and the window does not grow
+    /// for that.
+    #[inline]
+    pub(crate) fn set_aside(&mut self, count: usize) -> Option<u32> {
         self.due += whole(count);
         debug_assert!(self.window + self.due <= self.size, "released more than was received");
         if self.due * 2 < self.size || self.due == 0 {
             return None;
         }
-        let growth = self.size.min(self.most - self.size);
+        let mut growth = 0;
+        if self.used * 2 >= self.size {
+            (growth, self.used) = (self.size.min(self.most - self.size), 0);
+        }
         self.size += growth;
         let due = (self.due + growth).min(i64::from(MAX_31));
         self.due += growth - due;
@@ -133,6 +146,20 @@ mod tests {
         }
         assert!(inflow.take(350 - 60) && !inflow.take(61));
         assert!((250 + 6_000 - 175..=250 + 6_000).contains(&given), "{given}");
+    }
+
+    #[test]
+    fn a_window_does_not_grow_with_what_is_set_aside() {
+        let mut inflow = Inflow::growing(100, 350);
+        for _ in 0..10 {
+            assert!(inflow.take(100));
+            assert_eq!(inflow.set_aside(100), Some(100));
+        }
+        assert!(inflow.take(100));
+        assert_eq!((inflow.release(20), inflow.set_aside(40)), (None, Some(60)));
+        assert_eq!((inflow.release(10), inflow.set_aside(30)), (None, None));
+        assert!(inflow.take(60));
+        assert_eq!(inflow.release(60), Some(200), "half of a window was used in all");
     }
 
     #[test]

@@ -29,6 +29,11 @@ pub(crate) trait BodySource {
     fn data(&self) -> &[u8];
     /// Takes the first `count` octets of the data out.
     fn consume(&mut self, count: usize);
+    /// Says whether what is consumed from now on goes into memory, for a sink that is slow. Whoever lets its peer send
+    /// faster as more is consumed must not do so then.
+    fn set_ahead(&mut self, is_ahead: bool) {
+        let _ = is_ahead;
+    }
     /// Whether the whole body was consumed.
     fn is_done(&self) -> bool;
     /// Whether the data is the end of the message: nothing comes after it, no trailers either.

@@ -16,7 +16,7 @@ use titan_testkit::{Gateway, Listening, gateway, waits_until};
 
 /// Frames after which a flood must be over.
 const FRAMES: usize = 1_000;
-/// What the process may grow by meanwhile.
+/// What the process may grow by where no more is configured.
 const MEMORY: u64 = 16 << 20;
 /// What the other client asks for is answered by the gateway itself.
 const ROUTES: &str = "routes: [{ path: /other, respond: 200 }, { prefix: /, upstream: u }]";
@@ -31,6 +31,8 @@ struct Scene {
     // Behind the clients: it drains as soon as they have gone.
     gateway: Gateway,
     upstream: Option<Upstream>,
+    /// What the process may grow by meanwhile.
+    memory: u64,
     _turn: std::sync::MutexGuard<'static, ()>,
 }
 
@@ -52,7 +54,7 @@ impl Scene {
         let mut attacker = gateway.connects_h2_with(settings);
         attacker.pings();
         let before = begin_to_measure();
-        Scene { attacker, other, before, gateway, upstream: None, _turn: turn }
+        Scene { attacker, other, before, gateway, upstream: None, memory: MEMORY, _turn: turn }
     }
 
     /// Sends frames, which a flood makes of a number that counts up, in groups of that many, to the limit.
@@ -82,7 +84,7 @@ impl Scene {
     #[track_caller]
     fn has_cost_little(&mut self) {
         let grown = peak().saturating_sub(self.before);
-        assert!(grown < MEMORY, "grown by {grown} octets");
+        assert!(grown < self.memory, "grown by {grown} octets");
         self.other.get("/other").has_status(200);
         self.gateway.connects_h2().get("/other").has_status(200);
     }
@@ -296,17 +298,19 @@ fn pings_in_one_piece() {
     scene.is_cut_off();
 }
 
-/// Requests whose answers nobody takes. What is read ahead of a client has a bound of its own, `response_memory`.
+/// Requests whose answers nobody takes. What is read ahead of the client has its bound, and no window grows with it.
 #[test]
 fn windows_that_stay_shut() {
+    const AHEAD: u64 = 16 << 20;
     for protocol in ["h1", "h2"] {
         let listening = upstream::listens();
         let text = format!(
-            "{QUIET}\n{ROUTES}\ntimeouts: {{ write: 500ms }}\nlimits: {{ response_buffer: off }}\n\
+            "{QUIET}\n{ROUTES}\ntimeouts: {{ write: 500ms }}\nlimits: {{ response_memory: {AHEAD}B, stream_window: 1MiB }}\n\
              upstreams: {{ u: {{ endpoints: $0, protocol: {protocol} }} }}"
         );
         let gateway = gateway(&text, &[&listening]);
         let mut scene = Scene::before(gateway, &[(setting::INITIAL_WINDOW_SIZE, 0)]);
+        scene.memory += AHEAD;
         scene.attacker.offers(&(0..HOARDED).map(request).collect::<Vec<_>>());
         let serving = thread::spawn(move || match protocol {
             "h1" => serve_much(&listening),
@@ -418,8 +422,10 @@ fn serve_much(listening: &Listening) {
 
 fn serve_much_h2(listening: &Listening) {
     let mut connection = listening.accepts_h2();
-    while let Some((stream, _)) = connection.next_request() {
+    let requests = (0..HOARDED).map_while(|_| connection.next_request());
+    let streams: Vec<u32> = requests.map(|(stream, _)| stream).collect();
+    for &stream in &streams {
         connection.sends_head(stream, &reply(200), false);
-        connection.sends_until_blocked(stream, MUCH);
     }
+    connection.sends_until_reset(&streams);
 }

@@ -2,6 +2,7 @@
 
 use super::Connection;
 use super::reading::{Frame, Outcome};
+use crate::flow::Inflow;
 use crate::settings::Role;
 use crate::stream::{End, Half, Rest, Stream};
 use crate::{Event, Fault, StreamId, Violation, frame};
@@ -10,12 +11,27 @@ impl Connection {
     /// `count` octets of the body of `stream` were used: the peer may send as many again. To be called for all
     /// octets that events have told of, also once the stream is over.
     pub fn release(&mut self, stream: StreamId, count: usize) {
+        self.release_with(stream, count, Inflow::release);
+    }
+
+    /// The same for what nobody has used yet and is kept elsewhere, which bounds it: the peer may send as many again,
+    /// but the window does not grow.
+    pub fn set_aside(&mut self, stream: StreamId, count: usize) {
+        self.release_with(stream, count, Inflow::set_aside);
+    }
+
+    fn release_with(
+        &mut self,
+        stream: StreamId,
+        count: usize,
+        release: fn(&mut Inflow, usize) -> Option<u32>,
+    ) {
         self.release_to_connection(count);
         let Some(stream) = self.streams.get_mut(stream.0) else { return };
         if stream.receiving == Half::Done {
             return;
         }
-        if let Some(increment) = stream.inflow.release(count) {
+        if let Some(increment) = release(&mut stream.inflow, count) {
             frame::write_window_update(self.output.buf(), stream.id, increment);
         }
     }
@@ -64,7 +80,7 @@ impl Connection {
         }
         let padding = frame.payload.len() - data.len();
         if padding > 0 {
-            self.release(StreamId(id), padding);
+            self.set_aside(StreamId(id), padding);
         }
         if data.is_empty() && !end {
             return Ok(None);

@@ -28,6 +28,8 @@ pub(crate) struct Receiver {
     is_whole: bool,
     /// What may still come of the body.
     budget: u64,
+    /// Whether what is consumed is kept in memory, and not taken by anybody.
+    is_ahead: bool,
 }
 
 /// The direction of a stream that goes to the peer.
@@ -56,6 +58,7 @@ impl Lane {
             trailers: Fields::default(),
             is_whole: false,
             budget: u64::MAX,
+            is_ahead: false,
         };
         (
             receiver,
@@ -246,16 +249,30 @@ impl BodySource for Receiver {
     }
 
     fn consume(&mut self, count: usize) {
+        if count == 0 {
+            return;
+        }
         self.start += count;
+        let Lane { mux, stream, .. } = &*self.lane;
+        let mut shared = mux.shared.borrow_mut();
         if self.start == self.chunk.len() {
-            self.chunk.clear();
             self.start = 0;
+            self.chunk.clear();
+            if self.is_ahead {
+                // What it held has other memory now, and more may not come for long.
+                shared.spare(std::mem::take(&mut self.chunk));
+            }
         }
-        if count > 0 {
-            let Lane { mux, stream, .. } = &*self.lane;
-            mux.connection().release(*stream, count);
-            mux.wake_driver();
+        match self.is_ahead {
+            true => shared.connection.set_aside(*stream, count),
+            false => shared.connection.release(*stream, count),
         }
+        drop(shared);
+        mux.wake_driver();
+    }
+
+    fn set_ahead(&mut self, is_ahead: bool) {
+        self.is_ahead = is_ahead;
     }
 
     fn is_done(&self) -> bool {

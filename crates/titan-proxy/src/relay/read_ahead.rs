@@ -60,6 +60,12 @@ impl<'m, S: BodySource> ReadAhead<'m, S> {
 
     /// Reads what there is, as far as it fits.
     pub(crate) fn read(&mut self, cx: &mut Context<'_>) {
+        self.source.set_ahead(true);
+        self.fill(cx);
+        self.source.set_ahead(false);
+    }
+
+    fn fill(&mut self, cx: &mut Context<'_>) {
         while !self.is_read() && self.broken.is_none() {
             if self.source.data().is_empty() {
                 match self.source.poll_data(cx) {

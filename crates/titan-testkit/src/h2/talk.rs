@@ -170,6 +170,21 @@ impl Talk {
         sent
     }
 
+    /// Sends on all these streams whatever the windows allow, until the other side has reset each of them.
+    #[track_caller]
+    pub fn sends_until_reset(&mut self, streams: &[u32]) {
+        let mut left = streams.to_vec();
+        let mut with_room = |talk: &mut Talk| {
+            left.retain(|stream| talk.has_reset(*stream).is_none());
+            let found = left.iter().find_map(|&stream| Some((stream, talk.room(stream)?)));
+            (found.is_some() || left.is_empty()).then_some(found)
+        };
+        while let Some((stream, room)) = self.looks_for(&mut with_room).flatten() {
+            self.offers(&[Frame::data(stream, vec![b'x'; room], false)]).looks();
+            self.count(stream, room);
+        }
+    }
+
     /// Sends trailers, which end a message.
     #[track_caller]
     pub fn sends_trailers(&mut self, stream: u32, trailers: &Head) -> &mut Talk {

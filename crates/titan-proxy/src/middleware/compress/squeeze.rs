@@ -144,6 +144,10 @@ impl<S: BodySource> BodySource for Squeezed<'_, S> {
         self.sent += count;
     }
 
+    fn set_ahead(&mut self, is_ahead: bool) {
+        self.source.set_ahead(is_ahead);
+    }
+
     fn is_done(&self) -> bool {
         self.is_finished && self.data().is_empty()
     }

@@ -16,12 +16,13 @@ pub(super) struct Pieces {
     start: usize,
     pauses: bool,
     pub(super) trailers: Fields,
+    pub(super) is_ahead: bool,
 }
 
 impl Pieces {
     pub(super) fn new(pieces: Vec<Vec<u8>>) -> Pieces {
         let (data, trailers) = (Vec::new(), Fields::default());
-        Pieces { pieces, next: 0, data, start: 0, pauses: false, trailers }
+        Pieces { pieces, next: 0, data, start: 0, pauses: false, trailers, is_ahead: false }
     }
 }
 
@@ -45,6 +46,10 @@ impl BodySource for Pieces {
 
     fn consume(&mut self, count: usize) {
         self.start += count;
+    }
+
+    fn set_ahead(&mut self, is_ahead: bool) {
+        self.is_ahead = is_ahead;
     }
 
     fn is_done(&self) -> bool {

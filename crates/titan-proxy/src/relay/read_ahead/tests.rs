@@ -14,6 +14,9 @@ struct Pieces {
     ends: bool,
     fails: bool,
     trailers: Fields,
+    is_ahead: bool,
+    /// Bytes that were consumed, and not ahead of whoever wants them.
+    used: usize,
 }
 
 impl Pieces {
@@ -44,6 +47,11 @@ impl BodySource for Pieces {
 
     fn consume(&mut self, count: usize) {
         self.here.drain(..count);
+        self.used += if self.is_ahead { 0 } else { count };
+    }
+
+    fn set_ahead(&mut self, is_ahead: bool) {
+        self.is_ahead = is_ahead;
     }
 
     fn is_done(&self) -> bool {
@@ -105,6 +113,20 @@ fn what_does_not_fit_waits_in_its_source() {
     assert!(ahead.is_done());
     let known = lender(&memory, 64 * KIB).for_body_of(Framing::Length(100 * KIB as u64));
     assert_eq!(known.most, 0, "nothing is read of a body that cannot fit");
+}
+
+#[test]
+fn what_is_read_ahead_is_no_sign_that_the_client_keeps_up() {
+    let memory = ClientMemory::new(1 << 20);
+    let source = Pieces::of(&[10 * KIB, 30 * KIB, 5 * KIB], true);
+    let mut ahead = ReadAhead::new(source, lender(&memory, 32 * KIB));
+    let cx = &mut Context::from_waker(Waker::noop());
+    assert!(ahead.poll_data(cx).is_ready());
+    ahead.consume(KIB);
+    ahead.read(cx);
+    assert_eq!((ahead.rest.bytes.len(), ahead.source.used), (32 * KIB, KIB));
+    drain(&mut ahead);
+    assert_eq!(ahead.source.used, 13 * KIB, "what came before, and what did not fit");
 }
 
 #[test]

@@ -134,7 +134,7 @@ fn interim_answers_pass_in_every_combination() {
 fn a_client_without_a_window_stops_an_endpoint_of_http2() {
     let none = [(setting::INITIAL_WINDOW_SIZE, 0)];
     let upstream = upstream::listens();
-    let gateway = gateway(TO_H2, &[&upstream]);
+    let gateway = gateway(&format!("{TO_H2}\nlimits: {{ response_buffer: off }}"), &[&upstream]);
     let mut client = gateway.connects_h2_with(&none);
     let stalled = client.asks(&Head::get("/stalled"));
     let mut endpoint = upstream.accepts_h2();
@@ -182,6 +182,27 @@ fn the_window_of_an_answer_grows_as_the_answer_is_taken() {
         let last = endpoint.sends_until_blocked(theirs, MUCH);
         assert!((most / 2..=most).contains(&last), "{last} of {most}");
     }
+}
+
+#[test]
+fn the_window_of_an_answer_does_not_grow_as_the_answer_is_read_ahead() {
+    const AHEAD: usize = 256 << 10;
+    let upstream = upstream::listens();
+    let limits = format!("limits: {{ stream_window: 1MiB, response_buffer: {AHEAD}B }}");
+    let gateway = gateway(&format!("{TO_H2}\n{limits}"), &[&upstream]);
+    let mut client = gateway.connects_h2_with(&[(setting::INITIAL_WINDOW_SIZE, 0)]);
+    let stream = client.asks(&Head::get("/"));
+    let mut endpoint = upstream.accepts_h2();
+    let (theirs, _) = endpoint.request();
+    endpoint.sends_head(theirs, &reply(200), false);
+    // Half a window at a time is given back: by then all of that has been read ahead but less than half a window.
+    endpoint.sends_data(theirs, vec![b'x'; AHEAD + (32 << 10)], false);
+    let last = endpoint.pings().sends_until_blocked(theirs, MUCH);
+    assert!(last <= 32 << 10, "{last} more");
+    client.gives(0, 1 << 20);
+    client.gives(stream, 1 << 20);
+    endpoint.sends_data(theirs, "end", true);
+    assert_eq!(client.takes_rest(stream).0.len(), AHEAD + (32 << 10) + last + 3);
 }
 
 #[test]

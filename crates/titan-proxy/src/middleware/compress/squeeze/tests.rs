@@ -55,6 +55,16 @@ proptest! {
 }
 
 #[test]
+fn a_source_learns_that_what_it_has_is_coded_ahead() {
+    let (mut source, encoders) = (Pieces::new(vec![]), Rc::default());
+    let mut body = Squeezed::new(&mut source, recipe(Coding::Gzip, 4), &encoders);
+    body.set_ahead(true);
+    assert!(body.source.is_ahead);
+    body.set_ahead(false);
+    assert!(!body.source.is_ahead);
+}
+
+#[test]
 fn digests_of_what_it_was_are_no_trailers() {
     let encoders = Rc::default();
     for (names, is_last) in [(["Content-Digest", "x"], false), (["Repr-Digest", "Digest"], true)] {
