@@ -1,5 +1,7 @@
 //! The checks that need more than one place of the file, and the making of the [`Config`].
 
+mod limits;
+
 use crate::address::ListenAddress;
 use crate::clash::check_routes;
 use crate::forwarding::ClientCert;
@@ -8,19 +10,18 @@ use crate::listener::{Listener, ListenerDraft};
 use crate::look_alikes::{Paths, check_look_alikes};
 use crate::node::Node;
 use crate::policy::{
-    Credential, NamedPolicy, Policies, Policy, PolicyId, PolicyKind, PolicyNames, RateKey,
-    RouteCost, Uses, check_certificates, check_credentials, check_key_fields,
-    check_optional_tokens, check_tokens, check_use,
+    NamedPolicy, Policies, Policy, PolicyKind, PolicyNames, Uses, check_certificates,
+    check_credentials, check_key_fields, check_optional_tokens, check_tokens, check_use,
 };
 use crate::read::{At, Read, Reading};
 use crate::readers::Named;
 use crate::report::{Diagnostic, Findings, Report, Source, Span};
 use crate::route_fields::RouteDraft;
 use crate::section::section_of;
-use crate::suggest;
 use crate::token::Name;
 use crate::upstream::{Endpoint, EndpointDraft, Protocol, Upstream, UpstreamFields, UpstreamNames};
 use crate::yaml;
+use limits::{check_costs, check_counted, check_params};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -122,6 +123,7 @@ fn check_policies(
     let of_routes: Vec<Policies> = of_routes.into_iter().collect::<Option<_>>()?;
     check_costs(fields, &of_routes, to);
     check_counted(fields, &of_routes, to);
+    check_params(fields, &of_routes, to);
     if !to.has_errors() {
         check_paths(fields, &of_routes, to);
     }
@@ -158,62 +160,6 @@ fn check_paths(fields: &ConfigFields, in_force: &[Policies], to: &mut Reading<'_
     let unstated = Paths::UNSTATED;
     let paths = fields.paths.as_ref().unwrap_or(&unstated);
     check_look_alikes(&routes.collect::<Vec<_>>(), paths, to);
-}
-
-/// Whether requests that are counted by their API keys, or by what their tokens say, have to have any.
-fn check_counted(fields: &ConfigFields, in_force: &[Policies], to: &mut Reading<'_>) {
-    let of = |id: Option<PolicyId>| fields.policies[id?.index()].value.as_ref();
-    for (route, policies) in fields.routes.iter().zip(in_force) {
-        let (Some(route), Some(Policy::RateLimit(limit))) = (route, of(policies.rate_limit)) else {
-            continue;
-        };
-        let has_keys = matches!(of(policies.authorise), Some(Policy::Authorise(it))
-            if it.api_keys.is_some() && !it.is_choice(Credential::ApiKeys));
-        if limit.key.contains(&RateKey::ApiKey) && !has_keys {
-            let error =
-                Diagnostic::error(route.place, "requests without API keys are counted by them");
-            let error = error.label("this route meets a rate limit with the key `api_key`");
-            to.add(error.help("apply a policy `authorise` with `api_keys`, or another rate limit"));
-        }
-        let by_claim = limit.key.iter().any(|part| matches!(part, RateKey::Claim(_)));
-        if by_claim && policies.jwt.is_none() {
-            let error =
-                Diagnostic::error(route.place, "requests without tokens are counted by claims");
-            let error = error.label("this route meets a rate limit with a `claim` in its key");
-            to.add(error.help("apply a policy `jwt`, or another rate limit"));
-        }
-    }
-}
-
-/// Whether the routes that rate limits have costs for are there and meet them.
-fn check_costs(fields: &ConfigFields, in_force: &[Policies], to: &mut Reading<'_>) {
-    let mut limits: HashMap<String, [Option<PolicyId>; 2]> = HashMap::new();
-    for (index, (route, policies)) in fields.routes.iter().zip(in_force).enumerate() {
-        let Some(route) = route else { return };
-        let of_route = [policies.early_limit, policies.rate_limit];
-        limits.insert(route.name_at(index + 1).as_str().to_owned(), of_route);
-    }
-    for (index, Named { key: policy, value, .. }) in fields.policies.iter().enumerate() {
-        let Some(limit) = value.as_ref().and_then(Policy::rate_limit) else { continue };
-        for RouteCost { route, span, .. } in &limit.costs {
-            let (message, label) = match limits.get(route.as_str()) {
-                Some(ids) if ids.iter().flatten().any(|id| id.index() == index) => continue,
-                Some(_) => (
-                    format!("the route `{route}` does not meet the policy `{policy}`"),
-                    "no effect",
-                ),
-                None => (format!("there is no route `{route}`"), "not found in `routes`"),
-            };
-            let error = Diagnostic::error(*span, message).label(label);
-            let near = suggest::nearest(route.as_str(), limits.keys().map(String::as_str));
-            let near = near.filter(|_| !limits.contains_key(route.as_str()));
-            to.add(
-                near.map(|near| format!("did you mean `{near}`?"))
-                    .into_iter()
-                    .fold(error, Diagnostic::help),
-            );
-        }
-    }
 }
 
 /// Whether the route can use the policies that it meets.

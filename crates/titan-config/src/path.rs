@@ -1,8 +1,9 @@
 //! Paths: the patterns by which routes choose them, and the templates filled from what they captured.
 
-use crate::bounds::{MAX_PARAMS, MAX_PATH, MAX_SEGMENTS};
+use crate::bounds::{MAX_PARAMS, MAX_PATH, MAX_SEGMENTS, MAX_TOKEN};
 use crate::habits;
-use crate::readers::Problem;
+use crate::read::Read;
+use crate::readers::{Problem, text};
 use crate::shape::TextShape;
 use crate::token::unexpected;
 use std::cmp::Ordering;
@@ -280,6 +281,18 @@ fn check_escape(text: &str, at: usize) -> Result<(), Problem> {
         _ => Ok(()),
     }
 }
+
+/// The name of what a path captures.
+pub(crate) fn param_name() -> impl Read<Value = String> {
+    text(PARAM, |name| parse_param(name, 0))
+}
+
+const PARAM: TextShape = TextShape {
+    what: "the name of a parameter of the path",
+    examples: "`id`, which `/users/{id}` captures",
+    pattern: Some("^[A-Za-z0-9_]+$"),
+    max: MAX_TOKEN,
+};
 
 fn parse_param(name: &str, start: usize) -> Result<String, Problem> {
     if name.is_empty() {

@@ -251,6 +251,13 @@ policies: { p: { authorise: { client_certificate: [present, { dns: A }] } } }",
         "key: [Claim(Claim([\"a\", \"b\"]))]",
     ),
     (
+        "rate_key",
+        "param",
+        "apply: [p]\npolicies: { p: { rate_limit: { rates: 5/s, key: { param: id } } } }\n\
+         routes: [{ path: \"/a/{id}\", respond: 204 }]",
+        "key: [Param(\"id\")]",
+    ),
+    (
         "rate_limit",
         "costs",
         "policies: { p: { rate_limit: { rates: 5/s, costs: { search: 3 } } } }\napply: [p]\n\

@@ -14,7 +14,7 @@ use super::Meeting;
 use super::jwt::find;
 use crate::cookie;
 use crate::error::{Error, Kind};
-use crate::route::query_values;
+use crate::route::{decode, query_values};
 pub(super) use failures::{FailureLimit, Note as FailureNote};
 use limiter::{Count, Limiter, MAX_RATES, Pace, Taken, Verdict};
 use serde_json::Value;
@@ -24,13 +24,13 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Instant;
 use table::Maker;
-use titan_config::{Config, NamedPolicy, Rate, RateKey};
+use titan_config::{Claim, Config, NamedPolicy, Rate, RateKey, Route};
 use titan_http::{BadField, FieldName, Fields, ResponseHead};
 
 /// A policy, with the numbers that all workers count in.
 pub(crate) struct RateLimit {
     limiter: Limiter,
-    key: Vec<RateKey>,
+    key: Vec<Part>,
     /// The bits of an IPv6 address that tell clients apart.
     mask: u128,
     is_shadow: bool,
@@ -56,6 +56,19 @@ pub(crate) struct Note {
     /// In seconds.
     retry_after: Option<u64>,
     _running: Option<Running>,
+}
+
+/// What requests have in common that are counted together.
+enum Part {
+    Client,
+    Route,
+    ApiKey,
+    Header(Box<[u8]>),
+    Cookie(Box<str>),
+    Query(Box<str>),
+    Claim(Claim),
+    /// By the index of the route, the place among what its path captures.
+    Param(Box<[Option<usize>]>),
 }
 
 /// A request that counts as running until this is dropped.
@@ -100,7 +113,7 @@ impl RateLimit {
             .iter()
             .zip(&names)
             .map(|(rate, name)| format!("{name};q={};w={}", rate.count, rate.window.as_secs()));
-        let cost_of = |route: &titan_config::Route| {
+        let cost_of = |route: &Route| {
             let cost = costs.iter().find(|cost| cost.route == route.name);
             cost.map_or(1, |cost| cost.cost.get().into())
         };
@@ -110,7 +123,7 @@ impl RateLimit {
                 concurrency.map(|most| most.get().into()),
                 capacity.get().try_into().unwrap_or(usize::MAX),
             ),
-            key: key.clone(),
+            key: key.iter().map(|part| Part::new(part, config)).collect(),
             mask: mask_of(*ipv6_prefix),
             is_shadow: *shadow,
             costs: config.routes.iter().map(cost_of).collect(),
@@ -129,7 +142,7 @@ impl RateLimit {
             1 => String::new(),
             cost => format!(", and each of this route counts {cost} times"),
         };
-        let client = client.filter(|_| self.key.contains(&RateKey::ClientAddress));
+        let client = client.filter(|_| self.key.iter().any(|it| matches!(it, Part::Client)));
         let client = match client {
             None => String::new(),
             Some(IpAddr::V4(address)) => format!("; this one counts as {address}"),
@@ -206,26 +219,49 @@ impl RateLimit {
         for part in &self.key {
             let fields = &meeting.request.fields;
             match part {
-                RateKey::ClientAddress => write_client(&mut hasher, meeting.client(), self.mask),
-                RateKey::Route => hasher.write_usize(meeting.found.route),
+                Part::Client => write_client(&mut hasher, meeting.client(), self.mask),
+                Part::Route => hasher.write_usize(meeting.found.route),
                 // Routes that count by keys ask for them: there is one.
-                RateKey::ApiKey => hasher.write_u64(meeting.notes.authorise.api_key.unwrap_or(0)),
-                RateKey::Header(name) => {
-                    write_all(&mut hasher, fields.named(name.as_str().as_bytes()));
-                }
-                RateKey::Claim(claim) => {
+                Part::ApiKey => hasher.write_u64(meeting.notes.authorise.api_key.unwrap_or(0)),
+                Part::Header(name) => write_all(&mut hasher, fields.named(name)),
+                Part::Claim(claim) => {
                     let claims = meeting.notes.claims();
                     write_claim(&mut hasher, claims.and_then(|claims| find(claims, claim)));
                 }
-                RateKey::Query(name) => {
+                Part::Query(name) => {
                     write_all(&mut hasher, query_values(meeting.request.query(), name));
                 }
-                RateKey::Cookie(name) => {
-                    write_all(&mut hasher, cookie::first(fields, name.as_str()).into_iter());
+                Part::Cookie(name) => {
+                    write_all(&mut hasher, cookie::first(fields, name).into_iter());
+                }
+                Part::Param(places) => {
+                    let place = places[meeting.found.route].into_iter();
+                    let params = &meeting.found.params;
+                    let path = meeting.request.path();
+                    write_all(&mut hasher, place.map(|it| decode(params.get(it, path))));
                 }
             }
         }
         hasher.finish()
+    }
+}
+
+impl Part {
+    fn new(part: &RateKey, config: &Config) -> Part {
+        match part {
+            RateKey::ClientAddress => Part::Client,
+            RateKey::Route => Part::Route,
+            RateKey::ApiKey => Part::ApiKey,
+            RateKey::Header(name) => Part::Header(name.as_str().as_bytes().into()),
+            RateKey::Cookie(name) => Part::Cookie(name.as_str().into()),
+            RateKey::Query(name) => Part::Query(name.as_str().into()),
+            RateKey::Claim(claim) => Part::Claim(claim.clone()),
+            RateKey::Param(name) => {
+                let routes = config.routes.iter();
+                let place = |route: &Route| route.path.params().position(|it| it == name);
+                Part::Param(routes.map(place).collect())
+            }
+        }
     }
 }
 
@@ -254,6 +290,7 @@ fn words(limit: &titan_config::RateLimit) -> String {
         RateKey::Cookie(name) => format!("cookie {}", name.as_str()),
         RateKey::Query(name) => format!("parameter {name}"),
         RateKey::Claim(claim) => format!("claim {}", claim.path().join("/")),
+        RateKey::Param(name) => format!("{{{name}}}"),
     });
     let key = key.collect::<Vec<_>>().join(" and ");
     format!("for each {key} at most {most}{}", if limit.shadow { " (watched only)" } else { "" })

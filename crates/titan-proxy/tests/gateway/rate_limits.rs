@@ -132,6 +132,26 @@ pub(super) fn the_key_says_what_is_counted_together() {
 }
 
 #[test]
+pub(super) fn parts_of_paths_are_counted_together() {
+    let routes = "routes:\n  - { path: \"/t/{tenant}/a\", respond: 204 }\n  \
+        - { path: \"/u/{user}/{tenant}\", respond: 204 }\n  - { prefix: /, respond: 204 }";
+    let cases = [
+        (["/t/x/a", "/u/anybody/x"], true),
+        (["/t/x/a", "/t/y/a"], false),
+        // As upstreams take it, whatever is escaped of it.
+        (["/t/x:y/a", "/t/x%3Ay/a"], true),
+        (["/t/x/a?tenant=y", "/t/x/a?tenant=z"], true),
+        (["/t/x/a", "/elsewhere"], false),
+        (["/", "/elsewhere"], true),
+    ];
+    for (paths, is_together) in cases {
+        let gateway = under("rates: 1/h, key: { param: tenant }", routes);
+        let passed = passing(&gateway, &paths.map(|path| (path, "")));
+        assert_eq!(passed, [true, !is_together], "{paths:?}");
+    }
+}
+
+#[test]
 pub(super) fn what_tokens_say_is_counted_together() {
     let with = |key: &str| {
         gateway(

@@ -194,6 +194,7 @@ const HERE: &[(&str, fn())] = &[
     ("rate_key.header", rate_limits::the_key_says_what_is_counted_together),
     ("rate_key.query", rate_limits::the_key_says_what_is_counted_together),
     ("rate_key.cookie", rate_limits::the_key_says_what_is_counted_together),
+    ("rate_key.param", rate_limits::parts_of_paths_are_counted_together),
     ("rate_key.claim", rate_limits::what_tokens_say_is_counted_together),
     ("respond.template", transforms::a_body_is_made_of_the_request_and_no_value_leaves_its_place),
     ("policy.transform", transforms::fields_of_requests_change_in_order),

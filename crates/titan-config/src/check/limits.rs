@@ -1,0 +1,105 @@
+//! What rate limits need of the routes that they are applied to.
+
+use crate::gateway::ConfigFields;
+use crate::policy::{Credential, Policies, Policy, PolicyId, PolicyKind, RateKey, RouteCost};
+use crate::read::Reading;
+use crate::readers::Named;
+use crate::report::Diagnostic;
+use crate::route_fields::RouteDraft;
+use crate::suggest;
+use std::collections::HashMap;
+
+/// Whether requests that are counted by their API keys, or by what their tokens say, have to have any.
+pub(super) fn check_counted(fields: &ConfigFields, in_force: &[Policies], to: &mut Reading<'_>) {
+    let of = |id: Option<PolicyId>| fields.policies[id?.index()].value.as_ref();
+    for (route, policies) in fields.routes.iter().zip(in_force) {
+        let (Some(route), Some(Policy::RateLimit(limit))) = (route, of(policies.rate_limit)) else {
+            continue;
+        };
+        let has_keys = matches!(of(policies.authorise), Some(Policy::Authorise(it))
+            if it.api_keys.is_some() && !it.is_choice(Credential::ApiKeys));
+        if limit.key.contains(&RateKey::ApiKey) && !has_keys {
+            let error =
+                Diagnostic::error(route.place, "requests without API keys are counted by them");
+            let error = error.label("this route meets a rate limit with the key `api_key`");
+            to.add(error.help("apply a policy `authorise` with `api_keys`, or another rate limit"));
+        }
+        let by_claim = limit.key.iter().any(|part| matches!(part, RateKey::Claim(_)));
+        if by_claim && policies.jwt.is_none() {
+            let error =
+                Diagnostic::error(route.place, "requests without tokens are counted by claims");
+            let error = error.label("this route meets a rate limit with a `claim` in its key");
+            to.add(error.help("apply a policy `jwt`, or another rate limit"));
+        }
+    }
+}
+
+/// Whether the routes that rate limits have costs for are there and meet them.
+pub(super) fn check_costs(fields: &ConfigFields, in_force: &[Policies], to: &mut Reading<'_>) {
+    let mut limits: HashMap<String, [Option<PolicyId>; 2]> = HashMap::new();
+    for (index, (route, policies)) in fields.routes.iter().zip(in_force).enumerate() {
+        let Some(route) = route else { return };
+        let of_route = [policies.early_limit, policies.rate_limit];
+        limits.insert(route.name_at(index + 1).as_str().to_owned(), of_route);
+    }
+    for (index, Named { key: policy, value, .. }) in fields.policies.iter().enumerate() {
+        let Some(limit) = value.as_ref().and_then(Policy::rate_limit) else { continue };
+        for RouteCost { route, span, .. } in &limit.costs {
+            let (message, label) = match limits.get(route.as_str()) {
+                Some(ids) if ids.iter().flatten().any(|id| id.index() == index) => continue,
+                Some(_) => (
+                    format!("the route `{route}` does not meet the policy `{policy}`"),
+                    "no effect",
+                ),
+                None => (format!("there is no route `{route}`"), "not found in `routes`"),
+            };
+            let error = Diagnostic::error(*span, message).label(label);
+            let near = suggest::nearest(route.as_str(), limits.keys().map(String::as_str));
+            let near = near.filter(|_| !limits.contains_key(route.as_str()));
+            to.add(
+                near.map(|near| format!("did you mean `{near}`?"))
+                    .into_iter()
+                    .fold(error, Diagnostic::help),
+            );
+        }
+    }
+}
+
+/// Whether each part of a path that a rate limit counts by is captured by some route that it is applied to.
+pub(super) fn check_params(fields: &ConfigFields, in_force: &[Policies], to: &mut Reading<'_>) {
+    for (index, Named { key: policy, key_span, value }) in fields.policies.iter().enumerate() {
+        let Some(limit) = value.as_ref().and_then(Policy::rate_limit) else { continue };
+        let Some(routes) = routes_under(index, fields, in_force) else { continue };
+        for param in limit.key.iter().filter_map(RateKey::param) {
+            let captures = |route: &&RouteDraft| route.path.params().any(|it| it == param);
+            if routes.iter().any(captures) {
+                continue;
+            }
+            let message = format!("no path has the part `{param}` that `{policy}` counts by");
+            let error = Diagnostic::error(*key_span, message);
+            let error = error.label("all requests would be counted together");
+            let others = routes.iter().flat_map(|route| route.path.params());
+            to.add(match suggest::nearest(param, others) {
+                Some(near) => error.help(format!("did you mean `{near}`?")),
+                None => error.help(format!(
+                    "apply it to a route whose path has `{{{param}}}`, such as `/a/{{{param}}}`"
+                )),
+            });
+        }
+    }
+}
+
+/// The routes whose requests meet the policy at that place; nothing where there are none, or where some could not be read.
+fn routes_under<'f>(
+    policy: usize,
+    fields: &'f ConfigFields,
+    in_force: &[Policies],
+) -> Option<Vec<&'f RouteDraft>> {
+    let meets = |policies: &Policies| {
+        let ids = PolicyKind::ALL.iter().filter_map(|kind| policies.of(*kind));
+        ids.into_iter().any(|id| id.index() == policy)
+    };
+    let routes = fields.routes.iter().zip(in_force).filter(|(_, policies)| meets(policies));
+    let routes: Vec<_> = routes.map(|(route, _)| route.as_ref()).collect::<Option<_>>()?;
+    (!routes.is_empty()).then_some(routes)
+}

@@ -1,0 +1,88 @@
+//! What requests have in common that are counted together.
+
+use crate::balance::query_name;
+use crate::path::param_name;
+use crate::policy::jwt::{Claim, claim};
+use crate::read::{Read, optional};
+use crate::readers::words_or;
+use crate::section::{section, section_of};
+use crate::token::{HeaderName, Token, cookie_name, header_name};
+
+/// What requests have in common that are counted together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RateKey {
+    /// The address of the client behind all trusted proxies.
+    ClientAddress,
+    /// The route.
+    Route,
+    /// The API key that the request has shown.
+    ApiKey,
+    /// The value of that field.
+    Header(HeaderName),
+    /// The value of that cookie.
+    Cookie(Token),
+    /// The decoded values of that parameter of the query.
+    Query(String),
+    /// The value of that claim of the request's token.
+    Claim(Claim),
+    /// What the route's path captures under that name, decoded.
+    Param(String),
+}
+
+impl RateKey {
+    /// The part of the path that it is.
+    pub(crate) fn param(&self) -> Option<&str> {
+        match self {
+            RateKey::Param(name) => Some(name),
+            _ => None,
+        }
+    }
+
+    /// What other policies have to judge first, where the part is of that kind.
+    pub(super) fn judged(&self) -> Option<&'static str> {
+        match self {
+            RateKey::ApiKey => Some("API keys"),
+            RateKey::Claim(_) => Some("claims of tokens"),
+            RateKey::ClientAddress
+            | RateKey::Route
+            | RateKey::Header(_)
+            | RateKey::Cookie(_)
+            | RateKey::Query(_)
+            | RateKey::Param(_) => None,
+        }
+    }
+}
+
+section! {
+    "rate_key", "a part of a key", One;
+    /// What of a request is part of the key.
+    pub(crate) struct RateKeyFields {
+        /// The value of this header field.
+        pub(crate) header: Option<HeaderName> = optional("", header_name()),
+        /// The value of this cookie.
+        pub(crate) cookie: Option<Token> = optional("", cookie_name()),
+        /// The values of this parameter of the query, decoded. A key that `api_keys.query` names is gone by then.
+        pub(crate) query: Option<String> = optional("", query_name()),
+        /// The value of this claim of the token: `sub`, or a JSON pointer such as `/realm_access/roles`. Where several providers may call
+        /// two by the same name, take `{ claim: iss }` into the key too.
+        pub(crate) claim: Option<Claim> = optional("", claim()),
+        /// What the route's path captures under this name, decoded: `tenant` of `/t/{tenant}/files`. At least one route that the
+        /// limit is applied to has to capture it; the requests of others are counted together.
+        pub(crate) param: Option<String> = optional("", param_name()),
+    }
+}
+
+pub(super) fn key() -> impl Read<Value = RateKey> {
+    let of_request = section_of::<RateKeyFields>().then(|fields, _, _| {
+        let RateKeyFields { header, cookie, query, claim, param } = fields;
+        let cookie = cookie.map(RateKey::Cookie).or(query.map(RateKey::Query));
+        let claim = claim.map(RateKey::Claim).or(param.map(RateKey::Param));
+        header.map(RateKey::Header).or(cookie).or(claim)
+    });
+    let words = [
+        ("client_address", RateKey::ClientAddress),
+        ("route", RateKey::Route),
+        ("api_key", RateKey::ApiKey),
+    ];
+    words_or(&words, of_request)
+}
