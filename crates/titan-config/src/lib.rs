@@ -75,7 +75,7 @@ pub use path::{PathEnd, PathPattern, Segment};
 pub use policy::{
     ApiKey, ApiKeys, Authorise, Basic, Changes, Claim, ClaimHeader, ClaimRule, ClaimValue,
     CodedRequests, Coding, Compress, CookieDomain, CookieRule, Cors, CorsHeaders, CorsOrigin,
-    Credential, FailureLimit, ForwardAuth, Granted, JwksUrl, Jwt, JwtAlgorithm, JwtKeys,
+    Credential, Exempt, FailureLimit, ForwardAuth, Granted, JwksUrl, Jwt, JwtAlgorithm, JwtKeys,
     JwtProvider, JwtRevocations, KeyHash, MediaRange, NamedPolicy, OtherCodings, PasswordHash,
     PathPiece, PathRule, Policies, Policy, PolicyId, PolicyKind, Rate, RateKey, RateLimit,
     RequestTransform, ResponseTransform, RouteCost, Rule, RulePart, Secret, TokenPlace, Transform,

@@ -25,7 +25,7 @@ pub use jwt::{
 pub(crate) use needs::{
     check_certificates, check_credentials, check_key_fields, check_optional_tokens, check_tokens,
 };
-pub use rate_limit::{Rate, RateKey, RateLimit, RouteCost};
+pub use rate_limit::{Exempt, Rate, RateKey, RateLimit, RouteCost};
 pub use transform::{
     Changes, CookieDomain, CookieRule, PathPiece, PathRule, RequestTransform, ResponseTransform,
     Transform, ValuePiece, ValueRule, ValueTemplate,
@@ -162,7 +162,7 @@ section! {
         /// Which pages of other origins may read answers (cross-origin resource sharing).
         pub(crate) cors: Option<Cors> = optional("", cors::cors()),
         /// How many requests of one kind may come in a while, and how many may run at once, before `jwt` and `authorise` look
-        /// at them: it bounds the work that those do for anybody. Its key cannot have `api_key` and `claim`. A route may
+        /// at them: it bounds the work that those do for anybody. Its key and its exemptions cannot have API keys and claims. A route may
         /// have a `rate_limit` as well.
         pub(crate) early_limit: Option<RateLimit> = optional("", rate_limit::early_limit()),
         /// How often clients may show what is wrong: tokens, API keys, passwords.

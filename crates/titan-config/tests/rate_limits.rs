@@ -31,6 +31,8 @@ fn rate_limits_that_limit_nothing_or_everything() {
         ("rates: 5/s, key: { param: ide }", "  - { path: \"/x/{id}\", respond: 204 }"),
         ("rates: 5/s, key: { param: user }", one),
         ("rates: 5/s, key: { param: \"{id}\" }", one),
+        ("rates: 5/s, exempt: {}", one),
+        ("rates: 5/s, exempt: { claims: { role: batch }, api_keys: [ours] }", one),
         ("rates: 5/s, costs: { search: 6 }", one),
         ("concurrency: 5, costs: { search: 2 }", one),
         ("rates: 5/s, costs: { serch: 2 }", one),
@@ -44,6 +46,7 @@ fn rate_limits_that_limit_nothing_or_everything() {
     let others = [
         "early_limit: { rates: 5/s, key: [client_address, { claim: sub }] }",
         "early_limit: { rates: 5/s, key: api_key }",
+        "early_limit: { rates: 5/s, exempt: { api_keys: ours } }",
         "early_limit: { rates: 5/s, costs: { search: 6 } }",
         "failure_limit: { shadow: true }",
         "failure_limit: { by_clients: 5/s }",

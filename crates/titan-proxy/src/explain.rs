@@ -23,6 +23,7 @@ use crate::template::{self, BadResult};
 use crate::tls::{Files, Identity};
 use crate::upgrade::Upgrade;
 use question::Question;
+use serde_json::{Map, Value};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU16;
@@ -338,12 +339,14 @@ impl Tale<'_> {
         let Tale { config, snapshot, unread, identity, origin, is_anybody, page, .. } = self;
         let forwarding = &snapshot.forwarding;
         let chain = snapshot.chains.of(Some(found.route));
-        let mut claims = None;
+        let mut claims: Option<Map<String, Value>> = None;
         let asked = head.path().to_vec();
         for kind in PolicyKind::ALL {
             let Some(id) = config.routes[found.route].policies.of(*kind) else { continue };
             page.tell("policy", format!("{}: {}", kind.as_str(), config.policies[id.index()].name));
-            if let Some(decision) = chain.explain(*kind, head, &asked, found.route, known_client) {
+            let said = claims.as_ref();
+            let decision = chain.explain(*kind, head, &asked, found.route, known_client, said);
+            if let Some(decision) = decision {
                 page.tell("policy", format!("  {decision}"));
             }
             match kind {

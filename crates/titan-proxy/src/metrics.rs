@@ -124,6 +124,8 @@ pub struct RateLimitCells {
     pub limited: Counter,
     /// Requests that it refused for want of room for their keys.
     pub full: Counter,
+    /// Requests that it does not count.
+    pub exempt: Counter,
     /// Requests that it let through alone because it only watches.
     pub shadowed: Counter,
 }

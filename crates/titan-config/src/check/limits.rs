@@ -1,7 +1,9 @@
 //! What rate limits need of the routes that they are applied to.
 
 use crate::gateway::ConfigFields;
-use crate::policy::{Credential, Policies, Policy, PolicyId, PolicyKind, RateKey, RouteCost};
+use crate::policy::{
+    ApiKeys, Credential, Policies, Policy, PolicyId, PolicyKind, RateKey, RouteCost,
+};
 use crate::read::Reading;
 use crate::readers::Named;
 use crate::report::Diagnostic;
@@ -89,17 +91,55 @@ pub(super) fn check_params(fields: &ConfigFields, in_force: &[Policies], to: &mu
     }
 }
 
+/// Whether what exempts requests from a rate limit can be known on some route that it is applied to.
+pub(super) fn check_exempt(fields: &ConfigFields, in_force: &[Policies], to: &mut Reading<'_>) {
+    for (index, Named { key: policy, key_span, value }) in fields.policies.iter().enumerate() {
+        let Some(exempt) = value.as_ref().and_then(|it| it.rate_limit()?.exempt.as_ref()) else {
+            continue;
+        };
+        let beside: Vec<_> = in_force.iter().filter(|it| meets(it, index)).collect();
+        if beside.is_empty() {
+            continue;
+        }
+        let mut fail = |message: String, help: &str| {
+            let error = Diagnostic::error(*key_span, message).label("exempts nobody");
+            to.add(error.help(help.to_owned()));
+        };
+        if !exempt.claims.is_empty() && beside.iter().all(|it| it.jwt.is_none()) {
+            let message = format!("`{policy}` exempts by claims where nobody asks for tokens");
+            fail(message, "apply a policy `jwt` to the same routes");
+        }
+        let asks = |it: &&&Policies| match &fields.policies[it.authorise?.index()].value {
+            Some(Policy::Authorise(authorise)) => authorise.api_keys.as_ref(),
+            _ => None,
+        };
+        let keys: Vec<_> = beside.iter().filter_map(|it| asks(&it)).collect();
+        for name in &exempt.api_keys {
+            let is_known = |keys: &&ApiKeys| {
+                keys.file.is_some() || keys.keys.iter().any(|key| key.name == *name)
+            };
+            if !keys.iter().any(is_known) {
+                let message =
+                    format!("`{policy}` exempts the API key `{name}`, which nobody knows");
+                fail(message, "name one of `authorise.api_keys` of the same routes");
+            }
+        }
+    }
+}
+
 /// The routes whose requests meet the policy at that place; nothing where there are none, or where some could not be read.
 fn routes_under<'f>(
     policy: usize,
     fields: &'f ConfigFields,
     in_force: &[Policies],
 ) -> Option<Vec<&'f RouteDraft>> {
-    let meets = |policies: &Policies| {
-        let ids = PolicyKind::ALL.iter().filter_map(|kind| policies.of(*kind));
-        ids.into_iter().any(|id| id.index() == policy)
-    };
-    let routes = fields.routes.iter().zip(in_force).filter(|(_, policies)| meets(policies));
+    let routes = fields.routes.iter().zip(in_force);
+    let routes = routes.filter(|(_, policies)| meets(policies, policy));
     let routes: Vec<_> = routes.map(|(route, _)| route.as_ref()).collect::<Option<_>>()?;
     (!routes.is_empty()).then_some(routes)
+}
+
+/// Whether a policy is among those in force.
+fn meets(in_force: &Policies, policy: usize) -> bool {
+    PolicyKind::ALL.iter().filter_map(|kind| in_force.of(*kind)).any(|id| id.index() == policy)
 }

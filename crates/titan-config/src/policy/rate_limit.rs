@@ -1,5 +1,6 @@
 //! Rate limits: how many requests of one kind may come in a while, and how many may run at once.
 
+mod exempt;
 mod key;
 mod rate;
 
@@ -10,6 +11,8 @@ use crate::readers::{Named, boolean, mapping, one_or_list, whole};
 use crate::report::{Diagnostic, Span};
 use crate::section::{section, section_of};
 use crate::token::{NAME, Name, parse_name};
+pub use exempt::Exempt;
+use exempt::exempt;
 pub use key::RateKey;
 use key::key;
 pub use rate::Rate;
@@ -39,6 +42,8 @@ section! {
         /// By the name of a route, as how many requests one of its requests counts in `rates`, where that is not 1.
         pub(crate) costs: Vec<Named<Name, NonZeroU32>> =
             default("{}", mapping(NAME, parse_name, whole(1..=1_000_000), 0..=MAX_ROUTES)),
+        /// Requests that are not limited.
+        pub(crate) exempt: Option<Exempt> = optional("all are limited", exempt()),
         /// Whether all requests are let through, and only the metrics tell which would have exceeded the limit
         /// (`titan_rate_limit_requests_total`), and a line on standard error once a minute at most.
         pub(crate) shadow: bool = default("false", boolean()),
@@ -63,6 +68,8 @@ pub struct RateLimit {
     pub concurrency: Option<NonZeroU32>,
     /// As how many requests those of some routes count. Never more than a burst.
     pub costs: Vec<RouteCost>,
+    /// Those that are not limited.
+    pub exempt: Option<Exempt>,
     /// Whether all requests are let through.
     pub shadow: bool,
     /// How many keys are remembered.
@@ -87,9 +94,12 @@ pub(super) fn rate_limit() -> impl Read<Value = RateLimit> {
 /// A rate limit that requests meet before anybody has looked at who sends them.
 pub(super) fn early_limit() -> impl Read<Value = RateLimit> {
     rate_limit().then(|limit, node, to| {
-        let Some(what) = limit.key.iter().find_map(RateKey::judged) else { return Some(limit) };
-        let message = format!("an early limit cannot count by {what}");
-        let error = Diagnostic::error(node.key_span("key"), message);
+        let by_key = limit.key.iter().find_map(RateKey::judged).map(|what| ("key", "count", what));
+        let by_exempt = limit.exempt.as_ref().and_then(Exempt::judged);
+        let by_exempt = by_exempt.map(|what| ("exempt", "exempt requests", what));
+        let Some((key, verb, what)) = by_key.or(by_exempt) else { return Some(limit) };
+        let message = format!("an early limit cannot {verb} by {what}");
+        let error = Diagnostic::error(node.key_span(key), message);
         let error = error.label("nobody has looked yet whether it is good");
         to.fail(
             error.help("make it a `rate_limit`, which requests meet behind `jwt` and `authorise`"),
@@ -98,7 +108,8 @@ pub(super) fn early_limit() -> impl Read<Value = RateLimit> {
 }
 
 fn check(fields: RateLimitFields, node: &Node, to: &mut Reading<'_>) -> Option<RateLimit> {
-    let RateLimitFields { key, ipv6_prefix, rates, concurrency, costs, shadow, capacity } = fields;
+    let RateLimitFields { key, ipv6_prefix, rates, concurrency, costs, exempt, shadow, capacity } =
+        fields;
     if rates.is_empty() && concurrency.is_none() {
         let error = Diagnostic::error(node.span, "a rate limit that limits nothing");
         return to.fail(error.label("expected `rates` or `concurrency`"));
@@ -127,7 +138,7 @@ fn check(fields: RateLimitFields, node: &Node, to: &mut Reading<'_>) -> Option<R
     let cost =
         |Named { key, key_span, value }| RouteCost { route: key, cost: value, span: key_span };
     let costs = costs.into_iter().map(cost).collect();
-    Some(RateLimit { key, ipv6_prefix, rates, concurrency, costs, shadow, capacity })
+    Some(RateLimit { key, ipv6_prefix, rates, concurrency, costs, exempt, shadow, capacity })
 }
 
 /// The place of the first item that is like one before it.

@@ -251,6 +251,32 @@ policies: { p: { authorise: { client_certificate: [present, { dns: A }] } } }",
         "key: [Claim(Claim([\"a\", \"b\"]))]",
     ),
     (
+        "rate_limit",
+        "exempt",
+        "policies: { p: { rate_limit: { rates: 5/s, exempt: { addresses: 10.0.0.0/8 } } } }",
+        "exempt: Some(Exempt {",
+    ),
+    (
+        "exempt",
+        "addresses",
+        "policies: { p: { rate_limit: { rates: 5/s, exempt: { addresses: 10.0.0.0/8 } } } }",
+        "addresses: [Cidr { address: 10.0.0.0, bits: 8 }]",
+    ),
+    (
+        "exempt",
+        "claims",
+        "apply: [j, p]\npolicies: { j: { jwt: { providers: { algorithms: HS256, keys: { secret_file: k } } } }, \
+         p: { rate_limit: { rates: 5/s, exempt: { claims: { role: batch } } } } }",
+        "exempt: Some(Exempt { addresses: [], claims: [ClaimRule { claim: Claim([\"role\"])",
+    ),
+    (
+        "exempt",
+        "api_keys",
+        "apply: [a, p]\npolicies: { a: { authorise: { api_keys: { file: keys } } }, \
+         p: { rate_limit: { rates: 5/s, exempt: { api_keys: ours } } } }",
+        "api_keys: [Name(\"ours\")]",
+    ),
+    (
         "rate_key",
         "param",
         "apply: [p]\npolicies: { p: { rate_limit: { rates: 5/s, key: { param: id } } } }\n\

@@ -9,6 +9,7 @@ mod rules;
 
 pub(super) use basic::user_shown;
 pub(crate) use basic::{Remembered, Users, Verifiers};
+pub(super) use claims::holds;
 
 use super::credentials::Credentials;
 use super::{Meeting, Step};
@@ -68,8 +69,8 @@ impl Known {
 /// What later policies and the answer want to know of the request.
 #[derive(Default)]
 pub(crate) struct Note {
-    /// What the key that it has shown is known by: a part of its hash.
-    pub(super) api_key: Option<u64>,
+    /// What the key that it has shown is known by: a part of its hash, and its name.
+    pub(super) api_key: Option<keys::Shown>,
     /// Whether it has shown something as a key, and none that is right.
     pub(super) is_key_wrong: bool,
     /// Whether a password that it has shown was found to be wrong.

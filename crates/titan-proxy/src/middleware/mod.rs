@@ -392,7 +392,7 @@ impl Chain {
     }
 
     /// What the policy of that type decides of a request, in words, where it decides anything. Its client has
-    /// asked for the path `asked`, whatever it is by now, from that address, if that is known.
+    /// asked for the path `asked`, whatever it is by now, from that address, if that is known, with a token that says that.
     pub(crate) fn explain(
         &self,
         kind: PolicyKind,
@@ -400,15 +400,16 @@ impl Chain {
         asked: &[u8],
         route: usize,
         client: Option<IpAddr>,
+        claims: Option<&Map<String, Value>>,
     ) -> Option<String> {
         match kind {
             PolicyKind::Cors => self.cors.as_ref().map(|cors| cors.explain(request)),
             PolicyKind::EarlyLimit => {
-                self.early_limit.as_ref().map(|limit| limit.explain(route, client))
+                self.early_limit.as_ref().map(|limit| limit.explain(route, client, claims))
             }
             PolicyKind::FailureLimit => self.failure_limit.as_ref().map(|limit| limit.explain()),
             PolicyKind::RateLimit => {
-                self.rate_limit.as_ref().map(|limit| limit.explain(route, client))
+                self.rate_limit.as_ref().map(|limit| limit.explain(route, client, claims))
             }
             PolicyKind::Jwt | PolicyKind::Authorise | PolicyKind::Transform => None,
             PolicyKind::Compress => {

@@ -3,6 +3,7 @@
 //! The fields of answers are those of draft-ietf-httpapi-ratelimit-headers: `RateLimit-Policy` says what the limits are,
 //! `RateLimit` how it stands with them.
 
+mod exempt;
 mod failures;
 mod limiter;
 mod sync;
@@ -15,16 +16,17 @@ use super::jwt::find;
 use crate::cookie;
 use crate::error::{Error, Kind};
 use crate::route::{decode, query_values};
+use exempt::is_exempt;
 pub(super) use failures::{FailureLimit, Note as FailureNote};
 use limiter::{Count, Limiter, MAX_RATES, Pace, Taken, Verdict};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::Write;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Instant;
 use table::Maker;
-use titan_config::{Claim, Config, NamedPolicy, Rate, RateKey, Route};
+use titan_config::{Claim, Config, Exempt, NamedPolicy, Rate, RateKey, Route};
 use titan_http::{BadField, FieldName, Fields, ResponseHead};
 
 /// A policy, with the numbers that all workers count in.
@@ -33,6 +35,7 @@ pub(crate) struct RateLimit {
     key: Vec<Part>,
     /// The bits of an IPv6 address that tell clients apart.
     mask: u128,
+    exempt: Option<Exempt>,
     is_shadow: bool,
     /// As how many requests one of a route counts, by the index of the route.
     costs: Box<[u64]>,
@@ -100,6 +103,7 @@ impl RateLimit {
             rates,
             concurrency,
             costs,
+            exempt,
             shadow,
             capacity,
         } = limit;
@@ -125,6 +129,7 @@ impl RateLimit {
             ),
             key: key.iter().map(|part| Part::new(part, config)).collect(),
             mask: mask_of(*ipv6_prefix),
+            exempt: exempt.clone(),
             is_shadow: *shadow,
             costs: config.routes.iter().map(cost_of).collect(),
             hasher: RandomState::new(),
@@ -136,8 +141,17 @@ impl RateLimit {
         }
     }
 
-    /// What may pass of the requests like one of that route and of that client, in words.
-    pub(super) fn explain(&self, route: usize, client: Option<IpAddr>) -> String {
+    /// What may pass of the requests like one of that route, of that client and with such a token, in words.
+    pub(super) fn explain(
+        &self,
+        route: usize,
+        client: Option<IpAddr>,
+        claims: Option<&Map<String, Value>>,
+    ) -> String {
+        let exempt = self.exempt.as_ref();
+        if let Some(why) = exempt.and_then(|exempt| exempt::explain(exempt, client, claims)) {
+            return why.to_owned();
+        }
         let cost = match self.costs[route] {
             1 => String::new(),
             cost => format!(", and each of this route counts {cost} times"),
@@ -156,11 +170,15 @@ impl RateLimit {
 
     /// Decides about a request. The note is for the answer, whatever is decided.
     pub(super) fn on_request(self: &Arc<Self>, meeting: &Meeting<'_>) -> (Note, Result<(), Error>) {
+        let cells = &meeting.worker.cells().rate_limits[self.cells];
+        if self.exempt.as_ref().is_some_and(|exempt| is_exempt(exempt, meeting)) {
+            cells.exempt.add(1);
+            return (Note::default(), Ok(()));
+        }
         let (hash, cost) = (self.hash(meeting), self.costs[meeting.found.route]);
         let clock = || since(self.started);
         let maker = Maker::new(meeting.worker.index());
         let Taken { verdict, counts } = self.limiter.take(hash, cost, maker, clock);
-        let cells = &meeting.worker.cells().rate_limits[self.cells];
         let (kind, wait) = match verdict {
             Verdict::Passed { place } => {
                 cells.allowed.add(1);
@@ -222,7 +240,8 @@ impl RateLimit {
                 Part::Client => write_client(&mut hasher, meeting.client(), self.mask),
                 Part::Route => hasher.write_usize(meeting.found.route),
                 // Routes that count by keys ask for them: there is one.
-                Part::ApiKey => hasher.write_u64(meeting.notes.authorise.api_key.unwrap_or(0)),
+                Part::ApiKey => hasher
+                    .write_u64(meeting.notes.authorise.api_key.as_ref().map_or(0, |(id, _)| *id)),
                 Part::Header(name) => write_all(&mut hasher, fields.named(name)),
                 Part::Claim(claim) => {
                     let claims = meeting.notes.claims();

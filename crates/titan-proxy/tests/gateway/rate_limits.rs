@@ -191,6 +191,62 @@ pub(super) fn what_tokens_say_is_counted_together() {
     }
 }
 
+/// A gateway with that limit behind tokens that need not be there, or behind API keys.
+fn behind(judge: &str, limit: &str) -> Gateway {
+    gateway(
+        &format!(
+            "forwarding: {{ trusted_proxies: [127.0.0.1] }}\nroutes: [{{ prefix: /, respond: 204 }}]\n\
+             apply: [j, p]\npolicies:\n  p: {{ rate_limit: {{ {limit} }} }}\n  j: {{ {judge} }}"
+        ),
+        &[],
+    )
+}
+
+fn bearer(claims: &str) -> String {
+    let token = token(&format!("{{{claims},\"exp\":{}}}", at(60)));
+    format!("Authorization: Bearer {token}\r\n")
+}
+
+#[test]
+pub(super) fn some_requests_are_not_limited() {
+    let tokens = &format!("jwt: {{ {PROVIDER}, required: false }}");
+    let hash = "7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed";
+    let other = "3fc4ccfe745870e2c0d99f71f30ff0656c8dedd41cc1d7d3d376b0dbe685e2f3";
+    let keys =
+        &format!("authorise: {{ api_keys: {{ keys: {{ ours: {hash}, theirs: {other} }} }} }}");
+    let of = |address: &str| format!("X-Forwarded-For: {address}\r\n");
+    let cases = [
+        (tokens, "addresses: 192.0.2.0/24", of("192.0.2.9"), of("198.51.100.1")),
+        (tokens, "claims: { role: batch }", bearer("\"role\":\"batch\""), bearer("\"role\":\"x\"")),
+        (
+            tokens,
+            "claims: { role: [a, b], /x/y: true }",
+            bearer("\"role\":\"z\",\"x\":{\"y\":true}"),
+            String::new(),
+        ),
+        (keys, "api_keys: ours", "X-API-Key: one\r\n".to_owned(), "X-API-Key: two\r\n".to_owned()),
+    ];
+    for (judge, exempt, free, limited) in cases {
+        let gateway = behind(judge, &format!("rates: 1/h, exempt: {{ {exempt} }}"));
+        for _ in 0..3 {
+            gets(&gateway, "/", &free).has_status(204).lacks("ratelimit").lacks("ratelimit-policy");
+        }
+        assert_eq!(passing(&gateway, &[("/", limited.as_str()); 2]), [true, false], "{exempt}");
+        let metrics = gateway.metrics();
+        let sum = |figure: fn(&titan_proxy::RateLimitCells) -> u64| {
+            metrics.sum(|cells| figure(&cells.rate_limits[0]))
+        };
+        assert_eq!((sum(|it| it.exempt.get()), sum(|it| it.allowed.get())), (3, 1), "{exempt}");
+    }
+}
+
+/// What a client says of itself exempts nobody.
+#[test]
+fn nobody_is_exempt_by_claiming_an_address() {
+    let gateway = under("rates: 1/h, exempt: { addresses: 192.0.2.0/24 }", "");
+    assert_eq!(passing(&gateway, &[("/", "X-Forwarded-For: 192.0.2.9\r\n"); 2]), [true, false]);
+}
+
 #[test]
 pub(super) fn networks_of_ipv6_are_as_large_as_configured() {
     let trusted = "forwarding: { trusted_proxies: [127.0.0.1] }";

@@ -121,7 +121,7 @@ fn is_scope(word: &str) -> bool {
 }
 
 /// Rules for claims.
-pub(super) fn claim_rules() -> impl Read<Value = Vec<ClaimRule>> {
+pub(in super::super) fn claim_rules() -> impl Read<Value = Vec<ClaimRule>> {
     let named = |name: &str| Ok((parse_claim(name)?, name.to_owned()));
     mapping(CLAIM, named, ClaimRuleReader, 0..=MAX_CLAIMS).then(|rules, _, to| {
         for (index, Named { key, key_span, .. }) in rules.iter().enumerate() {

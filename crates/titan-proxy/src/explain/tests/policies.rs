@@ -217,6 +217,23 @@ fn a_limit_says_what_a_client_counts_as() {
 }
 
 #[test]
+fn a_limit_says_who_is_exempt() {
+    let config = "listeners: [':1']\nroutes: [{ respond: 204 }]\napply: [p]\n\
+        policies: { p: { rate_limit: { rates: 5/s, exempt: { addresses: 192.0.2.0/24 } } } }";
+    let text = told_from("192.0.2.1", config, &[]);
+    assert!(text.contains("  the client's address is exempt\n"), "{text}");
+    let text = told_from("198.51.100.1", config, &[]);
+    assert!(text.contains("at most 5/s"), "{text}");
+    let config = TOKENS.replace("KEYS", "{ jwks_url: https://a/k }").replace("HS256", "ES256");
+    let limit =
+        "policies: { x: { rate_limit: { rates: 5/s, exempt: { claims: { sub: ann } } } }, p:";
+    let config = config.replace("policies: { p:", limit).replace("apply: [p]", "apply: [x, p]");
+    let field = unsigned("ES256", "{\"sub\":\"ann\",\"aud\":\"here\",\"exp\":99999999999}");
+    let text = told_under(&config, "GET", "http://a/", &[&field]);
+    assert!(text.contains("  the token is exempt by its claims\n"), "{text}");
+}
+
+#[test]
 fn limits_before_anybody_is_asked_say_what_may_pass() {
     let limits = "listeners: [':1']\nroutes: [{ respond: 204 }]\napply: [e, f]\npolicies:\n  \
         e: { early_limit: { rates: 5/s } }\n  f: { failure_limit: { by_client: 9/m, by_name: 99/h } }";

@@ -88,7 +88,8 @@ fn has_word(value: &Value, word: &str) -> bool {
     }
 }
 
-fn holds(rule: &ClaimRule, claims: &Map<String, Value>) -> bool {
+/// Whether a token keeps the rule.
+pub(in super::super) fn holds(rule: &ClaimRule, claims: &Map<String, Value>) -> bool {
     let ClaimRule { claim, name: _, equals, any, all, none, only } = rule;
     let value = match find(claims, claim) {
         None | Some(Value::Null) => return false,

@@ -26,7 +26,7 @@ pub(super) struct Keys {
 pub(crate) struct KnownKeys(HashMap<[u8; 32], Arc<str>>);
 
 /// A key that a request shows: a part of its hash, and its name.
-pub(super) type Shown = (u64, Arc<str>);
+pub(in super::super) type Shown = (u64, Arc<str>);
 
 impl KnownKeys {
     /// Those of the configuration and those of its file.
@@ -90,10 +90,12 @@ impl Keys {
     }
 
     /// Notes which key a request has shown, and tells the upstream.
-    pub(super) fn tell(&self, (id, name): Shown, meeting: &mut Meeting<'_>) -> Result<(), Error> {
-        meeting.notes.authorise.api_key = Some(id);
+    pub(super) fn tell(&self, shown: Shown, meeting: &mut Meeting<'_>) -> Result<(), Error> {
+        let (_, name) = &shown;
         let tell = |field: &[u8]| meeting.request.fields.append_named(field, name.as_bytes());
-        self.tell.as_deref().map_or(Ok(()), tell).map_err(|_| Kind::Internal.into())
+        self.tell.as_deref().map_or(Ok(()), tell).map_err(|_| Kind::Internal)?;
+        meeting.notes.authorise.api_key = Some(shown);
+        Ok(())
     }
 
     /// Whoever asks without a key that is taken is told that it takes one (RFC 9110 section 11.6.1).

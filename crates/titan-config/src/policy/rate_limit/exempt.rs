@@ -1,0 +1,51 @@
+//! Requests that a rate limit does not count.
+
+use crate::bounds::{MAX_API_KEYS, MAX_NETWORKS};
+use crate::cidr::{Cidr, cidr};
+use crate::node::Node;
+use crate::policy::authorise::{ClaimRule, claim_rules};
+use crate::read::{Read, Reading, default};
+use crate::readers::one_or_list;
+use crate::report::Diagnostic;
+use crate::section::{section, section_of};
+use crate::token::{Name, name};
+
+section! {
+    "exempt", "exemptions from a rate limit", Any;
+    /// Requests that a rate limit does not count, and whose responses have no `RateLimit` fields: those for which one of the things named
+    /// here holds. `titan_rate_limit_requests_total` counts them as `exempt`.
+    pub struct Exempt {
+        /// The networks of clients that are not limited, by the address behind all trusted proxies.
+        pub addresses: Vec<Cidr> = default("[]", one_or_list(cidr(), 0..=MAX_NETWORKS)),
+        /// Claims by which a token is not limited, by name or JSON pointer: `{ role: [batch, admin] }`. One that holds is
+        /// enough. Needs a policy `jwt` on some route that the limit is applied to.
+        pub claims: Vec<ClaimRule> = default("{}", claim_rules()),
+        /// The names of API keys that are not limited. Needs a policy `authorise` that knows them on some route that the limit is
+        /// applied to.
+        pub api_keys: Vec<Name> = default("[]", one_or_list(name(), 0..=MAX_API_KEYS)),
+    }
+}
+
+pub(super) fn exempt() -> impl Read<Value = Exempt> {
+    section_of::<Exempt>().then(check)
+}
+
+fn check(exempt: Exempt, node: &Node, to: &mut Reading<'_>) -> Option<Exempt> {
+    let Exempt { addresses, claims, api_keys } = &exempt;
+    if !addresses.is_empty() || !claims.is_empty() || !api_keys.is_empty() {
+        return Some(exempt);
+    }
+    let error = Diagnostic::error(node.span, "exemptions that exempt nobody");
+    to.fail(error.label("expected `addresses`, `claims` or `api_keys`"))
+}
+
+impl Exempt {
+    /// What other policies have to judge first.
+    pub(super) fn judged(&self) -> Option<&'static str> {
+        match (self.claims.is_empty(), self.api_keys.is_empty()) {
+            (false, _) => Some("claims of tokens"),
+            (true, false) => Some("API keys"),
+            (true, true) => None,
+        }
+    }
+}
