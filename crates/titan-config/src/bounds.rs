@@ -53,6 +53,8 @@ pub const MAX_ORIGINS: usize = 256;
 pub const MAX_API_KEYS: usize = 10_000;
 /// Rates of a rate limit.
 pub const MAX_RATES: usize = 4;
+/// Plans of a rate limit.
+pub const MAX_PLANS: usize = 64;
 /// Parts of the key of a rate limit.
 pub const MAX_KEY_PARTS: usize = 4;
 /// Keys that a rate limit remembers.

@@ -21,7 +21,7 @@ use crate::section::section_of;
 use crate::token::Name;
 use crate::upstream::{Endpoint, EndpointDraft, Protocol, Upstream, UpstreamFields, UpstreamNames};
 use crate::yaml;
-use limits::{check_costs, check_counted, check_exempt, check_params};
+use limits::{check_costs, check_counted, check_params, check_plans_and_exemptions};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -124,7 +124,7 @@ fn check_policies(
     check_costs(fields, &of_routes, to);
     check_counted(fields, &of_routes, to);
     check_params(fields, &of_routes, to);
-    check_exempt(fields, &of_routes, to);
+    check_plans_and_exemptions(fields, &of_routes, to);
     if !to.has_errors() {
         check_paths(fields, &of_routes, to);
     }

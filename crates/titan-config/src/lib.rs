@@ -78,8 +78,8 @@ pub use policy::{
     Credential, Exempt, FailureLimit, ForwardAuth, Granted, JwksUrl, Jwt, JwtAlgorithm, JwtKeys,
     JwtProvider, JwtRevocations, KeyHash, MediaRange, NamedPolicy, OtherCodings, PasswordHash,
     PathPiece, PathRule, Policies, Policy, PolicyId, PolicyKind, Rate, RateKey, RateLimit,
-    RequestTransform, ResponseTransform, RouteCost, Rule, RulePart, Secret, TokenPlace, Transform,
-    Url, User, ValuePiece, ValueRule, ValueTemplate, api_keys_in, users_in,
+    RatePlan, RatePlans, RequestTransform, ResponseTransform, RouteCost, Rule, RulePart, Secret,
+    TokenPlace, Transform, Url, User, ValuePiece, ValueRule, ValueTemplate, api_keys_in, users_in,
 };
 pub use quantity::{ByteSize, Cap};
 pub use reference::reference;

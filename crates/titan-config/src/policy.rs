@@ -25,7 +25,7 @@ pub use jwt::{
 pub(crate) use needs::{
     check_certificates, check_credentials, check_key_fields, check_optional_tokens, check_tokens,
 };
-pub use rate_limit::{Exempt, Rate, RateKey, RateLimit, RouteCost};
+pub use rate_limit::{Exempt, Rate, RateKey, RateLimit, RatePlan, RatePlans, RouteCost};
 pub use transform::{
     Changes, CookieDomain, CookieRule, PathPiece, PathRule, RequestTransform, ResponseTransform,
     Transform, ValuePiece, ValueRule, ValueTemplate,

@@ -16,22 +16,23 @@ mod sync {
     pub(super) const WAYS: usize = 2;
 }
 
-use limiter::{Limiter, Pace, Verdict};
+use limiter::{Ask, Limiter, Pace, Verdict};
 use shuttle::thread;
 use std::sync::Arc;
 use sync::{AtomicU64, Ordering};
 use table::Maker;
 
+const ONE: Ask = Ask { cost: 1, plan: 0 };
 /// Keys whose entries are in the one set.
 const KEYS: [u64; 4] = [1 << 20, 5 << 20, 9 << 20, 13 << 20];
 
 fn limiter(bursts: &[u64], concurrency: Option<u64>) -> Arc<Limiter> {
     let paces = bursts.iter().map(|burst| Pace { interval: 100, tolerance: 100 * burst });
-    Arc::new(Limiter::new(paces.collect(), concurrency, 0))
+    Arc::new(Limiter::new([paces.collect()].into(), concurrency, 0))
 }
 
 fn passes(limiter: &Limiter, key: usize, maker: usize, now: u64) -> bool {
-    let taken = limiter.take(KEYS[key], 1, Maker::new(maker), || now);
+    let taken = limiter.take(KEYS[key], ONE, Maker::new(maker), || now);
     matches!(taken.verdict, Verdict::Passed { .. })
 }
 
@@ -172,7 +173,7 @@ fn no_more_run_at_once_than_may() {
                 let (limiter, running) = (Arc::clone(&limiter), Arc::clone(&running));
                 thread::spawn(move || {
                     let key = KEYS[if maker == 3 { 1 } else { 0 }];
-                    let taken = limiter.take(key, 1, Maker::new(maker), || 0);
+                    let taken = limiter.take(key, ONE, Maker::new(maker), || 0);
                     let Verdict::Passed { place } = taken.verdict else { return };
                     if key == KEYS[0] {
                         assert_eq!(running.fetch_add(1, Ordering::SeqCst), 0);
@@ -184,7 +185,7 @@ fn no_more_run_at_once_than_may() {
             .collect();
         threads.into_iter().for_each(|thread| thread.join().expect("it does not panic"));
         for key in KEYS {
-            let taken = limiter.take(key, 1, Maker::new(9), || 0);
+            let taken = limiter.take(key, ONE, Maker::new(9), || 0);
             let Verdict::Passed { place } = taken.verdict else { panic!("none runs") };
             limiter.give_back(place);
         }

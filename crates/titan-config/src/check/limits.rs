@@ -91,23 +91,31 @@ pub(super) fn check_params(fields: &ConfigFields, in_force: &[Policies], to: &mu
     }
 }
 
-/// Whether what exempts requests from a rate limit can be known on some route that it is applied to.
-pub(super) fn check_exempt(fields: &ConfigFields, in_force: &[Policies], to: &mut Reading<'_>) {
+/// Whether what gives requests other rates, or exempts them from a rate limit, can be known on some route that it is applied to.
+pub(super) fn check_plans_and_exemptions(
+    fields: &ConfigFields,
+    in_force: &[Policies],
+    to: &mut Reading<'_>,
+) {
     for (index, Named { key: policy, key_span, value }) in fields.policies.iter().enumerate() {
-        let Some(exempt) = value.as_ref().and_then(|it| it.rate_limit()?.exempt.as_ref()) else {
-            continue;
-        };
+        let Some(limit) = value.as_ref().and_then(Policy::rate_limit) else { continue };
         let beside: Vec<_> = in_force.iter().filter(|it| meets(it, index)).collect();
         if beside.is_empty() {
             continue;
         }
-        let mut fail = |message: String, help: &str| {
-            let error = Diagnostic::error(*key_span, message).label("exempts nobody");
+        let mut fail = |message: String, label: &str, help: &str| {
+            let error = Diagnostic::error(*key_span, message).label(label.to_owned());
             to.add(error.help(help.to_owned()));
         };
-        if !exempt.claims.is_empty() && beside.iter().all(|it| it.jwt.is_none()) {
+        let has_tokens = beside.iter().any(|it| it.jwt.is_some());
+        if limit.plans.is_some() && !has_tokens {
+            let message = format!("`{policy}` has plans by claims where nobody asks for tokens");
+            fail(message, "nobody has one of them", "apply a policy `jwt` to the same routes");
+        }
+        let Some(exempt) = &limit.exempt else { continue };
+        if !exempt.claims.is_empty() && !has_tokens {
             let message = format!("`{policy}` exempts by claims where nobody asks for tokens");
-            fail(message, "apply a policy `jwt` to the same routes");
+            fail(message, "exempts nobody", "apply a policy `jwt` to the same routes");
         }
         let asks = |it: &&&Policies| match &fields.policies[it.authorise?.index()].value {
             Some(Policy::Authorise(authorise)) => authorise.api_keys.as_ref(),
@@ -121,7 +129,11 @@ pub(super) fn check_exempt(fields: &ConfigFields, in_force: &[Policies], to: &mu
             if !keys.iter().any(is_known) {
                 let message =
                     format!("`{policy}` exempts the API key `{name}`, which nobody knows");
-                fail(message, "name one of `authorise.api_keys` of the same routes");
+                fail(
+                    message,
+                    "exempts nobody",
+                    "name one of `authorise.api_keys` of the same routes",
+                );
             }
         }
     }

@@ -2,6 +2,7 @@
 
 mod exempt;
 mod key;
+mod plans;
 mod rate;
 
 use crate::bounds::{MAX_KEY_PARTS, MAX_LIMITED_KEYS, MAX_RATES, MAX_ROUTES};
@@ -15,6 +16,8 @@ pub use exempt::Exempt;
 use exempt::exempt;
 pub use key::RateKey;
 use key::key;
+use plans::plans;
+pub use plans::{RatePlan, RatePlans};
 pub use rate::Rate;
 pub(super) use rate::rate;
 use std::num::NonZeroU32;
@@ -37,6 +40,8 @@ section! {
         pub(crate) ipv6_prefix: u8 = default("64", whole(16..=128)),
         /// How many requests may come in how long; a request has to fit all of these.
         pub(crate) rates: Vec<Rate> = default("[]", one_or_list(rate(), 0..=MAX_RATES)),
+        /// Other rates for requests whose token names a plan.
+        pub(crate) plans: Option<RatePlans> = optional("one for all", plans()),
         /// How many requests may run at once, tunnels and streams among them.
         pub(crate) concurrency: Option<NonZeroU32> = optional("no limit", whole(1..=1_000_000)),
         /// By the name of a route, as how many requests one of its requests counts in `rates`, where that is not 1.
@@ -50,7 +55,7 @@ section! {
         /// How many keys can be in use at the same time: those that do not have their whole burst left, or of which requests
         /// run. Others are forgotten, which changes nothing for them. Where there is no room, a further key takes the place of
         /// the one that has most left, and has no more left than that. With one rate a key takes some 64 octets of memory from
-        /// the start, with each further rate and with `concurrency` 32 more.
+        /// the start, with each further rate (of the plan that has most) and with `concurrency` 32 more.
         pub(crate) capacity: NonZeroU32 = default("65536", whole(64..=MAX_LIMITED_KEYS)),
     }
 }
@@ -64,6 +69,8 @@ pub struct RateLimit {
     pub ipv6_prefix: u8,
     /// A request has to fit each of these.
     pub rates: Vec<Rate>,
+    /// Other rates for requests whose token names a plan. With these there are rates for others, too.
+    pub plans: Option<RatePlans>,
     /// How many requests may run at once.
     pub concurrency: Option<NonZeroU32>,
     /// As how many requests those of some routes count. Never more than a burst.
@@ -95,9 +102,10 @@ pub(super) fn rate_limit() -> impl Read<Value = RateLimit> {
 pub(super) fn early_limit() -> impl Read<Value = RateLimit> {
     rate_limit().then(|limit, node, to| {
         let by_key = limit.key.iter().find_map(RateKey::judged).map(|what| ("key", "count", what));
+        let by_plan = limit.plans.as_ref().map(|_| ("plans", "have plans", "claims of tokens"));
         let by_exempt = limit.exempt.as_ref().and_then(Exempt::judged);
         let by_exempt = by_exempt.map(|what| ("exempt", "exempt requests", what));
-        let Some((key, verb, what)) = by_key.or(by_exempt) else { return Some(limit) };
+        let Some((key, verb, what)) = by_key.or(by_plan).or(by_exempt) else { return Some(limit) };
         let message = format!("an early limit cannot {verb} by {what}");
         let error = Diagnostic::error(node.key_span(key), message);
         let error = error.label("nobody has looked yet whether it is good");
@@ -108,8 +116,17 @@ pub(super) fn early_limit() -> impl Read<Value = RateLimit> {
 }
 
 fn check(fields: RateLimitFields, node: &Node, to: &mut Reading<'_>) -> Option<RateLimit> {
-    let RateLimitFields { key, ipv6_prefix, rates, concurrency, costs, exempt, shadow, capacity } =
-        fields;
+    let RateLimitFields {
+        key,
+        ipv6_prefix,
+        rates,
+        plans,
+        concurrency,
+        costs,
+        exempt,
+        shadow,
+        capacity,
+    } = fields;
     if rates.is_empty() && concurrency.is_none() {
         let error = Diagnostic::error(node.span, "a rate limit that limits nothing");
         return to.fail(error.label("expected `rates` or `concurrency`"));
@@ -123,7 +140,12 @@ fn check(fields: RateLimitFields, node: &Node, to: &mut Reading<'_>) -> Option<R
         let error = Diagnostic::error(node.key_span("key"), "a part of the key stands twice");
         return to.fail(error.label("once is enough"));
     }
-    let least = rates.iter().map(|rate| rate.burst).min();
+    if plans.is_some() && rates.is_empty() {
+        let error = Diagnostic::error(node.key_span("plans"), "plans without `rates`");
+        return to.fail(error.label("who has none of these would not be limited"));
+    }
+    let of_plans = plans.iter().flat_map(|plans| &plans.plans).flat_map(|plan| &plan.rates);
+    let least = rates.iter().chain(of_plans).map(|rate| rate.burst).min();
     for Named { key, key_span, value } in &costs {
         let (message, label) = match least {
             Some(least) if *value <= least => continue,
@@ -138,7 +160,7 @@ fn check(fields: RateLimitFields, node: &Node, to: &mut Reading<'_>) -> Option<R
     let cost =
         |Named { key, key_span, value }| RouteCost { route: key, cost: value, span: key_span };
     let costs = costs.into_iter().map(cost).collect();
-    Some(RateLimit { key, ipv6_prefix, rates, concurrency, costs, exempt, shadow, capacity })
+    Some(RateLimit { key, ipv6_prefix, rates, plans, concurrency, costs, exempt, shadow, capacity })
 }
 
 /// The place of the first item that is like one before it.

@@ -252,6 +252,27 @@ policies: { p: { authorise: { client_certificate: [present, { dns: A }] } } }",
     ),
     (
         "rate_limit",
+        "plans",
+        "apply: [j, p]\npolicies: { j: { jwt: { providers: { algorithms: HS256, keys: { secret_file: k } } } }, \
+         p: { rate_limit: { rates: 5/s, plans: { claim: plan, rates: { gold: 9/s } } } } }",
+        "plans: Some(RatePlans {",
+    ),
+    (
+        "rate_plans",
+        "claim",
+        "apply: [j, p]\npolicies: { j: { jwt: { providers: { algorithms: HS256, keys: { secret_file: k } } } }, \
+         p: { rate_limit: { rates: 5/s, plans: { claim: /a/plan, rates: { gold: 9/s } } } } }",
+        "claim: Claim([\"a\", \"plan\"])",
+    ),
+    (
+        "rate_plans",
+        "rates",
+        "apply: [j, p]\npolicies: { j: { jwt: { providers: { algorithms: HS256, keys: { secret_file: k } } } }, \
+         p: { rate_limit: { rates: 5/s, plans: { claim: plan, rates: { gold: 9/s } } } } }",
+        "plans: [RatePlan { name: Name(\"gold\"), rates: [Rate { count: 9, window: 1s, burst: 9 }] }]",
+    ),
+    (
+        "rate_limit",
         "exempt",
         "policies: { p: { rate_limit: { rates: 5/s, exempt: { addresses: 10.0.0.0/8 } } } }",
         "exempt: Some(Exempt {",

@@ -6,6 +6,7 @@
 mod exempt;
 mod failures;
 mod limiter;
+mod plans;
 mod sync;
 mod table;
 #[cfg(test)]
@@ -18,11 +19,13 @@ use crate::error::{Error, Kind};
 use crate::route::{decode, query_values};
 use exempt::is_exempt;
 pub(super) use failures::{FailureLimit, Note as FailureNote};
-use limiter::{Count, Limiter, MAX_RATES, Pace, Taken, Verdict};
+use limiter::{Ask, Count, Limiter, MAX_RATES, Pace, Taken, Verdict};
+use plans::Plans;
 use serde_json::{Map, Value};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::Write;
 use std::net::{IpAddr, Ipv6Addr};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Instant;
 use table::Maker;
@@ -42,11 +45,10 @@ pub(crate) struct RateLimit {
     /// Keyed anew at each start: nobody can choose two keys that count as one.
     hasher: RandomState,
     started: Instant,
-    /// The value of `RateLimit-Policy`.
-    told: Box<[u8]>,
-    /// The name of each rate, as both fields write it.
-    names: Box<[Box<str>]>,
-    /// What may pass, in words.
+    plans: Plans,
+    /// How many may run at once.
+    concurrency: Option<NonZeroU32>,
+    /// What its keys are, in words.
     words: Box<str>,
     /// Its place among the cells of rate limits.
     cells: usize,
@@ -55,6 +57,8 @@ pub(crate) struct RateLimit {
 /// What the answer to a request says of its limits.
 #[derive(Default)]
 pub(crate) struct Note {
+    /// The place of the plan that it has.
+    plan: usize,
     counts: Option<[Count; MAX_RATES]>,
     /// In seconds.
     retry_after: Option<u64>,
@@ -86,8 +90,6 @@ const RATE_LIMIT_POLICY: &[u8] = b"RateLimit-Policy";
 const SOON: u64 = 1;
 /// In nanoseconds.
 const SECOND: u64 = 1_000_000_000;
-/// Longer than any value of `RateLimit`: of each rate its name and two numbers.
-const MAX_VALUE: usize = MAX_RATES * 160;
 
 impl RateLimit {
     /// The policy with that name, of a configuration that has it; `cells` is its place among the rate limits.
@@ -100,30 +102,22 @@ impl RateLimit {
         let titan_config::RateLimit {
             key,
             ipv6_prefix,
-            rates,
+            rates: _,
+            plans: _,
             concurrency,
             costs,
             exempt,
             shadow,
             capacity,
         } = limit;
-        let paces = rates.iter().map(Pace::of);
-        let name = |rate: &Rate| match rates.len() {
-            1 => format!("\"{}\"", named.name).into(),
-            _ => format!("\"{}:{rate}\"", named.name).into(),
-        };
-        let names: Box<[Box<str>]> = rates.iter().map(name).collect();
-        let told = rates
-            .iter()
-            .zip(&names)
-            .map(|(rate, name)| format!("{name};q={};w={}", rate.count, rate.window.as_secs()));
+        let plans = Plans::new(named, limit);
         let cost_of = |route: &Route| {
             let cost = costs.iter().find(|cost| cost.route == route.name);
             cost.map_or(1, |cost| cost.cost.get().into())
         };
         RateLimit {
             limiter: Limiter::new(
-                paces.collect(),
+                plans.paces(),
                 concurrency.map(|most| most.get().into()),
                 capacity.get().try_into().unwrap_or(usize::MAX),
             ),
@@ -134,9 +128,9 @@ impl RateLimit {
             costs: config.routes.iter().map(cost_of).collect(),
             hasher: RandomState::new(),
             started: Instant::now(),
-            told: told.collect::<Vec<_>>().join(", ").into_bytes().into(),
-            names,
-            words: words(limit).into(),
+            plans,
+            concurrency: *concurrency,
+            words: words(&limit.key).into(),
             cells,
         }
     }
@@ -165,7 +159,12 @@ impl RateLimit {
                 format!("; this one counts as {network}/{}", self.mask.count_ones())
             }
         };
-        format!("{}{cost}{client}", self.words)
+        let (rates, plan) = self.plans.words(self.plans.of(claims));
+        let running = self.concurrency.map(|most| format!("{most} that run"));
+        let most = rates.chain(running).collect::<Vec<_>>().join(", ");
+        let plan = plan.map_or(String::new(), |plan| format!(", by the plan {plan}"));
+        let watched = if self.is_shadow { " (watched only)" } else { "" };
+        format!("{} at most {most}{plan}{watched}{cost}{client}", self.words)
     }
 
     /// Decides about a request. The note is for the answer, whatever is decided.
@@ -175,17 +174,19 @@ impl RateLimit {
             cells.exempt.add(1);
             return (Note::default(), Ok(()));
         }
-        let (hash, cost) = (self.hash(meeting), self.costs[meeting.found.route]);
+        let plan = self.plans.of(meeting.notes.claims());
+        let hash = self.hash(meeting, plan);
+        let ask = Ask { cost: self.costs[meeting.found.route], plan };
         let clock = || since(self.started);
         let maker = Maker::new(meeting.worker.index());
-        let Taken { verdict, counts } = self.limiter.take(hash, cost, maker, clock);
+        let Taken { verdict, counts } = self.limiter.take(hash, ask, maker, clock);
         let (kind, wait) = match verdict {
             Verdict::Passed { place } => {
                 cells.allowed.add(1);
                 let running = self.limiter.limits_concurrency();
                 let running = running.then(|| Running { limit: Arc::clone(self), place });
                 let counts = (!self.is_shadow).then_some(counts);
-                return (Note { counts, retry_after: None, _running: running }, Ok(()));
+                return (Note { plan, counts, retry_after: None, _running: running }, Ok(()));
             }
             Verdict::Exceeded { wait } => (Kind::RateLimited, seconds(wait)),
             Verdict::Busy => (Kind::TooManyAtOnce, SOON),
@@ -197,7 +198,7 @@ impl RateLimit {
         }
         let is_full = matches!(verdict, Verdict::Full { .. });
         if is_full { &cells.full } else { &cells.limited }.add(1);
-        let note = Note { counts: Some(counts), retry_after: Some(wait), _running: None };
+        let note = Note { plan, counts: Some(counts), retry_after: Some(wait), _running: None };
         (note, Err(kind.into()))
     }
 
@@ -207,33 +208,14 @@ impl RateLimit {
         if let Some(wait) = note.retry_after {
             write_retry_after(fields, wait)?;
         }
-        if self.names.is_empty() {
-            return Ok(());
-        }
-        fields.append_named(RATE_LIMIT_POLICY, &self.told)?;
-        let mut text = [0; MAX_VALUE];
-        fields.append_named(RATE_LIMIT, written(&mut text, |out| self.write_counts(counts, out)))
-    }
-
-    fn write_counts(
-        &self,
-        counts: &[Count; MAX_RATES],
-        out: &mut &mut [u8],
-    ) -> std::io::Result<()> {
-        for (place, (name, Count { left, reset, wait })) in
-            self.names.iter().zip(counts).enumerate()
-        {
-            let comma = if place == 0 { "" } else { ", " };
-            // Where it has kept the request from passing it is the time to come back that counts.
-            let time = seconds(if *wait > 0 { *wait } else { *reset });
-            write!(out, "{comma}{name};r={left};t={time}")?;
-        }
-        Ok(())
+        self.plans.tell(note.plan, counts, fields)
     }
 
     /// What the request is counted by.
-    fn hash(&self, meeting: &Meeting<'_>) -> u64 {
+    fn hash(&self, meeting: &Meeting<'_>, plan: usize) -> u64 {
         let mut hasher = self.hasher.build_hasher();
+        // What is owed at a slow rate would keep from a fast one whoever has changed to that.
+        hasher.write_usize(plan);
         for part in &self.key {
             let fields = &meeting.request.fields;
             match part {
@@ -297,11 +279,8 @@ impl Drop for Running {
     }
 }
 
-fn words(limit: &titan_config::RateLimit) -> String {
-    let rates = limit.rates.iter().map(|rate| format!("{rate} with bursts up to {}", rate.burst));
-    let running = limit.concurrency.map(|most| format!("{most} that run"));
-    let most = rates.chain(running).collect::<Vec<_>>().join(", ");
-    let key = limit.key.iter().map(|part| match part {
+fn words(key: &[RateKey]) -> String {
+    let key = key.iter().map(|part| match part {
         RateKey::ClientAddress => "client".to_owned(),
         RateKey::Route => "route".to_owned(),
         RateKey::ApiKey => "API key".to_owned(),
@@ -311,8 +290,7 @@ fn words(limit: &titan_config::RateLimit) -> String {
         RateKey::Claim(claim) => format!("claim {}", claim.path().join("/")),
         RateKey::Param(name) => format!("{{{name}}}"),
     });
-    let key = key.collect::<Vec<_>>().join(" and ");
-    format!("for each {key} at most {most}{}", if limit.shadow { " (watched only)" } else { "" })
+    format!("for each {}", key.collect::<Vec<_>>().join(" and "))
 }
 
 /// The bits of an IPv6 address that tell clients apart.

@@ -240,6 +240,48 @@ pub(super) fn some_requests_are_not_limited() {
     }
 }
 
+#[test]
+pub(super) fn a_token_says_what_rates_it_has() {
+    let tokens = format!("jwt: {{ {PROVIDER}, required: false }}");
+    let limit = "rates: 1/h, key: { claim: sub }, plans: { claim: /a/plan, rates: { gold: 3/h, \
+        silver: [2/h, 100/d] } }";
+    let cases = [
+        ("\"a\":{\"plan\":\"gold\"}", 3, "\"p:gold\";q=3;w=3600"),
+        (
+            "\"a\":{\"plan\":[\"x\",\"silver\"]}",
+            2,
+            "\"p:silver:2/h\";q=2;w=3600, \"p:silver:100/d\";q=100;w=86400",
+        ),
+        // In the order of the file.
+        ("\"a\":{\"plan\":[\"silver\",\"gold\"]}", 3, "\"p:gold\";q=3;w=3600"),
+        ("\"a\":{\"plan\":\"lead\"}", 1, "\"p\";q=1;w=3600"),
+        ("\"a\":{\"plan\":3}", 1, "\"p\";q=1;w=3600"),
+        ("\"plan\":\"gold\"", 1, "\"p\";q=1;w=3600"),
+    ];
+    for (claims, count, told) in cases {
+        let gateway = behind(&tokens, limit);
+        let fields = bearer(&format!("\"sub\":\"ann\",{claims}"));
+        let mut passed = 0;
+        for _ in 0..5 {
+            let answer = gets(&gateway, "/", &fields).has_field("ratelimit-policy", told);
+            passed += usize::from(answer.status == 204);
+        }
+        assert_eq!(passed, count, "{claims}");
+    }
+    assert_eq!(passing(&behind(&tokens, limit), &[("/", ""); 2]), [true, false]);
+}
+
+/// Whoever has used up a slow rate does not wait for that with a fast one.
+#[test]
+fn plans_are_counted_apart() {
+    let tokens = format!("jwt: {{ {PROVIDER} }}");
+    let limit = "rates: 1/d, key: { claim: sub }, plans: { claim: plan, rates: { gold: 100/s } }";
+    let gateway = behind(&tokens, limit);
+    let (free, gold) = (bearer("\"sub\":\"a\""), bearer("\"sub\":\"a\",\"plan\":\"gold\""));
+    let passed = passing(&gateway, &[("/", &free), ("/", &free), ("/", &gold), ("/", &free)]);
+    assert_eq!(passed, [true, false, true, false]);
+}
+
 /// What a client says of itself exempts nobody.
 #[test]
 fn nobody_is_exempt_by_claiming_an_address() {

@@ -231,6 +231,13 @@ fn a_limit_says_who_is_exempt() {
     let field = unsigned("ES256", "{\"sub\":\"ann\",\"aud\":\"here\",\"exp\":99999999999}");
     let text = told_under(&config, "GET", "http://a/", &[&field]);
     assert!(text.contains("  the token is exempt by its claims\n"), "{text}");
+    let plans = config
+        .replace("exempt: { claims: { sub: ann } }", "plans: { claim: sub, rates: { ann: 9/s } }");
+    let text = told_under(&plans, "GET", "http://a/", &[&field]);
+    assert!(
+        text.contains("for each client at most 9/s with bursts up to 9, by the plan ann\n"),
+        "{text}"
+    );
 }
 
 #[test]

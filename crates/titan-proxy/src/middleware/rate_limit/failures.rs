@@ -43,7 +43,7 @@ impl FailureLimit {
         let titan_config::FailureLimit { by_client, by_name, ipv6_prefix, shadow, capacity } =
             limit;
         let capacity = capacity.get().try_into().unwrap_or(usize::MAX);
-        let limiter = |rate: &Rate| Limiter::new([Pace::of(rate)].into(), None, capacity);
+        let limiter = |rate: &Rate| Limiter::new([[Pace::of(rate)].into()].into(), None, capacity);
         FailureLimit {
             by_client: by_client.as_ref().map(limiter),
             by_name: by_name.as_ref().map(limiter),

@@ -29,8 +29,20 @@ const MIN_OWED: u64 = 32;
 /// Decides about the requests of all keys.
 pub(super) struct Limiter {
     table: Table,
-    paces: Box<[Pace]>,
+    /// The rates of each plan. Only the first one counts what has happened already.
+    plans: Box<[Box<[Pace]>]>,
+    /// How many rates the plan has that has most: so many values of an entry are arrival times.
+    rates: usize,
     concurrency: Option<u64>,
+}
+
+/// What a request asks for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ask {
+    /// As how many requests it counts.
+    pub(super) cost: u64,
+    /// The place of its plan.
+    pub(super) plan: usize,
 }
 
 /// A rate, in nanoseconds.
@@ -83,30 +95,31 @@ pub(super) struct Count {
 const PATIENCE: usize = 64;
 
 impl Limiter {
-    pub(super) fn new(paces: Box<[Pace]>, concurrency: Option<u64>, capacity: usize) -> Limiter {
-        assert!(paces.len() <= MAX_RATES, "the configuration bounds them");
-        let stride = paces.len() + usize::from(concurrency.is_some());
-        Limiter { table: Table::new(capacity, stride), paces, concurrency }
+    /// A limiter of requests with one of these plans, of which there is at least one.
+    pub(super) fn new(
+        plans: Box<[Box<[Pace]>]>,
+        concurrency: Option<u64>,
+        capacity: usize,
+    ) -> Limiter {
+        let rates = plans.iter().map(|paces| paces.len()).max().unwrap_or(0);
+        assert!(rates <= MAX_RATES, "the configuration bounds them");
+        let stride = rates + usize::from(concurrency.is_some());
+        Limiter { table: Table::new(capacity, stride), plans, rates, concurrency }
     }
 
-    /// Decides about a request that counts as `cost` requests. `clock` tells nanoseconds that never go back.
-    pub(super) fn take(
-        &self,
-        hash: u64,
-        cost: u64,
-        maker: Maker,
-        clock: impl Fn() -> u64,
-    ) -> Taken {
+    /// Decides about a request. Those of one key have the same plan. `clock` tells nanoseconds that never go back.
+    pub(super) fn take(&self, hash: u64, ask: Ask, maker: Maker, clock: impl Fn() -> u64) -> Taken {
+        let paces = &self.plans[ask.plan];
         for _ in 0..PATIENCE {
             let now = clock();
             let debt = |values: &[AtomicU64]| self.debt(values, now);
-            let found = self.table.find(hash, maker, debt, |debt| self.is_bearable(debt, cost));
+            let found = self.table.find(hash, maker, debt, |debt| is_bearable(paces, debt, ask));
             let slot = match found {
                 Ok(slot) => slot,
-                Err(least) => return self.refuse(least, cost),
+                Err(least) => return refuse(paces, least, ask),
             };
             let mut counts = [Count::default(); MAX_RATES];
-            let charged = self.charge(slot.values, cost, now, &mut counts, &clock);
+            let charged = self.charge(slot.values, ask, now, &mut counts, &clock);
             if slot.is_kept() {
                 let passed = Verdict::Passed { place: slot.place };
                 return Taken {
@@ -115,11 +128,11 @@ impl Limiter {
                 };
             }
             if let Ok(written) = charged {
-                self.undo(slot.values, &written[..self.paces.len()], cost, &clock);
+                undo(paces, slot.values, &written, ask.cost, &clock);
                 self.leave(slot.values);
             }
         }
-        self.refuse(None, cost)
+        refuse(paces, None, ask)
     }
 
     /// Charges a key with one request that has happened already, also where that fits no more: then the excess is owed, and
@@ -130,35 +143,22 @@ impl Limiter {
             let debt = |values: &[AtomicU64]| self.debt(values, now);
             let Ok(slot) = self.table.find(hash, maker, debt, |_| true) else { return };
             let mut written = [0; MAX_RATES];
-            for ((pace, value), written) in self.paces.iter().zip(slot.values).zip(&mut written) {
+            let paces = &self.plans[0];
+            for ((pace, value), written) in paces.iter().zip(slot.values).zip(&mut written) {
                 *written = pace.owe(value, now);
             }
             if slot.is_kept() {
                 return;
             }
-            self.undo(slot.values, &written[..self.paces.len()], 1, &clock);
+            undo(paces, slot.values, &written, 1, &clock);
         }
-    }
-
-    /// Refuses a request that has found no entry in a set in which so much is owed at least.
-    fn refuse(&self, least: Option<Debt>, cost: u64) -> Taken {
-        let mut counts = [Count::default(); MAX_RATES];
-        let owed = least.unwrap_or_default().times;
-        for ((pace, owed), count) in self.paces.iter().zip(owed).zip(&mut counts) {
-            *count = Count { left: 0, ..pace.count(owed, 0) };
-            // Where it would fit, somebody runs in each entry, or who owes less by one rate owes more by another.
-            count.wait = pace.advance(owed, cost, 0).err().unwrap_or(SOON);
-        }
-        let longest = counts.iter().map(|count| count.wait).max();
-        let wait = longest.filter(|wait| *wait > 0).unwrap_or(SOON);
-        Taken { verdict: Verdict::Full { wait }, counts }
     }
 
     /// The nanoseconds after which one request of the key would pass. Charges nothing. Of a key without an entry counts what it
     /// would take over with one: in a full set that is the least that is owed there.
     pub(super) fn wait(&self, hash: u64, now: u64) -> u64 {
         let owed = self.table.owed(hash, |values| self.debt(values, now));
-        let rates = self.paces.iter().zip(owed.times);
+        let rates = self.plans[0].iter().zip(owed.times);
         rates.map(|(pace, owed)| pace.advance(owed, 1, 0).err().unwrap_or(0)).max().unwrap_or(0)
     }
 
@@ -175,12 +175,14 @@ impl Limiter {
     fn charge(
         &self,
         values: &[AtomicU64],
-        cost: u64,
+        ask: Ask,
         now: u64,
         counts: &mut [Count; MAX_RATES],
         clock: &impl Fn() -> u64,
     ) -> Result<[u64; MAX_RATES], Verdict> {
-        let rates = || self.paces.iter().zip(values);
+        let Ask { cost, plan } = ask;
+        let paces = &self.plans[plan];
+        let rates = || paces.iter().zip(values);
         let mut wait = 0;
         for ((pace, value), count) in rates().zip(counts.iter_mut()) {
             let arrival = load(value);
@@ -203,27 +205,13 @@ impl Limiter {
                 }
                 Err(wait) => {
                     counts[place].wait = wait;
-                    self.undo(values, &written[..place], cost, clock);
+                    undo(&paces[..place], values, &written, cost, clock);
                     self.leave(values);
                     return Err(Verdict::Exceeded { wait });
                 }
             }
         }
         Ok(written)
-    }
-
-    /// Takes back what was written. A number that the clock has passed by may have been moved on from there: then what was
-    /// written has come back by itself.
-    fn undo(&self, values: &[AtomicU64], written: &[u64], cost: u64, clock: &impl Fn() -> u64) {
-        for ((pace, value), written) in self.paces.iter().zip(values).zip(written) {
-            let mut arrival = load(value);
-            while clock() < *written {
-                match swap(value, arrival, arrival.saturating_sub(cost * pace.interval)) {
-                    Ok(_) => break,
-                    Err(now) => arrival = now,
-                }
-            }
-        }
     }
 
     fn enter(&self, values: &[AtomicU64]) -> bool {
@@ -246,19 +234,13 @@ impl Limiter {
 
     /// What a key with these values owes. One that owes nothing is as one that was never seen.
     fn debt(&self, values: &[AtomicU64], now: u64) -> Debt {
-        let (arrivals, running) = values.split_at(self.paces.len());
+        let (arrivals, running) = values.split_at(self.rates);
         let mut debt =
             Debt { is_running: running.iter().any(|it| load(it) > 0), ..Debt::default() };
         for (time, arrival) in debt.times.iter_mut().zip(arrivals) {
             *time = load(arrival).saturating_sub(now);
         }
         debt
-    }
-
-    /// Whether a request would pass though so much is owed already.
-    fn is_bearable(&self, debt: &Debt, cost: u64) -> bool {
-        let mut rates = self.paces.iter().zip(debt.times);
-        rates.all(|(pace, owed)| pace.advance(owed, cost, 0).is_ok())
     }
 }
 
@@ -298,6 +280,46 @@ impl Pace {
         let reset = arrival.saturating_sub(now);
         let left = self.tolerance.saturating_sub(reset) / self.interval;
         Count { left, reset, wait: 0 }
+    }
+}
+
+/// Refuses a request that has found no entry in a set in which so much is owed at least.
+fn refuse(paces: &[Pace], least: Option<Debt>, ask: Ask) -> Taken {
+    let mut counts = [Count::default(); MAX_RATES];
+    let owed = least.unwrap_or_default().times;
+    for ((pace, owed), count) in paces.iter().zip(owed).zip(&mut counts) {
+        *count = Count { left: 0, ..pace.count(owed, 0) };
+        // Where it would fit, somebody runs in each entry, or who owes less by one rate owes more by another.
+        count.wait = pace.advance(owed, ask.cost, 0).err().unwrap_or(SOON);
+    }
+    let longest = counts.iter().map(|count| count.wait).max();
+    let wait = longest.filter(|wait| *wait > 0).unwrap_or(SOON);
+    Taken { verdict: Verdict::Full { wait }, counts }
+}
+
+/// Whether a request would pass though so much is owed already.
+fn is_bearable(paces: &[Pace], debt: &Debt, ask: Ask) -> bool {
+    let mut rates = paces.iter().zip(debt.times);
+    rates.all(|(pace, owed)| pace.advance(owed, ask.cost, 0).is_ok())
+}
+
+/// Takes back what was written. A number that the clock has passed by may have been moved on from there: then what was
+/// written has come back by itself.
+fn undo(
+    paces: &[Pace],
+    values: &[AtomicU64],
+    written: &[u64],
+    cost: u64,
+    clock: &impl Fn() -> u64,
+) {
+    for ((pace, value), written) in paces.iter().zip(values).zip(written) {
+        let mut arrival = load(value);
+        while clock() < *written {
+            match swap(value, arrival, arrival.saturating_sub(cost * pace.interval)) {
+                Ok(_) => break,
+                Err(now) => arrival = now,
+            }
+        }
     }
 }
 
