@@ -12,7 +12,7 @@ mod write;
 
 pub(crate) use crate::hpack::BadBlock;
 pub(crate) use request::RequestFacts;
-pub(crate) use response::ResponseFacts;
+pub(crate) use response::{Extent, ResponseFacts};
 pub(crate) use trailers::Excess;
 pub(crate) use write::HeadWriter;
 
@@ -54,9 +54,10 @@ impl HeadReader {
         &mut self,
         block: &[u8],
         is_head_request: bool,
+        extent: Extent,
         head: &mut ResponseHead,
     ) -> Result<Result<ResponseFacts, Fault>, BadBlock> {
-        response::read(self, block, is_head_request, head)
+        response::read(self, block, is_head_request, extent, head)
     }
 
     /// Reads a trailer section.

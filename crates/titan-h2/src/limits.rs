@@ -5,7 +5,8 @@
 pub struct Limits {
     /// Streams that the peer may have open at the same time (SETTINGS_MAX_CONCURRENT_STREAMS).
     pub streams: u32,
-    /// Octets of a head: names and values, with 32 for each line (RFC 9113 section 6.5.2).
+    /// Octets of a head: names and values, with 32 for each line (RFC 9113 section 6.5.2). The head of a response that
+    /// ends with it may be as long as `trailers` allows, too.
     pub head: usize,
     /// Field lines of a head or a trailer section.
     pub fields: usize,

@@ -5,7 +5,7 @@ use super::ending::Leaving;
 use super::reading::{Frame, Outcome};
 use crate::flow::{Inflow, Outflow};
 use crate::frame::{self, FrameHead};
-use crate::head::{Excess, PATIENCE, RequestFacts, ResponseFacts};
+use crate::head::{Excess, Extent, PATIENCE, RequestFacts, ResponseFacts};
 use crate::settings::Role;
 use crate::stream::{Asked, End, Half, Rest, Stream};
 use crate::{Event, Fault, RequestStart, ResponseStart, StreamId, Violation};
@@ -194,7 +194,9 @@ impl Connection {
         let id = opening.stream;
         let Some(stream) = self.streams.get_mut(id) else { return Ok(None) };
         let is_head = stream.asked == Asked::Head;
-        let facts = match self.reader.read_response(block, is_head, &mut self.response)? {
+        let extent = if opening.end { Extent::Whole } else { Extent::Beginning };
+        let read = self.reader.read_response(block, is_head, extent, &mut self.response)?;
+        let facts = match read {
             Ok(facts) => facts,
             Err(fault) => return self.fail_stream(id, fault),
         };

@@ -17,16 +17,31 @@ pub(crate) struct ResponseFacts {
     pub(crate) has_no_body: bool,
 }
 
+/// How much of a response its head is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// Something follows.
+    Beginning,
+    /// All of it. A gRPC call that fails at once ends so (Trailers-Only): what would stand in the trailers is in the
+    /// head, which may be as long as they.
+    Whole,
+}
+
 /// Reads the head of a response.
 pub(super) fn read(
     reader: &mut HeadReader,
     block: &[u8],
     is_head_request: bool,
+    extent: Extent,
     head: &mut ResponseHead,
 ) -> Result<Result<ResponseFacts, Fault>, BadBlock> {
     head.clear();
     head.version = Version::Http2;
-    let mut size = Size::new(reader.limits.head, &reader.limits);
+    let limit = match extent {
+        Extent::Beginning => reader.limits.head,
+        Extent::Whole => reader.limits.longest_list(),
+    };
+    let mut size = Size::new(limit, &reader.limits);
     let mut facts = Facts::default();
     let most = reader.limits.fields;
     reader.decoder.decode(block, |line| {

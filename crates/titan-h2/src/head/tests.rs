@@ -36,7 +36,12 @@ fn request(lines: Lines<'_>) -> (Result<RequestFacts, Fault>, RequestHead) {
 
 fn response(lines: Lines<'_>) -> (Result<ResponseFacts, Fault>, ResponseHead) {
     let mut head = ResponseHead::default();
-    let facts = HeadReader::new(&limits()).read_response(&block(lines), false, &mut head);
+    let facts = HeadReader::new(&limits()).read_response(
+        &block(lines),
+        false,
+        Extent::Beginning,
+        &mut head,
+    );
     (facts.unwrap(), head)
 }
 
@@ -277,7 +282,10 @@ fn a_bomb_is_no_request() {
         Err(BadBlock::TooMuch)
     );
     let mut head = ResponseHead::default();
-    assert_eq!(reader.read_response(&[0xbe; 5], false, &mut head), Err(BadBlock::TooMuch));
+    assert_eq!(
+        reader.read_response(&[0xbe; 5], false, Extent::Beginning, &mut head),
+        Err(BadBlock::TooMuch)
+    );
 }
 
 #[test]
@@ -307,7 +315,12 @@ fn a_faulty_line_stays_faulty_in_the_table() {
 fn a_response_is_taken_apart() {
     let read = |lines: Lines<'_>, is_head| {
         let mut head = ResponseHead::default();
-        let facts = HeadReader::new(&limits()).read_response(&block(lines), is_head, &mut head);
+        let facts = HeadReader::new(&limits()).read_response(
+            &block(lines),
+            is_head,
+            Extent::Beginning,
+            &mut head,
+        );
         let ResponseFacts { interim, length, has_no_body } = facts.unwrap().unwrap();
         (head, interim, length, has_no_body)
     };
@@ -508,7 +521,7 @@ proptest! {
         let (mut out, mut read) = (Vec::new(), ResponseHead::default());
         HeadWriter::default().write_response(&mut out, &head, None);
         let mut reader = HeadReader::new(&Limits::default());
-        prop_assert!(reader.read_response(&out, false, &mut read).unwrap().is_ok());
+        prop_assert!(reader.read_response(&out, false, Extent::Beginning, &mut read).unwrap().is_ok());
         prop_assert_eq!((read.status, read.fields.len()), (head.status, lines.len()));
     }
 
@@ -522,7 +535,7 @@ proptest! {
         for block in blocks {
             let outcomes = [
                 reader.read_request(&block, &mut head).is_ok(),
-                reader.read_response(&block, false, &mut answer).is_ok(),
+                reader.read_response(&block, false, Extent::Beginning, &mut answer).is_ok(),
             ];
             for fields in [&head.fields, &answer.fields] {
                 prop_assert!(fields.text().len() <= 2 * limits.head);

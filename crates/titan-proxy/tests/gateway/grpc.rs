@@ -124,6 +124,21 @@ fn a_long_message_does_not_cost_a_call_its_status() {
 }
 
 #[test]
+fn a_response_that_is_all_trailers_may_be_as_long_as_trailers() {
+    let (_held, mut client, first, mut endpoint) = between("", &call("/a.B/C"));
+    let second = client.starts(&call("/a.B/C"));
+    let failed = begins().with("grpc-status", "9").with("grpc-message", "x".repeat(40 << 10));
+    for (stream, end) in [(first, true), (second, false)] {
+        client.sends_data(stream, EMPTY, true);
+        let (stream_up, _) = endpoint.request_head();
+        endpoint.sends_head(stream_up, &failed, end);
+    }
+    let answer = client.answer(first).has_status(200).has_field("grpc-status", "9");
+    assert_eq!(answer.field("grpc-message").map(str::len), Some(40 << 10));
+    has_status(client.answer(second), "13", "malformed");
+}
+
+#[test]
 fn calls_whose_time_is_over_may_be_given_up() {
     let text = "routes: [{ path: /own, respond: 204 }, { prefix: /, upstream: u }]";
     let upstream = upstream::listens();
