@@ -61,7 +61,8 @@ section! {
     "respond", "a response", Any;
     /// A response from the configuration. A plain number stands for `status` alone.
     pub(crate) struct RespondFields {
-        /// The status code.
+        /// The status code. What RFC 9110 requires beside it has to be in `headers`: WWW-Authenticate with 401, Allow with
+        /// 405, Proxy-Authenticate with 407, Content-Range with 206. 426 cannot be given.
         pub(crate) status: Status = default("200", status()),
         /// The body, up to 64 KiB. 204, 205 and 304 have none (RFC 9110 section 15).
         pub(crate) body: Option<String> = optional("no body", body()),
@@ -108,6 +109,7 @@ fn check_respond(fields: RespondFields, node: &Node, to: &mut Reading<'_>) -> Op
         let error = Diagnostic::error(node.key_span("content_type"), "there is no body");
         return to.fail(error.label("remove it, or add `body`"));
     }
+    check_needed(status, &headers, node, to)?;
     let plain = || HeaderValue::of("text/plain; charset=utf-8");
     let content_type = has_body.then(|| content_type.unwrap_or_else(plain));
     let template = match (template, &content_type) {
@@ -115,6 +117,41 @@ fn check_respond(fields: RespondFields, node: &Node, to: &mut Reading<'_>) -> Op
         _ => None,
     };
     Some(Respond { status, body, template, content_type, headers })
+}
+
+/// A status that means nothing without a certain field has to come with it.
+fn check_needed(
+    status: Status,
+    headers: &[(HeaderName, HeaderValue)],
+    node: &Node,
+    to: &mut Reading<'_>,
+) -> Option<()> {
+    let Some((name, section, example)) = needed_field(status) else { return Some(()) };
+    let is_it = |(it, _): &(HeaderName, HeaderValue)| it.as_str().eq_ignore_ascii_case(name);
+    if headers.iter().any(is_it) {
+        return Some(());
+    }
+    let message = format!("a response with status {status} needs the field {name}");
+    let error = Diagnostic::error(node.key_span("status"), message);
+    to.fail(error.label(format!("RFC 9110 section {section}")).help(match example {
+        Some(example) => {
+            format!("add `headers: {{ {name}: {example} }}`, or choose another status")
+        }
+        None => "choose another status: the gateway writes this field itself".to_owned(),
+    }))
+}
+
+/// The field that a response of that status must have, where RFC 9110 says that, and an example of it, where the
+/// configuration can give it.
+fn needed_field(status: Status) -> Option<(&'static str, &'static str, Option<&'static str>)> {
+    match status.code() {
+        206 => Some(("Content-Range", "15.3.7", Some("bytes 0-4/10"))),
+        401 => Some(("WWW-Authenticate", "15.5.2", Some("Basic realm=\"staff\""))),
+        405 => Some(("Allow", "15.5.6", Some("GET, HEAD"))),
+        407 => Some(("Proxy-Authenticate", "15.5.8", Some("Basic realm=\"staff\""))),
+        426 => Some(("Upgrade", "15.5.22", None)),
+        _ => None,
+    }
 }
 
 /// A template whose values cannot be more than values where they stand.

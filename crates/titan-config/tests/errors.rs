@@ -279,6 +279,30 @@ fn statuses_without_content_have_no_body() {
 }
 
 #[test]
+fn statuses_that_need_a_field_are_not_given_without() {
+    for (status, field, value) in [
+        (206, "Content-Range", "bytes 0-1/2"),
+        (401, "WWW-Authenticate", "Basic realm=staff"),
+        (405, "Allow", "GET, HEAD"),
+        (407, "Proxy-Authenticate", "Basic realm=staff"),
+    ] {
+        let wanted = format!("a response with status {status} needs the field {field}");
+        let says = routes(&format!("  - respond: {status}\n"));
+        assert!(says.contains(&wanted), "{says}");
+        assert!(says.contains(&format!("add `headers: {{ {field}: ")), "{says}");
+        let with = |field: &str| {
+            routes(&format!(
+                "  - respond: {{ status: {status}, headers: {{ {field}: '{value}' }} }}\n"
+            ))
+        };
+        assert!(with("X-Other").contains(&wanted));
+        assert!(!with(&field.to_lowercase()).contains("error"), "{field}");
+    }
+    let says = routes("  - respond: 426\n");
+    assert!(says.contains("choose another status: the gateway writes this field itself"), "{says}");
+}
+
+#[test]
 fn files_that_nothing_can_be_done_with() {
     for (files, wanted) in [
         ("fallback: /index.html", "it starts at `root`: write `index.html`"),

@@ -414,7 +414,7 @@ fn a_request_without_tls_is_sent_on() {
 fn paths_that_upstreams_may_take_for_others_are_told() {
     let under = |paths: &str, path: &str| {
         let config = format!(
-            "listeners: [':1']\n{paths}\nroutes:\n  - {{ name: guarded, prefix: /admin, respond: 401 }}\n  \
+            "listeners: [':1']\n{paths}\nroutes:\n  - {{ name: guarded, prefix: /admin, respond: 403 }}\n  \
              - {{ name: open, prefix: /, upstream: a }}\nupstreams: {{ a: a:1 }}"
         );
         told_under(&config, "GET", &format!("http://a{path}"), &[])

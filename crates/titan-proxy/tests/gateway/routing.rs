@@ -307,7 +307,7 @@ pub(super) fn look_alikes_of_paths_are_refused_where_the_file_says() {
     let upstream = upstream::replies(ok("open"));
     let gateway = |file: &str, route: &str| {
         let text = format!(
-            "paths: {{ {file} }}\nroutes:\n  - {{ prefix: /admin, respond: 401 }}\n  \
+            "paths: {{ {file} }}\nroutes:\n  - {{ prefix: /admin, respond: 403 }}\n  \
              - {{ prefix: /, upstream: u, paths: {{ {route} }} }}"
         );
         gateway(&text, &[&upstream])
@@ -320,7 +320,7 @@ pub(super) fn look_alikes_of_paths_are_refused_where_the_file_says() {
     ];
     let lenient = gateway("", "");
     for (key, path, code) in all {
-        lenient.get("/admin").has_status(401);
+        lenient.get("/admin").has_status(403);
         lenient.get(path).has_body("open");
         let (refuse, keep) = (format!("{key}: refuse"), format!("{key}: keep"));
         for strict in [gateway(&refuse, ""), gateway("", &refuse), gateway(&keep, &refuse)] {
