@@ -6,7 +6,7 @@
 //!
 //! | who may write it | by its name | a look-alike | in trailers |
 //! |---|---|---|---|
-//! | the gateway alone ([`Right::Gateway`]) | goes | goes | goes |
+//! | the gateway alone, or nobody ([`Right::Gateway`]) | goes | goes | goes |
 //! | trusted proxies ([`Right::Proxies`]) | goes from anybody else | goes | goes |
 //! | anybody, but something is decided by it ([`Right::Judged`]) | stays | goes | goes |
 //! | anybody, but the gateway knows it ([`Right::Known`]) | stays | goes | `may_be_trailer` decides |
@@ -74,6 +74,10 @@ const LENGTHS: usize = 40;
 pub(crate) const CLIENT_CERT: &str = "Client-Cert";
 pub(crate) const CLIENT_CERT_CHAIN: &str = "Client-Cert-Chain";
 
+/// A field that has no meaning: servers of CGI make `HTTP_PROXY` of it, by which programs choose the proxy that their own
+/// requests go through (httpoxy, CVE-2016-5385).
+const PROXY: &str = "Proxy";
+
 impl Guard {
     /// The names of a configuration, and those that the gateway knows anyway.
     pub(crate) fn new(config: &Config) -> Guard {
@@ -94,7 +98,8 @@ impl Guard {
         id.into_iter().for_each(|name| names.add(name, Right::Proxies));
         let told = config.policies.iter().flat_map(|named| named.policy.told_fields());
         told.for_each(|name| names.add(name.as_str(), Right::Gateway));
-        [CLIENT_CERT, CLIENT_CERT_CHAIN].iter().for_each(|name| names.add(name, Right::Gateway));
+        let never_passed = [CLIENT_CERT, CLIENT_CERT_CHAIN, PROXY];
+        never_passed.iter().for_each(|name| names.add(name, Right::Gateway));
         let is_strict = config.limits.field_names == FieldNames::Strict;
         names.guard(
             is_strict,
@@ -128,6 +133,9 @@ impl Guard {
                 }
                 Some(Taken { right: Right::Proxies, .. }) => {
                     format!("{name}: it is believed of trusted proxies alone")
+                }
+                _ if name.eq_ignore_ascii_case(PROXY) => {
+                    format!("{name}: upstreams may take it for the proxy of their own requests")
                 }
                 _ => format!("{name}: the gateway alone writes it"),
             }
@@ -301,8 +309,15 @@ upstreams:
         all.into_iter().filter(|it| !it.eq_ignore_ascii_case(name)).collect()
     }
 
-    const OWN: [&str; 6] =
-        ["X-Role", "X-Key-Name", "X-Taken", "Client-Cert", "Client-Cert-Chain", "Forwarded"];
+    const OWN: [&str; 7] = [
+        "X-Role",
+        "X-Key-Name",
+        "X-Taken",
+        "Client-Cert",
+        "Client-Cert-Chain",
+        "Forwarded",
+        "Proxy",
+    ];
     const CLAIMS: [&str; 5] =
         ["X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Port", "X-Real-IP", "X-Request-Id"];
     const JUDGED: [&str; 15] = [
