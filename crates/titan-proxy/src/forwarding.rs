@@ -23,7 +23,7 @@ use std::sync::Arc;
 use titan_config::{Cidr, ClientCert, Config, HeaderName, ServerField, TrustedField};
 use titan_http::{Authority, BadField, FieldName, Fields, RequestHead, ResponseHead};
 
-/// How many proxies a client's address is looked for behind.
+/// Behind how many trusted proxies a client's address is looked for: the client is one of as many members of the list.
 const MAX_HOPS: usize = 32;
 
 /// The longest request id that is kept, in octets.
@@ -155,11 +155,7 @@ impl Forwarding {
             return Some(peer);
         }
         let (client, _) = match self.trusted_field {
-            TrustedField::XForwardedFor => {
-                let lines = fields.all(FieldName::XForwardedFor).rev();
-                let hops = lines.flat_map(|line| line.rsplit(|&octet| octet == b','));
-                self.behind(peer, hops.map(node_address))
-            }
+            TrustedField::XForwardedFor => self.behind(peer, x_forwarded_for(fields)),
             TrustedField::Forwarded => self.behind(peer, LastHops::of(fields).addresses()),
         };
         client
@@ -373,7 +369,8 @@ impl Forwarding {
     }
 
     /// Goes from `peer` back along `hops`, the nearest first, as long as whoever named the next one is trusted; answers
-    /// where it ends, and after how many. A hop that is no address ends the way, and nobody knows where.
+    /// where it ends, and after how many. A hop that is no address ends the way, and nobody knows where, as does the last
+    /// of too many trusted ones: it is not the client.
     fn behind(
         &self,
         peer: IpAddr,
@@ -387,7 +384,8 @@ impl Forwarding {
             client = hop.map(|address| address.to_canonical());
             count += 1;
         }
-        (client, count)
+        let is_end = count < MAX_HOPS || !client.is_some_and(|client| self.trusts(client));
+        (client.filter(|_| is_end), count)
     }
 }
 
@@ -547,6 +545,12 @@ fn write_via(
 fn names(entry: &[u8], pseudonym: &str) -> bool {
     let mut words = entry.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
     words.nth(1).is_some_and(|name| name.eq_ignore_ascii_case(pseudonym.as_bytes()))
+}
+
+/// The hops that `X-Forwarded-For` names, the last one first.
+fn x_forwarded_for(fields: &Fields) -> impl Iterator<Item = Option<IpAddr>> {
+    let lines = fields.all(FieldName::XForwardedFor).rev();
+    lines.flat_map(|line| line.rsplit(|&octet| octet == b',')).map(node_address)
 }
 
 /// The address in a member of `X-Forwarded-For` or a node of `Forwarded`: perhaps in brackets, perhaps

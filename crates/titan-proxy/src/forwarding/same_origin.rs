@@ -1,7 +1,7 @@
 //! Pages of the gateway's own origin (RFC 6454): those that ask the very scheme and authority that they come from.
 
 use super::element::value_of;
-use super::{Forwarding, Origin};
+use super::{Forwarding, Origin, x_forwarded_for};
 use titan_config::TrustedField;
 use titan_http::{FieldName, Fields, RequestHead};
 
@@ -20,6 +20,14 @@ impl Forwarding {
         authority.is_some_and(|authority| is_origin_of(page, scheme, authority))
     }
 
+    /// How many trusted proxies the request has come through; none where the peer is not one.
+    fn trusted_hops(&self, origin: &Origin, fields: &Fields) -> Option<usize> {
+        let peer = origin.address.filter(|_| origin.is_trusted)?;
+        let (_, hops) = self.behind(peer, x_forwarded_for(fields));
+        // The peer is one, although it may not say who its client is.
+        Some(hops.max(1))
+    }
+
     /// The scheme and the authority that the client has asked for, as far as a trusted proxy says.
     fn told<'f>(
         &self,
@@ -28,7 +36,8 @@ impl Forwarding {
     ) -> (Option<&'f [u8]>, Option<&'f [u8]>) {
         match self.trusted_field {
             TrustedField::XForwardedFor => {
-                let told = |name| fields.members(name).next().filter(|_| origin.is_trusted);
+                let Some(hops) = self.trusted_hops(origin, fields) else { return (None, None) };
+                let told = |name| member_of_client(fields, name, hops);
                 (told(FieldName::XForwardedProto), told(FieldName::XForwardedHost))
             }
             TrustedField::Forwarded => {
@@ -38,6 +47,14 @@ impl Forwarding {
             }
         }
     }
+}
+
+/// The member of a list that the proxy has written which the client is connected to, where each of `hops` trusted proxies
+/// has added one. Proxies that put theirs in place of the list, or leave what is there, make it shorter: then it is the
+/// first. What stands before it is the client's invention.
+fn member_of_client(fields: &Fields, name: FieldName, hops: usize) -> Option<&[u8]> {
+    let count = fields.members(name).count();
+    fields.members(name).nth(count.saturating_sub(hops))
 }
 
 /// Whether an origin as browsers write it, without the usual port, is that of the scheme and the authority.

@@ -203,6 +203,15 @@ pub(super) fn pages_of_other_origins_open_no_websockets() {
         let [proto, host] = behind_tls;
         assert!(may_open(&gateway, &[("origin", "https://b"), proto, host]));
         assert!(!may_open(&gateway, &[("origin", "http://b"), proto, host]));
+        // Proxies that add to what they get: what its client has written stands first.
+        let list = [("x-forwarded-proto", "http, https"), ("x-forwarded-host", "c, b")];
+        let [proto, host] = list;
+        let (one, two) = ("127.0.0.9, 192.0.2.1", "192.0.2.1, 127.0.0.1");
+        let may = |page, via| {
+            may_open(&gateway, &[("origin", page), proto, host, ("x-forwarded-for", via)])
+        };
+        assert!(may("https://b", one) && !may("http://c", one));
+        assert!(may("http://c", two) && !may("https://b", two), "one proxy before another");
     }
     for cors in [
         "origins: https://page.example",
