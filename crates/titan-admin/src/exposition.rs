@@ -20,7 +20,7 @@ const NO_ROUTE: &str = "(none)";
 const CLASSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
 
 /// What a rate limit decides about a request.
-const VERDICTS: [&str; 5] = ["allowed", "limited", "full", "exempt", "shadowed"];
+const VERDICTS: [&str; 6] = ["allowed", "delayed", "limited", "full", "exempt", "shadowed"];
 
 const OF_WORKER: [Family; 16] = [
     Family::counter("titan_connections_accepted_total", "Client connections accepted."),
@@ -410,8 +410,8 @@ fn of_upstream(cells: &UpstreamCells) -> [u64; OF_UPSTREAM.len()] {
 
 /// In the order of [`VERDICTS`].
 fn of_rate_limit(cells: &RateLimitCells) -> [u64; VERDICTS.len()] {
-    let RateLimitCells { allowed, limited, full, exempt, shadowed } = cells;
-    [allowed, limited, full, exempt, shadowed].map(Counter::get)
+    let RateLimitCells { allowed, delayed, limited, full, exempt, shadowed } = cells;
+    [allowed, delayed, limited, full, exempt, shadowed].map(Counter::get)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a microsecond in 285 years does not matter")]

@@ -35,6 +35,8 @@ fn rate_limits_that_limit_nothing_or_everything() {
         ("concurrency: 5, plans: { claim: plan, rates: { gold: 9/s } }", one),
         ("rates: 5/s, plans: { claim: plan, rates: { gold: [9/s, 100/s] } }", one),
         ("rates: 5/s, plans: { claim: plan, rates: { slow: 1/s } }, costs: { search: 3 }", one),
+        ("concurrency: 5, max_delay: 500ms", one),
+        ("rates: 5/s, max_delay: 2m", one),
         ("rates: 5/s, exempt: {}", one),
         ("rates: 5/s, exempt: { claims: { role: batch }, api_keys: [ours] }", one),
         ("rates: 5/s, costs: { search: 6 }", one),

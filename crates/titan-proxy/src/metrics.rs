@@ -120,6 +120,8 @@ pub struct UpstreamCells {
 pub struct RateLimitCells {
     /// Requests that it let through.
     pub allowed: Counter,
+    /// Requests that it let through when they had waited for their turn, or lets wait.
+    pub delayed: Counter,
     /// Requests that it refused.
     pub limited: Counter,
     /// Requests that it refused for want of room for their keys.

@@ -22,7 +22,6 @@ use std::sync::Arc;
 use sync::{AtomicU64, Ordering};
 use table::Maker;
 
-const ONE: Ask = Ask { cost: 1, plan: 0 };
 /// Keys whose entries are in the one set.
 const KEYS: [u64; 4] = [1 << 20, 5 << 20, 9 << 20, 13 << 20];
 
@@ -32,7 +31,7 @@ fn limiter(bursts: &[u64], concurrency: Option<u64>) -> Arc<Limiter> {
 }
 
 fn passes(limiter: &Limiter, key: usize, maker: usize, now: u64) -> bool {
-    let taken = limiter.take(KEYS[key], ONE, Maker::new(maker), || now);
+    let taken = limiter.take(KEYS[key], Ask::ONE, Maker::new(maker), || now);
     matches!(taken.verdict, Verdict::Passed { .. })
 }
 
@@ -163,6 +162,31 @@ fn what_several_rates_allow_passes_and_no_more() {
     });
 }
 
+/// Of a key that has its entry each request that waits has a turn of its own, in whatever order they come.
+#[test]
+fn no_two_have_the_same_turn() {
+    in_many_orders(|| {
+        let limiter = limiter(&[1], None);
+        assert!(passes(&limiter, 0, 9, 0));
+        let threads: Vec<_> = (0..4)
+            .map(|maker| {
+                let limiter = Arc::clone(&limiter);
+                thread::spawn(move || {
+                    let ask = Ask { patience: 300, ..Ask::ONE };
+                    match limiter.take(KEYS[0], ask, Maker::new(maker), || 0).verdict {
+                        Verdict::Passed { delay, .. } => Some(delay),
+                        _ => None,
+                    }
+                })
+            })
+            .collect();
+        let turns = threads.into_iter().map(|thread| thread.join().expect("it does not panic"));
+        let mut turns: Vec<_> = turns.collect();
+        turns.sort_unstable();
+        assert_eq!(turns, [None, Some(100), Some(200), Some(300)]);
+    });
+}
+
 #[test]
 fn no_more_run_at_once_than_may() {
     in_many_orders(|| {
@@ -173,8 +197,8 @@ fn no_more_run_at_once_than_may() {
                 let (limiter, running) = (Arc::clone(&limiter), Arc::clone(&running));
                 thread::spawn(move || {
                     let key = KEYS[if maker == 3 { 1 } else { 0 }];
-                    let taken = limiter.take(key, ONE, Maker::new(maker), || 0);
-                    let Verdict::Passed { place } = taken.verdict else { return };
+                    let taken = limiter.take(key, Ask::ONE, Maker::new(maker), || 0);
+                    let Verdict::Passed { place, .. } = taken.verdict else { return };
                     if key == KEYS[0] {
                         assert_eq!(running.fetch_add(1, Ordering::SeqCst), 0);
                         running.fetch_sub(1, Ordering::SeqCst);
@@ -185,8 +209,8 @@ fn no_more_run_at_once_than_may() {
             .collect();
         threads.into_iter().for_each(|thread| thread.join().expect("it does not panic"));
         for key in KEYS {
-            let taken = limiter.take(key, ONE, Maker::new(9), || 0);
-            let Verdict::Passed { place } = taken.verdict else { panic!("none runs") };
+            let taken = limiter.take(key, Ask::ONE, Maker::new(9), || 0);
+            let Verdict::Passed { place, .. } = taken.verdict else { panic!("none runs") };
             limiter.give_back(place);
         }
     });

@@ -7,6 +7,7 @@ mod rate;
 
 use crate::bounds::{MAX_KEY_PARTS, MAX_LIMITED_KEYS, MAX_RATES, MAX_ROUTES};
 use crate::node::Node;
+use crate::quantity::duration;
 use crate::read::{Read, Reading, default, optional};
 use crate::readers::{Named, boolean, mapping, one_or_list, whole};
 use crate::report::{Diagnostic, Span};
@@ -21,6 +22,7 @@ pub use plans::{RatePlan, RatePlans};
 pub use rate::Rate;
 pub(super) use rate::rate;
 use std::num::NonZeroU32;
+use std::time::Duration;
 
 section! {
     "rate_limit", "a rate limit", Any;
@@ -47,6 +49,11 @@ section! {
         /// By the name of a route, as how many requests one of its requests counts in `rates`, where that is not 1.
         pub(crate) costs: Vec<Named<Name, NonZeroU32>> =
             default("{}", mapping(NAME, parse_name, whole(1..=1_000_000), 0..=MAX_ROUTES)),
+        /// How long a request waits that exceeds `rates`, instead of being refused: those of one key pass one after the other, as
+        /// fast as their rates allow, and what would have to wait longer is answered with 429. At most 4096 requests wait at the
+        /// same time, and of one client only so many that others have places left; what comes beyond is refused at once. A request
+        /// that waits counts in `concurrency`. A client that leaves gives its place up, and not its turn.
+        pub(crate) max_delay: Option<Duration> = optional("nobody waits", duration(MIN_DELAY..=MAX_DELAY)),
         /// Requests that are not limited.
         pub(crate) exempt: Option<Exempt> = optional("all are limited", exempt()),
         /// Whether all requests are let through, and only the metrics tell which would have exceeded the limit
@@ -75,6 +82,8 @@ pub struct RateLimit {
     pub concurrency: Option<NonZeroU32>,
     /// As how many requests those of some routes count. Never more than a burst.
     pub costs: Vec<RouteCost>,
+    /// How long a request waits that exceeds the rates.
+    pub max_delay: Option<Duration>,
     /// Those that are not limited.
     pub exempt: Option<Exempt>,
     /// Whether all requests are let through.
@@ -93,6 +102,11 @@ pub struct RouteCost {
     /// Where the file says so.
     pub(crate) span: Span,
 }
+
+/// The shortest time that requests wait at most.
+const MIN_DELAY: Duration = Duration::from_millis(1);
+/// The longest: clients do not wait longer for an answer.
+const MAX_DELAY: Duration = Duration::from_secs(60);
 
 pub(super) fn rate_limit() -> impl Read<Value = RateLimit> {
     section_of::<RateLimitFields>().then(check)
@@ -123,6 +137,7 @@ fn check(fields: RateLimitFields, node: &Node, to: &mut Reading<'_>) -> Option<R
         plans,
         concurrency,
         costs,
+        max_delay,
         exempt,
         shadow,
         capacity,
@@ -139,6 +154,10 @@ fn check(fields: RateLimitFields, node: &Node, to: &mut Reading<'_>) -> Option<R
     if repeated(&key, PartialEq::eq).is_some() {
         let error = Diagnostic::error(node.key_span("key"), "a part of the key stands twice");
         return to.fail(error.label("once is enough"));
+    }
+    if max_delay.is_some() && rates.is_empty() {
+        let error = Diagnostic::error(node.key_span("max_delay"), "a delay without `rates`");
+        return to.fail(error.label("nothing says when a request has its turn"));
     }
     if plans.is_some() && rates.is_empty() {
         let error = Diagnostic::error(node.key_span("plans"), "plans without `rates`");
@@ -160,7 +179,18 @@ fn check(fields: RateLimitFields, node: &Node, to: &mut Reading<'_>) -> Option<R
     let cost =
         |Named { key, key_span, value }| RouteCost { route: key, cost: value, span: key_span };
     let costs = costs.into_iter().map(cost).collect();
-    Some(RateLimit { key, ipv6_prefix, rates, plans, concurrency, costs, exempt, shadow, capacity })
+    Some(RateLimit {
+        key,
+        ipv6_prefix,
+        rates,
+        plans,
+        concurrency,
+        costs,
+        max_delay,
+        exempt,
+        shadow,
+        capacity,
+    })
 }
 
 /// The place of the first item that is like one before it.

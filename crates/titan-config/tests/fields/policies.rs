@@ -273,6 +273,12 @@ policies: { p: { authorise: { client_certificate: [present, { dns: A }] } } }",
     ),
     (
         "rate_limit",
+        "max_delay",
+        "policies: { p: { rate_limit: { rates: 5/s, max_delay: 500ms } } }",
+        "max_delay: Some(500ms)",
+    ),
+    (
+        "rate_limit",
         "exempt",
         "policies: { p: { rate_limit: { rates: 5/s, exempt: { addresses: 10.0.0.0/8 } } } }",
         "exempt: Some(Exempt {",

@@ -45,7 +45,7 @@ pub(crate) use compress::{
 };
 use cors::Cors;
 use jwt::Jwt;
-use rate_limit::{FailureLimit, FailureNote, RateLimit};
+use rate_limit::{FailureLimit, FailureNote, RateLimit, Waiting};
 use serde_json::{Map, Value};
 use std::io;
 use std::net::IpAddr;
@@ -64,6 +64,7 @@ pub(crate) struct Chains {
     none: Chain,
     policies: Vec<Ready>,
     verifiers: Verifiers,
+    waiting: Arc<Waiting>,
 }
 
 /// The policies that a request meets: at most one of each type.
@@ -170,7 +171,7 @@ impl Chains {
         let verifiers = Verifiers::default();
         let cors = config.everywhere.cors.map(|id| &policies[id.index()]);
         let none = Chain { cors: cors.and_then(Ready::cors).cloned(), ..Chain::default() };
-        Chains { by_route, none, policies, verifiers }
+        Chains { by_route, none, policies, verifiers, waiting: Waiting::new() }
     }
 
     /// The keys of its policies, as the files have them by now.
@@ -211,6 +212,11 @@ impl Chains {
     /// The threads that check passwords.
     pub(crate) fn verifiers(&self) -> &Verifiers {
         &self.verifiers
+    }
+
+    /// The requests that wait for rate limits.
+    pub(crate) fn waiting(&self) -> &Arc<Waiting> {
+        &self.waiting
     }
 
     /// Whether some policy waits for keys.
@@ -336,7 +342,9 @@ impl Chain {
         if let Some(limit) = early_limit {
             let (note, decided) = limit.on_request(&meeting);
             meeting.notes.early_limit = note;
-            decided?;
+            if let Some(turn) = decided? {
+                Box::pin(turn.comes()).await;
+            }
         }
         let judged = match failure_limit {
             Some(limit) => self.judge_within(limit, &mut meeting).await,
@@ -348,7 +356,9 @@ impl Chain {
         if let Some(limit) = rate_limit {
             let (note, decided) = limit.on_request(&meeting);
             meeting.notes.rate_limit = note;
-            decided?;
+            if let Some(turn) = decided? {
+                Box::pin(turn.comes()).await;
+            }
         }
         let Meeting { request, notes, origin, snapshot, found, .. } = meeting;
         // By the path that the client has asked for, which a transform may change.

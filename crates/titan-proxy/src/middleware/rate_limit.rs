@@ -3,6 +3,7 @@
 //! The fields of answers are those of draft-ietf-httpapi-ratelimit-headers: `RateLimit-Policy` says what the limits are,
 //! `RateLimit` how it stands with them.
 
+mod delay;
 mod exempt;
 mod failures;
 mod limiter;
@@ -16,7 +17,10 @@ use super::Meeting;
 use super::jwt::find;
 use crate::cookie;
 use crate::error::{Error, Kind};
+use crate::network::ClientNetwork;
 use crate::route::{decode, query_values};
+pub(crate) use delay::Waiting;
+use delay::{Place, Turn};
 use exempt::is_exempt;
 pub(super) use failures::{FailureLimit, Note as FailureNote};
 use limiter::{Ask, Count, Limiter, MAX_RATES, Pace, Taken, Verdict};
@@ -27,7 +31,7 @@ use std::io::Write;
 use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use table::Maker;
 use titan_config::{Claim, Config, Exempt, NamedPolicy, Rate, RateKey, Route};
 use titan_http::{BadField, FieldName, Fields, ResponseHead};
@@ -39,6 +43,8 @@ pub(crate) struct RateLimit {
     /// The bits of an IPv6 address that tell clients apart.
     mask: u128,
     exempt: Option<Exempt>,
+    /// How many nanoseconds a request waits for its turn.
+    patience: u64,
     is_shadow: bool,
     /// As how many requests one of a route counts, by the index of the route.
     costs: Box<[u64]>,
@@ -107,6 +113,7 @@ impl RateLimit {
             concurrency,
             costs,
             exempt,
+            max_delay,
             shadow,
             capacity,
         } = limit;
@@ -124,6 +131,7 @@ impl RateLimit {
             key: key.iter().map(|part| Part::new(part, config)).collect(),
             mask: mask_of(*ipv6_prefix),
             exempt: exempt.clone(),
+            patience: max_delay.map_or(0, nanoseconds),
             is_shadow: *shadow,
             costs: config.routes.iter().map(cost_of).collect(),
             hasher: RandomState::new(),
@@ -163,30 +171,36 @@ impl RateLimit {
         let running = self.concurrency.map(|most| format!("{most} that run"));
         let most = rates.chain(running).collect::<Vec<_>>().join(", ");
         let plan = plan.map_or(String::new(), |plan| format!(", by the plan {plan}"));
+        let delay = Duration::from_nanos(self.patience);
+        let delay = if delay.is_zero() {
+            String::new()
+        } else {
+            format!(", and what exceeds that waits for up to {delay:?}")
+        };
         let watched = if self.is_shadow { " (watched only)" } else { "" };
-        format!("{} at most {most}{plan}{watched}{cost}{client}", self.words)
+        format!("{} at most {most}{plan}{delay}{watched}{cost}{client}", self.words)
     }
 
-    /// Decides about a request. The note is for the answer, whatever is decided.
-    pub(super) fn on_request(self: &Arc<Self>, meeting: &Meeting<'_>) -> (Note, Result<(), Error>) {
+    /// Decides about a request, which may have to wait for its turn. The note is for the answer, whatever is decided.
+    pub(super) fn on_request(
+        self: &Arc<Self>,
+        meeting: &Meeting<'_>,
+    ) -> (Note, Result<Option<Turn>, Error>) {
         let cells = &meeting.worker.cells().rate_limits[self.cells];
         if self.exempt.as_ref().is_some_and(|exempt| is_exempt(exempt, meeting)) {
             cells.exempt.add(1);
-            return (Note::default(), Ok(()));
+            return (Note::default(), Ok(None));
         }
         let plan = self.plans.of(meeting.notes.claims());
-        let hash = self.hash(meeting, plan);
-        let ask = Ask { cost: self.costs[meeting.found.route], plan };
-        let clock = || since(self.started);
-        let maker = Maker::new(meeting.worker.index());
-        let Taken { verdict, counts } = self.limiter.take(hash, ask, maker, clock);
+        let (Taken { verdict, counts }, place) = self.take(plan, meeting);
         let (kind, wait) = match verdict {
-            Verdict::Passed { place } => {
-                cells.allowed.add(1);
+            Verdict::Passed { place: entry, delay } => {
+                let turn = place.filter(|_| delay > 0).map(|place| place.turn_in(delay));
+                if turn.is_some() { &cells.delayed } else { &cells.allowed }.add(1);
                 let running = self.limiter.limits_concurrency();
-                let running = running.then(|| Running { limit: Arc::clone(self), place });
+                let running = running.then(|| Running { limit: Arc::clone(self), place: entry });
                 let counts = (!self.is_shadow).then_some(counts);
-                return (Note { plan, counts, retry_after: None, _running: running }, Ok(()));
+                return (Note { plan, counts, retry_after: None, _running: running }, Ok(turn));
             }
             Verdict::Exceeded { wait } => (Kind::RateLimited, seconds(wait)),
             Verdict::Busy => (Kind::TooManyAtOnce, SOON),
@@ -194,12 +208,33 @@ impl RateLimit {
         };
         if self.is_shadow {
             cells.shadowed.add(1);
-            return (Note::default(), Ok(()));
+            return (Note::default(), Ok(None));
         }
         let is_full = matches!(verdict, Verdict::Full { .. });
         if is_full { &cells.full } else { &cells.limited }.add(1);
         let note = Note { plan, counts: Some(counts), retry_after: Some(wait), _running: None };
         (note, Err(kind.into()))
+    }
+
+    /// Asks for a request to pass, and where it does not, to wait for its turn if there is a place for it.
+    fn take(&self, plan: usize, meeting: &Meeting<'_>) -> (Taken, Option<Place>) {
+        let hash = self.hash(meeting, plan);
+        let ask = Ask { cost: self.costs[meeting.found.route], plan, patience: 0 };
+        let maker = Maker::new(meeting.worker.index());
+        let take = |ask| self.limiter.take(hash, ask, maker, || since(self.started));
+        let taken = take(ask);
+        let waits = match taken.verdict {
+            Verdict::Exceeded { wait } => wait <= self.patience && !self.is_shadow,
+            _ => false,
+        };
+        if !waits {
+            return (taken, None);
+        }
+        let client = meeting.client().map(ClientNetwork::of);
+        match meeting.snapshot.chains.waiting().enter(client) {
+            Some(place) => (take(Ask { patience: self.patience, ..ask }), Some(place)),
+            None => (taken, None),
+        }
     }
 
     pub(super) fn on_response(&self, note: &Note, head: &mut ResponseHead) -> Result<(), BadField> {
@@ -298,9 +333,12 @@ fn mask_of(prefix: u8) -> u128 {
     u128::MAX << (128 - u32::from(prefix))
 }
 
-/// Nanoseconds.
 fn since(started: Instant) -> u64 {
-    u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    nanoseconds(started.elapsed())
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn write_retry_after(fields: &mut Fields, seconds: u64) -> Result<(), BadField> {

@@ -282,6 +282,59 @@ fn plans_are_counted_apart() {
     assert_eq!(passed, [true, false, true, false]);
 }
 
+#[test]
+pub(super) fn what_exceeds_a_rate_waits_for_its_turn() {
+    let gateway = under("rates: { rate: 2/s, burst: 1 }, max_delay: 20s", "");
+    let started = Instant::now();
+    let mut clients: Vec<_> = (0..3).map(|_| gateway.connects()).collect();
+    for client in &mut clients {
+        client.sends("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    }
+    for client in &mut clients {
+        let answer = client.answer().has_status(204).lacks("retry-after");
+        assert_eq!(left(&answer), "\"p\";r=0");
+    }
+    assert!(started.elapsed() >= Duration::from_secs(1), "{:?}", started.elapsed());
+}
+
+/// What would have to wait longer is refused, and whoever leaves waits no more.
+#[test]
+fn nobody_waits_for_longer_than_configured_nor_for_nobody() {
+    let gateway = under("rates: { rate: 1/m, burst: 1 }, max_delay: 60s", "");
+    let metrics = gateway.metrics();
+    let is_over = |count| metrics.sum(|cells| cells.routes[0].classes[0].get()) == count;
+    let delayed = |count| metrics.sum(|cells| cells.rate_limits[0].delayed.get()) == count;
+    gets(&gateway, "/", "").has_status(204);
+    let mut waiting = gateway.connects();
+    waiting.sends("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    waits_until("it waits", || delayed(1));
+    let refused = is_limited(gets(&gateway, "/", ""));
+    let wait: u64 = refused.field("retry-after").unwrap().parse().unwrap();
+    assert!((1..=120).contains(&wait), "{wait}");
+    waiting.resets();
+    waits_until("it is over", || is_over(1));
+}
+
+#[test]
+fn a_stream_that_is_reset_waits_no_more() {
+    let gateway = under("rates: { rate: 1/m, burst: 1 }, max_delay: 60s", "");
+    let metrics = gateway.metrics();
+    let mut client = gateway.connects_h2();
+    client.get("/").has_status(204);
+    let stream = client.asks(&Head::get("/"));
+    waits_until("it waits", || metrics.sum(|cells| cells.rate_limits[0].delayed.get()) == 1);
+    client.resets(stream, code::CANCEL);
+    waits_until("it is over", || metrics.sum(|cells| cells.routes[0].classes[0].get()) == 1);
+}
+
+/// A shadow delays nobody.
+#[test]
+fn a_shadow_lets_nobody_wait() {
+    let gateway = under("rates: { rate: 1/m, burst: 1 }, max_delay: 60s, shadow: true", "");
+    assert_eq!(passing(&gateway, &[("/", ""); 3]), [true; 3]);
+    assert_eq!(gateway.metrics().sum(|cells| cells.rate_limits[0].shadowed.get()), 2);
+}
+
 /// What a client says of itself exempts nobody.
 #[test]
 fn nobody_is_exempt_by_claiming_an_address() {

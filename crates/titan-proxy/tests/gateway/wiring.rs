@@ -190,6 +190,7 @@ const HERE: &[(&str, fn())] = &[
     ("rate_limit.plans", rate_limits::a_token_says_what_rates_it_has),
     ("rate_plans.claim", rate_limits::a_token_says_what_rates_it_has),
     ("rate_plans.rates", rate_limits::a_token_says_what_rates_it_has),
+    ("rate_limit.max_delay", rate_limits::what_exceeds_a_rate_waits_for_its_turn),
     ("rate_limit.exempt", rate_limits::some_requests_are_not_limited),
     ("exempt.addresses", rate_limits::some_requests_are_not_limited),
     ("exempt.claims", rate_limits::some_requests_are_not_limited),

@@ -217,6 +217,15 @@ fn a_limit_says_what_a_client_counts_as() {
 }
 
 #[test]
+fn a_limit_says_who_waits() {
+    let config = "listeners: [':1']\nroutes: [{ respond: 204 }]\napply: [p]\n\
+        policies: { p: { rate_limit: { rates: 5/s, max_delay: 500ms } } }";
+    let text = told_under(config, "GET", "http://a/", &[]);
+    let wanted = "at most 5/s with bursts up to 5, and what exceeds that waits for up to 500ms\n";
+    assert!(text.contains(wanted), "{text}");
+}
+
+#[test]
 fn a_limit_says_who_is_exempt() {
     let config = "listeners: [':1']\nroutes: [{ respond: 204 }]\napply: [p]\n\
         policies: { p: { rate_limit: { rates: 5/s, exempt: { addresses: 192.0.2.0/24 } } } }";

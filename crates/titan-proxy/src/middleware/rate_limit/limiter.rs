@@ -5,6 +5,9 @@
 //! ahead than a burst takes. So of one key there pass, between any two of its requests, no more than the burst and one for
 //! each interval between them; and whatever fits that does pass.
 //!
+//! A request with patience may go beyond a burst by as much as it would wait. It then passes, with the time after which it is
+//! its turn; so those that wait are a queue without a list, in which the number itself is the last place.
+//!
 //! Whoever counts in an entry that is taken by another key at that very moment takes back what it has counted, and that key
 //! may be refused meanwhile though it would fit; and who is pushed out of another entry of the set at that moment may have
 //! one request more. This can only happen where a set of the table is full. All keys of a set together never have more than
@@ -43,6 +46,8 @@ pub(super) struct Ask {
     pub(super) cost: u64,
     /// The place of its plan.
     pub(super) plan: usize,
+    /// How many nanoseconds it would wait for its turn.
+    pub(super) patience: u64,
 }
 
 /// A rate, in nanoseconds.
@@ -52,6 +57,11 @@ pub(super) struct Pace {
     pub(super) interval: u64,
     /// The time that a burst takes.
     pub(super) tolerance: u64,
+}
+
+impl Ask {
+    /// One request that does not wait, of the first plan.
+    pub(super) const ONE: Ask = Ask { cost: 1, plan: 0, patience: 0 };
 }
 
 /// What has become of a request.
@@ -64,8 +74,13 @@ pub(super) struct Taken {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It passes. What it takes of the concurrency is to be given back to that place.
-    Passed { place: usize },
+    /// It passes.
+    Passed {
+        /// Where what it takes of the concurrency is to be given back.
+        place: usize,
+        /// The nanoseconds after which it is its turn. Never more than its patience.
+        delay: u64,
+    },
     /// One of the rates is used up.
     Exceeded {
         /// The nanoseconds after which it would pass.
@@ -121,13 +136,10 @@ impl Limiter {
             let mut counts = [Count::default(); MAX_RATES];
             let charged = self.charge(slot.values, ask, now, &mut counts, &clock);
             if slot.is_kept() {
-                let passed = Verdict::Passed { place: slot.place };
-                return Taken {
-                    verdict: charged.map_or_else(|refused| refused, |_| passed),
-                    counts,
-                };
+                let passed = |(_, delay)| Verdict::Passed { place: slot.place, delay };
+                return Taken { verdict: charged.map_or_else(|refused| refused, passed), counts };
             }
-            if let Ok(written) = charged {
+            if let Ok((written, _)) = charged {
                 undo(paces, slot.values, &written, ask.cost, &clock);
                 self.leave(slot.values);
             }
@@ -159,7 +171,10 @@ impl Limiter {
     pub(super) fn wait(&self, hash: u64, now: u64) -> u64 {
         let owed = self.table.owed(hash, |values| self.debt(values, now));
         let rates = self.plans[0].iter().zip(owed.times);
-        rates.map(|(pace, owed)| pace.advance(owed, 1, 0).err().unwrap_or(0)).max().unwrap_or(0)
+        rates
+            .map(|(pace, owed)| pace.advance(owed, Ask::ONE, 0).err().unwrap_or(0))
+            .max()
+            .unwrap_or(0)
     }
 
     /// A request that has passed is over.
@@ -171,7 +186,7 @@ impl Limiter {
         self.concurrency.is_some()
     }
 
-    /// The numbers that were written, or why the request does not pass.
+    /// The numbers that were written, and the nanoseconds after which it is the request's turn; or why it does not pass.
     fn charge(
         &self,
         values: &[AtomicU64],
@@ -179,15 +194,15 @@ impl Limiter {
         now: u64,
         counts: &mut [Count; MAX_RATES],
         clock: &impl Fn() -> u64,
-    ) -> Result<[u64; MAX_RATES], Verdict> {
-        let Ask { cost, plan } = ask;
+    ) -> Result<([u64; MAX_RATES], u64), Verdict> {
+        let Ask { cost, plan, .. } = ask;
         let paces = &self.plans[plan];
         let rates = || paces.iter().zip(values);
         let mut wait = 0;
         for ((pace, value), count) in rates().zip(counts.iter_mut()) {
             let arrival = load(value);
             *count = pace.count(arrival, now);
-            count.wait = pace.advance(arrival, cost, now).err().unwrap_or(0);
+            count.wait = pace.advance(arrival, ask, now).err().unwrap_or(0);
             wait = wait.max(count.wait);
         }
         if wait > 0 {
@@ -196,12 +211,13 @@ impl Limiter {
         if !self.enter(values) {
             return Err(Verdict::Busy);
         }
-        let mut written = [0; MAX_RATES];
+        let (mut written, mut delay) = ([0; MAX_RATES], 0);
         for (place, (pace, value)) in rates().enumerate() {
-            match pace.charge(value, cost, now) {
+            match pace.charge(value, ask, now) {
                 Ok(arrival) => {
                     written[place] = arrival;
                     counts[place] = pace.count(arrival, now);
+                    delay = delay.max(arrival.saturating_sub(now + pace.tolerance));
                 }
                 Err(wait) => {
                     counts[place].wait = wait;
@@ -211,7 +227,7 @@ impl Limiter {
                 }
             }
         }
-        Ok(written)
+        Ok((written, delay))
     }
 
     fn enter(&self, values: &[AtomicU64]) -> bool {
@@ -245,17 +261,17 @@ impl Limiter {
 }
 
 impl Pace {
-    /// The arrival time after a request, or the time after which it would pass.
-    fn advance(&self, arrival: u64, cost: u64, now: u64) -> Result<u64, u64> {
-        let next = arrival.max(now) + cost * self.interval;
-        let latest = now + self.tolerance;
+    /// The arrival time after a request, or the time after which it would pass or wait for its turn.
+    fn advance(&self, arrival: u64, ask: Ask, now: u64) -> Result<u64, u64> {
+        let next = arrival.max(now) + ask.cost * self.interval;
+        let latest = now + self.tolerance + ask.patience;
         if next <= latest { Ok(next) } else { Err(next - latest) }
     }
 
-    fn charge(&self, value: &AtomicU64, cost: u64, now: u64) -> Result<u64, u64> {
+    fn charge(&self, value: &AtomicU64, ask: Ask, now: u64) -> Result<u64, u64> {
         let mut arrival = load(value);
         loop {
-            let next = self.advance(arrival, cost, now)?;
+            let next = self.advance(arrival, ask, now)?;
             match swap(value, arrival, next) {
                 Ok(_) => return Ok(next),
                 Err(now) => arrival = now,
@@ -290,7 +306,7 @@ fn refuse(paces: &[Pace], least: Option<Debt>, ask: Ask) -> Taken {
     for ((pace, owed), count) in paces.iter().zip(owed).zip(&mut counts) {
         *count = Count { left: 0, ..pace.count(owed, 0) };
         // Where it would fit, somebody runs in each entry, or who owes less by one rate owes more by another.
-        count.wait = pace.advance(owed, ask.cost, 0).err().unwrap_or(SOON);
+        count.wait = pace.advance(owed, ask, 0).err().unwrap_or(SOON);
     }
     let longest = counts.iter().map(|count| count.wait).max();
     let wait = longest.filter(|wait| *wait > 0).unwrap_or(SOON);
@@ -300,7 +316,7 @@ fn refuse(paces: &[Pace], least: Option<Debt>, ask: Ask) -> Taken {
 /// Whether a request would pass though so much is owed already.
 fn is_bearable(paces: &[Pace], debt: &Debt, ask: Ask) -> bool {
     let mut rates = paces.iter().zip(debt.times);
-    rates.all(|(pace, owed)| pace.advance(owed, ask.cost, 0).is_ok())
+    rates.all(|(pace, owed)| pace.advance(owed, ask, 0).is_ok())
 }
 
 /// Takes back what was written. A number that the clock has passed by may have been moved on from there: then what was

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 const SECOND: u64 = 1_000_000_000;
-const ONE: Ask = Ask { cost: 1, plan: 0 };
 
 fn pace(count: u64, window: u64, burst: u64) -> Pace {
     let interval = window.div_ceil(count);
@@ -25,7 +24,7 @@ fn key(number: u64) -> u64 {
 }
 
 fn passes(limiter: &Limiter, number: u64, cost: u64, now: u64) -> bool {
-    let taken = limiter.take(key(number), Ask { cost, ..ONE }, Maker::new(0), || now);
+    let taken = limiter.take(key(number), Ask { cost, ..Ask::ONE }, Maker::new(0), || now);
     matches!(taken.verdict, Verdict::Passed { .. })
 }
 
@@ -43,7 +42,8 @@ fn a_burst_passes_at_once_and_then_one_for_each_interval() {
 #[test]
 fn it_says_what_is_left_and_how_long_to_wait() {
     let limiter = limiter(&[pace(10, SECOND, 4), pace(20, 60 * SECOND, 20)], None, 64);
-    let take = |cost, now: u64| limiter.take(key(1), Ask { cost, ..ONE }, Maker::new(0), || now);
+    let take =
+        |cost, now: u64| limiter.take(key(1), Ask { cost, ..Ask::ONE }, Maker::new(0), || now);
     let taken = take(3, 0);
     assert_eq!(taken.counts[0], Count { left: 1, reset: 3 * SECOND / 10, wait: 0 });
     assert_eq!(taken.counts[1], Count { left: 17, reset: 9 * SECOND, wait: 0 });
@@ -52,6 +52,27 @@ fn it_says_what_is_left_and_how_long_to_wait() {
     assert_eq!(refused.counts[0].wait, SECOND / 10);
     assert_eq!(refused.counts[1], Count { left: 17, reset: 9 * SECOND, wait: 0 });
     assert!(matches!(take(2, SECOND / 10).verdict, Verdict::Passed { .. }));
+}
+
+#[test]
+fn whoever_has_patience_waits_for_its_turn() {
+    let limiter = limiter(&[pace(10, SECOND, 2), pace(20, 60 * SECOND, 20)], None, 64);
+    let take = |patience: u64, now: u64| {
+        limiter.take(key(1), Ask { patience, ..Ask::ONE }, Maker::new(0), || now).verdict
+    };
+    let delays: Vec<_> = std::iter::repeat_with(|| take(millis(250), 0))
+        .map_while(|verdict| match verdict {
+            Verdict::Passed { delay, .. } => Some(delay),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(delays, [0, 0, 100, 200].map(millis));
+    // Nobody overtakes those that wait.
+    assert_eq!(take(0, millis(50)), Verdict::Exceeded { wait: millis(250) });
+    assert_eq!(take(millis(250), 0), Verdict::Exceeded { wait: millis(50) });
+    assert!(
+        matches!(take(millis(250), millis(50)), Verdict::Passed { delay, .. } if delay == millis(250))
+    );
 }
 
 #[test]
@@ -77,7 +98,7 @@ fn millis(count: u64) -> u64 {
 #[test]
 fn what_one_rate_refuses_takes_nothing_of_the_others() {
     let limiter = limiter(&[pace(2, SECOND, 2), pace(100, 60 * SECOND, 100)], None, 64);
-    let take = || limiter.take(key(1), ONE, Maker::new(0), || 0);
+    let take = || limiter.take(key(1), Ask::ONE, Maker::new(0), || 0);
     let passed = (0..50).filter(|_| matches!(take().verdict, Verdict::Passed { .. })).count();
     assert_eq!(passed, 2);
     assert_eq!(take().counts[1].left, 98);
@@ -86,8 +107,8 @@ fn what_one_rate_refuses_takes_nothing_of_the_others() {
 #[test]
 fn as_many_run_as_may_whoever_gives_back() {
     let limiter = limiter(&[], Some(2), 64);
-    let take = |number| limiter.take(key(number), ONE, Maker::new(0), || 0).verdict;
-    let Verdict::Passed { place } = take(1) else { panic!("none runs") };
+    let take = |number| limiter.take(key(number), Ask::ONE, Maker::new(0), || 0).verdict;
+    let Verdict::Passed { place, .. } = take(1) else { panic!("none runs") };
     assert!(matches!(take(1), Verdict::Passed { .. }));
     assert_eq!(take(1), Verdict::Busy);
     assert!(matches!(take(2), Verdict::Passed { .. }));
@@ -101,7 +122,7 @@ fn keys_in_use_are_never_forgotten_and_others_make_room() {
     let limiter = limiter(&[pace(1, SECOND, 1)], None, 64);
     let known: Vec<u64> = (0..10_000).filter(|&it| passes(&limiter, it, 1, 0)).collect();
     assert!((64..=256).contains(&known.len()), "{} have room", known.len());
-    let full = limiter.take(key(20_000), ONE, Maker::new(0), || 0).verdict;
+    let full = limiter.take(key(20_000), Ask::ONE, Maker::new(0), || 0).verdict;
     assert!(!matches!(full, Verdict::Passed { .. }), "nobody else gets in");
     assert!(known.iter().all(|&it| !passes(&limiter, it, 1, SECOND - 1)), "they have passed");
     let later = (10_000..10_064).filter(|&it| passes(&limiter, it, 1, SECOND)).count();
@@ -131,7 +152,7 @@ fn a_flood_of_keys_keeps_new_ones_out_no_longer_than_its_requests_count() {
     // As many as all entries together let through, and no more.
     assert!((640..=2560).contains(&flood), "{flood}");
     assert!(!passes(&limiter, busy, 1, 0), "it has had its burst");
-    let refused = limiter.take(key(200_000), ONE, Maker::new(0), || 0);
+    let refused = limiter.take(key(200_000), Ask::ONE, Maker::new(0), || 0);
     assert_eq!(refused.verdict, Verdict::Full { wait: SECOND / 10 });
     assert_eq!(refused.counts[0], Count { left: 0, reset: SECOND, wait: SECOND / 10 });
     let later = (300_000..300_010).filter(|&it| passes(&limiter, it, 1, SECOND / 10)).count();
@@ -222,7 +243,7 @@ fn of_many_threads_exactly_the_burst_and_the_rate_pass() {
             scope.spawn(move || {
                 for _ in 0..EACH {
                     let now = || clock.fetch_add(step, Ordering::SeqCst);
-                    let taken = limiter.take(key(1), ONE, Maker::new(thread), now);
+                    let taken = limiter.take(key(1), Ask::ONE, Maker::new(thread), now);
                     let count = u64::from(matches!(taken.verdict, Verdict::Passed { .. }));
                     passed.fetch_add(count, Ordering::SeqCst);
                 }
@@ -253,7 +274,7 @@ fn of_many_threads_one_gets_what_is_there_once() {
                         let place = (place + thread * 3) % passed.len();
                         let number = round * 1000 + place as u64;
                         let now = || clock.load(Ordering::SeqCst);
-                        let taken = limiter.take(key(number), ONE, Maker::new(thread), now);
+                        let taken = limiter.take(key(number), Ask::ONE, Maker::new(thread), now);
                         let count = u64::from(matches!(taken.verdict, Verdict::Passed { .. }));
                         passed[place].fetch_add(count, Ordering::SeqCst);
                     }
