@@ -196,6 +196,45 @@ fn choices_that_are_none() {
 }
 
 #[test]
+fn rules_that_only_refuse_some_tokens() {
+    let file = |rules: &str, required: bool| {
+        report(&format!(
+            "listeners: ':80'\nroutes: {{ respond: 204, apply: [t, p] }}\npolicies:\n  \
+             t: {{ jwt: {{ required: {required}, providers: {{ algorithms: HS256, keys: {{ secret_file: k }} }} }} }}\n  \
+             p: {{ authorise: {{ rules: [{rules}] }} }}\n"
+        ))
+    };
+    assert_snapshot!(file("\"!has(claims.banned)\"", false));
+    for rule in [
+        "!('banned' in claims)",
+        "!has(claims.role) || claims.role != 'guest'",
+        "!(has(claims.a) && request.path == '/')",
+    ] {
+        let warned = |more: &str, required| {
+            let told = file(&format!("\"{rule}\"{more}"), required);
+            assert!(!told.contains("error"), "{told}");
+            told.contains("requests without a token pass rules")
+        };
+        assert!(warned("", false) && warned(", \"request.method == 'GET'\"", false), "{rule}");
+        // Another rule refuses them, or none comes without.
+        for more in [", has(claims.sub)", ", size(claims) > 0"] {
+            assert!(!warned(more, false), "{rule}{more}");
+        }
+        assert!(!warned("", true), "{rule}");
+    }
+    for rule in [
+        "size(claims) == 0 || !has(claims.banned)",
+        "size(claims) > 0 && !has(claims.banned)",
+        "has(claims.sub)",
+        "claims.role != 'guest'",
+        "request.method == 'GET' || has(claims.sub)",
+        "request.method == 'GET'",
+    ] {
+        assert_eq!(file(&format!("\"{rule}\""), false), "", "{rule}");
+    }
+}
+
+#[test]
 fn tokens_and_passwords_in_the_same_place() {
     let hash = "$2b$10$abcdefghijklmnopqrstuuzi5E8Fg0yjKgTc5PCHx2LCyJ0fp5n/G";
     let file_with = |token: &str, asks: &str| {

@@ -28,7 +28,7 @@ pub(super) use claims::claim_rules;
 use claims::{roles, scopes};
 use forward::forward_auth;
 use keys::api_keys;
-use rule::rule;
+use rule::{WithoutToken, rule};
 
 section! {
     "authorise", "an authorisation", Any;
@@ -181,6 +181,14 @@ impl Authorise {
     /// Whether no request without a token passes it.
     pub(super) fn refuses_without_token(&self) -> bool {
         self.asks_tokens() && !self.is_choice(Credential::Token)
+    }
+
+    /// A rule that looks at claims to refuse some, where none asks for any: requests without a token pass all of them.
+    pub(super) fn rule_that_only_denies(&self) -> Option<&Rule> {
+        let looks = |rule: &&Rule| rule.without_token() != WithoutToken::Same;
+        let mut looking = self.rules.iter().filter(looks);
+        let is_met = |rule: &Rule| rule.without_token() == WithoutToken::Met;
+        looking.clone().all(is_met).then(|| looking.next())?
     }
 
     fn asks_tokens(&self) -> bool {

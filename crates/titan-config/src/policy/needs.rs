@@ -54,6 +54,18 @@ pub(crate) fn check_optional_tokens(
             error.help("apply a policy `jwt` that requires tokens, or ask in `rules` with `has`"),
         );
     }
+    if !tokens.required
+        && let Some(rule) = asks.rule_that_only_denies()
+    {
+        let message = "requests without a token pass rules that refuse some tokens";
+        let warning = Diagnostic::warning(place, message);
+        let warning = warning.label(format!("`{}` is met without a token", rule.text()));
+        let warning = warning.also(jwt.key_span, "it has `required: false`");
+        let warning = warning.also(authorise.key_span, "it refuses by claims alone");
+        to.add(warning.help(
+            "add the rule `size(claims) > 0` to refuse them, or begin this one with `size(claims) == 0 ||` where they may pass",
+        ));
+    }
 }
 
 /// Whether a route that asks for a token and for something else of the client's leaves a place for each: a request with

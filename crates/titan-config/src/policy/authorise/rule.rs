@@ -10,8 +10,9 @@ use crate::report::Diagnostic;
 use crate::shape::{Shape, TextShape};
 use crate::token::{HeaderName, Pattern};
 use cel::common::ast::SourceInfo;
-use cel::{Env, ParseError, ParseErrors, Program};
+use cel::{Context, Env, ParseError, ParseErrors, Program, Value};
 use check::Check;
+use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -26,6 +27,20 @@ pub struct Rule {
     reads: Vec<RulePart>,
     headers: Vec<HeaderName>,
     loops: bool,
+    without_token: WithoutToken,
+}
+
+/// What a rule makes of a request without a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WithoutToken {
+    /// It does not look at claims.
+    Same,
+    /// It says in so many words what becomes of such a request: it asks for `size(claims)`.
+    Stated,
+    /// It is met, whatever else the request is: it looks at claims to refuse some.
+    Met,
+    /// It is not met, or that depends on the rest of the request.
+    Other,
 }
 
 /// What a rule may look at.
@@ -73,6 +88,11 @@ impl Rule {
     /// The header fields that it names.
     pub fn headers(&self) -> &[HeaderName] {
         &self.headers
+    }
+
+    /// What it makes of a request without a token.
+    pub(super) fn without_token(&self) -> WithoutToken {
+        self.without_token
     }
 
     /// Whether it goes through lists or mappings.
@@ -145,7 +165,13 @@ fn compile(text: &str) -> Result<Rule, Problem> {
     let program = env.compile(text).map_err(|errors| fault(text, &errors))?;
     let mut check = Check::new(text, program.source_info());
     check.whole(program.expression())?;
-    let Check { patterns, reads, headers, loops, .. } = check;
+    let Check { patterns, reads, headers, loops, counts_claims, .. } = check;
+    let without_token = match counts_claims {
+        _ if !reads.contains(&RulePart::Claims) => WithoutToken::Same,
+        true => WithoutToken::Stated,
+        false if is_met_without_claims(&program, env) => WithoutToken::Met,
+        false => WithoutToken::Other,
+    };
     Ok(Rule {
         text: text.to_owned(),
         program: Arc::new(program),
@@ -153,7 +179,16 @@ fn compile(text: &str) -> Result<Rule, Problem> {
         reads,
         headers,
         loops,
+        without_token,
     })
+}
+
+/// Whether it is true of a request of which nothing is known but that its token says nothing. What it would have to know
+/// of the request is missing, and an error.
+fn is_met_without_claims(program: &Program, env: Env) -> bool {
+    let mut context = Context::with_env(Arc::new(env));
+    context.add_variable_from_value("claims", HashMap::<String, Value>::new());
+    matches!(program.execute(&context), Ok(Value::Bool(true)))
 }
 
 /// The first fault that the parser has found. It lists all that could stand there instead, which helps nobody.

@@ -17,6 +17,8 @@ pub(super) struct Check<'t> {
     pub(super) reads: Vec<RulePart>,
     pub(super) headers: Vec<HeaderName>,
     pub(super) loops: bool,
+    /// Whether it asks how many claims there are: without a token there are none.
+    pub(super) counts_claims: bool,
     /// The variables of the loop that surrounds what is looked at.
     variables: Vec<String>,
     depth: usize,
@@ -69,7 +71,8 @@ const OPERATORS: &[&str] = &[
 impl<'t> Check<'t> {
     pub(super) fn new(text: &'t str, info: &'t SourceInfo) -> Check<'t> {
         let (patterns, reads, headers, variables) = Default::default();
-        Check { text, info, patterns, reads, headers, loops: false, variables, depth: 0 }
+        let (loops, counts_claims) = (false, false);
+        Check { text, info, patterns, reads, headers, loops, counts_claims, variables, depth: 0 }
     }
 
     /// Looks at a whole expression. One of another type than a truth would refuse every request.
@@ -177,7 +180,10 @@ impl<'t> Check<'t> {
         if name == "matches" {
             self.pattern(id, args.last())?;
         }
-        target.iter().map(|it| &**it).chain(args).try_for_each(|it| self.part(it))
+        let mut parts = target.iter().map(|it| &**it).chain(args);
+        let is_claims = |it: &IdedExpr| matches!(&it.expr, Expr::Ident(name) if name == "claims");
+        self.counts_claims |= name == "size" && parts.clone().any(is_claims);
+        parts.try_for_each(|it| self.part(it))
     }
 
     /// A field with another name is never there, so that the rule would refuse every request or none.
