@@ -22,7 +22,7 @@ const CLASSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
 /// What a rate limit decides about a request.
 const VERDICTS: [&str; 6] = ["allowed", "delayed", "limited", "full", "exempt", "shadowed"];
 
-const OF_WORKER: [Family; 16] = [
+const OF_WORKER: [Family; 18] = [
     Family::counter("titan_connections_accepted_total", "Client connections accepted."),
     Family::counter("titan_connections_closed_total", "Client connections closed again."),
     Family::counter(
@@ -51,6 +51,14 @@ const OF_WORKER: [Family; 16] = [
         "Passwords that were known to be right or wrong.",
     ),
     Family::counter("titan_passwords_checked_total", "Passwords that were compared with a hash."),
+    Family::counter(
+        "titan_forward_auth_cache_hits_total",
+        "Decisions of services about requests that were remembered.",
+    ),
+    Family::counter(
+        "titan_forward_auth_cache_misses_total",
+        "Decisions of services that were asked for because they were not remembered.",
+    ),
 ];
 
 /// What is open: a gauge, and where [`OF_WORKER`] has what was opened and what was closed again.
@@ -371,6 +379,7 @@ fn of_worker(cells: &Cells) -> [u64; OF_WORKER.len()] {
         upstreams: _,
         jwt,
         passwords,
+        forward_auth,
         rate_limits: _,
         failures: _,
     } = cells;
@@ -399,6 +408,8 @@ fn of_worker(cells: &Cells) -> [u64; OF_WORKER.len()] {
         jwt.misses.get(),
         passwords.remembered.get(),
         passwords.checked.get(),
+        forward_auth.hits.get(),
+        forward_auth.misses.get(),
     ]
 }
 

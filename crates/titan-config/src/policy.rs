@@ -10,8 +10,8 @@ mod rate_limit;
 mod transform;
 
 pub use authorise::{
-    ApiKey, ApiKeys, Authorise, Basic, ClaimRule, ClaimValue, Credential, ForwardAuth, Granted,
-    KeyHash, PasswordHash, Rule, RulePart, User, api_keys_in, users_in,
+    ApiKey, ApiKeys, AuthCache, AuthKey, Authorise, Basic, ClaimRule, ClaimValue, Credential,
+    ForwardAuth, Granted, KeyHash, PasswordHash, Rule, RulePart, User, api_keys_in, users_in,
 };
 pub use compress::{CodedRequests, Coding, Compress, MediaRange, OtherCodings};
 pub(crate) use compress::{codings, media_range};

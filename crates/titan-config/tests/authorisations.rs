@@ -316,3 +316,18 @@ fn who_lets_every_page_in_cannot_keep_some_from_websockets() {
     assert!(says.contains("name the origins"), "{says}");
     assert_eq!(cors("websockets: false"), "");
 }
+
+#[test]
+fn decisions_depend_on_what_the_service_sees() {
+    let report = |key: &str| {
+        report(&format!(
+            "listeners: [\":8080\"]\nroutes: [{{ upstream: u }}]\nupstreams: {{ u: \"a:1\" }}\napply: p\npolicies:\n  \
+             p: {{ authorise: {{ forward_auth: {{ upstream: u, send: X-A, cache: {{ ttl: 1s, key: {key} }} }} }} }}\n"
+        ))
+    };
+    assert_eq!(report("[path, { header: x-a }]"), "");
+    let unseen = report("[path, { header: Cookie }]");
+    assert!(unseen.contains("no decision depends on `Cookie`"), "{unseen}");
+    assert!(unseen.contains("the service does not see that field"), "{unseen}");
+    assert!(report("X-A").contains("expected `method`"), "{}", report("X-A"));
+}

@@ -58,6 +58,8 @@ pub struct Cells {
     pub jwt: JwtCells,
     /// Passwords that policies judged.
     pub passwords: PasswordCells,
+    /// Decisions of services about requests, where they are remembered.
+    pub forward_auth: ForwardAuthCells,
     /// What rate limits have decided.
     pub rate_limits: Vec<RateLimitCells>,
     /// Failed exchanges by kind; [`Cells::failures_by_code`] names the kinds.
@@ -98,6 +100,15 @@ impl JwtCells {
     pub fn refused_by_reason(&self) -> impl Iterator<Item = (&'static str, u64)> {
         Refusal::WORDS.iter().copied().zip(self.refused.iter().map(Counter::get))
     }
+}
+
+/// What is counted of the decisions of services.
+#[derive(Default)]
+pub struct ForwardAuthCells {
+    /// Those that were remembered.
+    pub hits: Counter,
+    /// Those that were asked for because they were not.
+    pub misses: Counter,
 }
 
 /// What is counted for an upstream.
@@ -199,6 +210,7 @@ impl Cells {
             upstreams: std::iter::repeat_with(UpstreamCells::default).take(upstreams).collect(),
             jwt: JwtCells::default(),
             passwords: PasswordCells::default(),
+            forward_auth: ForwardAuthCells::default(),
             rate_limits: std::iter::repeat_with(RateLimitCells::default)
                 .take(rate_limits)
                 .collect(),

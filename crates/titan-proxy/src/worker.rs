@@ -7,7 +7,7 @@ use crate::buffer::Buffers;
 use crate::clock::{Clock, Moment, TICK};
 use crate::listener::Listener;
 use crate::metrics::{Cells, Metrics};
-use crate::middleware::{Caches, Encoders, Remembered};
+use crate::middleware::{Caches, Decisions, Encoders, Remembered};
 use crate::snapshot::Snapshot;
 use crate::splice::Pipes;
 use crate::upstream::Known;
@@ -34,6 +34,8 @@ pub(crate) struct Worker {
     pub(crate) members: Known,
     /// Tokens that were found good.
     pub(crate) tokens: Caches,
+    /// Decisions of services that are asked about requests.
+    pub(crate) decisions: Decisions,
     /// Passwords that were found right.
     pub(crate) passwords: Remembered,
     snapshot: CurrentSnapshot,
@@ -118,6 +120,7 @@ impl Worker {
             encoders: Rc::default(),
             members: Known::default(),
             tokens: Caches::default(),
+            decisions: Decisions::default(),
             passwords: Remembered::default(),
             snapshot: Rc::new(snapshot),
             index,

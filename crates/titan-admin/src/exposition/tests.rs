@@ -100,6 +100,8 @@ fn every_family_is_there() {
     titan_endpoint_requests_active gauge
     titan_endpoint_requests_waiting gauge
     titan_exchange_failures_total counter
+    titan_forward_auth_cache_hits_total counter
+    titan_forward_auth_cache_misses_total counter
     titan_http2_streams_closed_total counter
     titan_http2_streams_open gauge
     titan_http2_streams_opened_total counter

@@ -9,7 +9,7 @@ mod rule;
 
 pub use basic::Basic;
 pub use claims::{ClaimRule, ClaimValue, Granted};
-pub use forward::ForwardAuth;
+pub use forward::{AuthCache, AuthKey, ForwardAuth};
 pub use keys::{ApiKey, ApiKeys, KeyHash, api_keys_in};
 pub use password::{PasswordHash, User, users_in};
 pub use rule::{Rule, RulePart};

@@ -57,4 +57,36 @@ pub(super) const ROWS: &[Row] = &[
         "policies: { p: { authorise: { forward_auth: { upstream: auth, body_limit: 7 } } } }\nupstreams: { auth: a:1 }",
         "body_limit: ByteSize(7)",
     ),
+    (
+        "forward_auth",
+        "cache",
+        "policies: { p: { authorise: { forward_auth: { upstream: auth, cache: { ttl: 7s } } } } }\nupstreams: { auth: a:1 }",
+        "cache: Some(AuthCache {",
+    ),
+    (
+        "auth_cache",
+        "ttl",
+        "policies: { p: { authorise: { forward_auth: { upstream: auth, cache: { ttl: 7s } } } } }\nupstreams: { auth: a:1 }",
+        "ttl: 7s, key: None",
+    ),
+    (
+        "auth_cache",
+        "key",
+        "policies: { p: { authorise: { forward_auth: { upstream: auth, cache: { ttl: 7s, key: [method, { header: Cookie }] } } } } }\n\
+         upstreams: { auth: a:1 }",
+        "key: Some([Method, Header(HeaderName(\"Cookie\"))])",
+    ),
+    (
+        "auth_cache",
+        "capacity",
+        "policies: { p: { authorise: { forward_auth: { upstream: auth, cache: { ttl: 7s, capacity: 9 } } } } }\nupstreams: { auth: a:1 }",
+        "capacity: 9",
+    ),
+    (
+        "auth_key",
+        "header",
+        "policies: { p: { authorise: { forward_auth: { upstream: auth, cache: { ttl: 7s, key: { header: Cookie } } } } } }\n\
+         upstreams: { auth: a:1 }",
+        "key: Some([Header(HeaderName(\"Cookie\"))])",
+    ),
 ];

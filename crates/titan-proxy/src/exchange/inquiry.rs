@@ -34,7 +34,7 @@ pub(crate) struct Inquiry<'q> {
 }
 
 /// An answer as a whole.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Reply {
     pub(crate) head: ResponseHead,
     /// Empty where the status is one of 2xx: what matters is the status.

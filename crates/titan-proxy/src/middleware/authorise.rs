@@ -10,6 +10,7 @@ mod rules;
 pub(super) use basic::user_shown;
 pub(crate) use basic::{Remembered, Users, Verifiers};
 pub(super) use claims::holds;
+pub(crate) use forward::Decisions;
 
 use super::credentials::Credentials;
 use super::{Meeting, Step};
@@ -112,12 +113,12 @@ impl Explained {
 }
 
 impl Authorise {
-    /// The policy with that name.
+    /// The policy with that name, at that place of the configuration.
     pub(super) fn new(
         name: &str,
         own: &titan_config::Authorise,
         credentials: Credentials,
-        config: &Config,
+        (config, place): (&Config, usize),
     ) -> Authorise {
         let known = match credentials {
             Credentials::Known(known) => known,
@@ -134,7 +135,7 @@ impl Authorise {
             claims: Claims::new(own),
             rules: Rules::new(&own.rules),
             basic: own.basic.as_ref().map(|basic| Basic::new(basic, users)),
-            forward: forward.map(|forward| Forward::new(*forward, config)),
+            forward: forward.map(|forward| Forward::new(*forward, config, place)),
         }
     }
 

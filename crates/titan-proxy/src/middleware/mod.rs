@@ -22,7 +22,7 @@ mod jwt;
 mod rate_limit;
 mod transform;
 
-pub(crate) use authorise::{Remembered, Verifiers};
+pub(crate) use authorise::{Decisions, Remembered, Verifiers};
 pub(crate) use credentials::{Credentials, Keys};
 use jwt::find;
 pub(crate) use jwt::{Caches, Refusal};
@@ -275,7 +275,7 @@ impl Ready {
             }
             Policy::Authorise(authorise) => {
                 let name = named.name.as_str();
-                Ready::Authorise(Arc::new(Authorise::new(name, authorise, keys, config)))
+                Ready::Authorise(Arc::new(Authorise::new(name, authorise, keys, (config, place))))
             }
             Policy::RateLimit(limit) => Ready::RateLimit(rate_limit(limit)),
             Policy::Transform(config) => Ready::Transform(transform::Ready::new(config)),

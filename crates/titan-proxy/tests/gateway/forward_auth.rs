@@ -1,5 +1,7 @@
 //! A service of the operator's decides about requests.
 
+pub(super) mod decisions;
+
 use crate::tunnels::{CONSENT, WISH};
 use std::fmt::Display;
 use titan_testkit::h2::Head;

@@ -1,10 +1,12 @@
 //! Forward-auth: a service of the operator's decides about requests.
 
 use crate::bounds::{MAX_CLAIMS, MAX_PATH};
+use crate::node::Node;
 use crate::policy::transform::{answer_header, request_header};
 use crate::quantity::{ByteSize, duration, size};
-use crate::read::{Read, default, required};
-use crate::readers::{Problem, one_or_list, text, words};
+use crate::read::{Read, Reading, default, optional, required};
+use crate::readers::{Problem, one_or_list, text, whole, words, words_or};
+use crate::report::Diagnostic;
 use crate::route_fields::upstream_name;
 use crate::section::{section, section_of};
 use crate::shape::TextShape;
@@ -42,7 +44,83 @@ section! {
         pub timeout: Duration = default("5s", duration(SHORTEST..=LONGEST)),
         /// The largest body of an answer that clients see; beyond it they get 503. Those of 2xx nobody sees.
         pub body_limit: ByteSize = default("64KiB", size(0..=MAX_BODY)),
+        /// Whether decisions are remembered, consents and refusals.
+        pub cache: Option<AuthCache> = optional("each request is asked about", section_of::<AuthCache>()),
     }
+}
+
+section! {
+    "auth_cache", "remembered decisions", Any;
+    /// Decisions of a service that are used again, by each worker for itself. A right that is revoked counts until its decision is
+    /// forgotten: `ttl` is how long that takes at most. `Cache-Control` of the service shortens it (`max-age`, `s-maxage`) or keeps it
+    /// from being remembered (`no-store`, `no-cache`, `private`). Never remembered are answers with `Set-Cookie`, 408, 425, 429, 5xx
+    /// and those that are larger than 4 KiB.
+    pub struct AuthCache {
+        /// How long a decision is used at most.
+        pub ttl: Duration = required(duration(SECOND..=HOUR)),
+        /// What a decision depends on: requests that are alike in all of this get the same one. Words are `method`, `scheme`, `host`,
+        /// `path`, `query` and `client_address`; fields of `send` are `{ header: Authorization }`. What the service looks at has to be
+        /// here, or somebody gets what was decided for somebody else.
+        pub key: Option<Vec<AuthKey>> =
+            optional("all that the service sees", one_or_list(auth_key(), 1..=MAX_CLAIMS)),
+        /// How many decisions each worker remembers, of at most 4 KiB each. The oldest makes room.
+        pub capacity: u32 = default("1024", whole(1..=65_536)),
+    }
+}
+
+/// What of a request a decision depends on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AuthKey {
+    /// Its method.
+    Method,
+    /// Whether it came over TLS.
+    Scheme,
+    /// Its host.
+    Host,
+    /// Its path.
+    Path,
+    /// Its query.
+    Query,
+    /// The address of its client.
+    ClientAddress,
+    /// The values of that field.
+    Header(HeaderName),
+}
+
+section! {
+    "auth_key", "a part of what a decision depends on", Any;
+    /// A header field on which a decision depends.
+    pub(crate) struct AuthKeyFields {
+        /// Its name, one of `send`.
+        pub(crate) header: HeaderName = required(request_header()),
+    }
+}
+
+fn auth_key() -> impl Read<Value = AuthKey> {
+    let words = [
+        ("method", AuthKey::Method),
+        ("scheme", AuthKey::Scheme),
+        ("host", AuthKey::Host),
+        ("path", AuthKey::Path),
+        ("query", AuthKey::Query),
+        ("client_address", AuthKey::ClientAddress),
+    ];
+    words_or(&words, section_of::<AuthKeyFields>().map(|fields| AuthKey::Header(fields.header)))
+}
+
+/// Whether the service sees what its decisions are said to depend on.
+fn check(forward: ForwardAuth, node: &Node, to: &mut Reading<'_>) -> Option<ForwardAuth> {
+    let key = forward.cache.iter().filter_map(|cache| cache.key.as_ref()).flatten();
+    let unseen = key.filter_map(|part| match part {
+        AuthKey::Header(name) if !forward.send.contains(name) => Some(name),
+        _ => None,
+    });
+    for name in unseen {
+        let message = format!("no decision depends on `{}`", name.as_str());
+        let error = Diagnostic::error(node.key_span("cache"), message);
+        to.add(error.label("the service does not see that field").help("name it in `send` too"));
+    }
+    Some(forward)
 }
 
 impl ForwardAuth {
@@ -56,7 +134,7 @@ impl ForwardAuth {
 }
 
 pub(super) fn forward_auth() -> impl Read<Value = Box<ForwardAuth>> {
-    section_of::<ForwardAuth>().map(Box::new)
+    section_of::<ForwardAuth>().then(check).map(Box::new)
 }
 
 /// Names of fields, each once.
@@ -74,6 +152,8 @@ fn names(name: impl Read<Value = HeaderName>) -> impl Read<Value = Vec<HeaderNam
 
 const METHODS: [(&str, Method); 3] =
     [("GET", Method::GET), ("HEAD", Method::HEAD), ("POST", Method::POST)];
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(3600);
 const SHORTEST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(60);
 /// A body is in memory as a whole.

@@ -1,5 +1,7 @@
 //! Forward-auth: a service of the operator's decides about requests.
 
+mod decisions;
+
 use super::{Meeting, Step};
 use crate::error::{Error, Kind};
 use crate::exchange::{Inquiry, Reply};
@@ -8,8 +10,12 @@ use crate::grpc::Dialect;
 use crate::route::Split;
 use crate::snapshot::Proxy;
 use crate::worker::Scratch;
+pub(crate) use decisions::Decisions;
+use decisions::{Digest, lasts};
 use std::num::NonZeroU16;
-use titan_config::{Cap, Config, ForwardAuth, HeaderName, RouteTimeouts, SendHost, Share};
+use titan_config::{
+    AuthCache, AuthKey, Cap, Config, ForwardAuth, HeaderName, RouteTimeouts, SendHost, Share,
+};
 use titan_http::{BadField, FieldName, Fields, RequestHead, ResponseHead, Status};
 
 /// A service and how it is asked.
@@ -18,13 +24,15 @@ pub(super) struct Forward {
     proxy: Box<Proxy>,
     /// What the upstream is called.
     name: Box<str>,
+    /// The place of the policy: its decisions are remembered by that.
+    place: usize,
 }
 
 /// Further endpoints that are asked where one does not answer.
 const RETRIES: u8 = 1;
 
 impl Forward {
-    pub(super) fn new(config: ForwardAuth, all: &Config) -> Forward {
+    pub(super) fn new(config: ForwardAuth, all: &Config, place: usize) -> Forward {
         let ForwardAuth { upstream, timeout, .. } = config;
         let shares = vec![Share { upstream, weight: NonZeroU16::MIN }];
         let timeouts = RouteTimeouts {
@@ -47,7 +55,8 @@ impl Forward {
             grpc_web: false,
         };
         let name = all.upstream(upstream).name.as_str().into();
-        Forward { config, proxy: Box::new(Proxy { config: proxy, split, rewrite: None }), name }
+        let proxy = Box::new(Proxy { config: proxy, split, rewrite: None });
+        Forward { config, proxy, name, place }
     }
 
     /// Asks about a request. It goes on, or is answered with what the service answers.
@@ -69,13 +78,24 @@ impl Forward {
     pub(super) fn explain(&self) -> String {
         let ForwardAuth { method, path, .. } = &self.config;
         let method = method.as_str();
-        format!("needs leave of `{}`, which is asked with {method} {path}, but not here", self.name)
+        let cache = self.config.cache.as_ref();
+        let cache = cache.map(|cache| format!("; decisions are remembered for {:?}", cache.ttl));
+        let cache = cache.unwrap_or_default();
+        let name = &self.name;
+        format!("needs leave of `{name}`, which is asked with {method} {path}, but not here{cache}")
     }
 
     async fn ask(&self, meeting: &Meeting<'_>) -> Result<Reply, Error> {
         let mut loan = meeting.worker.scratch();
         let Scratch { request, work, .. } = &mut *loan;
         self.write_question(meeting, request, &mut work.text)?;
+        let cache = self.config.cache.as_ref();
+        let digest = cache.and_then(|cache| digest(cache, meeting, request));
+        if let Some(reply) = digest.and_then(|digest| self.recall(&digest, meeting)) {
+            return Ok(reply);
+        }
+        let id = meeting.snapshot.forwarding.pass_id(&meeting.request.fields, &mut request.fields);
+        id.map_err(|_| Kind::Internal)?;
         let inquiry = Inquiry {
             worker: meeting.worker,
             snapshot: meeting.snapshot,
@@ -85,7 +105,43 @@ impl Forward {
             body_limit: self.config.body_limit.as_usize(),
         };
         // What went wrong there is counted with its upstream, and no business of the client's.
-        inquiry.ask(request, work).await.map_err(|_| Kind::AuthService.into())
+        let reply = inquiry.ask(request, work).await.map_err(|_| Kind::AuthService)?;
+        if let (Some(cache), Some(digest)) = (cache, digest) {
+            self.remember(cache, digest, &reply, meeting).map_err(|_| Kind::Internal)?;
+        }
+        Ok(reply)
+    }
+
+    /// What was decided of such a request not long ago.
+    fn recall(&self, digest: &Digest, meeting: &Meeting<'_>) -> Option<Reply> {
+        let worker = meeting.worker;
+        let known = worker.decisions.get(self.place, digest, &worker.clock);
+        let cells = &worker.cells().forward_auth;
+        if known.is_some() { &cells.hits } else { &cells.misses }.add(1);
+        known.map(|reply| (*reply).clone())
+    }
+
+    /// Notes what was decided, as far as it is looked at, where the service does not say otherwise.
+    fn remember(
+        &self,
+        cache: &AuthCache,
+        digest: Digest,
+        reply: &Reply,
+        meeting: &Meeting<'_>,
+    ) -> Result<(), BadField> {
+        let Some(lasts) = lasts(&reply.head, cache.ttl) else { return Ok(()) };
+        let mut head = ResponseHead::with_status(reply.head.status);
+        if head.status.is_success() {
+            copy(&self.config.take, &reply.head.fields, &mut head.fields)?;
+        } else {
+            head = self.answer(&reply.head)?;
+        }
+        let kept = Reply { head, body: reply.body.clone() };
+        let worker = meeting.worker;
+        let capacity = cache.capacity.try_into().unwrap_or(usize::MAX);
+        let until = worker.clock.deadline(lasts);
+        worker.decisions.put((self.place, capacity), digest, until, kept);
+        Ok(())
     }
 
     /// Writes the request that asks. What it says of the client is what upstreams are told, in the names that
@@ -106,9 +162,7 @@ impl Forward {
         })?;
         let client = meeting.client().map(|client| client.to_string());
         let named = name_client(request, origin.scheme.as_str(), client.as_deref(), question, text);
-        named.map_err(|_| Kind::Internal)?;
-        let id = snapshot.forwarding.pass_id(&request.fields, &mut question.fields);
-        id.map_err(|_| Kind::Internal.into())
+        named.map_err(|_| Kind::Internal.into())
     }
 
     /// What the service is to see of the request, and what proxies before have said of the way here.
@@ -150,6 +204,41 @@ impl Forward {
     }
 }
 
+/// A digest of what the decision about a request depends on: as configured, or all of the question, which has no id yet.
+fn digest(cache: &AuthCache, meeting: &Meeting<'_>, question: &RequestHead) -> Option<Digest> {
+    let mut digesting = meeting.worker.decisions.digest()?;
+    let Some(key) = &cache.key else {
+        for field in question.fields.iter() {
+            digesting.add(field.name);
+            digesting.add(field.value);
+        }
+        return digesting.end();
+    };
+    for part in key {
+        let name = match part {
+            AuthKey::Path => {
+                digesting.add(meeting.request.path());
+                continue;
+            }
+            AuthKey::Query => {
+                let query = meeting.request.query();
+                digesting.add(&[u8::from(query.is_some())]);
+                digesting.add(query.unwrap_or_default());
+                continue;
+            }
+            AuthKey::Method => FORWARDED_METHOD,
+            AuthKey::Scheme => b"X-Forwarded-Proto",
+            AuthKey::Host => b"X-Forwarded-Host",
+            AuthKey::ClientAddress => b"X-Forwarded-For",
+            AuthKey::Header(name) => name.as_str().as_bytes(),
+        };
+        let values = || question.fields.named(name);
+        digesting.add(&values().count().to_be_bytes());
+        values().for_each(|value| digesting.add(value));
+    }
+    digesting.end()
+}
+
 /// What proxies before have said of the way here.
 const WAY: [FieldName; 5] = [
     FieldName::Via,
@@ -158,6 +247,8 @@ const WAY: [FieldName; 5] = [
     FieldName::XForwardedProto,
     FieldName::XForwardedHost,
 ];
+
+const FORWARDED_METHOD: &[u8] = b"X-Forwarded-Method";
 
 /// Copies the lines of these fields.
 fn copy(names: &[HeaderName], from: &Fields, to: &mut Fields) -> Result<(), BadField> {
@@ -188,7 +279,7 @@ fn name_client(
     {
         fields.append(FieldName::XForwardedHost, authority)?;
     }
-    fields.append_named(b"X-Forwarded-Method", request.method.as_str().as_bytes())?;
+    fields.append_named(FORWARDED_METHOD, request.method.as_str().as_bytes())?;
     text.clear();
     text.extend_from_slice(request.path());
     if let Some(query) = request.query() {
