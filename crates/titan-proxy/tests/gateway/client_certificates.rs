@@ -433,6 +433,45 @@ fn a_ticket_of_one_listener_is_none_of_another() {
 }
 
 #[test]
+fn a_certificate_is_one_of_several_ways_in() {
+    // `printf %s one | sha256sum`
+    const KEY: &str = "7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed";
+    let site = Site::new();
+    let signs = |subject: &[&str]| site.authority.signs(Owner { subject, ..Owner::default() });
+    let (batch, other) = (signs(&["CN=batch"]), signs(&["CN=other"]));
+    for ways in ["client_certificate, api_keys", "api_keys, client_certificate"] {
+        let gateway = site.starts(
+            OPTIONAL,
+            &format!(
+                "apply: [p]\npolicies: {{ p: {{ authorise: {{ any_of: [{ways}], \
+                 client_certificate: {{ subject: CN=batch }}, api_keys: {{ keys: {{ shop: {KEY} }} }} }} }} }}\n{ANSWERS}"
+            ),
+        );
+        for (own, key, may) in [
+            (Some(&batch), "", true),
+            (Some(&batch), "two", true),
+            (Some(&batch), "one", true),
+            (Some(&other), "one", true),
+            (None, "one", true),
+            (Some(&other), "", false),
+            (Some(&other), "two", false),
+            (None, "", false),
+        ] {
+            let key = if key.is_empty() { String::new() } else { format!("X-API-Key: {key}\r\n") };
+            let request = format!("GET / HTTP/1.1\r\nHost: a\r\n{key}\r\n");
+            let answer = site.connects(&gateway, own).sends(request).answer();
+            match may {
+                true => drop(answer.has_status(204)),
+                false => {
+                    assert_eq!(answer.all("www-authenticate"), ["ApiKey realm=\"p\""]);
+                    answer.has_problem(401, "credential");
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn a_resumed_session_is_that_of_the_same_client() {
     let site = Site::new();
     let own = site.authority.signs(Owner { subject: &["CN=known"], ..Owner::default() });
