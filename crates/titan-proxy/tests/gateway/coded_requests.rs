@@ -179,6 +179,60 @@ pub(super) fn bodies_share_the_memory_to_decode_them() {
     }
 }
 
+/// A brotli body up to where its text has come out, and all of it; its window has that many bits.
+fn begun_and_whole(bits: u32) -> (Vec<u8>, Vec<u8>) {
+    let mut encoder = brotli::CompressorWriter::new(Vec::new(), 4096, 4, bits);
+    encoder.write_all(TEXT.as_bytes()).expect("memory takes it");
+    encoder.flush().expect("memory takes it");
+    let begun = encoder.get_ref().clone();
+    encoder.write_all(TEXT.as_bytes()).expect("memory takes it");
+    (begun, encoder.into_inner())
+}
+
+#[test]
+fn a_body_that_runs_out_of_memory_is_cut_short_on_both_sides() {
+    let (small, large) = (begun_and_whole(10), begun_and_whole(24));
+    let head = |body: &[u8]| {
+        let length = body.len();
+        format!(
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Encoding: br\r\nContent-Length: {length}\r\n\r\n"
+        )
+    };
+    let text = format!("{:x}\r\n{TEXT}\r\n", TEXT.len());
+    for has_answered in [false, true] {
+        let listening = upstream::listens();
+        let conf = conf("max_window: 16MiB", "");
+        let gateway =
+            gateway(&format!("{conf}\nlimits: {{ decoding_memory: 32MiB }}"), &[&listening]);
+        let begins = |(begun, whole): &(Vec<u8>, Vec<u8>)| {
+            let mut client = gateway.connects();
+            client.sends(head(whole)).sends(begun);
+            let mut endpoint = listening.accepts();
+            endpoint.head();
+            endpoint.expects(&text);
+            (client, endpoint)
+        };
+        let (mut client, mut endpoint) = begins(&small);
+        if has_answered {
+            endpoint.sends("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf");
+            client.expects("HTTP/1.1 200 OK\r\n");
+            client.head();
+            client.expects("half");
+        }
+        // What this one has is missing for the rest of the other.
+        let (mut other, mut its_endpoint) = begins(&large);
+        client.sends(&small.1[small.0.len()..]);
+        match has_answered {
+            false => drop(client.answer().has_problem(503, "decoding-memory")),
+            true => assert_eq!(client.rest(), b""),
+        }
+        assert_eq!(endpoint.rest(), b"", "nothing more, and no last chunk");
+        other.sends(&large.1[large.0.len()..]);
+        its_endpoint.expects(&text).expects("0\r\n\r\n").sends(upstream::ok(""));
+        other.answer().has_status(200);
+    }
+}
+
 #[test]
 fn what_is_not_what_it_says_is_a_bad_request() {
     let (gateway, _upstream) = under("", "");
