@@ -1,4 +1,4 @@
-//! The gateway between programs that others wrote: nginx, HAProxy, curl, Go's net/http, gRPC's own tests, Python's
+//! The gateway between programs that others wrote: nginx, HAProxy, lighttpd, curl, Go's net/http, gRPC's own tests, Python's
 //! WebSockets and PyJWT, wrk, h2load, testssl.sh.
 //!
 //! Each peer runs in the foreground on a loopback address of its own, with its files in a temporary
@@ -30,6 +30,7 @@ mod grpc;
 mod h2;
 mod haproxy;
 mod jwt;
+mod lighttpd;
 mod load;
 mod nginx;
 mod shockwave;
