@@ -1,6 +1,7 @@
 //! The gateway as a whole, through real sockets: each module proves one side of its behaviour.
 
 mod any_of;
+mod attacks;
 mod authorisations;
 mod balancing;
 mod basic;
