@@ -64,13 +64,16 @@ pub enum Protocol {
     Auto,
 }
 
+const MAX_QUEUE: i64 = 16_384;
+
 section! {
     "queue", "a queue", Any;
     /// The requests that wait for a connection when every one is taken.
     pub struct Queue {
         /// How many may wait, over all workers; others are answered with 503. 0: none waits. In a full queue a
-        /// client gives up a place for one that has fewer.
-        pub length: u32 = default("1024", whole(0..=1_000_000)),
+        /// client gives up a place for one that has fewer. At most 16384, for who
+        /// comes next is decided under a lock.
+        pub length: u32 = default("1024", whole(0..=MAX_QUEUE)),
         /// How long each may wait; then it is answered with 503.
         pub timeout: Duration = default("1s", timeout()),
     }

@@ -45,6 +45,18 @@ fn octets_of_a_file() {
 }
 
 #[test]
+fn requests_in_a_queue() {
+    let file = |length: u32| {
+        let queue = format!("queue: {{ length: {length} }}");
+        format!(
+            "listeners: [\":80\"]\nupstreams: {{ a: {{ endpoints: a:1, {queue} }} }}\nroutes: [{{ upstream: a }}]"
+        )
+    };
+    accepts(&file(16_384));
+    refuses(&file(16_385), "expected a whole number from 0 to 16384: this is `16385`");
+}
+
+#[test]
 fn levels() {
     let file = |depth: usize| format!("a: {}{}", "[".repeat(depth - 1), "]".repeat(depth - 1));
     let too_deep = "nested deeper than 32";

@@ -12,17 +12,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 ///
 /// The last eighth of them is for clients that have few: whoever takes all it can get leaves those to others.
 pub(crate) struct Shares {
-    /// From how many taken places on only clients that have few get another one.
-    scarce_from: u32,
-    /// How many places are few.
-    few: u32,
+    most: u32,
     taken: AtomicU32,
     by_client: Box<[AtomicU32]>,
     hash: RandomState,
 }
 
 /// The counter of a client, or of several that have it in common.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counter(usize);
 
 /// How many counters there are: 4 KiB of memory.
@@ -35,10 +32,8 @@ const FEW_PART: u32 = 4;
 impl Shares {
     /// Shares of `most` places, of which none is taken.
     pub(crate) fn new(most: u32) -> Shares {
-        let kept = most / KEPT_PART;
         Shares {
-            scarce_from: most - kept,
-            few: (kept / FEW_PART).max(1),
+            most,
             taken: AtomicU32::new(0),
             by_client: (0..COUNTERS).map(|_| AtomicU32::new(0)).collect(),
             hash: RandomState::new(),
@@ -53,7 +48,13 @@ impl Shares {
 
     /// Whether that client may take one more place, where one is free.
     pub(crate) fn admits(&self, counter: Counter) -> bool {
-        self.taken.load(Ordering::Relaxed) < self.scarce_from || self.of(counter) < self.few
+        self.admits_to(counter, self.taken.load(Ordering::Relaxed), self.most)
+    }
+
+    /// The same for `most` of the places, of which `taken` are taken.
+    pub(crate) fn admits_to(&self, counter: Counter, taken: u32, most: u32) -> bool {
+        let kept = most / KEPT_PART;
+        taken < most - kept || self.of(counter) < (kept / FEW_PART).max(1)
     }
 
     /// How many places that client has.
@@ -71,6 +72,18 @@ impl Shares {
     pub(crate) fn give_back(&self, Counter(index): Counter) {
         self.by_client[index].fetch_sub(1, Ordering::Relaxed);
         self.taken.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+impl Shares {
+    /// Shares in which each of these clients has a counter of its own.
+    pub(crate) fn apart(most: u32, clients: &[Option<ClientNetwork>]) -> Shares {
+        let is_apart = |shares: &Shares| {
+            let counters = clients.iter().map(|client| shares.counter(*client).0);
+            counters.collect::<std::collections::BTreeSet<_>>().len() == clients.len()
+        };
+        std::iter::repeat_with(|| Shares::new(most)).find(is_apart).expect("it does not end")
     }
 }
 

@@ -6,6 +6,7 @@ pub(crate) mod connect;
 pub(crate) mod h1;
 pub(crate) mod h2;
 pub(crate) mod pool;
+mod queue;
 pub(crate) mod reclaim;
 pub(crate) mod resolve;
 pub(crate) mod slots;

@@ -4,13 +4,10 @@
 //! waits is served by client: the one with the fewest connections in use comes first, and among its requests
 //! the one that has waited longest. A client that sends more than its part waits behind itself.
 
-mod queue;
-
+use super::queue::{Queue, Spot};
 use crate::error::Kind;
 use crate::network::ClientNetwork;
 use crate::shares::{Counter, Shares};
-pub(crate) use queue::Wants;
-use queue::{Queue, Ticket};
 use std::future::{Future, poll_fn};
 use std::num::NonZeroU32;
 use std::pin::pin;
@@ -27,7 +24,7 @@ pub(crate) struct Slots {
     limit: Option<Limit>,
     /// How many may wait.
     length: usize,
-    queue: Mutex<Queue>,
+    queue: Mutex<Queue<Waiter>>,
     /// How many wait, and how many of those for a slot: what is looked at without the lock.
     waiting: AtomicU32,
     wanted: AtomicU32,
@@ -37,6 +34,24 @@ pub(crate) struct Slots {
 struct Limit {
     most: u32,
     used: Shares,
+}
+
+/// Somebody who waits.
+struct Waiter {
+    tell: oneshot::Sender<Told>,
+    worker: usize,
+    wants: Wants,
+}
+
+/// What somebody waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wants {
+    /// Nothing that the queue gives: a connection that is being opened, say.
+    Nothing,
+    /// The right to open a connection.
+    Slot,
+    /// That, or a connection that becomes free on its worker.
+    Connection,
 }
 
 /// Who a connection is for.
@@ -58,8 +73,7 @@ pub(crate) struct Slot {
 /// A place in the queue; left when dropped.
 pub(crate) struct Place {
     slots: Arc<Slots>,
-    bidder: Bidder,
-    ticket: u64,
+    spot: Spot,
     told: oneshot::Receiver<Told>,
 }
 
@@ -129,7 +143,7 @@ impl Slots {
     pub(crate) fn wanted(&self) -> u32 {
         match self.wanted.load(Ordering::SeqCst) {
             0 => 0,
-            wanted if self.next(Queue::anybody).is_some() => wanted,
+            wanted if self.is_turn_of(Waiter::wants) => wanted,
             _ => 0,
         }
     }
@@ -138,63 +152,71 @@ impl Slots {
     /// for a client that has fewer.
     pub(crate) fn queue(self: &Arc<Self>, bidder: Bidder, wants: Wants) -> Result<Place, Kind> {
         let (tell, told) = oneshot::channel();
+        let Bidder { client, worker } = bidder;
+        // Where nothing is shared out nobody asks whose turn it is.
+        let counter = self.limit.as_ref().map(|limit| limit.used.counter(client));
         let mut queue = self.lock();
         if queue.len() >= self.length {
-            let displaced = queue.displace_for(bidder.client).ok_or(Kind::QueueFull)?;
+            let displaced = queue.displace_for(client).ok_or(Kind::QueueFull)?;
+            self.note_left(&queue, &displaced);
             // One who has left meanwhile has no need to know.
             let _ = displaced.tell.send(Told::Displaced);
         }
-        let ticket = queue.push(bidder, wants, tell);
+        let waiter = Waiter { tell, worker, wants };
+        self.wanted.fetch_add(u32::from(waiter.wants()), Ordering::SeqCst);
+        let spot = queue.push(client, counter.unwrap_or_default(), waiter);
         self.count(&queue);
         drop(queue);
         // Something may have become free since this one looked.
         self.serve_waiting();
-        Ok(Place { slots: Arc::clone(self), bidder, ticket, told })
+        Ok(Place { slots: Arc::clone(self), spot, told })
     }
 
     /// The next of those who wait on that worker for a connection, who leaves the queue with it.
     pub(crate) fn next_on(&self, worker: usize) -> Option<u64> {
         let limit = self.limit.as_ref()?;
         let mut queue = self.lock();
-        let next = queue.next(&limit.used, |ticket| ticket.takes_connection_on(worker))?;
-        let ticket = queue.remove(next)?;
-        self.count(&queue);
-        Some(ticket.id)
+        let spot = limit.next(&queue, |waiter| waiter.takes_connection_on(worker))?;
+        let (_, waiter) = queue.remove(spot)?;
+        self.note_left(&queue, &waiter);
+        Some(spot.id)
     }
 
     /// Whether somebody waits for a slot on another worker, or for something else than a connection.
     pub(crate) fn is_wanted_beyond(&self, worker: usize) -> bool {
-        self.next(|ticket| ticket.wants() && !ticket.takes_connection_on(worker)).is_some()
+        self.is_turn_of(|waiter| waiter.wants() && !waiter.takes_connection_on(worker))
     }
 
-    fn next(&self, fits: impl Fn(&Ticket) -> bool) -> Option<queue::Found> {
-        let limit = self.limit.as_ref()?;
-        self.lock().next(&limit.used, fits)
+    /// Whether one of those who fit may have a connection.
+    fn is_turn_of(&self, fits: impl Fn(&Waiter) -> bool) -> bool {
+        let Some(limit) = &self.limit else { return false };
+        // It does not matter here who has the fewest: the first one will do.
+        let used = |counter| limit.used.admits(counter).then_some(0);
+        self.lock().next(used, fits).is_some()
     }
 
     /// Gives what is free to those who wait for it.
     fn serve_waiting(self: &Arc<Self>) {
-        while let Some((ticket, slot)) = self.match_one() {
+        while let Some((waiter, slot)) = self.match_one() {
             // Where it has left in this moment, the slot goes to the next as it is dropped.
-            let _ = ticket.tell.send(Told::Slot(slot));
+            let _ = waiter.tell.send(Told::Slot(slot));
         }
     }
 
     /// Whose turn it is, with the slot that is free for it.
-    fn match_one(self: &Arc<Self>) -> Option<(Ticket, Slot)> {
+    fn match_one(self: &Arc<Self>) -> Option<(Waiter, Slot)> {
         let limit = self.limit.as_ref()?;
         if self.wanted.load(Ordering::SeqCst) == 0 {
             return None;
         }
         let mut queue = self.lock();
-        let next = queue.next(&limit.used, Queue::anybody)?;
+        let next = limit.next(&queue, Waiter::wants)?;
         if !self.open_one(limit) {
             return None;
         }
-        let ticket = queue.remove(next).expect("it was found under the same lock");
-        self.count(&queue);
-        let slot = self.slot(Some(limit.used.counter(ticket.client)));
-        Some((ticket, slot))
+        let (counter, waiter) = queue.remove(next).expect("it was found under the same lock");
+        self.note_left(&queue, &waiter);
+        Some((waiter, self.slot(Some(counter))))
     }
 
     /// Counts one more open connection, where there may be one.
@@ -203,14 +225,39 @@ impl Slots {
         self.open.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).is_ok()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Queue> {
+    fn lock(&self) -> MutexGuard<'_, Queue<Waiter>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn count(&self, queue: &Queue) {
-        let count = |count| u32::try_from(count).unwrap_or(u32::MAX);
-        self.waiting.store(count(queue.len()), Ordering::SeqCst);
-        self.wanted.store(count(queue.wanted()), Ordering::SeqCst);
+    /// Notes that somebody is out of the queue.
+    fn note_left(&self, queue: &Queue<Waiter>, waiter: &Waiter) {
+        self.wanted.fetch_sub(u32::from(waiter.wants()), Ordering::SeqCst);
+        self.count(queue);
+    }
+
+    fn count(&self, queue: &Queue<Waiter>) {
+        let waiting = u32::try_from(queue.len()).unwrap_or(u32::MAX);
+        self.waiting.store(waiting, Ordering::SeqCst);
+    }
+}
+
+impl Limit {
+    /// Whose turn it is among those who fit.
+    fn next(&self, queue: &Queue<Waiter>, fits: impl Fn(&Waiter) -> bool) -> Option<Spot> {
+        let used = |counter| self.used.admits(counter).then(|| self.used.of(counter));
+        queue.next(used, fits)
+    }
+}
+
+impl Waiter {
+    /// Whether it wants what the queue gives.
+    fn wants(&self) -> bool {
+        self.wants != Wants::Nothing
+    }
+
+    /// Whether a connection that becomes free on that worker would do.
+    fn takes_connection_on(&self, worker: usize) -> bool {
+        self.wants == Wants::Connection && self.worker == worker
     }
 }
 
@@ -250,7 +297,7 @@ impl Drop for Slot {
 impl Place {
     /// What [`Slots::next_on`] calls it.
     pub(crate) fn ticket(&self) -> u64 {
-        self.ticket
+        self.spot.id
     }
 
     /// Waits for an offer, or for a slot (`Err`), whichever comes first.
@@ -276,8 +323,9 @@ impl Drop for Place {
     fn drop(&mut self) {
         // A slot that it was told of, and does not take, goes to the next as the channel is dropped.
         let mut queue = self.slots.lock();
-        queue.leave(self.bidder, self.ticket);
-        self.slots.count(&queue);
+        if let Some((_, waiter)) = queue.remove(self.spot) {
+            self.slots.note_left(&queue, &waiter);
+        }
     }
 }
 

@@ -1,0 +1,252 @@
+//! Who waits for something that clients share: a connection to an endpoint, say.
+
+use crate::network::ClientNetwork;
+use crate::shares::Counter;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Those who wait, by client; those of a client in the order in which they came.
+pub(super) struct Queue<T> {
+    clients: BTreeMap<Client, Line<T>>,
+    /// The clients, and their counters, by who is the first to wait for them.
+    by_first: BTreeMap<u64, (Client, Counter)>,
+    /// The clients by how many wait for them.
+    by_length: BTreeSet<(usize, Client)>,
+    next_id: u64,
+    len: usize,
+}
+
+/// Nobody's address is known over a Unix socket.
+type Client = Option<ClientNetwork>;
+
+/// Those who wait for one client; never empty but while it changes.
+struct Line<T> {
+    /// What the client has of what is shared is counted there.
+    counter: Counter,
+    waiting: VecDeque<(u64, T)>,
+}
+
+/// Where somebody stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Spot {
+    client: Client,
+    /// Grows: who has the smaller one has waited longer.
+    pub(super) id: u64,
+}
+
+impl<T> Default for Queue<T> {
+    fn default() -> Queue<T> {
+        let (clients, by_first, by_length) = Default::default();
+        Queue { clients, by_first, by_length, next_id: 0, len: 0 }
+    }
+}
+
+impl<T> Queue<T> {
+    /// How many wait.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Puts somebody at the end.
+    pub(super) fn push(&mut self, client: Client, counter: Counter, who: T) -> Spot {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.len += 1;
+        self.change(client, counter, |waiting| waiting.push_back((id, who)));
+        Spot { client, id }
+    }
+
+    /// Whose turn it is among those who fit: of the clients that `used` lets have one more, the one that has the
+    /// fewest; among those that have as many, the one that has waited longest.
+    ///
+    /// This looks at no more clients than have some, and one that has none.
+    pub(super) fn next(
+        &self,
+        used: impl Fn(Counter) -> Option<u32>,
+        fits: impl Fn(&T) -> bool,
+    ) -> Option<Spot> {
+        let mut next = None;
+        let mut least = u32::MAX;
+        for &(client, counter) in self.by_first.values() {
+            let Some(used) = used(counter).filter(|used| *used < least) else { continue };
+            let Some((id, _)) = self.clients[&client].waiting.iter().find(|(_, who)| fits(who))
+            else {
+                continue;
+            };
+            (next, least) = (Some(Spot { client, id: *id }), used);
+            if least == 0 {
+                break;
+            }
+        }
+        next
+    }
+
+    /// Takes somebody out, with the client's counter.
+    pub(super) fn remove(&mut self, Spot { client, id }: Spot) -> Option<(Counter, T)> {
+        let Line { counter, waiting } = self.clients.get(&client)?;
+        let (counter, index) = (*counter, waiting.binary_search_by_key(&id, |(id, _)| *id).ok()?);
+        self.len -= 1;
+        let (_, who) = self.change(client, counter, |waiting| waiting.remove(index))?;
+        Some((counter, who))
+    }
+
+    /// Makes room for a client: the last of those who wait for the client that has the most in the queue, where
+    /// that is more than the other would have then.
+    pub(super) fn displace_for(&mut self, client: Client) -> Option<T> {
+        let own = self.clients.get(&client).map_or(0, |line| line.waiting.len());
+        let &(_, most) = self.by_length.last().filter(|(length, _)| *length > own + 1)?;
+        let (id, _) = self.clients[&most].waiting.back()?;
+        let spot = Spot { client: most, id: *id };
+        self.remove(spot).map(|(_, who)| who)
+    }
+
+    /// Changes a client's line, which may begin or end with that.
+    fn change<R>(
+        &mut self,
+        client: Client,
+        counter: Counter,
+        change: impl FnOnce(&mut VecDeque<(u64, T)>) -> R,
+    ) -> R {
+        let line = || Line { counter, waiting: VecDeque::new() };
+        let waiting = &mut self.clients.entry(client).or_insert_with(line).waiting;
+        if let Some((first, _)) = waiting.front() {
+            self.by_first.remove(first);
+            self.by_length.remove(&(waiting.len(), client));
+        }
+        let result = change(waiting);
+        match waiting.front() {
+            Some((first, _)) => {
+                self.by_first.insert(*first, (client, counter));
+                self.by_length.insert((waiting.len(), client));
+            }
+            None => drop(self.clients.remove(&client)),
+        }
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shares::Shares;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    fn client(number: u8) -> Option<ClientNetwork> {
+        Some(ClientNetwork::of([192, 0, 2, number].into()))
+    }
+
+    /// Everybody in turn, where nobody has anything yet and each keeps what it gets.
+    fn in_turn(queue: &mut Queue<&'static str>, shares: &Shares) -> Vec<&'static str> {
+        let next = |queue: &mut Queue<&'static str>| {
+            let spot = queue.next(|counter| Some(shares.of(counter)), |_| true)?;
+            let (counter, who) = queue.remove(spot)?;
+            shares.take(counter);
+            Some(who)
+        };
+        std::iter::from_fn(|| next(queue)).collect()
+    }
+
+    fn filled(shares: &Shares) -> Queue<&'static str> {
+        let mut queue = Queue::default();
+        for (number, who) in [(1, "a"), (1, "b"), (1, "c"), (2, "d"), (3, "e"), (2, "f"), (1, "g")]
+        {
+            queue.push(client(number), shares.counter(client(number)), who);
+        }
+        queue
+    }
+
+    fn shares() -> Shares {
+        Shares::apart(100, &[1, 2, 3].map(client))
+    }
+
+    #[test]
+    fn clients_that_have_fewer_come_first() {
+        let shares = shares();
+        let mut queue = filled(&shares);
+        assert_eq!(in_turn(&mut queue, &shares), ["a", "d", "e", "b", "f", "c", "g"]);
+        assert_eq!(queue.len(), 0);
+    }
+
+    /// What a queue with no order in it would say.
+    struct Naive(Vec<(u64, u8)>);
+
+    impl Naive {
+        fn length(&self, client: u8) -> usize {
+            self.0.iter().filter(|it| it.1 == client).count()
+        }
+
+        /// The first of the client that has the fewest, of those with as many the one that came first.
+        fn next(&self, used: [u32; 4]) -> Option<u64> {
+            self.0.iter().min_by_key(|it| (used[usize::from(it.1)], it.0)).map(|it| it.0)
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn it_agrees_with_one_that_has_no_order(
+            steps in vec((0_u8..4, 0_u8..4, any::<[u8; 4]>()), 1..60),
+        ) {
+            let shares = Shares::apart(u32::MAX, &[0, 1, 2, 3].map(client));
+            let counters = [0, 1, 2, 3].map(|number| shares.counter(client(number)));
+            let (mut queue, mut naive) = (Queue::default(), Naive(Vec::new()));
+            for (step, who, used) in steps {
+                let used = used.map(|used| u32::from(used % 3));
+                let of = |counter| used[counters.iter().position(|it| *it == counter).unwrap()];
+                match step {
+                    0 | 1 => {
+                        let spot = queue.push(client(who), counters[usize::from(who)], who);
+                        naive.0.push((spot.id, who));
+                    }
+                    2 => {
+                        let next = queue.next(|counter| Some(of(counter)), |_| true);
+                        prop_assert_eq!(next.map(|spot| spot.id), naive.next(used));
+                        naive.0.retain(|it| Some(it.0) != next.map(|spot| spot.id));
+                        let removed = next.map(|spot| queue.remove(spot).is_some());
+                        prop_assert!(removed.unwrap_or(true));
+                    }
+                    _ => {
+                        let most = (0..4).map(|client| naive.length(client)).max().unwrap();
+                        let displaced = queue.displace_for(client(who));
+                        prop_assert_eq!(displaced.is_some(), most > naive.length(who) + 1);
+                        if let Some(displaced) = displaced {
+                            prop_assert_eq!(naive.length(displaced), most);
+                            let last = naive.0.iter().rposition(|it| it.1 == displaced);
+                            naive.0.remove(last.unwrap());
+                        }
+                    }
+                }
+                prop_assert_eq!(queue.len(), naive.0.len());
+                prop_assert_eq!(queue.by_first.len(), queue.clients.len());
+                prop_assert_eq!(queue.by_length.len(), queue.clients.len());
+            }
+        }
+    }
+
+    #[test]
+    fn a_turn_costs_no_look_at_those_behind() {
+        let shares = Shares::new(u32::MAX);
+        let mut queue = Queue::default();
+        for number in 0..1000_u32 {
+            let client = Some(ClientNetwork::of(std::net::Ipv4Addr::from_bits(number).into()));
+            queue.push(client, shares.counter(client), number);
+        }
+        let looks = std::cell::Cell::new(0);
+        let used = |counter| {
+            looks.set(looks.get() + 1);
+            Some(shares.of(counter))
+        };
+        while let Some(spot) = queue.next(used, |_| true) {
+            queue.remove(spot);
+        }
+        assert_eq!(looks.get(), 1000);
+    }
+
+    #[test]
+    fn whoever_is_in_the_middle_may_leave() {
+        let (mut queue, counter) = (Queue::default(), Counter::default());
+        let spots: Vec<_> = (0..5).map(|who| queue.push(None, counter, who)).collect();
+        assert_eq!(queue.remove(spots[2]), Some((counter, 2)));
+        assert_eq!(queue.remove(spots[2]), None);
+        assert_eq!(queue.len(), 4);
+    }
+}
