@@ -112,7 +112,8 @@ section! {
             ("auto", Protocol::Auto),
         ])),
         /// Connections to one endpoint, over all workers. When all are taken requests wait in `queue`, and what
-        /// becomes free goes to the client that uses the fewest. The last eighth is for clients that use few. A
+        /// becomes free goes to the client that uses the fewest. The last eighth is for clients that use few. Where
+        /// requests share connections (HTTP/2), the same holds for the streams of each. A
         /// client is an IPv4 address, or the /64 network of an IPv6 address. Each WebSocket takes one as long as
         /// it is open.
         pub(crate) max_connections: Cap<NonZeroU32> =

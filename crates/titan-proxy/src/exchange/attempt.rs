@@ -97,13 +97,13 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
                     if is_reused { &cells.reuses } else { &cells.connects }.add(1);
                     (is_reused, self.call(proxy, connection, attempts).await)
                 }
-                Way::Shared { trunk, was_waited_for } => {
+                Way::Shared { seat, was_waited_for } => {
                     if was_waited_for && self.body.is_broken() {
                         return Err(Kind::ClientGone.into());
                     }
-                    let result = self.call_shared(proxy, &trunk, attempts).await;
+                    let result = self.call_shared(proxy, &seat.trunk, attempts).await;
                     // One that leaves a connection says nothing about the next.
-                    let has_left = trunk.mux.connection().is_leaving();
+                    let has_left = seat.trunk.mux.connection().is_leaving();
                     departures += u32::from(has_left);
                     (!new || has_left && departures < MOST_DEPARTURES, result)
                 }

@@ -1,16 +1,22 @@
 //! Exchanges with an endpoint over HTTP/2: many share a connection.
+//!
+//! Where `max_connections` is set, their streams are shared out as connections are: the last eighth of those of a
+//! connection is for clients that have few, and whoever waits for one is served by client.
 
 use super::Endpoint;
 use super::call::{AnswerStart, Reply};
 use super::pool::Connection;
+use super::queue::{Queue, Spot};
 use crate::clock::{Clock, Moment};
 use crate::downstream::Content;
 use crate::error::{Error, Side};
 use crate::mux::{Mux, Progress, Receiver, Wire};
+use crate::network::ClientNetwork;
+use crate::shares::{Counter, Shares};
 use crate::stream::Inbox;
 use crate::worker::Worker;
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -40,10 +46,18 @@ struct Towards {
     open: Vec<Rc<Trunk>>,
     /// Whether one is being opened, which those who come meanwhile wait for.
     is_opening: bool,
-    /// Who waits, the first in front.
-    waiting: VecDeque<oneshot::Sender<()>>,
+    waiting: Queue<oneshot::Sender<()>>,
+    /// How many streams each client has, where there is a limit on connections, and so on streams.
+    used: Option<Rc<Shares>>,
     /// When one last gave way.
     gave_way: Option<Moment>,
+}
+
+/// A stream for a client, to be opened on a connection that exchanges share. It counts as the client's until
+/// this is dropped.
+pub(crate) struct Seat {
+    pub(crate) trunk: Rc<Trunk>,
+    share: Option<(Rc<Shares>, Counter)>,
 }
 
 /// A connection that exchanges share.
@@ -56,6 +70,12 @@ pub(crate) struct Trunk {
     /// When something last came from the endpoint.
     heard: Cell<Moment>,
     doubt: Cell<Doubt>,
+}
+
+/// The streams of a connection that has one left.
+struct Room {
+    taken: u32,
+    most: u32,
 }
 
 /// Whether the endpoint is still there, as far as anybody has asked.
@@ -91,15 +111,35 @@ pub(crate) struct Opening<'t> {
 pub(crate) struct Offered<'t> {
     trunks: &'t Trunks,
     endpoint: u64,
+    spot: Spot,
     offered: oneshot::Receiver<()>,
 }
 
 impl Trunks {
-    /// A connection to the endpoint that takes one more exchange.
-    pub(crate) fn get(&self, endpoint: u64) -> Option<Rc<Trunk>> {
-        let all = self.by_endpoint.borrow();
-        let fit = |trunk: &&Rc<Trunk>| !trunk.is_retired.get() && trunk.mux.connection().can_open();
-        all.get(&endpoint)?.open.iter().find(fit).map(Rc::clone)
+    /// A stream to the endpoint for that client: where streams are limited, not before those who wait for one. Whoever
+    /// has waited and `was_offered` one is the next.
+    pub(crate) fn seat(
+        &self,
+        endpoint: &Endpoint,
+        client: Option<ClientNetwork>,
+        was_offered: bool,
+    ) -> Option<Seat> {
+        let mut all = self.by_endpoint.borrow_mut();
+        let towards = all.get_mut(&endpoint.id)?;
+        let counter = towards.counter(endpoint, client);
+        let is_before = counter.is_some() && !was_offered && towards.next().is_some();
+        let share = towards.share(counter);
+        let trunk =
+            towards.open.iter().find(|trunk| trunk.room().is_some_and(|it| it.is_for(share)))?;
+        (!is_before).then(|| Seat::new(Rc::clone(trunk), share))
+    }
+
+    /// The first stream of a connection that was opened for that client.
+    pub(crate) fn first_seat(&self, trunk: Rc<Trunk>, client: Option<ClientNetwork>) -> Seat {
+        let mut all = self.by_endpoint.borrow_mut();
+        let towards = all.entry(trunk.endpoint.id).or_default();
+        let counter = towards.counter(&trunk.endpoint, client);
+        Seat::new(trunk, towards.share(counter))
     }
 
     /// Has those who come wait for the connection that the caller opens, for as long as this is kept.
@@ -114,10 +154,13 @@ impl Trunks {
     }
 
     /// Waits until it may be worth while to look for a connection again.
-    pub(crate) fn wait(&self, endpoint: u64) -> Offered<'_> {
+    pub(crate) fn wait(&self, endpoint: &Endpoint, client: Option<ClientNetwork>) -> Offered<'_> {
         let (offer, offered) = oneshot::channel();
-        self.by_endpoint.borrow_mut().entry(endpoint).or_default().waiting.push_back(offer);
-        Offered { trunks: self, endpoint, offered }
+        let mut all = self.by_endpoint.borrow_mut();
+        let towards = all.entry(endpoint.id).or_default();
+        let counter = towards.counter(endpoint, client).unwrap_or_default();
+        let spot = towards.waiting.push(client, counter, offer);
+        Offered { trunks: self, endpoint: endpoint.id, spot, offered }
     }
 
     /// Shares a connection from now on, in a task of its own, until nobody can use it.
@@ -144,18 +187,14 @@ impl Trunks {
         }
     }
 
-    /// Lets as many of those who wait have a look as there is room for.
-    fn offer(&self, trunk: &Trunk) {
+    /// Lets the next of those who wait have a look, where there is room. It comes back for a stream, and the driver
+    /// looks again when it is opened; whoever finds none waits again.
+    fn offer(&self, endpoint: u64) {
         let mut all = self.by_endpoint.borrow_mut();
-        let Some(towards) = all.get_mut(&trunk.endpoint.id).filter(|_| !trunk.is_retired.get())
-        else {
-            return;
-        };
-        while !towards.waiting.is_empty() && trunk.mux.connection().can_open() {
-            // Each comes back for a stream; whoever finds none waits again.
-            if towards.waiting.pop_front().is_some_and(|offer| offer.send(()).is_ok()) {
-                break;
-            }
+        let Some(towards) = all.get_mut(&endpoint) else { return };
+        let next = towards.next().and_then(|spot| towards.waiting.remove(spot));
+        if let Some((_, offer)) = next {
+            wake(offer);
         }
     }
 
@@ -163,7 +202,7 @@ impl Trunks {
         let mut all = self.by_endpoint.borrow_mut();
         let Some(towards) = all.get_mut(&trunk.endpoint.id) else { return };
         towards.open.retain(|other| !Rc::ptr_eq(other, trunk));
-        towards.waiting.drain(..).for_each(wake);
+        towards.wake_all();
         if towards.open.is_empty() && !towards.is_opening {
             all.remove(&trunk.endpoint.id);
         }
@@ -173,10 +212,39 @@ impl Trunks {
 impl Towards {
     /// Whether any connection is left, or anybody who waits for one.
     fn sweep(&mut self, clock: &Clock) -> bool {
-        self.waiting.retain(|offer| !offer.is_closed());
         self.retire_idle();
         self.give_way(clock.now());
-        self.is_opening || !self.open.is_empty() || !self.waiting.is_empty()
+        self.is_opening || !self.open.is_empty() || self.waiting.len() > 0
+    }
+
+    /// Where the streams of a client are counted, if they are.
+    fn counter(&mut self, endpoint: &Endpoint, client: Option<ClientNetwork>) -> Option<Counter> {
+        let is_limited = endpoint.slots.is_limited();
+        // How many there are depends on what the endpoint takes on each connection.
+        let used = || Rc::new(Shares::new(u32::MAX));
+        is_limited.then(|| self.used.get_or_insert_with(used).counter(client))
+    }
+
+    fn share(&self, counter: Option<Counter>) -> Option<(&Rc<Shares>, Counter)> {
+        self.used.as_ref().zip(counter)
+    }
+
+    /// Whose turn it is, where there is a stream for it.
+    fn next(&self) -> Option<Spot> {
+        self.open.iter().filter_map(|trunk| trunk.room()).find_map(|room| {
+            let has = |counter| {
+                let share = self.share(Some(counter));
+                room.is_for(share).then(|| share.map_or(0, |(used, counter)| used.of(counter)))
+            };
+            self.waiting.next(has, |_| true)
+        })
+    }
+
+    /// Has everybody who waits look again. Who looks first has the better choice.
+    fn wake_all(&mut self) {
+        let Towards { used, waiting, .. } = self;
+        let has = |counter| used.as_ref().map_or(0, |used| used.of(counter));
+        waiting.drain(has).for_each(wake);
     }
 
     fn retire_idle(&self) {
@@ -220,12 +288,12 @@ impl Future for Offered<'_> {
 
 impl Drop for Offered<'_> {
     fn drop(&mut self) {
+        let mut all = self.trunks.by_endpoint.borrow_mut();
+        let Some(towards) = all.get_mut(&self.endpoint) else { return };
         if matches!(self.offered.try_recv(), Err(TryRecvError::Empty)) {
-            return;
+            towards.waiting.remove(self.spot);
         }
         // By the time that the drivers look, the stream is taken, or nobody here wants it.
-        let all = self.trunks.by_endpoint.borrow();
-        let Some(towards) = all.get(&self.endpoint) else { return };
         towards.open.iter().for_each(|trunk| trunk.mux.wake_driver());
     }
 }
@@ -235,7 +303,27 @@ impl Drop for Opening<'_> {
         let mut all = self.trunks.by_endpoint.borrow_mut();
         if let Some(towards) = all.get_mut(&self.endpoint) {
             towards.is_opening = false;
-            towards.waiting.drain(..).for_each(wake);
+            towards.wake_all();
+        }
+    }
+}
+
+impl Seat {
+    fn new(trunk: Rc<Trunk>, share: Option<(&Rc<Shares>, Counter)>) -> Seat {
+        let share = share.map(|(used, counter)| (Rc::clone(used), counter));
+        if let Some((used, counter)) = &share {
+            used.take(*counter);
+        }
+        Seat { trunk, share }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        if let Some((used, counter)) = self.share.take() {
+            used.give_back(counter);
+            // Its client may have another one now.
+            self.trunk.mux.wake_driver();
         }
     }
 }
@@ -250,6 +338,14 @@ impl Trunk {
             heard: Cell::new(now),
             doubt: Cell::new(Doubt::None { until: now }),
         })
+    }
+
+    /// What it has left for one more exchange.
+    fn room(&self) -> Option<Room> {
+        let connection = self.mux.connection();
+        let taken = u32::try_from(connection.open_streams()).unwrap_or(u32::MAX);
+        let is_there = !self.is_retired.get() && connection.can_open();
+        is_there.then(|| Room { taken, most: connection.peer_streams() })
     }
 
     /// An exchange begins on it.
@@ -283,6 +379,13 @@ impl Trunk {
     pub(crate) fn retire(&self) {
         self.is_retired.set(true);
         self.mux.wake_driver();
+    }
+}
+
+impl Room {
+    /// Whether a client that has so many streams may have one more, where that counts.
+    fn is_for(&self, share: Option<(&Rc<Shares>, Counter)>) -> bool {
+        share.is_none_or(|(used, counter)| used.admits_to(counter, self.taken, self.most))
     }
 }
 
@@ -330,7 +433,7 @@ async fn drive(worker: Rc<Worker>, mut connection: Connection, trunk: Rc<Trunk>)
             let _ = wire.write(cx);
             return Poll::Ready(());
         }
-        worker.pools.trunks.offer(&trunk);
+        worker.pools.trunks.offer(endpoint.id);
         timer.wake_at(cx, last.min(asked).min(wire.progress.deadline()));
         Poll::Pending
     })
@@ -382,92 +485,4 @@ fn content(start: ResponseStart, method: Method, status: Status) -> Content {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::connect::Address;
-    use super::super::slots::{Bidder, Slot, Wants};
-    use super::super::{Place, Upstream};
-    use super::*;
-    use std::num::NonZeroU16;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::task::Wake;
-
-    #[test]
-    fn those_who_wait_look_again_when_opening_is_over() {
-        let trunks = Trunks::default();
-        let opening = trunks.opening(1);
-        assert!(trunks.is_opening(1) && !trunks.is_opening(2));
-        let mut waits = trunks.wait(1);
-        assert!(waits.offered.try_recv().is_err());
-        drop(opening);
-        assert!(!trunks.is_opening(1));
-        assert_eq!(waits.offered.try_recv(), Ok(()));
-    }
-
-    /// Counts how often it is woken.
-    #[derive(Default)]
-    struct Woken(AtomicUsize);
-
-    impl Wake for Woken {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    /// An endpoint that takes two connections.
-    fn endpoint() -> Arc<Endpoint> {
-        let text = "{ listeners: ['127.0.0.1:0'], workers: 1, routes: [{ upstream: u }], \
-                    upstreams: { u: { endpoints: '127.0.0.1:1', max_connections: 2 } } }";
-        let config = titan_config::Config::parse("test", text).unwrap();
-        let upstream = Upstream::new(&config.upstreams[0], None);
-        let address = Address::Ip(([127, 0, 0, 1], 1).into());
-        upstream.set_places(vec![Place { address, host: "a".into(), weight: NonZeroU16::MIN }]);
-        Arc::clone(&upstream.members().endpoints[0])
-    }
-
-    #[test]
-    fn what_was_offered_to_one_who_left_is_for_the_next() {
-        let endpoint = endpoint();
-        let id = endpoint.id;
-        let connection = titan_h2::Connection::client(titan_h2::Limits::default());
-        let mux = Mux::new(connection, Side::Upstream);
-        let woken = Arc::new(Woken::default());
-        mux.set_driver(&Context::from_waker(&Arc::clone(&woken).into()));
-        let trunk = Trunk::new(mux, endpoint, Moment::NEVER);
-        let trunks = Trunks::default();
-        let (first, mut second, third) = (trunks.wait(id), trunks.wait(id), trunks.wait(id));
-        trunks.by_endpoint.borrow_mut().entry(id).or_default().open.push(Rc::clone(&trunk));
-        let woken = || woken.0.load(Ordering::Relaxed);
-        drop(third);
-        assert_eq!(woken(), 0);
-        trunks.offer(&trunk);
-        assert!(second.offered.try_recv().is_err());
-        drop(first);
-        assert_eq!(woken(), 1);
-        trunks.offer(&trunk);
-        assert_eq!(second.offered.try_recv(), Ok(()));
-    }
-
-    #[test]
-    fn another_gives_way_where_the_streams_of_the_first_go_on() {
-        let endpoint = endpoint();
-        let mut taken = [(); 2].map(|()| endpoint.slots.try_take(None).unwrap());
-        taken.iter_mut().for_each(Slot::share);
-        let _elsewhere =
-            endpoint.slots.queue(Bidder { client: None, worker: 1 }, Wants::Slot).unwrap();
-        let clock = Clock::new();
-        let trunk = || {
-            let connection = titan_h2::Connection::client(titan_h2::Limits::default());
-            let mux = Mux::new(connection, Side::Upstream);
-            Trunk::new(mux, Arc::clone(&endpoint), clock.now())
-        };
-        let mut towards = Towards { open: vec![trunk(), trunk()], ..Towards::default() };
-        let mut retired_after = |wait: Duration| {
-            towards.give_way(clock.deadline(wait));
-            towards.open.iter().filter(|trunk| trunk.is_retired.get()).count()
-        };
-        assert_eq!(retired_after(Duration::ZERO), 0);
-        assert_eq!(retired_after(TURN), 1);
-        assert_eq!(retired_after(TURN * 2), 1);
-        assert_eq!(retired_after(TURN + PAUSE), 2);
-    }
-}
+mod tests;

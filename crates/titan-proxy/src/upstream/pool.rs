@@ -2,7 +2,7 @@
 
 use super::Endpoint;
 use super::connect::connect;
-use super::h2::{Trunk, Trunks};
+use super::h2::{Seat, Trunks};
 use super::reclaim::Reclaim;
 use super::slots::{Bidder, Place, Slot, Wants};
 use crate::clock::{Clock, Moment};
@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use titan_config::Protocol;
 use tokio::sync::oneshot;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 /// The idle connections of one worker, by endpoint.
 pub(crate) struct Pools {
@@ -40,8 +40,8 @@ pub(crate) enum Way {
     Own(Connection),
     /// One that others use at the same time.
     Shared {
-        /// The connection.
-        trunk: Rc<Trunk>,
+        /// A stream of it.
+        seat: Seat,
         /// Whether the request had to wait for it.
         was_waited_for: bool,
     },
@@ -106,14 +106,14 @@ impl Pools {
         endpoint: &Arc<Endpoint>,
         wish: Wish,
     ) -> Result<Way, Error> {
-        let (mut waits_until, mut opens_until) = (None, None);
+        let (mut waits_until, mut opens_until, mut was_offered) = (None, None, false);
         loop {
             if endpoint.speaks_h1() || wish.h1_only {
                 return self.get_own(worker, endpoint, wish).await;
             }
-            if let Some(trunk) = self.trunks.get(endpoint.id) {
+            if let Some(seat) = self.trunks.seat(endpoint, wish.client, was_offered) {
                 let was_waited_for = waits_until.or(opens_until).is_some();
-                return Ok(Way::Shared { trunk, was_waited_for });
+                return Ok(Way::Shared { seat, was_waited_for });
             }
             let is_opening = self.trunks.is_opening(endpoint.id);
             let slot = (!is_opening).then(|| endpoint.slots.try_take(wish.client)).flatten();
@@ -122,21 +122,32 @@ impl Pools {
                 return open_either(worker, endpoint, slot, wish).await;
             }
             let wants = if is_opening { Wants::Nothing } else { Wants::Slot };
-            let slot = match endpoint.slots.queue(self.bidder(wish), wants) {
+            let waited = match endpoint.slots.queue(self.bidder(wish), wants) {
                 // However many try one after the other and fail.
-                Ok(_place) if is_opening => {
+                Ok(place) if is_opening => {
                     let until = *opens_until.get_or_insert_with(|| Instant::now() + wish.connect);
-                    let opened = timeout_at(until, self.trunks.wait(endpoint.id)).await;
-                    opened.map(|_| None).map_err(|_| Kind::ConnectTimeout)?
+                    let waited = self.wait_for_stream(endpoint, place, wish, until).await;
+                    waited.map_err(|kind| match kind {
+                        Kind::QueueTimeout => Kind::ConnectTimeout,
+                        kind => kind,
+                    })
                 }
                 Ok(place) => {
+                    self.reclaim.ask(endpoint.id);
                     let patience = endpoint.queue_timeout;
                     let until = *waits_until.get_or_insert_with(|| Instant::now() + patience);
-                    self.wait_for_stream(endpoint, place, until).await?
+                    self.wait_for_stream(endpoint, place, wish, until).await
                 }
-                // One is being opened, and whoever has no place to wait for it may open another.
-                Err(full) => Some(endpoint.slots.try_take(wish.client).ok_or(full)?),
+                Err(full) => Err(full),
             };
+            let slot = match waited {
+                // One is being opened, and whoever has no place to wait for it may open another.
+                Err(Kind::QueueFull) => {
+                    Some(endpoint.slots.try_take(wish.client).ok_or(Kind::QueueFull)?)
+                }
+                waited => waited?,
+            };
+            was_offered = slot.is_none();
             if let Some(slot) = slot {
                 let mut way = open_either(worker, endpoint, slot, wish).await?;
                 way.note_wait();
@@ -154,10 +165,10 @@ impl Pools {
         &self,
         endpoint: &Endpoint,
         place: Place,
+        wish: Wish,
         until: Instant,
-    ) -> Result<Option<Slot>, Error> {
-        let offered = self.trunks.wait(endpoint.id);
-        self.reclaim.ask(endpoint.id);
+    ) -> Result<Option<Slot>, Kind> {
+        let offered = self.trunks.wait(endpoint, wish.client);
         // Whoever comes first may take what was offered: that is no new beginning for this one.
         let patience = until.saturating_duration_since(Instant::now());
         let got = place.wait(patience, offered).await?;
@@ -333,7 +344,9 @@ async fn open_either(
         return Ok(Way::Own(connection));
     }
     connection.slot.share();
-    Ok(Way::Shared { trunk: Trunks::share(worker, connection), was_waited_for: false })
+    let trunk = Trunks::share(worker, connection);
+    let seat = worker.pools.trunks.first_seat(trunk, wish.client);
+    Ok(Way::Shared { seat, was_waited_for: false })
 }
 
 /// Opens a connection for which a slot has been taken.

@@ -1,4 +1,4 @@
-//! Who waits for something that clients share: a connection to an endpoint, say.
+//! Who waits for something that clients share: a connection to an endpoint, or a stream of one.
 
 use crate::network::ClientNetwork;
 use crate::shares::Counter;
@@ -99,6 +99,19 @@ impl<T> Queue<T> {
         self.remove(spot).map(|(_, who)| who)
     }
 
+    /// Takes out everybody, in the order in which it would be their turn if each got what it waits for.
+    pub(super) fn drain(&mut self, used: impl Fn(Counter) -> u32) -> impl Iterator<Item = T> {
+        let Queue { clients, next_id, .. } = std::mem::take(self);
+        self.next_id = next_id;
+        let mut all = Vec::new();
+        for line in clients.into_values() {
+            let has = (used(line.counter)..).zip(line.waiting);
+            all.extend(has.map(|(has, (id, who))| (has, id, who)));
+        }
+        all.sort_unstable_by_key(|&(has, id, _)| (has, id));
+        all.into_iter().map(|(_, _, who)| who)
+    }
+
     /// Changes a client's line, which may begin or end with that.
     fn change<R>(
         &mut self,
@@ -165,6 +178,14 @@ mod tests {
         let mut queue = filled(&shares);
         assert_eq!(in_turn(&mut queue, &shares), ["a", "d", "e", "b", "f", "c", "g"]);
         assert_eq!(queue.len(), 0);
+    }
+
+    #[test]
+    fn all_at_once_come_in_the_same_order() {
+        let shares = shares();
+        shares.take(shares.counter(client(2)));
+        let drained: Vec<_> = filled(&shares).drain(|counter| shares.of(counter)).collect();
+        assert_eq!(drained, in_turn(&mut filled(&shares), &shares));
     }
 
     /// What a queue with no order in it would say.
@@ -247,6 +268,7 @@ mod tests {
         let spots: Vec<_> = (0..5).map(|who| queue.push(None, counter, who)).collect();
         assert_eq!(queue.remove(spots[2]), Some((counter, 2)));
         assert_eq!(queue.remove(spots[2]), None);
-        assert_eq!(queue.len(), 4);
+        assert_eq!(queue.drain(|_| 0).collect::<Vec<_>>(), [0, 1, 3, 4]);
+        assert!(queue.next(|_| Some(0), |_| true).is_none());
     }
 }

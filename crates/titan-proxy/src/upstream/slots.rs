@@ -129,6 +129,11 @@ impl Slots {
         self.open.load(Ordering::Relaxed)
     }
 
+    /// Whether there may be no more than so many: then somebody may have to wait.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.limit.is_some()
+    }
+
     /// Whether no slot is free.
     pub(crate) fn is_full(&self) -> bool {
         self.limit.as_ref().is_some_and(|limit| self.open() >= limit.most)

@@ -4,6 +4,7 @@ mod bodies;
 mod downgrade;
 pub(crate) mod ending;
 mod endpoints;
+mod fair_streams;
 mod limits;
 
 use crate::QUIET;

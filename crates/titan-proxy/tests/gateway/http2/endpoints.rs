@@ -16,13 +16,13 @@ fn settings(text: &str) -> String {
 }
 
 /// The figures of the only endpoint: connections open, requests that wait.
-fn figures(gateway: &Gateway) -> (u32, u32) {
+pub(super) fn figures(gateway: &Gateway) -> (u32, u32) {
     let endpoint = gateway.status().endpoints().remove(0);
     (endpoint.open, endpoint.waiting)
 }
 
 #[track_caller]
-fn answers_next(endpoint: &mut Endpoint, text: &str) {
+pub(super) fn answers_next(endpoint: &mut Endpoint, text: &str) {
     let (stream, _) = endpoint.request();
     endpoint.answers(stream, &reply(200), text);
 }
@@ -483,7 +483,11 @@ fn those_who_wait_for_a_connection_do_not_wait_for_each_other() {
 
 /// Waits until a request has come to the endpoint, or so many wait for a connection.
 #[track_caller]
-fn comes_or_waits(endpoint: &mut Endpoint, gateway: &Gateway, waiting: u32) -> Option<u32> {
+pub(super) fn comes_or_waits(
+    endpoint: &mut Endpoint,
+    gateway: &Gateway,
+    waiting: u32,
+) -> Option<u32> {
     let mut stream = None;
     waits_until("a request to come or to wait", || {
         stream = endpoint.request_so_far();
