@@ -143,7 +143,7 @@ mod tests {
     fn gateway() -> Gateway {
         let text =
             "{ listeners: [127.0.0.1:0], workers: 1, admin: off, routes: [{ respond: 200 }] }";
-        Gateway::start(&Config::parse("test", text).unwrap(), &Files::default()).unwrap()
+        Gateway::start(&Config::parse("test", text).unwrap(), &Files::default(), None).unwrap()
     }
 
     fn ask(pages: &Pages, method: Method, path: &str) -> (u16, String) {

@@ -14,6 +14,7 @@ mod head;
 mod hop;
 mod length;
 mod method;
+pub mod path;
 mod status;
 mod text;
 mod trailer;

@@ -1,11 +1,11 @@
 //! What a listener asks of everything that comes in there. Connections hold it as long as they live.
 
 use crate::forwarding::Origin;
-use crate::tls::ServerTls;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use titan_config::Hsts;
+use titan_io::tls::ServerTls;
 
 /// What a listener asks of everything that comes in there.
 #[derive(Default)]

@@ -12,20 +12,14 @@ mod tunnel;
 pub(crate) use attempt::Latency;
 pub(crate) use inquiry::{Inquiry, Reply};
 
-use crate::clock::Timer;
-use crate::downstream::{Answer, Content, RequestBody};
-use crate::error::{Error, Kind, Side};
 use crate::forwarding::{Origin, Reach, Refused, count_hop};
 use crate::grpc::{self, Dialect, web};
 use crate::middleware::{
     self, Coded, Decoded, Decoding, Encoders, Meeting, Notes, Recipe, Step, describe_decoded,
 };
-use crate::network::ClientNetwork;
-use crate::path::{Normal, normalise};
 use crate::route::{self, Allow, Match, NoMatch};
 use crate::snapshot::{Action, Proxy, Snapshot};
 use crate::template::Parts;
-use crate::tls::Identity;
 use crate::upgrade::{Place, Upgrade};
 use crate::upstream::trouble::{Cause, Trouble};
 use crate::upstream::{Attempts, Endpoint, Upstream};
@@ -38,7 +32,13 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 use titan_config::Protocol;
 use titan_h1::Framing;
+use titan_http::path::{Normal, normalise};
 use titan_http::{Method, RequestHead, ResponseHead, Status, TargetForm, remove_hop_by_hop};
+use titan_io::body::{Answer, Content, RequestBody};
+use titan_io::clock::Timer;
+use titan_io::error::{Error, Kind, Side};
+use titan_io::network::ClientNetwork;
+use titan_io::tls::Identity;
 
 /// One request with its answer.
 pub(crate) struct Exchange<'x, B, A> {
@@ -223,7 +223,7 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
     }
 
     fn identify(&mut self) -> Result<(), Error> {
-        let fresh = self.worker.random_id();
+        let fresh = self.worker.io.random_id();
         let fields = &mut self.request.fields;
         let identified = self.snapshot.forwarding.identify(self.origin, fields, fresh);
         identified.map_err(|_| Kind::Internal.into())
@@ -380,8 +380,8 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
         if self.record.dialect.is_some() {
             self.record.timeout = grpc::timeout(&self.request.fields)?;
         }
-        let timer = self.record.timeout.map(|_| self.worker.clock.timer());
-        let deadline = self.worker.clock.deadline(self.time_left()?.unwrap_or(Duration::MAX));
+        let timer = self.record.timeout.map(|_| self.worker.io.clock.timer());
+        let deadline = self.worker.io.clock.deadline(self.time_left()?.unwrap_or(Duration::MAX));
         let mut proxied = pin!(self.proxy(proxy, found));
         // Given up wherever it is: what it holds is given back as it is dropped.
         poll_fn(|cx| match (proxied.as_mut().poll(cx), &timer) {
@@ -441,7 +441,7 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
         let mut failed: Option<Error> = None;
         loop {
             let now = self.record.started.duration_since(self.snapshot.started);
-            if let Err(kind) = attempts.next(self.worker.random(), now) {
+            if let Err(kind) = attempts.next(self.worker.io.random(), now) {
                 return Err(failed.unwrap_or_else(|| {
                     self.note_trouble(index, None, kind.into());
                     kind.into()

@@ -10,17 +10,14 @@ mod words;
 
 pub use question::BadQuestion;
 
-use crate::error::{Error, Kind};
 use crate::exchange::{parts, view};
 use crate::files::Site;
 use crate::forwarding::{Origin, Reach, Refused, Scheme, count_hop};
 use crate::grpc::{Code, Dialect};
 use crate::middleware::{self, Asked, Explained, Keys, Notes, Seen};
-use crate::path::{Normal, normalise};
 use crate::route::{self, Folded, Match, NoMatch, plain_reading};
 use crate::snapshot::{self, Action, Snapshot};
 use crate::template::{self, BadResult};
-use crate::tls::{Files, Identity};
 use crate::upgrade::Upgrade;
 use question::Question;
 use serde_json::{Map, Value};
@@ -31,7 +28,10 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use titan_config::{ClientCert, Config, PolicyKind, Redirect, Respond, Share};
 use titan_h1::{BodyReader, Framing, RequestReader};
+use titan_http::path::{Normal, normalise};
 use titan_http::{Method, RequestHead, Status, TargetForm, remove_hop_by_hop};
+use titan_io::error::{Error, Kind};
+use titan_io::tls::{Files, Identity};
 use words::{code, text};
 
 /// What a request would get, and why. `Display` shows it in lines with a title each.

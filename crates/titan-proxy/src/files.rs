@@ -18,7 +18,6 @@ mod range;
 pub(crate) use body::FileBody;
 pub(crate) use disk::check_root;
 
-use crate::error::{Error, Kind};
 use crate::middleware::Accepted;
 use crate::template::after_segments;
 use condition::{Validators, Verdict};
@@ -31,6 +30,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use titan_config::{Coding, HeaderValue, PathEnd, PathPattern, StaticFiles};
 use titan_http::{BadField, FieldName, Method, RequestHead, ResponseHead, Status};
+use titan_io::error::{Error, Kind};
 
 /// A directory whose files a route answers with.
 pub(crate) struct Site {

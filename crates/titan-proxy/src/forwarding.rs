@@ -12,7 +12,6 @@ pub(crate) use hops::{Reach, count_hop};
 
 use crate::entry::Entry;
 use crate::guard::{CLIENT_CERT, CLIENT_CERT_CHAIN};
-use crate::tls::Identity;
 use element::{LastHops, is_well_formed, value_of};
 use std::cell::Cell;
 use std::fmt;
@@ -22,6 +21,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use titan_config::{Cidr, ClientCert, Config, HeaderName, ServerField, TrustedField};
 use titan_http::{Authority, BadField, FieldName, Fields, RequestHead, ResponseHead};
+use titan_io::tls::Identity;
 
 /// Behind how many trusted proxies a client's address is looked for: the client is one of as many members of the list.
 const MAX_HOPS: usize = 32;

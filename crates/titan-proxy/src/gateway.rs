@@ -3,9 +3,8 @@
 use crate::files::check_root;
 use crate::listener::{Gate, ListenSocket, Listener, bind};
 use crate::metrics::Metrics;
-use crate::middleware::{Credentials, KeySetStatus, Keys};
+use crate::middleware::{Credentials, KeySetStatus, Keys, Revocations};
 use crate::snapshot::Snapshot;
-use crate::tls::{BadCredentials, ClientTls, Files, ServerTls};
 use crate::upstream::pool::Pools;
 use crate::upstream::reclaim::Reclaim;
 use crate::upstream::resolve::{self, Names};
@@ -18,6 +17,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use titan_config::{Action, Config, ListenAddress, Location, Threads};
+use titan_io::tls::{BadCredentials, ClientTls, Files, ServerTls};
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{mpsc, watch};
 
@@ -99,21 +99,26 @@ pub struct UpstreamFailure {
 
 impl Gateway {
     /// Binds every listener, resolves every name once, and starts the workers. Takes as long as the name
-    /// servers do, up to `resolver.timeout`. `files` holds those that the configuration names.
-    pub fn start(config: &Config, files: &Files) -> Result<Gateway, StartError> {
+    /// servers do, up to `resolver.timeout`. `files` holds those that the configuration names, and `revoked` the tokens
+    /// that its file of revoked tokens does.
+    pub fn start(
+        config: &Config,
+        files: &Files,
+        revoked: Option<&Revocations>,
+    ) -> Result<Gateway, StartError> {
         let count = worker_count(config);
         let gates = gates(config, files)?;
         let (sockets, listeners) = bind_all(config, &gates, count)?;
         let tls = config.upstreams.iter().map(|upstream| client_tls(upstream, files));
         let tls = tls.collect::<Result<_, _>>().map_err(StartError::Credentials)?;
         let keys = Keys::read(config, files).map_err(StartError::Credentials)?;
-        if config.jwt_revocations.is_some() && files.revoked_tokens().is_none() {
+        if config.jwt_revocations.is_some() && revoked.is_none() {
             return Err(StartError::Revocations);
         }
         if let Some((_, bad)) = bad_roots(config, files).next() {
             return Err(StartError::Credentials(bad));
         }
-        let snapshot = Arc::new(Snapshot::build(config, tls, keys, files));
+        let snapshot = Arc::new(Snapshot::build(config, tls, keys, files, revoked));
         let metrics = Arc::new(Snapshot::metrics(config, count));
         let (phase, watched) = watch::channel(Phase::Serve);
         snapshot.chains.fetch_keys(watched.clone()).map_err(StartError::Thread)?;

@@ -6,10 +6,10 @@
 mod text;
 pub(crate) mod web;
 
-use crate::error::{Error, Kind, Side};
 use std::io::Write;
 use std::time::Duration;
 use titan_http::{BadField, FieldName, Fields, Method, RequestHead, ResponseHead, Status};
+use titan_io::error::{Error, Kind, Side};
 
 /// What the client of a call speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -293,7 +293,7 @@ fn percent_encoded(message: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::FIXED;
+    use titan_io::error::FIXED;
 
     fn with(lines: &[(&str, &str)]) -> Fields {
         let mut fields = Fields::default();

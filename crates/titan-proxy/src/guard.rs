@@ -13,13 +13,13 @@
 //!
 //! Fields of any other name are nobody's business here. It happens once for each request, before anything looks at it.
 
-use crate::error::Kind;
 use std::collections::BTreeMap;
 use titan_config::{Config, FieldNames, HeaderName, TrustedField};
 use titan_http::{
     Field, FieldName, FieldSet, Fields, fold_name, fold_octet, is_alike, is_plain_name,
     starts_alike,
 };
+use titan_io::error::Kind;
 
 /// The names that mean something.
 #[derive(Debug)]

@@ -1,13 +1,9 @@
 //! Accepting: sockets, connection limits, the PROXY protocol.
 
-use crate::clock::TICK;
 use crate::downstream::{self, Client};
 use crate::entry::Entry;
 use crate::forwarding::{Scheme, Shown};
-use crate::network::ClientNetwork;
 use crate::proxy_protocol;
-use crate::stream::{Inbox, Stream};
-use crate::tls::{self, BadCredentials, Files, Refused, ServerTls};
 use crate::worker::{Counted, Phase, Worker};
 use arc_swap::ArcSwap;
 use rustix::io::Errno;
@@ -24,6 +20,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use titan_config::{Cidr, ListenAddress};
+use titan_io::clock::TICK;
+use titan_io::network::ClientNetwork;
+use titan_io::stream::Stream;
+use titan_io::tls::{self, BadCredentials, Files, Refused, ServerTls};
+use titan_io::transport::Transport;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::watch;
 
@@ -228,9 +229,7 @@ fn admit(worker: &Rc<Worker>, gate: &Arc<Gate>, stream: Stream, peer: Option<IpA
     };
     let client = Client {
         worker: Rc::clone(worker),
-        stream,
-        inbox: Inbox::default(),
-        timer: worker.clock.timer(),
+        transport: Transport::new(&worker.io, stream),
         origin: worker.snapshot().forwarding.origin(peer, Scheme::Http, &gate.entry),
         is_answering: false,
     };
@@ -262,20 +261,22 @@ impl Guest {
         let Some(server) = place.gate.entry.tls.as_ref().map(ArcSwap::load_full) else {
             return true;
         };
-        let accepted = Box::pin(tls::accept(client, &server)).await;
+        let deadline = client.worker.snapshot().timeouts.handshake;
+        let deadline = client.transport.io.clock.deadline(deadline);
+        let accepted = Box::pin(tls::accept(&mut client.transport, &server, deadline)).await;
         match accepted {
             Ok(shown) => {
                 client.origin.scheme = Scheme::Https;
                 client.origin.shown = shown.map(Shown::new);
                 return true;
             }
-            Err(Refused::Plain) => tls::answer_plain(client).await,
+            Err(Refused::Plain) => tls::answer_plain(&mut client.transport).await,
             Err(refused @ (Refused::NoCertificate | Refused::Certificate(_))) => {
                 client.worker.cells().certificates_refused.add(1);
                 if let Refused::Certificate(why) = refused {
                     place.gate.entry.note_refusal(why);
                 }
-                tls::linger(client).await;
+                tls::linger(&mut client.transport).await;
             }
             Err(Refused::Failed | Refused::Gone) => {}
             Err(Refused::Silent) => return false,
@@ -290,7 +291,9 @@ impl Guest {
         if !place.gate.expects_header(client.origin.address) {
             return true;
         }
-        match Box::pin(proxy_protocol::read(client)).await {
+        let deadline = client.worker.snapshot().timeouts.head;
+        let deadline = client.transport.io.clock.deadline(deadline);
+        match Box::pin(proxy_protocol::read(&mut client.transport, deadline)).await {
             Ok(Some(address)) => {
                 let forwarding = &client.worker.snapshot().forwarding;
                 client.origin = forwarding.origin(Some(address), Scheme::Http, &place.gate.entry);

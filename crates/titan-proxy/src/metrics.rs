@@ -3,11 +3,11 @@
 //! Each worker has its own cells, so that counting is a plain store to memory that no other core
 //! writes. Whoever wants the figures adds up the workers.
 
-use crate::error::{Error, Kind};
 use crate::middleware::Refusal;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use titan_http::Status;
+use titan_io::error::{Error, Kind};
 
 /// All cells of a gateway.
 pub struct Metrics {

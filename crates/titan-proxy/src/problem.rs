@@ -1,8 +1,8 @@
 //! The body of the gateway's own errors: a problem document (RFC 9457).
 
-use crate::error::Error;
 use std::io::Write;
 use titan_http::Status;
+use titan_io::error::Error;
 
 /// Its media type.
 pub(crate) const CONTENT_TYPE: &[u8] = b"application/problem+json";
@@ -65,7 +65,7 @@ fn write_units(out: &mut Vec<u8>, units: impl Iterator<Item = u16>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Kind;
+    use titan_io::error::Kind;
 
     #[test]
     fn the_document_names_the_problem_and_the_request() {

@@ -1,10 +1,8 @@
 //! The PROXY protocol, versions 1 and 2 (HAProxy's proxy-protocol.txt): who the client of a balancer is.
 
-use crate::buffer::SMALL;
-use crate::downstream::Client;
-use std::future::poll_fn;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::task::{Poll, ready};
+use titan_io::clock::Moment;
+use titan_io::transport::Transport;
 
 /// Why a connection that must start with a header does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,28 +29,15 @@ const FIXED: usize = 16;
 /// What version 2 may carry behind that: addresses and TLVs.
 const LONGEST_BLOCK: usize = 4096;
 
-/// Reads the header at the start of a connection. What follows it stays in the inbox.
-pub(crate) async fn read(client: &mut Client) -> Result<Option<IpAddr>, BadHeader> {
-    let Client { worker, stream, inbox, timer, .. } = client;
-    let deadline = worker.clock.deadline(worker.snapshot().timeouts.head);
-    let (reader, _) = stream.split();
-    let header = poll_fn(|cx| {
-        loop {
-            if let Some(header) = parse(inbox.unread())? {
-                return Poll::Ready(Ok(header));
-            }
-            match inbox.poll_fill(cx, &reader, &worker.buffers, SMALL) {
-                Poll::Ready(Ok(count)) if count > 0 => {}
-                Poll::Ready(_) => return Poll::Ready(Err(BadHeader::Incomplete)),
-                Poll::Pending => {
-                    ready!(timer.poll(cx, deadline));
-                    return Poll::Ready(Err(BadHeader::Incomplete));
-                }
-            }
-        }
-    })
-    .await?;
-    inbox.consume(header.length);
+/// Reads the header at the start of a connection, which has to be there until then. What follows it stays in the
+/// inbox.
+pub(crate) async fn read(
+    transport: &mut Transport,
+    deadline: Moment,
+) -> Result<Option<IpAddr>, BadHeader> {
+    let header = transport.read_until(deadline, |unread| parse(unread).transpose()).await;
+    let header = header.ok_or(BadHeader::Incomplete)??;
+    transport.inbox.consume(header.length);
     Ok(header.client)
 }
 

@@ -27,7 +27,6 @@ pub(crate) use condition::{
 
 pub(crate) use look_alikes::{Folded, LookAlikes, plain_reading};
 
-use crate::tls::Identity;
 use crate::upstream::balance::Rotation;
 use condition::Conditions;
 use layout::Spec;
@@ -37,6 +36,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::ControlFlow;
 use titan_config::{HostPattern, Route, Share};
 use titan_http::{Fields, Method, RequestHead, Span};
+use titan_io::tls::Identity;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// How many parts of a path a route can capture.

@@ -3,18 +3,18 @@
 use crate::files::Site;
 use crate::forwarding::Forwarding;
 use crate::guard::Guard;
-use crate::memory::ClientMemory;
 use crate::metrics::Metrics;
-use crate::middleware::{Body, Chains, Keys};
+use crate::middleware::{Body, Chains, Keys, Revocations};
 use crate::route::{LookAlikes, Routes, Split};
 use crate::template::PathRewrite;
-use crate::tls::{ClientTls, Files};
 use crate::upgrade::Tunnels;
 use crate::upstream::Upstream;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 use titan_config::{ByteSize, Config, Limits, Route, Timeouts};
+use titan_io::memory::ClientMemory;
+use titan_io::tls::{ClientTls, Files};
 
 /// Everything that requests are judged by. A request sees exactly one.
 pub(crate) struct Snapshot {
@@ -76,6 +76,7 @@ impl Snapshot {
         tls: Vec<Option<ClientTls>>,
         keys: Keys,
         files: &Files,
+        revoked: Option<&Revocations>,
     ) -> Snapshot {
         let upstreams = config.upstreams.iter().zip(tls);
         let upstreams = upstreams.map(|(upstream, tls)| Arc::new(Upstream::new(upstream, tls)));
@@ -83,7 +84,7 @@ impl Snapshot {
             routes: Routes::new(&config.routes),
             look_alikes: LookAlikes::new(&config.routes),
             actions: config.routes.iter().map(|route| Action::new(route, files.folder())).collect(),
-            chains: Chains::new(config, keys, files.revoked_tokens()),
+            chains: Chains::new(config, keys, revoked),
             upstreams: upstreams.collect(),
             limits: config.limits.clone(),
             timeouts: config.timeouts.clone(),
@@ -103,7 +104,7 @@ impl Snapshot {
     /// The tables of a gateway that connects to nobody: it needs no certificates.
     pub(crate) fn unconnected(config: &Config, keys: Keys) -> Snapshot {
         let tls = config.upstreams.iter().map(|_| None);
-        Snapshot::build(config, tls.collect(), keys, &Files::default())
+        Snapshot::build(config, tls.collect(), keys, &Files::default(), None)
     }
 
     /// How much a stream can surely bring before any of it is passed on: its own window, or its part of that of its

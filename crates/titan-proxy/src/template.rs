@@ -10,14 +10,14 @@
 //! | path | as it is: it is a part of a path already |
 //! | query, fragment | with `&`, `=`, `+`, `;`, `?` and `#` escaped: it is one value |
 
-use crate::error::Kind;
 use crate::exchange::host_of;
-use crate::path::{BadPath, Normal, is_path_octet, normalise};
 use crate::route::Params;
 use std::fmt;
 use std::num::NonZeroU16;
 use titan_config::{PathPattern, Piece, Rewrite, Template};
+use titan_http::path::{BadPath, Normal, is_path_octet, normalise};
 use titan_http::{Authority, RequestHead, is_target_octet};
+use titan_io::error::Kind;
 
 /// The parts of a request that a template can name.
 #[derive(Clone, Copy)]

@@ -3,13 +3,10 @@
 //! A connection lives on the worker that accepted it. Workers share the [`Snapshot`] they serve from
 //! and atomics, nothing else.
 
-use crate::buffer::Buffers;
-use crate::clock::{Clock, Moment, TICK};
 use crate::listener::Listener;
 use crate::metrics::{Cells, Metrics};
 use crate::middleware::{Caches, Decisions, Encoders, Remembered};
 use crate::snapshot::Snapshot;
-use crate::splice::Pipes;
 use crate::upstream::Known;
 use crate::upstream::h1::Desk;
 use crate::upstream::pool::Pools;
@@ -21,15 +18,15 @@ use std::sync::Arc;
 use std::time::Duration;
 use titan_h1::{BodyReader, Framing, RequestReader};
 use titan_http::{BadField, FieldName, Fields, RequestHead, ResponseHead};
+use titan_io::clock::TICK;
+use titan_io::io::Io;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
 /// What all connections of one thread have in common.
 pub(crate) struct Worker {
-    pub(crate) clock: Rc<Clock>,
-    pub(crate) buffers: Rc<Buffers>,
+    pub(crate) io: Rc<Io>,
     pub(crate) pools: Pools,
-    pub(crate) pipes: Rc<Pipes>,
     pub(crate) encoders: Rc<Encoders>,
     pub(crate) members: Known,
     /// Tokens that were found good.
@@ -41,15 +38,11 @@ pub(crate) struct Worker {
     snapshot: CurrentSnapshot,
     index: usize,
     metrics: Arc<Metrics>,
-    is_draining: Cell<bool>,
-    /// When clients without a request are given up, once the worker drains.
-    idle_until: Cell<Moment>,
     /// Client connections open now.
     open: Cell<usize>,
     /// Connections that wait for their next request with everything at hand.
     seated: Cell<usize>,
     all_closed: Notify,
-    random: Cell<u64>,
     /// The time of the last tick as a `Date` field says it.
     date: Cell<[u8; 29]>,
     #[expect(
@@ -113,10 +106,8 @@ impl Worker {
         pools: Pools,
     ) -> Rc<Worker> {
         Rc::new(Worker {
-            clock: Clock::new(),
-            buffers: Rc::default(),
+            io: Io::new(),
             pools,
-            pipes: Rc::default(),
             encoders: Rc::default(),
             members: Known::default(),
             tokens: Caches::default(),
@@ -125,12 +116,9 @@ impl Worker {
             snapshot: Rc::new(snapshot),
             index,
             metrics,
-            is_draining: Cell::new(false),
-            idle_until: Cell::new(Moment::NEVER),
             open: Cell::new(0),
             seated: Cell::new(0),
             all_closed: Notify::new(),
-            random: Cell::new(seed()),
             date: Cell::new(date()),
             scratches: RefCell::default(),
         })
@@ -182,16 +170,6 @@ impl Worker {
         &self.metrics.workers()[self.index]
     }
 
-    /// Whether connections are to end as soon as they can.
-    pub(crate) fn is_draining(&self) -> bool {
-        self.is_draining.get()
-    }
-
-    /// When a client without a request is given up for the drain; never before that.
-    pub(crate) fn idle_until(&self) -> Moment {
-        self.idle_until.get()
-    }
-
     /// Counts a client connection until what it returns is dropped.
     pub(crate) fn count_connection(self: &Rc<Self>) -> Counted {
         self.open.set(self.open.get() + 1);
@@ -206,21 +184,6 @@ impl Worker {
             self.seated.set(seated + 1);
             Seat(&self.seated)
         })
-    }
-
-    /// A random number (xorshift64*). Good for choosing endpoints, not for secrets.
-    pub(crate) fn random(&self) -> u64 {
-        let mut state = self.random.get();
-        state ^= state >> 12;
-        state ^= state << 25;
-        state ^= state >> 27;
-        self.random.set(state);
-        state.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    /// Enough randomness to name a request by.
-    pub(crate) fn random_id(&self) -> u128 {
-        u128::from(self.random()) << 64 | u128::from(self.random())
     }
 
     /// Has a response say when it was made, where it does not (RFC 9110 section 6.6.1).
@@ -244,20 +207,18 @@ impl Worker {
         loop {
             tokio::select! {
                 _ = ticks.tick() => {
-                    self.clock.tick();
+                    self.io.clock.tick();
                     self.date.set(date());
-                    self.pools.sweep(&self.clock);
+                    self.pools.sweep(&self.io.clock);
                     self.cells().busy_micros.set(processor_micros());
                 }
-                () = self.pools.idle_wanted() => self.pools.yield_idle(&self.clock),
+                () = self.pools.idle_wanted() => self.pools.yield_idle(&self.io.clock),
             }
         }
     }
 
     async fn drain(&self) {
-        self.is_draining.set(true);
-        self.idle_until.set(self.clock.deadline(LAST_REQUEST));
-        self.clock.wake_all();
+        self.io.drain(LAST_REQUEST);
         let patience = self.snapshot.timeouts.drain;
         let _ = tokio::time::timeout(patience, async {
             while self.open.get() > 0 {
@@ -354,12 +315,6 @@ fn processor_micros() -> u64 {
     let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     let used = Duration::try_from(used).unwrap_or_default();
     u64::try_from(used.as_micros()).unwrap_or(u64::MAX)
-}
-
-/// A seed that differs from worker to worker and from start to start; never 0.
-fn seed() -> u64 {
-    use std::hash::{BuildHasher, Hasher};
-    std::collections::hash_map::RandomState::new().build_hasher().finish() | 1
 }
 
 #[cfg(test)]

@@ -11,7 +11,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use titan_config::Config;
-use titan_proxy::{BadCredentials, Files, Metrics, StartError, Status, UpstreamFailure};
+use titan_proxy::{
+    BadCredentials, Files, Metrics, Revocations, StartError, Status, UpstreamFailure,
+};
 
 /// A gateway that serves. Dropping it drains it, and fails the test where that takes too long or a worker
 /// has panicked.
@@ -48,13 +50,24 @@ pub fn start_with(
     upstreams: &[&dyn Display],
     files: &Files,
 ) -> Result<Gateway, StartError> {
+    start_revocable(text, upstreams, files, None)
+}
+
+/// The same with the tokens that are revoked.
+#[track_caller]
+pub fn start_revocable(
+    text: &str,
+    upstreams: &[&dyn Display],
+    files: &Files,
+    revoked: Option<&Revocations>,
+) -> Result<Gateway, StartError> {
     let text = complete(text, upstreams);
     let is_secure = certificate::is_everywhere() && text.contains("usual.pem");
     let config = match Config::parse("test.yaml", &text) {
         Ok(config) => config,
         Err(report) => panic!("{report}"),
     };
-    let running = titan_proxy::Gateway::start(&config, files)?;
+    let running = titan_proxy::Gateway::start(&config, files, revoked)?;
     Ok(Gateway { running: Some(running), is_secure })
 }
 

@@ -30,7 +30,7 @@ pub mod upstream;
 pub use authority::{Authority, Owner, authority};
 pub use certificate::{Certificate, certificate, scheme, usual};
 pub use gate::Gate;
-pub use gateway::{Gateway, gateway, start, start_with};
+pub use gateway::{Gateway, gateway, start, start_revocable, start_with};
 pub use message::{Answer, Message, Request};
 pub use peer::{End, Peer};
 pub use upstream::{Listening, Upstream};

@@ -72,19 +72,13 @@ pub(crate) fn read_checked(config: &Config, file: &Path) -> Result<Files, Failur
     }
 }
 
-/// Opens the file of the tokens that are taken back, where there is to be one, and hands what it says to `files`.
-pub(crate) fn open_ledger(
-    config: &Config,
-    file: &Path,
-    files: &mut Files,
-) -> Result<Option<Ledger>, BadLedger> {
+/// Opens the file of the tokens that are taken back, where there is to be one.
+pub(crate) fn open_ledger(config: &Config, file: &Path) -> Result<Option<Ledger>, BadLedger> {
     let Some(JwtRevocations { file: named, capacity }) = &config.jwt_revocations else {
         return Ok(None);
     };
     let capacity = capacity.get().try_into().unwrap_or(usize::MAX);
-    let ledger = Ledger::open(&folder_of(file).join(named), capacity, config)?;
-    files.set_revoked_tokens(ledger.table().clone());
-    Ok(Some(ledger))
+    Ok(Some(Ledger::open(&folder_of(file).join(named), capacity, config)?))
 }
 
 /// Looks whether that could be done, and changes nothing.

@@ -139,7 +139,7 @@ mod tests {
     fn a_proxied_request_is_echoed() {
         let Demo { config: _, text, upstream: _upstream } = Demo::start().unwrap();
         let config = parse(&text.replace("127.0.0.1:8080", "127.0.0.1:0"));
-        let gateway = Gateway::start(&config, &Files::default()).unwrap();
+        let gateway = Gateway::start(&config, &Files::default(), None).unwrap();
         let address = gateway.listeners()[0].socket_address.unwrap();
         let mut stream = TcpStream::connect(address).unwrap();
         stream

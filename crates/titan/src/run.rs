@@ -101,9 +101,8 @@ pub(crate) fn run(file: Option<&Path>) -> Result<ExitCode, Failure> {
     terminal::warn(&config.warnings);
     let watched = file.map(|file| Watched::new(&config, file));
     let files = file.map(|file| config_file::read_checked(&config, file)).transpose()?;
-    let mut files = files.unwrap_or_default();
-    let ledger =
-        file.map(|file| config_file::open_ledger(&config, file, &mut files)).transpose()?;
+    let files = files.unwrap_or_default();
+    let ledger = file.map(|file| config_file::open_ledger(&config, file)).transpose()?;
     let ledger = ledger.flatten().map(Arc::new);
     if let Some(warning) = ledger.as_ref().and_then(|ledger| ledger.take_warning()) {
         terminal::event(&warning);
@@ -116,7 +115,7 @@ pub(crate) fn run(file: Option<&Path>) -> Result<ExitCode, Failure> {
         let address = |socket: &Option<Socket>| socket.as_ref().map(|it| it.address().clone());
         let (admin_address, probes_address) = (address(&admin), address(&probes));
         let gateway = tokio::select! {
-            started = start(&config, files) => started?,
+            started = start(&config, files, ledger.as_deref()) => started?,
             // Nobody is served yet: there is nothing to drain.
             _ = signals.next() => return Ok(ExitCode::SUCCESS),
         };
@@ -140,12 +139,17 @@ pub(crate) fn run(file: Option<&Path>) -> Result<ExitCode, Failure> {
 }
 
 /// Starts the gateway on a thread of its own: it waits for name servers, and signals must not wait with it.
-async fn start(config: &Arc<Config>, files: Files) -> Result<Gateway, Failure> {
+async fn start(
+    config: &Arc<Config>,
+    files: Files,
+    ledger: Option<&Ledger>,
+) -> Result<Gateway, Failure> {
     let (started, gateway) = oneshot::channel();
     let config = Arc::clone(config);
+    let revoked = ledger.map(|ledger| ledger.table().clone());
     thread::Builder::new().name("start".to_owned()).spawn(move || {
         // Where nobody waits any more the gateway is not wanted either.
-        let _ = started.send(Gateway::start(&config, &files));
+        let _ = started.send(Gateway::start(&config, &files, revoked.as_ref()));
     })?;
     match gateway.await {
         Ok(result) => Ok(result?),

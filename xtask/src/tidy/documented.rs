@@ -4,7 +4,7 @@ use super::Finding;
 use crate::tree::Tree;
 
 const PAGE: &str = "docs/operations.md";
-pub(super) const CODES: &str = "crates/titan-proxy/src/error.rs";
+pub(super) const CODES: &str = "crates/titan-io/src/error.rs";
 pub(super) const METRICS: &str = "crates/titan-admin/src/exposition.rs";
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {

@@ -12,8 +12,13 @@ const ARROWS: &[Arrows] = &[
     Arrows { from: "titan-h2", to: &["titan-http"], never: &["tokio", "socket2", "rustix"] },
     Arrows { from: "titan-config", to: &["titan-http"], never: &["tokio"] },
     Arrows {
-        from: "titan-proxy",
+        from: "titan-io",
         to: &["titan-config", "titan-h1", "titan-h2", "titan-http"],
+        never: &["saphyr-parser", "serde", "serde_json"],
+    },
+    Arrows {
+        from: "titan-proxy",
+        to: &["titan-config", "titan-h1", "titan-h2", "titan-http", "titan-io"],
         never: &["saphyr-parser"],
     },
     Arrows {

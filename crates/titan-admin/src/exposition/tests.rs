@@ -23,7 +23,7 @@ policies:
 /// Starts a gateway and sends it requests: one that it answers, one that fails, one without a route.
 fn served() -> Gateway {
     let gateway =
-        Gateway::start(&Config::parse("test", CONFIG).unwrap(), &Files::default()).unwrap();
+        Gateway::start(&Config::parse("test", CONFIG).unwrap(), &Files::default(), None).unwrap();
     let address = gateway.listeners()[0].socket_address.unwrap();
     let mut stream = TcpStream::connect(address).unwrap();
     for (path, close) in [("/fixed", ""), ("/proxied", ""), ("/", "Connection: close\r\n")] {
@@ -71,7 +71,7 @@ fn key_sets_that_are_fetched_have_figures() {
          policies: {{ t: {{ jwt: {{ providers: [{keys} a }}, {keys} b }}] }} }} }} }}"
     );
     let gateway =
-        Gateway::start(&Config::parse("test", &config).unwrap(), &Files::default()).unwrap();
+        Gateway::start(&Config::parse("test", &config).unwrap(), &Files::default(), None).unwrap();
     let families = parse(&text_of(&gateway));
     for family in OF_KEY_SET {
         let samples: Vec<_> = families[family.name].samples.keys().collect();
@@ -85,7 +85,7 @@ fn key_sets_that_are_fetched_have_figures() {
 #[test]
 fn every_family_is_there() {
     let gateway =
-        Gateway::start(&Config::parse("test", CONFIG).unwrap(), &Files::default()).unwrap();
+        Gateway::start(&Config::parse("test", CONFIG).unwrap(), &Files::default(), None).unwrap();
     let families = parse(&text_of(&gateway));
     let names: Vec<_> =
         families.iter().map(|(name, family)| format!("{name} {}", family.kind)).collect();

@@ -6,15 +6,9 @@
 //!                         refuse    close, linger or reset
 //! ```
 
-use super::{Answer, Client, Content, Gone, RequestBody, drain};
-use crate::buffer::SMALL;
-use crate::clock::{Moment, TICK};
-use crate::error::{Error, Kind, Side};
+use super::{Client, drain};
 use crate::exchange::{Exchange, Record, Verdict};
 use crate::guard::Guard;
-use crate::message::{Incoming, Outgoing};
-use crate::relay::{BodySink, BodySource};
-use crate::stream::{Peek, ReadHalf, WriteHalf};
 use crate::worker::Scratch;
 use std::future::poll_fn;
 use std::io;
@@ -22,6 +16,14 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use titan_h1::{Body, Framing, RequestStart};
 use titan_http::{FieldName, Fields, Method, RequestHead, ResponseHead, Version};
+use titan_io::body::{Answer, Content, Gone, RequestBody};
+use titan_io::body::{BodySink, BodySource};
+use titan_io::buffer::SMALL;
+use titan_io::clock::{Moment, TICK};
+use titan_io::error::{Error, Kind, Side};
+use titan_io::message::{Incoming, Outgoing};
+use titan_io::stream::{Peek, ReadHalf, WriteHalf};
+use titan_io::transport::Transport;
 
 /// How much of an unread request body is read and dropped to keep the connection.
 const DRAINED: usize = 64 << 10;
@@ -72,17 +74,17 @@ enum Heard {
 impl Connection<'_> {
     /// Waits for a request, holding nothing but the socket. False when the connection is to be closed.
     async fn has_news(&mut self) -> bool {
-        !self.client.inbox.is_empty() || self.wait(self.deadline).await
+        !self.client.transport.inbox.is_empty() || self.wait(self.deadline).await
     }
 
     /// Waits until the client sends something, until then at most; while the worker drains only for a
     /// moment, because a request may be on its way.
     async fn wait(&mut self, deadline: Moment) -> bool {
-        let Client { worker, stream, timer, .. } = &mut *self.client;
+        let Transport { io, stream, timer, .. } = &mut self.client.transport;
         let (reader, _) = stream.split();
         poll_fn(|cx| match reader.poll_ready(cx) {
             Poll::Ready(result) => Poll::Ready(result.is_ok()),
-            Poll::Pending => timer.poll(cx, deadline.min(worker.idle_until())).map(|()| false),
+            Poll::Pending => timer.poll(cx, deadline.min(io.idle_until())).map(|()| false),
         })
         .await
     }
@@ -102,8 +104,8 @@ impl Connection<'_> {
             }
             drop(scratch);
             let worker = &self.client.worker;
-            self.deadline = worker.clock.deadline(worker.snapshot().timeouts.idle);
-            if self.client.inbox.is_empty() && !self.stays_busy().await {
+            self.deadline = worker.io.clock.deadline(worker.snapshot().timeouts.idle);
+            if self.client.transport.inbox.is_empty() && !self.stays_busy().await {
                 return Next::Idle;
             }
         }
@@ -114,7 +116,7 @@ impl Connection<'_> {
     async fn stays_busy(&mut self) -> bool {
         let worker = Rc::clone(&self.client.worker);
         match worker.take_seat() {
-            Some(_seat) => self.wait(worker.clock.deadline(2 * TICK).min(self.deadline)).await,
+            Some(_seat) => self.wait(worker.io.clock.deadline(2 * TICK).min(self.deadline)).await,
             None => false,
         }
     }
@@ -122,7 +124,8 @@ impl Connection<'_> {
     /// Reads the head of the next request.
     async fn read_head(&mut self, scratch: &mut Scratch) -> Result<Heard, Error> {
         let Connection { client, pipelined, .. } = self;
-        let Client { worker, stream, inbox, timer, .. } = &mut **client;
+        let Client { worker, transport, .. } = &mut **client;
+        let Transport { io, stream, inbox, timer } = transport;
         let deadline = timer.clock().deadline(worker.snapshot().timeouts.head);
         let Scratch { requests, request, .. } = scratch;
         let (reader, _) = stream.split();
@@ -136,7 +139,7 @@ impl Connection<'_> {
                     inbox.consume(start.consumed);
                     return Poll::Ready(Ok(Heard::Request(start)));
                 }
-                match inbox.poll_fill(cx, &reader, &worker.buffers, SMALL) {
+                match inbox.poll_fill(cx, &reader, &io.buffers, SMALL) {
                     Poll::Ready(Ok(count)) if count > 0 => *pipelined = 0,
                     Poll::Ready(_) if requests.in_progress() => {
                         return Poll::Ready(Err(Kind::ClientGone.into()));
@@ -163,12 +166,13 @@ impl Connection<'_> {
         let start = head.unwrap_or(NO_REQUEST);
         let may_continue = start.keep_alive && !self.has_served_enough();
         self.client.is_answering = true;
-        let Client { worker, stream, inbox, timer, origin, .. } = &mut *self.client;
+        let Client { worker, transport, origin, .. } = &mut *self.client;
+        let Transport { io, stream, inbox, timer } = transport;
         let Scratch { request, request_body, to_client, work, .. } = scratch;
         let snapshot = worker.snapshot();
         let (reader, writer) = stream.split();
         request_body.reset(start.framing);
-        let body = Incoming::new(Side::Downstream, reader, inbox, request_body, &worker.buffers);
+        let body = Incoming::new(Side::Downstream, reader, inbox, request_body, &io.buffers);
         let mut body = Request {
             message: body,
             expects: start.expect_continue,
@@ -223,7 +227,7 @@ impl Connection<'_> {
         let most = limits.requests_per_connection.at_most();
         most.is_some_and(|most| self.served >= most.get())
             || self.pipelined > limits.pipeline.get()
-            || worker.is_draining()
+            || worker.io.is_draining()
     }
 }
 

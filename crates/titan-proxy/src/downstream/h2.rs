@@ -4,14 +4,10 @@
 //! own, which begins only when everything that has arrived was read: what a client takes back in the same
 //! breath costs nobody anything.
 
-use super::{Answer, Client, Content, Gone, LINGER_OCTETS, RequestBody, drain};
-use crate::clock::{Clock, Moment, Timer};
-use crate::error::{Error, Kind, Side};
+use super::{Client, drain};
 use crate::exchange::{Exchange, Record, Verdict};
 use crate::forwarding::Origin;
 use crate::guard::Guard;
-use crate::mux::{Halt, Lane, Mux, Progress, Receiver, Sender, Wire};
-use crate::relay::{BodySink, BodySource};
 use crate::upgrade::Upgrade;
 use crate::worker::{Loan, Scratch, Worker};
 use std::future::poll_fn;
@@ -21,6 +17,12 @@ use std::time::Duration;
 use titan_h1::Framing;
 use titan_h2::{Code, Event, RequestStart, StreamId};
 use titan_http::{Fields, ResponseHead};
+use titan_io::body::{Answer, Content, Gone, RequestBody};
+use titan_io::body::{BodySink, BodySource};
+use titan_io::clock::{Clock, Moment, Timer};
+use titan_io::error::{Error, Kind, Side};
+use titan_io::mux::{Halt, Lane, Mux, Progress, Receiver, Sender, Wire};
+use titan_io::transport::{DROPPED, Transport};
 
 /// Serves a client until the connection ends. Until `deadline` its preface and settings must have come.
 pub(crate) async fn serve(client: &mut Client, deadline: Moment) {
@@ -30,7 +32,7 @@ pub(crate) async fn serve(client: &mut Client, deadline: Moment) {
     let origin = Origin::clone(&client.origin);
     let shared = Rc::new(Shared { worker, mux, origin });
     client.is_answering = true;
-    let progress = Progress::new(client.timer.clock());
+    let progress = Progress::new(&client.transport.io.clock);
     let mut connection = Connection {
         client,
         shared: Rc::clone(&shared),
@@ -92,13 +94,14 @@ enum End {
 impl Connection<'_> {
     /// Moves what can be moved in both directions. Ready when the connection is at its end.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
-        if self.client.worker.is_draining() {
+        if self.client.worker.io.is_draining() {
             self.shared.mux.connection().drain();
         }
         let Connection { client, shared, progress, served, .. } = self;
-        let Client { worker, stream, inbox, timer, .. } = &mut **client;
+        let Client { worker, transport, .. } = &mut **client;
+        let Transport { io, stream, inbox, timer } = transport;
         let patience = worker.snapshot().timeouts.write;
-        let (mux, buffers, clock) = (&*shared.mux, &worker.buffers, timer.clock());
+        let (mux, buffers, clock) = (&*shared.mux, &io.buffers, &*io.clock);
         let mut wire = Wire { mux, stream, inbox, buffers, clock, patience, progress };
         let halt = wire.poll(cx, |event| on_event(&event, shared, served));
         match halt {
@@ -150,7 +153,7 @@ fn last_moment(idle: &mut Option<Moment>, shared: &Shared, clock: &Clock) -> Mom
         return Moment::NEVER;
     }
     let until = idle.get_or_insert_with(|| clock.deadline(worker.snapshot().timeouts.idle));
-    (*until).min(worker.idle_until())
+    (*until).min(worker.io.idle_until())
 }
 
 fn on_event(event: &Event, shared: &Rc<Shared>, served: &mut u32) {
@@ -198,12 +201,12 @@ async fn answer(
 ) {
     let Shared { worker, origin, .. } = &*shared;
     let snapshot = worker.snapshot();
-    let timer = worker.clock.timer();
+    let timer = worker.io.clock.timer();
     let Scratch { request, work, .. } = &mut *scratch;
     let (receiver, sender) = lane.split();
     let upgrade = head.ok().and_then(|start| start.protocol).map(|protocol| {
         let protocol = protocol.of(request.fields.text()).to_vec();
-        Upgrade::of_connect(&protocol, request, worker.random_id())
+        Upgrade::of_connect(&protocol, request, worker.io.random_id())
     });
     let is_held = upgrade.is_some();
     let length = head.map_or(None, |start| start.length);
@@ -245,7 +248,7 @@ async fn answer(
     let verdict = exchange.run(refused).await;
     if verdict == Verdict::Answered && !body.is_done() {
         // Some clients lose an answer that is followed by a reset at once, whatever RFC 9113 section 8.1 says.
-        drain(&mut body, &timer, LINGER_OCTETS).await;
+        drain(&mut body, &timer, DROPPED).await;
     }
     if verdict != Verdict::Answered && response.sender.is_waiting() && !lane.is_lost() {
         lane.charge_for_stall();

@@ -1,12 +1,12 @@
 //! The beginning of a request body, before an endpoint is chosen.
 
 use super::Exchange;
-use crate::downstream::{Answer, RequestBody};
-use crate::error::{Error, Kind};
-use crate::relay::Stop;
 use crate::snapshot::Proxy;
 use std::future::poll_fn;
 use titan_h1::Framing;
+use titan_io::body::{Answer, RequestBody};
+use titan_io::error::{Error, Kind};
+use titan_io::relay::Stop;
 
 impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
     /// Waits for the beginning of the request body, all of a small one: a client that sends it slowly is to keep

@@ -4,17 +4,11 @@ use super::idle::Idle;
 use super::presence::Presence;
 use super::tunnel::WITHOUT_END;
 use super::{Exchange, Record};
-use crate::clock::{Moment, Timer};
-use crate::downstream::{Answer, Content, RequestBody};
-use crate::error::{Error, Kind, Side};
 use crate::forwarding::Origin;
 use crate::grpc;
 use crate::metrics::{Cells, UpstreamCells};
 use crate::middleware::{Encoders, Recipe, Squeezed};
-use crate::relay::{BodySink, BodySource, Lender, Patience, Pump, ReadAhead, Rest, Stop};
 use crate::snapshot::{Proxy, Snapshot};
-use crate::splice::Pipes;
-use crate::stream::Inbox;
 use crate::upgrade::Upgrade;
 use crate::upstream::call::{AnswerStart, Call, Reply, Upload};
 use crate::upstream::h1::Means;
@@ -33,6 +27,13 @@ use titan_config::{ByteSize, RouteTimeouts, SendHost};
 use titan_h1::{Body, Framing};
 use titan_h2::Towards;
 use titan_http::{FieldName, Method, RequestHead, ResponseHead, Status, remove_hop_by_hop};
+use titan_io::body::{Answer, Content, RequestBody};
+use titan_io::body::{BodySink, BodySource};
+use titan_io::clock::{Moment, Timer};
+use titan_io::error::{Error, Kind, Side};
+use titan_io::relay::{Lender, Patience, Pump, ReadAhead, Rest, Stop};
+use titan_io::splice::Pipes;
+use titan_io::stream::Inbox;
 
 /// How many connections in a row an endpoint may leave before it has served a request.
 const MOST_DEPARTURES: u32 = 4;
@@ -48,7 +49,7 @@ macro_rules! talk {
             snapshot: $exchange.snapshot,
             origin: $exchange.origin,
             timer: $exchange.timer,
-            pipes: &$exchange.worker.pipes,
+            pipes: &$exchange.worker.io.pipes,
             worker: $exchange.worker,
             encoders: &$exchange.worker.encoders,
             cells: $exchange.worker.cells(),
@@ -90,7 +91,7 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
             let (is_free, result) = match self.way(endpoint, wish).await? {
                 Way::Own(connection) => {
                     if connection.was_waited_for && self.body.is_broken() {
-                        self.worker.pools.keep(connection, &self.worker.clock);
+                        self.worker.pools.keep(connection, &self.worker.io.clock);
                         return Err(Kind::ClientGone.into());
                     }
                     let is_reused = connection.is_reused;
@@ -151,7 +152,7 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
         let host = host_upstream(&proxy.config.send_host, self.request, attempts.endpoint());
         let lender = self.lender(attempts);
         let mut inbox = Inbox::default();
-        let buffers = &self.worker.buffers;
+        let buffers = &self.worker.io.buffers;
         let means = Means { stream: &mut connection.stream, inbox: &mut inbox, buffers };
         let Work { desk, response, text } = &mut *self.work;
         let (mut request, reply) = desk.call(means, method);
@@ -166,7 +167,7 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
         let mut talk = talk!(self, proxy, attempts, response, text);
         let Outcome { may_be_reused, delivery } = talk.hold(call, lender).await?;
         if may_be_reused && inbox.is_empty() && !desk.is_cut() {
-            self.worker.pools.keep(connection, &self.worker.clock);
+            self.worker.pools.keep(connection, &self.worker.io.clock);
         }
         Ok(delivery)
     }
@@ -240,7 +241,7 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
         let RouteTimeouts { body, response, .. } = proxy.config.timeouts;
         let source_rate = self.snapshot.body_rate();
         let patience = Patience { source: body, sink: response, source_rate, sink_rate: 0 };
-        Pump::new(patience).with_pipes(&self.worker.pipes)
+        Pump::new(patience).with_pipes(&self.worker.io.pipes)
     }
 
     /// A server of HTTP/1.0 would leave the client waiting: the gateway tells it to go on.

@@ -1,8 +1,6 @@
 //! Answers with files.
 
 use super::{Exchange, parts};
-use crate::downstream::{Answer, Content, RequestBody};
-use crate::error::{Error, Kind};
 use crate::files::{self, FileBody, Found, Reply, Served, Site};
 use crate::route::{Allow, Match};
 use std::ops::Range;
@@ -10,6 +8,8 @@ use std::os::fd::OwnedFd;
 use std::time::SystemTime;
 use titan_h1::Framing;
 use titan_http::{FieldName, Method, ResponseHead, Status};
+use titan_io::body::{Answer, Content, RequestBody};
+use titan_io::error::{Error, Kind};
 
 impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
     /// Answers with the file that the path stands for, or with the page that says why not.
@@ -90,7 +90,7 @@ impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
         }
         let content = Content { framing: Framing::Length(length), declared: None };
         let recipe = self.begin(head, content)?;
-        let mut body = FileBody::new(file, part, &self.worker.buffers);
+        let mut body = FileBody::new(file, part, &self.worker.io.buffers);
         self.send_source(&mut body, recipe).await
     }
 }

@@ -1,7 +1,7 @@
 //! Whether anything still moves in an exchange whose directions pause as they like.
 
-use crate::clock::{Clock, Moment};
 use std::time::Duration;
+use titan_io::clock::{Clock, Moment};
 
 /// Watches both directions of an exchange at once.
 pub(super) struct Idle {

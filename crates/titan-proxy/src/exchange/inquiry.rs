@@ -4,10 +4,7 @@
 //! memory.
 
 use super::{Exchange, Record};
-use crate::downstream::{Answer, Content, Gone, RequestBody};
-use crate::error::{Error, Kind};
 use crate::forwarding::Origin;
-use crate::relay::{BodySink, BodySource, Text};
 use crate::snapshot::{Proxy, Snapshot};
 use crate::upstream::Attempts;
 use crate::worker::{Work, Worker};
@@ -19,6 +16,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use titan_h1::Framing;
 use titan_http::{Fields, RequestHead, ResponseHead};
+use titan_io::body::{Answer, Content, Gone, RequestBody};
+use titan_io::body::{BodySink, BodySource, Text};
+use titan_io::error::{Error, Kind};
 
 /// How a request of the gateway's own is made.
 pub(crate) struct Inquiry<'q> {
@@ -52,8 +52,8 @@ impl Inquiry<'_> {
         work: &mut Work,
     ) -> Result<Reply, Error> {
         let Inquiry { worker, snapshot, origin, proxy, timeout, body_limit } = *self;
-        let (timer, limit) = (worker.clock.timer(), worker.clock.timer());
-        let deadline = worker.clock.deadline(timeout);
+        let (timer, limit) = (worker.io.clock.timer(), worker.io.clock.timer());
+        let deadline = worker.io.clock.deadline(timeout);
         let mut answer = Kept::new(body_limit);
         let mut exchange = Exchange {
             worker,

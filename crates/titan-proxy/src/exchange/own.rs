@@ -1,12 +1,9 @@
 //! Answers of the gateway's own: redirects, responses from the configuration, problems.
 
 use super::{Exchange, parts};
-use crate::downstream::{Answer, Content, RequestBody};
-use crate::error::{Error, Kind};
 use crate::grpc::{self, Dialect};
 use crate::middleware::{Body, Recipe, Seen, Squeezed};
 use crate::problem;
-use crate::relay::{BodySource, Patience, Pump, Stop, Text};
 use crate::route::Match;
 use crate::template;
 use std::future::poll_fn;
@@ -15,6 +12,10 @@ use std::task::Poll;
 use titan_config::{Redirect, Respond};
 use titan_h1::Framing;
 use titan_http::{FieldName, Method, ResponseHead, Status};
+use titan_io::body::{Answer, Content, RequestBody};
+use titan_io::body::{BodySource, Text};
+use titan_io::error::{Error, Kind};
+use titan_io::relay::{Patience, Pump, Stop};
 
 impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
     pub(super) async fn redirect_to_https(&mut self, port: NonZeroU16) -> Result<(), Error> {

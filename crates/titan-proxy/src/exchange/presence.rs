@@ -1,10 +1,10 @@
 //! Whether the client of an exchange is still there.
 
-use crate::clock::{Clock, Moment};
-use crate::downstream::{Gone, RequestBody};
-use crate::error::{Error, Kind};
 use std::task::{Context, Poll};
 use std::time::Duration;
+use titan_io::body::{Gone, RequestBody};
+use titan_io::clock::{Clock, Moment};
+use titan_io::error::{Error, Kind};
 
 /// How long an answer may still take when the client has closed its sending side: long enough for
 /// clients that do so on purpose, short enough not to work for those that have left.

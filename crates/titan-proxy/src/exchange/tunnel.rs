@@ -1,14 +1,15 @@
 //! A connection that goes on in another protocol: octets both ways until both sides have ended.
 
 use super::attempt::Talk;
-use crate::clock::{Clock, Moment};
-use crate::downstream::{Answer, RequestBody};
-use crate::error::Error;
-use crate::relay::{BodySink, BodySource, Patience, Pump, Stop};
 use crate::upstream::call::{Call, Reply};
 use std::future::poll_fn;
 use std::task::Poll;
 use std::time::Duration;
+use titan_io::body::{Answer, RequestBody};
+use titan_io::body::{BodySink, BodySource};
+use titan_io::clock::{Clock, Moment};
+use titan_io::error::Error;
+use titan_io::relay::{Patience, Pump, Stop};
 
 /// The pumps of a tunnel do not lose patience: it is the tunnel as a whole that is idle or not.
 pub(super) const WITHOUT_END: Patience =

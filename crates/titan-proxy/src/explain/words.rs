@@ -2,7 +2,6 @@
 
 use crate::files::{Plan, Site, ending, join};
 use crate::route::{Mismatch, query_values};
-use crate::tls::Identity;
 use std::borrow::Cow;
 use titan_config::{
     Balance, Cap, CertificatePart, Endpoint, HashKey, Limits, ListenAddress, Listener, Protocol,
@@ -10,6 +9,7 @@ use titan_config::{
     ValueMatch,
 };
 use titan_http::{Field, Method, RequestHead, Status};
+use titan_io::tls::Identity;
 
 /// Octets as text.
 pub(super) fn text(octets: &[u8]) -> String {

@@ -4,15 +4,17 @@
 //! HTTP/2 or a coding stands in between, or the file is small, they are read in pieces. Either way the length is
 //! the one that was announced: a file that has grown ends there, and one that has shrunk breaks the answer.
 
-use crate::buffer::{Buffer, Buffers, LARGE, SMALL};
-use crate::error::{Error, Kind};
-use crate::relay::{BodySource, FilePart, Turn};
-use crate::splice::WORTH_IT;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use titan_http::Fields;
+use titan_io::body::BodySource;
+use titan_io::buffer::{Buffer, Buffers, LARGE, SMALL};
+use titan_io::error::{Error, Kind};
+use titan_io::relay::Turn;
+use titan_io::splice::WORTH_IT;
+use titan_io::stream::FilePart;
 
 /// A part of a file as a body.
 pub(crate) struct FileBody<'b> {
@@ -122,15 +124,16 @@ impl BodySource for FileBody<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::Clock;
-    use crate::relay::{BodySink, Patience, Pump, Stop};
-    use crate::stream::{Stream, WriteHalf};
     use std::future::poll_fn;
     use std::io::{self, Read};
     use std::os::unix::net::UnixStream;
     use std::task::Waker;
     use std::thread;
     use std::time::Duration;
+    use titan_io::body::BodySink;
+    use titan_io::clock::Clock;
+    use titan_io::relay::{Patience, Pump, Stop};
+    use titan_io::stream::{Stream, WriteHalf};
 
     /// A socket with nothing in between, which is told beside it what has to be read.
     struct Plain<'s> {

@@ -7,13 +7,13 @@
 //! Opening and looking are done on the worker. They take microseconds for what the kernel has in memory, and
 //! as long as the disk for what it has not: docs/decisions/0016-files.md weighs that.
 
-use crate::error::{Error, Kind};
 use rustix::fs::{Mode, OFlags, ResolveFlags, Stat, fstat, open, openat2};
 use rustix::io::{Errno, retry_on_intr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use titan_config::Coding;
+use titan_io::error::{Error, Kind};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// A root that is open for the time of a request.

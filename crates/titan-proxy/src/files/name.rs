@@ -13,7 +13,7 @@
 //! Paths come in their normal form (`path.rs`), which has no dot segments; that is not relied on here, and
 //! the kernel does not rely on this: it opens nothing outside the root.
 
-use crate::path::decode_hex;
+use titan_http::path::decode_hex;
 
 /// The folder whose name begins with a dot and that is there for everybody.
 const WELL_KNOWN: &[u8] = b".well-known";
@@ -65,11 +65,11 @@ fn decode(segment: &[u8], out: &mut Vec<u8>) -> Option<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::path::{Normal, normalise};
     use proptest::prelude::*;
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt;
     use std::path::{Component, Path};
+    use titan_http::path::{Normal, normalise};
 
     #[track_caller]
     fn is(path: &str, name: Option<&str>) {

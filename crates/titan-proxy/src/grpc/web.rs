@@ -5,12 +5,12 @@
 
 use super::text::{Decoder, encode};
 use super::{Dialect, MEDIA_TYPE, suffix};
-use crate::downstream::{Answer, Content, Gone, RequestBody};
-use crate::error::{Error, Kind};
-use crate::relay::{BodySink, BodySource};
 use std::task::{Context, Poll, ready};
 use titan_h1::Framing;
 use titan_http::{BadField, FieldName, Fields, RequestHead, ResponseHead};
+use titan_io::body::{Answer, Content, Gone, RequestBody};
+use titan_io::body::{BodySink, BodySource};
+use titan_io::error::{Error, Kind};
 
 /// The flag of the frame that holds trailers.
 const TRAILERS: u8 = 0x80;

@@ -14,9 +14,7 @@ pub(crate) use forward::Decisions;
 
 use super::credentials::Credentials;
 use super::{Meeting, Step};
-use crate::error::{Error, Kind};
 use crate::route::certificate_mismatch;
-use crate::tls::{BadCredentials, Files, Identity};
 use basic::Basic;
 use claims::Claims;
 use forward::Forward;
@@ -26,6 +24,8 @@ use serde_json::{Map, Value};
 use std::net::IpAddr;
 use titan_config::{CertificateMatch, Cidr, Config, Credential};
 use titan_http::{BadField, RequestHead, ResponseHead};
+use titan_io::error::{Error, Kind};
+use titan_io::tls::{BadCredentials, Files, Identity};
 
 /// A policy, with its keys as they are looked for.
 pub(crate) struct Authorise {

@@ -1,7 +1,6 @@
 //! Cross-origin resource sharing (the Fetch standard, section 3.2): which pages may read answers.
 
 use super::{Meeting, Step};
-use crate::error::{Error, Kind};
 use crate::exchange::Reply;
 use crate::forwarding::{Forwarding, Origin};
 use crate::upgrade::Upgrade;
@@ -9,6 +8,7 @@ use titan_config::{CorsHeaders, CorsOrigin};
 use titan_http::{
     BadField, FieldName, Fields, Method, RequestHead, ResponseHead, Status, is_token, list_members,
 };
+use titan_io::error::{Error, Kind};
 
 /// A policy, with what it writes put together once.
 pub(crate) struct Cors {

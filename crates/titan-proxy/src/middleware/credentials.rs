@@ -2,8 +2,8 @@
 
 use super::authorise::Known;
 use super::jwt::Source;
-use crate::tls::{BadCredentials, Files};
 use titan_config::{Config, Policy};
+use titan_io::tls::{BadCredentials, Files};
 
 /// The credentials of all policies of a configuration, in their order.
 #[derive(Default)]

@@ -19,9 +19,7 @@ pub(crate) use remote::start as keep_fresh;
 pub use revocations::{Revocation, Revocations, Revoked};
 
 use super::Meeting;
-use crate::error::{Error, Kind};
 use crate::metrics::JwtCells;
-use crate::tls::{BadCredentials, Files};
 use arc_swap::ArcSwap;
 use keys::{KeySet, Unverified};
 use places::{Found, Nowhere};
@@ -34,6 +32,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use titan_config::{Claim, JwtKeys, JwtProvider, TokenPlace};
 use titan_http::{BadField, FieldName, Fields, ResponseHead};
+use titan_io::error::{Error, Kind};
+use titan_io::tls::{BadCredentials, Files};
 use token::{Token, is_type};
 
 /// A policy with its keys.

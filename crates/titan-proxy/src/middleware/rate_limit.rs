@@ -16,8 +16,6 @@ mod tests;
 use super::Meeting;
 use super::jwt::find;
 use crate::cookie;
-use crate::error::{Error, Kind};
-use crate::network::ClientNetwork;
 use crate::route::{decode, query_values};
 pub(crate) use delay::Waiting;
 use delay::{Place, Turn};
@@ -35,6 +33,8 @@ use std::time::{Duration, Instant};
 use table::Maker;
 use titan_config::{Claim, Config, Exempt, NamedPolicy, Rate, RateKey, Route};
 use titan_http::{BadField, FieldName, Fields, ResponseHead};
+use titan_io::error::{Error, Kind};
+use titan_io::network::ClientNetwork;
 
 /// A policy, with the numbers that all workers count in.
 pub(crate) struct RateLimit {

@@ -12,14 +12,14 @@ mod value;
 pub(crate) use body::Body;
 pub(crate) use value::Seen;
 
-use crate::error::{Error, Kind};
-use crate::path::is_path_octet;
 use crate::template::{escape, settle};
 use std::sync::Arc;
 use titan_config::{Changes, CookieRule, HeaderName, PathPiece, PathRule, Route, ValueRule};
+use titan_http::path::is_path_octet;
 use titan_http::{
     BadField, FieldName, Fields, RequestHead, ResponseHead, Span, Status, TargetForm,
 };
+use titan_io::error::{Error, Kind};
 use value::{Made, Place, Value};
 
 /// A transform with all that is known of its values before a request comes.

@@ -1,13 +1,13 @@
 //! What a route asks of a request beside host and path: method, header fields, query parameters.
 
 use super::Request;
-use crate::path::decode_hex;
-use crate::tls::Identity;
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::fmt;
 use titan_config::{CertificateMatch, CertificatePart, HeaderMatch, QueryMatch, ValueMatch};
+use titan_http::path::decode_hex;
 use titan_http::{FieldName, Fields, Method};
+use titan_io::tls::Identity;
 
 /// The conditions of one route.
 pub(super) struct Conditions {

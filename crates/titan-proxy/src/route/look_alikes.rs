@@ -5,9 +5,9 @@
 //! the request; where it refuses nothing, a look at that is all it costs.
 
 use super::{Match, Request, Routes};
-use crate::error::Kind;
 use std::borrow::Cow;
 use titan_config::{LookAlike, Paths, Route, Segment};
+use titan_io::error::Kind;
 
 /// What the routes say of look-alikes.
 pub(crate) struct LookAlikes {

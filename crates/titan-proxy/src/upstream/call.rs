@@ -1,13 +1,14 @@
 //! One exchange with an endpoint, whatever protocol it speaks: the request goes out while the answer
 //! comes in.
 
-use crate::clock::{Clock, Moment};
-use crate::downstream::Content;
-use crate::error::{Error, Kind};
-use crate::relay::{BodySink, BodySource, Pump, Stop};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use titan_http::ResponseHead;
+use titan_io::body::Content;
+use titan_io::body::{BodySink, BodySource};
+use titan_io::clock::{Clock, Moment};
+use titan_io::error::{Error, Kind};
+use titan_io::relay::{Pump, Stop};
 
 /// Where the answer to a request comes from.
 pub(crate) trait Reply {

@@ -1,12 +1,12 @@
 //! Opening a connection to an endpoint.
 
 use super::Endpoint;
-use crate::error::Kind;
-use crate::stream::Stream;
-use crate::tls;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use titan_io::error::Kind;
+use titan_io::stream::Stream;
+use titan_io::tls;
 use tokio::net::{TcpStream, UnixStream};
 
 /// Where an endpoint listens, with every name resolved.

@@ -1,15 +1,15 @@
 //! An exchange with an endpoint over HTTP/1.1.
 
 use super::call::{AnswerStart, Reply};
-use crate::buffer::{Buffers, LARGE};
-use crate::downstream::Content;
-use crate::error::{Error, Kind, Side};
-use crate::message::{Incoming, Outgoing};
-use crate::stream::{Inbox, ReadHalf, Stream};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use titan_h1::{BodyReader, Framing, Limits, ResponseReader, ResponseStart};
 use titan_http::{Method, ResponseHead};
+use titan_io::body::Content;
+use titan_io::buffer::{Buffers, LARGE};
+use titan_io::error::{Error, Kind, Side};
+use titan_io::message::{Incoming, Outgoing};
+use titan_io::stream::{Inbox, ReadHalf, Stream};
 
 /// Memory that exchanges with endpoints use, one after the other.
 pub(crate) struct Desk {

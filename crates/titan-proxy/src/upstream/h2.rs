@@ -7,13 +7,6 @@ use super::Endpoint;
 use super::call::{AnswerStart, Reply};
 use super::pool::Connection;
 use super::queue::{Queue, Spot};
-use crate::clock::{Clock, Moment};
-use crate::downstream::Content;
-use crate::error::{Error, Side};
-use crate::mux::{Mux, Progress, Receiver, Wire};
-use crate::network::ClientNetwork;
-use crate::shares::{Counter, Shares};
-use crate::stream::Inbox;
 use crate::worker::Worker;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -26,6 +19,13 @@ use std::time::Duration;
 use titan_h1::Framing;
 use titan_h2::{Code, Event, ResponseStart};
 use titan_http::{Method, ResponseHead, Status};
+use titan_io::body::Content;
+use titan_io::clock::{Clock, Moment};
+use titan_io::error::{Error, Side};
+use titan_io::mux::{Mux, Progress, Receiver, Wire};
+use titan_io::network::ClientNetwork;
+use titan_io::shares::{Counter, Shares};
+use titan_io::stream::Inbox;
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::{RecvError, TryRecvError};
 
@@ -167,7 +167,7 @@ impl Trunks {
     pub(crate) fn share(worker: &Rc<Worker>, connection: Connection) -> Rc<Trunk> {
         let limits = worker.snapshot().answer_limits;
         let mux = Mux::new(titan_h2::Connection::client(limits), Side::Upstream);
-        let trunk = Trunk::new(mux, Arc::clone(&connection.endpoint), worker.clock.now());
+        let trunk = Trunk::new(mux, Arc::clone(&connection.endpoint), worker.io.clock.now());
         let mut all = worker.pools.trunks.by_endpoint.borrow_mut();
         all.entry(connection.endpoint.id).or_default().open.push(Rc::clone(&trunk));
         drop(tokio::task::spawn_local(drive(Rc::clone(worker), connection, Rc::clone(&trunk))));
@@ -399,8 +399,8 @@ impl Drop for Trial<'_> {
 
 /// Moves what exchanges send and receive over a connection, until nobody can use it any more.
 async fn drive(worker: Rc<Worker>, mut connection: Connection, trunk: Rc<Trunk>) {
-    let timer = worker.clock.timer();
-    let (mut inbox, mut progress) = (Inbox::default(), Progress::new(&worker.clock));
+    let timer = worker.io.clock.timer();
+    let (mut inbox, mut progress) = (Inbox::default(), Progress::new(&worker.io.clock));
     let mut idle_until = None;
     let Trunk { mux, endpoint, is_retired, heard, doubt, .. } = &*trunk;
     poll_fn(|cx| {
@@ -409,7 +409,7 @@ async fn drive(worker: Rc<Worker>, mut connection: Connection, trunk: Rc<Trunk>)
             mux,
             stream: &mut connection.stream,
             inbox: &mut inbox,
-            buffers: &worker.buffers,
+            buffers: &worker.io.buffers,
             clock,
             patience: worker.snapshot().timeouts.write,
             progress: &mut progress,

@@ -14,12 +14,9 @@ pub(crate) mod slots;
 mod tests;
 pub(crate) mod trouble;
 
-use crate::error::Kind;
 use crate::exchange::Latency;
 use crate::gateway::EndpointStatus;
-use crate::network::ClientNetwork;
 use crate::route::Request;
-use crate::tls::{ClientTls, Towards};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use balance::{Balancer, Draw, EndpointState, Turn};
 use connect::Address;
@@ -34,6 +31,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use titan_config::{Balance, Protocol};
 use titan_http::Version;
+use titan_io::error::Kind;
+use titan_io::network::ClientNetwork;
+use titan_io::tls::{ClientTls, Towards};
 use trouble::{Cause, Troubles};
 
 /// A named group of endpoints.

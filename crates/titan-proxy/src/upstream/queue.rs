@@ -1,8 +1,8 @@
 //! Who waits for something that clients share: a connection to an endpoint, or a stream of one.
 
-use crate::network::ClientNetwork;
-use crate::shares::Counter;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use titan_io::network::ClientNetwork;
+use titan_io::shares::Counter;
 
 /// Those who wait, by client; those of a client in the order in which they came.
 pub(super) struct Queue<T> {
@@ -140,9 +140,9 @@ impl<T> Queue<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shares::Shares;
     use proptest::collection::vec;
     use proptest::prelude::*;
+    use titan_io::shares::Shares;
 
     fn client(number: u8) -> Option<ClientNetwork> {
         Some(ClientNetwork::of([192, 0, 2, number].into()))

@@ -5,9 +5,6 @@
 //! the one that has waited longest. A client that sends more than its part waits behind itself.
 
 use super::queue::{Queue, Spot};
-use crate::error::Kind;
-use crate::network::ClientNetwork;
-use crate::shares::{Counter, Shares};
 use std::future::{Future, poll_fn};
 use std::num::NonZeroU32;
 use std::pin::pin;
@@ -15,6 +12,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
+use titan_io::error::Kind;
+use titan_io::network::ClientNetwork;
+use titan_io::shares::{Counter, Shares};
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::RecvError;
 

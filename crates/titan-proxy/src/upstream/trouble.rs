@@ -3,10 +3,10 @@
 //! What is kept is bounded by the number of causes. Of each the first is described, and the others are counted until
 //! somebody takes both: under a flood of failures a note costs a load and an addition.
 
-use crate::error::Kind;
 use arc_swap::ArcSwapOption;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use titan_io::error::Kind;
 
 /// What has gone wrong since somebody asked last, by cause.
 pub(crate) struct Troubles(Box<[Noted]>);

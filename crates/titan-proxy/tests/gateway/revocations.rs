@@ -6,16 +6,16 @@ use titan_proxy::{Revocation, Revocations, Revoked};
 use titan_testkit::h2::Head;
 use titan_testkit::upstream::{self, Upstream, ok};
 use titan_testkit::usual;
-use titan_testkit::{Certificate, Gateway, start_with};
+use titan_testkit::{Certificate, Gateway, start_revocable};
 
 /// A gateway of so many workers that asks for tokens, and what can be taken back.
 fn revocable(workers: usize) -> (Gateway, Upstream, Revocations) {
     let (upstream, revocations) = (upstream::replies(ok("x")), Revocations::default());
-    let mut files = Certificate::files(&[("usual", usual())]);
-    files.set_revoked_tokens(revocations.clone());
+    let files = Certificate::files(&[("usual", usual())]);
     let text =
         format!("workers: {workers}\npolicies: {{ p: {{ jwt: {{ {PROVIDER} }} }} }}\napply: [p]");
-    let gateway = start_with(&text, &[&upstream], &files).unwrap_or_else(|error| panic!("{error}"));
+    let gateway = start_revocable(&text, &[&upstream], &files, Some(&revocations));
+    let gateway = gateway.unwrap_or_else(|error| panic!("{error}"));
     (gateway, upstream, revocations)
 }
 

@@ -1,10 +1,10 @@
 //! Ways to be let in of which one is enough.
 
 use super::{Asked, Authorise, Explained, Meeting, basic};
-use crate::error::{Error, Kind};
 use crate::middleware::Notes;
 use titan_config::Credential;
 use titan_http::{FieldName, RequestHead};
+use titan_io::error::{Error, Kind};
 
 impl Authorise {
     /// Whether that way has to be met by every request.

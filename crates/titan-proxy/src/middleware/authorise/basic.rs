@@ -11,15 +11,15 @@ pub(crate) use users::Users;
 pub(crate) use verifiers::Verifiers;
 
 use super::{Explained, Meeting};
-use crate::error::{Error, Kind};
 use crate::middleware::jwt::credentials;
-use crate::network::ClientNetwork;
-use crate::tls::{BadCredentials, Files};
 use arc_swap::ArcSwap;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use std::sync::Arc;
 use titan_http::{BadField, FieldName, Fields, RequestHead, ResponseHead};
+use titan_io::error::{Error, Kind};
+use titan_io::network::ClientNetwork;
+use titan_io::tls::{BadCredentials, Files};
 
 /// Names and passwords of which a request has to show one.
 pub(super) struct Basic {
@@ -132,7 +132,7 @@ impl Basic {
     /// Whether that is right.
     pub(super) async fn check(&self, shown: &Shown, meeting: &Meeting<'_>) -> Result<(), Kind> {
         let users = self.users.load_full();
-        let (remembered, clock) = (&meeting.worker.passwords, &meeting.worker.clock);
+        let (remembered, clock) = (&meeting.worker.passwords, &meeting.worker.io.clock);
         let cells = &meeting.worker.cells().passwords;
         let digest = remembered.digest(users.generation(), &shown.octets);
         let known = digest.and_then(|digest| remembered.verdict(&digest, clock));

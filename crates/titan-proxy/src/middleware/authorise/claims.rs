@@ -1,10 +1,10 @@
 //! What tokens have to say.
 
 use super::Explained;
-use crate::error::Kind;
 use crate::middleware::{Notes, find};
 use serde_json::{Map, Value};
 use titan_config::{ClaimRule, ClaimValue, Granted};
+use titan_io::error::Kind;
 
 /// What a request's token has to say.
 pub(super) struct Claims {

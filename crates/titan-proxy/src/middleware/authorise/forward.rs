@@ -3,7 +3,6 @@
 mod decisions;
 
 use super::{Meeting, Step};
-use crate::error::{Error, Kind};
 use crate::exchange::{Inquiry, Reply};
 use crate::forwarding::Refused;
 use crate::grpc::Dialect;
@@ -17,6 +16,7 @@ use titan_config::{
     AuthCache, AuthKey, Cap, Config, ForwardAuth, HeaderName, RouteTimeouts, SendHost, Share,
 };
 use titan_http::{BadField, FieldName, Fields, RequestHead, ResponseHead, Status};
+use titan_io::error::{Error, Kind};
 
 /// A service and how it is asked.
 pub(super) struct Forward {
@@ -115,7 +115,7 @@ impl Forward {
     /// What was decided of such a request not long ago.
     fn recall(&self, digest: &Digest, meeting: &Meeting<'_>) -> Option<Reply> {
         let worker = meeting.worker;
-        let known = worker.decisions.get(self.place, digest, &worker.clock);
+        let known = worker.decisions.get(self.place, digest, &worker.io.clock);
         let cells = &worker.cells().forward_auth;
         if known.is_some() { &cells.hits } else { &cells.misses }.add(1);
         known.map(|reply| (*reply).clone())
@@ -139,7 +139,7 @@ impl Forward {
         let kept = Reply { head, body: reply.body.clone() };
         let worker = meeting.worker;
         let capacity = cache.capacity.try_into().unwrap_or(usize::MAX);
-        let until = worker.clock.deadline(lasts);
+        let until = worker.io.clock.deadline(lasts);
         worker.decisions.put((self.place, capacity), digest, until, kept);
         Ok(())
     }

@@ -1,14 +1,14 @@
 //! Keys that clients show.
 
 use super::{Explained, Meeting};
-use crate::error::{Error, Kind};
 use crate::route::{is_parameter, query_values};
-use crate::tls::{BadCredentials, Files, bad, sha256};
 use arc_swap::ArcSwap;
 use std::collections::HashMap;
 use std::sync::Arc;
 use titan_config::{ApiKey, ApiKeys, api_keys_in};
 use titan_http::{BadField, RequestHead, ResponseHead};
+use titan_io::error::{Error, Kind};
+use titan_io::tls::{BadCredentials, Files, bad, sha256};
 
 /// The keys of which a request has to show one.
 pub(super) struct Keys {

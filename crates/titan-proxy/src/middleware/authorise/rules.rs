@@ -4,10 +4,8 @@
 //! is: heads and tokens have limits, and what a loop may go through has `MAX_ITEMS`.
 
 use super::{Asked, Explained};
-use crate::error::Kind;
 use crate::exchange::host_of;
 use crate::route::query_pairs;
-use crate::tls::Identity;
 use cel::extractors::This;
 use cel::{Context, Env, ExecutionError, Value};
 use serde_json::{Map, Value as Json};
@@ -15,6 +13,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 use titan_config::{CertificatePart, Rule, RulePart};
 use titan_http::{RequestHead, fold_name, is_plain_name};
+use titan_io::error::Kind;
+use titan_io::tls::Identity;
 
 /// The rules of a policy.
 pub(super) struct Rules(Vec<Rule>);

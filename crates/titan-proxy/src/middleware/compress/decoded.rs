@@ -2,13 +2,14 @@
 
 use super::decoder::{Bad, Decoder, Progress};
 use super::without_digests;
-use crate::downstream::{Gone, RequestBody};
-use crate::error::{Error, Kind};
-use crate::memory::Held;
-use crate::relay::{BodySource, Turn};
 use std::task::{Context, Poll, ready};
 use titan_config::Coding;
 use titan_http::Fields;
+use titan_io::body::BodySource;
+use titan_io::body::{Gone, RequestBody};
+use titan_io::error::{Error, Kind};
+use titan_io::memory::Held;
+use titan_io::relay::Turn;
 
 /// What a body is decoded by, and how much may become of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,12 +5,13 @@
 
 use super::encoder::{Encoder, Encoders, Room};
 use super::{Recipe, without_digests};
-use crate::error::{Error, Kind};
-use crate::relay::{BodySource, Turn};
 use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use titan_http::Fields;
+use titan_io::body::BodySource;
+use titan_io::error::{Error, Kind};
+use titan_io::relay::Turn;
 
 /// The body of another source, coded.
 pub(crate) struct Squeezed<'s, S> {

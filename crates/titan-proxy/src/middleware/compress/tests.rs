@@ -1,12 +1,12 @@
 //! What the tests of both directions need, and those of heads.
 
 use super::*;
-use crate::downstream::{Gone, RequestBody};
-use crate::error::Error;
-use crate::relay::BodySource;
 use std::io::Read;
 use std::rc::Rc;
 use std::task::{Context, Poll};
+use titan_io::body::BodySource;
+use titan_io::body::{Gone, RequestBody};
+use titan_io::error::Error;
 
 /// Pieces of a body with a pause behind each.
 pub(super) struct Pieces {

@@ -3,11 +3,11 @@
 use super::places::{self, Found, Nowhere};
 use super::token::Token;
 use super::{Jwt, Refusal, Verified};
-use crate::error::{Error, Kind};
 use crate::middleware::Explained;
 use serde_json::{Map, Value};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use titan_http::RequestHead;
+use titan_io::error::{Error, Kind};
 
 impl Jwt {
     /// What becomes of a request, and what its token says where it goes on. What is `unread` of the keys is why

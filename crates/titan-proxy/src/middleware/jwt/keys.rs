@@ -2,7 +2,6 @@
 
 use super::token::decode;
 use super::{json, remote};
-use crate::tls::{BadCredentials, Files, bad};
 use aws_lc_rs::hmac;
 use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_FIXED, ECDSA_P256K1_SHA256_FIXED, ECDSA_P384_SHA384_FIXED,
@@ -16,6 +15,7 @@ use rustls::pki_types::{CertificateDer, SubjectPublicKeyInfoDer};
 use serde_json::{Map, Value};
 use std::path::Path;
 use titan_config::{JwtAlgorithm, JwtKeys, JwtProvider};
+use titan_io::tls::{BadCredentials, Files, bad};
 use x509_parser::prelude::{FromDer, X509Certificate};
 use x509_parser::public_key::PublicKey;
 use x509_parser::x509::SubjectPublicKeyInfo;

@@ -3,7 +3,6 @@
 mod claims;
 
 use super::*;
-use crate::tls::Files;
 use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
 use aws_lc_rs::hmac;
 use aws_lc_rs::rand::SystemRandom;
@@ -19,6 +18,7 @@ use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use std::sync::LazyLock;
 use titan_config::{Config, Policy};
+use titan_io::tls::Files;
 
 const NOW: u64 = 1_700_000_000;
 const SECRET: &[u8] = b"a secret of sixty-four octets, which is as many as HS512 asks of";

@@ -1,10 +1,10 @@
 //! Requests that wait for their turn instead of being refused.
 
-use crate::network::ClientNetwork;
-use crate::shares::{Counter, Shares};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
+use titan_io::network::ClientNetwork;
+use titan_io::shares::{Counter, Shares};
 use tokio::time::sleep;
 
 /// The requests that wait for limits, over all of these and all workers.

@@ -3,12 +3,12 @@
 use super::limiter::{Limiter, Pace};
 use super::table::Maker;
 use super::{Rate, mask_of, seconds, since, write_all, write_client, write_retry_after};
-use crate::error::{Error, Kind};
 use crate::middleware::authorise::user_shown;
 use crate::middleware::{Meeting, Step};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Instant;
 use titan_http::{BadField, FieldName, ResponseHead, Status};
+use titan_io::error::{Error, Kind};
 
 /// A policy, with the numbers that all workers count in.
 pub(crate) struct FailureLimit {

@@ -1,10 +1,10 @@
 //! Bodies that are put together of what a request brings.
 
 use super::value::{Piece, Place, Seen};
-use crate::error::{Error, Kind};
 use std::fmt::Write;
 use titan_config::{BodyTemplate, Escaping, Route};
 use titan_http::RequestHead;
+use titan_io::error::{Error, Kind};
 
 /// A body, ready to be put together.
 pub(crate) struct Body {

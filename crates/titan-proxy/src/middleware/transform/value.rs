@@ -1,14 +1,14 @@
 //! Values that are put together of what a request brings.
 
-use crate::error::{Error, Kind};
 use crate::forwarding::{Forwarding, Origin, Scheme};
 use crate::middleware::jwt::{find, text_of};
-use crate::path::{is_path_octet, is_unreserved};
 use crate::route::{Match, is_parameter};
 use crate::template::escape;
 use std::io::Write;
 use titan_config::{Claim, HeaderName, Route, ValuePiece, ValueTemplate};
 use titan_http::RequestHead;
+use titan_http::path::{is_path_octet, is_unreserved};
+use titan_io::error::{Error, Kind};
 
 /// The most octets that a value may have that is put together.
 pub(super) const MAX_MADE: usize = 16 << 10;

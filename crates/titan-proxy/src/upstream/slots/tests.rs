@@ -1,9 +1,9 @@
 //! Who gets a slot, and who waits for one.
 
 use super::*;
-use crate::shares::Shares;
 use std::cell::RefCell;
 use std::future::pending;
+use titan_io::shares::Shares;
 
 /// Slots of an endpoint that takes `most` connections.
 fn slots(most: u32, length: u32) -> Arc<Slots> {

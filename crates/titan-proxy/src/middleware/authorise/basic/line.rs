@@ -1,10 +1,10 @@
 //! The queue in front of the threads that check passwords: clients take turns in it, so that one who sends many
 //! keeps nobody else waiting.
 
-use crate::error::Kind;
-use crate::network::ClientNetwork;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use titan_io::error::Kind;
+use titan_io::network::ClientNetwork;
 
 /// What waits, by whom it is from.
 pub(super) struct Line<T> {

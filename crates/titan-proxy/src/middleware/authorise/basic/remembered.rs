@@ -3,13 +3,13 @@
 //! That a wrong one is known helps nobody who guesses: it is refused sooner, and only to whoever shows the same again.
 //! Wrong ones have places of their own, so that they do not push out right ones.
 
-use crate::clock::{Clock, Moment};
-use crate::error::Kind;
 use aws_lc_rs::hmac;
 use aws_lc_rs::rand::SystemRandom;
 use std::cell::{OnceCell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
+use titan_io::clock::{Clock, Moment};
+use titan_io::error::Kind;
 
 /// What is remembered: digests under a key that the worker has made for itself and that nobody sees.
 #[derive(Default)]

@@ -1,11 +1,11 @@
 //! Who has which password.
 
-use crate::tls::{BadCredentials, Files, bad};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use titan_config::{Basic, PasswordHash, User, users_in};
+use titan_io::tls::{BadCredentials, Files, bad};
 
 /// The users of a policy.
 #[derive(Default)]

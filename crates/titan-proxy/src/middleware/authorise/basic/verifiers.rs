@@ -2,14 +2,14 @@
 //! waiting.
 
 use super::line::Line;
-use crate::error::Kind;
-use crate::network::ClientNetwork;
 use argon2::{Algorithm, Argon2, Params, Version};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use std::io;
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use titan_config::PasswordHash;
+use titan_io::error::Kind;
+use titan_io::network::ClientNetwork;
 use tokio::sync::oneshot;
 
 /// The threads of a gateway, and the queue in front of them.

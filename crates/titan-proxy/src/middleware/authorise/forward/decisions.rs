@@ -1,6 +1,5 @@
 //! Decisions of services that a worker remembers, so that the same question is not asked again for a while.
 
-use crate::clock::{Clock, Moment};
 use crate::exchange::Reply;
 use aws_lc_rs::hmac;
 use aws_lc_rs::rand::SystemRandom;
@@ -9,6 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use std::time::Duration;
 use titan_http::{FieldName, ResponseHead};
+use titan_io::clock::{Clock, Moment};
 
 /// The decisions of a worker, by the place of their policy and a digest of what they were made by: what clients show is not kept.
 #[derive(Default)]

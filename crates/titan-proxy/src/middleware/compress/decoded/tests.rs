@@ -2,10 +2,10 @@
 
 use super::super::tests::Pieces;
 use super::*;
-use crate::memory::ClientMemory;
 use proptest::prelude::*;
 use std::io::Write;
 use std::task::Waker;
+use titan_io::memory::ClientMemory;
 
 const CODINGS: [Coding; 3] = [Coding::Gzip, Coding::Brotli, Coding::Zstd];
 

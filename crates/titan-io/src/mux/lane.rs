@@ -1,8 +1,8 @@
 //! A stream of a connection, and its two directions.
 
 use super::{Lost, Mux, SPARE, Shared, Slot};
+use crate::body::{BodySink, BodySource};
 use crate::error::{Error, Kind, Side};
-use crate::relay::{BodySink, BodySource};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -10,7 +10,7 @@ use titan_h2::{Code, ResponseStart, StreamId};
 use titan_http::{Fields, ResponseHead};
 
 /// A stream of a connection, given up when dropped: reset, unless both messages are complete.
-pub(crate) struct Lane {
+pub struct Lane {
     pub(super) mux: Rc<Mux>,
     pub(super) stream: StreamId,
     /// What the peer is told where the stream is not complete.
@@ -18,7 +18,7 @@ pub(crate) struct Lane {
 }
 
 /// The direction of a stream that comes from the peer.
-pub(crate) struct Receiver {
+pub struct Receiver {
     lane: Rc<Lane>,
     /// What was taken from the slot. `start <= chunk.len()`
     chunk: Vec<u8>,
@@ -33,7 +33,7 @@ pub(crate) struct Receiver {
 }
 
 /// The direction of a stream that goes to the peer.
-pub(crate) struct Sender {
+pub struct Sender {
     lane: Rc<Lane>,
     /// Octets of the body that were taken; the head counts as one.
     written: u64,
@@ -50,7 +50,7 @@ const KEPT: &str = "a lane keeps its slot until it is dropped";
 
 impl Lane {
     /// Both directions of the stream.
-    pub(crate) fn split(self: &Rc<Self>) -> (Receiver, Sender) {
+    pub fn split(self: &Rc<Self>) -> (Receiver, Sender) {
         let receiver = Receiver {
             lane: Rc::clone(self),
             chunk: Vec::new(),
@@ -73,12 +73,12 @@ impl Lane {
     }
 
     /// What to tell the peer if the stream ends before it is complete.
-    pub(crate) fn set_farewell(&self, code: Code) {
+    pub fn set_farewell(&self, code: Code) {
         self.farewell.set(code);
     }
 
     /// Charges the peer for having let the stream wait until it was given up.
-    pub(crate) fn charge_for_stall(&self) {
+    pub fn charge_for_stall(&self) {
         let mut connection = self.mux.connection();
         let patience = connection.limits().patience;
         // Whether that was too much the driver learns when it reads on.
@@ -88,19 +88,19 @@ impl Lane {
     }
 
     /// Takes back what the peer was charged for giving the stream up, if it has.
-    pub(crate) fn forgive_reset(&self) {
+    pub fn forgive_reset(&self) {
         if self.with(|slot| matches!(slot.lost, Some(Lost::Reset(_)))) {
             self.mux.connection().forgive_reset();
         }
     }
 
     /// Whether the peer, or the connection, has given the stream up.
-    pub(crate) fn is_lost(&self) -> bool {
+    pub fn is_lost(&self) -> bool {
         self.with(|slot| slot.lost.is_some())
     }
 
     /// Waits until the stream is lost.
-    pub(crate) fn poll_lost(&self, cx: &Context<'_>) -> Poll<()> {
+    pub fn poll_lost(&self, cx: &Context<'_>) -> Poll<()> {
         self.with(|slot| match slot.lost {
             Some(_) => Poll::Ready(()),
             None => {
@@ -134,27 +134,27 @@ impl Drop for Lane {
 
 impl Receiver {
     /// Whether the end of the body has arrived; data may still wait.
-    pub(crate) fn is_whole(&self) -> bool {
+    pub fn is_whole(&self) -> bool {
         self.is_whole
     }
 
     /// The stream.
-    pub(crate) fn lane(&self) -> &Rc<Lane> {
+    pub fn lane(&self) -> &Rc<Lane> {
         &self.lane
     }
 
     /// Lets the body have at most that many octets.
-    pub(crate) fn set_limit(&mut self, octets: u64) {
+    pub fn set_limit(&mut self, octets: u64) {
         self.budget = octets;
     }
 
     /// How much has come of the body and was not taken.
-    pub(crate) fn ahead(&self) -> usize {
+    pub fn ahead(&self) -> usize {
         self.chunk.len() - self.start + self.lane.with(|slot| slot.body.len())
     }
 
     /// Waits until so much of the body has come, or all of it; takes nothing.
-    pub(crate) fn poll_ahead(&self, cx: &Context<'_>, wanted: usize) -> Poll<Result<(), Error>> {
+    pub fn poll_ahead(&self, cx: &Context<'_>, wanted: usize) -> Poll<Result<(), Error>> {
         let taken = self.chunk.len() - self.start;
         self.lane.with(|slot| match slot.lost {
             _ if slot.is_whole || self.is_whole || taken + slot.body.len() >= wanted => {
@@ -169,12 +169,12 @@ impl Receiver {
     }
 
     /// The trailer fields, to be looked through before they are passed on.
-    pub(crate) fn trailers_mut(&mut self) -> &mut Fields {
+    pub fn trailers_mut(&mut self) -> &mut Fields {
         &mut self.trailers
     }
 
     /// Waits for the head of the next answer.
-    pub(crate) fn poll_head(
+    pub fn poll_head(
         &mut self,
         cx: &Context<'_>,
         head: &mut ResponseHead,
@@ -299,17 +299,17 @@ impl Drop for Receiver {
 
 impl Sender {
     /// Whether the peer takes no more now.
-    pub(crate) fn is_waiting(&self) -> bool {
+    pub fn is_waiting(&self) -> bool {
         self.is_waiting
     }
 
     /// Whether the head, other than an interim one, has gone out.
-    pub(crate) fn is_started(&self) -> bool {
+    pub fn is_started(&self) -> bool {
         self.written > 0
     }
 
     /// Sends a head; a body follows, of `length` octets where that is known, unless `end` says that none does.
-    pub(crate) fn send_response(&mut self, head: &ResponseHead, length: Option<u64>, end: bool) {
+    pub fn send_response(&mut self, head: &ResponseHead, length: Option<u64>, end: bool) {
         let Lane { mux, stream, .. } = &*self.lane;
         mux.connection().send_response(*stream, head, length, end);
         mux.wake_driver();
@@ -319,7 +319,7 @@ impl Sender {
     }
 
     /// Notes that the head has gone out.
-    pub(crate) fn begin(&mut self, length: Option<u64>, end: bool) {
+    pub fn begin(&mut self, length: Option<u64>, end: bool) {
         self.written += 1;
         self.ended = end;
         self.left = if end { Some(0) } else { length };

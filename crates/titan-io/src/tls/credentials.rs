@@ -20,7 +20,6 @@ pub struct Files {
     folder: PathBuf,
     named: HashMap<PathBuf, Result<Vec<u8>, BadCredentials>>,
     system: Vec<CertificateDer<'static>>,
-    revoked_tokens: Option<crate::middleware::Revocations>,
 }
 
 /// A list of revoked certificates.
@@ -83,7 +82,8 @@ impl Files {
         self.folder = folder;
     }
 
-    pub(crate) fn folder(&self) -> &Path {
+    /// Where relative paths start.
+    pub fn folder(&self) -> &Path {
         &self.folder
     }
 
@@ -107,20 +107,12 @@ impl Files {
         self.system = authorities.into_iter().map(CertificateDer::from).collect();
     }
 
-    /// Notes the tokens that were taken back, and those that will be.
-    pub fn set_revoked_tokens(&mut self, revocations: crate::middleware::Revocations) {
-        self.revoked_tokens = Some(revocations);
-    }
-
-    pub(crate) fn revoked_tokens(&self) -> Option<&crate::middleware::Revocations> {
-        self.revoked_tokens.as_ref()
-    }
-
     pub(super) fn system_authorities(&self) -> &[CertificateDer<'static>] {
         &self.system
     }
 
-    pub(crate) fn get(&self, path: &Path) -> Result<&[u8], BadCredentials> {
+    /// What a file holds.
+    pub fn get(&self, path: &Path) -> Result<&[u8], BadCredentials> {
         match self.named.get(path) {
             Some(Ok(octets)) => Ok(octets),
             Some(Err(bad)) => Err(bad.clone()),
@@ -215,7 +207,8 @@ fn holds(octets: &[u8], text: &[u8]) -> bool {
     octets.windows(text.len()).any(|it| it == text)
 }
 
-pub(crate) fn bad(file: &Path, reason: impl Into<String>) -> BadCredentials {
+/// What is at fault, and why.
+pub fn bad(file: &Path, reason: impl Into<String>) -> BadCredentials {
     BadCredentials { file: file.to_owned(), reason: reason.into() }
 }
 

@@ -7,28 +7,28 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 /// A buffer that holds a head, or a piece of a small body.
-pub(crate) const SMALL: usize = 16 << 10;
+pub const SMALL: usize = 16 << 10;
 /// A buffer for the pieces of a large body.
-pub(crate) const LARGE: usize = 128 << 10;
+pub const LARGE: usize = 128 << 10;
 /// How many unused octets a worker keeps in buffers of each size.
 const KEPT: usize = 16 << 20;
 
 /// The buffers of one worker.
 #[derive(Default)]
-pub(crate) struct Buffers {
+pub struct Buffers {
     small: RefCell<Vec<Box<[u8]>>>,
     large: RefCell<Vec<Box<[u8]>>>,
 }
 
 /// A buffer on loan; goes back when dropped.
-pub(crate) struct Buffer {
+pub struct Buffer {
     octets: Box<[u8]>,
     home: Rc<Buffers>,
 }
 
 impl Buffers {
     /// A buffer of at least `size` octets.
-    pub(crate) fn take(self: &Rc<Self>, size: usize) -> Buffer {
+    pub fn take(self: &Rc<Self>, size: usize) -> Buffer {
         let kept = match size {
             0..=SMALL => self.small.borrow_mut().pop(),
             LARGE => self.large.borrow_mut().pop(),
@@ -53,12 +53,12 @@ impl Buffers {
 
 impl Buffer {
     /// All octets of the buffer, used or not.
-    pub(crate) fn octets(&self) -> &[u8] {
+    pub fn octets(&self) -> &[u8] {
         &self.octets
     }
 
     /// All octets of the buffer, to be written to.
-    pub(crate) fn octets_mut(&mut self) -> &mut [u8] {
+    pub fn octets_mut(&mut self) -> &mut [u8] {
         &mut self.octets
     }
 }

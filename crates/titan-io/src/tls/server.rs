@@ -15,7 +15,7 @@ use titan_config::{
 use x509_parser::prelude::ASN1Time;
 
 /// What handshakes at a listener are held with, and who is judged how.
-pub(crate) struct ServerTls {
+pub struct ServerTls {
     config: Arc<ServerConfig>,
     /// `None` where clients are not asked for certificates.
     judge: Option<Judge>,
@@ -34,7 +34,7 @@ struct Judge {
 
 impl ServerTls {
     /// What a configuration and the files that it names come to.
-    pub(crate) fn new(
+    pub fn new(
         tls: &Tls,
         protocols: Protocols,
         files: &Files,
@@ -47,7 +47,7 @@ impl ServerTls {
     }
 
     /// All that is wrong with the files; where one is, the others are looked at too.
-    pub(crate) fn faults(tls: &Tls, protocols: Protocols, files: &Files) -> Vec<BadCredentials> {
+    pub fn faults(tls: &Tls, protocols: Protocols, files: &Files) -> Vec<BadCredentials> {
         let provider = Arc::new(provider(tls.ciphers.as_deref()));
         let pair =
             |pair| ByName::new(&[Certificate::clone(pair)], tls.unknown_name, files, &provider);
@@ -62,7 +62,7 @@ impl ServerTls {
 
     /// What it would be if `files` were what is on disk. Tickets stay good, unless others are let in now:
     /// a ticket lets in whoever had been let in before.
-    pub(crate) fn renew(
+    pub fn renew(
         &self,
         tls: &Tls,
         protocols: Protocols,
@@ -107,19 +107,19 @@ impl ServerTls {
     }
 
     /// What there is to say of lists that are no longer good, or not for long.
-    pub(crate) fn warnings(&self) -> Vec<String> {
+    pub fn warnings(&self) -> Vec<String> {
         let now = ASN1Time::now();
         let lists = self.judge.iter().flat_map(|judge| &judge.revoked);
         lists.filter_map(|list| list.warning(now)).collect()
     }
 
     /// Which edition of the files clients are judged by now.
-    pub(crate) fn edition(&self) -> u64 {
+    pub fn edition(&self) -> u64 {
         self.judge.as_ref().map_or(0, |judge| judge.edition)
     }
 
     /// Whether a client would still be let in that was before.
-    pub(crate) fn still_takes(&self, identity: &Identity) -> bool {
+    pub fn still_takes(&self, identity: &Identity) -> bool {
         self.judge.as_ref().is_some_and(|judge| judge.takes(identity.chain()))
     }
 }

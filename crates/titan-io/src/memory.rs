@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Memory of which each client may have a share.
-pub(crate) struct ClientMemory {
+pub struct ClientMemory {
     all: Budget,
     /// What clients may have of it, each at the place that a hash of its network chooses. Nobody can foresee whom
     /// it shares its place with.
@@ -15,7 +15,7 @@ pub(crate) struct ClientMemory {
 }
 
 /// What one body has of it. Given back when it is dropped.
-pub(crate) struct Held<'m> {
+pub struct Held<'m> {
     all: &'m Budget,
     share: &'m Budget,
     bytes: usize,
@@ -37,14 +37,14 @@ const RESERVE: usize = 8;
 
 impl ClientMemory {
     /// So many bytes.
-    pub(crate) fn new(most: usize) -> ClientMemory {
+    pub fn new(most: usize) -> ClientMemory {
         let share = (most / SHARE).max(LEAST_SHARE).min(most);
         let shares = std::iter::repeat_with(|| Budget::new(share)).take(SHARES).collect();
         ClientMemory { all: Budget::new(most), shares, hasher: RandomState::new() }
     }
 
     /// For a body of that client, which has no memory yet.
-    pub(crate) fn of(&self, client: Option<ClientNetwork>) -> Held<'_> {
+    pub fn of(&self, client: Option<ClientNetwork>) -> Held<'_> {
         let hash = usize::try_from(self.hasher.hash_one(client) % SHARES as u64);
         let share = &self.shares[hash.unwrap_or_default()];
         Held { all: &self.all, share, bytes: 0 }
@@ -53,7 +53,7 @@ impl ClientMemory {
 
 impl Held<'_> {
     /// Takes what is missing of so many bytes. Where there is no room for that it takes nothing.
-    pub(crate) fn grow(&mut self, bytes: usize) -> bool {
+    pub fn grow(&mut self, bytes: usize) -> bool {
         let more = bytes.saturating_sub(self.bytes);
         let is_first = self.bytes == 0;
         let fits = self.share.take(more, is_first)
@@ -66,7 +66,7 @@ impl Held<'_> {
     }
 
     /// Gives back what exceeds so many bytes.
-    pub(crate) fn shrink(&mut self, bytes: usize) {
+    pub fn shrink(&mut self, bytes: usize) {
         let less = self.bytes.saturating_sub(bytes);
         self.share.give_back(less);
         self.all.give_back(less);
@@ -74,10 +74,9 @@ impl Held<'_> {
     }
 }
 
-#[cfg(test)]
 impl Held<'_> {
     /// How much it has.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.bytes
     }
 }

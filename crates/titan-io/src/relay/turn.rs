@@ -5,39 +5,40 @@ use std::task::{Context, Poll};
 
 /// What is left of a turn.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Turn {
+pub struct Turn {
     left: usize,
     whole: usize,
 }
 
 impl Turn {
     /// A turn of so many octets.
-    pub(crate) fn of(octets: usize) -> Turn {
+    pub fn of(octets: usize) -> Turn {
         Turn { left: octets, whole: octets }
     }
 
     /// Octets that may still be worked on.
-    pub(crate) fn left(self) -> usize {
+    pub fn left(self) -> usize {
         self.left
     }
 
-    pub(crate) fn is_over(self) -> bool {
+    /// Whether the others have theirs now.
+    pub fn is_over(self) -> bool {
         self.left == 0
     }
 
     /// Notes that so many octets have been worked on.
-    pub(crate) fn spend(&mut self, octets: usize) {
+    pub fn spend(&mut self, octets: usize) {
         self.left = self.left.saturating_sub(octets);
     }
 
     /// Whatever follows is another turn: there was nothing to do.
-    pub(crate) fn renew(&mut self) {
+    pub fn renew(&mut self) {
         self.left = self.whole;
     }
 
     /// Lets the others go first: those that can go on, and those whose sockets have become ready meanwhile. A
     /// task that wakes itself would keep the runtime from looking at the sockets for dozens of turns.
-    pub(crate) fn pass<T>(&mut self, cx: &mut Context<'_>) -> Poll<T> {
+    pub fn pass<T>(&mut self, cx: &mut Context<'_>) -> Poll<T> {
         self.renew();
         // Its first poll only asks to be woken after that.
         let _ = pin!(tokio::task::yield_now()).poll(cx);

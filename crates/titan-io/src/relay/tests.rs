@@ -4,6 +4,7 @@ use super::*;
 use crate::clock::TICK;
 use std::mem::take;
 use std::task::Waker;
+use titan_http::Fields;
 use tokio::time::advance;
 
 const SECOND: Duration = Duration::from_secs(1);

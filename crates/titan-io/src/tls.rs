@@ -4,19 +4,15 @@ mod client;
 mod credentials;
 mod identity;
 mod server;
-mod session;
 
-pub(crate) use client::{ClientTls, Towards, client_config};
-pub(crate) use credentials::bad;
-pub use credentials::{BadCredentials, Files};
-pub(crate) use identity::{Identity, sha256};
-pub(crate) use server::ServerTls;
-pub(crate) use session::Session;
+pub use client::{ClientTls, Towards, client_config};
+pub use credentials::{BadCredentials, Files, bad};
+pub use identity::{Identity, sha256};
+pub use server::ServerTls;
 
-use crate::buffer::SMALL;
 use crate::clock::{Moment, Timer};
-use crate::downstream::Client;
-use crate::stream::Stream;
+use crate::stream::{Session, Stream};
+use crate::transport::Transport;
 use rustls::ServerConnection;
 use std::future::poll_fn;
 use std::io;
@@ -25,7 +21,7 @@ use std::time::Duration;
 
 /// Why a connection that had to begin with a handshake does not.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub enum Refused {
     /// The client speaks HTTP without TLS.
     Plain,
     /// What came is no handshake, or one that nothing can be agreed on in.
@@ -41,9 +37,9 @@ pub(crate) enum Refused {
 }
 
 /// HTTP/2 as handshakes name it (RFC 9113 section 3.1).
-pub(crate) const H2: &[u8] = b"h2";
+pub const H2: &[u8] = b"h2";
 /// HTTP/1.1 as handshakes name it (RFC 7301 section 6).
-pub(crate) const HTTP11: &[u8] = b"http/1.1";
+pub const HTTP11: &[u8] = b"http/1.1";
 
 impl Refused {
     /// Why a handshake has failed.
@@ -72,95 +68,59 @@ const NOT_PLAIN: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
     Connection: close\r\n\r\n\
     This port speaks HTTPS: the request must begin with https://\n";
 
-/// Agrees with a client on keys, and learns who it is where it is asked. What it sent behind a PROXY header is
-/// in the inbox.
-pub(crate) async fn accept(
-    client: &mut Client,
+/// Agrees with a client on keys until then, and learns who it is where it is asked. What it sent behind a PROXY
+/// header is in the inbox.
+pub async fn accept(
+    transport: &mut Transport,
     server: &ServerTls,
+    deadline: Moment,
 ) -> Result<Option<(Identity, u64)>, Refused> {
-    let deadline = client.timer.clock().deadline(client.worker.snapshot().timeouts.handshake);
-    match first_octet(client, deadline).await? {
+    let first = transport.read_until(deadline, |unread| unread.first().copied()).await;
+    match first.ok_or(Refused::Silent)? {
         HANDSHAKE => {}
         octet if octet.is_ascii_uppercase() => return Err(Refused::Plain),
         _ => return Err(Refused::Failed),
     }
     let tls = ServerConnection::new(server.config()).map_err(|_| Refused::Failed)?;
     let session = Session::new(tls);
-    let opened = session.came(client.inbox.unread());
-    client.inbox.clear();
-    client.stream.secure(session);
+    let opened = session.came(transport.inbox.unread());
+    transport.inbox.clear();
+    transport.stream.secure(session);
     let agreed = match opened {
-        Ok(()) => agree(&mut client.stream, &client.timer, deadline).await,
+        Ok(()) => agree(&mut transport.stream, &transport.timer, deadline).await,
         Err(_) => Err(Refused::Failed),
     };
     let identified = agreed.and_then(|()| {
-        let (reader, _) = client.stream.split();
+        let (reader, _) = transport.stream.split();
         let session = reader.session().ok_or(Refused::Failed)?;
         let identified = server.identify(session.shown(), session.is_resumed());
         identified.inspect_err(|_| session.fail())
     });
     if identified.is_err() {
         // What went wrong is said in an alert.
-        client.stream.shut_down();
+        transport.stream.shut_down();
     }
     identified
 }
 
 /// Tells a client that it came to the wrong port, and waits until it has seen that or a moment is over.
-pub(crate) async fn answer_plain(client: &mut Client) {
-    let _ = rustix::net::send(client.stream.fd(), NOT_PLAIN, rustix::net::SendFlags::NOSIGNAL);
-    client.stream.shut_down();
-    linger(client).await;
+pub async fn answer_plain(transport: &mut Transport) {
+    let fd = transport.stream.fd();
+    let _ = rustix::net::send(fd, NOT_PLAIN, rustix::net::SendFlags::NOSIGNAL);
+    transport.stream.shut_down();
+    linger(transport).await;
 }
 
 /// Waits until a client has seen what was sent last, or a moment is over. It may be sending, and closing at once
 /// would answer that with a reset, which takes away what it has not read.
-pub(crate) async fn linger(client: &mut Client) {
-    let Client { worker, stream, inbox, timer, .. } = client;
-    let deadline = timer.clock().deadline(LINGER);
-    let (reader, _) = stream.split();
-    poll_fn(|cx| {
-        loop {
-            inbox.clear();
-            match inbox.poll_fill(cx, &reader, &worker.buffers, SMALL) {
-                Poll::Ready(Ok(count)) if count > 0 => {}
-                Poll::Ready(_) => return Poll::Ready(()),
-                Poll::Pending => return timer.poll(cx, deadline),
-            }
-        }
-    })
-    .await;
+pub async fn linger(transport: &mut Transport) {
+    transport.drop_rest(transport.io.clock.deadline(LINGER)).await;
 }
 
 /// Agrees with an endpoint on keys; the caller bounds the time.
-pub(crate) async fn connect(
-    stream: &mut Stream,
-    towards: &Towards,
-    h1_only: bool,
-) -> io::Result<()> {
+pub async fn connect(stream: &mut Stream, towards: &Towards, h1_only: bool) -> io::Result<()> {
     stream.secure(Session::new(towards.session(h1_only).map_err(io::Error::other)?));
     poll_fn(|cx| poll_agree(cx, stream)).await
-}
-
-async fn first_octet(client: &mut Client, deadline: Moment) -> Result<u8, Refused> {
-    let Client { worker, stream, inbox, timer, .. } = client;
-    let (reader, _) = stream.split();
-    poll_fn(|cx| {
-        loop {
-            if let Some(&octet) = inbox.unread().first() {
-                return Poll::Ready(Ok(octet));
-            }
-            match inbox.poll_fill(cx, &reader, &worker.buffers, SMALL) {
-                Poll::Ready(Ok(count)) if count > 0 => {}
-                Poll::Ready(_) => return Poll::Ready(Err(Refused::Silent)),
-                Poll::Pending => {
-                    let deadline = deadline.min(worker.idle_until());
-                    return timer.poll(cx, deadline).map(|()| Err(Refused::Silent));
-                }
-            }
-        }
-    })
-    .await
 }
 
 async fn agree(stream: &mut Stream, timer: &Timer, deadline: Moment) -> Result<(), Refused> {

@@ -3,7 +3,7 @@
 //! The session does no waiting of its own. Its owner says when the socket can be read or written, as it
 //! does for a socket without TLS.
 
-use crate::stream::{Peek, ReadHalf};
+use super::{Peek, ReadHalf};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
 use rustls::pki_types::CertificateDer;
@@ -13,7 +13,7 @@ use std::io::{self, IoSlice, Read, Write};
 use std::os::fd::BorrowedFd;
 
 /// A TLS session whose handshake may still be going on.
-pub(crate) struct Session {
+pub struct Session {
     tls: RefCell<Connection>,
     /// Octets that came and were not opened yet: there were opened ones to be read first.
     unopened: RefCell<Vec<u8>>,
@@ -44,7 +44,7 @@ const PIECES: usize = 16;
 
 impl Session {
     /// A session at its start.
-    pub(crate) fn new(tls: impl Into<Connection>) -> Session {
+    pub fn new(tls: impl Into<Connection>) -> Session {
         let mut tls = tls.into();
         tls.set_buffer_limit(Some(SEALED));
         Session {
@@ -60,32 +60,32 @@ impl Session {
     }
 
     /// Whether the two sides have not agreed on keys yet.
-    pub(crate) fn is_handshaking(&self) -> bool {
+    pub fn is_handshaking(&self) -> bool {
         self.tls.borrow().is_handshaking()
     }
 
     /// The protocol that was agreed on, if that was said.
-    pub(crate) fn alpn(&self) -> Option<Vec<u8>> {
+    pub fn alpn(&self) -> Option<Vec<u8>> {
         self.tls.borrow().alpn_protocol().map(<[u8]>::to_vec)
     }
 
     /// The certificates that the peer has shown, in this handshake or in that of the session resumed.
-    pub(super) fn shown(&self) -> Option<Vec<CertificateDer<'static>>> {
+    pub fn shown(&self) -> Option<Vec<CertificateDer<'static>>> {
         self.tls.borrow().peer_certificates().map(<[_]>::to_vec)
     }
 
     /// Whether an earlier session goes on.
-    pub(super) fn is_resumed(&self) -> bool {
+    pub fn is_resumed(&self) -> bool {
         self.tls.borrow().handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
     /// Whether a read may give something without asking the socket: octets, or the end.
-    pub(crate) fn has_news(&self) -> bool {
+    pub fn has_news(&self) -> bool {
         self.is_readable() || !self.unopened.borrow().is_empty()
     }
 
     /// Whether nothing more will come.
-    pub(crate) fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         self.is_over.get()
     }
 
@@ -94,22 +94,22 @@ impl Session {
     }
 
     /// Octets that the kernel has taken.
-    pub(crate) fn sent(&self) -> u64 {
+    pub fn sent(&self) -> u64 {
         self.sent.get()
     }
 
     /// Octets that came from the socket.
-    pub(crate) fn received(&self) -> u64 {
+    pub fn received(&self) -> u64 {
         self.received.get()
     }
 
     /// Whether something waits to be sent.
-    pub(crate) fn has_sealed(&self) -> bool {
+    pub fn has_sealed(&self) -> bool {
         self.tls.borrow().wants_write()
     }
 
     /// Reads opened octets; 0 is the end that the peer has announced.
-    pub(crate) fn read(&self, from: &ReadHalf<'_>, into: &mut [u8]) -> io::Result<usize> {
+    pub fn read(&self, from: &ReadHalf<'_>, into: &mut [u8]) -> io::Result<usize> {
         while !self.is_readable() {
             self.receive(from)?;
         }
@@ -119,7 +119,7 @@ impl Session {
     }
 
     /// Tells what comes next without taking it.
-    pub(crate) fn peek(&self, from: &ReadHalf<'_>) -> io::Result<Peek> {
+    pub fn peek(&self, from: &ReadHalf<'_>) -> io::Result<Peek> {
         while !self.is_readable() {
             match self.receive(from) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(error),
@@ -131,7 +131,7 @@ impl Session {
     }
 
     /// Opens what has come; reads from the socket if that was opened already.
-    pub(crate) fn receive(&self, from: &ReadHalf<'_>) -> io::Result<()> {
+    pub fn receive(&self, from: &ReadHalf<'_>) -> io::Result<()> {
         let unopened = self.unopened.take();
         if !unopened.is_empty() {
             return self.open(&unopened);
@@ -142,7 +142,7 @@ impl Session {
     }
 
     /// Opens what has just come from the socket; nothing is its end.
-    pub(crate) fn came(&self, sealed: &[u8]) -> io::Result<()> {
+    pub fn came(&self, sealed: &[u8]) -> io::Result<()> {
         self.received.set(self.received.get() + sealed.len() as u64);
         self.barren.set(self.barren.get() + sealed.len());
         self.open(sealed)?;
@@ -183,13 +183,13 @@ impl Session {
 
     /// From now on no end is announced: an alert may say what went wrong, and the peer must not take it for an end in
     /// good order (RFC 8446 section 6).
-    pub(super) fn fail(&self) {
+    pub fn fail(&self) {
         self.has_failed.set(true);
     }
 
     /// Opens what the socket has brought while nobody read it: tickets, for one. Tells whether there was
     /// nothing but such things, and the connection can be used on.
-    pub(crate) fn is_quiet(&self, socket: BorrowedFd<'_>) -> bool {
+    pub fn is_quiet(&self, socket: BorrowedFd<'_>) -> bool {
         let mut record = [0; RECORD];
         loop {
             match rustix::net::recv(socket, &mut record[..], RecvFlags::DONTWAIT) {
@@ -206,20 +206,20 @@ impl Session {
     }
 
     /// Takes octets to be sealed and sent; tells how many.
-    pub(crate) fn seal(&self, head: &[u8], body: &[u8]) -> io::Result<usize> {
+    pub fn seal(&self, head: &[u8], body: &[u8]) -> io::Result<usize> {
         let mut tls = self.tls.borrow_mut();
         tls.writer().write_vectored(&[IoSlice::new(head), IoSlice::new(body)])
     }
 
     /// Sends what was sealed, as far as the socket takes it.
-    pub(crate) fn send(&self, to: BorrowedFd<'_>) -> io::Result<()> {
+    pub fn send(&self, to: BorrowedFd<'_>) -> io::Result<()> {
         let count = self.tls.borrow_mut().write_tls(&mut Sender(to))?;
         self.sent.set(self.sent.get() + count as u64);
         Ok(())
     }
 
     /// Announces the end, or sends the alert that says what went wrong, as far as the socket takes that at once.
-    pub(crate) fn close(&self, to: BorrowedFd<'_>) {
+    pub fn close(&self, to: BorrowedFd<'_>) {
         if !self.has_failed.get() {
             self.tls.borrow_mut().send_close_notify();
         }

@@ -14,19 +14,25 @@ use titan_h2::{Event, Fatal};
 const CALM: Duration = Duration::from_secs(1);
 
 /// A connection on its socket, in the hands of its driver.
-pub(crate) struct Wire<'c> {
-    pub(crate) mux: &'c Mux,
-    pub(crate) stream: &'c mut Stream,
-    pub(crate) inbox: &'c mut Inbox,
-    pub(crate) buffers: &'c Rc<Buffers>,
-    pub(crate) clock: &'c Clock,
+pub struct Wire<'c> {
+    /// The state of the connection.
+    pub mux: &'c Mux,
+    /// The socket.
+    pub stream: &'c mut Stream,
+    /// What has come and was not used yet.
+    pub inbox: &'c mut Inbox,
+    /// Receive buffers.
+    pub buffers: &'c Rc<Buffers>,
+    /// Time.
+    pub clock: &'c Clock,
     /// How long the peer may take nothing of what waits for it.
-    pub(crate) patience: Duration,
-    pub(crate) progress: &'c mut Progress,
+    pub patience: Duration,
+    /// How far writing has come.
+    pub progress: &'c mut Progress,
 }
 
 /// How far things have come, from one look to the next.
-pub(crate) struct Progress {
+pub struct Progress {
     /// Until when the peer must have taken some of what waits for it, where something does.
     stalled: Option<Moment>,
     /// When the peer was last forgiven.
@@ -37,7 +43,7 @@ pub(crate) struct Progress {
 
 /// Why nothing more moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Halt {
+pub enum Halt {
     /// The peer has gone, or takes nothing.
     Gone,
     /// The peer broke a rule, and has been told.
@@ -46,22 +52,22 @@ pub(crate) enum Halt {
 
 impl Progress {
     /// Nothing has moved yet.
-    pub(crate) fn new(clock: &Clock) -> Progress {
+    pub fn new(clock: &Clock) -> Progress {
         Progress { stalled: None, calmed: clock.now(), heard: clock.now() }
     }
 
     /// Whether everything that was to be written is written.
-    pub(crate) fn is_flushed(&self) -> bool {
+    pub fn is_flushed(&self) -> bool {
         self.stalled.is_none()
     }
 
     /// When something last came from the peer.
-    pub(crate) fn heard(&self) -> Moment {
+    pub fn heard(&self) -> Moment {
         self.heard
     }
 
     /// When to look again although nothing happened.
-    pub(crate) fn deadline(&self) -> Moment {
+    pub fn deadline(&self) -> Moment {
         self.stalled.unwrap_or(Moment::NEVER)
     }
 }
@@ -69,11 +75,7 @@ impl Progress {
 impl Wire<'_> {
     /// Moves what can be moved in both directions; `on_event` gets what no stream takes. Ready only when
     /// nothing more will move.
-    pub(crate) fn poll(
-        &mut self,
-        cx: &mut Context<'_>,
-        mut on_event: impl FnMut(Event),
-    ) -> Poll<Halt> {
+    pub fn poll(&mut self, cx: &mut Context<'_>, mut on_event: impl FnMut(Event)) -> Poll<Halt> {
         self.mux.set_driver(cx);
         self.calm();
         loop {
@@ -104,7 +106,7 @@ impl Wire<'_> {
     }
 
     /// Writes what waits, as far as the peer takes it.
-    pub(crate) fn write(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+    pub fn write(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         let (_, mut writer) = self.stream.split();
         if self.clock.is_past(self.progress.deadline()) {
             // One that takes less than makes the kernel report room is slow, and not gone.

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Places that clients take and leave, over all workers.
 ///
 /// The last eighth of them is for clients that have few: whoever takes all it can get leaves those to others.
-pub(crate) struct Shares {
+pub struct Shares {
     most: u32,
     taken: AtomicU32,
     by_client: Box<[AtomicU32]>,
@@ -20,7 +20,7 @@ pub(crate) struct Shares {
 
 /// The counter of a client, or of several that have it in common.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counter(usize);
+pub struct Counter(usize);
 
 /// How many counters there are: 4 KiB of memory.
 const COUNTERS: usize = 1024;
@@ -31,7 +31,7 @@ const FEW_PART: u32 = 4;
 
 impl Shares {
     /// Shares of `most` places, of which none is taken.
-    pub(crate) fn new(most: u32) -> Shares {
+    pub fn new(most: u32) -> Shares {
         Shares {
             most,
             taken: AtomicU32::new(0),
@@ -41,35 +41,35 @@ impl Shares {
     }
 
     /// The counter of a client. Those whose address nobody knows count as one.
-    pub(crate) fn counter(&self, client: Option<ClientNetwork>) -> Counter {
+    pub fn counter(&self, client: Option<ClientNetwork>) -> Counter {
         let hash = self.hash.hash_one(client) % COUNTERS as u64;
         Counter(usize::try_from(hash).expect("it is less than the number of counters"))
     }
 
     /// Whether that client may take one more place, where one is free.
-    pub(crate) fn admits(&self, counter: Counter) -> bool {
+    pub fn admits(&self, counter: Counter) -> bool {
         self.admits_to(counter, self.taken.load(Ordering::Relaxed), self.most)
     }
 
     /// The same for `most` of the places, of which `taken` are taken.
-    pub(crate) fn admits_to(&self, counter: Counter, taken: u32, most: u32) -> bool {
+    pub fn admits_to(&self, counter: Counter, taken: u32, most: u32) -> bool {
         let kept = most / KEPT_PART;
         taken < most - kept || self.of(counter) < (kept / FEW_PART).max(1)
     }
 
     /// How many places that client has.
-    pub(crate) fn of(&self, Counter(index): Counter) -> u32 {
+    pub fn of(&self, Counter(index): Counter) -> u32 {
         self.by_client[index].load(Ordering::Relaxed)
     }
 
     /// Notes that the client has one more.
-    pub(crate) fn take(&self, Counter(index): Counter) {
+    pub fn take(&self, Counter(index): Counter) {
         self.taken.fetch_add(1, Ordering::Relaxed);
         self.by_client[index].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Notes that the client has one less.
-    pub(crate) fn give_back(&self, Counter(index): Counter) {
+    pub fn give_back(&self, Counter(index): Counter) {
         self.by_client[index].fetch_sub(1, Ordering::Relaxed);
         self.taken.fetch_sub(1, Ordering::Relaxed);
     }
@@ -78,7 +78,7 @@ impl Shares {
 #[cfg(test)]
 impl Shares {
     /// Shares in which each of these clients has a counter of its own.
-    pub(crate) fn apart(most: u32, clients: &[Option<ClientNetwork>]) -> Shares {
+    pub fn apart(most: u32, clients: &[Option<ClientNetwork>]) -> Shares {
         let is_apart = |shares: &Shares| {
             let counters = clients.iter().map(|client| shares.counter(*client).0);
             counters.collect::<std::collections::BTreeSet<_>>().len() == clients.len()

@@ -16,14 +16,14 @@ use std::sync::Arc;
 use titan_config::{Protocol, UpstreamTls};
 
 /// How TLS is spoken with an upstream.
-pub(crate) struct ClientTls {
+pub struct ClientTls {
     tls: UpstreamTls,
     protocol: Protocol,
     config: Arc<ArcSwap<ClientConfig>>,
 }
 
 /// How it is spoken with one endpoint.
-pub(crate) struct Towards {
+pub struct Towards {
     config: Arc<ArcSwap<ClientConfig>>,
     /// `None` for an endpoint whose name no certificate can be for: a connection to it fails.
     name: Option<ServerName<'static>>,
@@ -31,7 +31,7 @@ pub(crate) struct Towards {
 
 impl ClientTls {
     /// What a configuration and the files that it names come to.
-    pub(crate) fn new(
+    pub fn new(
         tls: &UpstreamTls,
         protocol: Protocol,
         files: &Files,
@@ -41,17 +41,17 @@ impl ClientTls {
     }
 
     /// What it would be if `files` were what is on disk.
-    pub(crate) fn renew(&self, files: &Files) -> Result<ClientConfig, BadCredentials> {
+    pub fn renew(&self, files: &Files) -> Result<ClientConfig, BadCredentials> {
         client_config(&self.tls, self.protocol, files)
     }
 
     /// Opens connections with that from now on.
-    pub(crate) fn replace(&self, renewed: ClientConfig) {
+    pub fn replace(&self, renewed: ClientConfig) {
         self.config.store(Arc::new(renewed));
     }
 
     /// How it is spoken with the endpoint of that name or address, with its port.
-    pub(crate) fn towards(&self, host: &str) -> Towards {
+    pub fn towards(&self, host: &str) -> Towards {
         let own = match host.parse::<SocketAddr>() {
             Ok(address) => address.ip().to_string(),
             Err(_) => host.rsplit_once(':').map_or(host, |(name, _)| name).to_owned(),
@@ -63,7 +63,7 @@ impl ClientTls {
 
 impl Towards {
     /// A session at its start, which may be for HTTP/1.1 whatever is preferred else.
-    pub(crate) fn session(&self, h1_only: bool) -> Result<ClientConnection, Error> {
+    pub fn session(&self, h1_only: bool) -> Result<ClientConnection, Error> {
         let name = self.name.clone().ok_or_else(|| Error::General("no server name".to_owned()))?;
         let config = self.config.load_full();
         if h1_only && config.alpn_protocols.len() > 1 {
@@ -76,7 +76,7 @@ impl Towards {
 }
 
 /// What connections are opened with.
-pub(crate) fn client_config(
+pub fn client_config(
     tls: &UpstreamTls,
     protocol: Protocol,
     files: &Files,

@@ -13,7 +13,7 @@ use x509_parser::x509::{AttributeTypeAndValue, X509Name};
 
 /// What a certificate says of its owner. That it is true has been verified by whoever made this.
 #[derive(Debug)]
-pub(crate) struct Identity {
+pub struct Identity {
     subject: Box<str>,
     /// The alternative names of the kinds that conditions know.
     names: Box<[(CertificatePart, Box<str>)]>,
@@ -25,7 +25,7 @@ pub(crate) struct Identity {
 
 impl Identity {
     /// What the first certificate of a chain says.
-    pub(crate) fn new(chain: Vec<CertificateDer<'static>>) -> Result<Identity, String> {
+    pub fn new(chain: Vec<CertificateDer<'static>>) -> Result<Identity, String> {
         let leaf = chain.first().ok_or("there is no certificate")?;
         let (_, parsed) = X509Certificate::from_der(leaf).map_err(|error| error.to_string())?;
         let extension = parsed.subject_alternative_name().map_err(|error| error.to_string())?;
@@ -36,12 +36,12 @@ impl Identity {
     }
 
     /// The same for what a PEM file holds.
-    pub(crate) fn of_pem(octets: &[u8]) -> Result<Identity, String> {
+    pub fn of_pem(octets: &[u8]) -> Result<Identity, String> {
         Identity::new(certificates_in(octets)?)
     }
 
     /// What it says of that part, each once.
-    pub(crate) fn values(&self, part: CertificatePart) -> impl Iterator<Item = &str> {
+    pub fn values(&self, part: CertificatePart) -> impl Iterator<Item = &str> {
         let only = match part {
             CertificatePart::Subject => Some(&self.subject),
             CertificatePart::Any | CertificatePart::Fingerprint => Some(&self.fingerprint),
@@ -52,18 +52,18 @@ impl Identity {
     }
 
     /// The certificate, and behind it those that were sent with it.
-    pub(crate) fn chain(&self) -> &[CertificateDer<'static>] {
+    pub fn chain(&self) -> &[CertificateDer<'static>] {
         &self.chain
     }
 
     /// Makes `out` the value of `Client-Cert`.
-    pub(crate) fn write_leaf(&self, out: &mut Vec<u8>) {
+    pub fn write_leaf(&self, out: &mut Vec<u8>) {
         out.clear();
         write_item(&self.chain[0], out);
     }
 
     /// Makes `out` the value of `Client-Cert-Chain`; empty where nothing was sent with the certificate.
-    pub(crate) fn write_rest(&self, out: &mut Vec<u8>) {
+    pub fn write_rest(&self, out: &mut Vec<u8>) {
         out.clear();
         for (index, certificate) in self.chain[1..].iter().enumerate() {
             out.extend_from_slice(if index == 0 { b"" } else { b", " });
@@ -73,7 +73,7 @@ impl Identity {
 }
 
 /// A digest to know octets by.
-pub(crate) fn sha256(octets: &[u8]) -> [u8; 32] {
+pub fn sha256(octets: &[u8]) -> [u8; 32] {
     let suite = TLS13_AES_128_GCM_SHA256.tls13().expect("it is a suite of TLS 1.3");
     let digest = suite.common.hash_provider.hash(octets);
     digest.as_ref().try_into().expect("the hash of this suite is SHA-256")

@@ -3,9 +3,11 @@
 //! The runtime tells when there is something to do; what is done are plain system calls, without the
 //! bookkeeping for thread cancellation that those of libc carry.
 
+mod session;
+
+pub use session::Session;
+
 use crate::buffer::{Buffer, Buffers};
-use crate::relay::FilePart;
-use crate::tls::Session;
 use rustix::fs::sendfile;
 use rustix::net::RecvFlags;
 use std::cell::Cell;
@@ -17,7 +19,7 @@ use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream, tcp, unix};
 
 /// A connected socket, and the TLS session over it where there is one.
-pub(crate) struct Stream {
+pub struct Stream {
     socket: Socket,
     tls: Option<Box<Session>>,
 }
@@ -28,7 +30,7 @@ enum Socket {
 }
 
 /// The side of a socket that octets come from.
-pub(crate) struct ReadHalf<'s> {
+pub struct ReadHalf<'s> {
     socket: ReadSocket<'s>,
     tls: Option<&'s Session>,
 }
@@ -39,7 +41,7 @@ enum ReadSocket<'s> {
 }
 
 /// The side of a socket that octets go to.
-pub(crate) struct WriteHalf<'s> {
+pub struct WriteHalf<'s> {
     socket: WriteSocket<'s>,
     tls: Option<&'s Session>,
     /// Whether calls go to the kernel although the runtime knows of no room.
@@ -51,11 +53,21 @@ enum WriteSocket<'s> {
     Unix(unix::WriteHalf<'s>),
 }
 
+/// Octets in a file that are body and nothing else.
+pub struct FilePart<'f> {
+    /// The file.
+    pub file: BorrowedFd<'f>,
+    /// Where the next of them stand in it.
+    pub offset: u64,
+    /// How many may go at a time.
+    pub count: usize,
+}
+
 /// Octets that arrived and were not used yet. Holds a buffer only while there are any.
 ///
 /// `start <= end <= buffer.len()`
 #[derive(Default)]
-pub(crate) struct Inbox {
+pub struct Inbox {
     buffer: Option<Buffer>,
     start: usize,
     end: usize,
@@ -63,7 +75,7 @@ pub(crate) struct Inbox {
 
 impl Stream {
     /// Both halves, to be used side by side.
-    pub(crate) fn split(&mut self) -> (ReadHalf<'_>, WriteHalf<'_>) {
+    pub fn split(&mut self) -> (ReadHalf<'_>, WriteHalf<'_>) {
         let tls = self.tls.as_deref();
         let (read, write) = match &mut self.socket {
             Socket::Tcp(stream) => {
@@ -80,22 +92,22 @@ impl Stream {
     }
 
     /// Whether octets go through it as they are.
-    pub(crate) fn is_plain(&self) -> bool {
+    pub fn is_plain(&self) -> bool {
         self.tls.is_none()
     }
 
     /// The protocol that was agreed on in the TLS handshake, if that was said.
-    pub(crate) fn alpn(&self) -> Option<Vec<u8>> {
+    pub fn alpn(&self) -> Option<Vec<u8>> {
         self.tls.as_ref().and_then(|session| session.alpn())
     }
 
     /// From now on what goes through this stream is sealed.
-    pub(crate) fn secure(&mut self, session: Session) {
+    pub fn secure(&mut self, session: Session) {
         self.tls = Some(Box::new(session));
     }
 
     /// The descriptor, for calls that tokio does not know.
-    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+    pub fn fd(&self) -> BorrowedFd<'_> {
         match &self.socket {
             Socket::Tcp(stream) => stream.as_fd(),
             Socket::Unix(stream) => stream.as_fd(),
@@ -106,7 +118,7 @@ impl Stream {
     ///
     /// Costs no system call: the runtime has already been told of whatever happened. What it was not
     /// told of yet is seen by `surely`, which asks the kernel.
-    pub(crate) fn is_quiet(&self, surely: bool) -> bool {
+    pub fn is_quiet(&self, surely: bool) -> bool {
         let mut cx = Context::from_waker(Waker::noop());
         let has_news = match &self.socket {
             Socket::Tcp(stream) => stream.poll_read_ready(&mut cx).is_ready(),
@@ -124,13 +136,13 @@ impl Stream {
     }
 
     /// Closes this side; the peer's stays open.
-    pub(crate) fn shut_down(&self) {
+    pub fn shut_down(&self) {
         self.say_goodbye();
         let _ = rustix::net::shutdown(self.fd(), rustix::net::Shutdown::Write);
     }
 
     /// Announces the end where TLS has a way to: whoever reads can tell it from one that was cut short.
-    pub(crate) fn say_goodbye(&self) {
+    pub fn say_goodbye(&self) {
         if let Some(session) = &self.tls {
             session.close(self.fd());
         }
@@ -138,7 +150,7 @@ impl Stream {
 
     /// Whether the peer's kernel has, but for what is on its way, all that was sent. Only for a stream that is at its
     /// end: it is left no room for more.
-    pub(crate) fn is_taken(&self) -> bool {
+    pub fn is_taken(&self) -> bool {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
         let Socket::Tcp(stream) = &self.socket else { return true };
         let socket = socket2::SockRef::from(stream);
@@ -150,7 +162,7 @@ impl Stream {
     }
 
     /// Closes with a reset instead of an orderly end, so that the peer sees that something is missing.
-    pub(crate) fn reset(&self) {
+    pub fn reset(&self) {
         if let Socket::Tcp(stream) = &self.socket {
             let _ = socket2::SockRef::from(stream).set_linger(Some(std::time::Duration::ZERO));
         }
@@ -171,7 +183,7 @@ impl From<UnixStream> for Stream {
 
 /// What lies in front of a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Peek {
+pub enum Peek {
     /// Nothing has arrived.
     Nothing,
     /// Octets have arrived.
@@ -222,17 +234,17 @@ fn peek(fd: BorrowedFd<'_>) -> Peek {
 
 impl ReadHalf<'_> {
     /// Whether octets come from the socket as they are.
-    pub(crate) fn is_plain(&self) -> bool {
+    pub fn is_plain(&self) -> bool {
         self.tls.is_none()
     }
 
     /// The TLS session, where there is one.
-    pub(crate) fn session(&self) -> Option<&Session> {
+    pub fn session(&self) -> Option<&Session> {
         self.tls
     }
 
     /// Waits until there is something to read, or the end.
-    pub(crate) fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    pub fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.tls.is_some_and(Session::has_news) {
             return Poll::Ready(Ok(()));
         }
@@ -243,7 +255,7 @@ impl ReadHalf<'_> {
     }
 
     /// Calls `read`, which must not block; when it would, the runtime knows that there is nothing.
-    pub(crate) fn try_io<R>(&self, read: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
+    pub fn try_io<R>(&self, read: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
         match &self.socket {
             ReadSocket::Tcp(half) => half.as_ref().try_io(Interest::READABLE, read),
             ReadSocket::Unix(half) => half.as_ref().try_io(Interest::READABLE, read),
@@ -251,7 +263,7 @@ impl ReadHalf<'_> {
     }
 
     /// Waits until something has arrived, and tells what, without taking it.
-    pub(crate) fn poll_peek(&self, cx: &mut Context<'_>) -> Poll<Peek> {
+    pub fn poll_peek(&self, cx: &mut Context<'_>) -> Poll<Peek> {
         loop {
             if ready!(self.poll_ready(cx)).is_err() {
                 return Poll::Ready(Peek::Broken);
@@ -270,7 +282,7 @@ impl ReadHalf<'_> {
     }
 
     /// Whether the connection is broken, whatever has arrived before that. Asks the kernel.
-    pub(crate) fn is_broken(&self) -> bool {
+    pub fn is_broken(&self) -> bool {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
         let mut polled = [PollFd::from_borrowed_fd(self.fd(), PollFlags::empty())];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -279,7 +291,7 @@ impl ReadHalf<'_> {
     }
 
     /// The descriptor, for calls that tokio does not know.
-    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+    pub fn fd(&self) -> BorrowedFd<'_> {
         match &self.socket {
             ReadSocket::Tcp(half) => half.as_ref().as_fd(),
             ReadSocket::Unix(half) => half.as_ref().as_fd(),
@@ -295,7 +307,7 @@ impl ReadHalf<'_> {
     }
 
     /// Reads what the socket has, sealed or not.
-    pub(crate) fn receive(&self, into: &mut [u8]) -> io::Result<usize> {
+    pub fn receive(&self, into: &mut [u8]) -> io::Result<usize> {
         let room = into.len();
         let mut received = None;
         let tried = self.try_io(|| {
@@ -309,7 +321,7 @@ impl ReadHalf<'_> {
 
 impl WriteHalf<'_> {
     /// Whether octets go to the socket as they are.
-    pub(crate) fn is_plain(&self) -> bool {
+    pub fn is_plain(&self) -> bool {
         self.tls.is_none()
     }
 
@@ -317,13 +329,13 @@ impl WriteHalf<'_> {
     ///
     /// The kernel reports room only once a large part of its buffer is free, and takes octets long
     /// before. So this tells a peer that takes little from one that takes nothing.
-    pub(crate) fn insist(&self) {
+    pub fn insist(&self) {
         self.insists.set(true);
     }
 
     /// Writes some of `head` and `body`, in that order and as one; tells how many octets. What a TLS
     /// session has taken may still wait for [`WriteHalf::poll_flush`].
-    pub(crate) fn poll_write(
+    pub fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
         head: &[u8],
@@ -339,7 +351,7 @@ impl WriteHalf<'_> {
     }
 
     /// Hands to the kernel what was sealed before.
-    pub(crate) fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    pub fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Some(session) = self.tls else { return Poll::Ready(Ok(())) };
         while session.has_sealed() {
             ready!(self.poll_ready(cx))?;
@@ -352,7 +364,7 @@ impl WriteHalf<'_> {
     }
 
     /// Closes this side; the peer's stays open.
-    pub(crate) fn shut_down(&self) {
+    pub fn shut_down(&self) {
         if let Some(session) = self.tls {
             session.close(self.fd());
         }
@@ -360,7 +372,7 @@ impl WriteHalf<'_> {
     }
 
     /// Octets that the kernel has taken from the TLS session, since its start; none without one.
-    pub(crate) fn sealed(&self) -> Option<u64> {
+    pub fn sealed(&self) -> Option<u64> {
         self.tls.map(Session::sent)
     }
 
@@ -383,7 +395,7 @@ impl WriteHalf<'_> {
 
     /// Writes some of a file without reading it (sendfile(2)); tells how many octets, 0 at its end. Not through
     /// TLS.
-    pub(crate) fn poll_send_file(
+    pub fn poll_send_file(
         &self,
         cx: &mut Context<'_>,
         part: &FilePart<'_>,
@@ -400,7 +412,7 @@ impl WriteHalf<'_> {
     }
 
     /// Waits until something can be written.
-    pub(crate) fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    pub fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.insists.get() {
             return Poll::Ready(Ok(()));
         }
@@ -411,7 +423,7 @@ impl WriteHalf<'_> {
     }
 
     /// Calls `write`, which must not block; when it would, the runtime knows that there is no room.
-    pub(crate) fn try_io<R>(&self, write: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
+    pub fn try_io<R>(&self, write: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
         if self.insists.get() {
             let tried = write();
             self.insists.set(!tried.as_ref().is_err_and(is_nothing));
@@ -424,7 +436,7 @@ impl WriteHalf<'_> {
     }
 
     /// The descriptor, for calls that tokio does not know.
-    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+    pub fn fd(&self) -> BorrowedFd<'_> {
         match &self.socket {
             WriteSocket::Tcp(half) => half.as_ref().as_fd(),
             WriteSocket::Unix(half) => half.as_ref().as_fd(),
@@ -434,7 +446,7 @@ impl WriteHalf<'_> {
 
 impl Inbox {
     /// The octets that wait to be used.
-    pub(crate) fn unread(&self) -> &[u8] {
+    pub fn unread(&self) -> &[u8] {
         match &self.buffer {
             Some(buffer) => &buffer.octets()[self.start..self.end],
             None => &[],
@@ -442,12 +454,12 @@ impl Inbox {
     }
 
     /// Whether nothing waits.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.start == self.end
     }
 
     /// Takes the first `count` octets out. The last one takes the buffer along.
-    pub(crate) fn consume(&mut self, count: usize) {
+    pub fn consume(&mut self, count: usize) {
         debug_assert!(count <= self.end - self.start);
         self.start += count;
         if self.is_empty() {
@@ -456,14 +468,14 @@ impl Inbox {
     }
 
     /// Forgets what waits.
-    pub(crate) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         *self = Inbox::default();
     }
 
     /// Reads more behind what waits, at most until `size` octets wait; 0 is the end of the stream.
     ///
     /// The buffer is taken only when there is something to read.
-    pub(crate) fn poll_fill(
+    pub fn poll_fill(
         &mut self,
         cx: &mut Context<'_>,
         reader: &ReadHalf<'_>,

@@ -20,12 +20,12 @@
 //! Slashes are merged before `..` takes a segment away: `/a//../b` is `/b`. Doing it twice changes
 //! nothing more, and a path never gets longer.
 
+use crate::is_target_octet;
 use std::fmt;
-use titan_http::is_target_octet;
 
 /// What became of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Normal<'a> {
+pub enum Normal<'a> {
     /// It was in its normal form already.
     Same,
     /// Its normal form is another.
@@ -34,7 +34,7 @@ pub(crate) enum Normal<'a> {
 
 /// Why a path has no normal form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BadPath {
+pub enum BadPath {
     /// It does not start with a slash.
     Relative,
     /// An octet that no path may have: white space, controls, 8-bit octets, `?`, `#`, a backslash.
@@ -53,7 +53,7 @@ pub(crate) enum BadPath {
 /// kept from request to request it makes the call free of allocation.
 ///
 /// The `*` of OPTIONS is no path; the caller keeps it away.
-pub(crate) fn normalise<'a>(path: &[u8], scratch: &'a mut Vec<u8>) -> Result<Normal<'a>, BadPath> {
+pub fn normalise<'a>(path: &[u8], scratch: &'a mut Vec<u8>) -> Result<Normal<'a>, BadPath> {
     if is_plainly_normal(path) {
         return Ok(Normal::Same);
     }
@@ -158,7 +158,7 @@ fn escaped_octet(text: &[u8]) -> Result<u8, BadPath> {
 }
 
 /// The octet that two hexadecimal digits write.
-pub(crate) fn decode_hex(high: u8, low: u8) -> Option<u8> {
+pub fn decode_hex(high: u8, low: u8) -> Option<u8> {
     let digit = |octet: u8| char::from(octet).to_digit(16).and_then(|it| u8::try_from(it).ok());
     Some(digit(high)? << 4 | digit(low)?)
 }
@@ -186,12 +186,13 @@ impl<'a> Iterator for EncodedSlashes<'a> {
     }
 }
 
-pub(crate) fn is_unreserved(octet: u8) -> bool {
+/// Whether an octet means the same with and without escape (RFC 3986 section 2.3).
+pub fn is_unreserved(octet: u8) -> bool {
     octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'.' | b'_' | b'~')
 }
 
 /// Whether `octet` may stand in a path as it is.
-pub(crate) const fn is_path_octet(octet: u8) -> bool {
+pub const fn is_path_octet(octet: u8) -> bool {
     is_target_octet(octet) && !matches!(octet, b'?' | b'\\')
 }
 

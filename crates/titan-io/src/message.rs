@@ -1,11 +1,10 @@
 //! An HTTP/1.1 message on a socket: the body that comes in, the octets that go out. Both sides of an
 //! exchange use it.
 
+use crate::body::{BodySink, BodySource};
 use crate::buffer::{Buffers, LARGE, SMALL};
 use crate::error::{Error, Kind, Side};
-use crate::relay::{BodySink, BodySource};
-use crate::stream::{Inbox, Peek, ReadHalf, WriteHalf};
-use crate::tls::Session;
+use crate::stream::{Inbox, Peek, ReadHalf, Session, WriteHalf};
 use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -13,9 +12,11 @@ use titan_h1::{Body, BodyReader, Framing};
 use titan_http::Fields;
 
 /// The body of a message that is being received.
-pub(crate) struct Incoming<'c> {
-    pub(crate) reader: ReadHalf<'c>,
-    pub(crate) inbox: &'c mut Inbox,
+pub struct Incoming<'c> {
+    /// The side of the socket that it comes from.
+    pub reader: ReadHalf<'c>,
+    /// What has come and was not used yet.
+    pub inbox: &'c mut Inbox,
     buffers: &'c Rc<Buffers>,
     body: &'c mut BodyReader,
     /// Whose message it is.
@@ -28,7 +29,7 @@ pub(crate) struct Incoming<'c> {
 }
 
 /// A message that is being sent.
-pub(crate) struct Outgoing<'c> {
+pub struct Outgoing<'c> {
     writer: WriteHalf<'c>,
     /// Whose socket it goes to.
     side: Side,
@@ -56,7 +57,7 @@ const COPIED: usize = 4 << 10;
 
 impl<'c> Incoming<'c> {
     /// The body behind a head that was just read.
-    pub(crate) fn new(
+    pub fn new(
         side: Side,
         reader: ReadHalf<'c>,
         inbox: &'c mut Inbox,
@@ -68,7 +69,7 @@ impl<'c> Incoming<'c> {
     }
 
     /// Waits for something after the message, or its end; never reads it. Only for a body that is done.
-    pub(crate) fn poll_beyond(&mut self, cx: &mut Context<'_>) -> Poll<Peek> {
+    pub fn poll_beyond(&mut self, cx: &mut Context<'_>) -> Poll<Peek> {
         match self.inbox.is_empty() {
             true => self.reader.poll_peek(cx),
             false => Poll::Ready(Peek::Octets),
@@ -76,36 +77,32 @@ impl<'c> Incoming<'c> {
     }
 
     /// Lets the body have at most that many octets; fails at once where it is known to have more.
-    pub(crate) fn set_limit(&mut self, octets: u64) -> Result<(), Error> {
+    pub fn set_limit(&mut self, octets: u64) -> Result<(), Error> {
         self.body.set_limit(octets).map_err(|error| self.blame(error))
     }
 
     /// Whether the end of the body has arrived, its trailers among it; data may still wait.
-    pub(crate) fn has_ended(&self) -> bool {
+    pub fn has_ended(&self) -> bool {
         self.done
     }
 
     /// The trailer fields, to be looked through before they are passed on.
-    pub(crate) fn trailers_mut(&mut self) -> &mut Fields {
+    pub fn trailers_mut(&mut self) -> &mut Fields {
         self.body.trailers_mut()
     }
 
     /// Whether the connection is broken, whatever has arrived before that. Asks the kernel.
-    pub(crate) fn is_broken(&self) -> bool {
+    pub fn is_broken(&self) -> bool {
         self.reader.is_broken()
     }
 
     /// Octets that are still to come, where the head said how many.
-    pub(crate) fn remaining(&self) -> Option<u64> {
+    pub fn remaining(&self) -> Option<u64> {
         self.body.remaining()
     }
 
     /// Waits until so much of a body whose length was declared has come, or all of it. There is some already.
-    pub(crate) fn poll_ahead(
-        &mut self,
-        cx: &mut Context<'_>,
-        wanted: usize,
-    ) -> Poll<Result<(), Error>> {
+    pub fn poll_ahead(&mut self, cx: &mut Context<'_>, wanted: usize) -> Poll<Result<(), Error>> {
         while self.held < wanted && !self.done && self.body.remaining().is_some() {
             let room = wanted.max(SMALL);
             match ready!(self.inbox.poll_fill(cx, &self.reader, self.buffers, room)) {
@@ -222,7 +219,7 @@ impl BodySource for Incoming<'_> {
 
 impl<'c> Outgoing<'c> {
     /// A message that [`Outgoing::start`] will begin.
-    pub(crate) fn new(side: Side, writer: WriteHalf<'c>, out: &'c mut Vec<u8>) -> Outgoing<'c> {
+    pub fn new(side: Side, writer: WriteHalf<'c>, out: &'c mut Vec<u8>) -> Outgoing<'c> {
         out.clear();
         let (sent, written, sealed_before) = (0, 0, writer.sealed().unwrap_or(0));
         let (chunked, chunk_left, left, ended) = (false, 0, None, false);
@@ -243,7 +240,7 @@ impl<'c> Outgoing<'c> {
 
     /// Starts the message: `write` writes its head, which frames the body as `body` says, and that body
     /// has to follow.
-    pub(crate) fn start(&mut self, body: Body, write: impl FnOnce(&mut Vec<u8>, Body)) {
+    pub fn start(&mut self, body: Body, write: impl FnOnce(&mut Vec<u8>, Body)) {
         self.chunked = matches!(body, Body::Chunked);
         self.left = match body {
             Body::Length(length) => Some(length),
@@ -254,17 +251,17 @@ impl<'c> Outgoing<'c> {
     }
 
     /// Notes that the body stays away although its length is declared: the answer to HEAD, and 304.
-    pub(crate) fn without_body(&mut self) {
+    pub fn without_body(&mut self) {
         self.left = Some(0);
     }
 
     /// Puts an interim head before the message.
-    pub(crate) fn write(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+    pub fn write(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         write(self.out);
     }
 
     /// Octets that have gone out, or wait in a TLS session to do so.
-    pub(crate) fn sent(&self) -> u64 {
+    pub fn sent(&self) -> u64 {
         self.written
     }
 

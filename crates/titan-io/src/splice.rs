@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 /// A body with at least that many octets to come is worth a pipe.
-pub(crate) const WORTH_IT: u64 = 64 << 10;
+pub const WORTH_IT: u64 = 64 << 10;
 /// What a pipe is to hold. The kernel may grant less.
 const PIPE: usize = 256 << 10;
 /// How many pipes a worker uses at a time: each takes two descriptors.
@@ -19,13 +19,13 @@ const KEPT: usize = 32;
 
 /// The pipes of one worker.
 #[derive(Default)]
-pub(crate) struct Pipes {
+pub struct Pipes {
     unused: RefCell<Vec<Pipe>>,
     lent: Cell<usize>,
 }
 
 /// A pipe on loan. Goes back when dropped empty; one with octets in it is closed.
-pub(crate) struct Splice {
+pub struct Splice {
     pipe: Option<Pipe>,
     /// Octets in the pipe.
     held: usize,
@@ -41,7 +41,7 @@ struct Pipe {
 
 impl Pipes {
     /// A pipe, if there is one left; without one a body is copied.
-    pub(crate) fn take(self: &Rc<Self>) -> Option<Splice> {
+    pub fn take(self: &Rc<Self>) -> Option<Splice> {
         if self.lent.get() == MOST {
             return None;
         }
@@ -54,12 +54,12 @@ impl Pipes {
 
 impl Splice {
     /// Whether octets are on their way.
-    pub(crate) fn is_holding(&self) -> bool {
+    pub fn is_holding(&self) -> bool {
         self.held > 0
     }
 
     /// Takes up to `most` octets out of a socket; 0 is its end.
-    pub(crate) fn poll_in(
+    pub fn poll_in(
         &mut self,
         cx: &mut Context<'_>,
         from: &ReadHalf<'_>,
@@ -83,7 +83,7 @@ impl Splice {
     }
 
     /// Puts what it holds into a socket; tells how many octets.
-    pub(crate) fn poll_out(
+    pub fn poll_out(
         &mut self,
         cx: &mut Context<'_>,
         to: &WriteHalf<'_>,

@@ -6,104 +6,20 @@
 mod read_ahead;
 mod turn;
 
-pub(crate) use read_ahead::{Lender, ReadAhead, Rest};
-pub(crate) use turn::Turn;
+pub use read_ahead::{Lender, ReadAhead, Rest};
+pub use turn::Turn;
 
+use crate::body::{BodySink, BodySource, RequestBody};
 use crate::clock::{Clock, Moment};
-use crate::downstream::RequestBody;
 use crate::error::{Error, Kind, Side};
 use crate::splice::{Pipes, Splice, WORTH_IT};
-use crate::stream::{ReadHalf, WriteHalf};
 use std::io;
-use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use titan_http::Fields;
-
-/// Where a body comes from.
-pub(crate) trait BodySource {
-    /// Waits until there is data or the body is done.
-    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>>;
-    /// The octets of the body that have arrived and were not consumed.
-    fn data(&self) -> &[u8];
-    /// Takes the first `count` octets of the data out.
-    fn consume(&mut self, count: usize);
-    /// Says whether what is consumed from now on goes into memory, for a sink that is slow. Whoever lets its peer send
-    /// faster as more is consumed must not do so then.
-    fn set_ahead(&mut self, is_ahead: bool) {
-        let _ = is_ahead;
-    }
-    /// Whether the whole body was consumed.
-    fn is_done(&self) -> bool;
-    /// Whether the data is the end of the message: nothing comes after it, no trailers either.
-    fn is_last(&self) -> bool;
-    /// The trailer fields; complete once the body is done.
-    fn trailers(&self) -> &Fields;
-    /// From now on everything that comes belongs to a tunnel, until that side of it ends.
-    fn open_tunnel(&mut self) {}
-    /// What shows that the source goes on: octets that came from it, of which `taken` were taken. TLS gives
-    /// none of a record before it is whole, which a slow source may take long for.
-    fn arrived(&self, taken: u64) -> u64 {
-        taken
-    }
-    /// The socket, and how many octets are still to come from it, when all that was read is consumed
-    /// and what comes is body and nothing else.
-    fn socket(&self) -> Option<(&ReadHalf<'_>, u64)> {
-        None
-    }
-    /// The file in which what comes next stands, when all that was read is consumed.
-    fn file(&self) -> Option<FilePart<'_>> {
-        None
-    }
-    /// Notes that so many octets went from the socket, or the file, to another socket.
-    fn skip(&mut self, count: usize) -> Result<(), Error> {
-        let _ = count;
-        Ok(())
-    }
-}
-
-/// Octets in a file that are body and nothing else.
-pub(crate) struct FilePart<'f> {
-    pub(crate) file: BorrowedFd<'f>,
-    pub(crate) offset: u64,
-    /// How many may go at a time.
-    pub(crate) count: usize,
-}
-
-/// Where a body goes to.
-pub(crate) trait BodySink {
-    /// Takes some of `data`; tells how many octets. What was taken may still wait for a flush. With `is_last`
-    /// the message ends with it, which can be said at the same time.
-    fn poll_send(
-        &mut self,
-        cx: &mut Context<'_>,
-        data: &[u8],
-        is_last: bool,
-    ) -> Poll<Result<usize, Error>>;
-    /// Hands everything taken so far to the peer.
-    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>>;
-    /// Ends the message and flushes it.
-    fn poll_end(&mut self, cx: &mut Context<'_>, trailers: &Fields) -> Poll<Result<(), Error>>;
-    /// From now on everything that goes belongs to a tunnel, whose end closes this direction.
-    fn open_tunnel(&mut self) {}
-    /// Octets that the kernel has taken, heads and framing among them.
-    fn written(&self) -> u64;
-    /// Has calls write until the kernel takes no more, even if nothing says that the peer has room.
-    fn insist(&mut self);
-    /// The socket, when nothing waits to be written and the body goes out as it is.
-    fn socket(&self) -> Option<&WriteHalf<'_>> {
-        None
-    }
-    /// Notes what came of writing to the socket directly.
-    fn wrote(&mut self, result: io::Result<usize>) -> Result<(), Error> {
-        let _ = result;
-        Ok(())
-    }
-}
 
 /// Moves one body, and knows who keeps it waiting.
-pub(crate) struct Pump {
+pub struct Pump {
     patience: Patience,
     taken: u64,
     waiting: Waiting,
@@ -123,20 +39,20 @@ pub(crate) struct Pump {
 
 /// How long a pump waits for either side.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Patience {
+pub struct Patience {
     /// For the next octets of the body.
-    pub(crate) source: Duration,
+    pub source: Duration,
     /// For the other side to take some.
-    pub(crate) sink: Duration,
+    pub sink: Duration,
     /// What the source has to bring in each second, averaged over [`WINDOW`]; 0 for anything.
-    pub(crate) source_rate: u64,
+    pub source_rate: u64,
     /// What the sink has to take in each second, where it takes something; 0 for anything.
-    pub(crate) sink_rate: u64,
+    pub sink_rate: u64,
 }
 
 /// Why a pump stopped before the end.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Stop {
+pub enum Stop {
     /// The body could not be read.
     Source(Error),
     /// The body could not be written.
@@ -153,7 +69,7 @@ pub(crate) enum Stop {
 
 impl Stop {
     /// What it means for the exchange when a request stops.
-    pub(crate) fn of_request(self) -> Error {
+    pub fn of_request(self) -> Error {
         match self {
             Stop::Source(error) | Stop::Sink(error) => error,
             Stop::SourceStalled => Kind::BodyTimeout.into(),
@@ -163,7 +79,7 @@ impl Stop {
     }
 
     /// What it means for the exchange when an answer stops.
-    pub(crate) fn of_answer(self) -> Error {
+    pub fn of_answer(self) -> Error {
         match self {
             Stop::Source(error) | Stop::Sink(error) => error,
             Stop::SourceStalled | Stop::SourceTooSlow => Kind::ResponseStalled.into(),
@@ -174,7 +90,7 @@ impl Stop {
 }
 
 /// How long a slow side is watched before it is judged.
-pub(crate) const WINDOW: Duration = Duration::from_secs(10);
+pub const WINDOW: Duration = Duration::from_secs(10);
 
 /// Who keeps the pump waiting, and how far things were when that began.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -194,7 +110,7 @@ struct Window {
 
 impl Pump {
     /// A pump that has moved nothing yet.
-    pub(crate) fn new(patience: Patience) -> Pump {
+    pub fn new(patience: Patience) -> Pump {
         let (waiting, deadline) = (Waiting::Nobody, Moment::NEVER);
         let (pipes, splice) = (None, None);
         Pump {
@@ -214,32 +130,32 @@ impl Pump {
     }
 
     /// The same pump, which may let a large body bypass this process.
-    pub(crate) fn with_pipes(self, pipes: &Rc<Pipes>) -> Pump {
+    pub fn with_pipes(self, pipes: &Rc<Pipes>) -> Pump {
         Pump { pipes: Some(Rc::clone(pipes)), ..self }
     }
 
     /// Whether the whole message was handed over.
-    pub(crate) fn is_done(&self) -> bool {
+    pub fn is_done(&self) -> bool {
         self.done
     }
 
     /// Whether the other side keeps it waiting.
-    pub(crate) fn awaits_sink(&self) -> bool {
+    pub fn awaits_sink(&self) -> bool {
         matches!(self.waiting, Waiting::Sink { .. })
     }
 
     /// How many octets of the body were taken out of the source: they can be had from nowhere else.
-    pub(crate) fn taken(&self) -> u64 {
+    pub fn taken(&self) -> u64 {
         self.taken
     }
 
     /// When the pump wants to be asked again although nothing happened.
-    pub(crate) fn deadline(&self) -> Moment {
+    pub fn deadline(&self) -> Moment {
         self.deadline
     }
 
     /// Moves what can be moved. Ready when the whole message has been handed over.
-    pub(crate) fn poll(
+    pub fn poll(
         &mut self,
         cx: &mut Context<'_>,
         clock: &Clock,
@@ -265,7 +181,7 @@ impl Pump {
     }
 
     /// Waits until so much of the body is there, or all of it, as long as it comes fast enough.
-    pub(crate) fn poll_ahead(
+    pub fn poll_ahead(
         &mut self,
         cx: &mut Context<'_>,
         clock: &Clock,
@@ -446,45 +362,6 @@ impl Window {
         let is_kept = moved - self.moved >= wanted;
         *self = Window { started: Some(now), moved };
         is_kept
-    }
-}
-
-/// A body that is in memory as a whole.
-pub(crate) struct Text<'t> {
-    rest: &'t [u8],
-    no_fields: Fields,
-}
-
-impl<'t> Text<'t> {
-    /// A body of those octets.
-    pub(crate) fn new(text: &'t [u8]) -> Text<'t> {
-        Text { rest: text, no_fields: Fields::default() }
-    }
-}
-
-impl BodySource for Text<'_> {
-    fn poll_data(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn data(&self) -> &[u8] {
-        self.rest
-    }
-
-    fn consume(&mut self, count: usize) {
-        self.rest = &self.rest[count..];
-    }
-
-    fn is_done(&self) -> bool {
-        self.rest.is_empty()
-    }
-
-    fn is_last(&self) -> bool {
-        true
-    }
-
-    fn trailers(&self) -> &Fields {
-        &self.no_fields
     }
 }
 

@@ -11,21 +11,21 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// How often timers are looked at.
-pub(crate) const TICK: Duration = Duration::from_millis(100);
+pub const TICK: Duration = Duration::from_millis(100);
 
 /// A moment in milliseconds since the worker's clock started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Moment(u64);
+pub struct Moment(u64);
 
 /// The clock of one worker.
-pub(crate) struct Clock {
+pub struct Clock {
     started: Instant,
     now: Cell<Moment>,
     slots: RefCell<Slots>,
 }
 
 /// A connection's place among the timers; gives it back when dropped.
-pub(crate) struct Timer {
+pub struct Timer {
     clock: Rc<Clock>,
     slot: usize,
 }
@@ -43,7 +43,7 @@ struct Slot {
 
 impl Moment {
     /// Later than every deadline: nothing is waited for.
-    pub(crate) const NEVER: Moment = Moment(u64::MAX);
+    pub const NEVER: Moment = Moment(u64::MAX);
 
     /// The moment `wait` from now, rounded so that it is never early.
     fn after(self, wait: Duration) -> Moment {
@@ -52,35 +52,35 @@ impl Moment {
     }
 
     /// How long after `earlier` this is.
-    pub(crate) fn since(self, earlier: Moment) -> Duration {
+    pub fn since(self, earlier: Moment) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
 }
 
 impl Clock {
     /// A clock that starts now.
-    pub(crate) fn new() -> Rc<Clock> {
+    pub fn new() -> Rc<Clock> {
         let (now, slots) = (Cell::new(Moment(0)), RefCell::default());
         Rc::new(Clock { started: Instant::now(), now, slots })
     }
 
     /// The time of the last tick.
-    pub(crate) fn now(&self) -> Moment {
+    pub fn now(&self) -> Moment {
         self.now.get()
     }
 
     /// The deadline of something that may take `wait`.
-    pub(crate) fn deadline(&self, wait: Duration) -> Moment {
+    pub fn deadline(&self, wait: Duration) -> Moment {
         self.now().after(wait)
     }
 
     /// Whether `deadline` has passed.
-    pub(crate) fn is_past(&self, deadline: Moment) -> bool {
+    pub fn is_past(&self, deadline: Moment) -> bool {
         self.now() >= deadline
     }
 
     /// A timer for a new connection.
-    pub(crate) fn timer(self: &Rc<Self>) -> Timer {
+    pub fn timer(self: &Rc<Self>) -> Timer {
         let mut slots = self.slots.borrow_mut();
         let unset = Slot { due: Moment::NEVER, owner: Waker::noop().clone() };
         let slot = match slots.free.pop() {
@@ -94,7 +94,7 @@ impl Clock {
     }
 
     /// Moves time on and wakes the owners of timers that are due.
-    pub(crate) fn tick(&self) {
+    pub fn tick(&self) {
         let elapsed = self.started.elapsed().as_millis();
         self.now.set(Moment(u64::try_from(elapsed).unwrap_or(u64::MAX)));
         let now = self.now();
@@ -106,14 +106,14 @@ impl Clock {
     }
 
     /// Wakes the owners of all timers, so that they see that the worker drains.
-    pub(crate) fn wake_all(&self) {
+    pub fn wake_all(&self) {
         self.slots.borrow().all.iter().for_each(|slot| slot.owner.wake_by_ref());
     }
 }
 
 impl Timer {
     /// Wakes the task of `cx` when `deadline` passes; ready at once if it has passed.
-    pub(crate) fn poll(&self, cx: &Context<'_>, deadline: Moment) -> Poll<()> {
+    pub fn poll(&self, cx: &Context<'_>, deadline: Moment) -> Poll<()> {
         if self.clock.is_past(deadline) {
             return Poll::Ready(());
         }
@@ -123,7 +123,7 @@ impl Timer {
 
     /// Wakes the task of `cx` at the first tick after `deadline`, also where that has passed: whoever
     /// waits for several things is then polled once a tick and can never spin.
-    pub(crate) fn wake_at(&self, cx: &Context<'_>, deadline: Moment) {
+    pub fn wake_at(&self, cx: &Context<'_>, deadline: Moment) {
         let slot = &mut self.clock.slots.borrow_mut().all[self.slot];
         slot.due = deadline;
         if !slot.owner.will_wake(cx.waker()) {
@@ -132,7 +132,7 @@ impl Timer {
     }
 
     /// The clock that the timer belongs to.
-    pub(crate) fn clock(&self) -> &Clock {
+    pub fn clock(&self) -> &Clock {
         &self.clock
     }
 }

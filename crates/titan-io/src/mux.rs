@@ -7,8 +7,8 @@
 mod lane;
 mod wire;
 
-pub(crate) use lane::{Lane, Receiver, Sender};
-pub(crate) use wire::{Halt, Progress, Wire};
+pub use lane::{Lane, Receiver, Sender};
+pub use wire::{Halt, Progress, Wire};
 
 use crate::error::{Error, Kind, Side};
 use std::cell::{Cell, RefCell, RefMut};
@@ -20,7 +20,7 @@ use titan_h2::{Code, Event, Fatal, Fault, ResponseStart, StreamId, Towards};
 use titan_http::{Fields, RequestHead, ResponseHead};
 
 /// A connection with all its streams.
-pub(crate) struct Mux {
+pub struct Mux {
     shared: RefCell<Shared>,
     /// Who owns the socket.
     driver: RefCell<Waker>,
@@ -97,7 +97,7 @@ impl Hasher for ByNumber {
 
 impl Mux {
     /// A connection whose peer is the given side.
-    pub(crate) fn new(connection: titan_h2::Connection, peer: Side) -> Rc<Mux> {
+    pub fn new(connection: titan_h2::Connection, peer: Side) -> Rc<Mux> {
         let (streams, spare, spare_heads) = (HashMap::default(), Vec::new(), Vec::new());
         let shared = Shared { connection, streams, spare, spare_heads };
         Rc::new(Mux {
@@ -108,12 +108,12 @@ impl Mux {
     }
 
     /// The protocol's side of it. Not to be held while waiting.
-    pub(crate) fn connection(&self) -> RefMut<'_, titan_h2::Connection> {
+    pub fn connection(&self) -> RefMut<'_, titan_h2::Connection> {
         RefMut::map(self.shared.borrow_mut(), |shared| &mut shared.connection)
     }
 
     /// Makes the task of `cx` the one that writes what streams leave.
-    pub(crate) fn set_driver(&self, cx: &Context<'_>) {
+    pub fn set_driver(&self, cx: &Context<'_>) {
         let mut driver = self.driver.borrow_mut();
         if !driver.will_wake(cx.waker()) {
             driver.clone_from(cx.waker());
@@ -121,25 +121,25 @@ impl Mux {
     }
 
     /// Has the driver look at the connection.
-    pub(crate) fn wake_driver(&self) {
+    pub fn wake_driver(&self) {
         self.driver.borrow().wake_by_ref();
     }
 
     /// How many exchanges are on streams, those among them whose stream is lost already.
-    pub(crate) fn lanes(&self) -> usize {
+    pub fn lanes(&self) -> usize {
         self.shared.borrow().streams.len()
     }
 
     /// Reads on from `input` and hands what has come to the streams; what concerns the connection goes to
     /// the driver. Tells how much was used; 0 without an event means that more is needed.
-    pub(crate) fn read(&self, input: &[u8]) -> Result<(usize, Option<Event>), Fatal> {
+    pub fn read(&self, input: &[u8]) -> Result<(usize, Option<Event>), Fatal> {
         let mut shared = self.shared.borrow_mut();
         let (consumed, event) = shared.connection.read(input)?;
         Ok((consumed, event.and_then(|event| shared.deliver(event, input))))
     }
 
     /// Wakes the streams that have waited for the peer to take more.
-    pub(crate) fn wake_unblocked(&self) {
+    pub fn wake_unblocked(&self) {
         let mut shared = self.shared.borrow_mut();
         while let Some(stream) = shared.connection.next_unblocked() {
             if let Some(slot) = shared.streams.get_mut(&stream) {
@@ -149,21 +149,21 @@ impl Mux {
     }
 
     /// Nothing will come or go any more.
-    pub(crate) fn lose(&self) {
+    pub fn lose(&self) {
         for slot in self.shared.borrow_mut().streams.values_mut() {
             slot.lose(Lost::Connection);
         }
     }
 
     /// A stream that the peer has opened.
-    pub(crate) fn accept(self: &Rc<Self>, stream: StreamId, is_whole: bool) -> Rc<Lane> {
+    pub fn accept(self: &Rc<Self>, stream: StreamId, is_whole: bool) -> Rc<Lane> {
         let slot = Slot { is_whole, ..Slot::default() };
         self.shared.borrow_mut().streams.insert(stream, slot);
         self.lane(stream)
     }
 
     /// A stream that this side opens; none when the peer takes no more.
-    pub(crate) fn open(
+    pub fn open(
         self: &Rc<Self>,
         head: &RequestHead,
         to: Towards<'_>,

@@ -5,16 +5,16 @@ use titan_http::Status;
 
 /// A failed exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Error {
+pub struct Error {
     /// Whose doing it was.
-    pub(crate) side: Side,
+    pub side: Side,
     /// What happened.
-    pub(crate) kind: Kind,
+    pub kind: Kind,
 }
 
 /// Whose doing it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
+pub enum Side {
     /// The client's.
     Downstream,
     /// The endpoint's, or the way to it.
@@ -27,28 +27,28 @@ macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident $side:ident $status:ident $code:literal $detail:literal;)*) => {
         /// What happened.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub(crate) enum Kind {
+        pub enum Kind {
             /// A message that breaks HTTP/1.1.
             Malformed(titan_h1::Error),
             /// A message that breaks HTTP/2.
             MalformedStream(titan_h2::Fault),
             /// A path that cannot be brought into normal form.
-            Path(crate::path::BadPath),
+            Path(titan_http::path::BadPath),
             $($(#[$doc])* $name,)*
         }
 
         impl Kind {
             /// Every kind that metrics count, by its code.
-            pub(crate) const CODES: &[&str] = &["malformed", "bad-path", $($code,)*];
+            pub const CODES: &[&str] = &["malformed", "bad-path", $($code,)*];
 
             /// The place of this kind in [`Kind::CODES`].
-            pub(crate) fn index(self) -> usize {
+            pub fn index(self) -> usize {
                 let code = self.code();
                 Kind::CODES.iter().position(|known| *known == code).expect("CODES has every kind")
             }
 
             /// The name of the kind in problem documents, logs and metrics.
-            pub(crate) fn code(self) -> &'static str {
+            pub fn code(self) -> &'static str {
                 match self {
                     Kind::Malformed(_) | Kind::MalformedStream(_) => "malformed",
                     Kind::Path(_) => "bad-path",
@@ -64,8 +64,8 @@ macro_rules! kinds {
             }
         }
 
-        #[cfg(test)]
-        pub(crate) const FIXED: &[Kind] = &[$(Kind::$name,)*];
+        /// The kinds that carry nothing with them.
+        pub const FIXED: &[Kind] = &[$(Kind::$name,)*];
     };
 }
 
@@ -218,22 +218,22 @@ kinds! {
 
 impl Error {
     /// A failure whose side follows from its kind.
-    pub(crate) fn new(kind: Kind) -> Error {
+    pub fn new(kind: Kind) -> Error {
         Error { side: kind.fixed().map_or(Side::Downstream, |(side, ..)| side), kind }
     }
 
     /// A client's message that breaks HTTP/1.1.
-    pub(crate) fn bad_request(error: titan_h1::Error) -> Error {
+    pub fn bad_request(error: titan_h1::Error) -> Error {
         Error { side: Side::Downstream, kind: Kind::Malformed(error) }
     }
 
     /// An endpoint's message that breaks HTTP/1.1.
-    pub(crate) fn bad_response(error: titan_h1::Error) -> Error {
+    pub fn bad_response(error: titan_h1::Error) -> Error {
         Error { side: Side::Upstream, kind: Kind::Malformed(error) }
     }
 
     /// What the client is answered, if it can still be answered.
-    pub(crate) fn status(self) -> Status {
+    pub fn status(self) -> Status {
         match (self.kind, self.side) {
             (Kind::Malformed(error), Side::Downstream) => error.status(),
             (Kind::MalformedStream(fault), Side::Downstream) => fault.status(),
@@ -247,7 +247,7 @@ impl Error {
     }
 
     /// Whether nothing that follows on the client's connection can be understood after this.
-    pub(crate) fn ends_the_connection(self) -> bool {
+    pub fn ends_the_connection(self) -> bool {
         let is_late =
             matches!(self.kind, Kind::HeadTimeout | Kind::BodyTimeout | Kind::BodyTooSlow);
         let is_malformed = matches!(self.kind, Kind::Malformed(_)) && self.side == Side::Downstream;
@@ -257,32 +257,32 @@ impl Error {
 
     /// Of this failure and that of a later attempt, the one to answer with: the later, unless that says
     /// only that an endpoint was not reached.
-    pub(crate) fn or_more_telling(self, later: Error) -> Error {
+    pub fn or_more_telling(self, later: Error) -> Error {
         let is_unreached =
             |error: Error| matches!(error.kind, Kind::Connect | Kind::ConnectTimeout);
         if is_unreached(later) && !is_unreached(self) { self } else { later }
     }
 
     /// Whether nobody is there to be told of it.
-    pub(crate) fn has_no_client(self) -> bool {
+    pub fn has_no_client(self) -> bool {
         matches!(self.kind, Kind::ClientGone | Kind::ClientStalled | Kind::ClientTooSlow)
     }
 
     /// Whether the client sends its body too slowly, or has stopped to.
-    pub(crate) fn is_slow_client(self) -> bool {
+    pub fn is_slow_client(self) -> bool {
         matches!(self.kind, Kind::BodyTimeout | Kind::BodyTooSlow)
     }
 
     /// Whether no endpoint has done anything with the request, so that it can go to another one whatever its
     /// method.
-    pub(crate) fn nothing_was_done(self) -> bool {
+    pub fn nothing_was_done(self) -> bool {
         let is_full = matches!(self.kind, Kind::QueueFull | Kind::QueueTimeout);
         let is_unreached = matches!(self.kind, Kind::Connect | Kind::ConnectTimeout | Kind::Tls);
         is_full || is_unreached || self.kind == Kind::Unprocessed
     }
 
     /// Whether another endpoint might do better.
-    pub(crate) fn is_worth_a_retry(self) -> bool {
+    pub fn is_worth_a_retry(self) -> bool {
         self.nothing_was_done() || matches!(self.kind, Kind::Closed)
     }
 }

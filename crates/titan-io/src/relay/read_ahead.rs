@@ -1,6 +1,6 @@
 //! The end of a response in memory, so that its endpoint need not wait for a client that is slow.
 
-use super::BodySource;
+use crate::body::BodySource;
 use crate::error::Error;
 use crate::memory::{ClientMemory, Held};
 use crate::network::ClientNetwork;
@@ -11,7 +11,7 @@ use titan_http::Fields;
 
 /// A body of which more may be read than its client takes: into memory, up to a bound, as long as there is
 /// memory for that. While its client keeps up it costs nothing.
-pub(crate) struct ReadAhead<'m, S> {
+pub struct ReadAhead<'m, S> {
     source: S,
     rest: Rest<'m>,
     lender: Lender<'m>,
@@ -21,7 +21,7 @@ pub(crate) struct ReadAhead<'m, S> {
 
 /// What of a body is in memory: the end of it, once it is taken from its source.
 #[derive(Default)]
-pub(crate) struct Rest<'m> {
+pub struct Rest<'m> {
     bytes: Vec<u8>,
     /// Bytes of it that were consumed. `start <= bytes.len()`
     start: usize,
@@ -31,12 +31,13 @@ pub(crate) struct Rest<'m> {
 
 /// Where memory for a response is had from.
 #[derive(Clone, Copy)]
-pub(crate) struct Lender<'m> {
-    pub(crate) memory: &'m ClientMemory,
+pub struct Lender<'m> {
+    /// All of the memory.
+    pub memory: &'m ClientMemory,
     /// Whom the response is for.
-    pub(crate) client: Option<ClientNetwork>,
+    pub client: Option<ClientNetwork>,
     /// How much of one response may be in memory.
-    pub(crate) most: usize,
+    pub most: usize,
 }
 
 /// How much memory is taken at a time.
@@ -44,7 +45,7 @@ const STEP: usize = 16 << 10;
 
 impl Lender<'_> {
     /// For a body of that length: none where it is known not to fit.
-    pub(crate) fn for_body_of(self, framing: Framing) -> Self {
+    pub fn for_body_of(self, framing: Framing) -> Self {
         match framing {
             Framing::Length(length) if length > self.most as u64 => Lender { most: 0, ..self },
             _ => self,
@@ -54,12 +55,12 @@ impl Lender<'_> {
 
 impl<'m, S: BodySource> ReadAhead<'m, S> {
     /// The body of `source`, and where memory for it is had from.
-    pub(crate) fn new(source: S, lender: Lender<'m>) -> ReadAhead<'m, S> {
+    pub fn new(source: S, lender: Lender<'m>) -> ReadAhead<'m, S> {
         ReadAhead { source, rest: Rest::default(), lender, broken: None }
     }
 
     /// Reads what there is, as far as it fits.
-    pub(crate) fn read(&mut self, cx: &mut Context<'_>) {
+    pub fn read(&mut self, cx: &mut Context<'_>) {
         self.source.set_ahead(true);
         self.fill(cx);
         self.source.set_ahead(false);
@@ -84,12 +85,12 @@ impl<'m, S: BodySource> ReadAhead<'m, S> {
     }
 
     /// Whether nothing more comes from the source.
-    pub(crate) fn is_read(&self) -> bool {
+    pub fn is_read(&self) -> bool {
         self.source.is_done()
     }
 
     /// What is in memory, without the source.
-    pub(crate) fn into_rest(self) -> Rest<'m> {
+    pub fn into_rest(self) -> Rest<'m> {
         Rest { trailers: self.source.trailers().clone(), ..self.rest }
     }
 }

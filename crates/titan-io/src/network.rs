@@ -5,11 +5,11 @@ use std::net::{IpAddr, Ipv6Addr};
 /// An IPv4 address, or the /64 network of an IPv6 one: that is what a single client is given, with more
 /// addresses than anybody could count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct ClientNetwork(IpAddr);
+pub struct ClientNetwork(IpAddr);
 
 impl ClientNetwork {
     /// The network that `address` belongs to.
-    pub(crate) fn of(address: IpAddr) -> ClientNetwork {
+    pub fn of(address: IpAddr) -> ClientNetwork {
         match address.to_canonical() {
             IpAddr::V6(address) => {
                 let network = address.to_bits() >> 64 << 64;

@@ -1,0 +1,74 @@
+//! What all connections of one worker do their input and output with.
+
+use crate::buffer::Buffers;
+use crate::clock::{Clock, Moment};
+use crate::splice::Pipes;
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Time, memory and chance for the connections of one thread, and whether it is to end.
+pub struct Io {
+    /// Time and timers.
+    pub clock: Rc<Clock>,
+    /// Receive buffers.
+    pub buffers: Rc<Buffers>,
+    /// Pipes for large bodies.
+    pub pipes: Rc<Pipes>,
+    random: Cell<u64>,
+    is_draining: Cell<bool>,
+    /// When clients without a request are given up, once the worker drains.
+    idle_until: Cell<Moment>,
+}
+
+impl Io {
+    /// For a worker that serves.
+    pub fn new() -> Rc<Io> {
+        Rc::new(Io {
+            clock: Clock::new(),
+            buffers: Rc::default(),
+            pipes: Rc::default(),
+            random: Cell::new(seed()),
+            is_draining: Cell::new(false),
+            idle_until: Cell::new(Moment::NEVER),
+        })
+    }
+
+    /// Has connections end as soon as they can, those without a request after `last_request`.
+    pub fn drain(&self, last_request: Duration) {
+        self.is_draining.set(true);
+        self.idle_until.set(self.clock.deadline(last_request));
+        self.clock.wake_all();
+    }
+
+    /// Whether connections are to end as soon as they can.
+    pub fn is_draining(&self) -> bool {
+        self.is_draining.get()
+    }
+
+    /// When a client without a request is given up for the drain; never before that.
+    pub fn idle_until(&self) -> Moment {
+        self.idle_until.get()
+    }
+
+    /// A random number (xorshift64*). Good for choosing endpoints, not for secrets.
+    pub fn random(&self) -> u64 {
+        let mut state = self.random.get();
+        state ^= state >> 12;
+        state ^= state << 25;
+        state ^= state >> 27;
+        self.random.set(state);
+        state.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    /// Enough randomness to name a request by.
+    pub fn random_id(&self) -> u128 {
+        u128::from(self.random()) << 64 | u128::from(self.random())
+    }
+}
+
+/// A seed that differs from worker to worker and from start to start; never 0.
+fn seed() -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    std::collections::hash_map::RandomState::new().build_hasher().finish() | 1
+}

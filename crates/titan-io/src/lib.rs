@@ -1,0 +1,47 @@
+//! Input and output: sockets, TLS, time, buffers, and messages on a connection. It knows nothing of routes and policies.
+//!
+//! | what | module |
+//! |---|---|
+//! | what went wrong, whose doing it was, and the status that says so | [`error`] |
+//! | whom a limit counts as one client, and who uses how much of what is scarce | [`network`], [`shares`], [`memory`] |
+//! | time, receive buffers | [`clock`], [`buffer`] |
+//! | a socket of any kind, its halves, the TLS session over it | [`stream`] |
+//! | bytes that go from socket to socket | [`splice`] |
+//! | what a worker gives its connections; a connection as it is served | [`io`], [`transport`] |
+//! | TLS handshakes, certificates, who a client is by its certificate | [`tls`] |
+//! | where a body comes from, where one goes to | [`body`] |
+//! | moving a body from one side to the other | [`relay`] |
+//! | an HTTP/1.1 message on a socket | [`message`] |
+//! | an HTTP/2 connection and its streams | [`mux`] |
+
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may stop at a surprise"))]
+
+pub mod error;
+
+pub mod network;
+
+pub mod shares;
+
+pub mod memory;
+
+pub mod clock;
+
+pub mod buffer;
+
+pub mod stream;
+
+pub mod splice;
+
+pub mod io;
+
+pub mod transport;
+
+pub mod tls;
+
+pub mod body;
+
+pub mod relay;
+
+pub mod message;
+
+pub mod mux;
