@@ -39,6 +39,13 @@ impl<'a> Authority<'a> {
     }
 }
 
+/// The host of an authority without its port.
+pub fn host_of(authority: &[u8]) -> &[u8] {
+    let digits = authority.iter().rev().take_while(|octet| octet.is_ascii_digit()).count();
+    let (host, _) = authority.split_at(authority.len() - digits);
+    host.strip_suffix(b":").unwrap_or(authority)
+}
+
 fn bracketed(text: &[u8]) -> Result<usize, BadAuthority> {
     let end = text.iter().position(|&octet| octet == b']').ok_or(BadAuthority::Ipv6)?;
     let address = std::str::from_utf8(&text[1..end]).map_err(|_| BadAuthority::Ipv6)?;
@@ -117,6 +124,21 @@ mod tests {
         }
         for host in ["a:65536", "a:b", "a:-1", "a:000080", "[::1]80", "a:80:80"] {
             assert_eq!(error(host), BadAuthority::Port, "{host}");
+        }
+    }
+
+    #[test]
+    fn the_host_of_an_authority_has_no_port() {
+        let cases: [(&str, &str); 6] = [
+            ("a", "a"),
+            ("a:80", "a"),
+            ("a:", "a"),
+            ("[::1]:8", "[::1]"),
+            ("[::1]", "[::1]"),
+            ("a1", "a1"),
+        ];
+        for (authority, host) in cases {
+            assert_eq!(host_of(authority.as_bytes()), host.as_bytes(), "{authority}");
         }
     }
 }

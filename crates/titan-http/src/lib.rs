@@ -8,6 +8,7 @@
 
 mod alike;
 mod authority;
+pub mod cookie;
 mod field_name;
 mod fields;
 mod head;
@@ -15,13 +16,14 @@ mod hop;
 mod length;
 mod method;
 pub mod path;
+pub mod query;
 mod status;
 mod text;
 mod trailer;
 mod version;
 
 pub use alike::{fold_name, fold_octet, is_alike, is_plain_name, starts_alike};
-pub use authority::{Authority, BadAuthority};
+pub use authority::{Authority, BadAuthority, host_of};
 pub use field_name::{FieldName, FieldSet};
 pub use fields::{BadField, Field, Fields};
 pub use head::{RequestHead, ResponseHead, Target, TargetForm};

@@ -75,9 +75,8 @@ impl Shares {
     }
 }
 
-#[cfg(test)]
 impl Shares {
-    /// Shares in which each of these clients has a counter of its own.
+    /// Shares in which each of these clients has a counter of its own, for tests that count on it.
     pub fn apart(most: u32, clients: &[Option<ClientNetwork>]) -> Shares {
         let is_apart = |shares: &Shares| {
             let counters = clients.iter().map(|client| shares.counter(*client).0);

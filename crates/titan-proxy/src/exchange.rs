@@ -9,7 +9,6 @@ mod own;
 mod presence;
 mod tunnel;
 
-pub(crate) use attempt::Latency;
 pub(crate) use inquiry::{Inquiry, Reply};
 
 use crate::forwarding::{Origin, Reach, Refused, count_hop};
@@ -21,10 +20,9 @@ use crate::route::{self, Allow, Match, NoMatch};
 use crate::snapshot::{Action, Proxy, Snapshot};
 use crate::template::Parts;
 use crate::upgrade::{Place, Upgrade};
-use crate::upstream::trouble::{Cause, Trouble};
-use crate::upstream::{Attempts, Endpoint, Upstream};
 use crate::worker::{Work, Worker};
 use std::future::{Future, poll_fn};
+use std::net::IpAddr;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -38,7 +36,11 @@ use titan_io::body::{Answer, Content, RequestBody};
 use titan_io::clock::Timer;
 use titan_io::error::{Error, Kind, Side};
 use titan_io::network::ClientNetwork;
-use titan_io::tls::Identity;
+use titan_upstream::attempts::Attempts;
+use titan_upstream::balance::KeySource;
+use titan_upstream::endpoint::Endpoint;
+use titan_upstream::members::Upstream;
+use titan_upstream::trouble::{Cause, Trouble};
 
 /// One request with its answer.
 pub(crate) struct Exchange<'x, B, A> {
@@ -246,7 +248,7 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
     /// Refuses paths that upstreams may take for those of other routes, where the route that takes them says so.
     fn judge_path(&mut self, found: &Match) -> Result<(), Error> {
         let identity = self.origin.shown.as_ref().map(|shown| &shown.identity);
-        let view = view(self.request, identity);
+        let view = route::Request::new(self.request, identity);
         let judged = self.snapshot.look_alikes.judge(found, &view, &mut self.work.text);
         judged.map_err(Error::from)
     }
@@ -300,7 +302,7 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
     /// Refuses what no route takes, but not before its page has sent it.
     async fn answer_unrouted(&mut self, error: Error) -> Result<(), Error> {
         let Exchange { snapshot, request, origin, record, .. } = self;
-        let view = view(request, origin.shown.as_ref().map(|shown| &shown.identity));
+        let view = route::Request::new(request, origin.shown.as_ref().map(|shown| &shown.identity));
         let notes = &mut record.notes;
         match middleware::answer_unrouted_preflight(snapshot, request, &view, notes) {
             Some(Reply { head, body }) => self.send(head, &body).await,
@@ -315,7 +317,7 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
 
     /// What routes and balancers see of the request.
     fn view(&self) -> route::Request<'_> {
-        view(self.request, self.origin.shown.as_ref().map(|shown| &shown.identity))
+        route::Request::new(self.request, self.origin.shown.as_ref().map(|shown| &shown.identity))
     }
 
     /// The dialect of a request that is to be translated.
@@ -425,7 +427,7 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
         let client = snapshot.forwarding.client(self.origin, &self.request.fields);
         // Chosen by what the client asked for, before that is rewritten for the upstream.
         let members = self.worker.members.get(index, upstream);
-        let attempts = Attempts::new(upstream, members, &self.view(), client);
+        let attempts = Attempts::new(upstream, members, &key_source(self.request, client));
         self.prepare(proxy, found)?;
         self.try_endpoints(proxy, index, attempts).await
     }
@@ -440,8 +442,7 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
         let cells = &self.worker.cells().upstreams[index];
         let mut failed: Option<Error> = None;
         loop {
-            let now = self.record.started.duration_since(self.snapshot.started);
-            if let Err(kind) = attempts.next(self.worker.io.random(), now) {
+            if let Err(kind) = attempts.next(self.worker.io.random(), self.record.started) {
                 return Err(failed.unwrap_or_else(|| {
                     self.note_trouble(index, None, kind.into());
                     kind.into()
@@ -457,7 +458,7 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
             cells.failures.add(u64::from(error.side == Side::Upstream));
             self.note_trouble(index, Some(attempts.endpoint()), error);
             if error.side == Side::Upstream && !self.answer.is_started() {
-                attempts.note_failure(proxy.config.timeouts.response, now);
+                attempts.note_failure(proxy.config.timeouts.response, self.record.started);
             }
             if !self.may_retry(error) || attempts.count() > proxy.config.retries.into() {
                 return Err(telling);
@@ -516,7 +517,7 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
     fn prepare(&mut self, proxy: &Proxy, found: &Match) -> Result<(), Error> {
         let text = &mut self.work.text;
         if let Some(rewrite) = &proxy.rewrite {
-            rewrite.apply(&parts(self.request, found), text).map_err(Kind::from)?;
+            rewrite.apply(&Parts::of(self.request, found), text).map_err(Kind::from)?;
             self.request.set_path(text).map_err(|_| Kind::Internal)?;
         }
         let told = self.snapshot.forwarding.tell_upstream(self.origin, self.request, text);
@@ -570,26 +571,7 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
     }
 }
 
-/// What routes and balancers see of a request.
-pub(crate) fn view<'r>(
-    request: &'r RequestHead,
-    identity: Option<&'r Identity>,
-) -> route::Request<'r> {
-    route::Request::new(request, request.authority().map(host_of), identity)
+/// What an endpoint may be chosen by.
+pub(crate) fn key_source(request: &RequestHead, client: Option<IpAddr>) -> KeySource<'_> {
+    KeySource { fields: &request.fields, query: request.query(), client }
 }
-
-/// The host of an authority without its port.
-pub(crate) fn host_of(authority: &[u8]) -> &[u8] {
-    let digits = authority.iter().rev().take_while(|octet| octet.is_ascii_digit()).count();
-    let (host, _) = authority.split_at(authority.len() - digits);
-    host.strip_suffix(b":").unwrap_or(authority)
-}
-
-/// What templates see of a request.
-pub(crate) fn parts<'p>(request: &'p RequestHead, found: &'p Match) -> Parts<'p> {
-    let (authority, path, query) = (request.authority(), request.path(), request.query());
-    Parts { authority, path, query, matched: found.path(request), params: &found.params }
-}
-
-#[cfg(test)]
-mod tests;

@@ -10,14 +10,13 @@ mod words;
 
 pub use question::BadQuestion;
 
-use crate::exchange::{parts, view};
 use crate::files::Site;
 use crate::forwarding::{Origin, Reach, Refused, Scheme, count_hop};
 use crate::grpc::{Code, Dialect};
 use crate::middleware::{self, Asked, Explained, Keys, Notes, Seen};
 use crate::route::{self, Folded, Match, NoMatch, plain_reading};
 use crate::snapshot::{self, Action, Snapshot};
-use crate::template::{self, BadResult};
+use crate::template::{self, BadResult, Parts};
 use crate::upgrade::Upgrade;
 use question::Question;
 use serde_json::{Map, Value};
@@ -256,7 +255,7 @@ impl Tale<'_> {
         let Tale { config, snapshot, identity, page, .. } = self;
         let identity = identity.as_ref();
         let mut number = 0;
-        snapshot.routes.explain(&view(head, identity), |index, mismatch| {
+        snapshot.routes.explain(&route::Request::new(head, identity), |index, mismatch| {
             let route = &config.routes[index];
             let verdict = mismatch.map_or_else(
                 || "takes it".to_owned(),
@@ -274,7 +273,7 @@ impl Tale<'_> {
 
     /// The route; none where the answer needs none.
     fn find_route(&mut self, head: &RequestHead) -> Result<Option<Match>, Stop> {
-        let request = view(head, self.identity.as_ref());
+        let request = route::Request::new(head, self.identity.as_ref());
         if let Some(found) = middleware::preflight_route(self.snapshot, head, request) {
             self.page.tell("preflight", "for the route of the request that a page wants to send");
             return Ok(Some(found));
@@ -310,7 +309,7 @@ impl Tale<'_> {
     /// Whether the path is refused because upstreams may take it for that of another route, and whether they may.
     fn judge_path(&mut self, found: &Match, head: &RequestHead) -> Result<(), Stop> {
         let Tale { config, snapshot, identity, page, .. } = self;
-        let view = view(head, identity.as_ref());
+        let view = route::Request::new(head, identity.as_ref());
         let plain = plain_reading(view.path);
         let plain = route::Request { path: &plain, ..view };
         let other = Folded::new(&config.routes).other_route(found.route, &plain, &mut Vec::new());
@@ -403,7 +402,7 @@ impl Tale<'_> {
     ) -> Result<(), Stop> {
         let Redirect { to, status } = redirect;
         let mut location = Vec::new();
-        template::write_location(to, &parts(head, found), &mut location)?;
+        template::write_location(to, &Parts::of(head, found), &mut location)?;
         self.answer(*status, "");
         self.page.tell("", format!("Location: {}", text(&location)));
         Ok(())
@@ -460,7 +459,7 @@ impl Tale<'_> {
         }
         let mut path = head.path().to_vec();
         if let Some(rewrite) = rewrite {
-            rewrite.apply(&parts(&head, found), &mut path)?;
+            rewrite.apply(&Parts::of(&head, found), &mut path)?;
         }
         self.prepare(&mut head)?;
         let query = head.query().map_or(String::new(), |query| format!("?{}", text(query)));

@@ -5,10 +5,6 @@ use crate::listener::{Gate, ListenSocket, Listener, bind};
 use crate::metrics::Metrics;
 use crate::middleware::{Credentials, KeySetStatus, Keys, Revocations};
 use crate::snapshot::Snapshot;
-use crate::upstream::pool::Pools;
-use crate::upstream::reclaim::Reclaim;
-use crate::upstream::resolve::{self, Names};
-use crate::upstream::trouble::Trouble;
 use crate::worker::{Phase, Worker};
 use std::fmt;
 use std::io;
@@ -18,6 +14,10 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use titan_config::{Action, Config, ListenAddress, Location, Threads};
 use titan_io::tls::{BadCredentials, ClientTls, Files, ServerTls};
+use titan_upstream::endpoint::EndpointStatus;
+use titan_upstream::reclaim::Reclaim;
+use titan_upstream::resolve::{self, Names};
+use titan_upstream::trouble::Trouble;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{mpsc, watch};
 
@@ -61,23 +61,6 @@ pub enum StartError {
     Revocations,
     /// A thread could not be started.
     Thread(io::Error),
-}
-
-/// How one endpoint is doing.
-#[derive(Clone, Debug)]
-pub struct EndpointStatus {
-    /// The upstream it belongs to.
-    pub upstream: String,
-    /// Its address.
-    pub address: String,
-    /// Requests that run.
-    pub active: u32,
-    /// Connections that are open, idle ones among them.
-    pub open: u32,
-    /// Connections that are idle.
-    pub idle: u32,
-    /// Requests that wait for a connection.
-    pub waiting: u32,
 }
 
 /// What has gone wrong with an upstream.
@@ -258,7 +241,8 @@ impl Status {
         let members = upstreams.flat_map(|upstream| {
             let name = upstream.config().name.to_string();
             let members = upstream.members();
-            let status = |endpoint: &Arc<crate::upstream::Endpoint>| endpoint.status(&name);
+            let status =
+                |endpoint: &Arc<titan_upstream::endpoint::Endpoint>| endpoint.status(&name);
             members.endpoints.iter().map(status).collect::<Vec<_>>()
         });
         members.collect()
@@ -299,7 +283,7 @@ impl Plan {
             .enable_all()
             .build_local(LocalOptions::default())
             .expect("the process has descriptors left for a runtime");
-        let worker = Worker::new(index, snapshot, metrics, Pools::new(index, reclaim));
+        let worker = Worker::new(index, snapshot, metrics, reclaim);
         runtime.block_on(worker.run(listeners, phase));
     }
 }

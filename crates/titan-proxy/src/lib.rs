@@ -16,7 +16,7 @@
 //! | - | policies: the request half, the response half | `middleware` | `Chain::on_request`, `Chain::on_response` |
 //! | 8 | who the client is, and what the upstream is told of it | `forwarding` | `Forwarding::tell_upstream` |
 //! | - | another protocol in place of HTTP | `upgrade`, `exchange::tunnel` | `Upgrade`, `Talk::tunnel` |
-//! | 9 | choose an endpoint, get a connection, retry | `upstream` | `Attempts::next`, `Pools::get` |
+//! | 9 | choose an endpoint, get a connection, retry | [`titan_upstream`] | `Attempts::next`, `Pools::get` |
 //! | 10 | the request goes out while the answer comes in | `exchange::attempt` | `Exchange::attempt` |
 //! | 11 | both bodies, back-pressure, stalls | [`titan_io::relay`] | `Pump::poll` |
 //! | 12 | one record, one set of counters | `metrics` | `Cells::count_answer` |
@@ -47,14 +47,10 @@ mod template;
 
 mod middleware;
 
-mod cookie;
-
 mod files;
 
 mod forwarding;
 mod upgrade;
-
-mod upstream;
 
 mod metrics;
 
@@ -67,11 +63,11 @@ mod explain;
 
 pub use explain::{Asking, BadQuestion, Explanation, explain};
 pub use gateway::{
-    Bound, EndpointStatus, Gateway, StartError, Status, UpstreamFailure, check_credentials,
-    warn_of_credentials,
+    Bound, Gateway, StartError, Status, UpstreamFailure, check_credentials, warn_of_credentials,
 };
 pub use metrics::{
     Cells, Counter, Histogram, JwtCells, Metrics, RateLimitCells, RouteCells, UpstreamCells,
 };
 pub use middleware::{KeySetStatus, Revocation, Revocations, Revoked};
 pub use titan_io::tls::{BadCredentials, Files};
+pub use titan_upstream::endpoint::EndpointStatus;

@@ -21,13 +21,10 @@ mod look_alikes;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use condition::{
-    Mismatch, certificate_mismatch, decode, is_parameter, query_pairs, query_values,
-};
+pub(crate) use condition::{Mismatch, certificate_mismatch};
 
 pub(crate) use look_alikes::{Folded, LookAlikes, plain_reading};
 
-use crate::upstream::balance::Rotation;
 use condition::Conditions;
 use layout::Spec;
 use std::collections::HashMap;
@@ -35,8 +32,9 @@ use std::fmt;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::ControlFlow;
 use titan_config::{HostPattern, Route, Share};
-use titan_http::{Fields, Method, RequestHead, Span};
+use titan_http::{Fields, Method, RequestHead, Span, host_of};
 use titan_io::tls::Identity;
+use titan_upstream::balance::Rotation;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// How many parts of a path a route can capture.
@@ -358,14 +356,10 @@ impl<F: FnMut(usize, &Params) -> ControlFlow<()>> Walk<'_, F> {
 }
 
 impl<'a> Request<'a> {
-    /// The view of a head whose path is in its normal form; `host` comes from its authority.
-    pub(crate) fn new(
-        head: &'a RequestHead,
-        host: Option<&'a [u8]>,
-        identity: Option<&'a Identity>,
-    ) -> Request<'a> {
+    /// The view of a head whose path is in its normal form.
+    pub(crate) fn new(head: &'a RequestHead, identity: Option<&'a Identity>) -> Request<'a> {
         let RequestHead { method, version: _, target: _, fields } = head;
-        let (path, query) = (head.path(), head.query());
+        let (host, path, query) = (head.authority().map(host_of), head.path(), head.query());
         Request { method: *method, host, path, query, fields, identity }
     }
 }

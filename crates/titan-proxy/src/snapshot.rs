@@ -8,13 +8,13 @@ use crate::middleware::{Body, Chains, Keys, Revocations};
 use crate::route::{LookAlikes, Routes, Split};
 use crate::template::PathRewrite;
 use crate::upgrade::Tunnels;
-use crate::upstream::Upstream;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
 use titan_config::{ByteSize, Config, Limits, Route, Timeouts};
 use titan_io::memory::ClientMemory;
 use titan_io::tls::{ClientTls, Files};
+use titan_upstream::h2::Sharing;
+use titan_upstream::members::Upstream;
 
 /// Everything that requests are judged by. A request sees exactly one.
 pub(crate) struct Snapshot {
@@ -38,15 +38,13 @@ pub(crate) struct Snapshot {
     /// What a connection of HTTP/2 may be like.
     pub(crate) stream_limits: titan_h2::Limits,
     /// What a connection of HTTP/2 to an endpoint may be like.
-    pub(crate) answer_limits: titan_h2::Limits,
+    answer_limits: titan_h2::Limits,
     /// How many tunnels may be open.
     pub(crate) tunnels: Arc<Tunnels>,
     /// What decoders of request bodies may have.
     pub(crate) decoding_memory: ClientMemory,
     /// What responses may have whose client is slow.
     pub(crate) response_memory: ClientMemory,
-    /// A moment that all workers measure latencies from.
-    pub(crate) started: Instant,
 }
 
 /// What a route does, ready to be done.
@@ -97,7 +95,6 @@ impl Snapshot {
             tunnels: Tunnels::new(config.limits.tunnels),
             decoding_memory: ClientMemory::new(config.limits.decoding_memory.as_usize()),
             response_memory: ClientMemory::new(config.limits.response_memory.as_usize()),
-            started: Instant::now(),
         }
     }
 
@@ -112,6 +109,11 @@ impl Snapshot {
     pub(crate) fn part_of_window(&self) -> usize {
         let part = self.limits.connection_window.as_usize() / self.limits.streams.get() as usize;
         part.min(self.limits.stream_window.as_usize())
+    }
+
+    /// What holds for connections to endpoints that exchanges share.
+    pub(crate) fn sharing(&self) -> Sharing {
+        Sharing { limits: self.answer_limits, write: self.timeouts.write }
     }
 
     /// Bytes per second that the body of a request must bring; 0 for anything.

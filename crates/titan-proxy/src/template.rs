@@ -10,13 +10,12 @@
 //! | path | as it is: it is a part of a path already |
 //! | query, fragment | with `&`, `=`, `+`, `;`, `?` and `#` escaped: it is one value |
 
-use crate::exchange::host_of;
-use crate::route::Params;
+use crate::route::{Match, Params};
 use std::fmt;
 use std::num::NonZeroU16;
 use titan_config::{PathPattern, Piece, Rewrite, Template};
 use titan_http::path::{BadPath, Normal, is_path_octet, normalise};
-use titan_http::{Authority, RequestHead, is_target_octet};
+use titan_http::{Authority, RequestHead, host_of, is_target_octet};
 use titan_io::error::Kind;
 
 /// The parts of a request that a template can name.
@@ -32,6 +31,14 @@ pub(crate) struct Parts<'a> {
     pub(crate) matched: &'a [u8],
     /// What the route captured of `matched`.
     pub(crate) params: &'a Params,
+}
+
+impl<'a> Parts<'a> {
+    /// Those of a request that was matched so.
+    pub(crate) fn of(request: &'a RequestHead, found: &'a Match) -> Parts<'a> {
+        let (authority, path, query) = (request.authority(), request.path(), request.query());
+        Parts { authority, path, query, matched: found.path(request), params: &found.params }
+    }
 }
 
 /// What becomes of the path on its way to an upstream.

@@ -7,9 +7,6 @@ use crate::listener::Listener;
 use crate::metrics::{Cells, Metrics};
 use crate::middleware::{Caches, Decisions, Encoders, Remembered};
 use crate::snapshot::Snapshot;
-use crate::upstream::Known;
-use crate::upstream::h1::Desk;
-use crate::upstream::pool::Pools;
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
 use std::ops::{Deref, DerefMut};
@@ -20,6 +17,10 @@ use titan_h1::{BodyReader, Framing, RequestReader};
 use titan_http::{BadField, FieldName, Fields, RequestHead, ResponseHead};
 use titan_io::clock::TICK;
 use titan_io::io::Io;
+use titan_upstream::h1::Desk;
+use titan_upstream::members::Known;
+use titan_upstream::pool::Pools;
+use titan_upstream::reclaim::Reclaim;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
@@ -103,11 +104,12 @@ impl Worker {
         index: usize,
         snapshot: Arc<Snapshot>,
         metrics: Arc<Metrics>,
-        pools: Pools,
+        reclaim: Arc<Reclaim>,
     ) -> Rc<Worker> {
+        let io = Io::new();
         Rc::new(Worker {
-            io: Io::new(),
-            pools,
+            pools: Pools::new(index, reclaim, &io),
+            io,
             encoders: Rc::default(),
             members: Known::default(),
             tokens: Caches::default(),
@@ -322,7 +324,6 @@ mod tests {
     use super::*;
     use crate::listener::{Gate, ListenSocket};
     use crate::middleware::Keys;
-    use crate::upstream::reclaim::Reclaim;
     use std::fs::File;
     use std::os::fd::OwnedFd;
     use std::os::unix::net::UnixListener;
@@ -347,10 +348,10 @@ mod tests {
         let runtime = runtime.unwrap();
         let snapshot = Arc::new(Snapshot::unconnected(&config, Keys::default()));
         let metrics = Arc::new(Snapshot::metrics(&config, 1));
-        let pools = Pools::new(0, Arc::new(Reclaim::new(1)));
+        let reclaim = Arc::new(Reclaim::new(1));
         let (_phase, watched) = watch::channel(Phase::Serve);
         runtime.block_on(async {
-            let run = Worker::new(0, snapshot, metrics, pools).run(vec![listener], watched);
+            let run = Worker::new(0, snapshot, metrics, reclaim).run(vec![listener], watched);
             let _ = tokio::time::timeout(Duration::from_secs(10), run).await;
         });
     }

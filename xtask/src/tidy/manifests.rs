@@ -17,8 +17,13 @@ const ARROWS: &[Arrows] = &[
         never: &["saphyr-parser", "serde", "serde_json"],
     },
     Arrows {
-        from: "titan-proxy",
+        from: "titan-upstream",
         to: &["titan-config", "titan-h1", "titan-h2", "titan-http", "titan-io"],
+        never: &["saphyr-parser", "serde", "serde_json"],
+    },
+    Arrows {
+        from: "titan-proxy",
+        to: &["titan-config", "titan-h1", "titan-h2", "titan-http", "titan-io", "titan-upstream"],
         never: &["saphyr-parser"],
     },
     Arrows {

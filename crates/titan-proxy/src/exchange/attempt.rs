@@ -10,11 +10,6 @@ use crate::metrics::{Cells, UpstreamCells};
 use crate::middleware::{Encoders, Recipe, Squeezed};
 use crate::snapshot::{Proxy, Snapshot};
 use crate::upgrade::Upgrade;
-use crate::upstream::call::{AnswerStart, Call, Reply, Upload};
-use crate::upstream::h1::Means;
-use crate::upstream::h2::{self, Trunk};
-use crate::upstream::pool::{Connection, Way, Wish};
-use crate::upstream::{Attempts, Endpoint};
 use crate::worker::{Work, Worker};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -22,7 +17,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use titan_config::{ByteSize, RouteTimeouts, SendHost};
 use titan_h1::{Body, Framing};
 use titan_h2::Towards;
@@ -34,6 +29,13 @@ use titan_io::error::{Error, Kind, Side};
 use titan_io::relay::{Lender, Patience, Pump, ReadAhead, Rest, Stop};
 use titan_io::splice::Pipes;
 use titan_io::stream::Inbox;
+use titan_upstream::attempts::{Attempts, Latency};
+use titan_upstream::call::{AnswerStart, Call, Reply, Upload};
+use titan_upstream::connection::Connection;
+use titan_upstream::endpoint::Endpoint;
+use titan_upstream::h1::Means;
+use titan_upstream::h2::{self, Trunk};
+use titan_upstream::pool::{Way, Wish};
 
 /// How many connections in a row an endpoint may leave before it has served a request.
 const MOST_DEPARTURES: u32 = 4;
@@ -86,7 +88,8 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
             let surely_alive = !self.request.method.is_idempotent() || !self.framing.is_empty();
             let (h1_only, connect) = (self.upgrade.is_some(), proxy.config.timeouts.connect);
             let client = attempts.client();
-            let wish = Wish { surely_alive, new, h1_only, connect, client };
+            let sharing = self.snapshot.sharing();
+            let wish = Wish { surely_alive, new, h1_only, connect, client, sharing };
             cells.attempts.add(1);
             let (is_free, result) = match self.way(endpoint, wish).await? {
                 Way::Own(connection) => {
@@ -118,7 +121,7 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
 
     /// Comes by a connection, unless the client gives the request up meanwhile: then nobody is to do it.
     async fn way(&mut self, endpoint: &Arc<Endpoint>, wish: Wish) -> Result<Way, Error> {
-        let mut way = pin!(self.worker.pools.get(self.worker, endpoint, wish));
+        let mut way = pin!(self.worker.pools.get(endpoint, wish));
         let mut presence = None;
         let Exchange { timer, body, .. } = self;
         poll_fn(|cx| {
@@ -307,7 +310,7 @@ impl<B: RequestBody, A: Answer> Talk<'_, B, A> {
         self.record.is_sent = call.upload.request.written() > 0;
         self.record.is_body_used |= call.upload.taken() > 0;
         let start = head?;
-        self.attempts.note_answer(self.response.version, latency, self.snapshot.started);
+        self.attempts.note_answer(self.response.version, latency);
         let mut content = start.content;
         let recipe = self.tell_client(&mut content)?;
         if self.response.status == Status::SWITCHING_PROTOCOLS {
@@ -483,23 +486,6 @@ impl<B: RequestBody, A: Answer> Talk<'_, B, A> {
     /// Notices that the client has left.
     fn watch(&mut self, cx: &mut Context<'_>, is_sent: bool) -> Result<(), Error> {
         self.presence.watch(cx, self.timer.clock(), self.body, is_sent)
-    }
-}
-
-/// How long an endpoint has taken to answer, from the moment when it had the request.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Latency {
-    since: Option<Instant>,
-}
-
-impl Latency {
-    fn start(&mut self) {
-        self.since.get_or_insert_with(Instant::now);
-    }
-
-    /// The time until now; nothing for an answer that came before the request was out.
-    pub(crate) fn so_far(self) -> Duration {
-        self.since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 }
 

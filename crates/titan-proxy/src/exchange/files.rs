@@ -1,8 +1,9 @@
 //! Answers with files.
 
-use super::{Exchange, parts};
+use super::Exchange;
 use crate::files::{self, FileBody, Found, Reply, Served, Site};
 use crate::route::{Allow, Match};
+use crate::template::Parts;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::time::SystemTime;
@@ -37,7 +38,7 @@ impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
             self.record.allow = Some(Allow::of(methods));
             return Err(Kind::MethodNotAllowed.into());
         }
-        match files.find(self.request, parts(self.request, found).matched)? {
+        match files.find(self.request, Parts::of(self.request, found).matched)? {
             Found::Directory => self.redirect_to_directory(found).await,
             Found::File(served) => self.send_served(files, *served).await,
         }

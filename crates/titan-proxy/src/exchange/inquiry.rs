@@ -3,10 +3,10 @@
 //! It goes the way of all requests from the choice of an endpoint on, with a body that is empty and a client that is
 //! memory.
 
+use super::key_source;
 use super::{Exchange, Record};
 use crate::forwarding::Origin;
 use crate::snapshot::{Proxy, Snapshot};
-use crate::upstream::Attempts;
 use crate::worker::{Work, Worker};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -19,6 +19,7 @@ use titan_http::{Fields, RequestHead, ResponseHead};
 use titan_io::body::{Answer, Content, Gone, RequestBody};
 use titan_io::body::{BodySink, BodySource, Text};
 use titan_io::error::{Error, Kind};
+use titan_upstream::attempts::Attempts;
 
 /// How a request of the gateway's own is made.
 pub(crate) struct Inquiry<'q> {
@@ -73,7 +74,7 @@ impl Inquiry<'_> {
         let upstream = &snapshot.upstreams[index];
         let members = worker.members.get(index, upstream);
         let client = snapshot.forwarding.client(origin, &exchange.request.fields);
-        let attempts = Attempts::new(upstream, members, &exchange.view(), client);
+        let attempts = Attempts::new(upstream, members, &key_source(exchange.request, client));
         let result = {
             let mut asked = pin!(exchange.try_endpoints(proxy, index, attempts));
             poll_fn(|cx| match asked.as_mut().poll(cx) {

@@ -1,11 +1,12 @@
 //! Answers of the gateway's own: redirects, responses from the configuration, problems.
 
-use super::{Exchange, parts};
+use super::Exchange;
 use crate::grpc::{self, Dialect};
 use crate::middleware::{Body, Recipe, Seen, Squeezed};
 use crate::problem;
 use crate::route::Match;
 use crate::template;
+use crate::template::Parts;
 use std::future::poll_fn;
 use std::num::NonZeroU16;
 use std::task::Poll;
@@ -33,7 +34,7 @@ impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
     ) -> Result<(), Error> {
         let Redirect { to, status } = redirect;
         let text = &mut self.work.text;
-        template::write_location(to, &parts(self.request, found), text).map_err(Kind::from)?;
+        template::write_location(to, &Parts::of(self.request, found), text).map_err(Kind::from)?;
         let mut head = ResponseHead::with_status(*status);
         head.fields.append(FieldName::Location, text).map_err(|_| Kind::BadRewrite)?;
         self.send(head, &[]).await

@@ -1,7 +1,6 @@
 //! A connection that goes on in another protocol: octets both ways until both sides have ended.
 
 use super::attempt::Talk;
-use crate::upstream::call::{Call, Reply};
 use std::future::poll_fn;
 use std::task::Poll;
 use std::time::Duration;
@@ -10,6 +9,7 @@ use titan_io::body::{BodySink, BodySource};
 use titan_io::clock::{Clock, Moment};
 use titan_io::error::Error;
 use titan_io::relay::{Patience, Pump, Stop};
+use titan_upstream::call::{Call, Reply};
 
 /// The pumps of a tunnel do not lose patience: it is the tunnel as a whole that is idle or not.
 pub(super) const WITHOUT_END: Patience =

@@ -1,13 +1,14 @@
 //! Parts of a configuration in words, each with its values.
 
 use crate::files::{Plan, Site, ending, join};
-use crate::route::{Mismatch, query_values};
+use crate::route::Mismatch;
 use std::borrow::Cow;
 use titan_config::{
     Balance, Cap, CertificatePart, Endpoint, HashKey, Limits, ListenAddress, Listener, Protocol,
     Proxy, Route, RouteTimeouts, SendHost, StaticFiles, StickyCookie, Token, Upstream, UpstreamTls,
     ValueMatch,
 };
+use titan_http::query;
 use titan_http::{Field, Method, RequestHead, Status};
 use titan_io::tls::Identity;
 
@@ -105,7 +106,7 @@ pub(super) fn mismatch(
         }
         Mismatch::Query(name, _) => {
             let asked = route.query.iter().find(|condition| condition.name == name);
-            let given = query_values(head.query(), name);
+            let given = query::values(head.query(), name);
             let asked = asked.map(|condition| &condition.value);
             condition(&format!("the query parameter {name}"), asked, given)
         }

@@ -14,10 +14,10 @@ pub(crate) use decoded::{Decoded, Decoding};
 pub(crate) use encoder::Encoders;
 pub(crate) use squeeze::Squeezed;
 
-use crate::route::decode;
 use accept::Choice;
 use titan_config::Coding;
 use titan_h1::Framing;
+use titan_http::query::decode;
 use titan_http::{BadField, FieldName, Fields, RequestHead, ResponseHead, Status};
 use titan_io::body::Content;
 

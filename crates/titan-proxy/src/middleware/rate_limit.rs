@@ -15,8 +15,6 @@ mod tests;
 
 use super::Meeting;
 use super::jwt::find;
-use crate::cookie;
-use crate::route::{decode, query_values};
 pub(crate) use delay::Waiting;
 use delay::{Place, Turn};
 use exempt::is_exempt;
@@ -32,6 +30,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use table::Maker;
 use titan_config::{Claim, Config, Exempt, NamedPolicy, Rate, RateKey, Route};
+use titan_http::cookie;
+use titan_http::query::{self, decode};
 use titan_http::{BadField, FieldName, Fields, ResponseHead};
 use titan_io::error::{Error, Kind};
 use titan_io::network::ClientNetwork;
@@ -265,7 +265,7 @@ impl RateLimit {
                     write_claim(&mut hasher, claims.and_then(|claims| find(claims, claim)));
                 }
                 Part::Query(name) => {
-                    write_all(&mut hasher, query_values(meeting.request.query(), name));
+                    write_all(&mut hasher, query::values(meeting.request.query(), name));
                 }
                 Part::Cookie(name) => {
                     write_all(&mut hasher, cookie::first(fields, name).into_iter());

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::fmt;
 use titan_config::{CertificateMatch, CertificatePart, HeaderMatch, QueryMatch, ValueMatch};
-use titan_http::path::decode_hex;
+use titan_http::query;
 use titan_http::{FieldName, Fields, Method};
 use titan_io::tls::Identity;
 
@@ -93,7 +93,7 @@ impl Conditions {
             }
         }
         for QueryMatch { name, value } in &self.query {
-            if let Some(unmet) = unmet(value, query_values(request.query, name)) {
+            if let Some(unmet) = unmet(value, query::values(request.query, name)) {
                 return Some(Mismatch::Query(name, unmet));
             }
         }
@@ -130,67 +130,6 @@ impl Header {
         };
         let lines = fields.iter().filter(move |field| same(field.id, field.name));
         lines.map(|field| Cow::Borrowed(field.value))
-    }
-}
-
-/// The decoded values of every query parameter with that name; case counts, and names compare decoded.
-///
-/// `+` is a plus sign: that it may stand for a space is an affair of forms, not of URIs. An escape
-/// that is none stands for itself. Only a value with escapes is copied.
-pub(crate) fn query_values<'a>(
-    query: Option<&'a [u8]>,
-    name: &'a str,
-) -> impl Iterator<Item = Cow<'a, [u8]>> {
-    let pairs = query.unwrap_or_default().split(|&octet| octet == b'&');
-    pairs.filter(|pair| !pair.is_empty()).filter_map(move |pair| {
-        let end = pair.iter().position(|&octet| octet == b'=');
-        let (raw, value) = pair.split_at(end.unwrap_or(pair.len()));
-        Decoded(raw).eq(name.bytes()).then(|| decode(value.strip_prefix(b"=").unwrap_or(value)))
-    })
-}
-
-/// Every parameter of a query, its name and its value decoded in the same way.
-pub(crate) fn query_pairs(
-    query: Option<&[u8]>,
-) -> impl Iterator<Item = (Cow<'_, [u8]>, Cow<'_, [u8]>)> {
-    let pairs = query.unwrap_or_default().split(|&octet| octet == b'&');
-    pairs.filter(|pair| !pair.is_empty()).map(|pair| {
-        let end = pair.iter().position(|&octet| octet == b'=').unwrap_or(pair.len());
-        let (name, value) = pair.split_at(end);
-        (decode(name), decode(value.strip_prefix(b"=").unwrap_or(value)))
-    })
-}
-
-/// Whether a parameter of a query, as the URL has it, has that name.
-pub(crate) fn is_parameter(raw: &[u8], name: &str) -> bool {
-    let end = raw.iter().position(|&octet| octet == b'=').unwrap_or(raw.len());
-    Decoded(&raw[..end]).eq(name.bytes())
-}
-
-/// The octets that a text with percent escapes stands for.
-pub(crate) fn decode(raw: &[u8]) -> Cow<'_, [u8]> {
-    match raw.contains(&b'%') {
-        true => Decoded(raw).collect(),
-        false => Cow::Borrowed(raw),
-    }
-}
-
-/// The same, one after the other.
-struct Decoded<'a>(&'a [u8]);
-
-impl Iterator for Decoded<'_> {
-    type Item = u8;
-
-    fn next(&mut self) -> Option<u8> {
-        let (&first, mut rest) = self.0.split_first()?;
-        let mut octet = first;
-        if let (b'%', &[high, low, ref after @ ..]) = (first, rest)
-            && let Some(decoded) = decode_hex(high, low)
-        {
-            (octet, rest) = (decoded, after);
-        }
-        self.0 = rest;
-        Some(octet)
     }
 }
 

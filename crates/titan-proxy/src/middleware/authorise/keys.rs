@@ -1,11 +1,11 @@
 //! Keys that clients show.
 
 use super::{Explained, Meeting};
-use crate::route::{is_parameter, query_values};
 use arc_swap::ArcSwap;
 use std::collections::HashMap;
 use std::sync::Arc;
 use titan_config::{ApiKey, ApiKeys, api_keys_in};
+use titan_http::query::{self, is_parameter};
 use titan_http::{BadField, RequestHead, ResponseHead};
 use titan_io::error::{Error, Kind};
 use titan_io::tls::{BadCredentials, Files, bad, sha256};
@@ -126,7 +126,7 @@ impl Keys {
     pub(super) fn shown(&self, request: &RequestHead) -> Option<Shown> {
         let mut fields = request.fields.named(&self.header);
         let name = self.query.as_deref();
-        let mut parameters = name.map(|name| query_values(request.query(), name));
+        let mut parameters = name.map(|name| query::values(request.query(), name));
         let parameter = parameters.as_mut().and_then(Iterator::next);
         let more = fields.next().map(|first| (first, fields.next()));
         let more_parameters = parameters.as_mut().and_then(Iterator::next);
@@ -139,7 +139,7 @@ impl Keys {
 
     /// Whether a request shows anything where keys come.
     pub(super) fn shows_any(&self, request: &RequestHead) -> bool {
-        let in_query = |name: &String| query_values(request.query(), name).next().is_some();
+        let in_query = |name: &String| query::values(request.query(), name).next().is_some();
         request.fields.named(&self.header).next().is_some()
             || self.query.as_ref().is_some_and(in_query)
     }

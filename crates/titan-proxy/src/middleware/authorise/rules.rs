@@ -4,14 +4,14 @@
 //! is: heads and tokens have limits, and what a loop may go through has `MAX_ITEMS`.
 
 use super::{Asked, Explained};
-use crate::exchange::host_of;
-use crate::route::query_pairs;
 use cel::extractors::This;
 use cel::{Context, Env, ExecutionError, Value};
 use serde_json::{Map, Value as Json};
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 use titan_config::{CertificatePart, Rule, RulePart};
+use titan_http::host_of;
+use titan_http::query;
 use titan_http::{RequestHead, fold_name, is_plain_name};
 use titan_io::error::Kind;
 use titan_io::tls::Identity;
@@ -140,7 +140,7 @@ impl Seen<'_> {
 
     fn query(&self, request: &RequestHead) -> Result<Value, Unmet> {
         let mut values: HashMap<String, Vec<Value>> = HashMap::new();
-        for (name, value) in query_pairs(request.query()) {
+        for (name, value) in query::pairs(request.query()) {
             values.entry(text(&name)).or_default().push(text(&value).into());
         }
         self.fits(values.values().map(Vec::len).chain([values.len()]))?;

@@ -1,7 +1,7 @@
 //! Where a request has its token.
 
-use crate::route::is_parameter;
 use titan_config::TokenPlace;
+use titan_http::query::is_parameter;
 use titan_http::{BadField, FieldName, RequestHead};
 
 /// A token that was found.

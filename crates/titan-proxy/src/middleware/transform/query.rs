@@ -2,9 +2,9 @@
 
 use super::Edits;
 use super::value::{Made, Value};
-use crate::route::is_parameter;
 use crate::template::escape;
 use titan_http::path::is_unreserved;
+use titan_http::query::is_parameter;
 
 /// The query with the changes. What is not changed stays as the client wrote it.
 pub(super) fn change(query: Option<&[u8]>, edits: &Edits<String>, made: &Made) -> Vec<u8> {

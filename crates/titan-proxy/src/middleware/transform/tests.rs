@@ -3,7 +3,6 @@
 use super::Edits;
 use super::query;
 use super::value::{Made, Place};
-use crate::route::query_values;
 use proptest::prelude::*;
 use titan_config::{Changes, ValuePiece, ValueTemplate};
 
@@ -24,7 +23,7 @@ proptest! {
     fn a_query_says_what_its_changes_say(query in "[abc=&%6123+ ]{0,24}", value in "[a&=+%# \u{e9}]{1,6}") {
         let query = query.replace(' ', "%20");
         let of = |query: &[u8], name: &str| -> Vec<Vec<u8>> {
-            query_values(Some(query), name).map(std::borrow::Cow::into_owned).collect()
+            titan_http::query::values(Some(query), name).map(std::borrow::Cow::into_owned).collect()
         };
         let set = [("c", value.as_str())];
         let edits = edits(&["a"], &[("b", "b & b")], &set);

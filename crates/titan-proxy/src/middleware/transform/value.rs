@@ -2,12 +2,13 @@
 
 use crate::forwarding::{Forwarding, Origin, Scheme};
 use crate::middleware::jwt::{find, text_of};
-use crate::route::{Match, is_parameter};
+use crate::route::Match;
 use crate::template::escape;
 use std::io::Write;
 use titan_config::{Claim, HeaderName, Route, ValuePiece, ValueTemplate};
 use titan_http::RequestHead;
 use titan_http::path::{is_path_octet, is_unreserved};
+use titan_http::query::is_parameter;
 use titan_io::error::{Error, Kind};
 
 /// The most octets that a value may have that is put together.

@@ -4,7 +4,7 @@
 //! waits is served by client: the one with the fewest connections in use comes first, and among its requests
 //! the one that has waited longest. A client that sends more than its part waits behind itself.
 
-use super::queue::{Queue, Spot};
+use crate::queue::{Queue, Spot};
 use std::future::{Future, poll_fn};
 use std::num::NonZeroU32;
 use std::pin::pin;
@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::RecvError;
 
 /// The connections that may be open at the same moment, and a bounded queue in front of them.
-pub(crate) struct Slots {
+pub struct Slots {
     open: AtomicU32,
     limit: Option<Limit>,
     /// How many may wait.
@@ -45,7 +45,7 @@ struct Waiter {
 
 /// What somebody waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wants {
+pub enum Wants {
     /// Nothing that the queue gives: a connection that is being opened, say.
     Nothing,
     /// The right to open a connection.
@@ -56,22 +56,22 @@ pub(crate) enum Wants {
 
 /// Who a connection is for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bidder {
+pub struct Bidder {
     /// The client that has asked, where its address is known.
-    pub(crate) client: Option<ClientNetwork>,
+    pub client: Option<ClientNetwork>,
     /// The worker that serves it.
-    pub(crate) worker: usize,
+    pub worker: usize,
 }
 
 /// A connection's claim on its endpoint: it counts as open until this is dropped, and as used by a client while it
 /// serves one.
-pub(crate) struct Slot {
+pub struct Slot {
     slots: Arc<Slots>,
     user: Option<Counter>,
 }
 
 /// A place in the queue; left when dropped.
-pub(crate) struct Place {
+pub struct Place {
     slots: Arc<Slots>,
     spot: Spot,
     told: oneshot::Receiver<Told>,
@@ -87,7 +87,7 @@ enum Told {
 
 impl Slots {
     /// `most` connections, with a queue of `length` requests.
-    pub(crate) fn new(most: Option<NonZeroU32>, length: u32) -> Slots {
+    pub fn new(most: Option<NonZeroU32>, length: u32) -> Slots {
         let limit = most.map(NonZeroU32::get).map(|most| Limit { most, used: Shares::new(most) });
         Slots {
             open: AtomicU32::new(0),
@@ -100,7 +100,7 @@ impl Slots {
     }
 
     /// Takes a slot if there is one for that client, and nobody waits for it who may have it.
-    pub(crate) fn try_take(self: &Arc<Self>, client: Option<ClientNetwork>) -> Option<Slot> {
+    pub fn try_take(self: &Arc<Self>, client: Option<ClientNetwork>) -> Option<Slot> {
         let Some(limit) = &self.limit else {
             self.open.fetch_add(1, Ordering::Relaxed);
             return Some(self.slot(None));
@@ -119,33 +119,33 @@ impl Slots {
     }
 
     /// Whether that client may use a connection that is idle.
-    pub(crate) fn admits(&self, client: Option<ClientNetwork>) -> bool {
+    pub fn admits(&self, client: Option<ClientNetwork>) -> bool {
         let limit = self.limit.as_ref();
         limit.is_none_or(|limit| limit.used.admits(limit.used.counter(client)))
     }
 
     /// Connections open now.
-    pub(crate) fn open(&self) -> u32 {
+    pub fn open(&self) -> u32 {
         self.open.load(Ordering::Relaxed)
     }
 
     /// Whether there may be no more than so many: then somebody may have to wait.
-    pub(crate) fn is_limited(&self) -> bool {
+    pub fn is_limited(&self) -> bool {
         self.limit.is_some()
     }
 
     /// Whether no slot is free.
-    pub(crate) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         self.limit.as_ref().is_some_and(|limit| self.open() >= limit.most)
     }
 
     /// Requests that wait now.
-    pub(crate) fn waiting(&self) -> u32 {
+    pub fn waiting(&self) -> u32 {
         self.waiting.load(Ordering::SeqCst)
     }
 
     /// How many wait for what the queue gives; none where it is no turn of any of them.
-    pub(crate) fn wanted(&self) -> u32 {
+    pub fn wanted(&self) -> u32 {
         match self.wanted.load(Ordering::SeqCst) {
             0 => 0,
             wanted if self.is_turn_of(Waiter::wants) => wanted,
@@ -155,7 +155,7 @@ impl Slots {
 
     /// Takes a place in the queue, if there is one. Where it is full, whoever has the most in it gives one up
     /// for a client that has fewer.
-    pub(crate) fn queue(self: &Arc<Self>, bidder: Bidder, wants: Wants) -> Result<Place, Kind> {
+    pub fn queue(self: &Arc<Self>, bidder: Bidder, wants: Wants) -> Result<Place, Kind> {
         let (tell, told) = oneshot::channel();
         let Bidder { client, worker } = bidder;
         // Where nothing is shared out nobody asks whose turn it is.
@@ -178,7 +178,7 @@ impl Slots {
     }
 
     /// The next of those who wait on that worker for a connection, who leaves the queue with it.
-    pub(crate) fn next_on(&self, worker: usize) -> Option<u64> {
+    pub fn next_on(&self, worker: usize) -> Option<u64> {
         let limit = self.limit.as_ref()?;
         let mut queue = self.lock();
         let spot = limit.next(&queue, |waiter| waiter.takes_connection_on(worker))?;
@@ -188,7 +188,7 @@ impl Slots {
     }
 
     /// Whether somebody waits for a slot on another worker, or for something else than a connection.
-    pub(crate) fn is_wanted_beyond(&self, worker: usize) -> bool {
+    pub fn is_wanted_beyond(&self, worker: usize) -> bool {
         self.is_turn_of(|waiter| waiter.wants() && !waiter.takes_connection_on(worker))
     }
 
@@ -268,7 +268,7 @@ impl Waiter {
 
 impl Slot {
     /// Notes that the connection serves that client from now on.
-    pub(crate) fn enter(&mut self, client: Option<ClientNetwork>) {
+    pub fn enter(&mut self, client: Option<ClientNetwork>) {
         self.vacate();
         if let Some(limit) = &self.slots.limit {
             let counter = limit.used.counter(client);
@@ -278,13 +278,13 @@ impl Slot {
     }
 
     /// Notes that the connection serves many at once. Whoever waited for its client to have less may have a turn.
-    pub(crate) fn share(&mut self) {
+    pub fn share(&mut self) {
         self.vacate();
         self.slots.serve_waiting();
     }
 
     /// Notes that the connection serves nobody.
-    pub(crate) fn vacate(&mut self) {
+    pub fn vacate(&mut self) {
         if let (Some(limit), Some(counter)) = (&self.slots.limit, self.user.take()) {
             limit.used.give_back(counter);
         }
@@ -301,12 +301,12 @@ impl Drop for Slot {
 
 impl Place {
     /// What [`Slots::next_on`] calls it.
-    pub(crate) fn ticket(&self) -> u64 {
+    pub fn ticket(&self) -> u64 {
         self.spot.id
     }
 
     /// Waits for an offer, or for a slot (`Err`), whichever comes first.
-    pub(crate) async fn wait<T>(
+    pub async fn wait<T>(
         mut self,
         patience: Duration,
         offered: impl Future<Output = Result<T, RecvError>>,

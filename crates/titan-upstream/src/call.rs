@@ -11,7 +11,7 @@ use titan_io::error::{Error, Kind};
 use titan_io::relay::{Pump, Stop};
 
 /// Where the answer to a request comes from.
-pub(crate) trait Reply {
+pub trait Reply {
     /// The body of the final answer.
     type Body: BodySource;
     /// Waits for the head of the next answer, interim or final.
@@ -26,18 +26,19 @@ pub(crate) trait Reply {
 
 /// The head of an answer, apart from the head itself.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct AnswerStart {
+pub struct AnswerStart {
     /// Whether it is interim (1xx, except 101): another one follows.
-    pub(crate) interim: bool,
+    pub interim: bool,
     /// The body that follows.
-    pub(crate) content: Content,
+    pub content: Content,
     /// Whether the connection may serve another request after this one.
-    pub(crate) keep_alive: bool,
+    pub keep_alive: bool,
 }
 
 /// A request on its way out, and an answer whose head is on its way in.
-pub(crate) struct Call<S, R> {
-    pub(crate) upload: Upload<S>,
+pub struct Call<S, R> {
+    /// The request on its way out.
+    pub upload: Upload<S>,
     reply: R,
     /// How long the head of the answer may take once the request is out.
     patience: Duration,
@@ -45,8 +46,9 @@ pub(crate) struct Call<S, R> {
 }
 
 /// A request on its way out. It may go on while the answer comes in.
-pub(crate) struct Upload<S> {
-    pub(crate) request: S,
+pub struct Upload<S> {
+    /// Where it goes to.
+    pub request: S,
     pump: Pump,
     /// Whether the endpoint has stopped taking the request. Its answer may still come.
     is_refused: bool,
@@ -54,18 +56,18 @@ pub(crate) struct Upload<S> {
 
 impl<S: BodySink, R: Reply> Call<S, R> {
     /// A call whose request head has been written to `request`.
-    pub(crate) fn new(request: S, reply: R, pump: Pump, patience: Duration) -> Call<S, R> {
+    pub fn new(request: S, reply: R, pump: Pump, patience: Duration) -> Call<S, R> {
         let upload = Upload { request, pump, is_refused: false };
         Call { upload, reply, patience, deadline: Moment::NEVER }
     }
 
     /// When this call wants to be polled again although nothing happened.
-    pub(crate) fn deadline(&self) -> Moment {
+    pub fn deadline(&self) -> Moment {
         self.upload.deadline().min(self.deadline)
     }
 
     /// Sends on, until the head of an answer is complete.
-    pub(crate) fn poll_head(
+    pub fn poll_head(
         &mut self,
         cx: &mut Context<'_>,
         clock: &Clock,
@@ -80,7 +82,7 @@ impl<S: BodySink, R: Reply> Call<S, R> {
     }
 
     /// The upload that may go on while the answer comes in, and the body of the answer.
-    pub(crate) fn into_answer(self) -> (Upload<S>, R::Body) {
+    pub fn into_answer(self) -> (Upload<S>, R::Body) {
         (self.upload, self.reply.into_body())
     }
 
@@ -98,33 +100,33 @@ impl<S: BodySink, R: Reply> Call<S, R> {
 
 impl<S: BodySink> Upload<S> {
     /// Whether the whole request is out.
-    pub(crate) fn is_done(&self) -> bool {
+    pub fn is_done(&self) -> bool {
         self.pump.is_done()
     }
 
     /// Whether no more of the request will go out.
-    pub(crate) fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         self.is_refused || self.pump.is_done()
     }
 
     /// Octets of the request body that were taken from the client, whether they went out or not.
-    pub(crate) fn taken(&self) -> u64 {
+    pub fn taken(&self) -> u64 {
         self.pump.taken()
     }
 
     /// Sends no more of the request. The answer may still come, or go on.
-    pub(crate) fn give_up(&mut self) {
+    pub fn give_up(&mut self) {
         self.is_refused = true;
     }
 
     /// When the upload wants to be polled again although nothing happened.
-    pub(crate) fn deadline(&self) -> Moment {
+    pub fn deadline(&self) -> Moment {
         if self.is_over() { Moment::NEVER } else { self.pump.deadline() }
     }
 
     /// Sends what can be sent of the request. An endpoint that takes no more is no error: it may have
     /// answered already.
-    pub(crate) fn poll(
+    pub fn poll(
         &mut self,
         cx: &mut Context<'_>,
         clock: &Clock,

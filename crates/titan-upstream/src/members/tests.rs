@@ -1,6 +1,9 @@
 //! Tests of what becomes of an upstream when its names are asked for again.
 
 use super::*;
+use crate::balance::Draw;
+use std::num::NonZeroU16;
+use std::time::Duration;
 
 const NONE: &[usize] = &[];
 
@@ -96,4 +99,18 @@ fn names_that_swap_addresses_keep_their_own() {
     let told: Vec<_> = after.endpoints.iter().map(told).collect();
     assert_eq!(told, ["10.0.0.2:80 is a.test:80", "10.0.0.1:80 is b.test:80"]);
     assert!(before.endpoints.iter().all(|endpoint| endpoint.is_gone()));
+}
+
+/// Another configuration may have another upstream at the same place, as old in its own count.
+#[test]
+fn what_is_known_of_one_upstream_is_not_known_of_another() {
+    let known = Known::default();
+    let (one, other) = (upstream("balance: round_robin"), upstream("balance: round_robin"));
+    one.set_places(vec![place("a", 1)]);
+    other.set_places(vec![place("a", 2)]);
+    let address = |upstream| known.get(0, upstream).endpoints[0].address.to_string();
+    assert_eq!(
+        [address(&one), address(&other), address(&one)],
+        ["10.0.0.1:80", "10.0.0.2:80", "10.0.0.1:80"]
+    );
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// weight. The step is near the golden section and has no divisor in common with the circumference:
 /// so every point is met once per period, and near points far apart in time.
 #[derive(Debug)]
-pub(crate) struct Rotation {
+pub struct Rotation {
     /// Where the arc of each place ends.
     ends: Box<[u64]>,
     step: u64,
@@ -19,16 +19,16 @@ pub(crate) struct Rotation {
 
 /// How many turns there have been. Rotations that replace each other share it: one that began anew would favour
 /// the same place each time.
-pub(crate) type Turn = Arc<AtomicU64>;
+pub type Turn = Arc<AtomicU64>;
 
 impl Rotation {
     /// Turns for places with these weights, from the first on.
-    pub(crate) fn new(weights: &[u32]) -> Rotation {
+    pub fn new(weights: &[u32]) -> Rotation {
         Rotation::at(Turn::default(), weights)
     }
 
     /// Turns for places with these weights, going on at `turn`.
-    pub(crate) fn at(turn: Turn, weights: &[u32]) -> Rotation {
+    pub fn at(turn: Turn, weights: &[u32]) -> Rotation {
         let divisor = weights.iter().copied().map(u64::from).fold(0, gcd).max(1);
         let mut end = 0;
         let arc_end = |&weight: &u32| {
@@ -41,7 +41,7 @@ impl Rotation {
     }
 
     /// The next place; `None` where none has a weight.
-    pub(crate) fn take(&self) -> Option<usize> {
+    pub fn take(&self) -> Option<usize> {
         let round = self.ends.last().copied().filter(|&round| round > 0)?;
         if self.ends.len() == 1 {
             return Some(0);

@@ -1,8 +1,8 @@
 //! Names of endpoints: resolved off the workers, again whenever their answers expire.
 
-use super::connect::Address;
-use super::trouble::{Cause, Trouble};
-use super::{Place, Upstream};
+use crate::endpoint::{Address, Place};
+use crate::members::Upstream;
+use crate::trouble::{Cause, Trouble};
 use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{
     ConnectionConfig, LookupIpStrategy, NameServerConfig, ResolverConfig,
@@ -18,7 +18,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 /// Keeps the endpoints of upstreams up to date.
-pub(crate) struct Names {
+pub struct Names {
     config: titan_config::Resolver,
     /// One for IPv4 and one for IPv6: a question for the one that is never answered, as some name
     /// servers do, must not take the other along.
@@ -38,20 +38,20 @@ const MAX_ADDRESSES: usize = 256;
 const MAX_QUESTIONS: usize = 64;
 
 /// Whether `upstream` has names to resolve. One that has none is complete after [`set_fixed`].
-pub(crate) fn has_names(upstream: &Upstream) -> bool {
+pub fn has_names(upstream: &Upstream) -> bool {
     let is_name = |endpoint: &Endpoint| matches!(endpoint.address, EndpointAddress::Dns { .. });
     upstream.config().endpoints.iter().any(is_name)
 }
 
 /// Gives the upstream those of its endpoints that are addresses already.
-pub(crate) fn set_fixed(upstream: &Upstream) {
+pub fn set_fixed(upstream: &Upstream) {
     let places = upstream.config().endpoints.iter().filter_map(fixed).collect();
     upstream.set_places(places);
 }
 
 impl Names {
     /// Reads the system's configuration, unless nameservers are given.
-    pub(crate) fn new(config: &titan_config::Resolver) -> Result<Names, NetError> {
+    pub fn new(config: &titan_config::Resolver) -> Result<Names, NetError> {
         let resolvers = [
             resolver(config, LookupIpStrategy::Ipv4Only)?,
             resolver(config, LookupIpStrategy::Ipv6Only)?,
@@ -63,7 +63,7 @@ impl Names {
     ///
     /// Names that do not resolve keep the addresses that they had: a nameserver that is down must not
     /// take down what works.
-    pub(crate) async fn refresh(self: &Arc<Self>, upstream: &Upstream) -> Instant {
+    pub async fn refresh(self: &Arc<Self>, upstream: &Upstream) -> Instant {
         // Answers are kept here, for as long as the configuration says; the resolver's own cache counts
         // in whole seconds.
         self.resolvers.iter().for_each(TokioResolver::clear_cache);
@@ -99,7 +99,7 @@ impl Names {
     }
 
     /// Refreshes `upstream` for ever.
-    pub(crate) async fn keep_fresh(self: Arc<Self>, upstream: Arc<Upstream>, mut again: Instant) {
+    pub async fn keep_fresh(self: Arc<Self>, upstream: Arc<Upstream>, mut again: Instant) {
         loop {
             let soonest = Instant::now() + self.config.min_ttl;
             tokio::time::sleep_until(again.max(soonest).into()).await;

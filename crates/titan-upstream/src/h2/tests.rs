@@ -1,9 +1,9 @@
 //! Who gets a stream, and which connection gives way.
 
-use super::super::connect::Address;
-use super::super::slots::{Bidder, Slot, Wants};
-use super::super::{Place, Upstream};
 use super::*;
+use crate::endpoint::{Address, Place};
+use crate::members::Upstream;
+use crate::slots::{Bidder, Slot, Wants};
 use std::num::NonZeroU16;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Wake;

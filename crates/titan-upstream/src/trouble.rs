@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use titan_io::error::Kind;
 
 /// What has gone wrong since somebody asked last, by cause.
-pub(crate) struct Troubles(Box<[Noted]>);
+pub struct Troubles(Box<[Noted]>);
 
 /// The same for one cause.
 #[derive(Default)]
@@ -20,7 +20,7 @@ struct Noted {
 
 /// Why something went wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cause {
+pub enum Cause {
     /// An attempt has failed, or there was none.
     Failed(Kind),
     /// A name has not resolved.
@@ -29,12 +29,13 @@ pub(crate) enum Cause {
 
 /// One time that it did.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Trouble {
+pub struct Trouble {
     /// The reason, with the endpoint or the name where there is one.
-    pub(crate) what: String,
-    /// The route of the request that met it, and the id of that request.
-    pub(crate) route: Option<usize>,
-    pub(crate) request: Option<String>,
+    pub what: String,
+    /// What the caller calls the route of the request that met it.
+    pub route: Option<usize>,
+    /// The id of that request.
+    pub request: Option<String>,
 }
 
 /// What codes of failures have behind them.
@@ -42,7 +43,7 @@ const NAME: &str = "name";
 
 impl Troubles {
     /// Counts one, which `describe` tells of where nobody has yet.
-    pub(crate) fn note(&self, cause: Cause, describe: impl FnOnce() -> Trouble) {
+    pub fn note(&self, cause: Cause, describe: impl FnOnce() -> Trouble) {
         let noted = &self.0[cause.index()];
         noted.count.fetch_add(1, Ordering::Relaxed);
         if self.is_wanted(cause) {
@@ -51,12 +52,12 @@ impl Troubles {
     }
 
     /// Whether the next one with this cause is described.
-    pub(crate) fn is_wanted(&self, cause: Cause) -> bool {
+    pub fn is_wanted(&self, cause: Cause) -> bool {
         self.0[cause.index()].first.load().is_none()
     }
 
     /// The code of each cause, what was noted of it, and how often that happened; from now on it is noted anew.
-    pub(crate) fn take(&self) -> impl Iterator<Item = (&'static str, Arc<Trouble>, u64)> {
+    pub fn take(&self) -> impl Iterator<Item = (&'static str, Arc<Trouble>, u64)> {
         let codes = Kind::CODES.iter().copied().chain([NAME]);
         codes.zip(&self.0).filter_map(|(code, noted)| {
             let first = noted.first.swap(None)?;
@@ -67,7 +68,7 @@ impl Troubles {
 
 impl Trouble {
     /// A name that has no address.
-    pub(crate) fn of_name(name: &str, reason: &str) -> Trouble {
+    pub fn of_name(name: &str, reason: &str) -> Trouble {
         let what = format!("{name} does not resolve: {reason}");
         Trouble { what, route: None, request: None }
     }

@@ -9,17 +9,16 @@ mod rotation;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use load::EndpointState;
-pub(crate) use rotation::{Rotation, Turn};
+pub use load::EndpointState;
+pub use rotation::{Rotation, Turn};
 
-use crate::cookie;
-use crate::route::{Request, query_values};
 use maglev::Maglev;
 use std::net::IpAddr;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 use titan_config::{Balance, HashKey, SameSite, StickyCookie};
+use titan_http::{Fields, cookie, query};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// How often a key is hashed again when its endpoint cannot be taken, before any other is.
@@ -27,7 +26,7 @@ const MAX_REHASHES: usize = 16;
 
 /// Chooses among the endpoints of one upstream. Built anew when the endpoints change; their states
 /// live on.
-pub(crate) struct Balancer {
+pub struct Balancer {
     members: Box<[Member]>,
     rotation: Rotation,
     policy: Policy,
@@ -50,20 +49,31 @@ enum Policy {
 
 /// What one choice depends on.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Draw<'a> {
+pub struct Draw<'a> {
     /// From [`Balancer::key`].
-    pub(crate) key: Option<u64>,
+    pub key: Option<u64>,
     /// A fresh random number.
-    pub(crate) random: u64,
+    pub random: u64,
     /// The time since a moment that is the same for all workers.
-    pub(crate) now: Duration,
+    pub now: Duration,
     /// The endpoints that must not be chosen, such as those this exchange has tried.
-    pub(crate) excluded: &'a [usize],
+    pub excluded: &'a [usize],
+}
+
+/// What a key can be made from.
+#[derive(Clone, Copy)]
+pub struct KeySource<'a> {
+    /// The header fields of the request.
+    pub fields: &'a Fields,
+    /// What follows the `?` in its target.
+    pub query: Option<&'a [u8]>,
+    /// The client's address, if that is known.
+    pub client: Option<IpAddr>,
 }
 
 impl Balancer {
     /// A balancer over these endpoints, which [`Balancer::choose`] names by their place. Its turns go on at `turn`.
-    pub(crate) fn new(
+    pub fn new(
         balance: &Balance,
         turn: Turn,
         endpoints: impl IntoIterator<Item = (Arc<EndpointState>, NonZeroU16)>,
@@ -88,18 +98,18 @@ impl Balancer {
     }
 
     /// What of a request the choice depends on, for the policies that want the same endpoint again.
-    pub(crate) fn key(&self, request: &Request<'_>, client: Option<IpAddr>) -> Option<u64> {
+    pub fn key(&self, source: &KeySource<'_>) -> Option<u64> {
         match &self.policy {
-            Policy::ConsistentHash(key, _) => hash_of(key, request, client),
+            Policy::ConsistentHash(key, _) => hash_of(key, source),
             Policy::StickyCookie(sticky) => {
-                endpoint_id(cookie::first(request.fields, sticky.name.as_str())?)
+                endpoint_id(cookie::first(source.fields, sticky.name.as_str())?)
             }
             Policy::RoundRobin | Policy::LeastRequests | Policy::Latency | Policy::Random => None,
         }
     }
 
     /// The place of the endpoint to take; `None` when each is excluded, or there is none.
-    pub(crate) fn choose(&self, draw: &Draw<'_>) -> Option<usize> {
+    pub fn choose(&self, draw: &Draw<'_>) -> Option<usize> {
         match &self.policy {
             Policy::RoundRobin => self.in_turn(draw),
             Policy::LeastRequests => self.least_requests(draw),
@@ -112,7 +122,7 @@ impl Balancer {
 
     /// Writes the value of the `Set-Cookie` field that is due after `chosen` was taken for a request
     /// with that key. Nothing is due when the request's cookie named it.
-    pub(crate) fn set_cookie(&self, key: Option<u64>, chosen: usize, out: &mut Vec<u8>) -> bool {
+    pub fn set_cookie(&self, key: Option<u64>, chosen: usize, out: &mut Vec<u8>) -> bool {
         let Policy::StickyCookie(sticky) = &self.policy else { return false };
         let id = self.members[chosen].state.id();
         let is_due = key != Some(id);
@@ -243,14 +253,14 @@ fn mix(number: u64) -> u64 {
     bits ^ bits >> 31
 }
 
-fn hash_of(key: &HashKey, request: &Request<'_>, client: Option<IpAddr>) -> Option<u64> {
+fn hash_of(key: &HashKey, source: &KeySource<'_>) -> Option<u64> {
     match key {
-        HashKey::Header(name) => request.fields.named(name.as_str().as_bytes()).next().map(xxh3_64),
-        HashKey::Cookie(name) => cookie::first(request.fields, name.as_str()).map(xxh3_64),
+        HashKey::Header(name) => source.fields.named(name.as_str().as_bytes()).next().map(xxh3_64),
+        HashKey::Cookie(name) => cookie::first(source.fields, name.as_str()).map(xxh3_64),
         HashKey::Query(name) => {
-            query_values(request.query, name).next().map(|value| xxh3_64(&value))
+            query::values(source.query, name).next().map(|value| xxh3_64(&value))
         }
-        HashKey::ClientAddress => client.map(|address| match address.to_canonical() {
+        HashKey::ClientAddress => source.client.map(|address| match address.to_canonical() {
             IpAddr::V4(address) => xxh3_64(&address.octets()),
             IpAddr::V6(address) => xxh3_64(&address.octets()),
         }),

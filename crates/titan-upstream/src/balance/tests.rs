@@ -53,16 +53,8 @@ fn fields(lines: &[(&str, &str)]) -> Fields {
     fields
 }
 
-fn request<'a>(query: Option<&'a str>, fields: &'a Fields) -> Request<'a> {
-    let method = titan_http::Method::GET;
-    Request {
-        method,
-        host: None,
-        path: b"/",
-        query: query.map(str::as_bytes),
-        fields,
-        identity: None,
-    }
+fn source<'a>(query: Option<&'a str>, fields: &'a Fields) -> KeySource<'a> {
+    KeySource { fields, query: query.map(str::as_bytes), client: None }
 }
 
 #[test]
@@ -194,8 +186,8 @@ fn what_is_hashed_is_what_the_configuration_names() {
         ("{query: q}", Some("a=1&q=%75"), hash, None),
     ] {
         let (balancer, _) = balancer(&format!("{{consistent_hash: {on}}}"), &[1, 1]);
-        assert_eq!(balancer.key(&request(query, &user), None), expected, "{on}");
-        assert_eq!(balancer.key(&request(None, &other), None), missing, "{on}");
+        assert_eq!(balancer.key(&source(query, &user)), expected, "{on}");
+        assert_eq!(balancer.key(&source(None, &other)), missing, "{on}");
     }
 }
 
@@ -203,10 +195,12 @@ fn what_is_hashed_is_what_the_configuration_names() {
 fn a_client_is_the_same_over_both_families() {
     let (balancer, _) = balancer("{consistent_hash: client_address}", &[1, 1]);
     let fields = Fields::default();
-    let key = |address: &str| balancer.key(&request(None, &fields), address.parse().ok());
+    let key = |address: &str| {
+        balancer.key(&KeySource { client: address.parse().ok(), ..source(None, &fields) })
+    };
     assert_eq!(key("192.0.2.1"), key("::ffff:192.0.2.1"));
     assert_ne!(key("192.0.2.1"), key("192.0.2.2"));
-    assert_eq!(balancer.key(&request(None, &fields), None), None);
+    assert_eq!(balancer.key(&source(None, &fields)), None);
 }
 
 #[test]
@@ -221,7 +215,7 @@ fn without_a_key_requests_take_turns() {
 fn cookie_key(balancer: &Balancer, set_cookie: &[u8]) -> Option<u64> {
     let pair = set_cookie.split(|&octet| octet == b';').next().unwrap();
     let cookie = format!("x=1; {}", std::str::from_utf8(pair).unwrap());
-    balancer.key(&request(None, &fields(&[("Cookie", &cookie)])), None)
+    balancer.key(&source(None, &fields(&[("Cookie", &cookie)])))
 }
 
 #[test]
@@ -248,7 +242,7 @@ fn a_cookie_that_names_no_endpoint_counts_for_nothing() {
     let (balancer, _) = balancer("{sticky_cookie: {}}", &[1, 1]);
     for cookie in ["", "0", "+000000000000001", "00000000000000001", "000000000000000G", "\u{e9}"] {
         let cookie = format!("titan_sticky={cookie}");
-        assert_eq!(balancer.key(&request(None, &fields(&[("Cookie", &cookie)])), None), None);
+        assert_eq!(balancer.key(&source(None, &fields(&[("Cookie", &cookie)]))), None);
     }
     let unknown = Draw { key: Some(1), ..draw(1) };
     let chosen: Vec<_> = (0..2).map(|_| balancer.choose(&unknown).unwrap()).collect();

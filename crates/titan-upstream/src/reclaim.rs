@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 use tokio::sync::Notify;
 
 /// What each worker is asked to give up, for all workers of a gateway.
-pub(crate) struct Reclaim {
+pub struct Reclaim {
     workers: Box<[Asked]>,
 }
 
@@ -18,12 +18,12 @@ struct Asked {
 
 impl Reclaim {
     /// Nothing is wanted of any of so many workers.
-    pub(crate) fn new(workers: usize) -> Reclaim {
+    pub fn new(workers: usize) -> Reclaim {
         Reclaim { workers: (0..workers).map(|_| Asked::default()).collect() }
     }
 
     /// Asks all workers for connections to that endpoint that nobody uses.
-    pub(crate) fn ask(&self, endpoint: u64) {
+    pub fn ask(&self, endpoint: u64) {
         for asked in &self.workers {
             let mut endpoints = asked.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
             if !endpoints.contains(&endpoint) {
@@ -34,12 +34,12 @@ impl Reclaim {
     }
 
     /// Waits until that worker is asked for something.
-    pub(crate) async fn asked(&self, worker: usize) {
+    pub async fn asked(&self, worker: usize) {
         self.workers[worker].news.notified().await;
     }
 
     /// Whose idle connections that worker has been asked for since the last look.
-    pub(crate) fn take(&self, worker: usize) -> Vec<u64> {
+    pub fn take(&self, worker: usize) -> Vec<u64> {
         let endpoints = &self.workers[worker].endpoints;
         std::mem::take(&mut *endpoints.lock().unwrap_or_else(PoisonError::into_inner))
     }

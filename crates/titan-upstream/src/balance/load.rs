@@ -13,7 +13,7 @@ const UNKNOWN_LATENCY: Duration = Duration::from_secs(1);
 
 /// The load of one endpoint, shared by all workers and kept over changes of the configuration.
 #[derive(Debug)]
-pub(crate) struct EndpointState {
+pub struct EndpointState {
     /// A hash of the address: the same in every process that has this endpoint.
     id: u64,
     active: AtomicU32,
@@ -23,7 +23,7 @@ pub(crate) struct EndpointState {
 
 /// A running request: counts while it lives.
 #[derive(Debug)]
-pub(crate) struct InFlight<'e>(&'e EndpointState);
+pub struct InFlight<'e>(&'e EndpointState);
 
 /// A latency and when it was known.
 #[derive(Clone, Copy)]
@@ -37,19 +37,19 @@ struct Sample {
 impl EndpointState {
     /// An idle endpoint at `address`, written as in the configuration or resolved: the text decides
     /// which endpoint a sticky cookie means.
-    pub(crate) fn new(address: &str) -> Arc<EndpointState> {
+    pub fn new(address: &str) -> Arc<EndpointState> {
         let (active, latency) = (AtomicU32::new(0), AtomicU64::new(0));
         Arc::new(EndpointState { id: xxh3_64(address.as_bytes()), active, latency })
     }
 
     /// Counts a request until what is returned is dropped.
-    pub(crate) fn begin(&self) -> InFlight<'_> {
+    pub fn begin(&self) -> InFlight<'_> {
         self.active.fetch_add(1, Ordering::Relaxed);
         InFlight(self)
     }
 
     /// How many requests run.
-    pub(crate) fn active(&self) -> u32 {
+    pub fn active(&self) -> u32 {
         self.active.load(Ordering::Relaxed)
     }
 
@@ -57,7 +57,7 @@ impl EndpointState {
     /// to cost, such as the timeout: an endpoint that refuses at once is not a fast one.
     ///
     /// A rise counts at once, a fall with time: the weight of the past is `e^(-age / memory)`.
-    pub(crate) fn record(&self, latency: Duration, now: Duration) {
+    pub fn record(&self, latency: Duration, now: Duration) {
         let taken = micros(latency);
         let update = |word| {
             let past = Sample::of(word);

@@ -1,33 +1,32 @@
 //! The idle connections of one worker, and how a request comes by a connection.
 
-use super::Endpoint;
-use super::connect::connect;
-use super::h2::{Seat, Trunks};
-use super::reclaim::Reclaim;
-use super::slots::{Bidder, Place, Slot, Wants};
-use crate::worker::Worker;
+use crate::connection::{Connection, open};
+use crate::endpoint::Endpoint;
+use crate::h2::{Seat, Sharing, Trunks};
+use crate::reclaim::Reclaim;
+use crate::slots::{Bidder, Place, Slot, Wants};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use titan_config::Protocol;
 use titan_io::clock::{Clock, Moment};
 use titan_io::error::{Error, Kind};
+use titan_io::io::Io;
 use titan_io::network::ClientNetwork;
-use titan_io::stream::Stream;
 use titan_io::tls::H2;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 /// The idle connections of one worker, by endpoint.
-pub(crate) struct Pools {
+pub struct Pools {
     idle: RefCell<BTreeMap<u64, Vec<Idle>>>,
     /// Who waits on this worker, by endpoint and ticket: what becomes free goes to them.
     waiting: RefCell<BTreeMap<u64, BTreeMap<u64, oneshot::Sender<Connection>>>>,
     /// The connections that exchanges share.
-    pub(crate) trunks: Trunks,
+    trunks: Rc<Trunks>,
+    io: Rc<Io>,
     /// The worker's place among the others.
     worker: usize,
     /// Asks the pools of all workers for what is idle there.
@@ -35,7 +34,7 @@ pub(crate) struct Pools {
 }
 
 /// What a request goes over.
-pub(crate) enum Way {
+pub enum Way {
     /// A connection of its own.
     Own(Connection),
     /// One that others use at the same time.
@@ -45,21 +44,6 @@ pub(crate) enum Way {
         /// Whether the request had to wait for it.
         was_waited_for: bool,
     },
-}
-
-/// An open connection to an endpoint. It counts against the endpoint's limit until it is dropped.
-pub(crate) struct Connection {
-    pub(crate) stream: Stream,
-    pub(crate) endpoint: Arc<Endpoint>,
-    /// Whether it has served an exchange before.
-    pub(crate) is_reused: bool,
-    /// Whether the request had to wait for it.
-    pub(crate) was_waited_for: bool,
-    /// Whether it holds one of the endpoint's places for idle connections.
-    is_idle: bool,
-    /// How often in a row it has gone from one request to one that waited on the same worker.
-    handed_over: u8,
-    slot: Slot,
 }
 
 /// How often in a row a connection goes to those who wait on its worker while others wait elsewhere:
@@ -74,42 +58,39 @@ struct Idle {
 
 /// What a request wants of its connection.
 #[derive(Clone, Copy)]
-pub(crate) struct Wish {
+pub struct Wish {
     /// The request must not be sent twice: ask the kernel before a connection is used again.
-    pub(crate) surely_alive: bool,
+    pub surely_alive: bool,
     /// The last one turned out to be dead: open a new one.
-    pub(crate) new: bool,
+    pub new: bool,
     /// It has to speak HTTP/1.1, whatever the endpoint would like better.
-    pub(crate) h1_only: bool,
+    pub h1_only: bool,
     /// How long connecting may take.
-    pub(crate) connect: Duration,
+    pub connect: Duration,
     /// Whom the request is for.
-    pub(crate) client: Option<ClientNetwork>,
+    pub client: Option<ClientNetwork>,
+    /// What holds for a connection that is opened for it and shared.
+    pub sharing: Sharing,
 }
 
 impl Pools {
     /// The pools of the worker at that place; those of all workers of a gateway have `reclaim` in common.
-    pub(crate) fn new(worker: usize, reclaim: Arc<Reclaim>) -> Pools {
+    pub fn new(worker: usize, reclaim: Arc<Reclaim>, io: &Rc<Io>) -> Pools {
         let (idle, waiting, trunks) = Default::default();
-        Pools { idle, waiting, trunks, worker, reclaim }
+        Pools { idle, waiting, trunks, io: Rc::clone(io), worker, reclaim }
     }
 
     /// Waits until idle connections are wanted, here or on another worker: time for [`Pools::yield_idle`].
-    pub(crate) async fn idle_wanted(&self) {
+    pub async fn idle_wanted(&self) {
         self.reclaim.asked(self.worker).await;
     }
 
     /// A way to `endpoint`, in the protocol that it speaks.
-    pub(crate) async fn get(
-        &self,
-        worker: &Rc<Worker>,
-        endpoint: &Arc<Endpoint>,
-        wish: Wish,
-    ) -> Result<Way, Error> {
+    pub async fn get(&self, endpoint: &Arc<Endpoint>, wish: Wish) -> Result<Way, Error> {
         let (mut waits_until, mut opens_until, mut was_offered) = (None, None, false);
         loop {
             if endpoint.speaks_h1() || wish.h1_only {
-                return self.get_own(worker, endpoint, wish).await;
+                return self.get_own(endpoint, wish).await;
             }
             if let Some(seat) = self.trunks.seat(endpoint, wish.client, was_offered) {
                 let was_waited_for = waits_until.or(opens_until).is_some();
@@ -119,7 +100,7 @@ impl Pools {
             let slot = (!is_opening).then(|| endpoint.slots.try_take(wish.client)).flatten();
             if let Some(slot) = slot {
                 let _opening = self.trunks.opening(endpoint.id);
-                return open_either(worker, endpoint, slot, wish).await;
+                return self.open_either(endpoint, slot, wish).await;
             }
             let wants = if is_opening { Wants::Nothing } else { Wants::Slot };
             let waited = match endpoint.slots.queue(self.bidder(wish), wants) {
@@ -149,7 +130,7 @@ impl Pools {
             };
             was_offered = slot.is_none();
             if let Some(slot) = slot {
-                let mut way = open_either(worker, endpoint, slot, wish).await?;
+                let mut way = self.open_either(endpoint, slot, wish).await?;
                 way.note_wait();
                 return Ok(way);
             }
@@ -177,31 +158,21 @@ impl Pools {
 
     /// A connection to `endpoint`: an idle one, a new one, or one that is waited for. A new one may turn out to
     /// be one to share.
-    async fn get_own(
-        &self,
-        worker: &Rc<Worker>,
-        endpoint: &Arc<Endpoint>,
-        wish: Wish,
-    ) -> Result<Way, Error> {
+    async fn get_own(&self, endpoint: &Arc<Endpoint>, wish: Wish) -> Result<Way, Error> {
         let kept = if wish.new { None } else { self.take(endpoint, wish) };
         if let Some(connection) = kept {
             return Ok(Way::Own(connection));
         }
         if let Some(slot) = endpoint.slots.try_take(wish.client) {
-            return open_either(worker, endpoint, slot, wish).await;
+            return self.open_either(endpoint, slot, wish).await;
         }
-        let mut way = self.wait(worker, endpoint, wish).await?;
+        let mut way = self.wait(endpoint, wish).await?;
         way.note_wait();
         Ok(way)
     }
 
     /// Waits for a connection that an exchange of this worker leaves, or for a slot.
-    async fn wait(
-        &self,
-        worker: &Rc<Worker>,
-        endpoint: &Arc<Endpoint>,
-        wish: Wish,
-    ) -> Result<Way, Error> {
+    async fn wait(&self, endpoint: &Arc<Endpoint>, wish: Wish) -> Result<Way, Error> {
         let place = endpoint.slots.queue(self.bidder(wish), Wants::Connection)?;
         // What is idle may be a connection of HTTP/2, which does not count as such.
         self.reclaim.ask(endpoint.id);
@@ -212,13 +183,13 @@ impl Pools {
                 connection.slot.enter(wish.client);
                 Ok(Way::Own(connection))
             }
-            Err(slot) => open_either(worker, endpoint, slot, wish).await,
+            Err(slot) => self.open_either(endpoint, slot, wish).await,
         }
     }
 
     /// Keeps a connection for the next exchange: for one that waits, if there is one on this worker. If
     /// there is one on another, or enough are kept, it is closed.
-    pub(crate) fn keep(&self, mut connection: Connection, clock: &Clock) {
+    pub fn keep(&self, mut connection: Connection, clock: &Clock) {
         connection.is_reused = true;
         connection.slot.vacate();
         if connection.endpoint.slots.wanted() > 0 {
@@ -258,7 +229,7 @@ impl Pools {
 
     /// Closes what has been idle for too long, was closed by its peer, belongs to nobody any more, or
     /// holds a slot that somebody waits for.
-    pub(crate) fn sweep(&self, clock: &Clock) {
+    pub fn sweep(&self, clock: &Clock) {
         self.idle.borrow_mut().retain(|_, idle| sweep_idle(idle, clock));
         self.trunks.sweep(clock);
         self.waiting.borrow_mut().retain(|_, waiting| {
@@ -268,7 +239,7 @@ impl Pools {
     }
 
     /// Closes the idle connections that were asked for.
-    pub(crate) fn yield_idle(&self, clock: &Clock) {
+    pub fn yield_idle(&self, clock: &Clock) {
         for endpoint in self.reclaim.take(self.worker) {
             if let Some(idle) = self.idle.borrow_mut().get_mut(&endpoint) {
                 sweep_idle(idle, clock);
@@ -278,7 +249,7 @@ impl Pools {
     }
 
     /// Closes all idle connections.
-    pub(crate) fn clear(&self) {
+    pub fn clear(&self) {
         self.idle.borrow_mut().clear();
     }
 
@@ -298,6 +269,31 @@ impl Pools {
                 return Some(connection);
             }
         }
+    }
+
+    /// Opens a connection for which a slot has been taken, and shares it where HTTP/2 is agreed on.
+    async fn open_either(
+        &self,
+        endpoint: &Arc<Endpoint>,
+        slot: Slot,
+        wish: Wish,
+    ) -> Result<Way, Error> {
+        let mut connection = open(endpoint, slot, wish.connect, wish.h1_only).await?;
+        let is_h2 = match endpoint.protocol {
+            Protocol::H1 => false,
+            Protocol::H2 => true,
+            Protocol::Auto => connection.stream.alpn().as_deref() == Some(H2),
+        };
+        if !wish.h1_only {
+            endpoint.note_agreed(is_h2);
+        }
+        if !is_h2 {
+            return Ok(Way::Own(connection));
+        }
+        connection.slot.share();
+        let trunk = self.trunks.share(&self.io, connection, wish.sharing);
+        let seat = self.trunks.first_seat(trunk, wish.client);
+        Ok(Way::Shared { seat, was_waited_for: false })
     }
 }
 
@@ -321,63 +317,5 @@ impl Way {
             Way::Own(connection) => connection.was_waited_for = true,
             Way::Shared { was_waited_for, .. } => *was_waited_for = true,
         }
-    }
-}
-
-/// Opens a connection for which a slot has been taken, and shares it where HTTP/2 is agreed on.
-async fn open_either(
-    worker: &Rc<Worker>,
-    endpoint: &Arc<Endpoint>,
-    slot: Slot,
-    wish: Wish,
-) -> Result<Way, Error> {
-    let mut connection = open(endpoint, slot, wish).await?;
-    let is_h2 = match endpoint.protocol {
-        Protocol::H1 => false,
-        Protocol::H2 => true,
-        Protocol::Auto => connection.stream.alpn().as_deref() == Some(H2),
-    };
-    if !wish.h1_only {
-        endpoint.note_agreed(is_h2);
-    }
-    if !is_h2 {
-        return Ok(Way::Own(connection));
-    }
-    connection.slot.share();
-    let trunk = Trunks::share(worker, connection);
-    let seat = worker.pools.trunks.first_seat(trunk, wish.client);
-    Ok(Way::Shared { seat, was_waited_for: false })
-}
-
-/// Opens a connection for which a slot has been taken.
-async fn open(endpoint: &Arc<Endpoint>, slot: Slot, wish: Wish) -> Result<Connection, Error> {
-    let attempt = tokio::time::timeout(wish.connect, connect(endpoint, wish.h1_only));
-    let stream = match attempt.await {
-        Ok(Ok(stream)) => stream,
-        Ok(Err(kind)) => return Err(kind.into()),
-        Err(_) => return Err(Kind::ConnectTimeout.into()),
-    };
-    Ok(Connection {
-        stream,
-        endpoint: Arc::clone(endpoint),
-        is_reused: false,
-        was_waited_for: false,
-        is_idle: false,
-        handed_over: 0,
-        slot,
-    })
-}
-
-impl Connection {
-    fn leave_idle_place(&mut self) {
-        if std::mem::take(&mut self.is_idle) {
-            self.endpoint.idle.fetch_sub(1, Ordering::AcqRel);
-        }
-    }
-}
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.leave_idle_place();
     }
 }

@@ -1,6 +1,6 @@
 //! An exchange with an endpoint over HTTP/1.1.
 
-use super::call::{AnswerStart, Reply};
+use crate::call::{AnswerStart, Reply};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use titan_h1::{BodyReader, Framing, Limits, ResponseReader, ResponseStart};
@@ -12,21 +12,24 @@ use titan_io::message::{Incoming, Outgoing};
 use titan_io::stream::{Inbox, ReadHalf, Stream};
 
 /// Memory that exchanges with endpoints use, one after the other.
-pub(crate) struct Desk {
+pub struct Desk {
     heads: ResponseReader,
     body: BodyReader,
     out: Vec<u8>,
 }
 
 /// What was read from the connection and is not used yet, and the buffers for it.
-pub(crate) struct Means<'c> {
-    pub(crate) stream: &'c mut Stream,
-    pub(crate) inbox: &'c mut Inbox,
-    pub(crate) buffers: &'c Rc<Buffers>,
+pub struct Means<'c> {
+    /// The socket.
+    pub stream: &'c mut Stream,
+    /// What has come and was not used yet.
+    pub inbox: &'c mut Inbox,
+    /// Receive buffers.
+    pub buffers: &'c Rc<Buffers>,
 }
 
 /// The answer on its way in.
-pub(crate) struct Answer<'c> {
+pub struct Answer<'c> {
     reader: ReadHalf<'c>,
     inbox: &'c mut Inbox,
     heads: &'c mut ResponseReader,
@@ -37,27 +40,23 @@ pub(crate) struct Answer<'c> {
 
 impl Desk {
     /// A desk that nothing lies on.
-    pub(crate) fn new(limits: Limits) -> Desk {
+    pub fn new(limits: Limits) -> Desk {
         let body = BodyReader::new(Framing::None, &limits);
         Desk { heads: ResponseReader::new(limits), body, out: Vec::new() }
     }
 
     /// The memory that it has come to.
-    pub(crate) fn capacity(&self) -> usize {
+    pub fn capacity(&self) -> usize {
         self.out.capacity().max(self.body.capacity())
     }
 
     /// Whether the last answer was ended within its trailers, so that nothing can follow it.
-    pub(crate) fn is_cut(&self) -> bool {
+    pub fn is_cut(&self) -> bool {
         self.body.is_cut()
     }
 
     /// The two directions of a connection: a request that is to be started, and its answer.
-    pub(crate) fn call<'c>(
-        &'c mut self,
-        means: Means<'c>,
-        method: Method,
-    ) -> (Outgoing<'c>, Answer<'c>) {
+    pub fn call<'c>(&'c mut self, means: Means<'c>, method: Method) -> (Outgoing<'c>, Answer<'c>) {
         let Desk { heads, body, out } = self;
         let Means { stream, inbox, buffers } = means;
         let (reader, writer) = stream.split();

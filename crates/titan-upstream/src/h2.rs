@@ -3,11 +3,10 @@
 //! Where `max_connections` is set, their streams are shared out as connections are: the last eighth of those of a
 //! connection is for clients that have few, and whoever waits for one is served by client.
 
-use super::Endpoint;
-use super::call::{AnswerStart, Reply};
-use super::pool::Connection;
-use super::queue::{Queue, Spot};
-use crate::worker::Worker;
+use crate::call::{AnswerStart, Reply};
+use crate::connection::Connection;
+use crate::endpoint::Endpoint;
+use crate::queue::{Queue, Spot};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
@@ -22,6 +21,7 @@ use titan_http::{Method, ResponseHead, Status};
 use titan_io::body::Content;
 use titan_io::clock::{Clock, Moment};
 use titan_io::error::{Error, Side};
+use titan_io::io::Io;
 use titan_io::mux::{Mux, Progress, Receiver, Wire};
 use titan_io::network::ClientNetwork;
 use titan_io::shares::{Counter, Shares};
@@ -36,7 +36,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// The connections of one worker that exchanges share, by endpoint.
 #[derive(Default)]
-pub(crate) struct Trunks {
+pub struct Trunks {
     by_endpoint: RefCell<BTreeMap<u64, Towards>>,
 }
 
@@ -55,14 +55,25 @@ struct Towards {
 
 /// A stream for a client, to be opened on a connection that exchanges share. It counts as the client's until
 /// this is dropped.
-pub(crate) struct Seat {
-    pub(crate) trunk: Rc<Trunk>,
+pub struct Seat {
+    /// The connection.
+    pub trunk: Rc<Trunk>,
     share: Option<(Rc<Shares>, Counter)>,
 }
 
+/// What holds for a connection that exchanges share.
+#[derive(Clone, Copy)]
+pub struct Sharing {
+    /// The bounds of what its endpoint may cost.
+    pub limits: titan_h2::Limits,
+    /// How long the endpoint may take nothing of what is written.
+    pub write: Duration,
+}
+
 /// A connection that exchanges share.
-pub(crate) struct Trunk {
-    pub(crate) mux: Rc<Mux>,
+pub struct Trunk {
+    /// Its streams.
+    pub mux: Rc<Mux>,
     endpoint: Arc<Endpoint>,
     opened: Moment,
     /// Whether it takes no more exchanges, because something is wrong with it.
@@ -89,7 +100,7 @@ enum Doubt {
 
 /// An exchange that waits for its endpoint. Where it ends before anything has come, be it that its client has no
 /// more patience, the connection may be dead, and that would be noticed by nobody.
-pub(crate) struct Trial<'t> {
+pub struct Trial<'t> {
     trunk: &'t Trunk,
     clock: &'t Clock,
     began: Moment,
@@ -101,14 +112,14 @@ const PONG: Duration = Duration::from_secs(2);
 const BELIEF: Duration = Duration::from_secs(60);
 
 /// Whoever opens a connection; when dropped, those who wait for it look again.
-pub(crate) struct Opening<'t> {
+pub struct Opening<'t> {
     trunks: &'t Trunks,
     endpoint: u64,
 }
 
 /// A wait for a stream. Whoever is told to look and has no use for a stream any more leaves it to the next one
 /// who waits.
-pub(crate) struct Offered<'t> {
+pub struct Offered<'t> {
     trunks: &'t Trunks,
     endpoint: u64,
     spot: Spot,
@@ -118,7 +129,7 @@ pub(crate) struct Offered<'t> {
 impl Trunks {
     /// A stream to the endpoint for that client: where streams are limited, not before those who wait for one. Whoever
     /// has waited and `was_offered` one is the next.
-    pub(crate) fn seat(
+    pub fn seat(
         &self,
         endpoint: &Endpoint,
         client: Option<ClientNetwork>,
@@ -135,7 +146,7 @@ impl Trunks {
     }
 
     /// The first stream of a connection that was opened for that client.
-    pub(crate) fn first_seat(&self, trunk: Rc<Trunk>, client: Option<ClientNetwork>) -> Seat {
+    pub fn first_seat(&self, trunk: Rc<Trunk>, client: Option<ClientNetwork>) -> Seat {
         let mut all = self.by_endpoint.borrow_mut();
         let towards = all.entry(trunk.endpoint.id).or_default();
         let counter = towards.counter(&trunk.endpoint, client);
@@ -143,18 +154,18 @@ impl Trunks {
     }
 
     /// Has those who come wait for the connection that the caller opens, for as long as this is kept.
-    pub(crate) fn opening(&self, endpoint: u64) -> Opening<'_> {
+    pub fn opening(&self, endpoint: u64) -> Opening<'_> {
         self.by_endpoint.borrow_mut().entry(endpoint).or_default().is_opening = true;
         Opening { trunks: self, endpoint }
     }
 
     /// Whether somebody opens a connection to the endpoint.
-    pub(crate) fn is_opening(&self, endpoint: u64) -> bool {
+    pub fn is_opening(&self, endpoint: u64) -> bool {
         self.by_endpoint.borrow().get(&endpoint).is_some_and(|towards| towards.is_opening)
     }
 
     /// Waits until it may be worth while to look for a connection again.
-    pub(crate) fn wait(&self, endpoint: &Endpoint, client: Option<ClientNetwork>) -> Offered<'_> {
+    pub fn wait(&self, endpoint: &Endpoint, client: Option<ClientNetwork>) -> Offered<'_> {
         let (offer, offered) = oneshot::channel();
         let mut all = self.by_endpoint.borrow_mut();
         let towards = all.entry(endpoint.id).or_default();
@@ -164,24 +175,29 @@ impl Trunks {
     }
 
     /// Shares a connection from now on, in a task of its own, until nobody can use it.
-    pub(crate) fn share(worker: &Rc<Worker>, connection: Connection) -> Rc<Trunk> {
-        let limits = worker.snapshot().answer_limits;
-        let mux = Mux::new(titan_h2::Connection::client(limits), Side::Upstream);
-        let trunk = Trunk::new(mux, Arc::clone(&connection.endpoint), worker.io.clock.now());
-        let mut all = worker.pools.trunks.by_endpoint.borrow_mut();
+    pub fn share(
+        self: &Rc<Self>,
+        io: &Rc<Io>,
+        connection: Connection,
+        sharing: Sharing,
+    ) -> Rc<Trunk> {
+        let mux = Mux::new(titan_h2::Connection::client(sharing.limits), Side::Upstream);
+        let trunk = Trunk::new(mux, Arc::clone(&connection.endpoint), io.clock.now());
+        let mut all = self.by_endpoint.borrow_mut();
         all.entry(connection.endpoint.id).or_default().open.push(Rc::clone(&trunk));
-        drop(tokio::task::spawn_local(drive(Rc::clone(worker), connection, Rc::clone(&trunk))));
+        let driver = Driver { trunks: Rc::clone(self), io: Rc::clone(io), patience: sharing.write };
+        drop(tokio::task::spawn_local(driver.drive(connection, Rc::clone(&trunk))));
         trunk
     }
 
     /// Closes what nobody uses and another worker waits for, or belongs to nobody any more; has what is used
     /// give way to those who wait elsewhere; forgets those who wait no more.
-    pub(crate) fn sweep(&self, clock: &Clock) {
+    pub fn sweep(&self, clock: &Clock) {
         self.by_endpoint.borrow_mut().retain(|_, towards| towards.sweep(clock));
     }
 
     /// The same for the connections to one endpoint.
-    pub(crate) fn sweep_endpoint(&self, endpoint: u64, clock: &Clock) {
+    pub fn sweep_endpoint(&self, endpoint: u64, clock: &Clock) {
         if let Some(towards) = self.by_endpoint.borrow_mut().get_mut(&endpoint) {
             towards.sweep(clock);
         }
@@ -349,7 +365,7 @@ impl Trunk {
     }
 
     /// An exchange begins on it.
-    pub(crate) fn trial<'t>(&'t self, clock: &'t Clock) -> Trial<'t> {
+    pub fn trial<'t>(&'t self, clock: &'t Clock) -> Trial<'t> {
         Trial { trunk: self, clock, began: clock.now() }
     }
 
@@ -376,7 +392,7 @@ impl Trunk {
     }
 
     /// Has it take no more exchanges.
-    pub(crate) fn retire(&self) {
+    pub fn retire(&self) {
         self.is_retired.set(true);
         self.mux.wake_driver();
     }
@@ -397,58 +413,71 @@ impl Drop for Trial<'_> {
     }
 }
 
-/// Moves what exchanges send and receive over a connection, until nobody can use it any more.
-async fn drive(worker: Rc<Worker>, mut connection: Connection, trunk: Rc<Trunk>) {
-    let timer = worker.io.clock.timer();
-    let (mut inbox, mut progress) = (Inbox::default(), Progress::new(&worker.io.clock));
-    let mut idle_until = None;
-    let Trunk { mux, endpoint, is_retired, heard, doubt, .. } = &*trunk;
-    poll_fn(|cx| {
-        let clock = timer.clock();
-        let mut wire = Wire {
-            mux,
-            stream: &mut connection.stream,
-            inbox: &mut inbox,
-            buffers: &worker.io.buffers,
-            clock,
-            patience: worker.snapshot().timeouts.write,
-            progress: &mut progress,
-        };
-        let on_event = |event| {
-            if matches!(event, Event::Pong) {
-                doubt.set(Doubt::None { until: clock.deadline(BELIEF) });
+/// What a connection is driven with.
+struct Driver {
+    trunks: Rc<Trunks>,
+    io: Rc<Io>,
+    patience: Duration,
+}
+
+impl Driver {
+    /// Moves what exchanges send and receive over a connection, until nobody can use it any more.
+    async fn drive(self, mut connection: Connection, trunk: Rc<Trunk>) {
+        let Driver { trunks, io, patience } = self;
+        let timer = io.clock.timer();
+        let (mut inbox, mut progress) = (Inbox::default(), Progress::new(&io.clock));
+        let mut idle_until = None;
+        let Trunk { mux, endpoint, is_retired, heard, doubt, .. } = &*trunk;
+        poll_fn(|cx| {
+            let clock = timer.clock();
+            let mut wire = Wire {
+                mux,
+                stream: &mut connection.stream,
+                inbox: &mut inbox,
+                buffers: &io.buffers,
+                clock,
+                patience,
+                progress: &mut progress,
+            };
+            let on_event = |event| {
+                if matches!(event, Event::Pong) {
+                    doubt.set(Doubt::None { until: clock.deadline(BELIEF) });
+                }
+            };
+            if wire.poll(cx, on_event).is_ready() {
+                return Poll::Ready(());
             }
-        };
-        if wire.poll(cx, on_event).is_ready() {
-            return Poll::Ready(());
-        }
-        heard.set(wire.progress.heard());
-        let asked = trunk.judge(clock);
-        let is_idle = mux.lanes() == 0;
-        let is_useless = is_retired.get() || mux.connection().is_over() || endpoint.is_gone();
-        idle_until = is_idle.then(|| idle_until.unwrap_or(clock.deadline(endpoint.idle_timeout)));
-        let last = idle_until.unwrap_or(Moment::NEVER);
-        if is_idle && (is_useless || clock.is_past(last)) {
-            mux.connection().go_away(Code::NoError);
-            let _ = wire.write(cx);
-            return Poll::Ready(());
-        }
-        worker.pools.trunks.offer(endpoint.id);
-        timer.wake_at(cx, last.min(asked).min(wire.progress.deadline()));
-        Poll::Pending
-    })
-    .await;
-    trunk.retire();
-    mux.lose();
-    connection.stream.say_goodbye();
-    drop(connection);
-    worker.pools.trunks.remove(&trunk);
+            heard.set(wire.progress.heard());
+            let asked = trunk.judge(clock);
+            let is_idle = mux.lanes() == 0;
+            let is_useless = is_retired.get() || mux.connection().is_over() || endpoint.is_gone();
+            idle_until =
+                is_idle.then(|| idle_until.unwrap_or(clock.deadline(endpoint.idle_timeout)));
+            let last = idle_until.unwrap_or(Moment::NEVER);
+            if is_idle && (is_useless || clock.is_past(last)) {
+                mux.connection().go_away(Code::NoError);
+                let _ = wire.write(cx);
+                return Poll::Ready(());
+            }
+            trunks.offer(endpoint.id);
+            timer.wake_at(cx, last.min(asked).min(wire.progress.deadline()));
+            Poll::Pending
+        })
+        .await;
+        trunk.retire();
+        mux.lose();
+        connection.stream.say_goodbye();
+        drop(connection);
+        trunks.remove(&trunk);
+    }
 }
 
 /// The answer on its way in.
-pub(crate) struct Answer {
-    pub(crate) receiver: Receiver,
-    pub(crate) method: Method,
+pub struct Answer {
+    /// What comes on its stream.
+    pub receiver: Receiver,
+    /// Of the request.
+    pub method: Method,
 }
 
 impl Reply for Answer {
