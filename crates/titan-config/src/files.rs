@@ -5,7 +5,7 @@ use crate::bounds::{
 };
 use crate::node::Node;
 use crate::path::{PathEnd, PathPattern};
-use crate::policy::{Coding, MediaRange, codings, media_range};
+use crate::policy::{MediaRange, codings, media_range};
 use crate::read::{Read, Reading, default, optional, required};
 use crate::readers::{Named, Problem, boolean, mapping, one_or_list, short_for, text};
 use crate::report::Diagnostic;
@@ -14,6 +14,7 @@ use crate::shape::TextShape;
 use crate::token::{HeaderValue, Pattern, header_value, pattern};
 use std::path::PathBuf;
 use titan_http::Status;
+use titan_http::coding::Coding;
 
 section! {
     "files", "a files action", Any;

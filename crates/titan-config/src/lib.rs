@@ -74,13 +74,12 @@ pub use look_alikes::{LookAlike, Paths};
 pub use path::{PathEnd, PathPattern, Segment};
 pub use policy::{
     ApiKey, ApiKeys, AuthCache, AuthKey, Authorise, Basic, Changes, Claim, ClaimHeader, ClaimRule,
-    ClaimValue, CodedRequests, Coding, Compress, CookieDomain, CookieRule, Cors, CorsHeaders,
-    CorsOrigin, Credential, Exempt, FailureLimit, ForwardAuth, Granted, JwksUrl, Jwt, JwtAlgorithm,
-    JwtKeys, JwtProvider, JwtRevocations, KeyHash, MediaRange, NamedPolicy, OtherCodings,
-    PasswordHash, PathPiece, PathRule, Policies, Policy, PolicyId, PolicyKind, Rate, RateKey,
-    RateLimit, RatePlan, RatePlans, RequestTransform, ResponseTransform, RouteCost, Rule, RulePart,
-    Secret, TokenPlace, Transform, Url, User, ValuePiece, ValueRule, ValueTemplate, api_keys_in,
-    users_in,
+    ClaimValue, CodedRequests, Compress, CookieDomain, CookieRule, Cors, CorsHeaders, CorsOrigin,
+    Credential, Exempt, FailureLimit, ForwardAuth, Granted, JwksUrl, Jwt, JwtAlgorithm, JwtKeys,
+    JwtProvider, JwtRevocations, KeyHash, MediaRange, NamedPolicy, OtherCodings, PasswordHash,
+    PathPiece, PathRule, Policies, Policy, PolicyId, PolicyKind, Rate, RateKey, RateLimit,
+    RatePlan, RatePlans, RequestTransform, ResponseTransform, RouteCost, Rule, RulePart, Secret,
+    TokenPlace, Transform, Url, User, ValuePiece, ValueRule, ValueTemplate, api_keys_in, users_in,
 };
 pub use quantity::{ByteSize, Cap};
 pub use reference::reference;

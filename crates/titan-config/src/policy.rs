@@ -13,7 +13,7 @@ pub use authorise::{
     ApiKey, ApiKeys, AuthCache, AuthKey, Authorise, Basic, ClaimRule, ClaimValue, Credential,
     ForwardAuth, Granted, KeyHash, PasswordHash, Rule, RulePart, User, api_keys_in, users_in,
 };
-pub use compress::{CodedRequests, Coding, Compress, MediaRange, OtherCodings};
+pub use compress::{CodedRequests, Compress, MediaRange, OtherCodings};
 pub(crate) use compress::{codings, media_range};
 pub use cors::{Cors, CorsHeaders, CorsOrigin};
 pub use failure_limit::FailureLimit;

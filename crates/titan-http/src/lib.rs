@@ -8,6 +8,7 @@
 
 mod alike;
 mod authority;
+pub mod coding;
 pub mod cookie;
 mod field_name;
 mod fields;

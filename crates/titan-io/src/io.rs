@@ -21,6 +21,15 @@ pub struct Io {
     idle_until: Cell<Moment>,
 }
 
+/// What the main thread wants of the workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Accept and serve.
+    Serve,
+    /// Accept nothing more, finish what runs.
+    Drain,
+}
+
 impl Io {
     /// For a worker that serves.
     pub fn new() -> Rc<Io> {

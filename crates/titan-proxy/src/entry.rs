@@ -1,6 +1,5 @@
 //! What a listener asks of everything that comes in there. Connections hold it as long as they live.
 
-use crate::forwarding::Origin;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -41,21 +40,6 @@ impl Entry {
     /// What there is to say of the files that clients are judged by.
     pub(crate) fn warnings(&self) -> Vec<String> {
         self.tls.as_ref().map_or_else(Vec::new, |tls| tls.load().warnings())
-    }
-
-    /// Whether a client may go on that was let in here. One that has shown a certificate is judged again when
-    /// whom to take has changed since.
-    pub(crate) fn still_admits(&self, origin: &Origin) -> bool {
-        let (Some(shown), Some(tls)) = (&origin.shown, &self.tls) else { return true };
-        let tls = tls.load();
-        if shown.edition.get() == tls.edition() {
-            return true;
-        }
-        let is_taken = tls.still_takes(&shown.identity);
-        if is_taken {
-            shown.edition.set(tls.edition());
-        }
-        is_taken
     }
 }
 

@@ -11,11 +11,12 @@ mod tunnel;
 
 pub(crate) use inquiry::{Inquiry, Reply};
 
-use crate::forwarding::{Origin, Reach, Refused, count_hop};
+use crate::forwarding::{Reach, Refused, count_hop};
 use crate::grpc::{self, Dialect, web};
 use crate::middleware::{
     self, Coded, Decoded, Decoding, Encoders, Meeting, Notes, Recipe, Step, describe_decoded,
 };
+use crate::origin::Origin;
 use crate::route::{self, Allow, Match, NoMatch};
 use crate::snapshot::{Action, Proxy, Snapshot};
 use crate::template::Parts;
@@ -195,7 +196,7 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
         if !is_honest {
             return Err(Kind::ConnectionList.into());
         }
-        if !self.origin.entry.still_admits(self.origin) {
+        if !self.origin.is_still_admitted() {
             return Err(Kind::ClientCertificate.into());
         }
         self.normalise_path()?;

@@ -11,9 +11,10 @@ mod words;
 pub use question::BadQuestion;
 
 use crate::files::Site;
-use crate::forwarding::{Origin, Reach, Refused, Scheme, count_hop};
+use crate::forwarding::{Reach, Refused, count_hop};
 use crate::grpc::{Code, Dialect};
 use crate::middleware::{self, Asked, Explained, Keys, Notes, Seen};
+use crate::origin::{Origin, Scheme};
 use crate::route::{self, Folded, Match, NoMatch, plain_reading};
 use crate::snapshot::{self, Action, Snapshot};
 use crate::template::{self, BadResult, Parts};

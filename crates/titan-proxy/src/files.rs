@@ -18,7 +18,6 @@ mod range;
 pub(crate) use body::FileBody;
 pub(crate) use disk::check_root;
 
-use crate::middleware::Accepted;
 use crate::template::after_segments;
 use condition::{Validators, Verdict};
 use disk::{Below, OpenFile, Root};
@@ -28,7 +27,9 @@ use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
-use titan_config::{Coding, HeaderValue, PathEnd, PathPattern, StaticFiles};
+use titan_config::{HeaderValue, PathEnd, PathPattern, StaticFiles};
+use titan_http::coding::Accepted;
+use titan_http::coding::Coding;
 use titan_http::{BadField, FieldName, Method, RequestHead, ResponseHead, Status};
 use titan_io::error::{Error, Kind};
 
@@ -272,7 +273,7 @@ fn describe(
 ) -> Result<(), BadField> {
     head.fields.append(FieldName::ContentType, media_type.as_bytes())?;
     if let Some(coding) = coding {
-        let coding = crate::middleware::name_of(coding);
+        let coding = coding.name();
         head.fields.append(FieldName::ContentEncoding, coding.as_bytes())?;
     }
     head.fields.append_named(b"Accept-Ranges", b"bytes")

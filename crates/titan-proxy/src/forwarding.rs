@@ -12,16 +12,13 @@ pub(crate) use hops::{Reach, count_hop};
 
 use crate::entry::Entry;
 use crate::guard::{CLIENT_CERT, CLIENT_CERT_CHAIN};
+use crate::origin::{AddressText, Origin, Scheme};
 use element::{LastHops, is_well_formed, value_of};
-use std::cell::Cell;
 use std::fmt;
-use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
-use std::rc::Rc;
 use std::sync::Arc;
 use titan_config::{Cidr, ClientCert, Config, HeaderName, ServerField, TrustedField};
 use titan_http::{Authority, BadField, FieldName, Fields, RequestHead, ResponseHead};
-use titan_io::tls::Identity;
 
 /// Behind how many trusted proxies a client's address is looked for: the client is one of as many members of the list.
 const MAX_HOPS: usize = 32;
@@ -47,50 +44,12 @@ pub(crate) struct Forwarding {
     server: ServerField,
 }
 
-/// Where a connection comes from. The same for all of its requests.
-#[derive(Clone)]
-pub(crate) struct Origin {
-    /// None for a Unix socket.
-    pub(crate) address: Option<IpAddr>,
-    pub(crate) scheme: Scheme,
-    pub(crate) is_trusted: bool,
-    /// The address as text: written once for the connection, not for each request.
-    text: AddressText,
-    /// What the listener asks of it.
-    pub(crate) entry: Arc<Entry>,
-    /// What the client has shown of itself; `None` where it was not asked, or had nothing to show.
-    pub(crate) shown: Option<Rc<Shown>>,
-}
-
-/// What a client has shown of itself in the handshake.
-pub(crate) struct Shown {
-    pub(crate) identity: Identity,
-    /// Which edition of the list of those who are let in that was compared with last.
-    pub(crate) edition: Cell<u64>,
-}
-
-/// An address without port, as text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct AddressText {
-    len: u8,
-    text: [u8; AddressText::MAX_LEN],
-}
-
 /// The field of the request id.
 #[derive(Debug)]
 struct IdField {
     name: HeaderName,
     /// Compared instead of the name where that is a known one.
     id: FieldName,
-}
-
-/// How a client connected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Scheme {
-    /// Without TLS.
-    Http,
-    /// With TLS.
-    Https,
 }
 
 /// Why a request cannot be sent on.
@@ -140,8 +99,7 @@ impl Forwarding {
     ) -> Origin {
         let address = address.map(|address| address.to_canonical());
         let is_trusted = address.is_some_and(|address| self.trusts(address));
-        let (text, entry) = (AddressText::new(address), Arc::clone(entry));
-        Origin { address, scheme, is_trusted, text, entry, shown: None }
+        Origin::new(address, scheme, is_trusted, entry)
     }
 
     /// The address of the client behind all trusted proxies; the peer's where it tells nothing. None where a trusted
@@ -227,7 +185,7 @@ impl Forwarding {
     fn tell_real_ip(&self, origin: &Origin, head: &mut RequestHead) -> Result<(), BadField> {
         let told = origin.address.filter(|_| self.x_real_ip);
         let Some(_) = told else { return Ok(()) };
-        let client = self.client_behind_peer(origin, &head.fields).unwrap_or(origin.text);
+        let client = self.client_behind_peer(origin, &head.fields).unwrap_or(origin.text());
         match client.as_bytes() {
             b"" => Ok(()),
             text => head.fields.append_named(b"X-Real-IP", text),
@@ -260,7 +218,7 @@ impl Forwarding {
                     }
                 }
             }
-            scratch.extend_from_slice(origin.text.as_bytes());
+            scratch.extend_from_slice(origin.text().as_bytes());
             replace(&mut head.fields, FieldName::XForwardedFor, scratch)?;
         }
         let believed = match self.trusted_field {
@@ -305,7 +263,7 @@ impl Forwarding {
             write_element(client, host, scheme, scratch);
             scratch.extend_from_slice(b", ");
         }
-        write_element(origin.text, head.authority(), Some(origin.scheme), scratch);
+        write_element(origin.text(), head.authority(), Some(origin.scheme), scratch);
         replace(&mut head.fields, FieldName::Forwarded, scratch)
     }
 
@@ -433,32 +391,6 @@ impl IdField {
     }
 }
 
-impl Shown {
-    /// What was shown, and which edition of the list it was compared with.
-    pub(crate) fn new((identity, edition): (Identity, u64)) -> Rc<Shown> {
-        Rc::new(Shown { identity, edition: Cell::new(edition) })
-    }
-}
-
-impl AddressText {
-    /// The longest IPv6 address that is none of IPv4 mapped into it.
-    const MAX_LEN: usize = 39;
-
-    /// The text of a canonical address; empty without one.
-    fn new(address: Option<IpAddr>) -> AddressText {
-        let mut text = [0; AddressText::MAX_LEN];
-        let mut left = text.as_mut_slice();
-        let written = address.map_or(Ok(()), |address| write!(left, "{address}"));
-        written.expect("a canonical address fits");
-        let len = AddressText::MAX_LEN - left.len();
-        AddressText { len: u8::try_from(len).expect("at most 39"), text }
-    }
-
-    fn as_bytes(&self) -> &[u8] {
-        &self.text[..self.len.into()]
-    }
-}
-
 /// Writes an element of `Forwarded`.
 fn write_element(
     address: AddressText,
@@ -560,22 +492,6 @@ fn node_address(node: &[u8]) -> Option<IpAddr> {
     let bracketed = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     let address = bracketed.unwrap_or(text).parse().ok();
     address.or_else(|| text.parse::<SocketAddr>().ok().map(|socket| socket.ip()))
-}
-
-impl Scheme {
-    /// The scheme as URIs write it.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Scheme::Http => "http",
-            Scheme::Https => "https",
-        }
-    }
-
-    /// The scheme that a proxy names.
-    fn parse(text: &[u8]) -> Option<Scheme> {
-        let is = |scheme: &Scheme| text.eq_ignore_ascii_case(scheme.as_str().as_bytes());
-        [Scheme::Http, Scheme::Https].into_iter().find(is)
-    }
 }
 
 impl From<BadField> for Refused {

@@ -4,8 +4,9 @@ use crate::files::check_root;
 use crate::listener::{Gate, ListenSocket, Listener, bind};
 use crate::metrics::Metrics;
 use crate::middleware::{Credentials, KeySetStatus, Keys, Revocations};
+use crate::serve;
 use crate::snapshot::Snapshot;
-use crate::worker::{Phase, Worker};
+use crate::worker::Worker;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use titan_config::{Action, Config, ListenAddress, Location, Threads};
+use titan_io::io::Phase;
 use titan_io::tls::{BadCredentials, ClientTls, Files, ServerTls};
 use titan_upstream::endpoint::EndpointStatus;
 use titan_upstream::reclaim::Reclaim;
@@ -284,7 +286,7 @@ impl Plan {
             .build_local(LocalOptions::default())
             .expect("the process has descriptors left for a runtime");
         let worker = Worker::new(index, snapshot, metrics, reclaim);
-        runtime.block_on(worker.run(listeners, phase));
+        runtime.block_on(serve::run(worker, listeners, phase));
     }
 }
 

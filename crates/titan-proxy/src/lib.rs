@@ -5,7 +5,7 @@
 //! | # | what happens | module | entry |
 //! |---|---|---|---|
 //! | 0 | bind, build the snapshot, start the workers, stop them | `gateway` | [`Gateway::start`] |
-//! | 1 | one thread, one runtime, own sockets, buffers, pools and clock | `worker` | `Worker::run` |
+//! | 1 | one thread, one runtime, own sockets, buffers, pools and clock | `worker`, `serve` | `serve::run` |
 //! | 2 | accept, connection limits, PROXY protocol | `listener` | `Listener::serve` |
 //! | 3 | TLS: certificates, the handshake, records | [`titan_io::tls`] | `accept` |
 //! | 4 | octets to heads, heads to octets | `downstream`: `h1`, `h2` | `serve` |
@@ -14,7 +14,7 @@
 //! | 6 | one normal form of the path | [`titan_http::path`] | `normalise` |
 //! | 7 | host, path, method and match rules | `route` | `Routes::find`, `LookAlikes::judge` |
 //! | - | policies: the request half, the response half | `middleware` | `Chain::on_request`, `Chain::on_response` |
-//! | 8 | who the client is, and what the upstream is told of it | `forwarding` | `Forwarding::tell_upstream` |
+//! | 8 | who the client is, and what the upstream is told of it | `origin`, `forwarding` | `Forwarding::tell_upstream` |
 //! | - | another protocol in place of HTTP | `upgrade`, `exchange::tunnel` | `Upgrade`, `Talk::tunnel` |
 //! | 9 | choose an endpoint, get a connection, retry | [`titan_upstream`] | `Attempts::next`, `Pools::get` |
 //! | 10 | the request goes out while the answer comes in | `exchange::attempt` | `Exchange::attempt` |
@@ -31,10 +31,13 @@
 
 mod gateway;
 
+mod serve;
+
 mod worker;
 
 mod entry;
 mod listener;
+mod origin;
 mod proxy_protocol;
 
 mod downstream;

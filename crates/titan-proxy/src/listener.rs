@@ -2,9 +2,9 @@
 
 use crate::downstream::{self, Client};
 use crate::entry::Entry;
-use crate::forwarding::{Scheme, Shown};
+use crate::origin::{Scheme, Shown};
 use crate::proxy_protocol;
-use crate::worker::{Counted, Phase, Worker};
+use crate::worker::{Counted, Worker};
 use arc_swap::ArcSwap;
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
@@ -21,6 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use titan_config::{Cidr, ListenAddress};
 use titan_io::clock::TICK;
+use titan_io::io::Phase;
 use titan_io::network::ClientNetwork;
 use titan_io::stream::Stream;
 use titan_io::tls::{self, BadCredentials, Files, Refused, ServerTls};

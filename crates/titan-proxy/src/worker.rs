@@ -3,7 +3,6 @@
 //! A connection lives on the worker that accepted it. Workers share the [`Snapshot`] they serve from
 //! and atomics, nothing else.
 
-use crate::listener::Listener;
 use crate::metrics::{Cells, Metrics};
 use crate::middleware::{Caches, Decisions, Encoders, Remembered};
 use crate::snapshot::Snapshot;
@@ -21,8 +20,7 @@ use titan_upstream::h1::Desk;
 use titan_upstream::members::Known;
 use titan_upstream::pool::Pools;
 use titan_upstream::reclaim::Reclaim;
-use tokio::sync::{Notify, watch};
-use tokio::task::JoinSet;
+use tokio::sync::Notify;
 
 /// What all connections of one thread have in common.
 pub(crate) struct Worker {
@@ -79,15 +77,6 @@ pub(crate) struct Loan {
     home: Rc<Worker>,
 }
 
-/// What the main thread wants of the workers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
-    /// Accept and serve.
-    Serve,
-    /// Accept nothing more, finish what runs.
-    Drain,
-}
-
 /// How long a drain waits for a last request on a connection that has none: clients that keep
 /// connections may have sent it already.
 const LAST_REQUEST: Duration = Duration::from_secs(1);
@@ -124,37 +113,6 @@ impl Worker {
             date: Cell::new(date()),
             scratches: RefCell::default(),
         })
-    }
-
-    /// Accepts and serves until told to drain, then finishes what runs, for as long as the configuration
-    /// gives it.
-    ///
-    /// Without ticks there are no timeouts, and without a listener no clients: a panic in either ends the
-    /// worker, which the others then learn of.
-    pub(crate) async fn run(
-        self: Rc<Self>,
-        listeners: Vec<Listener>,
-        phase: watch::Receiver<Phase>,
-    ) {
-        tokio::select! {
-            never = self.tick() => match never {},
-            () = self.serve(listeners, phase) => {}
-        }
-    }
-
-    async fn serve(self: &Rc<Self>, listeners: Vec<Listener>, mut phase: watch::Receiver<Phase>) {
-        let mut accepting = JoinSet::new();
-        for listener in listeners {
-            accepting.spawn_local(listener.serve(Rc::clone(self), phase.clone()));
-        }
-        // Each ends when the drain begins.
-        while let Some(ended) = accepting.join_next().await {
-            let ended = ended.expect("a listener that has panicked ends its worker");
-            ended.expect("the system lets a socket into the runtime and out of it");
-        }
-        // An error means that the main thread is gone, which is as good a reason to stop.
-        let _ = phase.wait_for(|phase| *phase == Phase::Drain).await;
-        self.drain().await;
     }
 
     /// What the worker serves from.
@@ -203,7 +161,8 @@ impl Worker {
         Loan { scratch: Some(scratch), home: Rc::clone(self) }
     }
 
-    async fn tick(&self) -> Infallible {
+    /// Ticks for ever: without that there are no timeouts.
+    pub(crate) async fn tick(&self) -> Infallible {
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -219,7 +178,8 @@ impl Worker {
         }
     }
 
-    async fn drain(&self) {
+    /// Has connections end, and waits for that as long as the configuration gives them.
+    pub(crate) async fn drain(&self) {
         self.io.drain(LAST_REQUEST);
         let patience = self.snapshot.timeouts.drain;
         let _ = tokio::time::timeout(patience, async {
@@ -317,42 +277,4 @@ fn processor_micros() -> u64 {
     let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     let used = Duration::try_from(used).unwrap_or_default();
     u64::try_from(used.as_micros()).unwrap_or(u64::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::listener::{Gate, ListenSocket};
-    use crate::middleware::Keys;
-    use std::fs::File;
-    use std::os::fd::OwnedFd;
-    use std::os::unix::net::UnixListener;
-    use titan_config::Config;
-    use tokio::runtime::{Builder, LocalOptions};
-
-    #[test]
-    #[should_panic = "the system lets a socket into the runtime"]
-    fn a_listener_that_fails_ends_its_worker() {
-        let text = "{ listeners: ['127.0.0.1:0'], workers: 1, routes: [{ respond: 204 }] }";
-        let config = Config::parse("test", text).unwrap();
-        // No runtime can wait for a file.
-        let file = UnixListener::from(OwnedFd::from(File::open("/dev/null").unwrap()));
-        file.set_nonblocking(true).unwrap();
-        let socket = ListenSocket::Unix(file);
-        let listener = Listener {
-            socket,
-            gate: Gate::new(&config.listeners[0], &crate::Files::default()).unwrap(),
-        };
-        let runtime =
-            Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
-        let runtime = runtime.unwrap();
-        let snapshot = Arc::new(Snapshot::unconnected(&config, Keys::default()));
-        let metrics = Arc::new(Snapshot::metrics(&config, 1));
-        let reclaim = Arc::new(Reclaim::new(1));
-        let (_phase, watched) = watch::channel(Phase::Serve);
-        runtime.block_on(async {
-            let run = Worker::new(0, snapshot, metrics, reclaim).run(vec![listener], watched);
-            let _ = tokio::time::timeout(Duration::from_secs(10), run).await;
-        });
-    }
 }

@@ -9,6 +9,7 @@ use crate::readers::{Problem, boolean, one_or_list, text, whole, words};
 use crate::report::Diagnostic;
 use crate::section::{section, section_of};
 use crate::shape::TextShape;
+use titan_http::coding::Coding;
 
 section! {
     "compress", "a compression policy", Any;
@@ -91,17 +92,6 @@ pub enum OtherCodings {
     Pass,
     /// They are refused.
     Refuse,
-}
-
-/// A way to make content smaller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Coding {
-    /// RFC 1952.
-    Gzip,
-    /// RFC 7932.
-    Brotli,
-    /// RFC 8878.
-    Zstd,
 }
 
 /// A media type, or all of a kind; in lower case.

@@ -6,8 +6,8 @@
 
 use super::{Client, drain};
 use crate::exchange::{Exchange, Record, Verdict};
-use crate::forwarding::Origin;
 use crate::guard::Guard;
+use crate::origin::Origin;
 use crate::upgrade::Upgrade;
 use crate::worker::{Loan, Scratch, Worker};
 use std::future::poll_fn;

@@ -3,7 +3,7 @@
 mod h1;
 mod h2;
 
-use crate::forwarding::Origin;
+use crate::origin::Origin;
 use crate::worker::Worker;
 use std::future::poll_fn;
 use std::rc::Rc;

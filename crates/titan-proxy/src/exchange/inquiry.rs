@@ -5,7 +5,7 @@
 
 use super::key_source;
 use super::{Exchange, Record};
-use crate::forwarding::Origin;
+use crate::origin::Origin;
 use crate::snapshot::{Proxy, Snapshot};
 use crate::worker::{Work, Worker};
 use std::future::{Future, poll_fn};

@@ -12,7 +12,7 @@ use rustix::io::{Errno, retry_on_intr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use titan_config::Coding;
+use titan_http::coding::Coding;
 use titan_io::error::{Error, Kind};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -146,7 +146,7 @@ impl State {
         for (place, number) in octets.chunks_exact_mut(8).zip(numbers) {
             place.copy_from_slice(&number.to_le_bytes());
         }
-        let coding = coding.map_or("", crate::middleware::name_of);
+        let coding = coding.map_or("", Coding::name);
         let dash = if coding.is_empty() { "" } else { "-" };
         format!("\"{:016x}{dash}{coding}\"", xxh3_64(&octets))
     }

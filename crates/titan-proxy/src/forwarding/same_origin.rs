@@ -1,7 +1,8 @@
 //! Pages of the gateway's own origin (RFC 6454): those that ask the very scheme and authority that they come from.
 
 use super::element::value_of;
-use super::{Forwarding, Origin, x_forwarded_for};
+use super::{Forwarding, x_forwarded_for};
+use crate::origin::Origin;
 use titan_config::TrustedField;
 use titan_http::{FieldName, Fields, RequestHead};
 

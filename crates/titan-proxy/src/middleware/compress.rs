@@ -1,22 +1,20 @@
 //! Compression (RFC 9110 section 8.4): which answers are made smaller, and what their heads say then; which
 //! requests are decoded.
 
-mod accept;
 mod coded;
 mod decoded;
 mod decoder;
 mod encoder;
 mod squeeze;
 
-pub(crate) use accept::Accepted;
 pub(crate) use coded::{Coded, describe_decoded};
 pub(crate) use decoded::{Decoded, Decoding};
 pub(crate) use encoder::Encoders;
 pub(crate) use squeeze::Squeezed;
 
-use accept::Choice;
-use titan_config::Coding;
 use titan_h1::Framing;
+
+use titan_http::coding::{Accepted, Choice, Coding};
 use titan_http::query::decode;
 use titan_http::{BadField, FieldName, Fields, RequestHead, ResponseHead, Status};
 use titan_io::body::Content;
@@ -114,7 +112,7 @@ impl Compress {
 
     fn explain_choice(choice: Choice) -> String {
         match choice.coding {
-            Some(coding) => format!("{} for answers that it is for", name_of(coding)),
+            Some(coding) => format!("{} for answers that it is for", coding.name()),
             None => "the client wants none of its codings".to_owned(),
         }
     }
@@ -245,7 +243,7 @@ fn vary(fields: &mut Fields) -> Result<(), BadField> {
 /// Says that the content is coded. It has no ranges then that an upstream knows of, and its octets are no longer
 /// those that a strong tag stands for.
 fn describe(coding: Coding, fields: &mut Fields) -> Result<(), BadField> {
-    fields.set(FieldName::ContentEncoding, name_of(coding).as_bytes())?;
+    fields.set(FieldName::ContentEncoding, coding.name().as_bytes())?;
     fields.remove_named(b"Accept-Ranges");
     weaken(fields)
 }
@@ -263,15 +261,6 @@ fn weaken(fields: &mut Fields) -> Result<(), BadField> {
 fn has_weak(fields: &Fields) -> bool {
     let mut values = fields.named(b"If-None-Match");
     values.any(|value| value.windows(3).any(|start| start == b"W/\""))
-}
-
-/// What heads call a coding.
-pub(crate) fn name_of(coding: Coding) -> &'static str {
-    match coding {
-        Coding::Gzip => "gzip",
-        Coding::Brotli => "br",
-        Coding::Zstd => "zstd",
-    }
 }
 
 #[cfg(test)]

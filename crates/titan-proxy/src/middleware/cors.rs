@@ -2,7 +2,8 @@
 
 use super::{Meeting, Step};
 use crate::exchange::Reply;
-use crate::forwarding::{Forwarding, Origin};
+use crate::forwarding::Forwarding;
+use crate::origin::Origin;
 use crate::upgrade::Upgrade;
 use titan_config::{CorsHeaders, CorsOrigin};
 use titan_http::{

@@ -29,17 +29,16 @@ pub(crate) use jwt::{Caches, Refusal};
 pub use jwt::{KeySetStatus, Revocation, Revocations, Revoked};
 
 use crate::exchange::Reply;
-use crate::forwarding::{Forwarding, Origin};
+use crate::forwarding::Forwarding;
+use crate::origin::Origin;
 use crate::route::{self, Match};
 use crate::snapshot::Snapshot;
 use crate::upgrade::Upgrade;
-use crate::worker::{Phase, Worker};
+use crate::worker::Worker;
 use authorise::Authorise;
 pub(crate) use authorise::{Asked, Explained};
 use compress::Compress;
-pub(crate) use compress::{
-    Accepted, Coded, Decoded, Decoding, Encoders, Recipe, Squeezed, describe_decoded, name_of,
-};
+pub(crate) use compress::{Coded, Decoded, Decoding, Encoders, Recipe, Squeezed, describe_decoded};
 use cors::Cors;
 use jwt::Jwt;
 use rate_limit::{FailureLimit, FailureNote, RateLimit, Waiting};
@@ -52,6 +51,7 @@ use titan_config::{Config, NamedPolicy, Policy, PolicyId, PolicyKind, Route};
 use titan_http::{BadField, Fields, RequestHead, ResponseHead, Status};
 use titan_io::body::Content;
 use titan_io::error::{Error, Kind};
+use titan_io::io::Phase;
 use titan_io::tls::{BadCredentials, Files, Identity};
 use tokio::sync::watch;
 use transform::Transform;

@@ -1,7 +1,8 @@
 //! Which requests are decoded, and what their heads say then.
 
-use super::{DIGESTS, Decoding, is_grpc, name_of};
-use titan_config::{CodedRequests, Coding, OtherCodings};
+use super::{DIGESTS, Decoding, is_grpc};
+use titan_config::{CodedRequests, OtherCodings};
+use titan_http::coding::Coding;
 use titan_http::{BadField, FieldName, Fields, RequestHead, ResponseHead, Status};
 
 /// What becomes of the body of a request.
@@ -43,7 +44,7 @@ impl Coded {
         match self {
             Coded::Stays => None,
             Coded::Decode(decoding) => {
-                Some(format!("a body is decoded from {}", name_of(decoding.coding)))
+                Some(format!("a body is decoded from {}", decoding.coding.name()))
             }
             Coded::Refused => Some("a body in that coding is refused with 415".to_owned()),
         }
@@ -58,7 +59,7 @@ impl Coded {
         if self != Coded::Refused || head.status != Status::UNSUPPORTED_MEDIA_TYPE {
             return Ok(());
         }
-        let names: Vec<_> = config.decode.iter().map(|coding| name_of(*coding)).collect();
+        let names: Vec<_> = config.decode.iter().map(|coding| coding.name()).collect();
         head.fields.set(FieldName::AcceptEncoding, names.join(", ").as_bytes())
     }
 }
@@ -71,5 +72,5 @@ pub(crate) fn describe_decoded(fields: &mut Fields) {
 
 fn is_called(coding: Coding, called: &[u8]) -> bool {
     let is = |name: &str| called.eq_ignore_ascii_case(name.as_bytes());
-    is(name_of(coding)) || coding == Coding::Gzip && is("x-gzip")
+    is(coding.name()) || coding == Coding::Gzip && is("x-gzip")
 }

@@ -3,8 +3,8 @@
 use super::decoder::{Bad, Decoder, Progress};
 use super::without_digests;
 use std::task::{Context, Poll, ready};
-use titan_config::Coding;
 use titan_http::Fields;
+use titan_http::coding::Coding;
 use titan_io::body::BodySource;
 use titan_io::body::{Gone, RequestBody};
 use titan_io::error::{Error, Kind};

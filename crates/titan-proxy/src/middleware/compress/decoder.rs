@@ -4,7 +4,7 @@ mod brotli;
 
 use brotli::Brotli;
 use flate2::{Decompress, FlushDecompress, Status};
-use titan_config::Coding;
+use titan_http::coding::Coding;
 use zstd::zstd_safe::zstd_sys::ZSTD_ErrorCode;
 use zstd::zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer};
 

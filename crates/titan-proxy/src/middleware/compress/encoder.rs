@@ -10,7 +10,7 @@ use gzip::Gzip;
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
-use titan_config::Coding;
+use titan_http::coding::Coding;
 use zstd::Zstd;
 
 /// Makes one body smaller. Its memory goes to the next body when it is dropped.

@@ -5,7 +5,6 @@ mod fetch;
 
 use super::Jwt;
 use super::keys::KeySet;
-use crate::worker::Phase;
 use arc_swap::ArcSwapOption;
 use rustls::ClientConfig;
 use std::io;
@@ -13,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use titan_config::{Cap, JwksUrl, JwtAlgorithm, Protocol, UpstreamTls, Url};
+use titan_io::io::Phase;
 use titan_io::tls::{self, BadCredentials, Files};
 use tokio::runtime::Builder;
 use tokio::sync::{Notify, watch};

@@ -1,7 +1,8 @@
 //! Values that are put together of what a request brings.
 
-use crate::forwarding::{Forwarding, Origin, Scheme};
+use crate::forwarding::Forwarding;
 use crate::middleware::jwt::{find, text_of};
+use crate::origin::{Origin, Scheme};
 use crate::route::Match;
 use crate::template::escape;
 use std::io::Write;

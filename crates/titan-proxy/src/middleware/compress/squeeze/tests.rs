@@ -4,7 +4,7 @@ use super::super::tests::{Pieces, decoded};
 use super::*;
 use proptest::prelude::*;
 use std::task::Waker;
-use titan_config::Coding;
+use titan_http::coding::Coding;
 
 fn recipe(coding: Coding, level: u8) -> Recipe {
     Recipe { coding, level, length: None, padding: 0 }

@@ -1,11 +1,32 @@
-//! Which codings a client can read, and how gladly (RFC 9110 section 12.5.3).
+//! Content codings (RFC 9110 section 8.4.1): which a client can read, and how gladly (section 12.5.3).
 
-use titan_config::Coding;
-use titan_http::{FieldName, Fields};
+use crate::{FieldName, Fields};
+
+/// A way to compress content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Coding {
+    /// RFC 1952.
+    Gzip,
+    /// RFC 7932.
+    Brotli,
+    /// RFC 8878.
+    Zstd,
+}
+
+impl Coding {
+    /// Its name in `Content-Encoding` and `Accept-Encoding`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Coding::Gzip => "gzip",
+            Coding::Brotli => "br",
+            Coding::Zstd => "zstd",
+        }
+    }
+}
 
 /// What `Accept-Encoding` says: weights in thousandths of those that are named.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Accepted {
+pub struct Accepted {
     gzip: Option<u16>,
     brotli: Option<u16>,
     zstd: Option<u16>,
@@ -16,22 +37,23 @@ pub(crate) struct Accepted {
 
 /// What comes of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Choice {
+pub struct Choice {
     /// The best coding; none where content is best as it is.
-    pub(crate) coding: Option<Coding>,
+    pub coding: Option<Coding>,
     /// Whether the client cannot read content as it is.
-    pub(super) insists: bool,
+    pub insists: bool,
 }
 
 impl Accepted {
-    pub(crate) fn of(fields: &Fields) -> Accepted {
+    /// That of a request with these fields.
+    pub fn of(fields: &Fields) -> Accepted {
         let mut accepted = Accepted::default();
         fields.members(FieldName::AcceptEncoding).for_each(|member| accepted.add(member));
         accepted
     }
 
     /// The coding of the highest weight, of several the first in `order`.
-    pub(crate) fn choose(&self, order: &[Coding]) -> Choice {
+    pub fn choose(&self, order: &[Coding]) -> Choice {
         let mut best = (0, None);
         for coding in order {
             let weight = self.weight(*coding);

@@ -1,0 +1,122 @@
+//! Where a connection comes from, and what its client has shown of itself.
+
+use crate::entry::Entry;
+use std::cell::Cell;
+use std::io::Write;
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use titan_io::tls::Identity;
+
+/// Where a connection comes from. The same for all of its requests.
+#[derive(Clone)]
+pub(crate) struct Origin {
+    /// None for a Unix socket.
+    pub(crate) address: Option<IpAddr>,
+    pub(crate) scheme: Scheme,
+    pub(crate) is_trusted: bool,
+    /// The address as text: written once for the connection, not for each request.
+    text: AddressText,
+    /// What the listener asks of it.
+    pub(crate) entry: Arc<Entry>,
+    /// What the client has shown of itself; `None` where it was not asked, or had nothing to show.
+    pub(crate) shown: Option<Rc<Shown>>,
+}
+
+/// What a client has shown of itself in the handshake.
+pub(crate) struct Shown {
+    pub(crate) identity: Identity,
+    /// Which edition of the list of those who are let in that was compared with last.
+    pub(crate) edition: Cell<u64>,
+}
+
+/// An address without port, as text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AddressText {
+    len: u8,
+    text: [u8; AddressText::MAX_LEN],
+}
+
+/// How a client connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scheme {
+    /// Without TLS.
+    Http,
+    /// With TLS.
+    Https,
+}
+
+impl Origin {
+    /// A connection that nothing was shown on yet.
+    pub(crate) fn new(
+        address: Option<IpAddr>,
+        scheme: Scheme,
+        is_trusted: bool,
+        entry: &Arc<Entry>,
+    ) -> Origin {
+        let (text, entry) = (AddressText::new(address), Arc::clone(entry));
+        Origin { address, scheme, is_trusted, text, entry, shown: None }
+    }
+
+    /// The address as text.
+    pub(crate) fn text(&self) -> AddressText {
+        self.text
+    }
+
+    /// Whether a client may go on that was admitted here. One that has shown a certificate is judged again when
+    /// whom to take has changed since.
+    pub(crate) fn is_still_admitted(&self) -> bool {
+        let (Some(shown), Some(tls)) = (&self.shown, &self.entry.tls) else { return true };
+        let tls = tls.load();
+        if shown.edition.get() == tls.edition() {
+            return true;
+        }
+        let is_taken = tls.still_takes(&shown.identity);
+        if is_taken {
+            shown.edition.set(tls.edition());
+        }
+        is_taken
+    }
+}
+
+impl Shown {
+    /// What was shown, and which edition of the list it was compared with.
+    pub(crate) fn new((identity, edition): (Identity, u64)) -> Rc<Shown> {
+        Rc::new(Shown { identity, edition: Cell::new(edition) })
+    }
+}
+
+impl AddressText {
+    /// The longest IPv6 address that is none of IPv4 mapped into it.
+    const MAX_LEN: usize = 39;
+
+    /// The text of a canonical address; empty without one.
+    pub(crate) fn new(address: Option<IpAddr>) -> AddressText {
+        let mut text = [0; AddressText::MAX_LEN];
+        let mut left = text.as_mut_slice();
+        let written = address.map_or(Ok(()), |address| write!(left, "{address}"));
+        written.expect("a canonical address fits");
+        let len = AddressText::MAX_LEN - left.len();
+        AddressText { len: u8::try_from(len).expect("at most 39"), text }
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.text[..self.len.into()]
+    }
+}
+
+impl Scheme {
+    /// The scheme as URIs write it.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Scheme::Http => "http",
+            Scheme::Https => "https",
+        }
+    }
+
+    /// The scheme that a proxy names.
+    pub(crate) fn parse(text: &[u8]) -> Option<Scheme> {
+        let is = |scheme: &Scheme| text.eq_ignore_ascii_case(scheme.as_str().as_bytes());
+        [Scheme::Http, Scheme::Https].into_iter().find(is)
+    }
+}
