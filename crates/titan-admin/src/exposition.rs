@@ -6,8 +6,8 @@ mod tests;
 use std::fmt::{Display, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
 use titan_proxy::{
-    Cells, Counter, EndpointStatus, Histogram, KeySetStatus, Metrics, RateLimitCells, RouteCells,
-    Status, UpstreamCells,
+    Cells, Counter, EndpointStatus, Histogram, KeySetStatus, Metrics, PolicyCells, RateLimitCells,
+    RouteCells, Status, UpstreamCells,
 };
 
 /// The media type of the format.
@@ -223,9 +223,9 @@ impl Text {
         let family = Family::counter("titan_jwt_refused_total", "Tokens refused, by the reason.");
         self.begin(family);
         let Some(first) = metrics.workers().first() else { return };
-        for (index, (reason, _)) in first.jwt.refused_by_reason().enumerate() {
+        for (index, (reason, _)) in first.policies.jwt.refused_by_reason().enumerate() {
             let count = |cells: &Cells| {
-                cells.jwt.refused_by_reason().nth(index).map_or(0, |(_, count)| count)
+                cells.policies.jwt.refused_by_reason().nth(index).map_or(0, |(_, count)| count)
             };
             self.sample(family.name, &[("reason", reason)], metrics.sum(count));
         }
@@ -273,7 +273,8 @@ impl Text {
         self.begin(family);
         for (index, policy) in metrics.rate_limits().iter().enumerate() {
             for (place, verdict) in VERDICTS.into_iter().enumerate() {
-                let count = metrics.sum(|cells| of_rate_limit(&cells.rate_limits[index])[place]);
+                let count =
+                    metrics.sum(|cells| of_rate_limit(&cells.policies.rate_limits[index])[place]);
                 self.sample(family.name, &[("policy", policy), ("verdict", verdict)], count);
             }
         }
@@ -377,10 +378,7 @@ fn of_worker(cells: &Cells) -> [u64; OF_WORKER.len()] {
         busy_micros: _,
         routes: _,
         upstreams: _,
-        jwt,
-        passwords,
-        forward_auth,
-        rate_limits: _,
+        policies: PolicyCells { jwt, passwords, forward_auth, rate_limits: _ },
         failures: _,
     } = cells;
     // Closed first: a connection that comes and goes meanwhile must not make more closed than accepted.

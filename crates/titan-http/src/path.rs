@@ -234,6 +234,29 @@ impl fmt::Display for BadPath {
 
 impl std::error::Error for BadPath {}
 
+/// Writes octets of a URI: those that are not plain are escaped.
+pub fn escape(octets: &[u8], is_plain: impl Fn(u8) -> bool, out: &mut Vec<u8>) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    for &octet in octets {
+        match is_plain(octet) {
+            true => out.push(octet),
+            false => {
+                let (high, low) = (usize::from(octet >> 4), usize::from(octet & 15));
+                out.extend([b'%', DIGITS[high], DIGITS[low]]);
+            }
+        }
+    }
+}
+
+/// Brings a path into its normal form.
+pub fn settle(path: &mut Vec<u8>) -> Result<(), BadPath> {
+    let mut scratch = Vec::new();
+    if let Normal::Changed(_) = normalise(path, &mut scratch)? {
+        *path = scratch;
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

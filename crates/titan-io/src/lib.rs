@@ -2,6 +2,7 @@
 //!
 //! | what | module |
 //! |---|---|
+//! | numbers that one thread counts | [`counter`] |
 //! | what went wrong, whose doing it was, and the status that says so | [`error`] |
 //! | whom a limit counts as one client, and who uses how much of what is scarce | [`network`], [`shares`], [`memory`] |
 //! | time, receive buffers | [`clock`], [`buffer`] |
@@ -15,6 +16,8 @@
 //! | an HTTP/2 connection and its streams | [`mux`] |
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may stop at a surprise"))]
+
+pub mod counter;
 
 pub mod error;
 

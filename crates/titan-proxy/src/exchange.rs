@@ -4,18 +4,19 @@ mod ahead;
 mod attempt;
 mod files;
 mod idle;
-mod inquiry;
 mod own;
+mod preflight;
 mod presence;
+mod subrequest;
 mod tunnel;
 
-pub(crate) use inquiry::{Inquiry, Reply};
-
-use crate::forwarding::{Reach, Refused, count_hop};
-use crate::grpc::{self, Dialect, web};
-use crate::middleware::{
-    self, Coded, Decoded, Decoding, Encoders, Meeting, Notes, Recipe, Step, describe_decoded,
+pub(crate) use preflight::{
+    answer_unrouted as answer_unrouted_preflight, route_of as preflight_route,
 };
+use subrequest::Asker;
+
+use crate::forwarding::{KnownClient, Reach, Refused, count_hop};
+use crate::grpc::{self, Dialect, web};
 use crate::origin::Origin;
 use crate::route::{self, Allow, Match, NoMatch};
 use crate::snapshot::{Action, Proxy, Snapshot};
@@ -37,6 +38,10 @@ use titan_io::body::{Answer, Content, RequestBody};
 use titan_io::clock::Timer;
 use titan_io::error::{Error, Kind, Side};
 use titan_io::network::ClientNetwork;
+use titan_policies::compress::{Coded, Decoded, Decoding, Encoders, Recipe, describe_decoded};
+use titan_policies::context::{PolicyContext, Step};
+use titan_policies::reply::Reply;
+use titan_policies::state::PolicyState;
 use titan_upstream::attempts::Attempts;
 use titan_upstream::balance::KeySource;
 use titan_upstream::endpoint::Endpoint;
@@ -83,7 +88,7 @@ pub(crate) struct Record {
     /// Whether any of the request body has gone out: it is kept nowhere and cannot be sent again.
     is_body_used: bool,
     /// What the policies have noted.
-    notes: Notes,
+    notes: PolicyState,
 }
 
 impl Record {
@@ -129,7 +134,7 @@ impl Default for Record {
             timeout: None,
             is_sent: false,
             is_body_used: false,
-            notes: Notes::default(),
+            notes: PolicyState::default(),
         }
     }
 }
@@ -257,14 +262,20 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
     /// The request halves of the policies that the route asks for, unless the client gives the request up while one
     /// of them waits for something.
     async fn meet_policies(&mut self, found: &Match) -> Result<Step, Error> {
-        let meeting = Meeting {
+        let Exchange { snapshot, origin, worker, .. } = self;
+        let client = KnownClient { forwarding: &snapshot.forwarding, origin };
+        let meeting = PolicyContext {
             request: self.request,
             notes: &mut self.record.notes,
-            origin: self.origin,
-            snapshot: self.snapshot,
-            worker: self.worker,
+            client: &client,
             found,
-            upgrade: self.upgrade.as_ref(),
+            is_websocket: self.upgrade.as_ref().is_some_and(Upgrade::is_websocket),
+            is_grpc: self.record.dialect.is_some(),
+            policies: &snapshot.chains,
+            worker: &worker.policies,
+            cells: &worker.cells().policies,
+            clock: &worker.io.clock,
+            subrequests: &Asker { worker, snapshot, origin },
         };
         let chain = self.snapshot.chains.of(Some(found.route));
         let mut met = pin!(chain.on_request(meeting));
@@ -305,7 +316,7 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
         let Exchange { snapshot, request, origin, record, .. } = self;
         let view = route::Request::new(request, origin.shown.as_ref().map(|shown| &shown.identity));
         let notes = &mut record.notes;
-        match middleware::answer_unrouted_preflight(snapshot, request, &view, notes) {
+        match answer_unrouted_preflight(snapshot, request, &view, notes) {
             Some(Reply { head, body }) => self.send(head, &body).await,
             None => Err(error),
         }
@@ -313,7 +324,7 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
 
     /// A preflight request is for the route of the request that it asks leave for, where that can give it.
     fn find_route_of_preflight(&self) -> Option<Match> {
-        middleware::preflight_route(self.snapshot, self.request, self.view())
+        preflight_route(self.snapshot, self.request, self.view())
     }
 
     /// What routes and balancers see of the request.
@@ -424,19 +435,19 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
         let index = proxy.split.pick();
         let upstream = &snapshot.upstreams[index];
         let _tunnel = self.admit_upgrade(proxy, upstream)?;
-        self.await_body(proxy).await?;
+        self.await_body(&proxy.config).await?;
         let client = snapshot.forwarding.client(self.origin, &self.request.fields);
         // Chosen by what the client asked for, before that is rewritten for the upstream.
         let members = self.worker.members.get(index, upstream);
         let attempts = Attempts::new(upstream, members, &key_source(self.request, client));
         self.prepare(proxy, found)?;
-        self.try_endpoints(proxy, index, attempts).await
+        self.try_endpoints(&proxy.config, index, attempts).await
     }
 
     /// Asks one endpoint of the upstream at that place after the other, as far as that may be done.
     async fn try_endpoints(
         &mut self,
-        proxy: &Proxy,
+        proxy: &titan_config::Proxy,
         index: usize,
         mut attempts: Attempts,
     ) -> Result<(), Error> {
@@ -459,9 +470,9 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
             cells.failures.add(u64::from(error.side == Side::Upstream));
             self.note_trouble(index, Some(attempts.endpoint()), error);
             if error.side == Side::Upstream && !self.answer.is_started() {
-                attempts.note_failure(proxy.config.timeouts.response, self.record.started);
+                attempts.note_failure(proxy.timeouts.response, self.record.started);
             }
-            if !self.may_retry(error) || attempts.count() > proxy.config.retries.into() {
+            if !self.may_retry(error) || attempts.count() > proxy.retries.into() {
                 return Err(telling);
             }
             cells.retries.add(1);
@@ -469,7 +480,7 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
         }
     }
 
-    /// Notes for the operator what has gone wrong with the upstream at that place, if that is what went wrong.
+    /// PolicyState for the operator what has gone wrong with the upstream at that place, if that is what went wrong.
     fn note_trouble(&self, index: usize, endpoint: Option<&Arc<Endpoint>>, error: Error) {
         let is_scarce =
             matches!(error.kind, Kind::NoEndpoint | Kind::QueueFull | Kind::QueueTimeout);

@@ -10,11 +10,12 @@ mod words;
 
 pub use question::BadQuestion;
 
+use crate::exchange::{answer_unrouted_preflight, preflight_route};
 use crate::files::Site;
+use crate::forwarding::KnownClient;
 use crate::forwarding::{Reach, Refused, count_hop};
 use crate::grpc::{Code, Dialect};
-use crate::middleware::{self, Asked, Explained, Keys, Notes, Seen};
-use crate::origin::{Origin, Scheme};
+use crate::origin::Origin;
 use crate::route::{self, Folded, Match, NoMatch, plain_reading};
 use crate::snapshot::{self, Action, Snapshot};
 use crate::template::{self, BadResult, Parts};
@@ -28,10 +29,15 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use titan_config::{ClientCert, Config, PolicyKind, Redirect, Respond, Share};
 use titan_h1::{BodyReader, Framing, RequestReader};
+use titan_http::Scheme;
 use titan_http::path::{Normal, normalise};
 use titan_http::{Method, RequestHead, Status, TargetForm, remove_hop_by_hop};
 use titan_io::error::{Error, Kind};
 use titan_io::tls::{Files, Identity};
+use titan_policies::authorise::{Asked, Explained};
+use titan_policies::credentials::Keys;
+use titan_policies::state::PolicyState;
+use titan_policies::transform::Seen;
 use words::{code, text};
 
 /// What a request would get, and why. `Display` shows it in lines with a title each.
@@ -275,7 +281,7 @@ impl Tale<'_> {
     /// The route; none where the answer needs none.
     fn find_route(&mut self, head: &RequestHead) -> Result<Option<Match>, Stop> {
         let request = route::Request::new(head, self.identity.as_ref());
-        if let Some(found) = middleware::preflight_route(self.snapshot, head, request) {
+        if let Some(found) = preflight_route(self.snapshot, head, request) {
             self.page.tell("preflight", "for the route of the request that a page wants to send");
             return Ok(Some(found));
         }
@@ -283,8 +289,8 @@ impl Tale<'_> {
             Ok(found) => return Ok(Some(found)),
             Err(no_match) => no_match,
         };
-        let notes = &mut Notes::default();
-        let reply = middleware::answer_unrouted_preflight(self.snapshot, head, &request, notes);
+        let notes = &mut PolicyState::default();
+        let reply = answer_unrouted_preflight(self.snapshot, head, &request, notes);
         if let Some(reply) = reply {
             self.page.tell("preflight", "for what no route takes: the page may see that");
             self.answer(reply.head.status, "");
@@ -338,6 +344,8 @@ impl Tale<'_> {
         let known_client = self.known_client(head);
         let Tale { config, snapshot, unread, identity, origin, is_anybody, page, .. } = self;
         let forwarding = &snapshot.forwarding;
+        let client = KnownClient { forwarding, origin };
+        let is_websocket = upgrade.is_some_and(Upgrade::is_websocket);
         let chain = snapshot.chains.of(Some(found.route));
         let mut claims: Option<Map<String, Value>> = None;
         let asked = head.path().to_vec();
@@ -350,7 +358,7 @@ impl Tale<'_> {
                 page.tell("policy", format!("  {decision}"));
             }
             match kind {
-                PolicyKind::Cors if chain.refuses_handshake(head, upgrade, forwarding, origin) => {
+                PolicyKind::Cors if is_websocket && chain.refuses_handshake(head, &client) => {
                     return Err(Kind::OriginRefused.into());
                 }
                 PolicyKind::Cors => match chain.grants_preflight(head) {
@@ -379,7 +387,7 @@ impl Tale<'_> {
                 PolicyKind::Transform => {
                     let before = head.clone();
                     let claims = claims.as_ref();
-                    let seen = Seen { forwarding, origin, found, claims };
+                    let seen = Seen { client: &client, found, claims };
                     chain.transform(head, &seen)?;
                     let changes = words::changes(&before, head);
                     let stand_in = SOMEBODY.to_string();

@@ -12,13 +12,16 @@ pub(crate) use hops::{Reach, count_hop};
 
 use crate::entry::Entry;
 use crate::guard::{CLIENT_CERT, CLIENT_CERT_CHAIN};
-use crate::origin::{AddressText, Origin, Scheme};
+use crate::origin::{AddressText, Origin};
 use element::{LastHops, is_well_formed, value_of};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use titan_config::{Cidr, ClientCert, Config, HeaderName, ServerField, TrustedField};
+use titan_http::Scheme;
 use titan_http::{Authority, BadField, FieldName, Fields, RequestHead, ResponseHead};
+use titan_io::tls::Identity;
+use titan_policies::context::Client;
 
 /// Behind how many trusted proxies a client's address is looked for: the client is one of as many members of the list.
 const MAX_HOPS: usize = 32;
@@ -50,6 +53,35 @@ struct IdField {
     name: HeaderName,
     /// Compared instead of the name where that is a known one.
     id: FieldName,
+}
+
+/// The client of a request, as policies know it.
+#[derive(Clone, Copy)]
+pub(crate) struct KnownClient<'a> {
+    pub(crate) forwarding: &'a Forwarding,
+    pub(crate) origin: &'a Origin,
+}
+
+impl Client for KnownClient<'_> {
+    fn address(&self, fields: &Fields) -> Option<IpAddr> {
+        self.forwarding.client(self.origin, fields)
+    }
+
+    fn scheme(&self) -> Scheme {
+        self.origin.scheme
+    }
+
+    fn identity(&self) -> Option<&Identity> {
+        self.origin.shown.as_ref().map(|shown| &shown.identity)
+    }
+
+    fn request_id<'f>(&self, fields: &'f Fields) -> Option<&'f [u8]> {
+        self.forwarding.request_id(fields)
+    }
+
+    fn is_same_origin(&self, page: &[u8], request: &RequestHead) -> bool {
+        self.forwarding.is_same_origin(page, self.origin, request)
+    }
 }
 
 /// Why a request cannot be sent on.

@@ -3,7 +3,6 @@
 use crate::files::check_root;
 use crate::listener::{Gate, ListenSocket, Listener, bind};
 use crate::metrics::Metrics;
-use crate::middleware::{Credentials, KeySetStatus, Keys, Revocations};
 use crate::serve;
 use crate::snapshot::Snapshot;
 use crate::worker::Worker;
@@ -16,6 +15,8 @@ use std::time::Duration;
 use titan_config::{Action, Config, ListenAddress, Location, Threads};
 use titan_io::io::Phase;
 use titan_io::tls::{BadCredentials, ClientTls, Files, ServerTls};
+use titan_policies::credentials::{Credentials, Keys};
+use titan_policies::jwt::{KeySetStatus, Revocations};
 use titan_upstream::endpoint::EndpointStatus;
 use titan_upstream::reclaim::Reclaim;
 use titan_upstream::resolve::{self, Names};

@@ -13,7 +13,7 @@
 //! | - | which fields of requests are let in | `guard` | `Guard::strip_head` |
 //! | 6 | one normal form of the path | [`titan_http::path`] | `normalise` |
 //! | 7 | host, path, method and match rules | `route` | `Routes::find`, `LookAlikes::judge` |
-//! | - | policies: the request half, the response half | `middleware` | `Chain::on_request`, `Chain::on_response` |
+//! | - | policies: the request half, the response half | [`titan_policies`] | `Chain::on_request`, `Chain::on_response` |
 //! | 8 | who the client is, and what the upstream is told of it | `origin`, `forwarding` | `Forwarding::tell_upstream` |
 //! | - | another protocol in place of HTTP | `upgrade`, `exchange::tunnel` | `Upgrade`, `Talk::tunnel` |
 //! | 9 | choose an endpoint, get a connection, retry | [`titan_upstream`] | `Attempts::next`, `Pools::get` |
@@ -48,8 +48,6 @@ mod guard;
 mod route;
 mod template;
 
-mod middleware;
-
 mod files;
 
 mod forwarding;
@@ -68,9 +66,9 @@ pub use explain::{Asking, BadQuestion, Explanation, explain};
 pub use gateway::{
     Bound, Gateway, StartError, Status, UpstreamFailure, check_credentials, warn_of_credentials,
 };
-pub use metrics::{
-    Cells, Counter, Histogram, JwtCells, Metrics, RateLimitCells, RouteCells, UpstreamCells,
-};
-pub use middleware::{KeySetStatus, Revocation, Revocations, Revoked};
+pub use metrics::{Cells, Metrics, RouteCells, UpstreamCells};
+pub use titan_io::counter::{Counter, Histogram};
 pub use titan_io::tls::{BadCredentials, Files};
+pub use titan_policies::cells::{JwtCells, PolicyCells, RateLimitCells};
+pub use titan_policies::jwt::{KeySetStatus, Revocation, Revocations, Revoked};
 pub use titan_upstream::endpoint::EndpointStatus;

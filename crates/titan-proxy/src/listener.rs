@@ -2,7 +2,7 @@
 
 use crate::downstream::{self, Client};
 use crate::entry::Entry;
-use crate::origin::{Scheme, Shown};
+use crate::origin::Shown;
 use crate::proxy_protocol;
 use crate::worker::{Counted, Worker};
 use arc_swap::ArcSwap;
@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use titan_config::{Cidr, ListenAddress};
+use titan_http::Scheme;
 use titan_io::clock::TICK;
 use titan_io::io::Phase;
 use titan_io::network::ClientNetwork;

@@ -3,11 +3,11 @@
 //! Each worker has its own cells, so that counting is a plain store to memory that no other core
 //! writes. Whoever wants the figures adds up the workers.
 
-use crate::middleware::Refusal;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use titan_http::Status;
+use titan_io::counter::{Counter, Histogram};
 use titan_io::error::{Error, Kind};
+use titan_policies::cells::PolicyCells;
 
 /// All cells of a gateway.
 pub struct Metrics {
@@ -16,10 +16,6 @@ pub struct Metrics {
     upstreams: Vec<String>,
     rate_limits: Vec<String>,
 }
-
-/// A number that only grows. One thread writes it.
-#[derive(Default)]
-pub struct Counter(AtomicU64);
 
 /// The cells of one worker. Aligned so that two workers never write to the same cache line.
 #[repr(align(128))]
@@ -54,14 +50,8 @@ pub struct Cells {
     pub routes: Vec<RouteCells>,
     /// What upstreams were asked.
     pub upstreams: Vec<UpstreamCells>,
-    /// Tokens that policies judged.
-    pub jwt: JwtCells,
-    /// Passwords that policies judged.
-    pub passwords: PasswordCells,
-    /// Decisions of services about requests, where they are remembered.
-    pub forward_auth: ForwardAuthCells,
-    /// What rate limits have decided.
-    pub rate_limits: Vec<RateLimitCells>,
+    /// What policies count.
+    pub policies: PolicyCells,
     /// Failed exchanges by kind; [`Cells::failures_by_code`] names the kinds.
     pub failures: Vec<Counter>,
 }
@@ -73,42 +63,6 @@ pub struct RouteCells {
     pub classes: [Counter; 6],
     /// From the complete request head to the end of the answer.
     pub latency: Histogram,
-}
-
-/// What is counted of tokens.
-#[derive(Default)]
-pub struct JwtCells {
-    /// Good ones that were known already.
-    pub hits: Counter,
-    /// Good ones whose signature had to be checked.
-    pub misses: Counter,
-    /// Others, by why they are no good; [`JwtCells::refused_by_reason`] names the reasons.
-    pub(crate) refused: [Counter; Refusal::WORDS.len()],
-}
-
-/// What is counted of passwords.
-#[derive(Default)]
-pub struct PasswordCells {
-    /// Those that were remembered to be right or wrong.
-    pub remembered: Counter,
-    /// Those that were compared with a hash.
-    pub checked: Counter,
-}
-
-impl JwtCells {
-    /// Tokens that are no good by the reason.
-    pub fn refused_by_reason(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        Refusal::WORDS.iter().copied().zip(self.refused.iter().map(Counter::get))
-    }
-}
-
-/// What is counted of the decisions of services.
-#[derive(Default)]
-pub struct ForwardAuthCells {
-    /// Those that were remembered.
-    pub hits: Counter,
-    /// Those that were asked for because they were not.
-    pub misses: Counter,
 }
 
 /// What is counted for an upstream.
@@ -124,31 +78,6 @@ pub struct UpstreamCells {
     pub reuses: Counter,
     /// Attempts that failed.
     pub failures: Counter,
-}
-
-/// What is counted for a rate limit.
-#[derive(Default)]
-pub struct RateLimitCells {
-    /// Requests that it let through.
-    pub allowed: Counter,
-    /// Requests that it let through when they had waited for their turn, or lets wait.
-    pub delayed: Counter,
-    /// Requests that it refused.
-    pub limited: Counter,
-    /// Requests that it refused for want of room for their keys.
-    pub full: Counter,
-    /// Requests that it does not count.
-    pub exempt: Counter,
-    /// Requests that it let through alone because it only watches.
-    pub shadowed: Counter,
-}
-
-/// Durations, sorted into buckets.
-#[derive(Default)]
-pub struct Histogram {
-    /// By the bounds of [`Histogram::BOUNDS`]; the last one has none.
-    buckets: [Counter; Histogram::BOUNDS.len() + 1],
-    micros: Counter,
 }
 
 impl Metrics {
@@ -208,12 +137,7 @@ impl Cells {
             busy_micros: Counter::default(),
             routes: std::iter::repeat_with(RouteCells::default).take(routes).collect(),
             upstreams: std::iter::repeat_with(UpstreamCells::default).take(upstreams).collect(),
-            jwt: JwtCells::default(),
-            passwords: PasswordCells::default(),
-            forward_auth: ForwardAuthCells::default(),
-            rate_limits: std::iter::repeat_with(RateLimitCells::default)
-                .take(rate_limits)
-                .collect(),
+            policies: PolicyCells::new(rate_limits),
             failures: std::iter::repeat_with(Counter::default).take(Kind::CODES.len()).collect(),
         }
     }
@@ -241,62 +165,9 @@ impl Cells {
     }
 }
 
-impl Counter {
-    /// The number now.
-    pub fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    /// Only the worker that the cell belongs to may call this: it is a load and a store.
-    pub(crate) fn add(&self, count: u64) {
-        self.set(self.get().wrapping_add(count));
-    }
-
-    /// The same for a number that is known as a whole.
-    pub(crate) fn set(&self, count: u64) {
-        self.0.store(count, Ordering::Relaxed);
-    }
-}
-
-impl Histogram {
-    /// The upper bounds of the buckets, in microseconds.
-    pub const BOUNDS: [u64; 14] = [
-        250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000,
-        1_000_000, 2_500_000, 10_000_000,
-    ];
-
-    /// How many durations fell into each bucket; the last one has no upper bound.
-    pub fn buckets(&self) -> impl Iterator<Item = u64> {
-        self.buckets.iter().map(Counter::get)
-    }
-
-    /// The sum of all durations in microseconds.
-    pub fn micros(&self) -> u64 {
-        self.micros.get()
-    }
-
-    fn record(&self, took: Duration) {
-        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-        let bucket = Histogram::BOUNDS.iter().position(|&bound| micros <= bound);
-        self.buckets[bucket.unwrap_or(Histogram::BOUNDS.len())].add(1);
-        self.micros.add(micros);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn durations_fall_into_the_bucket_with_the_next_bound() {
-        let histogram = Histogram::default();
-        for micros in [0, 250, 251, 10_000_000, 10_000_001] {
-            histogram.record(Duration::from_micros(micros));
-        }
-        let buckets: Vec<_> = histogram.buckets().collect();
-        assert_eq!((buckets[0], buckets[1], buckets[13], buckets[14]), (2, 1, 1, 1));
-        assert_eq!(histogram.micros(), 20_000_502);
-    }
 
     #[test]
     fn requests_without_a_route_are_counted_too() {

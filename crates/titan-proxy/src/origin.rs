@@ -6,6 +6,7 @@ use std::io::Write;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use titan_http::Scheme;
 use titan_io::tls::Identity;
 
 /// Where a connection comes from. The same for all of its requests.
@@ -35,15 +36,6 @@ pub(crate) struct Shown {
 pub(crate) struct AddressText {
     len: u8,
     text: [u8; AddressText::MAX_LEN],
-}
-
-/// How a client connected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Scheme {
-    /// Without TLS.
-    Http,
-    /// With TLS.
-    Https,
 }
 
 impl Origin {
@@ -102,21 +94,5 @@ impl AddressText {
 
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.text[..self.len.into()]
-    }
-}
-
-impl Scheme {
-    /// The scheme as URIs write it.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Scheme::Http => "http",
-            Scheme::Https => "https",
-        }
-    }
-
-    /// The scheme that a proxy names.
-    pub(crate) fn parse(text: &[u8]) -> Option<Scheme> {
-        let is = |scheme: &Scheme| text.eq_ignore_ascii_case(scheme.as_str().as_bytes());
-        [Scheme::Http, Scheme::Https].into_iter().find(is)
     }
 }

@@ -21,7 +21,8 @@ mod look_alikes;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use condition::{Mismatch, certificate_mismatch};
+pub(crate) use condition::Mismatch;
+pub(crate) use titan_policies::matched::{Match, Params};
 
 pub(crate) use look_alikes::{Folded, LookAlikes, plain_reading};
 
@@ -36,9 +37,6 @@ use titan_http::{Fields, Method, RequestHead, Span, host_of};
 use titan_io::tls::Identity;
 use titan_upstream::balance::Rotation;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
-
-/// How many parts of a path a route can capture.
-pub(crate) const MAX_PARAMS: usize = 16;
 
 /// Every route, laid out for the search.
 pub(crate) struct Routes {
@@ -70,25 +68,6 @@ pub(crate) struct Request<'a> {
     pub(crate) fields: &'a Fields,
     /// Who the client is, where it has shown that.
     pub(crate) identity: Option<&'a Identity>,
-}
-
-/// The route that takes a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Match {
-    /// Its index in the configuration.
-    pub(crate) route: usize,
-    /// What its pattern captured.
-    pub(crate) params: Params,
-    /// The path that was matched, in the text of the request; policies may give the request another one. Empty
-    /// where the target has none.
-    pub(crate) path: Span,
-}
-
-/// The parts of a path that a pattern captured, in the order of the pattern.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Params {
-    len: u8,
-    spans: [(u32, u32); MAX_PARAMS],
 }
 
 /// Why no route takes a request.
@@ -350,7 +329,7 @@ impl<F: FnMut(usize, &Params) -> ControlFlow<()>> Walk<'_, F> {
     ) -> ControlFlow<()> {
         self.params.push(part);
         let flow = inside(self);
-        self.params.len -= 1;
+        self.params.pop();
         flow
     }
 }
@@ -361,43 +340,6 @@ impl<'a> Request<'a> {
         let RequestHead { method, version: _, target: _, fields } = head;
         let (host, path, query) = (head.authority().map(host_of), head.path(), head.query());
         Request { method: *method, host, path, query, fields, identity }
-    }
-}
-
-impl Match {
-    /// The same, in that request.
-    pub(crate) fn of(self, request: &RequestHead) -> Match {
-        Match { path: request.target.path, ..self }
-    }
-
-    /// The path that was matched.
-    pub(crate) fn path<'r>(&self, request: &'r RequestHead) -> &'r [u8] {
-        match self.path.is_empty() {
-            true => b"/",
-            false => self.path.of(request.fields.text()),
-        }
-    }
-}
-
-impl Params {
-    /// The part of `path` that the parameter with that index captured; empty if there is none.
-    pub(crate) fn get<'p>(&self, index: usize, path: &'p [u8]) -> &'p [u8] {
-        let captured = &self.spans[..self.len.into()];
-        captured.get(index).map_or(&[], |&(start, end)| &path[start as usize..end as usize])
-    }
-
-    /// As if a pattern had captured these parts of a path.
-    #[cfg(test)]
-    pub(crate) fn of_spans(spans: &[(usize, usize)]) -> Params {
-        let mut params = Params::default();
-        spans.iter().for_each(|&(start, end)| params.push(start..end));
-        params
-    }
-
-    fn push(&mut self, part: std::ops::Range<usize>) {
-        let offset = |at| u32::try_from(at).expect("a path is far shorter: Fields::MAX_TEXT");
-        self.spans[usize::from(self.len)] = (offset(part.start), offset(part.end));
-        self.len += 1;
     }
 }
 

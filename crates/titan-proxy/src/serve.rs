@@ -42,7 +42,6 @@ async fn serve(worker: &Rc<Worker>, listeners: Vec<Listener>, mut phase: watch::
 mod tests {
     use super::*;
     use crate::listener::{Gate, ListenSocket};
-    use crate::middleware::Keys;
     use crate::snapshot::Snapshot;
     use std::fs::File;
     use std::os::fd::OwnedFd;
@@ -50,6 +49,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
     use titan_config::Config;
+    use titan_policies::credentials::Keys;
     use titan_upstream::reclaim::Reclaim;
     use tokio::runtime::{Builder, LocalOptions};
 

@@ -4,7 +4,6 @@ use crate::files::Site;
 use crate::forwarding::Forwarding;
 use crate::guard::Guard;
 use crate::metrics::Metrics;
-use crate::middleware::{Body, Chains, Keys, Revocations};
 use crate::route::{LookAlikes, Routes, Split};
 use crate::template::PathRewrite;
 use crate::upgrade::Tunnels;
@@ -13,6 +12,10 @@ use std::sync::Arc;
 use titan_config::{ByteSize, Config, Limits, Route, Timeouts};
 use titan_io::memory::ClientMemory;
 use titan_io::tls::{ClientTls, Files};
+use titan_policies::chain::{Chains, rate_limits};
+use titan_policies::credentials::Keys;
+use titan_policies::jwt::Revocations;
+use titan_policies::transform::Body;
 use titan_upstream::h2::Sharing;
 use titan_upstream::members::Upstream;
 
@@ -130,7 +133,7 @@ impl Snapshot {
     pub(crate) fn metrics(config: &Config, workers: usize) -> Metrics {
         let routes = config.routes.iter().map(|route| route.name.to_string());
         let upstreams = config.upstreams.iter().map(|upstream| upstream.name.to_string());
-        let limits = crate::middleware::rate_limits(config).map(|it| it.name.to_string());
+        let limits = rate_limits(config).map(|it| it.name.to_string());
         Metrics::new(workers, routes.collect(), upstreams.collect(), limits.collect())
     }
 }

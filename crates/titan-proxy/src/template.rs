@@ -14,7 +14,7 @@ use crate::route::{Match, Params};
 use std::fmt;
 use std::num::NonZeroU16;
 use titan_config::{PathPattern, Piece, Rewrite, Template};
-use titan_http::path::{BadPath, Normal, is_path_octet, normalise};
+use titan_http::path::{BadPath, escape, is_path_octet, settle};
 use titan_http::{Authority, RequestHead, host_of, is_target_octet};
 use titan_io::error::Kind;
 
@@ -116,7 +116,7 @@ impl PathRewrite {
         if out.is_empty() {
             out.push(b'/');
         }
-        settle(out)
+        settle(out).map_err(BadResult::Path)
     }
 }
 
@@ -144,15 +144,6 @@ pub(crate) fn write_https(
 pub(crate) fn after_segments(path: &[u8], count: usize) -> &[u8] {
     let mut slashes = (0..path.len()).filter(|&at| path[at] == b'/');
     slashes.nth(count).map_or(&[], |at| &path[at..])
-}
-
-/// Brings a path into its normal form.
-pub(crate) fn settle(path: &mut Vec<u8>) -> Result<(), BadResult> {
-    let mut scratch = Vec::new();
-    if let Normal::Changed(_) = normalise(path, &mut scratch).map_err(BadResult::Path)? {
-        *path = scratch;
-    }
-    Ok(())
 }
 
 /// Two slashes at the start would make a host of what follows them.
@@ -287,20 +278,6 @@ impl Writer<'_> {
 
     fn escape(&mut self, octets: &[u8], is_plain: impl Fn(u8) -> bool) {
         escape(octets, is_plain, self.out);
-    }
-}
-
-/// Writes octets of a URI: those that are not plain are escaped.
-pub(crate) fn escape(octets: &[u8], is_plain: impl Fn(u8) -> bool, out: &mut Vec<u8>) {
-    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    for &octet in octets {
-        match is_plain(octet) {
-            true => out.push(octet),
-            false => {
-                let (high, low) = (usize::from(octet >> 4), usize::from(octet & 15));
-                out.extend([b'%', DIGITS[high], DIGITS[low]]);
-            }
-        }
     }
 }
 

@@ -4,7 +4,6 @@
 //! and atomics, nothing else.
 
 use crate::metrics::{Cells, Metrics};
-use crate::middleware::{Caches, Decisions, Encoders, Remembered};
 use crate::snapshot::Snapshot;
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
@@ -16,6 +15,7 @@ use titan_h1::{BodyReader, Framing, RequestReader};
 use titan_http::{BadField, FieldName, Fields, RequestHead, ResponseHead};
 use titan_io::clock::TICK;
 use titan_io::io::Io;
+use titan_policies::worker::PerWorker;
 use titan_upstream::h1::Desk;
 use titan_upstream::members::Known;
 use titan_upstream::pool::Pools;
@@ -26,14 +26,9 @@ use tokio::sync::Notify;
 pub(crate) struct Worker {
     pub(crate) io: Rc<Io>,
     pub(crate) pools: Pools,
-    pub(crate) encoders: Rc<Encoders>,
     pub(crate) members: Known,
-    /// Tokens that were found good.
-    pub(crate) tokens: Caches,
-    /// Decisions of services that are asked about requests.
-    pub(crate) decisions: Decisions,
-    /// Passwords that were found right.
-    pub(crate) passwords: Remembered,
+    /// What policies keep.
+    pub(crate) policies: PerWorker,
     snapshot: CurrentSnapshot,
     index: usize,
     metrics: Arc<Metrics>,
@@ -99,11 +94,8 @@ impl Worker {
         Rc::new(Worker {
             pools: Pools::new(index, reclaim, &io),
             io,
-            encoders: Rc::default(),
             members: Known::default(),
-            tokens: Caches::default(),
-            decisions: Decisions::default(),
-            passwords: Remembered::default(),
+            policies: PerWorker::new(index),
             snapshot: Rc::new(snapshot),
             index,
             metrics,
@@ -118,11 +110,6 @@ impl Worker {
     /// What the worker serves from.
     pub(crate) fn snapshot(&self) -> CurrentSnapshot {
         Rc::clone(&self.snapshot)
-    }
-
-    /// Its place among the workers.
-    pub(crate) fn index(&self) -> usize {
-        self.index
     }
 
     /// The cells that this worker counts in.

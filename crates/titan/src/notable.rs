@@ -44,17 +44,18 @@ impl Notable {
 fn watched(metrics: &Metrics) -> impl Iterator<Item = (String, u64)> {
     metrics.rate_limits().iter().enumerate().map(|(place, name)| {
         let what = format!("rate limit `{name}` only watches: it would have refused");
-        (what, metrics.sum(|cells| cells.rate_limits[place].shadowed.get()))
+        (what, metrics.sum(|cells| cells.policies.rate_limits[place].shadowed.get()))
     })
 }
 
 /// The tokens that were no good, by the reason, which no client is told.
 fn refused(metrics: &Metrics) -> impl Iterator<Item = (String, u64)> {
     let reasons = metrics.workers().first().into_iter();
-    let reasons = reasons.flat_map(|cells| cells.jwt.refused_by_reason()).enumerate();
+    let reasons = reasons.flat_map(|cells| cells.policies.jwt.refused_by_reason()).enumerate();
     reasons.map(|(place, (reason, _))| {
-        let count =
-            |cells: &Cells| cells.jwt.refused_by_reason().nth(place).map_or(0, |(_, count)| count);
+        let count = |cells: &Cells| {
+            cells.policies.jwt.refused_by_reason().nth(place).map_or(0, |(_, count)| count)
+        };
         (format!("tokens were refused (`{reason}`):"), metrics.sum(count))
     })
 }

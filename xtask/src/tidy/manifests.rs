@@ -22,8 +22,21 @@ const ARROWS: &[Arrows] = &[
         never: &["saphyr-parser", "serde", "serde_json"],
     },
     Arrows {
+        from: "titan-policies",
+        to: &["titan-config", "titan-h1", "titan-http", "titan-io"],
+        never: &["saphyr-parser"],
+    },
+    Arrows {
         from: "titan-proxy",
-        to: &["titan-config", "titan-h1", "titan-h2", "titan-http", "titan-io", "titan-upstream"],
+        to: &[
+            "titan-config",
+            "titan-h1",
+            "titan-h2",
+            "titan-http",
+            "titan-io",
+            "titan-policies",
+            "titan-upstream",
+        ],
         never: &["saphyr-parser"],
     },
     Arrows {

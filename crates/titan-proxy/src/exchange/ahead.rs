@@ -1,8 +1,8 @@
 //! The beginning of a request body, before an endpoint is chosen.
 
 use super::Exchange;
-use crate::snapshot::Proxy;
 use std::future::poll_fn;
+use titan_config::Proxy;
 use titan_h1::Framing;
 use titan_io::body::{Answer, RequestBody};
 use titan_io::error::{Error, Kind};

@@ -6,9 +6,8 @@ use super::tunnel::WITHOUT_END;
 use super::{Exchange, Record};
 use crate::grpc;
 use crate::metrics::{Cells, UpstreamCells};
-use crate::middleware::{Encoders, Recipe, Squeezed};
 use crate::origin::Origin;
-use crate::snapshot::{Proxy, Snapshot};
+use crate::snapshot::Snapshot;
 use crate::upgrade::Upgrade;
 use crate::worker::{Work, Worker};
 use std::future::{Future, poll_fn};
@@ -18,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use titan_config::{ByteSize, RouteTimeouts, SendHost};
+use titan_config::{ByteSize, Proxy, RouteTimeouts, SendHost};
 use titan_h1::{Body, Framing};
 use titan_h2::Towards;
 use titan_http::{FieldName, Method, RequestHead, ResponseHead, Status, remove_hop_by_hop};
@@ -29,6 +28,7 @@ use titan_io::error::{Error, Kind, Side};
 use titan_io::relay::{Lender, Patience, Pump, ReadAhead, Rest, Stop};
 use titan_io::splice::Pipes;
 use titan_io::stream::Inbox;
+use titan_policies::compress::{Encoders, Recipe, Squeezed};
 use titan_upstream::attempts::{Attempts, Latency};
 use titan_upstream::call::{AnswerStart, Call, Reply, Upload};
 use titan_upstream::connection::Connection;
@@ -53,7 +53,7 @@ macro_rules! talk {
             timer: $exchange.timer,
             pipes: &$exchange.worker.io.pipes,
             worker: $exchange.worker,
-            encoders: &$exchange.worker.encoders,
+            encoders: &$exchange.worker.policies.encoders,
             cells: $exchange.worker.cells(),
             body: &mut *$exchange.body,
             answer: &mut *$exchange.answer,
@@ -86,7 +86,7 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
             // What could not be sent again, because it has an effect or a body, goes over no connection
             // that the kernel knows to be dead.
             let surely_alive = !self.request.method.is_idempotent() || !self.framing.is_empty();
-            let (h1_only, connect) = (self.upgrade.is_some(), proxy.config.timeouts.connect);
+            let (h1_only, connect) = (self.upgrade.is_some(), proxy.timeouts.connect);
             let client = attempts.client();
             let sharing = self.snapshot.sharing();
             let wish = Wish { surely_alive, new, h1_only, connect, client, sharing };
@@ -152,7 +152,7 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
         self.pass_on_timeout()?;
         let (method, framing) = (self.request.method, self.framing);
         let pump = self.upload_pump(proxy);
-        let host = host_upstream(&proxy.config.send_host, self.request, attempts.endpoint());
+        let host = host_upstream(&proxy.send_host, self.request, attempts.endpoint());
         let lender = self.lender(attempts);
         let mut inbox = Inbox::default();
         let buffers = &self.worker.io.buffers;
@@ -166,7 +166,7 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
             };
             titan_h1::write_request(out, self.request, host, body, connection);
         });
-        let call = Call::new(request, reply, pump, proxy.config.timeouts.response);
+        let call = Call::new(request, reply, pump, proxy.timeouts.response);
         let mut talk = talk!(self, proxy, attempts, response, text);
         let Outcome { may_be_reused, delivery } = talk.hold(call, lender).await?;
         if may_be_reused && inbox.is_empty() && !desk.is_cut() {
@@ -190,7 +190,7 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
         }
         let method = self.request.method;
         let pump = if is_call { Pump::new(WITHOUT_END) } else { self.upload_pump(proxy) };
-        let authority = host_upstream(&proxy.config.send_host, self.request, endpoint);
+        let authority = host_upstream(&proxy.send_host, self.request, endpoint);
         let towards = Towards { authority, is_https: endpoint.tls.is_some(), protocol: None };
         let length = match body_upstream(method, self.framing) {
             Body::None => Some(0),
@@ -206,11 +206,11 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
         let (receiver, mut sender) = lane.split();
         sender.begin(length, length == Some(0));
         let reply = h2::Answer { receiver, method };
-        let call = Call::new(sender, reply, pump, proxy.config.timeouts.response);
+        let call = Call::new(sender, reply, pump, proxy.timeouts.response);
         let lender = self.lender(attempts);
         let Work { response, text, .. } = &mut *self.work;
         let mut talk = talk!(self, proxy, attempts, response, text);
-        let patience = proxy.config.timeouts.response_body;
+        let patience = proxy.timeouts.response_body;
         talk.idle = is_call.then(|| Idle::new(talk.timer.clock(), patience));
         let _trial = trunk.trial(talk.timer.clock());
         let result = talk.hold(call, lender).await;
@@ -241,7 +241,7 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
     }
 
     pub(super) fn upload_pump(&self, proxy: &Proxy) -> Pump {
-        let RouteTimeouts { body, response, .. } = proxy.config.timeouts;
+        let RouteTimeouts { body, response, .. } = proxy.timeouts;
         let source_rate = self.snapshot.body_rate();
         let patience = Patience { source: body, sink: response, source_rate, sink_rate: 0 };
         Pump::new(patience).with_pipes(&self.worker.io.pipes)
@@ -416,7 +416,7 @@ impl<B: RequestBody, A: Answer> Talk<'_, B, A> {
         upload: &mut Upload<S>,
         mut incoming: ReadAhead<'m, impl BodySource>,
     ) -> Result<Option<Delivery<'m>>, Error> {
-        let RouteTimeouts { response_body, write, .. } = self.proxy.config.timeouts;
+        let RouteTimeouts { response_body, write, .. } = self.proxy.timeouts;
         // A client that reads nothing may not hold an answer in memory by sending a little now and then.
         let source = if self.idle.is_some() { Duration::MAX } else { response_body };
         let sink_rate = self.snapshot.response_rate();

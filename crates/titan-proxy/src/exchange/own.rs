@@ -1,8 +1,8 @@
 //! Answers of the gateway's own: redirects, responses from the configuration, problems.
 
 use super::Exchange;
+use crate::forwarding::KnownClient;
 use crate::grpc::{self, Dialect};
-use crate::middleware::{Body, Recipe, Seen, Squeezed};
 use crate::problem;
 use crate::route::Match;
 use crate::template;
@@ -17,6 +17,8 @@ use titan_io::body::{Answer, Content, RequestBody};
 use titan_io::body::{BodySource, Text};
 use titan_io::error::{Error, Kind};
 use titan_io::relay::{Patience, Pump, Stop};
+use titan_policies::compress::{Recipe, Squeezed};
+use titan_policies::transform::{Body, Seen};
 
 impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
     pub(super) async fn redirect_to_https(&mut self, port: NonZeroU16) -> Result<(), Error> {
@@ -59,7 +61,11 @@ impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
         fields.map_err(|_| Kind::Internal)?;
         let Some(template) = template else { return self.send(head, body.as_bytes()).await };
         let (forwarding, origin) = (&self.snapshot.forwarding, self.origin);
-        let seen = Seen { forwarding, origin, found, claims: self.record.notes.claims() };
+        let seen = Seen {
+            client: &KnownClient { forwarding, origin },
+            found,
+            claims: self.record.notes.claims(),
+        };
         let made = template.make(self.request, &seen)?;
         self.send(head, &made).await
     }
@@ -93,7 +99,7 @@ impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
             self.snapshot.chains.note_unrouted(&self.request.fields, &mut self.record.notes);
         }
         let upgrade = self.upgrade.as_ref();
-        let encoders = &self.worker.encoders;
+        let encoders = &self.worker.policies.encoders;
         let record = &self.record;
         let recipe =
             record.meet_answer(self.snapshot, upgrade, &mut head, &mut content, encoders)?;
@@ -112,7 +118,7 @@ impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
         recipe: Option<Recipe>,
     ) -> Result<(), Error> {
         let Some(recipe) = recipe else { return self.send_body(source).await };
-        let encoders = &self.worker.encoders;
+        let encoders = &self.worker.policies.encoders;
         self.send_body(&mut Squeezed::new(source, recipe, encoders)).await
     }
 

@@ -39,7 +39,7 @@ impl<B: RequestBody, A: Answer> Talk<'_, B, A> {
         incoming.open_tunnel();
         upload.request.open_tunnel();
         self.body.open_tunnel();
-        let patience = self.proxy.config.timeouts.tunnel;
+        let patience = self.proxy.timeouts.tunnel;
         let clock = self.timer.clock();
         let mut tunnel = Tunnel {
             up: Pump::new(WITHOUT_END),

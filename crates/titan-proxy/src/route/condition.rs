@@ -4,10 +4,10 @@ use super::Request;
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::fmt;
-use titan_config::{CertificateMatch, CertificatePart, HeaderMatch, QueryMatch, ValueMatch};
+use titan_config::{CertificateMatch, CertificatePart, HeaderMatch, QueryMatch};
 use titan_http::query;
 use titan_http::{FieldName, Fields, Method};
-use titan_io::tls::Identity;
+use titan_policies::values::{Unmet, certificate_mismatch, unmet};
 
 /// The conditions of one route.
 pub(super) struct Conditions {
@@ -33,17 +33,6 @@ pub(crate) enum Mismatch<'r> {
     Query(&'r str, Unmet),
     /// A condition on that part of the client's certificate does not hold.
     Certificate(CertificatePart, Unmet),
-}
-
-/// How a condition on a value does not hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unmet {
-    /// There is no value.
-    Missing,
-    /// No value is the one asked for.
-    Other,
-    /// There is a value where none may be.
-    Present,
 }
 
 struct Header {
@@ -109,18 +98,6 @@ impl Conditions {
     }
 }
 
-/// The first condition that the certificate of a client does not meet.
-pub(crate) fn certificate_mismatch(
-    conditions: &[CertificateMatch],
-    identity: Option<&Identity>,
-) -> Option<(CertificatePart, Unmet)> {
-    conditions.iter().find_map(|CertificateMatch { part, value }| {
-        let values = identity.into_iter().flat_map(|identity| identity.values(*part));
-        let unmet = unmet(value, values.map(|text| Cow::Borrowed(text.as_bytes())))?;
-        Some((*part, unmet))
-    })
-}
-
 impl Header {
     fn values<'a>(&'a self, fields: &'a Fields) -> impl Iterator<Item = Cow<'a, [u8]>> {
         let name = self.condition.name.as_str().as_bytes();
@@ -130,28 +107,6 @@ impl Header {
         };
         let lines = fields.iter().filter(move |field| same(field.id, field.name));
         lines.map(|field| Cow::Borrowed(field.value))
-    }
-}
-
-/// How `values` fail to be what is asked; one that is suffices.
-fn unmet<'v>(asked: &ValueMatch, mut values: impl Iterator<Item = Cow<'v, [u8]>>) -> Option<Unmet> {
-    let Some(first) = values.next() else {
-        return (*asked != ValueMatch::Absent).then_some(Unmet::Missing);
-    };
-    if *asked == ValueMatch::Absent {
-        return Some(Unmet::Present);
-    }
-    let is_met = std::iter::once(first).chain(values).any(|value| accepts(asked, &value));
-    (!is_met).then_some(Unmet::Other)
-}
-
-fn accepts(asked: &ValueMatch, value: &[u8]) -> bool {
-    match asked {
-        ValueMatch::Present => true,
-        ValueMatch::Absent => false,
-        ValueMatch::Exact(text) => value == text.as_bytes(),
-        ValueMatch::Prefix(text) => value.starts_with(text.as_bytes()),
-        ValueMatch::Regex(pattern) => pattern.is_match(value),
     }
 }
 
@@ -165,15 +120,5 @@ impl fmt::Display for Mismatch<'_> {
             Mismatch::Certificate(part, unmet) => write!(f, "{} {unmet}", part.words()),
             Mismatch::Query(name, unmet) => write!(f, "the query parameter {name} {unmet}"),
         }
-    }
-}
-
-impl fmt::Display for Unmet {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Unmet::Missing => "is missing",
-            Unmet::Other => "has another value",
-            Unmet::Present => "is present",
-        })
     }
 }

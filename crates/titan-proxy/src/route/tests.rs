@@ -4,6 +4,8 @@ use super::*;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use titan_config::{Config, PathEnd, PathPattern, QueryMatch, Segment, ValueMatch};
+use titan_policies::matched::MAX_PARAMS;
+use titan_policies::values::Unmet;
 
 /// Routes with these fields, named `0`, `1` and so on.
 fn routes(fields: &[&str]) -> Routes {
@@ -23,7 +25,7 @@ fn ask(routes: &Routes, request: &str) -> String {
         Ok(Match { route, params, .. }) => {
             let captured = (0..MAX_PARAMS).map(|index| params.get(index, request.path));
             let captured = captured.map(|part| String::from_utf8(part.to_vec()).unwrap());
-            let captured: Vec<_> = captured.take(params.len.into()).collect();
+            let captured: Vec<_> = captured.take(params.count()).collect();
             format!("{route} {}", captured.join(" ")).trim_end().to_owned()
         }
         Err(NoMatch::NotFound) => "404".to_owned(),
@@ -294,9 +296,9 @@ fn an_explanation_tells_why_each_earlier_route_does_not_take_the_request() {
     });
     let why = |route| told.iter().find(|told| told.0 == route).unwrap().1;
     assert_eq!(why(5), Some(Mismatch::Host));
-    assert_eq!(why(6), Some(Mismatch::Query("v", condition::Unmet::Other)));
-    assert_eq!(why(3), Some(Mismatch::Query("v", condition::Unmet::Present)));
-    assert_eq!(why(2), Some(Mismatch::Header("x-canary", condition::Unmet::Missing)));
+    assert_eq!(why(6), Some(Mismatch::Query("v", Unmet::Other)));
+    assert_eq!(why(3), Some(Mismatch::Query("v", Unmet::Present)));
+    assert_eq!(why(2), Some(Mismatch::Header("x-canary", Unmet::Missing)));
     assert_eq!(why(1), Some(Mismatch::Method));
     assert_eq!(why(4), Some(Mismatch::Path));
     assert_eq!(told.last(), Some(&(0, None)));
@@ -516,7 +518,7 @@ proptest! {
         let routes = build(&samples);
         let found = asked.ask(|request| match routes.find(request) {
             Ok(Match { route, params, .. }) => {
-                let captured = (0..params.len.into()).map(|at| params.get(at, request.path));
+                let captured = (0..params.count()).map(|at| params.get(at, request.path));
                 Ok((route, captured.map(|it| String::from_utf8(it.into()).unwrap()).collect()))
             }
             Err(NoMatch::NotFound) => Err(Vec::new()),

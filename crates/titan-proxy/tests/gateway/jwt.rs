@@ -77,7 +77,7 @@ fn last(upstream: &Upstream) -> Request {
 
 fn refused(gateway: &Gateway, reason: &str) -> u64 {
     gateway.metrics().sum(|cells| {
-        let mut reasons = cells.jwt.refused_by_reason();
+        let mut reasons = cells.policies.jwt.refused_by_reason();
         reasons.find(|(known, _)| *known == reason).map_or(0, |(_, count)| count)
     })
 }
@@ -308,7 +308,10 @@ pub(super) fn a_token_is_from_its_issuer_for_its_audience() {
 pub(super) fn a_token_that_is_known_is_not_checked_again() {
     let counts = |gateway: &Gateway| {
         let metrics = gateway.metrics();
-        (metrics.sum(|it| it.jwt.hits.get()), metrics.sum(|it| it.jwt.misses.get()))
+        (
+            metrics.sum(|it| it.policies.jwt.hits.get()),
+            metrics.sum(|it| it.policies.jwt.misses.get()),
+        )
     };
     let good = good();
     let (gateway, _upstream) = under(PROVIDER);

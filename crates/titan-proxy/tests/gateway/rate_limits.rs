@@ -234,7 +234,7 @@ pub(super) fn some_requests_are_not_limited() {
         assert_eq!(passing(&gateway, &[("/", limited.as_str()); 2]), [true, false], "{exempt}");
         let metrics = gateway.metrics();
         let sum = |figure: fn(&titan_proxy::RateLimitCells) -> u64| {
-            metrics.sum(|cells| figure(&cells.rate_limits[0]))
+            metrics.sum(|cells| figure(&cells.policies.rate_limits[0]))
         };
         assert_eq!((sum(|it| it.exempt.get()), sum(|it| it.allowed.get())), (3, 1), "{exempt}");
     }
@@ -303,7 +303,7 @@ fn nobody_waits_for_longer_than_configured_nor_for_nobody() {
     let gateway = under("rates: { rate: 1/m, burst: 1 }, max_delay: 60s", "");
     let metrics = gateway.metrics();
     let is_over = |count| metrics.sum(|cells| cells.routes[0].classes[0].get()) == count;
-    let delayed = |count| metrics.sum(|cells| cells.rate_limits[0].delayed.get()) == count;
+    let delayed = |count| metrics.sum(|cells| cells.policies.rate_limits[0].delayed.get()) == count;
     gets(&gateway, "/", "").has_status(204);
     let mut waiting = gateway.connects();
     waiting.sends("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -322,7 +322,9 @@ fn a_stream_that_is_reset_waits_no_more() {
     let mut client = gateway.connects_h2();
     client.get("/").has_status(204);
     let stream = client.asks(&Head::get("/"));
-    waits_until("it waits", || metrics.sum(|cells| cells.rate_limits[0].delayed.get()) == 1);
+    waits_until("it waits", || {
+        metrics.sum(|cells| cells.policies.rate_limits[0].delayed.get()) == 1
+    });
     client.resets(stream, code::CANCEL);
     waits_until("it is over", || metrics.sum(|cells| cells.routes[0].classes[0].get()) == 1);
 }
@@ -332,7 +334,7 @@ fn a_stream_that_is_reset_waits_no_more() {
 fn a_shadow_lets_nobody_wait() {
     let gateway = under("rates: { rate: 1/m, burst: 1 }, max_delay: 60s, shadow: true", "");
     assert_eq!(passing(&gateway, &[("/", ""); 3]), [true; 3]);
-    assert_eq!(gateway.metrics().sum(|cells| cells.rate_limits[0].shadowed.get()), 2);
+    assert_eq!(gateway.metrics().sum(|cells| cells.policies.rate_limits[0].shadowed.get()), 2);
 }
 
 /// What a client says of itself exempts nobody.
@@ -371,9 +373,9 @@ pub(super) fn a_shadow_refuses_nobody_and_counts() {
     }
     let metrics = gateway.metrics();
     assert_eq!(metrics.rate_limits(), ["p"]);
-    assert_eq!(metrics.sum(|cells| cells.rate_limits[0].allowed.get()), 1);
-    assert_eq!(metrics.sum(|cells| cells.rate_limits[0].shadowed.get()), 2);
-    assert_eq!(metrics.sum(|cells| cells.rate_limits[0].limited.get()), 0);
+    assert_eq!(metrics.sum(|cells| cells.policies.rate_limits[0].allowed.get()), 1);
+    assert_eq!(metrics.sum(|cells| cells.policies.rate_limits[0].shadowed.get()), 2);
+    assert_eq!(metrics.sum(|cells| cells.policies.rate_limits[0].limited.get()), 0);
 }
 
 #[test]
@@ -382,7 +384,7 @@ fn what_is_refused_is_counted() {
     assert_eq!(passing(&gateway, &[("/", ""); 3]), [true, false, false]);
     let metrics = gateway.metrics();
     let sum = |figure: fn(&titan_proxy::RateLimitCells) -> u64| {
-        metrics.sum(|cells| figure(&cells.rate_limits[0]))
+        metrics.sum(|cells| figure(&cells.policies.rate_limits[0]))
     };
     assert_eq!((sum(|it| it.allowed.get()), sum(|it| it.limited.get())), (1, 2));
 }
@@ -418,7 +420,7 @@ fn who_finds_no_room_is_counted_as_such() {
     let wait: u64 = refused.field("retry-after").unwrap().parse().unwrap();
     assert!((1700..=1800).contains(&wait), "{wait}");
     refused.has_field("ratelimit", &format!("\"p\";r=0;t={wait}"));
-    let full = gateway.metrics().sum(|cells| cells.rate_limits[0].full.get());
+    let full = gateway.metrics().sum(|cells| cells.policies.rate_limits[0].full.get());
     assert_eq!(full, 1);
 }
 

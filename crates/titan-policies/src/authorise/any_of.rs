@@ -1,0 +1,165 @@
+//! Ways to be let in of which one is enough.
+
+use super::{Asked, Authorise, Explained, basic};
+use crate::context::PolicyContext;
+use crate::state::PolicyState;
+use titan_config::Credential;
+use titan_http::{FieldName, RequestHead};
+use titan_io::error::{Error, Kind};
+
+impl Authorise {
+    /// Whether that way has to be met by every request.
+    pub(super) fn requires(&self, way: Credential) -> bool {
+        !self.any_of.contains(&way)
+    }
+
+    /// Lets a request go on that meets one of the ways. What it shows for the others is removed, and tells nobody
+    /// anything: only one of them says who asks.
+    pub(super) async fn meet_any(&self, meeting: &mut PolicyContext<'_>) -> Result<(), Error> {
+        let keys = self.keys.as_ref().filter(|_| !self.requires(Credential::ApiKeys));
+        let key = keys.and_then(|keys| keys.shown(meeting.request));
+        let is_key_wrong = key.is_none() && keys.is_some_and(|it| it.shows_any(meeting.request));
+        let basic = self.basic.as_ref().filter(|_| !self.requires(Credential::Basic));
+        let password = basic.and_then(|_| basic::Shown::of(&meeting.request.fields));
+        let (mut met, mut is_busy) = (None, false);
+        for way in &self.any_of {
+            let is_met = match way {
+                Credential::ClientCertificate => self.takes(meeting.identity()),
+                Credential::ApiKeys => {
+                    meeting.notes.authorise.is_key_wrong = is_key_wrong;
+                    key.is_some()
+                }
+                Credential::Token => self.grants(meeting.notes),
+                Credential::Basic => match basic.zip(password.as_ref()) {
+                    Some((basic, password)) => {
+                        let checked = basic.check(password, meeting).await;
+                        is_busy = checked == Err(Kind::PasswordQueue);
+                        meeting.notes.authorise.is_password_wrong = checked == Err(Kind::Password);
+                        checked.is_ok()
+                    }
+                    None => false,
+                },
+            };
+            if is_met {
+                met = Some(*way);
+                break;
+            }
+        }
+        self.remove_others(met, meeting)?;
+        match met {
+            None => Err(self.refuse_all(is_busy, meeting.notes).into()),
+            Some(Credential::ApiKeys) => match keys.zip(key) {
+                Some((keys, key)) => keys.tell(key, meeting),
+                None => Ok(()),
+            },
+            Some(Credential::Basic) => match basic.zip(password) {
+                Some((basic, password)) => basic.tell(&password, &mut meeting.request.fields),
+                None => Ok(()),
+            },
+            Some(Credential::ClientCertificate | Credential::Token) => Ok(()),
+        }
+    }
+
+    /// Whether there is a good token that grants what is asked for.
+    fn grants(&self, notes: &PolicyState) -> bool {
+        let claims = notes.claims();
+        claims.is_some_and(|it| self.claims.as_ref().is_none_or(|asks| asks.missing(it).is_none()))
+    }
+
+    /// Removes from a request what it shows, but for what the upstream is to have of the way that it has met.
+    fn remove_others(
+        &self,
+        met: Option<Credential>,
+        meeting: &mut PolicyContext<'_>,
+    ) -> Result<(), Error> {
+        let is_other = |way| !self.requires(way) && met != Some(way);
+        let jwt = meeting.policies.of(Some(meeting.found.route)).jwt.as_ref();
+        let forwards_token = jwt.is_some_and(|jwt| jwt.forwards());
+        if let Some(jwt) = jwt.filter(|_| is_other(Credential::Token) && met.is_some()) {
+            jwt.forget(&mut meeting.notes.jwt, &mut meeting.request.fields);
+        }
+        if let Some(keys) = self.keys.as_ref().filter(|_| !self.requires(Credential::ApiKeys)) {
+            keys.hide(meeting.request)?;
+        }
+        let Some(basic) = self.basic.as_ref().filter(|_| !self.requires(Credential::Basic)) else {
+            return Ok(());
+        };
+        let is_for_upstream = match met {
+            Some(Credential::Basic) => basic.forwards(),
+            Some(Credential::Token) => forwards_token,
+            _ => false,
+        };
+        if !is_for_upstream {
+            meeting.request.fields.remove(FieldName::Authorization);
+        }
+        Ok(())
+    }
+
+    /// Why a request that meets none of the ways is refused; notes what its answer says of each.
+    fn refuse_all(&self, is_busy: bool, notes: &mut PolicyState) -> Kind {
+        let has_token = notes.claims().is_some() && !self.requires(Credential::Token);
+        if is_busy {
+            notes.authorise.password = Some(basic::Note::Busy);
+            return Kind::PasswordQueue;
+        }
+        self.challenge_all(notes);
+        match &self.claims {
+            Some(claims) if has_token => claims.on_request(notes).err().unwrap_or(Kind::Credential),
+            _ => Kind::Credential,
+        }
+    }
+
+    /// Has the answer say which credentials are taken, where one of several is enough: also when a token is no good.
+    pub(crate) fn challenge_all(&self, notes: &mut PolicyState) {
+        for way in &self.any_of {
+            match way {
+                Credential::ClientCertificate => {}
+                Credential::ApiKeys => notes.authorise.lacks_key = true,
+                Credential::Token => notes.jwt.ask(),
+                Credential::Basic => notes.authorise.password = Some(basic::Note::Wanted),
+            }
+        }
+    }
+
+    /// Which way a request meets, as far as it can be told; takes what it shows out.
+    pub(super) fn explain_any(
+        &self,
+        request: &mut RequestHead,
+        asked: Asked<'_>,
+        told: &mut Explained,
+    ) -> Result<(), Error> {
+        let keys = self.keys.as_ref().filter(|_| !self.requires(Credential::ApiKeys));
+        let key = keys.and_then(|keys| keys.shown(request));
+        let basic = self.basic.as_ref().filter(|_| !self.requires(Credential::Basic));
+        let password = basic.and_then(|_| basic::Shown::of(&request.fields));
+        let grants = asked.claims.is_some_and(|claims| {
+            self.claims.as_ref().is_none_or(|asks| asks.missing(claims).is_none())
+        });
+        let met = self.any_of.iter().find(|way| match way {
+            Credential::ClientCertificate => self.takes(asked.identity),
+            Credential::ApiKeys => key.is_some(),
+            Credential::Token => grants,
+            Credential::Basic => password.is_some(),
+        });
+        let ways: Vec<_> = self.any_of.iter().map(|way| way.as_str()).collect();
+        let ways = ways.join(", ");
+        match met {
+            None => told.refuse(Kind::Credential, format!("meets none of {ways}")),
+            Some(way) => {
+                let unsure = match way {
+                    Credential::Basic => ", if the password is right, which is not looked at here",
+                    _ => "",
+                };
+                told.lines.push(format!("meets `{}` of {ways}{unsure}", way.as_str()));
+            }
+        }
+        told.forgets_token = !self.requires(Credential::Token) && met != Some(&Credential::Token);
+        if told.forgets_token && asked.claims.is_some() {
+            told.lines.push("what the token says counts for nothing".to_owned());
+        }
+        if basic.is_some() {
+            request.fields.remove(FieldName::Authorization);
+        }
+        keys.map_or(Ok(()), |keys| keys.hide(request))
+    }
+}

@@ -1,0 +1,219 @@
+//! Names and passwords (RFC 7617).
+
+mod line;
+mod remembered;
+mod users;
+mod verifiers;
+
+pub use remembered::Remembered;
+use remembered::Verdict;
+pub use users::Users;
+pub use verifiers::Verifiers;
+
+use super::Explained;
+use crate::context::PolicyContext;
+use crate::jwt::credentials;
+use arc_swap::ArcSwap;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use std::sync::Arc;
+use titan_http::{BadField, FieldName, Fields, RequestHead, ResponseHead};
+use titan_io::error::{Error, Kind};
+use titan_io::network::ClientNetwork;
+use titan_io::tls::{BadCredentials, Files};
+
+/// Names and passwords of which a request has to show one.
+pub(super) struct Basic {
+    config: titan_config::Basic,
+    users: ArcSwap<Users>,
+    challenge: Box<[u8]>,
+}
+
+/// What an answer has to say of passwords.
+#[derive(Clone, Copy)]
+pub(super) enum Note {
+    /// That one is needed.
+    Wanted,
+    /// When to come again: too many wait to be checked.
+    Busy,
+}
+
+/// What a request shows.
+pub(super) struct Shown {
+    /// All of it.
+    octets: Vec<u8>,
+    /// Where in it the colon stands.
+    colon: usize,
+}
+
+/// How soon there may be room in the queue again, in seconds.
+const SOON: &[u8] = b"1";
+/// Octets of what is shown, as it is sent.
+const MAX_SHOWN: usize = 2048;
+
+impl Basic {
+    pub(super) fn new(config: &titan_config::Basic, users: Users) -> Basic {
+        let challenge = format!("Basic realm=\"{}\", charset=\"UTF-8\"", config.realm.as_str());
+        Basic {
+            config: config.clone(),
+            users: ArcSwap::from_pointee(users),
+            challenge: challenge.into_bytes().into(),
+        }
+    }
+
+    /// Its users as the file has them by now.
+    pub(super) fn read_users(&self, files: &Files) -> Result<Users, BadCredentials> {
+        Users::read(&self.config, files)
+    }
+
+    /// Takes other users. What was right before counts no more, unless nothing has changed.
+    pub(super) fn replace_users(&self, users: Users) {
+        if !self.users.load().is_same_as(&users) {
+            self.users.store(Arc::new(users));
+        }
+    }
+
+    /// Takes the password out of a request; it goes on with one that is right.
+    pub(super) async fn on_request(&self, meeting: &mut PolicyContext<'_>) -> Result<(), Error> {
+        let shown = self.take(&mut meeting.request.fields);
+        let Some(shown) = shown else {
+            meeting.notes.authorise.password = Some(Note::Wanted);
+            return Err(Kind::Password.into());
+        };
+        if let Err(kind) = self.check(&shown, meeting).await {
+            meeting.notes.authorise.is_password_wrong = kind == Kind::Password;
+            let note = if kind == Kind::PasswordQueue { Note::Busy } else { Note::Wanted };
+            meeting.notes.authorise.password = Some(note);
+            return Err(kind.into());
+        }
+        self.tell(&shown, &mut meeting.request.fields)
+    }
+
+    /// Tells the upstream whose password was right.
+    pub(super) fn tell(&self, shown: &Shown, fields: &mut Fields) -> Result<(), Error> {
+        let field = self.config.tell.as_ref().map(|field| field.as_str().as_bytes());
+        let told = field.map_or(Ok(()), |field| fields.append_named(field, shown.name()));
+        told.map_err(|_| Kind::Internal.into())
+    }
+
+    pub(super) fn on_response(&self, note: Note, head: &mut ResponseHead) -> Result<(), BadField> {
+        match note {
+            Note::Wanted => head.fields.append(FieldName::WwwAuthenticate, &self.challenge),
+            Note::Busy => head.fields.append_named(b"Retry-After", SOON),
+        }
+    }
+
+    /// What can be said of a request without a look at the password.
+    pub(super) fn explain(&self, request: &mut RequestHead, told: &mut Explained) {
+        match self.take(&mut request.fields) {
+            Some(shown) => {
+                let name = String::from_utf8_lossy(shown.name()).into_owned();
+                told.lines.push(format!(
+                    "shows a password of `{name}`; whether it is right is not looked at here"
+                ));
+            }
+            None => told.refuse(Kind::Password, "needs a name and a password".to_owned()),
+        }
+    }
+
+    /// What a request shows; nothing where it shows several.
+    fn take(&self, fields: &mut Fields) -> Option<Shown> {
+        let shown = Shown::of(fields);
+        if !self.config.forward {
+            fields.remove(FieldName::Authorization);
+        }
+        shown
+    }
+
+    /// Whether the upstream gets the password.
+    pub(super) fn forwards(&self) -> bool {
+        self.config.forward
+    }
+
+    /// Whether that is right.
+    pub(super) async fn check(
+        &self,
+        shown: &Shown,
+        meeting: &PolicyContext<'_>,
+    ) -> Result<(), Kind> {
+        let users = self.users.load_full();
+        let (remembered, clock) = (&meeting.worker.passwords, meeting.clock);
+        let cells = &meeting.cells.passwords;
+        let digest = remembered.digest(users.generation(), &shown.octets);
+        let known = digest.and_then(|digest| remembered.verdict(&digest, clock));
+        if let Some(verdict) = known {
+            cells.remembered.add(1);
+            return verdict.into();
+        }
+        // Whether there is a user of that name does not show in how long it takes.
+        let (hash, is_known) = users.find(shown.name()).ok_or(Kind::Password)?;
+        let verifiers = meeting.policies.verifiers();
+        let client = meeting.client().map(ClientNetwork::of);
+        let is_right = verifiers.check(client, hash, shown.password()).await?;
+        cells.checked.add(1);
+        let verdict = if is_right && is_known { Verdict::Right } else { Verdict::Wrong };
+        if let Some(digest) = digest {
+            remembered.insert(digest, verdict, clock);
+        }
+        verdict.into()
+    }
+}
+
+/// The name of the user whose password a request shows, whoever asks for it.
+pub(crate) fn user_shown(fields: &Fields) -> Option<Vec<u8>> {
+    Some(Shown::of(fields)?.name().to_vec())
+}
+
+impl Shown {
+    /// What a request shows; nothing where it shows several.
+    pub(super) fn of(fields: &Fields) -> Option<Shown> {
+        let mut values = fields.all(FieldName::Authorization);
+        values.next().filter(|_| values.next().is_none()).and_then(Shown::parse)
+    }
+
+    fn parse(value: &[u8]) -> Option<Shown> {
+        let text = credentials(value, "Basic").filter(|text| text.len() <= MAX_SHOWN)?;
+        let octets = BASE64_STANDARD.decode(text).ok()?;
+        let colon = octets.iter().position(|octet| *octet == b':')?;
+        let is_fine = !octets.iter().any(u8::is_ascii_control);
+        is_fine.then_some(Shown { octets, colon })
+    }
+
+    fn name(&self) -> &[u8] {
+        &self.octets[..self.colon]
+    }
+
+    fn password(&self) -> &[u8] {
+        &self.octets[self.colon + 1..]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_ends_at_the_first_colon() {
+        let shown = |text: &str| {
+            let value = format!("bAsIc  {}", BASE64_STANDARD.encode(text));
+            let shown = Shown::parse(value.as_bytes())?;
+            Some((shown.name().to_vec(), shown.password().to_vec()))
+        };
+        let pair = |name: &str, password: &str| Some((name.into(), password.into()));
+        assert_eq!(shown("eve:a:b "), pair("eve", "a:b "));
+        assert_eq!(shown(":"), pair("", ""));
+        assert_eq!(shown("j\u{f6}rg:\u{e4}"), pair("j\u{f6}rg", "\u{e4}"));
+        for text in ["eve", "", "eve:a\nb", "eve\0:a", &"a:".repeat(800)] {
+            assert_eq!(shown(text), None, "{text:?}");
+        }
+        for value in ["Basic", "Basic ", "Basic !", "Basic ZTph\0", "BasicZTph", "Bearer ZTph"] {
+            assert!(Shown::parse(value.as_bytes()).is_none(), "{value:?}");
+        }
+        assert!(Shown::parse(b"Basic ZTph").is_some());
+        // There is one way to write each: padding and all.
+        for value in ["Basic ZTphYg", "Basic ZTphYg=", "Basic ZTphYh==", "Basic ZTphYg== x"] {
+            assert!(Shown::parse(value.as_bytes()).is_none(), "{value:?}");
+        }
+        assert!(Shown::parse(b"Basic ZTphYg==").is_some());
+    }
+}

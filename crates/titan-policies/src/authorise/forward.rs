@@ -1,0 +1,289 @@
+//! Forward-auth: a service of the operator's decides about requests.
+
+mod decisions;
+
+use crate::context::{PolicyContext, Step, Subrequest};
+use crate::reply::Reply;
+pub use decisions::Decisions;
+use decisions::{Digest, lasts};
+use std::cell::Cell;
+use std::num::NonZeroU16;
+use titan_config::{
+    AuthCache, AuthKey, Cap, Config, ForwardAuth, HeaderName, RouteTimeouts, SendHost, Share,
+};
+use titan_http::{BadField, FieldName, Fields, RequestHead, ResponseHead, Status};
+use titan_io::error::{Error, Kind};
+
+/// A service and how it is asked.
+pub(super) struct Forward {
+    config: ForwardAuth,
+    proxy: Box<titan_config::Proxy>,
+    /// What the upstream is called.
+    name: Box<str>,
+    /// The place of the policy: its decisions are remembered by that.
+    place: usize,
+}
+
+/// Further endpoints that are asked where one does not answer.
+const RETRIES: u8 = 1;
+
+impl Forward {
+    pub(super) fn new(config: ForwardAuth, all: &Config, place: usize) -> Forward {
+        let ForwardAuth { upstream, timeout, .. } = config;
+        let shares = vec![Share { upstream, weight: NonZeroU16::MIN }];
+        let timeouts = RouteTimeouts {
+            body: timeout,
+            write: timeout,
+            connect: timeout,
+            response: timeout,
+            response_body: timeout,
+            tunnel: timeout,
+        };
+        let proxy = titan_config::Proxy {
+            shares,
+            rewrite: None,
+            send_host: SendHost::Endpoint,
+            retries: RETRIES,
+            timeouts,
+            body_limit: Cap::Unlimited,
+            upgrades: Vec::new(),
+            grpc_web: false,
+        };
+        let name = all.upstream(upstream).name.as_str().into();
+        Forward { config, proxy: Box::new(proxy), name, place }
+    }
+
+    /// Asks about a request. It goes on, or is answered with what the service answers.
+    pub(super) async fn on_request(&self, meeting: &mut PolicyContext<'_>) -> Result<Step, Error> {
+        let reply = self.ask(meeting).await?;
+        let status = reply.head.status;
+        if status.is_success() {
+            let taken = self.take(&reply.head, &mut meeting.request.fields);
+            return taken.map(|()| Step::Go).map_err(|_| Kind::Internal.into());
+        }
+        if meeting.is_grpc {
+            return Err(kind_of(status).into());
+        }
+        let head = self.answer(&reply.head).map_err(|_| Kind::Internal)?;
+        Ok(Step::Answer(Box::new(Reply { head, body: reply.body })))
+    }
+
+    /// What a request needs, in words.
+    pub(super) fn explain(&self) -> String {
+        let ForwardAuth { method, path, .. } = &self.config;
+        let method = method.as_str();
+        let cache = self.config.cache.as_ref();
+        let cache = cache.map(|cache| format!("; decisions are remembered for {:?}", cache.ttl));
+        let cache = cache.unwrap_or_default();
+        let name = &self.name;
+        format!("needs leave of `{name}`, which is asked with {method} {path}, but not here{cache}")
+    }
+
+    async fn ask(&self, meeting: &PolicyContext<'_>) -> Result<Reply, Error> {
+        let ForwardAuth { timeout, body_limit, cache, .. } = &self.config;
+        let subrequest = Subrequest {
+            request: meeting.request,
+            proxy: &self.proxy,
+            timeout: *timeout,
+            body_limit: body_limit.as_usize(),
+        };
+        let (asked, known) = (Cell::new(None), Cell::new(false));
+        let write = |question: &mut RequestHead, text: &mut Vec<u8>| {
+            self.write_question(meeting, question, text)?;
+            asked.set(cache.as_ref().and_then(|cache| digest(cache, meeting, question)));
+            let reply = asked.get().and_then(|digest| self.recall(&digest, meeting));
+            known.set(reply.is_some());
+            Ok(reply)
+        };
+        // What went wrong there is counted with its upstream, and no business of the client's.
+        let reply = meeting.subrequests.ask(subrequest, &write).await;
+        let reply = reply.map_err(|_| Kind::AuthService)?;
+        if let (Some(cache), Some(digest), false) = (cache, asked.get(), known.get()) {
+            self.remember(cache, digest, &reply, meeting).map_err(|_| Kind::Internal)?;
+        }
+        Ok(reply)
+    }
+
+    /// What was decided of such a request not long ago.
+    fn recall(&self, digest: &Digest, meeting: &PolicyContext<'_>) -> Option<Reply> {
+        let known = meeting.worker.decisions.get(self.place, digest, meeting.clock);
+        let cells = &meeting.cells.forward_auth;
+        if known.is_some() { &cells.hits } else { &cells.misses }.add(1);
+        known.map(|reply| (*reply).clone())
+    }
+
+    /// Notes what was decided, as far as it is looked at, where the service does not say otherwise.
+    fn remember(
+        &self,
+        cache: &AuthCache,
+        digest: Digest,
+        reply: &Reply,
+        meeting: &PolicyContext<'_>,
+    ) -> Result<(), BadField> {
+        let Some(lasts) = lasts(&reply.head, cache.ttl) else { return Ok(()) };
+        let mut head = ResponseHead::with_status(reply.head.status);
+        if head.status.is_success() {
+            copy(&self.config.take, &reply.head.fields, &mut head.fields)?;
+        } else {
+            head = self.answer(&reply.head)?;
+        }
+        let kept = Reply { head, body: reply.body.clone() };
+        let capacity = cache.capacity.try_into().unwrap_or(usize::MAX);
+        let until = meeting.clock.deadline(lasts);
+        meeting.worker.decisions.put((self.place, capacity), digest, until, kept);
+        Ok(())
+    }
+
+    /// Writes the request that asks. What it says of the client is what upstreams are told, in the names that
+    /// services of this kind read.
+    fn write_question(
+        &self,
+        meeting: &PolicyContext<'_>,
+        question: &mut RequestHead,
+        text: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        let PolicyContext { request, client, subrequests, .. } = meeting;
+        self.copy(request, question).map_err(|_| Kind::Internal)?;
+        subrequests.describe(question, text)?;
+        let address = meeting.client().map(|client| client.to_string());
+        let scheme = client.scheme().as_str();
+        let named = name_client(request, scheme, address.as_deref(), question, text);
+        named.map_err(|_| Kind::Internal.into())
+    }
+
+    /// What the service is to see of the request, and what proxies before have said of the way here.
+    fn copy(&self, request: &RequestHead, question: &mut RequestHead) -> Result<(), BadField> {
+        question.clear();
+        question.method = self.config.method;
+        let (path, query) = match self.config.path.split_once('?') {
+            Some((path, query)) => (path, Some(query.as_bytes())),
+            None => (self.config.path.as_str(), None),
+        };
+        question.set_path(path.as_bytes())?;
+        question.set_query(query)?;
+        if let Some(authority) = request.authority() {
+            question.fields.append(FieldName::Host, authority)?;
+        }
+        for id in WAY {
+            request.fields.all(id).try_for_each(|value| question.fields.append(id, value))?;
+        }
+        copy(&self.config.send, &request.fields, &mut question.fields)
+    }
+
+    /// Gives the request the fields of a good answer, in place of what its client has sent.
+    fn take(&self, head: &ResponseHead, fields: &mut Fields) -> Result<(), BadField> {
+        let taken = self.config.take.iter().map(|name| name.as_str().as_bytes());
+        taken.for_each(|name| fields.remove_named(name));
+        copy(&self.config.take, &head.fields, fields)
+    }
+
+    /// The head that the client gets.
+    fn answer(&self, from: &ResponseHead) -> Result<ResponseHead, BadField> {
+        let mut head = ResponseHead::with_status(from.status);
+        copy(&self.config.answer, &from.fields, &mut head.fields)?;
+        for id in [FieldName::ContentType, FieldName::ContentEncoding] {
+            if let Some(value) = from.fields.get(id) {
+                head.fields.set(id, value)?;
+            }
+        }
+        Ok(head)
+    }
+}
+
+/// A digest of what the decision about a request depends on: as configured, or all of the question, which has no id yet.
+fn digest(
+    cache: &AuthCache,
+    meeting: &PolicyContext<'_>,
+    question: &RequestHead,
+) -> Option<Digest> {
+    let mut digesting = meeting.worker.decisions.digest()?;
+    let Some(key) = &cache.key else {
+        for field in question.fields.iter() {
+            digesting.add(field.name);
+            digesting.add(field.value);
+        }
+        return digesting.end();
+    };
+    for part in key {
+        let name = match part {
+            AuthKey::Path => {
+                digesting.add(meeting.request.path());
+                continue;
+            }
+            AuthKey::Query => {
+                let query = meeting.request.query();
+                digesting.add(&[u8::from(query.is_some())]);
+                digesting.add(query.unwrap_or_default());
+                continue;
+            }
+            AuthKey::Method => FORWARDED_METHOD,
+            AuthKey::Scheme => b"X-Forwarded-Proto",
+            AuthKey::Host => b"X-Forwarded-Host",
+            AuthKey::ClientAddress => b"X-Forwarded-For",
+            AuthKey::Header(name) => name.as_str().as_bytes(),
+        };
+        let values = || question.fields.named(name);
+        digesting.add(&values().count().to_be_bytes());
+        values().for_each(|value| digesting.add(value));
+    }
+    digesting.end()
+}
+
+/// What proxies before have said of the way here.
+const WAY: [FieldName; 5] = [
+    FieldName::Via,
+    FieldName::Forwarded,
+    FieldName::XForwardedFor,
+    FieldName::XForwardedProto,
+    FieldName::XForwardedHost,
+];
+
+const FORWARDED_METHOD: &[u8] = b"X-Forwarded-Method";
+
+/// Copies the lines of these fields.
+fn copy(names: &[HeaderName], from: &Fields, to: &mut Fields) -> Result<(), BadField> {
+    for name in names.iter().map(|name| name.as_str().as_bytes()) {
+        from.named(name).try_for_each(|value| to.append_named(name, value))?;
+    }
+    Ok(())
+}
+
+/// Says which request it is about, and whose.
+fn name_client(
+    request: &RequestHead,
+    scheme: &str,
+    client: Option<&str>,
+    question: &mut RequestHead,
+    text: &mut Vec<u8>,
+) -> Result<(), BadField> {
+    let fields = &mut question.fields;
+    match client {
+        Some(client) => fields.set(FieldName::XForwardedFor, client.as_bytes())?,
+        None => fields.remove(FieldName::XForwardedFor),
+    }
+    if fields.get(FieldName::XForwardedProto).is_none() {
+        fields.append(FieldName::XForwardedProto, scheme.as_bytes())?;
+    }
+    if fields.get(FieldName::XForwardedHost).is_none()
+        && let Some(authority) = request.authority()
+    {
+        fields.append(FieldName::XForwardedHost, authority)?;
+    }
+    fields.append_named(FORWARDED_METHOD, request.method.as_str().as_bytes())?;
+    text.clear();
+    text.extend_from_slice(request.path());
+    if let Some(query) = request.query() {
+        text.push(b'?');
+        text.extend_from_slice(query);
+    }
+    fields.append_named(b"X-Forwarded-Uri", text)
+}
+
+/// What a call of gRPC is told that is answered with that status.
+fn kind_of(status: Status) -> Kind {
+    match status.code() {
+        300..=399 | 401 | 407 => Kind::AuthAnonymous,
+        429 | 500.. => Kind::AuthService,
+        _ => Kind::AuthRefused,
+    }
+}

@@ -1,0 +1,174 @@
+//! Keys that clients show.
+
+use super::Explained;
+use crate::context::PolicyContext;
+use arc_swap::ArcSwap;
+use std::collections::HashMap;
+use std::sync::Arc;
+use titan_config::{ApiKey, ApiKeys, api_keys_in};
+use titan_http::query::{self, is_parameter};
+use titan_http::{BadField, RequestHead, ResponseHead};
+use titan_io::error::{Error, Kind};
+use titan_io::tls::{BadCredentials, Files, bad, sha256};
+
+/// The keys of which a request has to show one.
+pub(super) struct Keys {
+    header: Box<[u8]>,
+    query: Option<String>,
+    /// The field that tells the upstream which key it was.
+    tell: Option<Box<[u8]>>,
+    config: ApiKeys,
+    known: ArcSwap<KnownKeys>,
+    challenge: Box<[u8]>,
+}
+
+/// The names of keys by their hashes: what differs in how long it takes tells of hashes, and not of keys.
+#[derive(Default)]
+pub(super) struct KnownKeys(HashMap<[u8; 32], Arc<str>>);
+
+/// A key that a request shows: a part of its hash, and its name.
+pub(crate) type Shown = (u64, Arc<str>);
+
+impl KnownKeys {
+    /// Those of the configuration and those of its file.
+    pub(super) fn read(config: &ApiKeys, files: &Files) -> Result<KnownKeys, BadCredentials> {
+        let mut known = KnownKeys::of(&config.keys);
+        let Some(file) = &config.file else { return Ok(known) };
+        for key in api_keys_in(files.get(file)?).map_err(|reason| bad(file, reason))? {
+            if known.add(&key).is_some() {
+                let reason = format!("`{}` has the hash of another key", key.name.as_str());
+                return Err(bad(file, reason));
+            }
+        }
+        Ok(known)
+    }
+
+    /// Those of the configuration alone.
+    pub(super) fn of(keys: &[ApiKey]) -> KnownKeys {
+        let mut known = KnownKeys::default();
+        keys.iter().for_each(|key| drop(known.add(key)));
+        known
+    }
+
+    fn add(&mut self, key: &ApiKey) -> Option<Arc<str>> {
+        self.0.insert(*key.hash.octets(), key.name.as_str().into())
+    }
+}
+
+impl Keys {
+    pub(super) fn new(name: &str, config: ApiKeys, known: KnownKeys) -> Keys {
+        let ApiKeys { header, query, tell, .. } = config.clone();
+        Keys {
+            header: header.as_str().as_bytes().into(),
+            query,
+            tell: tell.map(|name| name.as_str().as_bytes().into()),
+            config,
+            known: ArcSwap::from_pointee(known),
+            challenge: format!("ApiKey realm=\"{name}\"").into_bytes().into(),
+        }
+    }
+
+    /// Its keys as the file has them by now.
+    pub(super) fn read_known(&self, files: &Files) -> Result<KnownKeys, BadCredentials> {
+        KnownKeys::read(&self.config, files)
+    }
+
+    /// Takes other keys.
+    pub(super) fn replace_known(&self, known: KnownKeys) {
+        self.known.store(Arc::new(known));
+    }
+
+    /// Takes the key out of a request; it goes on with one that is known.
+    pub(super) fn on_request(&self, meeting: &mut PolicyContext<'_>) -> Result<(), Error> {
+        let shown = self.shown(meeting.request);
+        meeting.notes.authorise.is_key_wrong = shown.is_none() && self.shows_any(meeting.request);
+        self.hide(meeting.request)?;
+        let Some(shown) = shown else {
+            meeting.notes.authorise.lacks_key = true;
+            return Err(Kind::ApiKey.into());
+        };
+        self.tell(shown, meeting)
+    }
+
+    /// Notes which key a request has shown, and tells the upstream.
+    pub(super) fn tell(&self, shown: Shown, meeting: &mut PolicyContext<'_>) -> Result<(), Error> {
+        let (_, name) = &shown;
+        let tell = |field: &[u8]| meeting.request.fields.append_named(field, name.as_bytes());
+        self.tell.as_deref().map_or(Ok(()), tell).map_err(|_| Kind::Internal)?;
+        meeting.notes.authorise.api_key = Some(shown);
+        Ok(())
+    }
+
+    /// Whoever asks without a key that is taken is told that it takes one (RFC 9110 section 11.6.1).
+    pub(super) fn challenge(&self, head: &mut ResponseHead) -> Result<(), BadField> {
+        head.fields.append_named(b"WWW-Authenticate", &self.challenge)
+    }
+
+    /// Whose key a request shows; takes it out.
+    pub(super) fn explain(
+        &self,
+        request: &mut RequestHead,
+        told: &mut Explained,
+    ) -> Result<(), Error> {
+        match self.shown(request) {
+            Some((_, name)) => told.lines.push(format!("shows the API key `{name}`")),
+            None => {
+                let mut place = String::from_utf8_lossy(&self.header).into_owned();
+                if let Some(name) = &self.query {
+                    place = format!("{place} or the parameter `{name}`");
+                }
+                told.refuse(Kind::ApiKey, format!("needs one API key that is known, in {place}"));
+            }
+        }
+        self.hide(request)
+    }
+
+    /// The key that a request shows, by a part of its hash and its name; one that shows several shows none.
+    pub(super) fn shown(&self, request: &RequestHead) -> Option<Shown> {
+        let mut fields = request.fields.named(&self.header);
+        let name = self.query.as_deref();
+        let mut parameters = name.map(|name| query::values(request.query(), name));
+        let parameter = parameters.as_mut().and_then(Iterator::next);
+        let more = fields.next().map(|first| (first, fields.next()));
+        let more_parameters = parameters.as_mut().and_then(Iterator::next);
+        match (more, &parameter, more_parameters) {
+            (Some((key, None)), None, None) => self.find(key),
+            (None, Some(key), None) => self.find(key),
+            _ => None,
+        }
+    }
+
+    /// Whether a request shows anything where keys come.
+    pub(super) fn shows_any(&self, request: &RequestHead) -> bool {
+        let in_query = |name: &String| query::values(request.query(), name).next().is_some();
+        request.fields.named(&self.header).next().is_some()
+            || self.query.as_ref().is_some_and(in_query)
+    }
+
+    fn find(&self, key: &[u8]) -> Option<Shown> {
+        if !(1..=MAX_KEY).contains(&key.len()) {
+            return None;
+        }
+        let hash = sha256(key);
+        let name = Arc::clone(self.known.load().0.get(&hash)?);
+        let (id, _) = hash.split_first_chunk()?;
+        Some((u64::from_be_bytes(*id), name))
+    }
+
+    /// Removes what carries keys, right ones and wrong ones: they are nobody's business behind this.
+    pub(super) fn hide(&self, request: &mut RequestHead) -> Result<(), Error> {
+        request.fields.remove_named(&self.header);
+        let (Some(name), Some(query)) = (&self.query, request.query()) else { return Ok(()) };
+        let pairs = || query.split(|&octet| octet == b'&');
+        if !pairs().any(|pair| is_parameter(pair, name)) {
+            return Ok(());
+        }
+        let kept: Vec<_> = pairs().filter(|pair| !is_parameter(pair, name)).collect();
+        let kept = kept.join(b"&".as_slice());
+        let query = (!kept.is_empty()).then_some(kept.as_slice());
+        request.set_query(query).map_err(|_| Kind::Internal.into())
+    }
+}
+
+/// The longest key in octets.
+const MAX_KEY: usize = 512;

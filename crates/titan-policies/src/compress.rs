@@ -1,0 +1,267 @@
+//! Compression (RFC 9110 section 8.4): which answers are made smaller, and what their heads say then; which
+//! requests are decoded.
+
+mod coded;
+mod decoded;
+mod decoder;
+mod encoder;
+mod squeeze;
+
+pub use coded::{Coded, describe_decoded};
+pub use decoded::{Decoded, Decoding};
+pub use encoder::Encoders;
+pub use squeeze::Squeezed;
+
+use titan_h1::Framing;
+
+use titan_http::coding::{Accepted, Choice, Coding};
+use titan_http::query::decode;
+use titan_http::{BadField, FieldName, Fields, RequestHead, ResponseHead, Status};
+use titan_io::body::Content;
+
+/// A policy.
+pub(super) struct Compress(titan_config::Compress);
+
+/// How the body of an answer is made smaller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recipe {
+    coding: Coding,
+    level: u8,
+    /// How long the content is, where that is known.
+    length: Option<u64>,
+    /// Up to how many octets are added that mean nothing.
+    padding: u16,
+}
+
+impl Recipe {
+    /// How much memory coding by it takes at most.
+    fn memory(self) -> usize {
+        match self.coding {
+            Coding::Gzip => 300 << 10,
+            Coding::Brotli => 3 << 20,
+            Coding::Zstd if self.level <= 3 => 2 << 20,
+            Coding::Zstd => 4 << 20,
+        }
+    }
+
+    /// Whether 64 KiB take more than some milliseconds.
+    fn is_heavy(self) -> bool {
+        match self.coding {
+            Coding::Gzip => false,
+            Coding::Brotli => self.level >= 7,
+            Coding::Zstd => self.level >= 9,
+        }
+    }
+}
+
+/// What is known of a request; nothing where it has not come as far as the policy.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Note {
+    /// What its client can read.
+    choice: Choice,
+    /// Whether the answer stays as it is, whatever it is.
+    stays: bool,
+    /// Whether the client has something by a weak tag.
+    has_weak: bool,
+    /// What becomes of the body of the request.
+    pub(super) coded: Coded,
+}
+
+/// Fields that are about the octets of the content as they are: made smaller, it would not fit them.
+const DIGESTS: [&[u8]; 4] = [b"Content-Digest", b"Repr-Digest", b"Digest", b"Content-MD5"];
+
+/// The trailers of a body whose octets are others now, where those that it has are about the former ones.
+fn without_digests(trailers: &Fields) -> Option<Fields> {
+    let has_digest = DIGESTS.iter().any(|name| trailers.named(name).next().is_some());
+    has_digest.then(|| {
+        let mut rest = trailers.clone();
+        DIGESTS.iter().for_each(|digest| rest.remove_named(digest));
+        rest
+    })
+}
+
+impl Compress {
+    pub(super) fn new(config: &titan_config::Compress) -> Compress {
+        Compress(config.clone())
+    }
+
+    /// Whether answers for that path, as the client has it, stay as they are.
+    pub(super) fn excepts(&self, path: &[u8]) -> bool {
+        self.0.except.iter().any(|prefix| is_below(path, prefix.as_bytes()))
+    }
+
+    pub(super) fn on_request(&self, request: &RequestHead, stays: bool) -> Note {
+        let choice = Accepted::of(&request.fields).choose(&self.0.algorithms);
+        let requests = self.0.requests.as_ref();
+        let coded = requests.map_or(Coded::Stays, |config| Coded::of(request, config));
+        Note { choice, stays, has_weak: has_weak(&request.fields), coded }
+    }
+
+    /// What would be decided of a request, in words.
+    pub(super) fn explain(&self, request: &RequestHead, asked: &[u8]) -> String {
+        let Note { choice, stays, coded, .. } = self.on_request(request, self.excepts(asked));
+        let answers = match stays {
+            true => "answers for this path stay as they are".to_owned(),
+            false => Compress::explain_choice(choice),
+        };
+        match coded.explain() {
+            Some(body) => format!("{answers}; {body}"),
+            None => answers,
+        }
+    }
+
+    fn explain_choice(choice: Choice) -> String {
+        match choice.coding {
+            Some(coding) => format!("{} for answers that it is for", coding.name()),
+            None => "the client wants none of its codings".to_owned(),
+        }
+    }
+
+    /// Decides about an answer. Where there is a recipe, the body has to be made by it, for which there is room by
+    /// now among the encoders.
+    pub(super) fn on_response(
+        &self,
+        note: Note,
+        head: &mut ResponseHead,
+        content: &mut Content,
+        encoders: &Encoders,
+    ) -> Result<Option<Recipe>, BadField> {
+        let Note { choice: Choice { coding, insists }, stays, has_weak, coded } = note;
+        if let Some(config) = &self.0.requests {
+            coded.tell(config, head)?;
+        }
+        if stays {
+            return Ok(None);
+        }
+        if head.status == Status::NOT_MODIFIED && has_weak {
+            // What it has was made smaller: it must not take parts of the whole for parts of that.
+            weaken(&mut head.fields)?;
+            vary(&mut head.fields)?;
+        }
+        let is_for = self.has_type(&head.fields) || insists;
+        if !is_for || !self.may_show(&head.fields) || !may_be_coded(head) {
+            return Ok(None);
+        }
+        let length = match content.framing {
+            Framing::Length(length) => Some(length),
+            Framing::None => content.declared,
+            Framing::Chunked | Framing::UntilClose => None,
+        };
+        let least = if insists { 1 } else { self.0.min_size.bytes().max(1) };
+        if length.is_some_and(|length| length < least) {
+            return Ok(None);
+        }
+        vary(&mut head.fields)?;
+        let Some(coding) = coding else { return Ok(None) };
+        let recipe = self.recipe(coding, length);
+        if !encoders.have_room_for(recipe) {
+            return Ok(None);
+        }
+        describe(coding, &mut head.fields)?;
+        content.declared = None;
+        if content.framing == Framing::None {
+            // The answer to HEAD says what that to GET would say.
+            return Ok(None);
+        }
+        content.framing = Framing::Chunked;
+        Ok(Some(recipe))
+    }
+
+    fn recipe(&self, coding: Coding, length: Option<u64>) -> Recipe {
+        let level = match coding {
+            Coding::Gzip => self.0.gzip_level,
+            Coding::Brotli => self.0.brotli_level,
+            Coding::Zstd => self.0.zstd_level,
+        };
+        let padding = u16::try_from(self.0.padding.bytes()).unwrap_or(u16::MAX);
+        Recipe { coding, level, length, padding }
+    }
+
+    /// Whether the content is of those that the policy is for.
+    fn has_type(&self, fields: &Fields) -> bool {
+        let media_type = media_type(fields);
+        match media_type.eq_ignore_ascii_case(b"text/event-stream") {
+            true => self.0.events,
+            false => self.0.types.iter().any(|range| range.has(media_type)),
+        }
+    }
+
+    /// Whether the length of the answer may depend on what is in it.
+    fn may_show(&self, fields: &Fields) -> bool {
+        self.0.cookies || fields.get(FieldName::SetCookie).is_none()
+    }
+}
+
+/// Whether the path is that one or below it. Some servers take paths without regard to case, decode every escape and
+/// leave parameters of segments out: what stays as it is must do so however it is written.
+fn is_below(path: &[u8], prefix: &[u8]) -> bool {
+    let (path, prefix) = (decode(path), decode(prefix));
+    let mut there = segments(&path);
+    segments(&prefix).all(|it| there.next().is_some_and(|other| other.eq_ignore_ascii_case(it)))
+}
+
+/// The segments of a path without their parameters, and those that have something left.
+fn segments(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let segments = path.split(|&octet| octet == b'/');
+    let bare = segments.filter_map(|segment| segment.split(|&octet| octet == b';').next());
+    bare.filter(|segment| !segment.is_empty())
+}
+
+/// Whether the content is whole, and its octets are nobody else's affair.
+fn may_be_coded(head: &ResponseHead) -> bool {
+    let fields = &head.fields;
+    let is_whole = !matches!(head.status.code(), 101 | 204 | 205 | 206 | 304);
+    let known = [FieldName::ContentEncoding, FieldName::ContentRange];
+    let must_stay = |member: &[u8]| member.eq_ignore_ascii_case(b"no-transform");
+    is_whole
+        && known.iter().all(|name| fields.get(*name).is_none())
+        && !is_grpc(fields)
+        && !fields.members(FieldName::CacheControl).any(must_stay)
+        && DIGESTS.iter().all(|name| fields.named(name).next().is_none())
+}
+
+/// Whether it is a message of gRPC, in any of its dialects: those are coded by themselves.
+fn is_grpc(fields: &Fields) -> bool {
+    const NAME: &[u8] = b"application/grpc";
+    media_type(fields).get(..NAME.len()).is_some_and(|name| name.eq_ignore_ascii_case(NAME))
+}
+
+/// The media type without its parameters; empty where there is none.
+fn media_type(fields: &Fields) -> &[u8] {
+    let value = fields.get(FieldName::ContentType).unwrap_or_default();
+    let end = value.iter().position(|octet| b"; \t".contains(octet));
+    &value[..end.unwrap_or(value.len())]
+}
+
+/// Caches must keep the answers to clients apart that read different codings.
+fn vary(fields: &mut Fields) -> Result<(), BadField> {
+    let is_told = |member: &[u8]| member == b"*" || member.eq_ignore_ascii_case(b"accept-encoding");
+    let is_known = fields.members(FieldName::Vary).any(is_told);
+    if is_known { Ok(()) } else { fields.append(FieldName::Vary, b"Accept-Encoding") }
+}
+
+/// Says that the content is coded. It has no ranges then that an upstream knows of, and its octets are no longer
+/// those that a strong tag stands for.
+fn describe(coding: Coding, fields: &mut Fields) -> Result<(), BadField> {
+    fields.set(FieldName::ContentEncoding, coding.name().as_bytes())?;
+    fields.remove_named(b"Accept-Ranges");
+    weaken(fields)
+}
+
+/// Makes of a strong tag a weak one.
+fn weaken(fields: &mut Fields) -> Result<(), BadField> {
+    let tag = fields.named(b"ETag").next().filter(|tag| !tag.starts_with(b"W/"));
+    match tag.map(|tag| [b"W/".as_slice(), tag].concat()) {
+        Some(weak) => fields.set_named(b"ETag", &weak),
+        None => Ok(()),
+    }
+}
+
+/// Whether the request asks for something else than its client has by a weak tag.
+fn has_weak(fields: &Fields) -> bool {
+    let mut values = fields.named(b"If-None-Match");
+    values.any(|value| value.windows(3).any(|start| start == b"W/\""))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,76 @@
+//! Which requests are decoded, and what their heads say then.
+
+use super::{DIGESTS, Decoding, is_grpc};
+use titan_config::{CodedRequests, OtherCodings};
+use titan_http::coding::Coding;
+use titan_http::{BadField, FieldName, Fields, RequestHead, ResponseHead, Status};
+
+/// What becomes of the body of a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Coded {
+    /// It goes on as it is.
+    #[default]
+    Stays,
+    /// It is decoded.
+    Decode(Decoding),
+    /// It is in a coding that is not taken.
+    Refused,
+}
+
+impl Coded {
+    /// What is to become of the body of a request, should it have one.
+    pub(super) fn of(request: &RequestHead, config: &CodedRequests) -> Coded {
+        if is_grpc(&request.fields) {
+            return Coded::Stays;
+        }
+        let is_one = |coding: &&[u8]| !coding.eq_ignore_ascii_case(b"identity");
+        let mut codings = request.fields.members(FieldName::ContentEncoding).filter(is_one);
+        let Some(first) = codings.next() else { return Coded::Stays };
+        let known = config.decode.iter().find(|coding| is_called(**coding, first));
+        match known.filter(|_| codings.next().is_none()) {
+            Some(&coding) => Coded::Decode(Decoding {
+                coding,
+                most: config.max_size.bytes(),
+                ratio: config.max_ratio.into(),
+                window: config.max_window.as_usize(),
+            }),
+            None if config.others == OtherCodings::Refuse => Coded::Refused,
+            None => Coded::Stays,
+        }
+    }
+
+    /// What is done, in words.
+    pub(super) fn explain(self) -> Option<String> {
+        match self {
+            Coded::Stays => None,
+            Coded::Decode(decoding) => {
+                Some(format!("a body is decoded from {}", decoding.coding.name()))
+            }
+            Coded::Refused => Some("a body in that coding is refused with 415".to_owned()),
+        }
+    }
+
+    /// Tells whoever was refused for a coding which ones there are (RFC 7694 section 3).
+    pub(super) fn tell(
+        self,
+        config: &CodedRequests,
+        head: &mut ResponseHead,
+    ) -> Result<(), BadField> {
+        if self != Coded::Refused || head.status != Status::UNSUPPORTED_MEDIA_TYPE {
+            return Ok(());
+        }
+        let names: Vec<_> = config.decode.iter().map(|coding| coding.name()).collect();
+        head.fields.set(FieldName::AcceptEncoding, names.join(", ").as_bytes())
+    }
+}
+
+/// Makes of the head of a coded request that of the decoded one: what says how its octets were does not hold any more.
+pub fn describe_decoded(fields: &mut Fields) {
+    fields.remove(FieldName::ContentEncoding);
+    DIGESTS.iter().for_each(|digest| fields.remove_named(digest));
+}
+
+fn is_called(coding: Coding, called: &[u8]) -> bool {
+    let is = |name: &str| called.eq_ignore_ascii_case(name.as_bytes());
+    is(coding.name()) || coding == Coding::Gzip && is("x-gzip")
+}

@@ -1,0 +1,102 @@
+//! What a policy sees of a request: facts, and nothing of how they came about.
+
+use crate::cells::PolicyCells;
+use crate::chain::Chains;
+use crate::matched::Match;
+use crate::reply::Reply;
+use crate::state::PolicyState;
+use crate::worker::PerWorker;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::time::Duration;
+use titan_http::{Fields, RequestHead, Scheme};
+use titan_io::clock::Clock;
+use titan_io::error::Error;
+use titan_io::tls::Identity;
+
+/// A request as its policies see it, and may change it.
+pub struct PolicyContext<'m> {
+    /// Its head.
+    pub request: &'m mut RequestHead,
+    /// What the policies note of it.
+    pub notes: &'m mut PolicyState,
+    /// Who it comes from.
+    pub client: &'m dyn Client,
+    /// The route, and what it captured of the path.
+    pub found: &'m Match,
+    /// Whether the client wants to open a WebSocket.
+    pub is_websocket: bool,
+    /// Whether the request is a gRPC call.
+    pub is_grpc: bool,
+    /// All policies.
+    pub policies: &'m Chains,
+    /// What they keep on this worker.
+    pub worker: &'m PerWorker,
+    /// What they count there.
+    pub cells: &'m PolicyCells,
+    /// The worker's clock.
+    pub clock: &'m Clock,
+    /// Asks others.
+    pub subrequests: &'m dyn Subrequests,
+}
+
+/// What is known of the client of a request.
+pub trait Client {
+    /// Its address behind all trusted proxies; none over a Unix socket, and where they do not say it.
+    fn address(&self, fields: &Fields) -> Option<IpAddr>;
+    /// How it is connected.
+    fn scheme(&self) -> Scheme;
+    /// Who it is by the certificate that it has presented.
+    fn identity(&self) -> Option<&Identity>;
+    /// The id of its request; none where requests have none.
+    fn request_id<'f>(&self, fields: &'f Fields) -> Option<&'f [u8]>;
+    /// Whether it is a page of that origin, and asks what it comes from itself.
+    fn is_same_origin(&self, page: &[u8], request: &RequestHead) -> bool;
+}
+
+/// Requests of the gateway's own, made for a client whose request waits.
+pub trait Subrequests {
+    /// Has `question` say of the client what upstreams are told. `text` is overwritten.
+    fn describe(&self, question: &mut RequestHead, text: &mut Vec<u8>) -> Result<(), Error>;
+    /// Sends what `write` makes, with the id of the client's request, and reads the response as a whole.
+    fn ask<'a>(&'a self, subrequest: Subrequest<'a>, write: Write<'a>) -> Answered<'a>;
+}
+
+/// Makes the head of a request, with a text to put values together in; or knows the response already.
+pub type Write<'a> = &'a dyn Fn(&mut RequestHead, &mut Vec<u8>) -> Result<Option<Reply>, Error>;
+
+/// A response that is waited for.
+pub type Answered<'a> = Pin<Box<dyn Future<Output = Result<Reply, Error>> + 'a>>;
+
+/// How a subrequest is made.
+#[derive(Clone, Copy)]
+pub struct Subrequest<'a> {
+    /// The request that waits for it.
+    pub request: &'a RequestHead,
+    /// Where it goes to.
+    pub proxy: &'a titan_config::Proxy,
+    /// How long all of it may take.
+    pub timeout: Duration,
+    /// The largest body that is kept.
+    pub body_limit: usize,
+}
+
+/// What is to become of a request.
+pub enum Step {
+    /// It goes on.
+    Go,
+    /// It is answered with that.
+    Answer(Box<Reply>),
+}
+
+impl PolicyContext<'_> {
+    /// The address of the client behind all trusted proxies; none over a Unix socket, and where they do not say it.
+    pub fn client(&self) -> Option<IpAddr> {
+        self.client.address(&self.request.fields)
+    }
+
+    /// Who the client is by the certificate that it has shown.
+    pub fn identity(&self) -> Option<&Identity> {
+        self.client.identity()
+    }
+}

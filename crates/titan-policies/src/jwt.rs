@@ -1,0 +1,553 @@
+//! JSON Web Tokens (RFC 7519, RFC 6750, RFC 8725): a request goes on only with a token that is good.
+
+mod cache;
+mod explain;
+mod json;
+mod keys;
+mod places;
+mod remote;
+mod revocations;
+#[cfg(test)]
+mod tests;
+mod token;
+
+pub use cache::Caches;
+pub use keys::Source;
+pub(super) use places::credentials;
+pub use remote::KeySetStatus;
+pub use remote::start as keep_fresh;
+pub use revocations::{Revocation, Revocations, Revoked};
+
+use crate::cells::JwtCells;
+use crate::context::PolicyContext;
+use arc_swap::ArcSwap;
+use keys::{KeySet, Unverified};
+use places::{Found, Nowhere};
+use remote::Remote;
+use serde_json::{Map, Value};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use titan_config::{Claim, JwtKeys, JwtProvider, TokenPlace};
+use titan_http::{BadField, FieldName, Fields, ResponseHead};
+use titan_io::error::{Error, Kind};
+use titan_io::tls::{BadCredentials, Files};
+use token::{Token, is_type};
+
+/// A policy with its keys.
+pub struct Jwt {
+    name: Box<str>,
+    config: titan_config::Jwt,
+    /// Its place among the policies of the file.
+    place: usize,
+    /// By the place of the provider.
+    keys: Vec<ArcSwap<KeySet>>,
+    /// By the place of the provider, for those whose keys are fetched.
+    remotes: Vec<Option<Remote>>,
+    /// Changes with the keys: what was found with others has to be found again.
+    generation: AtomicU64,
+    /// Tokens that were taken back; none where nobody can take any back.
+    revocations: Option<Revocations>,
+    challenges: Challenges,
+}
+
+/// What answers that ask for a token say (RFC 6750 section 3), put together once.
+struct Challenges {
+    missing: Box<[u8]>,
+    invalid: Box<[u8]>,
+    ambiguous: Box<[u8]>,
+    insufficient: Box<[u8]>,
+}
+
+/// What a request has shown, and what its answer has to say.
+#[derive(Default)]
+pub struct Note {
+    verified: Option<Rc<Verified>>,
+    challenge: Option<Challenge>,
+}
+
+enum Challenge {
+    Missing,
+    Invalid,
+    Ambiguous,
+    /// With the scopes that are needed, if they are told.
+    Insufficient(String),
+}
+
+/// What a good token says.
+pub struct Verified {
+    claims: Map<String, Value>,
+    /// It is good from then on, and until then.
+    from: Duration,
+    until: Duration,
+    /// What the upstream is told of it, by the place of the field in the policy.
+    fields: Vec<Told>,
+    /// The last edition of the revocations that it was not among.
+    cleared: Cell<u64>,
+}
+
+/// A field by its place in the policy, and its value.
+type Told = (usize, Box<[u8]>);
+
+macro_rules! refusals {
+    ($(#[doc = $doc:literal] $name:ident $word:literal;)+) => {
+        /// Why a token is no good. Counted, and not told to the client.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Refusal {
+            $(#[doc = $doc] $name,)+
+        }
+
+        impl Refusal {
+            /// What metrics call each.
+            pub const WORDS: &[&str] = &[$($word,)+];
+            /// The same in sentences.
+            const REASONS: &[&str] = &[$($doc,)+];
+        }
+    };
+}
+
+refusals! {
+    /// It has no compact form, or what is in it is no JSON that all parsers read alike.
+    Malformed "malformed";
+    /// Its header says what no token may say here.
+    Header "header";
+    /// It names no algorithm that there is.
+    Algorithm "algorithm";
+    /// It is of another type.
+    Type "type";
+    /// Nobody known has issued it.
+    Issuer "issuer";
+    /// The keys of its provider were not fetched yet, or too long ago.
+    NoKeys "no-keys";
+    /// There is no key of that name for that algorithm.
+    Key "key";
+    /// No key has signed it.
+    Signature "signature";
+    /// It is for somebody else.
+    Audience "audience";
+    /// Its time is over.
+    Expired "expired";
+    /// Its time has not begun.
+    Early "early";
+    /// It was issued too long ago, or does not say when.
+    Old "old";
+    /// A claim is missing, or not what it has to be.
+    Claim "claim";
+    /// It was taken back.
+    Revoked "revoked";
+}
+
+impl Jwt {
+    /// The policy with that name, at that place of the file. Without `keys` no token is good.
+    pub(super) fn new(
+        name: &str,
+        config: &titan_config::Jwt,
+        place: usize,
+        sources: Vec<Source>,
+        revocations: Option<Revocations>,
+    ) -> Jwt {
+        let remote_of = |provider: &JwtProvider| match &provider.keys {
+            JwtKeys::Url(url) => Some(Remote::new(url, &provider.algorithms)),
+            _ => None,
+        };
+        let scheme = config.token.iter().find_map(|place| match place {
+            TokenPlace::Scheme(scheme) => Some(scheme.as_str()),
+            TokenPlace::Cookie(_) | TokenPlace::Query(_) => None,
+        });
+        let start = format!("{} realm=\"{}\"", scheme.unwrap_or("Bearer"), config.realm.as_str());
+        let with = |more: &str| format!("{start}{more}").into_bytes().into_boxed_slice();
+        let jwt = Jwt {
+            name: name.into(),
+            place,
+            keys: config.providers.iter().map(|_| ArcSwap::default()).collect(),
+            remotes: config.providers.iter().map(remote_of).collect(),
+            generation: AtomicU64::new(0),
+            revocations,
+            challenges: Challenges {
+                missing: with(""),
+                invalid: with(", error=\"invalid_token\""),
+                ambiguous: with(", error=\"invalid_request\""),
+                insufficient: with(", error=\"insufficient_scope\""),
+            },
+            config: config.clone(),
+        };
+        jwt.replace_keys(sources);
+        jwt
+    }
+
+    /// Its keys as the files have them.
+    pub(super) fn read_keys(&self, files: &Files) -> Result<Vec<Source>, BadCredentials> {
+        KeySet::of_policy(&self.config, files)
+    }
+
+    /// Takes other keys; those that are fetched stay.
+    pub(super) fn replace_keys(&self, sources: Vec<Source>) {
+        for (place, source) in sources.into_iter().enumerate() {
+            match (source, &self.remotes[place]) {
+                (Source::Here(keys), _) => self.set_keys(place, keys),
+                (Source::Elsewhere(tls), Some(remote)) => remote.set_tls(tls.map(|tls| *tls)),
+                (Source::Elsewhere(_), None) => {}
+            }
+        }
+    }
+
+    /// Takes other keys of a provider. What was found with those before counts no more, also where it is being looked
+    /// for.
+    fn set_keys(&self, place: usize, keys: KeySet) {
+        self.keys[place].store(Arc::new(keys));
+        self.generation.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Where the keys of a provider are fetched from.
+    fn remote(&self, place: usize) -> Option<&Remote> {
+        self.remotes.get(place)?.as_ref()
+    }
+
+    /// Whether keys are still to come for the first time.
+    pub(super) fn lacks_keys(&self) -> bool {
+        self.remotes.iter().flatten().any(|remote| !remote.has_come())
+    }
+
+    /// How the key sets are doing that are fetched.
+    pub(super) fn key_sets(&self) -> impl Iterator<Item = KeySetStatus> {
+        let sets = self.config.providers.iter().zip(&self.remotes).zip(&self.keys);
+        sets.filter_map(|((provider, remote), keys)| {
+            let issuer = provider.issuer.as_deref().unwrap_or_default();
+            Some(remote.as_ref()?.status(&self.name, issuer, keys.load().len()))
+        })
+    }
+
+    /// What has gone wrong with keys that are fetched since this was asked last.
+    pub(super) fn take_troubles(&self) -> Vec<String> {
+        let troubles = self.remotes.iter().flatten().flat_map(Remote::take_troubles);
+        troubles.map(|trouble| trouble.to_string()).collect()
+    }
+
+    pub(super) fn on_request(&self, meeting: &mut PolicyContext<'_>) -> Result<(), Error> {
+        let PolicyContext { request, notes, worker, cells, .. } = meeting;
+        let found = match places::find(&self.config.token, request) {
+            Ok(found) => found,
+            Err(Nowhere::Missing) if !self.config.required => return Ok(()),
+            Err(nowhere) => {
+                notes.jwt.challenge = Some(nowhere.challenge());
+                return Err(nowhere.kind().into());
+            }
+        };
+        let cells = &cells.jwt;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        // Before the keys are looked at: what is found with keys that change meanwhile is of the past.
+        let generation = self.generation.load(Ordering::Acquire);
+        let Found { token, place } = found;
+        let size = self.config.cache;
+        let known = worker.tokens.with(self.place, size, |cache| cache.get(token, generation, now));
+        let verified = match known {
+            Some(verified) => {
+                cells.hits.add(1);
+                verified
+            }
+            None => match self.verify(token, now) {
+                Ok(verified) => {
+                    cells.misses.add(1);
+                    let verified = Rc::new(verified);
+                    let put = |cache: &mut cache::Cache| cache.put(token, generation, &verified);
+                    worker.tokens.with(self.place, size, put);
+                    verified
+                }
+                Err(refusal) => return Err(refuse(refusal, cells, &mut notes.jwt)),
+            },
+        };
+        let judged = self.check_revoked(&verified, now);
+        judged.map_err(|refusal| refuse(refusal, cells, &mut notes.jwt))?;
+        let forwarded = self.forwarded(token, place);
+        places::remove(&self.config.token[place], request).map_err(|_| Kind::Internal)?;
+        let fields = &mut request.fields;
+        let told = self.tell(&verified, forwarded.as_deref(), fields);
+        told.map_err(|_| Kind::Internal)?;
+        notes.jwt.verified = Some(verified);
+        Ok(())
+    }
+
+    pub(super) fn on_response(&self, note: &Note, head: &mut ResponseHead) -> Result<(), BadField> {
+        let Challenges { missing, invalid, ambiguous, insufficient } = &self.challenges;
+        let (challenge, scopes) = match &note.challenge {
+            None => return Ok(()),
+            Some(Challenge::Missing) => (missing, ""),
+            Some(Challenge::Invalid) => (invalid, ""),
+            Some(Challenge::Ambiguous) => (ambiguous, ""),
+            Some(Challenge::Insufficient(scopes)) => (insufficient, scopes.as_str()),
+        };
+        if scopes.is_empty() {
+            return head.fields.append(FieldName::WwwAuthenticate, challenge);
+        }
+        let with_scopes = [challenge, b", scope=\"".as_slice(), scopes.as_bytes(), b"\""].concat();
+        head.fields.append(FieldName::WwwAuthenticate, &with_scopes)
+    }
+
+    /// Whether the upstream gets the token.
+    pub(super) fn forwards(&self) -> bool {
+        self.config.forward
+    }
+
+    /// Takes back what a request's token says, and what the upstream was told of it.
+    pub(super) fn forget(&self, note: &mut Note, fields: &mut Fields) {
+        if note.verified.take().is_none() {
+            return;
+        }
+        for header in &self.config.headers {
+            fields.remove_named(header.name.as_str().as_bytes());
+        }
+        if self.config.forward {
+            fields.remove(FieldName::Authorization);
+        }
+    }
+
+    /// What `Authorization` is to be for the upstream.
+    fn forwarded(&self, token: &[u8], place: usize) -> Option<Vec<u8>> {
+        let scheme = match &self.config.token[place] {
+            TokenPlace::Scheme(scheme) => scheme.as_str(),
+            TokenPlace::Cookie(_) | TokenPlace::Query(_) => "Bearer",
+        };
+        self.config.forward.then(|| [scheme.as_bytes(), b" ", token].concat())
+    }
+
+    /// Tells the upstream what it is to know of the token.
+    fn tell(
+        &self,
+        verified: &Verified,
+        forwarded: Option<&[u8]>,
+        fields: &mut Fields,
+    ) -> Result<(), BadField> {
+        if let Some(forwarded) = forwarded {
+            fields.set(FieldName::Authorization, forwarded)?;
+        }
+        // What the client has sent under these names is gone already.
+        for (place, value) in &verified.fields {
+            let name = self.config.headers[*place].name.as_str();
+            fields.append_named(name.as_bytes(), value)?;
+        }
+        Ok(())
+    }
+
+    /// Whether nobody has taken it back. One that nobody had is looked for again when something was added since.
+    fn check_revoked(&self, verified: &Verified, now: Duration) -> Result<(), Refusal> {
+        let Some(revocations) = &self.revocations else { return Ok(()) };
+        // Before the table is looked at: what is added meanwhile is looked for the next time.
+        let edition = revocations.edition();
+        if verified.cleared.get() != edition {
+            revocations.judge(&verified.claims, now)?;
+            verified.cleared.set(edition);
+        }
+        Ok(())
+    }
+
+    /// Judges a token, but for whether it was taken back.
+    fn verify(&self, text: &[u8], now: Duration) -> Result<Verified, Refusal> {
+        let token = Token::parse(text)?;
+        let place = self.provider_of(&token.claims).ok_or(Refusal::Issuer)?;
+        let remote = self.remote(place);
+        if remote.is_some_and(|remote| !remote.is_current()) {
+            return Err(Refusal::NoKeys);
+        }
+        let keys = self.keys[place].load();
+        let Token { signed, algorithm, key_id, kind, claims, signature } = token;
+        let verified = keys.verify(algorithm, key_id.as_deref(), signed, &signature);
+        verified.map_err(|unverified| match unverified {
+            Unverified::NoKey => {
+                remote.inspect(|remote| remote.want());
+                Refusal::Key
+            }
+            Unverified::Signature => Refusal::Signature,
+        })?;
+        self.judge(place, kind.as_deref(), claims, now)
+    }
+
+    /// Judges what a token says that the provider at that place has signed.
+    fn judge(
+        &self,
+        place: usize,
+        kind: Option<&str>,
+        claims: Map<String, Value>,
+        now: Duration,
+    ) -> Result<Verified, Refusal> {
+        self.check_type(kind)?;
+        check_audience(&self.config.providers[place], &claims)?;
+        let (from, until) = self.check_times(&claims, now)?;
+        let is_there = |claim: &Claim| find(&claims, claim).is_some_and(|value| !value.is_null());
+        if !self.config.require.iter().all(is_there) {
+            return Err(Refusal::Claim);
+        }
+        let fields = self.fields_of(&claims)?;
+        Ok(Verified { claims, from, until, fields, cleared: Cell::default() })
+    }
+
+    /// Whose keys are to be asked. What the token says about that is not proven yet, but it has to be signed with them.
+    fn provider_of(&self, claims: &Map<String, Value>) -> Option<usize> {
+        let issuer = match claims.get("iss") {
+            None => None,
+            Some(issuer) => Some(issuer.as_str()?),
+        };
+        self.config.providers.iter().position(|provider| match &provider.issuer {
+            None => true,
+            Some(expected) => issuer == Some(expected.as_str()),
+        })
+    }
+
+    fn check_type(&self, kind: Option<&str>) -> Result<(), Refusal> {
+        let Some(types) = &self.config.types else { return Ok(()) };
+        let is_wanted = |kind: &str| types.iter().any(|wanted| is_type(kind, wanted.as_str()));
+        if kind.is_some_and(is_wanted) { Ok(()) } else { Err(Refusal::Type) }
+    }
+
+    /// From when the token is good, and until when; not, where that is not now.
+    fn check_times(
+        &self,
+        claims: &Map<String, Value>,
+        now: Duration,
+    ) -> Result<(Duration, Duration), Refusal> {
+        let leeway = self.config.leeway;
+        let expires = date(claims, "exp")?.unwrap_or(Duration::MAX);
+        let begins = date(claims, "nbf")?.unwrap_or_default();
+        let issued = date(claims, "iat")?;
+        let mut until = expires.saturating_add(leeway);
+        if now >= until {
+            return Err(Refusal::Expired);
+        }
+        if let Some(max_age) = self.config.max_age {
+            let ages = issued.ok_or(Refusal::Old)?.saturating_add(max_age).saturating_add(leeway);
+            if now >= ages {
+                return Err(Refusal::Old);
+            }
+            until = until.min(ages);
+        }
+        let from = begins.max(issued.unwrap_or_default()).saturating_sub(leeway);
+        if now < from { Err(Refusal::Early) } else { Ok((from, until)) }
+    }
+
+    /// What the upstream is told.
+    fn fields_of(&self, claims: &Map<String, Value>) -> Result<Vec<Told>, Refusal> {
+        let mut fields = Vec::new();
+        for (place, header) in self.config.headers.iter().enumerate() {
+            match find(claims, &header.claim) {
+                None | Some(Value::Null) => {}
+                Some(value) => {
+                    let text = text_of(value).ok_or(Refusal::Claim)?;
+                    fields.push((place, text.into_bytes().into()));
+                }
+            }
+        }
+        Ok(fields)
+    }
+}
+
+impl Nowhere {
+    fn challenge(&self) -> Challenge {
+        match self {
+            Nowhere::Missing => Challenge::Missing,
+            Nowhere::Ambiguous => Challenge::Ambiguous,
+        }
+    }
+
+    fn kind(&self) -> Kind {
+        match self {
+            Nowhere::Missing => Kind::TokenMissing,
+            Nowhere::Ambiguous => Kind::TokenAmbiguous,
+        }
+    }
+}
+
+impl Note {
+    /// Notes that the token is good and grants too little; `scopes` are told to the client.
+    pub(super) fn lacks(&mut self, scopes: String) {
+        self.challenge = Some(Challenge::Insufficient(scopes));
+    }
+
+    /// Has the answer ask for a token, unless it has something else to say of tokens.
+    pub(super) fn ask(&mut self) {
+        self.challenge.get_or_insert(Challenge::Missing);
+    }
+
+    /// What the request's token says.
+    pub fn claims(&self) -> Option<&Map<String, Value>> {
+        self.verified.as_ref().map(|verified| &verified.claims)
+    }
+}
+
+impl Verified {
+    /// Whether it is good at that time.
+    fn holds_at(&self, now: Duration) -> bool {
+        self.from <= now && now < self.until
+    }
+
+    #[cfg(test)]
+    fn for_tests(from: Duration, until: Duration) -> Verified {
+        Verified { claims: Map::new(), from, until, fields: Vec::new(), cleared: Cell::default() }
+    }
+}
+
+/// Counts a refusal, and has the client told of it.
+fn refuse(refusal: Refusal, cells: &JwtCells, note: &mut Note) -> Error {
+    cells.refused[refusal as usize].add(1);
+    if refusal == Refusal::NoKeys {
+        return Kind::TokenKeys.into();
+    }
+    note.challenge = Some(Challenge::Invalid);
+    Kind::TokenInvalid.into()
+}
+
+/// What is at the place of a claim.
+pub fn find<'v>(claims: &'v Map<String, Value>, claim: &Claim) -> Option<&'v Value> {
+    let (first, rest) = claim.path().split_first()?;
+    rest.iter().try_fold(claims.get(first)?, |value, name| match value {
+        Value::Object(members) => members.get(name),
+        Value::Array(items) => items.get(name.parse::<usize>().ok()?),
+        _ => None,
+    })
+}
+
+/// RFC 7519 section 4.1.3: who finds nobody it knows in `aud` must refuse the token.
+fn check_audience(provider: &JwtProvider, claims: &Map<String, Value>) -> Result<(), Refusal> {
+    let is_us = |value: &Value| {
+        value.as_str().is_some_and(|name| provider.audience.iter().any(|known| known == name))
+    };
+    let is_for_us = match claims.get("aud") {
+        None => provider.audience.is_empty(),
+        Some(Value::Array(names)) => names.iter().all(Value::is_string) && names.iter().any(is_us),
+        Some(name) => is_us(name),
+    };
+    if is_for_us { Ok(()) } else { Err(Refusal::Audience) }
+}
+
+/// A NumericDate (RFC 7519 section 2).
+fn date(claims: &Map<String, Value>, name: &str) -> Result<Option<Duration>, Refusal> {
+    let Some(value) = claims.get(name) else { return Ok(None) };
+    let seconds = value.as_u64().map(Duration::from_secs);
+    let date = seconds.or_else(|| Duration::try_from_secs_f64(value.as_f64()?).ok());
+    date.map(Some).ok_or(Refusal::Claim)
+}
+
+/// A claim as a field can hold it; none where that would not be what the token says.
+pub fn text_of(value: &Value) -> Option<String> {
+    let text = match value {
+        Value::Array(items) => {
+            let items: Option<Vec<_>> = items.iter().map(plain).collect();
+            let items = items?;
+            let is_one = |item: &String| !item.contains(',') && !item.is_empty();
+            items.iter().all(is_one).then(|| items.join(","))?
+        }
+        value => plain(value)?,
+    };
+    Some(text)
+}
+
+fn plain(value: &Value) -> Option<String> {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string(),
+        Value::Bool(is) => is.to_string(),
+        Value::Null | Value::Array(_) | Value::Object(_) => return None,
+    };
+    let is_fine = text.trim() == text && !text.contains(char::is_control);
+    is_fine.then_some(text)
+}

@@ -1,0 +1,89 @@
+//! What is decided of a token, and why, told to who keeps the gateway.
+
+use super::places::{self, Found, Nowhere};
+use super::token::Token;
+use super::{Jwt, Refusal, Verified};
+use crate::authorise::Explained;
+use serde_json::{Map, Value};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use titan_http::RequestHead;
+use titan_io::error::{Error, Kind};
+
+impl Jwt {
+    /// What becomes of a request, and what its token says where it goes on. What is `unread` of the keys is why
+    /// they are not there.
+    pub(crate) fn explain(
+        &self,
+        request: &mut RequestHead,
+        unread: Option<&str>,
+        told: &mut Explained,
+    ) -> Result<Option<Map<String, Value>>, Error> {
+        let Found { token, place } = match places::find(&self.config.token, request) {
+            Ok(found) => found,
+            Err(Nowhere::Missing) if !self.config.required => {
+                told.lines.push("there is no token, and none is needed".to_owned());
+                return Ok(None);
+            }
+            Err(nowhere) => {
+                let why = match nowhere {
+                    Nowhere::Missing => "there is no token",
+                    Nowhere::Ambiguous => "there are several tokens",
+                };
+                told.refuse(nowhere.kind(), why.to_owned());
+                return Ok(None);
+            }
+        };
+        let said = self.explain_token(token, unread, told);
+        places::remove(&self.config.token[place], request).map_err(|_| Kind::Internal)?;
+        Ok(said)
+    }
+
+    fn explain_token(
+        &self,
+        token: &[u8],
+        unread: Option<&str>,
+        told: &mut Explained,
+    ) -> Option<Map<String, Value>> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let (verified, unchecked) = match (unread, self.verify(token, now)) {
+            (None, Err(Refusal::NoKeys)) => (
+                self.judge_unsigned(token, now),
+                Some("its keys are fetched when the gateway runs"),
+            ),
+            (Some(why), _) => (self.judge_unsigned(token, now), Some(why)),
+            (None, verified) => (verified, None),
+        };
+        let verified = verified.map_err(|refusal| {
+            told.refuse(Kind::TokenInvalid, refusal.reason());
+        });
+        let Verified { claims, fields, .. } = verified.ok()?;
+        told.lines.push(match unchecked {
+            None => "the token is good, unless it was taken back".to_owned(),
+            Some(why) => format!(
+                "the signature of the token is not checked: {why}; what it says is good, and is believed here"
+            ),
+        });
+        for (place, value) in &fields {
+            let (name, value) = (&self.config.headers[*place].name, String::from_utf8_lossy(value));
+            told.lines.push(format!("tells the upstream {}: {value}", name.as_str()));
+        }
+        Some(claims)
+    }
+
+    /// Judges everything of a token but its signature.
+    fn judge_unsigned(&self, token: &[u8], now: Duration) -> Result<Verified, Refusal> {
+        let Token { algorithm, kind, claims, .. } = Token::parse(token)?;
+        let place = self.provider_of(&claims).ok_or(Refusal::Issuer)?;
+        match self.config.providers[place].algorithms.contains(&algorithm) {
+            true => self.judge(place, kind.as_deref(), claims, now),
+            false => Err(Refusal::Key),
+        }
+    }
+}
+
+impl Refusal {
+    fn reason(self) -> String {
+        let (word, reason) = (Refusal::WORDS[self as usize], Refusal::REASONS[self as usize]);
+        format!("the token is no good ({word}): {}", reason.trim())
+    }
+}

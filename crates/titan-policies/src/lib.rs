@@ -1,0 +1,44 @@
+//! The policies of routes: a module for each, and what they have in common. They know facts about a request, and nothing
+//! of sockets, upstreams and the snapshot.
+//!
+//! | what | module |
+//! |---|---|
+//! | what they count | [`cells`] |
+//! | the route's verdict, a response in memory, conditions on values | [`matched`], [`reply`], [`values`] |
+//! | what a policy sees of a request, and whom it may ask | [`context`] |
+//! | what the request half leaves for the response half; what a worker keeps | [`state`], [`worker`] |
+//! | the policies themselves | [`cors`], [`rate_limit`], [`jwt`], [`authorise`], [`transform`], [`compress`] |
+//! | keys, users and passwords from files | [`credentials`] |
+//! | which of them a request meets, in what order | [`chain`] |
+
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may stop at a surprise"))]
+
+pub mod matched;
+
+pub mod reply;
+
+pub mod values;
+
+pub mod cells;
+
+pub mod context;
+
+pub mod cors;
+
+pub mod rate_limit;
+
+pub mod jwt;
+
+pub mod authorise;
+
+pub mod transform;
+
+pub mod compress;
+
+pub mod credentials;
+
+pub mod state;
+
+pub mod worker;
+
+pub mod chain;

@@ -1,0 +1,399 @@
+//! Rate limits: which requests are counted together, and what clients are told of it.
+//!
+//! The fields of answers are those of draft-ietf-httpapi-ratelimit-headers: `RateLimit-Policy` says what the limits are,
+//! `RateLimit` how it stands with them.
+
+mod delay;
+mod exempt;
+mod failures;
+mod limiter;
+mod plans;
+mod sync;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use super::jwt::find;
+use crate::context::PolicyContext;
+pub use delay::Waiting;
+use delay::{Place, Turn};
+use exempt::is_exempt;
+pub(super) use failures::{FailureLimit, Note as FailureNote};
+use limiter::{Ask, Count, Limiter, MAX_RATES, Pace, Taken, Verdict};
+use plans::Plans;
+use serde_json::{Map, Value};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::Write;
+use std::net::{IpAddr, Ipv6Addr};
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use table::Maker;
+use titan_config::{Claim, Config, Exempt, NamedPolicy, Rate, RateKey, Route};
+use titan_http::cookie;
+use titan_http::query::{self, decode};
+use titan_http::{BadField, FieldName, Fields, ResponseHead};
+use titan_io::error::{Error, Kind};
+use titan_io::network::ClientNetwork;
+
+/// A policy, with the numbers that all workers count in.
+pub struct RateLimit {
+    limiter: Limiter,
+    key: Vec<Part>,
+    /// The bits of an IPv6 address that tell clients apart.
+    mask: u128,
+    exempt: Option<Exempt>,
+    /// How many nanoseconds a request waits for its turn.
+    patience: u64,
+    is_shadow: bool,
+    /// As how many requests one of a route counts, by the index of the route.
+    costs: Box<[u64]>,
+    /// Keyed anew at each start: nobody can choose two keys that count as one.
+    hasher: RandomState,
+    started: Instant,
+    plans: Plans,
+    /// How many may run at once.
+    concurrency: Option<NonZeroU32>,
+    /// What its keys are, in words.
+    words: Box<str>,
+    /// Its place among the cells of rate limits.
+    cells: usize,
+}
+
+/// What the answer to a request says of its limits.
+#[derive(Default)]
+pub struct Note {
+    /// The place of the plan that it has.
+    plan: usize,
+    counts: Option<[Count; MAX_RATES]>,
+    /// In seconds.
+    retry_after: Option<u64>,
+    _running: Option<Running>,
+}
+
+/// What requests have in common that are counted together.
+enum Part {
+    Client,
+    Route,
+    ApiKey,
+    Header(Box<[u8]>),
+    Cookie(Box<str>),
+    Query(Box<str>),
+    Claim(Claim),
+    /// By the index of the route, the place among what its path captures.
+    Param(Box<[Option<usize>]>),
+}
+
+/// A request that counts as running until this is dropped.
+struct Running {
+    limit: Arc<RateLimit>,
+    place: usize,
+}
+
+const RATE_LIMIT: &[u8] = b"RateLimit";
+const RATE_LIMIT_POLICY: &[u8] = b"RateLimit-Policy";
+/// The seconds after which to try again where nobody can tell.
+const SOON: u64 = 1;
+/// In nanoseconds.
+const SECOND: u64 = 1_000_000_000;
+
+impl RateLimit {
+    /// The policy with that name, of a configuration that has it; `cells` is its place among the rate limits.
+    pub(super) fn new(
+        named: &NamedPolicy,
+        limit: &titan_config::RateLimit,
+        config: &Config,
+        cells: usize,
+    ) -> RateLimit {
+        let titan_config::RateLimit {
+            key,
+            ipv6_prefix,
+            rates: _,
+            plans: _,
+            concurrency,
+            costs,
+            exempt,
+            max_delay,
+            shadow,
+            capacity,
+        } = limit;
+        let plans = Plans::new(named, limit);
+        let cost_of = |route: &Route| {
+            let cost = costs.iter().find(|cost| cost.route == route.name);
+            cost.map_or(1, |cost| cost.cost.get().into())
+        };
+        RateLimit {
+            limiter: Limiter::new(
+                plans.paces(),
+                concurrency.map(|most| most.get().into()),
+                capacity.get().try_into().unwrap_or(usize::MAX),
+            ),
+            key: key.iter().map(|part| Part::new(part, config)).collect(),
+            mask: mask_of(*ipv6_prefix),
+            exempt: exempt.clone(),
+            patience: max_delay.map_or(0, nanoseconds),
+            is_shadow: *shadow,
+            costs: config.routes.iter().map(cost_of).collect(),
+            hasher: RandomState::new(),
+            started: Instant::now(),
+            plans,
+            concurrency: *concurrency,
+            words: words(&limit.key).into(),
+            cells,
+        }
+    }
+
+    /// What may pass of the requests like one of that route, of that client and with such a token, in words.
+    pub(super) fn explain(
+        &self,
+        route: usize,
+        client: Option<IpAddr>,
+        claims: Option<&Map<String, Value>>,
+    ) -> String {
+        let exempt = self.exempt.as_ref();
+        if let Some(why) = exempt.and_then(|exempt| exempt::explain(exempt, client, claims)) {
+            return why.to_owned();
+        }
+        let cost = match self.costs[route] {
+            1 => String::new(),
+            cost => format!(", and each of this route counts {cost} times"),
+        };
+        let client = client.filter(|_| self.key.iter().any(|it| matches!(it, Part::Client)));
+        let client = match client {
+            None => String::new(),
+            Some(IpAddr::V4(address)) => format!("; this one counts as {address}"),
+            Some(IpAddr::V6(address)) => {
+                let network = Ipv6Addr::from_bits(address.to_bits() & self.mask);
+                format!("; this one counts as {network}/{}", self.mask.count_ones())
+            }
+        };
+        let (rates, plan) = self.plans.words(self.plans.of(claims));
+        let running = self.concurrency.map(|most| format!("{most} that run"));
+        let most = rates.chain(running).collect::<Vec<_>>().join(", ");
+        let plan = plan.map_or(String::new(), |plan| format!(", by the plan {plan}"));
+        let delay = Duration::from_nanos(self.patience);
+        let delay = if delay.is_zero() {
+            String::new()
+        } else {
+            format!(", and what exceeds that waits for up to {delay:?}")
+        };
+        let watched = if self.is_shadow { " (watched only)" } else { "" };
+        format!("{} at most {most}{plan}{delay}{watched}{cost}{client}", self.words)
+    }
+
+    /// Decides about a request, which may have to wait for its turn. The note is for the answer, whatever is decided.
+    pub(super) fn on_request(
+        self: &Arc<Self>,
+        meeting: &PolicyContext<'_>,
+    ) -> (Note, Result<Option<Turn>, Error>) {
+        let cells = &meeting.cells.rate_limits[self.cells];
+        if self.exempt.as_ref().is_some_and(|exempt| is_exempt(exempt, meeting)) {
+            cells.exempt.add(1);
+            return (Note::default(), Ok(None));
+        }
+        let plan = self.plans.of(meeting.notes.claims());
+        let (Taken { verdict, counts }, place) = self.take(plan, meeting);
+        let (kind, wait) = match verdict {
+            Verdict::Passed { place: entry, delay } => {
+                let turn = place.filter(|_| delay > 0).map(|place| place.turn_in(delay));
+                if turn.is_some() { &cells.delayed } else { &cells.allowed }.add(1);
+                let running = self.limiter.limits_concurrency();
+                let running = running.then(|| Running { limit: Arc::clone(self), place: entry });
+                let counts = (!self.is_shadow).then_some(counts);
+                return (Note { plan, counts, retry_after: None, _running: running }, Ok(turn));
+            }
+            Verdict::Exceeded { wait } => (Kind::RateLimited, seconds(wait)),
+            Verdict::Busy => (Kind::TooManyAtOnce, SOON),
+            Verdict::Full { wait } => (Kind::RateLimited, seconds(wait)),
+        };
+        if self.is_shadow {
+            cells.shadowed.add(1);
+            return (Note::default(), Ok(None));
+        }
+        let is_full = matches!(verdict, Verdict::Full { .. });
+        if is_full { &cells.full } else { &cells.limited }.add(1);
+        let note = Note { plan, counts: Some(counts), retry_after: Some(wait), _running: None };
+        (note, Err(kind.into()))
+    }
+
+    /// Asks for a request to pass, and where it does not, to wait for its turn if there is a place for it.
+    fn take(&self, plan: usize, meeting: &PolicyContext<'_>) -> (Taken, Option<Place>) {
+        let hash = self.hash(meeting, plan);
+        let ask = Ask { cost: self.costs[meeting.found.route], plan, patience: 0 };
+        let maker = Maker::new(meeting.worker.index);
+        let take = |ask| self.limiter.take(hash, ask, maker, || since(self.started));
+        let taken = take(ask);
+        let waits = match taken.verdict {
+            Verdict::Exceeded { wait } => wait <= self.patience && !self.is_shadow,
+            _ => false,
+        };
+        if !waits {
+            return (taken, None);
+        }
+        let client = meeting.client().map(ClientNetwork::of);
+        match meeting.policies.waiting().enter(client) {
+            Some(place) => (take(Ask { patience: self.patience, ..ask }), Some(place)),
+            None => (taken, None),
+        }
+    }
+
+    pub(super) fn on_response(&self, note: &Note, head: &mut ResponseHead) -> Result<(), BadField> {
+        let Some(counts) = &note.counts else { return Ok(()) };
+        let fields = &mut head.fields;
+        if let Some(wait) = note.retry_after {
+            write_retry_after(fields, wait)?;
+        }
+        self.plans.tell(note.plan, counts, fields)
+    }
+
+    /// What the request is counted by.
+    fn hash(&self, meeting: &PolicyContext<'_>, plan: usize) -> u64 {
+        let mut hasher = self.hasher.build_hasher();
+        // What is owed at a slow rate would keep from a fast one whoever has changed to that.
+        hasher.write_usize(plan);
+        for part in &self.key {
+            let fields = &meeting.request.fields;
+            match part {
+                Part::Client => write_client(&mut hasher, meeting.client(), self.mask),
+                Part::Route => hasher.write_usize(meeting.found.route),
+                // Routes that count by keys ask for them: there is one.
+                Part::ApiKey => hasher
+                    .write_u64(meeting.notes.authorise.api_key.as_ref().map_or(0, |(id, _)| *id)),
+                Part::Header(name) => write_all(&mut hasher, fields.named(name)),
+                Part::Claim(claim) => {
+                    let claims = meeting.notes.claims();
+                    write_claim(&mut hasher, claims.and_then(|claims| find(claims, claim)));
+                }
+                Part::Query(name) => {
+                    write_all(&mut hasher, query::values(meeting.request.query(), name));
+                }
+                Part::Cookie(name) => {
+                    write_all(&mut hasher, cookie::first(fields, name).into_iter());
+                }
+                Part::Param(places) => {
+                    let place = places[meeting.found.route].into_iter();
+                    let params = &meeting.found.params;
+                    let path = meeting.request.path();
+                    write_all(&mut hasher, place.map(|it| decode(params.get(it, path))));
+                }
+            }
+        }
+        hasher.finish()
+    }
+}
+
+impl Part {
+    fn new(part: &RateKey, config: &Config) -> Part {
+        match part {
+            RateKey::ClientAddress => Part::Client,
+            RateKey::Route => Part::Route,
+            RateKey::ApiKey => Part::ApiKey,
+            RateKey::Header(name) => Part::Header(name.as_str().as_bytes().into()),
+            RateKey::Cookie(name) => Part::Cookie(name.as_str().into()),
+            RateKey::Query(name) => Part::Query(name.as_str().into()),
+            RateKey::Claim(claim) => Part::Claim(claim.clone()),
+            RateKey::Param(name) => {
+                let routes = config.routes.iter();
+                let place = |route: &Route| route.path.params().position(|it| it == name);
+                Part::Param(routes.map(place).collect())
+            }
+        }
+    }
+}
+
+impl Pace {
+    fn of(rate: &Rate) -> Pace {
+        let interval = rate.interval();
+        Pace { interval, tolerance: interval * u64::from(rate.burst.get()) }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.limit.limiter.give_back(self.place);
+    }
+}
+
+fn words(key: &[RateKey]) -> String {
+    let key = key.iter().map(|part| match part {
+        RateKey::ClientAddress => "client".to_owned(),
+        RateKey::Route => "route".to_owned(),
+        RateKey::ApiKey => "API key".to_owned(),
+        RateKey::Header(name) => name.as_str().to_owned(),
+        RateKey::Cookie(name) => format!("cookie {}", name.as_str()),
+        RateKey::Query(name) => format!("parameter {name}"),
+        RateKey::Claim(claim) => format!("claim {}", claim.path().join("/")),
+        RateKey::Param(name) => format!("{{{name}}}"),
+    });
+    format!("for each {}", key.collect::<Vec<_>>().join(" and "))
+}
+
+/// The bits of an IPv6 address that tell clients apart.
+fn mask_of(prefix: u8) -> u128 {
+    u128::MAX << (128 - u32::from(prefix))
+}
+
+fn since(started: Instant) -> u64 {
+    nanoseconds(started.elapsed())
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn write_retry_after(fields: &mut Fields, seconds: u64) -> Result<(), BadField> {
+    let mut text = [0; 20];
+    fields.set(FieldName::RetryAfter, written(&mut text, |out| write!(out, "{seconds}")))
+}
+
+fn write_client(hasher: &mut impl Hasher, client: Option<IpAddr>, mask: u128) {
+    match client {
+        None => hasher.write_u8(0),
+        Some(IpAddr::V4(address)) => {
+            hasher.write_u8(4);
+            hasher.write_u32(address.to_bits());
+        }
+        Some(IpAddr::V6(address)) => {
+            hasher.write_u8(6);
+            hasher.write_u128(address.to_bits() & mask);
+        }
+    }
+}
+
+/// So that no two lists of values are written alike.
+fn write_all(hasher: &mut impl Hasher, values: impl Iterator<Item = impl AsRef<[u8]>>) {
+    for value in values {
+        let value = value.as_ref();
+        hasher.write_usize(value.len());
+        hasher.write(value);
+    }
+    hasher.write_usize(usize::MAX);
+}
+
+/// So that no two values are written alike, whatever their types; one that is not there is as `null`.
+fn write_claim(hasher: &mut impl Hasher, value: Option<&Value>) {
+    match value {
+        None | Some(Value::Null) => hasher.write_u8(0),
+        Some(Value::String(text)) => {
+            hasher.write_u8(1);
+            write_all(hasher, std::iter::once(text.as_bytes()));
+        }
+        Some(value) => {
+            hasher.write_u8(2);
+            write_all(hasher, std::iter::once(value.to_string().as_bytes()));
+        }
+    }
+}
+
+/// Rounded up: whoever waits that long has waited long enough.
+fn seconds(nanoseconds: u64) -> u64 {
+    nanoseconds.div_ceil(SECOND)
+}
+
+/// What is written into a text that has room for it.
+fn written(text: &mut [u8], write: impl FnOnce(&mut &mut [u8]) -> std::io::Result<()>) -> &[u8] {
+    let mut rest = &mut *text;
+    write(&mut rest).expect("there is room for the longest");
+    let left = rest.len();
+    &text[..text.len() - left]
+}

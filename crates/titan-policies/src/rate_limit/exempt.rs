@@ -1,0 +1,38 @@
+//! Requests that a limit does not count.
+
+use crate::authorise::holds;
+use crate::context::PolicyContext;
+use crate::state::PolicyState;
+use serde_json::{Map, Value};
+use std::net::IpAddr;
+use titan_config::Exempt;
+
+/// Whether one of the things holds by which requests are exempt.
+pub(super) fn is_exempt(exempt: &Exempt, meeting: &PolicyContext<'_>) -> bool {
+    let Exempt { addresses, claims, api_keys } = exempt;
+    let PolicyState { authorise, .. } = &*meeting.notes;
+    let key = || authorise.api_key.as_ref().map(|(_, name)| &**name);
+    !addresses.is_empty() && has_address(exempt, meeting.client())
+        || !claims.is_empty() && has_claim(exempt, meeting.notes.claims())
+        || !api_keys.is_empty()
+            && key().is_some_and(|key| api_keys.iter().any(|name| name.as_str() == key))
+}
+
+/// Why the requests of that client with such a token are exempt, in words. Its API key is not looked at.
+pub(super) fn explain(
+    exempt: &Exempt,
+    client: Option<IpAddr>,
+    claims: Option<&Map<String, Value>>,
+) -> Option<&'static str> {
+    let by_claim = || has_claim(exempt, claims).then_some("the token is exempt by its claims");
+    let by_address = has_address(exempt, client).then_some("the client's address is exempt");
+    by_address.or_else(by_claim)
+}
+
+fn has_address(exempt: &Exempt, client: Option<IpAddr>) -> bool {
+    client.is_some_and(|client| exempt.addresses.iter().any(|block| block.contains(client)))
+}
+
+fn has_claim(exempt: &Exempt, claims: Option<&Map<String, Value>>) -> bool {
+    claims.is_some_and(|claims| exempt.claims.iter().any(|rule| holds(rule, claims)))
+}

@@ -1,0 +1,12 @@
+//! A response that is in memory as a whole.
+
+use titan_http::ResponseHead;
+
+/// An answer as a whole.
+#[derive(Clone, Default)]
+pub struct Reply {
+    /// Its head.
+    pub head: ResponseHead,
+    /// Empty where the status is one of 2xx: what matters is the status.
+    pub body: Vec<u8>,
+}

@@ -1,0 +1,299 @@
+//! Transforms: what is changed in requests on their way to upstreams, and in answers on their way back.
+//!
+//! Every value is put together before anything changes. It gets into a head by `Fields` and `set_query`
+//! alone, which take no line ends: no request can write a field that the configuration does not.
+
+mod body;
+mod cookies;
+mod query;
+mod replace;
+mod value;
+
+pub use body::Body;
+pub use value::Seen;
+
+use std::sync::Arc;
+use titan_config::{Changes, CookieRule, HeaderName, PathPiece, PathRule, Route, ValueRule};
+use titan_http::path::is_path_octet;
+use titan_http::path::{escape, settle};
+use titan_http::{
+    BadField, FieldName, Fields, RequestHead, ResponseHead, Span, Status, TargetForm,
+};
+use titan_io::error::{Error, Kind};
+use value::{Made, Place, Value};
+
+/// A transform with all that is known of its values before a request comes.
+pub(super) struct Transform {
+    path: Box<[PathRule]>,
+    query: Edits<String>,
+    request: Edits<HeaderName>,
+    status: Box<[(Status, Status)]>,
+    security: bool,
+    response: Edits<HeaderName>,
+    replace_request: Box<[(HeaderName, ValueRule)]>,
+    replace_response: Box<[(HeaderName, ValueRule)]>,
+    cookies: Box<[CookieRule]>,
+}
+
+/// Changes of named values.
+struct Edits<N> {
+    remove: Box<[N]>,
+    rename: Box<[(N, N)]>,
+    set: Box<[(N, Value)]>,
+    append: Box<[(N, Value)]>,
+    set_if_absent: Box<[(N, Value)]>,
+}
+
+/// A transform that is ready for every route.
+#[derive(Clone)]
+pub(super) enum Ready {
+    /// It is the same for all of them.
+    Shared(Arc<Transform>),
+    /// It has values that each route has of its own.
+    Own(Arc<titan_config::Transform>),
+}
+
+/// What the answer gets of its request; nothing where the request has not come as far as the transform.
+pub type Note = Option<Made>;
+
+/// The fields that make browsers careful.
+const SECURITY: [(&[u8], &[u8]); 8] = [
+    (b"X-Content-Type-Options", b"nosniff"),
+    (b"X-Frame-Options", b"DENY"),
+    (b"Content-Security-Policy", b"frame-ancestors 'none'"),
+    (b"Referrer-Policy", b"strict-origin-when-cross-origin"),
+    (b"Cross-Origin-Opener-Policy", b"same-origin"),
+    (b"Cross-Origin-Resource-Policy", b"same-origin"),
+    (b"X-Permitted-Cross-Domain-Policies", b"none"),
+    (b"Permissions-Policy", b"camera=(), geolocation=(), microphone=()"),
+];
+
+/// The fields that belong to some statuses.
+const OF_STATUS: [FieldName; 6] = [
+    FieldName::Allow,
+    FieldName::ContentRange,
+    FieldName::Location,
+    FieldName::ProxyAuthenticate,
+    FieldName::RetryAfter,
+    FieldName::WwwAuthenticate,
+];
+
+/// Whether a field belongs to a status (RFC 9110 sections 10.2, 11 and 14.4).
+fn fits(name: FieldName, status: u16) -> bool {
+    let is_redirect = (300..400).contains(&status);
+    match name {
+        FieldName::Allow => status == 405,
+        FieldName::ContentRange => status == 416,
+        FieldName::Location => status == 201 || is_redirect,
+        FieldName::ProxyAuthenticate => status == 407,
+        FieldName::RetryAfter => matches!(status, 413 | 429 | 503) || is_redirect,
+        FieldName::WwwAuthenticate => status == 401,
+        _ => true,
+    }
+}
+
+impl Ready {
+    pub(super) fn new(config: &titan_config::Transform) -> Ready {
+        match config.depends_on_route() {
+            true => Ready::Own(Arc::new(config.clone())),
+            false => Ready::Shared(Arc::new(Transform::new(config, None))),
+        }
+    }
+
+    pub(super) fn for_route(self, route: &Route) -> Arc<Transform> {
+        match self {
+            Ready::Shared(transform) => transform,
+            Ready::Own(config) => Arc::new(Transform::new(&config, Some(route))),
+        }
+    }
+}
+
+impl Transform {
+    fn new(config: &titan_config::Transform, route: Option<&Route>) -> Transform {
+        let titan_config::Transform { request, response } = config;
+        Transform {
+            path: request.path.clone().into(),
+            query: Edits::new(&request.query, route, Place::Query),
+            request: Edits::new(&request.headers, route, Place::Field),
+            status: response.status.clone().into(),
+            security: response.security,
+            response: Edits::new(&response.headers, route, Place::Field),
+            replace_request: request.replace.clone().into(),
+            replace_response: response.replace.clone().into(),
+            cookies: response.cookies.clone().into(),
+        }
+    }
+
+    /// Changes a request. What its answer will be given is put together too.
+    pub(super) fn on_request(
+        &self,
+        request: &mut RequestHead,
+        seen: &Seen<'_>,
+    ) -> Result<Note, Error> {
+        let for_query = self.query.make(request, seen, Place::Query)?;
+        let for_fields = self.request.make(request, seen, Place::Field)?;
+        let for_answer = self.response.make(request, seen, Place::Field)?;
+        if request.target.form != TargetForm::Asterisk {
+            self.change_path(request)?;
+            self.change_query(request, &for_query)?;
+        }
+        let changed = self.request.apply(&mut request.fields, Some(&for_fields));
+        let changed =
+            changed.and_then(|()| replace::change(&self.replace_request, &mut request.fields));
+        changed.map_err(|_| Kind::BadTransform)?;
+        Ok(Some(for_answer))
+    }
+
+    /// Changes an answer that goes out with the status `sent`.
+    pub(super) fn on_response(
+        &self,
+        note: &Note,
+        sent: Status,
+        head: &mut ResponseHead,
+    ) -> Result<(), BadField> {
+        if sent != head.status {
+            (head.status, head.reason) = (sent, Span::default());
+        }
+        if self.security {
+            for (name, value) in SECURITY {
+                if head.fields.named(name).next().is_none() {
+                    head.fields.append_named(name, value)?;
+                }
+            }
+        }
+        self.response.apply(&mut head.fields, note.as_ref())?;
+        replace::change(&self.replace_response, &mut head.fields)?;
+        cookies::change(&self.cookies, &mut head.fields)
+    }
+
+    /// The status in place of that one.
+    pub(super) fn status_for(&self, status: Status) -> Status {
+        let given = self.status.iter().find(|(from, _)| *from == status);
+        given.map_or(status, |(_, to)| *to)
+    }
+
+    /// Removes what other policies, the gateway and the upstream have said for the status that was there before, and
+    /// what says nothing or something else with the new one.
+    pub(super) fn remove_misfits(&self, head: &mut ResponseHead) {
+        let status = head.status.code();
+        let is_ours = |name: FieldName| self.response.gives(name.as_str().as_bytes());
+        let misfits = OF_STATUS.into_iter().filter(|name| !fits(*name, status) && !is_ours(*name));
+        misfits.for_each(|name| head.fields.remove(name));
+    }
+
+    fn change_path(&self, request: &mut RequestHead) -> Result<(), Error> {
+        let path = request.path();
+        let matching = |rule: &PathRule| Some((rule.replace.clone(), rule.regex.captures(path)?));
+        let Some((pieces, groups)) = self.path.iter().find_map(matching) else { return Ok(()) };
+        let whole = groups[0].clone();
+        let mut made = path[..whole.start].to_vec();
+        for piece in &pieces {
+            let octets = match piece {
+                PathPiece::Text(text) => text.as_bytes(),
+                PathPiece::Group(group) => &path[groups[*group].clone()],
+            };
+            escape(octets, is_path_octet, &mut made);
+            check_length(made.len())?;
+        }
+        made.extend_from_slice(&path[whole.end..]);
+        settle(&mut made).map_err(|_| Kind::BadRewrite)?;
+        request.set_path(&made).map_err(|_| Kind::BadRewrite.into())
+    }
+
+    fn change_query(&self, request: &mut RequestHead, made: &Made) -> Result<(), Error> {
+        if self.query.is_empty() {
+            return Ok(());
+        }
+        let query = query::change(request.query(), &self.query, made);
+        let query = (!query.is_empty()).then_some(query.as_slice());
+        request.set_query(query).map_err(|_| Kind::BadTransform.into())
+    }
+}
+
+/// What a rule makes of a path must not be longer than anybody would take.
+fn check_length(length: usize) -> Result<(), Error> {
+    match length > value::MAX_MADE {
+        true => Err(Kind::BadRewrite.into()),
+        false => Ok(()),
+    }
+}
+
+impl<N: Clone> Edits<N> {
+    fn new(changes: &Changes<N>, route: Option<&Route>, place: Place) -> Edits<N> {
+        let mut made = 0;
+        let mut values = |pairs: &[(N, titan_config::ValueTemplate)]| -> Box<[(N, Value)]> {
+            let mut value = |template| Value::new(template, route, place, &mut made);
+            pairs.iter().map(|(name, template)| (name.clone(), value(template))).collect()
+        };
+        // As `Changes::given` puts them in order.
+        let (set, append) = (values(&changes.set), values(&changes.append));
+        let set_if_absent = values(&changes.set_if_absent);
+        let (remove, rename) = (changes.remove.clone().into(), changes.rename.clone().into());
+        Edits { remove, rename, set, append, set_if_absent }
+    }
+}
+
+impl<N> Edits<N> {
+    fn is_empty(&self) -> bool {
+        self.remove.is_empty() && self.rename.is_empty() && self.given().next().is_none()
+    }
+
+    /// What is given a value, in the order in which values are put together.
+    fn given(&self) -> impl Iterator<Item = &(N, Value)> {
+        self.set.iter().chain(&self.append).chain(&self.set_if_absent)
+    }
+
+    /// Puts the values together that depend on the request.
+    fn make(&self, request: &RequestHead, seen: &Seen<'_>, place: Place) -> Result<Made, Error> {
+        let mut made = Made::default();
+        for (_, value) in self.given() {
+            made.add(value, request, seen, place)?;
+        }
+        Ok(made)
+    }
+}
+
+impl Edits<HeaderName> {
+    /// Whether it gives a field that name.
+    fn gives(&self, name: &[u8]) -> bool {
+        let renamed = self.rename.iter().map(|(_, to)| to);
+        let mut given = self.given().map(|(name, _)| name).chain(renamed);
+        given.any(|it| it.as_str().as_bytes().eq_ignore_ascii_case(name))
+    }
+
+    /// Without `made` what depends on the request stays as it is.
+    fn apply(&self, fields: &mut Fields, made: Option<&Made>) -> Result<(), BadField> {
+        let Edits { remove, rename, set, append, set_if_absent } = self;
+        remove.iter().for_each(|name| fields.remove_named(name.as_str().as_bytes()));
+        for (from, to) in rename {
+            fields.rename(from.as_str().as_bytes(), to.as_str().as_bytes())?;
+        }
+        for (name, value) in set {
+            match value.of(made) {
+                Some([]) => fields.remove_named(name.as_str().as_bytes()),
+                Some(value) => fields.set_named(name.as_str().as_bytes(), value)?,
+                None => {}
+            }
+        }
+        for (name, value) in append {
+            add(fields, name, value.of(made))?;
+        }
+        for (name, value) in set_if_absent {
+            if fields.named(name.as_str().as_bytes()).next().is_none() {
+                add(fields, name, value.of(made))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Adds a field, where there is anything that it could say.
+fn add(fields: &mut Fields, name: &HeaderName, value: Option<&[u8]>) -> Result<(), BadField> {
+    match value {
+        Some([]) | None => Ok(()),
+        Some(value) => fields.append_named(name.as_str().as_bytes(), value),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,238 @@
+//! Values that are put together of what a request brings.
+
+use crate::context::Client;
+use crate::jwt::{find, text_of};
+use crate::matched::Match;
+use std::io::Write;
+use titan_config::{Claim, HeaderName, Route, ValuePiece, ValueTemplate};
+use titan_http::RequestHead;
+use titan_http::Scheme;
+use titan_http::path::escape;
+use titan_http::path::{is_path_octet, is_unreserved};
+use titan_http::query::is_parameter;
+use titan_io::error::{Error, Kind};
+
+/// The most octets that a value may have that is put together.
+pub(super) const MAX_MADE: usize = 16 << 10;
+
+/// What values can be put together of, beside the request itself.
+#[derive(Clone, Copy)]
+pub struct Seen<'s> {
+    /// Who the request comes from.
+    pub client: &'s dyn Client,
+    /// The route, and what it captured of the path.
+    pub found: &'s Match,
+    /// What the request's token says.
+    pub claims: Option<&'s serde_json::Map<String, serde_json::Value>>,
+}
+
+/// Where a value goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Into a header field, as it is.
+    Field,
+    /// Into a query, as one value of it.
+    Query,
+}
+
+/// A value, ready to be put together.
+pub(super) enum Value {
+    /// The same for every request.
+    Fixed(Box<[u8]>),
+    /// Of parts of the request.
+    Made {
+        pieces: Box<[Piece]>,
+        /// Which of those it is that are put together.
+        index: usize,
+    },
+}
+
+pub(super) enum Piece {
+    Text(Box<[u8]>),
+    Method,
+    Scheme,
+    Host,
+    Path,
+    Query,
+    Client,
+    RequestId,
+    Header(HeaderName),
+    QueryParam(String),
+    Claim(Claim),
+    /// The place of the parameter among those of the route's path.
+    Param(usize),
+}
+
+/// Values that were put together, in order.
+#[derive(Debug, Default)]
+pub struct Made {
+    text: Vec<u8>,
+    spans: Vec<(usize, usize)>,
+}
+
+impl Value {
+    /// `made` counts those that are put together. Only a template that names parts of a route needs it.
+    pub(super) fn new(
+        template: &ValueTemplate,
+        route: Option<&Route>,
+        place: Place,
+        made: &mut usize,
+    ) -> Value {
+        let pieces: Vec<_> = template.pieces.iter().map(|it| Piece::new(it, route)).collect();
+        if pieces.iter().any(|piece| !matches!(piece, Piece::Text(_))) {
+            *made += 1;
+            return Value::Made { pieces: pieces.into(), index: *made - 1 };
+        }
+        let mut text = Vec::new();
+        for piece in &pieces {
+            if let Piece::Text(octets) = piece {
+                place.write(octets, &mut text);
+            }
+        }
+        Value::Fixed(text.into())
+    }
+
+    /// Its octets; none for a value that was not put together.
+    pub(super) fn of<'v>(&'v self, made: Option<&'v Made>) -> Option<&'v [u8]> {
+        match self {
+            Value::Fixed(text) => Some(text),
+            Value::Made { index, .. } => {
+                let made = made?;
+                made.spans.get(*index).map(|&(start, end)| &made.text[start..end])
+            }
+        }
+    }
+}
+
+impl Piece {
+    pub(super) fn new(piece: &ValuePiece, route: Option<&Route>) -> Piece {
+        let text = |text: &str| Piece::Text(text.as_bytes().into());
+        match piece {
+            ValuePiece::Text(fixed) => text(fixed),
+            ValuePiece::Method => Piece::Method,
+            ValuePiece::Scheme => Piece::Scheme,
+            ValuePiece::Host => Piece::Host,
+            ValuePiece::Path => Piece::Path,
+            ValuePiece::Query => Piece::Query,
+            ValuePiece::Client => Piece::Client,
+            ValuePiece::RequestId => Piece::RequestId,
+            ValuePiece::Route => text(route.map_or("", |route| route.name.as_str())),
+            ValuePiece::Header(name) => Piece::Header(name.clone()),
+            ValuePiece::QueryParam(name) => Piece::QueryParam(name.clone()),
+            ValuePiece::Claim(claim) => Piece::Claim(claim.clone()),
+            ValuePiece::Param(name) => {
+                let place = route.and_then(|route| route.path.params().position(|it| it == name));
+                Piece::Param(place.expect("the configuration has been checked"))
+            }
+        }
+    }
+
+    /// Writes what the request has of it.
+    pub(super) fn write(
+        &self,
+        request: &RequestHead,
+        seen: &Seen<'_>,
+        place: Place,
+        out: &mut Vec<u8>,
+    ) {
+        let fields = &request.fields;
+        match self {
+            Piece::Text(text) => place.write(text, out),
+            Piece::Method => place.write(request.method.as_str().as_bytes(), out),
+            Piece::Scheme if seen.client.scheme() == Scheme::Https => place.write(b"https", out),
+            Piece::Scheme => place.write(b"http", out),
+            Piece::Host => place.write(request.authority().unwrap_or_default(), out),
+            Piece::Path => place.write_url(request.path(), out),
+            Piece::Query => {
+                let query = request.query();
+                place.write_url(if query.is_some() { b"?" } else { b"" }, out);
+                place.write_url(query.unwrap_or_default(), out);
+            }
+            Piece::Client => {
+                if let Some(client) = seen.client.address(fields) {
+                    let mut text = [0; 48];
+                    let mut left = text.as_mut_slice();
+                    write!(left, "{client}").expect("an address fits");
+                    let length = 48 - left.len();
+                    place.write(&text[..length], out);
+                }
+            }
+            Piece::RequestId => {
+                place.write(seen.client.request_id(fields).unwrap_or_default(), out);
+            }
+            Piece::Header(name) => {
+                let value = fields.named(name.as_str().as_bytes()).next();
+                place.write(value.unwrap_or_default(), out);
+            }
+            Piece::QueryParam(name) => {
+                place.write_url(parameter(request.query(), name).unwrap_or_default(), out);
+            }
+            Piece::Claim(claim) => {
+                let said = seen.claims.and_then(|claims| find(claims, claim)).and_then(text_of);
+                place.write(said.unwrap_or_default().as_bytes(), out);
+            }
+            Piece::Param(index) => {
+                let path = seen.found.path(request);
+                place.write_url(seen.found.params.get(*index, path), out);
+            }
+        }
+    }
+}
+
+impl Place {
+    /// Writes any text.
+    fn write(self, octets: &[u8], out: &mut Vec<u8>) {
+        match self {
+            Place::Field => out.extend_from_slice(octets),
+            Place::Query => escape(octets, is_unreserved, out),
+        }
+    }
+
+    /// Writes a part of a URL, which has its escapes already.
+    fn write_url(self, octets: &[u8], out: &mut Vec<u8>) {
+        match self {
+            Place::Field => out.extend_from_slice(octets),
+            Place::Query => {
+                escape(octets, |octet| is_path_octet(octet) && !b"&=;".contains(&octet), out);
+            }
+        }
+    }
+}
+
+impl Made {
+    /// Puts another value together, unless it is fixed.
+    pub(super) fn add(
+        &mut self,
+        value: &Value,
+        request: &RequestHead,
+        seen: &Seen<'_>,
+        place: Place,
+    ) -> Result<(), Error> {
+        let Value::Made { pieces, .. } = value else { return Ok(()) };
+        let mut start = self.text.len();
+        for piece in pieces {
+            piece.write(request, seen, place, &mut self.text);
+            if self.text.len() - start > MAX_MADE {
+                return Err(Kind::BadTransform.into());
+            }
+        }
+        let mut end = self.text.len();
+        let is_space = |octet: u8| matches!(octet, b' ' | b'\t');
+        while start < end && is_space(self.text[start]) {
+            start += 1;
+        }
+        while start < end && is_space(self.text[end - 1]) {
+            end -= 1;
+        }
+        self.spans.push((start, end));
+        Ok(())
+    }
+}
+
+/// The first value of the parameter, as the URL has it.
+fn parameter<'q>(query: Option<&'q [u8]>, name: &str) -> Option<&'q [u8]> {
+    let mut pairs = query?.split(|&octet| octet == b'&').filter(|pair| !pair.is_empty());
+    let pair = pairs.find(|pair| is_parameter(pair, name))?;
+    let end = pair.iter().position(|&octet| octet == b'=')?;
+    Some(&pair[end + 1..])
+}

@@ -1,0 +1,254 @@
+//! A request of the gateway's own, made for a client whose request waits: its answer is read as a whole.
+//!
+//! It goes the way of all requests from the choice of an endpoint on, with a body that is empty and a client that is
+//! memory.
+
+use super::key_source;
+use super::{Exchange, Record};
+use crate::forwarding::Refused;
+use crate::origin::Origin;
+use crate::snapshot::Snapshot;
+use crate::worker::{Scratch, Work, Worker};
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use titan_h1::Framing;
+use titan_http::{Fields, RequestHead, ResponseHead};
+use titan_io::body::{Answer, Content, Gone, RequestBody};
+use titan_io::body::{BodySink, BodySource, Text};
+use titan_io::error::{Error, Kind};
+use titan_policies::context::{Answered, Subrequest, Subrequests, Write};
+use titan_policies::reply::Reply;
+use titan_upstream::attempts::Attempts;
+
+/// Makes requests of the gateway's own for the client of an exchange.
+pub(super) struct Asker<'x> {
+    pub(super) worker: &'x Rc<Worker>,
+    pub(super) snapshot: &'x Arc<Snapshot>,
+    /// Where the client comes from.
+    pub(super) origin: &'x Origin,
+}
+
+/// What of a body of 2xx is read so that its connection can be used again. A larger one costs a connection.
+const MOST_SKIPPED: usize = 64 << 10;
+
+impl Subrequests for Asker<'_> {
+    fn describe(&self, question: &mut RequestHead, text: &mut Vec<u8>) -> Result<(), Error> {
+        let told = self.snapshot.forwarding.tell_upstream(self.origin, question, text);
+        told.map_err(|refused| match refused {
+            Refused::Loop => Kind::Loop.into(),
+            Refused::Field(_) => Kind::Internal.into(),
+        })
+    }
+
+    fn ask<'a>(&'a self, subrequest: Subrequest<'a>, write: Write<'a>) -> Answered<'a> {
+        Box::pin(async move {
+            let mut loan = self.worker.scratch();
+            let Scratch { request, work, .. } = &mut *loan;
+            if let Some(known) = write(request, &mut work.text)? {
+                return Ok(known);
+            }
+            let id = &subrequest.request.fields;
+            let told = self.snapshot.forwarding.pass_id(id, &mut request.fields);
+            told.map_err(|_| Kind::Internal)?;
+            self.send(subrequest, request, work).await
+        })
+    }
+}
+
+impl Asker<'_> {
+    /// Sends the request and reads the response. What it holds is given back where this is dropped.
+    async fn send(
+        &self,
+        subrequest: Subrequest<'_>,
+        request: &mut RequestHead,
+        work: &mut Work,
+    ) -> Result<Reply, Error> {
+        let Asker { worker, snapshot, origin } = *self;
+        let Subrequest { proxy, timeout, body_limit, request: _ } = subrequest;
+        let (timer, limit) = (worker.io.clock.timer(), worker.io.clock.timer());
+        let deadline = worker.io.clock.deadline(timeout);
+        let mut answer = Kept::new(body_limit);
+        let mut exchange = Exchange {
+            worker,
+            snapshot,
+            timer: &timer,
+            origin,
+            request,
+            framing: Framing::None,
+            expects_continue: false,
+            body: &mut Nothing(Text::new(&[])),
+            answer: &mut answer,
+            work,
+            upgrade: None,
+            record: Record::default(),
+        };
+        let index = proxy.shares[0].upstream.index();
+        let upstream = &snapshot.upstreams[index];
+        let members = worker.members.get(index, upstream);
+        let client = snapshot.forwarding.client(origin, &exchange.request.fields);
+        let attempts = Attempts::new(upstream, members, &key_source(exchange.request, client));
+        let result = {
+            let mut asked = pin!(exchange.try_endpoints(proxy, index, attempts));
+            poll_fn(|cx| match asked.as_mut().poll(cx) {
+                Poll::Pending => {
+                    limit.poll(cx, deadline).map(|()| Err(Kind::ResponseTimeout.into()))
+                }
+                result => result,
+            })
+            .await
+        };
+        answer.into_reply(result)
+    }
+}
+
+/// The answer on its way into memory.
+struct Kept {
+    reply: Reply,
+    is_started: bool,
+    /// Octets of the body so far.
+    taken: usize,
+    body_limit: usize,
+    /// Whether the rest of a body that does not matter is left where it is.
+    is_cut: bool,
+}
+
+impl Kept {
+    fn new(body_limit: usize) -> Kept {
+        Kept { reply: Reply::default(), is_started: false, taken: 0, body_limit, is_cut: false }
+    }
+
+    fn is_body_wanted(&self) -> bool {
+        !self.reply.head.status.is_success()
+    }
+
+    fn into_reply(self, result: Result<(), Error>) -> Result<Reply, Error> {
+        match result {
+            Err(error) if !self.is_cut => Err(error),
+            _ => Ok(self.reply),
+        }
+    }
+}
+
+impl BodySink for Kept {
+    fn poll_send(
+        &mut self,
+        _: &mut Context<'_>,
+        data: &[u8],
+        _: bool,
+    ) -> Poll<Result<usize, Error>> {
+        self.taken = self.taken.saturating_add(data.len());
+        let most = if self.is_body_wanted() { self.body_limit } else { MOST_SKIPPED };
+        if self.taken > most {
+            self.is_cut = !self.is_body_wanted();
+            return Poll::Ready(Err(Kind::AuthService.into()));
+        }
+        if self.is_body_wanted() {
+            self.reply.body.extend_from_slice(data);
+        }
+        Poll::Ready(Ok(data.len()))
+    }
+
+    fn poll_flush(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_end(&mut self, _: &mut Context<'_>, _: &Fields) -> Poll<Result<(), Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn written(&self) -> u64 {
+        self.taken as u64
+    }
+
+    fn insist(&mut self) {}
+}
+
+impl Answer for Kept {
+    fn interim(&mut self, _: &ResponseHead) {}
+
+    fn start(&mut self, head: &ResponseHead, _: Content) {
+        self.is_started = true;
+        self.reply.head = head.clone();
+    }
+
+    fn start_tunnel(&mut self, head: &ResponseHead) {
+        // Nobody asks for one.
+        self.start(head, Content { framing: Framing::None, declared: None });
+    }
+
+    fn is_started(&self) -> bool {
+        self.is_started
+    }
+
+    fn close_after(&mut self) {}
+
+    fn sent(&self) -> u64 {
+        0
+    }
+}
+
+/// The body of a request that has none, of a client that stays: whether the real one does is watched by whoever waits.
+struct Nothing(Text<'static>);
+
+impl BodySource for Nothing {
+    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        self.0.poll_data(cx)
+    }
+
+    fn data(&self) -> &[u8] {
+        self.0.data()
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.0.consume(count);
+    }
+
+    fn is_done(&self) -> bool {
+        self.0.is_done()
+    }
+
+    fn is_last(&self) -> bool {
+        self.0.is_last()
+    }
+
+    fn trailers(&self) -> &Fields {
+        self.0.trailers()
+    }
+}
+
+impl RequestBody for Nothing {
+    fn poll_ahead(&mut self, _: &mut Context<'_>, _: usize) -> Poll<Result<(), Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn ahead(&self) -> usize {
+        0
+    }
+
+    fn poll_gone(&mut self, _: &mut Context<'_>) -> Poll<Gone> {
+        Poll::Pending
+    }
+
+    fn poll_lost(&mut self, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
+
+    fn is_broken(&self) -> bool {
+        false
+    }
+
+    fn is_abandoned(&self) -> bool {
+        false
+    }
+
+    fn set_limit(&mut self, _: u64) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn received(&self) -> u64 {
+        0
+    }
+}
