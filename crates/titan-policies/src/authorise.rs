@@ -2,6 +2,7 @@
 
 mod any_of;
 mod basic;
+mod cells;
 mod claims;
 mod forward;
 mod keys;
@@ -9,11 +10,13 @@ mod rules;
 
 pub(super) use basic::user_shown;
 pub use basic::{Remembered, Users, Verifiers};
+pub use cells::{ForwardAuthCells, PasswordCells};
 pub(super) use claims::holds;
 pub use forward::Decisions;
 
 use super::credentials::Credentials;
 use crate::context::{PolicyContext, Step};
+use crate::explained::Explained;
 use crate::values::certificate_mismatch;
 use basic::Basic;
 use claims::Claims;
@@ -22,6 +25,7 @@ use keys::{Keys, KnownKeys};
 use rules::Rules;
 use serde_json::{Map, Value};
 use std::net::IpAddr;
+use std::sync::Arc;
 use titan_config::{CertificateMatch, Cidr, Config, Credential};
 use titan_http::{BadField, RequestHead, ResponseHead};
 use titan_io::error::{Error, Kind};
@@ -64,21 +68,22 @@ impl Known {
     }
 }
 
-/// What later policies and the answer want to know of the request.
+/// What the answer has to say of the request.
 #[derive(Default)]
 pub struct Note {
-    /// What the key that it has shown is known by: a part of its hash, and its name.
-    pub(super) api_key: Option<keys::Shown>,
-    /// Whether it has shown something as a key, and none that is right.
-    pub(super) is_key_wrong: bool,
-    /// Whether a password that it has shown was found to be wrong.
-    pub(super) is_password_wrong: bool,
     /// Whether its answer asks for a key.
     lacks_key: bool,
     /// What its answer has to say of passwords.
     password: Option<basic::Note>,
-    /// What its token lacks, where the client may know.
-    pub(super) missing: Vec<String>,
+}
+
+/// What the policy keeps for a request, and for all of its worker.
+pub(crate) struct Own<'a> {
+    pub(crate) note: &'a mut Note,
+    pub(crate) passwords: &'a Remembered,
+    pub(crate) decisions: &'a Decisions,
+    pub(crate) password_cells: &'a PasswordCells,
+    pub(crate) forward_cells: &'a ForwardAuthCells,
 }
 
 /// What is known of a request beside its head.
@@ -92,24 +97,6 @@ pub struct Asked<'a> {
     pub client: Option<IpAddr>,
 }
 
-/// What would be decided of a request, and why.
-#[derive(Default)]
-pub struct Explained {
-    /// The reasons.
-    pub lines: Vec<String>,
-    /// What it would be refused with first.
-    pub refused: Option<Kind>,
-    /// Whether what its token says counts for nothing behind it.
-    pub forgets_token: bool,
-}
-
-impl Explained {
-    pub(super) fn refuse(&mut self, kind: Kind, why: String) {
-        self.lines.push(why);
-        self.refused = self.refused.or(Some(kind));
-    }
-}
-
 impl Authorise {
     /// The policy with that name, at that place of the configuration.
     pub(super) fn new(
@@ -117,6 +104,7 @@ impl Authorise {
         own: &titan_config::Authorise,
         credentials: Credentials,
         (config, place): (&Config, usize),
+        verifiers: &Arc<Verifiers>,
     ) -> Authorise {
         let known = match credentials {
             Credentials::Known(known) => known,
@@ -132,7 +120,7 @@ impl Authorise {
             any_of: own.any_of.clone(),
             claims: Claims::new(own),
             rules: Rules::new(&own.rules),
-            basic: own.basic.as_ref().map(|basic| Basic::new(basic, users)),
+            basic: own.basic.as_ref().map(|basic| Basic::new(basic, users, verifiers)),
             forward: forward.map(|forward| Forward::new(*forward, config, place)),
         }
     }
@@ -162,7 +150,11 @@ impl Authorise {
     }
 
     /// What costs least comes first, so that nobody has passwords checked whom something cheaper would stop.
-    pub(super) async fn on_request(&self, meeting: &mut PolicyContext<'_>) -> Result<Step, Error> {
+    pub(super) async fn on_request(
+        &self,
+        meeting: &mut PolicyContext<'_>,
+        own: &mut Own<'_>,
+    ) -> Result<Step, Error> {
         if !self.admits(meeting.client()) {
             return Err(Kind::AddressRefused.into());
         }
@@ -170,27 +162,27 @@ impl Authorise {
             return Err(Kind::CertificateRefused.into());
         }
         if let Some(keys) = self.keys.as_ref().filter(|_| self.requires(Credential::ApiKeys)) {
-            keys.on_request(meeting)?;
+            keys.on_request(meeting, own)?;
         }
         if let Some(claims) = self.claims.as_ref().filter(|_| self.requires(Credential::Token)) {
-            claims.on_request(meeting.notes)?;
+            claims.on_request(meeting.findings)?;
         }
         if !self.any_of.is_empty() {
-            Box::pin(self.meet_any(meeting)).await?;
+            Box::pin(self.meet_any(meeting, own)).await?;
         }
         if let Some(rules) = &self.rules {
             let asked = Asked {
-                claims: meeting.notes.claims(),
+                claims: meeting.findings.claims(),
                 identity: meeting.identity(),
                 client: meeting.client(),
             };
             rules.on_request(meeting.request, asked)?;
         }
         if let Some(basic) = self.basic.as_ref().filter(|_| self.requires(Credential::Basic)) {
-            Box::pin(basic.on_request(meeting)).await?;
+            Box::pin(basic.on_request(meeting, own)).await?;
         }
         match &self.forward {
-            Some(forward) => Box::pin(forward.on_request(meeting)).await,
+            Some(forward) => Box::pin(forward.on_request(meeting, own)).await,
             None => Ok(Step::Go),
         }
     }

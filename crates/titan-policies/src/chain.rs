@@ -14,16 +14,19 @@
 //! | `transform` | `transform` |
 //! | `compress` | `compress` |
 
-use crate::authorise::{Asked, Authorise, Explained, Verifiers};
+use crate::authorise::{self, Asked, Authorise, Verifiers};
+use crate::cells::PolicyCells;
 use crate::compress::{Compress, Encoders, Recipe};
 use crate::context::{Client, PolicyContext, Step};
 use crate::cors::Cors;
 use crate::credentials::{Credentials, Keys};
-use crate::jwt::{self, Jwt, KeySetStatus, Revocations};
+use crate::explained::Explained;
+use crate::jwt::{self, Caches, Jwt, JwtCells, KeySetStatus, Revocations};
 use crate::rate_limit::{FailureLimit, RateLimit, Waiting};
 use crate::reply::Reply;
-use crate::state::PolicyState;
+use crate::state::{Notes, PolicyState};
 use crate::transform::{self, Seen, Transform};
+use crate::worker::PerWorker;
 use serde_json::{Map, Value};
 use std::io;
 use std::net::IpAddr;
@@ -42,8 +45,7 @@ pub struct Chains {
     /// For requests that no route takes: a page is to see that, and nothing else is done with them.
     none: Chain,
     policies: Vec<Ready>,
-    verifiers: Verifiers,
-    waiting: Arc<Waiting>,
+    verifiers: Arc<Verifiers>,
 }
 
 /// The policies that a request meets: at most one of each type.
@@ -52,11 +54,27 @@ pub struct Chain {
     cors: Option<Arc<Cors>>,
     early_limit: Option<Arc<RateLimit>>,
     failure_limit: Option<Arc<FailureLimit>>,
-    pub(crate) jwt: Option<Arc<Jwt>>,
+    jwt: Option<Arc<Jwt>>,
     authorise: Option<Arc<Authorise>>,
     rate_limit: Option<Arc<RateLimit>>,
     transform: Option<Arc<Transform>>,
     compress: Option<Arc<Compress>>,
+}
+
+/// What policies have in common.
+struct Shared {
+    verifiers: Arc<Verifiers>,
+    waiting: Arc<Waiting>,
+}
+
+/// What policies keep for a request, and for all of its worker.
+pub struct Own<'m> {
+    /// For the response.
+    pub notes: &'m mut Notes,
+    /// For other requests.
+    pub kept: &'m PerWorker,
+    /// What they count.
+    pub cells: &'m PolicyCells,
 }
 
 /// A policy that is ready to be met. Routes that name the same one share it.
@@ -76,17 +94,17 @@ impl Chains {
     /// Makes the policies of a configuration ready.
     pub fn new(config: &Config, keys: Keys, revocations: Option<&Revocations>) -> Chains {
         let mut keys = keys.by_policy();
+        let shared = Shared { verifiers: Arc::default(), waiting: Waiting::new() };
         let numbered = config.policies.iter().enumerate();
         let policies = numbered.map(|(place, it)| {
-            Ready::new(it, config, place, keys.next().unwrap_or_default(), revocations)
+            Ready::new(it, config, place, keys.next().unwrap_or_default(), revocations, &shared)
         });
         let policies: Vec<_> = policies.collect();
         let by_route = config.routes.iter().map(|route| Chain::new(route, &policies));
         let by_route = by_route.collect();
-        let verifiers = Verifiers::default();
         let cors = config.everywhere.cors.map(|id| &policies[id.index()]);
         let none = Chain { cors: cors.and_then(Ready::cors).cloned(), ..Chain::default() };
-        Chains { by_route, none, policies, verifiers, waiting: Waiting::new() }
+        Chains { by_route, none, policies, verifiers: shared.verifiers }
     }
 
     /// The keys of its policies, as the files have them by now.
@@ -124,16 +142,6 @@ impl Chains {
         if is_needed { self.verifiers.start() } else { Ok(()) }
     }
 
-    /// The threads that check passwords.
-    pub fn verifiers(&self) -> &Verifiers {
-        &self.verifiers
-    }
-
-    /// The requests that wait for rate limits.
-    pub fn waiting(&self) -> &Arc<Waiting> {
-        &self.waiting
-    }
-
     /// Whether some policy waits for keys.
     pub fn lacks_keys(&self) -> bool {
         self.policies.iter().filter_map(Ready::jwt).any(|jwt| jwt.lacks_keys())
@@ -151,9 +159,9 @@ impl Chains {
     }
 
     /// Notes what page a request comes from that no route has taken: it may be allowed to see the answer.
-    pub fn note_unrouted(&self, fields: &Fields, notes: &mut PolicyState) {
+    pub fn note_unrouted(&self, fields: &Fields, state: &mut PolicyState) {
         if let Some(cors) = &self.none.cors {
-            cors.note_page(fields, &mut notes.cors);
+            cors.note_page(fields, &mut state.notes.cors);
         }
     }
 
@@ -163,14 +171,14 @@ impl Chains {
     pub fn answer_unrouted_preflight(
         &self,
         request: &RequestHead,
-        notes: &mut PolicyState,
+        state: &mut PolicyState,
         any_under: impl FnOnce(&dyn Fn(usize) -> bool) -> bool,
     ) -> Option<Reply> {
         let Chains { none, by_route, .. } = self;
         let cors = none.cors.as_ref().filter(|cors| cors.grants(request) == Some(true))?;
         let departs =
             |route: usize| by_route[route].cors.as_ref().is_none_or(|it| !Arc::ptr_eq(it, cors));
-        let reply = || cors.accept_preflight(&request.fields, &mut notes.cors);
+        let reply = || cors.accept_preflight(&request.fields, &mut state.notes.cors);
         (!any_under(&departs)).then(reply)
     }
 
@@ -187,9 +195,12 @@ impl Ready {
         place: usize,
         keys: Credentials,
         revocations: Option<&Revocations>,
+        shared: &Shared,
     ) -> Ready {
-        let rate_limit =
-            |limit| Arc::new(RateLimit::new(named, limit, config, cells_of(named, config)));
+        let Shared { verifiers, waiting } = shared;
+        let rate_limit = |limit| {
+            Arc::new(RateLimit::new(named, limit, config, cells_of(named, config), waiting))
+        };
         match &named.policy {
             Policy::Cors(cors) => Ready::Cors(Arc::new(Cors::new(cors))),
             Policy::EarlyLimit(limit) => Ready::EarlyLimit(rate_limit(limit)),
@@ -207,7 +218,13 @@ impl Ready {
             }
             Policy::Authorise(authorise) => {
                 let name = named.name.as_str();
-                Ready::Authorise(Arc::new(Authorise::new(name, authorise, keys, (config, place))))
+                Ready::Authorise(Arc::new(Authorise::new(
+                    name,
+                    authorise,
+                    keys,
+                    (config, place),
+                    verifiers,
+                )))
             }
             Policy::RateLimit(limit) => Ready::RateLimit(rate_limit(limit)),
             Policy::Transform(config) => Ready::Transform(transform::Ready::new(config)),
@@ -264,39 +281,40 @@ impl Chain {
     }
 
     /// The request half.
-    pub async fn on_request(&self, mut meeting: PolicyContext<'_>) -> Result<Step, Error> {
-        let Chain { cors, early_limit, failure_limit, rate_limit, compress, .. } = self;
+    pub async fn on_request(
+        &self,
+        mut context: PolicyContext<'_>,
+        own: Own<'_>,
+    ) -> Result<Step, Error> {
+        let Chain { cors, early_limit, rate_limit, compress, .. } = self;
+        let Own { notes, kept, cells } = own;
         if let Some(cors) = cors
-            && let answer @ Step::Answer(_) = cors.on_request(&mut meeting)?
+            && let answer @ Step::Answer(_) = cors.on_request(&context, &mut notes.cors)?
         {
             return Ok(answer);
         }
         if let Some(limit) = early_limit {
-            let (note, decided) = limit.on_request(&meeting);
-            meeting.notes.early_limit = note;
+            let (note, decided) = limit.on_request(&context, &cells.rate_limits);
+            notes.early_limit = note;
             if let Some(turn) = decided? {
                 Box::pin(turn.comes()).await;
             }
         }
-        let judged = match failure_limit {
-            Some(limit) => self.judge_within(limit, &mut meeting).await,
-            None => self.judge(&mut meeting).await,
-        };
+        let judged = self.judge_within(&mut context, notes, (kept, cells)).await;
         if let answer @ Step::Answer(_) = judged? {
             return Ok(answer);
         }
         if let Some(limit) = rate_limit {
-            let (note, decided) = limit.on_request(&meeting);
-            meeting.notes.rate_limit = note;
+            let (note, decided) = limit.on_request(&context, &cells.rate_limits);
+            notes.rate_limit = note;
             if let Some(turn) = decided? {
                 Box::pin(turn.comes()).await;
             }
         }
-        let PolicyContext { request, notes, client, found, .. } = meeting;
+        let PolicyContext { request, findings, client, found, .. } = context;
         // By the path that the client has asked for, which a transform may change.
         let stays = compress.as_ref().is_some_and(|compress| compress.excepts(request.path()));
-        let claims = notes.claims();
-        let seen = Seen { client, found, claims };
+        let seen = Seen { client, found, claims: findings.claims() };
         notes.transform = self.transform(request, &seen)?;
         if let Some(compress) = compress {
             notes.compress = compress.on_request(request, stays);
@@ -304,33 +322,49 @@ impl Chain {
         Ok(Step::Go)
     }
 
-    /// Has those policies look at a request that say who it comes from, and whether that may ask.
-    async fn judge(&self, meeting: &mut PolicyContext<'_>) -> Result<Step, Error> {
+    /// Has those policies look at a request that say who it comes from, and whether that may ask: within a limit on
+    /// failures, if there is one, which counts what they find wrong.
+    async fn judge_within(
+        &self,
+        context: &mut PolicyContext<'_>,
+        notes: &mut Notes,
+        (kept, cells): (&PerWorker, &PolicyCells),
+    ) -> Result<Step, Error> {
+        let own = authorise::Own {
+            note: &mut notes.authorise,
+            passwords: &kept.passwords,
+            decisions: &kept.decisions,
+            password_cells: &cells.passwords,
+            forward_cells: &cells.forward_auth,
+        };
+        let Some(limit) = &self.failure_limit else {
+            return self.judge(context, own, (&kept.tokens, &cells.jwt)).await;
+        };
+        let asking = limit.on_request(context, &mut notes.failure_limit, &cells.rate_limits)?;
+        let judged = self.judge(context, own, (&kept.tokens, &cells.jwt)).await;
+        limit.count(&asking, &judged, context);
+        judged
+    }
+
+    async fn judge(
+        &self,
+        context: &mut PolicyContext<'_>,
+        mut own: authorise::Own<'_>,
+        (tokens, cells): (&Caches, &JwtCells),
+    ) -> Result<Step, Error> {
         if let Some(jwt) = &self.jwt {
-            let judged = jwt.on_request(meeting);
+            let judged = jwt.on_request(context, tokens, cells);
             if let (Err(error), Some(authorise)) = (&judged, &self.authorise)
                 && error.kind != Kind::TokenKeys
             {
-                authorise.challenge_all(meeting.notes);
+                authorise.challenge_all(own.note, context.findings);
             }
             judged?;
         }
         match &self.authorise {
-            Some(authorise) => authorise.on_request(meeting).await,
+            Some(authorise) => authorise.on_request(context, &mut own).await,
             None => Ok(Step::Go),
         }
-    }
-
-    /// The same within a limit on failures, which counts what they find wrong.
-    async fn judge_within(
-        &self,
-        limit: &FailureLimit,
-        meeting: &mut PolicyContext<'_>,
-    ) -> Result<Step, Error> {
-        let asking = limit.on_request(meeting)?;
-        let judged = self.judge(meeting).await;
-        limit.count(&asking, &judged, meeting);
-        judged
     }
 
     /// What the policy of that type decides of a request, in words, where it decides anything. Its client has
@@ -419,7 +453,7 @@ impl Chain {
     /// be made by it.
     pub fn on_response(
         &self,
-        notes: &PolicyState,
+        state: &PolicyState,
         sent: Status,
         head: &mut ResponseHead,
         content: &mut Content,
@@ -435,6 +469,7 @@ impl Chain {
             transform,
             compress,
         } = self;
+        let PolicyState { findings, notes } = state;
         let recipe = match compress {
             Some(compress) => compress.on_response(notes.compress, head, content, encoders)?,
             None => None,
@@ -450,7 +485,7 @@ impl Chain {
             authorise.on_response(&notes.authorise, head)?;
         }
         if let Some(jwt) = jwt {
-            jwt.on_response(&notes.jwt, head)?;
+            jwt.on_response(findings, head)?;
         }
         if let Some(limit) = failure_limit {
             limit.on_response(&notes.failure_limit, head)?;

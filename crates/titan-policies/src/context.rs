@@ -1,25 +1,24 @@
 //! What a policy sees of a request: facts, and nothing of how they came about.
 
-use crate::cells::PolicyCells;
-use crate::chain::Chains;
+use crate::findings::Findings;
 use crate::matched::Match;
 use crate::reply::Reply;
-use crate::state::PolicyState;
-use crate::worker::PerWorker;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::time::Duration;
 use titan_http::{Fields, RequestHead, Scheme};
 use titan_io::clock::Clock;
 use titan_io::error::Error;
+#[cfg(doc)]
+use titan_io::error::Kind;
 use titan_io::tls::Identity;
 
 /// A request as its policies see it, and may change it.
 pub struct PolicyContext<'m> {
     /// Its head.
     pub request: &'m mut RequestHead,
-    /// What the policies note of it.
-    pub notes: &'m mut PolicyState,
+    /// What policies have found out about it.
+    pub findings: &'m mut Findings,
     /// Who it comes from.
     pub client: &'m dyn Client,
     /// The route, and what it captured of the path.
@@ -28,12 +27,8 @@ pub struct PolicyContext<'m> {
     pub is_websocket: bool,
     /// Whether the request is a gRPC call.
     pub is_grpc: bool,
-    /// All policies.
-    pub policies: &'m Chains,
-    /// What they keep on this worker.
-    pub worker: &'m PerWorker,
-    /// What they count there.
-    pub cells: &'m PolicyCells,
+    /// The worker's place among the others.
+    pub worker: usize,
     /// The worker's clock.
     pub clock: &'m Clock,
     /// Asks others.
@@ -58,7 +53,8 @@ pub trait Client {
 pub trait Subrequests {
     /// Has `question` say of the client what upstreams are told. `text` is overwritten.
     fn describe(&self, question: &mut RequestHead, text: &mut Vec<u8>) -> Result<(), Error>;
-    /// Sends what `write` makes, with the id of the client's request, and reads the response as a whole.
+    /// Sends what `write` makes, with the id of the client's request, and reads the response as a whole. Where that
+    /// cannot be had the error is [`Kind::AuthService`].
     fn ask<'a>(&'a self, subrequest: Subrequest<'a>, write: Write<'a>) -> Answered<'a>;
 }
 

@@ -77,22 +77,26 @@ impl Cors {
         }
     }
 
-    pub(super) fn on_request(&self, meeting: &mut PolicyContext<'_>) -> Result<Step, Error> {
+    pub(super) fn on_request(
+        &self,
+        meeting: &PolicyContext<'_>,
+        note: &mut Note,
+    ) -> Result<Step, Error> {
         if meeting.is_websocket && self.refuses_handshake(meeting.request, meeting.client) {
             return Err(Kind::OriginRefused.into());
         }
-        let PolicyContext { request, notes, .. } = meeting;
+        let request = &meeting.request;
         match self.grants(request) {
             Some(true) => {
-                let reply = self.accept_preflight(&request.fields, &mut notes.cors);
+                let reply = self.accept_preflight(&request.fields, note);
                 Ok(Step::Answer(Box::new(reply)))
             }
             Some(false) => {
-                self.note_page(&request.fields, &mut notes.cors);
+                self.note_page(&request.fields, note);
                 Err(Kind::CorsRefused.into())
             }
             None => {
-                self.note_page(&request.fields, &mut notes.cors);
+                self.note_page(&request.fields, note);
                 Ok(Step::Go)
             }
         }

@@ -1,6 +1,7 @@
 //! JSON Web Tokens (RFC 7519, RFC 6750, RFC 8725): a request goes on only with a token that is good.
 
 mod cache;
+mod cells;
 mod explain;
 mod json;
 mod keys;
@@ -18,9 +19,10 @@ pub use remote::KeySetStatus;
 pub use remote::start as keep_fresh;
 pub use revocations::{Revocation, Revocations, Revoked};
 
-use crate::cells::JwtCells;
 use crate::context::PolicyContext;
+use crate::findings::{Findings, Token as Shown, TokenChallenge};
 use arc_swap::ArcSwap;
+pub use cells::JwtCells;
 use keys::{KeySet, Unverified};
 use places::{Found, Nowhere};
 use remote::Remote;
@@ -51,6 +53,8 @@ pub struct Jwt {
     /// Tokens that were taken back; none where nobody can take any back.
     revocations: Option<Revocations>,
     challenges: Challenges,
+    /// The fields in which the upstream is told of claims.
+    told_in: Arc<[Box<[u8]>]>,
 }
 
 /// What answers that ask for a token say (RFC 6750 section 3), put together once.
@@ -61,24 +65,9 @@ struct Challenges {
     insufficient: Box<[u8]>,
 }
 
-/// What a request has shown, and what its answer has to say.
-#[derive(Default)]
-pub struct Note {
-    verified: Option<Rc<Verified>>,
-    challenge: Option<Challenge>,
-}
-
-enum Challenge {
-    Missing,
-    Invalid,
-    Ambiguous,
-    /// With the scopes that are needed, if they are told.
-    Insufficient(String),
-}
-
 /// What a good token says.
 pub struct Verified {
-    claims: Map<String, Value>,
+    claims: Rc<Map<String, Value>>,
     /// It is good from then on, and until then.
     from: Duration,
     until: Duration,
@@ -158,12 +147,13 @@ impl Jwt {
         });
         let start = format!("{} realm=\"{}\"", scheme.unwrap_or("Bearer"), config.realm.as_str());
         let with = |more: &str| format!("{start}{more}").into_bytes().into_boxed_slice();
+        let told_in = config.headers.iter().map(|it| it.name.as_str().as_bytes().into());
         let jwt = Jwt {
             name: name.into(),
             place,
             keys: config.providers.iter().map(|_| ArcSwap::default()).collect(),
             remotes: config.providers.iter().map(remote_of).collect(),
-            generation: AtomicU64::new(0),
+            generation: AtomicU64::new(fresh_generation()),
             revocations,
             challenges: Challenges {
                 missing: with(""),
@@ -171,6 +161,7 @@ impl Jwt {
                 ambiguous: with(", error=\"invalid_request\""),
                 insufficient: with(", error=\"insufficient_scope\""),
             },
+            told_in: told_in.collect(),
             config: config.clone(),
         };
         jwt.replace_keys(sources);
@@ -197,7 +188,7 @@ impl Jwt {
     /// for.
     fn set_keys(&self, place: usize, keys: KeySet) {
         self.keys[place].store(Arc::new(keys));
-        self.generation.fetch_add(1, Ordering::AcqRel);
+        self.generation.store(fresh_generation(), Ordering::Release);
     }
 
     /// Where the keys of a provider are fetched from.
@@ -225,23 +216,27 @@ impl Jwt {
         troubles.map(|trouble| trouble.to_string()).collect()
     }
 
-    pub(super) fn on_request(&self, meeting: &mut PolicyContext<'_>) -> Result<(), Error> {
-        let PolicyContext { request, notes, worker, cells, .. } = meeting;
+    pub(super) fn on_request(
+        &self,
+        meeting: &mut PolicyContext<'_>,
+        tokens: &Caches,
+        cells: &JwtCells,
+    ) -> Result<(), Error> {
+        let PolicyContext { request, findings, .. } = meeting;
         let found = match places::find(&self.config.token, request) {
             Ok(found) => found,
             Err(Nowhere::Missing) if !self.config.required => return Ok(()),
             Err(nowhere) => {
-                notes.jwt.challenge = Some(nowhere.challenge());
+                findings.token_challenge = Some(nowhere.challenge());
                 return Err(nowhere.kind().into());
             }
         };
-        let cells = &cells.jwt;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         // Before the keys are looked at: what is found with keys that change meanwhile is of the past.
         let generation = self.generation.load(Ordering::Acquire);
         let Found { token, place } = found;
         let size = self.config.cache;
-        let known = worker.tokens.with(self.place, size, |cache| cache.get(token, generation, now));
+        let known = tokens.with(self.place, size, |cache| cache.get(token, generation, now));
         let verified = match known {
             Some(verified) => {
                 cells.hits.add(1);
@@ -252,55 +247,45 @@ impl Jwt {
                     cells.misses.add(1);
                     let verified = Rc::new(verified);
                     let put = |cache: &mut cache::Cache| cache.put(token, generation, &verified);
-                    worker.tokens.with(self.place, size, put);
+                    tokens.with(self.place, size, put);
                     verified
                 }
-                Err(refusal) => return Err(refuse(refusal, cells, &mut notes.jwt)),
+                Err(refusal) => return Err(refuse(refusal, cells, findings)),
             },
         };
         let judged = self.check_revoked(&verified, now);
-        judged.map_err(|refusal| refuse(refusal, cells, &mut notes.jwt))?;
+        judged.map_err(|refusal| refuse(refusal, cells, findings))?;
         let forwarded = self.forwarded(token, place);
         places::remove(&self.config.token[place], request).map_err(|_| Kind::Internal)?;
         let fields = &mut request.fields;
         let told = self.tell(&verified, forwarded.as_deref(), fields);
         told.map_err(|_| Kind::Internal)?;
-        notes.jwt.verified = Some(verified);
+        findings.token = Some(Shown {
+            claims: Rc::clone(&verified.claims),
+            told_in: Arc::clone(&self.told_in),
+            is_forwarded: self.config.forward,
+        });
         Ok(())
     }
 
-    pub(super) fn on_response(&self, note: &Note, head: &mut ResponseHead) -> Result<(), BadField> {
+    pub(super) fn on_response(
+        &self,
+        findings: &Findings,
+        head: &mut ResponseHead,
+    ) -> Result<(), BadField> {
         let Challenges { missing, invalid, ambiguous, insufficient } = &self.challenges;
-        let (challenge, scopes) = match &note.challenge {
+        let (challenge, scopes) = match &findings.token_challenge {
             None => return Ok(()),
-            Some(Challenge::Missing) => (missing, ""),
-            Some(Challenge::Invalid) => (invalid, ""),
-            Some(Challenge::Ambiguous) => (ambiguous, ""),
-            Some(Challenge::Insufficient(scopes)) => (insufficient, scopes.as_str()),
+            Some(TokenChallenge::Missing) => (missing, ""),
+            Some(TokenChallenge::Invalid) => (invalid, ""),
+            Some(TokenChallenge::Ambiguous) => (ambiguous, ""),
+            Some(TokenChallenge::Insufficient(scopes)) => (insufficient, scopes.as_str()),
         };
         if scopes.is_empty() {
             return head.fields.append(FieldName::WwwAuthenticate, challenge);
         }
         let with_scopes = [challenge, b", scope=\"".as_slice(), scopes.as_bytes(), b"\""].concat();
         head.fields.append(FieldName::WwwAuthenticate, &with_scopes)
-    }
-
-    /// Whether the upstream gets the token.
-    pub(super) fn forwards(&self) -> bool {
-        self.config.forward
-    }
-
-    /// Takes back what a request's token says, and what the upstream was told of it.
-    pub(super) fn forget(&self, note: &mut Note, fields: &mut Fields) {
-        if note.verified.take().is_none() {
-            return;
-        }
-        for header in &self.config.headers {
-            fields.remove_named(header.name.as_str().as_bytes());
-        }
-        if self.config.forward {
-            fields.remove(FieldName::Authorization);
-        }
     }
 
     /// What `Authorization` is to be for the upstream.
@@ -379,6 +364,7 @@ impl Jwt {
             return Err(Refusal::Claim);
         }
         let fields = self.fields_of(&claims)?;
+        let claims = Rc::new(claims);
         Ok(Verified { claims, from, until, fields, cleared: Cell::default() })
     }
 
@@ -442,10 +428,10 @@ impl Jwt {
 }
 
 impl Nowhere {
-    fn challenge(&self) -> Challenge {
+    fn challenge(&self) -> TokenChallenge {
         match self {
-            Nowhere::Missing => Challenge::Missing,
-            Nowhere::Ambiguous => Challenge::Ambiguous,
+            Nowhere::Missing => TokenChallenge::Missing,
+            Nowhere::Ambiguous => TokenChallenge::Ambiguous,
         }
     }
 
@@ -457,23 +443,6 @@ impl Nowhere {
     }
 }
 
-impl Note {
-    /// Notes that the token is good and grants too little; `scopes` are told to the client.
-    pub(super) fn lacks(&mut self, scopes: String) {
-        self.challenge = Some(Challenge::Insufficient(scopes));
-    }
-
-    /// Has the answer ask for a token, unless it has something else to say of tokens.
-    pub(super) fn ask(&mut self) {
-        self.challenge.get_or_insert(Challenge::Missing);
-    }
-
-    /// What the request's token says.
-    pub fn claims(&self) -> Option<&Map<String, Value>> {
-        self.verified.as_ref().map(|verified| &verified.claims)
-    }
-}
-
 impl Verified {
     /// Whether it is good at that time.
     fn holds_at(&self, now: Duration) -> bool {
@@ -482,17 +451,30 @@ impl Verified {
 
     #[cfg(test)]
     fn for_tests(from: Duration, until: Duration) -> Verified {
-        Verified { claims: Map::new(), from, until, fields: Vec::new(), cleared: Cell::default() }
+        Verified {
+            claims: Rc::default(),
+            from,
+            until,
+            fields: Vec::new(),
+            cleared: Cell::default(),
+        }
     }
 }
 
+/// A generation that no policy of this process has had: what was found under another configuration is not taken for
+/// found under this one.
+fn fresh_generation() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
 /// Counts a refusal, and has the client told of it.
-fn refuse(refusal: Refusal, cells: &JwtCells, note: &mut Note) -> Error {
+fn refuse(refusal: Refusal, cells: &JwtCells, findings: &mut Findings) -> Error {
     cells.refused[refusal as usize].add(1);
     if refusal == Refusal::NoKeys {
         return Kind::TokenKeys.into();
     }
-    note.challenge = Some(Challenge::Invalid);
+    findings.token_challenge = Some(TokenChallenge::Invalid);
     Kind::TokenInvalid.into()
 }
 

@@ -3,10 +3,10 @@
 //!
 //! | what | module |
 //! |---|---|
-//! | what they count | [`cells`] |
 //! | the route's verdict, a response in memory, conditions on values | [`matched`], [`reply`], [`values`] |
-//! | what a policy sees of a request, and whom it may ask | [`context`] |
-//! | what the request half leaves for the response half; what a worker keeps | [`state`], [`worker`] |
+//! | what a policy sees of a request, what it finds out, and whom it may ask | [`context`], [`findings`] |
+//! | what one says of a request that nobody has made | [`explained`] |
+//! | what all of them leave for the response, keep for a worker, count there | [`state`], [`worker`], [`cells`] |
 //! | the policies themselves | [`cors`], [`rate_limit`], [`jwt`], [`authorise`], [`transform`], [`compress`] |
 //! | keys, users and passwords from files | [`credentials`] |
 //! | which of them a request meets, in what order | [`chain`] |
@@ -19,7 +19,9 @@ pub mod reply;
 
 pub mod values;
 
-pub mod cells;
+pub mod findings;
+
+pub mod explained;
 
 pub mod context;
 
@@ -40,5 +42,7 @@ pub mod credentials;
 pub mod state;
 
 pub mod worker;
+
+pub mod cells;
 
 pub mod chain;

@@ -3,6 +3,7 @@
 //! The fields of answers are those of draft-ietf-httpapi-ratelimit-headers: `RateLimit-Policy` says what the limits are,
 //! `RateLimit` how it stands with them.
 
+mod cells;
 mod delay;
 mod exempt;
 mod failures;
@@ -15,6 +16,7 @@ mod tests;
 
 use super::jwt::find;
 use crate::context::PolicyContext;
+pub use cells::RateLimitCells;
 pub use delay::Waiting;
 use delay::{Place, Turn};
 use exempt::is_exempt;
@@ -58,6 +60,8 @@ pub struct RateLimit {
     words: Box<str>,
     /// Its place among the cells of rate limits.
     cells: usize,
+    /// The requests that wait for this and all other limits.
+    waiting: Arc<Waiting>,
 }
 
 /// What the answer to a request says of its limits.
@@ -104,6 +108,7 @@ impl RateLimit {
         limit: &titan_config::RateLimit,
         config: &Config,
         cells: usize,
+        waiting: &Arc<Waiting>,
     ) -> RateLimit {
         let titan_config::RateLimit {
             key,
@@ -140,6 +145,7 @@ impl RateLimit {
             concurrency: *concurrency,
             words: words(&limit.key).into(),
             cells,
+            waiting: Arc::clone(waiting),
         }
     }
 
@@ -185,13 +191,14 @@ impl RateLimit {
     pub(super) fn on_request(
         self: &Arc<Self>,
         meeting: &PolicyContext<'_>,
+        cells: &[RateLimitCells],
     ) -> (Note, Result<Option<Turn>, Error>) {
-        let cells = &meeting.cells.rate_limits[self.cells];
+        let cells = &cells[self.cells];
         if self.exempt.as_ref().is_some_and(|exempt| is_exempt(exempt, meeting)) {
             cells.exempt.add(1);
             return (Note::default(), Ok(None));
         }
-        let plan = self.plans.of(meeting.notes.claims());
+        let plan = self.plans.of(meeting.findings.claims());
         let (Taken { verdict, counts }, place) = self.take(plan, meeting);
         let (kind, wait) = match verdict {
             Verdict::Passed { place: entry, delay } => {
@@ -220,7 +227,7 @@ impl RateLimit {
     fn take(&self, plan: usize, meeting: &PolicyContext<'_>) -> (Taken, Option<Place>) {
         let hash = self.hash(meeting, plan);
         let ask = Ask { cost: self.costs[meeting.found.route], plan, patience: 0 };
-        let maker = Maker::new(meeting.worker.index);
+        let maker = Maker::new(meeting.worker);
         let take = |ask| self.limiter.take(hash, ask, maker, || since(self.started));
         let taken = take(ask);
         let waits = match taken.verdict {
@@ -231,7 +238,7 @@ impl RateLimit {
             return (taken, None);
         }
         let client = meeting.client().map(ClientNetwork::of);
-        match meeting.policies.waiting().enter(client) {
+        match self.waiting.enter(client) {
             Some(place) => (take(Ask { patience: self.patience, ..ask }), Some(place)),
             None => (taken, None),
         }
@@ -257,11 +264,12 @@ impl RateLimit {
                 Part::Client => write_client(&mut hasher, meeting.client(), self.mask),
                 Part::Route => hasher.write_usize(meeting.found.route),
                 // Routes that count by keys ask for them: there is one.
-                Part::ApiKey => hasher
-                    .write_u64(meeting.notes.authorise.api_key.as_ref().map_or(0, |(id, _)| *id)),
+                Part::ApiKey => {
+                    hasher.write_u64(meeting.findings.api_key.as_ref().map_or(0, |(id, _)| *id));
+                }
                 Part::Header(name) => write_all(&mut hasher, fields.named(name)),
                 Part::Claim(claim) => {
-                    let claims = meeting.notes.claims();
+                    let claims = meeting.findings.claims();
                     write_claim(&mut hasher, claims.and_then(|claims| find(claims, claim)));
                 }
                 Part::Query(name) => {

@@ -3,18 +3,25 @@
 use crate::authorise;
 use crate::compress::{self, Coded};
 use crate::cors;
-use crate::jwt;
+use crate::findings::Findings;
 use crate::rate_limit::{self, FailureNote};
 use crate::transform;
-use serde_json::{Map, Value};
 
-/// What the request halves leave for the response halves.
+/// What is noted of a request.
 #[derive(Default)]
 pub struct PolicyState {
+    /// What its policies have found out.
+    pub findings: Findings,
+    /// What each keeps for its response.
+    pub notes: Notes,
+}
+
+/// What each policy keeps for the response.
+#[derive(Default)]
+pub struct Notes {
     pub(crate) cors: cors::Note,
     pub(crate) early_limit: rate_limit::Note,
     pub(crate) failure_limit: FailureNote,
-    pub(crate) jwt: jwt::Note,
     pub(crate) authorise: authorise::Note,
     pub(crate) rate_limit: rate_limit::Note,
     pub(crate) transform: transform::Note,
@@ -22,18 +29,8 @@ pub struct PolicyState {
 }
 
 impl PolicyState {
-    /// What the request's token says; none where no policy asks for one.
-    pub fn claims(&self) -> Option<&Map<String, Value>> {
-        self.jwt.claims()
-    }
-
     /// What is to become of the request's body.
     pub fn coded(&self) -> Coded {
-        self.compress.coded
-    }
-
-    /// What the request's token lacks, where the client may know.
-    pub fn missing(&self) -> &[String] {
-        &self.authorise.missing
+        self.notes.compress.coded
     }
 }

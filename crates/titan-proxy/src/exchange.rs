@@ -38,6 +38,7 @@ use titan_io::body::{Answer, Content, RequestBody};
 use titan_io::clock::Timer;
 use titan_io::error::{Error, Kind, Side};
 use titan_io::network::ClientNetwork;
+use titan_policies::chain::Own;
 use titan_policies::compress::{Coded, Decoded, Decoding, Encoders, Recipe, describe_decoded};
 use titan_policies::context::{PolicyContext, Step};
 use titan_policies::reply::Reply;
@@ -264,21 +265,25 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
     async fn meet_policies(&mut self, found: &Match) -> Result<Step, Error> {
         let Exchange { snapshot, origin, worker, .. } = self;
         let client = KnownClient { forwarding: &snapshot.forwarding, origin };
-        let meeting = PolicyContext {
+        let state = &mut self.record.notes;
+        let own = Own {
+            notes: &mut state.notes,
+            kept: &worker.policies,
+            cells: &worker.cells().policies,
+        };
+        let context = PolicyContext {
             request: self.request,
-            notes: &mut self.record.notes,
+            findings: &mut state.findings,
             client: &client,
             found,
             is_websocket: self.upgrade.as_ref().is_some_and(Upgrade::is_websocket),
             is_grpc: self.record.dialect.is_some(),
-            policies: &snapshot.chains,
-            worker: &worker.policies,
-            cells: &worker.cells().policies,
+            worker: worker.policies.index,
             clock: &worker.io.clock,
             subrequests: &Asker { worker, snapshot, origin },
         };
         let chain = self.snapshot.chains.of(Some(found.route));
-        let mut met = pin!(chain.on_request(meeting));
+        let mut met = pin!(chain.on_request(context, own));
         poll_fn(|cx| match met.as_mut().poll(cx) {
             Poll::Pending if self.body.poll_lost(cx).is_ready() || self.body.is_broken() => {
                 Poll::Ready(Err(Kind::ClientGone.into()))

@@ -1,8 +1,9 @@
 //! Ways to be let in of which one is enough.
 
-use super::{Asked, Authorise, Explained, basic};
+use super::{Asked, Authorise, Note, Own, basic};
 use crate::context::PolicyContext;
-use crate::state::PolicyState;
+use crate::explained::Explained;
+use crate::findings::Findings;
 use titan_config::Credential;
 use titan_http::{FieldName, RequestHead};
 use titan_io::error::{Error, Kind};
@@ -15,7 +16,11 @@ impl Authorise {
 
     /// Lets a request go on that meets one of the ways. What it shows for the others is removed, and tells nobody
     /// anything: only one of them says who asks.
-    pub(super) async fn meet_any(&self, meeting: &mut PolicyContext<'_>) -> Result<(), Error> {
+    pub(super) async fn meet_any(
+        &self,
+        meeting: &mut PolicyContext<'_>,
+        own: &mut Own<'_>,
+    ) -> Result<(), Error> {
         let keys = self.keys.as_ref().filter(|_| !self.requires(Credential::ApiKeys));
         let key = keys.and_then(|keys| keys.shown(meeting.request));
         let is_key_wrong = key.is_none() && keys.is_some_and(|it| it.shows_any(meeting.request));
@@ -26,15 +31,15 @@ impl Authorise {
             let is_met = match way {
                 Credential::ClientCertificate => self.takes(meeting.identity()),
                 Credential::ApiKeys => {
-                    meeting.notes.authorise.is_key_wrong = is_key_wrong;
+                    meeting.findings.is_key_wrong = is_key_wrong;
                     key.is_some()
                 }
-                Credential::Token => self.grants(meeting.notes),
+                Credential::Token => self.grants(meeting.findings),
                 Credential::Basic => match basic.zip(password.as_ref()) {
                     Some((basic, password)) => {
-                        let checked = basic.check(password, meeting).await;
+                        let checked = basic.check(password, meeting, own).await;
                         is_busy = checked == Err(Kind::PasswordQueue);
-                        meeting.notes.authorise.is_password_wrong = checked == Err(Kind::Password);
+                        meeting.findings.is_password_wrong = checked == Err(Kind::Password);
                         checked.is_ok()
                     }
                     None => false,
@@ -47,7 +52,7 @@ impl Authorise {
         }
         self.remove_others(met, meeting)?;
         match met {
-            None => Err(self.refuse_all(is_busy, meeting.notes).into()),
+            None => Err(self.refuse_all(is_busy, own.note, meeting.findings).into()),
             Some(Credential::ApiKeys) => match keys.zip(key) {
                 Some((keys, key)) => keys.tell(key, meeting),
                 None => Ok(()),
@@ -61,8 +66,8 @@ impl Authorise {
     }
 
     /// Whether there is a good token that grants what is asked for.
-    fn grants(&self, notes: &PolicyState) -> bool {
-        let claims = notes.claims();
+    fn grants(&self, findings: &Findings) -> bool {
+        let claims = findings.claims();
         claims.is_some_and(|it| self.claims.as_ref().is_none_or(|asks| asks.missing(it).is_none()))
     }
 
@@ -73,10 +78,10 @@ impl Authorise {
         meeting: &mut PolicyContext<'_>,
     ) -> Result<(), Error> {
         let is_other = |way| !self.requires(way) && met != Some(way);
-        let jwt = meeting.policies.of(Some(meeting.found.route)).jwt.as_ref();
-        let forwards_token = jwt.is_some_and(|jwt| jwt.forwards());
-        if let Some(jwt) = jwt.filter(|_| is_other(Credential::Token) && met.is_some()) {
-            jwt.forget(&mut meeting.notes.jwt, &mut meeting.request.fields);
+        let PolicyContext { findings, request, .. } = meeting;
+        let forwards_token = findings.token.as_ref().is_some_and(|token| token.is_forwarded);
+        if is_other(Credential::Token) && met.is_some() {
+            findings.forget_token(&mut request.fields);
         }
         if let Some(keys) = self.keys.as_ref().filter(|_| !self.requires(Credential::ApiKeys)) {
             keys.hide(meeting.request)?;
@@ -96,27 +101,29 @@ impl Authorise {
     }
 
     /// Why a request that meets none of the ways is refused; notes what its answer says of each.
-    fn refuse_all(&self, is_busy: bool, notes: &mut PolicyState) -> Kind {
-        let has_token = notes.claims().is_some() && !self.requires(Credential::Token);
+    fn refuse_all(&self, is_busy: bool, note: &mut Note, findings: &mut Findings) -> Kind {
+        let has_token = findings.token.is_some() && !self.requires(Credential::Token);
         if is_busy {
-            notes.authorise.password = Some(basic::Note::Busy);
+            note.password = Some(basic::Note::Busy);
             return Kind::PasswordQueue;
         }
-        self.challenge_all(notes);
+        self.challenge_all(note, findings);
         match &self.claims {
-            Some(claims) if has_token => claims.on_request(notes).err().unwrap_or(Kind::Credential),
+            Some(claims) if has_token => {
+                claims.on_request(findings).err().unwrap_or(Kind::Credential)
+            }
             _ => Kind::Credential,
         }
     }
 
     /// Has the answer say which credentials are taken, where one of several is enough: also when a token is no good.
-    pub(crate) fn challenge_all(&self, notes: &mut PolicyState) {
+    pub(crate) fn challenge_all(&self, note: &mut Note, findings: &mut Findings) {
         for way in &self.any_of {
             match way {
                 Credential::ClientCertificate => {}
-                Credential::ApiKeys => notes.authorise.lacks_key = true,
-                Credential::Token => notes.jwt.ask(),
-                Credential::Basic => notes.authorise.password = Some(basic::Note::Wanted),
+                Credential::ApiKeys => note.lacks_key = true,
+                Credential::Token => findings.ask_for_token(),
+                Credential::Basic => note.password = Some(basic::Note::Wanted),
             }
         }
     }

@@ -10,8 +10,9 @@ use remembered::Verdict;
 pub use users::Users;
 pub use verifiers::Verifiers;
 
-use super::Explained;
+use super::Own;
 use crate::context::PolicyContext;
+use crate::explained::Explained;
 use crate::jwt::credentials;
 use arc_swap::ArcSwap;
 use base64::Engine;
@@ -27,6 +28,7 @@ pub(super) struct Basic {
     config: titan_config::Basic,
     users: ArcSwap<Users>,
     challenge: Box<[u8]>,
+    verifiers: Arc<Verifiers>,
 }
 
 /// What an answer has to say of passwords.
@@ -52,12 +54,17 @@ const SOON: &[u8] = b"1";
 const MAX_SHOWN: usize = 2048;
 
 impl Basic {
-    pub(super) fn new(config: &titan_config::Basic, users: Users) -> Basic {
+    pub(super) fn new(
+        config: &titan_config::Basic,
+        users: Users,
+        verifiers: &Arc<Verifiers>,
+    ) -> Basic {
         let challenge = format!("Basic realm=\"{}\", charset=\"UTF-8\"", config.realm.as_str());
         Basic {
             config: config.clone(),
             users: ArcSwap::from_pointee(users),
             challenge: challenge.into_bytes().into(),
+            verifiers: Arc::clone(verifiers),
         }
     }
 
@@ -74,16 +81,20 @@ impl Basic {
     }
 
     /// Takes the password out of a request; it goes on with one that is right.
-    pub(super) async fn on_request(&self, meeting: &mut PolicyContext<'_>) -> Result<(), Error> {
+    pub(super) async fn on_request(
+        &self,
+        meeting: &mut PolicyContext<'_>,
+        own: &mut Own<'_>,
+    ) -> Result<(), Error> {
         let shown = self.take(&mut meeting.request.fields);
         let Some(shown) = shown else {
-            meeting.notes.authorise.password = Some(Note::Wanted);
+            own.note.password = Some(Note::Wanted);
             return Err(Kind::Password.into());
         };
-        if let Err(kind) = self.check(&shown, meeting).await {
-            meeting.notes.authorise.is_password_wrong = kind == Kind::Password;
+        if let Err(kind) = self.check(&shown, meeting, own).await {
+            meeting.findings.is_password_wrong = kind == Kind::Password;
             let note = if kind == Kind::PasswordQueue { Note::Busy } else { Note::Wanted };
-            meeting.notes.authorise.password = Some(note);
+            own.note.password = Some(note);
             return Err(kind.into());
         }
         self.tell(&shown, &mut meeting.request.fields)
@@ -135,10 +146,11 @@ impl Basic {
         &self,
         shown: &Shown,
         meeting: &PolicyContext<'_>,
+        own: &Own<'_>,
     ) -> Result<(), Kind> {
         let users = self.users.load_full();
-        let (remembered, clock) = (&meeting.worker.passwords, meeting.clock);
-        let cells = &meeting.cells.passwords;
+        let (remembered, clock) = (own.passwords, meeting.clock);
+        let cells = own.password_cells;
         let digest = remembered.digest(users.generation(), &shown.octets);
         let known = digest.and_then(|digest| remembered.verdict(&digest, clock));
         if let Some(verdict) = known {
@@ -147,9 +159,8 @@ impl Basic {
         }
         // Whether there is a user of that name does not show in how long it takes.
         let (hash, is_known) = users.find(shown.name()).ok_or(Kind::Password)?;
-        let verifiers = meeting.policies.verifiers();
         let client = meeting.client().map(ClientNetwork::of);
-        let is_right = verifiers.check(client, hash, shown.password()).await?;
+        let is_right = self.verifiers.check(client, hash, shown.password()).await?;
         cells.checked.add(1);
         let verdict = if is_right && is_known { Verdict::Right } else { Verdict::Wrong };
         if let Some(digest) = digest {

@@ -1,8 +1,8 @@
 //! What tokens have to say.
 
-use super::Explained;
+use crate::explained::Explained;
+use crate::findings::{Findings, TokenChallenge};
 use crate::jwt::find;
-use crate::state::PolicyState;
 use serde_json::{Map, Value};
 use titan_config::{ClaimRule, ClaimValue, Granted};
 use titan_io::error::Kind;
@@ -25,14 +25,14 @@ impl Claims {
         is_any.then_some(Claims { scopes, roles, rules, is_told: config.tell_missing })
     }
 
-    pub(super) fn on_request(&self, notes: &mut PolicyState) -> Result<(), Kind> {
+    pub(super) fn on_request(&self, findings: &mut Findings) -> Result<(), Kind> {
         // Without a policy for tokens there are none, and no configuration that asks for them.
-        let missing = notes.claims().map_or_else(|| Some(Vec::new()), |it| self.missing(it));
+        let missing = findings.claims().map_or_else(|| Some(Vec::new()), |it| self.missing(it));
         let Some(missing) = missing else { return Ok(()) };
         let (missing, scopes) =
             if self.is_told { (missing, self.scopes()) } else { Default::default() };
-        notes.authorise.missing = missing;
-        notes.jwt.lacks(scopes);
+        findings.missing = missing;
+        findings.token_challenge = Some(TokenChallenge::Insufficient(scopes));
         Err(Kind::InsufficientScope)
     }
 

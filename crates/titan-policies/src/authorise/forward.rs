@@ -2,6 +2,7 @@
 
 mod decisions;
 
+use super::Own;
 use crate::context::{PolicyContext, Step, Subrequest};
 use crate::reply::Reply;
 pub use decisions::Decisions;
@@ -12,6 +13,7 @@ use titan_config::{
     AuthCache, AuthKey, Cap, Config, ForwardAuth, HeaderName, RouteTimeouts, SendHost, Share,
 };
 use titan_http::{BadField, FieldName, Fields, RequestHead, ResponseHead, Status};
+use titan_io::clock::Clock;
 use titan_io::error::{Error, Kind};
 
 /// A service and how it is asked.
@@ -54,8 +56,12 @@ impl Forward {
     }
 
     /// Asks about a request. It goes on, or is answered with what the service answers.
-    pub(super) async fn on_request(&self, meeting: &mut PolicyContext<'_>) -> Result<Step, Error> {
-        let reply = self.ask(meeting).await?;
+    pub(super) async fn on_request(
+        &self,
+        meeting: &mut PolicyContext<'_>,
+        own: &Own<'_>,
+    ) -> Result<Step, Error> {
+        let reply = self.ask(meeting, own).await?;
         let status = reply.head.status;
         if status.is_success() {
             let taken = self.take(&reply.head, &mut meeting.request.fields);
@@ -79,7 +85,7 @@ impl Forward {
         format!("needs leave of `{name}`, which is asked with {method} {path}, but not here{cache}")
     }
 
-    async fn ask(&self, meeting: &PolicyContext<'_>) -> Result<Reply, Error> {
+    async fn ask(&self, meeting: &PolicyContext<'_>, own: &Own<'_>) -> Result<Reply, Error> {
         let ForwardAuth { timeout, body_limit, cache, .. } = &self.config;
         let subrequest = Subrequest {
             request: meeting.request,
@@ -90,24 +96,23 @@ impl Forward {
         let (asked, known) = (Cell::new(None), Cell::new(false));
         let write = |question: &mut RequestHead, text: &mut Vec<u8>| {
             self.write_question(meeting, question, text)?;
-            asked.set(cache.as_ref().and_then(|cache| digest(cache, meeting, question)));
-            let reply = asked.get().and_then(|digest| self.recall(&digest, meeting));
+            asked.set(cache.as_ref().and_then(|cache| digest(cache, meeting, question, own)));
+            let reply = asked.get().and_then(|digest| self.recall(&digest, meeting, own));
             known.set(reply.is_some());
             Ok(reply)
         };
-        // What went wrong there is counted with its upstream, and no business of the client's.
-        let reply = meeting.subrequests.ask(subrequest, &write).await;
-        let reply = reply.map_err(|_| Kind::AuthService)?;
+        let reply = meeting.subrequests.ask(subrequest, &write).await?;
         if let (Some(cache), Some(digest), false) = (cache, asked.get(), known.get()) {
-            self.remember(cache, digest, &reply, meeting).map_err(|_| Kind::Internal)?;
+            self.remember(cache, digest, &reply, (meeting.clock, own))
+                .map_err(|_| Kind::Internal)?;
         }
         Ok(reply)
     }
 
     /// What was decided of such a request not long ago.
-    fn recall(&self, digest: &Digest, meeting: &PolicyContext<'_>) -> Option<Reply> {
-        let known = meeting.worker.decisions.get(self.place, digest, meeting.clock);
-        let cells = &meeting.cells.forward_auth;
+    fn recall(&self, digest: &Digest, meeting: &PolicyContext<'_>, own: &Own<'_>) -> Option<Reply> {
+        let known = own.decisions.get(self.place, digest, meeting.clock);
+        let cells = own.forward_cells;
         if known.is_some() { &cells.hits } else { &cells.misses }.add(1);
         known.map(|reply| (*reply).clone())
     }
@@ -118,7 +123,7 @@ impl Forward {
         cache: &AuthCache,
         digest: Digest,
         reply: &Reply,
-        meeting: &PolicyContext<'_>,
+        (clock, own): (&Clock, &Own<'_>),
     ) -> Result<(), BadField> {
         let Some(lasts) = lasts(&reply.head, cache.ttl) else { return Ok(()) };
         let mut head = ResponseHead::with_status(reply.head.status);
@@ -129,8 +134,8 @@ impl Forward {
         }
         let kept = Reply { head, body: reply.body.clone() };
         let capacity = cache.capacity.try_into().unwrap_or(usize::MAX);
-        let until = meeting.clock.deadline(lasts);
-        meeting.worker.decisions.put((self.place, capacity), digest, until, kept);
+        let until = clock.deadline(lasts);
+        own.decisions.put((self.place, capacity), digest, until, kept);
         Ok(())
     }
 
@@ -195,8 +200,9 @@ fn digest(
     cache: &AuthCache,
     meeting: &PolicyContext<'_>,
     question: &RequestHead,
+    own: &Own<'_>,
 ) -> Option<Digest> {
-    let mut digesting = meeting.worker.decisions.digest()?;
+    let mut digesting = own.decisions.digest()?;
     let Some(key) = &cache.key else {
         for field in question.fields.iter() {
             digesting.add(field.name);

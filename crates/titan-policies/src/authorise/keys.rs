@@ -1,7 +1,9 @@
 //! Keys that clients show.
 
-use super::Explained;
+use super::Own;
 use crate::context::PolicyContext;
+use crate::explained::Explained;
+use crate::findings::ApiKey as Shown;
 use arc_swap::ArcSwap;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,9 +27,6 @@ pub(super) struct Keys {
 /// The names of keys by their hashes: what differs in how long it takes tells of hashes, and not of keys.
 #[derive(Default)]
 pub(super) struct KnownKeys(HashMap<[u8; 32], Arc<str>>);
-
-/// A key that a request shows: a part of its hash, and its name.
-pub(crate) type Shown = (u64, Arc<str>);
 
 impl KnownKeys {
     /// Those of the configuration and those of its file.
@@ -79,12 +78,16 @@ impl Keys {
     }
 
     /// Takes the key out of a request; it goes on with one that is known.
-    pub(super) fn on_request(&self, meeting: &mut PolicyContext<'_>) -> Result<(), Error> {
+    pub(super) fn on_request(
+        &self,
+        meeting: &mut PolicyContext<'_>,
+        own: &mut Own<'_>,
+    ) -> Result<(), Error> {
         let shown = self.shown(meeting.request);
-        meeting.notes.authorise.is_key_wrong = shown.is_none() && self.shows_any(meeting.request);
+        meeting.findings.is_key_wrong = shown.is_none() && self.shows_any(meeting.request);
         self.hide(meeting.request)?;
         let Some(shown) = shown else {
-            meeting.notes.authorise.lacks_key = true;
+            own.note.lacks_key = true;
             return Err(Kind::ApiKey.into());
         };
         self.tell(shown, meeting)
@@ -95,7 +98,7 @@ impl Keys {
         let (_, name) = &shown;
         let tell = |field: &[u8]| meeting.request.fields.append_named(field, name.as_bytes());
         self.tell.as_deref().map_or(Ok(()), tell).map_err(|_| Kind::Internal)?;
-        meeting.notes.authorise.api_key = Some(shown);
+        meeting.findings.api_key = Some(shown);
         Ok(())
     }
 

@@ -3,7 +3,8 @@
 //! What one of them costs is bounded when the file is read: its length, its depth, no loops in loops. Here its input
 //! is: heads and tokens have limits, and what a loop may go through has `MAX_ITEMS`.
 
-use super::{Asked, Explained};
+use super::Asked;
+use crate::explained::Explained;
 use cel::extractors::This;
 use cel::{Context, Env, ExecutionError, Value};
 use serde_json::{Map, Value as Json};

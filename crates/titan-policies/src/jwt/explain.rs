@@ -3,8 +3,9 @@
 use super::places::{self, Found, Nowhere};
 use super::token::Token;
 use super::{Jwt, Refusal, Verified};
-use crate::authorise::Explained;
+use crate::explained::Explained;
 use serde_json::{Map, Value};
+use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use titan_http::RequestHead;
 use titan_io::error::{Error, Kind};
@@ -67,7 +68,7 @@ impl Jwt {
             let (name, value) = (&self.config.headers[*place].name, String::from_utf8_lossy(value));
             told.lines.push(format!("tells the upstream {}: {value}", name.as_str()));
         }
-        Some(claims)
+        Some(Rc::unwrap_or_clone(claims))
     }
 
     /// Judges everything of a token but its signature.

@@ -2,7 +2,6 @@
 
 use crate::authorise::holds;
 use crate::context::PolicyContext;
-use crate::state::PolicyState;
 use serde_json::{Map, Value};
 use std::net::IpAddr;
 use titan_config::Exempt;
@@ -10,10 +9,9 @@ use titan_config::Exempt;
 /// Whether one of the things holds by which requests are exempt.
 pub(super) fn is_exempt(exempt: &Exempt, meeting: &PolicyContext<'_>) -> bool {
     let Exempt { addresses, claims, api_keys } = exempt;
-    let PolicyState { authorise, .. } = &*meeting.notes;
-    let key = || authorise.api_key.as_ref().map(|(_, name)| &**name);
+    let key = || meeting.findings.api_key.as_ref().map(|(_, name)| &**name);
     !addresses.is_empty() && has_address(exempt, meeting.client())
-        || !claims.is_empty() && has_claim(exempt, meeting.notes.claims())
+        || !claims.is_empty() && has_claim(exempt, meeting.findings.claims())
         || !api_keys.is_empty()
             && key().is_some_and(|key| api_keys.iter().any(|name| name.as_str() == key))
 }

@@ -1,5 +1,6 @@
 //! Limits on failures: whoever shows too much that is wrong is not looked at any more for a while.
 
+use super::cells::RateLimitCells;
 use super::limiter::{Limiter, Pace};
 use super::table::Maker;
 use super::{Rate, mask_of, seconds, since, write_all, write_client, write_retry_after};
@@ -62,20 +63,25 @@ impl FailureLimit {
     }
 
     /// Lets a request be judged, unless its client or its user has failed too often.
-    pub(crate) fn on_request(&self, meeting: &mut PolicyContext<'_>) -> Result<Asking, Error> {
+    pub(crate) fn on_request(
+        &self,
+        meeting: &PolicyContext<'_>,
+        note: &mut Note,
+        cells: &[RateLimitCells],
+    ) -> Result<Asking, Error> {
         let asking = self.asking(meeting);
         let now = since(self.started);
         let wait_of = |limiter: &Option<Limiter>, key: Option<u64>| {
             limiter.as_ref().zip(key).map_or(0, |(limiter, key)| limiter.wait(key, now))
         };
         let wait = wait_of(&self.by_client, asking.client).max(wait_of(&self.by_name, asking.name));
-        let cells = &meeting.cells.rate_limits[self.cells];
+        let cells = &cells[self.cells];
         match wait {
             0 => cells.allowed.add(1),
             _ if self.is_shadow => cells.shadowed.add(1),
             wait => {
                 cells.limited.add(1);
-                meeting.notes.failure_limit = Note(Some(seconds(wait)));
+                *note = Note(Some(seconds(wait)));
                 return Err(Kind::TooManyFailures.into());
             }
         }
@@ -101,17 +107,17 @@ impl FailureLimit {
             }
             Ok(Step::Go) => false,
         };
-        let note = &meeting.notes.authorise;
-        let maker = Maker::new(meeting.worker.index);
+        let found = &*meeting.findings;
+        let maker = Maker::new(meeting.worker);
         let charge = |limiter: &Option<Limiter>, key: Option<u64>| {
             if let Some((limiter, key)) = limiter.as_ref().zip(key) {
                 limiter.owe(key, maker, || since(self.started));
             }
         };
-        if is_refused || note.is_key_wrong || note.is_password_wrong {
+        if is_refused || found.is_key_wrong || found.is_password_wrong {
             charge(&self.by_client, asking.client);
         }
-        if note.is_password_wrong {
+        if found.is_password_wrong {
             charge(&self.by_name, asking.name);
         }
     }

@@ -64,7 +64,7 @@ impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
         let seen = Seen {
             client: &KnownClient { forwarding, origin },
             found,
-            claims: self.record.notes.claims(),
+            claims: self.record.notes.findings.claims(),
         };
         let made = template.make(self.request, &seen)?;
         self.send(head, &made).await
@@ -159,7 +159,7 @@ impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
         let id = self.snapshot.forwarding.request_id(&self.request.fields);
         let upgrade = self.upgrade.as_ref();
         let status = self.record.status_for(self.snapshot, upgrade, error.status());
-        problem::write(&mut text, error, status, id, self.record.notes.missing());
+        problem::write(&mut text, error, status, id, self.record.notes.findings.missing.as_slice());
         let head = self.error_head(error).and_then(|mut head| {
             let described = head.fields.append(FieldName::ContentType, problem::CONTENT_TYPE);
             described.map(|()| head).map_err(|_| Kind::Internal.into())

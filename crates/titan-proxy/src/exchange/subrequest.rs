@@ -53,7 +53,9 @@ impl Subrequests for Asker<'_> {
             let id = &subrequest.request.fields;
             let told = self.snapshot.forwarding.pass_id(id, &mut request.fields);
             told.map_err(|_| Kind::Internal)?;
-            self.send(subrequest, request, work).await
+            // What went wrong there is counted with its upstream, and no business of the client's.
+            let sent = self.send(subrequest, request, work).await;
+            sent.map_err(|_| Kind::AuthService.into())
         })
     }
 }

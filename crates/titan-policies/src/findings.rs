@@ -1,0 +1,69 @@
+//! What policies find out about a request, for those that look at it after them and for its response.
+
+use serde_json::{Map, Value};
+use std::rc::Rc;
+use std::sync::Arc;
+use titan_http::{FieldName, Fields};
+
+/// What is known of who asks, beside what its connection says.
+#[derive(Default)]
+pub struct Findings {
+    /// The valid token that the request has brought.
+    pub token: Option<Token>,
+    /// What the response has to say of tokens.
+    pub token_challenge: Option<TokenChallenge>,
+    /// The valid API key that it has brought.
+    pub api_key: Option<ApiKey>,
+    /// Whether it has brought something as an API key, and none that is valid.
+    pub is_key_wrong: bool,
+    /// Whether a password that it has brought was found to be wrong.
+    pub is_password_wrong: bool,
+    /// What its token lacks, where the client may know.
+    pub missing: Vec<String>,
+}
+
+/// A valid token.
+pub struct Token {
+    /// What it says.
+    pub claims: Rc<Map<String, Value>>,
+    /// The fields in which the upstream is told of that.
+    pub told_in: Arc<[Box<[u8]>]>,
+    /// Whether the upstream gets the token itself.
+    pub is_forwarded: bool,
+}
+
+/// An API key, by a part of its hash, and its name.
+pub type ApiKey = (u64, Arc<str>);
+
+/// Why the response asks for a token.
+pub enum TokenChallenge {
+    /// There is none.
+    Missing,
+    /// It is not valid.
+    Invalid,
+    /// There are several.
+    Ambiguous,
+    /// It grants too little: it needs these scopes, if they are told.
+    Insufficient(String),
+}
+
+impl Findings {
+    /// What the request's token says; none where no policy asks for one.
+    pub fn claims(&self) -> Option<&Map<String, Value>> {
+        self.token.as_ref().map(|token| &*token.claims)
+    }
+
+    /// Has the response ask for a token, unless it has something else to say of tokens.
+    pub fn ask_for_token(&mut self) {
+        self.token_challenge.get_or_insert(TokenChallenge::Missing);
+    }
+
+    /// Forgets what the request's token says, and takes out what the upstream was told of it.
+    pub fn forget_token(&mut self, fields: &mut Fields) {
+        let Some(Token { told_in, is_forwarded, .. }) = self.token.take() else { return };
+        told_in.iter().for_each(|name| fields.remove_named(name));
+        if is_forwarded {
+            fields.remove(FieldName::Authorization);
+        }
+    }
+}
