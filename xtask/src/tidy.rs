@@ -5,6 +5,7 @@ mod documented;
 mod heads;
 mod links;
 mod manifests;
+mod modules;
 mod names;
 mod published;
 mod purity;
@@ -35,6 +36,7 @@ const CHECKS: &[Check] = &[
     words::check,
     sizes::check,
     manifests::check,
+    modules::check,
     purity::check,
     wiring::check,
     vectors::check,
@@ -109,6 +111,8 @@ mod tests {
                 "crates/titan-admin/src/exposition.rs",
                 "//! Head.\nconst A: &str = \"titan_a_total\";\n",
             ),
+            ("crates/titan-io/src/lib.rs", "//! Head.\nmod a;\nmod b;\n"),
+            ("crates/titan-io/src/a.rs", "//! Head.\nuse crate::b::B;\n"),
             ("SECURITY.md", "`Gone`\n"),
             ("REPORT.md", "[nowhere](nothing.md)\n"),
             (

@@ -27,11 +27,11 @@ pub mod context;
 
 pub mod cors;
 
-pub mod rate_limit;
-
 pub mod jwt;
 
 pub mod authorise;
+
+pub mod rate_limit;
 
 pub mod transform;
 
