@@ -4,7 +4,7 @@
 
 use crate::facts::{Coding, Facts};
 use crate::{Error, Limits};
-use titan_http::{Method, RequestHead, Status, Version};
+use titan_http::{BodyLength, Method, RequestHead, Status, Version};
 
 /// How long a message's body is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,6 +31,16 @@ impl Framing {
         match self {
             Framing::Length(length) if length > limits.body => Err(Error::BodyTooLong),
             _ => Ok(self),
+        }
+    }
+}
+
+impl From<Framing> for BodyLength {
+    fn from(framing: Framing) -> BodyLength {
+        match framing {
+            Framing::None => BodyLength::None,
+            Framing::Length(length) => BodyLength::Known(length),
+            Framing::Chunked | Framing::UntilClose => BodyLength::Unknown,
         }
     }
 }

@@ -8,6 +8,7 @@
 
 mod alike;
 mod authority;
+mod body_length;
 pub mod coding;
 pub mod cookie;
 mod field_name;
@@ -26,6 +27,7 @@ mod version;
 
 pub use alike::{fold_name, fold_octet, is_alike, is_plain_name, starts_alike};
 pub use authority::{Authority, BadAuthority, host_of};
+pub use body_length::BodyLength;
 pub use field_name::{FieldName, FieldSet};
 pub use fields::{BadField, Field, Fields};
 pub use head::{RequestHead, ResponseHead, Target, TargetForm};

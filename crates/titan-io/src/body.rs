@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::stream::{FilePart, ReadHalf, WriteHalf};
 use std::io;
 use std::task::{Context, Poll};
-use titan_h1::Framing;
+use titan_http::BodyLength;
 use titan_http::{Fields, ResponseHead};
 
 /// Where a body comes from.
@@ -132,7 +132,7 @@ pub trait Answer: BodySink {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Content {
     /// How long the body is that will be sent.
-    pub framing: Framing,
+    pub length: BodyLength,
     /// The length to declare where no body is sent: answers to HEAD, and 304.
     pub declared: Option<u64>,
 }

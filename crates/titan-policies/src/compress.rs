@@ -12,7 +12,7 @@ pub use decoded::{Decoded, Decoding};
 pub use encoder::Encoders;
 pub use squeeze::Squeezed;
 
-use titan_h1::Framing;
+use titan_http::BodyLength;
 
 use titan_http::coding::{Accepted, Choice, Coding};
 use titan_http::query::decode;
@@ -142,10 +142,10 @@ impl Compress {
         if !is_for || !self.may_show(&head.fields) || !may_be_coded(head) {
             return Ok(None);
         }
-        let length = match content.framing {
-            Framing::Length(length) => Some(length),
-            Framing::None => content.declared,
-            Framing::Chunked | Framing::UntilClose => None,
+        let length = match content.length {
+            BodyLength::Known(length) => Some(length),
+            BodyLength::None => content.declared,
+            BodyLength::Unknown => None,
         };
         let least = if insists { 1 } else { self.0.min_size.bytes().max(1) };
         if length.is_some_and(|length| length < least) {
@@ -159,11 +159,11 @@ impl Compress {
         }
         describe(coding, &mut head.fields)?;
         content.declared = None;
-        if content.framing == Framing::None {
+        if content.length == BodyLength::None {
             // The answer to HEAD says what that to GET would say.
             return Ok(None);
         }
-        content.framing = Framing::Chunked;
+        content.length = BodyLength::Unknown;
         Ok(Some(recipe))
     }
 

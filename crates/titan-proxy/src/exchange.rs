@@ -31,7 +31,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 use titan_config::Protocol;
-use titan_h1::Framing;
+use titan_http::BodyLength;
 use titan_http::path::{Normal, normalise};
 use titan_http::{Method, RequestHead, ResponseHead, Status, TargetForm, remove_hop_by_hop};
 use titan_io::body::{Answer, Content, RequestBody};
@@ -57,7 +57,7 @@ pub(crate) struct Exchange<'x, B, A> {
     pub(crate) origin: &'x Origin,
     pub(crate) request: &'x mut RequestHead,
     /// How long the request body is.
-    pub(crate) framing: Framing,
+    pub(crate) length: BodyLength,
     /// Whether the client waits for 100 (Continue).
     pub(crate) expects_continue: bool,
     pub(crate) body: &'x mut B,
@@ -156,14 +156,14 @@ pub(crate) enum Verdict {
 
 /// The same exchange with something between it and its client. No tunnel comes of it.
 macro_rules! nested {
-    ($exchange:ident, $framing:expr, $body:expr, $answer:expr) => {
+    ($exchange:ident, $length:expr, $body:expr, $answer:expr) => {
         Exchange {
             worker: $exchange.worker,
             snapshot: $exchange.snapshot,
             timer: $exchange.timer,
             origin: $exchange.origin,
             request: &mut *$exchange.request,
-            framing: $framing,
+            length: $length,
             expects_continue: $exchange.expects_continue,
             body: $body,
             answer: $answer,
@@ -189,7 +189,7 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
 
     async fn serve(&mut self) -> Result<(), Error> {
         if self.upgrade.is_none() {
-            self.upgrade = Upgrade::of_request(self.request, self.framing);
+            self.upgrade = Upgrade::of_request(self.request, self.length);
         }
         let has_plain_names = self.snapshot.guard.refused_name(&self.request.fields).is_none();
         // First of all, so that no field the gateway writes itself can be taken away by a Connection list.
@@ -351,17 +351,17 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
         dialect: Dialect,
     ) -> Result<(), Error> {
         web::to_native(self.request).map_err(|_| Kind::Internal)?;
-        let framing = match self.framing {
+        let length = match self.length {
             // The length is that of the text.
-            Framing::Length(length) if length > 0 && dialect == Dialect::WebText => {
-                Framing::Chunked
+            BodyLength::Known(length) if length > 0 && dialect == Dialect::WebText => {
+                BodyLength::Unknown
             }
-            framing => framing,
+            length => length,
         };
         let answered = self.record.dialect.unwrap_or(dialect);
         let body = &mut web::Request::new(self.body, dialect);
         let answer = &mut web::Response::new(self.answer, answered);
-        let mut native = nested!(self, framing, body, answer);
+        let mut native = nested!(self, length, body, answer);
         let result = native.proxy_in_time(proxy, found).await;
         self.record = native.record;
         result
@@ -370,7 +370,7 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
     /// How the body of the request is to be decoded, where it is.
     fn decoding(&self) -> Result<Option<Decoding>, Error> {
         match self.record.notes.coded() {
-            _ if self.framing.is_empty() || self.upgrade.is_some() => Ok(None),
+            _ if self.length.is_empty() || self.upgrade.is_some() => Ok(None),
             Coded::Stays => Ok(None),
             Coded::Decode(decoding) => Ok(Some(decoding)),
             Coded::Refused => Err(Kind::CodingRefused.into()),
@@ -388,7 +388,7 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
         let client = self.snapshot.forwarding.client(self.origin, &self.request.fields);
         let memory = self.snapshot.decoding_memory.of(client.map(ClientNetwork::of));
         let body = &mut Decoded::new(self.body, decoding, memory);
-        let mut decoded = nested!(self, Framing::Chunked, body, &mut *self.answer);
+        let mut decoded = nested!(self, BodyLength::Unknown, body, &mut *self.answer);
         let result = decoded.proxy_in_time(proxy, found).await;
         self.record = decoded.record;
         result

@@ -134,7 +134,7 @@ impl Tale<'_> {
         self.listeners(question.port());
         self.certificate();
         self.client(&head);
-        let upgrade = Upgrade::of_request(&head, framing);
+        let upgrade = Upgrade::of_request(&head, framing.into());
         if let Some(name) = self.snapshot.guard.refused_name(&head.fields) {
             let why =
                 format!("Its name is {}; `limits.field_names` is `strict`.", code(&text(name)));

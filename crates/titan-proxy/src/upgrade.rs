@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use titan_config::Token;
-use titan_h1::Framing;
+use titan_http::BodyLength;
 use titan_http::{BadField, FieldName, Fields, Method, RequestHead, ResponseHead, Status, Version};
 
 /// A client's wish to go on in another protocol.
@@ -44,11 +44,11 @@ const VERSION: &[u8] = b"Sec-WebSocket-Version";
 
 impl Upgrade {
     /// What a request of HTTP/1.1 asks for, if anything. Of several protocols, the one it likes best.
-    pub(crate) fn of_request(request: &RequestHead, framing: Framing) -> Option<Upgrade> {
+    pub(crate) fn of_request(request: &RequestHead, length: BodyLength) -> Option<Upgrade> {
         let fields = &request.fields;
         let is_asked = request.version == Version::Http11
             && request.method == Method::GET
-            && framing.is_empty()
+            && length.is_empty()
             && fields.members(FieldName::Connection).any(is_upgrade);
         let protocol = fields.members(FieldName::Upgrade).next().filter(|_| is_asked)?;
         Some(Upgrade { protocol: protocol.into(), form: Form::Field })
@@ -157,7 +157,7 @@ mod tests {
     }
 
     fn wish(fields: &[(&str, &str)]) -> Option<Upgrade> {
-        Upgrade::of_request(&request(fields), Framing::None)
+        Upgrade::of_request(&request(fields), BodyLength::None)
     }
 
     #[test]
@@ -171,10 +171,10 @@ mod tests {
     #[test]
     fn only_a_get_of_http_1_1_without_a_body_can_ask() {
         let asking = [("Connection", "upgrade"), ("Upgrade", "websocket")];
-        assert_eq!(Upgrade::of_request(&request(&asking), Framing::Length(1)), None);
+        assert_eq!(Upgrade::of_request(&request(&asking), BodyLength::Known(1)), None);
         for (method, version) in [(Method::POST, Version::Http11), (Method::GET, Version::Http10)] {
             let head = RequestHead { method, version, ..request(&asking) };
-            assert_eq!(Upgrade::of_request(&head, Framing::None), None);
+            assert_eq!(Upgrade::of_request(&head, BodyLength::None), None);
         }
     }
 

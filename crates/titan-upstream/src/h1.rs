@@ -79,7 +79,7 @@ impl Answer<'_> {
         let ResponseStart { consumed, framing, declared_length, keep_alive, interim } = start;
         self.inbox.consume(consumed);
         self.body.reset(framing);
-        let content = Content { framing, declared: declared_length };
+        let content = Content { length: framing.into(), declared: declared_length };
         Ok(Some(AnswerStart { interim, content, keep_alive }))
     }
 

@@ -15,8 +15,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use titan_h1::Framing;
 use titan_h2::{Code, Event, ResponseStart};
+use titan_http::BodyLength;
 use titan_http::{Method, ResponseHead, Status};
 use titan_io::body::Content;
 use titan_io::clock::{Clock, Moment};
@@ -504,13 +504,13 @@ fn content(start: ResponseStart, method: Method, status: Status) -> Content {
     let ResponseStart { end, length, .. } = start;
     let can_have_body =
         method != Method::HEAD && !matches!(status, Status::NO_CONTENT | Status::NOT_MODIFIED);
-    let framing = match length {
-        _ if !can_have_body => Framing::None,
-        _ if end => Framing::Length(0),
-        Some(length) => Framing::Length(length),
-        None => Framing::Chunked,
+    let sent = match length {
+        _ if !can_have_body => BodyLength::None,
+        _ if end => BodyLength::Known(0),
+        Some(length) => BodyLength::Known(length),
+        None => BodyLength::Unknown,
     };
-    Content { framing, declared: length }
+    Content { length: sent, declared: length }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::memory::{ClientMemory, Held};
 use crate::network::ClientNetwork;
 use crate::stream::ReadHalf;
 use std::task::{Context, Poll};
-use titan_h1::Framing;
+use titan_http::BodyLength;
 use titan_http::Fields;
 
 /// A body of which more may be read than its client takes: into memory, up to a bound, as long as there is
@@ -45,9 +45,9 @@ const STEP: usize = 16 << 10;
 
 impl Lender<'_> {
     /// For a body of that length: none where it is known not to fit.
-    pub fn for_body_of(self, framing: Framing) -> Self {
-        match framing {
-            Framing::Length(length) if length > self.most as u64 => Lender { most: 0, ..self },
+    pub fn for_body_of(self, length: BodyLength) -> Self {
+        match length {
+            BodyLength::Known(known) if known > self.most as u64 => Lender { most: 0, ..self },
             _ => self,
         }
     }

@@ -130,7 +130,7 @@ fn what_codes_at_once_is_bounded() {
                 Note { choice: Choice { coding: Some(coding), insists: false }, ..Note::default() };
             let mut head = ResponseHead::with_status(Status::OK);
             head.fields.append(FieldName::ContentType, b"text/html").unwrap();
-            let mut content = Content { framing: Framing::Chunked, declared: None };
+            let mut content = Content { length: BodyLength::Unknown, declared: None };
             let recipe = policy.on_response(note, &mut head, &mut content, &encoders).unwrap();
             let is_told = head.fields.get(FieldName::ContentEncoding).is_some();
             assert_eq!(

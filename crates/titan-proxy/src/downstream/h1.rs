@@ -14,7 +14,8 @@ use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
-use titan_h1::{Body, Framing, RequestStart};
+use titan_h1::{Body, RequestStart};
+use titan_http::BodyLength;
 use titan_http::{FieldName, Fields, Method, RequestHead, ResponseHead, Version};
 use titan_io::body::{Answer, Content, Gone, RequestBody};
 use titan_io::body::{BodySink, BodySource};
@@ -29,8 +30,12 @@ use titan_io::transport::Transport;
 const DRAINED: usize = 64 << 10;
 
 /// What stands for a head that could not be read: nothing follows it, and nothing after it is served.
-const NO_REQUEST: RequestStart =
-    RequestStart { consumed: 0, framing: Framing::None, keep_alive: false, expect_continue: false };
+const NO_REQUEST: RequestStart = RequestStart {
+    consumed: 0,
+    framing: titan_h1::Framing::None,
+    keep_alive: false,
+    expect_continue: false,
+};
 
 /// Serves a client until the connection ends. Until `deadline` its first request must have begun.
 pub(crate) async fn serve(client: &mut Client, deadline: Moment) {
@@ -189,7 +194,7 @@ impl Connection<'_> {
             timer,
             origin,
             request,
-            framing: start.framing,
+            length: start.framing.into(),
             expects_continue: start.expect_continue,
             body: &mut body,
             answer: &mut answer,
@@ -368,13 +373,11 @@ impl<'c> Response<'c> {
     /// How the body is framed for this client. One of unknown length needs chunks, or the end of the
     /// connection where the client knows none.
     fn framing(&mut self, content: Content) -> Body {
-        match content.framing {
-            Framing::None => content.declared.map_or(Body::None, Body::Length),
-            Framing::Length(length) => Body::Length(length),
-            Framing::Chunked | Framing::UntilClose if self.version >= Version::Http11 => {
-                Body::Chunked
-            }
-            Framing::Chunked | Framing::UntilClose => {
+        match content.length {
+            BodyLength::None => content.declared.map_or(Body::None, Body::Length),
+            BodyLength::Known(length) => Body::Length(length),
+            BodyLength::Unknown if self.version >= Version::Http11 => Body::Chunked,
+            BodyLength::Unknown => {
                 self.is_closing = true;
                 Body::UntilClose
             }
@@ -436,13 +439,13 @@ impl Answer for Response<'_> {
     fn start(&mut self, head: &ResponseHead, content: Content) {
         let is_head = self.method == Method::HEAD;
         debug_assert!(
-            !is_head || content.framing == Framing::None,
+            !is_head || content.length == BodyLength::None,
             "an answer to HEAD has no body"
         );
         let body = self.framing(content);
         let connection = self.connection();
         self.message.start(body, |out, body| titan_h1::write_response(out, head, body, connection));
-        if content.framing == Framing::None {
+        if content.length == BodyLength::None {
             self.message.without_body();
         }
         self.is_started = true;

@@ -14,8 +14,8 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use titan_h1::Framing;
 use titan_h2::{Code, Event, RequestStart, StreamId};
+use titan_http::BodyLength;
 use titan_http::{Fields, ResponseHead};
 use titan_io::body::{Answer, Content, Gone, RequestBody};
 use titan_io::body::{BodySink, BodySource};
@@ -209,16 +209,16 @@ async fn answer(
         Upgrade::of_connect(&protocol, request, worker.io.random_id())
     });
     let is_held = upgrade.is_some();
-    let length = head.map_or(None, |start| start.length);
-    let framing = match (head, length) {
-        (Ok(RequestStart { end: true, .. }) | Err(_), _) => Framing::None,
-        _ if is_held => Framing::None,
-        (Ok(_), Some(length)) => Framing::Length(length),
-        (Ok(_), None) => Framing::Chunked,
+    let declared = head.map_or(None, |start| start.length);
+    let length = match (head, declared) {
+        (Ok(RequestStart { end: true, .. }) | Err(_), _) => BodyLength::None,
+        _ if is_held => BodyLength::None,
+        (Ok(_), Some(length)) => BodyLength::Known(length),
+        (Ok(_), None) => BodyLength::Unknown,
     };
     let mut body = Request {
         receiver,
-        length,
+        length: declared,
         is_held,
         received: 0,
         guard: &snapshot.guard,
@@ -228,7 +228,7 @@ async fn answer(
     let mut refused = head.err();
     if lane.is_lost() {
         refused = Some(Kind::ClientGone.into());
-    } else if framing == Framing::Length(0) {
+    } else if length == BodyLength::Known(0) {
         refused = await_end(&mut body, &timer, snapshot.timeouts.body).await.err();
     }
     let exchange = Exchange {
@@ -237,7 +237,7 @@ async fn answer(
         timer: &timer,
         origin,
         request,
-        framing,
+        length,
         expects_continue: head.is_ok_and(|start| start.expect_continue),
         body: &mut body,
         answer: &mut response,
@@ -403,11 +403,11 @@ impl Answer for Response {
     }
 
     fn start(&mut self, head: &ResponseHead, content: Content) {
-        let Content { framing, declared } = content;
-        match framing {
-            Framing::None => self.sender.send_response(head, declared, true),
-            Framing::Length(length) => self.sender.send_response(head, Some(length), length == 0),
-            Framing::Chunked | Framing::UntilClose => self.sender.send_response(head, None, false),
+        let Content { length, declared } = content;
+        match length {
+            BodyLength::None => self.sender.send_response(head, declared, true),
+            BodyLength::Known(known) => self.sender.send_response(head, Some(known), known == 0),
+            BodyLength::Unknown => self.sender.send_response(head, None, false),
         }
     }
 

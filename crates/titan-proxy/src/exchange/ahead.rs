@@ -3,7 +3,7 @@
 use super::Exchange;
 use std::future::poll_fn;
 use titan_config::Proxy;
-use titan_h1::Framing;
+use titan_http::BodyLength;
 use titan_io::body::{Answer, RequestBody};
 use titan_io::error::{Error, Kind};
 use titan_io::relay::Stop;
@@ -14,12 +14,12 @@ impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
     pub(super) async fn await_body(&mut self, proxy: &Proxy) -> Result<(), Error> {
         let begins_at_once = self.expects_continue || self.record.dialect.is_some();
         let Some(most) = self.snapshot.limits.request_buffer else { return Ok(()) };
-        let wanted = match self.framing {
+        let wanted = match self.length {
             _ if begins_at_once || self.upgrade.is_some() => return Ok(()),
-            Framing::None | Framing::Length(0) => return Ok(()),
-            Framing::Length(length) => usize::try_from(length.min(most.bytes())),
+            BodyLength::None | BodyLength::Known(0) => return Ok(()),
+            BodyLength::Known(length) => usize::try_from(length.min(most.bytes())),
             // Its client may send none of it before it has the head of the response.
-            Framing::Chunked | Framing::UntilClose => return Ok(()),
+            BodyLength::Unknown => return Ok(()),
         };
         let wanted = wanted.map_err(|_| Kind::Internal)?;
         let mut pump = self.upload_pump(proxy);

@@ -18,8 +18,9 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use titan_config::{ByteSize, Proxy, RouteTimeouts, SendHost};
-use titan_h1::{Body, Framing};
+use titan_h1::Body;
 use titan_h2::Towards;
+use titan_http::BodyLength;
 use titan_http::{FieldName, Method, RequestHead, ResponseHead, Status, remove_hop_by_hop};
 use titan_io::body::{Answer, Content, RequestBody};
 use titan_io::body::{BodySink, BodySource};
@@ -85,7 +86,7 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
             self.record.is_sent = false;
             // What could not be sent again, because it has an effect or a body, goes over no connection
             // that the kernel knows to be dead.
-            let surely_alive = !self.request.method.is_idempotent() || !self.framing.is_empty();
+            let surely_alive = !self.request.method.is_idempotent() || !self.length.is_empty();
             let (h1_only, connect) = (self.upgrade.is_some(), proxy.timeouts.connect);
             let client = attempts.client();
             let sharing = self.snapshot.sharing();
@@ -150,7 +151,7 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
     ) -> Result<Option<Delivery<'x>>, Error> {
         self.answer_expectation(attempts.endpoint());
         self.pass_on_timeout()?;
-        let (method, framing) = (self.request.method, self.framing);
+        let (method, length) = (self.request.method, self.length);
         let pump = self.upload_pump(proxy);
         let host = host_upstream(&proxy.send_host, self.request, attempts.endpoint());
         let lender = self.lender(attempts);
@@ -159,7 +160,7 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
         let means = Means { stream: &mut connection.stream, inbox: &mut inbox, buffers };
         let Work { desk, response, text } = &mut *self.work;
         let (mut request, reply) = desk.call(means, method);
-        request.start(body_upstream(method, framing), |out, body| {
+        request.start(body_upstream(method, length), |out, body| {
             let connection = match self.upgrade {
                 Some(_) => titan_h1::Connection::Upgrade,
                 None => titan_h1::Connection::KeepAlive,
@@ -192,13 +193,12 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
         let pump = if is_call { Pump::new(WITHOUT_END) } else { self.upload_pump(proxy) };
         let authority = host_upstream(&proxy.send_host, self.request, endpoint);
         let towards = Towards { authority, is_https: endpoint.tls.is_some(), protocol: None };
-        let length = match body_upstream(method, self.framing) {
+        let length = match body_upstream(method, self.length) {
             Body::None => Some(0),
             Body::Length(length) => Some(length),
             Body::Chunked | Body::UntilClose => None,
         };
-        let declared =
-            length.filter(|_| !matches!(body_upstream(method, self.framing), Body::None));
+        let declared = length.filter(|_| !matches!(body_upstream(method, self.length), Body::None));
         let lane = trunk.mux.open(self.request, towards, declared, length == Some(0));
         // The next endpoint may speak HTTP/1.1, where it would be a hop-by-hop field.
         self.request.fields.remove(FieldName::Te);
@@ -322,7 +322,7 @@ impl<B: RequestBody, A: Answer> Talk<'_, B, A> {
         }
         self.record.status = Some(self.response.status);
         self.answer.start(self.response, content);
-        let lender = lender.for_body_of(content.framing);
+        let lender = lender.for_body_of(content.length);
         let (mut upload, mut incoming) = call.into_answer();
         let delivery = match recipe {
             None => self.relay(&mut upload, ReadAhead::new(incoming, lender)).await?,
@@ -491,11 +491,11 @@ impl<B: RequestBody, A: Answer> Talk<'_, B, A> {
 
 /// How the request body is framed for the upstream. A method that usually has a body says that there
 /// is none (RFC 9110 section 8.6).
-fn body_upstream(method: Method, framing: Framing) -> Body {
-    match framing {
-        Framing::Length(length) => Body::Length(length),
-        Framing::Chunked => Body::Chunked,
-        Framing::None | Framing::UntilClose => match method {
+fn body_upstream(method: Method, length: BodyLength) -> Body {
+    match length {
+        BodyLength::Known(length) => Body::Length(length),
+        BodyLength::Unknown => Body::Chunked,
+        BodyLength::None => match method {
             Method::POST | Method::PUT | Method::PATCH => Body::Length(0),
             _ => Body::None,
         },

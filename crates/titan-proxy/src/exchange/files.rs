@@ -7,7 +7,7 @@ use crate::template::Parts;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::time::SystemTime;
-use titan_h1::Framing;
+use titan_http::BodyLength;
 use titan_http::{FieldName, Method, ResponseHead, Status};
 use titan_io::body::{Answer, Content, RequestBody};
 use titan_io::error::{Error, Kind};
@@ -62,7 +62,7 @@ impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
 
     async fn send_served(&mut self, files: &Site, served: Served<'_>) -> Result<(), Error> {
         let Reply { head, content } = files.reply(served, self.request, SystemTime::now())?;
-        let bare = |declared| Content { framing: Framing::None, declared };
+        let bare = |declared| Content { length: BodyLength::None, declared };
         let (file, part) = match content {
             files::Content::None => return self.send_content(head, bare(None), &[]).await,
             files::Content::Declared(length) => {
@@ -86,10 +86,10 @@ impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
     ) -> Result<(), Error> {
         let length = part.end - part.start;
         if self.request.method == Method::HEAD {
-            let content = Content { framing: Framing::None, declared: Some(length) };
+            let content = Content { length: BodyLength::None, declared: Some(length) };
             return self.send_content(head, content, &[]).await;
         }
-        let content = Content { framing: Framing::Length(length), declared: None };
+        let content = Content { length: BodyLength::Known(length), declared: None };
         let recipe = self.begin(head, content)?;
         let mut body = FileBody::new(file, part, &self.worker.io.buffers);
         self.send_source(&mut body, recipe).await

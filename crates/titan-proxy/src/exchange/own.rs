@@ -11,7 +11,7 @@ use std::future::poll_fn;
 use std::num::NonZeroU16;
 use std::task::Poll;
 use titan_config::{Redirect, Respond};
-use titan_h1::Framing;
+use titan_http::BodyLength;
 use titan_http::{FieldName, Method, ResponseHead, Status};
 use titan_io::body::{Answer, Content, RequestBody};
 use titan_io::body::{BodySource, Text};
@@ -73,7 +73,7 @@ impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
     /// Sends an answer of the gateway's own.
     pub(super) async fn send(&mut self, head: ResponseHead, text: &[u8]) -> Result<(), Error> {
         let content = content_of(self.request.method, head.status, text);
-        let text = if content.framing == Framing::None { &[] } else { text };
+        let text = if content.length == BodyLength::None { &[] } else { text };
         self.send_content(head, content, text).await
     }
 
@@ -199,7 +199,7 @@ fn content_of(method: Method, status: Status, text: &[u8]) -> Content {
     let length = text.len() as u64;
     let has_body = !matches!(status, Status::NO_CONTENT | Status::NOT_MODIFIED);
     match has_body && method != Method::HEAD {
-        true => Content { framing: Framing::Length(length), declared: None },
-        false => Content { framing: Framing::None, declared: has_body.then_some(length) },
+        true => Content { length: BodyLength::Known(length), declared: None },
+        false => Content { length: BodyLength::None, declared: has_body.then_some(length) },
     }
 }

@@ -14,7 +14,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use titan_h1::Framing;
+use titan_http::BodyLength;
 use titan_http::{Fields, RequestHead, ResponseHead};
 use titan_io::body::{Answer, Content, Gone, RequestBody};
 use titan_io::body::{BodySink, BodySource, Text};
@@ -79,7 +79,7 @@ impl Asker<'_> {
             timer: &timer,
             origin,
             request,
-            framing: Framing::None,
+            length: BodyLength::None,
             expects_continue: false,
             body: &mut Nothing(Text::new(&[])),
             answer: &mut answer,
@@ -178,7 +178,7 @@ impl Answer for Kept {
 
     fn start_tunnel(&mut self, head: &ResponseHead) {
         // Nobody asks for one.
-        self.start(head, Content { framing: Framing::None, declared: None });
+        self.start(head, Content { length: BodyLength::None, declared: None });
     }
 
     fn is_started(&self) -> bool {

@@ -6,7 +6,7 @@
 use super::text::{Decoder, encode};
 use super::{Dialect, MEDIA_TYPE, suffix};
 use std::task::{Context, Poll, ready};
-use titan_h1::Framing;
+use titan_http::BodyLength;
 use titan_http::{BadField, FieldName, Fields, RequestHead, ResponseHead};
 use titan_io::body::{Answer, Content, Gone, RequestBody};
 use titan_io::body::{BodySink, BodySource};
@@ -244,12 +244,12 @@ impl<A: Answer> Answer for Response<'_, A> {
             return self.answer.start(&head, content);
         }
         self.is_translated = true;
-        let framing = match content.framing {
+        let length = match content.length {
             // All there is to say stands in the head.
-            Framing::None | Framing::Length(0) => content.framing,
-            _ => Framing::Chunked,
+            BodyLength::None | BodyLength::Known(0) => content.length,
+            _ => BodyLength::Unknown,
         };
-        self.answer.start(&head, Content { framing, ..content });
+        self.answer.start(&head, Content { length, ..content });
     }
 
     fn start_tunnel(&mut self, head: &ResponseHead) {

@@ -111,7 +111,7 @@ fn what_does_not_fit_waits_in_its_source() {
     assert_eq!(ahead.rest.bytes.len(), 64 * KIB);
     assert_eq!(drain(&mut ahead), 100 * KIB);
     assert!(ahead.is_done());
-    let known = lender(&memory, 64 * KIB).for_body_of(Framing::Length(100 * KIB as u64));
+    let known = lender(&memory, 64 * KIB).for_body_of(BodyLength::Known(100 * KIB as u64));
     assert_eq!(known.most, 0, "nothing is read of a body that cannot fit");
 }
 
