@@ -107,7 +107,7 @@ impl Record {
         upgrade: Option<&Upgrade>,
         status: Status,
     ) -> Status {
-        let sent = snapshot.chains.of(self.route).status_for(status);
+        let sent = snapshot.chains.of(self.route).status_for(self.notes.transform(), status);
         // The client would take it for the consent to a tunnel, whatever a policy makes of a refusal.
         let is_consent = sent.is_success() && upgrade.is_some_and(Upgrade::is_binding);
         if is_consent { status } else { sent }

@@ -15,7 +15,7 @@ use crate::exchange::{parts, view};
 use crate::files::Site;
 use crate::forwarding::{Origin, Reach, Refused, Scheme, count_hop};
 use crate::grpc::{Code, Dialect};
-use crate::middleware::{self, Asked, Explained, Keys, Notes, Seen};
+use crate::middleware::{self, Asked, Explained, Keys, Notes, Seen, TransformNote};
 use crate::path::{Normal, normalise};
 use crate::route::{self, Folded, Match, NoMatch, plain_reading};
 use crate::snapshot::{self, Action, Snapshot};
@@ -83,6 +83,7 @@ pub fn explain(
         is_anybody: from.is_none(),
         dialect: None,
         route: None,
+        note: None,
         page: Explanation::default(),
     };
     if let Err(Stop { error, why }) = tale.serve(&question) {
@@ -109,6 +110,8 @@ struct Tale<'c> {
     dialect: Option<Dialect>,
     /// The route that takes the request, once it is found.
     route: Option<usize>,
+    /// What its transform has noted.
+    note: TransformNote,
     page: Explanation,
 }
 
@@ -336,7 +339,7 @@ impl Tale<'_> {
         upgrade: Option<&Upgrade>,
     ) -> Result<ControlFlow<Status>, Stop> {
         let known_client = self.known_client(head);
-        let Tale { config, snapshot, unread, identity, origin, is_anybody, page, .. } = self;
+        let Tale { config, snapshot, unread, identity, origin, is_anybody, note, page, .. } = self;
         let forwarding = &snapshot.forwarding;
         let chain = snapshot.chains.of(Some(found.route));
         let mut claims: Option<Map<String, Value>> = None;
@@ -380,7 +383,9 @@ impl Tale<'_> {
                     let before = head.clone();
                     let claims = claims.as_ref();
                     let seen = Seen { forwarding, origin, found, claims };
-                    chain.transform(head, &seen)?;
+                    let told = chain.explain_conditions(head, &seen);
+                    told.into_iter().for_each(|it| page.tell("policy", format!("  {it}")));
+                    *note = chain.transform(head, &seen)?;
                     let changes = words::changes(&before, head);
                     let stand_in = SOMEBODY.to_string();
                     let is_shown = changes.iter().any(|change| change.contains(&stand_in));
@@ -514,7 +519,7 @@ impl Tale<'_> {
 
     /// A status of the gateway's own, and what a transform makes of it.
     fn answer(&mut self, status: Status, why: &str) {
-        let sent = self.snapshot.chains.of(self.route).status_for(status);
+        let sent = self.snapshot.chains.of(self.route).status_for(&self.note, status);
         self.page.tell("answer", format!("{}{why}", words::status(sent)));
         if sent != status {
             self.page.tell("", format!("in place of {}, by the transform", words::status(status)));

@@ -55,7 +55,7 @@ use titan_config::{Config, NamedPolicy, Policy, PolicyId, PolicyKind, Route};
 use titan_http::{BadField, Fields, RequestHead, ResponseHead, Status};
 use tokio::sync::watch;
 use transform::Transform;
-pub(crate) use transform::{Body, Seen};
+pub(crate) use transform::{Body, Note as TransformNote, Seen};
 
 /// The policies of a configuration, and those that the requests of each route meet.
 pub(crate) struct Chains {
@@ -123,6 +123,11 @@ impl Notes {
     /// What the request's token says; none where no policy asks for one.
     pub(crate) fn claims(&self) -> Option<&Map<String, Value>> {
         self.jwt.claims()
+    }
+
+    /// What the transform has noted.
+    pub(crate) fn transform(&self) -> &TransformNote {
+        &self.transform
     }
 
     /// What is to become of the request's body.
@@ -485,9 +490,14 @@ impl Chain {
         }
     }
 
+    /// What the conditions of the transform make of a request, in words.
+    pub(crate) fn explain_conditions(&self, request: &RequestHead, seen: &Seen<'_>) -> Vec<String> {
+        self.transform.as_ref().map_or(Vec::new(), |transform| transform.explain(request, seen))
+    }
+
     /// The status that an answer goes out with.
-    pub(crate) fn status_for(&self, status: Status) -> Status {
-        self.transform.as_ref().map_or(status, |transform| transform.status_for(status))
+    pub(crate) fn status_for(&self, note: &TransformNote, status: Status) -> Status {
+        self.transform.as_ref().map_or(status, |transform| transform.status_for(note, status))
     }
 
     /// The response half, for an answer that goes out with the status `sent`. Where there is a recipe, the body has to

@@ -216,6 +216,11 @@ const HERE: &[(&str, fn())] = &[
     ("request_transform.path", transforms::a_path_is_made_of_what_an_expression_captures),
     ("request_transform.query", transforms::parameters_of_the_query_change),
     ("request_transform.headers", transforms::fields_of_requests_change_in_order),
+    ("request_transform.when", transforms::conditions::a_request_changes_where_the_condition_holds),
+    (
+        "response_transform.when",
+        transforms::conditions::a_response_changes_where_the_condition_holds,
+    ),
     ("response_transform.status", transforms::a_status_gives_way_to_another),
     ("response_transform.security", transforms::browsers_are_made_careful),
     ("response_transform.headers", transforms::fields_of_answers_change_in_order),
