@@ -49,6 +49,8 @@ pub(crate) struct Exchange<'x, B, A> {
     pub(crate) request: &'x mut RequestHead,
     /// How long the request body is.
     pub(crate) framing: Framing,
+    /// How long it is as its client sends it, which may be coded.
+    pub(crate) sent_as: Framing,
     /// Whether the client waits for 100 (Continue).
     pub(crate) expects_continue: bool,
     pub(crate) body: &'x mut B,
@@ -155,6 +157,7 @@ macro_rules! nested {
             origin: $exchange.origin,
             request: &mut *$exchange.request,
             framing: $framing,
+            sent_as: $exchange.sent_as,
             expects_continue: $exchange.expects_continue,
             body: $body,
             answer: $answer,

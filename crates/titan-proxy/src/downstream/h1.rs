@@ -186,6 +186,7 @@ impl Connection<'_> {
             origin,
             request,
             framing: start.framing,
+            sent_as: start.framing,
             expects_continue: start.expect_continue,
             body: &mut body,
             answer: &mut answer,

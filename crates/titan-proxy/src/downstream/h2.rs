@@ -235,6 +235,7 @@ async fn answer(
         origin,
         request,
         framing,
+        sent_as: framing,
         expects_continue: head.is_ok_and(|start| start.expect_continue),
         body: &mut body,
         answer: &mut response,

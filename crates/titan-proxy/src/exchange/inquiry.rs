@@ -62,6 +62,7 @@ impl Inquiry<'_> {
             origin,
             request,
             framing: Framing::None,
+            sent_as: Framing::None,
             expects_continue: false,
             body: &mut Nothing(Text::new(&[])),
             answer: &mut answer,
