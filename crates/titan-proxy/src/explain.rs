@@ -537,6 +537,13 @@ impl Tale<'_> {
             }
         }
         self.page.tell("", error.to_string());
+        if let Some(page) = self.snapshot.error_pages.find(self.route, error.status())
+            && self.dialect.is_none()
+        {
+            let media_type = page.content_type.as_str();
+            self.page
+                .tell("", format!("with a page of {media_type}, unless `Accept` prefers JSON"));
+        }
         if !why.is_empty() {
             self.page.tell("", why);
         }

@@ -72,6 +72,7 @@ mod metrics;
 mod snapshot;
 
 mod error;
+mod error_pages;
 mod grpc;
 mod problem;
 

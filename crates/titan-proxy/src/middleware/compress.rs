@@ -8,7 +8,7 @@ mod decoder;
 mod encoder;
 mod squeeze;
 
-pub(crate) use accept::Accepted;
+pub(crate) use accept::{Accepted, parse_weight};
 pub(crate) use coded::{Coded, describe_decoded};
 pub(crate) use decoded::{Decoded, Decoding};
 pub(crate) use encoder::Encoders;

@@ -42,6 +42,7 @@ pub(crate) use authorise::{Asked, Explained};
 use compress::Compress;
 pub(crate) use compress::{
     Accepted, Coded, Decoded, Decoding, Encoders, Recipe, Squeezed, describe_decoded, name_of,
+    parse_weight,
 };
 use cors::Cors;
 use jwt::Jwt;

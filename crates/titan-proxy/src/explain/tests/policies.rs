@@ -272,6 +272,17 @@ fn somebody_stands_for_the_client() {
 }
 
 #[test]
+fn a_failure_with_a_page_says_so() {
+    let config =
+        "listeners: [':1']\nroutes: [{ path: /a, respond: 204 }]\nerror_pages: { 4xx: gone }";
+    let text = told_under(config, "GET", "http://h/b", &[]);
+    assert!(text.contains("404 Not Found (no-route)"), "{text}");
+    let page = "with a page of text/html; charset=utf-8, unless `Accept` prefers JSON\n";
+    assert!(text.contains(page), "{text}");
+    assert!(!told_under(config, "GET", "http://h/a", &[]).contains("with a page"));
+}
+
+#[test]
 fn a_transform_says_which_conditions_hold() {
     let config = "listeners: [':1']\nroutes: [{ respond: 404 }]\napply: [p]\npolicies:\n  \
         p: { transform: { request: { when: \"request.path == '/a'\", headers: { set: { X-A: '1' } } },\n    \
