@@ -106,7 +106,7 @@ impl Client {
     /// Closes in two steps (RFC 9112 section 9.6): first this side, then, when the client has seen
     /// that or time is up, the whole. A reset would take the answer away from it.
     async fn linger(&mut self) {
-        let Client { worker, stream, inbox, timer, .. } = self;
+        let Client { stream, timer, .. } = self;
         let deadline = timer.clock().deadline(LINGER);
         stream.say_goodbye();
         let (_, writer) = stream.split();
@@ -116,6 +116,12 @@ impl Client {
         })
         .await;
         stream.shut_down();
+        self.read_off(deadline).await;
+    }
+
+    /// Reads what still comes, for nothing, until the client has closed its side or time is up.
+    pub(crate) async fn read_off(&mut self, deadline: Moment) {
+        let Client { worker, stream, inbox, timer, .. } = self;
         let (reader, _) = stream.split();
         let mut left = LINGER_OCTETS;
         poll_fn(|cx| {

@@ -116,20 +116,8 @@ pub(crate) async fn answer_plain(client: &mut Client) {
 /// Waits until a client has seen what was sent last, or a moment is over. It may be sending, and closing at once
 /// would answer that with a reset, which takes away what it has not read.
 pub(crate) async fn linger(client: &mut Client) {
-    let Client { worker, stream, inbox, timer, .. } = client;
-    let deadline = timer.clock().deadline(LINGER);
-    let (reader, _) = stream.split();
-    poll_fn(|cx| {
-        loop {
-            inbox.clear();
-            match inbox.poll_fill(cx, &reader, &worker.buffers, SMALL) {
-                Poll::Ready(Ok(count)) if count > 0 => {}
-                Poll::Ready(_) => return Poll::Ready(()),
-                Poll::Pending => return timer.poll(cx, deadline),
-            }
-        }
-    })
-    .await;
+    let deadline = client.timer.clock().deadline(LINGER);
+    client.read_off(deadline).await;
 }
 
 /// Agrees with an endpoint on keys; the caller bounds the time.
