@@ -23,13 +23,14 @@ use crate::middleware::{
 use crate::network::ClientNetwork;
 use crate::path::{Normal, normalise};
 use crate::route::{self, Allow, Match, NoMatch};
+use crate::scratch::Work;
 use crate::snapshot::{Action, Proxy, Snapshot};
 use crate::template::Parts;
 use crate::tls::Identity;
 use crate::upgrade::{Place, Upgrade};
 use crate::upstream::trouble::{Cause, Trouble};
 use crate::upstream::{Attempts, Endpoint, Upstream};
-use crate::worker::{Work, Worker};
+use crate::worker::Worker;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;

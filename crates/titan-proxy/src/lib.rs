@@ -81,6 +81,7 @@ mod explain;
 mod buffer;
 mod clock;
 mod memory;
+mod scratch;
 
 pub use explain::{Asking, BadQuestion, Explanation, explain};
 pub use gateway::{

@@ -8,19 +8,18 @@ use crate::clock::{Clock, Moment, TICK};
 use crate::listener::Listener;
 use crate::metrics::{Cells, Metrics};
 use crate::middleware::{Caches, Decisions, Encoders, Remembered};
+use crate::scratch::{Scratch, Scratches};
 use crate::snapshot::Snapshot;
 use crate::splice::Pipes;
 use crate::upstream::Known;
-use crate::upstream::h1::Desk;
 use crate::upstream::pool::Pools;
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::convert::Infallible;
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use titan_h1::{BodyReader, Framing, RequestReader};
-use titan_http::{BadField, FieldName, Fields, RequestHead, ResponseHead};
+use titan_http::{BadField, FieldName, Fields};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
@@ -52,32 +51,11 @@ pub(crate) struct Worker {
     random: Cell<u64>,
     /// The time of the last tick as a `Date` field says it.
     date: Cell<[u8; 29]>,
-    #[expect(
-        clippy::vec_box,
-        reason = "lent and given back for each request: only a pointer moves"
-    )]
-    scratches: RefCell<Vec<Box<Scratch>>>,
+    scratches: Scratches,
 }
 
 /// A worker's own count around the one that all workers share, so that no request touches that.
 pub(crate) type CurrentSnapshot = Rc<Arc<Snapshot>>;
-
-/// Memory that an exchange uses and leaves to the next one.
-pub(crate) struct Scratch {
-    pub(crate) requests: RequestReader,
-    pub(crate) request: RequestHead,
-    pub(crate) request_body: BodyReader,
-    pub(crate) to_client: Vec<u8>,
-    pub(crate) work: Work,
-}
-
-/// The part of it that serves the upstream's side.
-pub(crate) struct Work {
-    pub(crate) desk: Desk,
-    pub(crate) response: ResponseHead,
-    /// A text that is being put together.
-    pub(crate) text: Vec<u8>,
-}
 
 /// A scratch on loan; goes back when dropped.
 pub(crate) struct Loan {
@@ -99,10 +77,6 @@ pub(crate) enum Phase {
 const LAST_REQUEST: Duration = Duration::from_secs(1);
 /// How many connections of a worker may wait with everything at hand: some 3 KiB each.
 const SEATS: usize = 512;
-/// How many scratches a worker keeps.
-const KEPT: usize = 1024;
-/// A text that has grown beyond this is not kept.
-const KEPT_TEXT: usize = 64 << 10;
 
 impl Worker {
     /// A worker that serves from `snapshot`.
@@ -132,7 +106,7 @@ impl Worker {
             all_closed: Notify::new(),
             random: Cell::new(seed()),
             date: Cell::new(date()),
-            scratches: RefCell::default(),
+            scratches: Scratches::default(),
         })
     }
 
@@ -231,11 +205,9 @@ impl Worker {
         }
     }
 
-    /// The scratch given back last: it is still in the cache.
+    /// Memory for an exchange.
     pub(crate) fn scratch(self: &Rc<Self>) -> Loan {
-        let kept = self.scratches.borrow_mut().pop();
-        let scratch = kept.unwrap_or_else(|| Box::new(Scratch::new(&self.snapshot)));
-        Loan { scratch: Some(scratch), home: Rc::clone(self) }
+        Loan { scratch: Some(self.scratches.take(&self.snapshot)), home: Rc::clone(self) }
     }
 
     async fn tick(&self) -> Infallible {
@@ -247,6 +219,7 @@ impl Worker {
                     self.clock.tick();
                     self.date.set(date());
                     self.pools.sweep(&self.clock);
+                    self.scratches.sweep(self.clock.now());
                     self.cells().busy_micros.set(processor_micros());
                 }
                 () = self.pools.idle_wanted() => self.pools.yield_idle(&self.clock),
@@ -292,31 +265,6 @@ impl Drop for Counted {
     }
 }
 
-impl Scratch {
-    fn new(snapshot: &Snapshot) -> Scratch {
-        let (requests, responses) = (snapshot.request_limits, snapshot.response_limits);
-        Scratch {
-            requests: RequestReader::new(requests),
-            request: RequestHead::default(),
-            request_body: BodyReader::new(Framing::None, &requests),
-            to_client: Vec::new(),
-            work: Work {
-                desk: Desk::new(responses),
-                response: ResponseHead::default(),
-                text: Vec::new(),
-            },
-        }
-    }
-
-    fn is_worth_keeping(&self) -> bool {
-        let Work { desk, response, text } = &self.work;
-        let texts = [self.request.fields.capacity(), response.fields.capacity()];
-        let outs = [self.to_client.capacity(), desk.capacity(), text.capacity()];
-        let trailers = [self.request_body.capacity()];
-        texts.into_iter().chain(outs).chain(trailers).all(|capacity| capacity <= KEPT_TEXT)
-    }
-}
-
 impl Deref for Loan {
     type Target = Scratch;
 
@@ -333,10 +281,8 @@ impl DerefMut for Loan {
 
 impl Drop for Loan {
     fn drop(&mut self) {
-        let mut kept = self.home.scratches.borrow_mut();
-        let scratch = self.scratch.take().filter(|scratch| scratch.is_worth_keeping());
-        if kept.len() < KEPT {
-            kept.extend(scratch);
+        if let Some(scratch) = self.scratch.take() {
+            self.home.scratches.put_back(scratch);
         }
     }
 }
