@@ -537,7 +537,8 @@ impl Tale<'_> {
             }
         }
         self.page.tell("", error.to_string());
-        if let Some(page) = self.snapshot.error_pages.find(self.route, error.status())
+        let sent = self.snapshot.chains.of(self.route).status_for(&self.note, error.status());
+        if let Some(page) = self.snapshot.error_pages.find(self.route, sent)
             && self.dialect.is_none()
         {
             let media_type = page.content_type.as_str();

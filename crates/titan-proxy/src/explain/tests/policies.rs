@@ -277,9 +277,13 @@ fn a_failure_with_a_page_says_so() {
         "listeners: [':1']\nroutes: [{ path: /a, respond: 204 }]\nerror_pages: { 4xx: gone }";
     let text = told_under(config, "GET", "http://h/b", &[]);
     assert!(text.contains("404 Not Found (no-route)"), "{text}");
-    let page = "with a page of text/html; charset=utf-8, unless `Accept` prefers JSON\n";
+    let page = "with a page of text/html; charset=utf-8, unless `Accept` prefers JSON";
     assert!(text.contains(page), "{text}");
     assert!(!told_under(config, "GET", "http://h/a", &[]).contains("with a page"));
+    // By the status that the client sees.
+    let hidden = "listeners: [':1']\nroutes: [{ respond: 204 }]\nerror_pages: { 404: gone }\napply: [k, t]\n\
+        policies: { k: { authorise: { allow: 10.0.0.0/8 } }, t: { transform: { response: { status: { 403: 404 } } } } }";
+    assert!(told_from("192.0.2.1", hidden, &[]).contains(page));
 }
 
 #[test]
