@@ -189,7 +189,8 @@ fn status() -> impl Read<Value = Status> {
         .map(|code| Status::from_code(code).expect("the range of the reader is within Status"))
 }
 
-fn body() -> impl Read<Value = String> {
+/// The body of a fixed response.
+pub(crate) fn body() -> impl Read<Value = String> {
     let shape = TextShape { what: "a text", examples: "", pattern: None, max: MAX_RESPONSE_BODY };
     text(shape, |text| Ok(text.to_owned()))
 }

@@ -2,6 +2,7 @@
 
 use crate::address::{ListenAddress, listen_address};
 use crate::bounds::{MAX_LISTENERS, MAX_POLICIES, MAX_ROUTES, MAX_UPSTREAMS};
+use crate::error_pages::{ErrorPages, error_pages};
 use crate::forwarding::Forwarding;
 use crate::limits::{Limits, limits};
 use crate::listener::{Listener, ListenerDraft, listener};
@@ -40,6 +41,8 @@ pub struct Config {
     pub everywhere: Policies,
     /// The tokens that are taken back; `None` where none can be.
     pub jwt_revocations: Option<JwtRevocations>,
+    /// Pages in place of problem documents, where the route has none.
+    pub error_pages: ErrorPages,
     /// How much of everything.
     pub limits: Limits,
     /// How long for everything.
@@ -161,6 +164,11 @@ section! {
             optional("tokens are good until they end", at(jwt_revocations())),
         /// How much a client or an upstream may send.
         pub(crate) limits: Option<Limits> = default("{}", lenient(limits())),
+        /// Pages in place of problem documents where the gateway fails or refuses a request by itself, by status (`404`) or class (`4xx`,
+        /// `5xx`): `{ 404: "<h1>Not here</h1>", 5xx: { body: ... } }`. What upstreams answer stays. A client gets the document
+        /// all the same whose `Accept` prefers JSON to what the page is, and calls of gRPC their status. The field `Titan-Problem`
+        /// says the code of the problem.
+        pub(crate) error_pages: ErrorPages = default("{}", error_pages()),
         /// What becomes of paths that some upstreams take for others.
         pub(crate) paths: Option<Paths> = default("{}", lenient(section_of::<Paths>())),
         /// How long for everything.

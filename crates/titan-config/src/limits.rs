@@ -62,8 +62,9 @@ section! {
         /// How much of a request body has to come before an endpoint is chosen; all of a smaller one. So a client
         /// that sends it slowly keeps no connection to an endpoint meanwhile. Over HTTP/2 no more than the stream's
         /// part of `connection_window` is waited for. Bodies without a declared length go on at once, for their
-        /// clients may wait for the response first, as do gRPC calls, tunnels and requests with
-        /// `Expect: 100-continue`. `off`: all do.
+        /// clients may wait for the response first, as do tunnels. So do requests with `Expect: 100-continue`: the
+        /// endpoint says whether the body is wanted (RFC 9110 section 10.1.1), and can refuse it before it is sent.
+        /// `off`: all do.
         pub request_buffer: Option<ByteSize> = default("16KiB", request_buffer()),
         /// Bytes per second that a client must take of its response while it keeps the gateway waiting, measured
         /// over 10 s; a slower one is disconnected, over HTTP/2 its stream is reset. `off`: only `timeouts.write`

@@ -78,7 +78,8 @@ section! {
         /// preferred; without TLS clients that know beforehand may begin with HTTP/2. An `Upgrade` to it is ignored.
         pub(crate) protocols: Option<Protocols> = optional("`[h2, h1]`", protocols()),
         /// Connections open at the same moment, over all workers; beyond it new ones are
-        /// closed. Each idle one costs about 1 KiB, one of HTTP/2 about 5 KiB, and TLS about 10 KiB more.
+        /// closed. The last eighth is for clients that have few, so that no single one takes them all; an address of
+        /// `forwarding.trusted_proxies` may. Each idle one costs about 1 KiB, one of HTTP/2 about 5 KiB, and TLS about 10 KiB more.
         pub(crate) max_connections: NonZeroU32 = default("65536", whole(1..=MAX_CONNECTIONS)),
         /// Connections open at the same moment from one client, over all workers; beyond it new ones are closed.
         /// A client is an IPv4 address, or the /64 network of an IPv6 address. Where `proxy_protocol` names

@@ -42,7 +42,9 @@ fn fields_of_authorisation(authorise: &Authorise) -> Vec<&HeaderName> {
 }
 
 fn fields_of_transform(transform: &Transform) -> Vec<&HeaderName> {
-    transform.request_fields().chain(transform.values().flat_map(fields_in)).collect()
+    let of_conditions = transform.conditions().flat_map(Rule::headers);
+    let of_values = transform.values().flat_map(fields_in);
+    transform.request_fields().chain(of_values).chain(of_conditions).collect()
 }
 
 fn field_of_key(key: &RateKey) -> Option<&HeaderName> {

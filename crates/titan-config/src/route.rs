@@ -3,6 +3,7 @@
 use crate::Location;
 use crate::answer::{Redirect, Respond};
 use crate::condition::{CertificateMatch, HeaderMatch, QueryMatch};
+use crate::error_pages::ErrorPages;
 use crate::files::StaticFiles;
 use crate::host::HostPattern;
 use crate::look_alikes::Paths;
@@ -39,6 +40,8 @@ pub struct Route {
     pub policies: Policies,
     /// What becomes of paths that some upstreams take for others.
     pub paths: Paths,
+    /// Its own pages in place of problem documents, before those of the file.
+    pub error_pages: ErrorPages,
     /// What is done.
     pub action: Action,
     /// Where the file says so.

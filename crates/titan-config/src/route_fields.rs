@@ -6,6 +6,7 @@ use crate::bounds::{MAX_HOSTS, MAX_METHODS, MAX_SHARES, MAX_UPGRADES};
 use crate::condition::{
     CertificateMatch, HeaderMatch, QueryMatch, certificate_matches, header_matches, query_matches,
 };
+use crate::error_pages::{ErrorPages, error_pages};
 use crate::files::{StaticFiles, check_files, files};
 use crate::habits;
 use crate::host::{HostPattern, authority, host_pattern};
@@ -90,6 +91,8 @@ section! {
         pub(crate) without: Vec<PolicyKind> = default("[]", kinds()),
         /// Whether calls of gRPC-Web, in octets or as text, are made into gRPC for the upstream, and its answers back.
         pub(crate) grpc_web: bool = default("false", boolean()),
+        /// Pages in place of problem documents, before those of the file. `files.error_pages` come before both.
+        pub(crate) error_pages: ErrorPages = default("{}", error_pages()),
         /// What becomes of paths that some upstreams take for others, in place of what the file says.
         pub(crate) paths: Paths = default("{}", section_of::<Paths>()),
         /// Timeouts in place of the global ones.
@@ -122,6 +125,7 @@ pub(crate) struct RouteDraft {
     pub(crate) certificate: Vec<CertificateMatch>,
     pub(crate) priority: i32,
     pub(crate) uses: Uses,
+    pub(crate) error_pages: ErrorPages,
     pub(crate) paths: Paths,
     pub(crate) action: ActionDraft,
     /// Where the route starts.
@@ -177,6 +181,7 @@ fn draft(fields: RouteFields, node: &Node, to: &mut Reading<'_>) -> Option<Route
         apply: names,
         without,
         grpc_web,
+        error_pages,
         paths,
         timeouts,
         limits: RouteLimitFields { body: body_limit },
@@ -219,6 +224,7 @@ fn draft(fields: RouteFields, node: &Node, to: &mut Reading<'_>) -> Option<Route
         certificate: client_certificate.unwrap_or_default(),
         priority,
         uses: Uses { names, without },
+        error_pages,
         paths,
         action,
         span: node.span,
@@ -346,6 +352,7 @@ impl RouteDraft {
             query,
             certificate,
             priority,
+            error_pages,
             paths: own_paths,
             action,
             span,
@@ -368,6 +375,7 @@ impl RouteDraft {
             certificate,
             priority,
             policies,
+            error_pages,
             paths: own_paths.over(paths),
             action,
             location,

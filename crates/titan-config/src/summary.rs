@@ -46,6 +46,7 @@ impl Config {
             policies,
             paths: _,
             action,
+            error_pages: _,
             location: _,
         } = route;
         let mut text = format!("{name}: ");

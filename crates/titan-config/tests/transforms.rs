@@ -265,3 +265,19 @@ fn cookies_that_browsers_would_drop_or_nobody_could_write() {
     }
     assert_eq!(of("same_site: none, secure: true"), "nothing");
 }
+
+#[test]
+fn conditions_look_at_what_there_is() {
+    let of_request = wrong("request: { when: response.status == 200 }");
+    assert!(of_request.contains("there is no variable `response`"), "{of_request}");
+    let unknown = wrong("response: { when: response.body == '' }");
+    assert!(unknown.contains("`response` has no `body`"), "{unknown}");
+    let no_truth = wrong("response: { when: response.status }");
+    assert!(no_truth.contains("it is neither true nor false"), "{no_truth}");
+    let claims = wrong("response: { when: claims.sub == 'a' }");
+    assert!(claims.contains("the transform `p` needs tokens"), "{claims}");
+    assert_eq!(
+        wrong("response: { when: response.status == 200 && request.path == '/' }"),
+        "nothing"
+    );
+}

@@ -96,7 +96,7 @@ impl Accepted {
 }
 
 /// `q=0.5` in thousandths.
-fn parse_weight(parameter: &[u8]) -> Option<u16> {
+pub fn parse_weight(parameter: &[u8]) -> Option<u16> {
     let (name, value) = parameter.split_at_checked(2)?;
     if !name.eq_ignore_ascii_case(b"q=") {
         return None;

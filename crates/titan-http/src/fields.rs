@@ -63,9 +63,9 @@ impl Fields {
         &self.text
     }
 
-    /// The memory that the text takes, used or not.
+    /// The memory that they take, used or not.
     pub fn capacity(&self) -> usize {
-        self.text.capacity()
+        self.text.capacity() + self.lines.capacity() * size_of::<Line>()
     }
 
     /// How many lines there are.

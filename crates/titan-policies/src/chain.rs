@@ -444,9 +444,14 @@ impl Chain {
         }
     }
 
+    /// What the conditions of the transform make of a request, in words.
+    pub fn explain_conditions(&self, request: &RequestHead, seen: &Seen<'_>) -> Vec<String> {
+        self.transform.as_ref().map_or(Vec::new(), |transform| transform.explain(request, seen))
+    }
+
     /// The status that an answer goes out with.
-    pub fn status_for(&self, status: Status) -> Status {
-        self.transform.as_ref().map_or(status, |transform| transform.status_for(status))
+    pub fn status_for(&self, note: &transform::Note, status: Status) -> Status {
+        self.transform.as_ref().map_or(status, |transform| transform.status_for(note, status))
     }
 
     /// The response half, for an answer that goes out with the status `sent`. Where there is a recipe, the body has to

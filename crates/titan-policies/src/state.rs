@@ -29,6 +29,11 @@ pub struct Notes {
 }
 
 impl PolicyState {
+    /// What the transform has noted.
+    pub fn transform(&self) -> &transform::Note {
+        &self.notes.transform
+    }
+
     /// What is to become of the request's body.
     pub fn coded(&self) -> Coded {
         self.notes.compress.coded

@@ -4,6 +4,7 @@
 //! alone, which take no line ends: no request can write a field that the configuration does not.
 
 mod body;
+mod condition;
 mod cookies;
 mod query;
 mod replace;
@@ -12,6 +13,7 @@ mod value;
 pub use body::Body;
 pub use value::Seen;
 
+use condition::{Condition, Kept};
 use std::sync::Arc;
 use titan_config::{Changes, CookieRule, HeaderName, PathPiece, PathRule, Route, ValueRule};
 use titan_http::path::is_path_octet;
@@ -24,6 +26,8 @@ use value::{Made, Place, Value};
 
 /// A transform with all that is known of its values before a request comes.
 pub(super) struct Transform {
+    when_request: Option<Condition>,
+    when_response: Option<Condition>,
     path: Box<[PathRule]>,
     query: Edits<String>,
     request: Edits<HeaderName>,
@@ -54,7 +58,14 @@ pub(super) enum Ready {
 }
 
 /// What the answer gets of its request; nothing where the request has not come as far as the transform.
-pub type Note = Option<Made>;
+pub type Note = Option<Noted>;
+
+/// What the answer gets of its request.
+pub struct Noted {
+    made: Made,
+    /// What its condition looks at, if it has one.
+    kept: Option<Box<Kept>>,
+}
 
 /// The fields that make browsers careful.
 const SECURITY: [(&[u8], &[u8]); 8] = [
@@ -112,6 +123,8 @@ impl Transform {
     fn new(config: &titan_config::Transform, route: Option<&Route>) -> Transform {
         let titan_config::Transform { request, response } = config;
         Transform {
+            when_request: request.when.as_ref().map(Condition::new),
+            when_response: response.when.as_ref().map(Condition::new),
             path: request.path.clone().into(),
             query: Edits::new(&request.query, route, Place::Query),
             request: Edits::new(&request.headers, route, Place::Field),
@@ -130,9 +143,17 @@ impl Transform {
         request: &mut RequestHead,
         seen: &Seen<'_>,
     ) -> Result<Note, Error> {
+        let made = self.response.make(request, seen, Place::Field)?;
+        let kept = self.when_response.as_ref().and_then(|when| when.keep(request, seen));
+        if self.when_request.as_ref().is_none_or(|when| when.holds(request, seen)) {
+            self.change(request, seen)?;
+        }
+        Ok(Some(Noted { made, kept }))
+    }
+
+    fn change(&self, request: &mut RequestHead, seen: &Seen<'_>) -> Result<(), Error> {
         let for_query = self.query.make(request, seen, Place::Query)?;
         let for_fields = self.request.make(request, seen, Place::Field)?;
-        let for_answer = self.response.make(request, seen, Place::Field)?;
         if request.target.form != TargetForm::Asterisk {
             self.change_path(request)?;
             self.change_query(request, &for_query)?;
@@ -140,8 +161,7 @@ impl Transform {
         let changed = self.request.apply(&mut request.fields, Some(&for_fields));
         let changed =
             changed.and_then(|()| replace::change(&self.replace_request, &mut request.fields));
-        changed.map_err(|_| Kind::BadTransform)?;
-        Ok(Some(for_answer))
+        changed.map_err(|_| Kind::BadTransform.into())
     }
 
     /// Changes an answer that goes out with the status `sent`.
@@ -151,6 +171,9 @@ impl Transform {
         sent: Status,
         head: &mut ResponseHead,
     ) -> Result<(), BadField> {
+        if !self.changes(note, head.status) {
+            return Ok(());
+        }
         if sent != head.status {
             (head.status, head.reason) = (sent, Span::default());
         }
@@ -161,13 +184,30 @@ impl Transform {
                 }
             }
         }
-        self.response.apply(&mut head.fields, note.as_ref())?;
+        self.response.apply(&mut head.fields, note.as_ref().map(|note| &note.made))?;
         replace::change(&self.replace_response, &mut head.fields)?;
         cookies::change(&self.cookies, &mut head.fields)
     }
 
+    /// Whether a response with that status is to be changed.
+    fn changes(&self, note: &Note, status: Status) -> bool {
+        let kept = note.as_ref().and_then(|note| note.kept.as_deref());
+        self.when_response.as_ref().is_none_or(|when| when.holds_for(kept, status))
+    }
+
+    /// What its conditions make of a request and of its response, in words.
+    pub(super) fn explain(&self, request: &RequestHead, seen: &Seen<'_>) -> Vec<String> {
+        let of_request = self.when_request.as_ref().map(|when| when.explain(request, seen));
+        let of_response = self.when_response.as_ref();
+        let of_response = of_response.map(|when| when.explain_response(request, seen));
+        of_request.into_iter().chain(of_response).collect()
+    }
+
     /// The status in place of that one.
-    pub(super) fn status_for(&self, status: Status) -> Status {
+    pub(super) fn status_for(&self, note: &Note, status: Status) -> Status {
+        if self.status.is_empty() || !self.changes(note, status) {
+            return status;
+        }
         let given = self.status.iter().find(|(from, _)| *from == status);
         given.map_or(status, |(_, to)| *to)
     }

@@ -19,10 +19,11 @@ use crate::forwarding::{KnownClient, Reach, Refused, count_hop};
 use crate::grpc::{self, Dialect, web};
 use crate::origin::Origin;
 use crate::route::{self, Allow, Match, NoMatch};
+use crate::scratch::Work;
 use crate::snapshot::{Action, Proxy, Snapshot};
 use crate::template::Parts;
 use crate::upgrade::{Place, Upgrade};
-use crate::worker::{Work, Worker};
+use crate::worker::Worker;
 use std::future::{Future, poll_fn};
 use std::net::IpAddr;
 use std::pin::pin;
@@ -58,6 +59,8 @@ pub(crate) struct Exchange<'x, B, A> {
     pub(crate) request: &'x mut RequestHead,
     /// How long the request body is.
     pub(crate) length: BodyLength,
+    /// How long it is as its client sends it, which may be coded.
+    pub(crate) sent_as: BodyLength,
     /// Whether the client waits for 100 (Continue).
     pub(crate) expects_continue: bool,
     pub(crate) body: &'x mut B,
@@ -116,7 +119,7 @@ impl Record {
         upgrade: Option<&Upgrade>,
         status: Status,
     ) -> Status {
-        let sent = snapshot.chains.of(self.route).status_for(status);
+        let sent = snapshot.chains.of(self.route).status_for(self.notes.transform(), status);
         // The client would take it for the consent to a tunnel, whatever a policy makes of a refusal.
         let is_consent = sent.is_success() && upgrade.is_some_and(Upgrade::is_binding);
         if is_consent { status } else { sent }
@@ -164,6 +167,7 @@ macro_rules! nested {
             origin: $exchange.origin,
             request: &mut *$exchange.request,
             length: $length,
+            sent_as: $exchange.sent_as,
             expects_continue: $exchange.expects_continue,
             body: $body,
             answer: $answer,

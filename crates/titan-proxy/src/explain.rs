@@ -3,6 +3,7 @@
 //! The steps are those of `Exchange::serve`, in its order and on the same tables; where the exchange
 //! would do something, this says it.
 
+mod policies;
 mod question;
 #[cfg(test)]
 mod tests;
@@ -12,7 +13,6 @@ pub use question::BadQuestion;
 
 use crate::exchange::{answer_unrouted_preflight, preflight_route};
 use crate::files::Site;
-use crate::forwarding::KnownClient;
 use crate::forwarding::{Reach, Refused, count_hop};
 use crate::grpc::{Code, Dialect};
 use crate::origin::Origin;
@@ -21,24 +21,21 @@ use crate::snapshot::{self, Action, Snapshot};
 use crate::template::{self, BadResult, Parts};
 use crate::upgrade::Upgrade;
 use question::Question;
-use serde_json::{Map, Value};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU16;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use titan_config::{ClientCert, Config, PolicyKind, Redirect, Respond, Share};
+use titan_config::{ClientCert, Config, Redirect, Respond, Share};
 use titan_h1::{BodyReader, Framing, RequestReader};
 use titan_http::Scheme;
 use titan_http::path::{Normal, normalise};
 use titan_http::{Method, RequestHead, Status, TargetForm, remove_hop_by_hop};
 use titan_io::error::{Error, Kind};
 use titan_io::tls::{Files, Identity};
-use titan_policies::authorise::Asked;
 use titan_policies::credentials::Keys;
-use titan_policies::explained::Explained;
 use titan_policies::state::PolicyState;
-use titan_policies::transform::Seen;
+use titan_policies::transform::Note as TransformNote;
 use words::{code, text};
 
 /// What a request would get, and why. `Display` shows it in lines with a title each.
@@ -90,6 +87,7 @@ pub fn explain(
         is_anybody: from.is_none(),
         dialect: None,
         route: None,
+        note: None,
         page: Explanation::default(),
     };
     if let Err(Stop { error, why }) = tale.serve(&question) {
@@ -116,6 +114,8 @@ struct Tale<'c> {
     dialect: Option<Dialect>,
     /// The route that takes the request, once it is found.
     route: Option<usize>,
+    /// What its transform has noted.
+    note: TransformNote,
     page: Explanation,
 }
 
@@ -335,75 +335,6 @@ impl Tale<'_> {
         Ok(())
     }
 
-    /// The policies that the request meets, in order, and what they make of it. Breaks with an answer.
-    fn policies(
-        &mut self,
-        found: &Match,
-        head: &mut RequestHead,
-        upgrade: Option<&Upgrade>,
-    ) -> Result<ControlFlow<Status>, Stop> {
-        let known_client = self.known_client(head);
-        let Tale { config, snapshot, unread, identity, origin, is_anybody, page, .. } = self;
-        let forwarding = &snapshot.forwarding;
-        let client = KnownClient { forwarding, origin };
-        let is_websocket = upgrade.is_some_and(Upgrade::is_websocket);
-        let chain = snapshot.chains.of(Some(found.route));
-        let mut claims: Option<Map<String, Value>> = None;
-        let asked = head.path().to_vec();
-        for kind in PolicyKind::ALL {
-            let Some(id) = config.routes[found.route].policies.of(*kind) else { continue };
-            page.tell("policy", format!("{}: {}", kind.as_str(), config.policies[id.index()].name));
-            let said = claims.as_ref();
-            let decision = chain.explain(*kind, head, &asked, found.route, known_client, said);
-            if let Some(decision) = decision {
-                page.tell("policy", format!("  {decision}"));
-            }
-            match kind {
-                PolicyKind::Cors if is_websocket && chain.refuses_handshake(head, &client) => {
-                    return Err(Kind::OriginRefused.into());
-                }
-                PolicyKind::Cors => match chain.grants_preflight(head) {
-                    Some(true) => return Ok(ControlFlow::Break(Status::NO_CONTENT)),
-                    Some(false) => return Err(Kind::CorsRefused.into()),
-                    None => {}
-                },
-                PolicyKind::Jwt => {
-                    let (told, said) = chain.explain_token(head, unread[id.index()].as_deref())?;
-                    tell_all(page, told)?;
-                    claims = said;
-                }
-                PolicyKind::Authorise => {
-                    let client = forwarding.client(origin, &head.fields);
-                    let identity = identity.as_ref();
-                    let asked = Asked { claims: claims.as_ref(), identity, client };
-                    let told = chain.explain_authorisation(head, asked, *is_anybody)?;
-                    let forgets_token = told.forgets_token;
-                    tell_all(page, told)?;
-                    claims = claims.filter(|_| !forgets_token);
-                }
-                PolicyKind::EarlyLimit
-                | PolicyKind::FailureLimit
-                | PolicyKind::RateLimit
-                | PolicyKind::Compress => {}
-                PolicyKind::Transform => {
-                    let before = head.clone();
-                    let claims = claims.as_ref();
-                    let seen = Seen { client: &client, found, claims };
-                    chain.transform(head, &seen)?;
-                    let changes = words::changes(&before, head);
-                    let stand_in = SOMEBODY.to_string();
-                    let is_shown = changes.iter().any(|change| change.contains(&stand_in));
-                    changes.into_iter().for_each(|it| page.tell("policy", format!("  {it}")));
-                    if *is_anybody && is_shown {
-                        let note = format!("  ({stand_in} stands for the client's address)");
-                        page.tell("policy", note);
-                    }
-                }
-            }
-        }
-        Ok(ControlFlow::Continue(()))
-    }
-
     fn redirect(
         &mut self,
         redirect: &Redirect,
@@ -523,7 +454,7 @@ impl Tale<'_> {
 
     /// A status of the gateway's own, and what a transform makes of it.
     fn answer(&mut self, status: Status, why: &str) {
-        let sent = self.snapshot.chains.of(self.route).status_for(status);
+        let sent = self.snapshot.chains.of(self.route).status_for(&self.note, status);
         self.page.tell("answer", format!("{}{why}", words::status(sent)));
         if sent != status {
             self.page.tell("", format!("in place of {}, by the transform", words::status(status)));
@@ -541,16 +472,18 @@ impl Tale<'_> {
             }
         }
         self.page.tell("", error.to_string());
+        let sent = self.snapshot.chains.of(self.route).status_for(&self.note, error.status());
+        if let Some(page) = self.snapshot.error_pages.find(self.route, sent)
+            && self.dialect.is_none()
+        {
+            let media_type = page.content_type.as_str();
+            self.page
+                .tell("", format!("with a page of {media_type}, unless `Accept` prefers JSON"));
+        }
         if !why.is_empty() {
             self.page.tell("", why);
         }
     }
-}
-
-/// Tells what a policy decides, and stops where it refuses the request.
-fn tell_all(page: &mut Explanation, told: Explained) -> Result<(), Stop> {
-    told.lines.into_iter().for_each(|it| page.tell("policy", format!("  {it}")));
-    told.refused.map_or(Ok(()), |kind| Err(Stop::from(kind)))
 }
 
 impl Explanation {

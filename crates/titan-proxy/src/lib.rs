@@ -34,6 +34,8 @@ mod metrics;
 
 mod grpc;
 mod problem;
+
+mod error_pages;
 mod upgrade;
 
 mod guard;
@@ -49,6 +51,8 @@ mod template;
 mod files;
 
 mod snapshot;
+
+mod scratch;
 
 mod worker;
 

@@ -24,6 +24,7 @@ use titan_http::Scheme;
 use titan_io::clock::TICK;
 use titan_io::io::Phase;
 use titan_io::network::ClientNetwork;
+use titan_io::shares::{Counter, Shares};
 use titan_io::stream::Stream;
 use titan_io::tls::{self, BadCredentials, Files, Refused, ServerTls};
 use titan_io::transport::Transport;
@@ -47,6 +48,8 @@ pub(crate) struct Gate {
     pub(crate) config: titan_config::Listener,
     pub(crate) entry: Arc<Entry>,
     open: AtomicU32,
+    /// What clients have of `max_connections`.
+    used: Shares,
     /// Connections by client; only looked at where the configuration limits them.
     by_client: Mutex<HashMap<ClientNetwork, u32>>,
 }
@@ -54,6 +57,8 @@ pub(crate) struct Gate {
 /// A connection's place at a listener; left when dropped.
 struct Place {
     gate: Arc<Gate>,
+    /// Where the connection is counted as its client's.
+    counter: Option<Counter>,
     client: Option<ClientNetwork>,
 }
 
@@ -70,7 +75,8 @@ impl Gate {
         let tls = config.tls.as_ref();
         let tls = tls.map(|tls| ServerTls::new(tls, config.protocols, files)).transpose()?;
         let entry = Arc::new(Entry::new(config, tls));
-        Ok(Arc::new(Gate { config: config.clone(), entry, open, by_client }))
+        let used = Shares::new(config.max_connections.get());
+        Ok(Arc::new(Gate { config: config.clone(), entry, open, used, by_client }))
     }
 
     /// What handshakes would be held with if `files` were what is on disk.
@@ -93,7 +99,7 @@ impl Gate {
         let most = self.config.max_connections.get();
         let more = |open| (open < most).then_some(open + 1);
         self.open.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
-        Some(Place { gate: Arc::clone(self), client: None })
+        Some(Place { gate: Arc::clone(self), counter: None, client: None })
     }
 
     /// Whether a connection from `peer` starts with a PROXY protocol header.
@@ -104,6 +110,20 @@ impl Gate {
 }
 
 impl Place {
+    /// Counts the connection as its client's, if what is left is enough for one more of it: the last places are for
+    /// clients that have few.
+    fn take_share(&mut self, client: IpAddr) -> bool {
+        let Gate { used, open, config, .. } = &*self.gate;
+        let counter = used.counter(Some(ClientNetwork::of(client)));
+        let others = open.load(Ordering::Acquire).saturating_sub(1);
+        let is_admitted = used.admits_to(counter, others, config.max_connections.get());
+        if is_admitted {
+            used.take(counter);
+            self.counter = Some(counter);
+        }
+        is_admitted
+    }
+
     /// Counts the connection against its client's limit. False when that is reached.
     fn count_client(&mut self, client: Option<IpAddr>) -> bool {
         let most = self.gate.config.max_connections_per_client.at_most();
@@ -123,6 +143,9 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         self.gate.open.fetch_sub(1, Ordering::AcqRel);
+        if let Some(counter) = self.counter {
+            self.gate.used.give_back(counter);
+        }
         let Some(client) = self.client else { return };
         let mut counts = self.gate.by_client.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = counts.get_mut(&client) {
@@ -248,13 +271,21 @@ struct Guest {
 
 impl Guest {
     async fn converse(mut self: Box<Self>) {
-        let is_welcome =
-            self.is_introduced().await && self.place.count_client(self.client.origin.address);
+        let is_welcome = self.is_introduced().await
+            && self.has_share()
+            && self.place.count_client(self.client.origin.address);
         if !is_welcome {
             self.client.worker.cells().refused.add(1);
         } else if self.is_secured().await {
             downstream::serve(&mut self.client, &self.place.gate.config.protocols).await;
         }
+    }
+
+    /// Whether the listener has a place left for that client. A trusted proxy stands for many.
+    fn has_share(&mut self) -> bool {
+        let origin = &self.client.origin;
+        let single = origin.address.filter(|_| !origin.is_trusted);
+        single.is_none_or(|client| self.place.take_share(client))
     }
 
     /// Holds the handshake, where this listener speaks TLS.

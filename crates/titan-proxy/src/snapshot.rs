@@ -1,5 +1,6 @@
 //! What a worker serves from: immutable tables, built from a checked configuration.
 
+use crate::error_pages::Pages;
 use crate::files::Site;
 use crate::forwarding::Forwarding;
 use crate::guard::Guard;
@@ -29,6 +30,8 @@ pub(crate) struct Snapshot {
     /// The policies that requests meet.
     pub(crate) chains: Chains,
     pub(crate) upstreams: Vec<Arc<Upstream>>,
+    /// Pages in place of problem documents.
+    pub(crate) error_pages: Pages,
     pub(crate) limits: Limits,
     pub(crate) timeouts: Timeouts,
     /// Which fields of requests are let in.
@@ -87,6 +90,7 @@ impl Snapshot {
             actions: config.routes.iter().map(|route| Action::new(route, files.folder())).collect(),
             chains: Chains::new(config, keys, revoked),
             upstreams: upstreams.collect(),
+            error_pages: Pages::new(config),
             limits: config.limits.clone(),
             timeouts: config.timeouts.clone(),
             guard: Guard::new(config),

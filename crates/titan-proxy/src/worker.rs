@@ -4,19 +4,18 @@
 //! and atomics, nothing else.
 
 use crate::metrics::{Cells, Metrics};
+use crate::scratch::{Scratch, Scratches};
 use crate::snapshot::Snapshot;
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::convert::Infallible;
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use titan_h1::{BodyReader, Framing, RequestReader};
-use titan_http::{BadField, FieldName, Fields, RequestHead, ResponseHead};
+use titan_http::{BadField, FieldName, Fields};
 use titan_io::clock::TICK;
 use titan_io::io::Io;
 use titan_policies::worker::PerWorker;
-use titan_upstream::h1::Desk;
 use titan_upstream::members::Known;
 use titan_upstream::pool::Pools;
 use titan_upstream::reclaim::Reclaim;
@@ -39,32 +38,11 @@ pub(crate) struct Worker {
     all_closed: Notify,
     /// The time of the last tick as a `Date` field says it.
     date: Cell<[u8; 29]>,
-    #[expect(
-        clippy::vec_box,
-        reason = "lent and given back for each request: only a pointer moves"
-    )]
-    scratches: RefCell<Vec<Box<Scratch>>>,
+    scratches: Scratches,
 }
 
 /// A worker's own count around the one that all workers share, so that no request touches that.
 pub(crate) type CurrentSnapshot = Rc<Arc<Snapshot>>;
-
-/// Memory that an exchange uses and leaves to the next one.
-pub(crate) struct Scratch {
-    pub(crate) requests: RequestReader,
-    pub(crate) request: RequestHead,
-    pub(crate) request_body: BodyReader,
-    pub(crate) to_client: Vec<u8>,
-    pub(crate) work: Work,
-}
-
-/// The part of it that serves the upstream's side.
-pub(crate) struct Work {
-    pub(crate) desk: Desk,
-    pub(crate) response: ResponseHead,
-    /// A text that is being put together.
-    pub(crate) text: Vec<u8>,
-}
 
 /// A scratch on loan; goes back when dropped.
 pub(crate) struct Loan {
@@ -77,10 +55,6 @@ pub(crate) struct Loan {
 const LAST_REQUEST: Duration = Duration::from_secs(1);
 /// How many connections of a worker may wait with everything at hand: some 3 KiB each.
 const SEATS: usize = 512;
-/// How many scratches a worker keeps.
-const KEPT: usize = 1024;
-/// A text that has grown beyond this is not kept.
-const KEPT_TEXT: usize = 64 << 10;
 
 impl Worker {
     /// A worker that serves from `snapshot`.
@@ -103,7 +77,7 @@ impl Worker {
             seated: Cell::new(0),
             all_closed: Notify::new(),
             date: Cell::new(date()),
-            scratches: RefCell::default(),
+            scratches: Scratches::default(),
         })
     }
 
@@ -141,11 +115,9 @@ impl Worker {
         }
     }
 
-    /// The scratch given back last: it is still in the cache.
+    /// Memory for an exchange.
     pub(crate) fn scratch(self: &Rc<Self>) -> Loan {
-        let kept = self.scratches.borrow_mut().pop();
-        let scratch = kept.unwrap_or_else(|| Box::new(Scratch::new(&self.snapshot)));
-        Loan { scratch: Some(scratch), home: Rc::clone(self) }
+        Loan { scratch: Some(self.scratches.take(&self.snapshot)), home: Rc::clone(self) }
     }
 
     /// Ticks for ever: without that there are no timeouts.
@@ -158,6 +130,7 @@ impl Worker {
                     self.io.clock.tick();
                     self.date.set(date());
                     self.pools.sweep(&self.io.clock);
+                    self.scratches.sweep(self.io.clock.now());
                     self.cells().busy_micros.set(processor_micros());
                 }
                 () = self.pools.idle_wanted() => self.pools.yield_idle(&self.io.clock),
@@ -202,31 +175,6 @@ impl Drop for Counted {
     }
 }
 
-impl Scratch {
-    fn new(snapshot: &Snapshot) -> Scratch {
-        let (requests, responses) = (snapshot.request_limits, snapshot.response_limits);
-        Scratch {
-            requests: RequestReader::new(requests),
-            request: RequestHead::default(),
-            request_body: BodyReader::new(Framing::None, &requests),
-            to_client: Vec::new(),
-            work: Work {
-                desk: Desk::new(responses),
-                response: ResponseHead::default(),
-                text: Vec::new(),
-            },
-        }
-    }
-
-    fn is_worth_keeping(&self) -> bool {
-        let Work { desk, response, text } = &self.work;
-        let texts = [self.request.fields.capacity(), response.fields.capacity()];
-        let outs = [self.to_client.capacity(), desk.capacity(), text.capacity()];
-        let trailers = [self.request_body.capacity()];
-        texts.into_iter().chain(outs).chain(trailers).all(|capacity| capacity <= KEPT_TEXT)
-    }
-}
-
 impl Deref for Loan {
     type Target = Scratch;
 
@@ -243,10 +191,8 @@ impl DerefMut for Loan {
 
 impl Drop for Loan {
     fn drop(&mut self) {
-        let mut kept = self.home.scratches.borrow_mut();
-        let scratch = self.scratch.take().filter(|scratch| scratch.is_worth_keeping());
-        if kept.len() < KEPT {
-            kept.extend(scratch);
+        if let Some(scratch) = self.scratch.take() {
+            self.home.scratches.put_back(scratch);
         }
     }
 }

@@ -45,9 +45,9 @@ impl Desk {
         Desk { heads: ResponseReader::new(limits), body, out: Vec::new() }
     }
 
-    /// The memory that it has come to.
-    pub fn capacity(&self) -> usize {
-        self.out.capacity().max(self.body.capacity())
+    /// The memory that its texts have come to: what goes out, and trailers.
+    pub fn capacities(&self) -> [usize; 2] {
+        [self.out.capacity(), self.body.capacity()]
     }
 
     /// Whether the last answer was ended within its trailers, so that nothing can follow it.

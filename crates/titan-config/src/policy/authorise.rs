@@ -28,7 +28,8 @@ pub(super) use claims::claim_rules;
 use claims::{roles, scopes};
 use forward::forward_auth;
 use keys::api_keys;
-use rule::{WithoutToken, rule};
+use rule::WithoutToken;
+pub(super) use rule::{response_rule, rule};
 
 section! {
     "authorise", "an authorisation", Any;

@@ -14,7 +14,8 @@ pub use value::{ValuePiece, ValueTemplate};
 use crate::bounds::{MAX_COOKIE_RULES, MAX_PATH_RULES, MAX_STATUSES};
 use crate::path::PathPattern;
 use crate::policy::Policy;
-use crate::read::{Read, Reading, default};
+use crate::policy::authorise::{Rule, RulePart, response_rule, rule};
+use crate::read::{Read, Reading, default, optional};
 use crate::readers::{Named, Problem, boolean, mapping, one_or_list, whole};
 use crate::report::{Diagnostic, Span};
 use crate::section::{section, section_of};
@@ -53,6 +54,10 @@ section! {
     "request_transform", "a transform of requests", Any;
     /// What becomes of requests: first of the path, then of the query, then of the header fields.
     pub struct RequestTransform {
+        /// An expression (CEL, as in `authorise.rules`) that has to be true of a request for it to be changed. It sees the
+        /// request before the transform. One that is an error, such as for a field that is not there, counts as false. Where it
+        /// is false, fields that `headers` would set are left as clients have sent them.
+        pub when: Option<Rule> = optional("always", rule()),
         /// Rules for the path in its normal form, of which the first that matches is applied. Not on a route with
         /// `rewrite`. What comes out is brought into normal form, or refused with 400.
         pub path: Vec<PathRule> = default("[]", one_or_list(path_rule(), 0..=MAX_PATH_RULES)),
@@ -70,6 +75,10 @@ section! {
     "response_transform", "a transform of answers", Any;
     /// What becomes of answers: first of the status, then come the fields for security, then what `headers`, `replace` and `cookies` say.
     pub struct ResponseTransform {
+        /// An expression that has to be true for a response to be changed. It sees what those of requests see, the request as it
+        /// was before the transform, and `response.status`, which is that before `status`. Where a request was refused before it
+        /// came to the transform, nothing but the status is known, and what looks at more is false.
+        pub when: Option<Rule> = optional("always", response_rule()),
         /// Statuses that give way to others, as in `{ 404: 410 }`. Not those that decide how an answer is framed:
         /// 1xx, 204, 205, 206 and 304. Problem documents of the gateway say the new one, and fields that the old one alone
         /// gives a meaning go, unless `headers` gives them: `WWW-Authenticate` and `Proxy-Authenticate`, `Retry-After`,
@@ -107,7 +116,14 @@ impl Transform {
 
     /// Whether it looks at what tokens say.
     fn needs_token(&self) -> bool {
+        let mut conditions = self.conditions();
         self.values().any(ValueTemplate::needs_token)
+            || conditions.any(|rule| rule.reads(RulePart::Claims))
+    }
+
+    /// What decides whether something is changed.
+    pub(crate) fn conditions(&self) -> impl Iterator<Item = &Rule> {
+        self.request.when.iter().chain(&self.response.when)
     }
 
     /// The fields of requests that it changes.

@@ -35,6 +35,18 @@ pub(super) const ROWS: &[Row] = &[
         "headers: Changes { remove: [HeaderName(\"x-a\")]",
     ),
     (
+        "request_transform",
+        "when",
+        "policies: { p: { transform: { request: { when: \"request.method == 'GET'\" } } } }",
+        "request: RequestTransform { when: Some(Rule(\"request.method == 'GET'\"))",
+    ),
+    (
+        "response_transform",
+        "when",
+        "policies: { p: { transform: { response: { when: response.status >= 400 } } } }",
+        "response: ResponseTransform { when: Some(Rule(\"response.status >= 400\"))",
+    ),
+    (
         "response_transform",
         "status",
         "policies: { p: { transform: { response: { status: { 404: 410 } } } } }",

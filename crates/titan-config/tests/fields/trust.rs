@@ -3,6 +3,25 @@
 use super::Row;
 
 pub(super) const ROWS: &[Row] = &[
+    (
+        "file",
+        "error_pages",
+        "error_pages: { 404: gone }",
+        "error_pages: ErrorPages([(Status(Status(404)), ErrorPage {",
+    ),
+    (
+        "route",
+        "error_pages",
+        "routes: [{ respond: 204, error_pages: { 5xx: sorry } }]",
+        "error_pages: ErrorPages([(Class(5), ErrorPage {",
+    ),
+    ("error_page", "body", "error_pages: { 404: { body: gone } }", "body: \"gone\""),
+    (
+        "error_page",
+        "content_type",
+        "error_pages: { 404: { body: gone, content_type: text/plain } }",
+        "content_type: HeaderValue(\"text/plain\")",
+    ),
     ("file", "paths", "paths: { case: keep }", "case: Some(Keep)"),
     (
         "paths",

@@ -71,7 +71,7 @@ impl Rules {
 
 /// Why there is no saying whether a rule is met.
 #[derive(Debug, PartialEq)]
-enum Unmet {
+pub(crate) enum Unmet {
     /// What it looks at is larger than it may be.
     TooMuch,
     /// Its result is neither true nor false.
@@ -79,30 +79,63 @@ enum Unmet {
     Error(Box<ExecutionError>),
 }
 
+/// What a rule sees of a request. By default nothing: a rule that looks at anything then ends in an error.
+pub(crate) struct View(Context<'static, 'static>);
+
+impl Default for View {
+    fn default() -> View {
+        View(Context::with_env(Arc::clone(&ENV)))
+    }
+}
+
+impl View {
+    /// What that rule looks at.
+    pub(crate) fn of(rule: &Rule, request: &RequestHead, asked: Asked<'_>) -> Result<View, Unmet> {
+        let View(mut context) = View::default();
+        let seen = Seen { rule, most: if rule.loops() { MAX_ITEMS } else { usize::MAX } };
+        context.add_variable_from_value("request", seen.request(request)?);
+        context.add_variable_from_value("client", seen.client(asked));
+        if rule.reads(RulePart::Claims) {
+            // Where no token is required there may be none: it says nothing.
+            let nothing = Map::new();
+            let claims = seen.object(asked.claims.unwrap_or(&nothing))?;
+            context.add_variable_from_value("claims", claims);
+        }
+        if rule.reads(RulePart::Certificate) {
+            context.add_variable_from_value("certificate", seen.certificate(asked.identity)?);
+        }
+        if !rule.patterns().is_empty() {
+            let patterns = Arc::clone(rule.patterns());
+            let matches = move |This(text): This<Arc<String>>, written: Arc<String>| {
+                let mut known = patterns.iter().filter(|(known, _)| *known == *written);
+                known.next().is_some_and(|(_, pattern)| pattern.is_match(text.as_bytes()))
+            };
+            let added = context.add_function("matches", matches);
+            added.expect("nothing else is called so: the library has no regular expressions here");
+        }
+        Ok(View(context))
+    }
+
+    /// Whether it meets the rule that it was made for.
+    pub(crate) fn meets(&self, rule: &Rule) -> Result<bool, Unmet> {
+        truth(rule, &self.0)
+    }
+
+    /// The same with a response of that status.
+    pub(crate) fn meets_with_status(&self, rule: &Rule, status: u16) -> Result<bool, Unmet> {
+        let mut context = self.0.new_inner_scope();
+        let response = HashMap::from([("status".to_owned(), Value::Int(status.into()))]);
+        context.add_variable_from_value("response", response);
+        truth(rule, &context)
+    }
+}
+
 fn is_met(rule: &Rule, request: &RequestHead, asked: Asked<'_>) -> Result<bool, Unmet> {
-    let mut context = Context::with_env(Arc::clone(&ENV));
-    let seen = Seen { rule, most: if rule.loops() { MAX_ITEMS } else { usize::MAX } };
-    context.add_variable_from_value("request", seen.request(request)?);
-    context.add_variable_from_value("client", seen.client(asked));
-    if rule.reads(RulePart::Claims) {
-        // Where no token is required there may be none: it says nothing.
-        let nothing = Map::new();
-        let claims = seen.object(asked.claims.unwrap_or(&nothing))?;
-        context.add_variable_from_value("claims", claims);
-    }
-    if rule.reads(RulePart::Certificate) {
-        context.add_variable_from_value("certificate", seen.certificate(asked.identity)?);
-    }
-    if !rule.patterns().is_empty() {
-        let patterns = Arc::clone(rule.patterns());
-        let matches = move |This(text): This<Arc<String>>, written: Arc<String>| {
-            let mut known = patterns.iter().filter(|(known, _)| *known == *written);
-            known.next().is_some_and(|(_, pattern)| pattern.is_match(text.as_bytes()))
-        };
-        let added = context.add_function("matches", matches);
-        added.expect("nothing else is called so: the library has no regular expressions here");
-    }
-    match rule.program().execute(&context) {
+    View::of(rule, request, asked)?.meets(rule)
+}
+
+fn truth(rule: &Rule, context: &Context<'_, '_>) -> Result<bool, Unmet> {
+    match rule.program().execute(context) {
         Ok(Value::Bool(is_met)) => Ok(is_met),
         Ok(_) => Err(Unmet::NoTruth),
         Err(error) => Err(Unmet::Error(Box::new(error))),

@@ -65,7 +65,7 @@ pub(super) enum Piece {
 
 /// Values that were put together, in order.
 #[derive(Debug, Default)]
-pub struct Made {
+pub(super) struct Made {
     text: Vec<u8>,
     spans: Vec<(usize, usize)>,
 }

@@ -9,7 +9,7 @@
 use super::{Client, drain};
 use crate::exchange::{Exchange, Record, Verdict};
 use crate::guard::Guard;
-use crate::worker::Scratch;
+use crate::scratch::Scratch;
 use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
@@ -195,6 +195,7 @@ impl Connection<'_> {
             origin,
             request,
             length: start.framing.into(),
+            sent_as: start.framing.into(),
             expects_continue: start.expect_continue,
             body: &mut body,
             answer: &mut answer,

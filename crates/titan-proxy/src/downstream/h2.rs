@@ -8,8 +8,9 @@ use super::{Client, drain};
 use crate::exchange::{Exchange, Record, Verdict};
 use crate::guard::Guard;
 use crate::origin::Origin;
+use crate::scratch::Scratch;
 use crate::upgrade::Upgrade;
-use crate::worker::{Loan, Scratch, Worker};
+use crate::worker::{Loan, Worker};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -238,6 +239,7 @@ async fn answer(
         origin,
         request,
         length,
+        sent_as: length,
         expects_continue: head.is_ok_and(|start| start.expect_continue),
         body: &mut body,
         answer: &mut response,

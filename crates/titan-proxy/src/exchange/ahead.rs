@@ -10,12 +10,13 @@ use titan_io::relay::Stop;
 
 impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
     /// Waits for the beginning of the request body, all of a small one: a client that sends it slowly is to keep
-    /// nothing of an endpoint meanwhile. Calls of gRPC may begin with the answer.
+    /// nothing of an endpoint meanwhile.
     pub(super) async fn await_body(&mut self, proxy: &Proxy) -> Result<(), Error> {
-        let begins_at_once = self.expects_continue || self.record.dialect.is_some();
         let Some(most) = self.snapshot.limits.request_buffer else { return Ok(()) };
-        let wanted = match self.length {
-            _ if begins_at_once || self.upgrade.is_some() => return Ok(()),
+        let wanted = match self.sent_as {
+            // Whether the client is to send its body at all is for the endpoint to say (RFC 9110 section 10.1.1): a
+            // gateway has to ask it, and may say 100 by itself only before one of HTTP/1.0.
+            _ if self.expects_continue || self.upgrade.is_some() => return Ok(()),
             BodyLength::None | BodyLength::Known(0) => return Ok(()),
             BodyLength::Known(length) => usize::try_from(length.min(most.bytes())),
             // Its client may send none of it before it has the head of the response.

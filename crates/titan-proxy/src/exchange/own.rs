@@ -1,18 +1,20 @@
 //! Answers of the gateway's own: redirects, responses from the configuration, problems.
 
 use super::Exchange;
+use crate::error_pages::{PROBLEM, prefers};
 use crate::forwarding::KnownClient;
 use crate::grpc::{self, Dialect};
 use crate::problem;
 use crate::route::Match;
+use crate::snapshot::Snapshot;
 use crate::template;
 use crate::template::Parts;
 use std::future::poll_fn;
 use std::num::NonZeroU16;
 use std::task::Poll;
-use titan_config::{Redirect, Respond};
+use titan_config::{ErrorPage, Redirect, Respond};
 use titan_http::BodyLength;
-use titan_http::{FieldName, Method, ResponseHead, Status};
+use titan_http::{BadField, FieldName, Method, ResponseHead, Status};
 use titan_io::body::{Answer, Content, RequestBody};
 use titan_io::body::{BodySource, Text};
 use titan_io::error::{Error, Kind};
@@ -20,7 +22,7 @@ use titan_io::relay::{Patience, Pump, Stop};
 use titan_policies::compress::{Recipe, Squeezed};
 use titan_policies::transform::{Body, Seen};
 
-impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
+impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
     pub(super) async fn redirect_to_https(&mut self, port: NonZeroU16) -> Result<(), Error> {
         let text = &mut self.work.text;
         template::write_https(self.request, port, text).map_err(Kind::from)?;
@@ -154,14 +156,23 @@ impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
         if let Some(dialect) = self.record.dialect {
             return self.send_status(error, dialect).await;
         }
+        let upgrade = self.upgrade.as_ref();
+        let status = self.record.status_for(self.snapshot, upgrade, error.status());
+        let snapshot: &'x Snapshot = self.snapshot;
+        let page = snapshot.error_pages.find(self.record.route, status);
+        if let Some(page) = page
+            && prefers(&self.request.fields, page.content_type.as_str())
+        {
+            return self.send_page(error, page).await;
+        }
         let mut text = std::mem::take(&mut self.work.text);
         text.clear();
         let id = self.snapshot.forwarding.request_id(&self.request.fields);
-        let upgrade = self.upgrade.as_ref();
-        let status = self.record.status_for(self.snapshot, upgrade, error.status());
-        problem::write(&mut text, error, status, id, self.record.notes.findings.missing.as_slice());
+        problem::write(&mut text, error, status, id, &self.record.notes.findings.missing);
         let head = self.error_head(error).and_then(|mut head| {
             let described = head.fields.append(FieldName::ContentType, problem::CONTENT_TYPE);
+            let described =
+                described.and_then(|()| page.map_or(Ok(()), |_| vary_by_accept(&mut head)));
             described.map(|()| head).map_err(|_| Kind::Internal.into())
         });
         let sent = match head {
@@ -170,6 +181,18 @@ impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
         };
         self.work.text = text;
         sent
+    }
+
+    /// Sends a page in place of a problem document.
+    async fn send_page(&mut self, error: Error, page: &ErrorPage) -> Result<(), Error> {
+        let mut head = self.error_head(error)?;
+        let media_type = page.content_type.as_str().as_bytes();
+        let described = head.fields.append(FieldName::ContentType, media_type);
+        let described = described.and_then(|()| vary_by_accept(&mut head));
+        let code = error.kind.code().as_bytes();
+        let described = described.and_then(|()| head.fields.append_named(PROBLEM, code));
+        described.map_err(|_| Kind::Internal)?;
+        self.send(head, page.body.as_bytes()).await
     }
 
     /// The head of an answer that tells of a failure, but for what its content is.
@@ -192,6 +215,11 @@ impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
         let head = grpc::failure(error, dialect, id).map_err(|_| Kind::Internal)?;
         self.send(head, &[]).await
     }
+}
+
+/// Tells caches that there is something else for other clients.
+fn vary_by_accept(head: &mut ResponseHead) -> Result<(), BadField> {
+    head.fields.append(FieldName::Vary, b"Accept")
 }
 
 /// The framing of an answer with `text` to a request with that method.

@@ -7,8 +7,9 @@ use super::key_source;
 use super::{Exchange, Record};
 use crate::forwarding::Refused;
 use crate::origin::Origin;
+use crate::scratch::{Scratch, Work};
 use crate::snapshot::Snapshot;
-use crate::worker::{Scratch, Work, Worker};
+use crate::worker::Worker;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
@@ -80,6 +81,7 @@ impl Asker<'_> {
             origin,
             request,
             length: BodyLength::None,
+            sent_as: BodyLength::None,
             expects_continue: false,
             body: &mut Nothing(Text::new(&[])),
             answer: &mut answer,

@@ -234,6 +234,35 @@ fn a_body_that_runs_out_of_memory_is_cut_short_on_both_sides() {
 }
 
 #[test]
+fn a_stream_that_runs_out_of_memory_is_reset() {
+    let listening = upstream::listens();
+    let upstreams = "upstreams: { u: { endpoints: $0, protocol: h2 } }";
+    let conf = format!("limits: {{ decoding_memory: 32MiB }}\n{}", conf("max_window: 16MiB", ""));
+    let gateway = gateway(&format!("{upstreams}\n{conf}"), &[&listening]);
+    let mut client = gateway.connects_h2();
+    let mut begins = |begun: &[u8]| {
+        let stream = client.starts(&h2::Head::post("/").with("content-encoding", "br"));
+        client.sends_data(stream, begun, false);
+        stream
+    };
+    let (small, large) = (begun_and_whole(10), begun_and_whole(24));
+    let first = begins(&small.0);
+    let mut endpoint = listening.accepts_h2();
+    let (first_up, _) = endpoint.request_head();
+    assert_eq!(endpoint.takes_data(first_up, TEXT.len()), TEXT.as_bytes());
+    let second = begins(&large.0);
+    let (second_up, _) = endpoint.request_head();
+    assert_eq!(endpoint.takes_data(second_up, TEXT.len()), TEXT.as_bytes());
+    client.sends_data(first, &small.1[small.0.len()..], true);
+    client.answer(first).has_problem(503, "decoding-memory");
+    assert_eq!(endpoint.reset_of(first_up), h2::code::CANCEL);
+    client.sends_data(second, &large.1[large.0.len()..], true);
+    assert_eq!(endpoint.takes_rest(second_up).0, TEXT.as_bytes());
+    endpoint.answers(second_up, &h2::reply(200), "");
+    client.answer(second).has_status(200);
+}
+
+#[test]
 fn what_is_not_what_it_says_is_a_bad_request() {
     let (gateway, _upstream) = under("", "");
     for coding in ["gzip", "br", "zstd"] {

@@ -217,6 +217,36 @@ pub(super) fn a_listener_lets_in_as_many_as_allowed() {
     }
 }
 
+#[test]
+fn a_client_that_takes_all_connections_leaves_some_to_others() {
+    let upstream = upstream::replies(ok("x"));
+    let listener = "{ address: '127.0.0.1:0', max_connections: 16 }";
+    let lets_in = |gateway: &Gateway, from: &str| {
+        let mut client = Peer::connects_from(from, gateway.address());
+        client.offers(GET).answer_if_any().map(|_| client)
+    };
+    let gateway = gateway(&format!("listeners: [{listener}]"), &[&upstream]);
+    let greedy: Vec<_> = (0..16).map_while(|_| lets_in(&gateway, "127.0.0.1")).collect();
+    assert_eq!(greedy.len(), 14);
+    // One that is counted together with the first has nothing left: of a thousand clients one is.
+    let others = ["127.0.0.2", "127.0.0.3", "127.0.0.4"].map(|from| lets_in(&gateway, from));
+    assert_eq!(others.iter().flatten().count(), 2);
+    drop((greedy, others));
+    waits_until("a place to become free", || gateway_lets_in(&gateway));
+}
+
+#[test]
+fn a_trusted_proxy_has_all_connections() {
+    let upstream = upstream::replies(ok("x"));
+    let text = "listeners: [{ address: '127.0.0.1:0', max_connections: 16 }]\n\
+                forwarding: { trusted_proxies: [127.0.0.1] }";
+    let gateway = gateway(text, &[&upstream]);
+    let mut clients: Vec<_> = (0..16).map(|_| gateway.connects()).collect();
+    for client in &mut clients {
+        client.sends(GET).answer().has_body("x");
+    }
+}
+
 fn gateway_lets_in(gateway: &Gateway) -> bool {
     gateway.connects().offers(GET).answer_if_any().is_some()
 }

@@ -12,6 +12,7 @@ mod compression;
 mod cors;
 mod dates;
 mod drain;
+mod error_pages;
 mod exchange;
 mod files;
 mod forward_auth;

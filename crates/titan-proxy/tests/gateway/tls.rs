@@ -403,3 +403,15 @@ fn large_bodies_go_through_two_sessions() {
         client.answer().has_body(&body);
     }
 }
+
+#[test]
+fn a_client_that_is_refused_is_not_read_for_ever() {
+    const MUCH: usize = 64 << 20;
+    let a = certificate(&["a.example"]);
+    let gateway = secure(ONE, &[("a", &a)]);
+    let mut client = Peer::connects(gateway.address());
+    client.sends(GET).answer().has_status(400);
+    // What the kernel keeps comes on top of what is read.
+    let sent = client.sends_until_blocked(MUCH);
+    assert!(sent < MUCH / 4, "{sent} bytes");
+}

@@ -1,5 +1,7 @@
 //! What is changed in requests and answers on the way.
 
+pub(super) mod conditions;
+
 use crate::jwt;
 use titan_testkit::{Answer, Gateway, Request, gateway, h2, upstream};
 

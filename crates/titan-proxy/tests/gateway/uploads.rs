@@ -103,3 +103,42 @@ fn a_client_that_waits_for_leave_gets_it_from_the_endpoint() {
     endpoint.sends("HTTP/1.1 100 Continue\r\n\r\n");
     client.expects("HTTP/1.1 100 Continue\r\n");
 }
+
+#[test]
+fn an_endpoint_can_refuse_a_body_before_it_is_sent() {
+    for refusal in ["401 Unauthorized", "417 Expectation Failed"] {
+        let upstream = upstream::listens();
+        let gateway = gateway("limits: { request_buffer: 16KiB }", &[&upstream]);
+        let mut client = gateway.connects();
+        client.sends(
+            "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n",
+        );
+        let mut endpoint = upstream.accepts();
+        endpoint.head();
+        endpoint.sends(format!("HTTP/1.1 {refusal}\r\nContent-Length: 0\r\n\r\n"));
+        client.expects(format!("HTTP/1.1 {}", &refusal[..3]));
+    }
+}
+
+#[test]
+fn a_body_that_is_translated_or_decoded_is_waited_for_too() {
+    for fields in [
+        "Content-Type: application/grpc",
+        "Content-Type: application/grpc-web+proto",
+        "Content-Type: application/grpc-web-text",
+        "Content-Encoding: gzip",
+    ] {
+        let text = "routes: [{ prefix: /, upstream: u, grpc_web: true }]\n\
+                    policies: { p: { compress: { requests: {} } } }\napply: p\n\
+                    upstreams: { u: { endpoints: $0, max_connections: 1, queue: { timeout: 300ms } } }";
+        let (gateway, _upstream) = buffering(text);
+        let mut slow = gateway.connects();
+        slow.sends(format!("POST /a/b HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
+        slow.sends("Content-Length: 100\r\n\r\n\x1f");
+        // The endpoint takes one connection, which would be taken.
+        for _ in 0..3 {
+            gateway.get("/fast").has_status(200);
+        }
+        drop(slow);
+    }
+}

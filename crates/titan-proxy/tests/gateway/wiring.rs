@@ -2,9 +2,9 @@
 
 use crate::{
     any_of, authorisations, balancing, basic, claims, client_certificates, coded_requests,
-    compression, cors, drain, exchange, files, forward_auth, grpc, guesses, http2, jwt, limits,
-    listeners, pools, rate_limits, resolver, retries, routing, slow_clients, timeouts, tls,
-    transforms, tunnels, uploads,
+    compression, cors, drain, error_pages, exchange, files, forward_auth, grpc, guesses, http2,
+    jwt, limits, listeners, pools, rate_limits, resolver, retries, routing, slow_clients, timeouts,
+    tls, transforms, tunnels, uploads,
 };
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -216,6 +216,11 @@ const HERE: &[(&str, fn())] = &[
     ("request_transform.path", transforms::a_path_is_made_of_what_an_expression_captures),
     ("request_transform.query", transforms::parameters_of_the_query_change),
     ("request_transform.headers", transforms::fields_of_requests_change_in_order),
+    ("request_transform.when", transforms::conditions::a_request_changes_where_the_condition_holds),
+    (
+        "response_transform.when",
+        transforms::conditions::a_response_changes_where_the_condition_holds,
+    ),
     ("response_transform.status", transforms::a_status_gives_way_to_another),
     ("response_transform.security", transforms::browsers_are_made_careful),
     ("response_transform.headers", transforms::fields_of_answers_change_in_order),
@@ -319,6 +324,10 @@ const HERE: &[(&str, fn())] = &[
     ("limits.body", limits::a_body_of_known_length_has_a_limit),
     ("forwarding.x_real_ip", claims::the_address_of_the_client_stands_by_itself),
     ("forwarding.trusted_field", claims::one_field_of_a_trusted_proxy_is_believed),
+    ("file.error_pages", error_pages::failures_have_pages),
+    ("route.error_pages", error_pages::a_route_has_pages_of_its_own),
+    ("error_page.body", error_pages::failures_have_pages),
+    ("error_page.content_type", error_pages::failures_have_pages),
     ("file.paths", routing::look_alikes_of_paths_are_refused_where_the_file_says),
     ("route.paths", routing::look_alikes_of_paths_are_refused_where_the_file_says),
     ("paths.encoded_slashes", routing::look_alikes_of_paths_are_refused_where_the_file_says),

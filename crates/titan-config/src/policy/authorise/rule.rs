@@ -62,6 +62,8 @@ pub enum RulePart {
     Client,
     /// `certificate`
     Certificate,
+    /// `response`
+    Response,
 }
 
 impl Rule {
@@ -115,17 +117,25 @@ impl PartialEq for Rule {
 
 impl Eq for Rule {}
 
-pub(super) fn rule() -> impl Read<Value = Rule> {
-    RuleReader
+/// A rule over a request.
+pub(in super::super) fn rule() -> impl Read<Value = Rule> {
+    RuleReader { has_response: false }
 }
 
-struct RuleReader;
+/// A rule over a request and its response.
+pub(in super::super) fn response_rule() -> impl Read<Value = Rule> {
+    RuleReader { has_response: true }
+}
+
+struct RuleReader {
+    has_response: bool,
+}
 
 impl Read for RuleReader {
     type Value = Rule;
 
     fn read(&self, node: &Node, to: &mut Reading<'_>) -> Option<Rule> {
-        let rule = text(RULE, parse_rule).read(node, to)?;
+        let rule = text(RULE, |text| parse_rule(text, self.has_response)).read(node, to)?;
         if rule.patterns.iter().all(|_| to.take_regex()) {
             return Some(rule);
         }
@@ -150,20 +160,20 @@ const RULE: TextShape = TextShape {
 const STACK: usize = 64 << 20;
 
 /// Parses a rule where there is room for it.
-fn parse_rule(text: &str) -> Result<Rule, Problem> {
+fn parse_rule(text: &str, has_response: bool) -> Result<Rule, Problem> {
     std::thread::scope(|scope| {
         let parser = std::thread::Builder::new().stack_size(STACK);
-        let parser = parser.spawn_scoped(scope, || compile(text));
+        let parser = parser.spawn_scoped(scope, || compile(text, has_response));
         let parser =
             parser.map_err(|error| Problem::new(format!("no room to read it: {error}")))?;
         parser.join().unwrap_or_else(|_| Err(Problem::new("its parser fails")))
     })
 }
 
-fn compile(text: &str) -> Result<Rule, Problem> {
+fn compile(text: &str, has_response: bool) -> Result<Rule, Problem> {
     let env = Env::stdlib().with_optional_support(false);
     let program = env.compile(text).map_err(|errors| fault(text, &errors))?;
-    let mut check = Check::new(text, program.source_info());
+    let mut check = Check::new(text, program.source_info(), has_response);
     check.whole(program.expression())?;
     let Check { patterns, reads, headers, loops, counts_claims, .. } = check;
     let without_token = match counts_claims {

@@ -272,6 +272,46 @@ fn somebody_stands_for_the_client() {
 }
 
 #[test]
+fn a_failure_with_a_page_says_so() {
+    let config =
+        "listeners: [':1']\nroutes: [{ path: /a, respond: 204 }]\nerror_pages: { 4xx: gone }";
+    let text = told_under(config, "GET", "http://h/b", &[]);
+    assert!(text.contains("404 Not Found (no-route)"), "{text}");
+    let page = "with a page of text/html; charset=utf-8, unless `Accept` prefers JSON";
+    assert!(text.contains(page), "{text}");
+    assert!(!told_under(config, "GET", "http://h/a", &[]).contains("with a page"));
+    // By the status that the client sees.
+    let hidden = "listeners: [':1']\nroutes: [{ respond: 204 }]\nerror_pages: { 404: gone }\napply: [k, t]\n\
+        policies: { k: { authorise: { allow: 10.0.0.0/8 } }, t: { transform: { response: { status: { 403: 404 } } } } }";
+    assert!(told_from("192.0.2.1", hidden, &[]).contains(page));
+}
+
+#[test]
+fn a_transform_says_which_conditions_hold() {
+    let config = "listeners: [':1']\nroutes: [{ respond: 404 }]\napply: [p]\npolicies:\n  \
+        p: { transform: { request: { when: \"request.path == '/a'\", headers: { set: { X-A: '1' } } },\n    \
+        response: { when: WHEN, status: { 404: 410 } } } }";
+    let with = |when: &str, path: &str| {
+        told_under(
+            &config.replace("WHEN", &format!("\"{when}\"")),
+            "GET",
+            &format!("http://h{path}"),
+            &[],
+        )
+    };
+    let text = with("response.status == 404", "/a");
+    assert!(text.contains("  changes the request: it meets request.path == '/a'\n"), "{text}");
+    assert!(text.contains("with X-A: 1") && text.contains("answer    410"), "{text}");
+    assert!(text.contains("  changes the response if it meets response.status == 404\n"), "{text}");
+    let text = with("request.path == '/b'", "/c");
+    let left = "  leaves the request as it is: it does not meet request.path == '/a'\n";
+    assert!(text.contains(left) && !text.contains("X-A"), "{text}");
+    let left = "  leaves the response as it is: the request does not meet request.path == '/b'\n";
+    assert!(text.contains(left) && text.contains("404 Not Found"), "{text}");
+    assert!(with("request.path == '/b'", "/b").contains("answer    410"));
+}
+
+#[test]
 fn a_status_is_that_which_a_transform_makes_of_it() {
     let config = r#"
 listeners: [":80"]

@@ -13,6 +13,8 @@ use std::ops::Range;
 pub(super) struct Check<'t> {
     text: &'t str,
     info: &'t SourceInfo,
+    /// Whether there is a response to look at.
+    has_response: bool,
     pub(super) patterns: Vec<(String, Pattern)>,
     pub(super) reads: Vec<RulePart>,
     pub(super) headers: Vec<HeaderName>,
@@ -43,6 +45,7 @@ const CERTIFICATE: &[(&str, RulePart)] = &[
     ("ip", RulePart::Certificate),
     ("fingerprint", RulePart::Certificate),
 ];
+const RESPONSE: &[(&str, RulePart)] = &[("status", RulePart::Response)];
 /// The functions that people write as such, and those that operators and loops become.
 const FUNCTIONS: &[&str] =
     &["size", "contains", "startsWith", "endsWith", "matches", "int", "double", "string"];
@@ -69,10 +72,21 @@ const OPERATORS: &[&str] = &[
 ];
 
 impl<'t> Check<'t> {
-    pub(super) fn new(text: &'t str, info: &'t SourceInfo) -> Check<'t> {
+    pub(super) fn new(text: &'t str, info: &'t SourceInfo, has_response: bool) -> Check<'t> {
         let (patterns, reads, headers, variables) = Default::default();
         let (loops, counts_claims) = (false, false);
-        Check { text, info, patterns, reads, headers, loops, counts_claims, variables, depth: 0 }
+        Check {
+            text,
+            info,
+            has_response,
+            patterns,
+            reads,
+            headers,
+            loops,
+            counts_claims,
+            variables,
+            depth: 0,
+        }
     }
 
     /// Looks at a whole expression. One of another type than a truth would refuse every request.
@@ -82,7 +96,7 @@ impl<'t> Check<'t> {
             Expr::Literal(literal) => matches!(literal, LiteralValue::Boolean(_)),
             // What is known by name is all texts, lists and mappings; a claim can be a truth.
             Expr::Select(SelectExpr { operand, test, .. }) => {
-                *test || !matches!(&operand.expr, Expr::Ident(name) if known(name).is_some())
+                *test || !matches!(&operand.expr, Expr::Ident(name) if self.known(name).is_some())
             }
             _ => true,
         };
@@ -119,7 +133,7 @@ impl<'t> Check<'t> {
 
     fn name(&mut self, id: u64, name: &str) -> Result<(), Problem> {
         let is_own = self.variables.iter().any(|it| it == name);
-        match (is_own, name, known(name)) {
+        match (is_own, name, self.known(name)) {
             (true, ..) => Ok(()),
             (false, "claims", _) => {
                 self.reads.push(RulePart::Claims);
@@ -131,8 +145,9 @@ impl<'t> Check<'t> {
             }
             (false, _, None) => {
                 let problem = self.at(id, format!("there is no variable `{name}`"));
-                let names = ["request", "claims", "client", "certificate"];
-                Err(near(problem, name, &names))
+                let names = ["request", "claims", "client", "certificate", "response"];
+                let names = if self.has_response { &names[..] } else { &names[..4] };
+                Err(near(problem, name, names))
             }
         }
     }
@@ -144,7 +159,7 @@ impl<'t> Check<'t> {
         }
         let Expr::Ident(name) = &operand.expr else { return self.part(operand) };
         let is_own = self.variables.iter().any(|it| it == name);
-        let Some(fields) = known(name).filter(|_| !is_own) else { return self.part(operand) };
+        let Some(fields) = self.known(name).filter(|_| !is_own) else { return self.part(operand) };
         match fields.iter().find(|(known, _)| known == field) {
             Some((_, part)) => {
                 self.reads.push(*part);
@@ -221,7 +236,7 @@ impl<'t> Check<'t> {
             let problem = self.at(id, "a loop in a loop could take any time");
             return Err(problem.help("make several rules of it, which all have to be met"));
         }
-        if known(iter_var).is_some() || iter_var == "claims" {
+        if self.known(iter_var).is_some() || iter_var == "claims" {
             return Err(self.at(id, format!("`{iter_var}` is something else already")));
         }
         self.part(iter_range)?;
@@ -231,6 +246,10 @@ impl<'t> Check<'t> {
         let checked = parts.into_iter().try_for_each(|part| self.part(part));
         self.variables.clear();
         checked
+    }
+
+    fn known(&self, name: &str) -> Option<&'static [(&'static str, RulePart)]> {
+        known(name, self.has_response)
     }
 
     fn at(&self, id: u64, reason: impl Into<String>) -> Problem {
@@ -262,11 +281,12 @@ fn is_headers(expression: &IdedExpr) -> bool {
 }
 
 /// The parts of a variable that has nothing else.
-fn known(name: &str) -> Option<&'static [(&'static str, RulePart)]> {
+fn known(name: &str, has_response: bool) -> Option<&'static [(&'static str, RulePart)]> {
     match name {
         "request" => Some(REQUEST),
         "client" => Some(CLIENT),
         "certificate" => Some(CERTIFICATE),
+        "response" if has_response => Some(RESPONSE),
         _ => None,
     }
 }

@@ -1,0 +1,98 @@
+//! Pages in place of problem documents: which one there is for a failure, and whether its client wants it.
+
+use titan_config::{Config, ErrorPage, ErrorPages};
+use titan_http::coding::parse_weight;
+use titan_http::{FieldName, Fields, Status};
+
+/// The pages of a configuration.
+pub(crate) struct Pages {
+    of_file: ErrorPages,
+    by_route: Box<[ErrorPages]>,
+}
+
+/// The field that says the code of the problem where a page does not.
+pub(crate) const PROBLEM: &[u8] = b"Titan-Problem";
+
+impl Pages {
+    pub(crate) fn new(config: &Config) -> Pages {
+        let by_route = config.routes.iter().map(|route| route.error_pages.clone());
+        Pages { of_file: config.error_pages.clone(), by_route: by_route.collect() }
+    }
+
+    /// The page for a failure with that status on that route.
+    pub(crate) fn find(&self, route: Option<usize>, status: Status) -> Option<&ErrorPage> {
+        let own = route.and_then(|route| self.by_route[route].find(status));
+        own.or_else(|| self.of_file.find(status))
+    }
+}
+
+/// Whether a client with these fields wants something of that media type rather than a problem document. One that does
+/// not say what it wants does; documents are for programs that say so.
+pub(crate) fn prefers(fields: &Fields, media_type: &str) -> bool {
+    let media_type = media_type.split(';').next().unwrap_or_default().trim_ascii();
+    let wish = |media_type: &str| {
+        let ranges =
+            fields.members(FieldName::Accept).filter_map(|member| range(member, media_type));
+        // The most specific range decides (RFC 9110 section 12.5.1).
+        ranges.max().map_or((0, 0), |(specific, weight)| (weight, specific))
+    };
+    if fields.get(FieldName::Accept).is_none() {
+        return true;
+    }
+    let document = wish("application/problem+json").max(wish("application/json"));
+    let page = wish(media_type);
+    // Of two that are as welcome the one that is named is meant: programs often take `*/*` besides.
+    page.0 > 0 && page >= document
+}
+
+/// How specific a range is that has the media type, and its weight in thousandths; one that is malformed has none.
+fn range(member: &[u8], media_type: &str) -> Option<(u8, u16)> {
+    let mut parts = member.split(|&octet| octet == b';').map(<[u8]>::trim_ascii);
+    let name = parts.next()?;
+    let (kind, _) = media_type.split_once('/')?;
+    let specific = match name {
+        b"*/*" => 0,
+        _ if name
+            .strip_suffix(b"/*")
+            .is_some_and(|it| it.eq_ignore_ascii_case(kind.as_bytes())) =>
+        {
+            1
+        }
+        _ if name.eq_ignore_ascii_case(media_type.as_bytes()) => 2,
+        _ => return None,
+    };
+    let is_weight = |part: &&[u8]| part.get(..2).is_some_and(|it| it.eq_ignore_ascii_case(b"q="));
+    Some((specific, parts.find(is_weight).map_or(Some(1000), parse_weight)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_get_documents_and_people_pages() {
+        let cases = [
+            ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", true),
+            ("*/*", true),
+            ("text/*, application/json;q=0.9", true),
+            ("text/html, application/json", true),
+            ("application/json", false),
+            ("application/problem+json", false),
+            ("Application/JSON, */*;q=0.5", false),
+            ("application/json, text/plain, */*", false),
+            ("text/html;q=0.5, application/*", false),
+            ("text/html;q=0, */*", false),
+            ("text/plain", false),
+            ("image/png", false),
+            ("", false),
+            ("TEXT/HTML;level=1;q=0.1", true),
+            ("text/html;q=2", false),
+        ];
+        for (accept, is_page) in cases {
+            let mut fields = Fields::default();
+            fields.append(FieldName::Accept, accept.as_bytes()).unwrap();
+            assert_eq!(prefers(&fields, "text/html; charset=utf-8"), is_page, "{accept}");
+        }
+        assert!(prefers(&Fields::default(), "text/html"));
+    }
+}

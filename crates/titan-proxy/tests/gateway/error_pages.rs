@@ -1,0 +1,86 @@
+//! Pages in place of problem documents.
+
+use titan_testkit::h2::Head;
+use titan_testkit::{Answer, Gateway, gateway, upstream};
+
+const BROWSER: &str = "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8\r\n";
+
+fn asks(gateway: &Gateway, path: &str, fields: &str) -> Answer {
+    gateway.asks(&format!("GET {path} HTTP/1.1\r\nHost: a\r\n{fields}\r\n"))
+}
+
+const TEXT: &str = "
+error_pages: { 404: not here, 429: { body: slow down, content_type: text/plain }, 5xx: <h1>sorry</h1> }
+policies: { few: { rate_limit: { rates: 1/h } } }
+routes:
+  - { path: /up, upstream: u }
+  - { path: /few, respond: 204, apply: few }
+  - { path: /respond, respond: { status: 404, body: mine } }
+  - { path: /own, upstream: u, error_pages: { 502: own } }
+  - { path: /post, methods: [POST], respond: 204 }
+";
+
+#[test]
+pub(super) fn failures_have_pages() {
+    let upstream = upstream::replies("nonsense").then_closes();
+    let gateway = gateway(TEXT, &[&upstream]);
+    let page = asks(&gateway, "/none", BROWSER).has_status(404).has_body("not here");
+    page.has_field("content-type", "text/html; charset=utf-8")
+        .has_field("titan-problem", "no-route")
+        .has_field("vary", "Accept");
+    asks(&gateway, "/none", "").has_status(404).has_body("not here");
+    asks(&gateway, "/up", BROWSER)
+        .has_status(502)
+        .has_body("<h1>sorry</h1>")
+        .has_field("titan-problem", "malformed");
+    asks(&gateway, "/few", "").has_status(204);
+    let limited = asks(&gateway, "/few", "Accept: text/plain\r\n").has_status(429);
+    let limited = limited.has_body("slow down").has_field("content-type", "text/plain");
+    assert!(limited.field("retry-after").is_some());
+    // What has no page has its document, and what is no failure of the gateway stays as it is.
+    asks(&gateway, "/post", BROWSER).has_problem(405, "method-not-allowed").lacks("vary");
+    asks(&gateway, "/respond", BROWSER).has_status(404).has_body("mine").lacks("titan-problem");
+}
+
+#[test]
+pub(super) fn a_route_has_pages_of_its_own() {
+    let upstream = upstream::replies("nonsense").then_closes();
+    let gateway = gateway(TEXT, &[&upstream]);
+    asks(&gateway, "/own", BROWSER).has_status(502).has_body("own");
+    asks(&gateway, "/up", BROWSER).has_status(502).has_body("<h1>sorry</h1>");
+}
+
+#[test]
+fn programs_get_problem_documents() {
+    let upstream = upstream::replies("nonsense").then_closes();
+    let gateway = gateway(TEXT, &[&upstream]);
+    for accept in
+        ["application/json", "application/problem+json, */*;q=0.1", "application/json, */*"]
+    {
+        asks(&gateway, "/none", &format!("Accept: {accept}\r\n"))
+            .has_problem(404, "no-route")
+            .has_field("vary", "Accept")
+            .lacks("titan-problem");
+    }
+}
+
+#[test]
+fn pages_go_over_http2_and_calls_get_their_status() {
+    let upstream = upstream::replies("nonsense").then_closes();
+    let gateway = gateway(TEXT, &[&upstream]);
+    let mut client = gateway.connects_h2();
+    client.get("/none").has_status(404).has_body("not here");
+    let head = client.asks(&Head::request("HEAD", "/none"));
+    client.answer_head(head).has_status(404).has_field("content-length", "8");
+    let call =
+        Head::post("/none/C").with("content-type", "application/grpc").with("te", "trailers");
+    let stream = client.starts(&call);
+    client.answer_head(stream).has_status(200).has_field("grpc-status", "12");
+}
+
+#[test]
+fn an_upstreams_own_failures_stay() {
+    let upstream = upstream::replies("HTTP/1.1 404 Nowhere\r\nContent-Length: 5\r\n\r\ntheir");
+    let gateway = gateway(TEXT, &[&upstream]);
+    asks(&gateway, "/up", BROWSER).has_status(404).has_body("their").lacks("titan-problem");
+}
