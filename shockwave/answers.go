@@ -66,7 +66,7 @@ func (c *Ctx) Redirect(status int, location string) error {
 }
 
 // Stream answers with a body of unknown length that write produces; each Write is
-// kept until Limits.AnswerBuffer octets are there or Flush is called. An error of write
+// kept until Limits.AnswerBuffer bytes are there or Flush is called. An error of write
 // closes the connection if something was sent, so that the client cannot take the
 // part for the whole; if nothing was, another answer can be given.
 func (c *Ctx) Stream(contentType string, write func(w io.Writer) error) error {

@@ -10,7 +10,7 @@ import (
 
 const get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 
-// Octets in, octets out, without Date.
+// Bytes in, bytes out, without Date.
 func TestAnswers(t *testing.T) {
 	for name, c := range map[string]struct {
 		handler Handler
@@ -332,11 +332,11 @@ func TestAnswersOfEveryLength(t *testing.T) {
 	}
 }
 
-func writeInPieces(w io.Writer, octets string, size int) {
-	for len(octets) > 0 {
-		n := min(size, len(octets))
-		io.WriteString(w, octets[:n])
-		octets = octets[n:]
+func writeInPieces(w io.Writer, data string, size int) {
+	for len(data) > 0 {
+		n := min(size, len(data))
+		io.WriteString(w, data[:n])
+		data = data[n:]
 	}
 }
 
@@ -371,12 +371,12 @@ func copyBody(c *Ctx) {
 	c.Send("", body)
 }
 
-func inChunks(octets string, size int) string {
+func inChunks(data string, size int) string {
 	var chunks strings.Builder
-	for len(octets) > 0 {
-		n := min(size, len(octets))
-		fmt.Fprintf(&chunks, "%x\r\n%s\r\n", n, octets[:n])
-		octets = octets[n:]
+	for len(data) > 0 {
+		n := min(size, len(data))
+		fmt.Fprintf(&chunks, "%x\r\n%s\r\n", n, data[:n])
+		data = data[n:]
 	}
 	return chunks.String()
 }

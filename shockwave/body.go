@@ -11,24 +11,24 @@ import (
 type body struct {
 	chunks
 	chunked bool
-	// done: every octet was read, trailers too.
+	// done: every byte was read, trailers too.
 	done bool
 	// expects: the client waits for 100 (Continue), and nobody asked for the body yet.
 	// Who has sent some of it already does not wait.
 	expects bool
-	// waited: octets of it were waited for; waits: they are now.
+	// waited: bytes of it were waited for; waits: they are now.
 	waited, waits bool
-	// came counts its octets that were waited for, framing too.
+	// came counts its bytes that were waited for, framing too.
 	came int64
 	// fault is why it cannot be read any further.
 	fault error
 }
 
-// directSize is how many octets a caller must want for them to be received where
+// directSize is how many bytes a caller must want for them to be received where
 // he wants them, without a way through the Ctx's buffer.
 const directSize = 2 << 10
 
-// read gives octets of the body, at least one, or an error; io.EOF at its end.
+// read gives bytes of the body, at least one, or an error; io.EOF at its end.
 func (x *Ctx) read(p []byte) (int, error) {
 	b := &x.body
 	b.expects = b.expects && x.r == x.w
@@ -64,7 +64,7 @@ func (x *Ctx) read(p []byte) (int, error) {
 	}
 }
 
-// took counts n octets of data off.
+// took counts n bytes of data off.
 func (x *Ctx) took(n int) {
 	x.body.left -= int64(n)
 	if x.body.left == 0 && !x.body.chunked {
@@ -72,7 +72,7 @@ func (x *Ctx) took(n int) {
 	}
 }
 
-// readFraming reads on to the next octets of data, or to the end of the body.
+// readFraming reads on to the next bytes of data, or to the end of the body.
 func (x *Ctx) readFraming() error {
 	b, limits := &x.body, &x.conn.server.limits
 	n, err := b.frame(x.in[x.r:x.w], limits.ChunkLine, max(limits.Body, 0))
@@ -93,13 +93,13 @@ func (x *Ctx) readFraming() error {
 	return x.fillBody()
 }
 
-// fillBody receives more octets of the body into the buffer.
+// fillBody receives more bytes of the body into the buffer.
 func (x *Ctx) fillBody() error {
 	_, err := x.receiveBody(nil)
 	return err
 }
 
-// receiveBody receives octets of the body into p, or into the buffer if p is nil,
+// receiveBody receives bytes of the body into p, or into the buffer if p is nil,
 // and before that lets the client know that it should send them, unless it has an
 // answer already (RFC 9110 section 10.1.1). It may give none: then a watch has put
 // some into the buffer.
@@ -133,7 +133,7 @@ func (x *Ctx) receiveBody(p []byte) (int, error) {
 	return n, err
 }
 
-// wait receives octets of the body while the sweep looks at the time: that of the
+// wait receives bytes of the body while the sweep looks at the time: that of the
 // body alone, for somebody else may send, or wait to, meanwhile.
 func (x *Ctx) wait(p []byte) (int, error) {
 	c := x.conn
@@ -164,7 +164,7 @@ func (x *Ctx) wait(p []byte) (int, error) {
 }
 
 // ReadBody gives the whole body, or what Body was not yet asked for. More than
-// max octets are ErrBodyTooLong; a negative max leaves it to Limits.Body. Other
+// max bytes are ErrBodyTooLong; a negative max leaves it to Limits.Body. Other
 // errors are those of Body.
 func (c *Ctx) ReadBody(max int64) ([]byte, error) {
 	c.check()
@@ -217,7 +217,7 @@ func (x *Ctx) collect(max, expected int64) ([]byte, error) {
 	return x.whole, nil
 }
 
-// grow gives the store room for size octets and keeps the first n.
+// grow gives the store room for size bytes and keeps the first n.
 func (x *Ctx) grow(n, size int) {
 	x.untidy = true
 	old := x.store
@@ -228,10 +228,10 @@ func (x *Ctx) grow(n, size int) {
 	}
 }
 
-// minRoom is the least room for octets of a body that is worth a system call.
+// minRoom is the least room for bytes of a body that is worth a system call.
 const minRoom = 2 << 10
 
-// bodyRoom makes room behind what was received. The octets before base are the
+// bodyRoom makes room behind what was received. The bytes before base are the
 // head's, which the handler may look at: they stay where they are.
 func (x *Ctx) bodyRoom() {
 	x.untidy = true
@@ -270,7 +270,7 @@ func (x *Ctx) drain() bool {
 	return false
 }
 
-// position grows by each octet of the body that is read, framing too: chunks may be
+// position grows by each byte of the body that is read, framing too: chunks may be
 // little else.
 func (x *Ctx) position() int64 { return x.body.came - int64(x.w-x.r) }
 
@@ -281,7 +281,7 @@ func (x *Ctx) mayDrain() bool {
 	return b.fault == nil && !b.expects && b.left <= x.conn.server.limits.Drain
 }
 
-// headRoom makes room for more octets of a head.
+// headRoom makes room for more bytes of a head.
 func (x *Ctx) headRoom() error {
 	if x.r == x.w {
 		x.r, x.w = 0, 0

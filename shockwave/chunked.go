@@ -25,9 +25,9 @@ type chunks struct {
 	state  chunkState
 	ext    extension // in chunkExt
 	digits uint8
-	line   int   // octets of the unfinished chunk line
+	line   int   // bytes of the unfinished chunk line
 	size   int64 // as far as it is read
-	left   int64 // octets of data still to come; who takes them counts them off
+	left   int64 // bytes of data still to come; who takes them counts them off
 	total  int64 // the sizes of all chunks so far
 }
 
@@ -43,11 +43,11 @@ const (
 )
 
 // frame reads what is around the data, until data or the trailers begin or b ends,
-// and says how much of b that was. A chunk line may have line octets, all chunks
-// together body octets.
+// and says how much of b that was. A chunk line may have line bytes, all chunks
+// together body bytes.
 func (d *chunks) frame(b []byte, line int, body int64) (n int, fault error) {
 	for n < len(b) && d.left == 0 && d.state != chunkTrailers {
-		if fault := d.octet(b[n], line, body); fault != nil {
+		if fault := d.char(b[n], line, body); fault != nil {
 			return n, fault
 		}
 		n++
@@ -55,7 +55,7 @@ func (d *chunks) frame(b []byte, line int, body int64) (n int, fault error) {
 	return n, nil
 }
 
-func (d *chunks) octet(c byte, line int, body int64) error {
+func (d *chunks) char(c byte, line int, body int64) error {
 	switch d.state {
 	case chunkSize:
 		if c != '\r' {
@@ -64,7 +64,7 @@ func (d *chunks) octet(c byte, line int, body int64) error {
 		if d.line > line {
 			return errChunkLine
 		}
-		return d.sizeOctet(c)
+		return d.sizeByte(c)
 	case chunkExt:
 		if c != '\r' {
 			d.line++
@@ -72,7 +72,7 @@ func (d *chunks) octet(c byte, line int, body int64) error {
 		if d.line > line {
 			return errChunkLine
 		}
-		return d.extOctet(c)
+		return d.extByte(c)
 	case chunkLF:
 		if c != '\n' {
 			return parse.ErrBareCR
@@ -92,7 +92,7 @@ func (d *chunks) octet(c byte, line int, body int64) error {
 	return nil
 }
 
-func (d *chunks) sizeOctet(c byte) error {
+func (d *chunks) sizeByte(c byte) error {
 	digit := hexDigits[c]
 	switch {
 	case digit >= 0 && (d.digits == 16 || d.size > math.MaxInt64>>4):
@@ -114,7 +114,7 @@ func (d *chunks) sizeOctet(c byte) error {
 	return nil
 }
 
-func (d *chunks) extOctet(c byte) error {
+func (d *chunks) extByte(c byte) error {
 	switch {
 	case c == '\r' && d.ext.mayEnd():
 		d.state = chunkLF
@@ -141,7 +141,7 @@ func (d *chunks) lineEnd(body int64) error {
 	return nil
 }
 
-// hexDigits has the value of each hexadecimal digit, -1 for every other octet.
+// hexDigits has the value of each hexadecimal digit, -1 for every other byte.
 var hexDigits = func() (values [256]int8) {
 	for c := range values {
 		switch {

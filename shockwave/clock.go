@@ -36,7 +36,7 @@ type sighting struct {
 	inBody      uint64
 	inBodySince time.Time
 	bodies      uint32
-	// waited is for how long octets of that body were waited for.
+	// waited is for how long bytes of that body were waited for.
 	waited time.Duration
 	// unsent is what of the answer was in the kernel; see tookSome.
 	unsent uint32

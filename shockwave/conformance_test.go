@@ -48,7 +48,7 @@ func TestVectorsHoldAtOnce(t *testing.T) {
 	checkVectors(t, func(vector vector) string { return vector.check(t, nil) })
 }
 
-func TestVectorsHoldOctetByOctet(t *testing.T) {
+func TestVectorsHoldByteByByte(t *testing.T) {
 	checkVectors(t, func(vector vector) string { return vector.check(t, everyOffset(vector.input)) })
 }
 
@@ -63,7 +63,7 @@ func TestVectorsHoldSplitAtEveryOffset(t *testing.T) {
 	})
 }
 
-// TestVectorsHoldOverTCP is there because sockets are read in a way of their own. How many octets are there at a
+// TestVectorsHoldOverTCP is there because sockets are read in a way of their own. How many bytes are there at a
 // time is the kernel's affair, so what is left of them is not compared; the client always closes its side.
 func TestVectorsHoldOverTCP(t *testing.T) {
 	checkVectors(t, func(vector vector) string {

@@ -24,7 +24,7 @@ type conn struct {
 	// ctx is nil while a TCP or TLS connection waits for its next request: so an idle
 	// one owns no buffer. At all other times there is one.
 	ctx *Ctx
-	// first is where the first octet of a request in TLS goes.
+	// first is where the first byte of a request in TLS goes.
 	first [1]byte
 	// readFn and writeFn are tryRead and tryWrite; to make them once costs less
 	// than at each call.
@@ -45,11 +45,11 @@ type conn struct {
 	// progress is steps<<phaseBits | phase: it changes whenever the connection
 	// comes forward, and the sweep measures how long it stays the same.
 	progress atomic.Uint64
-	// received counts the octets of the last body that was waited for, and bodies
+	// received counts the bytes of the last body that was waited for, and bodies
 	// such bodies.
 	received atomic.Int64
 	bodies   atomic.Uint32
-	// inBody is odd while octets of a body are waited for, and changes with each such
+	// inBody is odd while bytes of a body are waited for, and changes with each such
 	// wait: answers are sent meanwhile, so it is no phase.
 	inBody atomic.Uint64
 	// late is the waits that were ended from outside.
@@ -65,10 +65,10 @@ type phase uint64
 const (
 	phaseBusy      phase = iota // nothing
 	phaseHandshake              // the TLS handshake
-	phaseFresh                  // the first octet of a new connection
+	phaseFresh                  // the first byte of a new connection
 	phaseIdle                   // the next request
 	phaseHead                   // the rest of a head
-	phaseWrite                  // the client to take octets
+	phaseWrite                  // the client to take bytes
 	phaseLinger                 // the client to close
 	phaseBits      = 3
 )
@@ -81,7 +81,7 @@ func (c *conn) mark(p phase) {
 	c.progress.Store(c.steps<<phaseBits | uint64(p))
 }
 
-// run serves the connection from its first octet to its close.
+// run serves the connection from its first byte to its close.
 func (c *conn) run() (err error) {
 	defer c.finally()
 	if secure, ok := c.nc.(*tls.Conn); ok {
@@ -226,7 +226,7 @@ func (c *conn) readHead() error {
 	}
 }
 
-// fillHead receives octets of a head.
+// fillHead receives bytes of a head.
 func (c *conn) fillHead(wait phase) error {
 	if wait != phaseHead {
 		c.mark(wait)
@@ -257,7 +257,7 @@ func (c *conn) fillHead(wait phase) error {
 }
 
 // receiveIdle is receive for the beginning of a head on a TCP connection: there is
-// a Ctx, and with it a buffer, only when there are octets for it.
+// a Ctx, and with it a buffer, only when there are bytes for it.
 func (c *conn) receiveIdle() error {
 	n, err := c.receive(nil)
 	if n > 0 {
@@ -266,7 +266,7 @@ func (c *conn) receiveIdle() error {
 	return err
 }
 
-// receiveIdleTLS is receiveIdle for TLS, which tells that there are octets only to who
+// receiveIdleTLS is receiveIdle for TLS, which tells that there are bytes only to who
 // takes one of them.
 func (c *conn) receiveIdleTLS() error {
 	if c.ctx != nil {
@@ -280,7 +280,7 @@ func (c *conn) receiveIdleTLS() error {
 	return err
 }
 
-// receive waits for octets: it gives at least one, or an error. ErrTimeout says
+// receive waits for bytes: it gives at least one, or an error. ErrTimeout says
 // that the sweep ended the wait.
 func (c *conn) receive(dst []byte) (n int, err error) {
 	if c.early != nil {
@@ -359,7 +359,7 @@ func (c *conn) refuse(err error) error {
 }
 
 // end sends what is unsent, and then reads away what the client still sends if
-// more may come: octets that nobody reads would make its TCP throw the answer away
+// more may come: bytes that nobody reads would make its TCP throw the answer away
 // (RFC 9112 section 9.6).
 func (c *conn) end(more bool) error {
 	if err := c.flush(); err != nil || !more {

@@ -30,7 +30,7 @@ type watch struct {
 	// paused: it is to end.
 	paused bool
 
-	// got is the octets that it put behind x.w, and err how reading ended.
+	// got is the bytes that it put behind x.w, and err how reading ended.
 	got int
 	err error
 }

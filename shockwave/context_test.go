@@ -114,7 +114,7 @@ func TestContextOfASlowHandler(t *testing.T) {
 	}
 }
 
-// While the engine looks for a hang-up no octet of the next request is lost.
+// While the engine looks for a hang-up no byte of the next request is lost.
 func TestContextLosesNothing(t *testing.T) {
 	handler := func(c *Ctx) {
 		c.Context()

@@ -36,7 +36,7 @@ func TestPartOfAnAnswerDoesNotPassForTheWhole(t *testing.T) {
 				p.sends("GET / HTTP/1.0\r\n\r\n")
 				var late net.Error
 				if got, err := io.ReadAll(p.from); err == nil || errors.As(err, &late) && late.Timeout() {
-					t.Errorf("%T: %d octets and %v", p.conn, len(got), err)
+					t.Errorf("%T: %d bytes and %v", p.conn, len(got), err)
 				}
 			}
 		})
@@ -56,7 +56,7 @@ func TestLateAnswerDoesNotPassForTheWhole(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	if got, err := io.ReadAll(p.from); err == nil {
-		t.Errorf("%d octets and no error", len(got))
+		t.Errorf("%d bytes and no error", len(got))
 	}
 }
 

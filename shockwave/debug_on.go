@@ -4,7 +4,7 @@ package shockwave
 
 import "bytes"
 
-// poison is what octets become that a handler has kept too long.
+// poison is what bytes become that a handler has kept too long.
 const poison = 0xdb
 
 // check panics when the Ctx was given back: its handler has returned.
@@ -15,7 +15,7 @@ func (c *Ctx) check() {
 }
 
 // retire takes the Ctx from the handler for good: the connection goes on with
-// another one, and whoever kept this one, or octets of it, finds out.
+// another one, and whoever kept this one, or bytes of it, finds out.
 func (c *conn) retire() {
 	old := c.ctx
 	next := newCtx(c.server)
@@ -25,9 +25,9 @@ func (c *conn) retire() {
 	next.out = append(next.out, old.out...)
 	c.ctx = next
 	old.retired = true
-	for _, octets := range [][]byte{old.in, old.spare, old.out, old.kept, old.lines, old.kind, old.scratch} {
-		for i := range octets[:cap(octets)] {
-			octets[:cap(octets)][i] = poison
+	for _, data := range [][]byte{old.in, old.spare, old.out, old.kept, old.lines, old.kind, old.scratch} {
+		for i := range data[:cap(data)] {
+			data[:cap(data)][i] = poison
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 // With the tag, what a handler kept too long is poisoned and what it calls panics.
 func TestMisuseIsFound(t *testing.T) {
 	var kept *Ctx
-	var octets [][]byte
+	var data [][]byte
 	reader := (*bodyReader)(nil)
 	handler := func(c *Ctx) {
 		body, _ := c.ReadBody(-1)
@@ -22,7 +22,7 @@ func TestMisuseIsFound(t *testing.T) {
 		if c.Number() == 2 {
 			return
 		}
-		octets = [][]byte{c.Path(), c.Header("X"), c.QueryValue("q"), body}
+		data = [][]byte{c.Path(), c.Header("X"), c.QueryValue("q"), body}
 		c.Send("text/plain", c.Path())
 	}
 	request := "POST /path?q=%41b HTTP/1.1\r\nHost: a\r\nX: value\r\nContent-Length: 20000\r\n\r\n" + strings.Repeat("b", 20000)
@@ -31,9 +31,9 @@ func TestMisuseIsFound(t *testing.T) {
 		p.expects(200, "/path")
 		p.expects(200, "")
 	})
-	for i, b := range octets {
+	for i, b := range data {
 		if !bytes.Equal(b, bytes.Repeat([]byte{poison}, len(b))) {
-			t.Errorf("octets %d: %q", i, b)
+			t.Errorf("bytes %d: %q", i, b)
 		}
 	}
 	misused(t, kept, reader)

@@ -32,13 +32,13 @@ package shockwave
 //
 //	accept, count, shut down             server.go    Server.Serve
 //	the spine                            conn.go      conn.serve
-//	a head: octets to offsets            parse        Parser.Parse
+//	a head: bytes to offsets            parse        Parser.Parse
 //	the handler's view of it             request.go, query.go
 //	its body                             body.go, chunked.go
 //	the answer: fields, body, head       header.go, response.go, answers.go, head.go
 //	files, other protocols               file.go, hijack.go
 //	reading and writing at once          share.go
-//	octets to the client                 write.go
+//	bytes to the client                 write.go
 //	who waited too long, and the Date    clock.go
 //	has the client gone                  context.go
 //	what is recycled                     pool.go, and nowhere else

@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// A scriptConn is a connection whose peer has sent its octets in pieces already; each Read gives one. When
+// A scriptConn is a connection whose peer has sent its bytes in pieces already; each Read gives one. When
 // there are no more the peer has closed, or it is silent and the wait for it ends with a timeout.
 type scriptConn struct {
 	pieces  [][]byte
 	close   bool
 	handler Handler
-	// sent is what the engine wrote, and starved how much of it when it first asked for octets in vain; -1 before.
+	// sent is what the engine wrote, and starved how much of it when it first asked for bytes in vain; -1 before.
 	sent    bytes.Buffer
 	starved int
 	closed  bool
@@ -78,7 +78,7 @@ func (s *scriptConn) SetWriteDeadline(time.Time) error { return nil }
 // unread is what the engine has not asked for.
 func (s *scriptConn) unread() string { return string(bytes.Join(s.pieces, nil)) }
 
-// judge serves a connection on which the octets arrive in the pieces that ends delimits, and says what the
+// judge serves a connection on which the bytes arrive in the pieces that ends delimits, and says what the
 // handler saw of the first message and what was answered.
 func judge(tb testing.TB, q question, ends []int) verdict {
 	tb.Helper()
@@ -229,9 +229,9 @@ type answer struct {
 	persist bool
 }
 
-// answers reads the first octets of what the engine sent; whole says that complete responses make them up.
-func (w *witness) answers(octets int) (answers []answer, whole bool) {
-	from := bufio.NewReader(bytes.NewReader(w.conn.sent.Bytes()[:octets]))
+// answers reads the first bytes of what the engine sent; whole says that complete responses make them up.
+func (w *witness) answers(data int) (answers []answer, whole bool) {
+	from := bufio.NewReader(bytes.NewReader(w.conn.sent.Bytes()[:data]))
 	for {
 		var request message
 		if len(answers) < len(w.requests) {

@@ -14,7 +14,7 @@ var (
 	// closed its connection.
 	ErrClientGone = errors.New("shockwave: client closed the connection")
 	// ErrBadField says that a field name is not a token, or that a value holds
-	// CR, LF, NUL or another control octet; nothing was set.
+	// CR, LF, NUL or another control byte; nothing was set.
 	ErrBadField = errors.New("shockwave: invalid field name or value")
 	// ErrReservedField says that the field belongs to the engine:
 	// Transfer-Encoding, or Connection with anything but close and upgrade.
@@ -28,7 +28,7 @@ var (
 	// ErrBodyBegun says that something was written already, so that the answer cannot
 	// be given as a whole; Error can still replace it.
 	ErrBodyBegun = errors.New("shockwave: body already begun")
-	// ErrAnswered says that the answer is complete and takes no more octets.
+	// ErrAnswered says that the answer is complete and takes no more bytes.
 	ErrAnswered = errors.New("shockwave: answer already complete")
 	// ErrContentLength says that a write passes the Content-Length which the
 	// handler set; nothing of it was written.

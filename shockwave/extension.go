@@ -8,7 +8,7 @@ import "titan.test/shockwave/parse"
 type extension uint8
 
 const (
-	extNone    extension = iota // the grammar has no such octet there
+	extNone    extension = iota // the grammar has no such byte there
 	extBegin                    // a name comes
 	extName                     // in a name
 	extNamed                    // in white space behind a name: '=' or ';' comes
@@ -20,53 +20,53 @@ const (
 	extValued                   // in white space behind a value: ';' comes
 )
 
-// Kinds of octets, as the grammar of extensions has them.
+// Kinds of bytes, as the grammar of extensions has them.
 const (
-	octetControl = iota
-	octetOther   // visible or obs-text, and none of those below
-	octetToken
-	octetBlank
-	octetEquals
-	octetSemicolon
-	octetQuote
-	octetBackslash
+	byteControl = iota
+	byteOther   // visible or obs-text, and none of those below
+	byteToken
+	byteBlank
+	byteEquals
+	byteSemicolon
+	byteQuote
+	byteBackslash
 )
 
-// extensions has what an octet of each kind leads to.
+// extensions has what a byte of each kind leads to.
 var extensions = [...][8]extension{
-	extBegin: {octetToken: extName, octetBlank: extBegin},
-	extName:  {octetToken: extName, octetBlank: extNamed, octetEquals: extEquals, octetSemicolon: extBegin},
-	extNamed: {octetBlank: extNamed, octetEquals: extEquals, octetSemicolon: extBegin},
+	extBegin: {byteToken: extName, byteBlank: extBegin},
+	extName:  {byteToken: extName, byteBlank: extNamed, byteEquals: extEquals, byteSemicolon: extBegin},
+	extNamed: {byteBlank: extNamed, byteEquals: extEquals, byteSemicolon: extBegin},
 
-	extEquals: {octetToken: extValue, octetBlank: extEquals, octetQuote: extQuoted},
-	extValue:  {octetToken: extValue, octetBlank: extValued, octetSemicolon: extBegin},
+	extEquals: {byteToken: extValue, byteBlank: extEquals, byteQuote: extQuoted},
+	extValue:  {byteToken: extValue, byteBlank: extValued, byteSemicolon: extBegin},
 	extQuoted: {
-		octetOther: extQuoted, octetToken: extQuoted, octetBlank: extQuoted, octetEquals: extQuoted,
-		octetSemicolon: extQuoted, octetQuote: extClosed, octetBackslash: extEscaped,
+		byteOther: extQuoted, byteToken: extQuoted, byteBlank: extQuoted, byteEquals: extQuoted,
+		byteSemicolon: extQuoted, byteQuote: extClosed, byteBackslash: extEscaped,
 	},
 	extEscaped: {
-		octetOther: extQuoted, octetToken: extQuoted, octetBlank: extQuoted, octetEquals: extQuoted,
-		octetSemicolon: extQuoted, octetQuote: extQuoted, octetBackslash: extQuoted,
+		byteOther: extQuoted, byteToken: extQuoted, byteBlank: extQuoted, byteEquals: extQuoted,
+		byteSemicolon: extQuoted, byteQuote: extQuoted, byteBackslash: extQuoted,
 	},
-	extClosed: {octetBlank: extValued, octetSemicolon: extBegin},
-	extValued: {octetBlank: extValued, octetSemicolon: extBegin},
+	extClosed: {byteBlank: extValued, byteSemicolon: extBegin},
+	extValued: {byteBlank: extValued, byteSemicolon: extBegin},
 }
 
-func (e extension) after(c byte) extension { return extensions[e][octetKinds[c]] }
+func (e extension) after(c byte) extension { return extensions[e][byteKinds[c]] }
 
 // mayEnd says whether the line may end here.
 func (e extension) mayEnd() bool { return e == extName || e == extValue || e == extClosed }
 
-var octetKinds = func() (kinds [256]uint8) {
+var byteKinds = func() (kinds [256]uint8) {
 	for c := range kinds {
 		switch text := string([]byte{byte(c)}); {
 		case parse.ValidName(text):
-			kinds[c] = octetToken
+			kinds[c] = byteToken
 		case parse.ValidValue(text):
-			kinds[c] = octetOther
+			kinds[c] = byteOther
 		}
 	}
-	kinds[' '], kinds['\t'], kinds['='], kinds[';'] = octetBlank, octetBlank, octetEquals, octetSemicolon
-	kinds['"'], kinds['\\'] = octetQuote, octetBackslash
+	kinds[' '], kinds['\t'], kinds['='], kinds[';'] = byteBlank, byteBlank, byteEquals, byteSemicolon
+	kinds['"'], kinds['\\'] = byteQuote, byteBackslash
 	return kinds
 }()

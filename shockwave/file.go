@@ -17,7 +17,7 @@ import (
 )
 
 // filePiece is what one call of sendfile(2) is given: between two it is seen that
-// the client takes octets.
+// the client takes bytes.
 const filePiece = 128 << 10
 
 // SendFile answers with a file by sendfile(2): Content-Type by its extension
@@ -55,7 +55,7 @@ func (c *Ctx) SendFile(path string) error {
 	if c.coding == noBody {
 		return nil
 	}
-	if err := c.sendOctets(file, to-from); err != nil {
+	if err := c.sendBytes(file, to-from); err != nil {
 		c.keep = false
 		return err
 	}
@@ -179,9 +179,9 @@ func position(digits string) (n int64, ok bool) {
 	return n, true
 }
 
-// sendOctets sends n octets of the file: behind the head in one write if they fit,
+// sendBytes sends n bytes of the file: behind the head in one write if they fit,
 // else from the kernel's cache to the socket.
-func (c *Ctx) sendOctets(file *os.File, n int64) error {
+func (c *Ctx) sendBytes(file *os.File, n int64) error {
 	if room := cap(c.out) - len(c.out); n <= int64(room) {
 		into := c.out[len(c.out) : len(c.out)+int(n)]
 		if _, err := io.ReadFull(file, into); err != nil {

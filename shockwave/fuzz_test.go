@@ -14,7 +14,7 @@ import (
 )
 
 // unchunk is the naive twin of chunks: it reads a whole body at once and cares for no
-// time. It gives the data and what is behind the body; or that octets are missing.
+// time. It gives the data and what is behind the body; or that bytes are missing.
 func unchunk(b string, line int, limit int64) (data, rest string, status int) {
 	const missing = 0
 	var total int64
@@ -138,18 +138,18 @@ func FuzzChunked(f *testing.F) {
 	})
 }
 
-// A pieces reader gives octets in pieces of so many.
+// A pieces reader gives bytes in pieces of so many.
 type pieces struct {
-	octets string
-	size   int
+	data string
+	size int
 }
 
 func (p *pieces) Read(b []byte) (int, error) {
-	if p.octets == "" {
+	if p.data == "" {
 		return 0, io.EOF
 	}
-	n := copy(b[:min(len(b), p.size)], p.octets)
-	p.octets = p.octets[n:]
+	n := copy(b[:min(len(b), p.size)], p.data)
+	p.data = p.data[n:]
 	return n, nil
 }
 
@@ -180,7 +180,7 @@ func FuzzConn(f *testing.F) {
 	})
 }
 
-// uncontinued takes out what depends on how the octets came: 100 (Continue) is not sent
+// uncontinued takes out what depends on how the bytes came: 100 (Continue) is not sent
 // to who has begun already.
 func uncontinued(answers string) string {
 	return strings.ReplaceAll(undated(answers), "HTTP/1.1 100 Continue\r\n\r\n", "")

@@ -7,7 +7,7 @@ import (
 )
 
 // A gap is a message with a place for words that mean something there. Random ones of them come nearer to what is
-// almost valid than random octets do.
+// almost valid than random bytes do.
 type gap struct {
 	message string // with %[1]s for the words
 	words   []string

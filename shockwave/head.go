@@ -17,7 +17,7 @@ func (c *Ctx) isOrdinary() bool {
 		!c.bodiless && !c.upgrade && !c.noDate && !c.noServer && !c.head.IsHTTP10() && c.head.MethodID() != parse.MethodConnect
 }
 
-// hasRoom says that a head, the handler's lines and n more octets fit into out.
+// hasRoom says that a head, the handler's lines and n more bytes fit into out.
 func (c *Ctx) hasRoom(n int) bool {
 	return headBound+len(c.conn.server.Name)+len(c.lines)+n <= cap(c.out)-len(c.out)
 }

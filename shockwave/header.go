@@ -46,7 +46,7 @@ func kindIf(kind fieldKind, name, its string) fieldKind {
 }
 
 // Set sets a field of the answer in place of all lines with that name. A name
-// that is no token, or a value with CR, LF, NUL or another control octet but HTAB is
+// that is no token, or a value with CR, LF, NUL or another control byte but HTAB is
 // ErrBadField and changes nothing. White space at the ends of a value is dropped by
 // whoever reads it.
 //

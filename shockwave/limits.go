@@ -10,22 +10,22 @@ import (
 // Limits bounds what one client can make long. A member that is zero has the
 // default named at it, and so has a negative one if it names no other meaning.
 type Limits struct {
-	// Head is the most octets of a request head: request line, field lines and
+	// Head is the most bytes of a request head: request line, field lines and
 	// the empty line. Passed: 431. Default 16384.
 	Head int
-	// Target is the most octets of a request target. Passed: 414. Default 8192.
+	// Target is the most bytes of a request target. Passed: 414. Default 8192.
 	Target int
 	// Fields is the most field lines of a head, and of a trailer section.
 	// Passed: 431. Default 100.
 	Fields int
-	// Body is the most octets of a request body, without the chunked coding.
+	// Body is the most bytes of a request body, without the chunked coding.
 	// Passed: 413, at the head when Content-Length announces it. Default 1 MiB;
 	// negative: none at all; math.MaxInt64 leaves it to ReadBody.
 	Body int64
-	// ChunkLine is the most octets of a chunk size with its extension. Passed:
+	// ChunkLine is the most bytes of a chunk size with its extension. Passed:
 	// 400. Default 256.
 	ChunkLine int
-	// Trailers is the most octets of a trailer section with its empty line.
+	// Trailers is the most bytes of a trailer section with its empty line.
 	// Passed: 431. Default 4096.
 	Trailers int
 	// Connections is the most connections served at once. While that many are
@@ -35,19 +35,19 @@ type Limits struct {
 	// RequestsPerConnection is the most requests of one connection; the last
 	// answer says Connection: close. Default: no limit.
 	RequestsPerConnection int
-	// Drain is the most octets of a body its handler left unread that are read
+	// Drain is the most bytes of a body its handler left unread that are read
 	// away to keep the connection, those of the chunked coding too; past them it
 	// is closed. Default 256 KiB; negative: none.
 	Drain int64
-	// Linger is the most octets read away after an answer that ends the
+	// Linger is the most bytes read away after an answer that ends the
 	// connection, so that the client can still read it (RFC 9112 section 9.6).
 	// Default 256 KiB; negative: none.
 	Linger int64
-	// AnswerBuffer is the most octets of an answer's body that Write keeps until the
+	// AnswerBuffer is the most bytes of an answer's body that Write keeps until the
 	// handler returns: an answer that fits gets a Content-Length, a longer one
 	// is chunked. Default 8192.
 	AnswerBuffer int
-	// AnswerFields is the most octets of the field lines of one answer that the
+	// AnswerFields is the most bytes of the field lines of one answer that the
 	// handler may set. Passed: ErrFieldsTooLong. Default 64 KiB.
 	AnswerFields int
 }
@@ -57,14 +57,14 @@ type Limits struct {
 // or at most half a second (half the timeout, if that is less) behind it. A
 // member that is zero has the default named at it; a negative one waits for ever.
 type Timeouts struct {
-	// Head is from the first octet of a head to its end; also how long a new
-	// connection may take to send its first octet, and for its TLS handshake.
+	// Head is from the first byte of a head to its end; also how long a new
+	// connection may take to send its first byte, and for its TLS handshake.
 	// Passed inside a head: 408. Default 10 s.
 	Head time.Duration
 	// Body is the pause between two pieces of a body that somebody waits for.
 	// Passed: reading the body fails with ErrTimeout. Default 30 s.
 	Body time.Duration
-	// Write is the pause in which the client takes no octet of an answer: on a TCP
+	// Write is the pause in which the client takes no byte of an answer: on a TCP
 	// connection in Linux, acknowledges none. Elsewhere it is seen only when there
 	// is room for a whole write, of up to 128 KiB. Passed: the connection is closed.
 	// Default 30 s.
@@ -74,7 +74,7 @@ type Timeouts struct {
 	// Linger is how long an ended connection is read away at most; see
 	// Limits.Linger. Default 2 s.
 	Linger time.Duration
-	// MinBodyRate is the fewest octets a second of a body, averaged over the
+	// MinBodyRate is the fewest bytes a second of a body, averaged over the
 	// time somebody waited for it, once that time is over BodyGrace. Less: as
 	// Body. Default 240; negative: none.
 	MinBodyRate int64

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 )
 
-// A request just inside a limit is served, one octet or line more is refused.
+// A request just inside a limit is served, one byte or line more is refused.
 func TestLimitsOfRequests(t *testing.T) {
 	request := func(fields, body string) string {
 		return "POST /x HTTP/1.1\r\nHost: a\r\n" + fields + "\r\n" + body
@@ -181,7 +181,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// Behind an answer that ends the connection up to Linger octets are read away.
+// Behind an answer that ends the connection up to Linger bytes are read away.
 func TestLingerLimit(t *testing.T) {
 	for linger, want := range map[int64]int{1000: 1000, -1: 0} {
 		s := &Server{Handler: hello, Limits: Limits{Linger: linger}}
@@ -196,7 +196,7 @@ func TestLingerLimit(t *testing.T) {
 				sent += 100
 			}
 			if sent != want {
-				t.Errorf("linger %d: took %d octets", linger, sent)
+				t.Errorf("linger %d: took %d bytes", linger, sent)
 			}
 			<-p.served
 		})

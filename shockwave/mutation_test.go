@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 )
 
-// fragments are octets that some rule of message framing turns on.
+// fragments are bytes that some rule of message framing turns on.
 var fragments = []string{
 	"\r\n", "\n", "\r", "\x00", "\t", " ", ":", ";", ",", "\x0b", "\x7f", "\x80", "\xff", "#", "?", "*", "/", "@", "%", "%41", "\"", "\\",
 	"[::1]", "[", "]", ":80", ":080", ":65536", "http://", "HTTPS://a", "http://a:80/", "a", "b",

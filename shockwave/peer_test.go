@@ -149,16 +149,16 @@ func listening(t *testing.T, s *Server) net.Addr {
 	return ln.Addr()
 }
 
-func (p *peer) sends(octets string) {
+func (p *peer) sends(data string) {
 	p.t.Helper()
-	if _, err := io.WriteString(p.conn, octets); err != nil {
-		p.t.Fatalf("sending %.40q: %v", octets, err)
+	if _, err := io.WriteString(p.conn, data); err != nil {
+		p.t.Fatalf("sending %.40q: %v", data, err)
 	}
 }
 
 // sendsBeside sends while the test goes on. It may fail: a server need not take it all.
-func (p *peer) sendsBeside(octets string) {
-	p.background.Go(func() { io.WriteString(p.conn, octets) })
+func (p *peer) sendsBeside(data string) {
+	p.background.Go(func() { io.WriteString(p.conn, data) })
 }
 
 // gets reads an answer and gives its status and body.
@@ -203,13 +203,13 @@ func (p *peer) expectsEnd() {
 	}
 }
 
-// expectsNothing says that for d of virtual time neither an octet nor the end comes.
+// expectsNothing says that for d of virtual time neither a byte nor the end comes.
 func (p *peer) expectsNothing(d time.Duration) {
 	p.t.Helper()
 	p.conn.SetReadDeadline(time.Now().Add(d))
 	defer p.conn.SetReadDeadline(never)
 	if _, err := p.from.Peek(1); !errors.Is(err, os.ErrDeadlineExceeded) {
-		p.t.Fatalf("got octets or %v within %v", err, d)
+		p.t.Fatalf("got bytes or %v within %v", err, d)
 	}
 }
 

@@ -6,14 +6,14 @@ import (
 	"sync"
 )
 
-// pools recycle what a connection needs only while there are octets. They belong
+// pools recycle what a connection needs only while there are bytes. They belong
 // to a Server, for a parser knows its limits.
 type pools struct {
 	conns, ctxs sync.Pool
 }
 
 const (
-	// bufferSize is how many octets a Ctx receives and sends at once.
+	// bufferSize is how many bytes a Ctx receives and sends at once.
 	bufferSize = 8 << 10
 	// pooledSize is the largest buffer that stays with a Ctx in the pool.
 	pooledSize = 64 << 10
@@ -90,7 +90,7 @@ const (
 
 var buffers [largestBuffer + 1]sync.Pool
 
-// takeBuffer gives a buffer of at least n octets.
+// takeBuffer gives a buffer of at least n bytes.
 func takeBuffer(n int) *buffer {
 	class := max(bits.Len(uint(n-1)), smallestBuffer)
 	if class > largestBuffer {

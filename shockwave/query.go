@@ -56,19 +56,19 @@ func (c *Ctx) decode(text []byte, plus bool) ([]byte, bool) {
 	c.untidy = true
 	start := len(c.scratch)
 	for i := 0; i < len(text); i++ {
-		octet := text[i]
+		char := text[i]
 		switch {
-		case octet == '+' && plus:
-			octet = ' '
-		case octet == '%':
+		case char == '+' && plus:
+			char = ' '
+		case char == '%':
 			if len(text)-i < 3 || hexDigits[text[i+1]] < 0 || hexDigits[text[i+2]] < 0 {
 				c.scratch = c.scratch[:start]
 				return nil, false
 			}
-			octet = byte(hexDigits[text[i+1]]<<4 | hexDigits[text[i+2]])
+			char = byte(hexDigits[text[i+1]]<<4 | hexDigits[text[i+2]])
 			i += 2
 		}
-		c.scratch = append(c.scratch, octet)
+		c.scratch = append(c.scratch, char)
 	}
 	return c.scratch[start:len(c.scratch):len(c.scratch)], true
 }

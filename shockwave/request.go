@@ -40,7 +40,7 @@ type Ctx struct {
 	response
 	text    bytes.Buffer // what JSON and Error put together
 	encoder *json.Encoder
-	// out is octets to send: this answer from begin on, and before it those of a batch.
+	// out is bytes to send: this answer from begin on, and before it those of a batch.
 	out   []byte
 	begin int
 
@@ -114,7 +114,7 @@ func (c *Ctx) Path() []byte {
 	return c.head.Path()
 }
 
-// DecodedPath gives the path with its %XX octets decoded; false when one of them
+// DecodedPath gives the path with its %XX bytes decoded; false when one of them
 // is malformed. It copies only if there is something to decode. A %2F becomes a
 // slash like any other: split Path first where that matters.
 func (c *Ctx) DecodedPath() ([]byte, bool) {
@@ -159,7 +159,7 @@ func (c *Ctx) Fields() iter.Seq2[[]byte, []byte] {
 	return c.head.All()
 }
 
-// ContentLength gives the octets of the body; 0 without one, -1 if it is chunked.
+// ContentLength gives the bytes of the body; 0 without one, -1 if it is chunked.
 func (c *Ctx) ContentLength() int64 {
 	c.check()
 	if c.head.Chunked {

@@ -12,7 +12,7 @@ type response struct {
 	written int64
 	lines   []byte // field lines that the handler set, with their CRLFs
 	kind    []byte // the Content-Type that the handler set
-	kept    []byte // body octets that are not in out yet
+	kept    []byte // body bytes that are not in out yet
 	after   []byte // trailer lines
 	coding  coding
 
@@ -111,7 +111,7 @@ func (c *Ctx) Send(contentType string, body []byte) error {
 
 // SendString is Send for a string.
 func (c *Ctx) SendString(contentType, body string) error {
-	return c.Send(contentType, octetsOf(body))
+	return c.Send(contentType, bytesOf(body))
 }
 
 func (c *Ctx) sendWithTrailers(contentType string, body []byte) error {
@@ -135,7 +135,7 @@ func (c *Ctx) tooLate() error {
 	return ErrBodyBegun
 }
 
-// Write adds to the answer's body. Up to Limits.AnswerBuffer octets are kept until the
+// Write adds to the answer's body. Up to Limits.AnswerBuffer bytes are kept until the
 // handler returns and then sent with their Content-Length; a longer answer is
 // sent chunked (to HTTP/1.0: up to the close) unless Content-Length was set.
 func (c *Ctx) Write(p []byte) (int, error) {
@@ -167,7 +167,7 @@ func (c *Ctx) Write(p []byte) (int, error) {
 }
 
 // WriteString is Write for a string.
-func (c *Ctx) WriteString(s string) (int, error) { return c.Write(octetsOf(s)) }
+func (c *Ctx) WriteString(s string) (int, error) { return c.Write(bytesOf(s)) }
 
 func (c *Ctx) mayWrite(n int) error {
 	switch {
@@ -183,7 +183,7 @@ func (c *Ctx) mayWrite(n int) error {
 	return c.conn.broken
 }
 
-// emit sends octets of the body in its coding.
+// emit sends bytes of the body in its coding.
 func (c *Ctx) emit(p []byte) error {
 	switch {
 	case len(p) == 0 || c.coding == noBody:

@@ -371,7 +371,7 @@ func TestContinue(t *testing.T) {
 }
 
 // A client that sends what nobody reads still sees the answer (RFC 9112 section 9.6).
-func TestAnswerIsSeenDespiteUnreadOctets(t *testing.T) {
+func TestAnswerIsSeenDespiteUnreadBytes(t *testing.T) {
 	addr := listening(t, &Server{Handler: hello, Limits: Limits{Drain: -1, Linger: 64 << 20}})
 	for range 20 {
 		p := dial(t, addr)

@@ -7,7 +7,7 @@ import (
 )
 
 // A TCP connection is read and written by system calls of its own: net.Conn.Read
-// wants its buffer before there are octets, and an idle connection would hold one;
+// wants its buffer before there are bytes, and an idle connection would hold one;
 // net.Conn.Write does not tell how far it got, and the Write timeout must know.
 // Waiting is still the runtime's.
 
@@ -74,9 +74,9 @@ func (c *conn) tryWrite(fd uintptr) bool {
 	return true
 }
 
-// hungUp says that the client closed its end, whether or not octets are unread
-// before that: the first octet of struct tcp_info is the state of the connection.
-// What reads four octets for an address reads them in any byte order.
+// hungUp says that the client closed its end, whether or not bytes are unread
+// before that: the first byte of struct tcp_info is the state of the connection.
+// What reads four bytes for an address reads them in any byte order.
 func hungUp(fd uintptr) bool {
 	const established, synReceived = 1, 3
 	info, err := syscall.GetsockoptInet4Addr(int(fd), syscall.IPPROTO_TCP, syscall.TCP_INFO)
@@ -84,7 +84,7 @@ func hungUp(fd uintptr) bool {
 	return err != nil || state != established && state != synReceived
 }
 
-// tookSome says that the client took octets since it was last asked. A wait to write
+// tookSome says that the client took bytes since it was last asked. A wait to write
 // does not tell: the kernel ends it only when a third of the send buffer, which may
 // be megabytes, is free. Only the sweep calls it.
 func (c *conn) tookSome() bool {
@@ -100,7 +100,7 @@ func (c *conn) tookSome() bool {
 	return c.seen.unsent != before
 }
 
-// unsent gives how much memory the octets take that the client has not acknowledged,
+// unsent gives how much memory the bytes take that the client has not acknowledged,
 // 0 if the kernel does not tell (Linux before 4.12). It shrinks when the client takes
 // some, and grows when that made room for more.
 func unsent(fd uintptr) uint32 {

@@ -52,7 +52,7 @@ func TestTimeoutsTCP(t *testing.T) {
 		p.expectsEnd()
 	})
 	t.Run("head", func(t *testing.T) {
-		// Long enough for the first octets to come in time on a busy machine.
+		// Long enough for the first bytes to come in time on a busy machine.
 		p := serving(t, Timeouts{Head: time.Second})
 		p.sends("GET / HT")
 		p.expects(408, "the request head took too long\n")
@@ -83,7 +83,7 @@ func TestLongAnswerTCP(t *testing.T) {
 	for range 2 {
 		p.sends(get)
 		if _, body := p.gets(); body != string(want) {
-			t.Fatalf("got %d octets", len(body))
+			t.Fatalf("got %d bytes", len(body))
 		}
 	}
 }
@@ -105,9 +105,9 @@ func TestBodiesTCP(t *testing.T) {
 
 func TestSendFile(t *testing.T) {
 	folder := t.TempDir()
-	write := func(name, octets string) string {
+	write := func(name, data string) string {
 		path := filepath.Join(folder, name)
-		if err := os.WriteFile(path, []byte(octets), 0o600); err != nil {
+		if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		modified := time.Date(2026, 1, 2, 3, 4, 5, 600, time.UTC)

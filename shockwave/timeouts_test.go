@@ -21,11 +21,11 @@ func (p *peer) endsAround(timeout time.Duration) {
 	}
 }
 
-// trickles sends octets, size of them at a time, until the connection ends.
-func (p *peer) trickles(octets string, size int, pause time.Duration) {
+// trickles sends bytes, size of them at a time, until the connection ends.
+func (p *peer) trickles(data string, size int, pause time.Duration) {
 	p.background.Go(func() {
-		for ; len(octets) > 0; octets = octets[min(size, len(octets)):] {
-			if _, err := io.WriteString(p.conn, octets[:min(size, len(octets))]); err != nil {
+		for ; len(data) > 0; data = data[min(size, len(data)):] {
+			if _, err := io.WriteString(p.conn, data[:min(size, len(data))]); err != nil {
 				return
 			}
 			time.Sleep(pause)
@@ -46,8 +46,8 @@ func TestHeadTimeout(t *testing.T) {
 	})
 }
 
-// The time of a head is one time: octets that trickle in do not lengthen it.
-func TestHeadTimeoutCountsFromTheFirstOctet(t *testing.T) {
+// The time of a head is one time: bytes that trickle in do not lengthen it.
+func TestHeadTimeoutCountsFromTheFirstByte(t *testing.T) {
 	s := &Server{Handler: hello, Timeouts: Timeouts{Head: 3 * time.Second}}
 	inBubble(t, s, func(p *peer) {
 		p.sends(get)
@@ -232,7 +232,7 @@ func TestWriteTimeout(t *testing.T) {
 	})
 }
 
-// A client that takes octets, however slowly, is not late.
+// A client that takes bytes, however slowly, is not late.
 func TestWriteTimeoutIsForPauses(t *testing.T) {
 	handler := func(c *Ctx) { c.SendString("", strings.Repeat("a", 1<<20)) }
 	s := &Server{Handler: handler, Timeouts: Timeouts{Write: 5 * time.Second}}
@@ -242,7 +242,7 @@ func TestWriteTimeoutIsForPauses(t *testing.T) {
 		for piece := make([]byte, 60<<10); got < 1<<20; {
 			n, err := io.ReadAtLeast(p.from, piece, min(len(piece), 1<<20-got))
 			if err != nil {
-				t.Fatalf("after %d octets: %v", got, err)
+				t.Fatalf("after %d bytes: %v", got, err)
 			}
 			got += n
 			time.Sleep(4 * time.Second)

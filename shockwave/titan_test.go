@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// A titan is the other engine: a process that answers octets with its verdict, one line each.
+// A titan is the other engine: a process that answers bytes with its verdict, one line each.
 type titan struct {
 	questions *bufio.Writer
 	answers   *bufio.Reader
@@ -163,7 +163,7 @@ func TestAgreesWithTitan(t *testing.T) {
 	}
 }
 
-// FuzzAgreesWithTitan searches for octets on which the engines differ.
+// FuzzAgreesWithTitan searches for bytes on which the engines differ.
 func FuzzAgreesWithTitan(f *testing.F) {
 	titan := startTitan(f)
 	for _, vector := range serverVectors(f) {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A client that takes octets all the time, but too few for the kernel to say that there
+// A client that takes bytes all the time, but too few for the kernel to say that there
 // is room again, is not late; once it takes none, it is.
 func TestSlowClientIsNotLate(t *testing.T) {
 	const size = 32 << 20
@@ -42,7 +42,7 @@ func TestSlowClientIsNotLate(t *testing.T) {
 			for range 2 {
 				eventually(t, func() bool { return sweep.blocks() && sweep.untilTaken(t, client) })
 				if sweep.late(2 * time.Hour) {
-					t.Fatal("a client that took octets is late")
+					t.Fatal("a client that took bytes is late")
 				}
 			}
 			eventually(t, func() bool { return sweep.late(time.Hour) })

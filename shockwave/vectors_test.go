@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// A vector is one of ../conformance/http1: octets, and what becomes of them.
+// A vector is one of ../conformance/http1: bytes, and what becomes of them.
 type vector struct {
 	id     string
 	limits messageLimits
@@ -87,17 +87,17 @@ type rawVector struct {
 	ID, RFC, Why, Note, Role string
 	RequestMethod            string `json:"request_method"`
 	Limits                   map[string]int64
-	Input                    octets
+	Input                    wireText
 	Close                    bool
 	Verdict                  string
 	Status                   int
 	Head                     struct {
-		Method, Target, Version octets
+		Method, Target, Version wireText
 		Status                  int
-		Reason                  octets
+		Reason                  wireText
 	}
-	Fields, Trailers [][2]octets
-	Body, Rest       octets
+	Fields, Trailers [][2]wireText
+	Body, Rest       wireText
 	Interim          json.RawMessage
 	Persist          bool
 	ExpectContinue   bool `json:"expect_continue"`
@@ -141,7 +141,7 @@ func (raw rawVector) vector(tb testing.TB) vector {
 	return vector{raw.ID, limits, []byte(raw.Input), raw.Close, want}
 }
 
-func lines(pairs [][2]octets) []line {
+func lines(pairs [][2]wireText) []line {
 	lines := make([]line, len(pairs))
 	for i, pair := range pairs {
 		lines[i] = line{string(pair[0]), string(pair[1])}
@@ -149,16 +149,16 @@ func lines(pairs [][2]octets) []line {
 	return lines
 }
 
-// octets are a JSON string in which each character is one octet, or pieces and runs of such strings.
-type octets string
+// bytes are a JSON string in which each character is one byte, or pieces and runs of such strings.
+type wireText string
 
 // UnmarshalJSON joins the pieces.
-func (o *octets) UnmarshalJSON(text []byte) error {
+func (o *wireText) UnmarshalJSON(text []byte) error {
 	switch text[0] {
 	case '"':
 		return o.join(text)
 	case '[':
-		var pieces []octets
+		var pieces []wireText
 		err := json.Unmarshal(text, &pieces)
 		for _, piece := range pieces {
 			*o += piece
@@ -166,15 +166,15 @@ func (o *octets) UnmarshalJSON(text []byte) error {
 		return err
 	}
 	var run struct {
-		Repeat octets
+		Repeat wireText
 		Times  int
 	}
 	err := json.Unmarshal(text, &run)
-	*o = octets(strings.Repeat(string(run.Repeat), run.Times))
+	*o = wireText(strings.Repeat(string(run.Repeat), run.Times))
 	return err
 }
 
-func (o *octets) join(text []byte) error {
+func (o *wireText) join(text []byte) error {
 	var characters string
 	if err := json.Unmarshal(text, &characters); err != nil {
 		return err
@@ -182,10 +182,10 @@ func (o *octets) join(text []byte) error {
 	latin1 := make([]byte, 0, len(characters))
 	for _, character := range characters {
 		if character > 0xff {
-			return fmt.Errorf("%q is not an octet", character)
+			return fmt.Errorf("%q is not a byte", character)
 		}
 		latin1 = append(latin1, byte(character))
 	}
-	*o = octets(latin1)
+	*o = wireText(latin1)
 	return nil
 }

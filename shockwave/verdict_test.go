@@ -14,7 +14,7 @@ const (
 	incomplete outcome = "incomplete"
 )
 
-// A verdict is what an engine makes of the octets that a peer sent, in the words of the vectors' README.
+// A verdict is what an engine makes of the bytes that a peer sent, in the words of the vectors' README.
 type verdict struct {
 	outcome outcome
 	status  int // of a reject
@@ -60,16 +60,16 @@ func list(lines []line) string {
 	return "[" + strings.Join(words, " ") + "]"
 }
 
-// quoted shows SP to ~ as they are, except quote and backslash; other octets in hexadecimal.
-func quoted(octets string) string {
+// quoted shows SP to ~ as they are, except quote and backslash; other bytes in hexadecimal.
+func quoted(data string) string {
 	var text strings.Builder
 	text.WriteByte('"')
-	for _, octet := range []byte(octets) {
-		if octet == '"' || octet == '\\' || octet < ' ' || octet > '~' {
-			fmt.Fprintf(&text, `\x%02x`, octet)
+	for _, char := range []byte(data) {
+		if char == '"' || char == '\\' || char < ' ' || char > '~' {
+			fmt.Fprintf(&text, `\x%02x`, char)
 			continue
 		}
-		text.WriteByte(octet)
+		text.WriteByte(char)
 	}
 	text.WriteByte('"')
 	return text.String()

@@ -8,7 +8,7 @@ import (
 
 // pieceSize is the most that one call of net.Conn.Write is given where the engine
 // does not write itself: between two of them it is seen that the client takes
-// octets.
+// bytes.
 const pieceSize = 16 << 10
 
 // flush sends what is in the Ctx's out buffer. Whoever goes on without waiting for

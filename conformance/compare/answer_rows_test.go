@@ -106,7 +106,7 @@ var answerRows = []row{
 		shockwave: `200 Content-Length="4" "ab" cut short; closes`,
 		nethttp:   `200 Content-Length="4" "ab" cut short; closes`,
 		fasthttp:  `200 Content-Length="2" "ab"; stays`,
-		why:       "A declared length stands, as in net/http; the client sees that octets are missing.",
+		why:       "A declared length stands, as in net/http; the client sees that bytes are missing.",
 	},
 	{
 		name:    "streamed",
@@ -135,9 +135,9 @@ var answerRows = []row{
 		request:   get("/"),
 		handler:   func(x exchange) { x.write(long(100000)) },
 		show:      []string{"Content-Length"},
-		shockwave: `200 chunked 100000 octets; stays`,
-		nethttp:   `200 chunked 100000 octets; stays`,
-		fasthttp:  `200 Content-Length="100000" 100000 octets; stays`,
+		shockwave: `200 chunked 100000 bytes; stays`,
+		nethttp:   `200 chunked 100000 bytes; stays`,
+		fasthttp:  `200 Content-Length="100000" 100000 bytes; stays`,
 		why:       "Long answers are not kept in memory; a handler that knows the length sets it.",
 	},
 	{
@@ -165,7 +165,7 @@ var answerRows = []row{
 		shockwave: `202; stays`,
 		nethttp:   `201; stays`,
 		fasthttp:  `202; stays`,
-		why:       "The status can change until octets leave, as in fasthttp.",
+		why:       "The status can change until bytes leave, as in fasthttp.",
 	},
 	{
 		name:      "field-set-behind-a-write",
@@ -175,7 +175,7 @@ var answerRows = []row{
 		shockwave: `200 X-A="1" "ok"; stays`,
 		nethttp:   `200 "ok"; stays`,
 		fasthttp:  `200 X-A="1" "ok"; stays`,
-		why:       "The head can change until octets leave, as in fasthttp.",
+		why:       "The head can change until bytes leave, as in fasthttp.",
 	},
 	{
 		name:      "status-set-behind-a-write",
@@ -184,7 +184,7 @@ var answerRows = []row{
 		shockwave: `201 "ok"; stays`,
 		nethttp:   `200 "ok"; stays`,
 		fasthttp:  `201 "ok"; stays`,
-		why:       "The head can change until octets leave, as in fasthttp.",
+		why:       "The head can change until bytes leave, as in fasthttp.",
 	},
 	{
 		name:      "answer-to-head-streamed",

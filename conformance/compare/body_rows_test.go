@@ -85,7 +85,7 @@ var bodyRows = []row{
 		shockwave: `200 "POST / body=hi"; stays`,
 		nethttp:   `100, 200 "POST / body=hi"; stays`,
 		fasthttp:  `100, 200 "POST / body=hi"; stays`,
-		why:       "100 is left out when octets of the body are there already (RFC 9110 section 10.1.1).",
+		why:       "100 is left out when bytes of the body are there already (RFC 9110 section 10.1.1).",
 	},
 	{
 		name:      "continue-unread",
@@ -131,7 +131,7 @@ var bodyRows = []row{
 		shockwave: `200 "POST / error"; closes`,
 		nethttp:   `200 "POST / body=hi"; stays`,
 		fasthttp:  `200 "POST / body=hi"; stays`,
-		why:       "Limits.ChunkLine: extensions mean nothing here and are bounded to 256 octets.",
+		why:       "Limits.ChunkLine: extensions mean nothing here and are bounded to 256 bytes.",
 	},
 	{
 		name:      "space-behind-the-chunk-size",

@@ -42,7 +42,7 @@ type exchange interface {
 	write(string) error
 	// stream writes pieces and flushes after each.
 	stream(pieces ...string)
-	// sendTrailer is called before the first octet of the body, which a stream follows.
+	// sendTrailer is called before the first byte of the body, which a stream follows.
 	sendTrailer(name, value string)
 }
 
@@ -150,7 +150,7 @@ func answer(from *bufio.Reader, engine engine, row row) (string, error) {
 		// Known, and each engine has its own words: rows show the status.
 	case len(body) == 0 && response.StatusCode < 400:
 	case len(body) > 1000:
-		text += fmt.Sprintf(" %d octets", len(body))
+		text += fmt.Sprintf(" %d bytes", len(body))
 	default:
 		text += fmt.Sprintf(" %q", body)
 	}

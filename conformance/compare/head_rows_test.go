@@ -36,10 +36,10 @@ var headRows = []row{
 		request: getWith("X-A: 1\x002\r\n"),
 		handler: shows("X-A"),
 		all:     `400; closes`,
-		says:    "a field value has a control octet (RFC 9110 section 5.5)",
+		says:    "a field value has a control byte (RFC 9110 section 5.5)",
 	},
 	{
-		name:    "octet-over-127-in-a-value",
+		name:    "byte-over-127-in-a-value",
 		request: getWith("X-A: \xe9\r\n"),
 		handler: shows("X-A"),
 		all:     `200 "X-A=\xe9"; stays`,
@@ -92,7 +92,7 @@ var headRows = []row{
 		says:      "there are too many fields (RFC 6585 section 5)",
 		nethttp:   `200 "GET /"; stays`,
 		fasthttp:  `200 "GET /"; stays`,
-		why:       "Limits.Fields is 100 lines; the others count octets only.",
+		why:       "Limits.Fields is 100 lines; the others count bytes only.",
 	},
 	{
 		name:      "target-of-9000",
@@ -111,7 +111,7 @@ var headRows = []row{
 		all:     `200 "1,2"; stays`,
 	},
 	{
-		name:      "cookie-with-odd-octets",
+		name:      "cookie-with-odd-bytes",
 		request:   getWith("Cookie: a=1 2,\\\xe9\r\n"),
 		handler:   func(x exchange) { x.write(x.cookie("a")) },
 		shockwave: `200 "1 2,\\\xe9"; stays`,

@@ -47,8 +47,8 @@ func TestOtherBodiesOfRefusalsAreShown(t *testing.T) {
 		{"fasthttp", "Error when parsing request", `400`},
 		{"fasthttp", "Too big request header", `400 "Too big request header"`},
 	} {
-		octets := "HTTP/1.0 400 Bad Request\r\n\r\n" + c.body
-		got, err := answer(bufio.NewReader(strings.NewReader(octets)), engine{name: c.engine}, row)
+		data := "HTTP/1.0 400 Bad Request\r\n\r\n" + c.body
+		got, err := answer(bufio.NewReader(strings.NewReader(data)), engine{name: c.engine}, row)
 		if err != nil || got != c.want {
 			t.Errorf("%s with %q: %s, %v, want %s", c.engine, c.body, got, err, c.want)
 		}

@@ -69,7 +69,7 @@ func splits(x exchange) {
 	}
 }
 
-// overruns declares two octets and writes four; it writes two when it is told.
+// overruns declares two bytes and writes four; it writes two when it is told.
 func overruns(x exchange) {
 	x.set("Content-Length", "2")
 	if err := x.write("four"); err != nil {
@@ -92,6 +92,6 @@ func post(fields, body string) string { return "POST /" + host + fields + "\r\n"
 
 func chunked(body string) string { return post("Transfer-Encoding: chunked\r\n", body) }
 
-func long(octets int) string { return strings.Repeat("a", octets) }
+func long(data int) string { return strings.Repeat("a", data) }
 
 var rows = slices.Concat(answerRows, connectionRows, bodyRows, framingRows, headRows, targetRows)

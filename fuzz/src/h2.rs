@@ -8,11 +8,11 @@ use titan_http::{Fields, Method, RequestHead, ResponseHead, Status};
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const SETTINGS: &[u8] = b"\0\0\0\x04\0\0\0\0\0";
 
-/// Octets that may wait to be written, whatever the peer does: bodies up to the limit and a frame, heads
+/// Bytes that may wait to be written, whatever the peer does: bodies up to the limit and a frame, heads
 /// and resets for each stream that was opened, answers to control frames.
 const MOST_OUTPUT: usize = 512 << 10;
 
-/// A connection tells the same and ends with the same fault however its octets are split, and what it
+/// A connection tells the same and ends with the same fault however its bytes are split, and what it
 /// writes stays within bounds.
 pub fn connection(data: &[u8]) {
     let Some((choices, input)) = data.split_first_chunk::<CHOICES>() else { return };
@@ -73,9 +73,9 @@ impl Driver {
     }
 
     fn begin(&mut self, preface: &[u8]) {
-        for octets in [preface, SETTINGS] {
-            let (consumed, _) = self.connection.read(octets).expect("it is what it must be");
-            assert_eq!(consumed, octets.len());
+        for bytes in [preface, SETTINGS] {
+            let (consumed, _) = self.connection.read(bytes).expect("it is what it must be");
+            assert_eq!(consumed, bytes.len());
         }
         for method in [Method::GET, Method::HEAD, Method::POST, Method::CONNECT] {
             let head = RequestHead { method, ..RequestHead::default() };

@@ -1,6 +1,6 @@
-//! What is fuzzed. Each target takes any octets and panics when the engine contradicts itself.
+//! What is fuzzed. Each target takes any bytes and panics when the engine contradicts itself.
 //!
-//! The first octets of the data choose limits, role and splits; the rest is what the peer sends.
+//! The first bytes of the data choose limits, role and splits; the rest is what the peer sends.
 
 #![forbid(unsafe_code)]
 
@@ -13,7 +13,7 @@ use titan_h1::{
 };
 use titan_http::{FieldName, Fields, Method, RequestHead, ResponseHead};
 
-/// Octets that choose, before those that are sent.
+/// Bytes that choose, before those that are sent.
 pub const CHOICES: usize = 4;
 
 /// A head is judged alike whole and split, and what is accepted reads back as it was after being
@@ -48,15 +48,15 @@ pub fn chunked(data: &[u8]) {
     }
 }
 
-/// A connection serves the same requests and ends with the same fault however its octets are split.
+/// A connection serves the same requests and ends with the same fault however its bytes are split.
 pub fn connection(data: &[u8]) {
     let Some((choices, input)) = data.split_first_chunk::<CHOICES>() else { return };
     let limits = limits(choices[0]);
     let whole = serve(input, input.len().max(1), limits);
     let split = serve(input, usize::from(choices[1]) % 23 + 1, limits);
-    let by_octet = serve(input, 1, limits);
+    let by_byte = serve(input, 1, limits);
     assert_eq!(whole, split);
-    assert_eq!(whole, by_octet);
+    assert_eq!(whole, by_byte);
 }
 
 /// The defaults, or bounds so low that small inputs meet them.
@@ -210,7 +210,7 @@ struct Served {
     closed: bool,
 }
 
-/// Serves `input` as it comes in steps of so many octets, with readers that are reused throughout.
+/// Serves `input` as it comes in steps of so many bytes, with readers that are reused throughout.
 fn serve(input: &[u8], step: usize, limits: Limits) -> Served {
     let mut server = Server {
         heads: RequestReader::new(limits),

@@ -70,14 +70,14 @@ fn pool() -> Vec<Vec<u8>> {
     streams.chain(on_connection()).chain(on_connection()).collect()
 }
 
-/// One octet becomes another, one goes, or one comes.
-fn damage(octets: &mut Vec<u8>, random: &mut Random) {
-    let at = random.next() as usize % octets.len();
+/// One byte becomes another, one goes, or one comes.
+fn damage(bytes: &mut Vec<u8>, random: &mut Random) {
+    let at = random.next() as usize % bytes.len();
     match random.next() % 4 {
-        0 => octets[at] = random.next() as u8,
-        1 => octets[at] ^= 1 << (random.next() % 8),
-        2 => drop(octets.remove(at)),
-        _ => octets.insert(at, random.next() as u8),
+        0 => bytes[at] = random.next() as u8,
+        1 => bytes[at] ^= 1 << (random.next() % 8),
+        2 => drop(bytes.remove(at)),
+        _ => bytes.insert(at, random.next() as u8),
     }
 }
 
@@ -87,32 +87,32 @@ fn frames_in_any_order() {
     let mut random = Random(0x7469_7461_6e00_0002);
     for _ in 0..RUNS {
         let choices = random.next();
-        let mut octets = choices.to_le_bytes().to_vec();
+        let mut bytes = choices.to_le_bytes().to_vec();
         // A client under test has opened streams by itself.
         if choices & 0x1_0000 == 0 {
-            octets.extend([post(1), post(3), get(5)].concat());
+            bytes.extend([post(1), post(3), get(5)].concat());
         }
         for _ in 0..random.next() % 24 {
             let mut frame = random.choose(&pool).to_vec();
             if random.next().is_multiple_of(16) {
                 damage(&mut frame, &mut random);
             }
-            octets.extend(frame);
+            bytes.extend(frame);
         }
-        titan_fuzz::h2::connection(&octets);
+        titan_fuzz::h2::connection(&bytes);
     }
 }
 
 #[test]
-fn any_octets() {
+fn any_bytes() {
     let mut random = Random(0x7469_7461_6e00_0003);
     for _ in 0..RUNS {
-        let mut octets = Vec::new();
+        let mut bytes = Vec::new();
         // Small numbers are more often kinds, flags and lengths of something.
         for _ in 0..random.next() % 100 {
-            let octet = random.next() as u8;
-            octets.push(if random.next().is_multiple_of(2) { octet % 10 } else { octet });
+            let byte = random.next() as u8;
+            bytes.push(if random.next().is_multiple_of(2) { byte % 10 } else { byte });
         }
-        titan_fuzz::h2::connection(&octets);
+        titan_fuzz::h2::connection(&bytes);
     }
 }

@@ -7,8 +7,8 @@ type authority struct {
 	port int
 }
 
-// isPlainHost says that the octets of a value from start to end are letters, digits, hyphens and dots, as
-// those of nearly every host are: then they are an authority. Eight octets precede end, for a field line
+// isPlainHost says that the bytes of a value from start to end are letters, digits, hyphens and dots, as
+// those of nearly every host are: then they are an authority. Eight bytes precede end, for a field line
 // comes behind a request line.
 func isPlainHost(t text, start, end uint) bool {
 	for ; start+8 < end; start += 8 {
@@ -19,7 +19,7 @@ func isPlainHost(t text, start, end uint) bool {
 	if start >= end {
 		return false
 	}
-	// The last word holds what is left in its upper octets; zeros take the place of the others.
+	// The last word holds what is left in its upper bytes; zeros take the place of the others.
 	before := 8 * (8 - (end - start))
 	return arePlain(t.load8(end-8)>>before<<before | zeros>>1>>(63-before))
 }
@@ -30,16 +30,16 @@ const (
 	zeros = '0' * ones
 )
 
-// arePlain says that all eight octets are letters, digits, hyphens and dots. They are octets of a field
+// arePlain says that all eight bytes are letters, digits, hyphens and dots. They are bytes of a field
 // value, so that setting the bit between the cases makes nothing else equal to one of those.
 func arePlain(word uint64) bool {
 	word |= fold8
 	return (within(word, 'a', 'z')|within(word, '0', '9')|within(word, '-', '.'))&highs == highs
 }
 
-// within sets the high bits of the octets from low to high. Those over 0x7f are not among them: what is
+// within sets the high bits of the bytes from low to high. Those over 0x7f are not among them: what is
 // added for high leaves their high bits set, or else both sums overflow. An overflow may change the next
-// octet, but then this one is none of those sought already.
+// byte, but then this one is none of those sought already.
 func within(word, low, high uint64) uint64 {
 	return (word + (0x80-low)*ones) &^ (word + (0x7f-high)*ones)
 }
@@ -68,8 +68,8 @@ func hostEnd(text []byte) (int, bool) {
 func nameEnd(text []byte) (int, bool) {
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
-		case octets[c]&hostOctet != 0:
-		case c == '%' && len(text) > i+2 && all(text[i+1:i+3], hexOctet):
+		case classes[c]&hostByte != 0:
+		case c == '%' && len(text) > i+2 && all(text[i+1:i+3], hexByte):
 			i += 2
 		default:
 			return i, c == ':'
@@ -114,7 +114,7 @@ func isIPv6(text []byte) bool {
 	}
 	for len(text) > 0 {
 		n := 0
-		for n < len(text) && n < 4 && octets[text[n]]&hexOctet != 0 {
+		for n < len(text) && n < 4 && classes[text[n]]&hexByte != 0 {
 			n++
 		}
 		if n < len(text) && text[n] == '.' {

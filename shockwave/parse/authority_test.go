@@ -27,12 +27,12 @@ func TestIPv6LikeNetip(t *testing.T) {
 	}
 }
 
-// A plain host is one of letters, digits, hyphens and dots, wherever in it another octet stands.
+// A plain host is one of letters, digits, hyphens and dots, wherever in it another byte stands.
 func TestPlainHosts(t *testing.T) {
 	const before = "GET / HTTP/1.1\r\nHost: "
 	for size := range 40 {
 		for c := range 256 {
-			if octets[c]&valueOctet == 0 {
+			if classes[c]&valueByte == 0 {
 				continue
 			}
 			for at := range max(size, 1) {

@@ -16,19 +16,19 @@ import (
 type vector struct {
 	ID, Role, Verdict string
 	Limits            map[string]int64
-	Input             octets
+	Input             wireText
 	Status            int
-	Head              struct{ Method, Target, Version octets }
-	Fields            [][2]octets
-	Body, Rest        octets
+	Head              struct{ Method, Target, Version wireText }
+	Fields            [][2]wireText
+	Body, Rest        wireText
 	Persist           bool
 	ExpectContinue    bool `json:"expect_continue"`
 }
 
-// octets are a string of which each character is one octet, or an array of such strings and repetitions.
-type octets string
+// bytes are a string of which each character is one byte, or an array of such strings and repetitions.
+type wireText string
 
-func (o *octets) UnmarshalJSON(text []byte) error {
+func (o *wireText) UnmarshalJSON(text []byte) error {
 	var parts []json.RawMessage
 	if text[0] != '[' {
 		parts = []json.RawMessage{text}
@@ -54,7 +54,7 @@ func (o *octets) UnmarshalJSON(text []byte) error {
 		}
 		all.WriteString(strings.Repeat(string(once), run.Times))
 	}
-	*o = octets(all.String())
+	*o = wireText(all.String())
 	return nil
 }
 
@@ -141,7 +141,7 @@ func (v vector) check(t *testing.T, got verdict) {
 			t.Errorf("%s: %+v, want %q", v.ID, got, text)
 		}
 		if v.Persist && !got.chunked && rest != len(v.Body)+len(v.Rest) {
-			t.Errorf("%s: %d octets behind the head, want %d", v.ID, rest, len(v.Body)+len(v.Rest))
+			t.Errorf("%s: %d bytes behind the head, want %d", v.ID, rest, len(v.Body)+len(v.Rest))
 		}
 	case "reject":
 		if got.status != v.Status && !(got.status == 0 && !got.incomplete && got.chunked) {
@@ -163,7 +163,7 @@ func TestVectorsWhole(t *testing.T) {
 	}
 }
 
-func TestVectorsOctetByOctet(t *testing.T) {
+func TestVectorsByteByByte(t *testing.T) {
 	for _, v := range vectors(t) {
 		var p parse.Parser
 		p.Init(v.limits())
@@ -175,10 +175,10 @@ func TestVectorsOctetByOctet(t *testing.T) {
 	}
 }
 
-// Between the two pieces the octets move within their buffer.
+// Between the two pieces the bytes move within their buffer.
 func TestVectorsAtEverySplit(t *testing.T) {
 	for _, v := range vectors(t) {
-		moved := append([]byte("some octets before"), v.Input...)
+		moved := append([]byte("some bytes before"), v.Input...)
 		for split := 0; split <= len(v.Input); split++ {
 			if len(v.Input) > 4096 && split%97 != 0 && !strings.ContainsAny(string(v.Input[max(split-1, 0):min(split+2, len(v.Input))]), "\r\n") {
 				continue

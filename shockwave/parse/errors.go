@@ -2,8 +2,8 @@ package parse
 
 import "errors"
 
-// ErrIncomplete says that the octets are the beginning of a head that is in order so far: more are needed.
-var ErrIncomplete = errors.New("parse: more octets are needed")
+// ErrIncomplete says that the bytes are the beginning of a head that is in order so far: more are needed.
+var ErrIncomplete = errors.New("parse: more bytes are needed")
 
 // An Error is a fault of the peer. Every fault is one static value, to be compared with errors.Is or ==.
 // After one, nothing more on the connection can be trusted: answer Status and close.
@@ -26,14 +26,14 @@ var (
 	// ErrEmptyLines is more than one empty line before a request line.
 	ErrEmptyLines = &Error{400, "more than one empty line before the request line (RFC 9112 section 2.2)"}
 
-	// ErrMethod is an octet in the method that no token has, or no method at all.
+	// ErrMethod is a byte in the method that no token has, or no method at all.
 	ErrMethod = &Error{400, "the method is not a token (RFC 9112 section 3.1)"}
-	// ErrMethodTooLong is a method of more than MaxMethod octets.
+	// ErrMethodTooLong is a method of more than MaxMethod bytes.
 	ErrMethodTooLong = &Error{501, "the method is longer than any that is known (RFC 9112 section 3)"}
 	// ErrNoTarget is a request line without a target where one belongs.
 	ErrNoTarget = &Error{400, "the request line has no target where one belongs (RFC 9112 section 3)"}
-	// ErrTargetOctet is an octet that no target may have, or a fragment.
-	ErrTargetOctet = &Error{400, "the target has an octet that no target may have (RFC 9112 section 3.2)"}
+	// ErrTargetByte is a byte that no target may have, or a fragment.
+	ErrTargetByte = &Error{400, "the target has a byte that no target may have (RFC 9112 section 3.2)"}
 	// ErrTargetForm is a target in no form, or in one that the method does not allow.
 	ErrTargetForm = &Error{400, "the target is in no form that the method allows (RFC 9112 section 3.2)"}
 	// ErrTargetAuthority is a malformed authority in the target.
@@ -49,12 +49,12 @@ var (
 	ErrObsFold = &Error{400, "a field line begins with white space (RFC 9112 sections 2.2 and 5.2)"}
 	// ErrEmptyFieldName is a field line that begins with its colon.
 	ErrEmptyFieldName = &Error{400, "a field name is empty (RFC 9112 section 5)"}
-	// ErrFieldNameOctet is an octet in a field name that no token has, or a line without a colon.
-	ErrFieldNameOctet = &Error{400, "a field name is not a token (RFC 9112 section 5)"}
+	// ErrFieldNameByte is a byte in a field name that no token has, or a line without a colon.
+	ErrFieldNameByte = &Error{400, "a field name is not a token (RFC 9112 section 5)"}
 	// ErrSpaceBeforeColon is white space between a field name and its colon.
 	ErrSpaceBeforeColon = &Error{400, "white space before the colon (RFC 9112 section 5.1)"}
-	// ErrValueOctet is a control octet in a field value.
-	ErrValueOctet = &Error{400, "a field value has a control octet (RFC 9110 section 5.5)"}
+	// ErrValueByte is a control byte in a field value.
+	ErrValueByte = &Error{400, "a field value has a control byte (RFC 9110 section 5.5)"}
 	// ErrHeadTooLong is a head over Limits.Head.
 	ErrHeadTooLong = &Error{431, "the head exceeds its limit (RFC 6585 section 5)"}
 	// ErrTooManyFields is more field lines than Limits.Fields, in a head or in a trailer section.

@@ -66,7 +66,7 @@ func (p *Parser) learn(t text, i uint) {
 	}
 }
 
-// value returns the octets between colon and end without white space around them.
+// value returns the bytes between colon and end without white space around them.
 func (p *Parser) value(colon, end uint) []byte {
 	return trimmed(p.head.b[colon+1 : end])
 }
@@ -124,7 +124,7 @@ func (f *facts) transferEncoding(list []byte) {
 	for more := true; more; {
 		var name []byte
 		name, list, more = member(list)
-		if len(name) == 0 || !all(name, tokenOctet) {
+		if len(name) == 0 || !all(name, tokenByte) {
 			// Parameters are refused too: no registered coding has any, and they are how a coding is
 			// hidden from one of two parsers.
 			f.note(ErrCodingMalformed)
@@ -159,7 +159,7 @@ func (f *facts) connection(list []byte) {
 		var option []byte
 		option, list, more = member(list)
 		switch {
-		case !all(option, tokenOctet):
+		case !all(option, tokenByte):
 			f.note(ErrConnectionOption)
 		case equalFold(option, "close"):
 			f.seen |= sawClose

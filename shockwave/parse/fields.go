@@ -13,7 +13,7 @@ type Fields struct {
 	indexed bool
 }
 
-// A line is where a field line has its colon and its CR, as offsets into the buffer. It begins two octets
+// A line is where a field line has its colon and its CR, as offsets into the buffer. It begins two bytes
 // behind the CR of the line before.
 type line struct{ colon, end uint32 }
 

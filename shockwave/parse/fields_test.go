@@ -84,8 +84,8 @@ func TestKnownFieldsAreThoseOfTheLastHead(t *testing.T) {
 	}
 }
 
-// Eight octets of a value are judged at once: each octet at each place, beside each of its neighbours' kinds.
-func TestEveryOctetOfAValueToSend(t *testing.T) {
+// Eight bytes of a value are judged at once: each byte at each place, beside each of its neighbours' kinds.
+func TestEveryByteOfAValueToSend(t *testing.T) {
 	for _, around := range []string{"aaaaaaaaaaaaaaaa", "\xff\xff\xff\xff\xff\xff\xff\xff\xff", "\t\t\t\t\t\t\t\t\t\t"} {
 		for c := range 256 {
 			for at := range len(around) + 1 {

@@ -10,7 +10,7 @@ import (
 	"titan.test/shockwave/parse"
 )
 
-// agree parses in whole, octet by octet and in two pieces, and compares what comes of it with the twin's
+// agree parses in whole, byte by byte and in two pieces, and compares what comes of it with the twin's
 // verdict, and the faults with each other.
 func agree(t *testing.T, in []byte, l parse.Limits) {
 	t.Helper()
@@ -31,12 +31,12 @@ func agree(t *testing.T, in []byte, l parse.Limits) {
 		end, err = p.Parse(bytes.Clone(in[:n]), 0)
 	}
 	if got := describe(p.Head(), start, end, err); got != want || !errors.Is(err, first) {
-		t.Fatalf("octet by octet: %q\n got %s (%v)\nwant %s (%v)", in, got, err, want, first)
+		t.Fatalf("byte by byte: %q\n got %s (%v)\nwant %s (%v)", in, got, err, want, first)
 	}
 	step := 1 + len(in)/64
 	for split := 0; split <= len(in); split += step {
 		p.Reset()
-		// The octets move between the two calls, as when a buffer is compacted.
+		// The bytes move between the two calls, as when a buffer is compacted.
 		at := 1 + split%70
 		_, err = p.Parse(append(make([]byte, at), in[:split]...), at)
 		if err == parse.ErrIncomplete {
@@ -70,7 +70,7 @@ func FuzzHead(f *testing.F) {
 	})
 }
 
-// Heads put together from pieces that matter get further than octets at random.
+// Heads put together from pieces that matter get further than bytes at random.
 func TestHeadsAtRandom(t *testing.T) {
 	pieces := strings.Split("GET |POST |CONNECT |OPTIONS |X-Y |/|/a?b|*|a:80|http://a|https://B:1/c?d| HTTP/1.1\r\n| HTTP/1.0\r\n|"+
 		" HTTP/1.5\r\n| HTTP/2.0\r\n|Host: a\r\n|host:a:80\r\n|Host: [::1]\r\n|HOST: b:1 \r\n|Host:\r\n|Content-Length: 5\r\n|"+

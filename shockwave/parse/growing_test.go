@@ -23,7 +23,7 @@ func said(p *parse.Parser, n int, err error) string {
 	return text
 }
 
-// A line end that arrives behind octets which were classified already must not be passed over, whatever lay in the
+// A line end that arrives behind bytes which were classified already must not be passed over, whatever lay in the
 // buffer before: the fields would be read as a part of the target, and the body as a request.
 func TestLineEndsBehindAPieceAreSeen(t *testing.T) {
 	const behind = 6
@@ -46,7 +46,7 @@ func TestLineEndsBehindAPieceAreSeen(t *testing.T) {
 	}
 }
 
-// One parser on a buffer that fills piece by piece, over octets of earlier requests, judges as a new one does that gets
+// One parser on a buffer that fills piece by piece, over bytes of earlier requests, judges as a new one does that gets
 // a copy of what has arrived.
 func TestAGrowingBufferIsReadLikeACopy(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 5))
@@ -96,7 +96,7 @@ func compareGrowing(t *testing.T, random *rand.Rand, stream []byte, limits parse
 // pipelined makes some requests, and now and then what is none.
 func pipelined(random *rand.Rand) (stream []byte) {
 	odd := []string{"GET ", "/", " HTTP/1.1\r\n", "Host: a\r\n", "X: ", "\r\n", "\r\n\r\n", "Content-Length: 0\r\n", "\n", "\r", ":", "\x00"}
-	many := func(octet string, below int) string { return strings.Repeat(octet, random.IntN(below)) }
+	many := func(char string, below int) string { return strings.Repeat(char, random.IntN(below)) }
 	for range 1 + random.IntN(4) {
 		if random.IntN(5) == 0 {
 			for range random.IntN(8) {

@@ -66,16 +66,16 @@ func TestHeadsBetweenGuardPages(t *testing.T) {
 			p.Reset()
 			_, err := p.Parse(b, 0)
 			if size < len(head) && err != ErrIncomplete || size == len(head) && err != ErrLengthAndCoding {
-				t.Fatalf("%d octets: %v", size, err)
+				t.Fatalf("%d bytes: %v", size, err)
 			}
 			if !bytes.Equal(b, head[:size]) {
-				t.Fatal("the octets changed")
+				t.Fatal("the bytes changed")
 			}
 		}
 	}
 }
 
-// Not even a caller that takes octets away again, which it must not, has the parser read outside.
+// Not even a caller that takes bytes away again, which it must not, has the parser read outside.
 func TestShorterBuffersBetweenGuardPages(t *testing.T) {
 	long := []byte("GET / HTTP/1.1\r\nHost: a\r\n\r\nGET /b HTTP/1.1\r\nHost: a\r\nX: y\r\nX: y\r\nX: y\r\n\r\n")
 	for size := 0; size < len(long); size += 3 {

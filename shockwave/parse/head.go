@@ -1,11 +1,11 @@
 package parse
 
 // A Head is a complete head of a request. Its slices alias the buffer that was parsed; they are valid
-// until the owner of the buffer changes those octets, the Head itself until the next call of its Parser.
+// until the owner of the buffer changes those bytes, the Head itself until the next call of its Parser.
 type Head struct {
 	Fields
 
-	// ContentLength is the length that Content-Length declares, in octets, and -1 without that field.
+	// ContentLength is the length that Content-Length declares, in bytes, and -1 without that field.
 	ContentLength int64
 	// Chunked says that the body has the chunked coding (RFC 9112 section 7.1).
 	Chunked bool
@@ -33,7 +33,7 @@ type Head struct {
 // A span is a part of the buffer.
 type span struct{ start, end uint32 }
 
-// move follows the octets; a span that ends at 0 stands for nothing and stays.
+// move follows the bytes; a span that ends at 0 stands for nothing and stays.
 func (s *span) move(by int) {
 	if s.end != 0 {
 		s.start += uint32(by)
@@ -53,7 +53,7 @@ func (s span) trimmed(b []byte) span {
 	return s
 }
 
-// HasBody says that at least one octet follows that belongs to this request: a Content-Length over zero,
+// HasBody says that at least one byte follows that belongs to this request: a Content-Length over zero,
 // or chunks.
 func (h *Head) HasBody() bool { return h.Chunked || h.ContentLength > 0 }
 

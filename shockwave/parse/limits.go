@@ -11,26 +11,26 @@ const (
 	DefaultBody     = 1 << 20
 )
 
-// MaxMethod is the number of octets of the longest method that is read; a longer one is ErrMethodTooLong.
+// MaxMethod is the number of bytes of the longest method that is read; a longer one is ErrMethodTooLong.
 const MaxMethod = 23
 
-// maxHead keeps every offset within 32 bits, with room for a limit's worth of octets behind it.
+// maxHead keeps every offset within 32 bits, with room for a limit's worth of bytes behind it.
 const maxHead = 1 << 30
 
 // Limits are the bounds of one message. The zero value of a member stands for its default.
 type Limits struct {
-	// Head is the octets of a head: request line, field lines and every CRLF with the final one, but not
+	// Head is the bytes of a head: request line, field lines and every CRLF with the final one, but not
 	// an empty line before it. Default 16384; beyond it ErrHeadTooLong. At most 1 GiB.
 	Head int
-	// Target is the octets of the request target as received. Default 8192; beyond it ErrTargetTooLong.
+	// Target is the bytes of the request target as received. Default 8192; beyond it ErrTargetTooLong.
 	Target int
 	// Fields is the field lines of a head, and those of a trailer section. Default 100; beyond it
 	// ErrTooManyFields. At most 65535.
 	Fields int
-	// Trailers is the octets of a trailer section with its final empty line. Default 4096; beyond it
+	// Trailers is the bytes of a trailer section with its final empty line. Default 4096; beyond it
 	// ErrTrailersTooLong.
 	Trailers int
-	// Body is the largest Content-Length, in octets. Default 1 MiB; beyond it ErrBodyTooLong. A negative
+	// Body is the largest Content-Length, in bytes. Default 1 MiB; beyond it ErrBodyTooLong. A negative
 	// value admits no body at all; math.MaxInt64 admits every body.
 	Body int64
 }

@@ -1,7 +1,7 @@
 package parse
 
 // Parse reads the head at the beginning of b with the default limits. It returns the head and the number
-// of octets it took; ErrIncomplete when b ends before the head does; or an *Error. Each call allocates:
+// of bytes it took; ErrIncomplete when b ends before the head does; or an *Error. Each call allocates:
 // who reads more than one head keeps a Parser.
 func Parse(b []byte) (*Head, int, error) {
 	var p Parser
@@ -16,14 +16,14 @@ func Parse(b []byte) (*Head, int, error) {
 // A Parser reads the heads of requests, one after the other. It is to be initialised with Init, used by
 // one goroutine, and not copied.
 //
-// No octet of an unfinished head is judged again because more have arrived: a peer that sends its head
-// octet by octet costs no more than one that sends it at once.
+// No byte of an unfinished head is judged again because more have arrived: a peer that sends its head
+// byte by byte costs no more than one that sends it at once.
 type Parser struct {
 	head   Head
 	facts  facts
 	limits Limits
 	stage  stage
-	// next is where the masks of scan hold for the octets: where the unfinished head begins, with the
+	// next is where the masks of scan hold for the bytes: where the unfinished head begins, with the
 	// empty line before it, or the end of the head before when nothing but a head can follow it.
 	next  int
 	start int // of the request line
@@ -56,7 +56,7 @@ func (p *Parser) Reset() {
 	p.next = -1
 }
 
-// InProgress says whether the last call of Parse returned ErrIncomplete with at least one octet of a
+// InProgress says whether the last call of Parse returned ErrIncomplete with at least one byte of a
 // request line. The empty line that may precede it does not count.
 func (p *Parser) InProgress() bool {
 	return p.stage > atMethod || p.stage == atMethod && p.from > p.start
@@ -68,12 +68,12 @@ func (p *Parser) Head() *Head { return &p.head }
 // Parse reads the head that begins at b[at], where b holds everything received, and returns where it
 // ends in b.
 //
-// On ErrIncomplete call it again once there is more: b[at:] must then begin with the same octets as
+// On ErrIncomplete call it again once there is more: b[at:] must then begin with the same bytes as
 // before, though b may be another array and at another offset. On an *Error answer its Status and close:
 // the Parser is of no use before Reset.
 //
 // What follows a head without a body begins the next one: when that is read from the offset returned,
-// the octets that were behind it must still be there. Who has put others in their place calls Reset
+// the bytes that were behind it must still be there. Who has put others in their place calls Reset
 // first. b must be shorter than 2 GiB.
 func (p *Parser) Parse(b []byte, at int) (next int, err error) {
 	if at != p.next || p.scan.end > uint(len(b)) {
@@ -104,13 +104,13 @@ func (p *Parser) Parse(b []byte, at int) (next int, err error) {
 	}
 	p.next = p.line
 	if h.HasBody() {
-		// The body may pass through the buffer and leave other octets where the masks were made.
+		// The body may pass through the buffer and leave other bytes where the masks were made.
 		p.next = -1
 	}
 	return p.line, nil
 }
 
-// follow goes to where the head begins now. The masks are those of other places or octets.
+// follow goes to where the head begins now. The masks are those of other places or bytes.
 func (p *Parser) follow(at int) {
 	if p.stage != atBegin {
 		p.move(at - p.next)
@@ -140,7 +140,7 @@ func (p *Parser) beginHead() {
 	p.head.lines, p.head.indexed = p.head.lines[:1], false
 }
 
-// move follows the octets of the unfinished head.
+// move follows the bytes of the unfinished head.
 func (p *Parser) move(by int) {
 	p.start += by
 	p.section.move(by)

@@ -47,7 +47,7 @@ func TestRequestsThroughOneBuffer(t *testing.T) {
 	}
 }
 
-// parseStream feeds the stream through a buffer, of which the octets behind the last head move to the
+// parseStream feeds the stream through a buffer, of which the bytes behind the last head move to the
 // front at random moments and those before are overwritten.
 func parseStream(t *testing.T, p *parse.Parser, stream []byte, random *rand.Rand) (heads []string) {
 	buffer := make([]byte, 8192)
@@ -80,9 +80,9 @@ func parseStream(t *testing.T, p *parse.Parser, stream []byte, random *rand.Rand
 	}
 }
 
-// A long body passes through the buffer, and the head behind it comes to stand where octets of the body
+// A long body passes through the buffer, and the head behind it comes to stand where bytes of the body
 // were that looked just like it, but for one.
-func TestBodyLeavesOtherOctets(t *testing.T) {
+func TestBodyLeavesOtherBytes(t *testing.T) {
 	const next = "GET /b HTTP/1.1\r\nHost: b\r\nCookie: c d\r\n\r\n"
 	b := []byte("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\n" + next)
 	var p parse.Parser
@@ -92,12 +92,12 @@ func TestBodyLeavesOtherOctets(t *testing.T) {
 		t.Fatal(err)
 	}
 	copy(b[at:], strings.ReplaceAll(next, "c d", "c\x00d"))
-	if _, err := p.Parse(b, at); err != parse.ErrValueOctet {
+	if _, err := p.Parse(b, at); err != parse.ErrValueByte {
 		t.Error(err)
 	}
 }
 
-// Behind a line at fault more is classified, but never so much that masks of its like, 1024 octets behind
+// Behind a line at fault more is classified, but never so much that masks of its like, 1024 bytes behind
 // it, come to stand in its place.
 func TestFaultBeforeItsLike(t *testing.T) {
 	line := "X:" + strings.Repeat("y", 60) + "\r\n"
@@ -105,8 +105,8 @@ func TestFaultBeforeItsLike(t *testing.T) {
 	for before := range 70 {
 		head := "GET /" + strings.Repeat("a", before) + " HTTP/1.1\r\nHost: a\r\n" +
 			"X:\x00" + line[3:] + filler + line + filler + "\r\n"
-		if _, _, err := parse.Parse([]byte(head)); err != parse.ErrValueOctet {
-			t.Fatalf("%d octets before: %v", before, err)
+		if _, _, err := parse.Parse([]byte(head)); err != parse.ErrValueByte {
+			t.Fatalf("%d bytes before: %v", before, err)
 		}
 	}
 }
@@ -157,7 +157,7 @@ func TestFaultsAreNamed(t *testing.T) {
 		"G@T":                               parse.ErrMethod,
 		"ABCDEFGHIJKLMNOPQRSTUVWX":          parse.ErrMethodTooLong,
 		"GET  ":                             parse.ErrNoTarget,
-		"GET /\x80":                         parse.ErrTargetOctet,
+		"GET /\x80":                         parse.ErrTargetByte,
 		"GET a HTTP/1.1\r\n":                parse.ErrTargetForm,
 		"GET http://u@a/ HTTP/1.1\r\n":      parse.ErrTargetAuthority,
 		"GET /" + strings.Repeat("a", 8192): parse.ErrTargetTooLong,
@@ -165,9 +165,9 @@ func TestFaultsAreNamed(t *testing.T) {
 		"GET / HTTP/2.0\r\n":                parse.ErrVersionNotServed,
 		line + " a":                         parse.ErrObsFold,
 		line + ":":                          parse.ErrEmptyFieldName,
-		line + "a(":                         parse.ErrFieldNameOctet,
+		line + "a(":                         parse.ErrFieldNameByte,
 		line + "a :":                        parse.ErrSpaceBeforeColon,
-		line + "a: \x00":                    parse.ErrValueOctet,
+		line + "a: \x00":                    parse.ErrValueByte,
 		line + "a: " + strings.Repeat("b", 16384):                                         parse.ErrHeadTooLong,
 		line + strings.Repeat("a: b\r\n", 101):                                            parse.ErrTooManyFields,
 		line + "\r\n":                                                                     parse.ErrNoHost,
@@ -249,9 +249,9 @@ func TestFaultsAllocateNothing(t *testing.T) {
 	}
 }
 
-// A head that comes octet by octet is looked at once, so ten times the octets take no more than some ten
+// A head that comes byte by byte is looked at once, so ten times the bytes take no more than some ten
 // times the work; classified anew from its beginning each time they would take a hundred times.
-func BenchmarkOctetByOctet(b *testing.B) {
+func BenchmarkByteByByte(b *testing.B) {
 	for _, size := range []int{1000, 10000} {
 		head := headWith(3, strings.Repeat("v", size))
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
@@ -263,7 +263,7 @@ func BenchmarkOctetByOctet(b *testing.B) {
 					p.Parse(head[:n], 0)
 				}
 			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(head)), "ns/octet")
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(head)), "ns/byte")
 		})
 	}
 }
@@ -277,29 +277,29 @@ func BenchmarkParse(b *testing.B) {
 		"4KiB":    string(headWith(3, strings.Repeat("v", 4<<10))),
 		"chunked": "POST / HTTP/1.1\r\nHost: example.com:8080\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n",
 	} {
-		octets := []byte(head)
+		data := []byte(head)
 		b.Run(name, func(b *testing.B) {
 			var p parse.Parser
 			p.Init(parse.Limits{})
 			b.ReportAllocs()
-			b.SetBytes(int64(len(octets)))
+			b.SetBytes(int64(len(data)))
 			for b.Loop() {
 				p.Reset()
-				if _, err := p.Parse(octets, 0); err != nil {
+				if _, err := p.Parse(data, 0); err != nil {
 					b.Fatal(err)
 				}
 			}
 		})
 	}
 	b.Run("16 pipelined", func(b *testing.B) {
-		octets := bytes.Repeat(headWith(3, "v"), 16)
+		data := bytes.Repeat(headWith(3, "v"), 16)
 		var p parse.Parser
 		p.Init(parse.Limits{})
-		b.SetBytes(int64(len(octets)))
+		b.SetBytes(int64(len(data)))
 		for b.Loop() {
 			p.Reset()
-			for at := 0; at < len(octets); {
-				next, err := p.Parse(octets, at)
+			for at := 0; at < len(data); {
+				next, err := p.Parse(data, at)
 				if err != nil {
 					b.Fatal(err)
 				}

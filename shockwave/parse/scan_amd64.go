@@ -2,10 +2,10 @@ package parse
 
 var hasAVX2 = detectAVX2()
 
-// classifyAVX2 is classifyPortable for the octets from start on, at least one.
+// classifyAVX2 is classifyPortable for the bytes from start on, at least one.
 //
 //go:noescape
-func classifyAVX2(ring *[ringBlocks]block, start *byte, octets, first uint)
+func classifyAVX2(ring *[ringBlocks]block, start *byte, count, first uint)
 
 // detectAVX2 says whether the processor has AVX2 and the operating system keeps its registers.
 func detectAVX2() bool {

@@ -1,19 +1,19 @@
 #include "textflag.h"
 
-// An octet belongs to a class when the bit for its upper four bits is set in the class's entry for its
-// lower four. An octet over 0x7f indexes nothing: VPSHUFB answers it with 0, which is in no class.
+// A byte belongs to a class when the bit for its upper four bits is set in the class's entry for its
+// lower four. A byte over 0x7f indexes nothing: VPSHUFB answers it with 0, which is in no class.
 
 // The bit for the upper four bits.
 DATA upper<>+0(SB)/8, $0x8040201008040201
 DATA upper<>+8(SB)/8, $0x8040201008040201
 GLOBL upper<>(SB), RODATA|NOPTR, $16
 
-// The octets of tokens (RFC 9110 section 5.6.2).
+// The bytes of tokens (RFC 9110 section 5.6.2).
 DATA token<>+0(SB)/8, $0xfcfcfcfcfcf8fce8
 DATA token<>+8(SB)/8, $0x70f454d054f4f8f8
 GLOBL token<>(SB), RODATA|NOPTR, $16
 
-// The control octets but HTAB, and DEL.
+// The control bytes but HTAB, and DEL.
 DATA control<>+0(SB)/8, $0x0303030303030303
 DATA control<>+8(SB)/8, $0x8303030303030203
 GLOBL control<>(SB), RODATA|NOPTR, $16
@@ -26,15 +26,15 @@ GLOBL target<>(SB), RODATA|NOPTR, $16
 DATA nibble<>+0(SB)/8, $0x0f0f0f0f0f0f0f0f
 GLOBL nibble<>(SB), RODATA|NOPTR, $8
 
-// func classifyAVX2(ring *[ringBlocks]block, start *byte, octets, first uint)
+// func classifyAVX2(ring *[ringBlocks]block, start *byte, count, first uint)
 //
-// A last block that is not full is read whole where that stays within a page of 4096 octets: the page is
-// there, for at least one octet of it is the caller's, and what is read behind the end decides nothing.
-// Otherwise, one time in sixty-four, its R10 octets are copied first. R9 is the bits behind the end.
+// A last block that is not full is read whole where that stays within a page of 4096 bytes: the page is
+// there, for at least one byte of it is the caller's, and what is read behind the end decides nothing.
+// Otherwise, one time in sixty-four, its R10 bytes are copied first. R9 is the bits behind the end.
 TEXT ·classifyAVX2(SB), NOSPLIT, $64-32
 	MOVQ ring+0(FP), DI
 	MOVQ start+8(FP), SI
-	MOVQ octets+16(FP), CX
+	MOVQ count+16(FP), CX
 	MOVQ first+24(FP), DX
 
 	VBROADCASTI128 upper<>(SB), Y8
@@ -74,7 +74,7 @@ next:
 	CMPQ    CX, $1
 	CMOVQEQ R9, R8
 
-	// Y2 and Y3: the bit for the upper four bits of each octet.
+	// Y2 and Y3: the bit for the upper four bits of each byte.
 	VPSRLW  $4, Y0, Y2
 	VPSRLW  $4, Y1, Y3
 	VPAND   Y12, Y2, Y2

@@ -5,12 +5,12 @@ import (
 	"testing"
 )
 
-// naiveMasks is the twin of the classification: the masks of octets i*64 to i*64+63 of b.
+// naiveMasks is the twin of the classification: the masks of bytes i*64 to i*64+63 of b.
 func naiveMask(b []byte, i, stop int) (mask, defined uint64) {
-	class := [...]uint8{tokenOctet, valueOctet, targetOctet}[stop]
-	for bit := range blockOctets {
-		at := i*blockOctets + bit
-		if at < len(b) && octets[b[at]]&class == 0 {
+	class := [...]uint8{tokenByte, valueByte, targetByte}[stop]
+	for bit := range blockBytes {
+		at := i*blockBytes + bit
+		if at < len(b) && classes[b[at]]&class == 0 {
 			mask |= 1 << bit
 		}
 		if at < len(b) {
@@ -40,17 +40,17 @@ func checkMasks(t *testing.T, classify classifier, b []byte, first int) {
 	t.Helper()
 	var ring [ringBlocks]block
 	classify(&ring, b, uint(first))
-	for i := 0; i*blockOctets < len(b); i++ {
+	for i := 0; i*blockBytes < len(b); i++ {
 		for stop := tokenStop; stop <= targetStop; stop++ {
 			want, defined := naiveMask(b, i, stop)
 			if got := ring[(first+i)%ringBlocks][stop]; got&defined != want {
-				t.Fatalf("%d octets %q, block %d, stop %d: %064b, want %064b", len(b), b, i, stop, got&defined, want)
+				t.Fatalf("%d bytes %q, block %d, stop %d: %064b, want %064b", len(b), b, i, stop, got&defined, want)
 			}
 		}
 	}
 }
 
-func TestMasksOfEveryOctet(t *testing.T) {
+func TestMasksOfEveryByte(t *testing.T) {
 	var b [256]byte
 	for c := range b {
 		b[c] = byte(c)
@@ -93,24 +93,24 @@ func TestFindAcrossWindows(t *testing.T) {
 		s.end = start
 		for pos := start; pos < uint(len(b)); pos += 1 + uint(random.IntN(400)) {
 			stop := random.IntN(3)
-			class := [...]uint8{tokenOctet, valueOctet, targetOctet}[stop]
+			class := [...]uint8{tokenByte, valueByte, targetByte}[stop]
 			want := uint(run(b, int(pos), class))
 			if got := s.find(b, pos, stop); got != want {
 				t.Fatalf("find(%d, %d) = %d, want %d in %q", pos, stop, got, want, b)
 			}
-			pos = max(pos, s.end-min(s.end, blockOctets))
+			pos = max(pos, s.end-min(s.end, blockBytes))
 		}
 	}
 }
 
 func BenchmarkClassify(b *testing.B) {
-	octets := make([]byte, windowBlocks*blockOctets)
+	data := make([]byte, windowBlocks*blockBytes)
 	var ring [ringBlocks]block
 	for name, classify := range classifiers() {
 		b.Run(name, func(b *testing.B) {
-			b.SetBytes(int64(len(octets)))
+			b.SetBytes(int64(len(data)))
 			for b.Loop() {
-				classify(&ring, octets, 0)
+				classify(&ring, data, 0)
 			}
 		})
 	}

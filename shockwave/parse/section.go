@@ -3,7 +3,7 @@ package parse
 // A section is where reading stands in a section of field lines, or in a request line.
 type section struct {
 	line  int  // where the unfinished part begins: method, target, version, field line
-	from  int  // the first octet that was not looked at
+	from  int  // the first byte that was not looked at
 	colon int  // of the unfinished field line, 0 before it is found
 	last  line // the field line found last
 }
@@ -26,7 +26,7 @@ const (
 // next reads one line of field syntax (RFC 9112 section 5), or the empty line that ends the section.
 func (s *section) next(b []byte) (found int, fault *Error) {
 	if s.colon == 0 {
-		s.from = run(b, s.from, tokenOctet)
+		s.from = run(b, s.from, tokenByte)
 		switch {
 		case s.from == len(b):
 			return unfinished, nil
@@ -38,8 +38,8 @@ func (s *section) next(b []byte) (found int, fault *Error) {
 		s.colon = s.from
 		s.from++
 	}
-	s.from = run(b, s.from, valueOctet)
-	if done, fault := lineEnds(b, s.from, ErrValueOctet); !done {
+	s.from = run(b, s.from, valueByte)
+	if done, fault := lineEnds(b, s.from, ErrValueByte); !done {
 		return unfinished, fault
 	}
 	s.last = line{uint32(s.colon), uint32(s.from)}
@@ -57,16 +57,16 @@ func (s *section) end(b []byte) (found int, fault *Error) {
 	return sectionEnd, nil
 }
 
-// run returns the end of the octets of a class that begin at i.
+// run returns the end of the bytes of a class that begin at i.
 func run(b []byte, i int, class uint8) int {
-	for i < len(b) && octets[b[i]]&class != 0 {
+	for i < len(b) && classes[b[i]]&class != 0 {
 		i++
 	}
 	return i
 }
 
 // lineEnds says whether CRLF stands at b[i]; false without a fault when that cannot be told yet. Any
-// other octet is a fault, and otherwise names it when it is no half of a line end.
+// other byte is a fault, and otherwise names it when it is no half of a line end.
 func lineEnds(b []byte, i int, otherwise *Error) (bool, *Error) {
 	switch rest := b[i:]; {
 	case len(rest) == 0 || len(rest) == 1 && rest[0] == '\r':
@@ -93,5 +93,5 @@ func nameFault(c byte, first bool) *Error {
 	case c == '\n':
 		return ErrBareLF
 	}
-	return ErrFieldNameOctet
+	return ErrFieldNameByte
 }

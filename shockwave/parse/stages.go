@@ -1,6 +1,6 @@
 package parse
 
-// The careful way through a head: octet by octet, to be interrupted anywhere, with a name for every fault.
+// The careful way through a head: byte by byte, to be interrupted anywhere, with a name for every fault.
 // It takes what the walk in walk.go does not: the line that is unfinished, and the one that is at fault.
 
 // requestLine goes on in the request line. It says whether the part that it is in is done.
@@ -15,7 +15,7 @@ func (p *Parser) requestLine(b []byte) (bool, *Error) {
 }
 
 func (p *Parser) method(b []byte) (bool, *Error) {
-	p.from = run(b[:min(len(b), p.start+MaxMethod+1)], p.from, tokenOctet)
+	p.from = run(b[:min(len(b), p.start+MaxMethod+1)], p.from, tokenByte)
 	if p.from-p.start > MaxMethod {
 		return false, ErrMethodTooLong
 	}
@@ -37,7 +37,7 @@ func (p *Parser) method(b []byte) (bool, *Error) {
 }
 
 func (p *Parser) target(b []byte) (bool, *Error) {
-	p.from = run(b[:min(len(b), p.line+p.limits.Target+1)], p.from, targetOctet)
+	p.from = run(b[:min(len(b), p.line+p.limits.Target+1)], p.from, targetByte)
 	if p.from-p.line > p.limits.Target {
 		return false, ErrTargetTooLong
 	}
@@ -52,7 +52,7 @@ func (p *Parser) target(b []byte) (bool, *Error) {
 	case c == '\r':
 		return false, ErrVersion
 	case c != ' ':
-		return false, ErrTargetOctet
+		return false, ErrTargetByte
 	}
 	p.head.target = span{uint32(p.line), uint32(p.from)}
 	p.line = p.from + 1

@@ -20,7 +20,7 @@ const (
 
 func indexByte(b []byte, c byte) int { return bytes.IndexByte(b, c) }
 
-// readTarget takes the target apart, whose octets have been checked.
+// readTarget takes the target apart, whose bytes have been checked.
 func (h *Head) readTarget(b []byte) *Error {
 	target := h.target.of(b)
 	h.path = h.target.end

@@ -26,7 +26,7 @@ func naiveTrailers(in []byte, l parse.Limits) string {
 		case !whole:
 			return "incomplete"
 		case len(line) == 1:
-			return strconv.Itoa(min(len(in), l.Trailers)-len(rest)) + " octets"
+			return strconv.Itoa(min(len(in), l.Trailers)-len(rest)) + " bytes"
 		case n == l.Fields:
 			return "431"
 		case strings.Contains(forbidden, name) || strings.HasPrefix(name, ",if-"):
@@ -48,7 +48,7 @@ func describeTrailers(n int, err error) string {
 	case err != nil:
 		return "incomplete"
 	}
-	return strconv.Itoa(n) + " octets"
+	return strconv.Itoa(n) + " bytes"
 }
 
 func FuzzTrailers(f *testing.F) {

@@ -11,7 +11,7 @@ const (
 	post  = 'P' | 'O'<<8 | 'S'<<16 | 'T'<<24
 	http1 = 'H' | 'T'<<8 | 'T'<<16 | 'P'<<24 | '/'<<32 | '1'<<40 | '.'<<48
 
-	// afterTarget is the octets of " HTTP/1.1" and the line end.
+	// afterTarget is the bytes of " HTTP/1.1" and the line end.
 	afterTarget = 11
 )
 
@@ -28,7 +28,7 @@ func (p *Parser) walkRequestLine(b []byte) bool {
 	h := &p.head
 	t := textOf(b)
 	var target uint
-	switch word := t.load8(start); { // at least eight octets are there
+	switch word := t.load8(start); { // at least eight bytes are there
 	case uint32(word) == get:
 		h.method = MethodGet
 		target = start + 4
@@ -43,7 +43,7 @@ func (p *Parser) walkRequestLine(b []byte) bool {
 		h.method = methodOf(b[start:end])
 		target = end + 1
 	}
-	inBlock := p.scan.blocks[target/blockOctets%ringBlocks][targetStop] >> (target % blockOctets)
+	inBlock := p.scan.blocks[target/blockBytes%ringBlocks][targetStop] >> (target % blockBytes)
 	end := target + uint(bits.TrailingZeros64(inBlock))
 	if inBlock == 0 || end >= p.scan.end {
 		end = p.scan.find(b, target, targetStop)
@@ -51,7 +51,7 @@ func (p *Parser) walkRequestLine(b []byte) bool {
 	if size-end < afterTarget || end == target || end-target > uint(p.limits.Target) {
 		return false
 	}
-	version := t.load8(end + 1) // afterTarget octets are there, from end on
+	version := t.load8(end + 1) // afterTarget bytes are there, from end on
 	minor := byte(version>>56) - '0'
 	if t.at(end) != ' ' || version<<8 != http1<<8 || minor > 9 || t.load2(end+9) != crlf {
 		return false
@@ -124,23 +124,23 @@ func (s *scan) lines(t text, start uint, into []line) (n, next uint, heed uint64
 	if start >= s.end {
 		return 0, start, 0
 	}
-	i := start / blockOctets
-	values := s.blocks[i%ringBlocks][valueStop] & (none << (start % blockOctets))
+	i := start / blockBytes
+	values := s.blocks[i%ringBlocks][valueStop] & (none << (start % blockBytes))
 	for n < uint(len(into)) {
 		if values == 0 {
 			i, values = s.after(i, valueStop)
 		}
-		end := i*blockOctets + uint(bits.TrailingZeros64(values))
+		end := i*blockBytes + uint(bits.TrailingZeros64(values))
 		if end+1 >= s.end {
 			break
 		}
 		// What ends a value ends a token: start <= colon <= end, and end+1 is before s.end.
-		j := start / blockOctets
-		tokens := s.blocks[j%ringBlocks][tokenStop] & (none << (start % blockOctets))
+		j := start / blockBytes
+		tokens := s.blocks[j%ringBlocks][tokenStop] & (none << (start % blockBytes))
 		if tokens == 0 {
 			j, tokens = s.after(j, tokenStop)
 		}
-		colon := j*blockOctets + uint(bits.TrailingZeros64(tokens))
+		colon := j*blockBytes + uint(bits.TrailingZeros64(tokens))
 		if t.load2(end) != crlf || t.at(colon) != ':' || colon == start {
 			break
 		}

@@ -25,8 +25,8 @@ const (
 	t_length = 0x6874676e656c2d74 // t-length
 )
 
-// Text is octets without their number: what is loaded from it is not checked against an end. The walk is
-// a tenth faster for it. Each caller says why the octets it loads are there.
+// Text is bytes without their number: what is loaded from it is not checked against an end. The walk is
+// a tenth faster for it. Each caller says why the bytes it loads are there.
 type text struct{ first unsafe.Pointer }
 
 // textOf is b, to be loaded from up to len(b).

@@ -36,13 +36,13 @@ type seen struct {
 func (s seen) String() string {
 	body := s.body
 	if len(body) > 200 {
-		body = fmt.Sprintf("%s... (%d octets)", body[:200], len(body))
+		body = fmt.Sprintf("%s... (%d bytes)", body[:200], len(body))
 	}
 	return fmt.Sprintf("status %d length %d chunked %t close %t whole %t again %t\n%s\n%q\n%s", s.status, s.length, s.chunked,
 		s.close, s.ended, s.again, s.fields, body, s.trailers)
 }
 
-// A peerConn is a client that writes octets and reads answers, and fails instead of waiting for ever.
+// A peerConn is a client that writes bytes and reads answers, and fails instead of waiting for ever.
 type peerConn struct {
 	t *testing.T
 	net.Conn
@@ -60,9 +60,9 @@ func dial(t *testing.T, address string) *peerConn {
 	return &peerConn{t, c, bufio.NewReader(c)}
 }
 
-func (p *peerConn) sends(octets string) {
+func (p *peerConn) sends(data string) {
 	p.t.Helper()
-	if _, err := io.WriteString(p, octets); err != nil {
+	if _, err := io.WriteString(p, data); err != nil {
 		p.t.Fatal(err)
 	}
 }
@@ -122,7 +122,7 @@ func post(body string) string {
 	return fmt.Sprintf("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 }
 
-// TestCompare sends the same octets to the same handler under net/http and on Shockwave. What the client sees must be
+// TestCompare sends the same bytes to the same handler under net/http and on Shockwave. What the client sees must be
 // the same, but for a row that names the difference: its reason, and what Shockwave does.
 func TestCompare(t *testing.T) {
 	write := func(body string) http.HandlerFunc {
@@ -347,7 +347,7 @@ func TestCompare(t *testing.T) {
 				panic(err)
 			}
 		}, request: get,
-			reason: "Shockwave keeps it like any other octets",
+			reason: "Shockwave keeps it like any other bytes",
 			differ: func(s *seen) { s.length, s.chunked, s.fields = 1000, false, "Content-Length: 1000\n"+s.fields }},
 		{name: "panic", handler: func(http.ResponseWriter, *http.Request) { panic("on purpose") }, request: get,
 			reason: "Shockwave says that it is its own fault",

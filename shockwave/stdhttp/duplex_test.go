@@ -195,7 +195,7 @@ func onBothWith(t *testing.T, h http.Handler, limits shockwave.Limits, test func
 // A left reader is a handler that returns while a goroutine of it reads the body. GET answers "second".
 type leftReader struct {
 	t       *testing.T
-	started chan struct{} // the first octet was read
+	started chan struct{} // the first byte was read
 	goOn    chan struct{} // the handler may return
 	read    chan string   // all that was read
 }
@@ -241,7 +241,7 @@ func TestBodyReadBehindTheHandler(t *testing.T) {
 	}
 }
 
-// TestBodyMissingBehindTheHandler has it wait for octets that never come: it is cut off, and so is the connection.
+// TestBodyMissingBehindTheHandler has it wait for bytes that never come: it is cut off, and so is the connection.
 func TestBodyMissingBehindTheHandler(t *testing.T) {
 	l, p := startLeftReader(t)
 	p.sends("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nh")

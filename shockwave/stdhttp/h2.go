@@ -22,7 +22,7 @@ const idleDefault = 75 * time.Second
 // RFC 9113 section 6.5.2 names as the least to recommend.
 const maxStreams = 100
 
-// Octets of bodies that net/http keeps until handlers read them.
+// Bytes of bodies that net/http keeps until handlers read them.
 const (
 	bodiesPerConnection = 1 << 20
 	bodyPerStream       = 256 << 10

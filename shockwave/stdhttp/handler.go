@@ -19,7 +19,7 @@ import (
 //     ([shockwave.Limits]). A body over its limit fails with *http.MaxBytesError.
 //   - A panic before anything was sent is answered 500; net/http closes without an answer.
 //     http.ErrAbortHandler closes silently in both.
-//   - Answers get a Content-Length up to Limits.AnswerBuffer, which is more than net/http's 2048 octets.
+//   - Answers get a Content-Length up to Limits.AnswerBuffer, which is more than net/http's 2048 bytes.
 //   - Request and answer are full duplex from the start.
 //   - Deadlines of http.ResponseController can shorten the engine's Timeouts, not lift them. A goroutine that reads the
 //     body when the handler returns is cut off, and the connection is closed behind the answer.
@@ -28,7 +28,7 @@ import (
 //   - WriteHeader(101) must be followed by Hijack; without it the answer is 200.
 //   - Pragma: no-cache of a request does not make a Cache-Control.
 //   - 205 has no body.
-//   - Field values with control octets are sent with spaces in their place, not just those with CR and LF.
+//   - Field values with control bytes are sent with spaces in their place, not just those with CR and LF.
 //   - Statuses from 600 on make WriteHeader panic as those below 100 do.
 //   - The value of http.ServerContextKey is an *http.Server that serves nothing.
 func Handler(h http.Handler) shockwave.Handler {

@@ -106,7 +106,7 @@ func (b *bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	addTrailers(w.Header(), response.Trailer)
-	// The handler may go on for long behind the answer's last octet.
+	// The handler may go on for long behind the answer's last byte.
 	if err := out.Flush(); err != nil {
 		panic(http.ErrAbortHandler)
 	}

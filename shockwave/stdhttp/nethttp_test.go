@@ -129,12 +129,12 @@ func TestUnderBodies(t *testing.T) {
 		for _, body := range []string{"", "x", large} {
 			response, got := fetch(t, client, request(t, "POST", url, strings.NewReader(body)))
 			if got != body || response.Header.Get("X-Length") != fmt.Sprint(len(body)) {
-				t.Errorf("%d octets: got %d, %v", len(body), len(got), response.Header)
+				t.Errorf("%d bytes: got %d, %v", len(body), len(got), response.Header)
 			}
 			// A reader of unknown length makes the client send chunks.
 			response, got = fetch(t, client, request(t, "POST", url, io.MultiReader(strings.NewReader(body))))
 			if got != body || body != "" && response.Header.Get("X-Length") != "-1" {
-				t.Errorf("%d octets in chunks: got %d, %v", len(body), len(got), response.Header)
+				t.Errorf("%d bytes in chunks: got %d, %v", len(body), len(got), response.Header)
 			}
 		}
 	})
@@ -403,7 +403,7 @@ func TestUnderAbortInAStalledBody(t *testing.T) {
 		p := dial(t, server.Listener.Addr().String())
 		p.sends("POST " + path + " HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nx")
 		got, err := io.ReadAll(p.r)
-		// A reset is as good an end, for the octet that was not read.
+		// A reset is as good an end, for the byte that was not read.
 		if errors.Is(err, os.ErrDeadlineExceeded) || !strings.HasPrefix(string(got), want) || want == "" && len(got) > 0 ||
 			strings.HasSuffix(string(got), "0\r\n\r\n") {
 			t.Errorf("%s: %q, %v", path, got, err)

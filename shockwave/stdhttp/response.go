@@ -19,11 +19,11 @@ import (
 	"titan.test/shockwave/parse"
 )
 
-// sniffSize is the most octets that http.DetectContentType looks at.
+// sniffSize is the most bytes that http.DetectContentType looks at.
 const sniffSize = 512
 
 // A responseWriter is the answer of a net/http handler. Fields are handed to the engine when the status is known;
-// octets go straight through, but for the first ones when the Content-Type is to be guessed from them.
+// bytes go straight through, but for the first ones when the Content-Type is to be guessed from them.
 type responseWriter struct {
 	*turn
 	fields http.Header
@@ -156,7 +156,7 @@ func (w *responseWriter) eachField(give func(name, value string)) {
 	}
 }
 
-// clean makes a value one that may be sent: control octets become spaces.
+// clean makes a value one that may be sent: control bytes become spaces.
 func clean(value string) string {
 	if parse.ValidValue(value) {
 		return value
@@ -218,7 +218,7 @@ func (w *responseWriter) WriteString(s string) (int, error) {
 // errOver is what goroutines get that write when the handler has returned.
 var errOver = errors.New("stdhttp: the handler has returned")
 
-// ready says whether n octets may be written, and sends 200 when nothing else was said.
+// ready says whether n bytes may be written, and sends 200 when nothing else was said.
 func (w *responseWriter) ready(n int) error {
 	switch {
 	case w.c == nil:
@@ -374,18 +374,18 @@ func readAhead(conn net.Conn, received []byte) *bufio.Reader {
 	return r
 }
 
-// An ahead gives some octets before those of a connection.
+// An ahead gives some bytes before those of a connection.
 type ahead struct {
-	octets []byte
+	data []byte
 	net.Conn
 }
 
 func (a *ahead) Read(p []byte) (int, error) {
-	if len(a.octets) == 0 {
+	if len(a.data) == 0 {
 		return a.Conn.Read(p)
 	}
-	n := copy(p, a.octets)
-	a.octets = a.octets[n:]
+	n := copy(p, a.data)
+	a.data = a.data[n:]
 	return n, nil
 }
 

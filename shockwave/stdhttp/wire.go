@@ -11,7 +11,7 @@ import (
 	"titan.test/shockwave/parse"
 )
 
-// ErrBadRequest says that a request cannot be written as HTTP/1.1: its method, target, Host or a field holds octets
+// ErrBadRequest says that a request cannot be written as HTTP/1.1: its method, target, Host or a field holds bytes
 // that would change where the message ends or what it means.
 var ErrBadRequest = errors.New("stdhttp: request cannot be written as HTTP/1.1")
 
@@ -169,7 +169,7 @@ func trailerNames(trailer http.Header) string {
 	return strings.Join(names, ", ")
 }
 
-// visible says whether s is one part of a request line: not empty, no octet that ends it.
+// visible says whether s is one part of a request line: not empty, no byte that ends it.
 func visible(s string) bool {
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] == 0x7f {
@@ -212,7 +212,7 @@ func sendCounted(w io.Writer, body io.Reader, length int64) error {
 	return nil
 }
 
-// sendChunked writes each piece as one chunk, in one write: the size is put right before the octets.
+// sendChunked writes each piece as one chunk, in one write: the size is put right before the bytes.
 func sendChunked(w io.Writer, body io.Reader) error {
 	const before, after = len("ffff\r\n"), len("\r\n")
 	buf := pieces.Get().(*piece)

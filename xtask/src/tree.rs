@@ -17,7 +17,7 @@ pub(crate) struct File {
     pub(crate) path: String,
     /// `None` where it is not UTF-8.
     pub(crate) text: Option<String>,
-    pub(crate) octets: u64,
+    pub(crate) bytes: u64,
 }
 
 impl Tree {
@@ -74,9 +74,9 @@ impl Tree {
 }
 
 impl File {
-    fn new(path: String, octets: Vec<u8>) -> File {
-        let length = octets.len() as u64;
-        File { path, text: String::from_utf8(octets).ok(), octets: length }
+    fn new(path: String, bytes: Vec<u8>) -> File {
+        let length = bytes.len() as u64;
+        File { path, text: String::from_utf8(bytes).ok(), bytes: length }
     }
 }
 

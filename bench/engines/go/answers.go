@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// answerIDs are the answers there are: each request names one with the last octet of its target.
+// answerIDs are the answers there are: each request names one with the last byte of its target.
 const answerIDs = "0123456789abcdef"
 
 // statusLine begins every answer.
@@ -47,7 +47,7 @@ func answerFor[T string | []byte](target T) (*answer, []byte) {
 	return a, a.bodies[idOf(target)]
 }
 
-// idOf reads the last octet of a target as a hexadecimal digit.
+// idOf reads the last byte of a target as a hexadecimal digit.
 func idOf[T string | []byte](target T) int {
 	last := target[len(target)-1]
 	if last >= 'a' {
@@ -56,9 +56,9 @@ func idOf[T string | []byte](target T) int {
 	return int(last) & 15
 }
 
-// check compares one answer octet for octet, but for Date, with what was to come.
-func (a *answer) check(octets []byte, id int) error {
-	response, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(octets)), nil)
+// check compares one answer byte for byte, but for Date, with what was to come.
+func (a *answer) check(data []byte, id int) error {
+	response, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(data)), nil)
 	if err != nil {
 		return err
 	}
@@ -91,13 +91,13 @@ func (a *answer) checkFields(fields http.Header, length int) error {
 
 // checkAll compares a run of answers to the requests of a batch and returns the length of one: they are all equally
 // long, so that later answers are told apart by it.
-func (a *answer) checkAll(octets []byte, requests int) (int, error) {
-	size := len(octets) / requests
-	if size == 0 || len(octets)%requests != 0 {
-		return 0, fmt.Errorf("%d octets do not hold %d answers of equal length", len(octets), requests)
+func (a *answer) checkAll(data []byte, requests int) (int, error) {
+	size := len(data) / requests
+	if size == 0 || len(data)%requests != 0 {
+		return 0, fmt.Errorf("%d bytes do not hold %d answers of equal length", len(data), requests)
 	}
 	for i := range requests {
-		if err := a.check(octets[i*size:(i+1)*size], i%len(answerIDs)); err != nil {
+		if err := a.check(data[i*size:(i+1)*size], i%len(answerIDs)); err != nil {
 			return 0, fmt.Errorf("answer %d: %w", i, err)
 		}
 	}
@@ -105,9 +105,9 @@ func (a *answer) checkAll(octets []byte, requests int) (int, error) {
 }
 
 // glance is the cheap form of check for measured answers, whose fields were checked before: status, length, body.
-func (a *answer) glance(octets []byte, size, id int) error {
-	if len(octets) != size || !bytes.HasPrefix(octets, []byte(statusLine)) || !bytes.HasSuffix(octets, a.bodies[id]) {
-		return fmt.Errorf("a wrong answer: %q", octets)
+func (a *answer) glance(data []byte, size, id int) error {
+	if len(data) != size || !bytes.HasPrefix(data, []byte(statusLine)) || !bytes.HasSuffix(data, a.bodies[id]) {
+		return fmt.Errorf("a wrong answer: %q", data)
 	}
 	return nil
 }

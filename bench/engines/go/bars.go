@@ -20,7 +20,7 @@ type measure int
 
 const (
 	timesCheaper measure = iota
-	residentOctets
+	residentBytes
 	allocationsPerRequest
 )
 
@@ -45,7 +45,7 @@ func barList() []bar {
 	add(netHTTP, 1.55, 1.7, "tcp-keep-alive")
 	add(fasthttp, 1.1, 1.25, "tcp-pipelined-16")
 	add(netHTTP, 12, 15, "tcp-pipelined-16")
-	list = append(list, bar{"idle", "", residentOctets, 8000, 3000})
+	list = append(list, bar{"idle", "", residentBytes, 8000, 3000})
 	for i := range scenarios {
 		if scenarios[i].memory != nil {
 			list = append(list, bar{scenarios[i].name, "", allocationsPerRequest, 0, 0})
@@ -128,7 +128,7 @@ func writeVerdicts(w io.Writer, list []verdict) (passed bool) {
 }
 
 func (b bar) texts(figure float64) (reached, least, aim string) {
-	format := [...]string{timesCheaper: "%.2fx", residentOctets: "%.0f octets", allocationsPerRequest: "%.2f allocations"}[b.measure]
+	format := [...]string{timesCheaper: "%.2fx", residentBytes: "%.0f bytes", allocationsPerRequest: "%.2f allocations"}[b.measure]
 	text := func(value float64) string { return fmt.Sprintf(format, value) }
 	return text(figure), text(b.least), text(b.aim)
 }

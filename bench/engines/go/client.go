@@ -29,12 +29,12 @@ type load struct {
 	clients []*client
 	byFD    map[int32]*client
 	answer  *answer
-	// size is the octets of one answer.
+	// size is the bytes of one answer.
 	size     int
 	answered int
 }
 
-// newLoad connects no one yet. It learns an answer's size from a first batch, each octet of which it checks.
+// newLoad connects no one yet. It learns an answer's size from a first batch, each byte of which it checks.
 func newLoad(address string, in *input) (*load, error) {
 	poll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
@@ -71,7 +71,7 @@ func (l *load) connect(address string, in *input, depth, clients int) error {
 func batchesOf(in *input, depth int) [][]byte {
 	all := in.batch(len(answerIDs))
 	var batches [][]byte
-	for size := len(in.octets) * depth; len(all) > 0; all = all[size:] {
+	for size := len(in.data) * depth; len(all) > 0; all = all[size:] {
 		batches = append(batches, all[:size])
 	}
 	return batches
@@ -176,7 +176,7 @@ func (l *load) receive(c *client, again bool) error {
 // finish checks the answers to a batch.
 func (l *load) finish(c *client) error {
 	if c.filled != l.size*c.depth {
-		return fmt.Errorf("more octets than the answers have: %q", c.received[:c.filled])
+		return fmt.Errorf("more bytes than the answers have: %q", c.received[:c.filled])
 	}
 	for i := range c.depth {
 		one := c.received[i*l.size : (i+1)*l.size]
@@ -195,7 +195,7 @@ func (c *client) send() error {
 	n, err := unix.Write(c.fd, batch)
 	if err == nil && n < len(batch) {
 		// A batch is far smaller than any socket buffer, and there is one at a time.
-		return fmt.Errorf("wrote %d octets of %d", n, len(batch))
+		return fmt.Errorf("wrote %d bytes of %d", n, len(batch))
 	}
 	return err
 }

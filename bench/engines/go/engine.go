@@ -12,7 +12,7 @@ type engine struct {
 	name string
 	// module is where its version stands in the build's list of modules; "" is the standard library.
 	module string
-	// parse reads requests from octets in memory.
+	// parse reads requests from bytes in memory.
 	parse func(*input) reading
 	// write puts answers into a writer in memory.
 	write func(*answer, *sink) func(n int) error
@@ -79,11 +79,11 @@ func accepted(listen func(net.Listener) error) func(*script) error {
 	}
 }
 
-// A source has one request for each read, as a kept connection has. So each engine pays for bringing the octets into
+// A source has one request for each read, as a kept connection has. So each engine pays for bringing the bytes into
 // its own buffer.
-type source struct{ octets []byte }
+type source struct{ data []byte }
 
-func (s *source) Read(b []byte) (int, error) { return copy(b, s.octets), nil }
+func (s *source) Read(b []byte) (int, error) { return copy(b, s.data), nil }
 
 // flushEvery is how many answers go into one write, as when that many requests were pipelined.
 const flushEvery = len(answerIDs)

@@ -21,7 +21,7 @@ var fasthttpEngine = engine{
 
 // The limit of the body is the server's default.
 func fasthttpParse(in *input) reading {
-	br := bufio.NewReader(&source{in.octets})
+	br := bufio.NewReader(&source{in.data})
 	r := fast.AcquireRequest()
 	run := func(n int) error {
 		for range n {

@@ -36,7 +36,7 @@ var hertzStdEngine = engine{
 }
 
 func hertzParse(in *input) reading {
-	zr := netpoll.NewReader(&source{in.octets})
+	zr := netpoll.NewReader(&source{in.data})
 	r := &protocol.Request{}
 	run := func(n int) error {
 		for range n {

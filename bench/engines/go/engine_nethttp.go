@@ -19,7 +19,7 @@ var netHTTPEngine = engine{
 }
 
 func netHTTPParse(in *input) reading {
-	br := bufio.NewReader(&source{in.octets})
+	br := bufio.NewReader(&source{in.data})
 	body := make([]byte, 64)
 	var r *http.Request
 	run := func(n int) (err error) {

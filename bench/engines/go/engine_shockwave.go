@@ -21,14 +21,14 @@ var shockwaveEngine = engine{
 
 // The buffer is as long as those that the other engines read into by default.
 func shockwaveParse(in *input) reading {
-	octets := &source{in.octets}
+	data := &source{in.data}
 	b := make([]byte, 4096)
 	var p parse.Parser
 	p.Init(parse.Limits{})
 	var body []byte
 	run := func(n int) error {
 		for range n {
-			filled, _ := octets.Read(b)
+			filled, _ := data.Read(b)
 			end, err := p.Parse(b[:filled], 0)
 			if err != nil {
 				return err
@@ -54,7 +54,7 @@ func shockwaveRequest(head *parse.Head, body []byte) request {
 	return found
 }
 
-// There is no answer without a request: so this serves pipelined requests of 28 octets.
+// There is no answer without a request: so this serves pipelined requests of 28 bytes.
 func shockwaveWrite(a *answer, to *sink) func(int) error {
 	server := shockwaveServer()
 	in := leastInput(a)
@@ -64,13 +64,13 @@ func shockwaveWrite(a *answer, to *sink) func(int) error {
 // shockwaveReadBatch parses what shockwaveWrite answers, as it comes there.
 func shockwaveReadBatch(a *answer) func(int) error {
 	in := leastInput(a)
-	octets := &source{in.batch(flushEvery)}
+	data := &source{in.batch(flushEvery)}
 	b := make([]byte, 4096)
 	var p parse.Parser
 	p.Init(parse.Limits{})
 	return func(n int) error {
 		for read := 0; read < n; {
-			filled, _ := octets.Read(b)
+			filled, _ := data.Read(b)
 			for at := 0; at < filled; read++ {
 				next, err := p.Parse(b[:filled], at)
 				if err != nil {

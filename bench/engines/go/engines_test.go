@@ -178,8 +178,8 @@ func TestVerdicts(t *testing.T) {
 		{bar{measure: timesCheaper, least: 1.5, aim: 2.5}, 1.49, "MISS"},
 		{bar{measure: timesCheaper, least: 1.5, aim: 2.5}, 1.5, "pass"},
 		{bar{measure: timesCheaper, least: 1.5, aim: 2.5}, 2.5, "aim"},
-		{bar{measure: residentOctets, least: 8000, aim: 3000}, 8001, "MISS"},
-		{bar{measure: residentOctets, least: 8000, aim: 3000}, 8000, "pass"},
+		{bar{measure: residentBytes, least: 8000, aim: 3000}, 8001, "MISS"},
+		{bar{measure: residentBytes, least: 8000, aim: 3000}, 8000, "pass"},
 		{bar{measure: allocationsPerRequest}, 0.001, "aim"},
 		{bar{measure: allocationsPerRequest}, 0.01, "MISS"},
 	}

@@ -8,11 +8,11 @@ import (
 // An input is one request as every engine gets it. Its target ends with the id of the answer it asks for, which is
 // replaced in turn, so that an answer to another request is noticed.
 type input struct {
-	name   string
-	octets []byte
-	// idAt is where in octets the id stands.
+	name string
+	data []byte
+	// idAt is where in bytes the id stands.
 	idAt int
-	// What a reader has to find in octets.
+	// What a reader has to find in bytes.
 	method, target string
 	fields         []string
 	body           []byte
@@ -77,7 +77,7 @@ func newInput(name, method, target, body string, fields ...string) *input {
 	head := method + " " + target + " HTTP/1.1\r\n" + strings.Join(fields, "\r\n") + "\r\n\r\n"
 	return &input{
 		name:   name,
-		octets: []byte(head + body),
+		data:   []byte(head + body),
 		idAt:   len(method) + len(target),
 		method: method,
 		target: target,
@@ -96,7 +96,7 @@ func (in *input) batch(requests int) []byte {
 	var batch []byte
 	for id := range requests {
 		at := len(batch) + in.idAt
-		batch = append(batch, in.octets...)
+		batch = append(batch, in.data...)
 		batch[at] = answerIDs[id%len(answerIDs)]
 	}
 	return batch

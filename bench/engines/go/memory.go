@@ -9,7 +9,7 @@ import (
 
 // A memoryScenario needs no socket: an engine's part of it runs in this process.
 type memoryScenario struct {
-	// operation makes that part, after having looked at every octet of the engine's first answers. It is nil where the
+	// operation makes that part, after having looked at every byte of the engine's first answers. It is nil where the
 	// engine has no such entry.
 	operation func(*engine) (*operation, error)
 }
@@ -59,7 +59,7 @@ func (in *input) check(found request) error {
 	for _, field := range found.fields {
 		there[strings.ToLower(field)] = true
 	}
-	head, _, _ := strings.Cut(string(in.octets), "\r\n\r\n")
+	head, _, _ := strings.Cut(string(in.data), "\r\n\r\n")
 	lines := strings.Split(head, "\r\n")[1:]
 	for _, line := range lines {
 		if !there[strings.ToLower(line)] {
@@ -89,7 +89,7 @@ func cycle(serve func(*script) error, in *input, perRead int) (*operation, error
 	})
 }
 
-// checked is the operation of writing into a sink that has looked at every octet of the first answers.
+// checked is the operation of writing into a sink that has looked at every byte of the first answers.
 func checked(expected *answer, first int, write func(*sink) func(int) error) (*operation, error) {
 	to := &sink{expected: expected}
 	run := write(to)

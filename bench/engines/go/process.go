@@ -63,16 +63,16 @@ func (p *process) stop() error {
 
 func (p *process) pid() int { return p.cmd.Process.Pid }
 
-// live is the heap and the stacks that are in use right after a collection, in octets.
-func (p *process) live() (octets int, err error) {
+// live is the heap and the stacks that are in use right after a collection, in bytes.
+func (p *process) live() (data int, err error) {
 	if _, err := fmt.Fprintln(p.stdin, "live"); err != nil {
 		return 0, err
 	}
-	_, err = fmt.Fscanln(p.stdout, &octets)
-	return octets, err
+	_, err = fmt.Fscanln(p.stdout, &data)
+	return data, err
 }
 
-// resident is the memory of the process that is in RAM, in octets.
+// resident is the memory of the process that is in RAM, in bytes.
 func (p *process) resident() (int, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", p.pid()))
 	if err != nil {
@@ -111,14 +111,14 @@ func obey(ended chan<- error) {
 	commands := bufio.NewScanner(os.Stdin)
 	for commands.Scan() {
 		if strings.TrimSpace(commands.Text()) == "live" {
-			fmt.Println(liveOctets())
+			fmt.Println(liveBytes())
 		}
 	}
 	ended <- commands.Err()
 }
 
 // Two collections: the first one only empties the pools into their second half.
-func liveOctets() uint64 {
+func liveBytes() uint64 {
 	runtime.GC()
 	runtime.GC()
 	var stats runtime.MemStats

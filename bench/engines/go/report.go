@@ -28,7 +28,7 @@ func (r *result) header() string {
 	case r.scenario.tcp != nil:
 		return "engine\tcpu ns/op\tshockwave is\tanswers/s\t"
 	default:
-		return "engine\tresident octets\tshockwave is\tlive octets\t"
+		return "engine\tresident bytes\tshockwave is\tlive bytes\t"
 	}
 }
 
@@ -49,7 +49,7 @@ func (r *result) line(row *row) string {
 
 var columns = []string{
 	"date", "machine", "cores", "kernel", "congestion_control", "scenario", "engine", "version", "rounds",
-	"cpu_ns_per_request", "allocations_per_request", "idle_octets_per_connection", "idle_live_octets_per_connection",
+	"cpu_ns_per_request", "allocations_per_request", "idle_bytes_per_connection", "idle_live_bytes_per_connection",
 	"to_fasthttp", "to_net_http", "requests_per_second",
 }
 

@@ -18,10 +18,10 @@ type scenario struct {
 
 var scenarios = slices.Concat(
 	[]scenario{
-		inMemory("parse-get", "read a GET of 78 octets", parsing(inputGet)),
-		inMemory("parse-post", "read a POST with a body of 25 octets", parsing(inputPost)),
+		inMemory("parse-get", "read a GET of 78 bytes", parsing(inputGet)),
+		inMemory("parse-post", "read a POST with a body of 25 bytes", parsing(inputPost)),
 		inMemory("parse-10-fields", "read a GET with 10 fields", parsing(inputFields)),
-		inMemory("parse-browser", "read a browser's head of 890 octets", parsing(inputBrowser)),
+		inMemory("parse-browser", "read a browser's head of 890 bytes", parsing(inputBrowser)),
 		inMemory("parse-64-fields", "read a GET with 64 fields", parsing(inputMany)),
 		inMemory("parse-long-value", "read a GET with a value of 2.8 kB", parsing(inputLong)),
 		inMemory("write-text", "write a small text", writing(textAnswer)),
@@ -107,13 +107,13 @@ func (how effort) serverProfile() string {
 // A row is one engine's figures in one scenario.
 type row struct {
 	engine *engine
-	// costs are nanoseconds of processor time per operation, or octets per connection, a round each.
+	// costs are nanoseconds of processor time per operation, or bytes per connection, a round each.
 	costs []float64
 	// allocations per operation; negative where they are not counted.
 	allocations float64
 	// rates are answers per second over TCP.
 	rates []float64
-	// live are octets per idle connection after a collection.
+	// live are bytes per idle connection after a collection.
 	live []float64
 	// operation is done turn times in a turn in memory.
 	operation *operation

@@ -13,9 +13,9 @@ type script struct {
 	*sink
 	// batch is the requests of one id each, sent over and over.
 	batch []byte
-	// piece is how many octets of the batch come with a read: a request, or all of them.
+	// piece is how many bytes of the batch come with a read: a request, or all of them.
 	piece int
-	// at is the next octet of the batch; left are the octets still to come.
+	// at is the next byte of the batch; left are the bytes still to come.
 	at, left int
 	// closed is closed with the connection.
 	closed chan struct{}
@@ -27,8 +27,8 @@ func newScript(in *input, requests, perRead int, to *sink) *script {
 	return &script{
 		sink:   to,
 		batch:  in.batch(len(answerIDs)),
-		piece:  len(in.octets) * perRead,
-		left:   len(in.octets) * requests,
+		piece:  len(in.data) * perRead,
+		left:   len(in.data) * requests,
 		closed: make(chan struct{}),
 	}
 }

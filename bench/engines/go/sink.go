@@ -8,7 +8,7 @@ import (
 // A sink takes the answers to a batch of requests after another, and compares each with the one that is to come.
 type sink struct {
 	expected *answer
-	// size is the octets of one answer. While it is not known, at first, all octets are kept, and compared by learn.
+	// size is the bytes of one answer. While it is not known, at first, all bytes are kept, and compared by learn.
 	size int
 	kept []byte
 	// answers is how many came; the next is of the id that is behind theirs.
@@ -32,36 +32,36 @@ func (s *sink) Write(b []byte) (int, error) {
 
 // compare does not assume that writes end where answers do, though the engines' usually do.
 func (s *sink) compare(b []byte) {
-	octets := b
+	data := b
 	if len(s.part) > 0 {
-		more := min(s.size-len(s.part), len(octets))
-		s.part = append(s.part, octets[:more]...)
-		if octets = octets[more:]; len(s.part) < s.size {
+		more := min(s.size-len(s.part), len(data))
+		s.part = append(s.part, data[:more]...)
+		if data = data[more:]; len(s.part) < s.size {
 			return
 		}
 		s.take(s.part)
 		s.part = s.part[:0]
 	}
-	for ; len(octets) >= s.size; octets = octets[s.size:] {
-		s.take(octets[:s.size])
+	for ; len(data) >= s.size; data = data[s.size:] {
+		s.take(data[:s.size])
 	}
-	s.part = append(s.part, octets...)
+	s.part = append(s.part, data...)
 }
 
-// take compares the octets of an answer with those that came last for its id, which costs less than a glance. They differ
+// take compares the bytes of an answer with those that came last for its id, which costs less than a glance. They differ
 // at least when the Date does.
-func (s *sink) take(octets []byte) {
+func (s *sink) take(data []byte) {
 	id := s.answers & (len(answerIDs) - 1)
-	if string(octets) != string(s.last[id]) {
-		if err := s.expected.glance(octets, s.size, id); err != nil && s.wrong == nil {
+	if string(data) != string(s.last[id]) {
+		if err := s.expected.glance(data, s.size, id); err != nil && s.wrong == nil {
 			s.wrong = err
 		}
-		s.last[id] = append(s.last[id][:0], octets...)
+		s.last[id] = append(s.last[id][:0], data...)
 	}
 	s.answers++
 }
 
-// learn looks at every octet of what was kept, and has later answers compared with it.
+// learn looks at every byte of what was kept, and has later answers compared with it.
 func (s *sink) learn(answers int) (err error) {
 	s.size, err = s.expected.checkAll(s.kept, answers)
 	for i := 0; err == nil && i < answers; i++ {
@@ -77,18 +77,18 @@ func (s *sink) measure(write func(n int) error, n int) error {
 		return err
 	}
 	if s.wrong == nil && (s.answers != n || len(s.part) > 0) {
-		return fmt.Errorf("%d answers and %d octets instead of %d answers", s.answers, len(s.part), n)
+		return fmt.Errorf("%d answers and %d bytes instead of %d answers", s.answers, len(s.part), n)
 	}
 	return s.wrong
 }
 
 // compareOnly is what measure costs without an engine: n comparisons of answers.
 func (s *sink) compareOnly() func(n int) error {
-	octets := slices.Concat(s.last[:]...)
+	data := slices.Concat(s.last[:]...)
 	return func(n int) error {
 		return s.measure(func(n int) error {
 			for range n / len(answerIDs) {
-				s.compare(octets)
+				s.compare(data)
 			}
 			return nil
 		}, n)

@@ -9,13 +9,13 @@ import (
 
 // right are the answers to so many requests, from the first id on.
 func right(answers int) []byte {
-	var octets []byte
+	var data []byte
 	for i := range answers {
-		octets = append(octets, "HTTP/1.1 200 OK\r\nDate: "+time.Now().UTC().Format(httpDate)+
+		data = append(data, "HTTP/1.1 200 OK\r\nDate: "+time.Now().UTC().Format(httpDate)+
 			"\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 19\r\n\r\n"...)
-		octets = append(octets, textAnswer.bodies[i%len(answerIDs)]...)
+		data = append(data, textAnswer.bodies[i%len(answerIDs)]...)
 	}
-	return octets
+	return data
 }
 
 // compared is what a sink that knows the answers says of so many in these writes.
@@ -27,8 +27,8 @@ func compared(t *testing.T, answers int, writes ...[]byte) error {
 		t.Fatal(err)
 	}
 	return s.measure(func(int) error {
-		for _, octets := range writes {
-			_, _ = s.Write(octets)
+		for _, data := range writes {
+			_, _ = s.Write(data)
 		}
 		return nil
 	}, answers)
@@ -42,7 +42,7 @@ func TestSinkTakesAnswersHoweverTheyAreSplit(t *testing.T) {
 		}
 	}
 	if err := compared(t, 20, slices.Collect(slices.Chunk(all, 1))...); err != nil {
-		t.Errorf("octet by octet: %v", err)
+		t.Errorf("byte by byte: %v", err)
 	}
 }
 
@@ -50,23 +50,23 @@ func TestSinkNoticesEachDifference(t *testing.T) {
 	good := right(20)
 	one := len(good) / 20
 	rows := []struct {
-		name   string
-		octets []byte
+		name string
+		data []byte
 	}{
 		{"an answer less", good[:19*one]},
 		{"an answer more", right(21)},
-		{"an octet less", good[:len(good)-1]},
-		{"an octet more", append(right(20), 'x')},
+		{"a byte less", good[:len(good)-1]},
+		{"a byte more", append(right(20), 'x')},
 		{"the status", bytes.Replace(good, []byte("200"), []byte("500"), 1)},
 		{"the answer to another request", bytes.Replace(good, []byte("text 7"), []byte("text 8"), 1)},
 		{"two answers in the wrong order", slices.Concat(good[one:2*one], good[:one], good[2*one:])},
 		{"a text that was changed", bytes.Replace(good, []byte("from"), []byte("form"), 1)},
 	}
 	for _, row := range rows {
-		if compared(t, 20, row.octets) == nil {
+		if compared(t, 20, row.data) == nil {
 			t.Errorf("%s: not noticed", row.name)
 		}
-		if compared(t, 20, slices.Collect(slices.Chunk(row.octets, 50))...) == nil {
+		if compared(t, 20, slices.Collect(slices.Chunk(row.data, 50))...) == nil {
 			t.Errorf("%s: not noticed in pieces", row.name)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// firstAnswers asks for each answer once, pipelined, closes the connection, and checks every octet. It returns the size
+// firstAnswers asks for each answer once, pipelined, closes the connection, and checks every byte. It returns the size
 // of one answer.
 func firstAnswers(address string, in *input, expected *answer) (int, error) {
 	conn, err := net.Dial("tcp", address)
@@ -25,22 +25,22 @@ func readAnswers(conn net.Conn, expected *answer) (int, error) {
 	if err := conn.SetReadDeadline(time.Now().Add(silence * time.Millisecond)); err != nil {
 		return 0, err
 	}
-	octets := make([]byte, 64<<10)
+	data := make([]byte, 64<<10)
 	last := expected.bodies[len(answerIDs)-1]
 	for filled := 0; ; {
-		n, err := conn.Read(octets[filled:])
+		n, err := conn.Read(data[filled:])
 		if err != nil {
-			return 0, fmt.Errorf("after %q: %w", octets[:filled], err)
+			return 0, fmt.Errorf("after %q: %w", data[:filled], err)
 		}
 		filled += n
-		if hasSuffix(octets[:filled], last) {
-			return expected.checkAll(octets[:filled], len(answerIDs))
+		if hasSuffix(data[:filled], last) {
+			return expected.checkAll(data[:filled], len(answerIDs))
 		}
 	}
 }
 
-func hasSuffix(octets, end []byte) bool {
-	return len(octets) >= len(end) && string(octets[len(octets)-len(end):]) == string(end)
+func hasSuffix(data, end []byte) bool {
+	return len(data) >= len(end) && string(data[len(data)-len(end):]) == string(end)
 }
 
 // A tcpScenario puts a closed load on a server process.

@@ -27,7 +27,7 @@ impl Coding {
         }
     }
 
-    /// What was coded; octets behind its end are an error.
+    /// What was coded; bytes behind its end are an error.
     pub fn decode(self, coded: &[u8]) -> io::Result<Vec<u8>> {
         let mut plain = Vec::new();
         let mut rest = coded;
@@ -40,6 +40,6 @@ impl Coding {
                 .map_err(io::Error::other)?
                 .read_to_end(&mut plain)?,
         };
-        if rest.is_empty() { Ok(plain) } else { Err(io::Error::other("octets behind the end")) }
+        if rest.is_empty() { Ok(plain) } else { Err(io::Error::other("bytes behind the end")) }
     }
 }

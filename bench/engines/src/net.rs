@@ -12,8 +12,8 @@ const FLAGS: SocketFlags = SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC);
 
 /// What one read or write came to.
 pub enum Moved {
-    /// So many octets; at least one.
-    Octets(usize),
+    /// So many bytes; at least one.
+    Bytes(usize),
     /// Nothing can move until the descriptor is ready again.
     Blocked,
     /// The peer has closed, or the connection is broken.
@@ -54,9 +54,9 @@ pub fn read(socket: &OwnedFd, buffer: &mut [u8]) -> Moved {
     moved(rustix::io::read(socket, buffer))
 }
 
-/// Writes as much of `octets` as there is room for.
-pub fn write(socket: &OwnedFd, octets: &[u8]) -> Moved {
-    moved(rustix::io::write(socket, octets))
+/// Writes as much of `bytes` as there is room for.
+pub fn write(socket: &OwnedFd, bytes: &[u8]) -> Moved {
+    moved(rustix::io::write(socket, bytes))
 }
 
 /// Writes as much of `pieces` as there is room for, in one call.
@@ -67,7 +67,7 @@ pub fn write_pieces(socket: &OwnedFd, pieces: &[IoSlice<'_>]) -> Moved {
 fn moved(result: Result<usize, Errno>) -> Moved {
     match result {
         Ok(0) => Moved::Closed,
-        Ok(count) => Moved::Octets(count),
+        Ok(count) => Moved::Bytes(count),
         Err(Errno::AGAIN) => Moved::Blocked,
         Err(_) => Moved::Closed,
     }

@@ -1,7 +1,7 @@
 //! The requests and the exact answers that the origin and the load generator agree on.
 //!
 //! Small answers come in [`VARIANTS`] different texts, and the load generator asks for them in turn: an
-//! answer that a proxy delivers to the wrong request or out of order has the wrong octets. So do calls and
+//! answer that a proxy delivers to the wrong request or out of order has the wrong bytes. So do calls and
 //! messages, which are echoed.
 
 use std::fmt::Write as _;
@@ -17,9 +17,9 @@ pub const VARIANTS: usize = 16;
 pub const LARGEST: usize = 1024 * 1024;
 const SMALL: usize = 128;
 const MEDIUM: usize = 30 * 1024;
-/// The least octets of the JSON text.
+/// The least bytes of the JSON text.
 const JSON: usize = 30 * 1024;
-/// Octets of what is echoed.
+/// Bytes of what is echoed.
 const MESSAGE: usize = 64;
 
 /// The gRPC method that answers with the message it is sent.
@@ -29,7 +29,7 @@ pub const CALL_PATH: &str = "/bench.Echo/Say";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Target {
-    /// GET of 128 octets.
+    /// GET of 128 bytes.
     Small,
     /// GET of 30 KiB.
     Body30k,
@@ -37,11 +37,11 @@ pub enum Target {
     Body1m,
     /// GET of 30 KiB of JSON.
     Json,
-    /// POST of so many octets, at most [`LARGEST`]; the answer names their count and checksum.
+    /// POST of so many bytes, at most [`LARGEST`]; the answer names their count and checksum.
     Post(usize),
-    /// A unary gRPC call with a message of 64 octets, which is the answer too.
+    /// A unary gRPC call with a message of 64 bytes, which is the answer too.
     Call,
-    /// A WebSocket message of 64 octets, which is the answer too.
+    /// A WebSocket message of 64 bytes, which is the answer too.
     Message,
 }
 
@@ -78,7 +78,7 @@ impl Target {
         Ask { method, path, body }
     }
 
-    /// The octets written on a connection of HTTP/1.1, or in a tunnel. `last` asks both sides to close the
+    /// The bytes written on a connection of HTTP/1.1, or in a tunnel. `last` asks both sides to close the
     /// connection after the answer.
     pub fn request(self, variant: usize, last: bool) -> Vec<u8> {
         self.request_with("", variant, last)
@@ -102,7 +102,7 @@ impl Target {
         request
     }
 
-    /// The octets that the answer's body must consist of; for a message, its frame.
+    /// The bytes that the answer's body must consist of; for a message, its frame.
     pub fn answer(self, variant: usize) -> Vec<u8> {
         match self {
             Self::Small => text("small answer", variant, SMALL),
@@ -116,12 +116,12 @@ impl Target {
     }
 }
 
-/// Octets without a period, the same in every process: a lost, doubled or shifted one shows.
+/// Bytes without a period, the same in every process: a lost, doubled or shifted one shows.
 pub fn pattern() -> &'static [u8] {
     static PATTERN: OnceLock<Vec<u8>> = OnceLock::new();
     PATTERN.get_or_init(|| {
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-        (0..LARGEST).map(|_| next_octet(&mut state)).collect()
+        (0..LARGEST).map(|_| next_byte(&mut state)).collect()
     })
 }
 
@@ -131,12 +131,12 @@ pub fn json() -> Vec<u8> {
         "amber", "basin", "cedar", "delta", "ember", "fjord", "grove", "haven", "inlet", "jetty",
         "knoll", "ledge", "marsh", "north", "oasis", "pines",
     ];
-    let mut octets = pattern()
+    let mut bytes = pattern()
         .chunks_exact(16)
         .map(|record| u128::from_le_bytes(record.try_into().unwrap_or_default()));
     let mut text = String::from("[");
     while text.len() < JSON {
-        let random = octets.next().unwrap_or_default();
+        let random = bytes.next().unwrap_or_default();
         let part = |shift: u32, below: u128| (random >> shift) % below;
         let word = |shift: u32| WORDS[part(shift, 16) as usize];
         let (first, second, third) = (word(0), word(4), word(8));
@@ -162,15 +162,15 @@ pub fn json() -> Vec<u8> {
     text.into_bytes()
 }
 
-/// The answer to a POST of the pattern's first `size` octets.
+/// The answer to a POST of the pattern's first `size` bytes.
 pub fn receipt(size: usize) -> Vec<u8> {
-    let sum = pattern()[..size].iter().fold(0xcbf2_9ce4_8422_2325_u64, |sum, octet| {
-        (sum ^ u64::from(*octet)).wrapping_mul(0x100_0000_01b3)
+    let sum = pattern()[..size].iter().fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {
+        (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
     });
-    format!("{size} octets, fnv1a {sum:016x}\n").into_bytes()
+    format!("{size} bytes, fnv1a {sum:016x}\n").into_bytes()
 }
 
-/// A message behind the octets that gRPC puts before it: not compressed, and its length.
+/// A message behind the bytes that gRPC puts before it: not compressed, and its length.
 fn call(variant: usize) -> Vec<u8> {
     let message = text("call", variant, MESSAGE);
     let mut framed = vec![0];
@@ -187,7 +187,7 @@ fn text(what: &str, variant: usize, size: usize) -> Vec<u8> {
 }
 
 /// xorshift64: good enough to have no short period.
-fn next_octet(state: &mut u64) -> u8 {
+fn next_byte(state: &mut u64) -> u8 {
     *state ^= *state << 13;
     *state ^= *state >> 7;
     *state ^= *state << 17;

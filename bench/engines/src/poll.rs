@@ -26,13 +26,13 @@ pub struct Ready {
 }
 
 impl Ready {
-    /// There is something to read: octets, the end, or an error.
+    /// There is something to read: bytes, the end, or an error.
     pub fn readable(self) -> bool {
         self.flags
             .intersects(EventFlags::IN | EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR)
     }
 
-    /// The peer has sent its last octet, so that a short read is not yet the end of what is there.
+    /// The peer has sent its last byte, so that a short read is not yet the end of what is there.
     pub fn ended(self) -> bool {
         self.flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR)
     }

@@ -39,7 +39,7 @@ pub fn cpu_time(pids: &[u32]) -> io::Result<Duration> {
     Ok(total)
 }
 
-/// Resident memory of `pids` in octets. Pages that a master and its worker share count twice.
+/// Resident memory of `pids` in bytes. Pages that a master and its worker share count twice.
 pub fn resident(pids: &[u32]) -> io::Result<u64> {
     pids.iter().map(|pid| Ok(status_field(*pid, "VmRSS:")? * 1024)).sum()
 }

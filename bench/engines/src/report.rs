@@ -86,8 +86,8 @@ pub enum Stop {
 pub struct Report {
     /// Verified answers within the measurement.
     pub requests: u64,
-    /// Octets of their bodies as they came.
-    pub body_octets: u64,
+    /// Bytes of their bodies as they came.
+    pub body_bytes: u64,
     /// Seconds it took.
     pub seconds: f64,
     /// Wrong, missing or cut answers and failed connections, over the whole run.
@@ -98,13 +98,13 @@ pub struct Report {
     pub full_handshakes: u64,
     /// Connections opened because the peer closed one after an answer that said so.
     pub reconnects: u64,
-    /// Microseconds from sending to the last octet of the answer.
+    /// Microseconds from sending to the last byte of the answer.
     pub p50_us: f64,
     /// The same for the slowest of a hundred.
     pub p99_us: f64,
     /// Nanoseconds of processor time that the watched processes took meanwhile.
     pub cpu_ns: u64,
-    /// Octets of memory of the watched processes before the measurement.
+    /// Bytes of memory of the watched processes before the measurement.
     pub resident_before: u64,
     /// And at its end, connections still open.
     pub resident: u64,

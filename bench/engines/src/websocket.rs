@@ -30,7 +30,7 @@ pub fn opening() -> Vec<u8> {
 pub fn masked(payload: &[u8]) -> Vec<u8> {
     let mut frame = vec![TEXT, MASKED | length(payload)];
     frame.extend_from_slice(&MASK);
-    frame.extend(payload.iter().zip(MASK.iter().cycle()).map(|(octet, mask)| octet ^ mask));
+    frame.extend(payload.iter().zip(MASK.iter().cycle()).map(|(byte, mask)| byte ^ mask));
     frame
 }
 
@@ -41,12 +41,12 @@ pub fn plain(payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// What the front of a client's octets is.
+/// What the front of a client's bytes is.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Front {
     /// Not a whole frame yet.
     Partial,
-    /// A message of so many octets, frame included, and the frame that echoes it.
+    /// A message of so many bytes, frame included, and the frame that echoes it.
     Message(usize, Vec<u8>),
     /// Anything that this benchmark's client does not send.
     Other,
@@ -62,7 +62,7 @@ pub fn read(input: &[u8]) -> Front {
     let Some((mask, rest)) = rest.split_first_chunk::<4>() else { return Front::Partial };
     let Some(payload) = rest.get(..length) else { return Front::Partial };
     let payload: Vec<u8> =
-        payload.iter().zip(mask.iter().cycle()).map(|(octet, mask)| octet ^ mask).collect();
+        payload.iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask).collect();
     Front::Message(2 + mask.len() + length, plain(&payload))
 }
 

@@ -47,7 +47,7 @@ pub struct Bounds {
 pub struct Request {
     /// Method, target and fields.
     pub head: RequestHead,
-    /// At most [`Request::MAX_BODY`] octets.
+    /// At most [`Request::MAX_BODY`] bytes.
     pub body: Vec<u8>,
 }
 
@@ -145,7 +145,7 @@ impl Response {
     #[must_use]
     pub fn with(mut self, name: FieldName, value: &'static str) -> Response {
         let added = self.head.fields.append(name, value.as_bytes());
-        added.expect("what this program writes into a field is a text without control octets");
+        added.expect("what this program writes into a field is a text without control bytes");
         self
     }
 }

@@ -126,7 +126,7 @@ fn below<'p>(path: &'p [u8], above: &[u8]) -> Option<&'p [u8]> {
 /// Whether it names this machine or an address, and so was not looked up.
 fn is_this_machine(authority: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(authority) else { return false };
-    let is_port = |port: &str| port.bytes().all(|octet| octet.is_ascii_digit());
+    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
     let port = text.rsplit_once(':').filter(|(_, port)| is_port(port));
     let host = port.map_or(text, |(host, _)| host);
     let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));

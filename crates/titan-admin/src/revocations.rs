@@ -160,7 +160,7 @@ fn open_at(path: &Path, capacity: usize, config: &Config, now: u64) -> Result<Le
     let (log, found) = Log::open(path, |record| entries.take(record))?;
     let warning = (found.torn > 0).then(|| {
         format!(
-            "{}: its last line was never finished, and nobody was told that it was: {} octets of it are dropped",
+            "{}: its last line was never finished, and nobody was told that it was: {} bytes of it are dropped",
             path.display(),
             found.torn
         )

@@ -248,7 +248,7 @@ fn split_port(text: &str) -> Result<(&str, u16), Problem> {
         let problem = Problem::new("an IPv6 address with a port has brackets");
         return Err(problem.help("write it as `[::1]:8080`"));
     }
-    let is_number = !port.is_empty() && port.bytes().all(|octet| octet.is_ascii_digit());
+    let is_number = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
     let number = port.parse().ok().filter(|_| is_number);
     let part = host.len() + 1..text.len();
     let number = number.ok_or_else(|| match (port, habits::after_port(port)) {
@@ -268,7 +268,7 @@ fn parse_socket_path(path: &str) -> Result<PathBuf, Problem> {
     }
     if path.len() > MAX_SOCKET_PATH {
         let reason =
-            format!("the path has {} octets, and {MAX_SOCKET_PATH} is the most", path.len());
+            format!("the path has {} bytes, and {MAX_SOCKET_PATH} is the most", path.len());
         return Err(Problem::new(reason));
     }
     if path.contains(char::is_control) {

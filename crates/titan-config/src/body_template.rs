@@ -50,8 +50,8 @@ pub(crate) fn stands_in_strings(template: &ValueTemplate) -> bool {
             }
             continue;
         };
-        for octet in text.bytes() {
-            match octet {
+        for byte in text.bytes() {
+            match byte {
                 _ if is_escape => is_escape = false,
                 b'\\' if is_string => is_escape = true,
                 b'"' => is_string = !is_string,

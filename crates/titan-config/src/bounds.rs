@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-/// Octets of a file.
+/// Bytes of a file.
 pub const MAX_FILE: usize = 4 << 20;
 /// Mappings and lists inside each other.
 pub const MAX_DEPTH: usize = 32;
 /// Values in a file, those that aliases repeat included.
 pub const MAX_NODES: usize = 200_000;
-/// Octets of all keys and texts, those that aliases repeat included.
+/// Bytes of all keys and texts, those that aliases repeat included.
 pub const MAX_TEXT_TOTAL: usize = 8 << 20;
 /// Errors that are shown, and warnings that are; of more only the number is.
 pub const MAX_DIAGNOSTICS: usize = 200;
@@ -37,9 +37,9 @@ pub const MAX_PROVIDERS: usize = 32;
 pub const MAX_KEY_FILES: usize = 32;
 /// Claims, audiences or types of tokens that a policy names.
 pub const MAX_CLAIMS: usize = 64;
-/// Octets of the place of a claim.
+/// Bytes of the place of a claim.
 pub const MAX_CLAIM: usize = 512;
-/// Octets of a shared secret.
+/// Bytes of a shared secret.
 pub const MAX_SECRET: usize = 1_024;
 /// Tokens that a worker remembers for a policy.
 pub const MAX_CACHED_TOKENS: i64 = 1 << 20;
@@ -81,44 +81,44 @@ pub const MAX_NETWORKS: usize = 1_024;
 pub const MAX_CERTIFICATES: usize = 1_024;
 /// Files with lists of revoked certificates of one listener.
 pub const MAX_CRLS: usize = 256;
-/// Octets of the path to a file.
-pub const MAX_PATH_OCTETS: usize = 4_096;
+/// Bytes of the path to a file.
+pub const MAX_PATH_BYTES: usize = 4_096;
 /// Name servers.
 pub const MAX_NAMESERVERS: usize = 8;
 /// Rules of a directory about what caches are told.
 pub const MAX_CACHE_RULES: usize = 64;
 /// Files that may stand for a directory.
 pub const MAX_INDEX: usize = 8;
-/// Octets of the name of a file; file systems take 255.
-pub const MAX_NAME_OCTETS: usize = 255;
+/// Bytes of the name of a file; file systems take 255.
+pub const MAX_NAME_BYTES: usize = 255;
 /// Segments of a path.
 pub const MAX_SEGMENTS: usize = 64;
 /// Parameters of a path.
 pub const MAX_PARAMS: usize = 16;
 
-/// Octets of a name of a listener, route or upstream.
+/// Bytes of a name of a listener, route or upstream.
 pub const MAX_NAME: usize = 64;
-/// Octets of a host name (RFC 1035 section 2.3.4).
+/// Bytes of a host name (RFC 1035 section 2.3.4).
 pub const MAX_HOST: usize = 253;
-/// Octets of an address of a listener or an endpoint.
+/// Bytes of an address of a listener or an endpoint.
 pub const MAX_ADDRESS: usize = 280;
-/// Octets of the path of a Unix socket; the kernel takes 107.
+/// Bytes of the path of a Unix socket; the kernel takes 107.
 pub const MAX_SOCKET_PATH: usize = 107;
-/// Octets of a path or a template.
+/// Bytes of a path or a template.
 pub const MAX_PATH: usize = 2_048;
-/// Octets of a field name or another token.
+/// Bytes of a field name or another token.
 pub const MAX_TOKEN: usize = 128;
-/// Octets of a field value or a value to compare with.
+/// Bytes of a field value or a value to compare with.
 pub const MAX_VALUE: usize = 4_096;
 /// Rules of an authorisation.
 pub const MAX_RULES: usize = 16;
-/// Octets of a rule.
+/// Bytes of a rule.
 pub const MAX_RULE: usize = 1_024;
 /// Regular expressions of a file.
 pub const MAX_REGEXES: usize = 1_024;
-/// Octets of a regular expression.
+/// Bytes of a regular expression.
 pub const MAX_REGEX: usize = 1_024;
-/// Octets that a compiled regular expression may take.
+/// Bytes that a compiled regular expression may take.
 pub const MAX_REGEX_PROGRAM: usize = 256 << 10;
-/// Octets of the body of a fixed response.
+/// Bytes of the body of a fixed response.
 pub const MAX_RESPONSE_BODY: usize = 64 << 10;

@@ -88,7 +88,7 @@ fn parse(text: &str) -> Result<Cidr, Problem> {
 }
 
 fn prefix_length(text: &str, most: u8) -> Option<u8> {
-    let is_plain = text.len() <= 3 && text.bytes().all(|octet| octet.is_ascii_digit());
+    let is_plain = text.len() <= 3 && text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|bits| is_plain && *bits <= most)
 }
 

@@ -256,7 +256,7 @@ fn address(value: ValueMatch, node: &Node, to: &mut Reading<'_>) -> Option<Value
 fn digits(value: ValueMatch, node: &Node, to: &mut Reading<'_>) -> Option<ValueMatch> {
     let ValueMatch::Exact(text) = value else { return lower_case(value, node, to) };
     let digits: String = text.chars().filter(|&it| it != ':').collect();
-    if digits.len() == 64 && digits.bytes().all(|octet| octet.is_ascii_hexdigit()) {
+    if digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return Some(ValueMatch::Exact(digits.to_ascii_lowercase()));
     }
     let error = Diagnostic::error(node.span, "this is no SHA-256 in hexadecimal digits");

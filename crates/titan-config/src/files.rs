@@ -1,7 +1,7 @@
 //! Routes that answer with files from a directory.
 
 use crate::bounds::{
-    MAX_CACHE_RULES, MAX_INDEX, MAX_MEDIA_TYPES, MAX_NAME_OCTETS, MAX_PATH_OCTETS, MAX_TOKEN,
+    MAX_CACHE_RULES, MAX_INDEX, MAX_MEDIA_TYPES, MAX_NAME_BYTES, MAX_PATH_BYTES, MAX_TOKEN,
 };
 use crate::node::Node;
 use crate::path::{PathEnd, PathPattern};
@@ -98,7 +98,7 @@ const BELOW: TextShape = TextShape {
     what: "the name of a file below `root`",
     examples: "`index.html`",
     pattern: None,
-    max: MAX_PATH_OCTETS,
+    max: MAX_PATH_BYTES,
 };
 
 /// The failures that an action with files has of its own.
@@ -122,7 +122,7 @@ const FILE_NAME: TextShape = TextShape {
     what: "a file name",
     examples: "`index.html`",
     pattern: Some("^[^/\\u0000]+$"),
-    max: MAX_NAME_OCTETS,
+    max: MAX_NAME_BYTES,
 };
 
 const ENDING: TextShape = TextShape {
@@ -182,7 +182,7 @@ fn directory() -> impl Read<Value = PathBuf> {
         what: "a path to a directory",
         examples: "`/srv/www` or `public`",
         pattern: None,
-        max: MAX_PATH_OCTETS,
+        max: MAX_PATH_BYTES,
     };
     text(shape, |text| match text {
         "" => Err(Problem::new("it is empty").help("write `.` for the folder of this file")),

@@ -104,7 +104,7 @@ fn parse_pattern(text: &str) -> Result<HostPattern, Problem> {
 /// A name or an IPv4 address, in lower case and without a dot at its end.
 pub(crate) fn parse_host_name(text: &str) -> Result<String, Problem> {
     if text.len() > MAX_HOST {
-        return Err(Problem::new(format!("a host name has at most {MAX_HOST} octets")));
+        return Err(Problem::new(format!("a host name has at most {MAX_HOST} bytes")));
     }
     let name = text.strip_suffix('.').unwrap_or(text);
     let mut start = 0;
@@ -113,7 +113,7 @@ pub(crate) fn parse_host_name(text: &str) -> Result<String, Problem> {
         start += label.len() + 1;
     }
     let last = name.rsplit('.').next().unwrap_or(name);
-    let is_number = last.bytes().all(|octet| octet.is_ascii_digit());
+    let is_number = last.bytes().all(|byte| byte.is_ascii_digit());
     if is_number && name.parse::<Ipv4Addr>().is_err() {
         return Err(Problem::new("this is neither a name nor an IPv4 address"));
     }
@@ -128,7 +128,7 @@ fn check_label(label: &str, start: usize) -> Result<(), Problem> {
         return Err(Problem::new("a label between dots is empty"));
     }
     if label.len() > MAX_LABEL {
-        let reason = format!("a label has at most {MAX_LABEL} octets");
+        let reason = format!("a label has at most {MAX_LABEL} bytes");
         return Err(Problem::new(reason).part(part));
     }
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';

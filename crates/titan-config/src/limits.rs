@@ -43,7 +43,7 @@ section! {
         pub pipeline: NonZeroU16 = default("128", whole(1..=10_000)),
         /// Requests that one HTTP/2 connection may have running; more are refused, and the client may repeat them.
         pub streams: NonZeroU32 = default("128", whole(1..=10_000)),
-        /// Body octets that an HTTP/2 client may send before the gateway has passed some on, for each request: a
+        /// Body bytes that an HTTP/2 client may send before the gateway has passed some on, for each request: a
         /// small one slows uploads over long distances. What is on its way is held in memory. An endpoint of
         /// HTTP/2 may send 64 KiB of a response ahead of its client, and as much as this once the client has taken that
         /// much; what is read ahead (`response_buffer`) does not count as taken.
@@ -56,7 +56,7 @@ section! {
         /// for one client: an IPv4 address, or a /64 network of IPv6. A body for which there is none is answered with 503. A
         /// body takes 64 KiB with gzip and its window with brotli and zstd, with brotli up to 3.5 MiB more for its tables.
         pub decoding_memory: ByteSize = default("256MiB", size(MIN_DECODING..=MAX_DECODING)),
-        /// Octets per second that a request body must bring, measured over 10 s; a slower one is answered
+        /// Bytes per second that a request body must bring, measured over 10 s; a slower one is answered
         /// with 408. `off`: only `timeouts.body` guards against slow bodies.
         pub body_rate: Option<ByteSize> = default("240B", rate()),
         /// How much of a request body has to come before an endpoint is chosen; all of a smaller one. So a client

@@ -11,7 +11,7 @@ use crate::section::section;
 
 section! {
     "paths", "a policy for paths", Any;
-    /// What becomes of paths that some upstreams take for others. Routes compare paths octet by octet: with `/admin`
+    /// What becomes of paths that some upstreams take for others. Routes compare paths byte by byte: with `/admin`
     /// guarded and `/` open, `/ADMIN`, `/admin;x` and `/%2Fadmin` are taken by `/`. `keep`: they are passed on, which is right for
     /// upstreams that tell them apart; `refuse`: they are answered with 400. The settings of the route that takes a
     /// request hold. `titan check` warns where one is not stated and a guarded route lies under an open one.
@@ -83,8 +83,8 @@ pub(crate) fn check_look_alikes(routes: &[InForce<'_>], file: &Paths, to: &mut R
 /// Look-alikes of a path of which it is not said what becomes of them.
 fn unstated(path: &PathPattern, paths: &Paths) -> Vec<String> {
     let start = literal_start(path);
-    let has_letters = start.bytes().any(|octet| octet.is_ascii_alphabetic());
-    let other_case = match start.bytes().any(|octet| octet.is_ascii_lowercase()) {
+    let has_letters = start.bytes().any(|byte| byte.is_ascii_alphabetic());
+    let other_case = match start.bytes().any(|byte| byte.is_ascii_lowercase()) {
         true => start.to_ascii_uppercase(),
         false => start.to_ascii_lowercase(),
     };

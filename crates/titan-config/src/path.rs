@@ -8,7 +8,7 @@ use crate::shape::TextShape;
 use crate::token::unexpected;
 use std::cmp::Ordering;
 use std::fmt;
-use titan_http::is_target_octet;
+use titan_http::is_target_byte;
 
 /// The paths that a route serves.
 ///
@@ -228,13 +228,13 @@ fn parse_literal(part: &str, start: usize, may_be_empty: bool) -> Result<String,
             problem.help("a parameter is all that stands between two slashes: `/files/{name}`")
         );
     }
-    check_octets(part, start)?;
+    check_bytes(part, start)?;
     // A backslash stands nowhere but before what it makes literal.
     Ok(part.replace('\\', ""))
 }
 
-/// Checks octets and escapes of a path.
-fn check_octets(part: &str, start: usize) -> Result<(), Problem> {
+/// Checks bytes and escapes of a path.
+fn check_bytes(part: &str, start: usize) -> Result<(), Problem> {
     for (at, c) in part.char_indices() {
         let place = start + at..start + at + c.len_utf8();
         match c {
@@ -244,14 +244,14 @@ fn check_octets(part: &str, start: usize) -> Result<(), Problem> {
                 return Err(problem.help("conditions on the query go into `query`"));
             }
             c if !c.is_ascii() || c == ' ' => {
-                let mut octets = [0; 4];
-                let octets = c.encode_utf8(&mut octets).bytes();
-                let escaped: String = octets.map(|octet| format!("%{octet:02X}")).collect();
+                let mut bytes = [0; 4];
+                let bytes = c.encode_utf8(&mut bytes).bytes();
+                let escaped: String = bytes.map(|byte| format!("%{byte:02X}")).collect();
                 let problem = unexpected(start + at, c);
                 return Err(problem.help(format!("write it as requests have it: `{escaped}`")));
             }
             '\\' if part[at + 1..].starts_with(habits::ESCAPED) => {}
-            c if c == '\\' || !u8::try_from(c).is_ok_and(is_target_octet) => {
+            c if c == '\\' || !u8::try_from(c).is_ok_and(is_target_byte) => {
                 return Err(unexpected(start + at, c));
             }
             _ => {}
@@ -262,13 +262,13 @@ fn check_octets(part: &str, start: usize) -> Result<(), Problem> {
 
 /// Checks that an escape is one that normal paths have.
 fn check_escape(text: &str, at: usize) -> Result<(), Problem> {
-    let digits = text.get(1..3).filter(|it| it.bytes().all(|octet| octet.is_ascii_hexdigit()));
-    let octet = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
-    let (Some(digits), Some(octet)) = (digits, octet) else {
+    let digits = text.get(1..3).filter(|it| it.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+    let (Some(digits), Some(byte)) = (digits, byte) else {
         let problem = Problem::new("`%` needs two hexadecimal digits").part(at..at + 1);
         return Err(problem.help("a percent sign itself is written `%25`"));
     };
-    let c = char::from(octet);
+    let c = char::from(byte);
     let problem = Problem::new("requests never have this escape").part(at..at + 3);
     match c {
         'A'..='Z' | 'a'..='z' | '0'..='9' | '-' | '.' | '_' | '~' => {

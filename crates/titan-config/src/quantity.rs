@@ -9,27 +9,27 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// A number of octets.
+/// A number of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ByteSize(u64);
 
 impl ByteSize {
-    /// The size of `bytes` octets.
+    /// The size of `bytes` bytes.
     pub const fn new(bytes: u64) -> ByteSize {
         ByteSize(bytes)
     }
 
-    /// The number of octets.
+    /// The number of bytes.
     pub const fn bytes(self) -> u64 {
         self.0
     }
 
-    /// The number of octets in 32 bits; saturates.
+    /// The number of bytes in 32 bits; saturates.
     pub fn as_u32(self) -> u32 {
         u32::try_from(self.0).unwrap_or(u32::MAX)
     }
 
-    /// The number of octets as the length of something in memory; saturates where memory cannot be that large.
+    /// The number of bytes as the length of something in memory; saturates where memory cannot be that large.
     pub fn as_usize(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }
@@ -96,7 +96,7 @@ const SIZE_UNITS: &[(&str, u64)] = &[
 const DURATION_UNITS: &[(&str, u64)] =
     &[("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 
-/// A size within a range of octets.
+/// A size within a range of bytes.
 pub(crate) fn size(range: RangeInclusive<u64>) -> impl Read<Value = ByteSize> {
     SizeReader { min: ByteSize(*range.start()), max: ByteSize(*range.end()) }
 }
@@ -263,10 +263,10 @@ mod tests {
 
     #[test]
     fn sizes_have_binary_and_decimal_units() {
-        for (text, octets) in
+        for (text, bytes) in
             [("512", 512), ("512B", 512), ("16KiB", 16 << 10), ("1KB", 1000), ("2 GiB", 2 << 30)]
         {
-            assert_eq!(parse_size(text), Ok(ByteSize(octets)), "{text}");
+            assert_eq!(parse_size(text), Ok(ByteSize(bytes)), "{text}");
         }
     }
 
@@ -281,8 +281,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sizes_read_back_as_displayed(octets: u64) {
-            let size = ByteSize(octets);
+        fn sizes_read_back_as_displayed(bytes: u64) {
+            let size = ByteSize(bytes);
             prop_assert_eq!(parse_size(&size.to_string()), Ok(size));
         }
 

@@ -15,7 +15,7 @@ pub(crate) struct Problem {
     pub(crate) reason: String,
     /// What can be done about it.
     pub(crate) help: Option<String>,
-    /// The octets of the text that are wrong; all of them when it is `None`.
+    /// The bytes of the text that are wrong; all of them when it is `None`.
     pub(crate) part: Option<Range<usize>>,
 }
 
@@ -85,7 +85,7 @@ fn parse_text<T>(
 ) -> Option<T> {
     let TextShape { what, max, .. } = shape;
     let parsed = match text.len() > *max {
-        true => Err(Problem::new(format!("it has {} octets, and {max} is the most", text.len()))),
+        true => Err(Problem::new(format!("it has {} bytes, and {max} is the most", text.len()))),
         false => parse(text),
     };
     let Problem { reason, help, part } = match parsed {
@@ -114,8 +114,8 @@ pub(crate) fn part_of(
         1 if written.get(1..written.len() - 1) == Some(text) => 1,
         _ => return None,
     };
-    let column = |octet: usize| -> Option<u32> {
-        let characters = text.get(..octet)?.chars().count() + quotes;
+    let column = |byte: usize| -> Option<u32> {
+        let characters = text.get(..byte)?.chars().count() + quotes;
         Some(span.start.column + u32::try_from(characters).ok()?)
     };
     let (start, end) = (column(part.start)?, column(part.end)?);

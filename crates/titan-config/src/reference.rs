@@ -43,7 +43,7 @@ completion in editors. `titan explain METHOD URL` shows which route a request ta
 - Numbers and `true` or `false` stand without quotes.
 - Where a list stands, one item can stand alone: `methods: GET` is `methods: [GET]`.
 - A duration is a whole number with a unit: `ms`, `s`, `m`, `h`, `d`. `10` alone is an error.
-- A size is a whole number with a unit or in octets: `B`, `KiB`, `MiB`, `GiB`, `TiB`, or decimal `KB`, `MB`, `GB`, `TB`.
+- A size is a whole number with a unit or in bytes: `B`, `KiB`, `MiB`, `GiB`, `TiB`, or decimal `KB`, `MB`, `GB`, `TB`.
 - Texts that start with `*`, `{`, `[`, `&`, `!`, `@`, `%` or a backtick need quotes, because YAML gives these a meaning:
   `"*.example.com"`, `"{path}"`. So do texts with braces or brackets inside `{ }` and `[ ]`.
 - Of JSON one thing is missing: characters escaped as pairs (`\ud83d\ude00`). Write them as they are.

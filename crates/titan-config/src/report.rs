@@ -236,7 +236,7 @@ impl Source {
         self.text[start..end].trim_end_matches(['\r', '\n'])
     }
 
-    /// The span within its lines: in directives the parser counts octets, and behind quotes it takes the
+    /// The span within its lines: in directives the parser counts bytes, and behind quotes it takes the
     /// white space for a part of the text.
     fn settled(&self, span: Span) -> Span {
         let within = |place: Location| {
@@ -310,11 +310,11 @@ fn with_stars(line: &str, parts: &[Range<usize>]) -> Vec<char> {
 
 /// Where lines start after the first: after a line feed, and after a carriage return without one, as in YAML.
 fn line_starts(text: &str) -> impl Iterator<Item = usize> {
-    let octets = text.as_bytes();
-    let ends = move |at: &usize| match octets[*at] {
+    let bytes = text.as_bytes();
+    let ends = move |at: &usize| match bytes[*at] {
         b'\n' => true,
-        b'\r' => octets.get(at + 1) != Some(&b'\n'),
+        b'\r' => bytes.get(at + 1) != Some(&b'\n'),
         _ => false,
     };
-    (0..octets.len()).filter(ends).map(|at| at + 1)
+    (0..bytes.len()).filter(ends).map(|at| at + 1)
 }

@@ -54,7 +54,7 @@ pub(crate) struct TextShape {
     pub(crate) examples: &'static str,
     /// A regular expression that every such text matches; not necessarily only such texts.
     pub(crate) pattern: Option<&'static str>,
-    /// Its largest length in octets.
+    /// Its largest length in bytes.
     pub(crate) max: usize,
 }
 

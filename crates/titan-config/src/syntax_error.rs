@@ -133,7 +133,7 @@ pub(crate) fn explain(source: &Source, error: &ScanError) -> Diagnostic {
     }
 }
 
-/// The last bracket that is open at `end`, as far as a look at the octets tells.
+/// The last bracket that is open at `end`, as far as a look at the bytes tells.
 fn unclosed_bracket(source: &Source, end: Location) -> Option<(char, Span)> {
     let mut open = Vec::new();
     let mut quote = None;

@@ -223,7 +223,7 @@ fn is_scheme(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
 }
 
-/// A variable stands for at least one octet of a segment, and so does the letter put in its place.
+/// A variable stands for at least one byte of a segment, and so does the letter put in its place.
 fn check_path(text: &str, parts: &[RawPart<'_>]) -> Result<(), Problem> {
     habits::check_made_path(text)?;
     let sample: String = parts

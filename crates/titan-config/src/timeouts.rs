@@ -12,7 +12,7 @@ section! {
     pub struct Timeouts {
         /// A TLS handshake, from accept (or the end of a PROXY header) to its end; then the connection is closed.
         pub handshake: Duration = default("10s", timeout()),
-        /// From the first octet of a request head to its last; a slower head is answered with 408. Over HTTP/2 it holds for
+        /// From the first byte of a request head to its last; a slower head is answered with 408. Over HTTP/2 it holds for
         /// the preface, and for every frame but those of bodies; then the connection is closed.
         pub head: Duration = default("10s", timeout()),
         /// A client connection without a request is closed after this, be it before the first one or between two.

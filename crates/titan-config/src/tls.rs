@@ -1,6 +1,6 @@
 //! TLS on listeners and towards upstreams: certificates, and what is agreed on.
 
-use crate::bounds::{MAX_CERTIFICATES, MAX_CRLS, MAX_PATH_OCTETS};
+use crate::bounds::{MAX_CERTIFICATES, MAX_CRLS, MAX_PATH_BYTES};
 use crate::node::Node;
 use crate::quantity::duration;
 use crate::read::{Read, Reading, default, optional, required};
@@ -245,8 +245,8 @@ fn server_name() -> impl Read<Value = ServerName> {
     };
     text(shape, |text| {
         let is_label = |label: &str| {
-            let is_octet = |octet: u8| octet.is_ascii_alphanumeric() || b"-_".contains(&octet);
-            (1..=63).contains(&label.len()) && label.bytes().all(is_octet)
+            let is_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+            (1..=63).contains(&label.len()) && label.bytes().all(is_byte)
         };
         match text.parse::<IpAddr>().is_ok() || text.split('.').all(is_label) {
             true => Ok(ServerName(text.to_ascii_lowercase())),
@@ -297,7 +297,7 @@ pub(crate) fn file() -> impl Read<Value = PathBuf> {
         what: "a path to a file",
         examples: "`tls/site.pem` or `/etc/titan/site.pem`",
         pattern: None,
-        max: MAX_PATH_OCTETS,
+        max: MAX_PATH_BYTES,
     };
     text(shape, |text| match text {
         "" => Err(Problem::new("it is empty")),

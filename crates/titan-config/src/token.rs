@@ -8,7 +8,7 @@ use crate::report::Diagnostic;
 use crate::shape::{Shape, TextShape};
 use std::fmt;
 use std::ops::Range;
-use titan_http::is_token_octet;
+use titan_http::is_token_byte;
 
 /// The name of a route or an upstream: 1 to 64 of `A-Z a-z 0-9 _ . -`, so that it can label a metric.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -79,7 +79,7 @@ impl Token {
     }
 }
 
-/// The value of a header field: no control octets, no white space around it (RFC 9110 section 5.5).
+/// The value of a header field: no control bytes, no white space around it (RFC 9110 section 5.5).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeaderValue(String);
 
@@ -115,7 +115,7 @@ impl Pattern {
     /// The place of the group with that number or name.
     pub(crate) fn group(&self, name: &str) -> Option<usize> {
         // A sign would be no number as people write it.
-        let is_plain = name.bytes().all(|octet| octet.is_ascii_digit());
+        let is_plain = name.bytes().all(|byte| byte.is_ascii_digit());
         let number = name.parse().ok().filter(|number| is_plain && *number < self.0.captures_len());
         let named = || self.0.capture_names().position(|it| it == Some(name));
         number.or_else(named)
@@ -205,7 +205,7 @@ pub(crate) fn pattern() -> impl Read<Value = Pattern> {
 }
 
 pub(crate) fn parse_name(text: &str) -> Result<Name, Problem> {
-    let allowed = |octet: u8| octet.is_ascii_alphanumeric() || b"_.-".contains(&octet);
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
     check(text, allowed)?;
     Ok(Name(text.to_owned()))
 }
@@ -215,11 +215,11 @@ pub(crate) fn parse_header_name(text: &str) -> Result<HeaderName, Problem> {
 }
 
 fn parse_token(text: &str) -> Result<String, Problem> {
-    check(text, is_token_octet)?;
+    check(text, is_token_byte)?;
     Ok(text.to_owned())
 }
 
-/// Whether there is something, and only of the allowed octets.
+/// Whether there is something, and only of the allowed bytes.
 fn check(text: &str, allowed: impl Fn(u8) -> bool) -> Result<(), Problem> {
     if text.is_empty() {
         return Err(Problem::new("it is empty"));

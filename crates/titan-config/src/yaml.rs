@@ -21,7 +21,7 @@ pub(crate) fn read(source: &Source, findings: &mut Findings) -> Option<Node> {
         open: Vec::new(),
         anchors: HashMap::new(),
         nodes: 0,
-        octets: 0,
+        bytes: 0,
         document: None,
     };
     match builder.run(Parser::new_from_str(source.text())) {
@@ -49,9 +49,9 @@ struct Builder<'a> {
     /// The mappings and lists that are not closed yet, the innermost last.
     open: Vec<Open>,
     anchors: HashMap<usize, Node>,
-    /// Nodes and octets so far, those that aliases repeat included.
+    /// Nodes and bytes so far, those that aliases repeat included.
     nodes: usize,
-    octets: usize,
+    bytes: usize,
     document: Option<Node>,
 }
 
@@ -124,7 +124,7 @@ impl Builder<'_> {
         if let Some(Open { content: Content::Map { key: key @ None, seen, entries }, .. }) =
             self.open.last_mut()
         {
-            self.octets += text.len();
+            self.bytes += text.len();
             refuse_key(is_null, is_plain, &text, span)?;
             if let Some(&first) = seen.get(&text) {
                 let error =
@@ -161,7 +161,7 @@ impl Builder<'_> {
             return Err(error.into());
         };
         let node = node.clone();
-        count(&node, &mut self.nodes, &mut self.octets);
+        count(&node, &mut self.nodes, &mut self.bytes);
         self.check_bounds(span)?;
         self.attach(node);
         Ok(())
@@ -200,11 +200,11 @@ impl Builder<'_> {
     /// Takes a finished node, whose parts have been counted before.
     fn node(&mut self, node: Node, anchor: usize) -> Result<(), Stop> {
         self.nodes += 1;
-        self.octets += node.as_text().map_or(0, str::len);
+        self.bytes += node.as_text().map_or(0, str::len);
         self.check_bounds(node.span)?;
         if anchor != 0 {
             // What an anchor keeps is a copy in memory like any alias.
-            count(&node, &mut self.nodes, &mut self.octets);
+            count(&node, &mut self.nodes, &mut self.bytes);
             self.check_bounds(node.span)?;
             self.anchors.insert(anchor, node.clone());
         }
@@ -239,7 +239,7 @@ impl Builder<'_> {
             let message = format!("the file has more than {MAX_NODES} values, aliases expanded");
             return Err(Diagnostic::error(span, message).label("this one is too many").into());
         }
-        if self.octets > MAX_TEXT_TOTAL {
+        if self.bytes > MAX_TEXT_TOTAL {
             let most = MAX_TEXT_TOTAL >> 20;
             let message = format!("the file has more than {most} MiB of text, aliases expanded");
             return Err(Diagnostic::error(span, message).label("this is too much").into());
@@ -269,16 +269,16 @@ fn refuse_key(is_null: bool, is_plain: bool, text: &str, span: Span) -> Result<(
 }
 
 /// Counts a node with everything in it. The tree is at most [`MAX_DEPTH`] deep.
-fn count(node: &Node, nodes: &mut usize, octets: &mut usize) {
+fn count(node: &Node, nodes: &mut usize, bytes: &mut usize) {
     *nodes += 1;
     match &node.kind {
         Kind::Null => {}
-        Kind::Text(Text { text, .. }) => *octets += text.len(),
-        Kind::List(items) => items.iter().for_each(|item| count(item, nodes, octets)),
+        Kind::Text(Text { text, .. }) => *bytes += text.len(),
+        Kind::List(items) => items.iter().for_each(|item| count(item, nodes, bytes)),
         Kind::Map(entries) => {
             for Entry { key, value, .. } in entries {
-                *octets += key.len();
-                count(value, nodes, octets);
+                *bytes += key.len();
+                count(value, nodes, bytes);
             }
         }
     }

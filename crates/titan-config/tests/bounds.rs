@@ -34,7 +34,7 @@ fn repeat(count: usize, item: impl Fn(usize) -> String) -> String {
 }
 
 #[test]
-fn octets_of_a_file() {
+fn bytes_of_a_file() {
     let file = |length: usize| {
         let text = routes("  - respond: 204\n#");
         let filler = "x".repeat(length - text.len());
@@ -221,7 +221,7 @@ fn lengths_of_texts() {
     let host = format!("{label}.{label}.{label}.{}", &label[..61]);
     assert_eq!(host.len(), bounds::MAX_HOST);
     accepts(&routes(&format!("  - upstream: a\n    host: {host}\n")));
-    refuses(&routes(&format!("  - upstream: a\n    host: x{host}\n")), "254 octets");
+    refuses(&routes(&format!("  - upstream: a\n    host: x{host}\n")), "254 bytes");
 }
 
 #[test]

@@ -532,10 +532,10 @@ fn a_jwt_policy_that_would_protect_nothing_or_refuse_everything() {
             "providers: { algorithms: RS256, keys: { jwks_url: { url: https://a, max_stale: 10m } } }",
             "too old before they are fetched",
         ),
-        ("providers: { algorithms: HS256, keys: { secret: short } }", "at least 32 octets"),
+        ("providers: { algorithms: HS256, keys: { secret: short } }", "at least 32 bytes"),
         (
             "providers: { algorithms: [HS256, HS512], keys: { secret: 0123456789012345678901234567890123 } }",
-            "at least 64 octets",
+            "at least 64 bytes",
         ),
         ("providers: { algorithms: RS256, keys: { pem: k, jwks: k } }", "exclude each other"),
         (

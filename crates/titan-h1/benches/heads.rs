@@ -35,15 +35,15 @@ Server: shockwave\r\n\r\n";
 
 fn main() {
     let limits = Limits::default();
-    for (name, octets) in [("10 fields", REQUEST), ("1 field", SMALL_REQUEST)] {
+    for (name, bytes) in [("10 fields", REQUEST), ("1 field", SMALL_REQUEST)] {
         let mut reader = RequestReader::new(limits);
         let mut head = RequestHead::default();
-        report(&format!("read request, {name}"), octets.len(), || {
-            let start = reader.read(black_box(octets), &mut head).expect("no fault");
+        report(&format!("read request, {name}"), bytes.len(), || {
+            let start = reader.read(black_box(bytes), &mut head).expect("no fault");
             black_box(start.expect("complete"));
         });
         let mut out = Vec::new();
-        report(&format!("write request, {name}"), octets.len(), || {
+        report(&format!("write request, {name}"), bytes.len(), || {
             out.clear();
             let head = black_box(&head);
             write_request(&mut out, head, b"127.0.0.1:81", Body::None, Connection::KeepAlive);
@@ -78,7 +78,7 @@ fn main() {
 }
 
 /// Prints how long one call of `run` takes.
-fn report(name: &str, octets: usize, mut run: impl FnMut()) {
+fn report(name: &str, bytes: usize, mut run: impl FnMut()) {
     const ROUNDS: u32 = 300;
     const CALLS: u32 = 1000;
     let round = |_| {
@@ -88,5 +88,5 @@ fn report(name: &str, octets: usize, mut run: impl FnMut()) {
     };
     let fastest = (0..ROUNDS).map(round).min().expect("rounds were run");
     let nanoseconds = fastest.as_secs_f64() * 1e9 / f64::from(CALLS);
-    println!("{name:28} {octets:5} octets {nanoseconds:8.1} ns");
+    println!("{name:28} {bytes:5} bytes {nanoseconds:8.1} ns");
 }

@@ -1,9 +1,9 @@
 //! What this engine makes of requests, for another program to compare with its own verdicts.
 //!
-//! A question on standard input has its numbers in network order: one octet, which is not zero when the
+//! A question on standard input has its numbers in network order: one byte, which is not zero when the
 //! peer closes behind the message; the limits `head`, `target`, `fields`, `chunk_line` and `trailers` with
-//! four octets each and `body` with eight, as in the vectors' README; four octets of length; then as many
-//! octets of message. The answer is one line, written at once, so that a fuzzer can ask over a pipe:
+//! four bytes each and `body` with eight, as in the vectors' README; four bytes of length; then as many
+//! bytes of message. The answer is one line, written at once, so that a fuzzer can ask over a pipe:
 //!
 //! ```text
 //! accept "GET" "/" "HTTP/1.1" persist=true expect=false fields=["Host" "a"] body="" trailers=[] rest=""
@@ -11,7 +11,7 @@
 //! incomplete
 //! ```
 //!
-//! Between quotes stand SP to `~` as they are, except `"` and `\`; every other octet is `\x` and two digits.
+//! Between quotes stand SP to `~` as they are, except `"` and `\`; every other byte is `\x` and two digits.
 //! Behind the tab stands what a reader of a difference wants to know, not a part of the verdict.
 
 #[path = "../tests/conformance/drive.rs"]
@@ -42,7 +42,7 @@ struct Question {
 impl Question {
     /// `None` when there are no more.
     fn read(from: &mut impl Read) -> io::Result<Option<Question>> {
-        let close = match octets(from) {
+        let close = match bytes(from) {
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(None),
             close => close? != [0],
         };
@@ -53,7 +53,7 @@ impl Question {
             chunk_line: size(from)?,
             trailers: size(from)?,
             drops_trailers: false,
-            body: u64::from_be_bytes(octets(from)?),
+            body: u64::from_be_bytes(bytes(from)?),
         };
         let mut input = vec![0; size(from)?];
         from.read_exact(&mut input)?;
@@ -62,12 +62,12 @@ impl Question {
 }
 
 fn size(from: &mut impl Read) -> io::Result<usize> {
-    usize::try_from(u32::from_be_bytes(octets(from)?)).map_err(io::Error::other)
+    usize::try_from(u32::from_be_bytes(bytes(from)?)).map_err(io::Error::other)
 }
 
-fn octets<const N: usize>(from: &mut impl Read) -> io::Result<[u8; N]> {
-    let mut octets = [0; N];
-    from.read_exact(&mut octets).map(|()| octets)
+fn bytes<const N: usize>(from: &mut impl Read) -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    from.read_exact(&mut bytes).map(|()| bytes)
 }
 
 struct Answer<'a>(&'a Verdict);
@@ -112,10 +112,10 @@ struct Quoted<'a>(&'a [u8]);
 impl Display for Quoted<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_char('"')?;
-        for &octet in self.0 {
-            match octet {
-                b'"' | b'\\' | ..=0x1f | 0x7f.. => write!(f, "\\x{octet:02x}")?,
-                _ => f.write_char(char::from(octet))?,
+        for &byte in self.0 {
+            match byte {
+                b'"' | b'\\' | ..=0x1f | 0x7f.. => write!(f, "\\x{byte:02x}")?,
+                _ => f.write_char(char::from(byte))?,
             }
         }
         f.write_char('"')

@@ -1,4 +1,4 @@
-//! Both roles: the body of a message, found within the octets that arrive.
+//! Both roles: the body of a message, found within the bytes that arrive.
 
 use crate::chunked::Chunked;
 use crate::lines::Section;
@@ -6,14 +6,14 @@ use crate::{Error, Framing, Limits};
 use std::ops::Range;
 use titan_http::{FieldName, Fields, may_be_trailer};
 
-/// Tells which of the octets behind a head are the body, and where the message ends.
+/// Tells which of the bytes behind a head are the body, and where the message ends.
 ///
 /// Data is never copied: it stays where the caller received it.
 #[derive(Debug)]
 pub struct BodyReader {
     limits: Limits,
     state: State,
-    /// Octets of body that the limit still allows.
+    /// Bytes of body that the limit still allows.
     budget: u64,
     trailers: Trailers,
 }
@@ -21,7 +21,7 @@ pub struct BodyReader {
 /// What one call of [`BodyReader::read`] found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// How many octets of the input are done with, data included.
+    /// How many bytes of the input are done with, data included.
     pub consumed: usize,
     /// Where the data lies, within `..consumed`. May be empty.
     pub data: Range<usize>,
@@ -72,16 +72,16 @@ impl BodyReader {
         self.trailers.clear();
     }
 
-    /// Lets the body have at most `octets` octets. Fails where the head has declared more.
-    pub fn set_limit(&mut self, octets: u64) -> Result<(), Error> {
-        self.budget = octets;
+    /// Lets the body have at most `bytes` bytes. Fails where the head has declared more.
+    pub fn set_limit(&mut self, bytes: u64) -> Result<(), Error> {
+        self.budget = bytes;
         match self.state {
-            State::Length(length) if length > octets => Err(Error::BodyTooLong),
+            State::Length(length) if length > bytes => Err(Error::BodyTooLong),
             _ => Ok(()),
         }
     }
 
-    /// Reads on in `input`: the octets behind those that earlier calls consumed.
+    /// Reads on in `input`: the bytes behind those that earlier calls consumed.
     ///
     /// A call finds at most one run of data. When it consumes nothing and is not done, it needs more
     /// input.
@@ -133,7 +133,7 @@ impl BodyReader {
         self.trailers.text.capacity() + self.trailers.fields.capacity()
     }
 
-    /// How many octets are still to come, where that is known beforehand.
+    /// How many bytes are still to come, where that is known beforehand.
     pub fn remaining(&self) -> Option<u64> {
         match self.state {
             State::Length(left) => Some(left),
@@ -142,7 +142,7 @@ impl BodyReader {
         }
     }
 
-    /// Notes that `count` octets of the body went past this reader, from kernel to kernel.
+    /// Notes that `count` bytes of the body went past this reader, from kernel to kernel.
     ///
     /// Only for bodies without framing inside. `count` is at most [`BodyReader::remaining`].
     pub fn skip(&mut self, count: u64) -> Result<(), Error> {
@@ -221,7 +221,7 @@ impl Trailers {
             return Ok((END.len(), true));
         }
         let mut consumed = 0;
-        for line in input.split_inclusive(|&octet| octet == b'\n') {
+        for line in input.split_inclusive(|&byte| byte == b'\n') {
             let (taken, is_done) = self.push(line, limits)?;
             consumed += taken;
             if is_done {

@@ -1,4 +1,4 @@
-//! The chunked coding (RFC 9112 section 7.1): which octets are data and which are framing.
+//! The chunked coding (RFC 9112 section 7.1): which bytes are data and which are framing.
 //!
 //! ```text
 //!   +-------------------------------------------------------+
@@ -12,16 +12,16 @@ use crate::extension::Extension;
 use crate::{Error, Limits};
 use titan_http::MAX_LENGTH;
 
-/// What the next octet belongs to.
+/// What the next byte belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Chunked {
-    /// The size; `length` octets of its line have been read.
+    /// The size; `length` bytes of its line have been read.
     Size { size: u64, length: usize },
     /// An extension, at a place of it. They mean nothing here and go no further.
     Extension { size: u64, length: usize, place: Extension },
     /// The LF of the size line.
     SizeLf { size: u64 },
-    /// That many octets of data.
+    /// That many bytes of data.
     Data(u64),
     /// The CR behind the data.
     DataCr,
@@ -41,16 +41,16 @@ impl Chunked {
     /// Reads framing until data, trailers or the end of `input` is next; answers how much it read.
     #[inline]
     pub(crate) fn read(&mut self, input: &[u8], limits: &Limits) -> Result<usize, Error> {
-        for (at, &octet) in input.iter().enumerate() {
+        for (at, &byte) in input.iter().enumerate() {
             if matches!(self, Chunked::Data(_) | Chunked::Trailers) {
                 return Ok(at);
             }
-            *self = self.after(octet, limits)?;
+            *self = self.after(byte, limits)?;
         }
         Ok(input.len())
     }
 
-    /// So many octets of the data have been taken.
+    /// So many bytes of the data have been taken.
     pub(crate) fn take(&mut self, taken: u64) {
         if let Chunked::Data(left) = self {
             *self = match *left - taken {
@@ -60,23 +60,23 @@ impl Chunked {
         }
     }
 
-    fn after(self, octet: u8, limits: &Limits) -> Result<Chunked, Error> {
+    fn after(self, byte: u8, limits: &Limits) -> Result<Chunked, Error> {
         match self {
-            Chunked::Size { size, length } => in_size(octet, size, length, limits),
+            Chunked::Size { size, length } => in_size(byte, size, length, limits),
             Chunked::Extension { size, length, place } => {
-                in_extension(octet, size, length, place, limits)
+                in_extension(byte, size, length, place, limits)
             }
-            Chunked::SizeLf { size } => match octet {
+            Chunked::SizeLf { size } => match byte {
                 b'\n' if size == 0 => Ok(Chunked::Trailers),
                 b'\n' => Ok(Chunked::Data(size)),
                 _ => Err(Error::BareCr),
             },
-            Chunked::DataCr => match octet {
+            Chunked::DataCr => match byte {
                 b'\r' => Ok(Chunked::DataLf),
                 b'\n' => Err(Error::BareLf),
                 _ => Err(Error::ChunkEnd),
             },
-            Chunked::DataLf => match octet {
+            Chunked::DataLf => match byte {
                 b'\n' => Ok(Chunked::START),
                 _ => Err(Error::BareCr),
             },
@@ -85,8 +85,8 @@ impl Chunked {
     }
 }
 
-fn in_size(octet: u8, size: u64, length: usize, limits: &Limits) -> Result<Chunked, Error> {
-    match octet {
+fn in_size(byte: u8, size: u64, length: usize, limits: &Limits) -> Result<Chunked, Error> {
+    match byte {
         b'\r' if length > 0 => return Ok(Chunked::SizeLf { size }),
         b'\n' => return Err(Error::BareLf),
         _ if length == limits.chunk_line => return Err(Error::ChunkLineTooLong),
@@ -95,7 +95,7 @@ fn in_size(octet: u8, size: u64, length: usize, limits: &Limits) -> Result<Chunk
         }
         _ => {}
     }
-    let digit = char::from(octet).to_digit(16).ok_or(Error::ChunkSize)?;
+    let digit = char::from(byte).to_digit(16).ok_or(Error::ChunkSize)?;
     if length == MAX_DIGITS || size > MAX_LENGTH >> 4 {
         return Err(Error::ChunkSizeOverflow);
     }
@@ -103,18 +103,18 @@ fn in_size(octet: u8, size: u64, length: usize, limits: &Limits) -> Result<Chunk
 }
 
 fn in_extension(
-    octet: u8,
+    byte: u8,
     size: u64,
     length: usize,
     place: Extension,
     limits: &Limits,
 ) -> Result<Chunked, Error> {
-    match octet {
+    match byte {
         b'\r' if place.may_end() => return Ok(Chunked::SizeLf { size }),
         b'\n' => return Err(Error::BareLf),
         _ => {}
     }
-    let place = place.after(octet).ok_or(Error::ChunkExtension)?;
+    let place = place.after(byte).ok_or(Error::ChunkExtension)?;
     if length == limits.chunk_line {
         return Err(Error::ChunkLineTooLong);
     }

@@ -1,4 +1,4 @@
-//! Heads and chunks to octets.
+//! Heads and chunks to bytes.
 //!
 //! A head is written anew from its parts. The fields that say where the message ends, whom it is for
 //! and whether the connection goes on are never copied: they are written here, from what the caller
@@ -11,7 +11,7 @@ use titan_http::{FieldName, Fields, Method, RequestHead, ResponseHead, TargetFor
 pub enum Body {
     /// There is none, and no field says so: 1xx, 204, a 304 or an answer to HEAD of unknown length.
     None,
-    /// That many octets. Also the length that an answer to HEAD or a 304 would have had.
+    /// That many bytes. Also the length that an answer to HEAD or a 304 would have had.
     Length(u64),
     /// Chunks: [`write_chunk_head`], data, [`CHUNK_END`], and at last [`write_last_chunk`].
     Chunked,

@@ -39,14 +39,14 @@ faults! {
     BareLf = BAD_REQUEST "an LF without CR (RFC 9112 section 2.2)";
     /// More than one empty line before a request.
     EmptyLines = BAD_REQUEST "more than one empty line before the request line (RFC 9112 section 2.2)";
-    /// An octet in the method that no token has, or no method at all.
+    /// A byte in the method that no token has, or no method at all.
     Method = BAD_REQUEST "the method is not a token (RFC 9112 section 3.1)";
     /// A method longer than any that is known.
     MethodTooLong = NOT_IMPLEMENTED "the method is longer than any that is known (RFC 9112 section 3)";
     /// The request line has no target, or more than one SP before it.
     NoTarget = BAD_REQUEST "the request line has no target where one belongs (RFC 9112 section 3)";
-    /// An octet in the target that no URI has, or a fragment.
-    TargetOctet = BAD_REQUEST "the target has an octet that no target may have (RFC 9112 section 3.2)";
+    /// A byte in the target that no URI has, or a fragment.
+    TargetByte = BAD_REQUEST "the target has a byte that no target may have (RFC 9112 section 3.2)";
     /// A target in no form, or in a form that the method does not allow.
     TargetForm = BAD_REQUEST "the target is in no form that the method allows (RFC 9112 section 3.2)";
     /// The authority in the target is malformed.
@@ -61,18 +61,18 @@ faults! {
     StatusLine = BAD_REQUEST "the status line is malformed (RFC 9112 section 4)";
     /// A status code outside 100 to 599.
     StatusCode = BAD_REQUEST "the status code is outside 100 to 599 (RFC 9110 section 15)";
-    /// A control octet in the reason phrase.
-    ReasonOctet = BAD_REQUEST "the reason phrase has a control octet (RFC 9112 section 4)";
+    /// A control byte in the reason phrase.
+    ReasonByte = BAD_REQUEST "the reason phrase has a control byte (RFC 9112 section 4)";
     /// A line that begins with white space: a folded value, or a hidden first line.
     ObsFold = BAD_REQUEST "a field line begins with white space (RFC 9112 sections 2.2 and 5.2)";
     /// A field line that begins with its colon.
     EmptyFieldName = BAD_REQUEST "a field name is empty (RFC 9112 section 5)";
-    /// An octet in a field name that no token has, or a line without a colon.
-    FieldNameOctet = BAD_REQUEST "a field name is not a token (RFC 9112 section 5)";
+    /// A byte in a field name that no token has, or a line without a colon.
+    FieldNameByte = BAD_REQUEST "a field name is not a token (RFC 9112 section 5)";
     /// White space between a field name and its colon.
     SpaceBeforeColon = BAD_REQUEST "white space before the colon (RFC 9112 section 5.1)";
-    /// A control octet in a field value.
-    ValueOctet = BAD_REQUEST "a field value has a control octet (RFC 9110 section 5.5)";
+    /// A control byte in a field value.
+    ValueByte = BAD_REQUEST "a field value has a control byte (RFC 9110 section 5.5)";
     /// The head exceeds its limit.
     HeadTooLong = FIELDS_TOO_LARGE "the head exceeds its limit (RFC 6585 section 5)";
     /// There are more field lines than the limit.

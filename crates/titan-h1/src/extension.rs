@@ -12,7 +12,7 @@
 //!
 //! White space behind a name is `Named`, behind a value `Valued`: the line may not end there.
 
-use titan_http::{is_field_octet, is_token_octet};
+use titan_http::{is_field_byte, is_token_byte};
 
 /// Where a chunk-size line stands behind its first `;`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,21 +38,21 @@ pub(crate) enum Extension {
 }
 
 impl Extension {
-    /// What `octet` leads to, if the grammar has it here.
-    pub(crate) fn after(self, octet: u8) -> Option<Extension> {
+    /// What `byte` leads to, if the grammar has it here.
+    pub(crate) fn after(self, byte: u8) -> Option<Extension> {
         use Extension::{Begin, Closed, Equals, Escaped, Name, Named, Quoted, Value, Valued};
-        match (self, octet) {
+        match (self, byte) {
             (Quoted, b'"') => Some(Closed),
             (Quoted, b'\\') => Some(Escaped),
-            (Quoted | Escaped, _) => is_field_octet(octet).then_some(Quoted),
+            (Quoted | Escaped, _) => is_field_byte(byte).then_some(Quoted),
             (Begin | Equals, b' ' | b'\t') => Some(self),
             (Name | Named, b' ' | b'\t') => Some(Named),
             (Value | Closed | Valued, b' ' | b'\t') => Some(Valued),
             (Name | Named | Value | Closed | Valued, b';') => Some(Begin),
             (Name | Named, b'=') => Some(Equals),
             (Equals, b'"') => Some(Quoted),
-            (Begin | Name, _) => is_token_octet(octet).then_some(Name),
-            (Equals | Value, _) => is_token_octet(octet).then_some(Value),
+            (Begin | Name, _) => is_token_byte(byte).then_some(Name),
+            (Equals | Value, _) => is_token_byte(byte).then_some(Value),
             (Named | Closed | Valued, _) => None,
         }
     }
@@ -68,30 +68,26 @@ mod tests {
     use super::*;
 
     fn is_extension(text: &[u8]) -> bool {
-        let end = text.iter().try_fold(Extension::Begin, |place, &octet| place.after(octet));
+        let end = text.iter().try_fold(Extension::Begin, |place, &byte| place.after(byte));
         end.is_some_and(Extension::may_end)
     }
 
     #[test]
     fn names_and_values_are_tokens() {
-        for octet in 0..=u8::MAX {
-            let is_token = is_token_octet(octet);
-            assert_eq!(is_extension(&[octet]), is_token, "{octet:#x}");
-            assert_eq!(is_extension(&[b'a', b'=', octet]), is_token, "{octet:#x}");
+        for byte in 0..=u8::MAX {
+            let is_token = is_token_byte(byte);
+            assert_eq!(is_extension(&[byte]), is_token, "{byte:#x}");
+            assert_eq!(is_extension(&[b'a', b'=', byte]), is_token, "{byte:#x}");
         }
     }
 
     #[test]
     fn quoted_values_end_at_their_quote() {
-        for octet in 0..=u8::MAX {
-            let is_text = is_field_octet(octet);
-            let is_plain = is_text && !matches!(octet, b'"' | b'\\');
-            assert_eq!(is_extension(&[b'a', b'=', b'"', octet, b'"']), is_plain, "{octet:#x}");
-            assert_eq!(
-                is_extension(&[b'a', b'=', b'"', b'\\', octet, b'"']),
-                is_text,
-                "{octet:#x}"
-            );
+        for byte in 0..=u8::MAX {
+            let is_text = is_field_byte(byte);
+            let is_plain = is_text && !matches!(byte, b'"' | b'\\');
+            assert_eq!(is_extension(&[b'a', b'=', b'"', byte, b'"']), is_plain, "{byte:#x}");
+            assert_eq!(is_extension(&[b'a', b'=', b'"', b'\\', byte, b'"']), is_text, "{byte:#x}");
         }
     }
 }

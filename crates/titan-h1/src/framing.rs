@@ -12,7 +12,7 @@ pub enum Framing {
     /// There is no body and can be none.
     #[default]
     None,
-    /// That many octets.
+    /// That many bytes.
     Length(u64),
     /// Chunks, each with its size, until the last one.
     Chunked,
@@ -21,7 +21,7 @@ pub enum Framing {
 }
 
 impl Framing {
-    /// Whether no octet of a body follows the head.
+    /// Whether no byte of a body follows the head.
     pub fn is_empty(self) -> bool {
         matches!(self, Framing::None | Framing::Length(0))
     }

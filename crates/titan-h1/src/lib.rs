@@ -1,17 +1,17 @@
-//! HTTP/1.1 (RFC 9112) without I/O: octets to heads and bodies, heads and bodies to octets.
+//! HTTP/1.1 (RFC 9112) without I/O: bytes to heads and bodies, heads and bodies to bytes.
 //!
 //! Both roles are here: a server reads requests and writes responses, a client the other way round.
 //! Nothing in this crate reads a socket or a clock, spawns, or allocates once its buffers have grown.
 //!
 //! The reading is strict. Where RFC 9112 lets a recipient repair a message, this one refuses it:
-//! every repair is a place where two implementations may see a message end at different octets.
-//! The verdict on a stream depends on its octets alone, never on how they were split into reads.
+//! every repair is a place where two implementations may see a message end at different bytes.
+//! The verdict on a stream depends on its bytes alone, never on how they were split into reads.
 //!
 //! | in reading order | |
 //! |---|---|
 //! | [`Limits`] | the bounds of everything that a peer can make long |
 //! | [`Error`] | what a peer did wrong, and the status that answers it |
-//! | `scan` | fast searches for the first octet that does not belong |
+//! | `scan` | fast searches for the first byte that does not belong |
 //! | `lines` | field lines, of heads and of trailers |
 //! | `target` | the four forms of a request target |
 //! | `facts` | what the fields of a head say about the message, gathered while they are read |
@@ -21,7 +21,7 @@
 //! | `extension` | what may stand behind a chunk's size |
 //! | `chunked` | the chunked coding |
 //! | [`BodyReader`] | both roles: the body of a message |
-//! | [`write_request`], [`write_response`] | heads and chunks to octets |
+//! | [`write_request`], [`write_response`] | heads and chunks to bytes |
 
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may stop at a surprise"))]

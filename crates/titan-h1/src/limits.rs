@@ -3,22 +3,22 @@
 /// The bounds of one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Octets of a head: start line, fields and their line ends. Beyond it: 431.
+    /// Bytes of a head: start line, fields and their line ends. Beyond it: 431.
     ///
     /// Values above [`titan_http::Fields::MAX_TEXT`] count as that.
     pub head: usize,
-    /// Octets of a request target. Beyond it: 414.
+    /// Bytes of a request target. Beyond it: 414.
     pub target: usize,
     /// Field lines of a head or a trailer section. Beyond it: 431.
     pub fields: usize,
-    /// Octets of a chunk-size line with its extensions, without the line end. Beyond it: 400.
+    /// Bytes of a chunk-size line with its extensions, without the line end. Beyond it: 400.
     pub chunk_line: usize,
-    /// Octets of a trailer section. Beyond it: 431.
+    /// Bytes of a trailer section. Beyond it: 431.
     pub trailers: usize,
     /// Whether trailers beyond their limits are dropped instead: the message ends with those in front of them, and
     /// [`BodyReader::is_cut`](crate::BodyReader::is_cut). For responses, whose status and body are worth more.
     pub drops_trailers: bool,
-    /// Octets of a body after decoding; `u64::MAX` for no limit. Beyond it: 413.
+    /// Bytes of a body after decoding; `u64::MAX` for no limit. Beyond it: 413.
     pub body: u64,
 }
 

@@ -67,13 +67,13 @@ impl Section {
                 match text.get(self.at) {
                     None => return Ok(Next::Unfinished),
                     Some(b':') if self.at > self.line => self.at,
-                    Some(&octet) => return Err(name_fault(octet, self.at == self.line)),
+                    Some(&byte) => return Err(name_fault(byte, self.at == self.line)),
                 }
             }
         };
         self.colon = Some(colon);
         self.at = value_end(text, self.at.max(colon + 1));
-        if !line_ends(text, self.at, Error::ValueOctet)? {
+        if !line_ends(text, self.at, Error::ValueByte)? {
             return Ok(Next::Unfinished);
         }
         let name = (self.line, colon);
@@ -83,7 +83,7 @@ impl Section {
     }
 
     fn end(&mut self, text: &[u8]) -> Result<Next, Error> {
-        if !line_ends(text, self.at, Error::ValueOctet)? {
+        if !line_ends(text, self.at, Error::ValueByte)? {
             return Ok(Next::Unfinished);
         }
         self.at += 2;
@@ -91,7 +91,7 @@ impl Section {
     }
 }
 
-/// Whether CRLF stands at `at`; `false` when that cannot be told yet. Any other octet is a fault, and
+/// Whether CRLF stands at `at`; `false` when that cannot be told yet. Any other byte is a fault, and
 /// `otherwise` names it when it is no half of a line end.
 #[inline]
 pub(crate) fn line_ends(text: &[u8], at: usize, otherwise: Error) -> Result<bool, Error> {
@@ -113,20 +113,20 @@ fn line_end_fault(rest: &[u8], otherwise: Error) -> Result<bool, Error> {
 }
 
 #[cold]
-fn name_fault(octet: u8, at_start: bool) -> Error {
-    match octet {
+fn name_fault(byte: u8, at_start: bool) -> Error {
+    match byte {
         b' ' | b'\t' if at_start => Error::ObsFold,
         b' ' | b'\t' => Error::SpaceBeforeColon,
         b':' => Error::EmptyFieldName,
         b'\n' => Error::BareLf,
-        _ => Error::FieldNameOctet,
+        _ => Error::FieldNameByte,
     }
 }
 
 /// `start..end` without the optional white space at both sides: mostly one SP in front.
 #[inline]
 fn trimmed(text: &[u8], mut start: usize, mut end: usize) -> (usize, usize) {
-    let is_space = |octet: &u8| matches!(octet, b' ' | b'\t');
+    let is_space = |byte: &u8| matches!(byte, b' ' | b'\t');
     start += usize::from(text.get(start) == Some(&b' '));
     while text[..end].get(start).is_some_and(is_space) {
         start += 1;

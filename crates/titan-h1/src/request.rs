@@ -1,4 +1,4 @@
-//! Server role: the head of a request (RFC 9112 section 3), read as its octets arrive.
+//! Server role: the head of a request (RFC 9112 section 3), read as its bytes arrive.
 //!
 //! ```text
 //! Begin -> Method -> Target -> Version -> Fields -> (complete, and at Begin again)
@@ -12,8 +12,8 @@ use titan_http::{Authority, FieldName, Fields, Method, RequestHead, TargetForm, 
 
 /// Reads the heads of requests, one after the other.
 ///
-/// A head is read in one pass: no octet is looked at again because more have arrived, so a peer that
-/// sends its head octet by octet costs no more than one that sends it at once.
+/// A head is read in one pass: no byte is looked at again because more have arrived, so a peer that
+/// sends its head byte by byte costs no more than one that sends it at once.
 #[derive(Debug)]
 pub struct RequestReader {
     limits: Limits,
@@ -26,7 +26,7 @@ pub struct RequestReader {
 /// A complete head of a request, apart from the head itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestStart {
-    /// How many octets of the buffer the head took.
+    /// How many bytes of the buffer the head took.
     pub consumed: usize,
     /// How long the body is that follows.
     pub framing: Framing,
@@ -36,7 +36,7 @@ pub struct RequestStart {
     pub expect_continue: bool,
 }
 
-/// What is being read. All numbers are offsets into the buffer; `at` is the first octet not looked at.
+/// What is being read. All numbers are offsets into the buffer; `at` is the first byte not looked at.
 #[derive(Debug)]
 enum Stage {
     Begin,
@@ -61,7 +61,7 @@ impl RequestReader {
     /// Reads on. `buf` holds everything received since the head began: what it held at the last call,
     /// and more. `None` means that the head is not complete yet.
     ///
-    /// Once it is, `head` owns a copy of its octets, the buffer is free from `consumed` on, and the
+    /// Once it is, `head` owns a copy of its bytes, the buffer is free from `consumed` on, and the
     /// reader stands at the beginning of the next head. Until then `head` is not to be looked at. After a fault it
     /// has the fields in front of that.
     pub fn read(
@@ -213,7 +213,7 @@ fn read_target(
         Some(b' ') => Ok(Some(Stage::Version { target: (start, *at), at: *at + 1 })),
         Some(b'\n') => Err(Error::BareLf),
         Some(b'\r') => Err(Error::Version),
-        Some(_) => Err(Error::TargetOctet),
+        Some(_) => Err(Error::TargetByte),
     }
 }
 
@@ -246,11 +246,11 @@ pub(crate) fn version(
         return Ok(Some(Some(Version::Http11)));
     }
     while *at < start + PATTERN.len() {
-        let Some(&octet) = text.get(*at) else { return Ok(None) };
+        let Some(&byte) = text.get(*at) else { return Ok(None) };
         match PATTERN[*at - start] {
-            b'0' if octet.is_ascii_digit() => *at += 1,
-            expected if octet == expected && expected != b'0' => *at += 1,
-            _ if octet == b'\n' => return Err(Error::BareLf),
+            b'0' if byte.is_ascii_digit() => *at += 1,
+            expected if byte == expected && expected != b'0' => *at += 1,
+            _ if byte == b'\n' => return Err(Error::BareLf),
             _ => return Err(Error::Version),
         }
     }

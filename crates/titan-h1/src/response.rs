@@ -1,4 +1,4 @@
-//! Client role: the head of a response (RFC 9112 section 4), read as its octets arrive.
+//! Client role: the head of a response (RFC 9112 section 4), read as its bytes arrive.
 
 use crate::facts::Facts;
 use crate::lines::{Section, line_ends};
@@ -18,7 +18,7 @@ pub struct ResponseReader {
 /// A complete head of a response, apart from the head itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResponseStart {
-    /// How many octets of the buffer the head took.
+    /// How many bytes of the buffer the head took.
     pub consumed: usize,
     /// How long the body is that follows.
     pub framing: Framing,
@@ -31,7 +31,7 @@ pub struct ResponseStart {
     pub interim: bool,
 }
 
-/// What is being read. All numbers are offsets into the buffer; `at` is the first octet not looked at.
+/// What is being read. All numbers are offsets into the buffer; `at` is the first byte not looked at.
 #[derive(Debug)]
 enum Stage {
     Version { at: usize },
@@ -60,7 +60,7 @@ impl ResponseReader {
     /// and more. `None` means that the head is not complete yet.
     ///
     /// `method` is that of the request being answered: whether there is a body depends on it. Once
-    /// the head is complete, `head` owns a copy of its octets, the buffer is free from `consumed` on,
+    /// the head is complete, `head` owns a copy of its bytes, the buffer is free from `consumed` on,
     /// and the reader stands at the beginning of the next head.
     pub fn read(
         &mut self,
@@ -82,7 +82,7 @@ impl ResponseReader {
         self.facts = Facts::default();
     }
 
-    /// Whether an octet of a head has been read, and not its end.
+    /// Whether a byte of a head has been read, and not its end.
     pub fn in_progress(&self) -> bool {
         !matches!(self.stage, Stage::Version { at: 0 })
     }
@@ -180,7 +180,7 @@ fn read_reason(
         Some(_) => return Err(Error::StatusLine),
     }
     *at = value_end(text, *at);
-    if !line_ends(text, *at, Error::ReasonOctet)? {
+    if !line_ends(text, *at, Error::ReasonByte)? {
         return Ok(None);
     }
     head.reason = Span::new(REASON_AT.min(*at), *at);

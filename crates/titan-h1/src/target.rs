@@ -3,7 +3,7 @@
 use crate::Error;
 use titan_http::{Authority, Method, Span, Target, TargetForm};
 
-/// Takes `text[start..end]` apart; its octets have been checked.
+/// Takes `text[start..end]` apart; its bytes have been checked.
 #[inline]
 pub(crate) fn parse(
     text: &[u8],

@@ -12,7 +12,7 @@ const REQUEST: &[u8] = b"POST /a/b?c=d HTTP/1.1\r\nHost: a.example\r\nConnection
 const BODY: &[u8] = b"5\r\nhello\r\n0\r\nX-Sum: 7\r\n\r\n";
 const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nServer: x\r\n\r\n";
 
-/// All that a gateway does with octets for one exchange.
+/// All that a gateway does with bytes for one exchange.
 struct Exchange {
     requests: RequestReader,
     request: RequestHead,
@@ -51,11 +51,11 @@ impl Exchange {
         self.read_body(start.expect("no fault").expect("complete").framing, b"hello");
     }
 
-    fn read_body(&mut self, framing: Framing, octets: &[u8]) {
+    fn read_body(&mut self, framing: Framing, bytes: &[u8]) {
         self.body.reset(framing);
         let mut at = 0;
         while !self.body.is_done() {
-            at += self.body.read(&octets[at..]).expect("no fault").consumed;
+            at += self.body.read(&bytes[at..]).expect("no fault").consumed;
         }
     }
 }

@@ -6,20 +6,20 @@ use titan_h1::{
 };
 use titan_http::{FieldName, Fields, Method, RequestHead, ResponseHead, Status};
 
-fn request(octets: &[u8]) -> (RequestHead, titan_h1::RequestStart) {
+fn request(bytes: &[u8]) -> (RequestHead, titan_h1::RequestStart) {
     let mut head = RequestHead::default();
-    let start = RequestReader::new(Limits::default()).read(octets, &mut head);
+    let start = RequestReader::new(Limits::default()).read(bytes, &mut head);
     (head, start.expect("no fault").expect("complete"))
 }
 
-fn response(octets: &[u8]) -> (ResponseHead, titan_h1::ResponseStart) {
+fn response(bytes: &[u8]) -> (ResponseHead, titan_h1::ResponseStart) {
     let mut head = ResponseHead::default();
-    let start = ResponseReader::new(Limits::default()).read(octets, Method::GET, &mut head);
+    let start = ResponseReader::new(Limits::default()).read(bytes, Method::GET, &mut head);
     (head, start.expect("no fault").expect("complete"))
 }
 
-fn written_request(octets: &[u8], body: Body, connection: Connection) -> String {
-    let (head, _) = request(octets);
+fn written_request(bytes: &[u8], body: Body, connection: Connection) -> String {
+    let (head, _) = request(bytes);
     let mut out = Vec::new();
     write_request(&mut out, &head, b"upstream:81", body, connection);
     String::from_utf8(out).expect("ASCII")
@@ -43,9 +43,9 @@ fn the_encoder_owns_host_framing_and_connection() {
 #[test]
 fn a_method_that_expects_a_body_says_that_there_is_none() {
     for (method, line) in [("POST", "Content-Length: 0\r\n"), ("GET", ""), ("DELETE", "")] {
-        let octets = format!("{method} / HTTP/1.1\r\nHost: a\r\n\r\n");
+        let bytes = format!("{method} / HTTP/1.1\r\nHost: a\r\n\r\n");
         assert_eq!(
-            written_request(octets.as_bytes(), Body::None, Connection::KeepAlive),
+            written_request(bytes.as_bytes(), Body::None, Connection::KeepAlive),
             format!("{method} / HTTP/1.1\r\nHost: upstream:81\r\n{line}\r\n")
         );
     }
@@ -64,8 +64,8 @@ fn targets_are_written_as_the_next_server_needs_them() {
     ];
     for (received, expected) in cases {
         let host = if received.starts_with("CONNECT") { "a:443" } else { "a" };
-        let octets = format!("{received}\r\nHost: {host}\r\n\r\n");
-        let written = written_request(octets.as_bytes(), Body::None, Connection::KeepAlive);
+        let bytes = format!("{received}\r\nHost: {host}\r\n\r\n");
+        let written = written_request(bytes.as_bytes(), Body::None, Connection::KeepAlive);
         assert_eq!(written.split("\r\n").next(), Some(expected));
     }
 }

@@ -119,7 +119,7 @@ violations! {
     Preface = ProtocolError "the connection does not begin with the preface (RFC 9113 section 3.4)";
     /// The first frame is not SETTINGS.
     NoSettings = ProtocolError "the first frame is not SETTINGS (RFC 9113 section 3.4)";
-    /// A frame longer than 16,384 octets.
+    /// A frame longer than 16,384 bytes.
     FrameTooLong = FrameSizeError "a frame exceeds SETTINGS_MAX_FRAME_SIZE (RFC 9113 section 4.2)";
     /// A frame whose length does not fit its type.
     FrameLength = FrameSizeError "a frame has a length that its type may not have (RFC 9113 section 4.2)";

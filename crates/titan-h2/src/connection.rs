@@ -41,7 +41,7 @@ pub struct Connection {
     limits: Limits,
     role: Role,
     stage: reading::Stage,
-    /// Octets that were read in all, and up to the end of the last frame or block that was whole.
+    /// Bytes that were read in all, and up to the end of the last frame or block that was whole.
     read: u64,
     whole: u64,
     /// The first fault that ends the connection: nothing is read after it.
@@ -128,7 +128,7 @@ impl Connection {
         self.output.waiting()
     }
 
-    /// The first `count` octets of the output were written.
+    /// The first `count` bytes of the output were written.
     #[inline]
     pub fn written(&mut self, count: usize) {
         self.output.written(count);

@@ -37,10 +37,10 @@ macro_rules! faults {
 faults! {
     /// A field name with an upper-case letter.
     NameUpperCase = BAD_REQUEST "a field name has an upper-case letter (RFC 9113 section 8.2.1)";
-    /// A field name that is empty or has an octet that no token has.
-    NameOctet = BAD_REQUEST "a field name is not a token (RFC 9113 section 8.2.1)";
-    /// A control octet in a field value, such as CR, LF or NUL.
-    ValueOctet = BAD_REQUEST "a field value has a control octet (RFC 9113 section 8.2.1)";
+    /// A field name that is empty or has a byte that no token has.
+    NameByte = BAD_REQUEST "a field name is not a token (RFC 9113 section 8.2.1)";
+    /// A control byte in a field value, such as CR, LF or NUL.
+    ValueByte = BAD_REQUEST "a field value has a control byte (RFC 9113 section 8.2.1)";
     /// White space at the beginning or the end of a field value.
     ValueSpace = BAD_REQUEST "a field value begins or ends with white space (RFC 9113 section 8.2.1)";
     /// A field that speaks of the connection, which HTTP/2 does by itself.
@@ -69,8 +69,8 @@ faults! {
     Scheme = BAD_REQUEST ":scheme is not http or https (RFC 9113 section 8.3.1)";
     /// A `:path` that is empty or does not begin with `/`, or `*` without OPTIONS.
     Path = BAD_REQUEST ":path does not begin with a slash (RFC 9113 section 8.3.1)";
-    /// An octet in `:path` that no target may have.
-    PathOctet = BAD_REQUEST ":path has an octet that no target may have (RFC 9113 section 8.3.1)";
+    /// A byte in `:path` that no target may have.
+    PathByte = BAD_REQUEST ":path has a byte that no target may have (RFC 9113 section 8.3.1)";
     /// `:path` exceeds its limit.
     TargetTooLong = URI_TOO_LONG ":path exceeds its limit (RFC 9110 section 15.5.15)";
     /// An `:authority` that is no host with an optional port.
@@ -93,9 +93,9 @@ faults! {
     SecondContentLength = BAD_REQUEST "there is more than one Content-Length (RFC 9113 section 8.1.1)";
     /// A `content-length` that is no number of digits below 2^63.
     ContentLength = BAD_REQUEST "the Content-Length is malformed (RFC 9113 section 8.1.1)";
-    /// More octets of body than `content-length` says.
+    /// More bytes of body than `content-length` says.
     BodyTooLong = BAD_REQUEST "the body is longer than its Content-Length (RFC 9113 section 8.1.1)";
-    /// Fewer octets of body than `content-length` says.
+    /// Fewer bytes of body than `content-length` says.
     BodyTooShort = BAD_REQUEST "the body is shorter than its Content-Length (RFC 9113 section 8.1.1)";
     /// A body where the response can have none.
     BodyForbidden = BAD_REQUEST "a body in a response that has none (RFC 9110 section 6.4.1)";
@@ -121,7 +121,7 @@ faults! {
     TooManyStreams = SERVICE_UNAVAILABLE "more streams than SETTINGS_MAX_CONCURRENT_STREAMS (RFC 9113 section 5.1.2)";
     /// A stream that depends on itself.
     DependsOnItself = BAD_REQUEST "a stream depends on itself (RFC 7540 section 5.3.1)";
-    /// PRIORITY that does not have five octets.
+    /// PRIORITY that does not have five bytes.
     PriorityLength = BAD_REQUEST "PRIORITY of a length other than 5 (RFC 9113 section 6.3)";
     /// The window of a stream is increased by 0.
     WindowIncrement = BAD_REQUEST "the window of a stream is increased by 0 (RFC 9113 section 6.9)";

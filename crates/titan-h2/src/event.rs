@@ -19,7 +19,7 @@ pub enum Event {
     Refused { stream: StreamId, fault: Fault },
     /// The head of a response, interim or final, is complete; `Connection::take_response` has it.
     Response { stream: StreamId, start: ResponseStart },
-    /// Octets of a body, which lie in that part of the input. To be given back with `Connection::release`
+    /// Bytes of a body, which lie in that part of the input. To be given back with `Connection::release`
     /// once they are used. With `end` the message is complete.
     Data { stream: StreamId, data: Range<usize>, end: bool },
     /// The trailers, which end a message; `Connection::take_trailers` has them.

@@ -16,20 +16,20 @@
 //! | SETTINGS | 2, and 1 for each 8 settings |
 //! | CONTINUATION | 1; the number for one block is bounded as well |
 //! | DATA without data | 1 |
-//! | DATA of a few octets | 1 for each `THIN_DEBT` octets that frames fall short of `THIN` on average |
-//! | DATA on streams that are over | 1 for each `LOST_DEBT` octets |
+//! | DATA of a few bytes | 1 for each `THIN_DEBT` bytes that frames fall short of `THIN` on average |
+//! | DATA on streams that are over | 1 for each `LOST_DEBT` bytes |
 //! | WINDOW_UPDATE, PRIORITY, frames of unknown types | 1 for each beyond what streams and sent data have earned |
 
 use crate::Violation;
 
-/// Octets of data below which a frame is not worth its trouble. The smallest message of gRPC has 5, that of a
+/// Bytes of data below which a frame is not worth its trouble. The smallest message of gRPC has 5, that of a
 /// WebSocket 6: a stream of those is no flood.
 const THIN: u32 = 4;
 
 /// What frames may fall short of `THIN` for one point.
 const THIN_DEBT: u32 = 12;
 
-/// Octets on streams that are over for one point. What is on its way when a stream ends is no fault.
+/// Bytes on streams that are over for one point. What is on its way when a stream ends is no fault.
 const LOST_DEBT: usize = 16 << 10;
 
 /// What a frame is counted as on a stream that is over, beside its data.
@@ -42,8 +42,8 @@ const MOST_ASIDES: u32 = 512;
 /// What may still come on a stream that this side has given up: heads, a reset, updates of windows.
 const EXCUSED_FRAMES: u32 = 8;
 
-/// Octets of its window for one point more: data may come in small frames.
-const EXCUSED_OCTETS: usize = 1024;
+/// Bytes of its window for one point more: data may come in small frames.
+const EXCUSED_BYTES: usize = 1024;
 
 /// Points that may be excused in advance: thousands of streams that are given up at once.
 const MOST_EXCUSED: u32 = 1 << 20;
@@ -58,9 +58,9 @@ pub(crate) struct Floods {
     points: u32,
     /// Resets that are free because streams before them were answered: at most `patience`.
     credit: u32,
-    /// Octets that frames have fallen short of being worth their trouble, below `THIN_DEBT`.
+    /// Bytes that frames have fallen short of being worth their trouble, below `THIN_DEBT`.
     thin: u32,
-    /// Octets that came on streams that are over, below `LOST_DEBT`.
+    /// Bytes that came on streams that are over, below `LOST_DEBT`.
     lost: usize,
     /// Frames that are free because they come along with messages.
     asides: u32,
@@ -104,10 +104,10 @@ impl Floods {
         }
     }
 
-    /// This side, which has asked, has given a stream up: what is on its way, among it so many octets of data,
+    /// This side, which has asked, has given a stream up: what is on its way, among it so many bytes of data,
     /// is no fault of the peer's.
-    pub(crate) fn excuse(&mut self, octets: usize) {
-        let points = u32::try_from(octets / EXCUSED_OCTETS).unwrap_or(MOST_EXCUSED);
+    pub(crate) fn excuse(&mut self, bytes: usize) {
+        let points = u32::try_from(bytes / EXCUSED_BYTES).unwrap_or(MOST_EXCUSED);
         let sum = self.excused.saturating_add(EXCUSED_FRAMES).saturating_add(points);
         self.excused = sum.min(MOST_EXCUSED);
     }
@@ -123,7 +123,7 @@ impl Floods {
         }
     }
 
-    /// DATA with so many octets has come.
+    /// DATA with so many bytes has come.
     #[inline]
     pub(crate) fn data(&mut self, length: usize) -> Result<(), Violation> {
         let length = u32::try_from(length).unwrap_or(u32::MAX);
@@ -145,7 +145,7 @@ impl Floods {
         self.stray()
     }
 
-    /// A stream was opened, or so many octets of data were sent: something to update windows and priorities
+    /// A stream was opened, or so many bytes of data were sent: something to update windows and priorities
     /// for.
     #[inline]
     pub(crate) fn earn_asides(&mut self, length: usize) {

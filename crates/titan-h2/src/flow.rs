@@ -8,7 +8,7 @@ pub(crate) const FIRST_WINDOW: i64 = 65_535;
 /// What the peer may still send.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Inflow {
-    /// Octets that the peer may send now. Below zero for a while after the window was made smaller.
+    /// Bytes that the peer may send now. Below zero for a while after the window was made smaller.
     window: i64,
     /// Bytes that were used or set aside, and not given back yet.
     due: i64,
@@ -30,19 +30,19 @@ impl Inflow {
         Inflow { window: size, due: 0, used: 0, size, most: most.max(size) }
     }
 
-    /// Octets that may come now.
+    /// Bytes that may come now.
     pub(crate) fn available(self) -> usize {
         usize::try_from(self.window).unwrap_or(0)
     }
 
-    /// Counts octets that have arrived; `false` when they are more than was allowed.
+    /// Counts bytes that have arrived; `false` when they are more than was allowed.
     #[inline]
     pub(crate) fn take(&mut self, count: usize) -> bool {
         self.window -= whole(count);
         self.window >= 0
     }
 
-    /// Counts octets that were used. Answers what to give back now, if that is worth a frame: half a
+    /// Counts bytes that were used. Answers what to give back now, if that is worth a frame: half a
     /// window.
     #[inline]
     pub(crate) fn release(&mut self, count: usize) -> Option<u32> {
@@ -87,13 +87,13 @@ impl Outflow {
         Outflow(size)
     }
 
-    /// Octets that may go now.
+    /// Bytes that may go now.
     #[inline]
     pub(crate) fn available(self) -> usize {
         usize::try_from(self.0).unwrap_or(0)
     }
 
-    /// Counts octets that go: at most as many as are available.
+    /// Counts bytes that go: at most as many as are available.
     #[inline]
     pub(crate) fn take(&mut self, count: usize) {
         debug_assert!(count <= self.available());
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_of_one_octet_still_moves() {
+    fn a_window_of_one_byte_still_moves() {
         let mut inflow = Inflow::of(1);
         assert!(inflow.take(1));
         assert_eq!(inflow.release(0), None);

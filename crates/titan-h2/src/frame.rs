@@ -1,8 +1,8 @@
-//! Frames (RFC 9113 section 4): their nine octets before the payload, read and written.
+//! Frames (RFC 9113 section 4): their nine bytes before the payload, read and written.
 
 use crate::{Code, Violation};
 
-/// Octets before the payload of a frame.
+/// Bytes before the payload of a frame.
 pub(crate) const HEAD: usize = 9;
 
 /// The longest payload that is taken and sent: what SETTINGS_MAX_FRAME_SIZE is unless somebody asks for
@@ -47,7 +47,7 @@ pub(crate) struct FrameHead {
 }
 
 impl FrameHead {
-    /// Reads the nine octets; `None` when not all of them are there.
+    /// Reads the nine bytes; `None` when not all of them are there.
     #[inline]
     pub(crate) fn parse(input: &[u8]) -> Option<FrameHead> {
         let &[a, b, c, kind, flags, s0, s1, s2, s3, ..] = input else { return None };
@@ -79,7 +79,7 @@ impl FrameHead {
     }
 }
 
-/// The part of a payload that is not padding: where it begins, and its octets.
+/// The part of a payload that is not padding: where it begins, and its bytes.
 #[inline]
 pub(crate) fn without_padding(
     head: FrameHead,
@@ -100,25 +100,25 @@ pub(crate) fn number(payload: &[u8]) -> u32 {
 
 /// The first 32 bits as a number.
 pub(crate) fn whole_number(payload: &[u8]) -> u32 {
-    payload.first_chunk().map_or(0, |octets| u32::from_be_bytes(*octets))
+    payload.first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes))
 }
 
 /// Appends what stands before a payload of that length.
 #[inline]
 pub(crate) fn write_head(out: &mut Vec<u8>, length: usize, kind: u8, flags: u8, stream: u32) {
     debug_assert!(length <= MAX_PAYLOAD && stream <= MAX_31);
-    let [_, a, b, c] = length_octets(length);
+    let [_, a, b, c] = length_bytes(length);
     let [s0, s1, s2, s3] = stream.to_be_bytes();
     out.extend_from_slice(&[a, b, c, kind, flags, s0, s1, s2, s3]);
 }
 
 /// Puts the length into a frame that was begun without knowing it.
 pub(crate) fn set_length(out: &mut [u8], at: usize, length: usize) {
-    out[at..at + 3].copy_from_slice(&length_octets(length)[1..]);
+    out[at..at + 3].copy_from_slice(&length_bytes(length)[1..]);
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "a payload has at most MAX_PAYLOAD octets")]
-fn length_octets(length: usize) -> [u8; 4] {
+#[expect(clippy::cast_possible_truncation, reason = "a payload has at most MAX_PAYLOAD bytes")]
+fn length_bytes(length: usize) -> [u8; 4] {
     (length as u32).to_be_bytes()
 }
 

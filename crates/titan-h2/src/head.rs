@@ -80,7 +80,7 @@ impl HeadReader {
 /// How large the list of a block is so far (RFC 9113 section 6.5.2).
 #[derive(Debug)]
 struct Size {
-    octets: usize,
+    bytes: usize,
     /// What is kept.
     limit: usize,
     /// What is decoded at all: beyond it the block is a bomb.
@@ -92,16 +92,16 @@ pub(crate) const PATIENCE: usize = 4;
 
 impl Size {
     fn new(limit: usize, limits: &Limits) -> Size {
-        Size { octets: 0, limit, most: limits.longest_list().saturating_mul(PATIENCE) }
+        Size { bytes: 0, limit, most: limits.longest_list().saturating_mul(PATIENCE) }
     }
 
     /// Counts a line; answers whether it is within the limit.
     #[inline]
     fn add(&mut self, line: &Line<'_>) -> Result<bool, BadBlock> {
-        self.octets += line.size();
-        match self.octets > self.most {
+        self.bytes += line.size();
+        match self.bytes > self.most {
             true => Err(BadBlock::TooMuch),
-            false => Ok(self.octets <= self.limit),
+            false => Ok(self.bytes <= self.limit),
         }
     }
 }

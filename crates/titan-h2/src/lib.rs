@@ -1,15 +1,15 @@
-//! HTTP/2 (RFC 9113) and HPACK (RFC 7541) without I/O: octets to heads and bodies, heads and bodies to
-//! octets, for many streams over one connection.
+//! HTTP/2 (RFC 9113) and HPACK (RFC 7541) without I/O: bytes to heads and bodies, heads and bodies to
+//! bytes, for many streams over one connection.
 //!
 //! Both roles are here. Nothing in this crate reads a socket or a clock, spawns, or allocates once its
-//! buffers have grown. The verdict on a stream of octets depends on the octets, never on how they were split
+//! buffers have grown. The verdict on a stream of bytes depends on the bytes, never on how they were split
 //! into reads.
 //!
 //! | in reading order | |
 //! |---|---|
 //! | [`Limits`] | the bounds of everything that a peer can make long, or many |
 //! | [`Code`], [`Violation`], [`Fatal`] | what ends a stream or the connection |
-//! | `frame` | the nine octets before a payload |
+//! | `frame` | the nine bytes before a payload |
 //! | `flow` | what may still be received and sent |
 //! | `stream` | the open streams, and how the last ones ended |
 //! | `floods` | what a peer costs without getting anything done |
@@ -17,7 +17,7 @@
 //! | `output` | what waits to be written |
 //! | [`Fault`] | what is wrong with one message, and the status that answers it |
 //! | [`Event`] | what a connection tells its driver |
-//! | `hpack` | lists of fields to octets and back |
+//! | `hpack` | lists of fields to bytes and back |
 //! | `head` | heads and trailers: what stands in a block, as fields and facts |
 //! | [`Connection`] | all of it together |
 

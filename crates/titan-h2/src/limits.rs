@@ -5,23 +5,23 @@
 pub struct Limits {
     /// Streams that the peer may have open at the same time (SETTINGS_MAX_CONCURRENT_STREAMS).
     pub streams: u32,
-    /// Octets of a head: names and values, with 32 for each line (RFC 9113 section 6.5.2). The head of a response that
+    /// Bytes of a head: names and values, with 32 for each line (RFC 9113 section 6.5.2). The head of a response that
     /// ends with it may be as long as `trailers` allows, too.
     pub head: usize,
     /// Field lines of a head or a trailer section.
     pub fields: usize,
-    /// Octets of `:path`.
+    /// Bytes of `:path`.
     pub target: usize,
-    /// Octets of a trailer section, counted like those of a head. In the role of a client what is beyond that, or
+    /// Bytes of a trailer section, counted like those of a head. In the role of a client what is beyond that, or
     /// beyond `fields`, is left out rather than a fault, and a `grpc-status` is kept all the same.
     pub trailers: usize,
-    /// Octets of body that may be on their way, or wait to be used, on one stream.
+    /// Bytes of body that may be on their way, or wait to be used, on one stream.
     pub stream_window: u32,
     /// What the window of a stream may grow to as its data is used; no less than it is to begin with.
     pub grown_window: u32,
     /// The same for all streams together; of a client, only for what is on its way.
     pub connection_window: u32,
-    /// Octets that may wait to be written before bodies are held back. Heads and control frames go beyond it.
+    /// Bytes that may wait to be written before bodies are held back. Heads and control frames go beyond it.
     pub output: usize,
     /// What a peer may cost without getting anything done before it is sent away: see `Floods`. A tenth is
     /// forgiven in a second. Not to be less than `streams`, all of which a client may give up at once.

@@ -2,13 +2,13 @@
 
 use crate::frame;
 
-/// Octets that wait to be written.
+/// Bytes that wait to be written.
 #[derive(Debug, Default)]
 pub(crate) struct Output {
     buf: Vec<u8>,
-    /// Octets of `buf` that were written already.
+    /// Bytes of `buf` that were written already.
     start: usize,
-    /// Octets at most that answer control frames: those a peer can ask for without limit.
+    /// Bytes at most that answer control frames: those a peer can ask for without limit.
     replies: usize,
 }
 
@@ -40,8 +40,8 @@ impl Output {
         self.replies <= Output::MOST_REPLIES
     }
 
-    /// Forgets the first octets. What is left moves to the front once it is the smaller part, so that an
-    /// octet is moved at most once for each that was written.
+    /// Forgets the first bytes. What is left moves to the front once it is the smaller part, so that an
+    /// byte is moved at most once for each that was written.
     pub(crate) fn written(&mut self, count: usize) {
         debug_assert!(count <= self.len());
         self.start = (self.start + count).min(self.buf.len());

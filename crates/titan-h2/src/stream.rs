@@ -47,7 +47,7 @@ pub(crate) enum Rest {
     #[default]
     Any,
     /// What the head declares, without what has come.
-    Octets(u64),
+    Bytes(u64),
     /// There can be none.
     Nothing,
 }
@@ -80,12 +80,12 @@ pub(crate) enum Asked {
 impl Rest {
     /// What a head declares that a body can follow.
     pub(crate) fn of(length: Option<u64>) -> Rest {
-        length.map_or(Rest::Any, Rest::Octets)
+        length.map_or(Rest::Any, Rest::Bytes)
     }
 
     /// Whether the body may end here.
     pub(crate) fn is_whole(self) -> bool {
-        !matches!(self, Rest::Octets(1..))
+        !matches!(self, Rest::Bytes(1..))
     }
 }
 

@@ -10,25 +10,25 @@ pub fn is_alike(one: &[u8], other: &[u8]) -> bool {
 
 /// Whether a name begins with `start` to such servers.
 pub fn starts_alike(name: &[u8], start: &[u8]) -> bool {
-    let same = |(one, other): (&u8, &u8)| fold_octet(*one) == fold_octet(*other);
+    let same = |(one, other): (&u8, &u8)| fold_byte(*one) == fold_byte(*other);
     name.len() >= start.len() && name.iter().zip(start).all(same)
 }
 
 /// A name as such servers read it, with `-` in place of their `_`, in lower case.
 pub fn fold_name(name: &str) -> String {
-    name.chars().map(|c| u8::try_from(c).map_or('-', |octet| fold_octet(octet).into())).collect()
+    name.chars().map(|c| u8::try_from(c).map_or('-', |byte| fold_byte(byte).into())).collect()
 }
 
 /// Whether a name consists of letters, digits and `-` alone: no two of those are alike but by case.
 pub fn is_plain_name(name: &[u8]) -> bool {
-    name.iter().all(|octet| octet.is_ascii_alphanumeric() || *octet == b'-')
+    name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-')
 }
 
-/// What stands for an octet of a name: letters lose their case, and all that is no letter and no digit is one.
-pub const fn fold_octet(octet: u8) -> u8 {
-    match octet {
-        b'0'..=b'9' | b'a'..=b'z' => octet,
-        b'A'..=b'Z' => octet | 0x20,
+/// What stands for a byte of a name: letters lose their case, and all that is no letter and no digit is one.
+pub const fn fold_byte(byte: u8) -> u8 {
+    match byte {
+        b'0'..=b'9' | b'a'..=b'z' => byte,
+        b'A'..=b'Z' => byte | 0x20,
         _ => b'-',
     }
 }
@@ -36,12 +36,12 @@ pub const fn fold_octet(octet: u8) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::is_token_octet;
+    use crate::is_token_byte;
 
     /// The variable that a server of CGI makes of a name (lighttpd's `http_cgi_encode_varname`).
     fn variable(name: &[u8]) -> Vec<u8> {
-        let letter = |octet: &u8| match octet.is_ascii_alphanumeric() {
-            true => octet.to_ascii_uppercase(),
+        let letter = |byte: &u8| match byte.is_ascii_alphanumeric() {
+            true => byte.to_ascii_uppercase(),
             false => b'_',
         };
         name.iter().map(letter).collect()
@@ -49,8 +49,8 @@ mod tests {
 
     #[test]
     fn names_are_alike_that_become_one_variable() {
-        let octets = || (0..=255).filter(|octet| is_token_octet(*octet));
-        for (one, other) in octets().flat_map(|one| octets().map(move |other| (one, other))) {
+        let bytes = || (0..=255).filter(|byte| is_token_byte(*byte));
+        for (one, other) in bytes().flat_map(|one| bytes().map(move |other| (one, other))) {
             let [one, other] = [[b'X', one, b'a'], [b'x', other, b'A']];
             assert_eq!(is_alike(&one, &other), variable(&one) == variable(&other));
         }

@@ -1,6 +1,6 @@
 //! Authorities: the `host[:port]` of a `Host` field or a target (RFC 9110 section 7.2, RFC 3986 3.2).
 
-use crate::text::is_name_octet;
+use crate::text::is_name_byte;
 use std::fmt;
 use std::net::Ipv6Addr;
 
@@ -13,12 +13,12 @@ pub struct Authority<'a> {
     pub port: Option<u16>,
 }
 
-/// Why octets are no authority.
+/// Why bytes are no authority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadAuthority {
     /// There is no host.
     Empty,
-    /// An octet that no host may have; `@` and `,` are among them.
+    /// A byte that no host may have; `@` and `,` are among them.
     Host,
     /// The brackets do not hold an IPv6 address.
     Ipv6,
@@ -41,13 +41,13 @@ impl<'a> Authority<'a> {
 
 /// The host of an authority without its port.
 pub fn host_of(authority: &[u8]) -> &[u8] {
-    let digits = authority.iter().rev().take_while(|octet| octet.is_ascii_digit()).count();
+    let digits = authority.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
     let (host, _) = authority.split_at(authority.len() - digits);
     host.strip_suffix(b":").unwrap_or(authority)
 }
 
 fn bracketed(text: &[u8]) -> Result<usize, BadAuthority> {
-    let end = text.iter().position(|&octet| octet == b']').ok_or(BadAuthority::Ipv6)?;
+    let end = text.iter().position(|&byte| byte == b']').ok_or(BadAuthority::Ipv6)?;
     let address = std::str::from_utf8(&text[1..end]).map_err(|_| BadAuthority::Ipv6)?;
     address.parse::<Ipv6Addr>().map_err(|_| BadAuthority::Ipv6)?;
     Ok(end + 1)
@@ -56,7 +56,7 @@ fn bracketed(text: &[u8]) -> Result<usize, BadAuthority> {
 fn registered_name(text: &[u8]) -> Result<usize, BadAuthority> {
     let mut at = 0;
     loop {
-        at += text[at..].iter().take_while(|&&octet| is_name_octet(octet)).count();
+        at += text[at..].iter().take_while(|&&byte| is_name_byte(byte)).count();
         match text.get(at) {
             None | Some(b':') => return Ok(at),
             Some(b'%') if is_percent_triplet(&text[at..]) => at += 3,
@@ -85,7 +85,7 @@ impl fmt::Display for BadAuthority {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             BadAuthority::Empty => "the host is empty",
-            BadAuthority::Host => "the host has an octet that no host may have",
+            BadAuthority::Host => "the host has a byte that no host may have",
             BadAuthority::Ipv6 => "the brackets do not hold an IPv6 address",
             BadAuthority::Port => "the port is not a number up to 65535",
         })

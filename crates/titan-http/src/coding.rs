@@ -79,7 +79,7 @@ impl Accepted {
 
     /// A member that is malformed says nothing. Of one that is there twice the lower weight counts.
     fn add(&mut self, member: &[u8]) {
-        let mut parts = member.split(|&octet| octet == b';').map(<[u8]>::trim_ascii);
+        let mut parts = member.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
         let name = parts.next().unwrap_or_default();
         let Some(weight) = parts.next().map_or(Some(1000), parse_weight) else { return };
         let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
@@ -107,8 +107,8 @@ pub fn parse_weight(parameter: &[u8]) -> Option<u16> {
         _ => return None,
     };
     let digits = fraction.iter().chain(b"000").take(3);
-    let fraction = digits.copied().try_fold(0_u16, |sum, octet| {
-        octet.is_ascii_digit().then(|| sum * 10 + u16::from(octet - b'0'))
+    let fraction = digits.copied().try_fold(0_u16, |sum, byte| {
+        byte.is_ascii_digit().then(|| sum * 10 + u16::from(byte - b'0'))
     })?;
     match (whole, fraction) {
         (b'0', fraction) => Some(fraction),

@@ -178,8 +178,8 @@ impl FieldName {
     }
 }
 
-/// Whether `text`, of the same length, is `known` in any case. Eight octets at a step, or four; the last
-/// step looks at some octets again instead of at fewer.
+/// Whether `text`, of the same length, is `known` in any case. Eight bytes at a step, or four; the last
+/// step looks at some bytes again instead of at fewer.
 #[inline]
 fn equals_name(known: &[u8], text: &[u8]) -> bool {
     let Some(last) = known.len().checked_sub(8) else { return equals_short(known, text) };
@@ -191,7 +191,7 @@ fn equals_name(known: &[u8], text: &[u8]) -> bool {
 }
 
 fn equals_short(known: &[u8], text: &[u8]) -> bool {
-    let halves = |octets: &[u8]| Some((*octets.first_chunk::<4>()?, *octets.last_chunk::<4>()?));
+    let halves = |bytes: &[u8]| Some((*bytes.first_chunk::<4>()?, *bytes.last_chunk::<4>()?));
     match (halves(known), halves(text)) {
         (Some(known), Some(text)) => equals_word(joined(known), joined(text)),
         _ => known.eq_ignore_ascii_case(text),
@@ -240,12 +240,12 @@ mod tests {
     }
 
     #[test]
-    fn a_name_with_one_other_octet_is_another_name() {
+    fn a_name_with_one_other_byte_is_another_name() {
         for &name in FieldName::ALL {
             let known = name.as_str().as_bytes();
-            for (at, octet) in (0..known.len()).flat_map(|at| (0..=255).map(move |it| (at, it))) {
+            for (at, byte) in (0..known.len()).flat_map(|at| (0..=255).map(move |it| (at, it))) {
                 let mut text = known.to_vec();
-                text[at] = octet;
+                text[at] = byte;
                 let naive = text.eq_ignore_ascii_case(known);
                 assert_eq!(FieldName::of(&text) == name, naive, "{text:?}");
             }

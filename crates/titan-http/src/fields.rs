@@ -1,16 +1,16 @@
 //! The fields of a head (RFC 9110 section 5): lines of name and value in one text buffer, in order.
 
-use crate::text::{is_field_octet, is_token, list_members};
+use crate::text::{is_field_byte, is_token, list_members};
 use crate::{FieldName, FieldSet, Span};
 use std::fmt;
 
 /// The fields of one message, in the order received.
 ///
-/// Names keep the case they came in and compare without it. Removing a line leaves its octets in the
+/// Names keep the case they came in and compare without it. Removing a line leaves its bytes in the
 /// text until [`Fields::clear`]; nothing is ever moved, so spans stay valid.
 #[derive(Clone, Default)]
 pub struct Fields {
-    /// Every octet that a span refers to: the head as received, then what was added.
+    /// Every byte that a span refers to: the head as received, then what was added.
     text: Vec<u8>,
     lines: Vec<Line>,
     /// The names that lines have; perhaps a few more, whose lines were removed. Most questions are for
@@ -34,7 +34,7 @@ pub struct Field<'a> {
 pub enum BadField {
     /// The name is no token.
     Name,
-    /// The value has an octet that no field value may have, such as CR, LF or NUL.
+    /// The value has a byte that no field value may have, such as CR, LF or NUL.
     Value,
     /// The head would exceed [`Fields::MAX_TEXT`].
     TooLong,
@@ -58,7 +58,7 @@ impl Fields {
         self.names = FieldSet::default();
     }
 
-    /// The octets that spans refer to.
+    /// The bytes that spans refer to.
     pub fn text(&self) -> &[u8] {
         &self.text
     }
@@ -195,24 +195,24 @@ impl Fields {
         });
     }
 
-    /// Puts octets into the text without making a line of them; spans are offsets from its start.
-    pub fn push_text(&mut self, octets: &[u8]) -> Result<Span, BadField> {
+    /// Puts bytes into the text without making a line of them; spans are offsets from its start.
+    pub fn push_text(&mut self, bytes: &[u8]) -> Result<Span, BadField> {
         let start = self.text.len();
-        if octets.len() > Fields::MAX_TEXT - start {
+        if bytes.len() > Fields::MAX_TEXT - start {
             return Err(BadField::TooLong);
         }
-        self.text.extend_from_slice(octets);
+        self.text.extend_from_slice(bytes);
         Ok(Span::new(start, self.text.len()))
     }
 
-    /// Adds a line whose octets are, or will be, in the text. For parsers, which have checked them.
+    /// Adds a line whose bytes are, or will be, in the text. For parsers, which have checked them.
     #[inline]
     pub fn push_line(&mut self, id: FieldName, name: Span, value: Span) {
         self.names.insert(id);
         self.lines.push(Line { name, value, id });
     }
 
-    /// Adds a line behind the others. For parsers, which have checked its octets and know which name it is.
+    /// Adds a line behind the others. For parsers, which have checked its bytes and know which name it is.
     #[inline]
     pub fn push_checked(
         &mut self,
@@ -234,8 +234,8 @@ impl Fields {
     }
 
     fn store(&mut self, name: &[u8], value: &[u8]) -> Result<(Span, Span), BadField> {
-        // Without a branch for each octet: the compiler makes vectors of it.
-        if !value.iter().fold(true, |fine, &octet| fine & is_field_octet(octet)) {
+        // Without a branch for each byte: the compiler makes vectors of it.
+        if !value.iter().fold(true, |fine, &byte| fine & is_field_byte(byte)) {
             return Err(BadField::Value);
         }
         self.push_pair(name, value)
@@ -257,7 +257,7 @@ impl Fields {
 
 impl fmt::Debug for Fields {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         f.debug_map()
             .entries(self.iter().map(|field| (text(field.name), text(field.value))))
             .finish()
@@ -268,7 +268,7 @@ impl fmt::Display for BadField {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             BadField::Name => "the field name is not a token",
-            BadField::Value => "the field value has an octet that no field value may have",
+            BadField::Value => "the field value has a byte that no field value may have",
             BadField::TooLong => "the head is too long",
         })
     }

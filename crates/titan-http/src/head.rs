@@ -1,6 +1,6 @@
 //! Request and response heads as every version of HTTP sees them.
 
-use crate::text::is_target_octet;
+use crate::text::is_target_byte;
 use crate::{BadField, FieldName, Fields, Method, Span, Status, Version};
 
 /// The head of a request.
@@ -10,7 +10,7 @@ pub struct RequestHead {
     pub method: Method,
     /// The version of the client.
     pub version: Version,
-    /// The request target; its octets lie in the text of `fields`.
+    /// The request target; its bytes lie in the text of `fields`.
     pub target: Target,
     /// The fields, which also own the text of the whole head.
     pub fields: Fields,
@@ -50,7 +50,7 @@ pub struct ResponseHead {
     pub status: Status,
     /// The version of the server.
     pub version: Version,
-    /// The reason phrase; its octets lie in the text of `fields`. May be empty.
+    /// The reason phrase; its bytes lie in the text of `fields`. May be empty.
     pub reason: Span,
     /// The fields, which also own the text of the whole head.
     pub fields: Fields,
@@ -87,21 +87,21 @@ impl RequestHead {
         self.target.query.map(|query| query.of(self.fields.text()))
     }
 
-    /// Gives the request another path. Refuses octets that no target may have: a space or a line end
+    /// Gives the request another path. Refuses bytes that no target may have: a space or a line end
     /// would let the path write the rest of the request.
     pub fn set_path(&mut self, path: &[u8]) -> Result<(), BadField> {
         self.target.path = self.push_target(path)?;
         Ok(())
     }
 
-    /// Gives the request another query, or none. Refuses the same octets as [`RequestHead::set_path`].
+    /// Gives the request another query, or none. Refuses the same bytes as [`RequestHead::set_path`].
     pub fn set_query(&mut self, query: Option<&[u8]>) -> Result<(), BadField> {
         self.target.query = query.map(|query| self.push_target(query)).transpose()?;
         Ok(())
     }
 
     fn push_target(&mut self, text: &[u8]) -> Result<Span, BadField> {
-        match text.iter().all(|&octet| is_target_octet(octet)) {
+        match text.iter().all(|&byte| is_target_byte(byte)) {
             true => self.fields.push_text(text),
             false => Err(BadField::Value),
         }

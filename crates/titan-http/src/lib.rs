@@ -1,7 +1,7 @@
 //! HTTP semantics that all versions share (RFC 9110): heads, fields, methods, statuses. No I/O.
 //!
 //! One [`RequestHead`] and one [`ResponseHead`] serve HTTP/1, 2 and 3, so that middleware is written
-//! once. A head keeps its octets in one reusable text buffer and everything else as spans into it:
+//! once. A head keeps its bytes in one reusable text buffer and everything else as spans into it:
 //! reading, changing and writing a head costs no allocation once the buffers have grown.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may stop at a surprise"))]
@@ -25,7 +25,7 @@ mod text;
 mod trailer;
 mod version;
 
-pub use alike::{fold_name, fold_octet, is_alike, is_plain_name, starts_alike};
+pub use alike::{fold_byte, fold_name, is_alike, is_plain_name, starts_alike};
 pub use authority::{Authority, BadAuthority, host_of};
 pub use body_length::BodyLength;
 pub use field_name::{FieldName, FieldSet};
@@ -36,6 +36,6 @@ pub use length::{MAX_LENGTH, parse_length};
 pub use method::Method;
 pub use scheme::Scheme;
 pub use status::Status;
-pub use text::{Span, is_field_octet, is_target_octet, is_token, is_token_octet, list_members};
+pub use text::{Span, is_field_byte, is_target_byte, is_token, is_token_byte, list_members};
 pub use trailer::may_be_trailer;
 pub use version::Version;

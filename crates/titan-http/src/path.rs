@@ -4,8 +4,8 @@
 //!
 //! | received | becomes |
 //! |---|---|
-//! | `%61`, `%2e` (an unreserved octet) | the octet itself |
-//! | `%c3` (any other octet) | `%C3` |
+//! | `%61`, `%2e` (an unreserved byte) | the byte itself |
+//! | `%c3` (any other byte) | `%C3` |
 //! | `/a//b` | `/a/b` |
 //! | `/a/./b`, `/a/b/../c`, encoded or not | `/a/b`, `/a/c` |
 //! | `/a/.`, `/a/b/..` | `/a/`, `/a/` |
@@ -13,14 +13,14 @@
 //! | `/%252e` | unchanged: an encoded percent sign is a percent sign |
 //! | `/..`, `/a/../..` | refused: above the root |
 //! | `/..%2Fa`, `/a%2F..%2Fb`, `/..;x/a` | refused: a dot segment to whoever decodes once more |
-//! | `\`, `%5C` | refused: a slash to some, an octet to others |
-//! | `%00`, `%0a`, any encoded control octet | refused |
+//! | `\`, `%5C` | refused: a slash to some, a byte to others |
+//! | `%00`, `%0a`, any encoded control byte | refused |
 //! | `%`, `%4`, `%zz` | refused |
 //!
 //! Slashes are merged before `..` takes a segment away: `/a//../b` is `/b`. Doing it twice changes
 //! nothing more, and a path never gets longer.
 
-use crate::is_target_octet;
+use crate::is_target_byte;
 use std::fmt;
 
 /// What became of a path.
@@ -37,12 +37,12 @@ pub enum Normal<'a> {
 pub enum BadPath {
     /// It does not start with a slash.
     Relative,
-    /// An octet that no path may have: white space, controls, 8-bit octets, `?`, `#`, a backslash.
-    Octet,
+    /// A byte that no path may have: white space, controls, 8-bit bytes, `?`, `#`, a backslash.
+    Byte,
     /// A percent sign without two hexadecimal digits behind it.
     Escape,
-    /// An encoded control octet or backslash.
-    EscapedOctet,
+    /// An encoded control byte or backslash.
+    EscapedByte,
     /// More `..` than there are segments to leave.
     AboveRoot,
     /// A dot segment hidden behind an encoded slash or a segment parameter.
@@ -92,7 +92,7 @@ fn starts_normal_escape(rest: &[u8]) -> bool {
         &[_, high, low, ..] => {
             is_upper(high)
                 && is_upper(low)
-                && matches!(escaped_octet(rest), Ok(octet) if !is_unreserved(octet))
+                && matches!(escaped_byte(rest), Ok(byte) if !is_unreserved(byte))
         }
         _ => false,
     }
@@ -103,7 +103,7 @@ fn rebuild(path: &[u8], out: &mut Vec<u8>) -> Result<(), BadPath> {
     out.clear();
     let mut rest = path.strip_prefix(b"/").ok_or(BadPath::Relative)?;
     loop {
-        let end = rest.iter().position(|&octet| octet == b'/').unwrap_or(rest.len());
+        let end = rest.iter().position(|&byte| byte == b'/').unwrap_or(rest.len());
         let is_last = end == rest.len();
         push_segment(&rest[..end], is_last, out)?;
         if is_last {
@@ -117,7 +117,7 @@ fn rebuild(path: &[u8], out: &mut Vec<u8>) -> Result<(), BadPath> {
 fn push_segment(segment: &[u8], is_last: bool, out: &mut Vec<u8>) -> Result<(), BadPath> {
     let before = out.len();
     out.push(b'/');
-    push_octets(segment, out)?;
+    push_bytes(segment, out)?;
     let keep = match &out[before + 1..] {
         b"" | b"." => before,
         b".." => out[..before].iter().rposition(|&o| o == b'/').ok_or(BadPath::AboveRoot)?,
@@ -131,14 +131,14 @@ fn push_segment(segment: &[u8], is_last: bool, out: &mut Vec<u8>) -> Result<(), 
     Ok(())
 }
 
-fn push_octets(mut segment: &[u8], out: &mut Vec<u8>) -> Result<(), BadPath> {
-    while let Some((&octet, after)) = segment.split_first() {
-        if octet != b'%' {
-            out.push(Some(octet).filter(|&o| is_path_octet(o)).ok_or(BadPath::Octet)?);
+fn push_bytes(mut segment: &[u8], out: &mut Vec<u8>) -> Result<(), BadPath> {
+    while let Some((&byte, after)) = segment.split_first() {
+        if byte != b'%' {
+            out.push(Some(byte).filter(|&o| is_path_byte(o)).ok_or(BadPath::Byte)?);
             segment = after;
             continue;
         }
-        match escaped_octet(segment)? {
+        match escaped_byte(segment)? {
             plain if is_unreserved(plain) => out.push(plain),
             _ => out.extend([b'%', after[0].to_ascii_uppercase(), after[1].to_ascii_uppercase()]),
         }
@@ -147,19 +147,19 @@ fn push_octets(mut segment: &[u8], out: &mut Vec<u8>) -> Result<(), BadPath> {
     Ok(())
 }
 
-/// The octet that the escape at the start of `text` stands for.
-fn escaped_octet(text: &[u8]) -> Result<u8, BadPath> {
+/// The byte that the escape at the start of `text` stands for.
+fn escaped_byte(text: &[u8]) -> Result<u8, BadPath> {
     let &[_, high, low, ..] = text else { return Err(BadPath::Escape) };
-    let octet = decode_hex(high, low).ok_or(BadPath::Escape)?;
-    match octet {
-        0..0x20 | 0x7f | b'\\' => Err(BadPath::EscapedOctet),
-        _ => Ok(octet),
+    let byte = decode_hex(high, low).ok_or(BadPath::Escape)?;
+    match byte {
+        0..0x20 | 0x7f | b'\\' => Err(BadPath::EscapedByte),
+        _ => Ok(byte),
     }
 }
 
-/// The octet that two hexadecimal digits write.
+/// The byte that two hexadecimal digits write.
 pub fn decode_hex(high: u8, low: u8) -> Option<u8> {
-    let digit = |octet: u8| char::from(octet).to_digit(16).and_then(|it| u8::try_from(it).ok());
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|it| u8::try_from(it).ok());
     Some(digit(high)? << 4 | digit(low)?)
 }
 
@@ -167,7 +167,7 @@ pub fn decode_hex(high: u8, low: u8) -> Option<u8> {
 fn hides_dots(segment: &[u8]) -> bool {
     let mut parts = EncodedSlashes(Some(segment));
     parts.any(|part| {
-        let name = part.split(|&octet| octet == b';').next().unwrap_or(part);
+        let name = part.split(|&byte| byte == b';').next().unwrap_or(part);
         matches!(name, b"." | b"..")
     })
 }
@@ -186,14 +186,14 @@ impl<'a> Iterator for EncodedSlashes<'a> {
     }
 }
 
-/// Whether an octet means the same with and without escape (RFC 3986 section 2.3).
-pub fn is_unreserved(octet: u8) -> bool {
-    octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'.' | b'_' | b'~')
+/// Whether a byte means the same with and without escape (RFC 3986 section 2.3).
+pub fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
 }
 
-/// Whether `octet` may stand in a path as it is.
-pub const fn is_path_octet(octet: u8) -> bool {
-    is_target_octet(octet) && !matches!(octet, b'?' | b'\\')
+/// Whether `byte` may stand in a path as it is.
+pub const fn is_path_byte(byte: u8) -> bool {
+    is_target_byte(byte) && !matches!(byte, b'?' | b'\\')
 }
 
 #[derive(Clone, Copy)]
@@ -207,12 +207,12 @@ enum Class {
 #[expect(clippy::cast_possible_truncation, reason = "the loop ends at 256")]
 const CLASSES: [Class; 256] = {
     let mut table = [Class::Other; 256];
-    let mut octet = 0;
-    while octet < 256 {
-        if is_path_octet(octet as u8) {
-            table[octet] = Class::Plain;
+    let mut byte = 0;
+    while byte < 256 {
+        if is_path_byte(byte as u8) {
+            table[byte] = Class::Plain;
         }
-        octet += 1;
+        byte += 1;
     }
     table[b'/' as usize] = Class::Slash;
     table[b'%' as usize] = Class::Percent;
@@ -223,9 +223,9 @@ impl fmt::Display for BadPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             BadPath::Relative => "the path does not start with a slash",
-            BadPath::Octet => "the path has an octet that no path may have",
+            BadPath::Byte => "the path has a byte that no path may have",
             BadPath::Escape => "the path has a percent sign without two hexadecimal digits",
-            BadPath::EscapedOctet => "the path has an encoded control octet or backslash",
+            BadPath::EscapedByte => "the path has an encoded control byte or backslash",
             BadPath::AboveRoot => "the path leads above the root",
             BadPath::HiddenDots => "the path hides a dot segment",
         })
@@ -234,14 +234,14 @@ impl fmt::Display for BadPath {
 
 impl std::error::Error for BadPath {}
 
-/// Writes octets of a URI: those that are not plain are escaped.
-pub fn escape(octets: &[u8], is_plain: impl Fn(u8) -> bool, out: &mut Vec<u8>) {
+/// Writes bytes of a URI: those that are not plain are escaped.
+pub fn escape(bytes: &[u8], is_plain: impl Fn(u8) -> bool, out: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    for &octet in octets {
-        match is_plain(octet) {
-            true => out.push(octet),
+    for &byte in bytes {
+        match is_plain(byte) {
+            true => out.push(byte),
             false => {
-                let (high, low) = (usize::from(octet >> 4), usize::from(octet & 15));
+                let (high, low) = (usize::from(byte >> 4), usize::from(byte & 15));
                 out.extend([b'%', DIGITS[high], DIGITS[low]]);
             }
         }
@@ -331,10 +331,10 @@ mod tests {
     #[test]
     fn what_no_path_may_hold_is_refused() {
         for path in ["/a\\b", "/a b", "/a\r\n", "/\u{e9}", "/a?b", "/a#b", "/\u{7f}"] {
-            refused(path, BadPath::Octet);
+            refused(path, BadPath::Byte);
         }
         for path in ["/%00", "/%0a", "/%7F", "/%1f", "/%5c", "/%5C.."] {
-            refused(path, BadPath::EscapedOctet);
+            refused(path, BadPath::EscapedByte);
         }
         for path in ["/%", "/%4", "/%zz", "/%%41", "/a%2/b"] {
             refused(path, BadPath::Escape);
@@ -367,11 +367,11 @@ mod tests {
         decoded.push_str(pieces.next().unwrap());
         for piece in pieces {
             let digits = piece.get(..2).filter(|it| it.bytes().all(|b| b.is_ascii_hexdigit()));
-            let octet = u8::from_str_radix(digits.ok_or(())?, 16).map_err(|_| ())?;
-            match octet {
+            let byte = u8::from_str_radix(digits.ok_or(())?, 16).map_err(|_| ())?;
+            match byte {
                 0..=31 | 127 | b'\\' => return Err(()),
-                _ if is_unreserved(octet) => decoded.push(char::from(octet)),
-                _ => decoded.push_str(&format!("%{octet:02X}")),
+                _ if is_unreserved(byte) => decoded.push(char::from(byte)),
+                _ => decoded.push_str(&format!("%{byte:02X}")),
             }
             decoded.push_str(&piece[2..]);
         }

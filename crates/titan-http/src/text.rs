@@ -1,4 +1,4 @@
-//! Octet classes and lists of the field grammar (RFC 9110 section 5.6), and spans into a text buffer.
+//! Byte classes and lists of the field grammar (RFC 9110 section 5.6), and spans into a text buffer.
 
 /// Where a part of a head lies in the head's text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,7 +15,7 @@ impl Span {
         Span { start: start as u32, end: end as u32 }
     }
 
-    /// The octets that the span covers.
+    /// The bytes that the span covers.
     pub fn of(self, text: &[u8]) -> &[u8] {
         &text[self.start as usize..self.end as usize]
     }
@@ -26,42 +26,42 @@ impl Span {
     }
 }
 
-/// Whether `octet` may stand in a token: methods and field names (RFC 9110 section 5.6.2).
-pub const fn is_token_octet(octet: u8) -> bool {
-    CLASSES[octet as usize] & TOKEN != 0
+/// Whether `byte` may stand in a token: methods and field names (RFC 9110 section 5.6.2).
+pub const fn is_token_byte(byte: u8) -> bool {
+    CLASSES[byte as usize] & TOKEN != 0
 }
 
-/// Whether `octet` may stand in a field value: visible, SP, HTAB or obs-text (RFC 9110 section 5.5).
-pub const fn is_field_octet(octet: u8) -> bool {
-    (octet >= 0x20) & (octet != 0x7f) | (octet == b'\t')
+/// Whether `byte` may stand in a field value: visible, SP, HTAB or obs-text (RFC 9110 section 5.5).
+pub const fn is_field_byte(byte: u8) -> bool {
+    (byte >= 0x20) & (byte != 0x7f) | (byte == b'\t')
 }
 
-/// Whether `octet` may stand in a request target: visible ASCII without the fragment's `#`.
-pub const fn is_target_octet(octet: u8) -> bool {
-    CLASSES[octet as usize] & TARGET != 0
+/// Whether `byte` may stand in a request target: visible ASCII without the fragment's `#`.
+pub const fn is_target_byte(byte: u8) -> bool {
+    CLASSES[byte as usize] & TARGET != 0
 }
 
-/// Whether `octet` may stand in a registered name: unreserved and sub-delims of RFC 3986 without the
+/// Whether `byte` may stand in a registered name: unreserved and sub-delims of RFC 3986 without the
 /// comma, which would read as a list of hosts.
-pub(crate) const fn is_name_octet(octet: u8) -> bool {
-    CLASSES[octet as usize] & NAME != 0
+pub(crate) const fn is_name_byte(byte: u8) -> bool {
+    CLASSES[byte as usize] & NAME != 0
 }
 
-/// Whether `text` is a token: not empty and of token octets only.
+/// Whether `text` is a token: not empty and of token bytes only.
 pub fn is_token(text: &[u8]) -> bool {
-    !text.is_empty() && text.iter().all(|&octet| is_token_octet(octet))
+    !text.is_empty() && text.iter().all(|&byte| is_token_byte(byte))
 }
 
 /// The members of a comma-separated list with the white space around them removed.
 ///
 /// Empty members are yielded too: whoever must refuse them can see them.
 pub fn list_members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
-    value.split(|&octet| octet == b',').map(trim)
+    value.split(|&byte| byte == b',').map(trim)
 }
 
 /// `value` without the optional white space (SP and HTAB) around it.
 pub(crate) fn trim(value: &[u8]) -> &[u8] {
-    let is_text = |octet: &u8| !matches!(octet, b' ' | b'\t');
+    let is_text = |byte: &u8| !matches!(byte, b' ' | b'\t');
     let Some(first) = value.iter().position(is_text) else { return &[] };
     let last = value.iter().rposition(is_text).unwrap_or(first);
     &value[first..=last]
@@ -74,27 +74,27 @@ const NAME: u8 = 4;
 #[expect(clippy::cast_possible_truncation, reason = "the loop ends at 256")]
 static CLASSES: [u8; 256] = {
     let mut table = [0; 256];
-    let mut octet = 0;
-    while octet < 256 {
-        let byte = octet as u8;
+    let mut at = 0;
+    while at < 256 {
+        let byte = at as u8;
         if byte.is_ascii_alphanumeric() || contains(b"!#$%&'*+-.^_`|~", byte) {
-            table[octet] |= TOKEN;
+            table[at] |= TOKEN;
         }
         if byte.is_ascii_graphic() && byte != b'#' {
-            table[octet] |= TARGET;
+            table[at] |= TARGET;
         }
         if byte.is_ascii_alphanumeric() || contains(b"-._~!$&'()*+;=", byte) {
-            table[octet] |= NAME;
+            table[at] |= NAME;
         }
-        octet += 1;
+        at += 1;
     }
     table
 };
 
-const fn contains(set: &[u8], octet: u8) -> bool {
+const fn contains(set: &[u8], byte: u8) -> bool {
     let mut at = 0;
     while at < set.len() {
-        if set[at] == octet {
+        if set[at] == byte {
             return true;
         }
         at += 1;
@@ -114,9 +114,9 @@ mod tests {
 
     #[test]
     fn classes_hold_what_the_grammar_lists() {
-        let tokens = (0..=255).filter(|&octet| is_token_octet(octet)).count();
+        let tokens = (0..=255).filter(|&byte| is_token_byte(byte)).count();
         assert_eq!(tokens, 26 * 2 + 10 + 15);
-        assert!(!is_target_octet(b'#') && !is_target_octet(b' ') && !is_target_octet(0x80));
-        assert!(is_field_octet(b'\t') && is_field_octet(0x80) && !is_field_octet(0x7f));
+        assert!(!is_target_byte(b'#') && !is_target_byte(b' ') && !is_target_byte(0x80));
+        assert!(is_field_byte(b'\t') && is_field_byte(0x80) && !is_field_byte(0x7f));
     }
 }

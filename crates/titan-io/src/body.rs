@@ -11,9 +11,9 @@ use titan_http::{Fields, ResponseHead};
 pub trait BodySource {
     /// Waits until there is data or the body is done.
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>>;
-    /// The octets of the body that have arrived and were not consumed.
+    /// The bytes of the body that have arrived and were not consumed.
     fn data(&self) -> &[u8];
-    /// Takes the first `count` octets of the data out.
+    /// Takes the first `count` bytes of the data out.
     fn consume(&mut self, count: usize);
     /// Says whether what is consumed from now on goes into memory, for a sink that is slow. Whoever lets its peer send
     /// faster as more is consumed must not do so then.
@@ -28,12 +28,12 @@ pub trait BodySource {
     fn trailers(&self) -> &Fields;
     /// From now on everything that comes belongs to a tunnel, until that side of it ends.
     fn open_tunnel(&mut self) {}
-    /// What shows that the source goes on: octets that came from it, of which `taken` were taken. TLS gives
+    /// What shows that the source goes on: bytes that came from it, of which `taken` were taken. TLS gives
     /// none of a record before it is whole, which a slow source may take long for.
     fn arrived(&self, taken: u64) -> u64 {
         taken
     }
-    /// The socket, and how many octets are still to come from it, when all that was read is consumed
+    /// The socket, and how many bytes are still to come from it, when all that was read is consumed
     /// and what comes is body and nothing else.
     fn socket(&self) -> Option<(&ReadHalf<'_>, u64)> {
         None
@@ -42,7 +42,7 @@ pub trait BodySource {
     fn file(&self) -> Option<FilePart<'_>> {
         None
     }
-    /// Notes that so many octets went from the socket, or the file, to another socket.
+    /// Notes that so many bytes went from the socket, or the file, to another socket.
     fn skip(&mut self, count: usize) -> Result<(), Error> {
         let _ = count;
         Ok(())
@@ -51,7 +51,7 @@ pub trait BodySource {
 
 /// Where a body goes to.
 pub trait BodySink {
-    /// Takes some of `data`; tells how many octets. What was taken may still wait for a flush. With `is_last`
+    /// Takes some of `data`; tells how many bytes. What was taken may still wait for a flush. With `is_last`
     /// the message ends with it, which can be said at the same time.
     fn poll_send(
         &mut self,
@@ -65,7 +65,7 @@ pub trait BodySink {
     fn poll_end(&mut self, cx: &mut Context<'_>, trailers: &Fields) -> Poll<Result<(), Error>>;
     /// From now on everything that goes belongs to a tunnel, whose end closes this direction.
     fn open_tunnel(&mut self) {}
-    /// Octets that the kernel has taken, heads and framing among them.
+    /// Bytes that the kernel has taken, heads and framing among them.
     fn written(&self) -> u64;
     /// Has calls write until the kernel takes no more, even if nothing says that the peer has room.
     fn insist(&mut self);
@@ -95,9 +95,9 @@ pub trait RequestBody: BodySource {
     fn is_broken(&self) -> bool;
     /// Whether what is left of the body will not be read, so that nothing can follow it.
     fn is_abandoned(&self) -> bool;
-    /// Lets the body have at most that many octets; fails at once where it is known to have more.
-    fn set_limit(&mut self, octets: u64) -> Result<(), Error>;
-    /// Octets of the request, its head included, that have arrived and been used.
+    /// Lets the body have at most that many bytes; fails at once where it is known to have more.
+    fn set_limit(&mut self, bytes: u64) -> Result<(), Error>;
+    /// Bytes of the request, its head included, that have arrived and been used.
     fn received(&self) -> u64;
 }
 
@@ -124,7 +124,7 @@ pub trait Answer: BodySink {
     fn is_started(&self) -> bool;
     /// Serves nothing more on this connection after this answer.
     fn close_after(&mut self);
-    /// Octets that have gone out, or wait in a TLS session to do so.
+    /// Bytes that have gone out, or wait in a TLS session to do so.
     fn sent(&self) -> u64;
 }
 
@@ -144,7 +144,7 @@ pub struct Text<'t> {
 }
 
 impl<'t> Text<'t> {
-    /// A body of those octets.
+    /// A body of those bytes.
     pub fn new(text: &'t [u8]) -> Text<'t> {
         Text { rest: text, no_fields: Fields::default() }
     }

@@ -1,4 +1,4 @@
-//! Receive buffers: taken when octets have arrived, given back when they are used up.
+//! Receive buffers: taken when bytes have arrived, given back when they are used up.
 //!
 //! A connection that waits holds no buffer, so that idle connections cost next to nothing. The pool
 //! hands out the buffer given back last: it is the one that is still in the cache.
@@ -10,7 +10,7 @@ use std::rc::Rc;
 pub const SMALL: usize = 16 << 10;
 /// A buffer for the pieces of a large body.
 pub const LARGE: usize = 128 << 10;
-/// How many unused octets a worker keeps in buffers of each size.
+/// How many unused bytes a worker keeps in buffers of each size.
 const KEPT: usize = 16 << 20;
 
 /// The buffers of one worker.
@@ -22,50 +22,50 @@ pub struct Buffers {
 
 /// A buffer on loan; goes back when dropped.
 pub struct Buffer {
-    octets: Box<[u8]>,
+    bytes: Box<[u8]>,
     home: Rc<Buffers>,
 }
 
 impl Buffers {
-    /// A buffer of at least `size` octets.
+    /// A buffer of at least `size` bytes.
     pub fn take(self: &Rc<Self>, size: usize) -> Buffer {
         let kept = match size {
             0..=SMALL => self.small.borrow_mut().pop(),
             LARGE => self.large.borrow_mut().pop(),
             _ => None,
         };
-        let octets = kept.unwrap_or_else(|| vec![0; size.max(SMALL)].into_boxed_slice());
-        Buffer { octets, home: Rc::clone(self) }
+        let bytes = kept.unwrap_or_else(|| vec![0; size.max(SMALL)].into_boxed_slice());
+        Buffer { bytes, home: Rc::clone(self) }
     }
 
-    fn put_back(&self, octets: Box<[u8]>) {
-        let shelf = match octets.len() {
+    fn put_back(&self, bytes: Box<[u8]>) {
+        let shelf = match bytes.len() {
             SMALL => &self.small,
             LARGE => &self.large,
             _ => return,
         };
         let mut shelf = shelf.borrow_mut();
-        if shelf.len() * octets.len() < KEPT {
-            shelf.push(octets);
+        if shelf.len() * bytes.len() < KEPT {
+            shelf.push(bytes);
         }
     }
 }
 
 impl Buffer {
-    /// All octets of the buffer, used or not.
-    pub fn octets(&self) -> &[u8] {
-        &self.octets
+    /// All bytes of the buffer, used or not.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
     }
 
-    /// All octets of the buffer, to be written to.
-    pub fn octets_mut(&mut self) -> &mut [u8] {
-        &mut self.octets
+    /// All bytes of the buffer, to be written to.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes
     }
 }
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        self.home.put_back(std::mem::take(&mut self.octets));
+        self.home.put_back(std::mem::take(&mut self.bytes));
     }
 }
 
@@ -77,10 +77,10 @@ mod tests {
     fn the_buffer_given_back_last_is_taken_first() {
         let buffers = Rc::new(Buffers::default());
         let (mut first, second) = (buffers.take(1), buffers.take(1));
-        first.octets_mut()[0] = 7;
+        first.bytes_mut()[0] = 7;
         drop(second);
         drop(first);
-        assert_eq!(buffers.take(SMALL).octets()[0], 7);
+        assert_eq!(buffers.take(SMALL).bytes()[0], 7);
     }
 
     #[test]

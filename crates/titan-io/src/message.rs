@@ -1,4 +1,4 @@
-//! An HTTP/1.1 message on a socket: the body that comes in, the octets that go out. Both sides of an
+//! An HTTP/1.1 message on a socket: the body that comes in, the bytes that go out. Both sides of an
 //! exchange use it.
 
 use crate::body::{BodySink, BodySource};
@@ -21,9 +21,9 @@ pub struct Incoming<'c> {
     body: &'c mut BodyReader,
     /// Whose message it is.
     side: Side,
-    /// Octets at the front of the inbox that are body.
+    /// Bytes at the front of the inbox that are body.
     held: usize,
-    /// Octets behind those that only frame it.
+    /// Bytes behind those that only frame it.
     framing: usize,
     done: bool,
 }
@@ -34,11 +34,11 @@ pub struct Outgoing<'c> {
     /// Whose socket it goes to.
     side: Side,
     out: &'c mut Vec<u8>,
-    /// Octets of `out` that the kernel has taken. `sent <= out.len()`
+    /// Bytes of `out` that the kernel has taken. `sent <= out.len()`
     sent: usize,
-    /// Octets that the kernel, or a TLS session, has taken in all.
+    /// Bytes that the kernel, or a TLS session, has taken in all.
     written: u64,
-    /// Octets that the kernel had taken from the TLS session before this message.
+    /// Bytes that the kernel had taken from the TLS session before this message.
     sealed_before: u64,
     /// Whether the body is sent in chunks.
     chunked: bool,
@@ -72,13 +72,13 @@ impl<'c> Incoming<'c> {
     pub fn poll_beyond(&mut self, cx: &mut Context<'_>) -> Poll<Peek> {
         match self.inbox.is_empty() {
             true => self.reader.poll_peek(cx),
-            false => Poll::Ready(Peek::Octets),
+            false => Poll::Ready(Peek::Bytes),
         }
     }
 
-    /// Lets the body have at most that many octets; fails at once where it is known to have more.
-    pub fn set_limit(&mut self, octets: u64) -> Result<(), Error> {
-        self.body.set_limit(octets).map_err(|error| self.blame(error))
+    /// Lets the body have at most that many bytes; fails at once where it is known to have more.
+    pub fn set_limit(&mut self, bytes: u64) -> Result<(), Error> {
+        self.body.set_limit(bytes).map_err(|error| self.blame(error))
     }
 
     /// Whether the end of the body has arrived, its trailers among it; data may still wait.
@@ -96,7 +96,7 @@ impl<'c> Incoming<'c> {
         self.reader.is_broken()
     }
 
-    /// Octets that are still to come, where the head said how many.
+    /// Bytes that are still to come, where the head said how many.
     pub fn remaining(&self) -> Option<u64> {
         self.body.remaining()
     }
@@ -260,7 +260,7 @@ impl<'c> Outgoing<'c> {
         write(self.out);
     }
 
-    /// Octets that have gone out, or wait in a TLS session to do so.
+    /// Bytes that have gone out, or wait in a TLS session to do so.
     pub fn sent(&self) -> u64 {
         self.written
     }
@@ -304,7 +304,7 @@ impl<'c> Outgoing<'c> {
         }
     }
 
-    /// Counts octets of the body against the length that was declared.
+    /// Counts bytes of the body against the length that was declared.
     fn count(&mut self, count: usize) -> Result<(), Error> {
         let Some(left) = &mut self.left else { return Ok(()) };
         *left = left.checked_sub(count as u64).ok_or(Kind::Internal)?;
@@ -352,7 +352,7 @@ impl BodySink for Outgoing<'_> {
 
     fn poll_end(&mut self, cx: &mut Context<'_>, trailers: &Fields) -> Poll<Result<(), Error>> {
         if self.left.is_some_and(|left| left > 0) {
-            // The next octets would be read as the missing ones, whoever they belong to.
+            // The next bytes would be read as the missing ones, whoever they belong to.
             return Poll::Ready(Err(Kind::Internal.into()));
         }
         if self.chunked && !self.ended {

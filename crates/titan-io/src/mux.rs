@@ -72,7 +72,7 @@ enum Lost {
 
 /// How many spare bodies a connection keeps, and how long they may be.
 const SPARE: usize = 8;
-const SPARE_OCTETS: usize = 64 << 10;
+const SPARE_BYTES: usize = 64 << 10;
 
 /// Stream numbers are as good as hashes already.
 #[derive(Default)]
@@ -83,9 +83,9 @@ impl Hasher for ByNumber {
         self.0
     }
 
-    fn write(&mut self, octets: &[u8]) {
-        for &octet in octets {
-            self.0 = self.0.rotate_left(8) ^ u64::from(octet);
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(byte);
         }
     }
 
@@ -263,7 +263,7 @@ impl Shared {
 
     /// Keeps the memory of a body that is used up.
     fn spare(&mut self, mut body: Vec<u8>) {
-        if (1..=SPARE_OCTETS).contains(&body.capacity()) && self.spare.len() < SPARE {
+        if (1..=SPARE_BYTES).contains(&body.capacity()) && self.spare.len() < SPARE {
             body.clear();
             self.spare.push(body);
         }

@@ -1,6 +1,6 @@
 //! Moving a body from one side to the other: back-pressure, stalls, minimum rate.
 //!
-//! A [`Pump`] holds no octets. It reads only when the other side has taken what was read before, so
+//! A [`Pump`] holds no bytes. It reads only when the other side has taken what was read before, so
 //! that what an exchange keeps in memory is bounded by one receive buffer and one send buffer.
 
 mod read_ahead;
@@ -40,7 +40,7 @@ pub struct Pump {
 /// How long a pump waits for either side.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
-    /// For the next octets of the body.
+    /// For the next bytes of the body.
     pub source: Duration,
     /// For the other side to take some.
     pub sink: Duration,
@@ -144,7 +144,7 @@ impl Pump {
         matches!(self.waiting, Waiting::Sink { .. })
     }
 
-    /// How many octets of the body were taken out of the source: they can be had from nowhere else.
+    /// How many bytes of the body were taken out of the source: they can be had from nowhere else.
     pub fn taken(&self) -> u64 {
         self.taken
     }
@@ -250,7 +250,7 @@ impl Pump {
         Ok(None)
     }
 
-    /// Whether the next octets go from socket to socket.
+    /// Whether the next bytes go from socket to socket.
     fn bypasses(&mut self, from: &impl BodySource, to: &impl BodySink) -> bool {
         if self.splice.is_some() {
             return true;
@@ -262,7 +262,7 @@ impl Pump {
         self.splice.is_some()
     }
 
-    /// One move through the pipe. The last octets take the usual way, which knows how a body ends.
+    /// One move through the pipe. The last bytes take the usual way, which knows how a body ends.
     fn step_aside(
         &mut self,
         cx: &mut Context<'_>,

@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-/// A body with at least that many octets to come is worth a pipe.
+/// A body with at least that many bytes to come is worth a pipe.
 pub const WORTH_IT: u64 = 64 << 10;
 /// What a pipe is to hold. The kernel may grant less.
 const PIPE: usize = 256 << 10;
@@ -24,10 +24,10 @@ pub struct Pipes {
     lent: Cell<usize>,
 }
 
-/// A pipe on loan. Goes back when dropped empty; one with octets in it is closed.
+/// A pipe on loan. Goes back when dropped empty; one with bytes in it is closed.
 pub struct Splice {
     pipe: Option<Pipe>,
-    /// Octets in the pipe.
+    /// Bytes in the pipe.
     held: usize,
     /// Whether more was there when they were taken: then the kernel need not send a short segment.
     more: bool,
@@ -53,12 +53,12 @@ impl Pipes {
 }
 
 impl Splice {
-    /// Whether octets are on their way.
+    /// Whether bytes are on their way.
     pub fn is_holding(&self) -> bool {
         self.held > 0
     }
 
-    /// Takes up to `most` octets out of a socket; 0 is its end.
+    /// Takes up to `most` bytes out of a socket; 0 is its end.
     pub fn poll_in(
         &mut self,
         cx: &mut Context<'_>,
@@ -82,7 +82,7 @@ impl Splice {
         }
     }
 
-    /// Puts what it holds into a socket; tells how many octets.
+    /// Puts what it holds into a socket; tells how many bytes.
     pub fn poll_out(
         &mut self,
         cx: &mut Context<'_>,

@@ -29,7 +29,7 @@ enum Socket {
     Unix(UnixStream),
 }
 
-/// The side of a socket that octets come from.
+/// The side of a socket that bytes come from.
 pub struct ReadHalf<'s> {
     socket: ReadSocket<'s>,
     tls: Option<&'s Session>,
@@ -40,7 +40,7 @@ enum ReadSocket<'s> {
     Unix(unix::ReadHalf<'s>),
 }
 
-/// The side of a socket that octets go to.
+/// The side of a socket that bytes go to.
 pub struct WriteHalf<'s> {
     socket: WriteSocket<'s>,
     tls: Option<&'s Session>,
@@ -53,7 +53,7 @@ enum WriteSocket<'s> {
     Unix(unix::WriteHalf<'s>),
 }
 
-/// Octets in a file that are body and nothing else.
+/// Bytes in a file that are body and nothing else.
 pub struct FilePart<'f> {
     /// The file.
     pub file: BorrowedFd<'f>,
@@ -63,7 +63,7 @@ pub struct FilePart<'f> {
     pub count: usize,
 }
 
-/// Octets that arrived and were not used yet. Holds a buffer only while there are any.
+/// Bytes that arrived and were not used yet. Holds a buffer only while there are any.
 ///
 /// `start <= end <= buffer.len()`
 #[derive(Default)]
@@ -91,7 +91,7 @@ impl Stream {
         (ReadHalf { socket: read, tls }, WriteHalf { socket: write, tls, insists })
     }
 
-    /// Whether octets go through it as they are.
+    /// Whether bytes go through it as they are.
     pub fn is_plain(&self) -> bool {
         self.tls.is_none()
     }
@@ -186,8 +186,8 @@ impl From<UnixStream> for Stream {
 pub enum Peek {
     /// Nothing has arrived.
     Nothing,
-    /// Octets have arrived.
-    Octets,
+    /// Bytes have arrived.
+    Bytes,
     /// The peer has closed its side.
     End,
     /// The connection is broken.
@@ -209,7 +209,7 @@ fn send(fd: BorrowedFd<'_>, head: &[u8], body: &[u8]) -> io::Result<usize> {
     Ok(count?)
 }
 
-/// What a call that moved `count` octets tells the runtime. Less than there was room for means that
+/// What a call that moved `count` bytes tells the runtime. Less than there was room for means that
 /// there is no more for now; saying so saves the call that would find it out.
 fn all_or_would_block(count: usize, room: usize) -> io::Result<()> {
     match count == 0 || count == room {
@@ -223,17 +223,17 @@ fn is_nothing(error: &io::Error) -> bool {
 }
 
 fn peek(fd: BorrowedFd<'_>) -> Peek {
-    let mut octet = [0_u8; 1];
-    match rustix::net::recv(fd, &mut octet, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+    let mut byte = [0_u8; 1];
+    match rustix::net::recv(fd, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
         Ok((_, 0)) => Peek::End,
-        Ok(_) => Peek::Octets,
+        Ok(_) => Peek::Bytes,
         Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Peek::Nothing,
         Err(_) => Peek::Broken,
     }
 }
 
 impl ReadHalf<'_> {
-    /// Whether octets come from the socket as they are.
+    /// Whether bytes come from the socket as they are.
     pub fn is_plain(&self) -> bool {
         self.tls.is_none()
     }
@@ -320,20 +320,20 @@ impl ReadHalf<'_> {
 }
 
 impl WriteHalf<'_> {
-    /// Whether octets go to the socket as they are.
+    /// Whether bytes go to the socket as they are.
     pub fn is_plain(&self) -> bool {
         self.tls.is_none()
     }
 
     /// Has calls try until the kernel takes no more, whether or not the runtime knows of room.
     ///
-    /// The kernel reports room only once a large part of its buffer is free, and takes octets long
+    /// The kernel reports room only once a large part of its buffer is free, and takes bytes long
     /// before. So this tells a peer that takes little from one that takes nothing.
     pub fn insist(&self) {
         self.insists.set(true);
     }
 
-    /// Writes some of `head` and `body`, in that order and as one; tells how many octets. What a TLS
+    /// Writes some of `head` and `body`, in that order and as one; tells how many bytes. What a TLS
     /// session has taken may still wait for [`WriteHalf::poll_flush`].
     pub fn poll_write(
         &mut self,
@@ -371,7 +371,7 @@ impl WriteHalf<'_> {
         let _ = rustix::net::shutdown(self.fd(), rustix::net::Shutdown::Write);
     }
 
-    /// Octets that the kernel has taken from the TLS session, since its start; none without one.
+    /// Bytes that the kernel has taken from the TLS session, since its start; none without one.
     pub fn sealed(&self) -> Option<u64> {
         self.tls.map(Session::sent)
     }
@@ -393,7 +393,7 @@ impl WriteHalf<'_> {
         }
     }
 
-    /// Writes some of a file without reading it (sendfile(2)); tells how many octets, 0 at its end. Not through
+    /// Writes some of a file without reading it (sendfile(2)); tells how many bytes, 0 at its end. Not through
     /// TLS.
     pub fn poll_send_file(
         &self,
@@ -445,10 +445,10 @@ impl WriteHalf<'_> {
 }
 
 impl Inbox {
-    /// The octets that wait to be used.
+    /// The bytes that wait to be used.
     pub fn unread(&self) -> &[u8] {
         match &self.buffer {
-            Some(buffer) => &buffer.octets()[self.start..self.end],
+            Some(buffer) => &buffer.bytes()[self.start..self.end],
             None => &[],
         }
     }
@@ -458,7 +458,7 @@ impl Inbox {
         self.start == self.end
     }
 
-    /// Takes the first `count` octets out. The last one takes the buffer along.
+    /// Takes the first `count` bytes out. The last one takes the buffer along.
     pub fn consume(&mut self, count: usize) {
         debug_assert!(count <= self.end - self.start);
         self.start += count;
@@ -472,7 +472,7 @@ impl Inbox {
         *self = Inbox::default();
     }
 
-    /// Reads more behind what waits, at most until `size` octets wait; 0 is the end of the stream.
+    /// Reads more behind what waits, at most until `size` bytes wait; 0 is the end of the stream.
     ///
     /// The buffer is taken only when there is something to read.
     pub fn poll_fill(
@@ -486,7 +486,7 @@ impl Inbox {
             ready!(reader.poll_ready(cx))?;
             self.make_room(buffers, size);
             let buffer = self.buffer.as_mut().expect("make_room leaves a buffer");
-            let read = reader.try_read(&mut buffer.octets_mut()[self.end..]);
+            let read = reader.try_read(&mut buffer.bytes_mut()[self.end..]);
             self.end += *read.as_ref().unwrap_or(&0);
             if self.is_empty() {
                 self.clear();
@@ -504,12 +504,12 @@ impl Inbox {
             return;
         };
         if self.start > 0 {
-            buffer.octets_mut().copy_within(self.start..self.end, 0);
+            buffer.bytes_mut().copy_within(self.start..self.end, 0);
         }
         (self.start, self.end) = (0, self.end - self.start);
-        if self.end == buffer.octets().len() {
+        if self.end == buffer.bytes().len() {
             let mut larger = buffers.take(size.max(2 * self.end));
-            larger.octets_mut()[..self.end].copy_from_slice(buffer.octets());
+            larger.bytes_mut()[..self.end].copy_from_slice(buffer.bytes());
             *buffer = larger;
         }
     }

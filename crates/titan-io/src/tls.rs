@@ -58,7 +58,7 @@ impl Refused {
 
 /// How long a client that came to the wrong port may take to see its answer.
 const LINGER: Duration = Duration::from_secs(1);
-/// The first octet of a record that carries a handshake.
+/// The first byte of a record that carries a handshake.
 const HANDSHAKE: u8 = 22;
 
 /// What a client gets that speaks HTTP to a port for HTTPS.
@@ -78,7 +78,7 @@ pub async fn accept(
     let first = transport.read_until(deadline, |unread| unread.first().copied()).await;
     match first.ok_or(Refused::Silent)? {
         HANDSHAKE => {}
-        octet if octet.is_ascii_uppercase() => return Err(Refused::Plain),
+        byte if byte.is_ascii_uppercase() => return Err(Refused::Plain),
         _ => return Err(Refused::Failed),
     }
     let tls = ServerConnection::new(server.config()).map_err(|_| Refused::Failed)?;

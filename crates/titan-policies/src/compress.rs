@@ -29,7 +29,7 @@ pub struct Recipe {
     level: u8,
     /// How long the content is, where that is known.
     length: Option<u64>,
-    /// Up to how many octets are added that mean nothing.
+    /// Up to how many bytes are added that mean nothing.
     padding: u16,
 }
 
@@ -67,10 +67,10 @@ pub(super) struct Note {
     pub(super) coded: Coded,
 }
 
-/// Fields that are about the octets of the content as they are: made smaller, it would not fit them.
+/// Fields that are about the bytes of the content as they are: made smaller, it would not fit them.
 const DIGESTS: [&[u8]; 4] = [b"Content-Digest", b"Repr-Digest", b"Digest", b"Content-MD5"];
 
-/// The trailers of a body whose octets are others now, where those that it has are about the former ones.
+/// The trailers of a body whose bytes are others now, where those that it has are about the former ones.
 fn without_digests(trailers: &Fields) -> Option<Fields> {
     let has_digest = DIGESTS.iter().any(|name| trailers.named(name).next().is_some());
     has_digest.then(|| {
@@ -202,12 +202,12 @@ fn is_below(path: &[u8], prefix: &[u8]) -> bool {
 
 /// The segments of a path without their parameters, and those that have something left.
 fn segments(path: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let segments = path.split(|&octet| octet == b'/');
-    let bare = segments.filter_map(|segment| segment.split(|&octet| octet == b';').next());
+    let segments = path.split(|&byte| byte == b'/');
+    let bare = segments.filter_map(|segment| segment.split(|&byte| byte == b';').next());
     bare.filter(|segment| !segment.is_empty())
 }
 
-/// Whether the content is whole, and its octets are nobody else's affair.
+/// Whether the content is whole, and its bytes are nobody else's affair.
 fn may_be_coded(head: &ResponseHead) -> bool {
     let fields = &head.fields;
     let is_whole = !matches!(head.status.code(), 101 | 204 | 205 | 206 | 304);
@@ -229,7 +229,7 @@ fn is_grpc(fields: &Fields) -> bool {
 /// The media type without its parameters; empty where there is none.
 fn media_type(fields: &Fields) -> &[u8] {
     let value = fields.get(FieldName::ContentType).unwrap_or_default();
-    let end = value.iter().position(|octet| b"; \t".contains(octet));
+    let end = value.iter().position(|byte| b"; \t".contains(byte));
     &value[..end.unwrap_or(value.len())]
 }
 
@@ -240,7 +240,7 @@ fn vary(fields: &mut Fields) -> Result<(), BadField> {
     if is_known { Ok(()) } else { fields.append(FieldName::Vary, b"Accept-Encoding") }
 }
 
-/// Says that the content is coded. It has no ranges then that an upstream knows of, and its octets are no longer
+/// Says that the content is coded. It has no ranges then that an upstream knows of, and its bytes are no longer
 /// those that a strong tag stands for.
 fn describe(coding: Coding, fields: &mut Fields) -> Result<(), BadField> {
     fields.set(FieldName::ContentEncoding, coding.name().as_bytes())?;

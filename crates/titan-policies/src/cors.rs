@@ -143,7 +143,7 @@ impl Cors {
 
     /// Why a page may not read the answer, or may not ask what it asks leave for.
     fn refusal(&self, request: &RequestHead, asked: Option<Method>) -> Option<String> {
-        let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let Some(origin) = request.fields.get(FieldName::Origin) else {
             return Some("no Origin: the request comes from no page".into());
         };

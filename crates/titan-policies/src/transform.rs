@@ -16,7 +16,7 @@ pub use value::Seen;
 use condition::{Condition, Kept};
 use std::sync::Arc;
 use titan_config::{Changes, CookieRule, HeaderName, PathPiece, PathRule, Route, ValueRule};
-use titan_http::path::is_path_octet;
+use titan_http::path::is_path_byte;
 use titan_http::path::{escape, settle};
 use titan_http::{
     BadField, FieldName, Fields, RequestHead, ResponseHead, Span, Status, TargetForm,
@@ -228,11 +228,11 @@ impl Transform {
         let whole = groups[0].clone();
         let mut made = path[..whole.start].to_vec();
         for piece in &pieces {
-            let octets = match piece {
+            let bytes = match piece {
                 PathPiece::Text(text) => text.as_bytes(),
                 PathPiece::Group(group) => &path[groups[*group].clone()],
             };
-            escape(octets, is_path_octet, &mut made);
+            escape(bytes, is_path_byte, &mut made);
             check_length(made.len())?;
         }
         made.extend_from_slice(&path[whole.end..]);

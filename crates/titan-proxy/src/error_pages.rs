@@ -47,7 +47,7 @@ pub(crate) fn prefers(fields: &Fields, media_type: &str) -> bool {
 
 /// How specific a range is that has the media type, and its weight in thousandths; one that is malformed has none.
 fn range(member: &[u8], media_type: &str) -> Option<(u8, u16)> {
-    let mut parts = member.split(|&octet| octet == b';').map(<[u8]>::trim_ascii);
+    let mut parts = member.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
     let name = parts.next()?;
     let (kind, _) = media_type.split_once('/')?;
     let specific = match name {

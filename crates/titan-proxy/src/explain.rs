@@ -171,12 +171,12 @@ impl Tale<'_> {
 
     fn read_head(&mut self, question: &Question, head: &mut RequestHead) -> Result<Framing, Stop> {
         let mut reader = RequestReader::new(self.snapshot.request_limits);
-        let read = reader.read(question.octets(), head).map_err(Error::bad_request)?;
+        let read = reader.read(question.bytes(), head).map_err(Error::bad_request)?;
         let start = read.expect("a question ends with an empty line");
         self.dialect = Dialect::of_call(head);
         self.page.tell("host", head.authority().map_or("none".to_owned(), text));
         match start.framing {
-            Framing::Length(length) => self.page.tell("body", format!("{length} octets")),
+            Framing::Length(length) => self.page.tell("body", format!("{length} bytes")),
             Framing::Chunked => self.page.tell("body", "chunked"),
             Framing::None | Framing::UntilClose => {}
         }
@@ -356,7 +356,7 @@ impl Tale<'_> {
             let media_type = media_type.as_str();
             let body = match template {
                 Some(_) => format!("{media_type}, made for each request"),
-                None => format!("{} octets of {media_type}", body.len()),
+                None => format!("{} bytes of {media_type}", body.len()),
             };
             self.page.tell("", body);
         }

@@ -6,7 +6,7 @@
 //! | `disk` | opening it, without leaving the root |
 //! | `condition`, `range` | what of it is sent |
 //! | `media` | what it is |
-//! | `body` | its octets |
+//! | `body` | its bytes |
 
 mod body;
 mod condition;
@@ -73,7 +73,7 @@ pub(crate) enum Content {
     Declared(u64),
     /// That part of the file.
     Part(OwnedFd, Range<u64>),
-    /// The part that is wanted is not among this many octets.
+    /// The part that is wanted is not among this many bytes.
     Beyond(u64),
 }
 

@@ -26,7 +26,7 @@ use titan_policies::context::Client;
 /// Behind how many trusted proxies a client's address is looked for: the client is one of as many members of the list.
 const MAX_HOPS: usize = 32;
 
-/// The longest request id that is kept, in octets.
+/// The longest request id that is kept, in bytes.
 const MAX_REQUEST_ID: usize = 128;
 
 /// How often a request may have passed through a gateway of this name before it goes in circles.
@@ -383,16 +383,16 @@ impl Forwarding {
 fn hex(number: u128) -> [u8; 32] {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut text = [0; 32];
-    for (pair, octet) in text.chunks_exact_mut(2).zip(number.to_be_bytes()) {
-        pair[0] = DIGITS[usize::from(octet >> 4)];
-        pair[1] = DIGITS[usize::from(octet & 15)];
+    for (pair, byte) in text.chunks_exact_mut(2).zip(number.to_be_bytes()) {
+        pair[0] = DIGITS[usize::from(byte >> 4)];
+        pair[1] = DIGITS[usize::from(byte & 15)];
     }
     text
 }
 
 /// Whether a received id may go into logs and answers as it is.
 fn is_request_id(value: &[u8]) -> bool {
-    let is_safe = |octet: &u8| octet.is_ascii_alphanumeric() || b"-_.:+/=@~".contains(octet);
+    let is_safe = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.:+/=@~".contains(byte);
     (1..=MAX_REQUEST_ID).contains(&value.len()) && value.iter().all(is_safe)
 }
 
@@ -437,9 +437,9 @@ fn write_element(
     };
     [before, text, after].iter().for_each(|it| out.extend_from_slice(it));
     if let Some(host) = host {
-        // Always quoted: a colon is no octet of a token.
+        // Always quoted: a colon is no byte of a token.
         out.extend_from_slice(b";host=\"");
-        out.extend(host.iter().filter(|octet| !matches!(octet, b'"' | b'\\')));
+        out.extend(host.iter().filter(|byte| !matches!(byte, b'"' | b'\\')));
         out.push(b'"');
     }
     if let Some(scheme) = scheme {
@@ -514,7 +514,7 @@ fn names(entry: &[u8], pseudonym: &str) -> bool {
 /// The hops that `X-Forwarded-For` names, the last one first.
 fn x_forwarded_for(fields: &Fields) -> impl Iterator<Item = Option<IpAddr>> {
     let lines = fields.all(FieldName::XForwardedFor).rev();
-    lines.flat_map(|line| line.rsplit(|&octet| octet == b',')).map(node_address)
+    lines.flat_map(|line| line.rsplit(|&byte| byte == b',')).map(node_address)
 }
 
 /// The address in a member of `X-Forwarded-For` or a node of `Forwarded`: perhaps in brackets, perhaps

@@ -66,7 +66,7 @@ impl Dialect {
         }
     }
 
-    /// The dialect of the answer to a call in this one. Browsers may want text for what they send as octets.
+    /// The dialect of the answer to a call in this one. Browsers may want text for what they send as bytes.
     pub(crate) fn answered(self, fields: &Fields) -> Dialect {
         let wants = |text: &[u8]| {
             let accepted = fields.all(FieldName::Accept);
@@ -90,7 +90,7 @@ impl Dialect {
 
 /// What follows the name of a media type: a format, parameters.
 fn suffix(media_type: &[u8]) -> &[u8] {
-    let end = media_type.iter().position(|octet| b"+;\t ".contains(octet));
+    let end = media_type.iter().position(|byte| b"+;\t ".contains(byte));
     &media_type[end.unwrap_or(media_type.len())..]
 }
 
@@ -279,11 +279,11 @@ fn write_timeout(left: Duration, text: &mut [u8; DIGITS + 1]) -> &[u8] {
 /// two digits.
 fn percent_encoded(message: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(message.len());
-    for &octet in message {
-        match octet {
-            b' '..=b'~' if octet != b'%' => out.push(octet),
+    for &byte in message {
+        match byte {
+            b' '..=b'~' if byte != b'%' => out.push(byte),
             _ => {
-                let _ = write!(out, "%{octet:02X}");
+                let _ = write!(out, "%{byte:02X}");
             }
         }
     }
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_browser_may_want_text_for_octets() {
+    fn a_browser_may_want_text_for_bytes() {
         let answered = |dialect: Dialect, accept| dialect.answered(&with(&[("Accept", accept)]));
         assert_eq!(Dialect::Web.answered(&with(&[])), Dialect::Web);
         assert_eq!(Dialect::WebText.answered(&with(&[])), Dialect::WebText);

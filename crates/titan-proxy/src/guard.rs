@@ -16,8 +16,7 @@
 use std::collections::BTreeMap;
 use titan_config::{Config, FieldNames, HeaderName, TrustedField};
 use titan_http::{
-    Field, FieldName, FieldSet, Fields, fold_name, fold_octet, is_alike, is_plain_name,
-    starts_alike,
+    Field, FieldName, FieldSet, Fields, fold_byte, fold_name, is_alike, is_plain_name, starts_alike,
 };
 use titan_io::error::Kind;
 
@@ -46,7 +45,7 @@ enum Right {
 /// The names of one length.
 #[derive(Debug, Default)]
 struct Length {
-    /// A bit for each octet that one of them begins with: of those that come, hardly any goes on from here.
+    /// A bit for each byte that one of them begins with: of those that come, hardly any goes on from here.
     first: u32,
     names: Vec<Guarded>,
 }
@@ -177,7 +176,7 @@ impl Guard {
     #[inline]
     fn find(&self, name: &[u8]) -> Option<Taken> {
         let length = &self.lengths[name.len().min(LENGTHS - 1)];
-        let first = name.first().map_or(0, |octet| bit(*octet));
+        let first = name.first().map_or(0, |byte| bit(*byte));
         if length.first & first == 0 { None } else { self.find_among(length, name) }
     }
 
@@ -192,9 +191,9 @@ impl Guard {
     }
 }
 
-/// Which bit stands for a first octet: 26 letters, and the rest.
-fn bit(octet: u8) -> u32 {
-    match fold_octet(octet) {
+/// Which bit stands for a first byte: 26 letters, and the rest.
+fn bit(byte: u8) -> u32 {
+    match fold_byte(byte) {
         letter @ b'a'..=b'z' => 2 << (letter - b'a'),
         _ => 1,
     }
@@ -302,9 +301,9 @@ upstreams:
         trailers.iter().map(|field| String::from_utf8(field.name.to_vec()).unwrap()).collect()
     }
 
-    /// Names with other octets between their words.
+    /// Names with other bytes between their words.
     fn look_alikes(name: &str) -> Vec<String> {
-        let other = |octet: &str| name.replace(['-', '_'], octet).to_ascii_lowercase();
+        let other = |byte: &str| name.replace(['-', '_'], byte).to_ascii_lowercase();
         let all = ["-", "_", ".", "~", "!", "|"].map(other);
         all.into_iter().filter(|it| !it.eq_ignore_ascii_case(name)).collect()
     }

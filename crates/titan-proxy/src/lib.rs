@@ -9,7 +9,7 @@
 //! | 1 | one thread, one runtime, own sockets, buffers, pools and clock | `worker`, `serve` | `serve::run` |
 //! | 2 | accept, connection limits, PROXY protocol | `listener` | `Listener::serve` |
 //! | 3 | TLS: certificates, the handshake, records | [`titan_io::tls`] | `accept` |
-//! | 4 | octets to heads, heads to octets | `downstream`: `h1`, `h2` | `serve` |
+//! | 4 | bytes to heads, heads to bytes | `downstream`: `h1`, `h2` | `serve` |
 //! | 5 | **the spine** | `exchange` | `Exchange::run` |
 //! | - | which fields of requests are let in | `guard` | `Guard::strip_head` |
 //! | 6 | one normal form of the path | [`titan_http::path`] | `normalise` |

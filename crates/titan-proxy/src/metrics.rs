@@ -30,9 +30,9 @@ pub struct Cells {
     pub handshakes_failed: Counter,
     /// Those of them whose client showed no certificate where it must, or one that is not taken.
     pub certificates_refused: Counter,
-    /// Octets of request heads and bodies.
+    /// Bytes of request heads and bodies.
     pub received: Counter,
-    /// Octets of answers.
+    /// Bytes of answers.
     pub sent: Counter,
     /// Requests that began.
     pub begun: Counter,

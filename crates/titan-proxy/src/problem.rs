@@ -42,7 +42,7 @@ pub(crate) fn write(
     out.extend_from_slice(b"}\n");
 }
 
-/// Writes a JSON string. Octets outside ASCII are written as the code points of the same number.
+/// Writes a JSON string. Bytes outside ASCII are written as the code points of the same number.
 fn write_string(out: &mut Vec<u8>, text: &[u8]) {
     write_units(out, text.iter().copied().map(u16::from));
 }
@@ -52,8 +52,8 @@ fn write_units(out: &mut Vec<u8>, units: impl Iterator<Item = u16>) {
     out.push(b'"');
     for unit in units {
         match u8::try_from(unit) {
-            Ok(octet @ (b'"' | b'\\')) => out.extend_from_slice(&[b'\\', octet]),
-            Ok(octet @ 0x20..=0x7e) => out.push(octet),
+            Ok(byte @ (b'"' | b'\\')) => out.extend_from_slice(&[b'\\', byte]),
+            Ok(byte @ 0x20..=0x7e) => out.push(byte),
             _ => {
                 let _ = write!(out, "\\u{unit:04x}");
             }

@@ -7,7 +7,7 @@ use titan_io::transport::Transport;
 /// Why a connection that must start with a header does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BadHeader {
-    /// The octets are no header of either version.
+    /// The bytes are no header of either version.
     Malformed,
     /// The connection ended, or time was up, before the header was complete.
     Incomplete,
@@ -41,25 +41,25 @@ pub(crate) async fn read(
     Ok(header.client)
 }
 
-/// The header at the start of `octets`; `None` while it is incomplete.
-fn parse(octets: &[u8]) -> Result<Option<Header>, BadHeader> {
-    if starts_like(octets, SIGNATURE_2) {
-        return parse_2(octets);
+/// The header at the start of `bytes`; `None` while it is incomplete.
+fn parse(bytes: &[u8]) -> Result<Option<Header>, BadHeader> {
+    if starts_like(bytes, SIGNATURE_2) {
+        return parse_2(bytes);
     }
-    if starts_like(octets, SIGNATURE_1) {
-        return parse_1(octets);
+    if starts_like(bytes, SIGNATURE_1) {
+        return parse_1(bytes);
     }
     Err(BadHeader::Malformed)
 }
 
-/// Whether `octets` begin with `signature`, as far as there are any.
-fn starts_like(octets: &[u8], signature: &[u8]) -> bool {
-    let length = octets.len().min(signature.len());
-    octets[..length] == signature[..length]
+/// Whether `bytes` begin with `signature`, as far as there are any.
+fn starts_like(bytes: &[u8], signature: &[u8]) -> bool {
+    let length = bytes.len().min(signature.len());
+    bytes[..length] == signature[..length]
 }
 
-fn parse_1(octets: &[u8]) -> Result<Option<Header>, BadHeader> {
-    let line = &octets[..octets.len().min(LONGEST_LINE)];
+fn parse_1(bytes: &[u8]) -> Result<Option<Header>, BadHeader> {
+    let line = &bytes[..bytes.len().min(LONGEST_LINE)];
     let Some(end) = line.windows(2).position(|pair| pair == b"\r\n") else {
         return if line.len() < LONGEST_LINE { Ok(None) } else { Err(BadHeader::Malformed) };
     };
@@ -93,17 +93,17 @@ fn parse_line(line: &str) -> Option<Option<IpAddr>> {
     Some(Some(address(source)?))
 }
 
-fn parse_2(octets: &[u8]) -> Result<Option<Header>, BadHeader> {
-    if octets.len() < FIXED {
+fn parse_2(bytes: &[u8]) -> Result<Option<Header>, BadHeader> {
+    if bytes.len() < FIXED {
         return Ok(None);
     }
-    let (version, command) = (octets[12] >> 4, octets[12] & 0xf);
-    let block = usize::from(u16::from_be_bytes([octets[14], octets[15]]));
+    let (version, command) = (bytes[12] >> 4, bytes[12] & 0xf);
+    let block = usize::from(u16::from_be_bytes([bytes[14], bytes[15]]));
     if version != 2 || command > 1 || block > LONGEST_BLOCK {
         return Err(BadHeader::Malformed);
     }
-    let Some(addresses) = octets.get(FIXED..FIXED + block) else { return Ok(None) };
-    let client = match (command, octets[13] >> 4) {
+    let Some(addresses) = bytes.get(FIXED..FIXED + block) else { return Ok(None) };
+    let client = match (command, bytes[13] >> 4) {
         // LOCAL: the balancer speaks for itself. Unspecified and Unix addresses name nobody.
         (0, _) | (1, 0 | 3) => None,
         (1, 1) => Some(IpAddr::V4(Ipv4Addr::from(source::<4>(addresses, 12)?))),
@@ -113,7 +113,7 @@ fn parse_2(octets: &[u8]) -> Result<Option<Header>, BadHeader> {
     Ok(Some(Header { length: FIXED + block, client }))
 }
 
-/// The source address at the start of a block that must hold `needed` octets of addresses and ports.
+/// The source address at the start of a block that must hold `needed` bytes of addresses and ports.
 fn source<const N: usize>(block: &[u8], needed: usize) -> Result<[u8; N], BadHeader> {
     let address = block.first_chunk::<N>().ok_or(BadHeader::Malformed)?;
     (block.len() >= needed).then_some(*address).ok_or(BadHeader::Malformed)
@@ -124,11 +124,11 @@ mod tests {
     use super::*;
 
     fn v2(command: u8, family: u8, block: &[u8]) -> Vec<u8> {
-        let mut octets = SIGNATURE_2.to_vec();
-        octets.extend([0x20 | command, family]);
-        octets.extend(u16::try_from(block.len()).unwrap().to_be_bytes());
-        octets.extend(block);
-        octets
+        let mut bytes = SIGNATURE_2.to_vec();
+        bytes.extend([0x20 | command, family]);
+        bytes.extend(u16::try_from(block.len()).unwrap().to_be_bytes());
+        bytes.extend(block);
+        bytes
     }
 
     fn v4_block() -> Vec<u8> {
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn the_client_is_the_source_address() {
-        let client = |octets: &[u8]| parse(octets).unwrap().unwrap();
+        let client = |bytes: &[u8]| parse(bytes).unwrap().unwrap();
         let line = b"PROXY TCP4 192.0.2.1 192.0.2.2 256 80\r\nGET";
         let v4 = Some("192.0.2.1".parse().unwrap());
         assert_eq!(client(line), Header { length: line.len() - 3, client: v4 });
@@ -153,8 +153,8 @@ mod tests {
 
     #[test]
     fn some_headers_name_nobody() {
-        for octets in [b"PROXY UNKNOWN\r\n".to_vec(), v2(0, 0, &[]), v2(1, 0x31, &[0; 216])] {
-            assert_eq!(parse(&octets).unwrap().unwrap().client, None);
+        for bytes in [b"PROXY UNKNOWN\r\n".to_vec(), v2(0, 0, &[]), v2(1, 0x31, &[0; 216])] {
+            assert_eq!(parse(&bytes).unwrap().unwrap().client, None);
         }
     }
 
@@ -164,7 +164,7 @@ mod tests {
             [b"PROXY TCP4 192.0.2.1 192.0.2.2 256 80\r\n".to_vec(), v2(1, 0x11, &v4_block())];
         for header in headers {
             for end in 0..header.len() {
-                assert_eq!(parse(&header[..end]), Ok(None), "{end} octets");
+                assert_eq!(parse(&header[..end]), Ok(None), "{end} bytes");
             }
         }
     }
@@ -184,12 +184,12 @@ mod tests {
             v2(2, 0x11, &v4_block()),
             v2(1, 0x11, &[0; LONGEST_BLOCK + 1]),
         ];
-        for octets in cases {
+        for bytes in cases {
             assert_eq!(
-                parse(&octets),
+                parse(&bytes),
                 Err(BadHeader::Malformed),
                 "{:?}",
-                octets.escape_ascii().to_string()
+                bytes.escape_ascii().to_string()
             );
         }
     }

@@ -211,7 +211,7 @@ impl Routes {
         on_route: &mut F,
     ) {
         let path = request.path;
-        let first = path.first().is_some_and(|&octet| octet == b'/').then_some(1);
+        let first = path.first().is_some_and(|&byte| byte == b'/').then_some(1);
         let mut walk = Walk { nodes: &self.nodes, path, params: Params::default(), on_route };
         let _ = self.each_host(request.host, |host| {
             walk.descend(&self.nodes[self.hosts[host].root], first)
@@ -303,7 +303,7 @@ impl<F: FnMut(usize, &Params) -> ControlFlow<()>> Walk<'_, F> {
             self.offer(&node.exact)?;
             return self.offer(&node.prefix);
         };
-        let slash = self.path[start..].iter().position(|&octet| octet == b'/');
+        let slash = self.path[start..].iter().position(|&byte| byte == b'/');
         let end = slash.map_or(self.path.len(), |length| start + length);
         let next = slash.map(|_| end + 1);
         if let Ok(child) = node.find_literal(&self.path[start..end]) {
@@ -395,8 +395,8 @@ fn fold<'b>(host: &[u8], buffer: &'b mut [u8]) -> &'b [u8] {
 struct HostHasher(u64);
 
 impl Hasher for HostHasher {
-    fn write(&mut self, octets: &[u8]) {
-        self.0 = xxh3_64_with_seed(octets, self.0);
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = xxh3_64_with_seed(bytes, self.0);
     }
 
     fn write_usize(&mut self, length: usize) {

@@ -1,6 +1,6 @@
 //! What is made out of a request's parts: the Location of a redirect, the path for an upstream.
 //!
-//! Parts of a request are only ever written as octets of a URI: whatever is none is escaped, so that no
+//! Parts of a request are only ever written as bytes of a URI: whatever is none is escaped, so that no
 //! request can put a line end into a field or a request line. What a part may mean depends on where
 //! in the URI it stands:
 //!
@@ -14,8 +14,8 @@ use crate::route::{Match, Params};
 use std::fmt;
 use std::num::NonZeroU16;
 use titan_config::{PathPattern, Piece, Rewrite, Template};
-use titan_http::path::{BadPath, escape, is_path_octet, settle};
-use titan_http::{Authority, RequestHead, host_of, is_target_octet};
+use titan_http::path::{BadPath, escape, is_path_byte, settle};
+use titan_http::{Authority, RequestHead, host_of, is_target_byte};
 use titan_io::error::Kind;
 
 /// The parts of a request that a template can name.
@@ -148,7 +148,7 @@ pub(crate) fn after_segments(path: &[u8], count: usize) -> &[u8] {
 
 /// Two slashes at the start would make a host of what follows them.
 fn merge_first_slashes(location: &mut Vec<u8>) {
-    let slashes = location.iter().take_while(|&&octet| octet == b'/').count();
+    let slashes = location.iter().take_while(|&&byte| byte == b'/').count();
     location.drain(..slashes.saturating_sub(1));
 }
 
@@ -193,14 +193,14 @@ impl Writer<'_> {
 
     /// In a path alone: nothing ends it, what would is escaped.
     fn write_in_path(&mut self, piece: &Piece, parts: &Parts<'_>) -> Result<(), BadResult> {
-        let octets = match piece {
+        let bytes = match piece {
             Piece::Text(text) => text.as_bytes(),
             Piece::Host => parts.authority.ok_or(BadResult::NoHost)?,
             Piece::Path => parts.path,
             Piece::Query => parts.query.unwrap_or_default(),
             Piece::Param(index) => parts.params.get(*index, parts.matched),
         };
-        self.escape(octets, is_path_octet);
+        self.escape(bytes, is_path_byte);
         Ok(())
     }
 
@@ -214,10 +214,10 @@ impl Writer<'_> {
             (Place::Start, None) => Place::Path,
             (place, _) => place,
         };
-        for &octet in &text.as_bytes()[start.unwrap_or(0)..] {
-            self.place = self.place.after(octet);
+        for &byte in &text.as_bytes()[start.unwrap_or(0)..] {
+            self.place = self.place.after(byte);
         }
-        self.escape(text.as_bytes(), |octet| is_target_octet(octet) || octet == b'#');
+        self.escape(text.as_bytes(), |byte| is_target_byte(byte) || byte == b'#');
     }
 
     fn host(&mut self, authority: &[u8]) -> Result<(), BadResult> {
@@ -238,7 +238,7 @@ impl Writer<'_> {
             _ if path.first() != Some(&b'/') => return Err(BadResult::Path(BadPath::Relative)),
             Place::Start | Place::Authority | Place::Path => {
                 self.place = Place::Path;
-                self.escape(path, is_path_octet);
+                self.escape(path, is_path_byte);
             }
             Place::Query | Place::Fragment => self.value(path),
         }
@@ -256,16 +256,16 @@ impl Writer<'_> {
             Place::Query if !matches!(self.out.last(), Some(b'?' | b'&')) => self.out.push(b'&'),
             Place::Query | Place::Fragment => {}
         }
-        self.escape(query, is_target_octet);
+        self.escape(query, is_target_byte);
     }
 
     fn param(&mut self, value: &[u8]) -> Result<(), BadResult> {
         match self.place {
-            Place::Start | Place::Authority if value.iter().all(|&octet| is_label_octet(octet)) => {
+            Place::Start | Place::Authority if value.iter().all(|&byte| is_label_byte(byte)) => {
                 self.out.extend_from_slice(value);
             }
             Place::Start | Place::Authority => return Err(BadResult::WrongPlace),
-            Place::Path => self.escape(value, is_path_octet),
+            Place::Path => self.escape(value, is_path_byte),
             Place::Query | Place::Fragment => self.value(value),
         }
         Ok(())
@@ -273,17 +273,17 @@ impl Writer<'_> {
 
     /// One value in a query or fragment, or a host in a path.
     fn value(&mut self, value: &[u8]) {
-        self.escape(value, |octet| is_path_octet(octet) && !b"&=+;".contains(&octet));
+        self.escape(value, |byte| is_path_byte(byte) && !b"&=+;".contains(&byte));
     }
 
-    fn escape(&mut self, octets: &[u8], is_plain: impl Fn(u8) -> bool) {
-        escape(octets, is_plain, self.out);
+    fn escape(&mut self, bytes: &[u8], is_plain: impl Fn(u8) -> bool) {
+        escape(bytes, is_plain, self.out);
     }
 }
 
 impl Place {
-    fn after(self, octet: u8) -> Place {
-        match (self, octet) {
+    fn after(self, byte: u8) -> Place {
+        match (self, byte) {
             (_, b'#') => Place::Fragment,
             (Place::Authority | Place::Path, b'?') => Place::Query,
             (Place::Authority, b'/') => Place::Path,
@@ -292,8 +292,8 @@ impl Place {
     }
 }
 
-fn is_label_octet(octet: u8) -> bool {
-    octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'.')
+fn is_label_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.')
 }
 
 impl From<BadResult> for Kind {
@@ -481,7 +481,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_but_octets_of_a_uri_comes_out(
+        fn nothing_but_bytes_of_a_uri_comes_out(
             part in proptest::collection::vec(any::<u8>(), 0..20),
             query in proptest::collection::vec(any::<u8>(), 0..20),
             place in 0_usize..5,
@@ -500,7 +500,7 @@ mod tests {
             if write_location(&template(texts[place]), &parts, &mut out).is_ok() {
                 prop_assert!(out.iter().all(u8::is_ascii_graphic));
                 let authority = out.strip_prefix(b"https://").unwrap_or(b"");
-                let host = authority.split(|octet| b"/?#".contains(octet)).next().unwrap();
+                let host = authority.split(|byte| b"/?#".contains(byte)).next().unwrap();
                 prop_assert!(!host.contains(&b'@'));
                 prop_assert!(!out.starts_with(b"//"));
             }

@@ -84,7 +84,7 @@ impl Scene {
     #[track_caller]
     fn has_cost_little(&mut self) {
         let grown = peak().saturating_sub(self.before);
-        assert!(grown < self.memory, "grown by {grown} octets");
+        assert!(grown < self.memory, "grown by {grown} bytes");
         self.other.get("/other").has_status(200);
         self.gateway.connects_h2().get("/other").has_status(200);
     }
@@ -222,7 +222,7 @@ fn continuation() {
     }
 }
 
-/// A line that is kept in the table, and is then meant again by each octet.
+/// A line that is kept in the table, and is then meant again by each byte.
 #[test]
 fn hpack_bomb() {
     let mut bomb = block(&Head::get("/"));

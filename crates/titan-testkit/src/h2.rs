@@ -33,7 +33,7 @@ use std::ops::{Deref, DerefMut};
 /// How a client begins (RFC 9113 section 3.4).
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// The lines of a head or of trailers, as they are sent: names and values of any octets, in order.
+/// The lines of a head or of trailers, as they are sent: names and values of any bytes, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Head(pub Vec<(Vec<u8>, Vec<u8>)>);
 
@@ -120,7 +120,7 @@ impl Client {
     /// Begins a connection with these settings.
     #[track_caller]
     pub fn begins(mut peer: Peer, settings: &[(u16, u32)]) -> Client {
-        peer.offers([PREFACE, &Frame::settings(settings).octets()].concat());
+        peer.offers([PREFACE, &Frame::settings(settings).bytes()].concat());
         Client { talk: Talk::new(peer), next: 1 }
     }
 
@@ -189,7 +189,7 @@ impl Endpoint {
     #[track_caller]
     pub(crate) fn begins(mut peer: Peer, settings: &[(u16, u32)], index: usize) -> Endpoint {
         peer.expects(PREFACE);
-        peer.offers(Frame::settings(settings).octets());
+        peer.offers(Frame::settings(settings).bytes());
         Endpoint { talk: Talk::new(peer), index, pending: Vec::new() }
     }
 
@@ -198,7 +198,7 @@ impl Endpoint {
         if !peer.begins_with(PREFACE) {
             return Err(peer);
         }
-        peer.offers(Frame::settings(&[]).octets());
+        peer.offers(Frame::settings(&[]).bytes());
         Ok(Endpoint { talk: Talk::new(peer), index, pending: Vec::new() })
     }
 
@@ -255,9 +255,9 @@ impl Endpoint {
         });
     }
 
-    /// Sends what an endpoint of HTTP/1.1 would answer with these octets, where they are an answer.
-    pub(crate) fn translates(&mut self, stream: u32, octets: &[u8], is_to_head: bool) {
-        let mut rest = octets;
+    /// Sends what an endpoint of HTTP/1.1 would answer with these bytes, where they are an answer.
+    pub(crate) fn translates(&mut self, stream: u32, bytes: &[u8], is_to_head: bool) {
+        let mut rest = bytes;
         while let Ok((answer, length)) = Answer::parse(rest, is_to_head, true) {
             rest = &rest[length..];
             self.sends_answer(stream, answer);

@@ -1,4 +1,4 @@
-//! A real gateway on loopback between scripted peers: octets in, octets out.
+//! A real gateway on loopback between scripted peers: bytes in, bytes out.
 //!
 //! ```
 //! use titan_testkit::{gateway, upstream};
@@ -52,11 +52,11 @@ pub fn waits_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Octets as a message shows them: escaped, and cut where they are many.
-fn shown(octets: &[u8]) -> String {
+/// Bytes as a message shows them: escaped, and cut where they are many.
+fn shown(bytes: &[u8]) -> String {
     const MOST: usize = 800;
-    let cut = &octets[..octets.len().min(MOST)];
-    let more = octets.len() - cut.len();
-    let tail = if more > 0 { format!("... and {more} octets more") } else { String::new() };
+    let cut = &bytes[..bytes.len().min(MOST)];
+    let more = bytes.len() - cut.len();
+    let tail = if more > 0 { format!("... and {more} bytes more") } else { String::new() };
     format!("\"{}\"{tail}", cut.escape_ascii())
 }

@@ -14,8 +14,8 @@ pub struct Message {
     pub body: Vec<u8>,
     /// The fields behind the last chunk.
     pub trailers: Vec<(String, String)>,
-    /// The message, octet for octet.
-    pub octets: Vec<u8>,
+    /// The message, byte for byte.
+    pub bytes: Vec<u8>,
 }
 
 /// A request that reached an upstream.
@@ -52,7 +52,7 @@ pub(crate) enum Unfinished {
 /// How long a body is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Length {
-    Octets(usize),
+    Bytes(usize),
     Chunked,
     UntilClose,
 }
@@ -73,7 +73,7 @@ impl Message {
         named.map(|(_, value)| value.as_str()).collect()
     }
 
-    /// The body as text; octets outside UTF-8 become replacement characters.
+    /// The body as text; bytes outside UTF-8 become replacement characters.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
@@ -95,7 +95,7 @@ impl Answer {
     /// Checks that a field is there once, with that value.
     #[track_caller]
     pub fn has_field(self, name: &str, value: &str) -> Answer {
-        assert_eq!(self.field(name), Some(value), "{name} of {}", crate::shown(&self.octets));
+        assert_eq!(self.field(name), Some(value), "{name} of {}", crate::shown(&self.bytes));
         self
     }
 
@@ -137,34 +137,34 @@ impl Answer {
         id.and_then(|rest| rest.split('"').next()).unwrap_or_default().to_owned()
     }
 
-    /// The first answer in `octets`, and how many of them it takes.
+    /// The first answer in `bytes`, and how many of them it takes.
     pub(crate) fn parse(
-        octets: &[u8],
+        bytes: &[u8],
         is_to_head: bool,
         has_ended: bool,
     ) -> Result<(Answer, usize), Unfinished> {
-        let (message, start) = head(octets)?;
+        let (message, start) = head(bytes)?;
         let status = message.first_line.get(9..12).and_then(|digits| digits.parse().ok());
         let status: u16 = status.ok_or(Unfinished::Garbage("a status line without a status"))?;
         let has_none = is_to_head || status < 200 || status == 204 || status == 304;
         let length = match has_none {
-            true => Length::Octets(0),
+            true => Length::Bytes(0),
             false => length(&message)?.unwrap_or(Length::UntilClose),
         };
-        let (message, end) = body(message, octets, start, length, has_ended)?;
+        let (message, end) = body(message, bytes, start, length, has_ended)?;
         Ok((Answer { status, message }, end))
     }
 }
 
 impl Request {
-    /// The first request in `octets`, and how many of them it takes.
-    pub(crate) fn parse(octets: &[u8], connection: usize) -> Result<(Request, usize), Unfinished> {
-        let (message, start) = head(octets)?;
+    /// The first request in `bytes`, and how many of them it takes.
+    pub(crate) fn parse(bytes: &[u8], connection: usize) -> Result<(Request, usize), Unfinished> {
+        let (message, start) = head(bytes)?;
         let words: Vec<_> = message.first_line.split(' ').map(str::to_owned).collect();
         let [method, target, _] = <[String; 3]>::try_from(words)
             .map_err(|_| Unfinished::Garbage("a request line without three words"))?;
-        let length = length(&message)?.unwrap_or(Length::Octets(0));
-        let (message, end) = body(message, octets, start, length, false)?;
+        let length = length(&message)?.unwrap_or(Length::Bytes(0));
+        let (message, end) = body(message, bytes, start, length, false)?;
         Ok((Request { method, target, connection, message }, end))
     }
 }
@@ -185,19 +185,19 @@ impl Deref for Answer {
     }
 }
 
-/// The octets as one character each.
-fn text(octets: &[u8]) -> String {
-    octets.iter().map(|&octet| char::from(octet)).collect()
+/// The bytes as one character each.
+fn text(bytes: &[u8]) -> String {
+    bytes.iter().map(|&byte| char::from(byte)).collect()
 }
 
-fn find(octets: &[u8], what: &[u8]) -> Result<usize, Unfinished> {
-    octets.windows(what.len()).position(|it| it == what).ok_or(Unfinished::More)
+fn find(bytes: &[u8], what: &[u8]) -> Result<usize, Unfinished> {
+    bytes.windows(what.len()).position(|it| it == what).ok_or(Unfinished::More)
 }
 
-/// The head at the start of `octets`, and where it ends.
-fn head(octets: &[u8]) -> Result<(Message, usize), Unfinished> {
-    let end = find(octets, b"\r\n\r\n")?;
-    let lines = text(&octets[..end]);
+/// The head at the start of `bytes`, and where it ends.
+fn head(bytes: &[u8]) -> Result<(Message, usize), Unfinished> {
+    let end = find(bytes, b"\r\n\r\n")?;
+    let lines = text(&bytes[..end]);
     let mut lines = lines.split("\r\n");
     let first_line = lines.next().unwrap_or_default().to_owned();
     let fields = fields(lines)?;
@@ -220,7 +220,7 @@ fn length(message: &Message) -> Result<Option<Length>, Unfinished> {
         ([], []) => Ok(None),
         (["chunked"], []) => Ok(Some(Length::Chunked)),
         ([], [length]) => match length.parse() {
-            Ok(length) => Ok(Some(Length::Octets(length))),
+            Ok(length) => Ok(Some(Length::Bytes(length))),
             Err(_) => Err(Unfinished::Garbage("a length that is no number")),
         },
         _ => Err(Unfinished::Garbage("framing fields that contradict each other")),
@@ -229,14 +229,14 @@ fn length(message: &Message) -> Result<Option<Length>, Unfinished> {
 
 fn body(
     mut message: Message,
-    octets: &[u8],
+    bytes: &[u8],
     start: usize,
     length: Length,
     has_ended: bool,
 ) -> Result<(Message, usize), Unfinished> {
-    let rest = &octets[start..];
+    let rest = &bytes[start..];
     let taken = match length {
-        Length::Octets(length) => {
+        Length::Bytes(length) => {
             message.body = rest.get(..length).ok_or(Unfinished::More)?.to_vec();
             length
         }
@@ -248,34 +248,34 @@ fn body(
         Length::Chunked => chunks(rest, &mut message)?,
     };
     let end = start + taken;
-    message.octets = octets[..end].to_vec();
+    message.bytes = bytes[..end].to_vec();
     Ok((message, end))
 }
 
-/// Reads chunks and trailers into `message`; tells how many octets they take.
-fn chunks(octets: &[u8], message: &mut Message) -> Result<usize, Unfinished> {
+/// Reads chunks and trailers into `message`; tells how many bytes they take.
+fn chunks(bytes: &[u8], message: &mut Message) -> Result<usize, Unfinished> {
     let mut at = 0;
     loop {
-        let line = find(&octets[at..], b"\r\n")?;
-        let size = text(&octets[at..at + line]);
+        let line = find(&bytes[at..], b"\r\n")?;
+        let size = text(&bytes[at..at + line]);
         let size =
             usize::from_str_radix(&size, 16).map_err(|_| Unfinished::Garbage("a chunk size"))?;
         at += line + 2;
         if size == 0 {
             break;
         }
-        let data = octets.get(at..at + size).ok_or(Unfinished::More)?;
+        let data = bytes.get(at..at + size).ok_or(Unfinished::More)?;
         message.body.extend_from_slice(data);
         at += size + 2;
-        if octets.get(at - 2..at).ok_or(Unfinished::More)? != b"\r\n" {
+        if bytes.get(at - 2..at).ok_or(Unfinished::More)? != b"\r\n" {
             return Err(Unfinished::Garbage("a chunk without its end"));
         }
     }
-    if octets[at..].starts_with(b"\r\n") {
+    if bytes[at..].starts_with(b"\r\n") {
         return Ok(at + 2);
     }
-    let end = at + find(&octets[at..], b"\r\n\r\n")?;
-    message.trailers = fields(text(&octets[at..end]).split("\r\n"))?;
+    let end = at + find(&bytes[at..], b"\r\n\r\n")?;
+    message.trailers = fields(text(&bytes[at..end]).split("\r\n"))?;
     Ok(end + 4)
 }
 
@@ -295,23 +295,23 @@ mod tests {
             ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nT: 1\r\n\r\n", "", "1"),
             ("HTTP/1.1 204 No Content\r\n\r\n", "", ""),
         ];
-        for (octets, body, trailer) in cases {
-            for end in 0..octets.len() {
-                let part = Answer::parse(&octets.as_bytes()[..end], false, false);
-                assert_eq!(part, Err(Unfinished::More), "{end} octets of {octets:?}");
+        for (bytes, body, trailer) in cases {
+            for end in 0..bytes.len() {
+                let part = Answer::parse(&bytes.as_bytes()[..end], false, false);
+                assert_eq!(part, Err(Unfinished::More), "{end} bytes of {bytes:?}");
             }
             let (answer, end) =
-                Answer::parse(format!("{octets}HTTP").as_bytes(), false, false).unwrap();
-            assert_eq!((answer.text().as_str(), end), (body, octets.len()));
+                Answer::parse(format!("{bytes}HTTP").as_bytes(), false, false).unwrap();
+            assert_eq!((answer.text().as_str(), end), (body, bytes.len()));
             assert_eq!(answer.trailers.first().map_or("", |(_, value)| value), trailer);
         }
     }
 
     #[test]
     fn a_body_without_length_runs_to_the_close() {
-        let octets = b"HTTP/1.1 200 OK\r\n\r\nab";
-        assert_eq!(Answer::parse(octets, false, false), Err(Unfinished::More));
-        assert_eq!(Answer::parse(octets, false, true).unwrap().0.body, b"ab");
-        assert_eq!(Answer::parse(octets, true, false).unwrap().1, octets.len() - 2);
+        let bytes = b"HTTP/1.1 200 OK\r\n\r\nab";
+        assert_eq!(Answer::parse(bytes, false, false), Err(Unfinished::More));
+        assert_eq!(Answer::parse(bytes, false, true).unwrap().0.body, b"ab");
+        assert_eq!(Answer::parse(bytes, true, false).unwrap().1, bytes.len() - 2);
     }
 }

@@ -77,10 +77,10 @@ impl Peer {
         Ok(self)
     }
 
-    /// Sends octets past its TLS session, as far as the other side takes them.
-    pub fn offers_unsealed(&mut self, octets: &[u8]) -> &mut Peer {
+    /// Sends bytes past its TLS session, as far as the other side takes them.
+    pub fn offers_unsealed(&mut self, bytes: &[u8]) -> &mut Peer {
         // The other side may have closed, and then this is what happens.
-        let _ = self.stream.socket().send(octets);
+        let _ = self.stream.socket().send(bytes);
         self
     }
 
@@ -104,27 +104,27 @@ impl Peer {
 
     /// Sends all of it.
     #[track_caller]
-    pub fn sends(&mut self, octets: impl AsRef<[u8]>) -> &mut Peer {
-        let sent = self.stream.write_all(octets.as_ref());
+    pub fn sends(&mut self, bytes: impl AsRef<[u8]>) -> &mut Peer {
+        let sent = self.stream.write_all(bytes.as_ref());
         if let Err(error) = sent.and_then(|()| self.stream.flush()) {
-            panic!("cannot send {}: {error}", shown(octets.as_ref()));
+            panic!("cannot send {}: {error}", shown(bytes.as_ref()));
         }
         self
     }
 
-    /// Sends it octet by octet, each in a call of its own.
+    /// Sends it byte by byte, each in a call of its own.
     #[track_caller]
-    pub fn sends_slowly(&mut self, octets: impl AsRef<[u8]>) -> &mut Peer {
-        octets.as_ref().chunks(1).for_each(|octet| {
-            self.sends(octet);
+    pub fn sends_slowly(&mut self, bytes: impl AsRef<[u8]>) -> &mut Peer {
+        bytes.as_ref().chunks(1).for_each(|byte| {
+            self.sends(byte);
         });
         self
     }
 
     /// Sends as much of it as the other side takes before it closes.
-    pub fn offers(&mut self, octets: impl AsRef<[u8]>) -> &mut Peer {
+    pub fn offers(&mut self, bytes: impl AsRef<[u8]>) -> &mut Peer {
         // The other side may have answered and closed, and then this is what happens.
-        let _ = self.stream.write_all(octets.as_ref());
+        let _ = self.stream.write_all(bytes.as_ref());
         self
     }
 
@@ -144,19 +144,19 @@ impl Peer {
         sent
     }
 
-    /// Waits for that many octets and returns them.
+    /// Waits for that many bytes and returns them.
     #[track_caller]
     pub fn takes(&mut self, count: usize) -> Vec<u8> {
         while self.received.len() < count {
-            assert!(self.fill(b"octets"), "expected {count} octets, but {}", self.so_far());
+            assert!(self.fill(b"bytes"), "expected {count} bytes, but {}", self.so_far());
         }
         self.received.drain(..count).collect()
     }
 
-    /// Waits for exactly these octets.
+    /// Waits for exactly these bytes.
     #[track_caller]
-    pub fn expects(&mut self, octets: impl AsRef<[u8]>) -> &mut Peer {
-        let wanted = octets.as_ref();
+    pub fn expects(&mut self, bytes: impl AsRef<[u8]>) -> &mut Peer {
+        let wanted = bytes.as_ref();
         while self.received.len() < wanted.len() && wanted.starts_with(&self.received) {
             if !self.fill(wanted) {
                 break;
@@ -258,16 +258,16 @@ impl Peer {
         self.read().is_err_and(|error| is_cut(&error) || is_reset(&error))
     }
 
-    /// Waits for these octets and takes them; false when something else comes, or the end.
-    pub(crate) fn begins_with(&mut self, octets: &[u8]) -> bool {
-        while self.received.len() < octets.len() && octets.starts_with(&self.received) {
+    /// Waits for these bytes and takes them; false when something else comes, or the end.
+    pub(crate) fn begins_with(&mut self, bytes: &[u8]) -> bool {
+        while self.received.len() < bytes.len() && bytes.starts_with(&self.received) {
             if !self.read().is_ok_and(|count| count > 0) {
                 return false;
             }
         }
-        let begins = self.received.starts_with(octets);
+        let begins = self.received.starts_with(bytes);
         if begins {
-            self.received.drain(..octets.len());
+            self.received.drain(..bytes.len());
         }
         begins
     }
@@ -291,7 +291,7 @@ impl Peer {
         self.end
     }
 
-    /// Waits until the other side closes, which must be without another octet.
+    /// Waits until the other side closes, which must be without another byte.
     #[track_caller]
     pub fn expects_close(&mut self) {
         self.fill(b"a close");
@@ -299,30 +299,30 @@ impl Peer {
         assert!(is_clean, "expected a close, but {}", self.so_far());
     }
 
-    /// Waits until the other side resets the connection; octets may come before that.
+    /// Waits until the other side resets the connection; bytes may come before that.
     #[track_caller]
     pub fn expects_reset(&mut self) {
         while self.fill(b"a reset") {}
         assert!(self.end == Some(End::Reset), "expected a reset, but {}", self.so_far());
     }
 
-    /// Waits until the other side closes within a message, of which these octets come before that.
+    /// Waits until the other side closes within a message, of which these bytes come before that.
     #[track_caller]
-    pub fn expects_close_after(&mut self, octets: impl AsRef<[u8]>) {
+    pub fn expects_close_after(&mut self, bytes: impl AsRef<[u8]>) {
         while self.fill(b"a close") {}
-        let is_so = self.end == Some(End::Close) && self.received == octets.as_ref();
-        assert!(is_so, "expected {} and a close, but {}", shown(octets.as_ref()), self.so_far());
+        let is_so = self.end == Some(End::Close) && self.received == bytes.as_ref();
+        assert!(is_so, "expected {} and a close, but {}", shown(bytes.as_ref()), self.so_far());
         self.received.clear();
     }
 
-    /// Waits until the other side ends the connection in any way; returns the octets before that.
+    /// Waits until the other side ends the connection in any way; returns the bytes before that.
     #[track_caller]
     pub fn rest(&mut self) -> Vec<u8> {
         while self.fill(b"an end") {}
         std::mem::take(&mut self.received)
     }
 
-    /// Closes the sending side and expects the other side to close without another octet.
+    /// Closes the sending side and expects the other side to close without another byte.
     #[track_caller]
     pub fn expects_nothing_more(&mut self) {
         self.finishes();
@@ -353,9 +353,9 @@ impl Peer {
         }
     }
 
-    /// Receives with a buffer of about that many octets, so that the other side soon has to wait.
-    pub fn takes_little(&mut self, octets: usize) -> &mut Peer {
-        self.stream.socket().set_recv_buffer_size(octets).expect("a socket has a buffer");
+    /// Receives with a buffer of about that many bytes, so that the other side soon has to wait.
+    pub fn takes_little(&mut self, bytes: usize) -> &mut Peer {
+        self.stream.socket().set_recv_buffer_size(bytes).expect("a socket has a buffer");
         self
     }
 
@@ -403,13 +403,13 @@ impl Peer {
     }
 
     fn read(&mut self) -> io::Result<usize> {
-        let mut octets = [0; 64 << 10];
+        let mut bytes = [0; 64 << 10];
         loop {
-            match self.stream.read(&mut octets) {
+            match self.stream.read(&mut bytes) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 result => {
                     let count = result?;
-                    self.received.extend_from_slice(&octets[..count]);
+                    self.received.extend_from_slice(&bytes[..count]);
                     return Ok(count);
                 }
             }

@@ -116,11 +116,11 @@ impl Read for Stream {
 }
 
 impl Write for Stream {
-    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Stream::Tcp(stream) => stream.write(octets),
-            Stream::Unix(stream) => stream.write(octets),
-            Stream::Tls(stream) => stream.write(octets),
+            Stream::Tcp(stream) => stream.write(bytes),
+            Stream::Unix(stream) => stream.write(bytes),
+            Stream::Tls(stream) => stream.write(bytes),
         }
     }
 

@@ -72,7 +72,7 @@ pub fn answers(answer: impl Fn(&Request) -> Vec<u8> + Send + Sync + 'static) -> 
     listens().answers(answer)
 }
 
-/// An endpoint of HTTP/2 that gives every request what `answer` makes of it, in octets of HTTP/1.1.
+/// An endpoint of HTTP/2 that gives every request what `answer` makes of it, in bytes of HTTP/1.1.
 pub fn answers_h2(answer: impl Fn(&Request) -> Vec<u8> + Send + Sync + 'static) -> Upstream {
     listens().answers_h2(answer)
 }
@@ -177,7 +177,7 @@ impl Listening {
         self.answers_in(answer, false)
     }
 
-    /// The same in HTTP/2, with what these octets of HTTP/1.1 say.
+    /// The same in HTTP/2, with what these bytes of HTTP/1.1 say.
     pub fn answers_h2(
         self,
         answer: impl Fn(&Request) -> Vec<u8> + Send + Sync + 'static,
@@ -313,7 +313,7 @@ impl fmt::Debug for Log {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Log { accepted, open, requests, .. } = self;
         write!(f, "{accepted} connections, {} of them open", open.len())?;
-        requests.iter().try_for_each(|request| write!(f, ", {}", shown(&request.octets)))
+        requests.iter().try_for_each(|request| write!(f, ", {}", shown(&request.bytes)))
     }
 }
 

@@ -269,7 +269,7 @@ fn hash_of(key: &HashKey, source: &KeySource<'_>) -> Option<u64> {
 
 /// The endpoint that a sticky cookie names: as [`write_cookie`] writes it and not otherwise.
 fn endpoint_id(value: &[u8]) -> Option<u64> {
-    let is_digit = |octet: &u8| matches!(octet, b'0'..=b'9' | b'a'..=b'f');
+    let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     if value.len() != 16 || !value.iter().all(is_digit) {
         return None;
     }

@@ -109,7 +109,7 @@ impl<S: BodySink> Upload<S> {
         self.is_refused || self.pump.is_done()
     }
 
-    /// Octets of the request body that were taken from the client, whether they went out or not.
+    /// Bytes of the request body that were taken from the client, whether they went out or not.
     pub fn taken(&self) -> u64 {
         self.pump.taken()
     }

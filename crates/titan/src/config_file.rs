@@ -44,7 +44,7 @@ pub(crate) fn read_named(config: &Config, file: &Path) -> Files {
     for named in config.files() {
         let path = folder_of(file).join(named);
         match read_bounded(&path) {
-            Ok(octets) => files.insert(named.to_owned(), octets),
+            Ok(bytes) => files.insert(named.to_owned(), bytes),
             Err(error) => {
                 let reason = format!(
                     "it cannot be read: {error} (a relative path starts at the folder of {})",
@@ -115,21 +115,21 @@ fn read_bounded(file: &Path) -> io::Result<Vec<u8>> {
 }
 
 fn read_to_bound(file: impl Read) -> io::Result<Vec<u8>> {
-    let mut octets = Vec::new();
-    file.take(MAX_FILE as u64 + 1).read_to_end(&mut octets)?;
-    if octets.len() > MAX_FILE {
-        return Err(io::Error::other(format!("it has more than {MAX_FILE} octets")));
+    let mut bytes = Vec::new();
+    file.take(MAX_FILE as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() > MAX_FILE {
+        return Err(io::Error::other(format!("it has more than {MAX_FILE} bytes")));
     }
-    Ok(octets)
+    Ok(bytes)
 }
 
 fn read_text(file: &Path) -> io::Result<String> {
-    let octets = match file == Path::new(STANDARD_INPUT) {
+    let bytes = match file == Path::new(STANDARD_INPUT) {
         true => read_to_bound(io::stdin().lock())?,
         false => read_bounded(file)?,
     };
-    String::from_utf8(octets).map_err(|error| {
+    String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
-        io::Error::other(format!("it is not UTF-8, at octet {at}"))
+        io::Error::other(format!("it is not UTF-8, at byte {at}"))
     })
 }

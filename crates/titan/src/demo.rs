@@ -113,8 +113,8 @@ fn object<'a>(indent: &str, members: impl IntoIterator<Item = (&'a str, String)>
     format!("{{{}\n{indent}}}", lines.join(","))
 }
 
-fn json_text(octets: &[u8]) -> Value {
-    Value::from(String::from_utf8_lossy(octets))
+fn json_text(bytes: &[u8]) -> Value {
+    Value::from(String::from_utf8_lossy(bytes))
 }
 
 #[cfg(test)]

@@ -43,9 +43,9 @@ fn free_port() -> TcpListener {
 fn read_head(stream: &mut TcpStream) -> String {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
-        let mut octet = [0];
-        stream.read_exact(&mut octet).unwrap();
-        head.extend(octet);
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap();
+        head.extend(byte);
     }
     String::from_utf8(head).unwrap()
 }
@@ -118,7 +118,7 @@ fn a_successor_starts_while_its_predecessor_drains() {
     // Nobody else binds there, so that the port stays free in between.
     const ADMIN: &str = "127.84.84.1";
     const REVOCATIONS: &str = "jwt_revocations: { file: succession }\n\
-        policies: { p: { jwt: { providers: { algorithms: HS256, keys: { secret: forty octets that nobody but us can guess } } } } }\n";
+        policies: { p: { jwt: { providers: { algorithms: HS256, keys: { secret: forty bytes that nobody but us can guess } } } } }\n";
     let upstream = free_port();
     let text = |admin: &str| gateway_with_probes_to(&upstream, admin) + REVOCATIONS;
     let mut old = Titan::start("old", &text(&format!("{ADMIN}:0")));
@@ -288,7 +288,7 @@ fn tokens_that_are_refused_are_told_of_in_one_line() {
     let text = FIXED.replace(
         "routes: [{ respond: 200 }]",
         "routes: [{ respond: 200 }]\napply: [p]\npolicies: { p: { jwt: { providers: { algorithms: HS256, \
-         keys: { secret: a secret of 32 octets at the very least } } } } }",
+         keys: { secret: a secret of 32 bytes at the very least } } } } }",
     );
     let mut titan = Titan::start_told("refused-tokens", &text);
     for _ in 0..5 {

@@ -1,5 +1,5 @@
 // Command echo is a small HTTP service on Shockwave that does what a request asks for: it tells what it received, or
-// answers with so many octets, after such a delay, in chunks, with a status, or badly. It is the upstream of tests and
+// answers with so many bytes, after such a delay, in chunks, with a status, or badly. It is the upstream of tests and
 // benchmarks of gateways.
 //
 // On standard output its first line is "listening on " and the address, once it takes connections. It serves until

@@ -146,7 +146,7 @@ func TestName(t *testing.T) {
 
 func TestAnswers(t *testing.T) {
 	r := start(t)
-	octets := func(n int) string { return strings.Repeat("0123456789abcdef", n/16+1)[:n] }
+	data := func(n int) string { return strings.Repeat("0123456789abcdef", n/16+1)[:n] }
 	for _, row := range []struct {
 		path   string
 		status int
@@ -154,8 +154,8 @@ func TestAnswers(t *testing.T) {
 		body   string
 	}{
 		{"/bytes/0", 200, 0, ""},
-		{"/bytes/20", 200, 20, octets(20)},
-		{"/bytes/200001", 200, 200001, octets(200001)},
+		{"/bytes/20", 200, 20, data(20)},
+		{"/bytes/200001", 200, 200001, data(200001)},
 		{"/chunked/0/5", 200, -1, ""},
 		{"/chunked/3/5", 200, -1, "012340123401234"},
 		{"/chunked/2/100000", 200, -1, "*200000"},
@@ -182,7 +182,7 @@ func TestAnswers(t *testing.T) {
 			continue
 		}
 		if body != row.body || response.ContentLength != row.length {
-			t.Errorf("%s: %d octets of %d: %.50q", row.path, len(body), response.ContentLength, body)
+			t.Errorf("%s: %d bytes of %d: %.50q", row.path, len(body), response.ContentLength, body)
 		}
 	}
 }
@@ -311,7 +311,7 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// TestUpgradeBehindABody sends the first octets of the new protocol behind a body, which is none of it.
+// TestUpgradeBehindABody sends the first bytes of the new protocol behind a body, which is none of it.
 func TestUpgradeBehindABody(t *testing.T) {
 	c := dial(t, "tcp", start(t).address)
 	fmt.Fprint(c, "POST /upgrade HTTP/1.1\r\nHost: h\r\nConnection: close, Upgrade\r\nUpgrade: other, Echo\r\n"+

@@ -36,18 +36,18 @@ Paths, for every method:
   /, /echo          what was received, as JSON: name, method, target, path, query, proto, host, remote, request
                     (its number on the connection), fields, body (body_base64 if it is not UTF-8), trailers;
                     413 for a body over 1 MiB
-  /bytes/N          N octets (at most 1 GiB) with Content-Length: 0123456789abcdef, again and again
+  /bytes/N          N bytes (at most 1 GiB) with Content-Length: 0123456789abcdef, again and again
   /delay/MS         what / says, MS milliseconds (at most 60000) later
-  /chunked/N/SIZE   N chunks (at most 100000) of SIZE octets (at most 1 MiB), each sent at once
+  /chunked/N/SIZE   N chunks (at most 100000) of SIZE bytes (at most 1 MiB), each sent at once
   /sse/N            N server-sent events (at most 100000); ?interval=MS pauses before each but the first
   /status/CODE      this status, 200 to 599
   /stream           the request's body, piece by piece as it comes
   /trailers         the request's body, then the request's trailers and Echo-Length as trailers
   /early            103 with a Link field, then 200
-  /headers/N/SIZE   N fields X-Echo-1 and so on (at most 1000) with values of SIZE octets (N times SIZE at most 1 MiB)
+  /headers/N/SIZE   N fields X-Echo-1 and so on (at most 1000) with values of SIZE bytes (N times SIZE at most 1 MiB)
   /close            200, and the connection is closed
-  /abort, /abort/N  Content-Length: N+1 and N octets (default 100), then the connection is cut
-  /upgrade          101 to the protocol echo, which gives back each octet; the request's body is read away before, 413
+  /abort, /abort/N  Content-Length: N+1 and N bytes (default 100), then the connection is cut
+  /upgrade          101 to the protocol echo, which gives back each byte; the request's body is read away before, 413
                     as for /echo; 426 unless the request is HTTP/1.1 with Upgrade: echo and Connection: upgrade
   /health           200; POST /health/down and /health/up make it 503 and 200 again
   /stats            JSON: name, requests so far with this one, connections now

@@ -1,4 +1,4 @@
-//! titan-http, titan-h1 and titan-h2 do no I/O, read no clock and start nothing: octets in, octets out.
+//! titan-http, titan-h1 and titan-h2 do no I/O, read no clock and start nothing: bytes in, bytes out.
 
 use super::Finding;
 use crate::tree::Tree;

@@ -8,13 +8,13 @@ const MOST_LINES: usize = 600;
 /// Characters of a source line. rustfmt breaks code at 100; this is for what it leaves alone: comments,
 /// strings and tables in macros.
 const MOST_WIDTH: usize = 140;
-/// Octets of any file.
-const MOST_OCTETS: u64 = 512 << 10;
+/// Bytes of any file.
+const MOST_BYTES: u64 = 512 << 10;
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
-    let large = tree.files.iter().filter(|file| file.octets > MOST_OCTETS);
+    let large = tree.files.iter().filter(|file| file.bytes > MOST_BYTES);
     let mut findings: Vec<_> = large
-        .map(|file| Finding::file(file, format!("{} octets, more than {MOST_OCTETS}", file.octets)))
+        .map(|file| Finding::file(file, format!("{} bytes, more than {MOST_BYTES}", file.bytes)))
         .collect();
     for (file, text) in tree.texts(&[".rs", ".go"]) {
         let lines = text.lines().count();

@@ -46,7 +46,7 @@ fn fault(word: &str, next: &str) -> Option<String> {
     if NOTES.contains(&word) {
         return Some(format!("`{word}`: plans belong to the issue tracker"));
     }
-    let is_number = !next.is_empty() && next.bytes().all(|octet| octet.is_ascii_digit());
+    let is_number = !next.is_empty() && next.bytes().all(|byte| byte.is_ascii_digit());
     if word.eq_ignore_ascii_case("phase") && is_number {
         return Some(format!("`{word} {next}`: a stage of a plan means nothing to a reader"));
     }

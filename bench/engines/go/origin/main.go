@@ -1,5 +1,5 @@
 // Command origin is a Shockwave service that stands behind the gateways of the benchmark: for the same requests it sends
-// the same bodies as the harness's own origin, of which the load generator checks every octet. bench/README.md says when
+// the same bodies as the harness's own origin, of which the load generator checks every byte. bench/README.md says when
 // it is used.
 //
 // Usage: origin LISTEN-ADDRESS

@@ -16,7 +16,7 @@ func TestTheBodiesAreThoseTheLoadGeneratorExpects(t *testing.T) {
 	sums := []struct {
 		method, target string
 		posted         []byte
-		octets         int
+		data           int
 		fnv1a          uint64
 	}{
 		{"GET", "/small/0", nil, 128, 0xdd70a71d939488f3},
@@ -27,8 +27,8 @@ func TestTheBodiesAreThoseTheLoadGeneratorExpects(t *testing.T) {
 	}
 	for _, want := range sums {
 		status, body := peer.ask(want.method, want.target, want.posted)
-		if status != 200 || len(body) != want.octets || fnv1a(body) != want.fnv1a {
-			t.Errorf("%s %s: %d, %d octets, fnv1a %016x", want.method, want.target, status, len(body), fnv1a(body))
+		if status != 200 || len(body) != want.data || fnv1a(body) != want.fnv1a {
+			t.Errorf("%s %s: %d, %d bytes, fnv1a %016x", want.method, want.target, status, len(body), fnv1a(body))
 		}
 	}
 }
@@ -38,7 +38,7 @@ func TestTheReceiptIsForTheLengthThatWasPosted(t *testing.T) {
 	for _, size := range []int{1, 16384, 16384, 0, largest} {
 		status, body := peer.ask("POST", "/post", pattern[:size])
 		if want := receiptFor(size); status != 200 || !bytes.Equal(body, want) {
-			t.Errorf("%d octets: %d %q, want %q", size, status, body, want)
+			t.Errorf("%d bytes: %d %q, want %q", size, status, body, want)
 		}
 	}
 }
@@ -51,7 +51,7 @@ func TestWhatIsWrongIsRefused(t *testing.T) {
 		posted               []byte
 		status               int
 	}{
-		{"changed octet", "POST", "/post", changed, 422},
+		{"changed byte", "POST", "/post", changed, 422},
 		{"no such variant", "GET", "/small/16", nil, 404},
 		{"body for what is read only", "POST", "/30k", pattern[:5], 405},
 		{"too long", "POST", "/post", make([]byte, largest+1), 413},

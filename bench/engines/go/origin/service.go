@@ -44,7 +44,7 @@ func (s *service) handle(c *shockwave.Ctx) {
 	}
 }
 
-// post checks the body octet for octet: a proxy that changes one is found out.
+// post checks the body byte for byte: a proxy that changes one is found out.
 func (s *service) post(c *shockwave.Ctx) {
 	body, err := c.ReadBody(largest)
 	switch {

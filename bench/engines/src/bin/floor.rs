@@ -1,4 +1,4 @@
-//! The floor: copies octets between a client and its own upstream connection, and nothing else.
+//! The floor: copies bytes between a client and its own upstream connection, and nothing else.
 //!
 //! One thread, one epoll, no parsing. A small exchange on a kept connection is exactly read, write,
 //! read, write, with the polling call shared by everything that is ready at that moment. Every ratio
@@ -30,7 +30,7 @@ struct End {
     /// Read here, not yet taken by the peer. While it is not empty nothing more is read here, so it
     /// never holds more than [`BUFFER`].
     unsent: Vec<u8>,
-    /// Octets of `unsent` that the peer has taken meanwhile. `sent <= unsent.len()`.
+    /// Bytes of `unsent` that the peer has taken meanwhile. `sent <= unsent.len()`.
     sent: usize,
 }
 
@@ -118,7 +118,7 @@ impl Floor {
             return true;
         }
         match net::write(&end.socket, &source.unsent[source.sent..]) {
-            Moved::Octets(count) => self.settle(peer, count),
+            Moved::Bytes(count) => self.settle(peer, count),
             Moved::Blocked => true,
             Moved::Closed => self.close(token),
         }
@@ -145,7 +145,7 @@ impl Floor {
                 return true;
             }
             let count = match net::read(&end.socket, &mut self.buffer) {
-                Moved::Octets(count) => count,
+                Moved::Bytes(count) => count,
                 Moved::Blocked => return true,
                 Moved::Closed => return self.close(token),
             };
@@ -158,12 +158,12 @@ impl Floor {
         }
     }
 
-    /// Writes the first `count` octets of the buffer to the peer of `token` and keeps what it does not take.
+    /// Writes the first `count` bytes of the buffer to the peer of `token` and keeps what it does not take.
     fn forward(&mut self, token: usize, count: usize) -> bool {
         let Some(Some(end)) = self.ends.get(token) else { return false };
         let Some(Some(peer)) = self.ends.get(end.peer) else { return false };
         let written = match net::write(&peer.socket, &self.buffer[..count]) {
-            Moved::Octets(written) => written,
+            Moved::Bytes(written) => written,
             Moved::Blocked => 0,
             Moved::Closed => return self.close(token),
         };
@@ -176,7 +176,7 @@ impl Floor {
     }
 
     /// Closes both ends. What one end still owed the other is lost with it, which is right here: the
-    /// load generator checks every octet and would report it.
+    /// load generator checks every byte and would report it.
     fn close(&mut self, token: usize) -> bool {
         if let Some(end) = self.ends[token].take() {
             self.ends[end.peer] = None;

@@ -1,7 +1,7 @@
 //! The origin for proxies that speak HTTP/2 upstream: cleartext, by prior knowledge, on the h2 crate.
 //!
 //! It answers the small GETs as the other origin does, and gRPC calls with the message they carry. One thread,
-//! answers laid out before the first connection; every call is checked octet for octet by being echoed.
+//! answers laid out before the first connection; every call is checked byte for byte by being echoed.
 //!
 //! Usage: origin-h2 LISTEN-ADDRESS; prints the address that it listens at.
 
@@ -64,7 +64,7 @@ async fn serve(socket: TcpStream, answers: Rc<Answers>) {
 }
 
 impl Answers {
-    /// The date stands still: the answers are the same octets in every run.
+    /// The date stands still: the answers are the same bytes in every run.
     fn lay_out() -> http::Result<Self> {
         let head = |content_type| {
             Response::builder()

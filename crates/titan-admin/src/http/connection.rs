@@ -45,14 +45,14 @@ struct Asked {
 
 /// How much is read at once.
 const READ: usize = 4 << 10;
-/// How long a request may take from its first octet to its last.
+/// How long a request may take from its first byte to its last.
 const MESSAGE: Duration = Duration::from_secs(10);
 /// How long an answer may take to be sent.
 const WRITE: Duration = Duration::from_secs(30);
 /// How long a closed connection is still read, so that a client that is sending sees its answer.
 const LINGER: Duration = Duration::from_secs(2);
 /// How much such a client may still send.
-const LINGER_OCTETS: u64 = 1 << 20;
+const LINGER_BYTES: u64 = 1 << 20;
 
 impl<'p> Connection<'p> {
     /// A connection that has sent nothing yet.
@@ -179,7 +179,7 @@ impl<'p> Connection<'p> {
     /// that is still sending.
     async fn linger(&mut self) -> io::Result<()> {
         self.stream.shutdown().await?;
-        let mut rest = (&mut self.stream).take(LINGER_OCTETS);
+        let mut rest = (&mut self.stream).take(LINGER_BYTES);
         let mut dropped = tokio::io::sink();
         timeout(LINGER, tokio::io::copy(&mut rest, &mut dropped)).await?.map(drop)
     }

@@ -1,4 +1,4 @@
-//! The server over a real socket: octets in, octets out.
+//! The server over a real socket: bytes in, bytes out.
 
 use super::*;
 use std::io::{Read, Write};
@@ -42,9 +42,9 @@ fn a_unix_socket_is_served_too() {
 }
 
 /// What comes back until the end, without the dates.
-fn answers(address: SocketAddr, octets: &[u8]) -> String {
+fn answers(address: SocketAddr, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.write_all(octets).unwrap();
+    stream.write_all(bytes).unwrap();
     stream.shutdown(Shutdown::Write).unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
@@ -55,11 +55,11 @@ fn answers(address: SocketAddr, octets: &[u8]) -> String {
 #[test]
 fn requests_are_answered_in_order() {
     let (_server, address) = echo();
-    let octets = b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n\
+    let bytes = b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n\
         POST /b HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n\
         HEAD /c HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
     assert_eq!(
-        answers(address, octets),
+        answers(address, bytes),
         "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 7\r\n\r\nGET /a \
          HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 10\r\n\r\nPOST /b hi\
          HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 8\r\n\
@@ -86,7 +86,7 @@ fn a_client_that_waits_is_told_to_go_on() {
 #[test]
 fn what_breaks_the_rules_gets_an_answer_and_the_end() {
     let (_server, address) = echo();
-    let refused = |octets: &str| answers(address, octets.as_bytes())[9..12].to_owned();
+    let refused = |bytes: &str| answers(address, bytes.as_bytes())[9..12].to_owned();
     let second = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
     assert_eq!(refused(&format!("GET / HTTP/1.1\r\n\r\n{second}")), "400");
     let large = Request::MAX_BODY + 1;

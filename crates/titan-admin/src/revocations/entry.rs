@@ -33,7 +33,7 @@ pub(super) struct Target {
     issuer: Option<Arc<str>>,
 }
 
-/// Octets of the name of a token, of whom it is about or of who has issued it.
+/// Bytes of the name of a token, of whom it is about or of who has issued it.
 pub(super) const MAX_NAME: usize = 1024;
 /// The end of the year 9999, in seconds since 1970. What is later was meant as milliseconds.
 const MAX_DATE: u64 = 253_402_300_799;
@@ -126,7 +126,7 @@ impl TryFrom<Asked> for Tokens {
         let Asked { jti, sub, iat, iss, exp } = asked;
         let is_name = |name: &Arc<str>| (1..=MAX_NAME).contains(&name.len());
         if ![&jti, &sub, &iss].into_iter().flatten().all(is_name) {
-            return Err("`jti`, `sub` and `iss` have 1 to 1024 octets");
+            return Err("`jti`, `sub` and `iss` have 1 to 1024 bytes");
         }
         if exp.max(iat.unwrap_or_default()) > MAX_DATE {
             return Err("`exp` and `iat` are in seconds since 1970");

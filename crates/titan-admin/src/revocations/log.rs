@@ -7,7 +7,7 @@
 //! ```
 //!
 //! In front of each line is a hash of it and of all before it: a line that is changed, missing or moved is found. What a crash
-//! leaves is told from that: a last line without its end, or with octets that never got to the disk, which read as NUL.
+//! leaves is told from that: a last line without its end, or with bytes that never got to the disk, which read as NUL.
 
 use super::entry::Entry;
 use rustix::fs::{FlockOperation, flock};
@@ -48,7 +48,7 @@ pub(super) enum Record {
 pub(super) struct Found {
     hash: u64,
     lines: usize,
-    /// Octets of a line at the end that a crash has kept from being written.
+    /// Bytes of a line at the end that a crash has kept from being written.
     pub(super) torn: usize,
 }
 
@@ -72,9 +72,9 @@ pub enum BadLedger {
 
 /// How the lines are written.
 const FORM: u32 = 1;
-/// Octets of a line: three names, each octet of which takes up to six in JSON, and some numbers.
+/// Bytes of a line: three names, each byte of which takes up to six in JSON, and some numbers.
 const MAX_LINE: u64 = 32 << 10;
-/// Octets of a hash and the space behind it.
+/// Bytes of a hash and the space behind it.
 const HASH: usize = 17;
 
 impl Log {

@@ -54,7 +54,7 @@ pub(crate) fn answer(ledger: Option<&Ledger>, request: &Request, rest: &[u8]) ->
 
 fn add(ledger: &Ledger, request: &Request) -> Response {
     let media_type = request.head.fields.get(FieldName::ContentType).unwrap_or_default();
-    let media_type = media_type.split(|octet| *octet == b';').next().unwrap_or_default();
+    let media_type = media_type.split(|byte| *byte == b';').next().unwrap_or_default();
     if !media_type.trim_ascii().eq_ignore_ascii_case(JSON.as_bytes()) {
         let detail = "send `Content-Type: application/json`";
         return Response::problem(Status::BAD_REQUEST, detail);
@@ -120,7 +120,7 @@ fn number(text: &[u8]) -> Option<u64> {
 impl Page {
     fn parse(query: &[u8]) -> Option<Page> {
         let mut page = Page { after: 0, limit: PAGE };
-        for part in query.split(|octet| *octet == b'&').filter(|part| !part.is_empty()) {
+        for part in query.split(|byte| *byte == b'&').filter(|part| !part.is_empty()) {
             if let Some(after) = part.strip_prefix(b"after=") {
                 page.after = number(after)?;
             } else {

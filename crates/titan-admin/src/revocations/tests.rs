@@ -46,9 +46,9 @@ impl Place {
         fs::read_to_string(self.file()).unwrap()
     }
 
-    fn adds(&self, octets: &[u8]) {
+    fn adds(&self, bytes: &[u8]) {
         let file = OpenOptions::new().append(true).open(self.file());
-        file.unwrap().write_all(octets).unwrap();
+        file.unwrap().write_all(bytes).unwrap();
     }
 }
 
@@ -195,7 +195,7 @@ fn a_file_belongs_to_one_process() {
     place.opens().unwrap();
 }
 
-/// A file with three lines behind the first, and its octets.
+/// A file with three lines behind the first, and its bytes.
 fn written() -> (Place, Vec<u8>) {
     let place = Place::new();
     let ledger = place.opens().unwrap();
@@ -203,24 +203,24 @@ fn written() -> (Place, Vec<u8>) {
     ledger.revoke(token("b"), NOW).unwrap();
     ledger.lift(1, NOW).unwrap();
     drop(ledger);
-    let octets = fs::read(place.file()).unwrap();
-    (place, octets)
+    let bytes = fs::read(place.file()).unwrap();
+    (place, bytes)
 }
 
 #[test]
 fn a_line_that_a_crash_has_cut_is_dropped_and_told_of() {
-    let (place, octets) = written();
-    let last = octets.len()
+    let (place, bytes) = written();
+    let last = bytes.len()
         - 1
-        - octets[..octets.len() - 1].iter().rev().position(|it| *it == b'\n').unwrap();
-    for cut in last + 1..octets.len() {
-        fs::write(place.file(), &octets[..cut]).unwrap();
+        - bytes[..bytes.len() - 1].iter().rev().position(|it| *it == b'\n').unwrap();
+    for cut in last + 1..bytes.len() {
+        fs::write(place.file(), &bytes[..cut]).unwrap();
         Ledger::check(&place.file()).unwrap();
-        assert_eq!(fs::read(place.file()).unwrap(), &octets[..cut], "looking has changed it");
+        assert_eq!(fs::read(place.file()).unwrap(), &bytes[..cut], "looking has changed it");
         let ledger = place.opens().unwrap();
         assert_eq!(ids(&ledger, NOW), [1, 2], "{cut}");
         let warning = ledger.take_warning().unwrap();
-        assert!(warning.contains(&format!(" {} octets", cut - last)), "{warning}");
+        assert!(warning.contains(&format!(" {} bytes", cut - last)), "{warning}");
         assert_eq!(ledger.take_warning(), None);
         // What comes next stands on a line of its own.
         ledger.revoke(token("c"), NOW).unwrap();
@@ -228,9 +228,9 @@ fn a_line_that_a_crash_has_cut_is_dropped_and_told_of() {
         let ledger = place.opens().unwrap();
         assert_eq!((ids(&ledger, NOW), ledger.take_warning()), (vec![1, 2, 3], None));
     }
-    // The file has grown, and its octets have not come.
+    // The file has grown, and its bytes have not come.
     for tail in [&[0; 40][..], b"0123456789abcdef {\"add\":{\"id\":9\0\0\0\0\0\n"] {
-        fs::write(place.file(), &octets).unwrap();
+        fs::write(place.file(), &bytes).unwrap();
         place.adds(tail);
         let ledger = place.opens().unwrap();
         assert_eq!((ids(&ledger, NOW), ledger.take_warning().is_some()), (vec![2], true));
@@ -239,26 +239,26 @@ fn a_line_that_a_crash_has_cut_is_dropped_and_told_of() {
 
 #[test]
 fn any_other_change_keeps_it_from_being_used() {
-    let (place, octets) = written();
-    let refused = |octets: &[u8], what: &str| {
-        fs::write(place.file(), octets).unwrap();
+    let (place, bytes) = written();
+    let refused = |bytes: &[u8], what: &str| {
+        fs::write(place.file(), bytes).unwrap();
         let error = place.opens().map(drop).expect_err(what);
         assert!(matches!(error, BadLedger::Corrupt { .. }), "{what}: {error}");
         assert!(Ledger::check(&place.file()).is_err(), "{what}");
-        assert_eq!(fs::read(place.file()).unwrap(), octets, "{what}: it was changed");
+        assert_eq!(fs::read(place.file()).unwrap(), bytes, "{what}: it was changed");
     };
-    for place in 0..octets.len() - 1 {
-        let mut changed = octets.clone();
+    for place in 0..bytes.len() - 1 {
+        let mut changed = bytes.clone();
         changed[place] ^= 1;
-        refused(&changed, &format!("octet {place}"));
+        refused(&changed, &format!("byte {place}"));
     }
-    let lines: Vec<&[u8]> = octets.split_inclusive(|octet| *octet == b'\n').collect();
+    let lines: Vec<&[u8]> = bytes.split_inclusive(|byte| *byte == b'\n').collect();
     for gone in 0..lines.len() - 1 {
         let rest = lines.iter().enumerate().filter(|(line, _)| *line != gone);
         refused(&rest.flat_map(|(_, line)| line.to_vec()).collect::<Vec<_>>(), "a line is gone");
     }
     refused(&[lines[0], lines[2], lines[1], lines[3]].concat(), "lines have changed places");
-    refused(&[&octets[..], lines[3]].concat(), "a line is there twice");
+    refused(&[&bytes[..], lines[3]].concat(), "a line is there twice");
     refused(b"a secret that somebody has named by mistake", "another file");
     refused(b"one line\n", "another file");
     refused(&[b'x'; 100_000], "a long file");
@@ -283,15 +283,15 @@ fn an_empty_file_is_a_new_one() {
 /// A process may be killed between any two steps of writing the file anew.
 #[test]
 fn a_crash_while_it_is_compacted_loses_nothing() {
-    let (place, octets) = written();
+    let (place, bytes) = written();
     let new = new_path(&place.file());
     let ledger = place.opens().unwrap();
     ledger.lock().compact().unwrap();
     drop(ledger);
     let compacted = fs::read(place.file()).unwrap();
-    assert!(compacted.len() < octets.len());
+    assert!(compacted.len() < bytes.len());
     for cut in 0..=compacted.len() {
-        fs::write(place.file(), &octets).unwrap();
+        fs::write(place.file(), &bytes).unwrap();
         fs::write(&new, &compacted[..cut]).unwrap();
         let ledger = place.opens().unwrap();
         assert_eq!(ids(&ledger, NOW), [2]);

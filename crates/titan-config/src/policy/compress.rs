@@ -44,7 +44,7 @@ section! {
         /// segment, without regard to case, to escapes and to parameters behind a `;`.
         pub except: Vec<String> =
             default("[]", one_or_list(text(PREFIX, parse_literal_prefix), 0..=MAX_EXCEPTIONS)),
-        /// Up to how many octets without a meaning are added to each answer, so that its length tells less: their number
+        /// Up to how many bytes without a meaning are added to each answer, so that its length tells less: their number
         /// is another one each time, from 1. gzip has them as a name in its head, brotli as a block of metadata, zstd as
         /// a frame that is skipped. Makes guessing by lengths take longer, and does not rule it out.
         pub padding: ByteSize = default("0B", size(0..=MAX_PADDING)),

@@ -74,7 +74,7 @@ section! {
     "jwt_provider", "a provider of tokens", Any;
     /// Somebody who signs tokens.
     pub(crate) struct ProviderFields {
-        /// What the claim `iss` has to be, octet by octet. Only one that is alone can do without.
+        /// What the claim `iss` has to be, byte by byte. Only one that is alone can do without.
         pub(crate) issuer: Option<String> = optional("not looked at", text(ISSUER, not_empty)),
         /// The claim `aud` has to be one of these, or list one. Without this a token that names an audience is meant
         /// for somebody else, and refused.
@@ -97,7 +97,7 @@ section! {
         /// Files in PEM form with a public key (`BEGIN PUBLIC KEY`) or a certificate each, whose dates are not looked
         /// at. RSA of 2048 to 8192 bits, P-256, P-384, P-521, secp256k1, Ed25519.
         pub(crate) pem: Option<Vec<PathBuf>> = optional("", one_or_list(file(), 1..=MAX_KEY_FILES)),
-        /// A shared secret, used as it is written: at least 32 octets for HS256, 48 for HS384, 64 for HS512
+        /// A shared secret, used as it is written: at least 32 bytes for HS256, 48 for HS384, 64 for HS512
         /// (RFC 7518 section 3.2). Who can read this file can sign tokens.
         pub(crate) secret: Option<Secret> = optional("", secret(SECRET, parse_secret)),
         /// A file with a shared secret; a line end at its end does not count.
@@ -273,8 +273,8 @@ impl Claim {
 pub struct Secret(String);
 
 impl Secret {
-    /// The octets that sign.
-    pub fn octets(&self) -> &[u8] {
+    /// The bytes that sign.
+    pub fn bytes(&self) -> &[u8] {
         self.0.as_bytes()
     }
 }
@@ -316,7 +316,7 @@ impl JwtAlgorithm {
         self == other || is_ed25519(self) && is_ed25519(other)
     }
 
-    /// The octets that a secret has to have at least; `None` where there is no shared secret.
+    /// The bytes that a secret has to have at least; `None` where there is no shared secret.
     pub fn min_secret(self) -> Option<usize> {
         match self {
             JwtAlgorithm::Hs256 => Some(32),
@@ -374,7 +374,7 @@ pub(super) const CLAIM: TextShape = TextShape {
 };
 const SECRET: TextShape = TextShape {
     what: "a shared secret",
-    examples: "at least 32 octets that nobody can guess",
+    examples: "at least 32 bytes that nobody can guess",
     pattern: None,
     max: MAX_SECRET,
 };
@@ -470,7 +470,7 @@ fn check_provider(
                 }),
                 Err(min) => {
                     let error = Diagnostic::error(node.key_span("keys"), "the secret is too short");
-                    let label = format!("expected at least {min} octets");
+                    let label = format!("expected at least {min} bytes");
                     to.fail(error.label(label).help("`openssl rand -base64 48` makes one"))
                 }
             };
@@ -490,7 +490,7 @@ fn check_provider(
 
 fn is_long_enough(secret: &Secret, algorithms: &[JwtAlgorithm]) -> Result<(), usize> {
     let min = algorithms.iter().filter_map(|it| it.min_secret()).max().unwrap_or_default();
-    if secret.octets().len() < min { Err(min) } else { Ok(()) }
+    if secret.bytes().len() < min { Err(min) } else { Ok(()) }
 }
 
 fn keys() -> impl Read<Value = JwtKeys> {
@@ -556,12 +556,12 @@ fn unescape(part: &str) -> Result<String, Problem> {
     let mut rest = part.split('~');
     let mut out = rest.next().unwrap_or_default().to_owned();
     for piece in rest {
-        let (octet, behind) = match piece.as_bytes().first() {
+        let (byte, behind) = match piece.as_bytes().first() {
             Some(b'0') => ('~', &piece[1..]),
             Some(b'1') => ('/', &piece[1..]),
             _ => return Err(Problem::new("`~` stands before `0` or `1` in a JSON pointer")),
         };
-        out.push(octet);
+        out.push(byte);
         out.push_str(behind);
     }
     Ok(out)
@@ -569,7 +569,7 @@ fn unescape(part: &str) -> Result<String, Problem> {
 
 pub(super) fn realm() -> impl Read<Value = HeaderValue> {
     header_value().then(|realm, node, to| {
-        let fine = |octet: u8| (b' '..=b'~').contains(&octet) && !b"\"\\".contains(&octet);
+        let fine = |byte: u8| (b' '..=b'~').contains(&byte) && !b"\"\\".contains(&byte);
         if realm.as_str().bytes().all(fine) && !realm.as_str().is_empty() {
             return Some(realm);
         }

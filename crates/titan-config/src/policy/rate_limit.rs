@@ -61,7 +61,7 @@ section! {
         pub(crate) shadow: bool = default("false", boolean()),
         /// How many keys can be in use at the same time: those that do not have their whole burst left, or of which requests
         /// run. Others are forgotten, which changes nothing for them. Where there is no room, a further key takes the place of
-        /// the one that has most left, and has no more left than that. With one rate a key takes some 64 octets of memory from
+        /// the one that has most left, and has no more left than that. With one rate a key takes some 64 bytes of memory from
         /// the start, with each further rate (of the plan that has most) and with `concurrency` 32 more.
         pub(crate) capacity: NonZeroU32 = default("65536", whole(64..=MAX_LIMITED_KEYS)),
     }

@@ -129,7 +129,7 @@ pub(super) const ROWS: &[Row] = &[
     (
         "jwt_keys",
         "secret",
-        "policies: { p: { jwt: { providers: { algorithms: HS256, keys: { secret: a secret of at least 32 octets please } } } } }",
+        "policies: { p: { jwt: { providers: { algorithms: HS256, keys: { secret: a secret of at least 32 bytes please } } } } }",
         "keys: Secret(Secret)",
     ),
     (

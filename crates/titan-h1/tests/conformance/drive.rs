@@ -1,4 +1,4 @@
-//! A connection's worth of driving: feeds octets to the readers as a socket would, and says what came
+//! A connection's worth of driving: feeds bytes to the readers as a socket would, and says what came
 //! of the first message.
 
 use std::ops::Range;
@@ -8,14 +8,14 @@ use titan_http::{Fields, Method, RequestHead, ResponseHead, Version};
 /// Names and values.
 pub(crate) type Lines = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// What came of the octets that a peer sent.
+/// What came of the bytes that a peer sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// The first message is complete.
     Accept(Box<Message>),
     /// It is refused.
     Reject(Error),
-    /// It needs more octets.
+    /// It needs more bytes.
     Incomplete,
 }
 
@@ -61,7 +61,7 @@ struct Reading {
     stage: Stage,
     message: Message,
     received: Vec<u8>,
-    /// Octets of `received` that are done with.
+    /// Bytes of `received` that are done with.
     done: usize,
 }
 
@@ -96,8 +96,8 @@ impl Reading {
         }
     }
 
-    fn receive(&mut self, octets: &[u8]) {
-        self.received.extend_from_slice(octets);
+    fn receive(&mut self, bytes: &[u8]) {
+        self.received.extend_from_slice(bytes);
         loop {
             let progress = match self.stage {
                 Stage::Head => self.read_head(),
@@ -172,14 +172,14 @@ impl Reading {
 
 fn request_line(head: &RequestHead) -> [Vec<u8>; 3] {
     let text = head.fields.text().trim_ascii_start();
-    let target = text.split(|&octet| octet == b' ').nth(1).expect("a request line has a target");
+    let target = text.split(|&byte| byte == b' ').nth(1).expect("a request line has a target");
     let mut parts = head.target.authority.of(head.fields.text()).to_vec();
     parts.extend_from_slice(head.target.path.of(head.fields.text()));
     if let Some(query) = head.query() {
         parts.push(b'?');
         parts.extend_from_slice(query);
     }
-    assert!(target == b"*" || target.ends_with(&parts), "the target's parts are its own octets");
+    assert!(target == b"*" || target.ends_with(&parts), "the target's parts are its own bytes");
     [head.method.as_str().as_bytes().to_vec(), target.to_vec(), version(head.version)]
 }
 

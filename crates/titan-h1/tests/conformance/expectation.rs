@@ -1,7 +1,7 @@
 //! What a vector expects, compared with what came of it.
 
 use crate::drive::{Lines, Message, Verdict};
-use crate::vectors::{Vector, octets};
+use crate::vectors::{Vector, bytes};
 use serde_json::Value;
 
 impl Vector {
@@ -31,10 +31,10 @@ impl Vector {
         };
         same("head", &json["head"], &self.head(&message.start_line))?;
         same("fields", &json["fields"], &pairs(&message.fields))?;
-        same("body", &text(&octets(&json["body"])), &text(&message.body))?;
+        same("body", &text(&bytes(&json["body"])), &text(&message.body))?;
         same("trailers", &or_empty(&json["trailers"]), &pairs(&message.trailers))?;
         same("persist", &json["persist"], &Value::from(message.persist))?;
-        same("rest", &text(&octets(&json["rest"])), &text(rest))?;
+        same("rest", &text(&bytes(&json["rest"])), &text(rest))?;
         let expects = json["expect_continue"] == true;
         same("expect", &Value::from(expects), &Value::from(message.expect_continue))?;
         let interim = message.interim.iter().map(|(line, fields)| {
@@ -67,8 +67,8 @@ fn same(what: &str, expected: &Value, actual: &Value) -> Result<(), String> {
     }
 }
 
-fn text(octets: &[u8]) -> Value {
-    octets.iter().map(|&octet| char::from(octet)).collect::<String>().into()
+fn text(bytes: &[u8]) -> Value {
+    bytes.iter().map(|&byte| char::from(byte)).collect::<String>().into()
 }
 
 fn pairs(lines: &Lines) -> Value {

@@ -1,4 +1,4 @@
-//! Every vector of `conformance/http1`: whole, octet by octet, and split at every offset.
+//! Every vector of `conformance/http1`: whole, byte by byte, and split at every offset.
 
 mod drive;
 mod expectation;
@@ -26,7 +26,7 @@ fn vectors_hold_when_they_arrive_at_once() {
 }
 
 #[test]
-fn vectors_hold_octet_by_octet() {
+fn vectors_hold_byte_by_byte() {
     check_all(|vector| {
         let ends: Vec<usize> = (0..vector.input.len()).collect();
         vector.check(&verdict(vector.setting, &vector.input, &ends, vector.close))
@@ -48,14 +48,14 @@ fn vectors_hold_split_at_every_offset() {
 /// ones, and a sample of the others.
 fn offsets(input: &[u8]) -> Vec<usize> {
     const LONG: usize = 4096;
-    const OCTETS_TO_FEED: usize = 4 << 20;
+    const BYTES_TO_FEED: usize = 4 << 20;
     if input.len() <= LONG {
         return (0..=input.len()).collect();
     }
-    let sample = (OCTETS_TO_FEED / input.len()).clamp(2, 64);
+    let sample = (BYTES_TO_FEED / input.len()).clamp(2, 64);
     let is_near_line_end = |&at: &usize| {
         let near = &input[at.saturating_sub(2)..(at + 2).min(input.len())];
-        near.iter().any(|octet| matches!(octet, b'\r' | b'\n'))
+        near.iter().any(|byte| matches!(byte, b'\r' | b'\n'))
     };
     let mut offsets: Vec<usize> = (0..input.len()).filter(is_near_line_end).take(sample).collect();
     offsets.extend((0..=input.len()).rev().filter(is_near_line_end).take(sample));

@@ -3,7 +3,7 @@
 /// One change: what is done, where, and with what. Any three numbers are a change.
 pub(crate) type Mutation = (u8, u32, u32);
 
-/// Octets that matter to some rule.
+/// Bytes that matter to some rule.
 const FRAGMENTS: &[&[u8]] = &[
     b"\r\n",
     b"\n",
@@ -73,36 +73,36 @@ const FRAGMENTS: &[&[u8]] = &[
 
 /// `input` after all the changes, one upon the other.
 pub(crate) fn apply(input: &[u8], mutations: &[Mutation]) -> Vec<u8> {
-    let mut octets = input.to_vec();
+    let mut bytes = input.to_vec();
     for &(kind, at, with) in mutations {
-        let at = at as usize % (octets.len() + 1);
-        let end = octets.len().min(at + 1 + with as usize % 8);
+        let at = at as usize % (bytes.len() + 1);
+        let end = bytes.len().min(at + 1 + with as usize % 8);
         match kind % 6 {
-            0 => drop(octets.splice(at..at, fragment(with))),
-            1 => drop(octets.splice(at..end, fragment(with / 8))),
-            2 => drop(octets.drain(at..end)),
-            3 => octets.truncate(at),
-            4 => double_line(&mut octets, at),
-            _ => flip_bit(&mut octets, at, with),
+            0 => drop(bytes.splice(at..at, fragment(with))),
+            1 => drop(bytes.splice(at..end, fragment(with / 8))),
+            2 => drop(bytes.drain(at..end)),
+            3 => bytes.truncate(at),
+            4 => double_line(&mut bytes, at),
+            _ => flip_bit(&mut bytes, at, with),
         }
     }
-    octets
+    bytes
 }
 
 fn fragment(with: u32) -> impl Iterator<Item = u8> {
     FRAGMENTS[with as usize % FRAGMENTS.len()].iter().copied()
 }
 
-fn double_line(octets: &mut Vec<u8>, at: usize) {
-    let is_end = |&octet: &u8| octet == b'\n';
-    let start = octets[..at].iter().rposition(is_end).map_or(0, |place| place + 1);
-    let end = octets[at..].iter().position(is_end).map_or(octets.len(), |place| at + place + 1);
-    octets.extend_from_within(start..end);
-    octets[end..].rotate_right(end - start);
+fn double_line(bytes: &mut Vec<u8>, at: usize) {
+    let is_end = |&byte: &u8| byte == b'\n';
+    let start = bytes[..at].iter().rposition(is_end).map_or(0, |place| place + 1);
+    let end = bytes[at..].iter().position(is_end).map_or(bytes.len(), |place| at + place + 1);
+    bytes.extend_from_within(start..end);
+    bytes[end..].rotate_right(end - start);
 }
 
-fn flip_bit(octets: &mut [u8], at: usize, with: u32) {
-    if let Some(octet) = octets.get_mut(at) {
-        *octet ^= 1 << (with % 8);
+fn flip_bit(bytes: &mut [u8], at: usize, with: u32) {
+    if let Some(byte) = bytes.get_mut(at) {
+        *byte ^= 1 << (with % 8);
     }
 }

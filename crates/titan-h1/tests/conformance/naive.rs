@@ -1,11 +1,11 @@
-//! The oracle: a parser that takes one octet after the other by the letter of the rules, slow and
-//! obvious. It shares no code with the engine, not even the octet classes.
+//! The oracle: a parser that takes one byte after the other by the letter of the rules, slow and
+//! obvious. It shares no code with the engine, not even the byte classes.
 
 use crate::drive::{Lines, Message, Setting};
 use std::net::Ipv6Addr;
 use titan_http::Method;
 
-/// Why there is no message: a status (of no meaning for responses), or that octets are missing.
+/// Why there is no message: a status (of no meaning for responses), or that bytes are missing.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
     Reject(u16),
@@ -16,24 +16,24 @@ type Parsed<T> = Result<T, Stop>;
 
 /// The first message of `input`.
 pub(crate) fn parse(setting: Setting, input: &[u8], close: bool) -> Parsed<Message> {
-    let mut octets = Octets { rest: input, left: usize::MAX, overrun: 0 };
+    let mut bytes = Bytes { rest: input, left: usize::MAX, overrun: 0 };
     let mut message = Message::default();
     match setting.answers {
-        None => request(&mut octets, setting, &mut message)?,
-        Some(method) => response(&mut octets, setting, method, close, &mut message)?,
+        None => request(&mut bytes, setting, &mut message)?,
+        Some(method) => response(&mut bytes, setting, method, close, &mut message)?,
     }
-    message.rest = octets.rest.to_vec();
+    message.rest = bytes.rest.to_vec();
     Ok(message)
 }
 
 /// What is left of the input, and how much of it the section being read may take.
-struct Octets<'a> {
+struct Bytes<'a> {
     rest: &'a [u8],
     left: usize,
     overrun: u16,
 }
 
-impl Octets<'_> {
+impl Bytes<'_> {
     fn next(&mut self) -> Parsed<u8> {
         let Some((&first, rest)) = self.rest.split_first() else { return Err(Stop::Incomplete) };
         if self.left == 0 {
@@ -49,7 +49,7 @@ impl Octets<'_> {
     }
 
     fn exactly(&mut self, wanted: &[u8]) -> Parsed<()> {
-        wanted.iter().try_for_each(|&octet| require(self.next()? == octet))
+        wanted.iter().try_for_each(|&byte| require(self.next()? == byte))
     }
 }
 
@@ -57,34 +57,34 @@ fn require(condition: bool) -> Parsed<()> {
     if condition { Ok(()) } else { Err(Stop::Reject(400)) }
 }
 
-fn is_token(octet: u8) -> bool {
-    matches!(octet, b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z')
-        || "!#$%&'*+-.^_`|~".contains(char::from(octet))
+fn is_token(byte: u8) -> bool {
+    matches!(byte, b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z')
+        || "!#$%&'*+-.^_`|~".contains(char::from(byte))
 }
 
-fn is_text(octet: u8) -> bool {
-    matches!(octet, b'\t' | b' '..=b'~' | 0x80..)
+fn is_text(byte: u8) -> bool {
+    matches!(byte, b'\t' | b' '..=b'~' | 0x80..)
 }
 
-fn is_blank(octet: u8) -> bool {
-    matches!(octet, b' ' | b'\t')
+fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t')
 }
 
-fn request(octets: &mut Octets<'_>, setting: Setting, message: &mut Message) -> Parsed<()> {
-    if octets.rest.starts_with(b"\r") {
-        octets.exactly(b"\r\n")?;
+fn request(bytes: &mut Bytes<'_>, setting: Setting, message: &mut Message) -> Parsed<()> {
+    if bytes.rest.starts_with(b"\r") {
+        bytes.exactly(b"\r\n")?;
     }
-    octets.limit(setting.limits.head, 431);
-    let method = until_space(octets, is_token, 23, 501)?;
-    let is_target = |octet| matches!(octet, b'!'..=b'~') && octet != b'#';
-    let target = until_space(octets, is_target, setting.limits.target, 414)?;
-    let (major, minor) = version(octets)?;
-    octets.exactly(b"\r\n")?;
+    bytes.limit(setting.limits.head, 431);
+    let method = until_space(bytes, is_token, 23, 501)?;
+    let is_target = |byte| matches!(byte, b'!'..=b'~') && byte != b'#';
+    let target = until_space(bytes, is_target, setting.limits.target, 414)?;
+    let (major, minor) = version(bytes)?;
+    bytes.exactly(b"\r\n")?;
     if major != b'1' {
         return Err(Stop::Reject(505));
     }
     require(is_good_target(&method, &target))?;
-    message.fields = fields(octets, setting.limits.fields, |_| true)?;
+    message.fields = fields(bytes, setting.limits.fields, |_| true)?;
 
     let is_old = minor == b'0';
     let hosts = values(message, "host");
@@ -114,39 +114,39 @@ fn request(octets: &mut Octets<'_>, setting: Setting, message: &mut Message) -> 
     let shown = if is_old { "HTTP/1.0" } else { "HTTP/1.1" };
     message.start_line = [method, target, shown.into()];
     match chunked {
-        Some(_) => chunks(octets, setting, message),
-        None => run(octets, length.unwrap_or(0), message),
+        Some(_) => chunks(bytes, setting, message),
+        None => run(bytes, length.unwrap_or(0), message),
     }
 }
 
 fn response(
-    octets: &mut Octets<'_>,
+    bytes: &mut Bytes<'_>,
     setting: Setting,
     method: Method,
     close: bool,
     message: &mut Message,
 ) -> Parsed<()> {
-    octets.limit(setting.limits.head, 431);
-    let (major, minor) = version(octets)?;
+    bytes.limit(setting.limits.head, 431);
+    let (major, minor) = version(bytes)?;
     require(major == b'1')?;
-    require(octets.next()? == b' ')?;
+    require(bytes.next()? == b' ')?;
     let mut digits = Vec::new();
     for _ in 0..3 {
-        digits.push(octets.next()?);
+        digits.push(bytes.next()?);
         require(digits.iter().all(u8::is_ascii_digit))?;
     }
     require((b"100".as_slice()..=b"599").contains(&digits.as_slice()))?;
     let mut reason = Vec::new();
-    let mut octet = octets.next()?;
-    require(octet == b' ' || octet == b'\r')?;
-    while octet != b'\r' {
-        reason.push(octet);
-        octet = octets.next()?;
-        require(is_text(octet) || octet == b'\r')?;
+    let mut byte = bytes.next()?;
+    require(byte == b' ' || byte == b'\r')?;
+    while byte != b'\r' {
+        reason.push(byte);
+        byte = bytes.next()?;
+        require(is_text(byte) || byte == b'\r')?;
     }
-    octets.exactly(b"\n")?;
+    bytes.exactly(b"\n")?;
     let reason = reason.get(1..).unwrap_or_default().to_vec();
-    message.fields = fields(octets, setting.limits.fields, |_| true)?;
+    message.fields = fields(bytes, setting.limits.fields, |_| true)?;
 
     let is_old = minor == b'0';
     let (chunked, length) = framing(message, is_old)?;
@@ -162,7 +162,7 @@ fn response(
         let interim = std::mem::take(message);
         message.interim = interim.interim;
         message.interim.push((interim.start_line, interim.fields));
-        return response(octets, setting, method, close, message);
+        return response(bytes, setting, method, close, message);
     }
     message.persist = persists(&options, is_old) && !is_tunnel && digits != b"101";
     if is_bare || is_tunnel || method == Method::HEAD || digits == b"304" {
@@ -172,11 +172,11 @@ fn response(
         return Err(Stop::Reject(413));
     }
     match (chunked, length) {
-        (Some(_), _) => chunks(octets, setting, message),
-        (None, Some(length)) => run(octets, length, message),
+        (Some(_), _) => chunks(bytes, setting, message),
+        (None, Some(length)) => run(bytes, length, message),
         (None, None) => {
             message.persist = false;
-            message.body = std::mem::take(&mut octets.rest).to_vec();
+            message.body = std::mem::take(&mut bytes.rest).to_vec();
             match message.body.len() as u64 > setting.limits.body {
                 true => Err(Stop::Reject(413)),
                 false if close => Ok(()),
@@ -187,58 +187,58 @@ fn response(
 }
 
 fn until_space(
-    octets: &mut Octets<'_>,
+    bytes: &mut Bytes<'_>,
     belongs: impl Fn(u8) -> bool,
     longest: usize,
     overrun: u16,
 ) -> Parsed<Vec<u8>> {
     let mut part = Vec::new();
     loop {
-        let octet = octets.next()?;
-        if octet == b' ' {
+        let byte = bytes.next()?;
+        if byte == b' ' {
             require(!part.is_empty())?;
             return Ok(part);
         }
-        require(belongs(octet))?;
-        part.push(octet);
+        require(belongs(byte))?;
+        part.push(byte);
         if part.len() > longest {
             return Err(Stop::Reject(overrun));
         }
     }
 }
 
-fn version(octets: &mut Octets<'_>) -> Parsed<(u8, u8)> {
-    octets.exactly(b"HTTP/")?;
-    let major = octets.next()?;
+fn version(bytes: &mut Bytes<'_>) -> Parsed<(u8, u8)> {
+    bytes.exactly(b"HTTP/")?;
+    let major = bytes.next()?;
     require(major.is_ascii_digit())?;
-    octets.exactly(b".")?;
-    let minor = octets.next()?;
+    bytes.exactly(b".")?;
+    let minor = bytes.next()?;
     require(minor.is_ascii_digit())?;
     Ok((major, minor))
 }
 
-fn fields(octets: &mut Octets<'_>, most: usize, allowed: impl Fn(&[u8]) -> bool) -> Parsed<Lines> {
+fn fields(bytes: &mut Bytes<'_>, most: usize, allowed: impl Fn(&[u8]) -> bool) -> Parsed<Lines> {
     let mut lines = Lines::new();
     loop {
-        let mut octet = octets.next()?;
-        if octet == b'\r' {
-            octets.exactly(b"\n")?;
+        let mut byte = bytes.next()?;
+        if byte == b'\r' {
+            bytes.exactly(b"\n")?;
             return Ok(lines);
         }
         let mut name = Vec::new();
-        while octet != b':' || name.is_empty() {
-            require(is_token(octet))?;
-            name.push(octet);
-            octet = octets.next()?;
+        while byte != b':' || name.is_empty() {
+            require(is_token(byte))?;
+            name.push(byte);
+            byte = bytes.next()?;
         }
         let mut value = Vec::new();
-        octet = octets.next()?;
-        while octet != b'\r' {
-            require(is_text(octet))?;
-            value.push(octet);
-            octet = octets.next()?;
+        byte = bytes.next()?;
+        while byte != b'\r' {
+            require(is_text(byte))?;
+            value.push(byte);
+            byte = bytes.next()?;
         }
-        octets.exactly(b"\n")?;
+        bytes.exactly(b"\n")?;
         if lines.len() == most {
             return Err(Stop::Reject(431));
         }
@@ -248,7 +248,7 @@ fn fields(octets: &mut Octets<'_>, most: usize, allowed: impl Fn(&[u8]) -> bool)
 }
 
 fn trim(value: &[u8]) -> Vec<u8> {
-    let is_space = |octet: &&u8| is_blank(**octet);
+    let is_space = |byte: &&u8| is_blank(**byte);
     let mut text: Vec<u8> = value.iter().skip_while(is_space).copied().collect();
     while text.last().as_ref().is_some_and(is_space) {
         text.pop();
@@ -265,7 +265,7 @@ fn values(message: &Message, name: &str) -> Vec<Vec<u8>> {
 fn members(message: &Message, name: &str) -> Option<Vec<Vec<u8>>> {
     let lines = values(message, name);
     let joined = lines.join(b",".as_slice());
-    (!lines.is_empty()).then(|| joined.split(|&octet| octet == b',').map(trim).collect())
+    (!lines.is_empty()).then(|| joined.split(|&byte| byte == b',').map(trim).collect())
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -287,7 +287,7 @@ fn framing(message: &Message, is_old: bool) -> Parsed<(Option<Chunked>, Option<u
     };
     let Some(codings) = members(message, "transfer-encoding") else { return Ok((None, length)) };
     require(length.is_none() && !is_old)?;
-    require(codings.iter().all(|it| !it.is_empty() && it.iter().all(|&octet| is_token(octet))))?;
+    require(codings.iter().all(|it| !it.is_empty() && it.iter().all(|&byte| is_token(byte))))?;
     let is_chunked = |coding: &Vec<u8>| coding.eq_ignore_ascii_case(b"chunked");
     let first = codings.iter().position(is_chunked);
     require(first.is_none_or(|place| place + 1 == codings.len()))?;
@@ -296,7 +296,7 @@ fn framing(message: &Message, is_old: bool) -> Parsed<(Option<Chunked>, Option<u
 
 fn options(message: &Message) -> Parsed<Vec<Vec<u8>>> {
     let options = members(message, "connection").unwrap_or_default();
-    require(options.iter().flatten().all(|&octet| is_token(octet)))?;
+    require(options.iter().flatten().all(|&byte| is_token(byte)))?;
     Ok(options.iter().map(|option| option.to_ascii_lowercase()).collect())
 }
 
@@ -305,45 +305,45 @@ fn persists(options: &[Vec<u8>], is_old: bool) -> bool {
     !has(b"close") && (!is_old || has(b"keep-alive"))
 }
 
-fn run(octets: &mut Octets<'_>, length: u64, message: &mut Message) -> Parsed<()> {
-    octets.limit(usize::MAX, 0);
+fn run(bytes: &mut Bytes<'_>, length: u64, message: &mut Message) -> Parsed<()> {
+    bytes.limit(usize::MAX, 0);
     for _ in 0..length {
-        message.body.push(octets.next()?);
+        message.body.push(bytes.next()?);
     }
     Ok(())
 }
 
-fn chunks(octets: &mut Octets<'_>, setting: Setting, message: &mut Message) -> Parsed<()> {
+fn chunks(bytes: &mut Bytes<'_>, setting: Setting, message: &mut Message) -> Parsed<()> {
     let mut sum = 0;
     loop {
-        let size = chunk_size(octets, setting.limits.chunk_line)?;
+        let size = chunk_size(bytes, setting.limits.chunk_line)?;
         if size == 0 {
-            octets.limit(setting.limits.trailers, 431);
-            message.trailers = fields(octets, setting.limits.fields, may_be_trailer)?;
+            bytes.limit(setting.limits.trailers, 431);
+            message.trailers = fields(bytes, setting.limits.fields, may_be_trailer)?;
             return Ok(());
         }
         sum += u128::from(size);
         if sum > u128::from(setting.limits.body) {
             return Err(Stop::Reject(413));
         }
-        run(octets, size, message)?;
-        octets.exactly(b"\r\n")?;
+        run(bytes, size, message)?;
+        bytes.exactly(b"\r\n")?;
     }
 }
 
-fn chunk_size(octets: &mut Octets<'_>, longest: usize) -> Parsed<u64> {
-    octets.limit(usize::MAX, 0);
+fn chunk_size(bytes: &mut Bytes<'_>, longest: usize) -> Parsed<u64> {
+    bytes.limit(usize::MAX, 0);
     let mut line = Vec::new();
     loop {
-        let octet = octets.next()?;
-        if octet == b'\r' {
+        let byte = bytes.next()?;
+        if byte == b'\r' {
             require(!line.is_empty() && are_extensions(behind_size(&line)))?;
-            octets.exactly(b"\n")?;
+            bytes.exactly(b"\n")?;
             break;
         }
-        line.push(octet);
+        line.push(byte);
         let in_size = !line.contains(&b';');
-        require(!in_size || octet.is_ascii_hexdigit())?;
+        require(!in_size || byte.is_ascii_hexdigit())?;
         require(may_become_extensions(behind_size(&line)))?;
         require(line[0] != b';' && line.len() <= longest && (!in_size || line.len() <= 16))?;
         require(size_of(&line).is_none_or(|size| size < 1 << 63))?;
@@ -353,7 +353,7 @@ fn chunk_size(octets: &mut Octets<'_>, longest: usize) -> Parsed<u64> {
 }
 
 fn behind_size(line: &[u8]) -> &[u8] {
-    &line[line.iter().position(|&octet| octet == b';').unwrap_or(line.len())..]
+    &line[line.iter().position(|&byte| byte == b';').unwrap_or(line.len())..]
 }
 
 /// Whether one of the ways to go on makes it complete.
@@ -386,19 +386,19 @@ fn behind_value(text: &[u8]) -> Option<&[u8]> {
     loop {
         text = match text {
             [b'"', rest @ ..] => return Some(rest),
-            [b'\\', octet, rest @ ..] if is_text(*octet) => rest,
-            [octet, rest @ ..] if is_text(*octet) && *octet != b'\\' => rest,
+            [b'\\', byte, rest @ ..] if is_text(*byte) => rest,
+            [byte, rest @ ..] if is_text(*byte) && *byte != b'\\' => rest,
             _ => return None,
         }
     }
 }
 
 fn behind(text: &[u8], is_meant: fn(u8) -> bool) -> &[u8] {
-    &text[text.iter().take_while(|&&octet| is_meant(octet)).count()..]
+    &text[text.iter().take_while(|&&byte| is_meant(byte)).count()..]
 }
 
 fn size_of(line: &[u8]) -> Option<u128> {
-    let digits = line.split(|&octet| octet == b';').next()?;
+    let digits = line.split(|&byte| byte == b';').next()?;
     u128::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
 
@@ -424,7 +424,7 @@ fn is_good_target(method: &[u8], target: &[u8]) -> bool {
 fn authority_of(target: &[u8]) -> Option<Vec<u8>> {
     let lower = target.to_ascii_lowercase();
     let rest = lower.strip_prefix(b"http://").or(lower.strip_prefix(b"https://"))?;
-    rest.split(|octet| matches!(octet, b'/' | b'?')).next().map(<[u8]>::to_vec)
+    rest.split(|byte| matches!(byte, b'/' | b'?')).next().map(<[u8]>::to_vec)
 }
 
 fn is_authority(text: &[u8]) -> bool {
@@ -433,7 +433,7 @@ fn is_authority(text: &[u8]) -> bool {
         Some(colon) if !text[colon..].contains(']') => (&text[..colon], &text[colon + 1..]),
         _ => (text, ""),
     };
-    let is_port = port.bytes().all(|octet| octet.is_ascii_digit())
+    let is_port = port.bytes().all(|byte| byte.is_ascii_digit())
         && port.len() <= 5
         && (port.is_empty() || port.parse::<u16>().is_ok());
     let bracketed = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));

@@ -51,10 +51,10 @@ proptest! {
         let Case { setting, input, close } = case;
         let mut ends: Vec<usize> = ends.iter().map(|end| end.index(input.len() + 1)).collect();
         ends.sort_unstable();
-        let octet_by_octet: Vec<usize> = (0..input.len()).collect();
+        let byte_by_byte: Vec<usize> = (0..input.len()).collect();
         let whole = verdict(setting, &input, &[], close);
         prop_assert_eq!(&whole, &verdict(setting, &input, &ends, close));
-        prop_assert_eq!(&whole, &verdict(setting, &input, &octet_by_octet, close));
+        prop_assert_eq!(&whole, &verdict(setting, &input, &byte_by_byte, close));
     }
 
     #[test]

@@ -46,7 +46,7 @@ impl Vector {
                 answers: is_client.then_some(method),
                 limits: limits(&json["limits"], is_client),
             },
-            input: octets(&json["input"]),
+            input: bytes(&json["input"]),
             close: json["close"] == true,
             json,
         }
@@ -72,14 +72,14 @@ fn limits(json: &Value, is_client: bool) -> Limits {
     }
 }
 
-/// A string whose characters are octets, or pieces and runs of such strings.
-pub(crate) fn octets(json: &Value) -> Vec<u8> {
+/// A string whose characters are bytes, or pieces and runs of such strings.
+pub(crate) fn bytes(json: &Value) -> Vec<u8> {
     let latin1 = |text: &str| -> Vec<u8> {
         text.chars().map(|char| u8::try_from(u32::from(char)).expect("latin-1")).collect()
     };
     match json {
         Value::String(text) => latin1(text),
-        Value::Array(pieces) => pieces.iter().flat_map(octets).collect(),
+        Value::Array(pieces) => pieces.iter().flat_map(bytes).collect(),
         run => {
             let times = run["times"].as_u64().and_then(|times| usize::try_from(times).ok());
             latin1(run["repeat"].as_str().expect("a run")).repeat(times.expect("a count"))

@@ -8,8 +8,8 @@ use crate::stream::{End, Half, Rest, Stream};
 use crate::{Event, Fault, StreamId, Violation, frame};
 
 impl Connection {
-    /// `count` octets of the body of `stream` were used: the peer may send as many again. To be called for all
-    /// octets that events have told of, also once the stream is over.
+    /// `count` bytes of the body of `stream` were used: the peer may send as many again. To be called for all
+    /// bytes that events have told of, also once the stream is over.
     pub fn release(&mut self, stream: StreamId, count: usize) {
         self.release_with(stream, count, Inflow::release);
     }
@@ -135,7 +135,7 @@ fn body_fault(stream: &mut Stream, length: u64, end: bool) -> Option<Fault> {
         Rest::Any => {}
         Rest::Nothing if length > 0 => return Some(Fault::BodyForbidden),
         Rest::Nothing => {}
-        Rest::Octets(rest) => match rest.checked_sub(length) {
+        Rest::Bytes(rest) => match rest.checked_sub(length) {
             Some(left) => *rest = left,
             None => return Some(Fault::BodyTooLong),
         },

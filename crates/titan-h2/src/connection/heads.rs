@@ -11,13 +11,13 @@ use crate::stream::{Asked, End, Half, Rest, Stream};
 use crate::{Event, Fault, RequestStart, ResponseStart, StreamId, Violation};
 use titan_http::{Fields, RequestHead, ResponseHead};
 
-/// CONTINUATION frames of one block: enough for the longest that is read, in parts of 512 octets.
+/// CONTINUATION frames of one block: enough for the longest that is read, in parts of 512 bytes.
 const MOST_CONTINUATIONS: u32 = 64;
 
 /// Interim responses that a request may lead to: more than most do, and no more than anyone passes on.
 const FREE_INTERIM: u8 = 16;
 
-/// Octets that a block may have beyond what its list may: what compression can make longer, at the most.
+/// Bytes that a block may have beyond what its list may: what compression can make longer, at the most.
 const BLOCK_SLACK: usize = 16 << 10;
 
 /// A block that goes on in CONTINUATION frames.

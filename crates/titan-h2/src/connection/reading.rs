@@ -30,11 +30,11 @@ pub(super) struct Frame<'i> {
 pub(super) type Outcome = Result<Option<Event>, Violation>;
 
 impl Connection {
-    /// Reads on. `input` is everything that was received and not consumed. Answers how many octets are
+    /// Reads on. `input` is everything that was received and not consumed. Answers how many bytes are
     /// consumed now, and at most one event; to be called until that is `(0, None)`, which means that more
-    /// octets are needed.
+    /// bytes are needed.
     ///
-    /// Frames are read whole, so that up to 16,393 octets may be waited for. After an error nothing more is
+    /// Frames are read whole, so that up to 16,393 bytes may be waited for. After an error nothing more is
     /// read; what is in the output, with GOAWAY at its end, is still to be written.
     #[inline]
     pub fn read(&mut self, input: &[u8]) -> Result<(usize, Option<Event>), Fatal> {

@@ -7,12 +7,12 @@ use crate::stream::{Asked, Half, Turn};
 use crate::{StreamId, Towards};
 use titan_http::{Fields, Method, RequestHead, ResponseHead};
 
-/// Octets that may wait to be written before no further request is begun: a server that reads nothing is
+/// Bytes that may wait to be written before no further request is begun: a server that reads nothing is
 /// no place for more.
 const MOST_UNSENT: usize = 1 << 20;
 
-/// Octets below which a frame is no work that gets done where only the peer's window makes it so short: else
-/// one octet of window would pay for whatever else a peer sends.
+/// Bytes below which a frame is no work that gets done where only the peer's window makes it so short: else
+/// one byte of window would pay for whatever else a peer sends.
 const WORTH_A_FRAME: usize = 64;
 
 impl Connection {
@@ -153,7 +153,7 @@ impl Connection {
         turn != Turn::Granted && !self.turns.is_empty()
     }
 
-    /// Writes frames as long as there is room, but for the last octets' sake never a short one that is not
+    /// Writes frames as long as there is room, but for the last bytes' sake never a short one that is not
     /// the last.
     fn write_data(&mut self, id: u32, data: &[u8], end: bool) -> usize {
         let Some(stream) = self.streams.get_mut(id) else { return 0 };

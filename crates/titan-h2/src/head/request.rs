@@ -150,12 +150,12 @@ impl Reading<'_> {
         if value.first() != Some(&b'/') {
             return Err(Fault::Path);
         }
-        // Without a branch for each octet: the compiler makes vectors of it.
-        let is_wrong = |octet: u8| (octet <= b' ') | (octet >= 0x7f) | (octet == b'#');
-        if value.iter().fold(false, |any, &octet| any | is_wrong(octet)) {
-            return Err(Fault::PathOctet);
+        // Without a branch for each byte: the compiler makes vectors of it.
+        let is_wrong = |byte: u8| (byte <= b' ') | (byte >= 0x7f) | (byte == b'#');
+        if value.iter().fold(false, |any, &byte| any | is_wrong(byte)) {
+            return Err(Fault::PathByte);
         }
-        let path_len = value.iter().position(|&octet| octet == b'?').unwrap_or(value.len());
+        let path_len = value.iter().position(|&byte| byte == b'?').unwrap_or(value.len());
         let start = self.head.fields.text().len();
         self.keep(value)?;
         let target = &mut self.head.target;
@@ -165,8 +165,8 @@ impl Reading<'_> {
         Ok(())
     }
 
-    fn keep(&mut self, octets: &[u8]) -> Result<Span, Fault> {
-        self.head.fields.push_text(octets).map_err(|_| Fault::HeadTooLarge)
+    fn keep(&mut self, bytes: &[u8]) -> Result<Span, Fault> {
+        self.head.fields.push_text(bytes).map_err(|_| Fault::HeadTooLarge)
     }
 
     /// The block is complete: what its lines say together.

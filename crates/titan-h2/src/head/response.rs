@@ -87,7 +87,7 @@ fn status(value: &[u8]) -> Result<Status, Fault> {
     let &[hundreds @ b'0'..=b'9', tens @ b'0'..=b'9', ones @ b'0'..=b'9'] = value else {
         return Err(Fault::Status);
     };
-    let digit = |octet: u8| u16::from(octet - b'0');
+    let digit = |byte: u8| u16::from(byte - b'0');
     let code = digit(hundreds) * 100 + digit(tens) * 10 + digit(ones);
     Status::from_code(code).ok_or(Fault::Status)
 }

@@ -168,12 +168,12 @@ fn faulty_requests_are_named() {
     let tunnel = (":authority", "a:1");
     let cases: Cases<'_> = &[
         ("upper case", get_with(&[("Accept", "a")]), Fault::NameUpperCase),
-        ("space in a name", get_with(&[("a b", "a")]), Fault::NameOctet),
-        ("colon in a name", get_with(&[("a:", "a")]), Fault::NameOctet),
-        ("no name", get_with(&[("", "a")]), Fault::NameOctet),
-        ("CR LF", get_with(&[("a", "a\r\nb: c")]), Fault::ValueOctet),
-        ("NUL", get_with(&[("a", "\0")]), Fault::ValueOctet),
-        ("LF in a path", instead((":path", "/\n")), Fault::ValueOctet),
+        ("space in a name", get_with(&[("a b", "a")]), Fault::NameByte),
+        ("colon in a name", get_with(&[("a:", "a")]), Fault::NameByte),
+        ("no name", get_with(&[("", "a")]), Fault::NameByte),
+        ("CR LF", get_with(&[("a", "a\r\nb: c")]), Fault::ValueByte),
+        ("NUL", get_with(&[("a", "\0")]), Fault::ValueByte),
+        ("LF in a path", instead((":path", "/\n")), Fault::ValueByte),
         ("space in front", get_with(&[("a", " b")]), Fault::ValueSpace),
         ("tab behind", get_with(&[("a", "b\t")]), Fault::ValueSpace),
         ("connection", get_with(&[("connection", "close")]), Fault::ConnectionField),
@@ -199,10 +199,10 @@ fn faulty_requests_are_named() {
         ("empty path", instead((":path", "")), Fault::Path),
         ("relative path", instead((":path", "a")), Fault::Path),
         ("absolute form", instead((":path", "http://a/")), Fault::Path),
-        ("space in a path", instead((":path", "/a b")), Fault::PathOctet),
-        ("fragment", instead((":path", "/#a")), Fault::PathOctet),
-        ("path not ASCII", instead((":path", "/\u{e9}")), Fault::PathOctet),
-        ("query not ASCII", instead((":path", "/?\u{e9}")), Fault::PathOctet),
+        ("space in a path", instead((":path", "/a b")), Fault::PathByte),
+        ("fragment", instead((":path", "/#a")), Fault::PathByte),
+        ("path not ASCII", instead((":path", "/\u{e9}")), Fault::PathByte),
+        ("query not ASCII", instead((":path", "/?\u{e9}")), Fault::PathByte),
         ("empty authority", instead((":authority", "")), Fault::Authority),
         ("user", instead((":authority", "u@a")), Fault::Authority),
         (
@@ -269,10 +269,10 @@ fn a_bomb_is_no_request() {
     let mut reader = HeadReader::new(&limits());
     let mut head = RequestHead::default();
     let value = "a".repeat(800);
-    let mut octets = block(&[("a", &value)]);
-    octets[0] = 0x40;
-    octets.extend([0xbe; 3]);
-    assert_eq!(reader.read_request(&octets, &mut head), Ok(Err(Fault::HeadTooLarge)));
+    let mut bytes = block(&[("a", &value)]);
+    bytes[0] = 0x40;
+    bytes.extend([0xbe; 3]);
+    assert_eq!(reader.read_request(&bytes, &mut head), Ok(Err(Fault::HeadTooLarge)));
     assert!(head.fields.text().len() <= limits().head);
     assert_eq!(reader.skip(&[0xbe; 4]), Ok(()));
     assert_eq!(reader.skip(&[0xbe; 5]), Err(BadBlock::TooMuch));
@@ -306,8 +306,8 @@ fn a_faulty_line_stays_faulty_in_the_table() {
     assert_eq!(read(b"\x40\x01A\x01b"), Err(Fault::NameUpperCase));
     assert_eq!(read(b"\xbe"), Err(Fault::NameUpperCase));
     assert_eq!(read(b"\x0f\x2f\x01c"), Err(Fault::NameUpperCase));
-    assert_eq!(read(b"\x40\x01a\x01\0"), Err(Fault::ValueOctet));
-    assert_eq!(read(b"\xbe"), Err(Fault::ValueOctet));
+    assert_eq!(read(b"\x40\x01a\x01\0"), Err(Fault::ValueByte));
+    assert_eq!(read(b"\xbe"), Err(Fault::ValueByte));
     assert_eq!(read(b"\x0f\x2f\x01c"), Ok(()));
 }
 
@@ -357,7 +357,7 @@ fn faulty_responses_are_named() {
         ("600", vec![(":status", "600")], Fault::Status),
         ("101", vec![(":status", "101")], Fault::SwitchingProtocols),
         ("upper case", vec![status, ("Age", "1")], Fault::NameUpperCase),
-        ("LF", vec![status, ("a", "\n")], Fault::ValueOctet),
+        ("LF", vec![status, ("a", "\n")], Fault::ValueByte),
         ("upgrade", vec![status, ("upgrade", "a")], Fault::ConnectionField),
         ("length", vec![status, ("content-length", "a")], Fault::ContentLength),
         (
@@ -383,7 +383,7 @@ fn faulty_trailers_are_named() {
         ("length", vec![("content-length", "1")], Fault::TrailerForbidden),
         ("condition", vec![("if-match", "a")], Fault::TrailerForbidden),
         ("upper case", vec![("A", "a")], Fault::NameUpperCase),
-        ("NUL", vec![("a", "\0")], Fault::ValueOctet),
+        ("NUL", vec![("a", "\0")], Fault::ValueByte),
         ("too large", vec![("a", &long)], Fault::TrailersTooLarge),
     ];
     for (name, lines, fault) in cases {
@@ -526,7 +526,7 @@ proptest! {
     }
 
     #[test]
-    fn any_octets_leave_heads_within_their_bounds(
+    fn any_bytes_leave_heads_within_their_bounds(
         blocks in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..200), 1..8),
     ) {
         let limits = limits();

@@ -48,22 +48,22 @@ pub(super) fn read(
 
 /// What the limits still allow.
 struct Room {
-    octets: usize,
+    bytes: usize,
     lines: usize,
     has_status: bool,
 }
 
 impl Room {
     fn within(limits: &Limits) -> Room {
-        Room { octets: limits.trailers, lines: limits.fields, has_status: false }
+        Room { bytes: limits.trailers, lines: limits.fields, has_status: false }
     }
 
     /// Whether there is room for the line, which then is taken.
     fn take(&mut self, line: &Line<'_>) -> bool {
-        match (self.octets.checked_sub(line.size()), self.lines.checked_sub(1)) {
-            (Some(octets), Some(lines)) => {
+        match (self.bytes.checked_sub(line.size()), self.lines.checked_sub(1)) {
+            (Some(bytes), Some(lines)) => {
                 self.has_status |= line.name == STATUS;
-                (self.octets, self.lines) = (octets, lines);
+                (self.bytes, self.lines) = (bytes, lines);
                 true
             }
             _ => false,

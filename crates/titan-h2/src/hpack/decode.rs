@@ -28,7 +28,7 @@ pub(crate) enum BadBlock {
 pub(super) enum Corrupt {
     /// It ends within a representation.
     Truncated,
-    /// An integer of more than 32 bits, or in more octets than such a one needs.
+    /// An integer of more than 32 bits, or in more bytes than such a one needs.
     Integer,
     /// An index of no entry.
     Index,
@@ -112,16 +112,16 @@ impl Decoder {
             None if index == 0 => {
                 let name = string(input, &mut self.name)?;
                 let key = Key::of(name);
-                (Name::Octets(name), key, check_name(key, name))
+                (Name::Bytes(name), key, check_name(key, name))
             }
             None => {
                 let line = static_table::get(index).ok_or(Corrupt::Index)?;
-                (Name::Octets(line.name), line.key, None)
+                (Name::Bytes(line.name), line.key, None)
             }
         };
         let value = string(input, &mut self.value)?;
         let fault = name_fault.or_else(|| check_value(value));
-        tell(Line { key, name: self.table.octets_of(name), value, fault })?;
+        tell(Line { key, name: self.table.bytes_of(name), value, fault })?;
         if is_kept {
             self.table.insert(name, value, key, fault);
         }
@@ -147,7 +147,7 @@ const FIRST_DYNAMIC: usize = static_table::COUNT + 1;
 /// What a buffer for strings may keep between blocks.
 const KEPT: usize = 8 << 10;
 
-/// An integer whose first octet has `prefix` bits of it (section 5.1).
+/// An integer whose first byte has `prefix` bits of it (section 5.1).
 #[inline]
 fn integer(input: &mut &[u8], prefix: u32) -> Result<usize, Corrupt> {
     let (&first, rest) = input.split_first().ok_or(Corrupt::Truncated)?;
@@ -160,15 +160,15 @@ fn integer(input: &mut &[u8], prefix: u32) -> Result<usize, Corrupt> {
     }
 }
 
-/// The rest of an integer: seven bits in each octet, of which as many are read as 32 bits need at
+/// The rest of an integer: seven bits in each byte, of which as many are read as 32 bits need at
 /// most.
 fn long_integer(input: &mut &[u8], most: usize) -> Result<usize, Corrupt> {
     let mut value = most as u64;
     for shift in (0..35).step_by(7) {
-        let (&octet, rest) = input.split_first().ok_or(Corrupt::Truncated)?;
+        let (&byte, rest) = input.split_first().ok_or(Corrupt::Truncated)?;
         *input = rest;
-        value += u64::from(octet & 0x7f) << shift;
-        if octet < 0x80 {
+        value += u64::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
             return u32::try_from(value)
                 .ok()
                 .and_then(|value| usize::try_from(value).ok())
@@ -183,12 +183,12 @@ fn long_integer(input: &mut &[u8], most: usize) -> Result<usize, Corrupt> {
 fn string<'a, 'i: 'a>(input: &mut &'i [u8], buffer: &'a mut Vec<u8>) -> Result<&'a [u8], Corrupt> {
     let is_huffman = input.first().is_some_and(|&first| first >= HUFFMAN);
     let length = integer(input, 7)?;
-    let (octets, rest) = input.split_at_checked(length).ok_or(Corrupt::Truncated)?;
+    let (bytes, rest) = input.split_at_checked(length).ok_or(Corrupt::Truncated)?;
     *input = rest;
     if !is_huffman {
-        return Ok(octets);
+        return Ok(bytes);
     }
-    let length = huffman::decode(octets, buffer)?;
+    let length = huffman::decode(bytes, buffer)?;
     Ok(&buffer[..length])
 }
 
@@ -216,7 +216,7 @@ mod tests {
 
     fn decoded(decoder: &mut Decoder, block: &[u8]) -> Result<Vec<(String, String)>, BadBlock> {
         let mut lines = Vec::new();
-        let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         decoder.decode(block, |line| {
             lines.push((text(line.name), text(line.value)));
             Ok(())
@@ -224,10 +224,10 @@ mod tests {
         Ok(lines)
     }
 
-    fn octets(hex: &str) -> Vec<u8> {
+    fn bytes(hex: &str) -> Vec<u8> {
         let digits: Vec<u8> = hex.bytes().filter(|digit| !digit.is_ascii_whitespace()).collect();
-        let octet = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16);
-        digits.chunks(2).map(|pair| octet(pair).unwrap()).collect()
+        let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16);
+        digits.chunks(2).map(|pair| byte(pair).unwrap()).collect()
     }
 
     /// A conversation: blocks in hex, the lines that each decodes to, and the table afterwards.
@@ -240,7 +240,7 @@ mod tests {
         let mut decoder = Decoder::new();
         assert!(decoder.table.resize(max));
         for (hex, lines, table) in examples {
-            assert_eq!(decoded(&mut decoder, &octets(hex)), Ok(owned(lines)), "{hex}");
+            assert_eq!(decoded(&mut decoder, &bytes(hex)), Ok(owned(lines)), "{hex}");
             let indexed: Vec<u8> = (0xbe..).take(table.len()).collect();
             assert_eq!(decoded(&mut decoder, &indexed), Ok(owned(table)), "after {hex}");
             assert!(decoder.table.get(table.len()).is_none(), "after {hex}");
@@ -348,7 +348,7 @@ mod tests {
             ("index far behind", b"\xff\xff\x7f", Corrupt::Index),
             ("name of no entry", b"\x7e\x01a", Corrupt::Index),
             ("integer without an end", b"\xff\xff", Corrupt::Truncated),
-            ("integer of six octets", b"\xff\x80\x80\x80\x80\x80\x00", Corrupt::Integer),
+            ("integer of six bytes", b"\xff\x80\x80\x80\x80\x80\x00", Corrupt::Integer),
             ("integer of 33 bits", b"\xff\xff\xff\xff\xff\x1f", Corrupt::Integer),
             ("no name", b"\x40", Corrupt::Truncated),
             ("no value", b"\x40\x01a", Corrupt::Truncated),
@@ -357,7 +357,7 @@ mod tests {
             ("table too large", b"\x3f\xe2\x1f", Corrupt::SizeUpdate),
             ("table changes late", b"\x82\x20", Corrupt::LateSizeUpdate),
             ("EOS", b"\x41\x84\xff\xff\xff\xff", Corrupt::EndOfString),
-            ("padding of an octet", b"\x41\x81\xff", Corrupt::Padding),
+            ("padding of a byte", b"\x41\x81\xff", Corrupt::Padding),
         ];
         for (name, block, corrupt) in cases {
             let outcome = decoded(&mut Decoder::new(), block);
@@ -386,7 +386,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_octets_are_decoded_or_refused(
+        fn any_bytes_are_decoded_or_refused(
             blocks in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..60), 1..8),
         ) {
             let mut decoder = Decoder::new();

@@ -1,4 +1,4 @@
-//! Fields to blocks (RFC 7541 section 6), without a dynamic table and without Huffman code: octets
+//! Fields to blocks (RFC 7541 section 6), without a dynamic table and without Huffman code: bytes
 //! on the wire are cheaper than the time to save them.
 
 use super::static_table::FieldIndex;
@@ -23,7 +23,7 @@ pub(crate) fn write_indexed(out: &mut Vec<u8>, line: FieldIndex) {
     out.push(0x80 | line.0);
 }
 
-/// Appends the name of a line and the length of its value, whose octets have to follow. The name is
+/// Appends the name of a line and the length of its value, whose bytes have to follow. The name is
 /// that of an entry of the static table, or else `name`, which is put into lower case.
 #[inline]
 pub(crate) fn write_literal(
@@ -50,7 +50,7 @@ pub(crate) fn write_literal(
     write_integer(out, 0, 7, value_len);
 }
 
-/// Appends an integer behind a pattern that leaves `prefix` bits of its octet (section 5.1).
+/// Appends an integer behind a pattern that leaves `prefix` bits of its byte (section 5.1).
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "seven bits at a time, and what is below 128")]
 fn write_integer(out: &mut Vec<u8>, pattern: u8, prefix: u32, value: usize) {

@@ -1,11 +1,11 @@
 //! The Huffman code of RFC 7541 appendix B.
 //!
 //! The code is canonical: short codes come before long ones, and those of one length stand in the
-//! order of their octets. So the lengths say everything, and the tables are made from them.
+//! order of their bytes. So the lengths say everything, and the tables are made from them.
 
 use super::decode::Corrupt;
 
-/// The bits of each octet's code; the last one is EOS.
+/// The bits of each byte's code; the last one is EOS.
 const LENGTHS: [u8; 257] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, // 0x00
     28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 28, // 0x10
@@ -26,7 +26,7 @@ const LENGTHS: [u8; 257] = [
     30,
 ];
 
-/// The bits that a step looks at: enough for every octet that is frequent, and for many pairs of
+/// The bits that a step looks at: enough for every byte that is frequent, and for many pairs of
 /// them.
 const WINDOW: u32 = 12;
 const LONGEST: u32 = 30;
@@ -36,17 +36,17 @@ const EOS: u16 = 256;
 /// What the next bits hold.
 #[derive(Clone, Copy)]
 struct Step {
-    octets: [u8; 2],
-    /// The bits of the first octet; 0 where the code is longer than the window.
+    bytes: [u8; 2],
+    /// The bits of the first byte; 0 where the code is longer than the window.
     first: u8,
     /// The bits of both; those of the first where only that is complete.
     both: u8,
 }
 
 /// Decodes `input` into `out`, which grows to what is needed and keeps its length; answers how many
-/// octets of it are meant.
+/// bytes of it are meant.
 pub(super) fn decode(input: &[u8], out: &mut Vec<u8>) -> Result<usize, Corrupt> {
-    // A step writes two octets, of which the second may not count.
+    // A step writes two bytes, of which the second may not count.
     let most = input.len() * 8 / SHORTEST + 2;
     if out.len() < most {
         out.resize(most, 0);
@@ -58,12 +58,12 @@ pub(super) fn decode(input: &[u8], out: &mut Vec<u8>) -> Result<usize, Corrupt> 
         while bits.count >= WINDOW {
             let step = bits.step();
             if step.first > 0 {
-                out[at..at + 2].copy_from_slice(&step.octets);
+                out[at..at + 2].copy_from_slice(&step.bytes);
                 at += 1 + usize::from(step.both != step.first);
                 bits.take(step.both.into());
             } else if bits.count >= LONGEST {
-                let (octet, length) = bits.long();
-                out[at] = u8::try_from(octet).map_err(|_| Corrupt::EndOfString)?;
+                let (byte, length) = bits.long();
+                out[at] = u8::try_from(byte).map_err(|_| Corrupt::EndOfString)?;
                 at += 1;
                 bits.take(length);
             } else {
@@ -77,19 +77,19 @@ pub(super) fn decode(input: &[u8], out: &mut Vec<u8>) -> Result<usize, Corrupt> 
 }
 
 /// The last bits: what is left behind the last code has to be the beginning of EOS, and shorter
-/// than an octet.
+/// than a byte.
 fn finish(mut bits: Bits<'_>, out: &mut [u8], mut at: usize) -> Result<usize, Corrupt> {
     bits.window |= u64::MAX >> bits.count;
     loop {
         let step = bits.step();
-        let (octet, length) = match step.first {
+        let (byte, length) = match step.first {
             0 => bits.long(),
-            first => (step.octets[0].into(), first.into()),
+            first => (step.bytes[0].into(), first.into()),
         };
         if length > bits.count {
             break;
         }
-        out[at] = u8::try_from(octet).map_err(|_| Corrupt::EndOfString)?;
+        out[at] = u8::try_from(byte).map_err(|_| Corrupt::EndOfString)?;
         at += 1;
         bits.take(length);
         bits.window |= u64::MAX >> bits.count;
@@ -110,20 +110,20 @@ struct Bits<'a> {
 }
 
 impl Bits<'_> {
-    /// Makes the window as full as whole octets allow.
+    /// Makes the window as full as whole bytes allow.
     #[inline]
     fn refill(&mut self) {
         if let Some(word) = self.rest.first_chunk() {
             self.window |= u64::from_be_bytes(*word) >> self.count;
-            let octets = (63 - self.count) / 8;
-            self.rest = &self.rest[octets as usize..];
-            self.count += octets * 8;
+            let bytes = (63 - self.count) / 8;
+            self.rest = &self.rest[bytes as usize..];
+            self.count += bytes * 8;
             return;
         }
         while self.count <= 56
-            && let Some((&octet, rest)) = self.rest.split_first()
+            && let Some((&byte, rest)) = self.rest.split_first()
         {
-            self.window |= u64::from(octet) << (56 - self.count);
+            self.window |= u64::from(byte) << (56 - self.count);
             self.count += 8;
             self.rest = rest;
         }
@@ -140,7 +140,7 @@ impl Bits<'_> {
         STEPS[(self.window >> (64 - WINDOW)) as usize]
     }
 
-    /// The octet, or EOS, whose code comes next and is longer than the window of a step; and the
+    /// The byte, or EOS, whose code comes next and is longer than the window of a step; and the
     /// code's length.
     #[cold]
     #[expect(clippy::cast_possible_truncation, reason = "there are 257 places")]
@@ -156,7 +156,7 @@ impl Bits<'_> {
     }
 }
 
-/// All octets and EOS in the order of their codes.
+/// All bytes and EOS in the order of their codes.
 static SORTED: [u16; 257] = sorted();
 
 /// For each length, how many codes are shorter.
@@ -173,13 +173,13 @@ const fn sorted() -> [u16; 257] {
     let mut sorted = [0; 257];
     let (mut at, mut length) = (0, 0);
     while length <= LONGEST as u8 {
-        let mut octet = 0;
-        while octet <= EOS as usize {
-            if LENGTHS[octet] == length {
-                sorted[at] = octet as u16;
+        let mut byte = 0;
+        while byte <= EOS as usize {
+            if LENGTHS[byte] == length {
+                sorted[at] = byte as u16;
                 at += 1;
             }
-            octet += 1;
+            byte += 1;
         }
         length += 1;
     }
@@ -191,10 +191,10 @@ const fn shorter() -> [u16; 32] {
     let mut length = 1;
     while length < 32 {
         shorter[length] = shorter[length - 1];
-        let mut octet = 0;
-        while octet <= EOS as usize {
-            shorter[length] += (LENGTHS[octet] as usize == length - 1) as u16;
-            octet += 1;
+        let mut byte = 0;
+        while byte <= EOS as usize {
+            shorter[length] += (LENGTHS[byte] as usize == length - 1) as u16;
+            byte += 1;
         }
         length += 1;
     }
@@ -212,20 +212,20 @@ const fn limits() -> [u64; 32] {
     limits
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "codes within the window are of octets")]
+#[expect(clippy::cast_possible_truncation, reason = "codes within the window are of bytes")]
 const fn steps() -> [Step; 1 << WINDOW] {
-    let mut steps = [Step { octets: [0; 2], first: 0, both: 0 }; 1 << WINDOW];
+    let mut steps = [Step { bytes: [0; 2], first: 0, both: 0 }; 1 << WINDOW];
     let sorted = sorted();
     let (mut at, mut code) = (0, 0);
     while code < sorted.len() {
-        let octet = sorted[code] as usize;
-        let length = LENGTHS[octet];
+        let byte = sorted[code] as usize;
+        let length = LENGTHS[byte];
         if length as u32 > WINDOW {
             break;
         }
         let end = at + (1 << (WINDOW - length as u32));
         while at < end {
-            steps[at] = Step { octets: [octet as u8, 0], first: length, both: length };
+            steps[at] = Step { bytes: [byte as u8, 0], first: length, both: length };
             at += 1;
         }
         code += 1;
@@ -233,7 +233,7 @@ const fn steps() -> [Step; 1 << WINDOW] {
     paired(steps)
 }
 
-/// The steps with a second octet where its code lies within the window too.
+/// The steps with a second byte where its code lies within the window too.
 const fn paired(single: [Step; 1 << WINDOW]) -> [Step; 1 << WINDOW] {
     let mut steps = single;
     let mut at = 0;
@@ -241,7 +241,7 @@ const fn paired(single: [Step; 1 << WINDOW]) -> [Step; 1 << WINDOW] {
         let first = single[at].first;
         let second = single[(at << first) & ((1 << WINDOW) - 1)];
         if first > 0 && second.first > 0 && (first + second.first) as u32 <= WINDOW {
-            steps[at].octets[1] = second.octets[0];
+            steps[at].bytes[1] = second.bytes[0];
             steps[at].both = first + second.first;
         }
         at += 1;
@@ -255,34 +255,33 @@ pub(super) mod tests {
     use proptest::prelude::*;
     use std::sync::LazyLock;
 
-    /// The codes of all octets and of EOS, and their lengths.
+    /// The codes of all bytes and of EOS, and their lengths.
     static CODES: LazyLock<Vec<(u64, u32)>> = LazyLock::new(|| (0..=EOS).map(code).collect());
 
-    fn code(octet: u16) -> (u64, u32) {
-        let length = u32::from(LENGTHS[usize::from(octet)]);
-        let before = SORTED.iter().position(|&other| other == octet).unwrap();
+    fn code(byte: u16) -> (u64, u32) {
+        let length = u32::from(LENGTHS[usize::from(byte)]);
+        let before = SORTED.iter().position(|&other| other == byte).unwrap();
         let place = before - usize::from(SHORTER[length as usize]);
         ((LIMITS[length as usize - 1] >> (32 - length)) + place as u64, length)
     }
 
-    /// The codes of the octets one after the other, and what is missing to whole octets in ones.
+    /// The codes of the bytes one after the other, and what is missing to whole bytes in ones.
     pub(in super::super) fn encode(text: &[u8]) -> Vec<u8> {
-        let codes: Vec<u16> = text.iter().map(|&octet| octet.into()).collect();
+        let codes: Vec<u16> = text.iter().map(|&byte| byte.into()).collect();
         encode_codes(&codes)
     }
 
     fn encode_codes(codes: &[u16]) -> Vec<u8> {
         let mut bits = String::new();
-        for &octet in codes {
-            let (code, length) = CODES[usize::from(octet)];
+        for &byte in codes {
+            let (code, length) = CODES[usize::from(byte)];
             bits += &format!("{code:0width$b}", width = length as usize);
         }
         while !bits.len().is_multiple_of(8) {
             bits.push('1');
         }
-        let octet =
-            |bits: &[u8]| u8::from_str_radix(std::str::from_utf8(bits).unwrap(), 2).unwrap();
-        bits.as_bytes().chunks(8).map(octet).collect()
+        let byte = |bits: &[u8]| u8::from_str_radix(std::str::from_utf8(bits).unwrap(), 2).unwrap();
+        bits.as_bytes().chunks(8).map(byte).collect()
     }
 
     fn decoded(input: &[u8]) -> Result<Vec<u8>, Corrupt> {
@@ -330,18 +329,18 @@ pub(super) mod tests {
             (255, 0x3ff_ffee, 26),
             (256, 0x3fff_ffff, 30),
         ];
-        for (octet, bits, length) in rows {
-            assert_eq!(CODES[octet], (bits, length), "{octet}");
+        for (byte, bits, length) in rows {
+            assert_eq!(CODES[byte], (bits, length), "{byte}");
         }
         let sum: u64 = LENGTHS.iter().map(|&length| 1 << (30 - length)).sum();
         assert_eq!(sum, 1 << 30, "the code is complete");
     }
 
     #[test]
-    fn every_octet_comes_back() {
-        for octet in 0..=255 {
+    fn every_byte_comes_back() {
+        for byte in 0..=255 {
             for length in 0..20 {
-                let text = vec![octet; length];
+                let text = vec![byte; length];
                 assert_eq!(decoded(&encode(&text)), Ok(text));
             }
         }
@@ -363,7 +362,7 @@ pub(super) mod tests {
 
     proptest! {
         #[test]
-        fn octets_come_back(text in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn bytes_come_back(text in prop::collection::vec(any::<u8>(), 0..200)) {
             prop_assert_eq!(decoded(&encode(&text)), Ok(text));
         }
 

@@ -1,8 +1,8 @@
-//! A field as it comes out of a block. What is to be known of it is found out once: when its octets
+//! A field as it comes out of a block. What is to be known of it is found out once: when its bytes
 //! are read, not when a table repeats it.
 
 use crate::Fault;
-use titan_http::{FieldName, is_token_octet};
+use titan_http::{FieldName, is_token_byte};
 
 /// A field line of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub(crate) struct Line<'a> {
     pub(crate) key: Key,
     pub(crate) name: &'a [u8],
     pub(crate) value: &'a [u8],
-    /// What is wrong with the octets of name or value.
+    /// What is wrong with the bytes of name or value.
     pub(crate) fault: Option<Fault>,
 }
 
@@ -43,7 +43,7 @@ impl Line<'_> {
     }
 }
 
-/// What is added to the octets of a line.
+/// What is added to the bytes of a line.
 pub(crate) const OVERHEAD: usize = 32;
 
 impl Key {
@@ -64,40 +64,40 @@ impl Key {
     }
 }
 
-/// What is wrong with the octets of a name. Of a pseudo field's name its key says all there is to
+/// What is wrong with the bytes of a name. Of a pseudo field's name its key says all there is to
 /// say.
 pub(crate) fn check_name(key: Key, name: &[u8]) -> Option<Fault> {
     if !matches!(key, Key::Field(_)) {
         return None;
     }
-    if !name.is_empty() && name.iter().all(|&octet| NAME_OCTETS[usize::from(octet)]) {
+    if !name.is_empty() && name.iter().all(|&byte| NAME_BYTES[usize::from(byte)]) {
         return None;
     }
-    match !name.is_empty() && name.iter().all(|&octet| is_token_octet(octet)) {
+    match !name.is_empty() && name.iter().all(|&byte| is_token_byte(byte)) {
         true => Some(Fault::NameUpperCase),
-        false => Some(Fault::NameOctet),
+        false => Some(Fault::NameByte),
     }
 }
 
-/// What is wrong with the octets of a value.
+/// What is wrong with the bytes of a value.
 pub(crate) fn check_value(value: &[u8]) -> Option<Fault> {
-    // Without a branch for each octet: the compiler makes vectors of it.
-    let is_control = |octet: u8| ((octet < 0x20) & (octet != b'\t')) | (octet == 0x7f);
-    if value.iter().fold(false, |any, &octet| any | is_control(octet)) {
-        return Some(Fault::ValueOctet);
+    // Without a branch for each byte: the compiler makes vectors of it.
+    let is_control = |byte: u8| ((byte < 0x20) & (byte != b'\t')) | (byte == 0x7f);
+    if value.iter().fold(false, |any, &byte| any | is_control(byte)) {
+        return Some(Fault::ValueByte);
     }
-    let is_space = |octet: Option<&u8>| matches!(octet, Some(b' ' | b'\t'));
+    let is_space = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
     (is_space(value.first()) || is_space(value.last())).then_some(Fault::ValueSpace)
 }
 
-/// The octets of tokens without upper-case letters.
+/// The bytes of tokens without upper-case letters.
 #[expect(clippy::cast_possible_truncation, reason = "the loop ends at 256")]
-static NAME_OCTETS: [bool; 256] = {
+static NAME_BYTES: [bool; 256] = {
     let mut table = [false; 256];
-    let mut octet = 0;
-    while octet < 256 {
-        table[octet] = is_token_octet(octet as u8) && !(octet as u8).is_ascii_uppercase();
-        octet += 1;
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = is_token_byte(byte as u8) && !(byte as u8).is_ascii_uppercase();
+        byte += 1;
     }
     table
 };
@@ -105,7 +105,7 @@ static NAME_OCTETS: [bool; 256] = {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use titan_http::is_field_octet;
+    use titan_http::is_field_byte;
 
     #[test]
     fn names_are_tokens_in_lower_case() {
@@ -115,15 +115,15 @@ mod tests {
         }
         assert_eq!(check(b"Host"), Some(Fault::NameUpperCase));
         for name in [b"".as_slice(), b"a b", b"a:", b"A b", b"a\0", b"\xe9"] {
-            assert_eq!(check(name), Some(Fault::NameOctet), "{name:?}");
+            assert_eq!(check(name), Some(Fault::NameByte), "{name:?}");
         }
     }
 
     #[test]
     fn values_are_what_the_grammar_says() {
-        for octet in 0..=255 {
-            let fault = (!is_field_octet(octet)).then_some(Fault::ValueOctet);
-            assert_eq!(check_value(&[b'a', octet, b'a']), fault, "{octet}");
+        for byte in 0..=255 {
+            let fault = (!is_field_byte(byte)).then_some(Fault::ValueByte);
+            assert_eq!(check_value(&[b'a', byte, b'a']), fault, "{byte}");
         }
         for value in [b" a".as_slice(), b"a ", b"\ta", b"a\t", b" "] {
             assert_eq!(check_value(value), Some(Fault::ValueSpace));

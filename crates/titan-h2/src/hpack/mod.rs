@@ -1,4 +1,4 @@
-//! HPACK (RFC 7541): lists of fields to octets and back.
+//! HPACK (RFC 7541): lists of fields to bytes and back.
 //!
 //! | in reading order | |
 //! |---|---|

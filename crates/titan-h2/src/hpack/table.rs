@@ -11,7 +11,7 @@ use std::ops::Range;
 pub(crate) struct Table {
     /// Names and values of the entries, each pair in one piece, oldest first. In front of them lies
     /// what has been evicted, until there is no room behind: `Table::compact`.
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     /// Newest first.
     entries: VecDeque<Entry>,
     /// `size <= max <= MAX`, counted as in section 4.1.
@@ -25,7 +25,7 @@ pub(crate) enum Name<'a> {
     /// It is that of the entry with that place in the table.
     OfEntry(usize),
     /// Here.
-    Octets(&'a [u8]),
+    Bytes(&'a [u8]),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -43,14 +43,14 @@ impl Table {
 
     /// A table without entries. It takes memory when it gets some.
     pub(crate) fn new() -> Table {
-        Table { octets: Vec::new(), entries: VecDeque::new(), size: 0, max: Table::MAX }
+        Table { bytes: Vec::new(), entries: VecDeque::new(), size: 0, max: Table::MAX }
     }
 
     /// The entry at that place; the newest one is at 0.
     #[inline]
     pub(crate) fn get(&self, place: usize) -> Option<Line<'_>> {
         let entry = self.entries.get(place)?;
-        let (name, value) = self.octets[entry.range()].split_at(usize::from(entry.name_len));
+        let (name, value) = self.bytes[entry.range()].split_at(usize::from(entry.name_len));
         Some(Line { key: entry.key, name, value, fault: entry.fault })
     }
 
@@ -60,11 +60,11 @@ impl Table {
         Some((line.key, line.fault.and_then(|_| check_name(line.key, line.name))))
     }
 
-    /// The octets of a name. Only places that `Table::name` knows may be asked for.
+    /// The bytes of a name. Only places that `Table::name` knows may be asked for.
     #[inline]
-    pub(crate) fn octets_of<'a>(&'a self, name: Name<'a>) -> &'a [u8] {
+    pub(crate) fn bytes_of<'a>(&'a self, name: Name<'a>) -> &'a [u8] {
         match name {
-            Name::Octets(name) => name,
+            Name::Bytes(name) => name,
             Name::OfEntry(place) => self.get(place).map_or(&[], |line| line.name),
         }
     }
@@ -83,7 +83,7 @@ impl Table {
     /// it and is not added (section 4.4).
     #[expect(clippy::cast_possible_truncation, reason = "offsets and lengths are below 2 * MAX")]
     pub(crate) fn insert(&mut self, name: Name<'_>, value: &[u8], key: Key, fault: Option<Fault>) {
-        let name_len = self.octets_of(name).len();
+        let name_len = self.bytes_of(name).len();
         let size = name_len + value.len() + OVERHEAD;
         if size > self.max {
             self.evict_until(0);
@@ -102,33 +102,33 @@ impl Table {
         self.size += size;
     }
 
-    /// Puts name and value behind the octets of the other entries; answers where they begin.
+    /// Puts name and value behind the bytes of the other entries; answers where they begin.
     fn append(&mut self, name: Name<'_>, name_len: usize, value: &[u8]) -> usize {
-        if self.octets.len() + name_len + value.len() > 2 * Table::MAX {
+        if self.bytes.len() + name_len + value.len() > 2 * Table::MAX {
             self.compact();
         }
-        if self.octets.len() + name_len + value.len() > Table::MAX {
+        if self.bytes.len() + name_len + value.len() > Table::MAX {
             // Left to itself the buffer might grow beyond what is ever used.
-            self.octets.reserve_exact(2 * Table::MAX - self.octets.len());
+            self.bytes.reserve_exact(2 * Table::MAX - self.bytes.len());
         }
-        let start = self.octets.len();
+        let start = self.bytes.len();
         match name {
-            Name::Octets(name) => self.octets.extend_from_slice(name),
+            Name::Bytes(name) => self.bytes.extend_from_slice(name),
             Name::OfEntry(place) => {
                 let from = usize::from(self.entries[place].start);
-                self.octets.extend_from_within(from..from + name_len);
+                self.bytes.extend_from_within(from..from + name_len);
             }
         }
-        self.octets.extend_from_slice(value);
+        self.bytes.extend_from_slice(value);
         start
     }
 
     /// Moves what is in use to the front. As much has been added since the last time as is moved
     /// now, or more.
     fn compact(&mut self) {
-        let Some(oldest) = self.entries.back() else { return self.octets.clear() };
+        let Some(oldest) = self.entries.back() else { return self.bytes.clear() };
         let unused = oldest.start;
-        self.octets.drain(..usize::from(unused));
+        self.bytes.drain(..usize::from(unused));
         for entry in &mut self.entries {
             entry.start -= unused;
         }
@@ -187,7 +187,7 @@ mod tests {
             let line = table.get(place).unwrap();
             assert_eq!((line.name, line.value), (name.as_slice(), value.as_slice()));
         }
-        assert!(table.octets.len() <= 2 * Table::MAX && table.octets.capacity() <= 2 * Table::MAX);
+        assert!(table.bytes.len() <= 2 * Table::MAX && table.bytes.capacity() <= 2 * Table::MAX);
     }
 
     proptest! {
@@ -214,7 +214,7 @@ mod tests {
                     }
                     _ => {
                         let name = vec![b'A' + u8::try_from(turn % 26).unwrap(); name_len];
-                        table.insert(Name::Octets(&name), &value, KEY, None);
+                        table.insert(Name::Bytes(&name), &value, KEY, None);
                         naive.insert(name, value, max);
                     }
                 }
@@ -233,8 +233,8 @@ mod tests {
     #[test]
     fn a_name_is_judged_again_where_its_line_was_faulty() {
         let mut table = Table::new();
-        table.insert(Name::Octets(b"a"), b"\0", KEY, Some(Fault::ValueOctet));
-        table.insert(Name::Octets(b"B"), b"", KEY, Some(Fault::NameUpperCase));
+        table.insert(Name::Bytes(b"a"), b"\0", KEY, Some(Fault::ValueByte));
+        table.insert(Name::Bytes(b"B"), b"", KEY, Some(Fault::NameUpperCase));
         assert_eq!(table.name(1), Some((KEY, None)));
         assert_eq!(table.name(0), Some((KEY, Some(Fault::NameUpperCase))));
         assert_eq!(table.name(2), None);

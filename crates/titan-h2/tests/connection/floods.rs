@@ -7,7 +7,7 @@ use titan_http::{Method, Status};
 /// Frames that a flood may have.
 const MOST_FRAMES: u32 = 1000;
 
-/// Octets that may wait for a peer that does not read.
+/// Bytes that may wait for a peer that does not read.
 const MOST_OUTPUT: usize = 128 << 10;
 
 /// What a peer sends for the nth time.
@@ -19,9 +19,9 @@ fn cut(flood: Flood) -> (u32, Fatal) {
     tested.opens(&post(1));
     let mut count = 0;
     for nth in 0.. {
-        for octets in flood(nth) {
+        for bytes in flood(nth) {
             count += 1;
-            if let Err(fatal) = tested.receives(&octets) {
+            if let Err(fatal) = tested.receives(&bytes) {
                 return (count, fatal);
             }
             assert!(count < 10 * MOST_FRAMES, "it is never cut");
@@ -67,7 +67,7 @@ fn floods_are_cut() {
         ("unknown", |_| vec![frame(0x16, 0, 1, b"")]),
         ("empty-data", |_| vec![data(1, 0, b"")]),
         ("padded-data", |_| vec![data(1, PADDED, &[3, 0, 0, 0])]),
-        ("one-octet-data", |_| vec![data(1, 0, b"a")]),
+        ("one-byte-data", |_| vec![data(1, 0, b"a")]),
         ("goaway", |_| vec![go_away(0, 0)]),
         ("continuations", |nth| {
             vec![
@@ -78,8 +78,8 @@ fn floods_are_cut() {
         ("too-long-head", |nth| {
             let long = "v".repeat(15_000);
             let lines = [GET, &[("a", long.as_str()), ("b", long.as_str())]].concat();
-            let octets = block(&lines);
-            let (first, rest) = octets.split_at(16_000);
+            let bytes = block(&lines);
+            let (first, rest) = bytes.split_at(16_000);
             vec![
                 frame(HEADERS, END_STREAM, id(nth), first),
                 frame(CONTINUATION, END_HEADERS, id(nth), rest),
@@ -101,8 +101,8 @@ fn a_block_without_end_is_cut() {
     for part in [0, 1, 2000] {
         let mut tested = Tested::server(Limits::default());
         tested.receives(&frame(HEADERS, 0, 1, &block(GET))).unwrap();
-        let octets = frame(CONTINUATION, 0, 1, &vec![0; part]);
-        let count = (0..100).take_while(|_| tested.receives(&octets).is_ok()).count();
+        let bytes = frame(CONTINUATION, 0, 1, &vec![0; part]);
+        let count = (0..100).take_while(|_| tested.receives(&bytes).is_ok()).count();
         let fatal = tested.receives(b"").unwrap_err();
         assert!(count <= 64 && count * part <= 32 << 10, "{part}: {count}");
         assert_eq!(fatal.violation, Violation::BlockTooLong);
@@ -112,11 +112,11 @@ fn a_block_without_end_is_cut() {
 #[test]
 fn a_peer_that_does_not_read_is_cut_even_when_it_is_patient() {
     let mut tested = Tested::server(Limits::default());
-    let octets = ping(0, b"12345678");
+    let bytes = ping(0, b"12345678");
     let count = (0..100_000)
         .take_while(|_| {
             tested.connection.calm(100);
-            tested.receives(&octets).is_ok()
+            tested.receives(&bytes).is_ok()
         })
         .count();
     assert_eq!(tested.receives(b"").unwrap_err().violation, Violation::Unread);
@@ -139,14 +139,14 @@ fn busy_clients_are_served() {
     let mut tested = Tested::server(Limits::default());
     for nth in 0..10_000 {
         let id = 2 * nth + 1;
-        let mut octets = get(id);
+        let mut bytes = get(id);
         // What some clients send with each request.
-        octets.extend(window_update(id, 1 << 16));
-        octets.extend(frame(0x10, 0, 0, b"\0\0\0\x01u=1"));
+        bytes.extend(window_update(id, 1 << 16));
+        bytes.extend(frame(0x10, 0, 0, b"\0\0\0\x01u=1"));
         if nth % 2 == 0 {
-            octets.extend(ping(0, b"12345678"));
+            bytes.extend(ping(0, b"12345678"));
         }
-        let events = tested.receives(&octets).unwrap();
+        let events = tested.receives(&bytes).unwrap();
         let Event::Request { stream, .. } = events[0] else { panic!("{events:?}") };
         tested.answers(stream, Status::OK, false);
         assert_eq!(tested.connection.send_data(stream, b"ok", true), 2);
@@ -250,10 +250,10 @@ fn a_page_that_is_left_costs_no_connection() {
         let first = tested.connection.open_streams();
         assert_eq!(first, 0);
         let from = tested.told.len();
-        let octets: Vec<_> = (0..100).flat_map(|nth| get(nth_id(from, nth))).collect();
-        tested.receives(&octets).unwrap();
-        let octets: Vec<_> = (0..100).flat_map(|nth| reset(nth_id(from, nth), 8)).collect();
-        tested.receives(&octets).unwrap();
+        let bytes: Vec<_> = (0..100).flat_map(|nth| get(nth_id(from, nth))).collect();
+        tested.receives(&bytes).unwrap();
+        let bytes: Vec<_> = (0..100).flat_map(|nth| reset(nth_id(from, nth), 8)).collect();
+        tested.receives(&bytes).unwrap();
         tested.connection.calm(5);
     }
 }
@@ -331,7 +331,7 @@ fn what_nobody_has_asked_for_is_cut_at_a_client_too() {
         let given_up = tested.asks(Method::GET, true).unwrap();
         tested.connection.reset(given_up, Code::Cancel);
         let frames = (0..).flat_map(flood);
-        let count = frames.take(2000).take_while(|octets| tested.receives(octets).is_ok()).count();
+        let count = frames.take(2000).take_while(|bytes| tested.receives(bytes).is_ok()).count();
         assert!(count <= 1000, "{name}: {count} frames");
     }
 }
@@ -363,7 +363,7 @@ fn a_server_that_reads_nothing_gets_no_more_requests() {
 }
 
 #[test]
-fn a_window_given_octet_by_octet_pays_for_nothing() {
+fn a_window_given_byte_by_byte_pays_for_nothing() {
     let mut tested = Tested::server(Limits::default());
     tested.receives(&settings(&[(4, 0)])).unwrap();
     let stream = tested.opens(&get(1));

@@ -1,4 +1,4 @@
-//! Connections of both roles: octets in, events and octets out.
+//! Connections of both roles: bytes in, events and bytes out.
 
 #![expect(clippy::unwrap_used, reason = "a test may stop at a surprise")]
 #![expect(clippy::cast_possible_truncation, reason = "the numbers of a test are small")]

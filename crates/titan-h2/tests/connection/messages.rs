@@ -184,13 +184,13 @@ fn a_client_asks_and_is_answered() {
     assert_eq!(stream.number(), 1);
     assert_eq!(tested.connection.send_data(stream, b"abc", true), 3);
     assert!(!tested.connection.is_sending(stream) && tested.connection.is_open(stream));
-    let octets = [
+    let bytes = [
         headers(1, 0, &[(":status", "103"), ("link", "</a>")]),
         headers(1, 0, &[(":status", "200"), ("content-length", "2")]),
         data(1, 0, b"ok"),
         headers(1, END_STREAM, &[("x-sum", "7")]),
     ];
-    let events = tested.receives(&octets.concat()).unwrap();
+    let events = tested.receives(&bytes.concat()).unwrap();
     let Event::Response { start, .. } = events[1] else { panic!("{events:?}") };
     assert_eq!((start.interim, start.end, start.length), (false, false, Some(2)));
     assert!(matches!(events[0], Event::Response { start, .. } if start.interim));

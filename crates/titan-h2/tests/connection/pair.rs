@@ -48,8 +48,8 @@ const LIMITS: Limits = Limits {
     patience: 1000,
 };
 
-/// The octet at an offset of any body: so that what is lost or repeated is seen.
-fn octet(stream: StreamId, at: usize) -> u8 {
+/// The byte at an offset of any body: so that what is lost or repeated is seen.
+fn byte(stream: StreamId, at: usize) -> u8 {
     (at.wrapping_mul(31) ^ at >> 8 ^ stream.number() as usize) as u8
 }
 
@@ -78,7 +78,7 @@ impl End {
         if side.is_sent || side.is_reset {
             return;
         }
-        let data: Vec<_> = (side.sent..side.to_send).map(|at| octet(stream, at)).collect();
+        let data: Vec<_> = (side.sent..side.to_send).map(|at| byte(stream, at)).collect();
         let end = !side.trailers;
         let taken = self.tested.connection.send_data(stream, &data, end);
         side.sent += taken;
@@ -92,10 +92,10 @@ impl End {
         side.is_sent = true;
     }
 
-    /// Reads octets; answers the requests that are among them as planned.
-    fn receive(&mut self, octets: &[u8], plans: &[Plan]) {
+    /// Reads bytes; answers the requests that are among them as planned.
+    fn receive(&mut self, bytes: &[u8], plans: &[Plan]) {
         let before = self.tested.told.len();
-        self.tested.receives(octets).unwrap();
+        self.tested.receives(bytes).unwrap();
         for told in self.tested.told.split_off(before) {
             self.note(&told, plans);
         }
@@ -112,7 +112,7 @@ impl End {
             Event::Data { stream, end, .. } => {
                 let side = self.sides.get_mut(&stream).unwrap();
                 for (at, &found) in told.data.iter().enumerate() {
-                    assert_eq!(found, octet(stream, side.received + at));
+                    assert_eq!(found, byte(stream, side.received + at));
                 }
                 side.received += told.data.len();
                 side.is_received |= end;
@@ -144,12 +144,12 @@ impl End {
     }
 }
 
-/// What waits at `from` goes to `to`, in parts of that many octets.
+/// What waits at `from` goes to `to`, in parts of that many bytes.
 fn carry(from: &mut End, to: &mut End, part: usize, plans: &[Plan]) -> bool {
     let count = from.tested.connection.output().len().min(part);
-    let octets = from.tested.connection.output()[..count].to_vec();
+    let bytes = from.tested.connection.output()[..count].to_vec();
     from.tested.connection.written(count);
-    to.receive(&octets, plans);
+    to.receive(&bytes, plans);
     from.go_on();
     count > 0
 }
@@ -229,7 +229,7 @@ proptest! {
 }
 
 #[test]
-fn octet_by_octet() {
+fn byte_by_byte() {
     let plan = Plan { request: 100, response: 1000, trailers: true, reset: None };
     run(&vec![plan; 7], (1, 1));
 }

@@ -1,4 +1,4 @@
-//! A connection under test, and the octets of its peer, written by hand.
+//! A connection under test, and the bytes of its peer, written by hand.
 
 use titan_h2::{Connection, Event, Fatal, Limits, StreamId, Towards};
 use titan_http::{Fields, Method, RequestHead, ResponseHead, Status};
@@ -40,7 +40,7 @@ pub(crate) fn block(lines: &[(&str, &str)]) -> Vec<u8> {
             match u8::try_from(text.len()) {
                 Ok(length @ ..127) => out.push(length),
                 _ => {
-                    // A length in more than one octet: seven bits of ones, then the rest.
+                    // A length in more than one byte: seven bits of ones, then the rest.
                     let mut rest = text.len() - 127;
                     out.push(127);
                     while rest >= 128 {
@@ -85,8 +85,8 @@ pub(crate) fn post(stream: u32) -> Vec<u8> {
     headers(stream, 0, POST)
 }
 
-pub(crate) fn data(stream: u32, flags: u8, octets: &[u8]) -> Vec<u8> {
-    frame(DATA, flags, stream, octets)
+pub(crate) fn data(stream: u32, flags: u8, bytes: &[u8]) -> Vec<u8> {
+    frame(DATA, flags, stream, bytes)
 }
 
 pub(crate) fn reset(stream: u32, code: u32) -> Vec<u8> {
@@ -133,21 +133,21 @@ impl Sent {
     }
 }
 
-/// Takes octets apart into frames.
-pub(crate) fn frames(mut octets: &[u8]) -> Vec<Sent> {
+/// Takes bytes apart into frames.
+pub(crate) fn frames(mut bytes: &[u8]) -> Vec<Sent> {
     let mut frames = Vec::new();
-    while let Some((head, rest)) = octets.split_first_chunk::<9>() {
+    while let Some((head, rest)) = bytes.split_first_chunk::<9>() {
         let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
         let stream = u32::from_be_bytes(head[5..].try_into().unwrap());
         let payload = rest[..length].to_vec();
         frames.push(Sent { kind: head[3], flags: head[4], stream, payload });
-        octets = &rest[length..];
+        bytes = &rest[length..];
     }
-    assert!(octets.is_empty(), "only whole frames are written");
+    assert!(bytes.is_empty(), "only whole frames are written");
     frames
 }
 
-/// What an event told, with the octets it told of.
+/// What an event told, with the bytes it told of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Told {
     pub(crate) event: Event,
@@ -160,7 +160,7 @@ pub(crate) struct Tested {
     /// What was received and not consumed.
     pub(crate) input: Vec<u8>,
     pub(crate) told: Vec<Told>,
-    /// Whether to give octets of bodies back at once.
+    /// Whether to give bytes of bodies back at once.
     pub(crate) releases: bool,
 }
 
@@ -191,10 +191,10 @@ impl Tested {
         tested
     }
 
-    /// Reads octets to their end; answers what was told.
-    pub(crate) fn receives(&mut self, octets: &[u8]) -> Result<Vec<Event>, Fatal> {
+    /// Reads bytes to their end; answers what was told.
+    pub(crate) fn receives(&mut self, bytes: &[u8]) -> Result<Vec<Event>, Fatal> {
         let before = self.told.len();
-        self.input.extend_from_slice(octets);
+        self.input.extend_from_slice(bytes);
         loop {
             let (consumed, event) = self.connection.read(&self.input)?;
             let is_done = consumed == 0 && event.is_none();
@@ -209,14 +209,14 @@ impl Tested {
     }
 
     fn tell(&mut self, event: Event) {
-        let mut octets = Vec::new();
+        let mut bytes = Vec::new();
         if let Event::Data { stream, data, .. } = &event {
-            octets.extend_from_slice(&self.input[data.clone()]);
+            bytes.extend_from_slice(&self.input[data.clone()]);
             if self.releases {
                 self.connection.release(*stream, data.len());
             }
         }
-        self.told.push(Told { event, data: octets });
+        self.told.push(Told { event, data: bytes });
     }
 
     /// Takes what waits to be written.
@@ -227,9 +227,9 @@ impl Tested {
         frames
     }
 
-    /// Reads a request that is alone in the octets, and answers its stream.
-    pub(crate) fn opens(&mut self, octets: &[u8]) -> StreamId {
-        match self.receives(octets).unwrap().as_slice() {
+    /// Reads a request that is alone in the bytes, and answers its stream.
+    pub(crate) fn opens(&mut self, bytes: &[u8]) -> StreamId {
+        match self.receives(bytes).unwrap().as_slice() {
             [Event::Request { stream, .. }] => *stream,
             other => panic!("{other:?} is no request"),
         }

@@ -4,7 +4,7 @@ use crate::peer::*;
 use titan_h2::{Code, Connection, Event, Fault, Limits, Violation};
 use titan_http::{Method, Status};
 
-/// What octets lead to.
+/// What bytes lead to.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
     Fine,
@@ -15,8 +15,8 @@ enum Verdict {
 }
 use Verdict::{Fine, Over, Reset};
 
-fn verdict(tested: &mut Tested, octets: &[u8]) -> Verdict {
-    let events = match tested.receives(octets) {
+fn verdict(tested: &mut Tested, bytes: &[u8]) -> Verdict {
+    let events = match tested.receives(bytes) {
         Err(fatal) => {
             let last = tested.sent().pop().expect("GOAWAY is the last frame");
             assert_eq!((last.kind, last.number(4)), (GOAWAY, fatal.code.number()));
@@ -46,7 +46,7 @@ fn server() -> Tested {
     Tested::server(Limits { streams: 4, ..Limits::default() })
 }
 
-/// Octets after a request on stream 1 that goes on, and one on stream 3 that was answered.
+/// Bytes after a request on stream 1 that goes on, and one on stream 3 that was answered.
 fn busy_server() -> Tested {
     let mut tested = server();
     tested.opens(&post(1));
@@ -72,7 +72,7 @@ fn frames_have_their_lengths() {
             ("goaway-of-seven", vec![frame(GOAWAY, 0, 0, &[0; 7])], over()),
             ("priority-idle", vec![frame(PRIORITY, 0, 9, &[0; 4])], over()),
             ("priority", vec![frame(PRIORITY, 0, 1, &[0; 4])], Reset(1, Fault::PriorityLength)),
-            ("padded-without-octet", vec![frame(DATA, PADDED, 1, b"")], over()),
+            ("padded-without-byte", vec![frame(DATA, PADDED, 1, b"")], over()),
             ("priority-cut", vec![frame(HEADERS, WITH_PRIORITY, 5, &[0; 4])], over()),
             ("longest", vec![data(1, 0, &[0; 16_384])], Fine),
             ("too-long", vec![data(1, 0, &[0; 16_385])], Over(Violation::FrameTooLong)),
@@ -330,10 +330,10 @@ fn answers_are_in_order() {
 
 #[test]
 fn a_connection_begins_with_its_preface() {
-    for octets in [b"GET / HTTP/1.1\r\n".as_slice(), b"PRI * HTTP/2.1", b"PRI * HTTP/2.0\r\n\r\nSX"]
+    for bytes in [b"GET / HTTP/1.1\r\n".as_slice(), b"PRI * HTTP/2.1", b"PRI * HTTP/2.0\r\n\r\nSX"]
     {
         let mut tested = Tested::of(Connection::server(Limits::default()));
-        assert_eq!(tested.receives(octets).unwrap_err().violation, Violation::Preface);
+        assert_eq!(tested.receives(bytes).unwrap_err().violation, Violation::Preface);
     }
     let mut tested = Tested::of(Connection::server(Limits::default()));
     tested.receives(PREFACE).unwrap();

@@ -1,10 +1,10 @@
-//! The verdict on a stream of octets depends on the octets, not on how they were split into reads.
+//! The verdict on a stream of bytes depends on the bytes, not on how they were split into reads.
 
 use crate::peer::*;
 use titan_h2::{Connection, Event, Fatal, Limits};
 use titan_http::{Fields, RequestHead};
 
-/// What came of octets: events without where they lay, with what they told of, and what was written.
+/// What came of bytes: events without where they lay, with what they told of, and what was written.
 #[derive(Debug, PartialEq, Eq)]
 struct Course {
     told: Vec<(String, Vec<u8>)>,
@@ -29,7 +29,7 @@ fn course(parts: &[&[u8]]) -> Course {
     Course { told, outcome, written: tested.connection.output().to_vec() }
 }
 
-/// An event, without where its octets lay.
+/// An event, without where its bytes lay.
 fn named(event: &Event) -> String {
     match event {
         Event::Data { stream, end, .. } => format!("data {stream:?} {end}"),
@@ -64,45 +64,45 @@ fn conversation() -> Vec<u8> {
 
 #[test]
 fn every_split_in_two_is_alike() {
-    let octets = conversation();
-    let whole = course(&[&octets]);
+    let bytes = conversation();
+    let whole = course(&[&bytes]);
     assert_eq!(whole.outcome, Ok(()));
     assert_eq!(whole.told.len(), 11);
-    for at in 0..=octets.len() {
-        assert_eq!(course(&[&octets[..at], &octets[at..]]), whole, "split at {at}");
+    for at in 0..=bytes.len() {
+        assert_eq!(course(&[&bytes[..at], &bytes[at..]]), whole, "split at {at}");
     }
 }
 
 #[test]
-fn octet_by_octet_is_alike() {
-    let octets = conversation();
-    let parts: Vec<_> = octets.chunks(1).collect();
-    assert_eq!(course(&parts), course(&[&octets]));
+fn byte_by_byte_is_alike() {
+    let bytes = conversation();
+    let parts: Vec<_> = bytes.chunks(1).collect();
+    assert_eq!(course(&parts), course(&[&bytes]));
 }
 
 #[test]
-fn whatever_comes_in_the_place_of_an_octet_is_judged_alike() {
-    let octets = conversation();
-    // Each octet behind the preface in turn, with some values that reach other branches.
-    for at in PREFACE.len()..octets.len() {
-        for value in [octets[at] ^ 1, octets[at] ^ 0x80, 0, 0xff] {
-            let mut changed = octets.clone();
+fn whatever_comes_in_the_place_of_an_byte_is_judged_alike() {
+    let bytes = conversation();
+    // Each byte behind the preface in turn, with some values that reach other branches.
+    for at in PREFACE.len()..bytes.len() {
+        for value in [bytes[at] ^ 1, bytes[at] ^ 0x80, 0, 0xff] {
+            let mut changed = bytes.clone();
             changed[at] = value;
             let whole = course(&[&changed]);
             let parts: Vec<_> = changed.chunks(7).collect();
-            assert_eq!(course(&parts), whole, "octet {at} as {value}");
+            assert_eq!(course(&parts), whole, "byte {at} as {value}");
         }
     }
 }
 
 #[test]
 fn heads_are_the_same_whatever_the_split() {
-    let octets = conversation();
+    let bytes = conversation();
     let mut tested = Tested::of(Connection::server(Limits::default()));
     let (mut head, mut trailers) = (RequestHead::default(), Fields::default());
     let mut paths = Vec::new();
-    for octet in octets.chunks(1) {
-        for event in tested.receives(octet).unwrap() {
+    for byte in bytes.chunks(1) {
+        for event in tested.receives(byte).unwrap() {
             match event {
                 Event::Request { .. } => {
                     tested.connection.take_request(&mut head);

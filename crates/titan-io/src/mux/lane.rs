@@ -35,7 +35,7 @@ pub struct Receiver {
 /// The direction of a stream that goes to the peer.
 pub struct Sender {
     lane: Rc<Lane>,
-    /// Octets of the body that were taken; the head counts as one.
+    /// Bytes of the body that were taken; the head counts as one.
     written: u64,
     /// What is missing of a body whose length was declared.
     left: Option<u64>,
@@ -143,9 +143,9 @@ impl Receiver {
         &self.lane
     }
 
-    /// Lets the body have at most that many octets.
-    pub fn set_limit(&mut self, octets: u64) {
-        self.budget = octets;
+    /// Lets the body have at most that many bytes.
+    pub fn set_limit(&mut self, bytes: u64) {
+        self.budget = bytes;
     }
 
     /// How much has come of the body and was not taken.
@@ -308,7 +308,7 @@ impl Sender {
         self.written > 0
     }
 
-    /// Sends a head; a body follows, of `length` octets where that is known, unless `end` says that none does.
+    /// Sends a head; a body follows, of `length` bytes where that is known, unless `end` says that none does.
     pub fn send_response(&mut self, head: &ResponseHead, length: Option<u64>, end: bool) {
         let Lane { mux, stream, .. } = &*self.lane;
         mux.connection().send_response(*stream, head, length, end);
@@ -325,7 +325,7 @@ impl Sender {
         self.left = if end { Some(0) } else { length };
     }
 
-    /// Counts octets of the body against the length that was declared.
+    /// Counts bytes of the body against the length that was declared.
     fn count(&mut self, count: usize) -> Result<(), Error> {
         self.written += count as u64;
         let Some(left) = &mut self.left else { return Ok(()) };

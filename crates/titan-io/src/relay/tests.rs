@@ -13,7 +13,7 @@ const SECOND: Duration = Duration::from_secs(1);
 #[derive(Default)]
 struct Source {
     here: Vec<u8>,
-    /// Octets that have come and give nothing yet.
+    /// Bytes that have come and give nothing yet.
     sealed: u64,
     ended: bool,
     /// How it fails once what is here was consumed.
@@ -122,8 +122,8 @@ impl Scene {
         self.poll()
     }
 
-    async fn brings(&mut self, octets: usize, after: Duration) -> Poll<Result<(), Stop>> {
-        self.source.here.resize(octets, b'x');
+    async fn brings(&mut self, bytes: usize, after: Duration) -> Poll<Result<(), Stop>> {
+        self.source.here.resize(bytes, b'x');
         self.after(after).await
     }
 }
@@ -151,7 +151,7 @@ async fn a_source_that_brings_something_has_all_its_time_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_source_whose_octets_give_nothing_yet_goes_on_too() {
+async fn a_source_whose_bytes_give_nothing_yet_goes_on_too() {
     let mut scene = Scene::new(patience(100));
     assert!(scene.poll().is_pending());
     for _ in 0..30 {

@@ -11,12 +11,12 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// A turn of so many octets.
-    pub fn of(octets: usize) -> Turn {
-        Turn { left: octets, whole: octets }
+    /// A turn of so many bytes.
+    pub fn of(bytes: usize) -> Turn {
+        Turn { left: bytes, whole: bytes }
     }
 
-    /// Octets that may still be worked on.
+    /// Bytes that may still be worked on.
     pub fn left(self) -> usize {
         self.left
     }
@@ -26,9 +26,9 @@ impl Turn {
         self.left == 0
     }
 
-    /// Notes that so many octets have been worked on.
-    pub fn spend(&mut self, octets: usize) {
-        self.left = self.left.saturating_sub(octets);
+    /// Notes that so many bytes have been worked on.
+    pub fn spend(&mut self, bytes: usize) {
+        self.left = self.left.saturating_sub(bytes);
     }
 
     /// Whatever follows is another turn: there was nothing to do.

@@ -1,4 +1,4 @@
-//! A TLS session over a socket: sealed octets on one side, plain ones on the other.
+//! A TLS session over a socket: sealed bytes on one side, plain ones on the other.
 //!
 //! The session does no waiting of its own. Its owner says when the socket can be read or written, as it
 //! does for a socket without TLS.
@@ -15,27 +15,27 @@ use std::os::fd::BorrowedFd;
 /// A TLS session whose handshake may still be going on.
 pub struct Session {
     tls: RefCell<Connection>,
-    /// Octets that came and were not opened yet: there were opened ones to be read first.
+    /// Bytes that came and were not opened yet: there were opened ones to be read first.
     unopened: RefCell<Vec<u8>>,
-    /// Octets that were opened and not read yet.
+    /// Bytes that were opened and not read yet.
     plain: Cell<usize>,
     /// Whether nothing more will come.
     is_over: Cell<bool>,
     /// Whether the peer broke a rule or was refused, so that this is no end in good order.
     has_failed: Cell<bool>,
-    /// Octets that the kernel has taken.
+    /// Bytes that the kernel has taken.
     sent: Cell<u64>,
-    /// Octets that came from the socket.
+    /// Bytes that came from the socket.
     received: Cell<u64>,
     /// How many of them came since one could be read.
     barren: Cell<usize>,
 }
 
-/// What may come without an octet that can be read: more than a whole record. Who sends empty records and
+/// What may come without a byte that can be read: more than a whole record. Who sends empty records and
 /// new keys without end would else keep a worker busy.
 const BARREN: usize = 64 << 10;
 
-/// Plain octets that a session takes before some have gone to the kernel: four records.
+/// Plain bytes that a session takes before some have gone to the kernel: four records.
 const SEALED: usize = 64 << 10;
 /// What is read from a socket at once: a whole record with its head and tag.
 const RECORD: usize = (16 << 10) + 256;
@@ -79,7 +79,7 @@ impl Session {
         self.tls.borrow().handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
-    /// Whether a read may give something without asking the socket: octets, or the end.
+    /// Whether a read may give something without asking the socket: bytes, or the end.
     pub fn has_news(&self) -> bool {
         self.is_readable() || !self.unopened.borrow().is_empty()
     }
@@ -93,12 +93,12 @@ impl Session {
         self.plain.get() > 0 || self.is_over.get()
     }
 
-    /// Octets that the kernel has taken.
+    /// Bytes that the kernel has taken.
     pub fn sent(&self) -> u64 {
         self.sent.get()
     }
 
-    /// Octets that came from the socket.
+    /// Bytes that came from the socket.
     pub fn received(&self) -> u64 {
         self.received.get()
     }
@@ -108,7 +108,7 @@ impl Session {
         self.tls.borrow().wants_write()
     }
 
-    /// Reads opened octets; 0 is the end that the peer has announced.
+    /// Reads opened bytes; 0 is the end that the peer has announced.
     pub fn read(&self, from: &ReadHalf<'_>, into: &mut [u8]) -> io::Result<usize> {
         while !self.is_readable() {
             self.receive(from)?;
@@ -127,7 +127,7 @@ impl Session {
                 Ok(()) => {}
             }
         }
-        Ok(if self.plain.get() > 0 { Peek::Octets } else { Peek::End })
+        Ok(if self.plain.get() > 0 { Peek::Bytes } else { Peek::End })
     }
 
     /// Opens what has come; reads from the socket if that was opened already.
@@ -155,7 +155,7 @@ impl Session {
         }
     }
 
-    /// Opens what has come, up to the first octets that can be read; nothing is the end of the socket.
+    /// Opens what has come, up to the first bytes that can be read; nothing is the end of the socket.
     fn open(&self, mut sealed: &[u8]) -> io::Result<()> {
         let mut tls = self.tls.borrow_mut();
         let is_end = sealed.is_empty();
@@ -205,7 +205,7 @@ impl Session {
         }
     }
 
-    /// Takes octets to be sealed and sent; tells how many.
+    /// Takes bytes to be sealed and sent; tells how many.
     pub fn seal(&self, head: &[u8], body: &[u8]) -> io::Result<usize> {
         let mut tls = self.tls.borrow_mut();
         tls.writer().write_vectored(&[IoSlice::new(head), IoSlice::new(body)])
@@ -240,8 +240,8 @@ impl Read for Nothing {
 struct Sender<'s>(BorrowedFd<'s>);
 
 impl Write for Sender<'_> {
-    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
-        Ok(rustix::net::send(self.0, octets, SendFlags::NOSIGNAL)?)
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(rustix::net::send(self.0, bytes, SendFlags::NOSIGNAL)?)
     }
 
     fn write_vectored(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {

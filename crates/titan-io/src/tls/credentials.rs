@@ -73,7 +73,7 @@ const ENCRYPTED: &[u8] = b"BEGIN ENCRYPTED PRIVATE KEY";
 const KEY: &[u8] = b"PRIVATE KEY-----";
 /// What the first line of one with a certificate is.
 const CERTIFICATE: &[u8] = b"BEGIN CERTIFICATE-----";
-/// What a file in DER form begins with: a sequence with a length of two octets.
+/// What a file in DER form begins with: a sequence with a length of two bytes.
 const DER: &[u8] = &[0x30, 0x82];
 
 impl Files {
@@ -88,8 +88,8 @@ impl Files {
     }
 
     /// Notes what a file holds.
-    pub fn insert(&mut self, path: PathBuf, octets: Vec<u8>) {
-        self.named.insert(path, Ok(octets));
+    pub fn insert(&mut self, path: PathBuf, bytes: Vec<u8>) {
+        self.named.insert(path, Ok(bytes));
     }
 
     /// Notes that a file cannot be read, and why.
@@ -99,7 +99,7 @@ impl Files {
 
     /// Something that could not be read.
     pub fn unreadable(&self) -> Option<&BadCredentials> {
-        self.named.values().find_map(|octets| octets.as_ref().err())
+        self.named.values().find_map(|bytes| bytes.as_ref().err())
     }
 
     /// Notes the authorities that the system trusts, as DER.
@@ -114,7 +114,7 @@ impl Files {
     /// What a file holds.
     pub fn get(&self, path: &Path) -> Result<&[u8], BadCredentials> {
         match self.named.get(path) {
-            Some(Ok(octets)) => Ok(octets),
+            Some(Ok(bytes)) => Ok(bytes),
             Some(Err(bad)) => Err(bad.clone()),
             None => Err(bad(path, "it was not read")),
         }
@@ -148,16 +148,16 @@ impl Files {
     }
 
     pub(super) fn key(&self, path: &Path) -> Result<PrivateKeyDer<'static>, BadCredentials> {
-        let octets = self.get(path)?;
-        PrivateKeyDer::from_pem_slice(octets).map_err(|error| {
+        let bytes = self.get(path)?;
+        PrivateKeyDer::from_pem_slice(bytes).map_err(|error| {
             let reason = match () {
-                () if holds(octets, ENCRYPTED) => {
+                () if holds(bytes, ENCRYPTED) => {
                     "its private key is encrypted: decrypt it with `openssl pkey`".to_owned()
                 }
-                () if holds(octets, CERTIFICATE) => {
+                () if holds(bytes, CERTIFICATE) => {
                     "it holds a certificate, and no private key".to_owned()
                 }
-                () if octets.starts_with(DER) => {
+                () if bytes.starts_with(DER) => {
                     "it is in DER form: `openssl pkey -inform der` makes PEM of it".to_owned()
                 }
                 () => format!("it holds no private key in PEM form: {error}"),
@@ -183,28 +183,28 @@ impl fmt::Display for BadCredentials {
 impl std::error::Error for BadCredentials {}
 
 /// The certificates in a PEM file, one at least.
-pub(super) fn certificates_in(octets: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
-    match CertificateDer::pem_slice_iter(octets).collect::<Result<Vec<_>, _>>() {
-        Ok(all) if all.is_empty() => Err(no_certificate(octets).to_owned()),
+pub(super) fn certificates_in(bytes: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    match CertificateDer::pem_slice_iter(bytes).collect::<Result<Vec<_>, _>>() {
+        Ok(all) if all.is_empty() => Err(no_certificate(bytes).to_owned()),
         Ok(all) => Ok(all),
         Err(error) => Err(format!("it is no PEM file: {error}")),
     }
 }
 
 /// What a file is that holds no certificate in PEM form.
-fn no_certificate(octets: &[u8]) -> &'static str {
+fn no_certificate(bytes: &[u8]) -> &'static str {
     match () {
-        () if holds(octets, KEY) => "it holds a private key, and no certificate",
-        () if octets.starts_with(DER) => {
+        () if holds(bytes, KEY) => "it holds a private key, and no certificate",
+        () if bytes.starts_with(DER) => {
             "it is in DER form: `openssl x509 -inform der` makes PEM of it"
         }
-        () if octets.is_empty() => "it is empty",
+        () if bytes.is_empty() => "it is empty",
         () => "it holds no certificate in PEM form",
     }
 }
 
-fn holds(octets: &[u8], text: &[u8]) -> bool {
-    octets.windows(text.len()).any(|it| it == text)
+fn holds(bytes: &[u8], text: &[u8]) -> bool {
+    bytes.windows(text.len()).any(|it| it == text)
 }
 
 /// What is at fault, and why.
@@ -286,7 +286,7 @@ fn names_of(certificate: &CertificateDer<'_>) -> Result<Vec<Box<str>>, String> {
         .filter_map(|name| match name {
             GeneralName::DNSName(name) => Some(name.to_ascii_lowercase().into_boxed_str()),
             // Nobody asks for an address, but two certificates for one are two for the same.
-            GeneralName::IPAddress(octets) => Some(format!("{octets:?}").into_boxed_str()),
+            GeneralName::IPAddress(bytes) => Some(format!("{bytes:?}").into_boxed_str()),
             _ => None,
         })
         .collect();
@@ -301,8 +301,8 @@ mod tests {
     fn the_wrong_file_is_called_what_it_is() {
         let name = Path::new("it");
         let mut files = Files::default();
-        let mut reasons = |octets: &[u8]| {
-            files.insert(name.to_owned(), octets.to_vec());
+        let mut reasons = |bytes: &[u8]| {
+            files.insert(name.to_owned(), bytes.to_vec());
             let certificate = files.certificates(name).err().map(|bad| bad.reason);
             (certificate.unwrap_or_default(), files.key(name).unwrap_err().reason)
         };

@@ -36,8 +36,8 @@ impl Identity {
     }
 
     /// The same for what a PEM file holds.
-    pub fn of_pem(octets: &[u8]) -> Result<Identity, String> {
-        Identity::new(certificates_in(octets)?)
+    pub fn of_pem(bytes: &[u8]) -> Result<Identity, String> {
+        Identity::new(certificates_in(bytes)?)
     }
 
     /// What it says of that part, each once.
@@ -72,16 +72,16 @@ impl Identity {
     }
 }
 
-/// A digest to know octets by.
-pub fn sha256(octets: &[u8]) -> [u8; 32] {
+/// A digest to know bytes by.
+pub fn sha256(bytes: &[u8]) -> [u8; 32] {
     let suite = TLS13_AES_128_GCM_SHA256.tls13().expect("it is a suite of TLS 1.3");
-    let digest = suite.common.hash_provider.hash(octets);
+    let digest = suite.common.hash_provider.hash(bytes);
     digest.as_ref().try_into().expect("the hash of this suite is SHA-256")
 }
 
-fn hex(octets: &[u8]) -> String {
-    octets.iter().fold(String::with_capacity(2 * octets.len()), |mut text, octet| {
-        write!(text, "{octet:02x}").expect("a String takes everything");
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+        write!(text, "{byte:02x}").expect("a String takes everything");
         text
     })
 }
@@ -91,16 +91,14 @@ fn name(name: &GeneralName<'_>) -> Option<(CertificatePart, Box<str>)> {
         GeneralName::DNSName(name) => (CertificatePart::Dns, name.to_ascii_lowercase().into()),
         GeneralName::URI(uri) => (CertificatePart::Uri, (*uri).into()),
         GeneralName::RFC822Name(address) => (CertificatePart::Email, (*address).into()),
-        GeneralName::IPAddress(octets) => {
-            (CertificatePart::Ip, address(octets)?.to_string().into())
-        }
+        GeneralName::IPAddress(bytes) => (CertificatePart::Ip, address(bytes)?.to_string().into()),
         _ => return None,
     })
 }
 
-fn address(octets: &[u8]) -> Option<IpAddr> {
-    let v4 = <[u8; 4]>::try_from(octets).map(IpAddr::from);
-    v4.or_else(|_| <[u8; 16]>::try_from(octets).map(IpAddr::from)).ok()
+fn address(bytes: &[u8]) -> Option<IpAddr> {
+    let v4 = <[u8; 4]>::try_from(bytes).map(IpAddr::from);
+    v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from)).ok()
 }
 
 /// A name as RFC 2253 writes it: the last part first, and nothing in it that could be taken for another part.
@@ -141,7 +139,7 @@ const ATTRIBUTES: &[(&str, &str)] = &[
     ("1.2.840.113549.1.9.1", "emailAddress"),
 ];
 
-/// A value as RFC 2253 section 2.4 writes it; control characters as their octets.
+/// A value as RFC 2253 section 2.4 writes it; control characters as their bytes.
 fn escaped(value: &str) -> String {
     let last = value.len().saturating_sub(1);
     let mut text = String::with_capacity(value.len());
@@ -159,11 +157,11 @@ fn escaped(value: &str) -> String {
     text
 }
 
-/// A sequence of octets as structured fields have it (RFC 8941 section 3.3.5).
-fn write_item(octets: &[u8], out: &mut Vec<u8>) {
+/// A sequence of bytes as structured fields have it (RFC 8941 section 3.3.5).
+fn write_item(bytes: &[u8], out: &mut Vec<u8>) {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     out.push(b':');
-    for group in octets.chunks(3) {
+    for group in bytes.chunks(3) {
         let at = |index: usize| u32::from(group.get(index).copied().unwrap_or(0));
         let bits = at(0) << 16 | at(1) << 8 | at(2);
         for place in 0..4 {
@@ -179,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn octets_become_an_item() {
+    fn bytes_become_an_item() {
         let cases = [
             ("", "::"),
             ("f", ":Zg==:"),
@@ -188,9 +186,9 @@ mod tests {
             ("foob", ":Zm9vYg==:"),
             ("\u{3ff}\u{3ff}", ":z7/Pvw==:"),
         ];
-        for (octets, item) in cases {
+        for (bytes, item) in cases {
             let mut out = Vec::new();
-            write_item(octets.as_bytes(), &mut out);
+            write_item(bytes.as_bytes(), &mut out);
             assert_eq!(String::from_utf8(out).unwrap(), item);
         }
     }

@@ -43,14 +43,14 @@ pub(super) enum Note {
 /// What a request shows.
 pub(super) struct Shown {
     /// All of it.
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     /// Where in it the colon stands.
     colon: usize,
 }
 
 /// How soon there may be room in the queue again, in seconds.
 const SOON: &[u8] = b"1";
-/// Octets of what is shown, as it is sent.
+/// Bytes of what is shown, as it is sent.
 const MAX_SHOWN: usize = 2048;
 
 impl Basic {
@@ -151,7 +151,7 @@ impl Basic {
         let users = self.users.load_full();
         let (remembered, clock) = (own.passwords, meeting.clock);
         let cells = own.password_cells;
-        let digest = remembered.digest(users.generation(), &shown.octets);
+        let digest = remembered.digest(users.generation(), &shown.bytes);
         let known = digest.and_then(|digest| remembered.verdict(&digest, clock));
         if let Some(verdict) = known {
             cells.remembered.add(1);
@@ -184,18 +184,18 @@ impl Shown {
 
     fn parse(value: &[u8]) -> Option<Shown> {
         let text = credentials(value, "Basic").filter(|text| text.len() <= MAX_SHOWN)?;
-        let octets = BASE64_STANDARD.decode(text).ok()?;
-        let colon = octets.iter().position(|octet| *octet == b':')?;
-        let is_fine = !octets.iter().any(u8::is_ascii_control);
-        is_fine.then_some(Shown { octets, colon })
+        let bytes = BASE64_STANDARD.decode(text).ok()?;
+        let colon = bytes.iter().position(|byte| *byte == b':')?;
+        let is_fine = !bytes.iter().any(u8::is_ascii_control);
+        is_fine.then_some(Shown { bytes, colon })
     }
 
     fn name(&self) -> &[u8] {
-        &self.octets[..self.colon]
+        &self.bytes[..self.colon]
     }
 
     fn password(&self) -> &[u8] {
-        &self.octets[self.colon + 1..]
+        &self.bytes[self.colon + 1..]
     }
 }
 

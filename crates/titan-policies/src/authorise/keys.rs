@@ -50,7 +50,7 @@ impl KnownKeys {
     }
 
     fn add(&mut self, key: &ApiKey) -> Option<Arc<str>> {
-        self.0.insert(*key.hash.octets(), key.name.as_str().into())
+        self.0.insert(*key.hash.bytes(), key.name.as_str().into())
     }
 }
 
@@ -162,7 +162,7 @@ impl Keys {
     pub(super) fn hide(&self, request: &mut RequestHead) -> Result<(), Error> {
         request.fields.remove_named(&self.header);
         let (Some(name), Some(query)) = (&self.query, request.query()) else { return Ok(()) };
-        let pairs = || query.split(|&octet| octet == b'&');
+        let pairs = || query.split(|&byte| byte == b'&');
         if !pairs().any(|pair| is_parameter(pair, name)) {
             return Ok(());
         }
@@ -173,5 +173,5 @@ impl Keys {
     }
 }
 
-/// The longest key in octets.
+/// The longest key in bytes.
 const MAX_KEY: usize = 512;

@@ -262,8 +262,8 @@ const TEXTS: &[(&str, CertificatePart)] =
     &[("subject", CertificatePart::Subject), ("fingerprint", CertificatePart::Fingerprint)];
 
 /// What is no UTF-8 becomes something that nobody compares with.
-fn text(octets: &[u8]) -> String {
-    String::from_utf8_lossy(octets).into_owned()
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 #[cfg(test)]

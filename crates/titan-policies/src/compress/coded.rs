@@ -64,7 +64,7 @@ impl Coded {
     }
 }
 
-/// Makes of the head of a coded request that of the decoded one: what says how its octets were does not hold any more.
+/// Makes of the head of a coded request that of the decoded one: what says how its bytes were does not hold any more.
 pub fn describe_decoded(fields: &mut Fields) {
     fields.remove(FieldName::ContentEncoding);
     DIGESTS.iter().for_each(|digest| fields.remove_named(digest));

@@ -15,9 +15,9 @@ use titan_io::relay::Turn;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decoding {
     pub(super) coding: Coding,
-    /// How many octets it may have.
+    /// How many bytes it may have.
     pub(super) most: u64,
-    /// How many octets may become of one.
+    /// How many bytes may become of one.
     pub(super) ratio: u64,
     /// How many bytes its window may have.
     pub(super) window: usize,
@@ -27,14 +27,14 @@ pub struct Decoding {
 pub struct Decoded<'b, B> {
     body: &'b mut B,
     limits: Decoding,
-    /// There from the first octet of the body to its end.
+    /// There from the first byte of the body to its end.
     decoder: Option<Decoder>,
     memory: Held<'b>,
     /// Room for what comes out. `sent <= filled <= room.len()`
     room: Vec<u8>,
     filled: usize,
     sent: usize,
-    /// Octets that were taken from the body, and that came out, in all.
+    /// Bytes that were taken from the body, and that came out, in all.
     taken: u64,
     made: u64,
     turn: Turn,
@@ -46,11 +46,11 @@ pub struct Decoded<'b, B> {
 
 /// How much comes out at a time.
 const ROOM: usize = 16 << 10;
-/// How many octets are taken and made in one turn.
+/// How many bytes are taken and made in one turn.
 const TURN: usize = 64 << 10;
-/// What it costs to begin again behind the end of a part, in octets of a turn: a body may be nothing but ends.
+/// What it costs to begin again behind the end of a part, in bytes of a turn: a body may be nothing but ends.
 const PART: usize = 1 << 10;
-/// From how many octets on the ratio counts: short bodies may be all alike.
+/// From how many bytes on the ratio counts: short bodies may be all alike.
 const RATIO_FROM: u64 = 64 << 10;
 
 impl<'b, B: RequestBody> Decoded<'b, B> {
@@ -210,9 +210,9 @@ impl<B: RequestBody> RequestBody for Decoded<'_, B> {
     }
 
     /// Holds for both: what the client sends and what becomes of it.
-    fn set_limit(&mut self, octets: u64) -> Result<(), Error> {
-        self.limits.most = self.limits.most.min(octets);
-        self.body.set_limit(octets)
+    fn set_limit(&mut self, bytes: u64) -> Result<(), Error> {
+        self.limits.most = self.limits.most.min(bytes);
+        self.body.set_limit(bytes)
     }
 
     fn received(&self) -> u64 {

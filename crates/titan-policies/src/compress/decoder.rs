@@ -1,4 +1,4 @@
-//! The codings from the other side: octets of a body in, as many octets out as there is room for.
+//! The codings from the other side: bytes of a body in, as many bytes out as there is room for.
 
 mod brotli;
 
@@ -28,9 +28,9 @@ pub(super) struct Members {
 /// What came of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Progress {
-    /// Octets that were taken.
+    /// Bytes that were taken.
     pub(super) taken: usize,
-    /// Octets that came out.
+    /// Bytes that came out.
     pub(super) made: usize,
     /// Whether the body may end here.
     pub(super) is_end: bool,

@@ -1,4 +1,4 @@
-//! The codings behind one face: octets in, octets out, and everything out on demand.
+//! The codings behind one face: bytes in, bytes out, and everything out on demand.
 
 mod brotli;
 mod gzip;
@@ -39,7 +39,7 @@ pub struct Encoders {
 
 /// The room of a body that is made smaller. Free again when it is dropped.
 pub(super) struct Room {
-    octets: usize,
+    bytes: usize,
     home: Rc<Encoders>,
 }
 
@@ -64,16 +64,16 @@ impl Encoders {
 impl Room {
     /// The room for a body of that recipe. Whoever wrote its head has looked whether there is any.
     pub(super) fn new(recipe: Recipe, home: &Rc<Encoders>) -> Room {
-        let octets = recipe.memory();
-        home.at_work.set(home.at_work.get() + octets);
-        Room { octets, home: Rc::clone(home) }
+        let bytes = recipe.memory();
+        home.at_work.set(home.at_work.get() + bytes);
+        Room { bytes, home: Rc::clone(home) }
     }
 }
 
 impl Drop for Room {
     fn drop(&mut self) {
         let at_work = &self.home.at_work;
-        at_work.set(at_work.get() - self.octets);
+        at_work.set(at_work.get() - self.bytes);
     }
 }
 
@@ -100,12 +100,12 @@ impl Encoder {
         Encoder { kind: Some(kind), level, home: Rc::clone(home) }
     }
 
-    /// Takes octets of the body.
-    pub(super) fn write(&mut self, octets: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
+    /// Takes bytes of the body.
+    pub(super) fn write(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
         match self.kind() {
-            Kind::Gzip(gzip) => gzip.write(octets, out),
-            Kind::Brotli(brotli) => brotli.write(octets, out),
-            Kind::Zstd(zstd) => zstd.write(octets, out),
+            Kind::Gzip(gzip) => gzip.write(bytes, out),
+            Kind::Brotli(brotli) => brotli.write(bytes, out),
+            Kind::Zstd(zstd) => zstd.write(bytes, out),
         }
     }
 
@@ -165,11 +165,11 @@ fn random_up_to(most: u16) -> usize {
     if most == 0 {
         return 0;
     }
-    let mut octets = [0; 4];
-    let filled = aws_lc_rs::rand::fill(&mut octets);
+    let mut bytes = [0; 4];
+    let filled = aws_lc_rs::rand::fill(&mut bytes);
     filled.expect("the library ends the process where there is no randomness");
     // So little of 32 bits that the numbers are even enough.
-    1 + usize::try_from(u32::from_ne_bytes(octets) % u32::from(most)).unwrap_or(0)
+    1 + usize::try_from(u32::from_ne_bytes(bytes) % u32::from(most)).unwrap_or(0)
 }
 
 #[cfg(test)]

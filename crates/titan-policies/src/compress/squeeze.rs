@@ -18,16 +18,16 @@ pub struct Squeezed<'s, S> {
     source: &'s mut S,
     recipe: Recipe,
     encoders: &'s Rc<Encoders>,
-    /// From the first octet of the body to its end: the encoder serves others before and after that.
+    /// From the first byte of the body to its end: the encoder serves others before and after that.
     encoder: Option<Encoder>,
     _room: Room,
     /// What has come out.
     out: Vec<u8>,
-    /// Octets of `out` that were consumed.
+    /// Bytes of `out` that were consumed.
     sent: usize,
-    /// Octets that were taken from the source.
+    /// Bytes that were taken from the source.
     taken: u64,
-    /// Whether the encoder has octets that have not come out.
+    /// Whether the encoder has bytes that have not come out.
     is_holding: bool,
     turn: Turn,
     /// How the source has failed: told once what came before that was consumed.

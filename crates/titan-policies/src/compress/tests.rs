@@ -154,12 +154,12 @@ fn what_codes_at_once_is_bounded() {
 }
 
 /// What a decoder makes of what there is, and whether it found the end.
-pub(super) fn decoded(coding: Coding, octets: &[u8]) -> (Vec<u8>, bool) {
+pub(super) fn decoded(coding: Coding, bytes: &[u8]) -> (Vec<u8>, bool) {
     let mut out = Vec::new();
     let is_whole = match coding {
-        Coding::Gzip => flate2::read::GzDecoder::new(octets).read_to_end(&mut out).is_ok(),
-        Coding::Brotli => brotli::Decompressor::new(octets, 4096).read_to_end(&mut out).is_ok(),
-        Coding::Zstd => zstd::Decoder::new(octets).unwrap().read_to_end(&mut out).is_ok(),
+        Coding::Gzip => flate2::read::GzDecoder::new(bytes).read_to_end(&mut out).is_ok(),
+        Coding::Brotli => brotli::Decompressor::new(bytes, 4096).read_to_end(&mut out).is_ok(),
+        Coding::Zstd => zstd::Decoder::new(bytes).unwrap().read_to_end(&mut out).is_ok(),
     };
     (out, is_whole)
 }

@@ -42,7 +42,7 @@ struct Places {
 
 /// The tokens of a set.
 const WAYS: usize = 4;
-/// Octets of a token that is remembered: larger ones are rare, and would make the bound on memory a large one.
+/// Bytes of a token that is remembered: larger ones are rare, and would make the bound on memory a large one.
 const MAX_KEPT: usize = 4096;
 
 impl Caches {

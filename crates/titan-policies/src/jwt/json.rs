@@ -10,9 +10,9 @@ use std::fmt;
 /// How many objects and lists may be inside each other.
 const MAX_DEPTH: usize = 16;
 
-/// The members of an object that is all of `octets`.
-pub(super) fn object(octets: &[u8]) -> Option<Map<String, Value>> {
-    let mut reader = serde_json::Deserializer::from_slice(octets);
+/// The members of an object that is all of `bytes`.
+pub(super) fn object(bytes: &[u8]) -> Option<Map<String, Value>> {
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
     let value = Strict { depth: 0 }.deserialize(&mut reader).ok()?;
     reader.end().ok()?;
     match value {

@@ -78,7 +78,7 @@ impl Source {
         let JwtProvider { algorithms, keys, .. } = provider;
         let keys = match keys {
             JwtKeys::Secret(secret) => {
-                let key = Key::new(None, &Material::Secret(secret.octets().to_vec()), algorithms);
+                let key = Key::new(None, &Material::Secret(secret.bytes().to_vec()), algorithms);
                 KeySet(key.into_iter().collect())
             }
             JwtKeys::SecretFile(file) => {
@@ -267,26 +267,26 @@ fn bits(number: &[u8]) -> usize {
 }
 
 /// The secret that a file is.
-fn secret_in(octets: &[u8]) -> Result<Material, String> {
-    if octets.starts_with(b"-----BEGIN") {
+fn secret_in(bytes: &[u8]) -> Result<Material, String> {
+    if bytes.starts_with(b"-----BEGIN") {
         return Err(
             "it holds a key or certificate in PEM form, which is no shared secret".to_owned()
         );
     }
-    let line = octets.strip_suffix(b"\n").unwrap_or(octets);
+    let line = bytes.strip_suffix(b"\n").unwrap_or(bytes);
     Ok(Material::Secret(line.strip_suffix(b"\r").unwrap_or(line).to_vec()))
 }
 
 /// The public keys in a PEM file; where there are none, that of its first certificate.
-fn public_keys_in(octets: &[u8]) -> Result<Vec<Material>, String> {
+fn public_keys_in(bytes: &[u8]) -> Result<Vec<Material>, String> {
     let no_pem = |error| format!("it is no PEM file: {error}");
-    let keys = SubjectPublicKeyInfoDer::pem_slice_iter(octets);
+    let keys = SubjectPublicKeyInfoDer::pem_slice_iter(bytes);
     let keys = keys.collect::<Result<Vec<_>, _>>().map_err(no_pem)?;
     if !keys.is_empty() {
         return keys.iter().map(|key| material_of(key)).collect();
     }
-    let certificate = CertificateDer::pem_slice_iter(octets).next();
-    let certificate = certificate.ok_or_else(|| no_public_key(octets))?;
+    let certificate = CertificateDer::pem_slice_iter(bytes).next();
+    let certificate = certificate.ok_or_else(|| no_public_key(bytes))?;
     let certificate = certificate.map_err(no_pem)?;
     let (_, parsed) = X509Certificate::from_der(&certificate)
         .map_err(|error| format!("its certificate cannot be read: {error}"))?;
@@ -294,9 +294,9 @@ fn public_keys_in(octets: &[u8]) -> Result<Vec<Material>, String> {
 }
 
 /// What a file is that holds no public key.
-fn no_public_key(octets: &[u8]) -> &'static str {
+fn no_public_key(bytes: &[u8]) -> &'static str {
     const PRIVATE: &[u8] = b"PRIVATE KEY-----";
-    match octets.windows(PRIVATE.len()).any(|it| it == PRIVATE) {
+    match bytes.windows(PRIVATE.len()).any(|it| it == PRIVATE) {
         true => "it holds a private key: `openssl pkey -pubout` makes the public one of it",
         false => "it holds no public key and no certificate in PEM form",
     }
@@ -314,9 +314,9 @@ fn material_of(der: &[u8]) -> Result<Material, String> {
     if !rest.is_empty() {
         return Err("there is something behind its public key".to_owned());
     }
-    let octets = info.subject_public_key.data.to_vec();
+    let bytes = info.subject_public_key.data.to_vec();
     if info.algorithm.algorithm.to_id_string() == ED25519 {
-        return Ok(Material::Ed25519(octets));
+        return Ok(Material::Ed25519(bytes));
     }
     let curve = info.algorithm.parameters.as_ref().and_then(|it| it.as_oid().ok());
     let curve = curve.map(|oid| oid.to_id_string()).unwrap_or_default();
@@ -325,17 +325,17 @@ fn material_of(der: &[u8]) -> Result<Material, String> {
             modulus: without_zeros(key.modulus),
             exponent: without_zeros(key.exponent),
         }),
-        Ok(PublicKey::EC(_)) if curve == P256 => Ok(Material::P256(octets)),
-        Ok(PublicKey::EC(_)) if curve == P384 => Ok(Material::P384(octets)),
-        Ok(PublicKey::EC(_)) if curve == P521 => Ok(Material::P521(octets)),
-        Ok(PublicKey::EC(_)) if curve == P256K1 => Ok(Material::P256K1(octets)),
+        Ok(PublicKey::EC(_)) if curve == P256 => Ok(Material::P256(bytes)),
+        Ok(PublicKey::EC(_)) if curve == P384 => Ok(Material::P384(bytes)),
+        Ok(PublicKey::EC(_)) if curve == P521 => Ok(Material::P521(bytes)),
+        Ok(PublicKey::EC(_)) if curve == P256K1 => Ok(Material::P256K1(bytes)),
         _ => Err("its public key is not one of RSA, P-256, P-384, P-521, secp256k1 or Ed25519"
             .to_owned()),
     }
 }
 
 fn without_zeros(number: &[u8]) -> Vec<u8> {
-    number.iter().copied().skip_while(|octet| *octet == 0).collect()
+    number.iter().copied().skip_while(|byte| *byte == 0).collect()
 }
 
 /// A key of a set (RFC 7517 section 4), where it is for signatures and fits one of the algorithms.
@@ -365,19 +365,19 @@ fn key_of(jwk: &Map<String, Value>, algorithms: &[JwtAlgorithm]) -> Option<Key> 
 
 fn material_of_jwk(jwk: &Map<String, Value>) -> Option<Material> {
     let text = |name: &str| jwk.get(name).and_then(Value::as_str);
-    let octets = |name: &str| decode(text(name)?.as_bytes()).ok();
+    let bytes = |name: &str| decode(text(name)?.as_bytes()).ok();
     let point = |length: usize| {
-        let (x, y) = (octets("x")?, octets("y")?);
+        let (x, y) = (bytes("x")?, bytes("y")?);
         (x.len() == length && y.len() == length).then(|| [&[4], x.as_slice(), &y].concat())
     };
     match (text("kty")?, text("crv")) {
-        ("RSA", _) => Some(Material::Rsa { modulus: octets("n")?, exponent: octets("e")? }),
+        ("RSA", _) => Some(Material::Rsa { modulus: bytes("n")?, exponent: bytes("e")? }),
         ("EC", Some("P-256")) => point(32).map(Material::P256),
         ("EC", Some("P-384")) => point(48).map(Material::P384),
         ("EC", Some("P-521")) => point(66).map(Material::P521),
         ("EC", Some("secp256k1")) => point(32).map(Material::P256K1),
-        ("OKP", Some("Ed25519")) => octets("x").filter(|it| it.len() == 32).map(Material::Ed25519),
-        ("oct", _) => octets("k").map(Material::Secret),
+        ("OKP", Some("Ed25519")) => bytes("x").filter(|it| it.len() == 32).map(Material::Ed25519),
+        ("oct", _) => bytes("k").map(Material::Secret),
         _ => None,
     }
 }

@@ -54,7 +54,7 @@ fn at<'r>(place: &TokenPlace, request: &'r RequestHead, mut each: impl FnMut(&'r
         }
         TokenPlace::Query(name) => {
             for pair in parameters(request).filter(|pair| is_parameter(pair, name)) {
-                let value = pair.iter().position(|octet| *octet == b'=').map_or(0, |at| at + 1);
+                let value = pair.iter().position(|byte| *byte == b'=').map_or(0, |at| at + 1);
                 each(if value == 0 { &[] } else { &pair[value..] });
             }
         }
@@ -99,18 +99,18 @@ pub(crate) fn credentials<'v>(value: &'v [u8], scheme: &str) -> Option<&'v [u8]>
 
 fn cookies(request: &RequestHead) -> impl Iterator<Item = &[u8]> {
     let lines = request.fields.all(FieldName::Cookie);
-    let pairs = lines.flat_map(|line| line.split(|&octet| octet == b';'));
+    let pairs = lines.flat_map(|line| line.split(|&byte| byte == b';'));
     pairs.map(<[u8]>::trim_ascii).filter(|pair| !pair.is_empty())
 }
 
 fn cookie_value<'p>(pair: &'p [u8], name: &str) -> Option<&'p [u8]> {
-    let end = pair.iter().position(|octet| *octet == b'=')?;
+    let end = pair.iter().position(|byte| *byte == b'=')?;
     let (found, value) = pair.split_at(end);
     (found.trim_ascii() == name.as_bytes()).then(|| value[1..].trim_ascii())
 }
 
 fn parameters(request: &RequestHead) -> impl Iterator<Item = &[u8]> {
-    let pairs = request.query().unwrap_or_default().split(|&octet| octet == b'&');
+    let pairs = request.query().unwrap_or_default().split(|&byte| byte == b'&');
     pairs.filter(|pair| !pair.is_empty())
 }
 

@@ -21,7 +21,7 @@ use titan_config::{Config, Policy};
 use titan_io::tls::Files;
 
 const NOW: u64 = 1_700_000_000;
-const SECRET: &[u8] = b"a secret of sixty-four octets, which is as many as HS512 asks of";
+const SECRET: &[u8] = b"a secret of sixty-four bytes, which is as many as HS512 asks of";
 const HS256: &str = "{\"alg\":\"HS256\"}";
 const GOOD: &str = "{\"exp\":1700000060}";
 
@@ -46,8 +46,8 @@ static SIGNERS: LazyLock<Signers> = LazyLock::new(|| {
     }
 });
 
-fn encoded(octets: impl AsRef<[u8]>) -> String {
-    URL_SAFE_NO_PAD.encode(octets)
+fn encoded(bytes: impl AsRef<[u8]>) -> String {
+    URL_SAFE_NO_PAD.encode(bytes)
 }
 
 /// A signature of that algorithm, by the keys above.
@@ -400,7 +400,7 @@ fn there_is_one_way_to_write_a_token() {
     let [header, claims, signature]: [&str; 3] =
         good.split('.').collect::<Vec<_>>().try_into().unwrap();
     let padded = format!("{header}.{claims}.{signature}=");
-    // The last character of 32 octets has two bits that do not count.
+    // The last character of 32 bytes has two bits that do not count.
     let last = URL_SAFE_NO_PAD.decode(signature).unwrap();
     let alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let at = alphabet.iter().position(|it| *it == *signature.as_bytes().last().unwrap()).unwrap();
@@ -479,9 +479,9 @@ fn signatures_have_one_form() {
         ("s is zero", [r, &[0; 32]].concat()),
         ("both are the order", [&order[..], &order].concat()),
         ("r is the order", [&order[..], s].concat()),
-        ("an octet too many", [&good[..], &[0]].concat()),
-        ("an octet too many in front", [&[0][..], &good[..]].concat()),
-        ("an octet too few", good[..63].to_vec()),
+        ("a byte too many", [&good[..], &[0]].concat()),
+        ("a byte too many in front", [&[0][..], &good[..]].concat()),
+        ("a byte too few", good[..63].to_vec()),
         ("ASN.1", asn1(&ECDSA_P256_SHA256_ASN1_SIGNING)),
         ("nothing", Vec::new()),
         ("another key", asn1(&ECDSA_P256_SHA256_FIXED_SIGNING)),

@@ -7,9 +7,9 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value};
 use titan_config::JwtAlgorithm;
 
-/// Octets of a token.
+/// Bytes of a token.
 pub(super) const MAX_TOKEN: usize = 16 << 10;
-/// Octets of the name of a key.
+/// Bytes of the name of a key.
 const MAX_KEY_ID: usize = 256;
 
 /// A token that has been taken apart.
@@ -34,7 +34,7 @@ impl<'t> Token<'t> {
         if text.len() > MAX_TOKEN {
             return Err(Refusal::Malformed);
         }
-        let mut parts = text.split(|&octet| octet == b'.');
+        let mut parts = text.split(|&byte| byte == b'.');
         let (Some(header), Some(claims), Some(signature), None) =
             (parts.next(), parts.next(), parts.next(), parts.next())
         else {
@@ -86,7 +86,7 @@ fn text_of(header: &mut Map<String, Value>, name: &str) -> Result<Option<String>
     }
 }
 
-/// The one way to write the octets, and no other: no padding, no line ends, no bits that do not count.
+/// The one way to write the bytes, and no other: no padding, no line ends, no bits that do not count.
 pub(super) fn decode(part: &[u8]) -> Result<Vec<u8>, Refusal> {
     URL_SAFE_NO_PAD.decode(part).map_err(|_| Refusal::Malformed)
 }

@@ -12,7 +12,7 @@ pub struct Body {
     escaping: Escaping,
 }
 
-/// The most octets that a body may have that is put together.
+/// The most bytes that a body may have that is put together.
 const MAX_BODY: usize = 256 << 10;
 
 impl Body {

@@ -15,7 +15,7 @@ pub(super) fn change(rules: &[CookieRule], fields: &mut Fields) -> Result<(), Ba
 
 /// The cookie as it goes out: its own attributes but for those that the rule gives, and then these.
 fn changed(rules: &[CookieRule], line: &[u8]) -> Vec<u8> {
-    let mut parts = line.split(|&octet| octet == b';').map(<[u8]>::trim_ascii);
+    let mut parts = line.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
     let pair = parts.next().unwrap_or_default();
     let Some(rule) = rules.iter().find(|rule| is_for(rule, name(pair))) else {
         return line.to_vec();
@@ -68,7 +68,7 @@ fn is_given(rule: &CookieRule, attribute: &[u8]) -> bool {
 
 /// What stands in front of the `=`.
 fn name(part: &[u8]) -> &[u8] {
-    part.split(|&octet| octet == b'=').next().unwrap_or_default().trim_ascii()
+    part.split(|&byte| byte == b'=').next().unwrap_or_default().trim_ascii()
 }
 
 fn add(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {

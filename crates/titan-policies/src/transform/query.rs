@@ -11,7 +11,7 @@ pub(super) fn change(query: Option<&[u8]>, edits: &Edits<String>, made: &Made) -
     let Edits { remove, rename, set, append, set_if_absent } = edits;
     let query = query.unwrap_or_default();
     let pairs = || {
-        let pairs = query.split(|&octet| octet == b'&').filter(|pair| !pair.is_empty());
+        let pairs = query.split(|&byte| byte == b'&').filter(|pair| !pair.is_empty());
         pairs.filter(|pair| !remove.iter().any(|name| is_parameter(pair, name)))
     };
     // Of these there is something that gets another name.
@@ -24,7 +24,7 @@ pub(super) fn change(query: Option<&[u8]>, edits: &Edits<String>, made: &Made) -
             Some((_, to)) if set.iter().any(|(name, _)| name == to) => {}
             Some((_, to)) => {
                 begin(&mut out, to);
-                let end = pair.iter().position(|&octet| octet == b'=').unwrap_or(pair.len());
+                let end = pair.iter().position(|&byte| byte == b'=').unwrap_or(pair.len());
                 out.extend_from_slice(&pair[end..]);
             }
             None if is_set(pair) || renamed.iter().any(|(_, to)| is_parameter(pair, to)) => {}
@@ -36,7 +36,7 @@ pub(super) fn change(query: Option<&[u8]>, edits: &Edits<String>, made: &Made) -
     }
     set.iter().chain(append).for_each(|(name, value)| add(&mut out, name, value, made));
     for (name, value) in set_if_absent {
-        if !out.split(|&octet| octet == b'&').any(|pair| is_parameter(pair, name)) {
+        if !out.split(|&byte| byte == b'&').any(|pair| is_parameter(pair, name)) {
             add(&mut out, name, value, made);
         }
     }

@@ -28,7 +28,7 @@ proptest! {
         let set = [("c", value.as_str())];
         let edits = edits(&["a"], &[("b", "b & b")], &set);
         let changed = query::change(Some(query.as_bytes()), &edits, &Made::default());
-        prop_assert!(changed.iter().all(|&octet| titan_http::is_target_octet(octet)));
+        prop_assert!(changed.iter().all(|&byte| titan_http::is_target_byte(byte)));
         prop_assert_eq!(of(&changed, "a"), Vec::<Vec<u8>>::new());
         prop_assert_eq!(of(&changed, "b"), Vec::<Vec<u8>>::new());
         prop_assert_eq!(of(&changed, "b & b"), of(query.as_bytes(), "b"));

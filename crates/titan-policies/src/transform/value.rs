@@ -8,11 +8,11 @@ use titan_config::{Claim, HeaderName, Route, ValuePiece, ValueTemplate};
 use titan_http::RequestHead;
 use titan_http::Scheme;
 use titan_http::path::escape;
-use titan_http::path::{is_path_octet, is_unreserved};
+use titan_http::path::{is_path_byte, is_unreserved};
 use titan_http::query::is_parameter;
 use titan_io::error::{Error, Kind};
 
-/// The most octets that a value may have that is put together.
+/// The most bytes that a value may have that is put together.
 pub(super) const MAX_MADE: usize = 16 << 10;
 
 /// What values can be put together of, beside the request itself.
@@ -85,14 +85,14 @@ impl Value {
         }
         let mut text = Vec::new();
         for piece in &pieces {
-            if let Piece::Text(octets) = piece {
-                place.write(octets, &mut text);
+            if let Piece::Text(bytes) = piece {
+                place.write(bytes, &mut text);
             }
         }
         Value::Fixed(text.into())
     }
 
-    /// Its octets; none for a value that was not put together.
+    /// Its bytes; none for a value that was not put together.
     pub(super) fn of<'v>(&'v self, made: Option<&'v Made>) -> Option<&'v [u8]> {
         match self {
             Value::Fixed(text) => Some(text),
@@ -181,19 +181,19 @@ impl Piece {
 
 impl Place {
     /// Writes any text.
-    fn write(self, octets: &[u8], out: &mut Vec<u8>) {
+    fn write(self, bytes: &[u8], out: &mut Vec<u8>) {
         match self {
-            Place::Field => out.extend_from_slice(octets),
-            Place::Query => escape(octets, is_unreserved, out),
+            Place::Field => out.extend_from_slice(bytes),
+            Place::Query => escape(bytes, is_unreserved, out),
         }
     }
 
     /// Writes a part of a URL, which has its escapes already.
-    fn write_url(self, octets: &[u8], out: &mut Vec<u8>) {
+    fn write_url(self, bytes: &[u8], out: &mut Vec<u8>) {
         match self {
-            Place::Field => out.extend_from_slice(octets),
+            Place::Field => out.extend_from_slice(bytes),
             Place::Query => {
-                escape(octets, |octet| is_path_octet(octet) && !b"&=;".contains(&octet), out);
+                escape(bytes, |byte| is_path_byte(byte) && !b"&=;".contains(&byte), out);
             }
         }
     }
@@ -217,7 +217,7 @@ impl Made {
             }
         }
         let mut end = self.text.len();
-        let is_space = |octet: u8| matches!(octet, b' ' | b'\t');
+        let is_space = |byte: u8| matches!(byte, b' ' | b'\t');
         while start < end && is_space(self.text[start]) {
             start += 1;
         }
@@ -231,8 +231,8 @@ impl Made {
 
 /// The first value of the parameter, as the URL has it.
 fn parameter<'q>(query: Option<&'q [u8]>, name: &str) -> Option<&'q [u8]> {
-    let mut pairs = query?.split(|&octet| octet == b'&').filter(|pair| !pair.is_empty());
+    let mut pairs = query?.split(|&byte| byte == b'&').filter(|pair| !pair.is_empty());
     let pair = pairs.find(|pair| is_parameter(pair, name))?;
-    let end = pair.iter().position(|&octet| octet == b'=')?;
+    let end = pair.iter().position(|&byte| byte == b'=')?;
     Some(&pair[end + 1..])
 }

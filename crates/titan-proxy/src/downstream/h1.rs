@@ -244,7 +244,7 @@ fn forget_all_but_origin(request: &mut RequestHead, error: Error) {
     request.clear();
     if let Some(origin) = origin.flatten() {
         let kept = request.fields.append(FieldName::Origin, &origin);
-        kept.expect("its octets were those of a field before");
+        kept.expect("its bytes were those of a field before");
     }
 }
 
@@ -253,7 +253,7 @@ struct Request<'c> {
     message: Incoming<'c>,
     /// Whether the client waits for 100 (Continue) before it sends the body.
     expects: bool,
-    /// Octets of the head and of the body so far.
+    /// Bytes of the head and of the body so far.
     received: u64,
     guard: &'c Guard,
 }
@@ -321,7 +321,7 @@ impl RequestBody for Request<'_> {
         match ready!(self.message.poll_beyond(cx)) {
             Peek::End => Poll::Ready(Gone::HalfClosed),
             Peek::Broken => Poll::Ready(Gone::Broken),
-            Peek::Octets | Peek::Nothing => Poll::Ready(Gone::Present),
+            Peek::Bytes | Peek::Nothing => Poll::Ready(Gone::Present),
         }
     }
 
@@ -339,8 +339,8 @@ impl RequestBody for Request<'_> {
         !self.message.is_done() && (self.expects || !is_short)
     }
 
-    fn set_limit(&mut self, octets: u64) -> Result<(), Error> {
-        self.message.set_limit(octets)
+    fn set_limit(&mut self, bytes: u64) -> Result<(), Error> {
+        self.message.set_limit(bytes)
     }
 
     fn received(&self) -> u64 {

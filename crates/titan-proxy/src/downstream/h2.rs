@@ -354,10 +354,10 @@ impl RequestBody for Request<'_> {
         false
     }
 
-    fn set_limit(&mut self, octets: u64) -> Result<(), Error> {
-        self.receiver.set_limit(octets);
+    fn set_limit(&mut self, bytes: u64) -> Result<(), Error> {
+        self.receiver.set_limit(bytes);
         match self.length {
-            Some(length) if length > octets => Err(Kind::BodyTooLarge.into()),
+            Some(length) if length > bytes => Err(Kind::BodyTooLarge.into()),
             _ => Ok(()),
         }
     }

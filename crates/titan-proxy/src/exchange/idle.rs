@@ -7,7 +7,7 @@ use titan_io::clock::{Clock, Moment};
 pub(super) struct Idle {
     /// How long nothing may move.
     patience: Duration,
-    /// Octets that have moved when last looked at, in both directions.
+    /// Bytes that have moved when last looked at, in both directions.
     moved: u64,
     deadline: Moment,
 }
@@ -18,7 +18,7 @@ impl Idle {
         Idle { patience, moved: 0, deadline: clock.deadline(patience) }
     }
 
-    /// Whether nothing has moved for too long, now that so many octets have moved in all.
+    /// Whether nothing has moved for too long, now that so many bytes have moved in all.
     pub(super) fn is_over(&mut self, clock: &Clock, moved: u64) -> bool {
         if self.moved != moved {
             self.moved = moved;

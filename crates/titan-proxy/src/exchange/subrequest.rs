@@ -112,7 +112,7 @@ impl Asker<'_> {
 struct Kept {
     reply: Reply,
     is_started: bool,
-    /// Octets of the body so far.
+    /// Bytes of the body so far.
     taken: usize,
     body_limit: usize,
     /// Whether the rest of a body that does not matter is left where it is.

@@ -1,4 +1,4 @@
-//! A connection that goes on in another protocol: octets both ways until both sides have ended.
+//! A connection that goes on in another protocol: bytes both ways until both sides have ended.
 
 use super::attempt::Talk;
 use std::future::poll_fn;
@@ -24,13 +24,13 @@ struct Tunnel {
     down: Pump,
     /// How long nothing may move.
     patience: Duration,
-    /// Octets that have moved when last looked at, in both directions.
+    /// Bytes that have moved when last looked at, in both directions.
     moved: u64,
     deadline: Moment,
 }
 
 impl<B: RequestBody, A: Answer> Talk<'_, B, A> {
-    /// Moves octets both ways until both sides have ended, or nothing has moved for too long.
+    /// Moves bytes both ways until both sides have ended, or nothing has moved for too long.
     pub(super) async fn tunnel<S: BodySink, R: Reply>(
         &mut self,
         call: Call<S, R>,

@@ -1,10 +1,10 @@
-//! The request that is asked about, as the octets that a client would send.
+//! The request that is asked about, as the bytes that a client would send.
 
 use std::fmt;
 
 /// A request, not yet judged.
 pub(super) struct Question {
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     first_line: String,
     port: Option<u16>,
     is_https: bool,
@@ -56,7 +56,7 @@ impl Question {
         }
         text.push_str("\r\n");
         Ok(Question {
-            octets: text.into_bytes(),
+            bytes: text.into_bytes(),
             first_line,
             port: url.port(),
             is_https: url.default_port == 443,
@@ -64,8 +64,8 @@ impl Question {
     }
 
     /// The whole head.
-    pub(super) fn octets(&self) -> &[u8] {
-        &self.octets
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
     }
 
     /// Method and target.

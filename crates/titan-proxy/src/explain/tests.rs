@@ -224,7 +224,7 @@ fn a_fixed_response() {
         &answer("GET", "http://a.example/hello", &[]),
         r"
     203
-              3 octets of text/plain; charset=utf-8
+              3 bytes of text/plain; charset=utf-8
               X-Who: titan
     ",
     );

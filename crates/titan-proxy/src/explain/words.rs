@@ -12,9 +12,9 @@ use titan_http::query;
 use titan_http::{Field, Method, RequestHead, Status};
 use titan_io::tls::Identity;
 
-/// Octets as text.
-pub(super) fn text(octets: &[u8]) -> String {
-    String::from_utf8_lossy(octets).into_owned()
+/// Bytes as text.
+pub(super) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// A value set off from the words around it.

@@ -1,4 +1,4 @@
-//! The octets of a file on their way to a client.
+//! The bytes of a file on their way to a client.
 //!
 //! Where they go out as they are, they go from the file to the socket (sendfile(2), see `Pump`); where TLS,
 //! HTTP/2 or a coding stands in between, or the file is small, they are read in pieces. Either way the length is
@@ -23,7 +23,7 @@ pub(crate) struct FileBody<'b> {
     rest: Range<u64>,
     buffers: &'b Rc<Buffers>,
     buffer: Option<Buffer>,
-    /// The octets of the buffer that were not consumed.
+    /// The bytes of the buffer that were not consumed.
     held: Range<usize>,
     is_begun: bool,
     turn: Turn,
@@ -58,7 +58,7 @@ impl<'b> FileBody<'b> {
         let count = usize::try_from(self.left()).unwrap_or(size).min(size);
         let mut buffer = self.buffers.take(size);
         let read = rustix::io::retry_on_intr(|| {
-            rustix::io::pread(&self.file, &mut buffer.octets_mut()[..count], self.rest.start)
+            rustix::io::pread(&self.file, &mut buffer.bytes_mut()[..count], self.rest.start)
         });
         let count = read.map_err(|_| Kind::FileUnreadable)?;
         self.skip(count)?;
@@ -79,7 +79,7 @@ impl BodySource for FileBody<'_> {
     }
 
     fn data(&self) -> &[u8] {
-        self.buffer.as_ref().map_or(&[], |buffer| &buffer.octets()[self.held.clone()])
+        self.buffer.as_ref().map_or(&[], |buffer| &buffer.bytes()[self.held.clone()])
     }
 
     fn consume(&mut self, count: usize) {
@@ -185,8 +185,8 @@ mod tests {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
         let peer = thread::spawn(move || {
-            let mut octets = Vec::new();
-            theirs.read_to_end(&mut octets).map(|_| octets)
+            let mut bytes = Vec::new();
+            theirs.read_to_end(&mut bytes).map(|_| bytes)
         });
         let mut stream = Stream::from(tokio::net::UnixStream::from_std(ours).unwrap());
         let (_, writer) = stream.split();
@@ -210,8 +210,8 @@ mod tests {
         let (result, arrived, copied) = sent(&mut body).await;
         assert!(result.is_ok() && body.is_done());
         let read = SMALL + 5;
-        assert!(copied < SMALL as u64 + WORTH_IT, "{copied} octets were read");
-        assert!(arrived == content[read..read + arrived.len()], "octets were lost or changed");
+        assert!(copied < SMALL as u64 + WORTH_IT, "{copied} bytes were read");
+        assert!(arrived == content[read..read + arrived.len()], "bytes were lost or changed");
         assert_eq!(arrived.len() as u64 + copied, content.len() as u64 - 5);
     }
 
@@ -261,7 +261,7 @@ mod tests {
             (turn, all) = (turn + count, all + count as u64);
             assert_eq!(body.file().is_some(), turn < TURN && length - all >= WORTH_IT, "{all}");
         }
-        assert!(all == length && turns >= 2, "{all} octets in {turns} turns");
+        assert!(all == length && turns >= 2, "{all} bytes in {turns} turns");
     }
 
     #[test]
@@ -324,7 +324,7 @@ mod tests {
         let cx = &mut Context::from_waker(Waker::noop());
         assert!(body.poll_data(cx).is_ready());
         body.consume(10);
-        let Poll::Ready(Err(error)) = body.poll_data(cx) else { panic!("it has one octet more") };
+        let Poll::Ready(Err(error)) = body.poll_data(cx) else { panic!("it has one byte more") };
         assert_eq!(error.kind, Kind::FileShrunk);
         assert_eq!(body.skip(0).unwrap_err().kind, Kind::FileShrunk);
     }

@@ -113,13 +113,13 @@ impl<'v> Iterator for Tags<'v> {
     type Item = &'v [u8];
 
     fn next(&mut self) -> Option<&'v [u8]> {
-        let start = self.0.iter().position(|octet| !b", \t".contains(octet))?;
+        let start = self.0.iter().position(|byte| !b", \t".contains(byte))?;
         let list = &self.0[start..];
         self.0 = &[];
         let quoted = list.strip_prefix(b"W/").unwrap_or(list).strip_prefix(b"\"")?;
-        let end = quoted.iter().position(|&octet| octet == b'"')?;
+        let end = quoted.iter().position(|&byte| byte == b'"')?;
         let (tag, rest) = list.split_at(list.len() - quoted.len() + end + 1);
-        if rest.first().is_none_or(|octet| b", \t".contains(octet)) {
+        if rest.first().is_none_or(|byte| b", \t".contains(byte)) {
             self.0 = rest;
         }
         Some(tag)

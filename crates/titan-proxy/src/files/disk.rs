@@ -141,14 +141,14 @@ impl State {
     /// A hash, for inodes are nobody's business.
     pub(super) fn tag(&self, coding: Option<Coding>) -> String {
         let State { length, inode, seconds, nanoseconds } = self;
-        let mut octets = [0; 32];
+        let mut bytes = [0; 32];
         let numbers = [*length, *inode, seconds.cast_unsigned(), *nanoseconds];
-        for (place, number) in octets.chunks_exact_mut(8).zip(numbers) {
+        for (place, number) in bytes.chunks_exact_mut(8).zip(numbers) {
             place.copy_from_slice(&number.to_le_bytes());
         }
         let coding = coding.map_or("", Coding::name);
         let dash = if coding.is_empty() { "" } else { "-" };
-        format!("\"{:016x}{dash}{coding}\"", xxh3_64(&octets))
+        format!("\"{:016x}{dash}{coding}\"", xxh3_64(&bytes))
     }
 
     /// When the file was changed, in whole seconds. Where that is still to come, now; nothing for times before

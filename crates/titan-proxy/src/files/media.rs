@@ -31,8 +31,8 @@ const TYPES: [(&str, &str); 15] = [
 /// What follows the last dot of a file's name, in lower case; empty where there is none, and where it stands in
 /// front.
 pub(super) fn ending(name: &[u8]) -> String {
-    let last = name.rsplit(|&octet| octet == b'/').next().unwrap_or_default();
-    let dot = last.iter().rposition(|&octet| octet == b'.').filter(|&dot| dot > 0);
+    let last = name.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+    let dot = last.iter().rposition(|&byte| byte == b'.').filter(|&dot| dot > 0);
     let ending = dot.map_or(&[][..], |dot| &last[dot + 1..]);
     String::from_utf8_lossy(ending).to_ascii_lowercase()
 }

@@ -27,7 +27,7 @@ pub(super) fn of_path(below: &[u8], dotfiles: bool) -> Option<Vec<u8>> {
     if below.is_empty() {
         return Some(name);
     }
-    for segment in below.split(|&octet| octet == b'/') {
+    for segment in below.split(|&byte| byte == b'/') {
         if !name.is_empty() {
             name.push(b'/');
         }
@@ -44,19 +44,19 @@ pub(super) fn of_path(below: &[u8], dotfiles: bool) -> Option<Vec<u8>> {
     Some(name)
 }
 
-/// Writes a segment with its escapes decoded. None where an octet cannot be part of a name.
+/// Writes a segment with its escapes decoded. None where a byte cannot be part of a name.
 fn decode(segment: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let mut rest = segment;
-    while let Some((&octet, after)) = rest.split_first() {
-        let (octet, after) = match (octet, after) {
+    while let Some((&byte, after)) = rest.split_first() {
+        let (byte, after) = match (byte, after) {
             (b'%', &[high, low, ref after @ ..]) => (decode_hex(high, low)?, after),
             (b'%', _) => return None,
             plain => plain,
         };
-        if matches!(octet, b'/' | b'\\' | 0) {
+        if matches!(byte, b'/' | b'\\' | 0) {
             return None;
         }
-        out.push(octet);
+        out.push(byte);
         rest = after;
     }
     Some(())
@@ -131,17 +131,17 @@ mod tests {
             let digits = piece.get(..2).filter(|it| it.bytes().all(|b| b.is_ascii_hexdigit()))?;
             match u8::from_str_radix(digits, 16).ok()? {
                 b'/' => return None,
-                octet => text.push(octet),
+                byte => text.push(byte),
             }
             text.extend_from_slice(&piece.as_bytes()[2..]);
         }
-        if text.iter().any(|octet| matches!(octet, 0 | b'\\')) {
+        if text.iter().any(|byte| matches!(byte, 0 | b'\\')) {
             return None;
         }
         let inner = text.strip_prefix(b"/").unwrap_or(&text);
         let inner = inner.strip_suffix(b"/").unwrap_or(inner);
         let is_dots = |part: &[u8]| matches!(part, b"." | b"..");
-        let mut parts = inner.split(|octet| *octet == b'/');
+        let mut parts = inner.split(|byte| *byte == b'/');
         if parts.any(|part| is_dots(part) || part.is_empty() && !inner.is_empty()) {
             return None;
         }
@@ -201,7 +201,7 @@ mod tests {
             for path in [normal, path.as_bytes()] {
                 let Some(name) = of_path(path, true) else { continue };
                 prop_assert!(!name.starts_with(b"/") && !name.contains(&0));
-                let mut segments = name.split(|&octet| octet == b'/');
+                let mut segments = name.split(|&byte| byte == b'/');
                 prop_assert!(segments.all(|it| it != b".." && it != b"."));
             }
         }

@@ -3,8 +3,8 @@
 //! | Range | answer |
 //! |---|---|
 //! | `bytes=0-99`, `bytes=100-`, `bytes=-100` | that part |
-//! | `bytes=0-99` of 50 octets | what there is of it |
-//! | `bytes=50-`, `bytes=-0` of 50 octets | 416 |
+//! | `bytes=0-99` of 50 bytes | what there is of it |
+//! | `bytes=50-`, `bytes=-0` of 50 bytes | 416 |
 //! | any part of an empty file, several parts, another unit, anything malformed, two fields | the whole |
 //!
 //! A client that asks for several parts may be given the whole. That is what is done: parts that overlap, or
@@ -18,9 +18,9 @@ use titan_http::{FieldName, Fields};
 pub(super) enum Wanted {
     /// All of it.
     Whole,
-    /// Those octets, of which there is one at least.
+    /// Those bytes, of which there is one at least.
     Part(Range<u64>),
-    /// Octets that it does not have.
+    /// Bytes that it does not have.
     Beyond,
 }
 
@@ -40,7 +40,7 @@ fn parse(value: &[u8], length: u64) -> Option<Wanted> {
         return None;
     }
     let range = range.trim_ascii();
-    let dash = range.iter().position(|&octet| octet == b'-')?;
+    let dash = range.iter().position(|&byte| byte == b'-')?;
     let (first, last) = (number(&range[..dash])?, number(&range[dash + 1..])?);
     match (first, last) {
         (None, None) => None,
@@ -62,8 +62,8 @@ fn number(digits: &[u8]) -> Option<Option<u64>> {
     if digits.is_empty() {
         return Some(None);
     }
-    let add = |sum: u64, octet: &u8| {
-        let digit = octet.is_ascii_digit().then(|| u64::from(octet - b'0'))?;
+    let add = |sum: u64, byte: &u8| {
+        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
         Some(sum.saturating_mul(10).saturating_add(digit))
     };
     digits.iter().try_fold(0, add).map(Some)

@@ -61,9 +61,9 @@ pub(super) fn is_well_formed(line: &[u8]) -> bool {
 
 /// Whether it is a pair, or nothing, which lists may hold.
 fn is_pair(pair: &[u8]) -> bool {
-    let Some(equals) = pair.iter().position(|octet| *octet == b'=') else { return pair.is_empty() };
+    let Some(equals) = pair.iter().position(|byte| *byte == b'=') else { return pair.is_empty() };
     let (name, value) = (&pair[..equals], &pair[equals + 1..]);
-    let is_plain = |octet: &u8| octet.is_ascii_graphic() && !matches!(octet, b'"' | b'\\');
+    let is_plain = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\');
     let is_value = match value.strip_prefix(b"\"") {
         Some(rest) => ends_quoted(rest),
         None => !value.is_empty() && value.iter().all(is_plain),
@@ -86,10 +86,10 @@ fn ends_quoted(mut rest: &[u8]) -> bool {
 /// Splits at a separator that does not stand in a quoted string (RFC 9110 section 5.6.4).
 fn split_unquoted(text: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
     let (mut is_quoted, mut is_escaped) = (false, false);
-    text.split(move |&octet| {
-        let is_end = octet == separator && !is_quoted;
-        is_quoted ^= octet == b'"' && !is_escaped;
-        is_escaped = octet == b'\\' && is_quoted && !is_escaped;
+    text.split(move |&byte| {
+        let is_end = byte == separator && !is_quoted;
+        is_quoted ^= byte == b'"' && !is_escaped;
+        is_escaped = byte == b'\\' && is_quoted && !is_escaped;
         is_end
     })
 }

@@ -53,7 +53,7 @@ fn told(rules: &Rules, peer: &str, lines: &[(&str, &str)]) -> Vec<String> {
     let origin = rules.origin(peer.parse().ok(), Scheme::Https, &Arc::default());
     rules.guard.strip_head(origin.is_trusted, &mut head.fields);
     rules.tell_upstream(&origin, &mut head, &mut b"stale".to_vec()).unwrap();
-    let text = |octets: &[u8]| String::from_utf8(octets.to_vec()).unwrap();
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     head.fields.iter().map(|line| format!("{}: {}", text(line.name), text(line.value))).collect()
 }
 

@@ -15,7 +15,7 @@ pub(super) struct Decoder {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BadText;
 
-/// How many characters stand for three octets.
+/// How many characters stand for three bytes.
 const GROUP: usize = 4;
 
 impl Decoder {
@@ -32,7 +32,7 @@ impl Decoder {
             decode(&self.group, out)?;
         }
         let (mut groups, rest) = piece.split_at(piece.len() / GROUP * GROUP);
-        while let Some(padding) = groups.iter().position(|octet| *octet == b'=') {
+        while let Some(padding) = groups.iter().position(|byte| *byte == b'=') {
             let (padded, more) = groups.split_at((padding / GROUP + 1) * GROUP);
             decode(padded, out)?;
             groups = more;
@@ -54,11 +54,11 @@ fn decode(groups: &[u8], out: &mut Vec<u8>) -> Result<(), BadText> {
     STANDARD.decode_vec(groups, out).map_err(|_| BadText)
 }
 
-/// Appends the text of some octets to `out`, padded so that it can be read at once.
-pub(super) fn encode(octets: &[u8], out: &mut Vec<u8>) {
+/// Appends the text of some bytes to `out`, padded so that it can be read at once.
+pub(super) fn encode(bytes: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
-    out.resize(start + octets.len().div_ceil(3) * GROUP, 0);
-    STANDARD.encode_slice(octets, &mut out[start..]).expect("there is room for every group");
+    out.resize(start + bytes.len().div_ceil(3) * GROUP, 0);
+    STANDARD.encode_slice(bytes, &mut out[start..]).expect("there is room for every group");
 }
 
 #[cfg(test)]
@@ -76,11 +76,11 @@ mod tests {
     fn wherever_it_is_split_it_is_the_same() {
         // Padded in the middle, twice, and at the end.
         let text = b"AA==AAECAwQFBgc=BAUG/w==";
-        let octets = [0, 0, 1, 2, 3, 4, 5, 6, 7, 4, 5, 6, 255];
+        let bytes = [0, 0, 1, 2, 3, 4, 5, 6, 7, 4, 5, 6, 255];
         for first in 0..=text.len() {
             for second in first..=text.len() {
                 let pieces = [&text[..first], &text[first..second], &text[second..]];
-                assert_eq!(read(&pieces).as_deref(), Ok(&octets[..]), "{first} {second}");
+                assert_eq!(read(&pieces).as_deref(), Ok(&bytes[..]), "{first} {second}");
             }
         }
     }

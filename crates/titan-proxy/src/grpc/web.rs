@@ -14,7 +14,7 @@ use titan_io::error::{Error, Kind};
 
 /// The flag of the frame that holds trailers.
 const TRAILERS: u8 = 0x80;
-/// How many octets are translated at once. Of text whole groups, so that padding stands only where it must.
+/// How many bytes are translated at once. Of text whole groups, so that padding stands only where it must.
 const STEP: usize = 12 << 10;
 
 /// Makes of the head of a request of gRPC-Web one of gRPC.
@@ -34,8 +34,8 @@ pub(crate) struct Request<'b, B> {
 #[derive(Default)]
 struct Text {
     decoder: Decoder,
-    octets: Vec<u8>,
-    /// How many of the octets were consumed.
+    bytes: Vec<u8>,
+    /// How many of the bytes were consumed.
     start: usize,
 }
 
@@ -49,13 +49,13 @@ impl<'b, B: RequestBody> Request<'b, B> {
 
 impl Text {
     fn rest(&self) -> &[u8] {
-        &self.octets[self.start..]
+        &self.bytes[self.start..]
     }
 
     fn consume(&mut self, count: usize) {
         self.start += count;
-        if self.start == self.octets.len() {
-            self.octets.clear();
+        if self.start == self.bytes.len() {
+            self.bytes.clear();
             self.start = 0;
         }
     }
@@ -72,7 +72,7 @@ impl<B: RequestBody> BodySource for Request<'_, B> {
             ready!(self.body.poll_data(cx))?;
             let data = self.body.data();
             let count = data.len().min(STEP);
-            let read = text.decoder.read(&data[..count], &mut text.octets);
+            let read = text.decoder.read(&data[..count], &mut text.bytes);
             read.map_err(|_| Kind::BadWebText)?;
             self.body.consume(count);
         }
@@ -135,8 +135,8 @@ impl<B: RequestBody> RequestBody for Request<'_, B> {
         self.body.is_abandoned()
     }
 
-    fn set_limit(&mut self, octets: u64) -> Result<(), Error> {
-        self.body.set_limit(octets)
+    fn set_limit(&mut self, bytes: u64) -> Result<(), Error> {
+        self.body.set_limit(bytes)
     }
 
     fn received(&self) -> u64 {
@@ -149,7 +149,7 @@ pub(crate) struct Response<'a, A> {
     answer: &'a mut A,
     dialect: Dialect,
     is_translated: bool,
-    /// What has been translated, and how many octets of that the answer has taken.
+    /// What has been translated, and how many bytes of that the answer has taken.
     ready: Vec<u8>,
     taken: usize,
     /// Whether the trailers are among that.

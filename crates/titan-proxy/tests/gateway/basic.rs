@@ -93,9 +93,9 @@ pub(super) fn an_upstream_is_told_what_the_policy_says() {
     asks(&gateway, "").has_status(401).has_field("www-authenticate", challenge);
 }
 
-fn files(octets: &str) -> Files {
+fn files(bytes: &str) -> Files {
     let mut files = Certificate::files(&[("usual", usual())]);
-    files.insert("users".into(), octets.as_bytes().to_vec());
+    files.insert("users".into(), bytes.as_bytes().to_vec());
     files
 }
 
@@ -103,7 +103,7 @@ fn files(octets: &str) -> Files {
 pub(super) fn a_file_is_read_again() {
     let upstream = upstream::replies(upstream::ok("x"));
     let basic = format!("file: users, users: {{ bob: {} }}", quoted(SECRET));
-    let starts = |octets: &str| start_with(&file(&basic), &[&upstream], &files(octets));
+    let starts = |bytes: &str| start_with(&file(&basic), &[&upstream], &files(bytes));
     let gateway = starts(&format!("eve:{PASSWORD}\n")).unwrap_or_else(|error| panic!("{error}"));
     let status = |credentials: &str| asks(&gateway, &shows(credentials)).status;
     assert_eq!(["eve:password", "bob:secret", "eve:password"].map(status), [200, 200, 200]);

@@ -265,8 +265,8 @@ fn no_claim_comes_in_a_trailer() {
         X-Forwarded-For: 6.6.6.6\r\nX-Real-IP: 6.6.6.6\r\nX-Sum: 1\r\n\r\n",
     );
     client.answer().has_status(200);
-    let octets = String::from_utf8(upstream.requests()[0].octets.clone()).unwrap();
-    assert!(octets.ends_with("0\r\nX-Sum: 1\r\n\r\n"), "{octets}");
+    let bytes = String::from_utf8(upstream.requests()[0].bytes.clone()).unwrap();
+    assert!(bytes.ends_with("0\r\nX-Sum: 1\r\n\r\n"), "{bytes}");
 }
 
 #[test]
@@ -287,8 +287,8 @@ routes: [{ prefix: /, upstream: u, apply: [p] }, { path: /q, respond: 204, apply
         x_api_key: two\r\nX-Sum: 1\r\n\r\n",
     );
     client.answer().has_status(200);
-    let octets = String::from_utf8(upstream.requests()[0].octets.clone()).unwrap();
-    assert!(octets.ends_with("0\r\nX-Sum: 1\r\n\r\n"), "{octets}");
+    let bytes = String::from_utf8(upstream.requests()[0].bytes.clone()).unwrap();
+    assert!(bytes.ends_with("0\r\nX-Sum: 1\r\n\r\n"), "{bytes}");
 }
 
 #[test]

@@ -240,7 +240,7 @@ fn sha256_of(certificate: &Certificate) -> Vec<String> {
     use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256 as SUITE;
     let digest =
         SUITE.tls13().expect("it is one of 1.3").common.hash_provider.hash(certificate.der());
-    digest.as_ref().iter().map(|octet| format!("{octet:02x}")).collect()
+    digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// What the upstream of a gateway gets in a field when a client with `own` sends these lines.
@@ -510,9 +510,9 @@ fn a_ticket_outlives_no_certificate() {
 #[test]
 fn files_that_cannot_be_used_keep_the_gateway_from_starting() {
     let site = Site::new();
-    let says = |file: &str, octets: &str| {
+    let says = |file: &str, bytes: &str| {
         let mut files = site.files(&[]);
-        files.insert(file.into(), octets.as_bytes().to_vec());
+        files.insert(file.into(), bytes.as_bytes().to_vec());
         let started = site.tries_to_start(WITH_LIST, ANSWERS, &files);
         started.map(drop).expect_err("it does not start").to_string()
     };

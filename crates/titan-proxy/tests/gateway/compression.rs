@@ -31,15 +31,15 @@ fn gets(policy: &str, answer: impl Into<Vec<u8>>) -> Answer {
     accepts(&under(policy, answer).0, "gzip")
 }
 
-fn decoded(coding: &str, octets: &[u8]) -> String {
+fn decoded(coding: &str, bytes: &[u8]) -> String {
     let mut out = String::new();
     let read = match coding {
-        "gzip" => flate2::read::GzDecoder::new(octets).read_to_string(&mut out),
-        "br" => brotli::Decompressor::new(octets, 4096).read_to_string(&mut out),
-        "zstd" => zstd::Decoder::new(octets).and_then(|mut it| it.read_to_string(&mut out)),
+        "gzip" => flate2::read::GzDecoder::new(bytes).read_to_string(&mut out),
+        "br" => brotli::Decompressor::new(bytes, 4096).read_to_string(&mut out),
+        "zstd" => zstd::Decoder::new(bytes).and_then(|mut it| it.read_to_string(&mut out)),
         other => panic!("{other}"),
     };
-    assert!(read.is_ok(), "{coding}: {read:?} of {} octets", octets.len());
+    assert!(read.is_ok(), "{coding}: {read:?} of {} bytes", bytes.len());
     out
 }
 
@@ -180,7 +180,7 @@ pub(super) fn answers_get_another_length_each_time_where_asked() {
         for _ in 0..16 {
             let answer = accepts(&gateway, coding);
             assert_eq!(decoded(coding, &answer.body), text(), "{coding}");
-            // Whatever holds the octets has some of its own.
+            // Whatever holds the bytes has some of its own.
             assert!((shortest + 1..=shortest + 64 + 12).contains(&answer.body.len()), "{coding}");
             lengths.insert(answer.body.len());
         }
@@ -275,12 +275,12 @@ fn chunk(client: &mut titan_testkit::Peer) -> Vec<u8> {
 }
 
 /// What can be read of a body that has not ended.
-fn prefix(coding: &str, octets: &[u8]) -> String {
+fn prefix(coding: &str, bytes: &[u8]) -> String {
     let mut out = Vec::new();
     let _ = match coding {
-        "gzip" => flate2::read::GzDecoder::new(octets).read_to_end(&mut out),
-        "br" => brotli::Decompressor::new(octets, 4096).read_to_end(&mut out),
-        _ => zstd::Decoder::new(octets).and_then(|mut it| it.read_to_end(&mut out)),
+        "gzip" => flate2::read::GzDecoder::new(bytes).read_to_end(&mut out),
+        "br" => brotli::Decompressor::new(bytes, 4096).read_to_end(&mut out),
+        _ => zstd::Decoder::new(bytes).and_then(|mut it| it.read_to_end(&mut out)),
     };
     String::from_utf8(out).expect("text")
 }

@@ -355,7 +355,7 @@ fn a_request_may_arrive_in_pieces_of_any_size() {
     assert_eq!((all.len(), upstream.connections()), (REQUEST.len(), 1));
     for request in all {
         assert_eq!((request.text(), request.trailers.len()), ("abc".to_owned(), 1));
-        assert!(request.octets.starts_with(&RECEIVED.as_bytes()[..50]));
+        assert!(request.bytes.starts_with(&RECEIVED.as_bytes()[..50]));
     }
 }
 
@@ -513,9 +513,9 @@ fn an_upgrade_that_no_route_allows_is_not_asked_for_and_not_taken() {
     endpoint.expects_close();
 }
 
-/// Bodies large enough to take every way that octets can take, in both directions and both framings.
+/// Bodies large enough to take every way that bytes can take, in both directions and both framings.
 #[test]
-fn large_bodies_arrive_octet_for_octet() {
+fn large_bodies_arrive_byte_for_byte() {
     let body: Vec<u8> =
         (0..3_000_000_u32).map(|at| ((at * 7 + at / 251) % 256).to_le_bytes()[0]).collect();
     let wanted = body.clone();
@@ -558,9 +558,9 @@ fn a_client_that_takes_nothing_holds_the_endpoint_back() {
     endpoint.request();
     endpoint.sends(format!("HTTP/1.1 200 OK\r\nContent-Length: {MOST}\r\n\r\n"));
     let sent = endpoint.sends_until_blocked(MOST);
-    assert!(sent < MOST / 2, "{sent} octets went somewhere");
+    assert!(sent < MOST / 2, "{sent} bytes went somewhere");
     client.head();
-    assert!(client.takes(sent).iter().all(|octet| *octet == b'x'));
+    assert!(client.takes(sent).iter().all(|byte| *byte == b'x'));
 }
 
 #[test]

@@ -68,7 +68,7 @@ fn changed_at(file: &Path, seconds: u64) {
 const THEN: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
 const SECONDS_THEN: u64 = 784_111_777;
 
-fn octets(count: usize) -> Vec<u8> {
+fn bytes(count: usize) -> Vec<u8> {
     (0..count).map(|at| (at % 251).to_le_bytes()[0]).collect()
 }
 
@@ -363,7 +363,7 @@ fn files_of_every_length_arrive_as_they_are() {
     for length in
         [1, 4_096, 16_384, 16_385, 65_535, 65_536, 81_920, 81_921, 147_456, 1 << 20, 3_000_001]
     {
-        let content = octets(length);
+        let content = bytes(length);
         fs::write(site.file("a"), &content).unwrap();
         client.sends("GET /s/a HTTP/1.1\r\nHost: a\r\n\r\n");
         client

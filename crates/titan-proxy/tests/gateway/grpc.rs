@@ -1,4 +1,4 @@
-//! Calls of gRPC, octet by octet. What whole clients make of the gateway, its tests with other programs show.
+//! Calls of gRPC, byte by byte. What whole clients make of the gateway, its tests with other programs show.
 
 use crate::QUIET;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use titan_testkit::{Answer, DEADLINE, Gateway, Listening, gateway};
 /// An upstream that speaks HTTP/2 without TLS.
 const TO_H2: &str = "upstreams: { u: { endpoints: $0, protocol: h2 } }";
 
-/// A message of gRPC that is empty: not compressed, of no octets.
+/// A message of gRPC that is empty: not compressed, of no bytes.
 const EMPTY: [u8; 5] = [0; 5];
 
 /// The head of a call.
@@ -87,7 +87,7 @@ fn an_endpoint_is_told_that_trailers_are_welcome() {
 
 #[test]
 fn a_long_message_does_not_cost_a_call_its_status() {
-    let message = |octets| Head::default().with("grpc-message", "x".repeat(octets));
+    let message = |bytes| Head::default().with("grpc-message", "x".repeat(bytes));
     let status = |head: Head| head.with("grpc-status", "9");
     let (_held, mut client, first, mut endpoint) = between("", &call("/a.B/C"));
     // What an endpoint goes by when it decides whether its trailers can be sent.
@@ -434,9 +434,9 @@ fn echoes(endpoint: &mut Endpoint) -> titan_testkit::Request {
 }
 
 /// A message of gRPC.
-fn message(octets: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(octets.len()).expect("it is short");
-    [&[0], &length.to_be_bytes()[..], octets].concat()
+fn message(bytes: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(bytes.len()).expect("it is short");
+    [&[0], &length.to_be_bytes()[..], bytes].concat()
 }
 
 /// What [`echoes`] sends as its trailers, as a browser sees them.
@@ -523,8 +523,8 @@ fn each_message_of_a_stream_is_translated_when_it_comes() {
         let media_type = if is_text { "grpc-web-text+proto" } else { "grpc-web+proto" };
         assert_eq!(answer.field("content-type"), Some(&*format!("application/{media_type}")));
         // The client has each before the next one is sent.
-        for octets in [&b"a"[..], b"bc", &[b'd'; 40_000]] {
-            let sent = message(octets);
+        for bytes in [&b"a"[..], b"bc", &[b'd'; 40_000]] {
+            let sent = message(bytes);
             endpoint.sends_data(stream_up, &sent, false);
             let mut came = Vec::new();
             while came.len() < sent.len() {
@@ -533,7 +533,7 @@ fn each_message_of_a_stream_is_translated_when_it_comes() {
                     false => came.extend(client.takes_data(stream, 1)),
                 }
             }
-            assert!(came == sent, "{} octets", octets.len());
+            assert!(came == sent, "{} bytes", bytes.len());
         }
         endpoint
             .sends_trailers(stream_up, &Head::default().with("Grpc-Status".to_lowercase(), "5"));
@@ -589,12 +589,12 @@ fn decoded(text: &[u8]) -> Vec<u8> {
         b'/' => 63,
         _ => panic!("{character}"),
     };
-    let mut octets = Vec::new();
+    let mut bytes = Vec::new();
     for group in text.chunks(4) {
         let length = group.iter().position(|character| *character == b'=').unwrap_or(4);
         let bits = group[..length].iter().fold(0, |bits, it| bits << 6 | u32::from(value(*it)));
         let bits = bits << (6 * (4 - length));
-        octets.extend_from_slice(&bits.to_be_bytes()[1..length]);
+        bytes.extend_from_slice(&bits.to_be_bytes()[1..length]);
     }
-    octets
+    bytes
 }

@@ -154,7 +154,7 @@ fn what_came_of_a_body_that_breaks_off_arrives() {
             endpoint.closes();
         });
         client.head();
-        let came = client.rest().into_iter().filter(|&octet| octet == b'x').count();
+        let came = client.rest().into_iter().filter(|&byte| byte == b'x').count();
         assert_eq!(came, MUCH, "{request} {head}");
         match end {
             End::Close => client.expects_close(),

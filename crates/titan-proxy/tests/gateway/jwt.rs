@@ -15,8 +15,8 @@ use titan_testkit::{
     Answer, Certificate, Gateway, Request, certificate, gateway, start_with, usual, waits_until,
 };
 
-const SECRET: &str = "forty octets that nobody but us can guess";
-const OTHER: &str = "forty octets that are another secret, too";
+const SECRET: &str = "forty bytes that nobody but us can guess";
+const OTHER: &str = "forty bytes that are another secret, too";
 
 /// Seconds since 1970, and so many more.
 pub(super) fn at(more: i64) -> i64 {
@@ -24,8 +24,8 @@ pub(super) fn at(more: i64) -> i64 {
     i64::try_from(now.as_secs()).expect("it is not that late") + more
 }
 
-fn encoded(octets: impl AsRef<[u8]>) -> String {
-    URL_SAFE_NO_PAD.encode(octets)
+fn encoded(bytes: impl AsRef<[u8]>) -> String {
+    URL_SAFE_NO_PAD.encode(bytes)
 }
 
 fn signed(header: &str, claims: &str, sign: impl Fn(&[u8]) -> Vec<u8>) -> String {
@@ -49,7 +49,7 @@ fn good() -> String {
 }
 
 pub(super) const PROVIDER: &str =
-    "providers: { algorithms: HS256, keys: { secret: forty octets that nobody but us can guess } }";
+    "providers: { algorithms: HS256, keys: { secret: forty bytes that nobody but us can guess } }";
 
 /// A gateway that asks for tokens, with these fields in its policy, in front of an upstream.
 fn under(fields: &str) -> (Gateway, Upstream) {
@@ -126,7 +126,7 @@ pub(super) fn keys_come_from_files() {
     ] {
         let policy = format!("providers: {{ algorithms: {algorithm}, keys: {{ {kind}: key }} }}");
         let upstream = upstream::replies(ok("x"));
-        let starts = |octets: &str| start_with(&file(&policy), &[&upstream], &files("key", octets));
+        let starts = |bytes: &str| start_with(&file(&policy), &[&upstream], &files("key", bytes));
         let gateway = starts(&text).unwrap_or_else(|error| panic!("{error}"));
         gets(&gateway, token).has_body("x");
         let error = starts("{}").map(drop).expect_err("these are no keys").to_string();
@@ -135,9 +135,9 @@ pub(super) fn keys_come_from_files() {
 }
 
 /// The files of a gateway, with that one among them.
-fn files(name: &str, octets: &str) -> Files {
+fn files(name: &str, bytes: &str) -> Files {
     let mut files = Certificate::files(&[("usual", usual())]);
-    files.insert(name.into(), octets.as_bytes().to_vec());
+    files.insert(name.into(), bytes.as_bytes().to_vec());
     files
 }
 

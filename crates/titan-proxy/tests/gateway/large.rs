@@ -8,13 +8,13 @@ use titan_testkit::{End, gateway};
 const LARGE: usize = 4 << 20;
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
-fn octets(count: usize) -> Vec<u8> {
+fn bytes(count: usize) -> Vec<u8> {
     (0..count).map(|at| (at % 251).to_le_bytes()[0]).collect()
 }
 
 #[test]
 fn large_answers_follow_each_other_on_one_connection() {
-    let body = octets(LARGE);
+    let body = bytes(LARGE);
     let sent =
         [format!("HTTP/1.1 200 OK\r\nContent-Length: {LARGE}\r\n\r\n").as_bytes(), &body].concat();
     let upstream = upstream::replies(sent);
@@ -29,7 +29,7 @@ fn large_answers_follow_each_other_on_one_connection() {
 
 #[test]
 fn large_requests_follow_each_other_on_one_connection() {
-    let body = octets(LARGE);
+    let body = bytes(LARGE);
     let upstream =
         upstream::answers(|request| ok(&format!("{} of {}", request.target, request.body.len())));
     let gateway = gateway(QUIET, &[&upstream]);
@@ -115,12 +115,12 @@ fn a_large_request_that_pauses_is_answered() {
 
 #[test]
 fn what_follows_a_large_answer_is_nobody_s() {
-    let body = octets(LARGE);
+    let body = bytes(LARGE);
     let (held, mut client, mut endpoint) = between(GET);
     endpoint.request();
     endpoint.sends(format!("HTTP/1.1 200 OK\r\nContent-Length: {LARGE}\r\n\r\n"));
     let sending = std::thread::spawn(move || {
-        endpoint.sends(octets(LARGE)).offers("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil");
+        endpoint.sends(bytes(LARGE)).offers("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil");
         endpoint
     });
     client.answer().has_body(&body);
@@ -153,11 +153,11 @@ fn a_body_that_nobody_wants_is_dropped_if_it_is_short() {
     let put =
         |length: usize| format!("PUT /a HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n");
     let mut client = gateway.connects();
-    client.sends(put(1000)).sends(octets(1000)).sends("GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
+    client.sends(put(1000)).sends(bytes(1000)).sends("GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
     client.answer().has_status(204).lacks("connection");
     client.answer().has_status(204);
     client.sends(put(64 * LARGE));
     client.answer().has_status(204).has_field("connection", "close");
-    client.offers(octets(LARGE));
+    client.offers(bytes(LARGE));
     client.rest();
 }

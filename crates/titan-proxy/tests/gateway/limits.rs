@@ -22,9 +22,9 @@ fn is_limited(limits: &str, passes: &str, refused: &str, status: u16, code: &str
     assert_eq!(upstream.requests().len(), 1, "{limits}");
 }
 
-/// A GET with a head of that many octets.
-fn head_of(octets: usize) -> String {
-    let rest = octets - "GET / HTTP/1.1\r\nHost: a\r\nX: \r\n\r\n".len();
+/// A GET with a head of that many bytes.
+fn head_of(bytes: usize) -> String {
+    let rest = bytes - "GET / HTTP/1.1\r\nHost: a\r\nX: \r\n\r\n".len();
     format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "x".repeat(rest))
 }
 
@@ -42,7 +42,7 @@ pub(super) fn a_head_has_a_limit() {
 #[test]
 pub(super) fn a_target_has_a_limit() {
     let target =
-        |octets: usize| format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "x".repeat(octets - 1));
+        |bytes: usize| format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "x".repeat(bytes - 1));
     is_limited("target: 64B", &target(64), &target(65), 414, "malformed");
 }
 
@@ -102,10 +102,10 @@ fn names_of_trailers_are_plain_where_they_have_to_be() {
 
 #[test]
 pub(super) fn a_body_of_known_length_has_a_limit() {
-    let body = |octets: usize| {
+    let body = |bytes: usize| {
         format!(
-            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {octets}\r\n\r\n{}",
-            "x".repeat(octets)
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {bytes}\r\n\r\n{}",
+            "x".repeat(bytes)
         )
     };
     is_limited("body: 100B", &body(100), &body(101), 413, "body-too-large");
@@ -127,8 +127,7 @@ fn a_body_that_is_too_long_is_refused_before_anybody_is_asked() {
 
 #[test]
 fn a_chunked_body_has_a_limit_on_its_way() {
-    let body =
-        |octets: usize| chunked(&format!("{octets:x}\r\n{}\r\n0\r\n\r\n", "x".repeat(octets)));
+    let body = |bytes: usize| chunked(&format!("{bytes:x}\r\n{}\r\n0\r\n\r\n", "x".repeat(bytes)));
     is_limited("body: 100B", &body(100), &body(101), 413, "body-too-large");
 }
 
@@ -142,10 +141,10 @@ routes:
 - { path: /usual, upstream: u }";
     let gateway = gateway(text, &[&upstream]);
     for (path, most) in [("/small", 5), ("/usual", 10), ("/large", 100_000)] {
-        let post = |octets: usize| {
+        let post = |bytes: usize| {
             format!(
-                "POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: {octets}\r\n\r\n{}",
-                "x".repeat(octets)
+                "POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: {bytes}\r\n\r\n{}",
+                "x".repeat(bytes)
             )
         };
         gateway.asks(&post(most)).has_status(200);
@@ -157,13 +156,13 @@ routes:
 
 #[test]
 pub(super) fn the_line_before_a_chunk_has_a_limit() {
-    let line = |octets: usize| chunked(&format!("1;{}\r\nx\r\n0\r\n\r\n", "e".repeat(octets - 2)));
+    let line = |bytes: usize| chunked(&format!("1;{}\r\nx\r\n0\r\n\r\n", "e".repeat(bytes - 2)));
     is_limited("chunk_line: 16B", &line(16), &line(17), 400, "malformed");
 }
 
 #[test]
 pub(super) fn trailers_have_a_limit() {
-    let trailers = |octets: usize| chunked(&format!("0\r\nX: {}\r\n\r\n", "x".repeat(octets - 7)));
+    let trailers = |bytes: usize| chunked(&format!("0\r\nX: {}\r\n\r\n", "x".repeat(bytes - 7)));
     is_limited("trailers: 64B", &trailers(64), &trailers(65), 431, "malformed");
 }
 
@@ -290,8 +289,8 @@ fn answer_is_limited(limits: &str, passes: &str, refused: &str) {
 
 #[test]
 pub(super) fn the_head_of_an_answer_has_a_limit() {
-    let head = |octets: usize| {
-        let rest = octets - "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX: \r\n\r\n".len();
+    let head = |bytes: usize| {
+        let rest = bytes - "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX: \r\n\r\n".len();
         format!("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX: {}\r\n\r\n", "x".repeat(rest))
     };
     answer_is_limited("response_head: 1KiB", &head(1024), &head(1025));

@@ -8,7 +8,7 @@ use titan_testkit::{End, Gate, Gateway, Peer, gateway, scheme, waits_until};
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
 /// Two routes; finding the second takes the worker a while, for the first has an expression that matches
-/// only by trying each octet anew.
+/// only by trying each byte anew.
 const BUSY: &str = "\
 - { path: /busy, headers: { X: { regex: '(?s-u)[ab]*a[ab]{99}[c-z]' } }, respond: 200 }
 - { path: /busy, respond: 200 }
@@ -58,7 +58,7 @@ fn a_body_that_was_on_its_way_to_a_dying_endpoint_is_not_sent_to_another_one() {
     let text = "- { prefix: /, upstream: u, retries: 1 }";
     let gateway = gateway_with_busy(text, &[&first, &second]);
     if scheme() == "https" {
-        // No octet of the body leaves memory by a pipe: the second endpoint gets them all.
+        // No byte of the body leaves memory by a pipe: the second endpoint gets them all.
         return;
     }
     let mut client = gateway.connects();

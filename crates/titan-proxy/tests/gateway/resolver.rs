@@ -68,7 +68,7 @@ fn serve(socket: &UdpSocket, log: &Mutex<Vec<Instant>>, addresses: &[Ipv4Addr], 
 
 /// Where the only question ends: behind the name, its type and its class.
 fn end_of_question(message: &[u8]) -> Option<usize> {
-    let name = message.get(12..)?.iter().position(|&octet| octet == 0)?;
+    let name = message.get(12..)?.iter().position(|&byte| byte == 0)?;
     Some(12 + name + 5)
 }
 

@@ -42,7 +42,7 @@ fn a_head_that_comes_in_drops_is_answered() {
     let gateway = gateway("timeouts: { head: 300ms }", &[&upstream]);
     let mut client = gateway.connects();
     client.sends("GET / HTTP/1.1\r\nHost: a\r\nX: ");
-    // Each octet is progress, but not the end: time does not start anew.
+    // Each byte is progress, but not the end: time does not start anew.
     while !client.has_news() {
         client.offers("x");
         gateway.get("/").has_body("x");

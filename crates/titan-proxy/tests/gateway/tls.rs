@@ -128,13 +128,13 @@ fn a_record_that_does_not_end_is_no_request() {
     let secure = try_secure(ONE, more, &[("a", &a)]).expect("it starts");
     let clock = gateway("timeouts: { idle: 100ms }\nroutes: [{ respond: 204 }]", &[]);
     let mut client = asks_for(&secure, "a.example", &a).expect("it is the right one");
-    // The head of a record of 16 KiB, and then an octet of it now and then.
+    // The head of a record of 16 KiB, and then a byte of it now and then.
     client.offers_unsealed(b"\x17\x03\x03\x40\0");
     let is_over = (0..30).any(|_| {
         clock.connects().expects_close();
         client.offers_unsealed(b"x").has_news()
     });
-    assert!(is_over, "each octet gives it all its time again");
+    assert!(is_over, "each byte gives it all its time again");
 }
 
 #[test]

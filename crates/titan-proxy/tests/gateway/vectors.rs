@@ -14,7 +14,7 @@ routes: [{ prefix: /, upstream: u, retries: 0 }]";
 
 /// Accepted by the engine, and refused by the gateway: the vector, the status, the reason.
 const REFUSED: &[(&str, u16, &str)] = &[
-    ("9112-3.2-origin-percent", 400, "an encoded control octet"),
+    ("9112-3.2-origin-percent", 400, "an encoded control byte"),
     ("9112-3.2-origin-percent-malformed", 400, "escapes without digits"),
     ("9112-3.2-origin-backslash", 400, "a backslash"),
 ];
@@ -138,7 +138,7 @@ fn passes(vector: &Vector, gateway: &Gateway, upstream: &Upstream) {
         let host = host.trim_end_matches(':');
         assert!(received.eq_ignore_ascii_case(host), "{id}: {received} instead of {host}");
     }
-    if json["persist"] == true && octets(&json["rest"]).is_empty() && !close {
+    if json["persist"] == true && bytes(&json["rest"]).is_empty() && !close {
         client.sends("GET /next HTTP/1.1\r\nHost: a\r\n\r\n");
         assert_eq!(client.answer().status, 200, "{id}");
         assert_eq!(upstream.requests()[1].target, "/next", "{id}");
@@ -150,7 +150,7 @@ fn passes(vector: &Vector, gateway: &Gateway, upstream: &Upstream) {
 }
 
 /// Responses that a client refuses, and whose status and body the gateway delivers: it drops trailers beyond their limit.
-const DELIVERED: &[&str] = &["9112-7.1.2-response-section-of-4097-octets"];
+const DELIVERED: &[&str] = &["9112-7.1.2-response-section-of-4097-bytes"];
 
 #[test]
 fn an_answer_that_must_be_refused_never_looks_complete() {
@@ -228,7 +228,7 @@ fn an_answer_that_passes_says_the_same_on_both_sides() {
         assert_same(id, &answer, json);
         client.sends("GET /next HTTP/1.1\r\nHost: a\r\n\r\n");
         // What is left on its connection, or comes over it later, is nobody's answer.
-        let goes_on = json["persist"] == true && octets(&json["rest"]).is_empty() && !close;
+        let goes_on = json["persist"] == true && bytes(&json["rest"]).is_empty() && !close;
         let mut next = if goes_on { endpoint } else { upstream.accepts() };
         assert_eq!(next.request().target, "/next", "{id}");
         next.sends(ok("next"));
@@ -269,7 +269,7 @@ impl Vector {
     fn new(json: &Value) -> Vector {
         Vector {
             id: text(&json["id"]),
-            input: octets(&json["input"]),
+            input: bytes(&json["input"]),
             close: json["close"] == true,
             json: json.clone(),
         }
@@ -310,7 +310,7 @@ fn target_upstream(id: &str, method: &str, target: &str) -> String {
 #[track_caller]
 fn assert_same(id: &str, message: &Message, json: &Value) {
     assert_eq!(passed_on(message), passed_on_of(&json["fields"]), "{id}");
-    assert!(message.body == octets(&json["body"]), "{id}: {}", message.text());
+    assert!(message.body == bytes(&json["body"]), "{id}: {}", message.text());
     assert_eq!(message.trailers, pairs(&json["trailers"]), "{id}");
 }
 
@@ -341,14 +341,14 @@ fn text(json: &Value) -> String {
     json.as_str().expect("a string").to_owned()
 }
 
-/// A string whose characters are octets, or pieces and runs of such strings.
-fn octets(json: &Value) -> Vec<u8> {
+/// A string whose characters are bytes, or pieces and runs of such strings.
+fn bytes(json: &Value) -> Vec<u8> {
     match json {
-        Value::String(text) => text.chars().map(|it| u8::try_from(it).expect("an octet")).collect(),
-        Value::Array(pieces) => pieces.iter().flat_map(octets).collect(),
+        Value::String(text) => text.chars().map(|it| u8::try_from(it).expect("a byte")).collect(),
+        Value::Array(pieces) => pieces.iter().flat_map(bytes).collect(),
         Value::Object(run) => {
             let times = run["times"].as_u64().expect("a number").try_into().expect("a size");
-            octets(&run["repeat"]).repeat(times)
+            bytes(&run["repeat"]).repeat(times)
         }
         _ => Vec::new(),
     }

@@ -88,14 +88,14 @@ impl Frame {
 
     /// SETTINGS.
     pub fn settings(settings: &[(u16, u32)]) -> Frame {
-        let octets =
+        let bytes =
             |&(id, value): &(u16, u32)| [&id.to_be_bytes()[..], &value.to_be_bytes()].concat();
-        Frame::new(Frame::SETTINGS, 0, 0, settings.iter().flat_map(octets).collect::<Vec<u8>>())
+        Frame::new(Frame::SETTINGS, 0, 0, settings.iter().flat_map(bytes).collect::<Vec<u8>>())
     }
 
     /// PING.
-    pub fn ping(octets: [u8; 8]) -> Frame {
-        Frame::new(Frame::PING, 0, 0, octets)
+    pub fn ping(bytes: [u8; 8]) -> Frame {
+        Frame::new(Frame::PING, 0, 0, bytes)
     }
 
     /// `WINDOW_UPDATE` for a stream, or for the connection where that is 0.
@@ -114,17 +114,17 @@ impl Frame {
     }
 
     /// As it goes over the wire.
-    pub fn octets(&self) -> Vec<u8> {
+    pub fn bytes(&self) -> Vec<u8> {
         let [_, a, b, c] = u32::try_from(self.payload.len()).unwrap_or(u32::MAX).to_be_bytes();
         let head = [a, b, c, self.kind, self.flags];
         [&head[..], &self.stream.to_be_bytes(), &self.payload].concat()
     }
 
-    /// The first frame in `octets` that is there as a whole, and how many of them it takes.
-    pub(crate) fn parse(octets: &[u8]) -> Option<(Frame, usize)> {
-        let &[a, b, c, kind, flags, s0, s1, s2, s3, ..] = octets else { return None };
+    /// The first frame in `bytes` that is there as a whole, and how many of them it takes.
+    pub(crate) fn parse(bytes: &[u8]) -> Option<(Frame, usize)> {
+        let &[a, b, c, kind, flags, s0, s1, s2, s3, ..] = bytes else { return None };
         let end = 9 + u32::from_be_bytes([0, a, b, c]) as usize;
-        let payload = octets.get(9..end)?.to_vec();
+        let payload = bytes.get(9..end)?.to_vec();
         let stream = u32::from_be_bytes([s0, s1, s2, s3]);
         Some((Frame { kind, flags, stream, payload }, end))
     }
@@ -137,7 +137,7 @@ impl Frame {
     /// The 32 bits of its payload that begin there.
     #[track_caller]
     pub fn number(&self, at: usize) -> u32 {
-        let octets = self.payload.get(at..at + 4).and_then(<[u8]>::first_chunk);
-        u32::from_be_bytes(*octets.expect("the payload is that long"))
+        let bytes = self.payload.get(at..at + 4).and_then(<[u8]>::first_chunk);
+        u32::from_be_bytes(*bytes.expect("the payload is that long"))
     }
 }

@@ -3,7 +3,7 @@
 
 use super::Head;
 
-/// The block of these lines: each in its own octets.
+/// The block of these lines: each in its own bytes.
 pub fn block(head: &Head) -> Vec<u8> {
     let mut block = Vec::new();
     for (name, value) in &head.0 {
@@ -16,7 +16,7 @@ pub fn block(head: &Head) -> Vec<u8> {
     block
 }
 
-/// A length, in seven bits of its first octet.
+/// A length, in seven bits of its first byte.
 fn write_integer(block: &mut Vec<u8>, value: usize) {
     const MOST: usize = 127;
     let Some(mut rest) = value.checked_sub(MOST) else { return block.push(low(value)) };
@@ -71,9 +71,9 @@ fn integer(block: &mut &[u8], bits: u32) -> Result<usize, &'static str> {
         return Ok(value);
     }
     for shift in (0..28).step_by(7) {
-        let octet = next()?;
-        value += (octet & 0x7f) << shift;
-        if octet < 0x80 {
+        let byte = next()?;
+        value += (byte & 0x7f) << shift;
+        if byte < 0x80 {
             return Ok(value);
         }
     }
@@ -87,7 +87,7 @@ fn text(block: &mut &[u8]) -> Result<String, &'static str> {
     let length = integer(block, 7)?;
     let (text, rest) = block.split_at_checked(length).ok_or("a text that is cut")?;
     *block = rest;
-    Ok(text.iter().map(|&octet| char::from(octet)).collect())
+    Ok(text.iter().map(|&byte| char::from(byte)).collect())
 }
 
 /// Appendix A.
@@ -171,9 +171,9 @@ mod tests {
     /// RFC 7541 sections C.2.2 and C.2.4, and a change of the table's size.
     #[test]
     fn indices_are_those_of_the_appendix() {
-        let octets = b"\x20\x04\x0c/sample/path\x82";
+        let bytes = b"\x20\x04\x0c/sample/path\x82";
         let wanted = [(":path", "/sample/path"), (":method", "GET")];
         let wanted = wanted.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        assert_eq!(read(octets).unwrap(), wanted);
+        assert_eq!(read(bytes).unwrap(), wanted);
     }
 }

@@ -27,7 +27,7 @@ pub struct Talk {
     pings: u64,
     /// A block that is not complete yet, and whether the stream ends with it.
     block: Option<(u32, Vec<u8>, bool)>,
-    /// Octets of data that came, on all streams.
+    /// Bytes of data that came, on all streams.
     data: usize,
 }
 
@@ -97,13 +97,13 @@ impl Talk {
     /// Sends a frame of any kind.
     #[track_caller]
     pub fn sends(&mut self, frame: &Frame) -> &mut Talk {
-        self.peer.sends(frame.octets());
+        self.peer.sends(frame.bytes());
         self
     }
 
     /// Sends these frames in one go, as far as the other side takes them.
     pub fn offers(&mut self, frames: &[Frame]) -> &mut Talk {
-        self.peer.offers(frames.iter().flat_map(Frame::octets).collect::<Vec<u8>>());
+        self.peer.offers(frames.iter().flat_map(Frame::bytes).collect::<Vec<u8>>());
         self
     }
 
@@ -121,8 +121,8 @@ impl Talk {
         frames.extend(parts.map(|part| Frame::continuation(stream, part, true)));
         let last = frames.len() - 1;
         frames[..last].iter_mut().for_each(|frame| frame.flags &= !Frame::END_HEADERS);
-        let octets: Vec<u8> = frames.iter().flat_map(Frame::octets).collect();
-        self.peer.offers(octets);
+        let bytes: Vec<u8> = frames.iter().flat_map(Frame::bytes).collect();
+        self.peer.offers(bytes);
         self
     }
 
@@ -151,7 +151,7 @@ impl Talk {
         length
     }
 
-    /// Sends as much of `most` octets as the windows allow, until they have not grown while a ping went to
+    /// Sends as much of `most` bytes as the windows allow, until they have not grown while a ping went to
     /// and fro; tells how many that were.
     #[track_caller]
     pub fn sends_until_blocked(&mut self, stream: u32, most: usize) -> usize {
@@ -207,10 +207,10 @@ impl Talk {
         self
     }
 
-    /// Waits until so many octets of a body have come, and takes them.
+    /// Waits until so many bytes of a body have come, and takes them.
     #[track_caller]
     pub fn takes_data(&mut self, stream: u32, count: usize) -> Vec<u8> {
-        self.waits(&format!("{count} octets on stream {stream}"), |talk| {
+        self.waits(&format!("{count} bytes on stream {stream}"), |talk| {
             let heard = talk.streams.get_mut(&stream)?;
             (heard.body.len() >= count).then(|| heard.body.drain(..count).collect())
         })
@@ -267,7 +267,7 @@ impl Talk {
         self.settings.get(&id).copied()
     }
 
-    /// How many octets of data have come, on all streams.
+    /// How many bytes of data have come, on all streams.
     pub fn data_so_far(&self) -> usize {
         self.data
     }
@@ -284,8 +284,8 @@ impl Talk {
 
     /// Gives a window more.
     #[track_caller]
-    pub fn gives(&mut self, stream: u32, octets: u32) -> &mut Talk {
-        self.sends(&Frame::window_update(stream, octets))
+    pub fn gives(&mut self, stream: u32, bytes: u32) -> &mut Talk {
+        self.sends(&Frame::window_update(stream, bytes))
     }
 
     /// Reads until `look` finds something; the connection may not end before that.
@@ -476,7 +476,7 @@ impl Talk {
 
 fn message(first_line: String, fields: Vec<(String, String)>) -> Message {
     let lines: String = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-    Message { first_line, fields, octets: lines.into_bytes(), ..Message::default() }
+    Message { first_line, fields, bytes: lines.into_bytes(), ..Message::default() }
 }
 
 fn answer(fields: Vec<(String, String)>) -> Answer {

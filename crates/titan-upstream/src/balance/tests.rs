@@ -213,7 +213,7 @@ fn without_a_key_requests_take_turns() {
 
 /// The key that the answer's cookie will bring back.
 fn cookie_key(balancer: &Balancer, set_cookie: &[u8]) -> Option<u64> {
-    let pair = set_cookie.split(|&octet| octet == b';').next().unwrap();
+    let pair = set_cookie.split(|&byte| byte == b';').next().unwrap();
     let cookie = format!("x=1; {}", std::str::from_utf8(pair).unwrap());
     balancer.key(&source(None, &fields(&[("Cookie", &cookie)])))
 }

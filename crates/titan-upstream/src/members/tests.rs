@@ -23,7 +23,7 @@ fn place(name: &str, last: u8) -> Place {
     Place { address, host: format!("{name}.test:80").into(), weight: NonZeroU16::MIN }
 }
 
-/// The last octets of the addresses that the next requests are sent to.
+/// The last bytes of the addresses that the next requests are sent to.
 fn next(upstream: &Upstream, count: usize) -> Vec<u8> {
     let draw = Draw { key: None, random: 0, now: Duration::ZERO, excluded: NONE };
     let next = |_| {

@@ -195,7 +195,7 @@ impl Asked {
 impl std::fmt::Debug for Asked {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Asked { id, method, path, body } = self;
-        write!(f, "{method} {path} {id} with {} octets", body.len())
+        write!(f, "{method} {path} {id} with {} bytes", body.len())
     }
 }
 

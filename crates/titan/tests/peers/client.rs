@@ -1,4 +1,4 @@
-//! A small client that notices everything: each answer is read octet by octet as its head says.
+//! A small client that notices everything: each answer is read byte by byte as its head says.
 
 use crate::wait::PATIENCE;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -26,8 +26,8 @@ impl Client {
         Ok(Client { reader: BufReader::new(stream) })
     }
 
-    pub(crate) fn send(&mut self, octets: &[u8]) -> io::Result<()> {
-        self.reader.get_mut().write_all(octets)
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.reader.get_mut().write_all(bytes)
     }
 
     /// The next answer. An answer that is cut off is an error.
@@ -75,10 +75,10 @@ impl Client {
     }
 
     /// Reads exactly that.
-    pub(crate) fn expect(&mut self, octets: &[u8]) -> io::Result<()> {
-        let mut read = vec![0; octets.len()];
+    pub(crate) fn expect(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let mut read = vec![0; bytes.len()];
         self.reader.read_exact(&mut read)?;
-        assert_eq!(read.escape_ascii().to_string(), octets.escape_ascii().to_string());
+        assert_eq!(read.escape_ascii().to_string(), bytes.escape_ascii().to_string());
         Ok(())
     }
 
@@ -89,10 +89,10 @@ impl Client {
 
     /// Everything that comes until the connection ends, in whatever way.
     pub(crate) fn rest(&mut self) -> io::Result<String> {
-        let mut octets = Vec::new();
-        match self.reader.read_to_end(&mut octets) {
+        let mut bytes = Vec::new();
+        match self.reader.read_to_end(&mut bytes) {
             Err(error) if error.kind() != io::ErrorKind::ConnectionReset => Err(error),
-            _ => Ok(String::from_utf8_lossy(&octets).into_owned()),
+            _ => Ok(String::from_utf8_lossy(&bytes).into_owned()),
         }
     }
 

@@ -28,7 +28,7 @@ fn files_of_every_length_arrive_in_every_version() {
             let answer = curl(&gateway).arg(version).get("/files/file");
             assert_eq!((answer.status(), answer.code), (200, Some(0)), "{length} {version}");
             assert_eq!(answer.field("Content-Length"), Some(length.to_string()));
-            assert!(answer.body == pattern(length), "{length} octets came changed, {version}");
+            assert!(answer.body == pattern(length), "{length} bytes came changed, {version}");
         }
     }
 }

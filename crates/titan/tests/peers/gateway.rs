@@ -21,7 +21,7 @@ pub(crate) struct Gateway {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Footprint {
     pub(crate) descriptors: usize,
-    /// Memory in octets.
+    /// Memory in bytes.
     pub(crate) resident: u64,
 }
 
@@ -93,7 +93,7 @@ impl Gateway {
         let most = before.descriptors + PIPES;
         assert!(now.descriptors <= most, "{} descriptors, before {before:?}", now.descriptors);
         let most = before.resident + MEMORY;
-        assert!(now.resident <= most, "{} octets of memory, before {before:?}", now.resident);
+        assert!(now.resident <= most, "{} bytes of memory, before {before:?}", now.resident);
     }
 
     /// Waits until it has closed every connection. It has to notice by itself those whose peer has

@@ -86,7 +86,7 @@ fn curl_is_served_in_every_combination() {
             let upload = curl(&gateway, is_secure).args(["-T", "-"]).input(&file).get("/");
             assert_eq!(upload.seen()["BodyLength"], 3_000_001);
             let mirrored = curl(&gateway, is_secure).args(["--data-binary", &data]).get("/mirror");
-            assert!(mirrored.body == pattern(3_000_001), "{} octets", mirrored.body.len());
+            assert!(mirrored.body == pattern(3_000_001), "{} bytes", mirrored.body.len());
             assert_eq!(curl(&gateway, is_secure).arg("-I").get("/length?n=1000").status(), 200);
             assert_eq!(curl(&gateway, is_secure).get("/status?code=304").status(), 304);
             let hints = curl(&gateway, is_secure).get("/hints");
@@ -157,7 +157,7 @@ fn nginx_is_an_endpoint_of_http2() {
         nginx.file(&length.to_string(), &pattern(length));
         let answer = curl(&gateway, false).get(&format!("/files/{length}"));
         assert_eq!(answer.status(), 200);
-        assert!(answer.body == pattern(length), "{length}: {} octets", answer.body.len());
+        assert!(answer.body == pattern(length), "{length}: {} bytes", answer.body.len());
     }
     assert_eq!(curl(&gateway, false).get("/gone").status(), 404);
     assert_eq!(to(&gateway.url("")).get("/gone").status(), 404);
@@ -174,5 +174,5 @@ fn haproxy_is_an_endpoint_of_http2() {
     let file = folder.write("source", pattern(3_000_001));
     let data = format!("@{}", file.display());
     let mirrored = curl(&gateway, false).args(["--data-binary", &data]).get("/mirror");
-    assert!(mirrored.body == pattern(3_000_001), "{} octets", mirrored.body.len());
+    assert!(mirrored.body == pattern(3_000_001), "{} bytes", mirrored.body.len());
 }

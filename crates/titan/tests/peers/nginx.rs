@@ -78,10 +78,10 @@ impl Nginx {
     }
 }
 
-/// `length` octets that are wrong when they are moved.
+/// `length` bytes that are wrong when they are moved.
 pub(crate) fn pattern(length: usize) -> Vec<u8> {
-    let octet = |i: usize| (i * 7 + (i >> 8) * 13 + (i >> 16) * 29).to_le_bytes()[0];
-    (0..length).map(octet).collect()
+    let byte = |i: usize| (i * 7 + (i >> 8) * 13 + (i >> 16) * 29).to_le_bytes()[0];
+    (0..length).map(byte).collect()
 }
 
 /// Around everything that the gateway treats in its own way: small, one buffer, large, spliced.
@@ -97,7 +97,7 @@ fn files_of_every_length_arrive_as_they_are() {
         let answer = curl(&gateway).get("/files/file");
         assert_eq!(answer.status(), 200, "{length}");
         assert_eq!(answer.field("Content-Length"), Some(length.to_string()));
-        assert!(answer.body == pattern(length), "{length} octets came back changed");
+        assert!(answer.body == pattern(length), "{length} bytes came back changed");
         let head = curl(&gateway).arg("-I").get("/files/file");
         assert_eq!(head.field("Content-Length"), Some(length.to_string()));
         assert_eq!(head.body, b"");
@@ -114,11 +114,11 @@ fn chunked_answers_arrive_as_they_are() {
         // Of an empty file nginx knows the length after all.
         let coding = (length > 0).then(|| "chunked".to_owned());
         assert_eq!(answer.field("Transfer-Encoding"), coding, "{length}");
-        assert!(answer.body == pattern(length), "{length} octets came back changed");
-        // Who knows no chunks gets the same octets until the end of the connection.
+        assert!(answer.body == pattern(length), "{length} bytes came back changed");
+        // Who knows no chunks gets the same bytes until the end of the connection.
         let answer = curl(&gateway).arg("--http1.0").get("/files/file");
         assert_eq!(answer.field("Transfer-Encoding"), None);
-        assert!(answer.body == pattern(length), "{length} octets came back changed to HTTP/1.0");
+        assert!(answer.body == pattern(length), "{length} bytes came back changed to HTTP/1.0");
     }
 }
 
@@ -139,7 +139,7 @@ fn uploads_arrive_as_they_are() {
             let status = upload.get("/files/file").status();
             assert!([201, 204].contains(&status), "{length}, chunked: {chunked}: {status}");
             let arrived = fs::read(nginx.folder.path().join("files/file")).unwrap();
-            assert!(arrived == pattern(length), "{length} octets arrived changed ({chunked})");
+            assert!(arrived == pattern(length), "{length} bytes arrived changed ({chunked})");
         }
     }
     assert_eq!(curl(&gateway).args(["-X", "DELETE"]).get("/files/file").status(), 204);
@@ -225,9 +225,9 @@ fn a_chain_of_gateways_and_nginx_changes_nothing() {
         let upload = curl(&gateway).arg("-T").arg(source.to_str().unwrap());
         assert!([201, 204].contains(&upload.get("/again/file").status()), "{length}");
         let arrived = fs::read(nginx.folder.path().join("files/file")).unwrap();
-        assert!(arrived == pattern(length), "{length} octets arrived changed");
+        assert!(arrived == pattern(length), "{length} bytes arrived changed");
         let answer: Curl = curl(&gateway).get("/again/file");
-        assert!(answer.body == pattern(length), "{length} octets came back changed");
+        assert!(answer.body == pattern(length), "{length} bytes came back changed");
     }
     let endless = curl(&gateway).get("/round/file");
     assert_eq!(endless.status(), 502);

@@ -8,7 +8,7 @@ pub(crate) fn descriptors(id: u32) -> usize {
     fs::read_dir(format!("/proc/{id}/fd")).unwrap().count()
 }
 
-/// How much memory it has, in octets.
+/// How much memory it has, in bytes.
 pub(crate) fn resident(id: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();

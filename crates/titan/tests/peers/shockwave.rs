@@ -209,20 +209,20 @@ fn vectors() -> Vec<Vec<u8>> {
         let file: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
         let vectors = file["vectors"].as_array().into_iter().flatten();
         let of_servers = vectors.filter(|vector| vector["role"] == "server");
-        inputs.extend(of_servers.map(|vector| octets(&vector["input"])));
+        inputs.extend(of_servers.map(|vector| bytes(&vector["input"])));
     }
     inputs.retain(|input| input.len() < 1000);
     inputs
 }
 
-/// A text in which each character is an octet, or pieces and runs of such.
-fn octets(value: &Value) -> Vec<u8> {
+/// A text in which each character is a byte, or pieces and runs of such.
+fn bytes(value: &Value) -> Vec<u8> {
     match value {
         Value::String(text) => text.chars().map(|c| u8::try_from(c).unwrap()).collect(),
-        Value::Array(pieces) => pieces.iter().flat_map(octets).collect(),
+        Value::Array(pieces) => pieces.iter().flat_map(bytes).collect(),
         run => {
             let times = usize::try_from(run["times"].as_u64().unwrap()).unwrap();
-            octets(&run["repeat"]).repeat(times)
+            bytes(&run["repeat"]).repeat(times)
         }
     }
 }

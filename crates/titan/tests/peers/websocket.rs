@@ -2,7 +2,7 @@
 //! HTTP/2 (RFC 8441).
 //!
 //! Autobahn's test suite is not among the peers: what is published of it runs under Python 2 alone, which
-//! Debian has no more. Of what it judges the gateway could only spoil the octets; everything else is between
+//! Debian has no more. Of what it judges the gateway could only spoil the bytes; everything else is between
 //! client and server.
 
 use crate::gateway::{Gateway, config_to};
@@ -160,8 +160,8 @@ fn a_thousand_tunnels_at_once_cost_little() {
     let (count, process) = (TUNNELS.to_string(), gateway.id().to_string());
     let told = output_of(script("over_h1.py").args(["crowd", &url, &count, &process]));
     let each: u64 = String::from_utf8(told).unwrap().trim().parse().unwrap();
-    println!("{each} octets for each tunnel");
-    assert!(each <= MEMORY, "{each} octets for each tunnel");
+    println!("{each} bytes for each tunnel");
+    assert!(each <= MEMORY, "{each} bytes for each tunnel");
     gateway.returns_to(before);
 }
 

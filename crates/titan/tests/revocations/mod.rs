@@ -11,7 +11,7 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-const SECRET: &str = "forty octets that nobody but us can guess";
+const SECRET: &str = "forty bytes that nobody but us can guess";
 
 /// A file that does not exist yet, and a gateway of two workers that remembers there what is taken back.
 fn remembering(name: &str, more: &str) -> (PathBuf, String) {

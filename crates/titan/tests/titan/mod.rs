@@ -109,7 +109,7 @@ pub(crate) fn output<A: AsRef<OsStr>>(
     arguments: impl IntoIterator<Item = A>,
 ) -> (Option<i32>, String, String) {
     let output = Command::new(PROGRAM).args(arguments).output().unwrap();
-    let text = |octets| String::from_utf8(octets).unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 

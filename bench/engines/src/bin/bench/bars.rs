@@ -20,7 +20,7 @@ enum Measure {
     ToBetter,
     /// To Titan's own cost in another scenario.
     ToOwn(&'static str),
-    OctetsPerConnection,
+    BytesPerConnection,
     /// Microseconds over the route without the policies.
     OverBare,
     /// How long an answer's body is, to nginx's.
@@ -38,7 +38,7 @@ const BARS: [Bar; 31] = [
     Bar { scenario: "body-1m", measure: Measure::ToNginx, most: 0.90 },
     Bar { scenario: "connection-per-request", measure: Measure::ToNginx, most: 1.00 },
     Bar { scenario: "pipelined-16", measure: Measure::ToNginx, most: 0.75 },
-    Bar { scenario: "idle-10000", measure: Measure::OctetsPerConnection, most: 2048.0 },
+    Bar { scenario: "idle-10000", measure: Measure::BytesPerConnection, most: 2048.0 },
     Bar { scenario: "post-16k", measure: Measure::ToNginx, most: 0.90 },
     Bar { scenario: "https-keepalive", measure: Measure::ToNginx, most: 0.95 },
     // As many handshakes per processor second as nginx, or more.
@@ -102,7 +102,7 @@ impl fmt::Display for Verdict {
             Measure::ToFloor => ("to the floor".to_owned(), 2),
             Measure::ToBetter => ("to the better of nginx and HAProxy".to_owned(), 2),
             Measure::ToOwn(other) => (format!("to {other}"), 2),
-            Measure::OctetsPerConnection => ("octets per connection".to_owned(), 0),
+            Measure::BytesPerConnection => ("bytes per connection".to_owned(), 0),
             Measure::OverBare => ("microseconds over the route without".to_owned(), 2),
             Measure::BodyToNginx => ("bodies to nginx's".to_owned(), 2),
             Measure::BodyToPlain => ("bodies to what was compressed".to_owned(), 2),
@@ -120,12 +120,12 @@ impl Measure {
             // The cheaper peer is the one that the ratio to is greater.
             Self::ToBetter => Some(row.to_nginx?.max(row.to_haproxy?)),
             Self::ToOwn(other) => Some(row.cost / titan_in(figures, other)?.cost.max(1e-9)),
-            Self::OctetsPerConnection => Some(row.cost),
+            Self::BytesPerConnection => Some(row.cost),
             Self::OverBare => row.over_bare,
             Self::BodyToNginx => {
-                Some(row.body_octets / own.of_engine(Engine::Nginx)?.body_octets.max(1.0))
+                Some(row.body_bytes / own.of_engine(Engine::Nginx)?.body_bytes.max(1.0))
             }
-            Self::BodyToPlain => Some(row.body_octets / own.scenario.plain_octets() as f64),
+            Self::BodyToPlain => Some(row.body_bytes / own.scenario.plain_bytes() as f64),
         }
     }
 }

@@ -82,7 +82,7 @@ fn panel(figures: &Figures, x: usize, y: usize) -> String {
 
 fn label(row: &Row, idle: bool) -> String {
     let cost = match row.cost {
-        octets if idle => format!("{octets:.0} octets"),
+        bytes if idle => format!("{bytes:.0} bytes"),
         micros if micros >= 100.0 => format!("{micros:.0} \u{b5}s"),
         micros => format!("{micros:.2} \u{b5}s"),
     };

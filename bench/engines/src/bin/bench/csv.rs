@@ -11,8 +11,8 @@ use crate::programs::Programs;
 use crate::scenario::Scenario;
 
 const HEADER: &str = "date,machine,cores,kernel,congestion_control,scenario,origin,engine,version,rounds,cpu_us_per_request,\
-idle_octets_per_connection,to_nginx,to_haproxy,to_floor,requests_per_second,p50_us,p99_us,errors,resident_kib,core_busy,\
-handshakes_per_cpu_second,over_bare_us,body_octets\n";
+idle_bytes_per_connection,to_nginx,to_haproxy,to_floor,requests_per_second,p50_us,p99_us,errors,resident_kib,core_busy,\
+handshakes_per_cpu_second,over_bare_us,body_bytes\n";
 
 /// Writes all scenarios' figures.
 pub fn write(
@@ -51,7 +51,7 @@ fn numbers(row: &Row, scenario: &Scenario) -> String {
         p50_us,
         p99_us,
         errors,
-        body_octets,
+        body_bytes,
         ..
     } = row;
     let (time, memory) = if idle {
@@ -71,7 +71,7 @@ fn numbers(row: &Row, scenario: &Scenario) -> String {
     let resident = row.resident / 1024.0;
     let busy = if idle { String::new() } else { format!("{:.2}", row.busy) };
     format!(
-        "{rounds},{time},{memory},{ratios},{timed},{errors},{resident:.0},{busy},{handshakes},{over},{body_octets:.0}\n"
+        "{rounds},{time},{memory},{ratios},{timed},{errors},{resident:.0},{busy},{handshakes},{over},{body_bytes:.0}\n"
     )
 }
 

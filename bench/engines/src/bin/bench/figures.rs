@@ -10,7 +10,7 @@ use crate::scenario::Scenario;
 pub struct Row {
     pub engine: Engine,
     pub rounds: usize,
-    /// Processor microseconds per request, or octets of memory per idle connection.
+    /// Processor microseconds per request, or bytes of memory per idle connection.
     pub cost: f64,
     /// The cost as a share of nginx's in the same round.
     pub to_nginx: Option<f64>,
@@ -20,8 +20,8 @@ pub struct Row {
     pub to_floor: Option<f64>,
     /// The cost over that of the same route without the policies, in the same round.
     pub over_bare: Option<f64>,
-    /// Octets of an answer's body as it came.
-    pub body_octets: f64,
+    /// Bytes of an answer's body as it came.
+    pub body_bytes: f64,
     pub requests_per_second: f64,
     pub p50_us: f64,
     pub p99_us: f64,
@@ -81,7 +81,7 @@ fn row(samples: &Samples, idle: bool, peers: &[Option<Vec<f64>>; 4]) -> Row {
         to_haproxy: ratio_to(haproxy),
         to_floor: ratio_to(floor),
         over_bare: bare.map(|bare| paired_difference(&costs, bare)),
-        body_octets: median_of(|report| report.body_octets as f64 / report.requests.max(1) as f64),
+        body_bytes: median_of(|report| report.body_bytes as f64 / report.requests.max(1) as f64),
         cost: median(costs),
         requests_per_second: median_of(|report| per_second(report, report.requests as f64)),
         p50_us: median_of(|report| report.p50_us),

@@ -34,8 +34,8 @@ const RSA: Setup = Setup::Tls(Key::Rsa2048);
 
 /// All of them, in the order they run.
 pub const SCENARIOS: [Scenario; 29] = [
-    steady("small-64", "GET 128 octets, 64 connections", Target::Small, 64),
-    steady("small-256", "GET 128 octets, 256 connections", Target::Small, 256),
+    steady("small-64", "GET 128 bytes, 64 connections", Target::Small, 64),
+    steady("small-256", "GET 128 bytes, 256 connections", Target::Small, 256),
     steady("body-30k", "GET 30 KiB, 64 connections", Target::Body30k, 64),
     steady("body-1m", "GET 1 MiB, 16 connections", Target::Body1m, 16),
     Scenario {
@@ -44,7 +44,7 @@ pub const SCENARIOS: [Scenario; 29] = [
     },
     Scenario {
         manner: Manner::Pipelined(16),
-        ..steady("pipelined-16", "GET 128 octets, pipelined by 16", Target::Small, 64)
+        ..steady("pipelined-16", "GET 128 bytes, pipelined by 16", Target::Small, 64)
     },
     Scenario {
         manner: Manner::Idle,
@@ -53,7 +53,7 @@ pub const SCENARIOS: [Scenario; 29] = [
     steady("post-16k", "POST 16 KiB, 64 connections", Target::Post(16 * 1024), 64),
     Scenario {
         setup: ECDSA,
-        ..steady("https-keepalive", "GET 128 octets over TLS, 64 connections", Target::Small, 64)
+        ..steady("https-keepalive", "GET 128 bytes over TLS, 64 connections", Target::Small, 64)
     },
     fresh("https-new-full", "a TLS connection for each request, ECDSA P-256", ECDSA),
     fresh("https-new-full-rsa", "a TLS connection for each request, RSA 2048", RSA),
@@ -67,12 +67,12 @@ pub const SCENARIOS: [Scenario; 29] = [
     streams("h2-to-h2", "HTTP/2 over TLS to HTTP/2, 10 x 100 streams", Setup::H2ToH2, 10, 100),
     Scenario {
         target: Target::Call,
-        ..streams("grpc-unary", "gRPC calls of 64 octets, 10 x 100 streams", Setup::Grpc, 10, 100)
+        ..streams("grpc-unary", "gRPC calls of 64 bytes, 10 x 100 streams", Setup::Grpc, 10, 100)
     },
     Scenario {
         manner: Manner::Messages,
         setup: Setup::WebSocket,
-        ..steady("ws-echo", "WebSocket echo of 64 octets, 64 tunnels", Target::Message, 64)
+        ..steady("ws-echo", "WebSocket echo of 64 bytes, 64 tunnels", Target::Message, 64)
     },
     policy("jwt-hs256-1", "JWT, HS256, one token", "-jwt-hs256", Some("hs256-1")),
     policy("jwt-hs256-10000", "JWT, HS256, 10,000 tokens", "-jwt-hs256", Some("hs256-10000")),
@@ -139,8 +139,8 @@ impl Scenario {
         self.manner == Manner::Fresh && self.setup.key().is_some()
     }
 
-    /// How many octets the body of an answer has before it is compressed.
-    pub fn plain_octets(&self) -> usize {
+    /// How many bytes the body of an answer has before it is compressed.
+    pub fn plain_bytes(&self) -> usize {
         self.target.answer(0).len()
     }
 

@@ -8,7 +8,7 @@ use crate::figures::{Figures, Row};
 pub fn lay_out(figures: &Figures) -> String {
     let scenario = figures.scenario;
     let mut text = format!("\n{}: {}\n", scenario.name, scenario.title);
-    let cost = if scenario.idle() { "octets/conn" } else { "cpu us/req" };
+    let cost = if scenario.idle() { "bytes/conn" } else { "cpu us/req" };
     let _ = writeln!(
         text,
         "{:<9}{cost:>12}{:>10}{:>12}{:>10}{:>11}{:>10}{:>10}{:>9}{:>8}{:>8}",
@@ -34,7 +34,7 @@ pub fn lay_out(figures: &Figures) -> String {
     }
     for row in &figures.rows {
         if let Some(over) = row.over_bare {
-            let share = row.body_octets / scenario.plain_octets() as f64 * 100.0;
+            let share = row.body_bytes / scenario.plain_bytes() as f64 * 100.0;
             let engine = row.engine.name();
             let _ = writeln!(
                 text,

@@ -1,4 +1,4 @@
-//! Verifies answers as they arrive: status, announced length, and every octet of the body.
+//! Verifies answers as they arrive: status, announced length, and every byte of the body.
 
 use memchr::memmem;
 
@@ -10,7 +10,7 @@ const MAX_HEAD: usize = 16 * 1024;
 /// The last head that was read and right. Proxies repeat their heads, so comparing mostly replaces reading.
 #[derive(Default)]
 pub struct KnownHead {
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     length: usize,
     last: bool,
 }
@@ -20,7 +20,7 @@ pub struct KnownHead {
 pub struct Checker {
     /// A head that is not whole yet.
     partial: Vec<u8>,
-    /// Octets of the body that were right so far; none while the head is read.
+    /// Bytes of the body that were right so far; none while the head is read.
     body: Option<usize>,
     /// Answers are messages in a tunnel, which have no head.
     headless: bool,
@@ -76,9 +76,9 @@ impl Checker {
         expected: usize,
         known: &mut KnownHead,
     ) -> Result<Option<&'a [u8]>, Fault> {
-        if self.partial.is_empty() && known.length == expected && !known.octets.is_empty() {
+        if self.partial.is_empty() && known.length == expected && !known.bytes.is_empty() {
             // A head ends with its empty line, so what begins with a whole head has no longer one.
-            if let Some(rest) = input.strip_prefix(known.octets.as_slice()) {
+            if let Some(rest) = input.strip_prefix(known.bytes.as_slice()) {
                 self.last = known.last;
                 return Ok(Some(rest));
             }
@@ -92,7 +92,7 @@ impl Checker {
         self.partial.truncate(end);
         self.last = check_head(&self.partial, expected)?;
         *known = KnownHead {
-            octets: std::mem::take(&mut self.partial),
+            bytes: std::mem::take(&mut self.partial),
             length: expected,
             last: self.last,
         };
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn every_changed_body_octet_is_found() {
+    fn every_changed_body_byte_is_found() {
         for at in ANSWER.len() - 5..ANSWER.len() {
             let mut wrong = ANSWER.to_vec();
             wrong[at] ^= 1;

@@ -18,8 +18,8 @@ pub struct Coded {
     coding: Coding,
     /// All of it so far.
     answer: Vec<u8>,
-    /// How many octets the body of the last whole answer had.
-    pub octets: usize,
+    /// How many bytes the body of the last whole answer had.
+    pub bytes: usize,
 }
 
 /// How a body is delimited.
@@ -30,7 +30,7 @@ enum Framing {
 
 impl Coded {
     pub fn new(coding: Coding) -> Self {
-        Self { coding, answer: Vec::new(), octets: 0 }
+        Self { coding, answer: Vec::new(), bytes: 0 }
     }
 
     /// Takes `input` as far as it belongs to the answer whose body must be `expected`.
@@ -52,7 +52,7 @@ impl Coded {
                 return Err(Fault::Body { near: 0 });
             }
         }
-        self.octets = body.len();
+        self.bytes = body.len();
         known.0 = body;
         self.answer.clear();
         Ok(Taken::Whole(&input[end - before..]))
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn changed_octets_of_the_body_are_found() {
+    fn changed_bytes_of_the_body_are_found() {
         for answer in answers() {
             let place = memmem::find(&answer, b"hello").expect("the block is stored");
             for at in place..place + 5 {

@@ -43,7 +43,7 @@ pub struct Conn {
     coded: Option<Coded>,
     /// Which batch is under way.
     batch: usize,
-    /// Octets of it that are written.
+    /// Bytes of it that are written.
     written: usize,
     /// Answers it still has to get.
     owed: usize,
@@ -122,7 +122,7 @@ impl Conn {
         let batch = script.batch(self.batch);
         while self.written < batch.len() {
             match self.transport.write(&batch[self.written..])? {
-                Moved::Octets(count) => self.written += count,
+                Moved::Bytes(count) => self.written += count,
                 Moved::Blocked => break,
                 Moved::Closed => return Err(Fault::Cut { owed: self.owed }),
             }
@@ -136,7 +136,7 @@ impl Conn {
         self.transport.begin_reading(ended);
         loop {
             let count = match self.transport.read(&mut shared.buffer)? {
-                Moved::Octets(count) => count,
+                Moved::Bytes(count) => count,
                 Moved::Blocked => break,
                 Moved::Closed => return self.on_close(),
             };
@@ -193,7 +193,7 @@ impl Conn {
             tally.answer(
                 self.sent,
                 now,
-                self.coded.as_ref().map_or(expected.len(), |coded| coded.octets),
+                self.coded.as_ref().map_or(expected.len(), |coded| coded.bytes),
             );
             input = rest;
         }

@@ -30,7 +30,7 @@ pub enum Fault {
     Coding(String),
     /// The body differs, first in the piece that begins at `near`.
     Body { near: usize },
-    /// Octets after the last answer.
+    /// Bytes after the last answer.
     Surplus(usize),
     /// An answer before the request was sent.
     Early,
@@ -53,11 +53,11 @@ impl fmt::Display for Fault {
             Self::BadHead(head) => write!(f, "unreadable head {head:?}"),
             Self::Status(line) => write!(f, "status {line:?}"),
             Self::Length { announced, expected } => {
-                write!(f, "announces {announced:?} octets where {expected} are right")
+                write!(f, "announces {announced:?} bytes where {expected} are right")
             }
             Self::Coding(what) => write!(f, "coded body: {what}"),
-            Self::Body { near } => write!(f, "wrong body octets after {near}"),
-            Self::Surplus(count) => write!(f, "{count} octets after the last answer"),
+            Self::Body { near } => write!(f, "wrong body bytes after {near}"),
+            Self::Surplus(count) => write!(f, "{count} bytes after the last answer"),
             Self::Early => f.write_str("answered before the request was sent"),
             Self::Dropped => f.write_str("an idle connection was closed"),
             Self::Unanswered => f.write_str("no answer in time"),

@@ -61,7 +61,7 @@ impl Script {
         self.batches.len()
     }
 
-    /// The octets of the batch numbered `batch`.
+    /// The bytes of the batch numbered `batch`.
     pub fn batch(&self, batch: usize) -> &[u8] {
         &self.batches[batch % self.batches.len()]
     }

@@ -17,8 +17,8 @@ pub struct Tally {
     pub measuring: bool,
     /// Answers within the measurement.
     pub requests: u64,
-    /// Octets of their bodies as they came.
-    pub body_octets: u64,
+    /// Bytes of their bodies as they came.
+    pub body_bytes: u64,
     /// All answers, for noticing that none come.
     pub answered: u64,
     pub reconnects: u64,
@@ -30,12 +30,12 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// An answer with a body of so many octets.
-    pub fn answer(&mut self, sent: Instant, now: Instant, octets: usize) {
+    /// An answer with a body of so many bytes.
+    pub fn answer(&mut self, sent: Instant, now: Instant, bytes: usize) {
         self.answered += 1;
         if self.measuring {
             self.requests += 1;
-            self.body_octets += octets as u64;
+            self.body_bytes += bytes as u64;
             self.latencies.record(now.duration_since(sent));
         }
     }
@@ -52,7 +52,7 @@ impl Tally {
     pub fn report(self, elapsed: Duration) -> Report {
         Report {
             requests: self.requests,
-            body_octets: self.body_octets,
+            body_bytes: self.body_bytes,
             seconds: elapsed.as_secs_f64(),
             errors: self.errors,
             first_error: self.first_error,

@@ -1,4 +1,4 @@
-//! What octets travel on: a bare socket or TLS over one, non-blocking both.
+//! What bytes travel on: a bare socket or TLS over one, non-blocking both.
 
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
@@ -35,7 +35,7 @@ struct Socket {
     fd: OwnedFd,
     /// A read has come up short: there is nothing more until the next event.
     emptied: bool,
-    /// The peer has sent its last octet, so that a short read is not yet the end of what is there.
+    /// The peer has sent its last byte, so that a short read is not yet the end of what is there.
     ended: bool,
 }
 
@@ -68,7 +68,7 @@ impl Transport {
         }
     }
 
-    /// Whether a read of `count` octets into a buffer of `room` has shown that nothing is left for now.
+    /// Whether a read of `count` bytes into a buffer of `room` has shown that nothing is left for now.
     pub fn emptied(&self, count: usize, room: usize, ended: bool) -> bool {
         match self {
             Self::Bare(_) => count < room && !ended,
@@ -84,10 +84,10 @@ impl Transport {
         }
     }
 
-    pub fn write(&mut self, octets: &[u8]) -> Result<Moved, Fault> {
+    pub fn write(&mut self, bytes: &[u8]) -> Result<Moved, Fault> {
         match self {
-            Self::Bare(fd) => Ok(net::write(fd, octets)),
-            Self::Tls(tls) => tls.write(octets),
+            Self::Bare(fd) => Ok(net::write(fd, bytes)),
+            Self::Tls(tls) => tls.write(bytes),
         }
     }
 
@@ -119,10 +119,10 @@ impl AsFd for Transport {
 
 impl Tls {
     /// Before the handshake is done rustls keeps what is written; it has no more than a request to keep.
-    fn write(&mut self, octets: &[u8]) -> Result<Moved, Fault> {
-        let count = self.session.writer().write(octets).map_err(tls_fault)?;
+    fn write(&mut self, bytes: &[u8]) -> Result<Moved, Fault> {
+        let count = self.session.writer().write(bytes).map_err(tls_fault)?;
         self.flush()?;
-        Ok(if count == 0 { Moved::Blocked } else { Moved::Octets(count) })
+        Ok(if count == 0 { Moved::Blocked } else { Moved::Bytes(count) })
     }
 
     fn flush(&mut self) -> Result<(), Fault> {
@@ -141,7 +141,7 @@ impl Tls {
             match self.session.reader().read(buffer) {
                 // Without TLS's own end a cut would go unnoticed, but here every length is known.
                 Ok(0) => return Ok(Moved::Closed),
-                Ok(count) => return Ok(Moved::Octets(count)),
+                Ok(count) => return Ok(Moved::Bytes(count)),
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                     return Ok(Moved::Closed);
                 }
@@ -173,8 +173,8 @@ impl Read for Socket {
 }
 
 impl Write for Socket {
-    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
-        Ok(rustix::io::write(&self.fd, octets)?)
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(rustix::io::write(&self.fd, bytes)?)
     }
 
     fn flush(&mut self) -> io::Result<()> {

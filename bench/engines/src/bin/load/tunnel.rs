@@ -26,7 +26,7 @@ impl Opening {
     pub fn write(&mut self, transport: &mut Transport) -> Result<(), Fault> {
         while !self.unsent.is_empty() {
             match transport.write(&self.unsent)? {
-                Moved::Octets(count) => drop(self.unsent.drain(..count)),
+                Moved::Bytes(count) => drop(self.unsent.drain(..count)),
                 Moved::Blocked => break,
                 Moved::Closed => return Err(Fault::Cut { owed: 1 }),
             }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use titan_bench::payload::{Target, VARIANTS, receipt};
 use titan_bench::websocket;
 
-/// The whole answer's octets, shared by the connections that send it.
+/// The whole answer's bytes, shared by the connections that send it.
 pub type Answer = Rc<[u8]>;
 
 /// The answers by what was asked.
@@ -43,7 +43,7 @@ impl Answers {
         }
     }
 
-    /// The receipt for a body of `size` octets that was found to be right.
+    /// The receipt for a body of `size` bytes that was found to be right.
     pub fn receipt(&mut self, size: usize) -> Answer {
         match &self.posted {
             Some((length, answer)) if *length == size => Rc::clone(answer),
@@ -74,7 +74,7 @@ pub fn refusal(status: &str) -> Answer {
         .into()
 }
 
-/// The date stands still: the answers are the same octets in every run.
+/// The date stands still: the answers are the same bytes in every run.
 fn ok(body: &[u8]) -> Answer {
     ok_as("application/octet-stream", body)
 }

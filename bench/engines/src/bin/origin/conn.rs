@@ -27,7 +27,7 @@ pub enum Fate {
 /// Where in the input the connection stands.
 enum Reading {
     Head,
-    /// `checked` octets of the posted body were read and right.
+    /// `checked` bytes of the posted body were read and right.
     Body {
         checked: usize,
         length: usize,
@@ -42,7 +42,7 @@ pub struct Conn {
     partial: Vec<u8>,
     reading: Reading,
     queue: VecDeque<Answer>,
-    /// Octets of the queue's front that are written.
+    /// Bytes of the queue's front that are written.
     written: usize,
     /// No request follows: close when the queue is empty.
     last: bool,
@@ -70,7 +70,7 @@ impl Conn {
     fn read_all(&mut self, to_the_end: bool, answers: &mut Answers, buffer: &mut [u8]) -> Fate {
         while !self.last && self.queue.len() < MAX_QUEUED {
             let count = match net::read(&self.socket, buffer) {
-                Moved::Octets(count) => count,
+                Moved::Bytes(count) => count,
                 Moved::Blocked => return Fate::Keep,
                 Moved::Closed => return Fate::Close,
             };
@@ -213,7 +213,7 @@ impl Conn {
     fn write_queue(&mut self) -> Fate {
         while !self.queue.is_empty() {
             match self.write_once() {
-                Moved::Octets(count) => self.advance(count),
+                Moved::Bytes(count) => self.advance(count),
                 Moved::Blocked => return Fate::Keep,
                 Moved::Closed => return Fate::Close,
             }

@@ -11,7 +11,7 @@ pub const MAX_HEAD: usize = 16 * 1024;
 pub struct Head<'a> {
     pub method: &'a [u8],
     pub path: &'a [u8],
-    /// Octets of body that follow.
+    /// Bytes of body that follow.
     pub length: usize,
     /// Whether the connection ends with this request.
     pub last: bool,
@@ -29,8 +29,8 @@ pub fn end(input: &[u8]) -> Option<usize> {
 
 /// Reads a whole head, as [`end`] delimits it.
 pub fn parse(head: &[u8]) -> Result<Head<'_>, Refused> {
-    let mut lines = head.split(|octet| *octet == b'\n').map(<[u8]>::trim_ascii_end);
-    let mut words = lines.next().unwrap_or_default().split(|octet| *octet == b' ');
+    let mut lines = head.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_end);
+    let mut words = lines.next().unwrap_or_default().split(|byte| *byte == b' ');
     let (Some(method), Some(path), Some(version)) = (words.next(), words.next(), words.next())
     else {
         return Err("400 Bad Request");
@@ -53,7 +53,7 @@ fn apply_field(head: &mut Head<'_>, line: &[u8]) -> Result<bool, Refused> {
     if !matches!(line.first().map(u8::to_ascii_lowercase), Some(b'c' | b's' | b't' | b'u')) {
         return Ok(false);
     }
-    let Some(colon) = line.iter().position(|octet| *octet == b':') else {
+    let Some(colon) = line.iter().position(|byte| *byte == b':') else {
         return Err("400 Bad Request");
     };
     let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());

@@ -1,7 +1,7 @@
 //! The origin: the backend behind every proxy, as cheap as it can be so that it does not limit them.
 //!
 //! One thread, one epoll, fixed answers laid out before the first connection. It keeps connections
-//! open, answers pipelined requests in order with one write, and checks posted bodies octet for octet.
+//! open, answers pipelined requests in order with one write, and checks posted bodies byte for byte.
 //!
 //! Usage: origin LISTEN-ADDRESS
 

@@ -21,7 +21,7 @@ section! {
     /// passwords can be read on the way.
     pub(crate) struct BasicFields {
         /// By the name of each user the hash of the password: Argon2id (`$argon2id$v=19$m=19456,t=2,p=1$...`), or
-        /// bcrypt (`$2b$10$...`), of which passwords have at most 72 octets. Argon2id may take 64 MiB, and bcrypt a
+        /// bcrypt (`$2b$10$...`), of which passwords have at most 72 bytes. Argon2id may take 64 MiB, and bcrypt a
         /// cost of 14.
         pub(crate) users: Vec<Named<String, PasswordHash>> =
             default("{}", mapping(USER, user, secret(HASH, hash), 0..=MAX_USERS)),

@@ -117,7 +117,7 @@ fn granted(
 
 /// RFC 6749 section 3.3: what can stand in `scope` of a challenge, too.
 fn is_scope(word: &str) -> bool {
-    word.bytes().all(|octet| matches!(octet, b'!' | b'#'..=b'[' | b']'..=b'~'))
+    word.bytes().all(|byte| matches!(byte, b'!' | b'#'..=b'[' | b']'..=b'~'))
 }
 
 /// Rules for claims.

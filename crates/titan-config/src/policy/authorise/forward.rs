@@ -13,7 +13,7 @@ use crate::shape::TextShape;
 use crate::token::HeaderName;
 use crate::upstream::UpstreamId;
 use std::time::Duration;
-use titan_http::{FieldName, Method, is_target_octet};
+use titan_http::{FieldName, Method, is_target_byte};
 
 section! {
     "forward_auth", "a question to another service", Any;
@@ -168,7 +168,7 @@ const TARGET: TextShape = TextShape {
 fn parse_target(text: &str) -> Result<String, Problem> {
     match text {
         text if !text.starts_with('/') => Err(Problem::new("it does not start with `/`")),
-        text if !text.bytes().all(is_target_octet) => {
+        text if !text.bytes().all(is_target_byte) => {
             Err(Problem::new("it has characters that no path may have").help("`%20` is a space"))
         }
         text => Ok(text.to_owned()),

@@ -66,8 +66,8 @@ pub struct ApiKey {
 pub struct KeyHash([u8; 32]);
 
 impl KeyHash {
-    /// The octets.
-    pub fn octets(&self) -> &[u8; 32] {
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8; 32] {
         &self.0
     }
 }
@@ -152,7 +152,7 @@ const HASH: TextShape = TextShape {
     max: 64,
 };
 
-/// The SHA-256 of no octets: what an empty variable of a shell comes to.
+/// The SHA-256 of no bytes: what an empty variable of a shell comes to.
 const HASH_OF_NOTHING: [u8; 32] = [
     0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4, 0xc8, 0x99, 0x6f, 0xb9, 0x24,
     0x27, 0xae, 0x41, 0xe4, 0x64, 0x9b, 0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55,
@@ -163,13 +163,13 @@ fn parse_hash(text: &str) -> Result<KeyHash, Problem> {
     if digits.len() != 64 {
         return Err(Problem::new(format!("it has {} characters instead of 64", digits.len())));
     }
-    let mut octets = [0; 32];
-    for (octet, pair) in octets.iter_mut().zip(digits.chunks_exact(2)) {
+    let mut bytes = [0; 32];
+    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
         let digit = |digit: u8| char::from(digit).to_digit(16);
         let (high, low) = digit(pair[0])
             .zip(digit(pair[1]))
             .ok_or_else(|| Problem::new("it has characters that are no hexadecimal digits"))?;
-        *octet = u8::try_from(high << 4 | low).map_err(|_| Problem::new("it is no octet"))?;
+        *byte = u8::try_from(high << 4 | low).map_err(|_| Problem::new("it is no byte"))?;
     }
-    Ok(KeyHash(octets))
+    Ok(KeyHash(bytes))
 }

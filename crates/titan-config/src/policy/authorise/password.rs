@@ -66,8 +66,8 @@ impl fmt::Debug for PasswordHash {
 
 /// The users of a file as `htpasswd` writes it: lines of a name, a colon and a hash. Empty ones and those that begin
 /// with `#` do not count. There may be none: whose last line is taken out must not stay in.
-pub fn users_in(octets: &[u8]) -> Result<Vec<User>, String> {
-    let text = std::str::from_utf8(octets).map_err(|_| "it is no text in UTF-8".to_owned())?;
+pub fn users_in(bytes: &[u8]) -> Result<Vec<User>, String> {
+    let text = std::str::from_utf8(bytes).map_err(|_| "it is no text in UTF-8".to_owned())?;
     let mut users: Vec<User> = Vec::new();
     let mut names = HashSet::new();
     for (line, number) in text.lines().zip(1..) {
@@ -96,7 +96,7 @@ pub(super) fn parse_user(text: &str) -> Result<String, String> {
     let is_fine = |letter: char| letter != ':' && !letter.is_control();
     match text {
         "" => Err("the name is empty".to_owned()),
-        text if text.len() > MAX_USER => Err(format!("the name has more than {MAX_USER} octets")),
+        text if text.len() > MAX_USER => Err(format!("the name has more than {MAX_USER} bytes")),
         text if !text.chars().all(is_fine) => {
             Err("a name has neither colons nor control characters".to_owned())
         }
@@ -106,7 +106,7 @@ pub(super) fn parse_user(text: &str) -> Result<String, String> {
 
 /// Users of a policy, in its file and in the configuration each.
 pub(super) const MAX_USERS: usize = 10_000;
-/// Octets of a name.
+/// Bytes of a name.
 pub(super) const MAX_USER: usize = 256;
 /// Memory that the check of one password may take, in KiB.
 const MAX_MEMORY: u32 = 64 << 10;
@@ -152,9 +152,9 @@ fn argon2id(parts: &[&str]) -> Result<PasswordHash, String> {
     }
     let decode = |text: &str| PHC.decode(text).ok();
     let salt = decode(salt).filter(|salt| (8..=64).contains(&salt.len()));
-    let salt = salt.ok_or("its salt is not base64 of 8 to 64 octets without `=`")?;
+    let salt = salt.ok_or("its salt is not base64 of 8 to 64 bytes without `=`")?;
     let output = decode(output).filter(|output| (16..=64).contains(&output.len()));
-    let output = output.ok_or("its last part is not base64 of 16 to 64 octets without `=`")?;
+    let output = output.ok_or("its last part is not base64 of 16 to 64 bytes without `=`")?;
     Ok(PasswordHash::Argon2id { memory, passes, lanes, salt, output })
 }
 
@@ -180,12 +180,12 @@ fn bcrypt(parts: &[&str]) -> Result<PasswordHash, String> {
         let salt = BCRYPT.decode(salt).ok()?.try_into().ok()?;
         Some((salt, BCRYPT.decode(output).ok()?.try_into().ok()?))
     });
-    let (salt, output) = decoded.ok_or("behind its cost there are not 53 octets as bcrypt has")?;
+    let (salt, output) = decoded.ok_or("behind its cost there are not 53 bytes as bcrypt has")?;
     Ok(PasswordHash::Bcrypt { cost, salt, output })
 }
 
 fn number(text: &str) -> Option<u32> {
-    text.bytes().all(|octet| octet.is_ascii_digit()).then(|| text.parse().ok()).flatten()
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
 
 const PHC: GeneralPurpose = GeneralPurpose::new(

@@ -155,7 +155,7 @@ const RULE: TextShape = TextShape {
     max: MAX_RULE,
 };
 
-/// Octets of stack that the parser of the longest rule needs at most, with room to spare: it recurses, with large
+/// Bytes of stack that the parser of the longest rule needs at most, with room to spare: it recurses, with large
 /// frames, before it counts how deep it is.
 const STACK: usize = 64 << 20;
 
@@ -242,8 +242,8 @@ fn place(text: &str, (line, column): (isize, isize)) -> Option<Range<usize>> {
     }
 }
 
-/// The octets that a node of an expression was made of.
-fn octets(info: &SourceInfo, id: u64) -> Option<Range<usize>> {
+/// The bytes that a node of an expression was made of.
+fn bytes(info: &SourceInfo, id: u64) -> Option<Range<usize>> {
     let (first, last) = info.offset_for(id)?;
     Some(usize::try_from(first).ok()?..usize::try_from(last).ok()? + 1)
 }

@@ -16,7 +16,7 @@ section! {
         /// The file that remembers them; it is made where there is none. No other process may use it. A relative path starts at
         /// the folder of the configuration file. Where it cannot be read, or is not as it was written, Titan does not start.
         pub file: PathBuf = required(file()),
-        /// How many entries there may be at a time; each takes some 500 octets of memory. Where there is no room, further ones
+        /// How many entries there may be at a time; each takes some 500 bytes of memory. Where there is no room, further ones
         /// are refused; those whose tokens have ended make room.
         pub capacity: NonZeroU32 = default("100000", whole(1..=MAX_REVOCATIONS)),
     }

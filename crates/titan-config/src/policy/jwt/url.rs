@@ -52,7 +52,7 @@ fn parse_url(text: &str) -> Result<Url, Problem> {
     let (authority, target) = rest.split_at(end);
     let parsed = titan_http::Authority::parse(authority.as_bytes());
     let parsed = parsed.map_err(|_| Problem::new("it has no host, or one that is malformed"))?;
-    let is_plain = |octet: u8| (b'!'..=b'~').contains(&octet) && octet != b'#';
+    let is_plain = |byte: u8| (b'!'..=b'~').contains(&byte) && byte != b'#';
     if !target.bytes().all(is_plain) {
         return Err(Problem::new("its path has characters that have to be escaped"));
     }

@@ -86,7 +86,7 @@ fn parse_rate(text: &str) -> Result<(NonZeroU32, Duration), Problem> {
         text.split_once('/').ok_or_else(|| Problem::new("there is no `/` in it"))?;
     let start = count.len() + 1;
     let bad_count = || Problem::new("expected a number from 1").part(0..count.len());
-    let is_plain = count.bytes().all(|octet| octet.is_ascii_digit());
+    let is_plain = count.bytes().all(|byte| byte.is_ascii_digit());
     let number: NonZeroU32 = count.parse().ok().filter(|_| is_plain).ok_or_else(bad_count)?;
     let number_of = if window.starts_with(|c: char| c.is_ascii_digit()) { "" } else { "1" };
     let bad_window = || {

@@ -80,7 +80,7 @@ fn parse_path(text: &str) -> Result<String, Problem> {
     if !text.starts_with('/') {
         return Err(Problem::new("it does not begin with a slash"));
     }
-    match text.bytes().all(|octet| octet.is_ascii_graphic() && octet != b';') {
+    match text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b';') {
         true => Ok(text.to_owned()),
         false => Err(Problem::new("it has characters that no attribute can have")),
     }
@@ -88,8 +88,8 @@ fn parse_path(text: &str) -> Result<String, Problem> {
 
 fn domain() -> impl Read<Value = CookieDomain> {
     let below = text(DOMAIN, |text| {
-        let is_name = |octet: u8| octet.is_ascii_alphanumeric() || matches!(octet, b'.' | b'-');
-        match text.bytes().all(is_name) && text.bytes().any(|octet| octet != b'.') {
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-');
+        match text.bytes().all(is_name) && text.bytes().any(|byte| byte != b'.') {
             true => Ok(text.to_owned()),
             false => Err(Problem::new("it is no domain")),
         }

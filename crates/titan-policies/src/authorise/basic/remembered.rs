@@ -38,7 +38,7 @@ struct Known {
 
 /// For how long a password is remembered.
 const LASTS: Duration = Duration::from_secs(60);
-/// How many are of each kind: 100 octets each.
+/// How many are of each kind: 100 bytes each.
 const MAX_REMEMBERED: usize = 4096;
 
 impl Remembered {

@@ -30,7 +30,7 @@ struct Known {
     order: VecDeque<Digest>,
 }
 
-/// Octets of a decision that is kept: its fields and its body.
+/// Bytes of a decision that is kept: its fields and its body.
 const MAX_KEPT: usize = 4 << 10;
 
 impl Decisions {
@@ -96,7 +96,7 @@ pub(super) fn lasts(head: &ResponseHead, ttl: Duration) -> Option<Duration> {
     }
     let (mut lasts, mut shared) = (ttl, None);
     for directive in head.fields.members(FieldName::CacheControl) {
-        let end = directive.iter().position(|&octet| octet == b'=').unwrap_or(directive.len());
+        let end = directive.iter().position(|&byte| byte == b'=').unwrap_or(directive.len());
         let (name, value) = directive.split_at(end);
         let seconds = || {
             let digits = value.strip_prefix(b"=").unwrap_or(value).trim_ascii();

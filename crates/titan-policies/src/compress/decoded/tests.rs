@@ -9,20 +9,20 @@ use titan_io::memory::ClientMemory;
 
 const CODINGS: [Coding; 3] = [Coding::Gzip, Coding::Brotli, Coding::Zstd];
 
-fn coded(coding: Coding, octets: &[u8]) -> Vec<u8> {
+fn coded(coding: Coding, bytes: &[u8]) -> Vec<u8> {
     match coding {
         Coding::Gzip => {
             let level = flate2::Compression::default();
             let mut encoder = flate2::write::GzEncoder::new(Vec::new(), level);
-            encoder.write_all(octets).unwrap();
+            encoder.write_all(bytes).unwrap();
             encoder.finish().unwrap()
         }
         Coding::Brotli => {
             let mut encoder = brotli::CompressorWriter::new(Vec::new(), 4096, 4, 20);
-            encoder.write_all(octets).unwrap();
+            encoder.write_all(bytes).unwrap();
             encoder.into_inner()
         }
-        Coding::Zstd => zstd::encode_all(octets, 3).unwrap(),
+        Coding::Zstd => zstd::encode_all(bytes, 3).unwrap(),
     }
 }
 
@@ -48,8 +48,8 @@ fn unbounded(coding: Coding) -> Decoding {
     Decoding { coding, most: u64::MAX, ratio: u64::MAX, window: 8 << 20 }
 }
 
-fn in_pieces(octets: &[u8], size: usize) -> Vec<Vec<u8>> {
-    octets.chunks(size).map(<[u8]>::to_vec).collect()
+fn in_pieces(bytes: &[u8], size: usize) -> Vec<Vec<u8>> {
+    bytes.chunks(size).map(<[u8]>::to_vec).collect()
 }
 
 proptest! {
@@ -80,24 +80,24 @@ proptest! {
     #[test]
     fn what_is_cut_or_goes_on_is_refused(at in 0_usize..400, size in 1_usize..50) {
         for coding in CODINGS {
-            let mut octets = coded(coding, b"What is cut or goes on is refused. What is whole is not.");
-            let cut = &octets[..at % octets.len()];
+            let mut bytes = coded(coding, b"What is cut or goes on is refused. What is whole is not.");
+            let cut = &bytes[..at % bytes.len()];
             prop_assert_eq!(decoded(unbounded(coding), &in_pieces(cut, size)), Err(Kind::BadCoding));
-            octets.push(b'x');
-            prop_assert_eq!(decoded(unbounded(coding), &in_pieces(&octets, size)), Err(Kind::BadCoding));
+            bytes.push(b'x');
+            prop_assert_eq!(decoded(unbounded(coding), &in_pieces(&bytes, size)), Err(Kind::BadCoding));
         }
     }
 
     #[test]
     fn nothing_makes_it_panic_or_spin(
-        octets in proptest::collection::vec(any::<u8>(), 0..2000),
+        bytes in proptest::collection::vec(any::<u8>(), 0..2000),
         start in 0_usize..20,
         size in 1_usize..500,
     ) {
         for coding in CODINGS {
             let mut whole = coded(coding, b"begins well, and then?");
             whole.truncate(start);
-            whole.extend_from_slice(&octets);
+            whole.extend_from_slice(&bytes);
             let limits = Decoding { most: 1 << 20, ..unbounded(coding) };
             let _ = decoded(limits, &in_pieces(&whole, size));
         }

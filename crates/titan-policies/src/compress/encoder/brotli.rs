@@ -8,7 +8,7 @@ use std::io;
 
 pub(super) struct Brotli {
     state: BrotliEncoderStateStruct<StandardAlloc>,
-    /// Octets behind the body that mean nothing.
+    /// Bytes behind the body that mean nothing.
     padding: usize,
 }
 
@@ -34,8 +34,8 @@ impl Brotli {
         Brotli { state, padding }
     }
 
-    pub(super) fn write(&mut self, octets: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
-        self.run(octets, BrotliEncoderOperation::BROTLI_OPERATION_PROCESS, out)
+    pub(super) fn write(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
+        self.run(bytes, BrotliEncoderOperation::BROTLI_OPERATION_PROCESS, out)
     }
 
     pub(super) fn flush(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
@@ -44,7 +44,7 @@ impl Brotli {
 
     pub(super) fn finish(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
         if self.padding > 0 {
-            // What comes out of that ends with a whole octet.
+            // What comes out of that ends with a whole byte.
             self.flush(out)?;
             write_metadata(self.padding, out);
         }
@@ -53,11 +53,11 @@ impl Brotli {
 
     fn run(
         &mut self,
-        octets: &[u8],
+        bytes: &[u8],
         how: BrotliEncoderOperation,
         out: &mut Vec<u8>,
     ) -> io::Result<()> {
-        let (mut left, mut at) = (octets.len(), 0);
+        let (mut left, mut at) = (bytes.len(), 0);
         loop {
             let start = out.len();
             out.resize(start + PIECE, 0);
@@ -65,7 +65,7 @@ impl Brotli {
             let went_well = self.state.compress_stream(
                 how,
                 &mut left,
-                octets,
+                bytes,
                 &mut at,
                 &mut room,
                 &mut out[start..],
@@ -86,10 +86,10 @@ impl Brotli {
 
 /// A block that decoders skip (RFC 7932 section 9.2). Not the library's own: what it makes of one cannot be read.
 fn write_metadata(length: usize, out: &mut Vec<u8>) {
-    // From the lowest bit: not the last block, one of metadata, a reserved bit; then how many octets its length takes,
-    // and the length less one, whose highest octet must not be 0.
-    let octets = if length > 1 << 8 { 2 } else { 1 };
-    let head = 0b0110 | octets << 4 | (length - 1) << 6;
-    out.extend_from_slice(&head.to_le_bytes()[..octets + 1]);
+    // From the lowest bit: not the last block, one of metadata, a reserved bit; then how many bytes its length takes,
+    // and the length less one, whose highest byte must not be 0.
+    let bytes = if length > 1 << 8 { 2 } else { 1 };
+    let head = 0b0110 | bytes << 4 | (length - 1) << 6;
+    out.extend_from_slice(&head.to_le_bytes()[..bytes + 1]);
     out.resize(out.len() + length, 0);
 }

@@ -29,10 +29,10 @@ impl Gzip {
         self.head = Some(padding);
     }
 
-    pub(super) fn write(&mut self, octets: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
+    pub(super) fn write(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
         self.write_head(out);
-        self.crc.update(octets);
-        self.run(octets, FlushCompress::None, out)
+        self.crc.update(bytes);
+        self.run(bytes, FlushCompress::None, out)
     }
 
     pub(super) fn flush(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
@@ -57,17 +57,17 @@ impl Gzip {
         }
     }
 
-    fn run(&mut self, mut octets: &[u8], how: FlushCompress, out: &mut Vec<u8>) -> io::Result<()> {
+    fn run(&mut self, mut bytes: &[u8], how: FlushCompress, out: &mut Vec<u8>) -> io::Result<()> {
         loop {
             out.reserve(PIECE);
             let before = self.deflate.total_in();
-            let status = self.deflate.compress_vec(octets, out, how)?;
+            let status = self.deflate.compress_vec(bytes, out, how)?;
             let taken = usize::try_from(self.deflate.total_in() - before).unwrap_or(usize::MAX);
-            octets = &octets[taken..];
+            bytes = &bytes[taken..];
             let is_over = match how {
                 FlushCompress::Finish => matches!(status, Status::StreamEnd),
                 // Where there is room left, nothing waits any more.
-                _ => octets.is_empty() && out.len() < out.capacity(),
+                _ => bytes.is_empty() && out.len() < out.capacity(),
             };
             if is_over {
                 return Ok(());

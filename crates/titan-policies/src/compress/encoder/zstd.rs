@@ -7,13 +7,13 @@ use zstd::zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer, ResetDirective, get
 
 pub(super) struct Zstd {
     context: CCtx<'static>,
-    /// Octets that follow the body and mean nothing.
+    /// Bytes that follow the body and mean nothing.
     padding: usize,
 }
 
 /// The window, as a power of two: decoders have to keep so much, and so has this side.
 const WINDOW: u32 = 19;
-/// The tables of levels that would have larger ones, as powers of two; of four octets each.
+/// The tables of levels that would have larger ones, as powers of two; of four bytes each.
 const TABLES: u32 = 18;
 /// The first level that has larger tables.
 const LARGE_TABLES: u8 = 5;
@@ -45,8 +45,8 @@ impl Zstd {
         self.padding = padding;
     }
 
-    pub(super) fn write(&mut self, octets: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
-        self.run(octets, ZSTD_EndDirective::ZSTD_e_continue, out)
+    pub(super) fn write(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
+        self.run(bytes, ZSTD_EndDirective::ZSTD_e_continue, out)
     }
 
     pub(super) fn flush(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
@@ -65,8 +65,8 @@ impl Zstd {
         Ok(())
     }
 
-    fn run(&mut self, octets: &[u8], how: ZSTD_EndDirective, out: &mut Vec<u8>) -> io::Result<()> {
-        let mut from = InBuffer::around(octets);
+    fn run(&mut self, bytes: &[u8], how: ZSTD_EndDirective, out: &mut Vec<u8>) -> io::Result<()> {
+        let mut from = InBuffer::around(bytes);
         loop {
             out.reserve(PIECE);
             let start = out.len();
@@ -74,7 +74,7 @@ impl Zstd {
             let left = self.context.compress_stream2(&mut to, &mut from, how);
             let left = left.map_err(|code| io::Error::other(get_error_name(code)))?;
             let is_over = match how {
-                ZSTD_EndDirective::ZSTD_e_continue => from.pos() == octets.len(),
+                ZSTD_EndDirective::ZSTD_e_continue => from.pos() == bytes.len(),
                 _ => left == 0,
             };
             if is_over {

@@ -12,7 +12,7 @@ use titan_http::{Method, ResponseHead, Status};
 
 /// How long it may take in all, name resolution apart.
 const TIME: Duration = Duration::from_secs(10);
-/// Octets of a key set.
+/// Bytes of a key set.
 const MAX_SET: u64 = 1 << 20;
 /// Interim answers before the final one.
 const MAX_INTERIM: usize = 4;
@@ -20,7 +20,7 @@ const MAX_INTERIM: usize = 4;
 /// What is there. Redirects are not followed: who may move keys elsewhere may replace them.
 pub(super) fn fetch(url: &Url, tls: Option<Arc<ClientConfig>>) -> Result<Vec<u8>, String> {
     let socket = Timed::connect(url).map_err(|error| error.to_string())?;
-    let octets = match tls {
+    let bytes = match tls {
         None if url.is_https => return Err("there is nobody to trust".to_owned()),
         None => talk(socket, url),
         Some(config) => {
@@ -29,7 +29,7 @@ pub(super) fn fetch(url: &Url, tls: Option<Arc<ClientConfig>>) -> Result<Vec<u8>
             talk(StreamOwned::new(session, socket), url)
         }
     };
-    octets.map_err(|error| error.to_string())
+    bytes.map_err(|error| error.to_string())
 }
 
 /// A connection that has so much time left.
@@ -67,9 +67,9 @@ impl Read for Timed {
 }
 
 impl Write for Timed {
-    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.socket.set_write_timeout(Some(left(self.deadline)?))?;
-        self.socket.write(octets)
+        self.socket.write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -144,7 +144,7 @@ fn more(stream: &mut impl Read, received: &mut Vec<u8>) -> io::Result<bool> {
 mod tests {
     use super::*;
 
-    /// An endpoint that says that, so many octets at a time.
+    /// An endpoint that says that, so many bytes at a time.
     struct Script {
         says: Vec<u8>,
         at_once: usize,
@@ -161,9 +161,9 @@ mod tests {
     }
 
     impl Write for Script {
-        fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
-            self.heard.extend_from_slice(octets);
-            Ok(octets.len())
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.heard.extend_from_slice(bytes);
+            Ok(bytes.len())
         }
 
         fn flush(&mut self) -> io::Result<()> {
@@ -185,7 +185,7 @@ mod tests {
             let mut script = Script { says: answer.into(), at_once, heard: Vec::new() };
             let got = talk(&mut script, &url).map_err(|error| error.to_string());
             assert!(script.heard.starts_with(b"GET /keys?x HTTP/1.1\r\nHost: a:8080\r\n"));
-            got.map(|octets| String::from_utf8(octets).unwrap())
+            got.map(|bytes| String::from_utf8(bytes).unwrap())
         });
         assert_eq!(results[0], results[1]);
         assert_eq!(results[1], results[2]);

@@ -85,7 +85,7 @@ fn a_page_may_open_a_websocket_or_not() {
 const TOKENS: &str = "policies: { p: { jwt: { providers: { audience: here, algorithms: HS256, \
     keys: KEYS }, headers: { X-User: sub } } } }\napply: [p]\nlisteners: [\":80\"]\n\
     routes: [{ prefix: /, upstream: a }]\nupstreams: { a: a:1 }";
-const SECRET: &str = "a secret of at least 32 octets, which is in the file";
+const SECRET: &str = "a secret of at least 32 bytes, which is in the file";
 
 /// `Authorization` with a token of these claims, signed with that secret.
 fn token(secret: &str, claims: &str) -> String {
@@ -111,7 +111,7 @@ fn tokens_are_judged() {
     assert!(text.contains("jwt: p\n") && text.contains("the token is good"), "{text}");
     assert!(text.contains("tells the upstream X-User: ann") && !text.contains("root"), "{text}");
     let bad = [
-        (token("another secret of at least 32 octets", claims), "(signature)"),
+        (token("another secret of at least 32 bytes", claims), "(signature)"),
         (token(SECRET, "{\"aud\":\"there\",\"exp\":99999999999}"), "(audience)"),
         (token(SECRET, "{\"aud\":\"here\",\"exp\":1}"), "(expired): Its time is over."),
         ("Authorization: Bearer a.b.c".to_owned(), "(malformed)"),

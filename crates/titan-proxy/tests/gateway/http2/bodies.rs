@@ -178,7 +178,7 @@ fn the_window_of_an_answer_grows_as_the_answer_is_taken() {
             client.takes_data(stream, now);
             endpoint.pings();
         }
-        // It has not been used to the last octet: what lies about is never more than that.
+        // It has not been used to the last byte: what lies about is never more than that.
         let last = endpoint.sends_until_blocked(theirs, MUCH);
         assert!((most / 2..=most).contains(&last), "{last} of {most}");
     }
@@ -216,7 +216,7 @@ fn a_client_without_a_window_stops_an_endpoint_of_http1() {
     endpoint.request();
     endpoint.sends(format!("HTTP/1.1 200 OK\r\nContent-Length: {MUCH}\r\n\r\n"));
     let sent = endpoint.sends_until_blocked(MUCH);
-    assert!(sent < KEPT, "{sent} octets");
+    assert!(sent < KEPT, "{sent} bytes");
     client.answer_head(stalled).has_status(200);
     let other = client.asks(&Head::get("/other"));
     let mut second = upstream.accepts();
@@ -237,7 +237,7 @@ fn an_endpoint_without_a_window_stops_clients_of_both_versions() {
     let mut old = held.gateway.connects();
     old.sends(format!("POST /old HTTP/1.1\r\nHost: a\r\nContent-Length: {MUCH}\r\n\r\n"));
     let sent = old.sends_until_blocked(MUCH);
-    assert!(sent < KEPT, "{sent} octets");
+    assert!(sent < KEPT, "{sent} bytes");
     // Who needs no window goes on, on both connections.
     let other = client.asks(&Head::get("/other"));
     let (first, _) = endpoint.request_head();
@@ -259,7 +259,7 @@ fn an_endpoint_of_http1_that_does_not_read_stops_a_client_of_http2() {
     let (held, mut client, stream, mut endpoint) = between_h1("", &Head::post("/"), false);
     endpoint.head();
     let sent = client.sends_until_blocked(stream, MUCH);
-    assert!(sent < KEPT, "{sent} octets");
+    assert!(sent < KEPT, "{sent} bytes");
     let other = client.asks(&Head::get("/other"));
     let mut second = held.upstream.accepts();
     second.request();

@@ -78,7 +78,7 @@ fn fields_that_frame_or_speak_of_the_connection() {
 }
 
 #[test]
-fn octets_that_would_end_a_line() {
+fn bytes_that_would_end_a_line() {
     let bad = [
         "a\r\nb: c",
         "a\nb: c",
@@ -87,18 +87,18 @@ fn octets_that_would_end_a_line() {
         "\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n",
     ];
     let mut attacks = Vec::new();
-    for octets in bad {
-        attacks.push(("a value", get().with("x", octets)));
-        attacks.push(("a cookie", get().with("cookie", octets)));
-        attacks.push(("a second cookie", get().with("cookie", "a=1").with("cookie", octets)));
-        attacks.push(("a name", get().with(octets, "1")));
-        attacks.push((":path", get().but(":path", format!("/{octets}"))));
-        attacks.push((":path, in its query", get().but(":path", format!("/?{octets}"))));
-        attacks.push((":method", get().but(":method", format!("GET{octets}"))));
-        attacks.push((":authority", get().but(":authority", format!("a{octets}"))));
-        attacks.push((":scheme", get().but(":scheme", format!("http{octets}"))));
-        attacks.push(("host", get().without(":authority").with("host", format!("a{octets}"))));
-        attacks.push(("a protocol", get().with_first(":protocol", octets)));
+    for bytes in bad {
+        attacks.push(("a value", get().with("x", bytes)));
+        attacks.push(("a cookie", get().with("cookie", bytes)));
+        attacks.push(("a second cookie", get().with("cookie", "a=1").with("cookie", bytes)));
+        attacks.push(("a name", get().with(bytes, "1")));
+        attacks.push((":path", get().but(":path", format!("/{bytes}"))));
+        attacks.push((":path, in its query", get().but(":path", format!("/?{bytes}"))));
+        attacks.push((":method", get().but(":method", format!("GET{bytes}"))));
+        attacks.push((":authority", get().but(":authority", format!("a{bytes}"))));
+        attacks.push((":scheme", get().but(":scheme", format!("http{bytes}"))));
+        attacks.push(("host", get().without(":authority").with("host", format!("a{bytes}"))));
+        attacks.push(("a protocol", get().with_first(":protocol", bytes)));
     }
     are_rejected(&attacks);
 }
@@ -114,7 +114,7 @@ fn names_that_are_none() {
         ("a space before it, of a framing field", post().with(" transfer-encoding", "chunked")),
         ("a tab, of a framing field", post().with("transfer-encoding\t", "chunked")),
         ("nothing", get().with("", "1")),
-        ("octets beyond ASCII", get().with([0xe4], "1")),
+        ("bytes beyond ASCII", get().with([0xe4], "1")),
         ("a pseudo field that is none", get().with_first(":x", "1")),
         ("the pseudo field of answers", get().with_first(":status", "200")),
         ("space before a value", get().with("x", " 1")),
@@ -128,7 +128,7 @@ fn request_lines_that_say_more() {
         (":path with a space", get().but(":path", "/a HTTP/1.1")),
         (":path with a tab", get().but(":path", "/a\tb")),
         (":path with a fragment", get().but(":path", "/a#b")),
-        (":path with octets beyond ASCII", get().but(":path", [b'/', 0xe4])),
+        (":path with bytes beyond ASCII", get().but(":path", [b'/', 0xe4])),
         (":path with DEL", get().but(":path", "/\x7f")),
         (":path in absolute form", get().but(":path", "http://b/a")),
         (":path without a slash", get().but(":path", "a")),

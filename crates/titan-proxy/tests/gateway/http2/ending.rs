@@ -231,15 +231,15 @@ fn what_does_not_come_to_its_end_is_given_up() {
     takes(LONG, || gateway.connects().sends("PR").rest());
     let block = block(&Head::get("/own"));
     let begins =
-        |stream| Frame::new(Frame::HEADERS, Frame::END_STREAM, stream, &block[..10]).octets();
-    let goes_on = |stream| Frame::continuation(stream, &block[10..], true).octets();
+        |stream| Frame::new(Frame::HEADERS, Frame::END_STREAM, stream, &block[..10]).bytes();
+    let goes_on = |stream| Frame::continuation(stream, &block[10..], true).bytes();
     let cases = [
         ("half a block", begins(3)),
         ("half the head of a frame", begins(3)[..4].to_vec()),
-        ("half a frame", Frame::ping([0; 8]).octets()[..12].to_vec()),
+        ("half a frame", Frame::ping([0; 8]).bytes()[..12].to_vec()),
         ("a second block", [begins(3), goes_on(3), begins(5)].concat()),
     ];
-    for (name, octets) in cases {
+    for (name, bytes) in cases {
         // Beside a request that runs, and on a connection that has none.
         for runs in [true, false] {
             let mut client = gateway.connects_h2();
@@ -252,7 +252,7 @@ fn what_does_not_come_to_its_end_is_given_up() {
             }
             client.pings().acknowledges_nothing();
             takes(LONG, || {
-                client.peer().sends(&octets);
+                client.peer().sends(&bytes);
                 is_sent_away(client, code::ENHANCE_YOUR_CALM);
             });
             drop(endpoint);
@@ -266,7 +266,7 @@ fn a_body_may_take_longer_than_a_head() {
     let text = "timeouts: { head: 200ms, idle: 300ms }";
     let (held, mut client, stream, mut endpoint) = between(text, &Head::post("/"), false);
     let (theirs, _) = endpoint.request_head();
-    let frame = Frame::data(stream, "abcd", true).octets();
+    let frame = Frame::data(stream, "abcd", true).bytes();
     let (first, last) = frame.split_at(11);
     client.pings().peer().sends(first);
     takes(LONG, || held.gateway.connects().rest());
@@ -457,7 +457,7 @@ fn what_a_client_asks_for_in_its_first_flight_is_answered_at_once() {
     let text = "timeouts: { head: 1h, idle: 1h }\nroutes: [{ respond: 204 }]";
     let gateway = gateway(text, &[]);
     let mut client = gateway.connects();
-    let flight = [PREFACE, &Frame::settings(&[]).octets(), &Frame::ping([7; 8]).octets()].concat();
+    let flight = [PREFACE, &Frame::settings(&[]).bytes(), &Frame::ping([7; 8]).bytes()].concat();
     client.sends(flight);
     let mut acknowledged = Vec::new();
     while acknowledged.len() < 2 {

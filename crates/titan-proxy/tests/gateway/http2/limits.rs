@@ -25,13 +25,13 @@ fn is_limited(limits: &str, passes: &Head, refused: &Head, status: u16, code: &s
     assert_eq!(upstream.requests().len(), 2, "{limits}");
 }
 
-/// A GET whose head counts that many octets (RFC 9113 section 6.5.2).
-fn head_of(octets: usize) -> Head {
+/// A GET whose head counts that many bytes (RFC 9113 section 6.5.2).
+fn head_of(bytes: usize) -> Head {
     let head = Head::get("/");
     let size = |head: &Head| -> usize {
         head.0.iter().map(|(name, value)| name.len() + value.len() + 32).sum()
     };
-    let rest = octets - size(&head) - 33;
+    let rest = bytes - size(&head) - 33;
     head.with("x", "x".repeat(rest))
 }
 
@@ -48,7 +48,7 @@ fn a_long_head_in_several_frames_has_it_too() {
 
 #[test]
 fn a_target_has_a_limit() {
-    let target = |octets: usize| Head::get(&format!("/{}", "x".repeat(octets - 1)));
+    let target = |bytes: usize| Head::get(&format!("/{}", "x".repeat(bytes - 1)));
     is_limited("target: 64B", &target(64), &target(65), 414, "malformed");
 }
 
@@ -84,8 +84,8 @@ fn a_body_of_unknown_length_has_a_limit_on_its_way() {
 
 #[test]
 fn trailers_have_a_limit() {
-    // Counted like a head: 32 octets for the line.
-    let trailers = |octets: usize| Head::default().with("x", "x".repeat(octets - 33));
+    // Counted like a head: 32 bytes for the line.
+    let trailers = |bytes: usize| Head::default().with("x", "x".repeat(bytes - 33));
     let upstream = upstream::replies(ok("x"));
     let gateway = gateway("limits: { trailers: 64B }", &[&upstream]);
     let mut client = gateway.connects_h2();

@@ -349,7 +349,7 @@ func (j judge) cutOff() error {
 	for _, target := range []string{"/abort", "/abort?length"} {
 		_, body, err := j.do(j.request("GET", target, nil))
 		if err == nil {
-			return fmt.Errorf("%s: %d octets look like the whole answer", target, len(body))
+			return fmt.Errorf("%s: %d bytes look like the whole answer", target, len(body))
 		}
 	}
 	return nil
@@ -424,7 +424,7 @@ func (j judge) largeBothWays() error {
 			return err
 		}
 		if !slices.Equal(got, body) {
-			return fmt.Errorf("%d octets came back changed", len(got))
+			return fmt.Errorf("%d bytes came back changed", len(got))
 		}
 	}
 	return nil

@@ -135,16 +135,16 @@ func number(r *http.Request, name string) int {
 	return n
 }
 
-// pattern is n octets that are wrong when they are moved.
+// pattern is n bytes that are wrong when they are moved.
 func pattern(n int) []byte {
-	octets := make([]byte, n)
-	for i := range octets {
-		octets[i] = byte(i*7 + i>>8*13 + i>>16*29)
+	data := make([]byte, n)
+	for i := range data {
+		data[i] = byte(i*7 + i>>8*13 + i>>16*29)
 	}
-	return octets
+	return data
 }
 
-func sumOf(octets []byte) string {
-	sum := sha256.Sum256(octets)
+func sumOf(data []byte) string {
+	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
 }

@@ -8,7 +8,7 @@ import (
 	testpb "google.golang.org/grpc/interop/grpc_testing"
 )
 
-// manyAnswers has the service send so many messages of so many octets.
+// manyAnswers has the service send so many messages of so many bytes.
 func manyAnswers(ctx context.Context, c client, count int, size int32) error {
 	request := &testpb.StreamingOutputCallRequest{}
 	for range count {
@@ -31,7 +31,7 @@ func manyAnswers(ctx context.Context, c client, count int, size int32) error {
 	}
 }
 
-// manyRequests sends the service so many messages of so many octets.
+// manyRequests sends the service so many messages of so many bytes.
 func manyRequests(ctx context.Context, c client, count, size int) error {
 	stream, err := c.tests.StreamingInputCall(ctx)
 	if err != nil {
@@ -49,7 +49,7 @@ func manyRequests(ctx context.Context, c client, count, size int) error {
 		return err
 	}
 	if got := answer.GetAggregatedPayloadSize(); int(got) != count*size {
-		return fmt.Errorf("%d octets have come", got)
+		return fmt.Errorf("%d bytes have come", got)
 	}
 	return nil
 }

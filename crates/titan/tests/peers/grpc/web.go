@@ -54,7 +54,7 @@ func (b browser) unary(ctx context.Context) error {
 		return fmt.Errorf("web unary: %d messages", len(got.messages))
 	}
 	if size := len(answer.GetPayload().GetBody()); size != 314159 {
-		return fmt.Errorf("web unary: %d octets", size)
+		return fmt.Errorf("web unary: %d bytes", size)
 	}
 	return got.is(codes.OK)
 }
@@ -75,7 +75,7 @@ func (b browser) streaming(ctx context.Context) error {
 		}
 		wanted := request.GetResponseParameters()[number].GetSize()
 		if size := len(answer.GetPayload().GetBody()); size != int(wanted) {
-			return fmt.Errorf("web streaming: %d octets instead of %d", size, wanted)
+			return fmt.Errorf("web streaming: %d bytes instead of %d", size, wanted)
 		}
 	}
 	if len(got.messages) != 5 {
@@ -113,11 +113,11 @@ func (o outcome) is(wanted codes.Code) error {
 }
 
 func (b browser) call(ctx context.Context, method string, message proto.Message) (outcome, error) {
-	octets, err := proto.Marshal(message)
+	data, err := proto.Marshal(message)
 	if err != nil {
 		return outcome{}, err
 	}
-	body := append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(octets))), octets...)
+	body := append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(data))), data...)
 	mediaType := "application/grpc-web+proto"
 	if b.text {
 		mediaType = "application/grpc-web-text+proto"

@@ -137,14 +137,14 @@ class Stream:
                     self.send(event.response())
 
     def send(self, event):
-        octets, connection = self.ws.send(event), self.client.h2
-        while octets:
+        bytes, connection = self.ws.send(event), self.client.h2
+        while bytes:
             room = lambda: connection.local_flow_control_window(self.number)
             self.client.until(lambda: room() > 0)
-            size = min(room(), connection.max_outbound_frame_size, len(octets))
-            connection.send_data(self.number, octets[:size])
+            size = min(room(), connection.max_outbound_frame_size, len(bytes))
+            connection.send_data(self.number, bytes[:size])
             self.client.flush()
-            octets = octets[size:]
+            bytes = bytes[size:]
 
     def says(self, message):
         kind = TextMessage if isinstance(message, str) else BytesMessage

@@ -1,6 +1,6 @@
 //! What a rule may consist of: known names, bounded depth, no loops in loops.
 
-use super::{RulePart, octets};
+use super::{RulePart, bytes};
 use crate::readers::Problem;
 use crate::suggest;
 use crate::token::{HeaderName, Pattern, parse_header_name, parse_pattern};
@@ -254,7 +254,7 @@ impl<'t> Check<'t> {
 
     fn at(&self, id: u64, reason: impl Into<String>) -> Problem {
         let problem = Problem::new(reason);
-        match octets(self.info, id) {
+        match bytes(self.info, id) {
             Some(part) => problem.part(part),
             None => problem,
         }
@@ -262,7 +262,7 @@ impl<'t> Check<'t> {
 
     /// At the name before the parenthesis that a call is known by.
     fn at_name(&self, id: u64, name: &str, reason: impl Into<String>) -> Problem {
-        let before = octets(self.info, id).and_then(|part| {
+        let before = bytes(self.info, id).and_then(|part| {
             let start = part.start.checked_sub(name.len())?;
             let before: Range<usize> = start..part.start;
             (self.text.get(before.clone())? == name).then_some(before)

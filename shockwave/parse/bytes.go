@@ -2,30 +2,30 @@ package parse
 
 import "encoding/binary"
 
-// Classes of octets, as bits of the entries of octets.
+// Classes of bytes, as bits of the entries of classes.
 const (
-	tokenOctet  = 1 << iota // RFC 9110 section 5.6.2
-	valueOctet              // HTAB, SP, visible ASCII, 0x80 to 0xff: RFC 9110 section 5.5
-	targetOctet             // visible ASCII without '#': RFC 9112 section 3.2
-	hostOctet               // of a registered name, without '%': RFC 3986 section 3.2.2
-	hexOctet
+	tokenByte  = 1 << iota // RFC 9110 section 5.6.2
+	valueByte              // HTAB, SP, visible ASCII, 0x80 to 0xff: RFC 9110 section 5.5
+	targetByte             // visible ASCII without '#': RFC 9112 section 3.2
+	hostByte               // of a registered name, without '%': RFC 3986 section 3.2.2
+	hexByte
 )
 
-var octets = classes()
+var classes = classTable()
 
-func classes() (table [256]uint8) {
+func classTable() (table [256]uint8) {
 	for c := range table {
 		if c == '\t' || c >= ' ' && c != 0x7f {
-			table[c] |= valueOctet
+			table[c] |= valueByte
 		}
 		if c > ' ' && c < 0x7f && c != '#' {
-			table[c] |= targetOctet
+			table[c] |= targetByte
 		}
 	}
 	letters := "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-	mark(&table, tokenOctet, letters+"!#$%&'*+-.^_`|~")
-	mark(&table, hostOctet, letters+"-._~!$&'()*+;=")
-	mark(&table, hexOctet, "0123456789abcdefABCDEF")
+	mark(&table, tokenByte, letters+"!#$%&'*+-.^_`|~")
+	mark(&table, hostByte, letters+"-._~!$&'()*+;=")
+	mark(&table, hexByte, "0123456789abcdefABCDEF")
 	return table
 }
 
@@ -37,27 +37,27 @@ func mark(table *[256]uint8, class uint8, members string) {
 
 // ValidName says whether name is a field name that may be sent: a token (RFC 9110 section 5.1).
 func ValidName(name string) bool {
-	return name != "" && all(name, tokenOctet)
+	return name != "" && all(name, tokenByte)
 }
 
 // ValidValue says whether value is a field value that may be sent (RFC 9110 section 5.5): no CR, LF or
-// NUL, and no other control octet but HTAB. White space at its ends is dropped by who receives it.
+// NUL, and no other control byte but HTAB. White space at its ends is dropped by who receives it.
 func ValidValue(value string) bool {
 	for ; len(value) >= 8; value = value[8:] {
-		// A control octet is one below SP, or DEL; whether one of the eight is HTAB is then looked at.
+		// A control byte is one below SP, or DEL; whether one of the eight is HTAB is then looked at.
 		word := binary.LittleEndian.Uint64([]byte(value[:8]))
 		del := word ^ 0x7f*ones
 		control := (word-' '*ones)&^word | (del-ones)&^del
-		if control&highs != 0 && !all(value[:8], valueOctet) {
+		if control&highs != 0 && !all(value[:8], valueByte) {
 			return false
 		}
 	}
-	return all(value, valueOctet)
+	return all(value, valueByte)
 }
 
 func all[T string | []byte](text T, class uint8) bool {
 	for i := range len(text) {
-		if octets[text[i]]&class == 0 {
+		if classes[text[i]]&class == 0 {
 			return false
 		}
 	}
@@ -66,7 +66,7 @@ func all[T string | []byte](text T, class uint8) bool {
 
 func isSpace(c byte) bool { return c == ' ' || c == '\t' }
 
-// lower folds the letters of ASCII and leaves every other octet.
+// lower folds the letters of ASCII and leaves every other byte.
 func lower(c byte) byte {
 	if c-'A' < 26 {
 		return c | 0x20
@@ -80,20 +80,20 @@ func equalFold(a []byte, b string) bool {
 	return len(a) == len(b) && sameFold(textOf(a), textOfString(b), uint(len(a)))
 }
 
-// sameFold compares n octets. Words that are the same, or no more than a case apart, are what it mostly
+// sameFold compares n bytes. Words that are the same, or no more than a case apart, are what it mostly
 // meets.
 func sameFold(a, b text, n uint) bool {
 	i := uint(0)
 	for ; i+8 <= n; i += 8 {
 		differ := a.load8(i) ^ b.load8(i)
-		if differ&^fold8 != 0 || differ != 0 && !sameFoldOctets(a, b, i, i+8) {
+		if differ&^fold8 != 0 || differ != 0 && !sameFoldBytes(a, b, i, i+8) {
 			return false
 		}
 	}
-	return sameFoldOctets(a, b, i, n)
+	return sameFoldBytes(a, b, i, n)
 }
 
-func sameFoldOctets(a, b text, i, end uint) bool {
+func sameFoldBytes(a, b text, i, end uint) bool {
 	for ; i < end; i++ {
 		if x, y := a.at(i), b.at(i); x != y && lower(x) != lower(y) {
 			return false
