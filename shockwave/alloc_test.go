@@ -169,7 +169,7 @@ func TestNoAllocationsTCP(t *testing.T) {
 	}
 }
 
-// answerLength says how many bytes the answer to a request has.
+// answerLength says how many bytes the response to a request has.
 func answerLength(t *testing.T, conn net.Conn, request []byte) int {
 	t.Helper()
 	counted := &counter{from: conn}

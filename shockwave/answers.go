@@ -8,7 +8,7 @@ import (
 	"titan.test/shockwave/parse"
 )
 
-// JSON answers with v as encoding/json writes it, application/json. Nothing was
+// JSON responds with v as encoding/json writes it, application/json. Nothing was
 // sent if it fails to encode.
 func (c *Ctx) JSON(v any) error {
 	c.check()
@@ -23,7 +23,7 @@ func (c *Ctx) JSON(v any) error {
 	return c.Send("application/json", text[:len(text)-len("\n")])
 }
 
-// Error answers with a status from 400 to 599 and a short text/plain body: detail,
+// Error responses with a status from 400 to 599 and a short text/plain body: detail,
 // or the status and its name if it is "". It replaces what was written and not sent
 // yet. What the handler set for another body is left out: Content-Encoding, ETag,
 // Last-Modified, Cache-Control.
@@ -52,7 +52,7 @@ func (c *Ctx) Error(status int, detail string) error {
 
 var ofTheBody = [...]string{"Content-Encoding", "ETag", "Last-Modified", "Cache-Control"}
 
-// Redirect answers with a status from 300 to 399 and a Location.
+// Redirect responds with a status from 300 to 399 and a Location.
 func (c *Ctx) Redirect(status int, location string) error {
 	c.check()
 	if status < 300 || status > 399 {
@@ -65,10 +65,10 @@ func (c *Ctx) Redirect(status int, location string) error {
 	return c.Send("", nil)
 }
 
-// Stream answers with a body of unknown length that write produces; each Write is
+// Stream responds with a body of unknown length that write produces; each Write is
 // kept until Limits.AnswerBuffer bytes are there or Flush is called. An error of write
 // closes the connection if something was sent, so that the client cannot take the
-// part for the whole; if nothing was, another answer can be given.
+// part for the whole; if nothing was, another response can be given.
 func (c *Ctx) Stream(contentType string, write func(w io.Writer) error) error {
 	c.check()
 	if c.sent || len(c.kept) > 0 || c.conn.hijacked {
@@ -93,7 +93,7 @@ func (c *Ctx) Stream(contentType string, write func(w io.Writer) error) error {
 }
 
 // Trailer sets a trailer field of a chunked answer (RFC 9110 section 6.5). It
-// makes the answer chunked; to a client of HTTP/1.0, in answers without a body and
+// makes the response chunked; to a client of HTTP/1.0, in responses without a body and
 // beside a Content-Length of the handler's it is left out. Names that cannot be
 // trailers are ErrReservedField.
 func (c *Ctx) Trailer(name, value string) error {
@@ -121,7 +121,7 @@ func mayBeTrailer(name string) bool {
 // 8297). To HTTP/1.0 it sends nothing and says ErrInterim.
 func (c *Ctx) Early(fields ...string) error { return c.Interim(103, fields...) }
 
-// Interim sends an interim answer, 102 to 199, like Early.
+// Interim sends an interim response, 102 to 199, like Early.
 func (c *Ctx) Interim(status int, fields ...string) error {
 	c.check()
 	switch {

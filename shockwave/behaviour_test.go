@@ -310,7 +310,7 @@ func TestTooLate(t *testing.T) {
 	}
 }
 
-// Large answers take every way through the buffers.
+// Large responses take every way through the buffers.
 func TestAnswersOfEveryLength(t *testing.T) {
 	for _, n := range []int{0, 1, 7000, 7990, 8000, 8100, 8191, 8192, 8193, 16384, 20000, 100000, 300000} {
 		want := strings.Repeat("0123456789", n/10+1)[:n]

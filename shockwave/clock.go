@@ -19,7 +19,7 @@ type clock struct {
 	last  time.Time // when the last sweep was
 }
 
-// A stamp is what heads of answers begin with in one second. It does not change.
+// A stamp is what heads of responses begin with in one second. It does not change.
 type stamp struct {
 	second int64
 	// date is the Date line, and both that with the Server line before it.
@@ -38,7 +38,7 @@ type sighting struct {
 	bodies      uint32
 	// waited is for how long bytes of that body were waited for.
 	waited time.Duration
-	// unsent is what of the answer was in the kernel; see tookSome.
+	// unsent is what of the response was in the kernel; see tookSome.
 	unsent uint32
 	index  int // in Server.conns; guarded by the Server's mutex
 }

@@ -168,7 +168,7 @@ func checkBatch(t *testing.T, random *rand.Rand, messages []question) {
 	w := serve(question{defaultLimits, false, input}, ends, true)
 	answers, whole := w.answers(w.conn.sent.Len())
 	if len(answers) != len(messages) || !whole {
-		t.Fatalf("%d answers to %d messages\n  input   %q\n  split   %v\n  answers %q",
+		t.Fatalf("%d responses to %d messages\n  input   %q\n  split   %v\n  answers %q",
 			len(answers), len(messages), input, ends, w.conn.sent.String())
 	}
 	last := len(messages) - 1

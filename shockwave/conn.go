@@ -50,7 +50,7 @@ type conn struct {
 	received atomic.Int64
 	bodies   atomic.Uint32
 	// inBody is odd while bytes of a body are waited for, and changes with each such
-	// wait: answers are sent meanwhile, so it is no phase.
+	// wait: responses are sent meanwhile, so it is no phase.
 	inBody atomic.Uint64
 	// late is the waits that were ended from outside.
 	late late
@@ -137,7 +137,7 @@ func (c *conn) finally() {
 }
 
 // abandon ends an exchange that was not finished, if there is one: what is not sent
-// of it is not to be sent, but answers to earlier requests are.
+// of it is not to be sent, but responses to earlier requests are.
 func (c *conn) abandon() {
 	x := c.ctx
 	x.takeBack()
@@ -150,7 +150,7 @@ func (c *conn) abandon() {
 	}
 }
 
-// panicked logs, and answers 500 if the handler had not answered.
+// panicked logs, and responses 500 if the handler had not answered.
 func (c *conn) panicked(reason any) {
 	x := c.ctx
 	if reason == ErrAbort {
@@ -359,7 +359,7 @@ func (c *conn) refuse(err error) error {
 }
 
 // end sends what is unsent, and then reads away what the client still sends if
-// more may come: bytes that nobody reads would make its TCP throw the answer away
+// more may come: bytes that nobody reads would make its TCP throw the response away
 // (RFC 9112 section 9.6).
 func (c *conn) end(more bool) error {
 	if err := c.flush(); err != nil || !more {

@@ -38,7 +38,7 @@ type watch struct {
 // Context ends when the client closes the connection (cause ErrClientGone), when
 // the server is closed or the time of its Shutdown is over (ErrServerClosed; see
 // ShuttingDown), at the deadline and when the handler returns. It is made when it is
-// first asked for; a request that never asks pays nothing. Answers to earlier requests
+// first asked for; a request that never asks pays nothing. Responses to earlier requests
 // that wait to be sent are sent then. It may outlive the handler.
 func (c *Ctx) Context() context.Context {
 	c.check()

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// waits answers with why its Context ended.
+// waits responds with why its Context ended.
 func waits(c *Ctx) {
 	ctx := c.Context()
 	<-ctx.Done()

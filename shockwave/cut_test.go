@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// An answer that ends with the connection, and of which a part is missing, ends with
+// A response that ends with the connection, and of which a part is missing, ends with
 // an error at the client.
 func TestPartOfAnAnswerDoesNotPassForTheWhole(t *testing.T) {
 	begun := func(c *Ctx) {
@@ -60,7 +60,7 @@ func TestLateAnswerDoesNotPassForTheWhole(t *testing.T) {
 	}
 }
 
-// The whole of such an answer ends without one.
+// The whole of such a response ends without one.
 func TestWholeAnswerEndsInOrder(t *testing.T) {
 	handler := func(c *Ctx) {
 		c.WriteString("wh")

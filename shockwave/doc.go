@@ -7,7 +7,7 @@
 //
 // # Ownership
 //
-// A handler gets one *Ctx: the request and its answer. The Ctx, and every
+// A handler gets one *Ctx: the request and its response. The Ctx, and every
 // []byte it gave, belong to the connection: they are valid until the handler
 // returns, and what they show then changes. string(b) copies; Ctx.Clone copies
 // a whole request. Only the handler's goroutine may call methods of a Ctx, unless
@@ -17,9 +17,9 @@
 //
 // # Pipelining
 //
-// Answers to requests that came together leave together, in one write: when no
+// Responses to requests that came together leave together, in one write: when no
 // further complete head is there, or when a buffer is full. A handler that is about
-// to take long sends what waits before its own answer by calling Context or Flush.
+// to take long sends what waits before its own response by calling Context or Flush.
 //
 // # What is bounded
 //
@@ -35,7 +35,7 @@ package shockwave
 //	a head: bytes to offsets            parse        Parser.Parse
 //	the handler's view of it             request.go, query.go
 //	its body                             body.go, chunked.go
-//	the answer: fields, body, head       header.go, response.go, answers.go, head.go
+//	the response: fields, body, head       header.go, response.go, answers.go, head.go
 //	files, other protocols               file.go, hijack.go
 //	reading and writing at once          share.go
 //	bytes to the client                 write.go

@@ -208,9 +208,9 @@ func (w *witness) fault(v verdict) string {
 	case !w.conn.closed:
 		return "the connection was left open"
 	case !whole:
-		return "an answer is not well-formed"
+		return "a response is not well-formed"
 	case v.outcome == reject && (len(answers) != 1 || answers[0].persist || answers[0].status < 400):
-		return "a reject is one answer that closes"
+		return "a reject is one response that closes"
 	case v.outcome != accept && len(w.requests) > 1:
 		return "something behind a message that is not complete was served"
 	case v.outcome == accept && (len(answers) == 0 || answers[0].status != 200):
@@ -223,7 +223,7 @@ func (w *witness) fault(v verdict) string {
 	return ""
 }
 
-// An answer is a final response that the engine sent.
+// A response is a final response that the engine sent.
 type answer struct {
 	status  int
 	persist bool

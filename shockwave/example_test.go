@@ -11,7 +11,7 @@ import (
 	"titan.test/shockwave"
 )
 
-// exchange serves one request in memory and prints the answer without its Date.
+// exchange serves one request in memory and prints the response without its Date.
 func exchange(s *shockwave.Server, request string) {
 	client, server := net.Pipe()
 	go s.ServeConn(server)
@@ -44,7 +44,7 @@ func ExampleCtx_ReadBody() {
 	s := &shockwave.Server{Handler: func(c *shockwave.Ctx) {
 		body, err := c.ReadBody(10)
 		if err != nil {
-			return // the engine answers with the status that the error asks for
+			return // the engine responds with the status that the error asks for
 		}
 		c.Send("text/plain", body)
 	}}

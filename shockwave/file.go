@@ -20,7 +20,7 @@ import (
 // the client takes bytes.
 const filePiece = 128 << 10
 
-// SendFile answers with a file by sendfile(2): Content-Type by its extension
+// SendFile responds with a file by sendfile(2): Content-Type by its extension
 // unless set, Last-Modified, HEAD, and while the status is 200 If-Modified-Since
 // (304) and one byte range (206, 416; RFC 9110 section 14). The error of opening it
 // is returned and nothing was sent: answer 404. What is no regular file is an error
@@ -85,7 +85,7 @@ func openRegular(path string) (*os.File, os.FileInfo, error) {
 
 var errNotRegular = errors.New("not a regular file")
 
-// describe sets the fields that every answer about a file has.
+// describe sets the fields that every response about a file has.
 func (c *Ctx) describe(path string, info os.FileInfo) {
 	if len(c.kind) == 0 {
 		kind := mime.TypeByExtension(filepath.Ext(path))

@@ -153,7 +153,7 @@ func (p *pieces) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// Whatever a client sends, however it comes: what it gets are whole answers, one for each
+// Whatever a client sends, however it comes: what it gets are whole responses, one for each
 // request that a handler saw, and at most one refusal behind them.
 func FuzzConn(f *testing.F) {
 	for _, seed := range []string{
@@ -237,7 +237,7 @@ func (c *connection) check(t *testing.T) {
 			t.Fatalf("answer %d of %d: %v in %q", i, len(c.methods), err, c.got)
 		}
 		if _, err := io.Copy(io.Discard, answer.Body); err != nil {
-			t.Fatalf("the body of answer %d: %v in %q", i, err, c.got)
+			t.Fatalf("the body of response %d: %v in %q", i, err, c.got)
 		}
 		if answer.StatusCode >= 200 {
 			i++

@@ -61,7 +61,7 @@ func appendDecimal(b []byte, n int) []byte {
 	return append(b, digits[i:]...)
 }
 
-// appendHead puts the answer's head into out. length is the body's, or unset if
+// appendHead puts the response's head into out. length is the body's, or unset if
 // nobody knows it; a Content-Length that the handler set stands above it.
 func (c *Ctx) appendHead(contentType string, length int64) {
 	stamp := c.conn.server.clock.stamp.Load()
@@ -162,14 +162,14 @@ func (c *Ctx) connection() string {
 	return ""
 }
 
-// hasNoContent says that answers with this status have no body (RFC 9110 section 6.4.1).
+// hasNoContent says that responses with this status have no body (RFC 9110 section 6.4.1).
 func hasNoContent(status int) bool { return status == 204 || status == 205 || status == 304 }
 
-// isBare says that the answer's head may name the length of a body that does not
+// isBare says that the response's head may name the length of a body that does not
 // follow.
 func (c *Ctx) isBare() bool { return c.bodiless || c.status == 304 }
 
-// statusLine gives the first line of an answer, with its CRLF.
+// statusLine gives the first line of a response, with its CRLF.
 func statusLine(status int) string {
 	if line := statusLines[status-100]; line != "" {
 		return line

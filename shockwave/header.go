@@ -45,14 +45,14 @@ func kindIf(kind fieldKind, name, its string) fieldKind {
 	return anyField
 }
 
-// Set sets a field of the answer in place of all lines with that name. A name
+// Set sets a field of the response in place of all lines with that name. A name
 // that is no token, or a value with CR, LF, NUL or another control byte but HTAB is
 // ErrBadField and changes nothing. White space at the ends of a value is dropped by
 // whoever reads it.
 //
 // Content-Length is honoured and enforced: writing more fails, writing less
 // closes the connection. Of Connection only "close" may be set, which ends the
-// connection behind the answer, and "upgrade", which goes with Upgrade (RFC 9110
+// connection behind the response, and "upgrade", which goes with Upgrade (RFC 9110
 // section 7.8), beside what the engine says there; Transfer-Encoding never
 // (ErrReservedField). Date and Server replace the engine's.
 func (c *Ctx) Set(name, value string) error { return c.setField(name, value, false) }
@@ -138,7 +138,7 @@ func (c *Ctx) setLength(value string) error {
 	return nil
 }
 
-// Del removes all lines of the answer with that name, Date and Server too.
+// Del removes all lines of the response with that name, Date and Server too.
 func (c *Ctx) Del(name string) {
 	c.check()
 	if c.mayChangeHead() != nil {

@@ -6,7 +6,7 @@ import (
 )
 
 // Hijack hands the connection over: the engine forgets it when the handler
-// returns, and does not close it. Unsent bytes of earlier answers are sent first.
+// returns, and does not close it. Unsent bytes of earlier responses are sent first.
 // buffered is a copy of what was received behind what was read of the request;
 // what comes later comes from conn.
 func (c *Ctx) Hijack() (conn net.Conn, buffered []byte, err error) {

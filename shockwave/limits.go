@@ -39,15 +39,15 @@ type Limits struct {
 	// away to keep the connection, those of the chunked coding too; past them it
 	// is closed. Default 256 KiB; negative: none.
 	Drain int64
-	// Linger is the most bytes read away after an answer that ends the
+	// Linger is the most bytes read away after a response that ends the
 	// connection, so that the client can still read it (RFC 9112 section 9.6).
 	// Default 256 KiB; negative: none.
 	Linger int64
-	// AnswerBuffer is the most bytes of an answer's body that Write keeps until the
-	// handler returns: an answer that fits gets a Content-Length, a longer one
+	// AnswerBuffer is the most bytes of a response's body that Write keeps until the
+	// handler returns: a response that fits gets a Content-Length, a longer one
 	// is chunked. Default 8192.
 	AnswerBuffer int
-	// AnswerFields is the most bytes of the field lines of one answer that the
+	// AnswerFields is the most bytes of the field lines of one response that the
 	// handler may set. Passed: ErrFieldsTooLong. Default 64 KiB.
 	AnswerFields int
 }
@@ -64,7 +64,7 @@ type Timeouts struct {
 	// Body is the pause between two pieces of a body that somebody waits for.
 	// Passed: reading the body fails with ErrTimeout. Default 30 s.
 	Body time.Duration
-	// Write is the pause in which the client takes no byte of an answer: on a TCP
+	// Write is the pause in which the client takes no byte of a response: on a TCP
 	// connection in Linux, acknowledges none. Elsewhere it is seen only when there
 	// is room for a whole write, of up to 128 KiB. Passed: the connection is closed.
 	// Default 30 s.

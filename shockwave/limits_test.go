@@ -88,7 +88,7 @@ func TestRequestsPerConnection(t *testing.T) {
 		p.expects(200, "/")
 		p.sends(get)
 		if answer, _ := p.getsAnswer(); !answer.Close {
-			t.Error("the last answer does not say close")
+			t.Error("the last response does not say close")
 		}
 		p.expectsEnd()
 	})
@@ -181,7 +181,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// Behind an answer that ends the connection up to Linger bytes are read away.
+// Behind a response that ends the connection up to Linger bytes are read away.
 func TestLingerLimit(t *testing.T) {
 	for linger, want := range map[int64]int{1000: 1000, -1: 0} {
 		s := &Server{Handler: hello, Limits: Limits{Linger: linger}}

@@ -161,7 +161,7 @@ func (p *peer) sendsBeside(data string) {
 	p.background.Go(func() { io.WriteString(p.conn, data) })
 }
 
-// gets reads an answer and gives its status and body.
+// gets reads a response and gives its status and body.
 func (p *peer) gets() (status int, body string) {
 	p.t.Helper()
 	answer, body := p.getsAnswer()
@@ -172,16 +172,16 @@ func (p *peer) getsAnswer() (*http.Response, string) {
 	p.t.Helper()
 	answer, err := http.ReadResponse(p.from, nil)
 	if err != nil {
-		p.t.Fatalf("reading an answer: %v", err)
+		p.t.Fatalf("reading a response: %v", err)
 	}
 	body, err := io.ReadAll(answer.Body)
 	if err != nil {
-		p.t.Fatalf("reading an answer's body: %v", err)
+		p.t.Fatalf("reading a response's body: %v", err)
 	}
 	return answer, string(body)
 }
 
-// expects reads an answer and compares it.
+// expects reads a response and compares it.
 func (p *peer) expects(status int, body string) {
 	p.t.Helper()
 	if gotStatus, gotBody := p.gets(); gotStatus != status || gotBody != body {
@@ -216,7 +216,7 @@ func (p *peer) expectsNothing(d time.Duration) {
 // hello answers every request with its path.
 func hello(c *Ctx) { c.Send("text/plain", c.Path()) }
 
-// echo answers with the body, or lets the engine answer if there is none to read.
+// echo responds with the body, or lets the engine answer if there is none to read.
 func echo(c *Ctx) {
 	if body, err := c.ReadBody(-1); err == nil {
 		c.Send("", body)

@@ -14,7 +14,7 @@ import (
 	"titan.test/shockwave/parse"
 )
 
-// A Ctx is one request and its answer. It is valid until the handler returns,
+// A Ctx is one request and its response. It is valid until the handler returns,
 // and so is every []byte its methods give; only the handler's goroutine may use
 // it, and with Share others in turn.
 type Ctx struct {
@@ -40,7 +40,7 @@ type Ctx struct {
 	response
 	text    bytes.Buffer // what JSON and Error put together
 	encoder *json.Encoder
-	// out is bytes to send: this answer from begin on, and before it those of a batch.
+	// out is bytes to send: this response from begin on, and before it those of a batch.
 	out   []byte
 	begin int
 
@@ -54,7 +54,7 @@ type Ctx struct {
 	readDeadline, writeDeadline time.Time
 	lock                        sync.Locker
 
-	sending     bool      // what is in out, or a piece of the answer, is being sent
+	sending     bool      // what is in out, or a piece of the response, is being sent
 	sendingOver sync.Cond // with lock: it no longer is
 	retired     bool      // see debug_on.go
 }
@@ -172,8 +172,8 @@ func (c *Ctx) ContentLength() int64 {
 // that waits for it to go on (100 Continue). It ends with io.EOF, with
 // ErrBodyTooLong, ErrTimeout, io.ErrUnexpectedEOF if the client closed inside
 // the body, or a *parse.Error if the coding is at fault. After an error the
-// connection is closed behind the answer; if the handler gave none, the engine
-// answers with the status that the error asks for.
+// connection is closed behind the response; if the handler gave none, the engine
+// responses with the status that the error asks for.
 func (c *Ctx) Body() io.Reader {
 	c.check()
 	return (*bodyReader)(c)
@@ -213,7 +213,7 @@ func (c *Ctx) IsHTTP10() bool {
 
 // WantsContinue says that the client sends its body only after 100 (Continue),
 // which the first use of Body or ReadBody sends. If there is none, the connection
-// is closed behind the answer.
+// is closed behind the response.
 func (c *Ctx) WantsContinue() bool {
 	c.check()
 	return c.head.ExpectContinue

@@ -2,7 +2,7 @@ package shockwave
 
 import "titan.test/shockwave/parse"
 
-// A response is where the answer to a request stands. Its head is put together
+// A response is where the response to a request stands. Its head is put together
 // when it is clear how long the body is: by Send, when more is written than is
 // kept, or when the handler has returned.
 type response struct {
@@ -16,7 +16,7 @@ type response struct {
 	after   []byte // trailer lines
 	coding  coding
 
-	keep     bool // the connection goes on behind this answer
+	keep     bool // the connection goes on behind this response
 	bodiless bool // the request was HEAD
 	sent     bool // the head is in out
 	complete bool // and all of the body
@@ -31,7 +31,7 @@ type response struct {
 	startType []byte
 }
 
-// A coding is how the client sees where the answer's body ends.
+// A coding is how the client sees where the response's body ends.
 type coding uint8
 
 const (
@@ -41,7 +41,7 @@ const (
 	noBody // the status has none, or the request was HEAD
 )
 
-// unset is the length of an answer without Content-Length.
+// unset is the length of a response without Content-Length.
 const unset = -1
 
 func (a *response) reset() {
@@ -55,7 +55,7 @@ func (a *response) untouched() bool {
 	return !a.sent && a.status == 200 && len(a.kept) == 0
 }
 
-// SetStatus sets the status of the answer, 200 to 599. Interim answers are
+// SetStatus sets the status of the response, 200 to 599. Interim responses are
 // Interim's; 101 is Hijack's. Default 200.
 func (c *Ctx) SetStatus(status int) error {
 	c.check()
@@ -69,19 +69,19 @@ func (c *Ctx) SetStatus(status int) error {
 	return nil
 }
 
-// Status gives the status of the answer as it stands.
+// Status gives the status of the response as it stands.
 func (c *Ctx) Status() int {
 	c.check()
 	return c.status
 }
 
-// Sent says that the answer's head can no longer change.
+// Sent says that the response's head can no longer change.
 func (c *Ctx) Sent() bool {
 	c.check()
 	return c.sent
 }
 
-// Send answers with this whole body. contentType "" sends no Content-Type, or the
+// Send responds with this whole body. contentType "" sends no Content-Type, or the
 // one that was Set. Nothing can be written behind it, and nothing may have been
 // before it (ErrBodyBegun). body is not kept.
 func (c *Ctx) Send(contentType string, body []byte) error {
@@ -124,7 +124,7 @@ func (c *Ctx) sendWithTrailers(contentType string, body []byte) error {
 	return c.finishBody()
 }
 
-// tooLate says why an answer can no longer be begun.
+// tooLate says why a response can no longer be begun.
 func (c *Ctx) tooLate() error {
 	switch {
 	case c.conn.hijacked:
@@ -135,7 +135,7 @@ func (c *Ctx) tooLate() error {
 	return ErrBodyBegun
 }
 
-// Write adds to the answer's body. Up to Limits.AnswerBuffer bytes are kept until the
+// Write adds to the response's body. Up to Limits.AnswerBuffer bytes are kept until the
 // handler returns and then sent with their Content-Length; a longer answer is
 // sent chunked (to HTTP/1.0: up to the close) unless Content-Length was set.
 func (c *Ctx) Write(p []byte) (int, error) {
@@ -211,7 +211,7 @@ func (c *Ctx) emitKept() error {
 	return err
 }
 
-// finishBody sends what is missing of the answer.
+// finishBody sends what is missing of the response.
 func (c *Ctx) finishBody() error {
 	if c.complete {
 		return nil
@@ -254,7 +254,7 @@ func (c *Ctx) finishChunks() error {
 
 var lastChunk = []byte("0\r\n")
 
-// finish completes the answer and reads the request to its end, so that another
+// finish completes the response and reads the request to its end, so that another
 // can follow.
 func (x *Ctx) finish() error {
 	if x.untidy {
@@ -282,14 +282,14 @@ func (x *Ctx) finish() error {
 	return x.conn.broken
 }
 
-// mayReceiveMore says whether the client may send something behind an answer that
+// mayReceiveMore says whether the client may send something behind a response that
 // ends the connection.
 func (x *Ctx) mayReceiveMore() bool {
 	return x.r < x.w || !x.body.done || x.head.KeepAlive
 }
 
-// refuse answers to what is no request. Whatever method it may have had, or the
-// request before it, the answer has a body.
+// refuse responses to what is no request. Whatever method it may have had, or the
+// request before it, the response has a body.
 func (x *Ctx) refuse(status int, reason string) {
 	x.bodiless = false
 	x.answerFault(status, reason)
@@ -317,7 +317,7 @@ func statusOf(fault error) (status int, reason string) {
 }
 
 // Flush sends what was written so far. The first one fixes the head: without a
-// Content-Length set the answer is chunked (to HTTP/1.0: up to the close).
+// Content-Length set the response is chunked (to HTTP/1.0: up to the close).
 func (c *Ctx) Flush() error {
 	c.check()
 	if c.conn.hijacked {

@@ -212,7 +212,7 @@ func (s *Server) ServeConn(nc net.Conn) error {
 // connections are not waited for.
 //
 // Contexts of running requests end only then: whoever hands his on, to a database
-// say, gets the time to finish. An answer that has no end of its own must look at
+// say, gets the time to finish. A response that has no end of its own must look at
 // ShuttingDown.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.begin()

@@ -73,7 +73,7 @@ func TestShutdownServesAHeadThatHasBegun(t *testing.T) {
 	})
 }
 
-// An answer that did not know of Shutdown keeps the connection no longer either.
+// A response that did not know of Shutdown keeps the connection no longer either.
 func TestShutdownClosesWhatBecomesIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan bool)
@@ -88,7 +88,7 @@ func TestShutdownClosesWhatBecomesIdle(t *testing.T) {
 		synctest.Wait()
 		close(release)
 		if answer, _ := p.getsAnswer(); answer.Close {
-			t.Error("the answer knew")
+			t.Error("the response knew")
 		}
 		p.expectsEnd()
 		<-p.served
@@ -223,7 +223,7 @@ func TestPanics(t *testing.T) {
 	}
 }
 
-// A handler that ends its goroutine: the answers before are sent.
+// A handler that ends its goroutine: the responses before are sent.
 func TestGoexit(t *testing.T) {
 	handler := func(c *Ctx) {
 		if hello(c); c.Number() == 2 {
@@ -370,7 +370,7 @@ func TestContinue(t *testing.T) {
 	})
 }
 
-// A client that sends what nobody reads still sees the answer (RFC 9112 section 9.6).
+// A client that sends what nobody reads still sees the response (RFC 9112 section 9.6).
 func TestAnswerIsSeenDespiteUnreadBytes(t *testing.T) {
 	addr := listening(t, &Server{Handler: hello, Limits: Limits{Drain: -1, Linger: 64 << 20}})
 	for range 20 {

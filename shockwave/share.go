@@ -9,10 +9,10 @@ import (
 
 // Share lets other goroutines use the Ctx until the handler returns, each while it
 // holds lock; the caller holds it now. What waits for the client gives lock up
-// meanwhile: so one goroutine sends the answer while another receives the body, and
+// meanwhile: so one goroutine sends the response while another receives the body, and
 // neither waits for the other. It is one for each direction: while a call of one
 // reads (Body, ReadBody), nobody else may read or call Hijack, and while one writes
-// (Write, Flush, Send and all else that makes the answer), nobody else may write or
+// (Write, Flush, Send and all else that makes the response), nobody else may write or
 // call Hijack; nor may the handler return. SendFile does not give lock up.
 func (c *Ctx) Share(lock sync.Locker) {
 	c.check()
@@ -56,9 +56,9 @@ func (c *Ctx) SetReadDeadline(t time.Time) error {
 	return c.conn.nc.SetReadDeadline(t)
 }
 
-// SetWriteDeadline sets when sending the answer fails with ErrTimeout, which ends
+// SetWriteDeadline sets when sending the response fails with ErrTimeout, which ends
 // the connection; the zero time leaves that to Timeouts, which hold in any case. It
-// ends with the exchange. Answers to earlier requests that wait to be sent are sent
+// ends with the exchange. Responses to earlier requests that wait to be sent are sent
 // before.
 func (c *Ctx) SetWriteDeadline(t time.Time) error {
 	c.check()

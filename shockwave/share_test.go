@@ -76,7 +76,7 @@ func TestReadAndWriteAtOnce(t *testing.T) {
 	})
 }
 
-// Who reads the body sends 100 (Continue); an answer that begins meanwhile follows that and does not come between.
+// Who reads the body sends 100 (Continue); a response that begins meanwhile follows that and does not come between.
 func TestWriteWhileTheReaderSends(t *testing.T) {
 	const size = 100_000
 	handler := share(func(s *sharing) {
@@ -185,7 +185,7 @@ func TestPanicWhileShared(t *testing.T) {
 	}
 }
 
-// A handler that aborts while it shares: the answers before are sent.
+// A handler that aborts while it shares: the responses before are sent.
 func TestAbortWhileShared(t *testing.T) {
 	handler := func(c *Ctx) {
 		if hello(c); c.Number() == 2 {
@@ -288,7 +288,7 @@ func TestContextOutlivesAnotherWait(t *testing.T) {
 }
 
 // A deadline for writing holds for what the engine sends behind the handler, but not
-// for the answers before, nor for those that follow.
+// for the responses before, nor for those that follow.
 func TestSetWriteDeadline(t *testing.T) {
 	deadline := time.Time{}
 	handler := func(c *Ctx) {
@@ -358,7 +358,7 @@ func TestSweepEndsWhatItJudged(t *testing.T) {
 		synctest.Wait()
 		idle := c.progress.Load()
 		p.sends(get)
-		synctest.Wait() // the answer waits for the client
+		synctest.Wait() // the response waits for the client
 		c.interrupt(idle)
 		if c.late.read != 0 {
 			t.Error("a wait that was over was ended")

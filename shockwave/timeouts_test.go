@@ -260,7 +260,7 @@ func TestLingerTimeout(t *testing.T) {
 		start := time.Now()
 		p.expectsEnd()
 		if time.Since(start) > 0 {
-			t.Error("the answer's end waited for the client's")
+			t.Error("the response's end waited for the client's")
 		}
 		for p.failureNow() == nil {
 			if _, err := io.WriteString(p.conn, "more"); err != nil {

@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// A titan is the other engine: a process that answers bytes with its verdict, one line each.
+// A titan is the other engine: a process that responses bytes with its verdict, one line each.
 type titan struct {
 	questions *bufio.Writer
 	answers   *bufio.Reader
@@ -55,7 +55,7 @@ func startTitan(tb testing.TB) *titan {
 	}
 	tb.Cleanup(func() {
 		questions.Close()
-		// After a failure there are answers that nobody read, and the process waits for somebody to.
+		// After a failure there are responses that nobody read, and the process waits for somebody to.
 		io.Copy(io.Discard, answers)
 		if err := command.Wait(); err != nil && !tb.Failed() {
 			tb.Errorf("the other engine: %v", err)
@@ -88,7 +88,7 @@ func buildTitan(tb testing.TB, cargo string) string {
 	return ""
 }
 
-// ask sends a question; its answer comes after those of the questions before it.
+// ask sends a question; its response comes after those of the questions before it.
 func (t *titan) ask(q question) error {
 	closes := byte(0)
 	if q.close {
@@ -111,7 +111,7 @@ func (t *titan) ask(q question) error {
 func (t *titan) answer() (verdict, reason string, err error) {
 	text, err := t.answers.ReadString('\n')
 	if err != nil {
-		return "", "", fmt.Errorf("the other engine gave no answer: %w", err)
+		return "", "", fmt.Errorf("the other engine gave no response: %w", err)
 	}
 	verdict, reason, _ = strings.Cut(strings.TrimSuffix(text, "\n"), "\t")
 	return verdict, reason, nil

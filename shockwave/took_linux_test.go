@@ -99,7 +99,7 @@ func (w *sweeper) blocks() bool {
 	return same && phase(w.progress&(1<<phaseBits-1)) == phaseWrite && unsent > 0
 }
 
-// untilTaken has the client read until its kernel takes more of the answer. It says
+// untilTaken has the client read until its kernel takes more of the response. It says
 // whether the server waited all the time: whether less was taken than ends a wait.
 func (w *sweeper) untilTaken(t *testing.T, client net.Conn) bool {
 	piece := make([]byte, 4<<10)

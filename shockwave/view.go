@@ -8,5 +8,5 @@ import "unsafe"
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // bytesOf shows a string as bytes without copying it, for calls that only read
-// them: an answer's body may be long.
+// them: a response's body may be long.
 func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }

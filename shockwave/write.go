@@ -34,7 +34,7 @@ func (x *Ctx) sendOut() error {
 	return err
 }
 
-// flushNow is flush for who makes the answer. Who reads the body, or asks for the
+// flushNow is flush for who makes the response. Who reads the body, or asks for the
 // Context, may be sending what was there before: what follows waits for that.
 func (x *Ctx) flushNow() error {
 	for x.sending {
@@ -45,7 +45,7 @@ func (x *Ctx) flushNow() error {
 	return err
 }
 
-// flushUnlessSent is for who has nothing of his own in the answer: he sends what is
+// flushUnlessSent is for who has nothing of his own in the response: he sends what is
 // there, but neither waits for who is sending it already nor sends what is added
 // meanwhile, for which somebody else waits.
 func (x *Ctx) flushUnlessSent() error {
@@ -64,7 +64,7 @@ func (x *Ctx) flushUnlessSent() error {
 // there.
 func (x *Ctx) push(p []byte) error {
 	if room := cap(x.out) - len(x.out); len(p) > room {
-		// The first write is full, so that short answers' heads do not travel alone.
+		// The first write is full, so that short responses' heads do not travel alone.
 		x.out = append(x.out, p[:room]...)
 		p = p[room:]
 		if err := x.flushNow(); err != nil {
@@ -148,7 +148,7 @@ func (c *conn) wasOtherWrite() bool {
 	return true
 }
 
-// cutShort resets the connection if what was sent of the answer would pass for all
+// cutShort resets the connection if what was sent of the response would pass for all
 // of it: its end is the connection's (RFC 9112 section 8). Nothing is sent behind it.
 func (x *Ctx) cutShort() {
 	c := x.conn

@@ -138,7 +138,7 @@ var answerRows = []row{
 		shockwave: `200 chunked 100000 bytes; stays`,
 		nethttp:   `200 chunked 100000 bytes; stays`,
 		fasthttp:  `200 Content-Length="100000" 100000 bytes; stays`,
-		why:       "Long answers are not kept in memory; a handler that knows the length sets it.",
+		why:       "Long responses are not kept in memory; a handler that knows the length sets it.",
 	},
 	{
 		name:      "panic",
@@ -148,7 +148,7 @@ var answerRows = []row{
 		says:      "500 Internal Server Error",
 		nethttp:   `closes without an answer`,
 		fasthttp:  dies,
-		why:       "The client gets an answer while none was begun. fasthttp lets the panic end the process.",
+		why:       "The client gets a response while none was begun. fasthttp lets the panic end the process.",
 	},
 	{
 		name:    "connection-close-in-the-answer",

@@ -63,7 +63,7 @@ var bodyRows = []row{
 		says:      "a chunk size is not 1 to 16 hexadecimal digits up to 2^63-1 (RFC 9112 section 7.1)",
 		nethttp:   `200; closes`,
 		fasthttp:  `400; closes`,
-		why:       "A handler that leaves the answer open gets the fault answered with its status.",
+		why:       "A handler that leaves the response open gets the fault answered with its status.",
 	},
 	{
 		name:      "head-cut-short",
@@ -72,7 +72,7 @@ var bodyRows = []row{
 		shockwave: `closes without an answer`,
 		nethttp:   `400`,
 		fasthttp:  `400`,
-		why:       "A client that closed its side in the middle of a head is not waiting for an answer.",
+		why:       "A client that closed its side in the middle of a head is not waiting for a response.",
 	},
 	{
 		name:    "get-with-a-body",

@@ -1,5 +1,5 @@
 // Package compare holds Shockwave against net/http and fasthttp: the same requests to all three over TCP, and
-// where the answers differ, why. It is a module of its own, for the engine itself depends on nothing.
+// where the responses differ, why. It is a module of its own, for the engine itself depends on nothing.
 package compare
 
 import (
@@ -180,7 +180,7 @@ func stays(from *bufio.Reader, conn net.Conn) string {
 
 func ending(err error) string {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || strings.Contains(err.Error(), "reset by peer") {
-		return "closes without an answer"
+		return "closes without a response"
 	}
 	return err.Error()
 }

@@ -61,7 +61,7 @@ var connectionRows = []row{
 		name:      "pipelined-behind-close",
 		request:   getWith("Connection: close\r\n") + get("/2"),
 		responses: 2,
-		all:       `200 "GET /"; closes without an answer`,
+		all:       `200 "GET /"; closes without a response`,
 	},
 	{
 		name:      "empty-line-before",

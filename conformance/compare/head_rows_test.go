@@ -102,7 +102,7 @@ var headRows = []row{
 		says:      "the target exceeds its limit (RFC 9112 section 3)",
 		nethttp:   `200 "ok"; stays`,
 		fasthttp:  `431; closes`,
-		why:       "Limits.Target is 8 KiB and its answer 414.",
+		why:       "Limits.Target is 8 KiB and its response 414.",
 	},
 	{
 		name:    "cookie",

@@ -64,7 +64,7 @@ func askProcess(t *testing.T, engine engine, row row) string {
 		t.Fatalf("%v: %s", err, &failure)
 	}
 	got := askAt(t, strings.TrimSpace(address), engine, row)
-	if got != "closes without an answer" {
+	if got != "closes without a response" {
 		cancel()
 	}
 	if err := process.Wait(); err == nil || !strings.HasPrefix(failure.String(), "panic: ") {

@@ -27,7 +27,7 @@ var peerRefusals = map[string]map[int][]string{
 	},
 }
 
-// refuses says whether an engine answers with the body that is its own for a refusal. Shockwave's is for the row alone.
+// refuses says whether an engine responds with the body that is its own for a refusal. Shockwave's is for the row alone.
 func refuses(engine string, row row, status int, body string) bool {
 	if engine == "Shockwave" {
 		return status >= 400 && row.says != "" && body == row.says+"\n"

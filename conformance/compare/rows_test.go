@@ -11,7 +11,7 @@ type row struct {
 	request string
 	// handler is echo when it is nil.
 	handler handler
-	// show names the fields of the answer that the row is about.
+	// show names the fields of the response that the row is about.
 	show []string
 	// ends says that the client closes its side behind the request, so that nobody waits for more.
 	ends bool
@@ -43,7 +43,7 @@ func (r row) want(engine string) string {
 	return map[string]string{"Shockwave": r.shockwave, "net/http": r.nethttp, "fasthttp": r.fasthttp}[engine]
 }
 
-// echo answers with what the engine makes of the request, the body last.
+// echo responds with what the engine makes of the request, the body last.
 func echo(x exchange) {
 	body, err := x.readBody()
 	text := x.method() + " " + x.path()
@@ -59,7 +59,7 @@ func echo(x exchange) {
 	x.write(text)
 }
 
-// ignore answers without reading the body.
+// ignore responses without reading the body.
 func ignore(x exchange) { x.write("ok") }
 
 // splits tries to make one field line into two.
@@ -77,7 +77,7 @@ func overruns(x exchange) {
 	}
 }
 
-// shows answers with the value of a request field.
+// shows responses with the value of a request field.
 func shows(name string) handler {
 	return func(x exchange) { x.write(name + "=" + x.field(name)) }
 }

@@ -76,7 +76,7 @@ var targetRows = []row{
 		shockwave: `200 "ok"; closes`,
 		nethttp:   `200 "ok"; stays`,
 		fasthttp:  `200 "ok"; stays`,
-		why:       "What follows CONNECT is not HTTP, whatever the answer: the connection is not used again.",
+		why:       "What follows CONNECT is not HTTP, whatever the response: the connection is not used again.",
 	},
 	{
 		name:      "percent-encoded-path",

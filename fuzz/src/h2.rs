@@ -1,7 +1,7 @@
 //! HTTP/2: a connection of either role that hears anything, split anyhow.
 
 use crate::CHOICES;
-use titan_h2::{Code, Connection, Event, Fatal, Limits, StreamId, Towards};
+use titan_h2::{Code, Connection, Event, Fatal, Limits, StreamId, Destination};
 use titan_http::{Fields, Method, RequestHead, ResponseHead, Status};
 
 /// What a client sends before anything else, and the settings of either side.
@@ -9,7 +9,7 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const SETTINGS: &[u8] = b"\0\0\0\x04\0\0\0\0\0";
 
 /// Bytes that may wait to be written, whatever the peer does: bodies up to the limit and a frame, heads
-/// and resets for each stream that was opened, answers to control frames.
+/// and resets for each stream that was opened, responses to control frames.
 const MOST_OUTPUT: usize = 512 << 10;
 
 /// A connection tells the same and ends with the same fault however its bytes are split, and what it
@@ -79,7 +79,7 @@ impl Driver {
         }
         for method in [Method::GET, Method::HEAD, Method::POST, Method::CONNECT] {
             let head = RequestHead { method, ..RequestHead::default() };
-            let to = Towards { authority: b"a:1", is_https: true, protocol: None };
+            let to = Destination { authority: b"a:1", is_https: true, protocol: None };
             let stream = self.connection.send_request(&head, to, None, false);
             let Some(stream) = stream else { return };
             self.connection.send_data(stream, b"abc", method == Method::GET);
@@ -150,7 +150,7 @@ fn limits(choice: u8) -> Limits {
             grown_window: 500,
             connection_window: 1 << 16,
             output: 1000,
-            patience: 20,
+            flood_budget: 20,
         },
     }
 }

@@ -10,7 +10,7 @@ import (
 	"titan.test/shockwave/parse"
 )
 
-// agree parses in whole, byte by byte and in two pieces, and compares what comes of it with the twin's
+// agree parses in whole, byte for byte and in two pieces, and compares what comes of it with the twin's
 // verdict, and the faults with each other.
 func agree(t *testing.T, in []byte, l parse.Limits) {
 	t.Helper()
@@ -31,7 +31,7 @@ func agree(t *testing.T, in []byte, l parse.Limits) {
 		end, err = p.Parse(bytes.Clone(in[:n]), 0)
 	}
 	if got := describe(p.Head(), start, end, err); got != want || !errors.Is(err, first) {
-		t.Fatalf("byte by byte: %q\n got %s (%v)\nwant %s (%v)", in, got, err, want, first)
+		t.Fatalf("byte for byte: %q\n got %s (%v)\nwant %s (%v)", in, got, err, want, first)
 	}
 	step := 1 + len(in)/64
 	for split := 0; split <= len(in); split += step {

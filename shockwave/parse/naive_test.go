@@ -11,7 +11,7 @@ import (
 	"titan.test/shockwave/parse"
 )
 
-// naive judges the head at the beginning of in, byte by byte and with no regard to speed: the twin that
+// naive judges the head at the beginning of in, byte for byte and with no regard to speed: the twin that
 // the parser is compared with. It returns what describe returns of the parser's.
 func naive(in []byte, l parse.Limits) string {
 	switch {

@@ -17,7 +17,7 @@ func Parse(b []byte) (*Head, int, error) {
 // one goroutine, and not copied.
 //
 // No byte of an unfinished head is judged again because more have arrived: a peer that sends its head
-// byte by byte costs no more than one that sends it at once.
+// byte for byte costs no more than one that sends it at once.
 type Parser struct {
 	head   Head
 	facts  facts
@@ -69,7 +69,7 @@ func (p *Parser) Head() *Head { return &p.head }
 // ends in b.
 //
 // On ErrIncomplete call it again once there is more: b[at:] must then begin with the same bytes as
-// before, though b may be another array and at another offset. On an *Error answer its Status and close:
+// before, though b may be another array and at another offset. On an *Error response its Status and close:
 // the Parser is of no use before Reset.
 //
 // What follows a head without a body begins the next one: when that is read from the offset returned,

@@ -249,7 +249,7 @@ func TestFaultsAllocateNothing(t *testing.T) {
 	}
 }
 
-// A head that comes byte by byte is looked at once, so ten times the bytes take no more than some ten
+// A head that comes byte for byte is looked at once, so ten times the bytes take no more than some ten
 // times the work; classified anew from its beginning each time they would take a hundred times.
 func BenchmarkByteByByte(b *testing.B) {
 	for _, size := range []int{1000, 10000} {

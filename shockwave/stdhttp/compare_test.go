@@ -20,7 +20,7 @@ import (
 	"titan.test/shockwave"
 )
 
-// A seen is what a client saw of one answer.
+// A seen is what a client saw of one response.
 type seen struct {
 	status   int
 	length   int64
@@ -67,7 +67,7 @@ func (p *peerConn) sends(data string) {
 	}
 }
 
-// answer reads one answer, interim ones too, to the end of its body.
+// answer reads one response, interim ones too, to the end of its body.
 func (p *peerConn) answer(method string) (seen, error) {
 	response, err := http.ReadResponse(p.r, &http.Request{Method: method})
 	if err != nil {
@@ -142,8 +142,8 @@ func TestCompare(t *testing.T) {
 		reason string
 		differ func(*seen)
 	}{
-		{name: "empty answer", handler: func(http.ResponseWriter, *http.Request) {}, request: get},
-		{name: "short answer", handler: write("hello"), request: get},
+		{name: "empty response", handler: func(http.ResponseWriter, *http.Request) {}, request: get},
+		{name: "short response", handler: write("hello"), request: get},
 		{name: "html is guessed", handler: write("<!DOCTYPE html><p>x"), request: get},
 		{name: "html in two writes is guessed", handler: func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(w, "<!DOCTYPE h")
@@ -171,8 +171,8 @@ func TestCompare(t *testing.T) {
 				s.fields = "Content-Length: 4096\n" + s.fields
 			},
 		},
-		{name: "large answer", handler: write(large), request: get},
-		{name: "large answer with its length", handler: func(w http.ResponseWriter, _ *http.Request) {
+		{name: "large response", handler: write(large), request: get},
+		{name: "large response with its length", handler: func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", fmt.Sprint(len(large)))
 			io.WriteString(w, large)
 		}, request: get},

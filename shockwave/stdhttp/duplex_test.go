@@ -13,7 +13,7 @@ import (
 	"titan.test/shockwave"
 )
 
-// TestBodyAwaitedElsewhere has a client that goes on only when it saw the answer's beginning, while a goroutine of the
+// TestBodyAwaitedElsewhere has a client that goes on only when it saw the response's beginning, while a goroutine of the
 // handler waits for the body.
 func TestBodyAwaitedElsewhere(t *testing.T) {
 	h := func(w http.ResponseWriter, r *http.Request) {
@@ -50,7 +50,7 @@ func TestBodyAwaitedElsewhere(t *testing.T) {
 	})
 }
 
-// TestBodyAwaitedBehindTheHandler has the client stop in its body for good: it still gets the answer.
+// TestBodyAwaitedBehindTheHandler has the client stop in its body for good: it still gets the response.
 func TestBodyAwaitedBehindTheHandler(t *testing.T) {
 	ended := make(chan error, 1)
 	h := func(w http.ResponseWriter, r *http.Request) {
@@ -107,8 +107,8 @@ func TestDeadlines(t *testing.T) {
 		}
 		again := dial(t, p.RemoteAddr().String())
 		again.sends("GET /write HTTP/1.1\r\nHost: h\r\n\r\n")
-		if err := await(t, "end of the answer", errs); err == nil {
-			t.Error("an answer whose deadline has passed was sent")
+		if err := await(t, "end of the response", errs); err == nil {
+			t.Error("a response whose deadline has passed was sent")
 		}
 	})
 }
@@ -140,7 +140,7 @@ func TestDeadlineEndsWithItsRequest(t *testing.T) {
 	}
 }
 
-// TestWriteDeadlineHoldsBehindTheHandler has an answer that the server sends when the handler has returned.
+// TestWriteDeadlineHoldsBehindTheHandler has a response that the server sends when the handler has returned.
 func TestWriteDeadlineHoldsBehindTheHandler(t *testing.T) {
 	h := func(w http.ResponseWriter, r *http.Request) {
 		http.NewResponseController(w).SetWriteDeadline(longAgo)
@@ -154,7 +154,7 @@ func TestWriteDeadlineHoldsBehindTheHandler(t *testing.T) {
 	})
 }
 
-// TestBothWaysAtOnce has a client that sends all of a large body before it reads any of a large answer.
+// TestBothWaysAtOnce has a client that sends all of a large body before it reads any of a large response.
 func TestBothWaysAtOnce(t *testing.T) {
 	const size = 16 << 20
 	h := func(w http.ResponseWriter, r *http.Request) {

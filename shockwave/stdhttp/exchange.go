@@ -77,7 +77,7 @@ func (x *exchange) send(head []byte, length int64) {
 	case <-x.served:
 		return
 	}
-	// A closed pipe is the engine's doing: it wants no more of the body, and its answer is still to be read.
+	// A closed pipe is the engine's doing: it wants no more of the body, and its response is still to be read.
 	body := &uptake{Reader: x.r.Body, left: length, taken: &x.taken}
 	if err := sendBody(x.client, body, x.r, length); err != nil && !errors.Is(err, io.ErrClosedPipe) {
 		x.client.Close()
@@ -105,7 +105,7 @@ func (u *uptake) Read(p []byte) (int, error) {
 // allowBody lets the sender go on behind a head with Expect: 100-continue.
 func (x *exchange) allowBody() { x.invite.Do(func() { close(x.invited) }) }
 
-// response reads the final answer. Each interim answer but 100, which concerns the body alone, goes to interim, whose
+// response reads the final response. Each interim response but 100, which concerns the body alone, goes to interim, whose
 // error ends it.
 func (x *exchange) response(interim func(*http.Response) error) (*http.Response, error) {
 	for {
@@ -126,7 +126,7 @@ func (x *exchange) response(interim func(*http.Response) error) (*http.Response,
 	}
 }
 
-// drained reads on behind an answer until the engine ends the connection, which it does when the handler has returned:
+// drained reads on behind a response until the engine ends the connection, which it does when the handler has returned:
 // ending it sooner would look to the handler like a client that hung up.
 func (x *exchange) drained() { io.Copy(io.Discard, x.answer) }
 

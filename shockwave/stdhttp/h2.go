@@ -40,7 +40,7 @@ const (
 // stream. ChunkLine and RequestsPerConnection do not hold.
 //
 // Of the Timeouts, Body, MinBodyRate, BodyGrace and Linger hold for each stream. Write is the time in which a stream
-// must take 16 KiB of its answer, else it is reset, and the pause in which the connection takes nothing, else it is
+// must take 16 KiB of its response, else it is reset, and the pause in which the connection takes nothing, else it is
 // closed. Idle is the pause between two streams. Head holds for the TLS handshake alone: a header list that is not
 // complete is bounded by its length, and by Idle while there is no other stream.
 func H2(s *shockwave.Server) {

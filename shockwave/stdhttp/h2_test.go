@@ -124,7 +124,7 @@ func TestCloseCutsH2(t *testing.T) {
 	await(t, "start", started)
 	server.Server.Close()
 	if err := await(t, "failure", failed); err == nil {
-		t.Error("an answer from a closed server")
+		t.Error("a response from a closed server")
 	}
 	await(t, "end of the context", cancelled)
 }

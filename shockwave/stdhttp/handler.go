@@ -17,15 +17,15 @@ import (
 //
 //   - What the engine refuses never arrives: it reads RFC 9112 strictly and has limits on the body too
 //     ([shockwave.Limits]). A body over its limit fails with *http.MaxBytesError.
-//   - A panic before anything was sent is answered 500; net/http closes without an answer.
+//   - A panic before anything was sent is answered 500; net/http closes without a response.
 //     http.ErrAbortHandler closes silently in both.
 //   - Answers get a Content-Length up to Limits.AnswerBuffer, which is more than net/http's 2048 bytes.
 //   - Request and answer are full duplex from the start.
 //   - Deadlines of http.ResponseController can shorten the engine's Timeouts, not lift them. A goroutine that reads the
-//     body when the handler returns is cut off, and the connection is closed behind the answer.
-//   - Of Connection only close and upgrade are sent. Transfer-Encoding is left out, also when it is identity: an answer
+//     body when the handler returns is cut off, and the connection is closed behind the response.
+//   - Of Connection only close and upgrade are sent. Transfer-Encoding is left out, also when it is identity: a response
 //     of unknown length is chunked then. Fields beyond Limits.AnswerFields are answered 500, and logged.
-//   - WriteHeader(101) must be followed by Hijack; without it the answer is 200.
+//   - WriteHeader(101) must be followed by Hijack; without it the response is 200.
 //   - Pragma: no-cache of a request does not make a Cache-Control.
 //   - 205 has no body.
 //   - Field values with control bytes are sent with spaces in their place, not just those with CR and LF.

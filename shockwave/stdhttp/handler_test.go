@@ -306,7 +306,7 @@ func TestReverseProxy(t *testing.T) {
 			defer conn.Close()
 			io.Copy(conn, rw)
 		default:
-			// Read first: net/http, when it is the proxy, does not bear an answer that overtakes the body.
+			// Read first: net/http, when it is the proxy, does not bear a response that overtakes the body.
 			body, _ := io.ReadAll(r.Body)
 			w.Header().Set("Trailer", "X-Sum")
 			w.Write(body)
@@ -433,7 +433,7 @@ func speaking(server *TestServer, h2 bool) *http.Client {
 	return &http.Client{Transport: transport, Timeout: 20 * time.Second}
 }
 
-// TestTooManyFields has an answer of which only some fields could be sent.
+// TestTooManyFields has a response of which only some fields could be sent.
 func TestTooManyFields(t *testing.T) {
 	var log bytes.Buffer
 	h := func(w http.ResponseWriter, _ *http.Request) {

@@ -36,9 +36,9 @@ func TestNothingIsLeft(t *testing.T) {
 			}
 			response.Body.Close()
 		},
-		"Do without an answer": func(t *testing.T) {
+		"Do without a response": func(t *testing.T) {
 			if _, err := Do(func(*shockwave.Ctx) { panic(shockwave.ErrAbort) }, httptest.NewRequest("GET", "/", nil)); err == nil {
-				t.Error("an aborted exchange has an answer")
+				t.Error("an aborted exchange has a response")
 			}
 		},
 		"unread body": func(t *testing.T) {

@@ -20,13 +20,13 @@ import (
 // is over a limit, or that net/http takes and RFC 9112 does not, is answered as Shockwave answers it. In HTTP/2
 // requests the Ctx says HTTP/1.1.
 //
-// A handler that panics is answered as on a socket. If its answer has already begun, or it asked for the connection to
+// A handler that panics is answered as on a socket. If its response has already begun, or it asked for the connection to
 // be cut, the stream or connection is aborted by http.ErrAbortHandler. So is one whose client takes less than 16 KiB of
-// an answer within Timeouts.Write. An answer to HTTP/1 that begins before the body has come to its end closes the
+// a response within Timeouts.Write. A response to HTTP/1 that begins before the body has come to its end closes the
 // connection.
 //
 // Middleware that wraps the http.ResponseWriter needs an Unwrap method; without it no timeout reaches the connection,
-// and an exchange lasts until the client has sent its body and taken the answer.
+// and an exchange lasts until the client has sent its body and taken the response.
 func HTTPHandler(h shockwave.Handler) http.Handler {
 	return ServerHandler(&shockwave.Server{Handler: h})
 }
@@ -106,7 +106,7 @@ func (b *bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	addTrailers(w.Header(), response.Trailer)
-	// The handler may go on for long behind the answer's last byte.
+	// The handler may go on for long behind the response's last byte.
 	if err := out.Flush(); err != nil {
 		panic(http.ErrAbortHandler)
 	}
@@ -117,8 +117,8 @@ func (b *bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// readAway takes what the client sends of its body behind the answer that ends the connection: else it would be reset,
-// and the answer be lost with it (RFC 9112 section 9.6).
+// readAway takes what the client sends of its body behind the response that ends the connection: else it would be reset,
+// and the response be lost with it (RFC 9112 section 9.6).
 func (b *bridge) readAway(x *exchange, control *http.ResponseController) {
 	var until time.Time
 	if b.lingerFor > 0 {
@@ -143,7 +143,7 @@ func (x *exchange) release(control *http.ResponseController) {
 	x.end()
 }
 
-// writeInterim sends an interim answer and leaves the map as it was: what is in it is for the final answer.
+// writeInterim sends an interim response and leaves the map as it was: what is in it is for the final response.
 func writeInterim(out *sink, interim *http.Response) error {
 	fields := out.Header()
 	before := maps.Clone(fields)
@@ -154,7 +154,7 @@ func writeInterim(out *sink, interim *http.Response) error {
 	return err
 }
 
-// copyFields takes over the fields of an answer but those of the in-memory connection.
+// copyFields takes over the fields of a response but those of the in-memory connection.
 func copyFields(to, from http.Header) {
 	for name, values := range from {
 		if name != "Content-Length" && ofConnection(name) {

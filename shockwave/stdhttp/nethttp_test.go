@@ -35,7 +35,7 @@ func under(t *testing.T, h shockwave.Handler, test func(t *testing.T, url string
 	}
 }
 
-// fetch gives an answer with its body.
+// fetch gives a response with its body.
 func fetch(t *testing.T, client *http.Client, r *http.Request) (*http.Response, string) {
 	t.Helper()
 	response, err := client.Do(r)
@@ -272,7 +272,7 @@ func TestUnderCancel(t *testing.T) {
 	})
 }
 
-// TestUnderHandlerOutlivesItsAnswer has the client see the whole answer while the handler goes on: that is no hang-up.
+// TestUnderHandlerOutlivesItsAnswer has the client see the whole response while the handler goes on: that is no hang-up.
 func TestUnderHandlerOutlivesItsAnswer(t *testing.T) {
 	goOn, ended := make(chan struct{}), make(chan error)
 	h := func(c *shockwave.Ctx) {
@@ -329,7 +329,7 @@ func TestUnderPanics(t *testing.T) {
 			t.Error(response.Status)
 		}
 		if _, err := client.Do(request(t, "GET", url+"/abort", nil)); err == nil {
-			t.Error("an aborted exchange has an answer")
+			t.Error("an aborted exchange has a response")
 		}
 		response, err := client.Do(request(t, "GET", url+"/late", nil))
 		if err != nil {
@@ -411,7 +411,7 @@ func TestUnderAbortInAStalledBody(t *testing.T) {
 	}
 }
 
-// TestUnderMiddleware has fields that another handler set before: they are the final answer's too.
+// TestUnderMiddleware has fields that another handler set before: they are the final response's too.
 func TestUnderMiddleware(t *testing.T) {
 	h := HTTPHandler(func(c *shockwave.Ctx) {
 		c.Early("Link", "</a>")

@@ -12,5 +12,5 @@ type piece [pieceSize]byte
 
 var pieces = sync.Pool{New: func() any { return new(piece) }}
 
-// answers holds readers of answers that come over an in-memory connection.
+// answers holds readers of responses that come over an in-memory connection.
 var answers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 4<<10) }}

@@ -22,7 +22,7 @@ import (
 // sniffSize is the most bytes that http.DetectContentType looks at.
 const sniffSize = 512
 
-// A responseWriter is the answer of a net/http handler. Fields are handed to the engine when the status is known;
+// A responseWriter is the response of a net/http handler. Fields are handed to the engine when the status is known;
 // bytes go straight through, but for the first ones when the Content-Type is to be guessed from them.
 type responseWriter struct {
 	*turn
@@ -80,7 +80,7 @@ func (w *responseWriter) interim(status int) {
 	w.eachField(func(name, value string) {
 		switch name {
 		case "Connection", "Content-Length", "Content-Type", "Date", "Server":
-			// Of the final answer; the engine sends none of them before it.
+			// Of the final response; the engine sends none of them before it.
 		default:
 			lines = append(lines, name, value)
 		}
@@ -133,9 +133,9 @@ func (w *responseWriter) add(name, value string) error {
 	return err
 }
 
-// refuse answers in place of a handler whose fields pass the limit: some of them would be another answer.
+// refuse answers in place of a handler whose fields pass the limit: some of them would be another response.
 func (w *responseWriter) refuse() {
-	w.complain("the fields of the answer exceed Limits.AnswerFields")
+	w.complain("the fields of the response exceed Limits.AnswerFields")
 	for name := range w.fields {
 		w.c.Del(name)
 	}
@@ -291,7 +291,7 @@ func (w *responseWriter) setDeadline(set func(*shockwave.Ctx, time.Time) error, 
 	return inTheirWords(set(w.c, t))
 }
 
-// EnableFullDuplex has nothing to do: the engine never reads a body because an answer begins.
+// EnableFullDuplex has nothing to do: the engine never reads a body because a response begins.
 func (w *responseWriter) EnableFullDuplex() error { return nil }
 
 // finish says 200 if the handler said nothing, and sends the trailers.
@@ -313,7 +313,7 @@ func (w *responseWriter) finish() {
 			w.trailer(textproto.CanonicalMIMEHeaderKey(name), values)
 		}
 	}
-	// If nothing was written this is the answer; else it changes nothing. Without it the engine would answer for a
+	// If nothing was written this is the response; else it changes nothing. Without it the engine would answer for a
 	// handler that met a broken body and said nothing.
 	_ = w.c.Send("", nil)
 }

@@ -20,7 +20,7 @@ func patience(t shockwave.Timeouts) time.Duration {
 	return write + min(write/2, time.Second/2)
 }
 
-// A sink is where net/http takes an answer. The engine's own timeout ends its wait for whoever reads the answer from
+// A sink is where net/http takes a response. The engine's own timeout ends its wait for whoever reads the response from
 // the connection in memory; that one waits here for the client.
 //
 // A deadline is set only when a wait is over its time: set before each wait, it would lift the one that http.Server's
@@ -56,7 +56,7 @@ func (s *sink) Flush() error {
 	return s.awaited(err)
 }
 
-// writeInterim sends the head of an interim answer.
+// writeInterim sends the head of an interim response.
 func (s *sink) writeInterim(status int) error {
 	s.await()
 	s.WriteHeader(status)

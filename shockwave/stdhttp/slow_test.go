@@ -46,7 +46,7 @@ func pours(ended chan<- error) shockwave.Handler {
 	}
 }
 
-// TestUnderSlowReader has a client that takes nothing of an answer.
+// TestUnderSlowReader has a client that takes nothing of a response.
 func TestUnderSlowReader(t *testing.T) {
 	for name, h := range map[string]shockwave.Handler{
 		"long":    pours(nil),
@@ -71,7 +71,7 @@ func TestUnderSlowReader(t *testing.T) {
 	}
 }
 
-// TestUnderPatience has a client that takes a piece of the answer now and then: as long as each wait is in time, the
+// TestUnderPatience has a client that takes a piece of the response now and then: as long as each wait is in time, the
 // answer may last.
 func TestUnderPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -101,7 +101,7 @@ func TestUnderPatience(t *testing.T) {
 	})
 }
 
-// TestUnderDeadlineEndsWithItsRequest has the next request come when the deadline of the answer before has passed.
+// TestUnderDeadlineEndsWithItsRequest has the next request come when the deadline of the response before has passed.
 func TestUnderDeadlineEndsWithItsRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, ln := memory()
@@ -126,7 +126,7 @@ func TestUnderDeadlineEndsWithItsRequest(t *testing.T) {
 	})
 }
 
-// TestUnderStalledHTTP1Body has the client stop inside its body: it gets an answer, and the connection ends.
+// TestUnderStalledHTTP1Body has the client stop inside its body: it gets a response, and the connection ends.
 func TestUnderStalledHTTP1Body(t *testing.T) {
 	for name, h := range map[string]shockwave.Handler{
 		"408": func(c *shockwave.Ctx) { c.ReadBody(-1) },
@@ -237,7 +237,7 @@ func TestH2SlowReader(t *testing.T) {
 			t.Error(err)
 		}
 		if _, err := io.Copy(io.Discard, response.Body); err == nil {
-			t.Error("an answer that was cut off looks whole")
+			t.Error("a response that was cut off looks whole")
 		}
 		response.Body.Close()
 		transport.CloseIdleConnections()

@@ -21,11 +21,11 @@ import (
 )
 
 // Do answers r by h in memory, through the engine's own connection code: for tests of handlers. Requests of
-// http.NewRequest and of httptest.NewRequest are both fit. Like http.Client.Do it gives the answer when its head is
-// there, and Body must be closed; that cancels the handler's context if it is still running. Interim answers go to
+// http.NewRequest and of httptest.NewRequest are both fit. Like http.Client.Do it gives the response when its head is
+// there, and Body must be closed; that cancels the handler's context if it is still running. Interim responses go to
 // r's httptrace.ClientTrace.
 //
-// The error is [ErrBadRequest] for a request that cannot be sent, and that of reading the answer if there is none,
+// The error is [ErrBadRequest] for a request that cannot be sent, and that of reading the response if there is none,
 // such as when the handler panics with [shockwave.ErrAbort] or r's context ends.
 func Do(h shockwave.Handler, r *http.Request) (*http.Response, error) {
 	x, err := HTTPHandler(h).(*bridge).begin(r)

@@ -64,7 +64,7 @@ func TestDoGivesInterimAnswers(t *testing.T) {
 func TestDoFails(t *testing.T) {
 	r := request(t, "GET", "http://h.example/", nil)
 	if _, err := Do(func(*shockwave.Ctx) { panic(shockwave.ErrAbort) }, r); err == nil {
-		t.Error("an aborted exchange has an answer")
+		t.Error("an aborted exchange has a response")
 	}
 	r.Header["X A"] = []string{"b"}
 	if _, err := Do(func(*shockwave.Ctx) {}, r); !errors.Is(err, ErrBadRequest) {

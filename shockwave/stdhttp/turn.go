@@ -14,7 +14,7 @@ import (
 // the context to others, and those may outlive the handler. Who waits for the client gives his turn up meanwhile; see
 // [shockwave.Ctx.Share].
 type turn struct {
-	// reads is held by who reads the body, writes by who writes the answer, all the time: both give mu up while they
+	// reads is held by who reads the body, writes by who writes the response, all the time: both give mu up while they
 	// wait for the client. reads is locked before writes, and both before mu.
 	reads, writes sync.Mutex
 

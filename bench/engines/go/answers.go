@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// answerIDs are the answers there are: each request names one with the last byte of its target.
+// answerIDs are the responses there are: each request names one with the last byte of its target.
 const answerIDs = "0123456789abcdef"
 
-// statusLine begins every answer.
+// statusLine begins every response.
 const statusLine = "HTTP/1.1 200 OK\r\n"
 
-// An answer is what all engines send: the same status, the same fields and the same body.
+// A response is what all engines send: the same status, the same fields and the same body.
 type answer struct {
 	contentType string
 	// fields are set beside Content-Type. Content-Length and Date are the engine's own.
@@ -56,7 +56,7 @@ func idOf[T string | []byte](target T) int {
 	return int(last) & 15
 }
 
-// check compares one answer byte for byte, but for Date, with what was to come.
+// check compares one response byte for byte, but for Date, with what was to come.
 func (a *answer) check(data []byte, id int) error {
 	response, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(data)), nil)
 	if err != nil {
@@ -89,12 +89,12 @@ func (a *answer) checkFields(fields http.Header, length int) error {
 	return nil
 }
 
-// checkAll compares a run of answers to the requests of a batch and returns the length of one: they are all equally
-// long, so that later answers are told apart by it.
+// checkAll compares a run of responses to the requests of a batch and returns the length of one: they are all equally
+// long, so that later responses are told apart by it.
 func (a *answer) checkAll(data []byte, requests int) (int, error) {
 	size := len(data) / requests
 	if size == 0 || len(data)%requests != 0 {
-		return 0, fmt.Errorf("%d bytes do not hold %d answers of equal length", len(data), requests)
+		return 0, fmt.Errorf("%d bytes do not hold %d responses of equal length", len(data), requests)
 	}
 	for i := range requests {
 		if err := a.check(data[i*size:(i+1)*size], i%len(answerIDs)); err != nil {
@@ -107,7 +107,7 @@ func (a *answer) checkAll(data []byte, requests int) (int, error) {
 // glance is the cheap form of check for measured answers, whose fields were checked before: status, length, body.
 func (a *answer) glance(data []byte, size, id int) error {
 	if len(data) != size || !bytes.HasPrefix(data, []byte(statusLine)) || !bytes.HasSuffix(data, a.bodies[id]) {
-		return fmt.Errorf("a wrong answer: %q", data)
+		return fmt.Errorf("a wrong response: %q", data)
 	}
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A client is one connection of the load: it sends a batch of requests, reads their answers, compares them, and sends
+// A client is one connection of the load: it sends a batch of requests, reads their responses, compares them, and sends
 // the next batch.
 type client struct {
 	fd int
@@ -16,9 +16,9 @@ type client struct {
 	batches [][]byte
 	// depth is the requests in a batch.
 	depth int
-	// next is the batch that is to be sent; its answers are those of ids next*depth on.
+	// next is the batch that is to be sent; its responses are those of ids next*depth on.
 	next int
-	// received holds what came of the answers to the batch before it.
+	// received holds what came of the responses to the batch before it.
 	received []byte
 	filled   int
 }
@@ -29,12 +29,12 @@ type load struct {
 	clients []*client
 	byFD    map[int32]*client
 	answer  *answer
-	// size is the bytes of one answer.
+	// size is the bytes of one response.
 	size     int
 	answered int
 }
 
-// newLoad connects no one yet. It learns an answer's size from a first batch, each byte of which it checks.
+// newLoad connects no one yet. It learns a response's size from a first batch, each byte of which it checks.
 func newLoad(address string, in *input) (*load, error) {
 	poll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
@@ -101,7 +101,7 @@ func (l *load) close() {
 	_ = unix.Close(l.poll)
 }
 
-// send writes the next batch of every client in the slice; their answers are read by whatever waits next.
+// send writes the next batch of every client in the slice; their responses are read by whatever waits next.
 func send(clients []*client) error {
 	for _, c := range clients {
 		if err := c.send(); err != nil {
@@ -111,7 +111,7 @@ func send(clients []*client) error {
 	return nil
 }
 
-// wait reads until `answers` more have come and gone through the check. What has its answers sends again if `again`.
+// wait reads until `answers` more have come and gone through the check. What has its responses sends again if `again`.
 func (l *load) wait(answers int, again bool) error {
 	var events [256]unix.EpollEvent
 	for goal := l.answered + answers; l.answered < goal; {
@@ -123,7 +123,7 @@ func (l *load) wait(answers int, again bool) error {
 			return err
 		}
 		if n == 0 {
-			return fmt.Errorf("no answer within %d ms", silence)
+			return fmt.Errorf("no response within %d ms", silence)
 		}
 		for _, event := range events[:n] {
 			if err := l.receive(l.byFD[event.Fd], again); err != nil {
@@ -134,7 +134,7 @@ func (l *load) wait(answers int, again bool) error {
 	return nil
 }
 
-// runFor drives all clients for a time and tells how many answers came.
+// runFor drives all clients for a time and tells how many responses came.
 func (l *load) runFor(d time.Duration) (answers int, err error) {
 	before := l.answered
 	for end := time.Now().Add(d); time.Now().Before(end); {
@@ -148,7 +148,7 @@ func (l *load) runFor(d time.Duration) (answers int, err error) {
 const (
 	// silence is how long no client may get anything, in milliseconds: long, for a busy machine may hold a server up.
 	silence = 30000
-	// answersBetweenLooks is how many answers come between two looks at the clock.
+	// answersBetweenLooks is how many responses come between two looks at the clock.
 	answersBetweenLooks = 64
 )
 
@@ -173,10 +173,10 @@ func (l *load) receive(c *client, again bool) error {
 	return c.send()
 }
 
-// finish checks the answers to a batch.
+// finish checks the responses to a batch.
 func (l *load) finish(c *client) error {
 	if c.filled != l.size*c.depth {
-		return fmt.Errorf("more bytes than the answers have: %q", c.received[:c.filled])
+		return fmt.Errorf("more bytes than the responses have: %q", c.received[:c.filled])
 	}
 	for i := range c.depth {
 		one := c.received[i*l.size : (i+1)*l.size]

@@ -85,5 +85,5 @@ type source struct{ data []byte }
 
 func (s *source) Read(b []byte) (int, error) { return copy(b, s.data), nil }
 
-// flushEvery is how many answers go into one write, as when that many requests were pipelined.
+// flushEvery is how many responses go into one write, as when that many requests were pipelined.
 const flushEvery = len(answerIDs)

@@ -45,7 +45,7 @@ func fasthttpRequest(r *fast.Request) request {
 	return found
 }
 
-// The response is reset after each answer, as the server does with that of its connection.
+// The response is reset after each response, as the server does with that of its connection.
 func fasthttpWrite(a *answer, to *sink) func(int) error {
 	bw := bufio.NewWriter(to)
 	r := fast.AcquireResponse()

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// There is no way to write an answer but through the server, so writing alone is left out.
+// There is no way to write a response but through the server, so writing alone is left out.
 var netHTTPEngine = engine{
 	name:       netHTTP,
 	parse:      netHTTPParse,

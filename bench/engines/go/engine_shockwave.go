@@ -54,7 +54,7 @@ func shockwaveRequest(head *parse.Head, body []byte) request {
 	return found
 }
 
-// There is no answer without a request: so this serves pipelined requests of 28 bytes.
+// There is no response without a request: so this serves pipelined requests of 28 bytes.
 func shockwaveWrite(a *answer, to *sink) func(int) error {
 	server := shockwaveServer()
 	in := leastInput(a)
@@ -86,7 +86,7 @@ func shockwaveReadBatch(a *answer) func(int) error {
 	}
 }
 
-// leastInput is the shortest request that asks for the answer.
+// leastInput is the shortest request that asks for the response.
 func leastInput(a *answer) *input {
 	if a == jsonAnswer {
 		return inputJSON
@@ -111,7 +111,7 @@ func shockwaveHandler(c *shockwave.Ctx) {
 	}
 	a, body := answerFor(c.Target())
 	for i := range a.fields {
-		// The names and values are constants of this program, and good ones: the first answers were checked.
+		// The names and values are constants of this program, and good ones: the first responses were checked.
 		_ = c.Set(a.fields[i][0], a.fields[i][1])
 	}
 	_ = c.Send(a.contentType, body)

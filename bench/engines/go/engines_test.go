@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// lyingEngine does the first 40 operations as all do. Later answers are those to another request, as long as the right
+// lyingEngine does the first 40 operations as all do. Later responses are those to another request, as long as the right
 // ones and, but for that, right.
 var lyingEngine = engine{
 	name: "lying",
@@ -91,7 +91,7 @@ func TestAnswersToAnotherRequestAreNoticed(t *testing.T) {
 			if err == nil {
 				t.Fatal("not noticed")
 			}
-			if !strings.Contains(err.Error(), "a wrong answer") {
+			if !strings.Contains(err.Error(), "a wrong response") {
 				t.Error(err)
 			}
 		})

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// An input is one request as every engine gets it. Its target ends with the id of the answer it asks for, which is
-// replaced in turn, so that an answer to another request is noticed.
+// An input is one request as every engine gets it. Its target ends with the id of the response it asks for, which is
+// replaced in turn, so that a response to another request is noticed.
 type input struct {
 	name string
 	data []byte

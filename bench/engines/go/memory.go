@@ -9,12 +9,12 @@ import (
 
 // A memoryScenario needs no socket: an engine's part of it runs in this process.
 type memoryScenario struct {
-	// operation makes that part, after having looked at every byte of the engine's first answers. It is nil where the
+	// operation makes that part, after having looked at every byte of the engine's first responses. It is nil where the
 	// engine has no such entry.
 	operation func(*engine) (*operation, error)
 }
 
-// An operation is done n times and returns an error when one of the answers was wrong.
+// An operation is done n times and returns an error when one of the responses was wrong.
 type operation struct {
 	run func(n int) error
 	// besides is what run does besides what is to be measured: its cost is taken off.
@@ -89,7 +89,7 @@ func cycle(serve func(*script) error, in *input, perRead int) (*operation, error
 	})
 }
 
-// checked is the operation of writing into a sink that has looked at every byte of the first answers.
+// checked is the operation of writing into a sink that has looked at every byte of the first responses.
 func checked(expected *answer, first int, write func(*sink) func(int) error) (*operation, error) {
 	to := &sink{expected: expected}
 	run := write(to)
@@ -105,7 +105,7 @@ func checked(expected *answer, first int, write func(*sink) func(int) error) (*o
 	}, nil
 }
 
-// writing puts one answer into a writer for each operation.
+// writing puts one response into a writer for each operation.
 func writing(a *answer) memoryScenario {
 	return memoryScenario{func(e *engine) (*operation, error) {
 		if e.write == nil {

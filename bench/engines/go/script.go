@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A script is a connection in memory: the peer has sent requests, so many with each read, and its sink takes every answer.
+// A script is a connection in memory: the peer has sent requests, so many with each read, and its sink takes every response.
 // One goroutine at a time reads and one writes, as with a socket.
 type script struct {
 	*sink

@@ -5,19 +5,19 @@ import (
 	"slices"
 )
 
-// A sink takes the answers to a batch of requests after another, and compares each with the one that is to come.
+// A sink takes the responses to a batch of requests after another, and compares each with the one that is to come.
 type sink struct {
 	expected *answer
-	// size is the bytes of one answer. While it is not known, at first, all bytes are kept, and compared by learn.
+	// size is the bytes of one response. While it is not known, at first, all bytes are kept, and compared by learn.
 	size int
 	kept []byte
 	// answers is how many came; the next is of the id that is behind theirs.
 	answers int
-	// part is the beginning of an answer whose end has not come.
+	// part is the beginning of a response whose end has not come.
 	part []byte
-	// last are the answers that came last, by id. Each is right, or wrong is set.
+	// last are the responses that came last, by id. Each is right, or wrong is set.
 	last [len(answerIDs)][]byte
-	// wrong is the first answer that was not the one to come.
+	// wrong is the first response that was not the one to come.
 	wrong error
 }
 
@@ -48,7 +48,7 @@ func (s *sink) compare(b []byte) {
 	s.part = append(s.part, data...)
 }
 
-// take compares the bytes of an answer with those that came last for its id, which costs less than a glance. They differ
+// take compares the bytes of a response with those that came last for its id, which costs less than a glance. They differ
 // at least when the Date does.
 func (s *sink) take(data []byte) {
 	id := s.answers & (len(answerIDs) - 1)
@@ -82,7 +82,7 @@ func (s *sink) measure(write func(n int) error, n int) error {
 	return s.wrong
 }
 
-// compareOnly is what measure costs without an engine: n comparisons of answers.
+// compareOnly is what measure costs without an engine: n comparisons of responses.
 func (s *sink) compareOnly() func(n int) error {
 	data := slices.Concat(s.last[:]...)
 	return func(n int) error {

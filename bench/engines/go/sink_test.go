@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// right are the answers to so many requests, from the first id on.
+// right are the responses to so many requests, from the first id on.
 func right(answers int) []byte {
 	var data []byte
 	for i := range answers {
@@ -18,7 +18,7 @@ func right(answers int) []byte {
 	return data
 }
 
-// compared is what a sink that knows the answers says of so many in these writes.
+// compared is what a sink that knows the responses says of so many in these writes.
 func compared(t *testing.T, answers int, writes ...[]byte) error {
 	t.Helper()
 	s := &sink{expected: textAnswer}
@@ -42,7 +42,7 @@ func TestSinkTakesAnswersHoweverTheyAreSplit(t *testing.T) {
 		}
 	}
 	if err := compared(t, 20, slices.Collect(slices.Chunk(all, 1))...); err != nil {
-		t.Errorf("byte by byte: %v", err)
+		t.Errorf("byte for byte: %v", err)
 	}
 }
 
@@ -53,13 +53,13 @@ func TestSinkNoticesEachDifference(t *testing.T) {
 		name string
 		data []byte
 	}{
-		{"an answer less", good[:19*one]},
-		{"an answer more", right(21)},
+		{"a response less", good[:19*one]},
+		{"a response more", right(21)},
 		{"a byte less", good[:len(good)-1]},
 		{"a byte more", append(right(20), 'x')},
 		{"the status", bytes.Replace(good, []byte("200"), []byte("500"), 1)},
-		{"the answer to another request", bytes.Replace(good, []byte("text 7"), []byte("text 8"), 1)},
-		{"two answers in the wrong order", slices.Concat(good[one:2*one], good[:one], good[2*one:])},
+		{"the response to another request", bytes.Replace(good, []byte("text 7"), []byte("text 8"), 1)},
+		{"two responses in the wrong order", slices.Concat(good[one:2*one], good[:one], good[2*one:])},
 		{"a text that was changed", bytes.Replace(good, []byte("from"), []byte("form"), 1)},
 	}
 	for _, row := range rows {

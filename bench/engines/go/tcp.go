@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// firstAnswers asks for each answer once, pipelined, closes the connection, and checks every byte. It returns the size
-// of one answer.
+// firstAnswers asks for each response once, pipelined, closes the connection, and checks every byte. It returns the size
+// of one response.
 func firstAnswers(address string, in *input, expected *answer) (int, error) {
 	conn, err := net.Dial("tcp", address)
 	if err != nil {
@@ -48,7 +48,7 @@ type tcpScenario struct {
 	connections, depth int
 }
 
-// measure is the server's processor time per answer, and the answers per second that the load reached.
+// measure is the server's processor time per answer, and the responses per second that the load reached.
 func (s tcpScenario) measure(e *engine, how effort) (cost, rate float64, err error) {
 	p, err := start(e, how.serverProfile())
 	if err != nil {

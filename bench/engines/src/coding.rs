@@ -1,4 +1,4 @@
-//! The codings that answers may come in, undone to see what is in them. Gzip and zstd are read by implementations
+//! The codings that responses may come in, undone to see what is in them. Gzip and zstd are read by implementations
 //! that are none of those measured.
 
 use std::io::{self, Read};

@@ -1,6 +1,6 @@
-//! The requests and the exact answers that the origin and the load generator agree on.
+//! The requests and the exact responses that the origin and the load generator agree on.
 //!
-//! Small answers come in [`VARIANTS`] different texts, and the load generator asks for them in turn: an
+//! Small responses come in [`VARIANTS`] different texts, and the load generator asks for them in turn: an
 //! answer that a proxy delivers to the wrong request or out of order has the wrong bytes. So do calls and
 //! messages, which are echoed.
 
@@ -22,7 +22,7 @@ const JSON: usize = 30 * 1024;
 /// Bytes of what is echoed.
 const MESSAGE: usize = 64;
 
-/// The gRPC method that answers with the message it is sent.
+/// The gRPC method that responses with the message it is sent.
 pub const CALL_PATH: &str = "/bench.Echo/Say";
 
 /// What a scenario asks the origin for.
@@ -37,11 +37,11 @@ pub enum Target {
     Body1m,
     /// GET of 30 KiB of JSON.
     Json,
-    /// POST of so many bytes, at most [`LARGEST`]; the answer names their count and checksum.
+    /// POST of so many bytes, at most [`LARGEST`]; the response names their count and checksum.
     Post(usize),
-    /// A unary gRPC call with a message of 64 bytes, which is the answer too.
+    /// A unary gRPC call with a message of 64 bytes, which is the response too.
     Call,
-    /// A WebSocket message of 64 bytes, which is the answer too.
+    /// A WebSocket message of 64 bytes, which is the response too.
     Message,
 }
 
@@ -79,7 +79,7 @@ impl Target {
     }
 
     /// The bytes written on a connection of HTTP/1.1, or in a tunnel. `last` asks both sides to close the
-    /// connection after the answer.
+    /// connection after the response.
     pub fn request(self, variant: usize, last: bool) -> Vec<u8> {
         self.request_with("", variant, last)
     }
@@ -102,7 +102,7 @@ impl Target {
         request
     }
 
-    /// The bytes that the answer's body must consist of; for a message, its frame.
+    /// The bytes that the response's body must consist of; for a message, its frame.
     pub fn answer(self, variant: usize) -> Vec<u8> {
         match self {
             Self::Small => text("small answer", variant, SMALL),
@@ -125,7 +125,7 @@ pub fn pattern() -> &'static [u8] {
     })
 }
 
-/// A list of records as an API answers with: names that repeat, identifiers, times and numbers that do not.
+/// A list of records as an API responses with: names that repeat, identifiers, times and numbers that do not.
 pub fn json() -> Vec<u8> {
     const WORDS: [&str; 16] = [
         "amber", "basin", "cedar", "delta", "ember", "fjord", "grove", "haven", "inlet", "jetty",
@@ -162,7 +162,7 @@ pub fn json() -> Vec<u8> {
     text.into_bytes()
 }
 
-/// The answer to a POST of the pattern's first `size` bytes.
+/// The response to a POST of the pattern's first `size` bytes.
 pub fn receipt(size: usize) -> Vec<u8> {
     let sum = pattern()[..size].iter().fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {
         (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)

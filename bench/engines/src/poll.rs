@@ -8,7 +8,7 @@ use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 
-/// One answer of epoll takes at most this many events; more wait for the next call.
+/// One response of epoll takes at most this many events; more wait for the next call.
 const EVENTS_PER_WAIT: usize = 512;
 
 /// An epoll instance; a token names the descriptor that an event belongs to.

@@ -25,7 +25,7 @@ pub struct Job {
     /// line ends.
     #[serde(default)]
     pub fields: Option<PathBuf>,
-    /// The coding that answers are asked for in, and have to come in.
+    /// The coding that responses are asked for in, and have to come in.
     #[serde(default)]
     pub coding: Option<Coding>,
     /// Connections are encrypted.
@@ -96,9 +96,9 @@ pub struct Report {
     pub first_error: Option<String>,
     /// Connections whose TLS handshake was a full one, over the whole run.
     pub full_handshakes: u64,
-    /// Connections opened because the peer closed one after an answer that said so.
+    /// Connections opened because the peer closed one after a response that said so.
     pub reconnects: u64,
-    /// Microseconds from sending to the last byte of the answer.
+    /// Microseconds from sending to the last byte of the response.
     pub p50_us: f64,
     /// The same for the slowest of a hundred.
     pub p99_us: f64,

@@ -1,4 +1,4 @@
-//! The driver from end to end, in front of each origin: every answer through a proxy is checked byte for byte.
+//! The driver from end to end, in front of each origin: every response through a proxy is checked byte for byte.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -38,7 +38,7 @@ const OF_WORKER: [Family; 18] = [
         "Those of them whose client showed no certificate where it must, or one that is not taken.",
     ),
     Family::counter("titan_received_bytes_total", "Bytes of requests received from clients."),
-    Family::counter("titan_sent_bytes_total", "Bytes of answers sent to clients."),
+    Family::counter("titan_sent_bytes_total", "Bytes of responses sent to clients."),
     Family::counter("titan_requests_begun_total", "Requests that began, answered or not."),
     Family::counter("titan_http2_streams_opened_total", "Streams of HTTP/2 that clients opened."),
     Family::counter("titan_http2_streams_closed_total", "Those of them that are over."),
@@ -174,7 +174,7 @@ impl Text {
         let sums: Vec<_> = names().map(|(index, _)| RouteSums::new(metrics, index)).collect();
         let requests = Family::counter(
             "titan_requests_total",
-            "Exchanges by route and class of the status; `none` without a complete answer.",
+            "Exchanges by route and class of the status; `none` without a complete response.",
         );
         self.begin(requests);
         for (index, route) in names() {
@@ -185,7 +185,7 @@ impl Text {
         self.begin(Family {
             name: "titan_request_duration_seconds",
             kind: "histogram",
-            help: "From the complete request head to the end of the answer.",
+            help: "From the complete request head to the end of the response.",
         });
         for (index, route) in names() {
             self.histogram(route, &sums[index]);

@@ -51,7 +51,7 @@ pub struct Request {
     pub body: Vec<u8>,
 }
 
-/// A complete answer. The server adds the date and what frames the message.
+/// A complete response. The server adds the date and what frames the message.
 #[derive(Debug)]
 pub struct Response {
     /// Status and fields.
@@ -64,7 +64,7 @@ pub struct Response {
 const PAUSE: Duration = Duration::from_millis(100);
 
 impl Server {
-    /// Starts a thread of that name which answers with `answer`. All requests have to wait for each
+    /// Starts a thread of that name which responds with `answer`. All requests have to wait for each
     /// answer: it must not block.
     pub fn start(
         name: &str,
@@ -87,7 +87,7 @@ impl Server {
         Ok(Server { stop, thread })
     }
 
-    /// Ends it, and waits until others can have its address: no longer than the answer takes that is being made.
+    /// Ends it, and waits until others can have its address: no longer than the response takes that is being made.
     pub fn end(self) {
         let Server { stop, thread } = self;
         drop(stop);
@@ -124,7 +124,7 @@ impl Request {
 }
 
 impl Response {
-    /// An answer with a body of that media type.
+    /// A response with a body of that media type.
     pub fn new(status: Status, media_type: &'static str, body: impl Into<Vec<u8>>) -> Response {
         let response = Response { head: ResponseHead::with_status(status), body: body.into() };
         response.with(FieldName::ContentType, media_type)

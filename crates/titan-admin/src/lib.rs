@@ -3,7 +3,7 @@
 //! | what | module | entry |
 //! |---|---|---|
 //! | which path is answered how | `pages` | `Pages::answer` |
-//! | tokens that are taken back, in a file and for all workers | `revocations` | [`Ledger::open`] |
+//! | revoked tokens, in a file and for all workers | `revocations` | [`RevocationStore::open`] |
 //! | the counters of the workers as text | `exposition` | `exposition::write` |
 //! | a small HTTP/1.1 server, which the demo upstream uses too | [`http`] | [`http::Server::start`] |
 
@@ -17,7 +17,7 @@ mod revocations;
 
 pub mod http;
 
-pub use revocations::{BadLedger, Ledger};
+pub use revocations::{RevocationStore, RevocationStoreError};
 
 use pages::Pages;
 use std::io;
@@ -34,14 +34,14 @@ const BOUNDS: http::Bounds = http::Bounds {
     life: Duration::from_secs(5 * 60),
 };
 
-/// Serves the admin interface of `gateway` at `socket`, until what it returns is dropped. In `ledger` it notes the tokens that
+/// Serves the admin interface of `gateway` at `socket`, until what it returns is dropped. In `store` it notes the tokens that
 /// are taken back.
 pub fn start(
     socket: http::Socket,
     gateway: &Gateway,
-    ledger: Option<Arc<Ledger>>,
+    store: Option<Arc<RevocationStore>>,
 ) -> io::Result<http::Server> {
-    let pages = Pages::new(gateway.metrics(), gateway.status(), ledger).at(socket.address());
+    let pages = Pages::new(gateway.metrics(), gateway.status(), store).at(socket.address());
     http::Server::start("admin", socket, BOUNDS, move |request| pages.answer(request))
 }
 

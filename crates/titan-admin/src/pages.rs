@@ -2,7 +2,7 @@
 
 use crate::exposition;
 use crate::http::{Request, Response};
-use crate::revocations::{self, Ledger};
+use crate::revocations::{self, RevocationStore};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -14,7 +14,7 @@ use titan_proxy::Metrics;
 pub(crate) struct Pages {
     metrics: Arc<Metrics>,
     status: titan_proxy::Status,
-    ledger: Option<Arc<Ledger>>,
+    store: Option<Arc<RevocationStore>>,
     /// Whether nobody but this machine can reach the interface.
     is_local: bool,
     started: SystemTime,
@@ -44,9 +44,9 @@ impl Pages {
     pub(crate) fn new(
         metrics: Arc<Metrics>,
         status: titan_proxy::Status,
-        ledger: Option<Arc<Ledger>>,
+        store: Option<Arc<RevocationStore>>,
     ) -> Pages {
-        Pages { metrics, status, ledger, is_local: false, started: SystemTime::now() }
+        Pages { metrics, status, store, is_local: false, started: SystemTime::now() }
     }
 
     /// The same at that address.
@@ -65,7 +65,7 @@ impl Pages {
                     "ask for `localhost` or an address: only this machine has business here";
                 return Response::problem(Status::FORBIDDEN, detail);
             }
-            return revocations::answer(self.ledger.as_deref(), request, rest);
+            return revocations::answer(self.store.as_deref(), request, rest);
         }
         self.answer_page(request, INDEX)
     }
@@ -112,7 +112,7 @@ impl Pages {
     }
 
     fn metrics(&self) -> Response {
-        let revoked = self.ledger.as_ref().map(|ledger| ledger.count(revocations::now()));
+        let revoked = self.store.as_ref().map(|store| store.count(revocations::now()));
         let text = exposition::write(&self.metrics, &self.status, revoked, self.started);
         Response::new(Status::OK, exposition::MEDIA_TYPE, text)
     }
@@ -179,10 +179,10 @@ mod tests {
     #[test]
     fn a_name_that_leads_here_opens_nothing_that_is_for_this_machine() {
         let place = revocations::tests::Place::new();
-        let ledger = Arc::new(place.opens().unwrap());
+        let store = Arc::new(place.opens().unwrap());
         let gateway = gateway();
         let status = |address: &str, host: Option<&str>, path: &str| {
-            let pages = Pages::new(gateway.metrics(), gateway.status(), Some(Arc::clone(&ledger)));
+            let pages = Pages::new(gateway.metrics(), gateway.status(), Some(Arc::clone(&store)));
             let pages = pages.at(&ListenAddress::Tcp(address.parse().unwrap()));
             let mut head = RequestHead { method: Method::GET, ..RequestHead::default() };
             head.set_path(path.as_bytes()).unwrap();
@@ -216,9 +216,9 @@ mod tests {
     #[test]
     fn probes_can_do_nothing_but_read() {
         let place = revocations::tests::Place::new();
-        let ledger = Arc::new(place.opens().unwrap());
+        let store = Arc::new(place.opens().unwrap());
         let gateway = gateway();
-        let pages = Pages::new(gateway.metrics(), gateway.status(), Some(ledger));
+        let pages = Pages::new(gateway.metrics(), gateway.status(), Some(store));
         let status = |method, path: &str| {
             let mut head = RequestHead { method, ..RequestHead::default() };
             head.set_path(path.as_bytes()).unwrap();
@@ -239,10 +239,10 @@ mod tests {
     #[test]
     fn the_index_lists_every_page() {
         let place = revocations::tests::Place::new();
-        let ledger = Arc::new(place.opens().unwrap());
+        let store = Arc::new(place.opens().unwrap());
         for line in INDEX.lines().filter(|line| line.starts_with('/')) {
             let gateway = gateway();
-            let pages = Pages::new(gateway.metrics(), gateway.status(), Some(Arc::clone(&ledger)));
+            let pages = Pages::new(gateway.metrics(), gateway.status(), Some(Arc::clone(&store)));
             let path = line.split(' ').next().unwrap();
             assert_eq!(ask(&pages, Method::GET, path).0, 200, "{path}");
         }

@@ -1,4 +1,4 @@
-//! Tokens that are taken back before their time: what is in force, and on the disk.
+//! Revoked tokens before their time: what is in force, and on the disk.
 
 mod entry;
 mod log;
@@ -6,7 +6,7 @@ mod pages;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use log::BadLedger;
+pub use log::RevocationStoreError;
 pub(crate) use pages::{PATH, answer};
 
 use entry::{Entry, Target, Tokens};
@@ -19,8 +19,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use titan_config::{Config, Policy};
 use titan_proxy::Revocations;
 
-/// All tokens that are taken back. What is added is on the disk and in force on every worker when the call returns.
-pub struct Ledger {
+/// All revoked tokens. What is added is on the disk and in force on every worker when the call returns.
+pub struct RevocationStore {
     inner: Mutex<Inner>,
     table: Revocations,
     /// How many entries there may be.
@@ -72,14 +72,18 @@ enum Refused {
 /// Lines that say nothing any more, beyond as many as there are entries, before the file is written anew.
 const SLACK: usize = 1024;
 
-impl Ledger {
-    /// Reads the file, and keeps other processes from it. What it says is in force in [`Ledger::table`].
-    pub fn open(path: &Path, capacity: usize, config: &Config) -> Result<Ledger, BadLedger> {
+impl RevocationStore {
+    /// Reads the file, and keeps other processes from it. What it says is in force in [`RevocationStore::table`].
+    pub fn open(
+        path: &Path,
+        capacity: usize,
+        config: &Config,
+    ) -> Result<RevocationStore, RevocationStoreError> {
         open_at(path, capacity, config, now())
     }
 
-    /// Whether [`Ledger::open`] could read the file, which need not be there.
-    pub fn check(path: &Path) -> Result<(), BadLedger> {
+    /// Whether [`RevocationStore::open`] could read the file, which need not be there.
+    pub fn check(path: &Path) -> Result<(), RevocationStoreError> {
         let mut entries = Entries::default();
         Log::look(path, |record| entries.take(record)).map(drop)
     }
@@ -155,7 +159,12 @@ impl Ledger {
 }
 
 /// The same at a time that is given.
-fn open_at(path: &Path, capacity: usize, config: &Config, now: u64) -> Result<Ledger, BadLedger> {
+fn open_at(
+    path: &Path,
+    capacity: usize,
+    config: &Config,
+    now: u64,
+) -> Result<RevocationStore, RevocationStoreError> {
     let mut entries = Entries { next: 1, ..Entries::default() };
     let (log, found) = Log::open(path, |record| entries.take(record))?;
     let warning = (found.torn > 0).then(|| {
@@ -170,9 +179,9 @@ fn open_at(path: &Path, capacity: usize, config: &Config, now: u64) -> Result<Le
     let mut inner = Inner { entries, log, warning };
     inner.evict(&table, now);
     if !inner.log.is_sound() || inner.is_worth_compacting() {
-        inner.compact().map_err(|error| BadLedger::Io(path.to_owned(), error))?;
+        inner.compact().map_err(|error| RevocationStoreError::Io(path.to_owned(), error))?;
     }
-    Ok(Ledger { inner: Mutex::new(inner), table, capacity, issuers: issuers(config) })
+    Ok(RevocationStore { inner: Mutex::new(inner), table, capacity, issuers: issuers(config) })
 }
 
 impl Inner {

@@ -1,4 +1,4 @@
-//! The answers that the gateway gives by itself: redirects and fixed responses.
+//! The responses that the gateway gives by itself: redirects and fixed responses.
 
 use crate::body_template::{BodyTemplate, Escaping, stands_in_strings, stands_in_text};
 use crate::bounds::{MAX_HEADERS, MAX_RESPONSE_BODY};
@@ -42,7 +42,7 @@ section! {
     "redirect", "a redirect", Any;
     /// Sends the client elsewhere. A plain text stands for `to` alone.
     pub(crate) struct RedirectFields {
-        /// The Location of the answer. `{host}`, `{path}` and `{query}` are those of the request, `{query}`
+        /// The Location of the response. `{host}`, `{path}` and `{query}` are those of the request, `{query}`
         /// with its `?` or empty; other names are parameters of the route's path, which come first.
         pub(crate) to: TemplateText = required(location_template()),
         /// 307 and 308 keep the method, 301, 302 and 303 let clients change it to GET; 301 and 308 are kept

@@ -24,7 +24,7 @@ pub enum Balance {
     Random,
     /// The same key goes to the same endpoint as long as it is there.
     ConsistentHash(HashKey),
-    /// The endpoint that a cookie names; the first answer sets the cookie.
+    /// The endpoint that a cookie names; the first response sets the cookie.
     StickyCookie(StickyCookie),
 }
 
@@ -79,7 +79,7 @@ section! {
         /// The same key goes to the same endpoint as long as it is there; when an endpoint comes or goes only
         /// its share of the keys moves. A request without the key goes to an endpoint at random.
         pub(crate) consistent_hash: Option<HashKey> = optional("", hash_key()),
-        /// The endpoint that a cookie names; the first answer sets the cookie. `{}` takes the defaults.
+        /// The endpoint that a cookie names; the first response sets the cookie. `{}` takes the defaults.
         pub(crate) sticky_cookie: Option<StickyCookie> = optional("", sticky_cookie()),
     }
 }

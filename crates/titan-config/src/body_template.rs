@@ -85,7 +85,7 @@ pub(crate) fn stands_in_text(template: &ValueTemplate) -> bool {
 /// A reader of HTML or XML, as far as it has come.
 #[derive(Default)]
 struct Markup {
-    place: Place,
+    place: Position,
     /// The name of the attribute, in lower case.
     name: String,
     /// What its value begins with.
@@ -94,7 +94,7 @@ struct Markup {
 
 /// Where in HTML or XML something stands.
 #[derive(Clone, Copy, Default)]
-enum Place {
+enum Position {
     #[default]
     Text,
     /// In the name of an element.
@@ -126,46 +126,46 @@ impl Markup {
     fn read(&mut self, character: char) {
         let is_space = character.is_ascii_whitespace();
         self.place = match (self.place, character) {
-            (Place::Quoted(quote), _) if character != quote => {
+            (Position::Quoted(quote), _) if character != quote => {
                 self.value.push(character);
-                Place::Quoted(quote)
+                Position::Quoted(quote)
             }
-            (Place::Text, '<') => Place::Element,
-            (Place::Text, _) => Place::Text,
-            (Place::Quoted(_), _) => self.begin_name(),
-            (_, '>') => Place::Text,
-            (Place::Element, '/') => self.begin_name(),
-            (Place::Element | Place::Bare, _) if is_space => self.begin_name(),
-            (Place::Name { .. }, '=') if !self.name.is_empty() => Place::Equals,
-            (Place::Name { .. }, _) if is_space || character == '/' => {
-                Place::Name { is_over: true }
+            (Position::Text, '<') => Position::Element,
+            (Position::Text, _) => Position::Text,
+            (Position::Quoted(_), _) => self.begin_name(),
+            (_, '>') => Position::Text,
+            (Position::Element, '/') => self.begin_name(),
+            (Position::Element | Position::Bare, _) if is_space => self.begin_name(),
+            (Position::Name { .. }, '=') if !self.name.is_empty() => Position::Equals,
+            (Position::Name { .. }, _) if is_space || character == '/' => {
+                Position::Name { is_over: true }
             }
-            (Place::Name { is_over }, _) => {
+            (Position::Name { is_over }, _) => {
                 if is_over {
                     self.name.clear();
                 }
                 self.name.push(character.to_ascii_lowercase());
-                Place::Name { is_over: false }
+                Position::Name { is_over: false }
             }
-            (Place::Equals, '"' | '\'') => {
+            (Position::Equals, '"' | '\'') => {
                 self.value.clear();
-                Place::Quoted(character)
+                Position::Quoted(character)
             }
-            (Place::Equals, _) if !is_space => Place::Bare,
+            (Position::Equals, _) if !is_space => Position::Bare,
             (place, _) => place,
         };
     }
 
-    fn begin_name(&mut self) -> Place {
+    fn begin_name(&mut self) -> Position {
         self.name.clear();
-        Place::Name { is_over: false }
+        Position::Name { is_over: false }
     }
 
     /// Whether a value here is no more than a value.
     fn takes_value(&self) -> bool {
         match self.place {
-            Place::Text => true,
-            Place::Quoted(_) => self.attribute_takes_value(),
+            Position::Text => true,
+            Position::Quoted(_) => self.attribute_takes_value(),
             _ => false,
         }
     }

@@ -45,7 +45,7 @@ pub const MAX_SECRET: usize = 1_024;
 pub const MAX_CACHED_TOKENS: i64 = 1 << 20;
 /// How far the clocks of providers of tokens may be off.
 pub const MAX_LEEWAY: Duration = Duration::from_secs(300);
-/// Entries of the list of tokens that were taken back.
+/// Entries of the list of revoked tokens.
 pub const MAX_REVOCATIONS: i64 = 1_000_000;
 /// Origins of a CORS policy.
 pub const MAX_ORIGINS: usize = 256;

@@ -1,4 +1,4 @@
-//! Routes that answer with files from a directory.
+//! Routes that response with files from a directory.
 
 use crate::bounds::{
     MAX_CACHE_RULES, MAX_INDEX, MAX_MEDIA_TYPES, MAX_NAME_BYTES, MAX_PATH_BYTES, MAX_TOKEN,
@@ -37,7 +37,7 @@ section! {
         /// Whether there are names that begin with a dot. Otherwise they are not found, except below `.well-known` (RFC 8615)
         /// in `root`.
         pub dotfiles: bool = default("false", boolean()),
-        /// The Cache-Control of answers with a file, and of those that say that it is the same as before.
+        /// The Cache-Control of responses with a file, and of those that say that it is the same as before.
         pub cache_control: Option<HeaderValue> = optional("none", header_value()),
         /// The Cache-Control of some files in place of `cache_control`: the first rule that fits a file counts.
         pub cache_rules: Vec<CacheRule> =

@@ -35,7 +35,7 @@ section! {
         pub x_real_ip: bool = default("false", boolean()),
         /// Whether upstreams get Forwarded (RFC 7239).
         pub forwarded: bool = default("false", boolean()),
-        /// The field that carries the request's id to the upstream; error answers of the gateway have the id
+        /// The field that carries the request's id to the upstream; error responses of the gateway have the id
         /// too. `off`: requests have none.
         pub request_id: Option<HeaderName> = default("X-Request-Id", request_id()),
         /// The pseudonym of this gateway in Via (RFC 9110 section 7.6.3). `off`: Via is not extended, and
@@ -49,7 +49,7 @@ section! {
             ("leaf", ClientCert::Leaf),
             ("chain", ClientCert::Chain),
         ])),
-        /// The Server field of answers: `pass` keeps the upstream's, `remove` removes it, any other text takes
+        /// The Server field of responses: `pass` keeps the upstream's, `remove` removes it, any other text takes
         /// its place.
         pub server: ServerField = default("pass", server()),
     }
@@ -75,14 +75,14 @@ pub enum ClientCert {
     Chain,
 }
 
-/// What becomes of the Server field of answers.
+/// What becomes of the Server field of responses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerField {
     /// The upstream's stays.
     Pass,
-    /// No answer has one.
+    /// No response has one.
     Remove,
-    /// Every answer has this one.
+    /// Every response has this one.
     Replace(HeaderValue),
 }
 

@@ -39,7 +39,7 @@ pub struct Config {
     pub policies: Vec<NamedPolicy>,
     /// Those that `apply` names for the file as a whole, which every route meets unless it says otherwise.
     pub everywhere: Policies,
-    /// The tokens that are taken back; `None` where none can be.
+    /// The revoked tokens; `None` where none can be.
     pub jwt_revocations: Option<JwtRevocations>,
     /// Pages in place of problem documents, where the route has none.
     pub error_pages: ErrorPages,
@@ -151,7 +151,7 @@ section! {
         /// The groups of endpoints by name.
         pub(crate) upstreams: Vec<Named<Name, Option<UpstreamFields>>> =
             default("{}", mapping(NAME, parse_name, lenient(upstream()), 0..=MAX_UPSTREAMS)),
-        /// What is done with requests and answers on the way, by name.
+        /// What is done with requests and responses on the way, by name.
         pub(crate) policies: Vec<Named<Name, Option<Policy>>> =
             default("{}", mapping(NAME, parse_name, lenient(policy()), 0..=MAX_POLICIES)),
         /// The policies that the requests of every route meet, unless the route has one of the same type or does without:
@@ -166,7 +166,7 @@ section! {
         pub(crate) limits: Option<Limits> = default("{}", lenient(limits())),
         /// Pages in place of problem documents where the gateway fails or refuses a request by itself, by status (`404`) or class (`4xx`,
         /// `5xx`): `{ 404: "<h1>Not here</h1>", 5xx: { body: ... } }`. What upstreams answer stays. A client gets the document
-        /// all the same whose `Accept` prefers JSON to what the page is, and calls of gRPC their status. The field `Titan-Problem`
+        /// all the same whose `Accept` prefers JSON to what the page is, and gRPC calls their status. The field `Titan-Problem`
         /// says the code of the problem.
         pub(crate) error_pages: ErrorPages = default("{}", error_pages()),
         /// What becomes of paths that some upstreams take for others.

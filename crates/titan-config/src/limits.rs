@@ -78,10 +78,10 @@ section! {
         /// response has a receive buffer as always, of 128 KiB at most; one from an endpoint of HTTP/2 has its
         /// window, of 64 KiB while its client has taken none of it.
         pub response_memory: ByteSize = default("256MiB", size(1 << 20..=1 << 40)),
-        /// Status line and header fields of an upstream's answer together; a larger head becomes 502. Over HTTP/2 a response
+        /// Status line and header fields of an upstream's response together; a larger head becomes 502. Over HTTP/2 a response
         /// that is nothing but its head, as of a gRPC call that fails at once, may have `response_trailers` instead.
         pub response_head: ByteSize = default("32KiB", size(1_024..=MAX_HEAD)),
-        /// Header fields of an upstream's answer; more become 502.
+        /// Header fields of an upstream's response; more become 502.
         pub response_fields: NonZeroU16 = default("200", whole(1..=MAX_FIELDS)),
         /// The trailer section of an upstream's response (RFC 9110 section 6.5). What exceeds it, or `response_fields`,
         /// is left out, and the client gets status, body and the other trailers; of a gRPC call `grpc-status` always.

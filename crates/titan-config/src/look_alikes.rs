@@ -11,7 +11,7 @@ use crate::section::section;
 
 section! {
     "paths", "a policy for paths", Any;
-    /// What becomes of paths that some upstreams take for others. Routes compare paths byte by byte: with `/admin`
+    /// What becomes of paths that some upstreams take for others. Routes compare paths byte for byte: with `/admin`
     /// guarded and `/` open, `/ADMIN`, `/admin;x` and `/%2Fadmin` are taken by `/`. `keep`: they are passed on, which is right for
     /// upstreams that tell them apart; `refuse`: they are answered with 400. The settings of the route that takes a
     /// request hold. `titan check` warns where one is not stated and a guarded route lies under an open one.

@@ -1,4 +1,4 @@
-//! Policies: what is done with requests and answers on the way, declared once and used by name.
+//! Policies: what is done with requests and responses on the way, declared once and used by name.
 
 mod authorise;
 mod compress;
@@ -125,9 +125,9 @@ kinds! {
     Authorise authorise "authorise" Box<Authorise>;
     /// A limit on how many requests come.
     RateLimit rate_limit "rate_limit" RateLimit;
-    /// Changes of requests and answers.
+    /// Changes of requests and responses.
     Transform transform "transform" Transform;
-    /// Compression of answers.
+    /// Compression of responses.
     Compress compress "compress" Compress;
 }
 
@@ -157,7 +157,7 @@ impl Policy {
 
 section! {
     "policy", "a policy", One;
-    /// Something that is done with requests and answers on the way. It has one of these types.
+    /// Something that is done with requests and responses on the way. It has one of these types.
     pub(crate) struct PolicyFields {
         /// Which pages of other origins may read answers (cross-origin resource sharing).
         pub(crate) cors: Option<Cors> = optional("", cors::cors()),
@@ -175,9 +175,9 @@ section! {
             optional("", authorise::authorise().map(Box::new)),
         /// How many requests of one kind may come in a while, and how many may run at once.
         pub(crate) rate_limit: Option<RateLimit> = optional("", rate_limit::rate_limit()),
-        /// What is changed in requests and answers.
+        /// What is changed in requests and responses.
         pub(crate) transform: Option<Transform> = optional("", transform::transform()),
-        /// Which answers are made smaller.
+        /// Which responses are compressed.
         pub(crate) compress: Option<Compress> = optional("", compress::compress()),
     }
 }

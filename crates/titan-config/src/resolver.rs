@@ -15,14 +15,14 @@ use std::time::Duration;
 section! {
     "resolver", "the resolver", Any;
     /// How names of endpoints become addresses. Names are asked for again when their time to live has passed;
-    /// while no answer comes the last addresses stay in use.
+    /// while no response comes the last addresses stay in use.
     pub struct Resolver {
         /// The name servers to ask.
         pub nameservers: Option<Vec<SocketAddr>> =
             optional("those of the system", one_or_list(server_address(), 1..=MAX_NAMESERVERS)),
-        /// An answer is kept at least this long, also when its time to live is shorter.
+        /// A response is kept at least this long, also when its time to live is shorter.
         pub min_ttl: Duration = default("1s", duration(Duration::from_millis(100)..=DAY)),
-        /// An answer is kept at most this long. Not below `min_ttl`.
+        /// A response is kept at most this long. Not below `min_ttl`.
         pub max_ttl: Duration = default("5m", duration(Duration::from_millis(100)..=DAY)),
         /// How long a name server may take to answer. The start waits that long for the addresses of all names
         /// together.

@@ -57,7 +57,7 @@ pub enum Action {
     Redirect(Redirect),
     /// The gateway answers.
     Respond(Respond),
-    /// The gateway answers with files.
+    /// The gateway responds with files.
     Files(StaticFiles),
 }
 
@@ -78,7 +78,7 @@ pub struct Proxy {
     pub body_limit: Cap<ByteSize>,
     /// The protocols that clients may switch to.
     pub upgrades: Vec<Token>,
-    /// Whether calls of gRPC-Web are translated.
+    /// Whether gRPC calls-Web are translated.
     pub grpc_web: bool,
 }
 

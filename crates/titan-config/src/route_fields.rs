@@ -64,13 +64,13 @@ section! {
             optional("any client", certificate_matches()),
         /// Decides between routes with the same host and path; the higher is tried first.
         pub(crate) priority: i32 = default("0", whole(-1_000_000..=1_000_000)),
-        /// The upstream that answers, or several with their shares of the requests: `{ stable: 9, canary: 1 }`.
+        /// The upstream that responses, or several with their shares of the requests: `{ stable: 9, canary: 1 }`.
         pub(crate) upstream: Option<Vec<Share>> = optional("", shares()),
         /// Sends the client elsewhere.
         pub(crate) redirect: Option<RedirectFields> = optional("", redirect()),
-        /// Answers from the configuration.
+        /// Responses from the configuration.
         pub(crate) respond: Option<Respond> = optional("", respond()),
-        /// Answers with files from a directory.
+        /// Responses with files from a directory.
         pub(crate) files: Option<StaticFiles> = optional("", files()),
         /// What becomes of the path on its way to the upstream. The query stays.
         pub(crate) rewrite: Option<RewriteFields> =
@@ -89,7 +89,7 @@ section! {
         pub(crate) apply: Vec<At<String>> = default("[]", uses()),
         /// The types of the file's own policies that its requests do not meet.
         pub(crate) without: Vec<PolicyKind> = default("[]", kinds()),
-        /// Whether calls of gRPC-Web, in bytes or as text, are made into gRPC for the upstream, and its answers back.
+        /// Whether gRPC calls-Web, in bytes or as text, are made into gRPC for the upstream, and its responses back.
         pub(crate) grpc_web: bool = default("false", boolean()),
         /// Pages in place of problem documents, before those of the file. `files.error_pages` come before both.
         pub(crate) error_pages: ErrorPages = default("{}", error_pages()),
@@ -326,7 +326,7 @@ impl RouteDraft {
         matches!(&self.action, ActionDraft::Respond(respond) if respond.status.code() / 100 == 4)
     }
 
-    /// Whether its own answer looks at what tokens say.
+    /// Whether its own response looks at what tokens say.
     pub(crate) fn needs_token(&self) -> bool {
         let ActionDraft::Respond(respond) = &self.action else { return false };
         respond.template.as_ref().is_some_and(|template| template.text.needs_token())
@@ -528,7 +528,7 @@ fn parse_method(text: &str) -> Result<Method, Problem> {
     }
     match suggest::nearest(text, USUAL_METHODS.into_iter()) {
         None => Ok(method),
-        Some(meant) => Err(Problem::new("methods are compared byte by byte")
+        Some(meant) => Err(Problem::new("methods are compared byte for byte")
             .help(format!("did you mean `{meant}`?"))),
     }
 }

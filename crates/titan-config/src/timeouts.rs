@@ -19,11 +19,11 @@ section! {
         pub idle: Duration = default("60s", timeout()),
         /// The longest pause of a request body; a longer one is answered with 408.
         pub body: Duration = default("30s", timeout()),
-        /// A client that takes nothing of its answer for this long is disconnected.
+        /// A client that takes nothing of its response for this long is disconnected.
         pub write: Duration = default("30s", timeout()),
-        /// Connecting to one endpoint; then another is tried, or the answer is 504.
+        /// Connecting to one endpoint; then another is tried, or the response is 504.
         pub connect: Duration = default("5s", timeout()),
-        /// From the end of the request to the head of the upstream's answer; then the answer is 504.
+        /// From the end of the request to the head of the upstream's response; then the response is 504.
         pub response: Duration = default("60s", timeout()),
         /// The longest pause of an upstream's response body; after it the client's connection is closed.
         pub response_body: Duration = default("60s", timeout()),
@@ -41,11 +41,11 @@ section! {
     pub(crate) struct RouteTimeoutFields {
         /// The longest pause of a request body.
         pub(crate) body: Option<Duration> = optional("`timeouts.body`", timeout()),
-        /// How long a client may take nothing of its answer.
+        /// How long a client may take nothing of its response.
         pub(crate) write: Option<Duration> = optional("`timeouts.write`", timeout()),
         /// Connecting to one endpoint.
         pub(crate) connect: Option<Duration> = optional("`timeouts.connect`", timeout()),
-        /// From the end of the request to the head of the answer.
+        /// From the end of the request to the head of the response.
         pub(crate) response: Option<Duration> = optional("`timeouts.response`", timeout()),
         /// The longest pause of a response body.
         pub(crate) response_body: Option<Duration> =

@@ -35,10 +35,10 @@ section! {
         /// to leave out: this is for rules that name fewer.
         pub ciphers: Option<Vec<Cipher>> =
             optional("all of them", one_or_list(words(Cipher::ALL), 1..=Cipher::ALL.len())),
-        /// Strict-Transport-Security (RFC 6797) in every answer, in place of an upstream's own: browsers come by
+        /// Strict-Transport-Security (RFC 6797) in every response, in place of an upstream's own: browsers come by
         /// HTTPS alone from then on. Take a short time first: it cannot be taken back before it is over.
         pub hsts: Option<Hsts> = optional("not sent", hsts()),
-        /// Asks clients who they are. Routes can look at the answer (`client_certificate`), and upstreams can be
+        /// Asks clients who they are. Routes can look at the response (`client_certificate`), and upstreams can be
         /// told (`forwarding.client_cert`).
         pub client_certificates: Option<ClientCertificates> =
             optional("clients are not asked", section_of::<ClientCertificates>()),
@@ -117,7 +117,7 @@ section! {
     "hsts", "a setting of Strict-Transport-Security", Any;
     /// What browsers are told about HTTPS. A plain duration stands for `max_age` alone.
     pub struct Hsts {
-        /// How long they come by HTTPS alone, from each answer on. `365d` is usual, `0s` lets them off.
+        /// How long they come by HTTPS alone, from each response on. `365d` is usual, `0s` lets them off.
         pub max_age: Duration = required(duration(Duration::ZERO..=MOST)),
         /// Whether that goes for all hosts below this one as well.
         pub include_subdomains: bool = default("false", boolean()),
@@ -184,7 +184,7 @@ pub enum CertificateMode {
 section! {
     "upstream_tls", "a TLS setting of an upstream", Any;
     /// TLS towards the endpoints of an upstream, 1.3 or 1.2. `on` stands for all defaults. An endpoint must have a
-    /// certificate for its name or address, from an authority that is trusted; otherwise the answer is 502.
+    /// certificate for its name or address, from an authority that is trusted; otherwise the response is 502.
     pub struct UpstreamTls {
         /// A PEM file with the authorities that are trusted, and no others.
         pub ca: Option<PathBuf> = optional("those that the system trusts", file()),

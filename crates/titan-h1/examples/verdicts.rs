@@ -3,7 +3,7 @@
 //! A question on standard input has its numbers in network order: one byte, which is not zero when the
 //! peer closes behind the message; the limits `head`, `target`, `fields`, `chunk_line` and `trailers` with
 //! four bytes each and `body` with eight, as in the vectors' README; four bytes of length; then as many
-//! bytes of message. The answer is one line, written at once, so that a fuzzer can ask over a pipe:
+//! bytes of message. The response is one line, written at once, so that a fuzzer can ask over a pipe:
 //!
 //! ```text
 //! accept "GET" "/" "HTTP/1.1" persist=true expect=false fields=["Host" "a"] body="" trailers=[] rest=""

@@ -9,9 +9,9 @@ use titan_http::{FieldName, Fields, Method, RequestHead, ResponseHead, TargetFor
 /// How the body that the caller is going to send is framed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
-    /// There is none, and no field says so: 1xx, 204, a 304 or an answer to HEAD of unknown length.
+    /// There is none, and no field says so: 1xx, 204, a 304 or a response to HEAD of unknown length.
     None,
-    /// That many bytes. Also the length that an answer to HEAD or a 304 would have had.
+    /// That many bytes. Also the length that a response to HEAD or a 304 would have had.
     Length(u64),
     /// Chunks: [`write_chunk_head`], data, [`CHUNK_END`], and at last [`write_last_chunk`].
     Chunked,

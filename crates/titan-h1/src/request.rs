@@ -13,7 +13,7 @@ use titan_http::{Authority, FieldName, Fields, Method, RequestHead, TargetForm, 
 /// Reads the heads of requests, one after the other.
 ///
 /// A head is read in one pass: no byte is looked at again because more have arrived, so a peer that
-/// sends its head byte by byte costs no more than one that sends it at once.
+/// sends its head byte for byte costs no more than one that sends it at once.
 #[derive(Debug)]
 pub struct RequestReader {
     limits: Limits,

@@ -22,7 +22,7 @@ pub struct ResponseStart {
     pub consumed: usize,
     /// How long the body is that follows.
     pub framing: Framing,
-    /// The length that `Content-Length` gives, also where there is no body: the answer to a HEAD
+    /// The length that `Content-Length` gives, also where there is no body: the response to a HEAD
     /// request and a 304 pass it on. None for 204, which has no length to pass on.
     pub declared_length: Option<u64>,
     /// Whether the connection may serve another request after this response.

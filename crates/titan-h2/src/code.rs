@@ -153,7 +153,7 @@ violations! {
     BlockTooLong = EnhanceYourCalm "a field block is far too long (RFC 9113 section 10.5.1)";
     /// Too much that costs, too little that gets anything done.
     Flood = EnhanceYourCalm "the peer costs too much and gets nothing done (RFC 9113 section 10.5)";
-    /// Answers to control frames that the peer does not read.
+    /// Responses to control frames that the peer does not read.
     Unread = EnhanceYourCalm "the peer does not read what it asked for (RFC 9113 section 10.5)";
     /// A preface of HTTP/1 style answers, such as a client role that hears HTTP/1.
     NotHttp2 = Http11Required "the peer speaks HTTP/1 (RFC 9113 section 3.3)";

@@ -77,7 +77,7 @@ pub struct Connection {
     leaving: ending::Leaving,
     /// The last stream that the peer serves, once it is leaving.
     peer_serves: Option<u32>,
-    /// The peer owes an answer to `Connection::ping`.
+    /// The peer owes a response to `Connection::ping`.
     pinged: bool,
 }
 
@@ -135,13 +135,13 @@ impl Connection {
     }
 
     /// Whether so much waits to be written that a server should read nothing more before some of it is: whoever
-    /// asks and reads no answers would fill its memory with heads, which no window holds back.
+    /// asks and reads no responses would fill its memory with heads, which no window holds back.
     pub fn is_clogged(&self) -> bool {
         self.role == Role::Server && self.output.len() >= self.limits.output.saturating_mul(2)
     }
 
     /// Charges the peer for what only the driver sees, such as a stream that stalls: see
-    /// [`Limits::patience`].
+    /// [`Limits::flood_budget`].
     pub fn charge(&mut self, cost: u32) -> Result<(), Fatal> {
         self.floods.charge(cost).map_err(|violation| self.fail(violation))
     }
@@ -182,7 +182,7 @@ impl Connection {
             outflow: Outflow::default(),
             turns: VecDeque::new(),
             granted: 0,
-            floods: Floods::new(limits.patience),
+            floods: Floods::new(limits.flood_budget),
             output: Output::default(),
             reader: HeadReader::new(&limits),
             writer: HeadWriter::default(),
@@ -206,7 +206,7 @@ impl Connection {
             out.extend_from_slice(PREFACE);
         }
         settings::write(out, &self.limits, self.role);
-        // The window of the connection cannot be made smaller than what it is to begin with.
+        // The window of the connection cannot be compressed than what it is to begin with.
         let size = i64::from(self.limits.connection_window.min(MAX_31)).max(FIRST_WINDOW);
         if let Ok(increment @ 1..) = u32::try_from(size - FIRST_WINDOW) {
             frame::write_window_update(out, 0, increment);

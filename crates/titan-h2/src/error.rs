@@ -13,7 +13,7 @@ macro_rules! faults {
         }
 
         impl Fault {
-            /// What a server would answer, where an answer is due (`Event::Refused`) and in logs. A
+            /// What a server would answer, where a response is due (`Event::Refused`) and in logs. A
             /// gateway answers 502 when its upstream did it.
             pub fn status(self) -> Status {
                 match self {
@@ -136,7 +136,7 @@ faults! {
 }
 
 impl Fault {
-    /// Whether the client deserves an answer: it broke no rule of the protocol, it merely asked for
+    /// Whether the client deserves a response: it broke no rule of the protocol, it merely asked for
     /// more than this side takes.
     pub(crate) fn is_answerable(self) -> bool {
         matches!(

@@ -14,7 +14,7 @@ pub struct StreamId(pub(crate) u32);
 pub enum Event {
     /// The head of a request is complete; `Connection::take_request` has it.
     Request { stream: StreamId, start: RequestStart },
-    /// The head of a request that is to be refused with an answer: the stream is open for that alone, and
+    /// The head of a request that is to be refused with a response: the stream is open for that alone, and
     /// what else comes on it is dropped. `Connection::take_request` has what could be kept of it.
     Refused { stream: StreamId, fault: Fault },
     /// The head of a response, interim or final, is complete; `Connection::take_response` has it.
@@ -58,14 +58,14 @@ pub struct ResponseStart {
     pub interim: bool,
     /// Whether there is no body.
     pub end: bool,
-    /// The length of the body, where `content-length` declares it. It is enforced, except for answers to HEAD
+    /// The length of the body, where `content-length` declares it. It is enforced, except for responses to HEAD
     /// and with status 304, whose declared length is that of a body that stays away.
     pub length: Option<u64>,
 }
 
 /// Where a request goes: what its pseudo-header fields say beside its head.
 #[derive(Clone, Copy, Debug)]
-pub struct Towards<'a> {
+pub struct Destination<'a> {
     /// `:authority`.
     pub authority: &'a [u8],
     /// Whether `:scheme` is `https`.

@@ -1,7 +1,7 @@
 //! What a peer costs without getting anything done (RFC 9113 section 10.5).
 //!
 //! Each frame that a peer can send at will and that leads to nothing is charged for. Work that gets done
-//! gives points back, and so does time. A peer that costs more than the patience it was given is sent away.
+//! gives points back, and so does time. A peer that costs more than the budget it was given is sent away.
 //!
 //! | what | points |
 //! |---|---|
@@ -9,10 +9,10 @@
 //! | a stream that is reset before it was answered | 1, or 1 of the credit that answered streams have earned |
 //! | the same where the driver says that there was a reason, such as a deadline | nothing |
 //! | a stream that this side has to reset because a rule was broken | 2 |
-//! | a head that is refused with an answer | 2 |
+//! | a head that is refused with a response | 2 |
 //! | PING, GOAWAY, interim responses beyond `FREE_INTERIM` of a stream | 1 |
 //! | frames on streams that are over, unless this side has asked and then given the stream up | 1 |
-//! | the first reset of a stream that is over, which may have crossed the answer | nothing |
+//! | the first reset of a stream that is over, which may have crossed the response | nothing |
 //! | SETTINGS | 2, and 1 for each 8 settings |
 //! | CONTINUATION | 1; the number for one block is bounded as well |
 //! | DATA without data | 1 |
@@ -48,15 +48,15 @@ const EXCUSED_BYTES: usize = 1024;
 /// Points that may be excused in advance: thousands of streams that are given up at once.
 const MOST_EXCUSED: u32 = 1 << 20;
 
-/// The part of the patience that leaks away in a second.
+/// The part of the budget that leaks away in a second.
 const LEAK: u32 = 10;
 
 /// The account of one peer.
 #[derive(Debug)]
 pub(crate) struct Floods {
-    patience: u32,
+    flood_budget: u32,
     points: u32,
-    /// Resets that are free because streams before them were answered: at most `patience`.
+    /// Resets that are free because streams before them were answered: at most `flood_budget`.
     credit: u32,
     /// Bytes that frames have fallen short of being worth their trouble, below `THIN_DEBT`.
     thin: u32,
@@ -69,13 +69,13 @@ pub(crate) struct Floods {
 }
 
 impl Floods {
-    pub(crate) fn new(patience: u32) -> Floods {
-        Floods { patience, points: 0, credit: 0, thin: 0, lost: 0, asides: 8, excused: 0 }
+    pub(crate) fn new(flood_budget: u32) -> Floods {
+        Floods { flood_budget, points: 0, credit: 0, thin: 0, lost: 0, asides: 8, excused: 0 }
     }
 
     pub(crate) fn charge(&mut self, points: u32) -> Result<(), Violation> {
         self.points = self.points.saturating_add(points);
-        if self.points > self.patience { Err(Violation::Flood) } else { Ok(()) }
+        if self.points > self.flood_budget { Err(Violation::Flood) } else { Ok(()) }
     }
 
     /// Something got done.
@@ -89,7 +89,7 @@ impl Floods {
     pub(crate) fn answered(&mut self) {
         match self.points.checked_sub(1) {
             Some(left) => self.points = left,
-            None => self.credit = (self.credit + 1).min(self.patience),
+            None => self.credit = (self.credit + 1).min(self.flood_budget),
         }
     }
 
@@ -166,7 +166,7 @@ impl Floods {
     }
 
     pub(crate) fn calm(&mut self, seconds: u32) {
-        let share = (self.patience / LEAK).max(1);
+        let share = (self.flood_budget / LEAK).max(1);
         self.relieve(share.saturating_mul(seconds));
     }
 }
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn patience_ends_and_comes_back() {
+    fn budget_ends_and_comes_back() {
         let mut floods = Floods::new(200);
         assert_eq!(until_flood(|| floods.charge(1)), 200);
         floods.relieve(2);

@@ -8,7 +8,7 @@ pub(crate) const FIRST_WINDOW: i64 = 65_535;
 /// What the peer may still send.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Inflow {
-    /// Bytes that the peer may send now. Below zero for a while after the window was made smaller.
+    /// Bytes that the peer may send now. Below zero for a while after the window was compressed.
     window: i64,
     /// Bytes that were used or set aside, and not given back yet.
     due: i64,

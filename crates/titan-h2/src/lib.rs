@@ -15,7 +15,7 @@
 //! | `floods` | what a peer costs without getting anything done |
 //! | `settings` | what each side announces |
 //! | `output` | what waits to be written |
-//! | [`Fault`] | what is wrong with one message, and the status that answers it |
+//! | [`Fault`] | what is wrong with one message, and the status that responses it |
 //! | [`Event`] | what a connection tells its driver |
 //! | `hpack` | lists of fields to bytes and back |
 //! | `head` | heads and trailers: what stands in a block, as fields and facts |
@@ -53,5 +53,5 @@ mod connection;
 pub use code::{Code, Fatal, Violation};
 pub use connection::Connection;
 pub use error::Fault;
-pub use event::{Event, RequestStart, ResponseStart, StreamId, Towards};
+pub use event::{Destination, Event, RequestStart, ResponseStart, StreamId};
 pub use limits::Limits;

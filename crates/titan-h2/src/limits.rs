@@ -25,7 +25,7 @@ pub struct Limits {
     pub output: usize,
     /// What a peer may cost without getting anything done before it is sent away: see `Floods`. A tenth is
     /// forgiven in a second. Not to be less than `streams`, all of which a client may give up at once.
-    pub patience: u32,
+    pub flood_budget: u32,
 }
 
 impl Limits {
@@ -47,7 +47,7 @@ impl Default for Limits {
             grown_window: 0,
             connection_window: 1 << 20,
             output: 64 << 10,
-            patience: 200,
+            flood_budget: 200,
         }
     }
 }

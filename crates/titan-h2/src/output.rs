@@ -8,12 +8,12 @@ pub(crate) struct Output {
     buf: Vec<u8>,
     /// Bytes of `buf` that were written already.
     start: usize,
-    /// Bytes at most that answer control frames: those a peer can ask for without limit.
+    /// Bytes at most that response control frames: those a peer can ask for without limit.
     replies: usize,
 }
 
 impl Output {
-    /// What a peer may have waiting of answers to its control frames. More means that it does not read.
+    /// What a peer may have waiting of responses to its control frames. More means that it does not read.
     const MOST_REPLIES: usize = 64 << 10;
 
     #[inline]
@@ -32,7 +32,7 @@ impl Output {
         &mut self.buf
     }
 
-    /// Appends answers to control frames. `false` when too many of them wait.
+    /// Appends responses to control frames. `false` when too many of them wait.
     pub(crate) fn reply(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> bool {
         let before = self.buf.len();
         write(&mut self.buf);

@@ -16,7 +16,7 @@ pub(crate) struct Stream {
     pub(crate) receiving: Half,
     pub(crate) sending: Half,
     pub(crate) turn: Turn,
-    /// What the request was, as far as it bears on the answer.
+    /// What the request was, as far as it bears on the response.
     pub(crate) asked: Asked,
     /// Interim responses that have come.
     pub(crate) interim: u8,
@@ -71,7 +71,7 @@ pub(crate) enum Turn {
 pub(crate) enum Asked {
     #[default]
     Any,
-    /// HEAD: the answer has no body, whatever it declares.
+    /// HEAD: the response has no body, whatever it declares.
     Head,
     /// CONNECT: a successful answer has no length.
     Connect,

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may stop at a surprise")]
 
 use allocation_counter::measure;
-use titan_h2::{Connection, Event, Limits, Towards};
+use titan_h2::{Connection, Destination, Event, Limits};
 use titan_http::{Fields, Method, RequestHead, ResponseHead, Status};
 
 /// Both ends of a connection, and what a gateway keeps beside it.
@@ -43,7 +43,7 @@ impl Pair {
 
     /// One exchange with bodies and trailers both ways.
     fn run(&mut self) {
-        let to = Towards { authority: b"a.example", is_https: true, protocol: None };
+        let to = Destination { authority: b"a.example", is_https: true, protocol: None };
         let stream = self.client.send_request(&self.request, to, None, false).unwrap();
         assert_eq!(self.client.send_data(stream, BODY, false), BODY.len());
         self.client.send_trailers(stream, &self.trailers);

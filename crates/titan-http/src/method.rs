@@ -27,7 +27,7 @@ impl Method {
 
     /// GET: safe and idempotent.
     pub const GET: Method = Method(Name::Get);
-    /// HEAD: GET without the content of the answer.
+    /// HEAD: GET without the content of the response.
     pub const HEAD: Method = Method(Name::Head);
     /// POST: neither safe nor idempotent.
     pub const POST: Method = Method(Name::Post);

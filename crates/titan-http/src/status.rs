@@ -27,7 +27,7 @@ statuses! {
     CONTINUE = 100 "Continue";
     /// 101: what follows is another protocol.
     SWITCHING_PROTOCOLS = 101 "Switching Protocols";
-    /// 103: fields that the final answer will probably have.
+    /// 103: fields that the final response will probably have.
     EARLY_HINTS = 103 "Early Hints";
     /// 200.
     OK = 200 "OK";
@@ -89,7 +89,7 @@ statuses! {
     INTERNAL_SERVER_ERROR = 500 "Internal Server Error";
     /// 501: a method or transfer coding that is not understood.
     NOT_IMPLEMENTED = 501 "Not Implemented";
-    /// 502: the upstream's answer was no valid answer.
+    /// 502: the upstream's response was no valid answer.
     BAD_GATEWAY = 502 "Bad Gateway";
     /// 503: no endpoint or no capacity for the request.
     SERVICE_UNAVAILABLE = 503 "Service Unavailable";
@@ -116,7 +116,7 @@ impl Status {
         [digit(self.0 / 100), digit(self.0 / 10), digit(self.0)]
     }
 
-    /// 1xx: another answer follows.
+    /// 1xx: another response follows.
     pub fn is_informational(self) -> bool {
         self.0 < 200
     }

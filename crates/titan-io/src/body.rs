@@ -112,28 +112,28 @@ pub enum Gone {
     Present,
 }
 
-/// The answer to a request.
-pub trait Answer: BodySink {
-    /// Sends an interim answer (1xx), if the client's protocol version knows such a thing.
+/// The response to a request.
+pub trait ResponseSink: BodySink {
+    /// Sends an interim response (1xx), if the client's protocol version knows such a thing.
     fn interim(&mut self, head: &ResponseHead);
-    /// Starts the final answer. Its body will be as long as `content` says.
+    /// Starts the final response. Its body will be as long as `content` says.
     fn start(&mut self, head: &ResponseHead, content: Content);
-    /// Starts an answer that opens a tunnel.
+    /// Starts a response that opens a tunnel.
     fn start_tunnel(&mut self, head: &ResponseHead);
-    /// Whether the final answer has been started: it is too late for another one.
+    /// Whether the final response has been started: it is too late for another one.
     fn is_started(&self) -> bool;
-    /// Serves nothing more on this connection after this answer.
+    /// Serves nothing more on this connection after this response.
     fn close_after(&mut self);
     /// Bytes that have gone out, or wait in a TLS session to do so.
     fn sent(&self) -> u64;
 }
 
-/// The body of an answer before it is framed for the client's protocol.
+/// The body of a response before it is framed for the client's protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Content {
     /// How long the body is that will be sent.
     pub length: BodyLength,
-    /// The length to declare where no body is sent: answers to HEAD, and 304.
+    /// The length to declare where no body is sent: responses to HEAD, and 304.
     pub declared: Option<u64>,
 }
 

@@ -90,11 +90,11 @@ kinds! {
     CodingRefused Gateway UNSUPPORTED_MEDIA_TYPE "coding-refused" "The coding of the request body is not taken here.";
     /// The client closed or reset the connection.
     ClientGone Downstream BAD_REQUEST "client-gone" "The client closed the connection.";
-    /// The client takes nothing of the answer.
-    ClientStalled Downstream REQUEST_TIMEOUT "client-stalled" "The client takes nothing of the answer.";
+    /// The client takes nothing of the response.
+    ClientStalled Downstream REQUEST_TIMEOUT "client-stalled" "The client takes nothing of the response.";
     /// The client takes its response more slowly than the minimum rate.
     ClientTooSlow Downstream REQUEST_TIMEOUT "client-too-slow" "The client takes the response too slowly.";
-    /// The Connection field names too many fields, be it in a request or in an answer.
+    /// The Connection field names too many fields, be it in a request or in a response.
     ConnectionList Downstream BAD_REQUEST "connection-list" "The Connection field names too many fields.";
     /// A field has a name that is not plain, where names have to be.
     FieldName Downstream BAD_REQUEST "field-name" "The name of a field has characters that are not taken here.";
@@ -145,19 +145,19 @@ kinds! {
     /// The endpoint and the gateway could not agree on TLS.
     Tls Upstream BAD_GATEWAY "upstream-tls" "The upstream could not be reached securely.";
     /// The endpoint closed the connection before it had answered.
-    Closed Upstream BAD_GATEWAY "upstream-closed" "The upstream closed the connection without an answer.";
+    Closed Upstream BAD_GATEWAY "upstream-closed" "The upstream closed the connection without a response.";
     /// The endpoint reset the stream before it had answered.
-    Reset Upstream BAD_GATEWAY "upstream-reset" "The upstream gave the request up without an answer.";
+    Reset Upstream BAD_GATEWAY "upstream-reset" "The upstream gave the request up without a response.";
     /// The endpoint has done nothing with the request, and says so.
     Unprocessed Upstream SERVICE_UNAVAILABLE "upstream-refused" "The upstream takes no request now.";
-    /// The head of the answer did not arrive in time.
+    /// The head of the response did not arrive in time.
     ResponseTimeout Upstream GATEWAY_TIMEOUT "response-timeout" "The upstream did not answer in time.";
-    /// The body of the answer paused for too long.
-    ResponseStalled Upstream GATEWAY_TIMEOUT "response-stalled" "The upstream's answer paused for too long.";
-    /// The answer ended before its end.
-    Truncated Upstream BAD_GATEWAY "truncated" "The upstream's answer is incomplete.";
-    /// The endpoint sent more interim answers than anyone needs.
-    TooManyInterim Upstream BAD_GATEWAY "too-many-interim" "The upstream sent too many interim answers.";
+    /// The body of the response paused for too long.
+    ResponseStalled Upstream GATEWAY_TIMEOUT "response-stalled" "The upstream's response paused for too long.";
+    /// The response ended before its end.
+    Truncated Upstream BAD_GATEWAY "truncated" "The upstream's response is incomplete.";
+    /// The endpoint sent more interim responses than anyone needs.
+    TooManyInterim Upstream BAD_GATEWAY "too-many-interim" "The upstream sent too many interim responses.";
     /// The endpoint switched to a protocol that nobody asked for.
     UnaskedUpgrade Upstream BAD_GATEWAY "unasked-upgrade" "The upstream switched protocols without being asked.";
     /// The endpoint has answered a wish for a tunnel as if it had been none.
@@ -166,9 +166,9 @@ kinds! {
     UpgradeRefused Gateway NOT_IMPLEMENTED "upgrade-refused" "This path takes no tunnel in that protocol.";
     /// Too many tunnels are open.
     TooManyTunnels Gateway SERVICE_UNAVAILABLE "too-many-tunnels" "Too many tunnels are open.";
-    /// The time that a client gives a call of gRPC cannot be read.
+    /// The time that a client gives a gRPC call cannot be read.
     BadDeadline Downstream BAD_REQUEST "bad-grpc-timeout" "The field grpc-timeout is not valid.";
-    /// The body of a call of gRPC-Web is no text as it has to be.
+    /// The body of a gRPC call-Web is no text as it has to be.
     BadWebText Downstream BAD_REQUEST "bad-grpc-web-text" "The body is not base64.";
     /// The time that a client gives its call is over.
     Deadline Gateway GATEWAY_TIMEOUT "deadline" "The time that the client gives the call is over.";
@@ -300,13 +300,13 @@ impl fmt::Display for Error {
                 write!(f, "The request is malformed: {error}.")
             }
             (Kind::Malformed(error), _) => {
-                write!(f, "The upstream's answer is malformed: {error}.")
+                write!(f, "The upstream's response is malformed: {error}.")
             }
             (Kind::MalformedStream(fault), Side::Downstream) => {
                 write!(f, "The request is malformed: {fault}.")
             }
             (Kind::MalformedStream(fault), _) => {
-                write!(f, "The upstream's answer is malformed: {fault}.")
+                write!(f, "The upstream's response is malformed: {fault}.")
             }
             (Kind::Path(error), _) => write!(f, "The path is not acceptable: {error}."),
             (kind, _) => f.write_str(kind.fixed().map_or("", |(.., detail)| detail)),

@@ -250,7 +250,7 @@ impl<'c> Outgoing<'c> {
         write(self.out, body);
     }
 
-    /// Notes that the body stays away although its length is declared: the answer to HEAD, and 304.
+    /// Notes that the body stays away although its length is declared: the response to HEAD, and 304.
     pub fn without_body(&mut self) {
         self.left = Some(0);
     }

@@ -4,10 +4,10 @@
 //! they send into the connection's output, which the driver writes. Neither waits for the other: each
 //! wakes the other's task.
 
-mod lane;
+mod handle;
 mod wire;
 
-pub use lane::{Lane, Receiver, Sender};
+pub use handle::{Receiver, Sender, StreamHandle};
 pub use wire::{Halt, Progress, Wire};
 
 use crate::error::{Error, Kind, Side};
@@ -16,7 +16,7 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::rc::Rc;
 use std::task::{Context, Waker};
-use titan_h2::{Code, Event, Fatal, Fault, ResponseStart, StreamId, Towards};
+use titan_h2::{Code, Destination, Event, Fatal, Fault, ResponseStart, StreamId};
 use titan_http::{Fields, RequestHead, ResponseHead};
 
 /// A connection with all its streams.
@@ -36,12 +36,12 @@ struct Shared {
     spare: Vec<Vec<u8>>,
     #[expect(
         clippy::vec_box,
-        reason = "lent and given back for each answer: only a pointer moves"
+        reason = "lent and given back for each response: only a pointer moves"
     )]
     spare_heads: Vec<Box<Head>>,
 }
 
-/// The head of an answer.
+/// The head of a response.
 type Head = (ResponseHead, ResponseStart);
 
 /// What has come on a stream and was not taken yet.
@@ -126,7 +126,7 @@ impl Mux {
     }
 
     /// How many exchanges are on streams, those among them whose stream is lost already.
-    pub fn lanes(&self) -> usize {
+    pub fn handles(&self) -> usize {
         self.shared.borrow().streams.len()
     }
 
@@ -156,30 +156,30 @@ impl Mux {
     }
 
     /// A stream that the peer has opened.
-    pub fn accept(self: &Rc<Self>, stream: StreamId, is_whole: bool) -> Rc<Lane> {
+    pub fn accept(self: &Rc<Self>, stream: StreamId, is_whole: bool) -> Rc<StreamHandle> {
         let slot = Slot { is_whole, ..Slot::default() };
         self.shared.borrow_mut().streams.insert(stream, slot);
-        self.lane(stream)
+        self.handle(stream)
     }
 
     /// A stream that this side opens; none when the peer takes no more.
     pub fn open(
         self: &Rc<Self>,
         head: &RequestHead,
-        to: Towards<'_>,
+        to: Destination<'_>,
         length: Option<u64>,
         end: bool,
-    ) -> Option<Rc<Lane>> {
+    ) -> Option<Rc<StreamHandle>> {
         let mut shared = self.shared.borrow_mut();
         let stream = shared.connection.send_request(head, to, length, end)?;
         shared.streams.insert(stream, Slot::default());
         drop(shared);
         self.wake_driver();
-        Some(self.lane(stream))
+        Some(self.handle(stream))
     }
 
-    fn lane(self: &Rc<Self>, stream: StreamId) -> Rc<Lane> {
-        Rc::new(Lane { mux: Rc::clone(self), stream, farewell: Cell::new(Code::Cancel) })
+    fn handle(self: &Rc<Self>, stream: StreamId) -> Rc<StreamHandle> {
+        Rc::new(StreamHandle { mux: Rc::clone(self), stream, farewell: Cell::new(Code::Cancel) })
     }
 
     fn error(&self, lost: Lost, is_answered: bool) -> Error {

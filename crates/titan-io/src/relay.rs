@@ -20,7 +20,7 @@ use std::time::Duration;
 
 /// Moves one body, and knows who keeps it waiting.
 pub struct Pump {
-    patience: Patience,
+    limits: StallLimits,
     taken: u64,
     waiting: Waiting,
     /// Whether the sink was asked to try again although it had not said that it could.
@@ -39,7 +39,7 @@ pub struct Pump {
 
 /// How long a pump waits for either side.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
+pub struct StallLimits {
     /// For the next bytes of the body.
     pub source: Duration,
     /// For the other side to take some.
@@ -78,7 +78,7 @@ impl Stop {
         }
     }
 
-    /// What it means for the exchange when an answer stops.
+    /// What it means for the exchange when a response stops.
     pub fn of_answer(self) -> Error {
         match self {
             Stop::Source(error) | Stop::Sink(error) => error,
@@ -110,11 +110,11 @@ struct Window {
 
 impl Pump {
     /// A pump that has moved nothing yet.
-    pub fn new(patience: Patience) -> Pump {
+    pub fn new(limits: StallLimits) -> Pump {
         let (waiting, deadline) = (Waiting::Nobody, Moment::NEVER);
         let (pipes, splice) = (None, None);
         Pump {
-            patience,
+            limits,
             taken: 0,
             waiting,
             insisted: false,
@@ -322,17 +322,17 @@ impl Pump {
 
     /// Notes who is waited for, and says whether that has lasted too long.
     fn wait(&mut self, clock: &Clock, blocked: Waiting, arrived: u64) -> Result<(), Stop> {
-        let (patience, stalled) = match blocked {
-            Waiting::Sink { .. } => (self.patience.sink, Stop::SinkStalled),
-            Waiting::Source { .. } | Waiting::Nobody => (self.patience.source, Stop::SourceStalled),
+        let (timeout, stalled) = match blocked {
+            Waiting::Sink { .. } => (self.limits.sink, Stop::SinkStalled),
+            Waiting::Source { .. } | Waiting::Nobody => (self.limits.source, Stop::SourceStalled),
         };
         if self.waiting != blocked {
             (self.waiting, self.insisted) = (blocked, false);
-            self.deadline = clock.deadline(patience);
+            self.deadline = clock.deadline(timeout);
         } else if clock.is_past(self.deadline) {
             return Err(stalled);
         }
-        let Patience { source_rate, sink_rate, .. } = self.patience;
+        let StallLimits { source_rate, sink_rate, .. } = self.limits;
         match blocked {
             Waiting::Source { .. } | Waiting::Nobody => {
                 self.leaving.started = None;

@@ -5,7 +5,7 @@ mod credentials;
 mod identity;
 mod server;
 
-pub use client::{ClientTls, Towards, client_config};
+pub use client::{ClientTls, EndpointTls, client_config};
 pub use credentials::{BadCredentials, Files, bad};
 pub use identity::{Identity, sha256};
 pub use server::ServerTls;
@@ -56,7 +56,7 @@ impl Refused {
     }
 }
 
-/// How long a client that came to the wrong port may take to see its answer.
+/// How long a client that came to the wrong port may take to see its response.
 const LINGER: Duration = Duration::from_secs(1);
 /// The first byte of a record that carries a handshake.
 const HANDSHAKE: u8 = 22;
@@ -118,7 +118,7 @@ pub async fn linger(transport: &mut Transport) {
 }
 
 /// Agrees with an endpoint on keys; the caller bounds the time.
-pub async fn connect(stream: &mut Stream, towards: &Towards, h1_only: bool) -> io::Result<()> {
+pub async fn connect(stream: &mut Stream, towards: &EndpointTls, h1_only: bool) -> io::Result<()> {
     stream.secure(Session::new(towards.session(h1_only).map_err(io::Error::other)?));
     poll_fn(|cx| poll_agree(cx, stream)).await
 }

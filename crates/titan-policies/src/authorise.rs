@@ -69,18 +69,18 @@ impl Known {
     }
 }
 
-/// What the answer has to say of the request.
+/// What the response has to say of the request.
 #[derive(Default)]
-pub struct Note {
-    /// Whether its answer asks for a key.
+pub struct AuthoriseState {
+    /// Whether its response asks for a key.
     lacks_key: bool,
-    /// What its answer has to say of passwords.
-    password: Option<basic::Note>,
+    /// What its response has to say of passwords.
+    password: Option<basic::PasswordChallenge>,
 }
 
 /// What the policy keeps for a request, and for all of its worker.
 pub(crate) struct Own<'a> {
-    pub(crate) note: &'a mut Note,
+    pub(crate) note: &'a mut AuthoriseState,
     pub(crate) passwords: &'a Remembered,
     pub(crate) decisions: &'a Decisions,
     pub(crate) password_cells: &'a PasswordCells,
@@ -188,8 +188,12 @@ impl Authorise {
         }
     }
 
-    /// An answer says what would have been taken.
-    pub(super) fn on_response(&self, note: &Note, head: &mut ResponseHead) -> Result<(), BadField> {
+    /// A response says what would have been taken.
+    pub(super) fn on_response(
+        &self,
+        note: &AuthoriseState,
+        head: &mut ResponseHead,
+    ) -> Result<(), BadField> {
         if let Some(keys) = self.keys.as_ref().filter(|_| note.lacks_key) {
             keys.challenge(head)?;
         }

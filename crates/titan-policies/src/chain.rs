@@ -15,15 +15,15 @@
 //! | `compress` | `compress` |
 
 use crate::authorise::{self, Asked, Authorise, Verifiers};
+use crate::buffered_response::BufferedResponse;
 use crate::cells::PolicyCells;
-use crate::compress::{Compress, Encoders, Recipe};
+use crate::compress::{Compress, Encoders, Encoding};
 use crate::context::{Client, PolicyContext, Step};
 use crate::cors::Cors;
 use crate::credentials::{Credentials, Keys};
 use crate::explained::Explained;
 use crate::jwt::{self, Caches, Jwt, JwtCells, KeySetStatus, Revocations};
 use crate::rate_limit::{FailureLimit, RateLimit, Waiting};
-use crate::reply::Reply;
 use crate::state::{Notes, PolicyState};
 use crate::transform::{self, Seen, Transform};
 use crate::worker::PerWorker;
@@ -158,7 +158,7 @@ impl Chains {
         policies.flat_map(|jwt| jwt.key_sets()).collect()
     }
 
-    /// Notes what page a request comes from that no route has taken: it may be allowed to see the answer.
+    /// Notes what page a request comes from that no route has taken: it may be allowed to see the response.
     pub fn note_unrouted(&self, fields: &Fields, state: &mut PolicyState) {
         if let Some(cors) = &self.none.cors {
             cors.note_page(fields, &mut state.notes.cors);
@@ -173,13 +173,13 @@ impl Chains {
         request: &RequestHead,
         state: &mut PolicyState,
         any_under: impl FnOnce(&dyn Fn(usize) -> bool) -> bool,
-    ) -> Option<Reply> {
+    ) -> Option<BufferedResponse> {
         let Chains { none, by_route, .. } = self;
         let cors = none.cors.as_ref().filter(|cors| cors.grants(request) == Some(true))?;
         let departs =
             |route: usize| by_route[route].cors.as_ref().is_none_or(|it| !Arc::ptr_eq(it, cors));
-        let reply = || cors.accept_preflight(&request.fields, &mut state.notes.cors);
-        (!any_under(&departs)).then(reply)
+        let response = || cors.accept_preflight(&request.fields, &mut state.notes.cors);
+        (!any_under(&departs)).then(response)
     }
 
     /// What the requests of a route meet.
@@ -289,7 +289,7 @@ impl Chain {
         let Chain { cors, early_limit, rate_limit, compress, .. } = self;
         let Own { notes, kept, cells } = own;
         if let Some(cors) = cors
-            && let answer @ Step::Answer(_) = cors.on_request(&context, &mut notes.cors)?
+            && let answer @ Step::Respond(_) = cors.on_request(&context, &mut notes.cors)?
         {
             return Ok(answer);
         }
@@ -301,7 +301,7 @@ impl Chain {
             }
         }
         let judged = self.judge_within(&mut context, notes, (kept, cells)).await;
-        if let answer @ Step::Answer(_) = judged? {
+        if let answer @ Step::Respond(_) = judged? {
             return Ok(answer);
         }
         if let Some(limit) = rate_limit {
@@ -437,7 +437,7 @@ impl Chain {
         &self,
         request: &mut RequestHead,
         seen: &Seen<'_>,
-    ) -> Result<transform::Note, Error> {
+    ) -> Result<transform::TransformState, Error> {
         match &self.transform {
             Some(transform) => transform.on_request(request, seen),
             None => Ok(None),
@@ -449,12 +449,12 @@ impl Chain {
         self.transform.as_ref().map_or(Vec::new(), |transform| transform.explain(request, seen))
     }
 
-    /// The status that an answer goes out with.
-    pub fn status_for(&self, note: &transform::Note, status: Status) -> Status {
+    /// The status that a response goes out with.
+    pub fn status_for(&self, note: &transform::TransformState, status: Status) -> Status {
         self.transform.as_ref().map_or(status, |transform| transform.status_for(note, status))
     }
 
-    /// The response half, for an answer that goes out with the status `sent`. Where there is a recipe, the body has to
+    /// The response half, for a response that goes out with the status `sent`. Where there is an encoding, the body has to
     /// be made by it.
     pub fn on_response(
         &self,
@@ -463,7 +463,7 @@ impl Chain {
         head: &mut ResponseHead,
         content: &mut Content,
         encoders: &Encoders,
-    ) -> Result<Option<Recipe>, BadField> {
+    ) -> Result<Option<Encoding>, BadField> {
         let Chain {
             cors,
             early_limit,
@@ -475,7 +475,7 @@ impl Chain {
             compress,
         } = self;
         let PolicyState { findings, notes } = state;
-        let recipe = match compress {
+        let encoding = match compress {
             Some(compress) => compress.on_response(notes.compress, head, content, encoders)?,
             None => None,
         };
@@ -504,7 +504,7 @@ impl Chain {
         if let Some(transform) = transform.as_ref().filter(|_| head.status != before) {
             transform.remove_misfits(head);
         }
-        Ok(recipe)
+        Ok(encoding)
     }
 }
 

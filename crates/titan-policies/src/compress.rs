@@ -1,16 +1,16 @@
-//! Compression (RFC 9110 section 8.4): which answers are made smaller, and what their heads say then; which
+//! Compression (RFC 9110 section 8.4): which responses are compressed, and what their heads say then; which
 //! requests are decoded.
 
+mod body;
 mod coded;
 mod decoded;
 mod decoder;
 mod encoder;
-mod squeeze;
 
+pub use body::CompressedBody;
 pub use coded::{Coded, describe_decoded};
 pub use decoded::{Decoded, Decoding};
 pub use encoder::Encoders;
-pub use squeeze::Squeezed;
 
 use titan_http::BodyLength;
 
@@ -22,9 +22,9 @@ use titan_io::body::Content;
 /// A policy.
 pub(super) struct Compress(titan_config::Compress);
 
-/// How the body of an answer is made smaller.
+/// How the body of a response is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Recipe {
+pub struct Encoding {
     coding: Coding,
     level: u8,
     /// How long the content is, where that is known.
@@ -33,7 +33,7 @@ pub struct Recipe {
     padding: u16,
 }
 
-impl Recipe {
+impl Encoding {
     /// How much memory coding by it takes at most.
     fn memory(self) -> usize {
         match self.coding {
@@ -56,10 +56,10 @@ impl Recipe {
 
 /// What is known of a request; nothing where it has not come as far as the policy.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Note {
+pub(super) struct CompressState {
     /// What its client can read.
     choice: Choice,
-    /// Whether the answer stays as it is, whatever it is.
+    /// Whether the response stays as it is, whatever it is.
     stays: bool,
     /// Whether the client has something by a weak tag.
     has_weak: bool,
@@ -67,7 +67,7 @@ pub(super) struct Note {
     pub(super) coded: Coded,
 }
 
-/// Fields that are about the bytes of the content as they are: made smaller, it would not fit them.
+/// Fields that are about the bytes of the content as they are: compressed, it would not fit them.
 const DIGESTS: [&[u8]; 4] = [b"Content-Digest", b"Repr-Digest", b"Digest", b"Content-MD5"];
 
 /// The trailers of a body whose bytes are others now, where those that it has are about the former ones.
@@ -90,16 +90,17 @@ impl Compress {
         self.0.except.iter().any(|prefix| is_below(path, prefix.as_bytes()))
     }
 
-    pub(super) fn on_request(&self, request: &RequestHead, stays: bool) -> Note {
+    pub(super) fn on_request(&self, request: &RequestHead, stays: bool) -> CompressState {
         let choice = Accepted::of(&request.fields).choose(&self.0.algorithms);
         let requests = self.0.requests.as_ref();
         let coded = requests.map_or(Coded::Stays, |config| Coded::of(request, config));
-        Note { choice, stays, has_weak: has_weak(&request.fields), coded }
+        CompressState { choice, stays, has_weak: has_weak(&request.fields), coded }
     }
 
     /// What would be decided of a request, in words.
     pub(super) fn explain(&self, request: &RequestHead, asked: &[u8]) -> String {
-        let Note { choice, stays, coded, .. } = self.on_request(request, self.excepts(asked));
+        let CompressState { choice, stays, coded, .. } =
+            self.on_request(request, self.excepts(asked));
         let answers = match stays {
             true => "answers for this path stay as they are".to_owned(),
             false => Compress::explain_choice(choice),
@@ -112,21 +113,21 @@ impl Compress {
 
     fn explain_choice(choice: Choice) -> String {
         match choice.coding {
-            Some(coding) => format!("{} for answers that it is for", coding.name()),
+            Some(coding) => format!("{} for responses that it is for", coding.name()),
             None => "the client wants none of its codings".to_owned(),
         }
     }
 
-    /// Decides about an answer. Where there is a recipe, the body has to be made by it, for which there is room by
+    /// Decides about a response. Where there is an encoding, the body has to be made by it, for which there is room by
     /// now among the encoders.
     pub(super) fn on_response(
         &self,
-        note: Note,
+        note: CompressState,
         head: &mut ResponseHead,
         content: &mut Content,
         encoders: &Encoders,
-    ) -> Result<Option<Recipe>, BadField> {
-        let Note { choice: Choice { coding, insists }, stays, has_weak, coded } = note;
+    ) -> Result<Option<Encoding>, BadField> {
+        let CompressState { choice: Choice { coding, insists }, stays, has_weak, coded } = note;
         if let Some(config) = &self.0.requests {
             coded.tell(config, head)?;
         }
@@ -134,7 +135,7 @@ impl Compress {
             return Ok(None);
         }
         if head.status == Status::NOT_MODIFIED && has_weak {
-            // What it has was made smaller: it must not take parts of the whole for parts of that.
+            // What it has was compressed: it must not take parts of the whole for parts of that.
             weaken(&mut head.fields)?;
             vary(&mut head.fields)?;
         }
@@ -153,28 +154,28 @@ impl Compress {
         }
         vary(&mut head.fields)?;
         let Some(coding) = coding else { return Ok(None) };
-        let recipe = self.recipe(coding, length);
-        if !encoders.have_room_for(recipe) {
+        let encoding = self.encoding(coding, length);
+        if !encoders.have_room_for(encoding) {
             return Ok(None);
         }
         describe(coding, &mut head.fields)?;
         content.declared = None;
         if content.length == BodyLength::None {
-            // The answer to HEAD says what that to GET would say.
+            // The response to HEAD says what that to GET would say.
             return Ok(None);
         }
         content.length = BodyLength::Unknown;
-        Ok(Some(recipe))
+        Ok(Some(encoding))
     }
 
-    fn recipe(&self, coding: Coding, length: Option<u64>) -> Recipe {
+    fn encoding(&self, coding: Coding, length: Option<u64>) -> Encoding {
         let level = match coding {
             Coding::Gzip => self.0.gzip_level,
             Coding::Brotli => self.0.brotli_level,
             Coding::Zstd => self.0.zstd_level,
         };
         let padding = u16::try_from(self.0.padding.bytes()).unwrap_or(u16::MAX);
-        Recipe { coding, level, length, padding }
+        Encoding { coding, level, length, padding }
     }
 
     /// Whether the content is of those that the policy is for.
@@ -186,7 +187,7 @@ impl Compress {
         }
     }
 
-    /// Whether the length of the answer may depend on what is in it.
+    /// Whether the length of the response may depend on what is in it.
     fn may_show(&self, fields: &Fields) -> bool {
         self.0.cookies || fields.get(FieldName::SetCookie).is_none()
     }
@@ -233,7 +234,7 @@ fn media_type(fields: &Fields) -> &[u8] {
     &value[..end.unwrap_or(value.len())]
 }
 
-/// Caches must keep the answers to clients apart that read different codings.
+/// Caches must keep the responses to clients apart that read different codings.
 fn vary(fields: &mut Fields) -> Result<(), BadField> {
     let is_told = |member: &[u8]| member == b"*" || member.eq_ignore_ascii_case(b"accept-encoding");
     let is_known = fields.members(FieldName::Vary).any(is_told);

@@ -1,8 +1,8 @@
 //! What a policy sees of a request: facts, and nothing of how they came about.
 
+use crate::buffered_response::BufferedResponse;
 use crate::findings::Findings;
 use crate::matched::Match;
-use crate::reply::Reply;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::time::Duration;
@@ -59,10 +59,11 @@ pub trait Subrequests {
 }
 
 /// Makes the head of a request, with a text to put values together in; or knows the response already.
-pub type Write<'a> = &'a dyn Fn(&mut RequestHead, &mut Vec<u8>) -> Result<Option<Reply>, Error>;
+pub type Write<'a> =
+    &'a dyn Fn(&mut RequestHead, &mut Vec<u8>) -> Result<Option<BufferedResponse>, Error>;
 
 /// A response that is waited for.
-pub type Answered<'a> = Pin<Box<dyn Future<Output = Result<Reply, Error>> + 'a>>;
+pub type Answered<'a> = Pin<Box<dyn Future<Output = Result<BufferedResponse, Error>> + 'a>>;
 
 /// How a subrequest is made.
 #[derive(Clone, Copy)]
@@ -82,7 +83,7 @@ pub enum Step {
     /// It goes on.
     Go,
     /// It is answered with that.
-    Answer(Box<Reply>),
+    Respond(Box<BufferedResponse>),
 }
 
 impl PolicyContext<'_> {

@@ -1,7 +1,7 @@
 //! Cross-origin resource sharing (the Fetch standard, section 3.2): which pages may read answers.
 
+use crate::buffered_response::BufferedResponse;
 use crate::context::{Client, PolicyContext, Step};
-use crate::reply::Reply;
 use titan_config::{CorsHeaders, CorsOrigin};
 use titan_http::{
     BadField, FieldName, Fields, Method, RequestHead, ResponseHead, Status, is_token, list_members,
@@ -15,14 +15,14 @@ pub struct Cors {
     headers: Box<[u8]>,
     expose: Box<[u8]>,
     max_age: Box<[u8]>,
-    /// Whether the answer is the same for every page.
+    /// Whether the response is the same for every page.
     is_for_all: bool,
 }
 
-/// What the answer to a request says of its page.
+/// What the response to a request says of its page.
 #[derive(Default)]
-pub struct Note {
-    /// The page's origin, where it may read the answer.
+pub struct CorsState {
+    /// The page's origin, where it may read the response.
     origin: Option<Box<[u8]>>,
     /// What a preflight request asks leave for.
     asked: Option<Asked>,
@@ -45,7 +45,7 @@ const MAX_AGE: &[u8] = b"Access-Control-Max-Age";
 const ASKED_METHOD: &[u8] = b"Access-Control-Request-Method";
 const ASKED_HEADERS: &[u8] = b"Access-Control-Request-Headers";
 const ASKED_NETWORK: &[u8] = b"Access-Control-Request-Private-Network";
-/// What all fields of an answer begin with that are the gateway's alone.
+/// What all fields of a response begin with that are the gateway's alone.
 const OURS: &[u8] = b"Access-Control-";
 
 /// The method that a page asks leave for, if the request is a preflight request.
@@ -80,7 +80,7 @@ impl Cors {
     pub(super) fn on_request(
         &self,
         meeting: &PolicyContext<'_>,
-        note: &mut Note,
+        note: &mut CorsState,
     ) -> Result<Step, Error> {
         if meeting.is_websocket && self.refuses_handshake(meeting.request, meeting.client) {
             return Err(Kind::OriginRefused.into());
@@ -88,8 +88,8 @@ impl Cors {
         let request = &meeting.request;
         match self.grants(request) {
             Some(true) => {
-                let reply = self.accept_preflight(&request.fields, note);
-                Ok(Step::Answer(Box::new(reply)))
+                let response = self.accept_preflight(&request.fields, note);
+                Ok(Step::Respond(Box::new(response)))
             }
             Some(false) => {
                 self.note_page(&request.fields, note);
@@ -102,22 +102,26 @@ impl Cors {
         }
     }
 
-    /// Notes what page a request comes from, where it may read the answer.
-    pub(super) fn note_page(&self, fields: &Fields, note: &mut Note) {
+    /// Notes what page a request comes from, where it may read the response.
+    pub(super) fn note_page(&self, fields: &Fields, note: &mut CorsState) {
         let origin = fields.get(FieldName::Origin).filter(|origin| self.allows(origin));
         note.origin = origin.map(Into::into);
     }
 
-    /// The answer to a preflight request that gets what it asks for.
-    pub(super) fn accept_preflight(&self, fields: &Fields, note: &mut Note) -> Reply {
+    /// The response to a preflight request that gets what it asks for.
+    pub(super) fn accept_preflight(
+        &self,
+        fields: &Fields,
+        note: &mut CorsState,
+    ) -> BufferedResponse {
         self.note_page(fields, note);
         let private_network = fields.named(ASKED_NETWORK).next().is_some();
         note.asked = Some(Asked { headers: asked_headers(fields), private_network });
-        Reply { head: ResponseHead::with_status(Status::NO_CONTENT), body: Vec::new() }
+        BufferedResponse { head: ResponseHead::with_status(Status::NO_CONTENT), body: Vec::new() }
     }
 
     /// Whether the client is a page that may not have the WebSocket it wants. No leave is asked for one, and a browser
-    /// shows what comes through it to the page that has opened it, whatever the answer says.
+    /// shows what comes through it to the page that has opened it, whatever the response says.
     pub(super) fn refuses_handshake(&self, request: &RequestHead, client: &dyn Client) -> bool {
         let page = request.fields.get(FieldName::Origin).filter(|_| self.config.websockets);
         let is_own = |page| client.is_same_origin(page, request);
@@ -137,18 +141,18 @@ impl Cors {
             (None, Some(_)) => {
                 "the page may ask that: the preflight request is answered here".into()
             }
-            (None, None) => "pages of this origin may read the answer".into(),
+            (None, None) => "pages of this origin may read the response".into(),
         }
     }
 
-    /// Why a page may not read the answer, or may not ask what it asks leave for.
+    /// Why a page may not read the response, or may not ask what it asks leave for.
     fn refusal(&self, request: &RequestHead, asked: Option<Method>) -> Option<String> {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let Some(origin) = request.fields.get(FieldName::Origin) else {
             return Some("no Origin: the request comes from no page".into());
         };
         if !self.allows(origin) {
-            return Some(format!("pages of {} may not read the answer", text(origin)));
+            return Some(format!("pages of {} may not read the response", text(origin)));
         }
         let method = asked?;
         if !self.config.methods.contains(&method) {
@@ -160,7 +164,11 @@ impl Cors {
     }
 
     /// What the page may know. An upstream's own word on that does not count.
-    pub(super) fn on_response(&self, note: &Note, head: &mut ResponseHead) -> Result<(), BadField> {
+    pub(super) fn on_response(
+        &self,
+        note: &CorsState,
+        head: &mut ResponseHead,
+    ) -> Result<(), BadField> {
         let fields = &mut head.fields;
         fields.retain(|field| !begins_with(field.name, OURS));
         self.vary(fields)?;
@@ -195,7 +203,7 @@ impl Cors {
         fields.append_named(MAX_AGE, &self.max_age)
     }
 
-    /// Answers that differ from page to page must not be mixed up by caches.
+    /// Responses that differ from page to page must not be mixed up by caches.
     fn vary(&self, fields: &mut Fields) -> Result<(), BadField> {
         let is_told = |member: &[u8]| member == b"*" || member.eq_ignore_ascii_case(b"origin");
         match self.is_for_all || fields.members(FieldName::Vary).any(is_told) {

@@ -50,14 +50,14 @@ pub struct Jwt {
     remotes: Vec<Option<Remote>>,
     /// Changes with the keys: what was found with others has to be found again.
     generation: AtomicU64,
-    /// Tokens that were taken back; none where nobody can take any back.
+    /// Revoked tokens; none where nobody can take any back.
     revocations: Option<Revocations>,
     challenges: Challenges,
     /// The fields in which the upstream is told of claims.
     told_in: Arc<[Box<[u8]>]>,
 }
 
-/// What answers that ask for a token say (RFC 6750 section 3), put together once.
+/// What responses that ask for a token say (RFC 6750 section 3), put together once.
 struct Challenges {
     missing: Box<[u8]>,
     invalid: Box<[u8]>,

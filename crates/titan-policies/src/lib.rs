@@ -3,7 +3,7 @@
 //!
 //! | what | module |
 //! |---|---|
-//! | the route's verdict, a response in memory, conditions on values | [`matched`], [`reply`], [`values`] |
+//! | the route's verdict, a response in memory, conditions on values | [`matched`], [`buffered_response`], [`values`] |
 //! | what a policy sees of a request, what it finds out, and whom it may ask | [`context`], [`findings`] |
 //! | what one says of a request that nobody has made | [`explained`] |
 //! | what all of them leave for the response, keep for a worker, count there | [`state`], [`worker`], [`cells`] |
@@ -15,7 +15,7 @@
 
 pub mod matched;
 
-pub mod reply;
+pub mod buffered_response;
 
 pub mod values;
 

@@ -1,6 +1,6 @@
 //! Rate limits: which requests are counted together, and what clients are told of it.
 //!
-//! The fields of answers are those of draft-ietf-httpapi-ratelimit-headers: `RateLimit-Policy` says what the limits are,
+//! The fields of responses are those of draft-ietf-httpapi-ratelimit-headers: `RateLimit-Policy` says what the limits are,
 //! `RateLimit` how it stands with them.
 
 mod cells;
@@ -18,9 +18,9 @@ use super::jwt::find;
 use crate::context::PolicyContext;
 pub use cells::RateLimitCells;
 pub use delay::Waiting;
-use delay::{Place, Turn};
+use delay::{Turn, WaitPermit};
 use exempt::is_exempt;
-pub(super) use failures::{FailureLimit, Note as FailureNote};
+pub(super) use failures::{FailureLimit, FailureState};
 use limiter::{Ask, Count, Limiter, MAX_RATES, Pace, Taken, Verdict};
 use plans::Plans;
 use serde_json::{Map, Value};
@@ -46,7 +46,7 @@ pub struct RateLimit {
     mask: u128,
     exempt: Option<Exempt>,
     /// How many nanoseconds a request waits for its turn.
-    patience: u64,
+    max_delay: u64,
     is_shadow: bool,
     /// As how many requests one of a route counts, by the index of the route.
     costs: Box<[u64]>,
@@ -64,9 +64,9 @@ pub struct RateLimit {
     waiting: Arc<Waiting>,
 }
 
-/// What the answer to a request says of its limits.
+/// What the response to a request says of its limits.
 #[derive(Default)]
-pub struct Note {
+pub struct RateLimitState {
     /// The place of the plan that it has.
     plan: usize,
     counts: Option<[Count; MAX_RATES]>,
@@ -136,7 +136,7 @@ impl RateLimit {
             key: key.iter().map(|part| Part::new(part, config)).collect(),
             mask: mask_of(*ipv6_prefix),
             exempt: exempt.clone(),
-            patience: max_delay.map_or(0, nanoseconds),
+            max_delay: max_delay.map_or(0, nanoseconds),
             is_shadow: *shadow,
             costs: config.routes.iter().map(cost_of).collect(),
             hasher: RandomState::new(),
@@ -177,7 +177,7 @@ impl RateLimit {
         let running = self.concurrency.map(|most| format!("{most} that run"));
         let most = rates.chain(running).collect::<Vec<_>>().join(", ");
         let plan = plan.map_or(String::new(), |plan| format!(", by the plan {plan}"));
-        let delay = Duration::from_nanos(self.patience);
+        let delay = Duration::from_nanos(self.max_delay);
         let delay = if delay.is_zero() {
             String::new()
         } else {
@@ -187,16 +187,16 @@ impl RateLimit {
         format!("{} at most {most}{plan}{delay}{watched}{cost}{client}", self.words)
     }
 
-    /// Decides about a request, which may have to wait for its turn. The note is for the answer, whatever is decided.
+    /// Decides about a request, which may have to wait for its turn. The note is for the response, whatever is decided.
     pub(super) fn on_request(
         self: &Arc<Self>,
         meeting: &PolicyContext<'_>,
         cells: &[RateLimitCells],
-    ) -> (Note, Result<Option<Turn>, Error>) {
+    ) -> (RateLimitState, Result<Option<Turn>, Error>) {
         let cells = &cells[self.cells];
         if self.exempt.as_ref().is_some_and(|exempt| is_exempt(exempt, meeting)) {
             cells.exempt.add(1);
-            return (Note::default(), Ok(None));
+            return (RateLimitState::default(), Ok(None));
         }
         let plan = self.plans.of(meeting.findings.claims());
         let (Taken { verdict, counts }, place) = self.take(plan, meeting);
@@ -207,7 +207,10 @@ impl RateLimit {
                 let running = self.limiter.limits_concurrency();
                 let running = running.then(|| Running { limit: Arc::clone(self), place: entry });
                 let counts = (!self.is_shadow).then_some(counts);
-                return (Note { plan, counts, retry_after: None, _running: running }, Ok(turn));
+                return (
+                    RateLimitState { plan, counts, retry_after: None, _running: running },
+                    Ok(turn),
+                );
             }
             Verdict::Exceeded { wait } => (Kind::RateLimited, seconds(wait)),
             Verdict::Busy => (Kind::TooManyAtOnce, SOON),
@@ -215,23 +218,24 @@ impl RateLimit {
         };
         if self.is_shadow {
             cells.shadowed.add(1);
-            return (Note::default(), Ok(None));
+            return (RateLimitState::default(), Ok(None));
         }
         let is_full = matches!(verdict, Verdict::Full { .. });
         if is_full { &cells.full } else { &cells.limited }.add(1);
-        let note = Note { plan, counts: Some(counts), retry_after: Some(wait), _running: None };
+        let note =
+            RateLimitState { plan, counts: Some(counts), retry_after: Some(wait), _running: None };
         (note, Err(kind.into()))
     }
 
     /// Asks for a request to pass, and where it does not, to wait for its turn if there is a place for it.
-    fn take(&self, plan: usize, meeting: &PolicyContext<'_>) -> (Taken, Option<Place>) {
+    fn take(&self, plan: usize, meeting: &PolicyContext<'_>) -> (Taken, Option<WaitPermit>) {
         let hash = self.hash(meeting, plan);
-        let ask = Ask { cost: self.costs[meeting.found.route], plan, patience: 0 };
+        let ask = Ask { cost: self.costs[meeting.found.route], plan, max_delay: 0 };
         let maker = Maker::new(meeting.worker);
         let take = |ask| self.limiter.take(hash, ask, maker, || since(self.started));
         let taken = take(ask);
         let waits = match taken.verdict {
-            Verdict::Exceeded { wait } => wait <= self.patience && !self.is_shadow,
+            Verdict::Exceeded { wait } => wait <= self.max_delay && !self.is_shadow,
             _ => false,
         };
         if !waits {
@@ -239,12 +243,16 @@ impl RateLimit {
         }
         let client = meeting.client().map(ClientNetwork::of);
         match self.waiting.enter(client) {
-            Some(place) => (take(Ask { patience: self.patience, ..ask }), Some(place)),
+            Some(place) => (take(Ask { max_delay: self.max_delay, ..ask }), Some(place)),
             None => (taken, None),
         }
     }
 
-    pub(super) fn on_response(&self, note: &Note, head: &mut ResponseHead) -> Result<(), BadField> {
+    pub(super) fn on_response(
+        &self,
+        note: &RateLimitState,
+        head: &mut ResponseHead,
+    ) -> Result<(), BadField> {
         let Some(counts) = &note.counts else { return Ok(()) };
         let fields = &mut head.fields;
         if let Some(wait) = note.retry_after {

@@ -4,7 +4,7 @@ use crate::authorise;
 use crate::compress::{self, Coded};
 use crate::cors;
 use crate::findings::Findings;
-use crate::rate_limit::{self, FailureNote};
+use crate::rate_limit::{self, FailureState};
 use crate::transform;
 
 /// What is noted of a request.
@@ -19,18 +19,18 @@ pub struct PolicyState {
 /// What each policy keeps for the response.
 #[derive(Default)]
 pub struct Notes {
-    pub(crate) cors: cors::Note,
-    pub(crate) early_limit: rate_limit::Note,
-    pub(crate) failure_limit: FailureNote,
-    pub(crate) authorise: authorise::Note,
-    pub(crate) rate_limit: rate_limit::Note,
-    pub(crate) transform: transform::Note,
-    pub(crate) compress: compress::Note,
+    pub(crate) cors: cors::CorsState,
+    pub(crate) early_limit: rate_limit::RateLimitState,
+    pub(crate) failure_limit: FailureState,
+    pub(crate) authorise: authorise::AuthoriseState,
+    pub(crate) rate_limit: rate_limit::RateLimitState,
+    pub(crate) transform: transform::TransformState,
+    pub(crate) compress: compress::CompressState,
 }
 
 impl PolicyState {
     /// What the transform has noted.
-    pub fn transform(&self) -> &transform::Note {
+    pub fn transform(&self) -> &transform::TransformState {
         &self.notes.transform
     }
 

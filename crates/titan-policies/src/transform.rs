@@ -1,4 +1,4 @@
-//! Transforms: what is changed in requests on their way to upstreams, and in answers on their way back.
+//! Transforms: what is changed in requests on their way to upstreams, and in responses on their way back.
 //!
 //! Every value is put together before anything changes. It gets into a head by `Fields` and `set_query`
 //! alone, which take no line ends: no request can write a field that the configuration does not.
@@ -13,7 +13,7 @@ mod value;
 pub use body::Body;
 pub use value::Seen;
 
-use condition::{Condition, Kept};
+use condition::{Condition, RequestFacts};
 use std::sync::Arc;
 use titan_config::{Changes, CookieRule, HeaderName, PathPiece, PathRule, Route, ValueRule};
 use titan_http::path::is_path_byte;
@@ -22,7 +22,7 @@ use titan_http::{
     BadField, FieldName, Fields, RequestHead, ResponseHead, Span, Status, TargetForm,
 };
 use titan_io::error::{Error, Kind};
-use value::{Made, Place, Value};
+use value::{Made, Target, Value};
 
 /// A transform with all that is known of its values before a request comes.
 pub(super) struct Transform {
@@ -57,14 +57,14 @@ pub(super) enum Ready {
     Own(Arc<titan_config::Transform>),
 }
 
-/// What the answer gets of its request; nothing where the request has not come as far as the transform.
-pub type Note = Option<Noted>;
+/// What the response gets of its request; nothing where the request has not come as far as the transform.
+pub type TransformState = Option<TransformRecord>;
 
-/// What the answer gets of its request.
-pub struct Noted {
+/// What the response gets of its request.
+pub struct TransformRecord {
     made: Made,
     /// What its condition looks at, if it has one.
-    kept: Option<Box<Kept>>,
+    kept: Option<Box<RequestFacts>>,
 }
 
 /// The fields that make browsers careful.
@@ -126,34 +126,34 @@ impl Transform {
             when_request: request.when.as_ref().map(Condition::new),
             when_response: response.when.as_ref().map(Condition::new),
             path: request.path.clone().into(),
-            query: Edits::new(&request.query, route, Place::Query),
-            request: Edits::new(&request.headers, route, Place::Field),
+            query: Edits::new(&request.query, route, Target::Query),
+            request: Edits::new(&request.headers, route, Target::Field),
             status: response.status.clone().into(),
             security: response.security,
-            response: Edits::new(&response.headers, route, Place::Field),
+            response: Edits::new(&response.headers, route, Target::Field),
             replace_request: request.replace.clone().into(),
             replace_response: response.replace.clone().into(),
             cookies: response.cookies.clone().into(),
         }
     }
 
-    /// Changes a request. What its answer will be given is put together too.
+    /// Changes a request. What its response will be given is put together too.
     pub(super) fn on_request(
         &self,
         request: &mut RequestHead,
         seen: &Seen<'_>,
-    ) -> Result<Note, Error> {
-        let made = self.response.make(request, seen, Place::Field)?;
+    ) -> Result<TransformState, Error> {
+        let made = self.response.make(request, seen, Target::Field)?;
         let kept = self.when_response.as_ref().and_then(|when| when.keep(request, seen));
         if self.when_request.as_ref().is_none_or(|when| when.holds(request, seen)) {
             self.change(request, seen)?;
         }
-        Ok(Some(Noted { made, kept }))
+        Ok(Some(TransformRecord { made, kept }))
     }
 
     fn change(&self, request: &mut RequestHead, seen: &Seen<'_>) -> Result<(), Error> {
-        let for_query = self.query.make(request, seen, Place::Query)?;
-        let for_fields = self.request.make(request, seen, Place::Field)?;
+        let for_query = self.query.make(request, seen, Target::Query)?;
+        let for_fields = self.request.make(request, seen, Target::Field)?;
         if request.target.form != TargetForm::Asterisk {
             self.change_path(request)?;
             self.change_query(request, &for_query)?;
@@ -164,10 +164,10 @@ impl Transform {
         changed.map_err(|_| Kind::BadTransform.into())
     }
 
-    /// Changes an answer that goes out with the status `sent`.
+    /// Changes a response that goes out with the status `sent`.
     pub(super) fn on_response(
         &self,
-        note: &Note,
+        note: &TransformState,
         sent: Status,
         head: &mut ResponseHead,
     ) -> Result<(), BadField> {
@@ -190,7 +190,7 @@ impl Transform {
     }
 
     /// Whether a response with that status is to be changed.
-    fn changes(&self, note: &Note, status: Status) -> bool {
+    fn changes(&self, note: &TransformState, status: Status) -> bool {
         let kept = note.as_ref().and_then(|note| note.kept.as_deref());
         self.when_response.as_ref().is_none_or(|when| when.holds_for(kept, status))
     }
@@ -204,7 +204,7 @@ impl Transform {
     }
 
     /// The status in place of that one.
-    pub(super) fn status_for(&self, note: &Note, status: Status) -> Status {
+    pub(super) fn status_for(&self, note: &TransformState, status: Status) -> Status {
         if self.status.is_empty() || !self.changes(note, status) {
             return status;
         }
@@ -259,7 +259,7 @@ fn check_length(length: usize) -> Result<(), Error> {
 }
 
 impl<N: Clone> Edits<N> {
-    fn new(changes: &Changes<N>, route: Option<&Route>, place: Place) -> Edits<N> {
+    fn new(changes: &Changes<N>, route: Option<&Route>, place: Target) -> Edits<N> {
         let mut made = 0;
         let mut values = |pairs: &[(N, titan_config::ValueTemplate)]| -> Box<[(N, Value)]> {
             let mut value = |template| Value::new(template, route, place, &mut made);
@@ -284,7 +284,7 @@ impl<N> Edits<N> {
     }
 
     /// Puts the values together that depend on the request.
-    fn make(&self, request: &RequestHead, seen: &Seen<'_>, place: Place) -> Result<Made, Error> {
+    fn make(&self, request: &RequestHead, seen: &Seen<'_>, place: Target) -> Result<Made, Error> {
         let mut made = Made::default();
         for (_, value) in self.given() {
             made.add(value, request, seen, place)?;

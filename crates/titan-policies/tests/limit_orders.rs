@@ -172,7 +172,7 @@ fn no_two_have_the_same_turn() {
             .map(|maker| {
                 let limiter = Arc::clone(&limiter);
                 thread::spawn(move || {
-                    let ask = Ask { patience: 300, ..Ask::ONE };
+                    let ask = Ask { max_delay: 300, ..Ask::ONE };
                     match limiter.take(KEYS[0], ask, Maker::new(maker), || 0).verdict {
                         Verdict::Passed { delay, .. } => Some(delay),
                         _ => None,

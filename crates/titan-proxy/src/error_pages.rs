@@ -30,7 +30,7 @@ impl Pages {
 /// not say what it wants does; documents are for programs that say so.
 pub(crate) fn prefers(fields: &Fields, media_type: &str) -> bool {
     let media_type = media_type.split(';').next().unwrap_or_default().trim_ascii();
-    let wish = |media_type: &str| {
+    let options = |media_type: &str| {
         let ranges =
             fields.members(FieldName::Accept).filter_map(|member| range(member, media_type));
         // The most specific range decides (RFC 9110 section 12.5.1).
@@ -39,8 +39,8 @@ pub(crate) fn prefers(fields: &Fields, media_type: &str) -> bool {
     if fields.get(FieldName::Accept).is_none() {
         return true;
     }
-    let document = wish("application/problem+json").max(wish("application/json"));
-    let page = wish(media_type);
+    let document = options("application/problem+json").max(options("application/json"));
+    let page = options(media_type);
     // Of two that are as welcome the one that is named is meant: programs often take `*/*` besides.
     page.0 > 0 && page >= document
 }

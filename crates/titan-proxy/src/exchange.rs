@@ -1,4 +1,4 @@
-//! The spine: one request and its answer, from the complete head to the record of how it went.
+//! The spine: one request and its response, from the complete head to the record of how it went.
 
 mod ahead;
 mod attempt;
@@ -22,7 +22,7 @@ use crate::route::{self, Allow, Match, NoMatch};
 use crate::scratch::Work;
 use crate::snapshot::{Action, Proxy, Snapshot};
 use crate::template::Parts;
-use crate::upgrade::{Place, Upgrade};
+use crate::upgrade::{TunnelPermit, Upgrade};
 use crate::worker::Worker;
 use std::future::{Future, poll_fn};
 use std::net::IpAddr;
@@ -35,14 +35,14 @@ use titan_config::Protocol;
 use titan_http::BodyLength;
 use titan_http::path::{Normal, normalise};
 use titan_http::{Method, RequestHead, ResponseHead, Status, TargetForm, remove_hop_by_hop};
-use titan_io::body::{Answer, Content, RequestBody};
+use titan_io::body::{Content, RequestBody, ResponseSink};
 use titan_io::clock::Timer;
 use titan_io::error::{Error, Kind, Side};
 use titan_io::network::ClientNetwork;
+use titan_policies::buffered_response::BufferedResponse;
 use titan_policies::chain::Own;
-use titan_policies::compress::{Coded, Decoded, Decoding, Encoders, Recipe, describe_decoded};
+use titan_policies::compress::{Coded, Decoded, Decoding, Encoders, Encoding, describe_decoded};
 use titan_policies::context::{PolicyContext, Step};
-use titan_policies::reply::Reply;
 use titan_policies::state::PolicyState;
 use titan_upstream::attempts::Attempts;
 use titan_upstream::balance::KeySource;
@@ -50,7 +50,7 @@ use titan_upstream::endpoint::Endpoint;
 use titan_upstream::members::Upstream;
 use titan_upstream::trouble::{Cause, Trouble};
 
-/// One request with its answer.
+/// One request with its response.
 pub(crate) struct Exchange<'x, B, A> {
     pub(crate) worker: &'x Rc<Worker>,
     pub(crate) snapshot: &'x Arc<Snapshot>,
@@ -81,9 +81,9 @@ pub(crate) struct Record {
     allow: Option<Allow>,
     /// How long the file is of which another part was asked for.
     length: Option<u64>,
-    /// The status of the final answer, once it is started.
+    /// The status of the final response, once it is started.
     status: Option<Status>,
-    /// What the client is answered in, where the request is a call of gRPC.
+    /// What the client is answered in, where the request is a gRPC call.
     dialect: Option<Dialect>,
     /// How long that call may take in all, where its client says so.
     timeout: Option<Duration>,
@@ -96,7 +96,7 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// The response halves of the policies that the route asks for. Where there is a recipe, the body has to be
+    /// The response halves of the policies that the route asks for. Where there is an encoding, the body has to be
     /// made by it.
     pub(super) fn meet_answer(
         &self,
@@ -105,14 +105,14 @@ impl Record {
         head: &mut ResponseHead,
         content: &mut Content,
         encoders: &Encoders,
-    ) -> Result<Option<Recipe>, Error> {
+    ) -> Result<Option<Encoding>, Error> {
         let sent = self.status_for(snapshot, upgrade, head.status);
         let chain = snapshot.chains.of(self.route);
-        let recipe = chain.on_response(&self.notes, sent, head, content, encoders);
-        recipe.map_err(|_| Kind::Internal.into())
+        let encoding = chain.on_response(&self.notes, sent, head, content, encoders);
+        encoding.map_err(|_| Kind::Internal.into())
     }
 
-    /// The status that an answer with that one goes out with.
+    /// The status that a response with that one goes out with.
     pub(super) fn status_for(
         &self,
         snapshot: &Snapshot,
@@ -146,9 +146,9 @@ impl Default for Record {
 /// How an exchange leaves its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The client has a complete answer.
+    /// The client has a complete response.
     Answered,
-    /// The answer is incomplete, and the client must see that.
+    /// The response is incomplete, and the client must see that.
     Broken,
     /// The client has gone, or takes nothing: there is nobody to see anything.
     Left {
@@ -178,7 +178,7 @@ macro_rules! nested {
     };
 }
 
-impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
+impl<'x, B: RequestBody, A: ResponseSink> Exchange<'x, B, A> {
     /// Answers the request; one whose head could not be read with what was wrong with it.
     pub(crate) async fn run(mut self, refused: Option<Error>) -> Verdict {
         self.worker.cells().begun.add(1);
@@ -210,7 +210,7 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
             return Err(Kind::ClientCertificate.into());
         }
         self.normalise_path()?;
-        if let Some(port) = self.origin.entry.https {
+        if let Some(port) = self.origin.listener_policy.https {
             return self.redirect_to_https(port).await;
         }
         let found = match self.find_route() {
@@ -218,8 +218,8 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
             Err(error) => return self.answer_unrouted(error).await,
         };
         self.judge_path(&found)?;
-        if let Step::Answer(reply) = self.meet_policies(&found).await? {
-            let Reply { head, body } = *reply;
+        if let Step::Respond(response) = self.meet_policies(&found).await? {
+            let BufferedResponse { head, body } = *response;
             return self.send(head, &body).await;
         }
         match &self.snapshot.actions[found.route] {
@@ -326,7 +326,7 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
         let view = route::Request::new(request, origin.shown.as_ref().map(|shown| &shown.identity));
         let notes = &mut record.notes;
         match answer_unrouted_preflight(snapshot, request, &view, notes) {
-            Some(Reply { head, body }) => self.send(head, &body).await,
+            Some(BufferedResponse { head, body }) => self.send(head, &body).await,
             None => Err(error),
         }
     }
@@ -347,7 +347,7 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
         dialect.filter(|dialect| *dialect != Dialect::Native)
     }
 
-    /// Has an upstream of gRPC answer a call of gRPC-Web.
+    /// Has an upstream of gRPC answer a gRPC call-Web.
     async fn proxy_web(
         &mut self,
         proxy: &Proxy,
@@ -521,7 +521,7 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
         &mut self,
         proxy: &Proxy,
         upstream: &Upstream,
-    ) -> Result<Option<Place>, Error> {
+    ) -> Result<Option<TunnelPermit>, Error> {
         let Some(upgrade) = &self.upgrade else { return Ok(None) };
         let is_possible = upstream.config().protocol != Protocol::H2;
         if is_possible && upgrade.is_among(&proxy.config.upgrades) {
@@ -550,7 +550,7 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
         asked.transpose().map(drop).map_err(|_| Kind::Internal.into())
     }
 
-    /// Whether another endpoint may be asked. Not once the answer is on its way; not when the request
+    /// Whether another endpoint may be asked. Not once the response is on its way; not when the request
     /// body is gone; and not when the request may have had its effect, unless that does no harm.
     fn may_retry(&self, error: Error) -> bool {
         let Record { is_sent, is_body_used, .. } = self.record;

@@ -35,7 +35,7 @@ use titan_io::error::{Error, Kind};
 use titan_io::tls::{Files, Identity};
 use titan_policies::credentials::Keys;
 use titan_policies::state::PolicyState;
-use titan_policies::transform::Note as TransformNote;
+use titan_policies::transform::TransformState;
 use words::{code, text};
 
 /// What a request would get, and why. `Display` shows it in lines with a title each.
@@ -110,19 +110,19 @@ struct Tale<'c> {
     origin: Origin,
     /// Whether nobody has said where.
     is_anybody: bool,
-    /// What a call of gRPC is made in.
+    /// What a gRPC call is made in.
     dialect: Option<Dialect>,
     /// The route that takes the request, once it is found.
     route: Option<usize>,
     /// What its transform has noted.
-    note: TransformNote,
+    note: TransformState,
     page: Explanation,
 }
 
 /// Why the request goes no further.
 struct Stop {
     error: Error,
-    /// What the answer does not say to the client; often nothing.
+    /// What the response does not say to the client; often nothing.
     why: String,
 }
 
@@ -279,7 +279,7 @@ impl Tale<'_> {
         }
     }
 
-    /// The route; none where the answer needs none.
+    /// The route; none where the response needs none.
     fn find_route(&mut self, head: &RequestHead) -> Result<Option<Match>, Stop> {
         let request = route::Request::new(head, self.identity.as_ref());
         if let Some(found) = preflight_route(self.snapshot, head, request) {
@@ -291,10 +291,10 @@ impl Tale<'_> {
             Err(no_match) => no_match,
         };
         let notes = &mut PolicyState::default();
-        let reply = answer_unrouted_preflight(self.snapshot, head, &request, notes);
-        if let Some(reply) = reply {
+        let response = answer_unrouted_preflight(self.snapshot, head, &request, notes);
+        if let Some(response) = response {
             self.page.tell("preflight", "for what no route takes: the page may see that");
-            self.answer(reply.head.status, "");
+            self.answer(response.head.status, "");
             return Ok(None);
         }
         Err(match no_match {
@@ -411,7 +411,7 @@ impl Tale<'_> {
         }
         self.upstreams(&config.shares);
         if config.grpc_web && self.dialect.is_some_and(|it| it != Dialect::Native) {
-            self.page.tell("grpc-web", "made into gRPC, and the answer back");
+            self.page.tell("grpc-web", "made into gRPC, and the response back");
         }
         let takes_tunnels = |share: &Share| {
             self.config.upstream(share.upstream).protocol != titan_config::Protocol::H2

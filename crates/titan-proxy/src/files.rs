@@ -1,4 +1,4 @@
-//! Files from a directory: which one a request gets, and what its answer says.
+//! Files from a directory: which one a request gets, and what its response says.
 //!
 //! | | |
 //! |---|---|
@@ -33,7 +33,7 @@ use titan_http::coding::Coding;
 use titan_http::{BadField, FieldName, Method, RequestHead, ResponseHead, Status};
 use titan_io::error::{Error, Kind};
 
-/// A directory whose files a route answers with.
+/// A directory whose files a route responds with.
 pub(crate) struct Site {
     config: StaticFiles,
     root: PathBuf,
@@ -49,7 +49,7 @@ pub(crate) enum Found<'s> {
     File(Box<Served<'s>>),
 }
 
-/// A file as the answer to a request, before anything is decided about conditions and parts.
+/// A file as the response to a request, before anything is decided about conditions and parts.
 pub(crate) struct Served<'s> {
     file: OpenFile,
     coding: Option<Coding>,
@@ -59,7 +59,7 @@ pub(crate) struct Served<'s> {
 }
 
 /// What is to be sent.
-pub(crate) struct Reply {
+pub(crate) struct FileResponse {
     pub(crate) head: ResponseHead,
     /// What goes with the head.
     pub(crate) content: Content,
@@ -196,7 +196,7 @@ impl Site {
         served: Served<'_>,
         request: &RequestHead,
         now: SystemTime,
-    ) -> Result<Reply, Error> {
+    ) -> Result<FileResponse, Error> {
         let Served { file, coding, media_type, cache_control } = served;
         let OpenFile { fd, length, .. } = file;
         let tag = file.state.tag(coding);
@@ -226,7 +226,7 @@ impl Site {
             written = written.and_then(|()| head.fields.append(FieldName::ContentRange, value));
         }
         written.map_err(|_| Kind::Internal)?;
-        Ok(Reply { head, content })
+        Ok(FileResponse { head, content })
     }
 
     /// The fields that are the same where the client has the file already.

@@ -10,8 +10,8 @@ mod same_origin;
 
 pub(crate) use hops::{Reach, count_hop};
 
-use crate::entry::Entry;
 use crate::guard::{CLIENT_CERT, CLIENT_CERT_CHAIN};
+use crate::listener_policy::ListenerPolicy;
 use crate::origin::{AddressText, Origin};
 use element::{LastHops, is_well_formed, value_of};
 use std::fmt;
@@ -122,16 +122,16 @@ impl Forwarding {
         }
     }
 
-    /// Judges a new connection that has come in at `entry`. A peer without an address is never trusted.
+    /// Judges a new connection that has come in at `listener_policy`. A peer without an address is never trusted.
     pub(crate) fn origin(
         &self,
         address: Option<IpAddr>,
         scheme: Scheme,
-        entry: &Arc<Entry>,
+        listener_policy: &Arc<ListenerPolicy>,
     ) -> Origin {
         let address = address.map(|address| address.to_canonical());
         let is_trusted = address.is_some_and(|address| self.trusts(address));
-        Origin::new(address, scheme, is_trusted, entry)
+        Origin::new(address, scheme, is_trusted, listener_policy)
     }
 
     /// The address of the client behind all trusted proxies; the peer's where it tells nothing. None where a trusted
@@ -328,19 +328,19 @@ impl Forwarding {
         }
     }
 
-    /// Makes of the fields of a final answer what the configuration says.
+    /// Makes of the fields of a final response what the configuration says.
     pub(crate) fn tell_client(
         &self,
         origin: &Origin,
         head: &mut ResponseHead,
     ) -> Result<(), BadField> {
-        if let Some(hsts) = &origin.entry.hsts {
+        if let Some(hsts) = &origin.listener_policy.hsts {
             head.fields.set_named(b"Strict-Transport-Security", hsts.as_bytes())?;
         }
         self.name_server(head)
     }
 
-    /// Makes of the `Server` field of an answer what the configuration says.
+    /// Makes of the `Server` field of a response what the configuration says.
     pub(crate) fn name_server(&self, head: &mut ResponseHead) -> Result<(), BadField> {
         match &self.server {
             ServerField::Pass => Ok(()),
@@ -390,7 +390,7 @@ fn hex(number: u128) -> [u8; 32] {
     text
 }
 
-/// Whether a received id may go into logs and answers as it is.
+/// Whether a received id may go into logs and responses as it is.
 fn is_request_id(value: &[u8]) -> bool {
     let is_safe = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.:+/=@~".contains(byte);
     (1..=MAX_REQUEST_ID).contains(&value.len()) && value.iter().all(is_safe)
@@ -494,7 +494,10 @@ fn write_via(
     head: &mut RequestHead,
     scratch: &mut Vec<u8>,
 ) -> Result<(), Refused> {
-    let passes = head.fields.members(FieldName::Via).filter(|entry| names(entry, pseudonym));
+    let passes = head
+        .fields
+        .members(FieldName::Via)
+        .filter(|listener_policy| names(listener_policy, pseudonym));
     if passes.count() > MAX_PASSES {
         return Err(Refused::Loop);
     }
@@ -506,8 +509,8 @@ fn write_via(
 }
 
 /// Whether an entry of `Via` (protocol, name, perhaps a comment) has that name.
-fn names(entry: &[u8], pseudonym: &str) -> bool {
-    let mut words = entry.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+fn names(listener_policy: &[u8], pseudonym: &str) -> bool {
+    let mut words = listener_policy.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
     words.nth(1).is_some_and(|name| name.eq_ignore_ascii_case(pseudonym.as_bytes()))
 }
 

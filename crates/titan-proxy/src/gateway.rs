@@ -1,7 +1,7 @@
 //! A running gateway: binds, builds the snapshot, starts the workers, stops them.
 
 use crate::files::check_root;
-use crate::listener::{Gate, ListenSocket, Listener, bind};
+use crate::listener::{ListenSocket, Listener, ListenerState, bind};
 use crate::metrics::Metrics;
 use crate::serve;
 use crate::snapshot::Snapshot;
@@ -28,7 +28,7 @@ use tokio::sync::{mpsc, watch};
 pub struct Gateway {
     snapshot: Arc<Snapshot>,
     metrics: Arc<Metrics>,
-    gates: Vec<Arc<Gate>>,
+    states: Vec<Arc<ListenerState>>,
     listeners: Vec<Bound>,
     phase: watch::Sender<Phase>,
     workers: Vec<JoinHandle<()>>,
@@ -60,7 +60,7 @@ pub enum StartError {
     Resolver(String),
     /// A certificate or a key cannot be used.
     Credentials(BadCredentials),
-    /// The tokens that are taken back were not read.
+    /// The revoked tokens were not read.
     Revocations,
     /// A thread could not be started.
     Thread(io::Error),
@@ -93,8 +93,8 @@ impl Gateway {
         revoked: Option<&Revocations>,
     ) -> Result<Gateway, StartError> {
         let count = worker_count(config);
-        let gates = gates(config, files)?;
-        let (sockets, listeners) = bind_all(config, &gates, count)?;
+        let states = states(config, files)?;
+        let (sockets, listeners) = bind_all(config, &states, count)?;
         let tls = config.upstreams.iter().map(|upstream| client_tls(upstream, files));
         let tls = tls.collect::<Result<_, _>>().map_err(StartError::Credentials)?;
         let keys = Keys::read(config, files).map_err(StartError::Credentials)?;
@@ -127,21 +127,21 @@ impl Gateway {
             };
             workers.push(start_thread(format!("worker-{index}"), move || plan.run())?);
         }
-        Ok(Gateway { snapshot, metrics, gates, listeners, phase, workers, ended })
+        Ok(Gateway { snapshot, metrics, states, listeners, phase, workers, ended })
     }
 
     /// Uses other certificates from now on, if all of them can be used: `files` is what the files hold by
     /// now. Connections that are open keep what they have; those whose client has
     /// shown a certificate that is not taken any more are not served any more. Tickets stay good, unless whom to take has changed.
     pub fn replace_certificates(&self, files: &Files) -> Result<(), BadCredentials> {
-        let renewed = self.gates.iter().map(|gate| gate.renew(files));
+        let renewed = self.states.iter().map(|state| state.renew(files));
         let renewed = renewed.collect::<Result<Vec<_>, _>>()?;
         let upstreams = self.snapshot.upstreams.iter().filter_map(|upstream| upstream.tls());
         let upstreams: Vec<&ClientTls> = upstreams.collect();
         let theirs = upstreams.iter().map(|tls| tls.renew(files));
         let theirs = theirs.collect::<Result<Vec<_>, _>>()?;
         let keys = self.snapshot.chains.read_keys(files)?;
-        self.gates.iter().zip(renewed).for_each(|(gate, tls)| gate.set_tls(tls));
+        self.states.iter().zip(renewed).for_each(|(state, tls)| state.set_tls(tls));
         upstreams.iter().zip(theirs).for_each(|(tls, renewed)| tls.replace(renewed));
         self.snapshot.chains.replace_keys(keys);
         Ok(())
@@ -149,7 +149,7 @@ impl Gateway {
 
     /// What there is to say of lists of revoked certificates that are no longer good, or not for long.
     pub fn warnings(&self) -> Vec<String> {
-        self.gates.iter().flat_map(|gate| gate.entry.warnings()).collect()
+        self.states.iter().flat_map(|state| state.listener_policy.warnings()).collect()
     }
 
     /// What has gone wrong with keys of tokens that are fetched since this was asked last.
@@ -174,9 +174,12 @@ impl Gateway {
     /// Why certificates of clients were not taken since this was asked last: the latest reason of each listener,
     /// with its name.
     pub fn refused_certificates(&self) -> Vec<(&str, String)> {
-        let told = self.gates.iter().filter_map(|gate| {
-            let why = gate.entry.take_refusal()?;
-            Some((gate.config.name.as_str(), format!("a client's certificate is not taken: {why}")))
+        let told = self.states.iter().filter_map(|state| {
+            let why = state.listener_policy.take_refusal()?;
+            Some((
+                state.config.name.as_str(),
+                format!("a client's certificate is not taken: {why}"),
+            ))
         });
         told.collect()
     }
@@ -346,26 +349,26 @@ fn client_tls(
     tls.map(|tls| ClientTls::new(tls, upstream.protocol, files)).transpose()
 }
 
-/// A gate for each listener.
-fn gates(config: &Config, files: &Files) -> Result<Vec<Arc<Gate>>, StartError> {
-    let gates = config.listeners.iter().map(|listener| Gate::new(listener, files));
-    gates.collect::<Result<_, _>>().map_err(StartError::Credentials)
+/// The state of each listener.
+fn states(config: &Config, files: &Files) -> Result<Vec<Arc<ListenerState>>, StartError> {
+    let states = config.listeners.iter().map(|listener| ListenerState::new(listener, files));
+    states.collect::<Result<_, _>>().map_err(StartError::Credentials)
 }
 
 /// The sockets of each worker, and where they are bound.
 fn bind_all(
     config: &Config,
-    gates: &[Arc<Gate>],
+    states: &[Arc<ListenerState>],
     workers: usize,
 ) -> Result<(Vec<Vec<Listener>>, Vec<Bound>), StartError> {
     let mut sockets: Vec<Vec<Listener>> = std::iter::repeat_with(Vec::new).take(workers).collect();
     let mut listeners = Vec::new();
-    for (listener, gate) in config.listeners.iter().zip(gates) {
+    for (listener, state) in config.listeners.iter().zip(states) {
         let bound = bind(&listener.address, workers)
             .map_err(|error| StartError::Bind { address: text_of(&listener.address), error })?;
         listeners.push(Bound::new(listener, &bound[0]));
         for (worker, socket) in sockets.iter_mut().zip(bound) {
-            worker.push(Listener { socket, gate: Arc::clone(gate) });
+            worker.push(Listener { socket, state: Arc::clone(state) });
         }
     }
     Ok((sockets, listeners))
@@ -431,7 +434,7 @@ fn resolve_names(
             }
             drop(asked);
             // Many names and a silent server: what has not answered by now may do so while others are
-            // served. A little more than one question may take, so that half of its answer counts.
+            // served. A little more than one question may take, so that half of its response counts.
             let _ = tokio::time::timeout(config.timeout + LATE, all_asked.recv()).await;
             let _ = done.send(Ok(()));
             let _ = phase.wait_for(|phase| *phase == Phase::Drain).await;
@@ -474,7 +477,7 @@ impl fmt::Display for StartError {
             StartError::Bind { address, error } => write!(f, "cannot listen on {address}: {error}"),
             StartError::Resolver(error) => write!(f, "cannot set up name resolution: {error}"),
             StartError::Credentials(error) => error.fmt(f),
-            StartError::Revocations => f.write_str("the tokens that are taken back were not read"),
+            StartError::Revocations => f.write_str("the revoked tokens were not read"),
             StartError::Thread(error) => write!(f, "cannot start a thread: {error}"),
         }
     }

@@ -66,7 +66,7 @@ impl Dialect {
         }
     }
 
-    /// The dialect of the answer to a call in this one. Browsers may want text for what they send as bytes.
+    /// The dialect of the response to a call in this one. Browsers may want text for what they send as bytes.
     pub(crate) fn answered(self, fields: &Fields) -> Dialect {
         let wants = |text: &[u8]| {
             let accepted = fields.all(FieldName::Accept);
@@ -124,7 +124,7 @@ pub(crate) fn is_overdue(elapsed: Duration, timeout: Option<Duration>) -> bool {
     elapsed >= MOMENT && timeout.is_some_and(|timeout| elapsed >= timeout / 2)
 }
 
-/// The whole answer to a call that the gateway has failed.
+/// The whole response to a call that the gateway has failed.
 pub(crate) fn failure(
     error: Error,
     dialect: Dialect,

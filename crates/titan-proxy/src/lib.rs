@@ -16,12 +16,12 @@
 //! | 7 | host, path, method and match rules | `route` | `Routes::find`, `LookAlikes::judge` |
 //! | - | policies: the request half, the response half | [`titan_policies`] | `Chain::on_request`, `Chain::on_response` |
 //! | 8 | who the client is, and what the upstream is told of it | `origin`, `forwarding` | `Forwarding::tell_upstream` |
-//! | - | another protocol in place of HTTP | `upgrade`, `exchange::tunnel` | `Upgrade`, `Talk::tunnel` |
+//! | - | another protocol in place of HTTP | `upgrade`, `exchange::tunnel` | `Upgrade`, `UpstreamCall::tunnel` |
 //! | 9 | choose an endpoint, get a connection, retry | [`titan_upstream`] | `Attempts::next`, `Pools::get` |
-//! | 10 | the request goes out while the answer comes in | `exchange::attempt` | `Exchange::attempt` |
+//! | 10 | the request goes out while the response comes in | `exchange::attempt` | `Exchange::attempt` |
 //! | 11 | both bodies, back-pressure, stalls | [`titan_io::relay`] | `Pump::poll` |
 //! | 12 | one record, one set of counters | `metrics` | `Cells::count_answer` |
-//! | - | answers with files | `files`, `exchange::files` | `Site::find`, `Site::reply` |
+//! | - | responses with files | `files`, `exchange::files` | `Site::find`, `Site::reply` |
 //! | - | redirects and rewritten paths | `template` | `write_location`, `PathRewrite::apply` |
 //! | - | sockets, messages on them, time, buffers | [`titan_io`] | `Transport`, `Io` |
 //! | - | what a worker serves from | `snapshot` | `Snapshot::build` |
@@ -40,7 +40,7 @@ mod upgrade;
 
 mod guard;
 
-mod entry;
+mod listener_policy;
 mod origin;
 
 mod forwarding;

@@ -1,7 +1,7 @@
 //! Accepting: sockets, connection limits, the PROXY protocol.
 
 use crate::downstream::{self, Client};
-use crate::entry::Entry;
+use crate::listener_policy::ListenerPolicy;
 use crate::origin::Shown;
 use crate::proxy_protocol;
 use crate::worker::{Counted, Worker};
@@ -34,7 +34,7 @@ use tokio::sync::watch;
 /// A listening socket of one worker.
 pub(crate) struct Listener {
     pub(crate) socket: ListenSocket,
-    pub(crate) gate: Arc<Gate>,
+    pub(crate) state: Arc<ListenerState>,
 }
 
 /// A socket that is bound and listens, not yet part of a runtime.
@@ -44,9 +44,9 @@ pub(crate) enum ListenSocket {
 }
 
 /// What decides who gets in at a listener; one for all workers.
-pub(crate) struct Gate {
+pub(crate) struct ListenerState {
     pub(crate) config: titan_config::Listener,
-    pub(crate) entry: Arc<Entry>,
+    pub(crate) listener_policy: Arc<ListenerPolicy>,
     open: AtomicU32,
     /// What clients have of `max_connections`.
     used: Shares,
@@ -54,9 +54,9 @@ pub(crate) struct Gate {
     by_client: Mutex<HashMap<ClientNetwork, u32>>,
 }
 
-/// A connection's place at a listener; left when dropped.
-struct Place {
-    gate: Arc<Gate>,
+/// A connection's permit at a listener; left when dropped.
+struct ConnectionPermit {
+    state: Arc<ListenerState>,
     /// Where the connection is counted as its client's.
     counter: Option<Counter>,
     client: Option<ClientNetwork>,
@@ -65,23 +65,29 @@ struct Place {
 /// Connections that the kernel may hold before they are accepted.
 const BACKLOG: i32 = 4096;
 
-impl Gate {
-    /// A gate that nobody has passed.
+impl ListenerState {
+    /// The state of a listener with no connection.
     pub(crate) fn new(
         config: &titan_config::Listener,
         files: &Files,
-    ) -> Result<Arc<Gate>, BadCredentials> {
+    ) -> Result<Arc<ListenerState>, BadCredentials> {
         let (open, by_client) = (AtomicU32::new(0), Mutex::default());
         let tls = config.tls.as_ref();
         let tls = tls.map(|tls| ServerTls::new(tls, config.protocols, files)).transpose()?;
-        let entry = Arc::new(Entry::new(config, tls));
+        let listener_policy = Arc::new(ListenerPolicy::new(config, tls));
         let used = Shares::new(config.max_connections.get());
-        Ok(Arc::new(Gate { config: config.clone(), entry, open, used, by_client }))
+        Ok(Arc::new(ListenerState {
+            config: config.clone(),
+            listener_policy,
+            open,
+            used,
+            by_client,
+        }))
     }
 
     /// What handshakes would be held with if `files` were what is on disk.
     pub(crate) fn renew(&self, files: &Files) -> Result<Option<ServerTls>, BadCredentials> {
-        let (Some(config), Some(now)) = (&self.config.tls, &self.entry.tls) else {
+        let (Some(config), Some(now)) = (&self.config.tls, &self.listener_policy.tls) else {
             return Ok(None);
         };
         now.load().renew(config, self.config.protocols, files).map(Some)
@@ -89,17 +95,17 @@ impl Gate {
 
     /// Holds handshakes with that from now on.
     pub(crate) fn set_tls(&self, renewed: Option<ServerTls>) {
-        if let (Some(renewed), Some(tls)) = (renewed, &self.entry.tls) {
+        if let (Some(renewed), Some(tls)) = (renewed, &self.listener_policy.tls) {
             tls.store(Arc::new(renewed));
         }
     }
 
     /// Lets a connection in, unless too many are.
-    fn enter(self: &Arc<Self>) -> Option<Place> {
+    fn enter(self: &Arc<Self>) -> Option<ConnectionPermit> {
         let most = self.config.max_connections.get();
         let more = |open| (open < most).then_some(open + 1);
         self.open.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
-        Some(Place { gate: Arc::clone(self), counter: None, client: None })
+        Some(ConnectionPermit { state: Arc::clone(self), counter: None, client: None })
     }
 
     /// Whether a connection from `peer` starts with a PROXY protocol header.
@@ -109,11 +115,11 @@ impl Gate {
     }
 }
 
-impl Place {
+impl ConnectionPermit {
     /// Counts the connection as its client's, if what is left is enough for one more of it: the last places are for
     /// clients that have few.
     fn take_share(&mut self, client: IpAddr) -> bool {
-        let Gate { used, open, config, .. } = &*self.gate;
+        let ListenerState { used, open, config, .. } = &*self.state;
         let counter = used.counter(Some(ClientNetwork::of(client)));
         let others = open.load(Ordering::Acquire).saturating_sub(1);
         let is_admitted = used.admits_to(counter, others, config.max_connections.get());
@@ -126,9 +132,9 @@ impl Place {
 
     /// Counts the connection against its client's limit. False when that is reached.
     fn count_client(&mut self, client: Option<IpAddr>) -> bool {
-        let most = self.gate.config.max_connections_per_client.at_most();
+        let most = self.state.config.max_connections_per_client.at_most();
         let (Some(most), Some(client)) = (most, client.map(ClientNetwork::of)) else { return true };
-        let mut counts = self.gate.by_client.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.state.by_client.lock().unwrap_or_else(PoisonError::into_inner);
         let count = counts.entry(client).or_default();
         if *count >= most.get() {
             return false;
@@ -140,14 +146,14 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        self.gate.open.fetch_sub(1, Ordering::AcqRel);
+        self.state.open.fetch_sub(1, Ordering::AcqRel);
         if let Some(counter) = self.counter {
-            self.gate.used.give_back(counter);
+            self.state.used.give_back(counter);
         }
         let Some(client) = self.client else { return };
-        let mut counts = self.gate.by_client.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.state.by_client.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = counts.get_mut(&client) {
             *count -= 1;
             if *count == 0 {
@@ -164,7 +170,7 @@ impl Listener {
         worker: Rc<Worker>,
         mut phase: watch::Receiver<Phase>,
     ) -> io::Result<()> {
-        let Listener { socket, gate } = self;
+        let Listener { socket, state } = self;
         let socket = Acceptor::new(socket)?;
         let mut drain = pin!(phase.wait_for(|phase| *phase == Phase::Drain));
         loop {
@@ -173,7 +179,7 @@ impl Listener {
                 false => socket.poll_accept(cx).map(Some),
             });
             match accepted.await {
-                Some(Ok((stream, peer))) => admit(&worker, &gate, stream, peer),
+                Some(Ok((stream, peer))) => admit(&worker, &state, stream, peer),
                 Some(Err(error)) if is_exhausted(&error) => tokio::time::sleep(TICK).await,
                 // What is wrong is wrong with that client: it has left the queue, say.
                 Some(Err(_)) => {}
@@ -184,7 +190,7 @@ impl Listener {
         // is asked: the runtime knows of those only that it has been told of.
         let socket = socket.into_std()?;
         while let Ok((stream, peer)) = socket.accept() {
-            admit(&worker, &gate, stream, peer);
+            admit(&worker, &state, stream, peer);
         }
         Ok(())
     }
@@ -247,51 +253,52 @@ fn is_exhausted(error: &io::Error) -> bool {
     exhausted.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
-fn admit(worker: &Rc<Worker>, gate: &Arc<Gate>, stream: Stream, peer: Option<IpAddr>) {
-    let Some(place) = gate.enter() else {
+fn admit(worker: &Rc<Worker>, state: &Arc<ListenerState>, stream: Stream, peer: Option<IpAddr>) {
+    let Some(permit) = state.enter() else {
         worker.cells().refused.add(1);
         return;
     };
     let client = Client {
         worker: Rc::clone(worker),
         transport: Transport::new(&worker.io, stream),
-        origin: worker.snapshot().forwarding.origin(peer, Scheme::Http, &gate.entry),
+        origin: worker.snapshot().forwarding.origin(peer, Scheme::Http, &state.listener_policy),
         is_answering: false,
     };
-    let guest = Box::new(Guest { client, place, _counted: worker.count_connection() });
+    let guest =
+        Box::new(AdmittedConnection { client, permit, _counted: worker.count_connection() });
     drop(tokio::task::spawn_local(guest.converse()));
 }
 
 /// A connection that was let in. Dropped, it closes before it stops to count.
-struct Guest {
+struct AdmittedConnection {
     client: Client,
-    place: Place,
+    permit: ConnectionPermit,
     _counted: Counted,
 }
 
-impl Guest {
+impl AdmittedConnection {
     async fn converse(mut self: Box<Self>) {
         let is_welcome = self.is_introduced().await
             && self.has_share()
-            && self.place.count_client(self.client.origin.address);
+            && self.permit.count_client(self.client.origin.address);
         if !is_welcome {
             self.client.worker.cells().refused.add(1);
         } else if self.is_secured().await {
-            downstream::serve(&mut self.client, &self.place.gate.config.protocols).await;
+            downstream::serve(&mut self.client, &self.permit.state.config.protocols).await;
         }
     }
 
-    /// Whether the listener has a place left for that client. A trusted proxy stands for many.
+    /// Whether the listener has a permit left for that client. A trusted proxy stands for many.
     fn has_share(&mut self) -> bool {
         let origin = &self.client.origin;
         let single = origin.address.filter(|_| !origin.is_trusted);
-        single.is_none_or(|client| self.place.take_share(client))
+        single.is_none_or(|client| self.permit.take_share(client))
     }
 
     /// Holds the handshake, where this listener speaks TLS.
     async fn is_secured(&mut self) -> bool {
-        let Guest { client, place, .. } = self;
-        let Some(server) = place.gate.entry.tls.as_ref().map(ArcSwap::load_full) else {
+        let AdmittedConnection { client, permit, .. } = self;
+        let Some(server) = permit.state.listener_policy.tls.as_ref().map(ArcSwap::load_full) else {
             return true;
         };
         let deadline = client.worker.snapshot().timeouts.handshake;
@@ -307,7 +314,7 @@ impl Guest {
             Err(refused @ (Refused::NoCertificate | Refused::Certificate(_))) => {
                 client.worker.cells().certificates_refused.add(1);
                 if let Refused::Certificate(why) = refused {
-                    place.gate.entry.note_refusal(why);
+                    permit.state.listener_policy.note_refusal(why);
                 }
                 tls::linger(&mut client.transport).await;
             }
@@ -320,8 +327,8 @@ impl Guest {
 
     /// Reads who the client is, where a balancer in front says so.
     async fn is_introduced(&mut self) -> bool {
-        let Guest { client, place, .. } = self;
-        if !place.gate.expects_header(client.origin.address) {
+        let AdmittedConnection { client, permit, .. } = self;
+        if !permit.state.expects_header(client.origin.address) {
             return true;
         }
         let deadline = client.worker.snapshot().timeouts.head;
@@ -329,7 +336,8 @@ impl Guest {
         match Box::pin(proxy_protocol::read(&mut client.transport, deadline)).await {
             Ok(Some(address)) => {
                 let forwarding = &client.worker.snapshot().forwarding;
-                client.origin = forwarding.origin(Some(address), Scheme::Http, &place.gate.entry);
+                client.origin =
+                    forwarding.origin(Some(address), Scheme::Http, &permit.state.listener_policy);
                 true
             }
             // A health check of the balancer itself, or a client it cannot name.

@@ -32,7 +32,7 @@ pub struct Cells {
     pub certificates_refused: Counter,
     /// Bytes of request heads and bodies.
     pub received: Counter,
-    /// Bytes of answers.
+    /// Bytes of responses.
     pub sent: Counter,
     /// Requests that began.
     pub begun: Counter,
@@ -59,9 +59,9 @@ pub struct Cells {
 /// What is counted for a route.
 #[derive(Default)]
 pub struct RouteCells {
-    /// Complete answers by the first digit of their status, from 1; exchanges without one at 0.
+    /// Complete responses by the first digit of their status, from 1; exchanges without one at 0.
     pub classes: [Counter; 6],
-    /// From the complete request head to the end of the answer.
+    /// From the complete request head to the end of the response.
     pub latency: Histogram,
 }
 

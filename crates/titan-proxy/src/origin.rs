@@ -1,6 +1,6 @@
 //! Where a connection comes from, and what its client has shown of itself.
 
-use crate::entry::Entry;
+use crate::listener_policy::ListenerPolicy;
 use std::cell::Cell;
 use std::io::Write;
 use std::net::IpAddr;
@@ -19,7 +19,7 @@ pub(crate) struct Origin {
     /// The address as text: written once for the connection, not for each request.
     text: AddressText,
     /// What the listener asks of it.
-    pub(crate) entry: Arc<Entry>,
+    pub(crate) listener_policy: Arc<ListenerPolicy>,
     /// What the client has shown of itself; `None` where it was not asked, or had nothing to show.
     pub(crate) shown: Option<Rc<Shown>>,
 }
@@ -44,10 +44,10 @@ impl Origin {
         address: Option<IpAddr>,
         scheme: Scheme,
         is_trusted: bool,
-        entry: &Arc<Entry>,
+        listener_policy: &Arc<ListenerPolicy>,
     ) -> Origin {
-        let (text, entry) = (AddressText::new(address), Arc::clone(entry));
-        Origin { address, scheme, is_trusted, text, entry, shown: None }
+        let (text, listener_policy) = (AddressText::new(address), Arc::clone(listener_policy));
+        Origin { address, scheme, is_trusted, text, listener_policy, shown: None }
     }
 
     /// The address as text.
@@ -58,7 +58,9 @@ impl Origin {
     /// Whether a client may go on that was admitted here. One that has shown a certificate is judged again when
     /// whom to take has changed since.
     pub(crate) fn is_still_admitted(&self) -> bool {
-        let (Some(shown), Some(tls)) = (&self.shown, &self.entry.tls) else { return true };
+        let (Some(shown), Some(tls)) = (&self.shown, &self.listener_policy.tls) else {
+            return true;
+        };
         let tls = tls.load();
         if shown.edition.get() == tls.edition() {
             return true;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use titan_h1::{BodyReader, Framing, RequestReader};
 use titan_http::{RequestHead, ResponseHead};
 use titan_io::clock::Moment;
-use titan_upstream::h1::Desk;
+use titan_upstream::h1::H1Codec;
 
 /// Memory that an exchange uses.
 pub(crate) struct Scratch {
@@ -19,7 +19,7 @@ pub(crate) struct Scratch {
 
 /// The part of it that serves the upstream's side.
 pub(crate) struct Work {
-    pub(crate) desk: Desk,
+    pub(crate) codec: H1Codec,
     pub(crate) response: ResponseHead,
     /// A text that is being put together.
     pub(crate) text: Vec<u8>,
@@ -91,7 +91,7 @@ impl Scratch {
             request_body: BodyReader::new(Framing::None, &requests),
             to_client: Vec::new(),
             work: Work {
-                desk: Desk::new(responses),
+                codec: H1Codec::new(responses),
                 response: ResponseHead::default(),
                 text: Vec::new(),
             },
@@ -101,8 +101,8 @@ impl Scratch {
     /// The memory that its texts have come to.
     fn texts(&self) -> [usize; 7] {
         let Scratch { requests: _, request, request_body, to_client, work } = self;
-        let Work { desk, response, text } = work;
-        let [out, trailers] = desk.capacities();
+        let Work { codec, response, text } = work;
+        let [out, trailers] = codec.capacities();
         [
             request.fields.capacity(),
             response.fields.capacity(),

@@ -41,7 +41,7 @@ async fn serve(worker: &Rc<Worker>, listeners: Vec<Listener>, mut phase: watch::
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::listener::{Gate, ListenSocket};
+    use crate::listener::{ListenSocket, ListenerState};
     use crate::snapshot::Snapshot;
     use std::fs::File;
     use std::os::fd::OwnedFd;
@@ -64,7 +64,7 @@ mod tests {
         let socket = ListenSocket::Unix(file);
         let listener = Listener {
             socket,
-            gate: Gate::new(&config.listeners[0], &crate::Files::default()).unwrap(),
+            state: ListenerState::new(&config.listeners[0], &crate::Files::default()).unwrap(),
         };
         let runtime =
             Builder::new_current_thread().enable_all().build_local(LocalOptions::default());

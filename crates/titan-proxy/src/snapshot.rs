@@ -39,7 +39,7 @@ pub(crate) struct Snapshot {
     pub(crate) forwarding: Forwarding,
     /// What a request may be like.
     pub(crate) request_limits: titan_h1::Limits,
-    /// What an endpoint's answer may be like.
+    /// What an endpoint's response may be like.
     pub(crate) response_limits: titan_h1::Limits,
     /// What a connection of HTTP/2 may be like.
     pub(crate) stream_limits: titan_h2::Limits,
@@ -61,7 +61,7 @@ pub(crate) enum Action {
     Redirect(titan_config::Redirect),
     /// The gateway answers.
     Respond(titan_config::Respond, Option<Body>),
-    /// The gateway answers with files.
+    /// The gateway responds with files.
     Files(Box<Site>),
 }
 
@@ -196,12 +196,12 @@ fn stream_limits(limits: &Limits) -> titan_h2::Limits {
         grown_window: limits.stream_window.as_u32(),
         connection_window: limits.connection_window.as_u32(),
         // A client may take back all of its streams at once.
-        patience: titan_h2::Limits::default().patience.max(limits.streams.get()),
+        flood_budget: titan_h2::Limits::default().flood_budget.max(limits.streams.get()),
         ..titan_h2::Limits::default()
     }
 }
 
-/// What an endpoint may send of an answer before its client has taken any.
+/// What an endpoint may send of a response before its client has taken any.
 const FIRST_ANSWER: u32 = 64 << 10;
 
 fn answer_limits(limits: &Limits) -> titan_h2::Limits {
@@ -209,9 +209,9 @@ fn answer_limits(limits: &Limits) -> titan_h2::Limits {
         head: limits.response_head.as_usize(),
         fields: limits.response_fields.get().into(),
         trailers: limits.response_trailers.as_usize(),
-        // Clients that open no window would have that much of each of their answers lie in memory.
+        // Clients that open no window would have that much of each of their responses lie in memory.
         stream_window: limits.stream_window.as_u32().min(FIRST_ANSWER),
-        // Many clients share the connection: those that take nothing of their answers must not use up the
+        // Many clients share the connection: those that take nothing of their responses must not use up the
         // window of the others. Each stream has its own.
         connection_window: u32::MAX,
         ..stream_limits(limits)

@@ -6,7 +6,7 @@
 //!
 //! | place | a captured part of the path |
 //! |---|---|
-//! | host | letters, digits, `-` and `.`, or there is no answer: it must not choose another host |
+//! | host | letters, digits, `-` and `.`, or there is no response: it must not choose another host |
 //! | path | as it is: it is a part of a path already |
 //! | query, fragment | with `&`, `=`, `+`, `;`, `?` and `#` escaped: it is one value |
 
@@ -73,7 +73,7 @@ pub(crate) fn write_location(
     out: &mut Vec<u8>,
 ) -> Result<(), BadResult> {
     out.clear();
-    let mut writer = Writer { out, place: Place::Start };
+    let mut writer = Writer { out, place: Position::Start };
     for piece in &template.pieces {
         writer.write(piece, parts)?;
     }
@@ -109,7 +109,7 @@ impl PathRewrite {
                 out.extend_from_slice(after_segments(parts.path, *segments));
             }
             PathRewrite::Path(template) => {
-                let mut writer = Writer { out, place: Place::Path };
+                let mut writer = Writer { out, place: Position::Path };
                 template.pieces.iter().try_for_each(|piece| writer.write_in_path(piece, parts))?;
             }
         }
@@ -134,7 +134,7 @@ pub(crate) fn write_https(
     if port.get() != 443 {
         out.extend_from_slice(format!(":{port}").as_bytes());
     }
-    let mut writer = Writer { out, place: Place::Authority };
+    let mut writer = Writer { out, place: Position::Authority };
     writer.path(request.path())?;
     writer.query(request.query());
     Ok(())
@@ -166,7 +166,7 @@ fn authority_start(text: &str) -> Option<usize> {
 
 /// Where in a URI reference the writer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum Position {
     Start,
     Authority,
     Path,
@@ -176,7 +176,7 @@ enum Place {
 
 struct Writer<'o> {
     out: &'o mut Vec<u8>,
-    place: Place,
+    place: Position,
 }
 
 impl Writer<'_> {
@@ -206,12 +206,12 @@ impl Writer<'_> {
 
     fn text(&mut self, text: &str) {
         let start = match self.place {
-            Place::Start => authority_start(text),
+            Position::Start => authority_start(text),
             _ => None,
         };
         self.place = match (self.place, start) {
-            (Place::Start, Some(_)) => Place::Authority,
-            (Place::Start, None) => Place::Path,
+            (Position::Start, Some(_)) => Position::Authority,
+            (Position::Start, None) => Position::Path,
             (place, _) => place,
         };
         for &byte in &text.as_bytes()[start.unwrap_or(0)..] {
@@ -222,12 +222,12 @@ impl Writer<'_> {
 
     fn host(&mut self, authority: &[u8]) -> Result<(), BadResult> {
         match self.place {
-            Place::Start => return Err(BadResult::WrongPlace),
-            Place::Authority => {
+            Position::Start => return Err(BadResult::WrongPlace),
+            Position::Authority => {
                 Authority::parse(authority).map_err(|_| BadResult::NoHost)?;
                 self.out.extend_from_slice(authority);
             }
-            Place::Path | Place::Query | Place::Fragment => self.value(authority),
+            Position::Path | Position::Query | Position::Fragment => self.value(authority),
         }
         Ok(())
     }
@@ -236,11 +236,11 @@ impl Writer<'_> {
     fn path(&mut self, path: &[u8]) -> Result<(), BadResult> {
         match self.place {
             _ if path.first() != Some(&b'/') => return Err(BadResult::Path(BadPath::Relative)),
-            Place::Start | Place::Authority | Place::Path => {
-                self.place = Place::Path;
+            Position::Start | Position::Authority | Position::Path => {
+                self.place = Position::Path;
                 self.escape(path, is_path_byte);
             }
-            Place::Query | Place::Fragment => self.value(path),
+            Position::Query | Position::Fragment => self.value(path),
         }
         Ok(())
     }
@@ -249,24 +249,26 @@ impl Writer<'_> {
     fn query(&mut self, query: Option<&[u8]>) {
         let Some(query) = query else { return };
         match self.place {
-            Place::Start | Place::Authority | Place::Path => {
-                self.place = Place::Query;
+            Position::Start | Position::Authority | Position::Path => {
+                self.place = Position::Query;
                 self.out.push(b'?');
             }
-            Place::Query if !matches!(self.out.last(), Some(b'?' | b'&')) => self.out.push(b'&'),
-            Place::Query | Place::Fragment => {}
+            Position::Query if !matches!(self.out.last(), Some(b'?' | b'&')) => self.out.push(b'&'),
+            Position::Query | Position::Fragment => {}
         }
         self.escape(query, is_target_byte);
     }
 
     fn param(&mut self, value: &[u8]) -> Result<(), BadResult> {
         match self.place {
-            Place::Start | Place::Authority if value.iter().all(|&byte| is_label_byte(byte)) => {
+            Position::Start | Position::Authority
+                if value.iter().all(|&byte| is_label_byte(byte)) =>
+            {
                 self.out.extend_from_slice(value);
             }
-            Place::Start | Place::Authority => return Err(BadResult::WrongPlace),
-            Place::Path => self.escape(value, is_path_byte),
-            Place::Query | Place::Fragment => self.value(value),
+            Position::Start | Position::Authority => return Err(BadResult::WrongPlace),
+            Position::Path => self.escape(value, is_path_byte),
+            Position::Query | Position::Fragment => self.value(value),
         }
         Ok(())
     }
@@ -281,12 +283,12 @@ impl Writer<'_> {
     }
 }
 
-impl Place {
-    fn after(self, byte: u8) -> Place {
+impl Position {
+    fn after(self, byte: u8) -> Position {
         match (self, byte) {
-            (_, b'#') => Place::Fragment,
-            (Place::Authority | Place::Path, b'?') => Place::Query,
-            (Place::Authority, b'/') => Place::Path,
+            (_, b'#') => Position::Fragment,
+            (Position::Authority | Position::Path, b'?') => Position::Query,
+            (Position::Authority, b'/') => Position::Path,
             (place, _) => place,
         }
     }

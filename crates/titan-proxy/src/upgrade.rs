@@ -34,7 +34,7 @@ pub(crate) struct Tunnels {
 }
 
 /// A place among them; left when dropped.
-pub(crate) struct Place(Arc<Tunnels>);
+pub(crate) struct TunnelPermit(Arc<Tunnels>);
 
 /// What makes of a key the proof that it was understood (RFC 6455 section 1.3).
 const PROOF: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
@@ -83,7 +83,7 @@ impl Upgrade {
         Ok(())
     }
 
-    /// Whether an answer with 101 consents to this, and to nothing else.
+    /// Whether a response with 101 consents to this, and to nothing else.
     pub(crate) fn is_granted_by(&self, head: &ResponseHead) -> bool {
         let mut protocols = head.fields.members(FieldName::Upgrade);
         let is_meant = protocols.next().is_some_and(|it| it.eq_ignore_ascii_case(&self.protocol))
@@ -122,14 +122,14 @@ impl Tunnels {
     }
 
     /// A place for one more, if there is one.
-    pub(crate) fn enter(self: &Arc<Self>) -> Option<Place> {
+    pub(crate) fn enter(self: &Arc<Self>) -> Option<TunnelPermit> {
         let more = |open| (open < self.most).then_some(open + 1);
         let entered = self.open.fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
-        entered.is_ok().then(|| Place(Arc::clone(self)))
+        entered.is_ok().then(|| TunnelPermit(Arc::clone(self)))
     }
 }
 
-impl Drop for Place {
+impl Drop for TunnelPermit {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Ordering::AcqRel);
     }
@@ -156,16 +156,16 @@ mod tests {
         head
     }
 
-    fn wish(fields: &[(&str, &str)]) -> Option<Upgrade> {
+    fn options(fields: &[(&str, &str)]) -> Option<Upgrade> {
         Upgrade::of_request(&request(fields), BodyLength::None)
     }
 
     #[test]
     fn the_connection_has_to_name_the_wish() {
-        let asked = wish(&[("Connection", "keep-alive, Upgrade"), ("Upgrade", "WebSocket, x")]);
+        let asked = options(&[("Connection", "keep-alive, Upgrade"), ("Upgrade", "WebSocket, x")]);
         assert!(asked.is_some_and(|upgrade| upgrade.is_websocket() && !upgrade.is_binding()));
-        assert_eq!(wish(&[("Upgrade", "websocket")]), None);
-        assert_eq!(wish(&[("Connection", "upgrade")]), None);
+        assert_eq!(options(&[("Upgrade", "websocket")]), None);
+        assert_eq!(options(&[("Connection", "upgrade")]), None);
     }
 
     #[test]

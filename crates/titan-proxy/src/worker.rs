@@ -141,8 +141,8 @@ impl Worker {
     /// Has connections end, and waits for that as long as the configuration gives them.
     pub(crate) async fn drain(&self) {
         self.io.drain(LAST_REQUEST);
-        let patience = self.snapshot.timeouts.drain;
-        let _ = tokio::time::timeout(patience, async {
+        let timeout = self.snapshot.timeouts.drain;
+        let _ = tokio::time::timeout(timeout, async {
             while self.open.get() > 0 {
                 self.all_closed.notified().await;
             }

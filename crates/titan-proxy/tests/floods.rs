@@ -289,7 +289,7 @@ fn frames_that_lead_to_nothing() {
     scene.is_cut_off();
 }
 
-/// Pings whose answers nobody reads.
+/// Pings whose responses nobody reads.
 #[test]
 fn pings_in_one_piece() {
     let mut scene = Scene::new(&[]);
@@ -298,7 +298,7 @@ fn pings_in_one_piece() {
     scene.is_cut_off();
 }
 
-/// Requests whose answers nobody takes. What is read ahead of the client has its bound, and no window grows with it.
+/// Requests whose responses nobody takes. What is read ahead of the client has its bound, and no window grows with it.
 #[test]
 fn windows_that_stay_shut() {
     const AHEAD: u64 = 16 << 20;
@@ -380,7 +380,7 @@ fn unending() -> Vec<u8> {
     encoder.get_ref().clone()
 }
 
-/// An upstream that reads all and answers nothing; counts the requests of which most has come.
+/// An upstream that reads all and responses nothing; counts the requests of which most has come.
 fn takes_everything() -> (SocketAddr, Arc<AtomicU64>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("there are ports");
     let address = listener.local_addr().expect("it is bound");
@@ -409,7 +409,7 @@ const MUCH: usize = 1 << 20;
 /// What the kernel keeps of a connection while nobody reads.
 const KEPT: usize = 64 << 10;
 
-/// Answers with as much as is taken, on a connection for each request.
+/// Responses with as much as is taken, on a connection for each request.
 fn serve_much(listening: &Listening) {
     let connections: Vec<_> = (0..HOARDED).map(|_| listening.accepts()).collect();
     for mut connection in connections {

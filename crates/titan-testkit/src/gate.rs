@@ -32,7 +32,7 @@ impl Gate {
         drop(changed.wait_timeout_while(closed, DEADLINE, |is_open| !*is_open));
     }
 
-    /// For [`upstream::answers`](crate::upstream::answers): that answer, as soon as the gate is open.
+    /// For [`upstream::answers`](crate::upstream::answers): that response, as soon as the gate is open.
     pub fn before(&self, answer: Vec<u8>) -> impl Fn(&Request) -> Vec<u8> + Send + Sync + 'static {
         let gate = self.clone();
         move |_| {

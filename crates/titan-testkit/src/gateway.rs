@@ -3,7 +3,7 @@
 use crate::DEADLINE;
 use crate::certificate::{self, Certificate};
 use crate::h2;
-use crate::message::Answer;
+use crate::message::Response;
 use crate::peer::Peer;
 use std::fmt::Display;
 use std::net::SocketAddr;
@@ -126,15 +126,15 @@ impl Gateway {
         Peer::connects_to_unix(path)
     }
 
-    /// The answer to a GET over a connection of its own.
+    /// The response to a GET over a connection of its own.
     #[track_caller]
-    pub fn get(&self, target: &str) -> Answer {
+    pub fn get(&self, target: &str) -> Response {
         self.asks(&format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"))
     }
 
-    /// The answer to a request over a connection of its own.
+    /// The response to a request over a connection of its own.
     #[track_caller]
-    pub fn asks(&self, request: &str) -> Answer {
+    pub fn asks(&self, request: &str) -> Response {
         let method = request.split(' ').next().unwrap_or_default().to_owned();
         self.connects().sends(request).answer_to(&method)
     }

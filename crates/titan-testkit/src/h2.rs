@@ -26,7 +26,7 @@ pub use frame::{Frame, code, setting};
 pub use hpack::block;
 pub use talk::Talk;
 
-use crate::message::{Answer, Message, Request};
+use crate::message::{Message, Request, Response};
 use crate::peer::Peer;
 use std::ops::{Deref, DerefMut};
 
@@ -49,11 +49,11 @@ pub struct Client {
 pub struct Endpoint {
     talk: Talk,
     index: usize,
-    /// Bodies of answers that it gives on its own, as far as they have not gone out.
+    /// Bodies of responses that it gives on its own, as far as they have not gone out.
     pending: Vec<Pending>,
 }
 
-/// The body of an answer on its way, and the trailers behind it.
+/// The body of a response on its way, and the trailers behind it.
 #[derive(Debug)]
 struct Pending {
     stream: u32,
@@ -61,7 +61,7 @@ struct Pending {
     trailers: Head,
 }
 
-/// The head of an answer with that status.
+/// The head of a response with that status.
 pub fn reply(status: u16) -> Head {
     Head::default().with(":status", status.to_string())
 }
@@ -144,9 +144,9 @@ impl Client {
         self.opens(head, false)
     }
 
-    /// The answer to a GET.
+    /// The response to a GET.
     #[track_caller]
-    pub fn get(&mut self, path: &str) -> Answer {
+    pub fn get(&mut self, path: &str) -> Response {
         let stream = self.asks(&Head::get(path));
         self.answer(stream)
     }
@@ -169,17 +169,17 @@ impl Client {
         self.talk.into_peer()
     }
 
-    /// Waits for the next answer on a stream: an interim one, or the whole of the final one.
+    /// Waits for the next response on a stream: an interim one, or the whole of the final one.
     #[track_caller]
-    pub fn answer(&mut self, stream: u32) -> Answer {
-        let wanted = format!("an answer on stream {stream}");
+    pub fn answer(&mut self, stream: u32) -> Response {
+        let wanted = format!("a response on stream {stream}");
         self.talk.waits(&wanted, |talk| talk.take_answer(stream))
     }
 
-    /// Waits for the head of the next answer on a stream, and leaves its body where it is.
+    /// Waits for the head of the next response on a stream, and leaves its body where it is.
     #[track_caller]
-    pub fn answer_head(&mut self, stream: u32) -> Answer {
-        let wanted = format!("the head of an answer on stream {stream}");
+    pub fn answer_head(&mut self, stream: u32) -> Response {
+        let wanted = format!("the head of a response on stream {stream}");
         self.talk.waits(&wanted, |talk| talk.take_answer_head(stream))
     }
 }
@@ -227,7 +227,7 @@ impl Endpoint {
         self.talk.waits("the head of a request", |talk| talk.take_request_head(index))
     }
 
-    /// Sends an answer with that body; with an empty one the head is the end.
+    /// Sends a response with that body; with an empty one the head is the end.
     #[track_caller]
     pub fn answers(&mut self, stream: u32, head: &Head, body: impl AsRef<[u8]>) {
         let body = body.as_ref();
@@ -255,16 +255,16 @@ impl Endpoint {
         });
     }
 
-    /// Sends what an endpoint of HTTP/1.1 would answer with these bytes, where they are an answer.
+    /// Sends what an endpoint of HTTP/1.1 would answer with these bytes, where they are a response.
     pub(crate) fn translates(&mut self, stream: u32, bytes: &[u8], is_to_head: bool) {
         let mut rest = bytes;
-        while let Ok((answer, length)) = Answer::parse(rest, is_to_head, true) {
+        while let Ok((answer, length)) = Response::parse(rest, is_to_head, true) {
             rest = &rest[length..];
             self.sends_answer(stream, answer);
         }
     }
 
-    fn sends_answer(&mut self, stream: u32, answer: Answer) {
+    fn sends_answer(&mut self, stream: u32, answer: Response) {
         let connection = ["connection", "transfer-encoding", "keep-alive"];
         let head = |lines: &[(String, String)], head| {
             let kept = lines.iter().filter(|(name, _)| !connection.contains(&&**name));

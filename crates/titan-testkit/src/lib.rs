@@ -31,7 +31,7 @@ pub use authority::{Authority, Owner, authority};
 pub use certificate::{Certificate, certificate, scheme, usual};
 pub use gate::Gate;
 pub use gateway::{Gateway, gateway, start, start_revocable, start_with};
-pub use message::{Answer, Message, Request};
+pub use message::{Message, Request, Response};
 pub use peer::{End, Peer};
 pub use upstream::{Listening, Upstream};
 

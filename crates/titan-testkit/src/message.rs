@@ -31,9 +31,9 @@ pub struct Request {
     pub message: Message,
 }
 
-/// An answer that reached a client. It may be an interim one.
+/// A response that reached a client. It may be an interim one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Answer {
+pub struct Response {
     /// The status code.
     pub status: u16,
     /// All of it.
@@ -84,31 +84,31 @@ impl Message {
     }
 }
 
-impl Answer {
+impl Response {
     /// Checks the status.
     #[track_caller]
-    pub fn has_status(self, status: u16) -> Answer {
+    pub fn has_status(self, status: u16) -> Response {
         assert_eq!(self.status, status, "{}\n{}", self.first_line, self.text());
         self
     }
 
     /// Checks that a field is there once, with that value.
     #[track_caller]
-    pub fn has_field(self, name: &str, value: &str) -> Answer {
+    pub fn has_field(self, name: &str, value: &str) -> Response {
         assert_eq!(self.field(name), Some(value), "{name} of {}", crate::shown(&self.bytes));
         self
     }
 
     /// Checks that a field is not there.
     #[track_caller]
-    pub fn lacks(self, name: &str) -> Answer {
+    pub fn lacks(self, name: &str) -> Response {
         assert_eq!(self.all(name), [""; 0], "{name}");
         self
     }
 
     /// Checks the body.
     #[track_caller]
-    pub fn has_body(self, body: impl AsRef<[u8]>) -> Answer {
+    pub fn has_body(self, body: impl AsRef<[u8]>) -> Response {
         let (found, wanted) = (&self.body, body.as_ref());
         assert!(found == wanted, "{} instead of {}", crate::shown(found), crate::shown(wanted));
         self
@@ -116,7 +116,7 @@ impl Answer {
 
     /// Checks that it is a problem document of the gateway, with that status and that code.
     #[track_caller]
-    pub fn has_problem(self, status: u16, code: &str) -> Answer {
+    pub fn has_problem(self, status: u16, code: &str) -> Response {
         assert_eq!((self.status, self.problem().as_str()), (status, code), "{}", self.text());
         assert_eq!(self.field("content-type"), Some("application/problem+json"));
         assert!(self.text().contains(&format!("\"status\":{status},")), "{}", self.text());
@@ -137,12 +137,12 @@ impl Answer {
         id.and_then(|rest| rest.split('"').next()).unwrap_or_default().to_owned()
     }
 
-    /// The first answer in `bytes`, and how many of them it takes.
+    /// The first response in `bytes`, and how many of them it takes.
     pub(crate) fn parse(
         bytes: &[u8],
         is_to_head: bool,
         has_ended: bool,
-    ) -> Result<(Answer, usize), Unfinished> {
+    ) -> Result<(Response, usize), Unfinished> {
         let (message, start) = head(bytes)?;
         let status = message.first_line.get(9..12).and_then(|digits| digits.parse().ok());
         let status: u16 = status.ok_or(Unfinished::Garbage("a status line without a status"))?;
@@ -152,7 +152,7 @@ impl Answer {
             false => length(&message)?.unwrap_or(Length::UntilClose),
         };
         let (message, end) = body(message, bytes, start, length, has_ended)?;
-        Ok((Answer { status, message }, end))
+        Ok((Response { status, message }, end))
     }
 }
 
@@ -177,7 +177,7 @@ impl Deref for Request {
     }
 }
 
-impl Deref for Answer {
+impl Deref for Response {
     type Target = Message;
 
     fn deref(&self) -> &Message {
@@ -297,11 +297,11 @@ mod tests {
         ];
         for (bytes, body, trailer) in cases {
             for end in 0..bytes.len() {
-                let part = Answer::parse(&bytes.as_bytes()[..end], false, false);
+                let part = Response::parse(&bytes.as_bytes()[..end], false, false);
                 assert_eq!(part, Err(Unfinished::More), "{end} bytes of {bytes:?}");
             }
             let (answer, end) =
-                Answer::parse(format!("{bytes}HTTP").as_bytes(), false, false).unwrap();
+                Response::parse(format!("{bytes}HTTP").as_bytes(), false, false).unwrap();
             assert_eq!((answer.text().as_str(), end), (body, bytes.len()));
             assert_eq!(answer.trailers.first().map_or("", |(_, value)| value), trailer);
         }
@@ -310,8 +310,8 @@ mod tests {
     #[test]
     fn a_body_without_length_runs_to_the_close() {
         let bytes = b"HTTP/1.1 200 OK\r\n\r\nab";
-        assert_eq!(Answer::parse(bytes, false, false), Err(Unfinished::More));
-        assert_eq!(Answer::parse(bytes, false, true).unwrap().0.body, b"ab");
-        assert_eq!(Answer::parse(bytes, true, false).unwrap().1, bytes.len() - 2);
+        assert_eq!(Response::parse(bytes, false, false), Err(Unfinished::More));
+        assert_eq!(Response::parse(bytes, false, true).unwrap().0.body, b"ab");
+        assert_eq!(Response::parse(bytes, true, false).unwrap().1, bytes.len() - 2);
     }
 }

@@ -1,7 +1,7 @@
 //! One end of a connection, driven by a test: a client of the gateway, or an endpoint behind it.
 
 use crate::h2::Frame;
-use crate::message::{Answer, Request, Unfinished};
+use crate::message::{Request, Response, Unfinished};
 use crate::stream::Stream;
 use crate::{DEADLINE, shown};
 use rustls::{ClientConnection, HandshakeKind};
@@ -112,7 +112,7 @@ impl Peer {
         self
     }
 
-    /// Sends it byte by byte, each in a call of its own.
+    /// Sends it byte for byte, each in a call of its own.
     #[track_caller]
     pub fn sends_slowly(&mut self, bytes: impl AsRef<[u8]>) -> &mut Peer {
         bytes.as_ref().chunks(1).for_each(|byte| {
@@ -168,46 +168,46 @@ impl Peer {
         self
     }
 
-    /// Waits for the next answer, which may be an interim one.
+    /// Waits for the next response, which may be an interim one.
     #[track_caller]
-    pub fn answer(&mut self) -> Answer {
+    pub fn answer(&mut self) -> Response {
         self.answer_to("GET")
     }
 
-    /// Waits for the next answer to a request with that method.
+    /// Waits for the next response to a request with that method.
     #[track_caller]
-    pub fn answer_to(&mut self, method: &str) -> Answer {
+    pub fn answer_to(&mut self, method: &str) -> Response {
         loop {
             let has_ended = self.end == Some(End::Close);
-            match Answer::parse(&self.received, method == "HEAD", has_ended) {
+            match Response::parse(&self.received, method == "HEAD", has_ended) {
                 Ok((answer, length)) => {
                     self.received.drain(..length);
                     return answer;
                 }
-                Err(Unfinished::More) if self.fill(b"an answer") => {}
-                Err(why) => panic!("no answer ({why:?}): {}", self.so_far()),
+                Err(Unfinished::More) if self.fill(b"a response") => {}
+                Err(why) => panic!("no response ({why:?}): {}", self.so_far()),
             }
         }
     }
 
-    /// Waits for the next answer to a GET; `None` when the connection ends before that.
+    /// Waits for the next response to a GET; `None` when the connection ends before that.
     #[track_caller]
-    pub fn answer_if_any(&mut self) -> Option<Answer> {
-        while Answer::parse(&self.received, false, self.end.is_some()).is_err() {
-            if !self.fill(b"an answer") {
+    pub fn answer_if_any(&mut self) -> Option<Response> {
+        while Response::parse(&self.received, false, self.end.is_some()).is_err() {
+            if !self.fill(b"a response") {
                 return None;
             }
         }
         Some(self.answer())
     }
 
-    /// Waits for the end of the connection; the final answer before it, if it is complete.
+    /// Waits for the end of the connection; the final response before it, if it is complete.
     #[track_caller]
-    pub fn last_answer_to(&mut self, method: &str) -> Option<Answer> {
+    pub fn last_answer_to(&mut self, method: &str) -> Option<Response> {
         while self.fill(b"an end") {}
         loop {
             let has_ended = self.end == Some(End::Close);
-            let parsed = Answer::parse(&self.received, method == "HEAD", has_ended);
+            let parsed = Response::parse(&self.received, method == "HEAD", has_ended);
             let (answer, length) = parsed.ok()?;
             self.received.drain(..length);
             if answer.status >= 200 {

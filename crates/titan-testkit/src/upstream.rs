@@ -25,7 +25,7 @@ pub struct Listening {
     accepted: std::cell::Cell<usize>,
 }
 
-/// An endpoint that answers every request on its own, and remembers it.
+/// An endpoint that responses every request on its own, and remembers it.
 ///
 /// Shown as its address, as it stands in a configuration.
 pub struct Upstream {
@@ -61,7 +61,7 @@ pub fn listens_at_unix(path: &Path) -> Listening {
     Listening::new(Acceptor::Unix(socket), Address::Unix(path.to_owned()))
 }
 
-/// An endpoint that gives every request that answer, and keeps its connections open.
+/// An endpoint that gives every request that response, and keeps its connections open.
 pub fn replies(answer: impl Into<Vec<u8>>) -> Upstream {
     let answer = answer.into();
     answers(move |_| answer.clone())
@@ -77,13 +77,13 @@ pub fn answers_h2(answer: impl Fn(&Request) -> Vec<u8> + Send + Sync + 'static) 
     listens().answers_h2(answer)
 }
 
-/// An endpoint of HTTP/2 that gives every request that answer, which is written as in HTTP/1.1.
+/// An endpoint of HTTP/2 that gives every request that response, which is written as in HTTP/1.1.
 pub fn replies_h2(answer: impl Into<Vec<u8>>) -> Upstream {
     let answer = answer.into();
     answers_h2(move |_| answer.clone())
 }
 
-/// An endpoint that takes every request and answers none.
+/// An endpoint that takes every request and responses none.
 pub fn stalls() -> Upstream {
     answers(|_| Vec::new())
 }
@@ -100,12 +100,12 @@ pub fn accepts_nobody() -> Full {
     Full { _queued: std::iter::from_fn(connect).collect(), _socket: socket, address }
 }
 
-/// An answer with that body, and with fields that are whole lines.
+/// A response with that body, and with fields that are whole lines.
 pub fn ok_with(fields: &str, body: &str) -> Vec<u8> {
     format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n{fields}\r\n{body}", body.len()).into_bytes()
 }
 
-/// An answer with that body.
+/// A response with that body.
 pub fn ok(body: &str) -> Vec<u8> {
     ok_with("", body)
 }
@@ -204,7 +204,7 @@ impl Listening {
 }
 
 impl Upstream {
-    /// Closes each connection after an answer.
+    /// Closes each connection after a response.
     #[must_use]
     pub fn then_closes(self) -> Upstream {
         self.shared.log().is_closing = true;

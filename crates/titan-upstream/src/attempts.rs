@@ -101,7 +101,7 @@ impl Latency {
         self.since.get_or_insert_with(Instant::now);
     }
 
-    /// The time until now; nothing for an answer that came before the request was out.
+    /// The time until now; nothing for a response that came before the request was out.
     pub fn so_far(self) -> Duration {
         self.since.map_or(Duration::ZERO, |since| since.elapsed())
     }

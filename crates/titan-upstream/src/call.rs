@@ -1,4 +1,4 @@
-//! One exchange with an endpoint, whatever protocol it speaks: the request goes out while the answer
+//! One exchange with an endpoint, whatever protocol it speaks: the request goes out while the response
 //! comes in.
 
 use std::task::{Context, Poll};
@@ -10,23 +10,23 @@ use titan_io::clock::{Clock, Moment};
 use titan_io::error::{Error, Kind};
 use titan_io::relay::{Pump, Stop};
 
-/// Where the answer to a request comes from.
-pub trait Reply {
-    /// The body of the final answer.
+/// Where the response to a request comes from.
+pub trait ResponseSource {
+    /// The body of the final response.
     type Body: BodySource;
-    /// Waits for the head of the next answer, interim or final.
+    /// Waits for the head of the next response, interim or final.
     fn poll_head(
         &mut self,
         cx: &mut Context<'_>,
         head: &mut ResponseHead,
-    ) -> Poll<Result<AnswerStart, Error>>;
+    ) -> Poll<Result<ReceivedHead, Error>>;
     /// The body behind the final head, which was read.
     fn into_body(self) -> Self::Body;
 }
 
-/// The head of an answer, apart from the head itself.
+/// The head of a response, apart from the head itself.
 #[derive(Clone, Copy, Debug)]
-pub struct AnswerStart {
+pub struct ReceivedHead {
     /// Whether it is interim (1xx, except 101): another one follows.
     pub interim: bool,
     /// The body that follows.
@@ -35,30 +35,30 @@ pub struct AnswerStart {
     pub keep_alive: bool,
 }
 
-/// A request on its way out, and an answer whose head is on its way in.
+/// A request on its way out, and a response whose head is on its way in.
 pub struct Call<S, R> {
     /// The request on its way out.
     pub upload: Upload<S>,
     reply: R,
-    /// How long the head of the answer may take once the request is out.
-    patience: Duration,
+    /// How long the head of the response may take once the request is out.
+    timeout: Duration,
     deadline: Moment,
 }
 
-/// A request on its way out. It may go on while the answer comes in.
+/// A request on its way out. It may go on while the response comes in.
 pub struct Upload<S> {
     /// Where it goes to.
     pub request: S,
     pump: Pump,
-    /// Whether the endpoint has stopped taking the request. Its answer may still come.
+    /// Whether the endpoint has stopped taking the request. Its response may still come.
     is_refused: bool,
 }
 
-impl<S: BodySink, R: Reply> Call<S, R> {
+impl<S: BodySink, R: ResponseSource> Call<S, R> {
     /// A call whose request head has been written to `request`.
-    pub fn new(request: S, reply: R, pump: Pump, patience: Duration) -> Call<S, R> {
+    pub fn new(request: S, reply: R, pump: Pump, timeout: Duration) -> Call<S, R> {
         let upload = Upload { request, pump, is_refused: false };
-        Call { upload, reply, patience, deadline: Moment::NEVER }
+        Call { upload, reply, timeout, deadline: Moment::NEVER }
     }
 
     /// When this call wants to be polled again although nothing happened.
@@ -66,14 +66,14 @@ impl<S: BodySink, R: Reply> Call<S, R> {
         self.upload.deadline().min(self.deadline)
     }
 
-    /// Sends on, until the head of an answer is complete.
+    /// Sends on, until the head of a response is complete.
     pub fn poll_head(
         &mut self,
         cx: &mut Context<'_>,
         clock: &Clock,
         body: &mut impl BodySource,
         head: &mut ResponseHead,
-    ) -> Poll<Result<AnswerStart, Error>> {
+    ) -> Poll<Result<ReceivedHead, Error>> {
         self.upload.poll(cx, clock, body)?;
         match self.reply.poll_head(cx, head) {
             Poll::Pending => self.wait(clock),
@@ -81,15 +81,15 @@ impl<S: BodySink, R: Reply> Call<S, R> {
         }
     }
 
-    /// The upload that may go on while the answer comes in, and the body of the answer.
+    /// The upload that may go on while the response comes in, and the body of the response.
     pub fn into_answer(self) -> (Upload<S>, R::Body) {
         (self.upload, self.reply.into_body())
     }
 
     /// Nothing has come yet: has that lasted too long?
-    fn wait(&mut self, clock: &Clock) -> Poll<Result<AnswerStart, Error>> {
+    fn wait(&mut self, clock: &Clock) -> Poll<Result<ReceivedHead, Error>> {
         if self.deadline == Moment::NEVER && self.upload.is_over() {
-            self.deadline = clock.deadline(self.patience);
+            self.deadline = clock.deadline(self.timeout);
         }
         match clock.is_past(self.deadline) {
             true => Poll::Ready(Err(Kind::ResponseTimeout.into())),
@@ -114,7 +114,7 @@ impl<S: BodySink> Upload<S> {
         self.pump.taken()
     }
 
-    /// Sends no more of the request. The answer may still come, or go on.
+    /// Sends no more of the request. The response may still come, or go on.
     pub fn give_up(&mut self) {
         self.is_refused = true;
     }

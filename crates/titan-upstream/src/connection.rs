@@ -47,10 +47,10 @@ impl Drop for Connection {
 pub(crate) async fn open(
     endpoint: &Arc<Endpoint>,
     slot: Slot,
-    patience: Duration,
+    timeout: Duration,
     h1_only: bool,
 ) -> Result<Connection, Error> {
-    let attempt = tokio::time::timeout(patience, connect(endpoint, h1_only));
+    let attempt = tokio::time::timeout(timeout, connect(endpoint, h1_only));
     let stream = match attempt.await {
         Ok(Ok(stream)) => stream,
         Ok(Err(kind)) => return Err(kind.into()),

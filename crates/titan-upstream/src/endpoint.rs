@@ -14,7 +14,7 @@ use std::time::Duration;
 use titan_config::Protocol;
 use titan_http::Version;
 use titan_io::error::Kind;
-use titan_io::tls::{ClientTls, Towards};
+use titan_io::tls::{ClientTls, EndpointTls};
 
 /// Where an endpoint listens, with every name resolved.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -32,7 +32,7 @@ pub struct Endpoint {
     /// Where it listens.
     pub address: Address,
     /// What connections are secured with; `None` without TLS.
-    pub tls: Option<Towards>,
+    pub tls: Option<EndpointTls>,
     /// What it speaks.
     pub protocol: Protocol,
     /// Whether a handshake has agreed on HTTP/1.1 where either would have done.
@@ -50,7 +50,7 @@ pub struct Endpoint {
     pub idle_timeout: Duration,
     /// How long a request may wait for a connection.
     pub queue_timeout: Duration,
-    /// Whether its last answer was HTTP/1.0: such a server does not know 100 (Continue).
+    /// Whether its last response was HTTP/1.0: such a server does not know 100 (Continue).
     pub is_http10: AtomicBool,
     is_gone: AtomicBool,
     /// What goes wrong with its upstream.
@@ -62,7 +62,7 @@ pub struct Endpoint {
 /// An endpoint with its address, as configured or resolved. Address and host make it the endpoint that it is: the
 /// host is the name and port from the configuration, and TLS asks for that name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct ResolvedEndpoint {
     /// The address.
     pub address: Address,
     /// The name and port from the configuration.
@@ -91,13 +91,13 @@ pub struct EndpointStatus {
 impl Endpoint {
     /// The endpoint at that place.
     pub fn new(
-        place: &Place,
+        place: &ResolvedEndpoint,
         upstream: &titan_config::Upstream,
         tls: Option<&ClientTls>,
         troubles: &Arc<Troubles>,
     ) -> Endpoint {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let Place { address, host, weight: _ } = place;
+        let ResolvedEndpoint { address, host, weight: _ } = place;
         let (tls, troubles) = (tls.map(|tls| tls.towards(host)), Arc::clone(troubles));
         Endpoint {
             id: NEXT.fetch_add(1, Ordering::Relaxed),

@@ -1,6 +1,6 @@
 //! An exchange with an endpoint over HTTP/1.1.
 
-use crate::call::{AnswerStart, Reply};
+use crate::call::{ReceivedHead, ResponseSource};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use titan_h1::{BodyReader, Framing, Limits, ResponseReader, ResponseStart};
@@ -12,14 +12,14 @@ use titan_io::message::{Incoming, Outgoing};
 use titan_io::stream::{Inbox, ReadHalf, Stream};
 
 /// Memory that exchanges with endpoints use, one after the other.
-pub struct Desk {
+pub struct H1Codec {
     heads: ResponseReader,
     body: BodyReader,
     out: Vec<u8>,
 }
 
 /// What was read from the connection and is not used yet, and the buffers for it.
-pub struct Means<'c> {
+pub struct H1Io<'c> {
     /// The socket.
     pub stream: &'c mut Stream,
     /// What has come and was not used yet.
@@ -28,8 +28,8 @@ pub struct Means<'c> {
     pub buffers: &'c Rc<Buffers>,
 }
 
-/// The answer on its way in.
-pub struct Answer<'c> {
+/// The response on its way in.
+pub struct H1Response<'c> {
     reader: ReadHalf<'c>,
     inbox: &'c mut Inbox,
     heads: &'c mut ResponseReader,
@@ -38,11 +38,11 @@ pub struct Answer<'c> {
     buffers: &'c Rc<Buffers>,
 }
 
-impl Desk {
-    /// A desk that nothing lies on.
-    pub fn new(limits: Limits) -> Desk {
+impl H1Codec {
+    /// A codec that has read nothing.
+    pub fn new(limits: Limits) -> H1Codec {
         let body = BodyReader::new(Framing::None, &limits);
-        Desk { heads: ResponseReader::new(limits), body, out: Vec::new() }
+        H1Codec { heads: ResponseReader::new(limits), body, out: Vec::new() }
     }
 
     /// The memory that its texts have come to: what goes out, and trailers.
@@ -50,24 +50,28 @@ impl Desk {
         [self.out.capacity(), self.body.capacity()]
     }
 
-    /// Whether the last answer was ended within its trailers, so that nothing can follow it.
+    /// Whether the last response was ended within its trailers, so that nothing can follow it.
     pub fn is_cut(&self) -> bool {
         self.body.is_cut()
     }
 
-    /// The two directions of a connection: a request that is to be started, and its answer.
-    pub fn call<'c>(&'c mut self, means: Means<'c>, method: Method) -> (Outgoing<'c>, Answer<'c>) {
-        let Desk { heads, body, out } = self;
-        let Means { stream, inbox, buffers } = means;
+    /// The two directions of a connection: a request that is to be started, and its response.
+    pub fn call<'c>(
+        &'c mut self,
+        h1_io: H1Io<'c>,
+        method: Method,
+    ) -> (Outgoing<'c>, H1Response<'c>) {
+        let H1Codec { heads, body, out } = self;
+        let H1Io { stream, inbox, buffers } = h1_io;
         let (reader, writer) = stream.split();
         heads.reset();
         let request = Outgoing::new(Side::Upstream, writer, out);
-        (request, Answer { reader, inbox, heads, body, method, buffers })
+        (request, H1Response { reader, inbox, heads, body, method, buffers })
     }
 }
 
-impl Answer<'_> {
-    fn read_head(&mut self, head: &mut ResponseHead) -> Result<Option<AnswerStart>, Error> {
+impl H1Response<'_> {
+    fn read_head(&mut self, head: &mut ResponseHead) -> Result<Option<ReceivedHead>, Error> {
         if self.inbox.is_empty() {
             return Ok(None);
         }
@@ -80,7 +84,7 @@ impl Answer<'_> {
         self.inbox.consume(consumed);
         self.body.reset(framing);
         let content = Content { length: framing.into(), declared: declared_length };
-        Ok(Some(AnswerStart { interim, content, keep_alive }))
+        Ok(Some(ReceivedHead { interim, content, keep_alive }))
     }
 
     fn closed(&self) -> Kind {
@@ -91,14 +95,14 @@ impl Answer<'_> {
     }
 }
 
-impl<'c> Reply for Answer<'c> {
+impl<'c> ResponseSource for H1Response<'c> {
     type Body = Incoming<'c>;
 
     fn poll_head(
         &mut self,
         cx: &mut Context<'_>,
         head: &mut ResponseHead,
-    ) -> Poll<Result<AnswerStart, Error>> {
+    ) -> Poll<Result<ReceivedHead, Error>> {
         loop {
             if let Some(start) = self.read_head(head)? {
                 return Poll::Ready(Ok(start));

@@ -3,7 +3,7 @@
 //! Where `max_connections` is set, their streams are shared out as connections are: the last eighth of those of a
 //! connection is for clients that have few, and whoever waits for one is served by client.
 
-use crate::call::{AnswerStart, Reply};
+use crate::call::{ReceivedHead, ResponseSource};
 use crate::connection::Connection;
 use crate::endpoint::Endpoint;
 use crate::queue::{Queue, Spot};
@@ -36,14 +36,14 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// The connections of one worker that exchanges share, by endpoint.
 #[derive(Default)]
-pub struct Trunks {
-    by_endpoint: RefCell<BTreeMap<u64, Towards>>,
+pub struct H2Connections {
+    by_endpoint: RefCell<BTreeMap<u64, EndpointConnections>>,
 }
 
 /// The connections to one endpoint.
 #[derive(Default)]
-struct Towards {
-    open: Vec<Rc<Trunk>>,
+struct EndpointConnections {
+    open: Vec<Rc<H2Connection>>,
     /// Whether one is being opened, which those who come meanwhile wait for.
     is_opening: bool,
     waiting: Queue<oneshot::Sender<()>>,
@@ -57,7 +57,7 @@ struct Towards {
 /// this is dropped.
 pub struct Seat {
     /// The connection.
-    pub trunk: Rc<Trunk>,
+    pub shared: Rc<H2Connection>,
     share: Option<(Rc<Shares>, Counter)>,
 }
 
@@ -71,7 +71,7 @@ pub struct Sharing {
 }
 
 /// A connection that exchanges share.
-pub struct Trunk {
+pub struct H2Connection {
     /// Its streams.
     pub mux: Rc<Mux>,
     endpoint: Arc<Endpoint>,
@@ -101,32 +101,32 @@ enum Doubt {
 /// An exchange that waits for its endpoint. Where it ends before anything has come, be it that its client has no
 /// more patience, the connection may be dead, and that would be noticed by nobody.
 pub struct Trial<'t> {
-    trunk: &'t Trunk,
+    shared: &'t H2Connection,
     clock: &'t Clock,
     began: Moment,
 }
 
-/// How long the answer to a ping may take.
+/// How long the response to a ping may take.
 const PONG: Duration = Duration::from_secs(2);
 /// How long an endpoint that has answered one gets no other: servers send away who pings often.
 const BELIEF: Duration = Duration::from_secs(60);
 
 /// Whoever opens a connection; when dropped, those who wait for it look again.
 pub struct Opening<'t> {
-    trunks: &'t Trunks,
+    h2_connections: &'t H2Connections,
     endpoint: u64,
 }
 
 /// A wait for a stream. Whoever is told to look and has no use for a stream any more leaves it to the next one
 /// who waits.
 pub struct Offered<'t> {
-    trunks: &'t Trunks,
+    h2_connections: &'t H2Connections,
     endpoint: u64,
     spot: Spot,
     offered: oneshot::Receiver<()>,
 }
 
-impl Trunks {
+impl H2Connections {
     /// A stream to the endpoint for that client: where streams are limited, not before those who wait for one. Whoever
     /// has waited and `was_offered` one is the next.
     pub fn seat(
@@ -136,42 +136,44 @@ impl Trunks {
         was_offered: bool,
     ) -> Option<Seat> {
         let mut all = self.by_endpoint.borrow_mut();
-        let towards = all.get_mut(&endpoint.id)?;
-        let counter = towards.counter(endpoint, client);
-        let is_before = counter.is_some() && !was_offered && towards.next().is_some();
-        let share = towards.share(counter);
-        let trunk =
-            towards.open.iter().find(|trunk| trunk.room().is_some_and(|it| it.is_for(share)))?;
-        (!is_before).then(|| Seat::new(Rc::clone(trunk), share))
+        let connections = all.get_mut(&endpoint.id)?;
+        let counter = connections.counter(endpoint, client);
+        let is_before = counter.is_some() && !was_offered && connections.next().is_some();
+        let share = connections.share(counter);
+        let shared = connections
+            .open
+            .iter()
+            .find(|shared| shared.room().is_some_and(|it| it.is_for(share)))?;
+        (!is_before).then(|| Seat::new(Rc::clone(shared), share))
     }
 
     /// The first stream of a connection that was opened for that client.
-    pub fn first_seat(&self, trunk: Rc<Trunk>, client: Option<ClientNetwork>) -> Seat {
+    pub fn first_seat(&self, shared: Rc<H2Connection>, client: Option<ClientNetwork>) -> Seat {
         let mut all = self.by_endpoint.borrow_mut();
-        let towards = all.entry(trunk.endpoint.id).or_default();
-        let counter = towards.counter(&trunk.endpoint, client);
-        Seat::new(trunk, towards.share(counter))
+        let connections = all.entry(shared.endpoint.id).or_default();
+        let counter = connections.counter(&shared.endpoint, client);
+        Seat::new(shared, connections.share(counter))
     }
 
     /// Has those who come wait for the connection that the caller opens, for as long as this is kept.
     pub fn opening(&self, endpoint: u64) -> Opening<'_> {
         self.by_endpoint.borrow_mut().entry(endpoint).or_default().is_opening = true;
-        Opening { trunks: self, endpoint }
+        Opening { h2_connections: self, endpoint }
     }
 
     /// Whether somebody opens a connection to the endpoint.
     pub fn is_opening(&self, endpoint: u64) -> bool {
-        self.by_endpoint.borrow().get(&endpoint).is_some_and(|towards| towards.is_opening)
+        self.by_endpoint.borrow().get(&endpoint).is_some_and(|connections| connections.is_opening)
     }
 
     /// Waits until it may be worth while to look for a connection again.
     pub fn wait(&self, endpoint: &Endpoint, client: Option<ClientNetwork>) -> Offered<'_> {
         let (offer, offered) = oneshot::channel();
         let mut all = self.by_endpoint.borrow_mut();
-        let towards = all.entry(endpoint.id).or_default();
-        let counter = towards.counter(endpoint, client).unwrap_or_default();
-        let spot = towards.waiting.push(client, counter, offer);
-        Offered { trunks: self, endpoint: endpoint.id, spot, offered }
+        let connections = all.entry(endpoint.id).or_default();
+        let counter = connections.counter(endpoint, client).unwrap_or_default();
+        let spot = connections.waiting.push(client, counter, offer);
+        Offered { h2_connections: self, endpoint: endpoint.id, spot, offered }
     }
 
     /// Shares a connection from now on, in a task of its own, until nobody can use it.
@@ -180,26 +182,27 @@ impl Trunks {
         io: &Rc<Io>,
         connection: Connection,
         sharing: Sharing,
-    ) -> Rc<Trunk> {
+    ) -> Rc<H2Connection> {
         let mux = Mux::new(titan_h2::Connection::client(sharing.limits), Side::Upstream);
-        let trunk = Trunk::new(mux, Arc::clone(&connection.endpoint), io.clock.now());
+        let shared = H2Connection::new(mux, Arc::clone(&connection.endpoint), io.clock.now());
         let mut all = self.by_endpoint.borrow_mut();
-        all.entry(connection.endpoint.id).or_default().open.push(Rc::clone(&trunk));
-        let driver = Driver { trunks: Rc::clone(self), io: Rc::clone(io), patience: sharing.write };
-        drop(tokio::task::spawn_local(driver.drive(connection, Rc::clone(&trunk))));
-        trunk
+        all.entry(connection.endpoint.id).or_default().open.push(Rc::clone(&shared));
+        let driver =
+            Driver { h2_connections: Rc::clone(self), io: Rc::clone(io), timeout: sharing.write };
+        drop(tokio::task::spawn_local(driver.drive(connection, Rc::clone(&shared))));
+        shared
     }
 
     /// Closes what nobody uses and another worker waits for, or belongs to nobody any more; has what is used
     /// give way to those who wait elsewhere; forgets those who wait no more.
     pub fn sweep(&self, clock: &Clock) {
-        self.by_endpoint.borrow_mut().retain(|_, towards| towards.sweep(clock));
+        self.by_endpoint.borrow_mut().retain(|_, connections| connections.sweep(clock));
     }
 
     /// The same for the connections to one endpoint.
     pub fn sweep_endpoint(&self, endpoint: u64, clock: &Clock) {
-        if let Some(towards) = self.by_endpoint.borrow_mut().get_mut(&endpoint) {
-            towards.sweep(clock);
+        if let Some(connections) = self.by_endpoint.borrow_mut().get_mut(&endpoint) {
+            connections.sweep(clock);
         }
     }
 
@@ -207,25 +210,25 @@ impl Trunks {
     /// looks again when it is opened; whoever finds none waits again.
     fn offer(&self, endpoint: u64) {
         let mut all = self.by_endpoint.borrow_mut();
-        let Some(towards) = all.get_mut(&endpoint) else { return };
-        let next = towards.next().and_then(|spot| towards.waiting.remove(spot));
+        let Some(connections) = all.get_mut(&endpoint) else { return };
+        let next = connections.next().and_then(|spot| connections.waiting.remove(spot));
         if let Some((_, offer)) = next {
             wake(offer);
         }
     }
 
-    fn remove(&self, trunk: &Rc<Trunk>) {
+    fn remove(&self, shared: &Rc<H2Connection>) {
         let mut all = self.by_endpoint.borrow_mut();
-        let Some(towards) = all.get_mut(&trunk.endpoint.id) else { return };
-        towards.open.retain(|other| !Rc::ptr_eq(other, trunk));
-        towards.wake_all();
-        if towards.open.is_empty() && !towards.is_opening {
-            all.remove(&trunk.endpoint.id);
+        let Some(connections) = all.get_mut(&shared.endpoint.id) else { return };
+        connections.open.retain(|other| !Rc::ptr_eq(other, shared));
+        connections.wake_all();
+        if connections.open.is_empty() && !connections.is_opening {
+            all.remove(&shared.endpoint.id);
         }
     }
 }
 
-impl Towards {
+impl EndpointConnections {
     /// Whether any connection is left, or anybody who waits for one.
     fn sweep(&mut self, clock: &Clock) -> bool {
         self.retire_idle();
@@ -247,7 +250,7 @@ impl Towards {
 
     /// Whose turn it is, where there is a stream for it.
     fn next(&self) -> Option<Spot> {
-        self.open.iter().filter_map(|trunk| trunk.room()).find_map(|room| {
+        self.open.iter().filter_map(|shared| shared.room()).find_map(|room| {
             let has = |counter| {
                 let share = self.share(Some(counter));
                 room.is_for(share).then(|| share.map_or(0, |(used, counter)| used.of(counter)))
@@ -258,16 +261,16 @@ impl Towards {
 
     /// Has everybody who waits look again. Who looks first has the better choice.
     fn wake_all(&mut self) {
-        let Towards { used, waiting, .. } = self;
+        let EndpointConnections { used, waiting, .. } = self;
         let has = |counter| used.as_ref().map_or(0, |used| used.of(counter));
         waiting.drain(has).for_each(wake);
     }
 
     fn retire_idle(&self) {
-        for trunk in &self.open {
-            let Trunk { mux, endpoint, .. } = &**trunk;
-            if mux.lanes() == 0 && (endpoint.slots.wanted() > 0 || endpoint.is_gone()) {
-                trunk.retire();
+        for shared in &self.open {
+            let H2Connection { mux, endpoint, .. } = &**shared;
+            if mux.handles() == 0 && (endpoint.slots.wanted() > 0 || endpoint.is_gone()) {
+                shared.retire();
             }
         }
     }
@@ -281,9 +284,10 @@ impl Towards {
         // The last one may have streams that go on for long.
         let is_soon = self.gave_way.is_some_and(|last| now.since(last) < PAUSE);
         if is_wanted && !is_soon {
-            let has_had_its_turn =
-                |trunk: &&Rc<Trunk>| !trunk.is_retired.get() && now.since(trunk.opened) >= TURN;
-            let given = self.open.iter().find(has_had_its_turn).inspect(|trunk| trunk.retire());
+            let has_had_its_turn = |shared: &&Rc<H2Connection>| {
+                !shared.is_retired.get() && now.since(shared.opened) >= TURN
+            };
+            let given = self.open.iter().find(has_had_its_turn).inspect(|shared| shared.retire());
             self.gave_way = given.map(|_| now).or(self.gave_way);
         }
     }
@@ -304,33 +308,33 @@ impl Future for Offered<'_> {
 
 impl Drop for Offered<'_> {
     fn drop(&mut self) {
-        let mut all = self.trunks.by_endpoint.borrow_mut();
-        let Some(towards) = all.get_mut(&self.endpoint) else { return };
+        let mut all = self.h2_connections.by_endpoint.borrow_mut();
+        let Some(connections) = all.get_mut(&self.endpoint) else { return };
         if matches!(self.offered.try_recv(), Err(TryRecvError::Empty)) {
-            towards.waiting.remove(self.spot);
+            connections.waiting.remove(self.spot);
         }
         // By the time that the drivers look, the stream is taken, or nobody here wants it.
-        towards.open.iter().for_each(|trunk| trunk.mux.wake_driver());
+        connections.open.iter().for_each(|shared| shared.mux.wake_driver());
     }
 }
 
 impl Drop for Opening<'_> {
     fn drop(&mut self) {
-        let mut all = self.trunks.by_endpoint.borrow_mut();
-        if let Some(towards) = all.get_mut(&self.endpoint) {
-            towards.is_opening = false;
-            towards.wake_all();
+        let mut all = self.h2_connections.by_endpoint.borrow_mut();
+        if let Some(connections) = all.get_mut(&self.endpoint) {
+            connections.is_opening = false;
+            connections.wake_all();
         }
     }
 }
 
 impl Seat {
-    fn new(trunk: Rc<Trunk>, share: Option<(&Rc<Shares>, Counter)>) -> Seat {
+    fn new(shared: Rc<H2Connection>, share: Option<(&Rc<Shares>, Counter)>) -> Seat {
         let share = share.map(|(used, counter)| (Rc::clone(used), counter));
         if let Some((used, counter)) = &share {
             used.take(*counter);
         }
-        Seat { trunk, share }
+        Seat { shared, share }
     }
 }
 
@@ -339,14 +343,14 @@ impl Drop for Seat {
         if let Some((used, counter)) = self.share.take() {
             used.give_back(counter);
             // Its client may have another one now.
-            self.trunk.mux.wake_driver();
+            self.shared.mux.wake_driver();
         }
     }
 }
 
-impl Trunk {
-    fn new(mux: Rc<Mux>, endpoint: Arc<Endpoint>, now: Moment) -> Rc<Trunk> {
-        Rc::new(Trunk {
+impl H2Connection {
+    fn new(mux: Rc<Mux>, endpoint: Arc<Endpoint>, now: Moment) -> Rc<H2Connection> {
+        Rc::new(H2Connection {
             mux,
             endpoint,
             opened: now,
@@ -366,7 +370,7 @@ impl Trunk {
 
     /// An exchange begins on it.
     pub fn trial<'t>(&'t self, clock: &'t Clock) -> Trial<'t> {
-        Trial { trunk: self, clock, began: clock.now() }
+        Trial { shared: self, clock, began: clock.now() }
     }
 
     /// Asks the endpoint whether it is there, unless that was asked not long ago.
@@ -407,27 +411,27 @@ impl Room {
 
 impl Drop for Trial<'_> {
     fn drop(&mut self) {
-        if self.trunk.heard.get() < self.began {
-            self.trunk.ask(self.clock);
+        if self.shared.heard.get() < self.began {
+            self.shared.ask(self.clock);
         }
     }
 }
 
 /// What a connection is driven with.
 struct Driver {
-    trunks: Rc<Trunks>,
+    h2_connections: Rc<H2Connections>,
     io: Rc<Io>,
-    patience: Duration,
+    timeout: Duration,
 }
 
 impl Driver {
     /// Moves what exchanges send and receive over a connection, until nobody can use it any more.
-    async fn drive(self, mut connection: Connection, trunk: Rc<Trunk>) {
-        let Driver { trunks, io, patience } = self;
+    async fn drive(self, mut connection: Connection, shared: Rc<H2Connection>) {
+        let Driver { h2_connections, io, timeout } = self;
         let timer = io.clock.timer();
         let (mut inbox, mut progress) = (Inbox::default(), Progress::new(&io.clock));
         let mut idle_until = None;
-        let Trunk { mux, endpoint, is_retired, heard, doubt, .. } = &*trunk;
+        let H2Connection { mux, endpoint, is_retired, heard, doubt, .. } = &*shared;
         poll_fn(|cx| {
             let clock = timer.clock();
             let mut wire = Wire {
@@ -436,7 +440,7 @@ impl Driver {
                 inbox: &mut inbox,
                 buffers: &io.buffers,
                 clock,
-                patience,
+                timeout,
                 progress: &mut progress,
             };
             let on_event = |event| {
@@ -448,8 +452,8 @@ impl Driver {
                 return Poll::Ready(());
             }
             heard.set(wire.progress.heard());
-            let asked = trunk.judge(clock);
-            let is_idle = mux.lanes() == 0;
+            let asked = shared.judge(clock);
+            let is_idle = mux.handles() == 0;
             let is_useless = is_retired.get() || mux.connection().is_over() || endpoint.is_gone();
             idle_until =
                 is_idle.then(|| idle_until.unwrap_or(clock.deadline(endpoint.idle_timeout)));
@@ -459,39 +463,39 @@ impl Driver {
                 let _ = wire.write(cx);
                 return Poll::Ready(());
             }
-            trunks.offer(endpoint.id);
+            h2_connections.offer(endpoint.id);
             timer.wake_at(cx, last.min(asked).min(wire.progress.deadline()));
             Poll::Pending
         })
         .await;
-        trunk.retire();
+        shared.retire();
         mux.lose();
         connection.stream.say_goodbye();
         drop(connection);
-        trunks.remove(&trunk);
+        h2_connections.remove(&shared);
     }
 }
 
-/// The answer on its way in.
-pub struct Answer {
+/// The response on its way in.
+pub struct H2Response {
     /// What comes on its stream.
     pub receiver: Receiver,
     /// Of the request.
     pub method: Method,
 }
 
-impl Reply for Answer {
+impl ResponseSource for H2Response {
     type Body = Receiver;
 
     fn poll_head(
         &mut self,
         cx: &mut Context<'_>,
         head: &mut ResponseHead,
-    ) -> Poll<Result<AnswerStart, Error>> {
+    ) -> Poll<Result<ReceivedHead, Error>> {
         self.receiver.poll_head(cx, head).map_ok(|start| {
             let ResponseStart { interim, .. } = start;
             let content = content(start, self.method, head.status);
-            AnswerStart { interim, content, keep_alive: true }
+            ReceivedHead { interim, content, keep_alive: true }
         })
     }
 

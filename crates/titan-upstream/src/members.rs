@@ -1,7 +1,7 @@
 //! A named group of endpoints, and who its members are at the moment.
 
 use crate::balance::{Balancer, Turn};
-use crate::endpoint::{Address, Endpoint, Place};
+use crate::endpoint::{Address, Endpoint, ResolvedEndpoint};
 use crate::trouble::Troubles;
 use arc_swap::ArcSwap;
 use std::cell::RefCell;
@@ -29,7 +29,7 @@ pub struct Upstream {
 /// The endpoints of an upstream at one moment. Replaced as a whole when a name resolves to others.
 pub struct Members {
     /// What they were made from, in the same order.
-    places: Vec<Place>,
+    places: Vec<ResolvedEndpoint>,
     /// All of them.
     pub endpoints: Vec<Arc<Endpoint>>,
     /// Chooses among them.
@@ -101,13 +101,13 @@ impl Upstream {
         self.members.load_full()
     }
 
-    fn endpoint_at(&self, place: &Place) -> Endpoint {
+    fn endpoint_at(&self, place: &ResolvedEndpoint) -> Endpoint {
         Endpoint::new(place, &self.config, self.tls.as_ref(), &self.troubles)
     }
 
     /// Makes `places` its endpoints. Those that it had before keep their connections and loads; where all are as
     /// they were, nothing is replaced.
-    pub fn set_places(&self, places: Vec<Place>) {
+    pub fn set_places(&self, places: Vec<ResolvedEndpoint>) {
         let before = self.members.load_full();
         if before.places == places {
             return;
@@ -134,7 +134,7 @@ impl Members {
     fn new(
         config: &titan_config::Upstream,
         turn: Turn,
-        places: Vec<Place>,
+        places: Vec<ResolvedEndpoint>,
         endpoints: Vec<Arc<Endpoint>>,
     ) -> Members {
         let loads = endpoints.iter().map(|endpoint| Arc::clone(&endpoint.load));
@@ -154,7 +154,7 @@ impl Members {
 
     /// The endpoint of a place. The address alone does not tell: when two names swap theirs, each needs connections
     /// that were opened under its own.
-    fn endpoint(&self, place: &Place) -> Option<&Arc<Endpoint>> {
+    fn endpoint(&self, place: &ResolvedEndpoint) -> Option<&Arc<Endpoint>> {
         let is_it = |endpoint: &&Arc<Endpoint>| {
             endpoint.address == place.address && endpoint.host == place.host
         };

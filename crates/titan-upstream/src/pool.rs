@@ -2,9 +2,9 @@
 
 use crate::connection::{Connection, open};
 use crate::endpoint::Endpoint;
-use crate::h2::{Seat, Sharing, Trunks};
+use crate::h2::{H2Connections, Seat, Sharing};
 use crate::reclaim::Reclaim;
-use crate::slots::{Bidder, Place, Slot, Wants};
+use crate::slots::{Bidder, QueuePlace, Slot, Wants};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -25,7 +25,7 @@ pub struct Pools {
     /// Who waits on this worker, by endpoint and ticket: what becomes free goes to them.
     waiting: RefCell<BTreeMap<u64, BTreeMap<u64, oneshot::Sender<Connection>>>>,
     /// The connections that exchanges share.
-    trunks: Rc<Trunks>,
+    h2_connections: Rc<H2Connections>,
     io: Rc<Io>,
     /// The worker's place among the others.
     worker: usize,
@@ -34,7 +34,7 @@ pub struct Pools {
 }
 
 /// What a request goes over.
-pub enum Way {
+pub enum PooledConnection {
     /// A connection of its own.
     Own(Connection),
     /// One that others use at the same time.
@@ -58,7 +58,7 @@ struct Idle {
 
 /// What a request wants of its connection.
 #[derive(Clone, Copy)]
-pub struct Wish {
+pub struct AcquireOptions {
     /// The request must not be sent twice: ask the kernel before a connection is used again.
     pub surely_alive: bool,
     /// The last one turned out to be dead: open a new one.
@@ -76,8 +76,8 @@ pub struct Wish {
 impl Pools {
     /// The pools of the worker at that place; those of all workers of a gateway have `reclaim` in common.
     pub fn new(worker: usize, reclaim: Arc<Reclaim>, io: &Rc<Io>) -> Pools {
-        let (idle, waiting, trunks) = Default::default();
-        Pools { idle, waiting, trunks, io: Rc::clone(io), worker, reclaim }
+        let (idle, waiting, h2_connections) = Default::default();
+        Pools { idle, waiting, h2_connections, io: Rc::clone(io), worker, reclaim }
     }
 
     /// Waits until idle connections are wanted, here or on another worker: time for [`Pools::yield_idle`].
@@ -86,28 +86,33 @@ impl Pools {
     }
 
     /// A way to `endpoint`, in the protocol that it speaks.
-    pub async fn get(&self, endpoint: &Arc<Endpoint>, wish: Wish) -> Result<Way, Error> {
+    pub async fn get(
+        &self,
+        endpoint: &Arc<Endpoint>,
+        options: AcquireOptions,
+    ) -> Result<PooledConnection, Error> {
         let (mut waits_until, mut opens_until, mut was_offered) = (None, None, false);
         loop {
-            if endpoint.speaks_h1() || wish.h1_only {
-                return self.get_own(endpoint, wish).await;
+            if endpoint.speaks_h1() || options.h1_only {
+                return self.get_own(endpoint, options).await;
             }
-            if let Some(seat) = self.trunks.seat(endpoint, wish.client, was_offered) {
+            if let Some(seat) = self.h2_connections.seat(endpoint, options.client, was_offered) {
                 let was_waited_for = waits_until.or(opens_until).is_some();
-                return Ok(Way::Shared { seat, was_waited_for });
+                return Ok(PooledConnection::Shared { seat, was_waited_for });
             }
-            let is_opening = self.trunks.is_opening(endpoint.id);
-            let slot = (!is_opening).then(|| endpoint.slots.try_take(wish.client)).flatten();
+            let is_opening = self.h2_connections.is_opening(endpoint.id);
+            let slot = (!is_opening).then(|| endpoint.slots.try_take(options.client)).flatten();
             if let Some(slot) = slot {
-                let _opening = self.trunks.opening(endpoint.id);
-                return self.open_either(endpoint, slot, wish).await;
+                let _opening = self.h2_connections.opening(endpoint.id);
+                return self.open_either(endpoint, slot, options).await;
             }
             let wants = if is_opening { Wants::Nothing } else { Wants::Slot };
-            let waited = match endpoint.slots.queue(self.bidder(wish), wants) {
+            let waited = match endpoint.slots.queue(self.bidder(options), wants) {
                 // However many try one after the other and fail.
                 Ok(place) if is_opening => {
-                    let until = *opens_until.get_or_insert_with(|| Instant::now() + wish.connect);
-                    let waited = self.wait_for_stream(endpoint, place, wish, until).await;
+                    let until =
+                        *opens_until.get_or_insert_with(|| Instant::now() + options.connect);
+                    let waited = self.wait_for_stream(endpoint, place, options, until).await;
                     waited.map_err(|kind| match kind {
                         Kind::QueueTimeout => Kind::ConnectTimeout,
                         kind => kind,
@@ -115,75 +120,83 @@ impl Pools {
                 }
                 Ok(place) => {
                     self.reclaim.ask(endpoint.id);
-                    let patience = endpoint.queue_timeout;
-                    let until = *waits_until.get_or_insert_with(|| Instant::now() + patience);
-                    self.wait_for_stream(endpoint, place, wish, until).await
+                    let timeout = endpoint.queue_timeout;
+                    let until = *waits_until.get_or_insert_with(|| Instant::now() + timeout);
+                    self.wait_for_stream(endpoint, place, options, until).await
                 }
                 Err(full) => Err(full),
             };
             let slot = match waited {
                 // One is being opened, and whoever has no place to wait for it may open another.
                 Err(Kind::QueueFull) => {
-                    Some(endpoint.slots.try_take(wish.client).ok_or(Kind::QueueFull)?)
+                    Some(endpoint.slots.try_take(options.client).ok_or(Kind::QueueFull)?)
                 }
                 waited => waited?,
             };
             was_offered = slot.is_none();
             if let Some(slot) = slot {
-                let mut way = self.open_either(endpoint, slot, wish).await?;
+                let mut way = self.open_either(endpoint, slot, options).await?;
                 way.note_wait();
                 return Ok(way);
             }
         }
     }
 
-    fn bidder(&self, wish: Wish) -> Bidder {
-        Bidder { client: wish.client, worker: self.worker }
+    fn bidder(&self, options: AcquireOptions) -> Bidder {
+        Bidder { client: options.client, worker: self.worker }
     }
 
     /// Waits until a connection may have room, or there is a slot for a new one instead.
     async fn wait_for_stream(
         &self,
         endpoint: &Endpoint,
-        place: Place,
-        wish: Wish,
+        place: QueuePlace,
+        options: AcquireOptions,
         until: Instant,
     ) -> Result<Option<Slot>, Kind> {
-        let offered = self.trunks.wait(endpoint, wish.client);
+        let offered = self.h2_connections.wait(endpoint, options.client);
         // Whoever comes first may take what was offered: that is no new beginning for this one.
-        let patience = until.saturating_duration_since(Instant::now());
-        let got = place.wait(patience, offered).await?;
+        let timeout = until.saturating_duration_since(Instant::now());
+        let got = place.wait(timeout, offered).await?;
         Ok(got.err())
     }
 
     /// A connection to `endpoint`: an idle one, a new one, or one that is waited for. A new one may turn out to
     /// be one to share.
-    async fn get_own(&self, endpoint: &Arc<Endpoint>, wish: Wish) -> Result<Way, Error> {
-        let kept = if wish.new { None } else { self.take(endpoint, wish) };
+    async fn get_own(
+        &self,
+        endpoint: &Arc<Endpoint>,
+        options: AcquireOptions,
+    ) -> Result<PooledConnection, Error> {
+        let kept = if options.new { None } else { self.take(endpoint, options) };
         if let Some(connection) = kept {
-            return Ok(Way::Own(connection));
+            return Ok(PooledConnection::Own(connection));
         }
-        if let Some(slot) = endpoint.slots.try_take(wish.client) {
-            return self.open_either(endpoint, slot, wish).await;
+        if let Some(slot) = endpoint.slots.try_take(options.client) {
+            return self.open_either(endpoint, slot, options).await;
         }
-        let mut way = self.wait(endpoint, wish).await?;
+        let mut way = self.wait(endpoint, options).await?;
         way.note_wait();
         Ok(way)
     }
 
     /// Waits for a connection that an exchange of this worker leaves, or for a slot.
-    async fn wait(&self, endpoint: &Arc<Endpoint>, wish: Wish) -> Result<Way, Error> {
-        let place = endpoint.slots.queue(self.bidder(wish), Wants::Connection)?;
+    async fn wait(
+        &self,
+        endpoint: &Arc<Endpoint>,
+        options: AcquireOptions,
+    ) -> Result<PooledConnection, Error> {
+        let place = endpoint.slots.queue(self.bidder(options), Wants::Connection)?;
         // What is idle may be a connection of HTTP/2, which does not count as such.
         self.reclaim.ask(endpoint.id);
         let (offer, offered) = oneshot::channel();
         self.waiting.borrow_mut().entry(endpoint.id).or_default().insert(place.ticket(), offer);
         match place.wait(endpoint.queue_timeout, offered).await? {
             Ok(mut connection) => {
-                connection.slot.enter(wish.client);
-                Ok(Way::Own(connection))
+                connection.slot.enter(options.client);
+                Ok(PooledConnection::Own(connection))
             }
-            Err(slot) => self.open_either(endpoint, slot, wish).await,
+            Err(slot) => self.open_either(endpoint, slot, options).await,
         }
     }
 
@@ -231,7 +244,7 @@ impl Pools {
     /// holds a slot that somebody waits for.
     pub fn sweep(&self, clock: &Clock) {
         self.idle.borrow_mut().retain(|_, idle| sweep_idle(idle, clock));
-        self.trunks.sweep(clock);
+        self.h2_connections.sweep(clock);
         self.waiting.borrow_mut().retain(|_, waiting| {
             waiting.retain(|_, offer| !offer.is_closed());
             !waiting.is_empty()
@@ -244,7 +257,7 @@ impl Pools {
             if let Some(idle) = self.idle.borrow_mut().get_mut(&endpoint) {
                 sweep_idle(idle, clock);
             }
-            self.trunks.sweep_endpoint(endpoint, clock);
+            self.h2_connections.sweep_endpoint(endpoint, clock);
         }
     }
 
@@ -254,18 +267,18 @@ impl Pools {
     }
 
     /// The connection used last is the one most likely to be open still.
-    fn take(&self, endpoint: &Endpoint, wish: Wish) -> Option<Connection> {
+    fn take(&self, endpoint: &Endpoint, options: AcquireOptions) -> Option<Connection> {
         let mut pools = self.idle.borrow_mut();
         let idle = pools.get_mut(&endpoint.id)?;
-        if idle.is_empty() || !endpoint.slots.admits(wish.client) {
+        if idle.is_empty() || !endpoint.slots.admits(options.client) {
             return None;
         }
         loop {
             let Idle { mut connection, until: _ } = idle.pop()?;
             connection.leave_idle_place();
             connection.was_waited_for = false;
-            if connection.stream.is_quiet(wish.surely_alive) {
-                connection.slot.enter(wish.client);
+            if connection.stream.is_quiet(options.surely_alive) {
+                connection.slot.enter(options.client);
                 return Some(connection);
             }
         }
@@ -276,24 +289,24 @@ impl Pools {
         &self,
         endpoint: &Arc<Endpoint>,
         slot: Slot,
-        wish: Wish,
-    ) -> Result<Way, Error> {
-        let mut connection = open(endpoint, slot, wish.connect, wish.h1_only).await?;
+        options: AcquireOptions,
+    ) -> Result<PooledConnection, Error> {
+        let mut connection = open(endpoint, slot, options.connect, options.h1_only).await?;
         let is_h2 = match endpoint.protocol {
             Protocol::H1 => false,
             Protocol::H2 => true,
             Protocol::Auto => connection.stream.alpn().as_deref() == Some(H2),
         };
-        if !wish.h1_only {
+        if !options.h1_only {
             endpoint.note_agreed(is_h2);
         }
         if !is_h2 {
-            return Ok(Way::Own(connection));
+            return Ok(PooledConnection::Own(connection));
         }
         connection.slot.share();
-        let trunk = self.trunks.share(&self.io, connection, wish.sharing);
-        let seat = self.trunks.first_seat(trunk, wish.client);
-        Ok(Way::Shared { seat, was_waited_for: false })
+        let shared = self.h2_connections.share(&self.io, connection, options.sharing);
+        let seat = self.h2_connections.first_seat(shared, options.client);
+        Ok(PooledConnection::Shared { seat, was_waited_for: false })
     }
 }
 
@@ -310,12 +323,12 @@ fn sweep_idle(idle: &mut Vec<Idle>, clock: &Clock) -> bool {
     !idle.is_empty()
 }
 
-impl Way {
+impl PooledConnection {
     /// Notes that the request had to wait: its client may have gone meanwhile.
     fn note_wait(&mut self) {
         match self {
-            Way::Own(connection) => connection.was_waited_for = true,
-            Way::Shared { was_waited_for, .. } => *was_waited_for = true,
+            PooledConnection::Own(connection) => connection.was_waited_for = true,
+            PooledConnection::Shared { was_waited_for, .. } => *was_waited_for = true,
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Names of endpoints: resolved off the workers, again whenever their answers expire.
+//! Names of endpoints: resolved off the workers, again whenever their responses expire.
 
-use crate::endpoint::{Address, Place};
+use crate::endpoint::{Address, ResolvedEndpoint};
 use crate::members::Upstream;
 use crate::trouble::{Cause, Trouble};
 use hickory_resolver::TokioResolver;
@@ -28,13 +28,13 @@ pub struct Names {
 }
 
 /// The addresses of a name that are of one family, and when they expire; why there is none when nobody answered.
-type Answer = Result<(Vec<IpAddr>, Instant), String>;
+type Lookup = Result<(Vec<IpAddr>, Instant), String>;
 
 /// How soon a name that did not resolve is asked for again.
 const RETRY: Duration = Duration::from_secs(1);
 /// More addresses than this are not taken from one name.
 const MAX_ADDRESSES: usize = 256;
-/// Questions that wait for an answer at the same moment; others wait for their turn.
+/// Questions that wait for a response at the same moment; others wait for their turn.
 const MAX_QUESTIONS: usize = 64;
 
 /// Whether `upstream` has names to resolve. One that has none is complete after [`set_fixed`].
@@ -64,14 +64,14 @@ impl Names {
     /// Names that do not resolve keep the addresses that they had: a nameserver that is down must not
     /// take down what works.
     pub async fn refresh(self: &Arc<Self>, upstream: &Upstream) -> Instant {
-        // Answers are kept here, for as long as the configuration says; the resolver's own cache counts
+        // Responses are kept here, for as long as the configuration says; the resolver's own cache counts
         // in whole seconds.
         self.resolvers.iter().for_each(TokioResolver::clear_cache);
         let before = upstream.members();
-        let mut places: Vec<Place> = Vec::new();
+        let mut places: Vec<ResolvedEndpoint> = Vec::new();
         let mut again = Instant::now() + self.config.max_ttl;
         let endpoints = &upstream.config().endpoints;
-        // All are asked for before the first answer is waited for.
+        // All are asked for before the first response is waited for.
         let asked: Vec<_> = endpoints.iter().map(|endpoint| self.ask_for(endpoint)).collect();
         for (endpoint, asked) in endpoints.iter().zip(asked) {
             let (EndpointAddress::Dns { host, port }, Some(asked)) = (&endpoint.address, asked)
@@ -87,7 +87,7 @@ impl Names {
             }
             let (addresses, expires) = addresses(answers, *port, &known);
             again = again.min(expires.unwrap_or_else(|| Instant::now() + RETRY));
-            places.extend(addresses.into_iter().map(|address| Place {
+            places.extend(addresses.into_iter().map(|address| ResolvedEndpoint {
                 address: Address::Ip(address),
                 host: name.clone(),
                 weight: endpoint.weight,
@@ -108,7 +108,7 @@ impl Names {
     }
 
     /// Asks for the addresses of an endpoint, if it has a name.
-    fn ask_for(self: &Arc<Self>, endpoint: &Endpoint) -> Option<JoinHandle<[Answer; 2]>> {
+    fn ask_for(self: &Arc<Self>, endpoint: &Endpoint) -> Option<JoinHandle<[Lookup; 2]>> {
         let EndpointAddress::Dns { host, .. } = &endpoint.address else { return None };
         let (names, host) = (Arc::clone(self), host.to_string());
         Some(tokio::spawn(async move {
@@ -117,12 +117,12 @@ impl Names {
         }))
     }
 
-    async fn ask(&self, resolver: &TokioResolver, host: &str) -> Answer {
+    async fn ask(&self, resolver: &TokioResolver, host: &str) -> Lookup {
         let _turn = self.turns.acquire().await;
         let asked = tokio::time::timeout(self.config.timeout, resolver.lookup_ip(host)).await;
         match asked.map_err(|_| "no name server has answered in time".to_owned())? {
             Ok(answer) => Ok((some_of(answer.iter().collect()), answer.valid_until())),
-            // An answer too: there are none.
+            // A response too: there are none.
             Err(error) if error.is_no_records_found() => {
                 Ok((Vec::new(), Instant::now() + self.config.max_ttl))
             }
@@ -131,7 +131,7 @@ impl Names {
     }
 }
 
-/// At most [`MAX_ADDRESSES`]. Servers rotate their answers: these are the same ones whatever comes first.
+/// At most [`MAX_ADDRESSES`]. Servers rotate their responses: these are the same ones whatever comes first.
 fn some_of(mut addresses: Vec<IpAddr>) -> Vec<IpAddr> {
     addresses.sort_unstable();
     addresses.truncate(MAX_ADDRESSES);
@@ -139,22 +139,22 @@ fn some_of(mut addresses: Vec<IpAddr>) -> Vec<IpAddr> {
 }
 
 /// Why a name has no address, if it has none.
-fn why_none(answers: &[Answer; 2]) -> Option<String> {
+fn why_none(answers: &[Lookup; 2]) -> Option<String> {
     let has_some = answers.iter().flatten().any(|(addresses, _)| !addresses.is_empty());
     let reason = || answers.iter().find_map(|answer| answer.clone().err());
     let none = || "there is no such name, or it has no address".to_owned();
     (!has_some).then(|| reason().unwrap_or_else(none))
 }
 
-/// In place of an answer where the question was not asked.
-fn unasked() -> Answer {
+/// In place of a response where the question was not asked.
+fn unasked() -> Lookup {
     Err("the question was not asked".to_owned())
 }
 
-/// What the answers for both families come to; `None` when one is to be asked for again soon. Where
-/// there is no answer what is `known` stays, and so it does when there is no address at all.
+/// What the responses for both families come to; `None` when one is to be asked for again soon. Where
+/// there is no response what is `known` stays, and so it does when there is no address at all.
 fn addresses(
-    [v4, v6]: [Answer; 2],
+    [v4, v6]: [Lookup; 2],
     port: NonZeroU16,
     known: &[SocketAddr],
 ) -> (Vec<SocketAddr>, Option<Instant>) {
@@ -174,7 +174,7 @@ fn addresses(
     if addresses.is_empty() {
         return (known.to_vec(), None);
     }
-    // Servers rotate their answers; the order of endpoints must not change with them.
+    // Servers rotate their responses; the order of endpoints must not change with them.
     addresses.sort_unstable();
     (addresses, expires)
 }
@@ -196,18 +196,18 @@ fn resolver(
     builder.build()
 }
 
-fn fixed(endpoint: &Endpoint) -> Option<Place> {
+fn fixed(endpoint: &Endpoint) -> Option<ResolvedEndpoint> {
     let (address, host) = match &endpoint.address {
         EndpointAddress::Ip(address) => (Address::Ip(*address), address.to_string()),
         // A Unix socket has no name that a Host field could carry.
         EndpointAddress::Unix(path) => (Address::Unix(path.clone()), "localhost".to_owned()),
         EndpointAddress::Dns { .. } => return None,
     };
-    Some(Place { address, host: host.into(), weight: endpoint.weight })
+    Some(ResolvedEndpoint { address, host: host.into(), weight: endpoint.weight })
 }
 
 /// Two names may stand for one address: it is one endpoint, or its limits would count twice.
-fn without_doubles(places: &mut Vec<Place>) {
+fn without_doubles(places: &mut Vec<ResolvedEndpoint>) {
     let mut seen = std::collections::HashSet::new();
     places.retain(|place| seen.insert(place.address.clone()));
 }

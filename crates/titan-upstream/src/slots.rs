@@ -71,7 +71,7 @@ pub struct Slot {
 }
 
 /// A place in the queue; left when dropped.
-pub struct Place {
+pub struct QueuePlace {
     slots: Arc<Slots>,
     spot: Spot,
     told: oneshot::Receiver<Told>,
@@ -155,7 +155,7 @@ impl Slots {
 
     /// Takes a place in the queue, if there is one. Where it is full, whoever has the most in it gives one up
     /// for a client that has fewer.
-    pub fn queue(self: &Arc<Self>, bidder: Bidder, wants: Wants) -> Result<Place, Kind> {
+    pub fn queue(self: &Arc<Self>, bidder: Bidder, wants: Wants) -> Result<QueuePlace, Kind> {
         let (tell, told) = oneshot::channel();
         let Bidder { client, worker } = bidder;
         // Where nothing is shared out nobody asks whose turn it is.
@@ -174,7 +174,7 @@ impl Slots {
         drop(queue);
         // Something may have become free since this one looked.
         self.serve_waiting();
-        Ok(Place { slots: Arc::clone(self), spot, told })
+        Ok(QueuePlace { slots: Arc::clone(self), spot, told })
     }
 
     /// The next of those who wait on that worker for a connection, who leaves the queue with it.
@@ -299,7 +299,7 @@ impl Drop for Slot {
     }
 }
 
-impl Place {
+impl QueuePlace {
     /// What [`Slots::next_on`] calls it.
     pub fn ticket(&self) -> u64 {
         self.spot.id
@@ -308,7 +308,7 @@ impl Place {
     /// Waits for an offer, or for a slot (`Err`), whichever comes first.
     pub async fn wait<T>(
         mut self,
-        patience: Duration,
+        timeout: Duration,
         offered: impl Future<Output = Result<T, RecvError>>,
     ) -> Result<Result<T, Slot>, Kind> {
         let mut offered = pin!(offered);
@@ -320,11 +320,11 @@ impl Place {
                 Ok(Told::Displaced) | Err(_) => Err(Kind::QueueFull),
             }),
         });
-        tokio::time::timeout(patience, got).await.map_err(|_| Kind::QueueTimeout)?
+        tokio::time::timeout(timeout, got).await.map_err(|_| Kind::QueueTimeout)?
     }
 }
 
-impl Drop for Place {
+impl Drop for QueuePlace {
     fn drop(&mut self) {
         // A slot that it was told of, and does not take, goes to the next as the channel is dropped.
         let mut queue = self.slots.lock();

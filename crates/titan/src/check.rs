@@ -53,7 +53,7 @@ impl Checked {
             return Ok(Checked { config, of_files: Vec::new() });
         }
         let files = config_file::read_checked(&config, file)?;
-        config_file::check_ledger(&config, file)?;
+        config_file::check_revocations(&config, file)?;
         let of_files = titan_proxy::warn_of_credentials(&config, &files);
         Ok(Checked { config, of_files })
     }

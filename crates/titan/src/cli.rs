@@ -4,7 +4,7 @@ use clap::{Args, Parser, Subcommand};
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-/// An API gateway: takes requests, routes them, and streams the answers of upstreams back.
+/// An API gateway: takes requests, routes them, and streams the responses of upstreams back.
 #[derive(Debug, Parser)]
 #[command(name = "titan", version, args_conflicts_with_subcommands = true)]
 #[command(after_help = AFTER_HELP, max_term_width = 100)]
@@ -156,7 +156,7 @@ Examples:
   titan explain GET http://a.example/ -H 'Authorization: Bearer eyJhb...' -c titan.yaml
   titan explain GET http://a.example/ --from 203.0.113.7 -c titan.yaml
 
-The exit code is 0 whatever the answer would be, and 2 if that cannot be asked.";
+The exit code is 0 whatever the response would be, and 2 if that cannot be asked.";
 
 #[cfg(test)]
 mod tests {
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn the_help_is_worth_reading() {
         insta::assert_snapshot!(help(None), @r"
-        An API gateway: takes requests, routes them, and streams the answers of upstreams back
+        An API gateway: takes requests, routes them, and streams the responses of upstreams back
 
         Usage: titan [OPTIONS]
                titan <COMMAND>
@@ -334,7 +334,7 @@ mod tests {
           titan explain GET http://a.example/ -H 'Authorization: Bearer eyJhb...' -c titan.yaml
           titan explain GET http://a.example/ --from 203.0.113.7 -c titan.yaml
 
-        The exit code is 0 whatever the answer would be, and 2 if that cannot be asked.
+        The exit code is 0 whatever the response would be, and 2 if that cannot be asked.
         ");
     }
 

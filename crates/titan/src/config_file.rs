@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::SystemTime;
-use titan_admin::{BadLedger, Ledger};
+use titan_admin::{RevocationStore, RevocationStoreError};
 use titan_config::bounds::MAX_FILE;
 use titan_config::{Config, JwtRevocations};
 use titan_proxy::{BadCredentials, Files};
@@ -72,19 +72,22 @@ pub(crate) fn read_checked(config: &Config, file: &Path) -> Result<Files, Failur
     }
 }
 
-/// Opens the file of the tokens that are taken back, where there is to be one.
-pub(crate) fn open_ledger(config: &Config, file: &Path) -> Result<Option<Ledger>, BadLedger> {
+/// Opens the file of the revoked tokens, where there is to be one.
+pub(crate) fn open_revocations(
+    config: &Config,
+    file: &Path,
+) -> Result<Option<RevocationStore>, RevocationStoreError> {
     let Some(JwtRevocations { file: named, capacity }) = &config.jwt_revocations else {
         return Ok(None);
     };
     let capacity = capacity.get().try_into().unwrap_or(usize::MAX);
-    Ok(Some(Ledger::open(&folder_of(file).join(named), capacity, config)?))
+    Ok(Some(RevocationStore::open(&folder_of(file).join(named), capacity, config)?))
 }
 
 /// Looks whether that could be done, and changes nothing.
-pub(crate) fn check_ledger(config: &Config, file: &Path) -> Result<(), BadLedger> {
+pub(crate) fn check_revocations(config: &Config, file: &Path) -> Result<(), RevocationStoreError> {
     let named = config.jwt_revocations.as_ref().map(|it| folder_of(file).join(&it.file));
-    named.map_or(Ok(()), |named| Ledger::check(&named))
+    named.map_or(Ok(()), |named| RevocationStore::check(&named))
 }
 
 /// What tells one state of the named files from the next, without reading them.

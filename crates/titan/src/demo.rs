@@ -70,7 +70,7 @@ fn parse(text: &str) -> Config {
     Config::parse("built-in", text).expect("the built-in configuration is valid: a test checks it")
 }
 
-/// Answers with the request as JSON.
+/// Responses with the request as JSON.
 fn echo(request: &Request) -> Response {
     let Request { head, body } = request;
     // The gateway is the only client: what it says of its own client is true.

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::process::ExitCode;
-use titan_admin::BadLedger;
+use titan_admin::RevocationStoreError;
 use titan_config::{Location, Report};
 use titan_proxy::{BadCredentials, BadQuestion, StartError};
 
@@ -101,11 +101,13 @@ impl From<BadCredentials> for Failure {
     }
 }
 
-impl From<BadLedger> for Failure {
-    fn from(bad: BadLedger) -> Failure {
+impl From<RevocationStoreError> for Failure {
+    fn from(bad: RevocationStoreError) -> Failure {
         match bad {
-            BadLedger::Corrupt { .. } => Failure::BadInput(bad.to_string()),
-            BadLedger::InUse(_) | BadLedger::Io(..) => Failure::Runtime(bad.to_string()),
+            RevocationStoreError::Corrupt { .. } => Failure::BadInput(bad.to_string()),
+            RevocationStoreError::InUse(_) | RevocationStoreError::Io(..) => {
+                Failure::Runtime(bad.to_string())
+            }
         }
     }
 }

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
-use titan_admin::Ledger;
+use titan_admin::RevocationStore;
 use titan_admin::http::{Server, Socket};
 use titan_config::{Admin, Config, ListenAddress};
 use titan_proxy::{BadCredentials, Files, Gateway};
@@ -78,7 +78,7 @@ struct Around {
     admin: Option<Server>,
     _probes: Option<Server>,
     _demo: Option<Server>,
-    ledger: Option<Arc<Ledger>>,
+    store: Option<Arc<RevocationStore>>,
 }
 
 /// The signals that the program acts on.
@@ -102,9 +102,9 @@ pub(crate) fn run(file: Option<&Path>) -> Result<ExitCode, Failure> {
     let watched = file.map(|file| Watched::new(&config, file));
     let files = file.map(|file| config_file::read_checked(&config, file)).transpose()?;
     let files = files.unwrap_or_default();
-    let ledger = file.map(|file| config_file::open_ledger(&config, file)).transpose()?;
-    let ledger = ledger.flatten().map(Arc::new);
-    if let Some(warning) = ledger.as_ref().and_then(|ledger| ledger.take_warning()) {
+    let store = file.map(|file| config_file::open_revocations(&config, file)).transpose()?;
+    let store = store.flatten().map(Arc::new);
+    if let Some(warning) = store.as_ref().and_then(|store| store.take_warning()) {
         terminal::event(&warning);
     }
     let config = Arc::new(config);
@@ -115,11 +115,11 @@ pub(crate) fn run(file: Option<&Path>) -> Result<ExitCode, Failure> {
         let address = |socket: &Option<Socket>| socket.as_ref().map(|it| it.address().clone());
         let (admin_address, probes_address) = (address(&admin), address(&probes));
         let gateway = tokio::select! {
-            started = start(&config, files, ledger.as_deref()) => started?,
+            started = start(&config, files, store.as_deref()) => started?,
             // Nobody is served yet: there is nothing to drain.
             _ = signals.next() => return Ok(ExitCode::SUCCESS),
         };
-        let admin = admin.map(|socket| titan_admin::start(socket, &gateway, ledger.clone()));
+        let admin = admin.map(|socket| titan_admin::start(socket, &gateway, store.clone()));
         let admin = admin.transpose()?;
         let probes =
             probes.map(|socket| titan_admin::start_probes(socket, &gateway)).transpose()?;
@@ -133,7 +133,7 @@ pub(crate) fn run(file: Option<&Path>) -> Result<ExitCode, Failure> {
         };
         terminal::say(&greeting.text());
         let demo = demo.map(|(_, upstream)| upstream);
-        let around = Around { admin, _probes: probes, _demo: demo, ledger };
+        let around = Around { admin, _probes: probes, _demo: demo, store };
         serve(gateway, signals, watched, around).await
     })
 }
@@ -142,11 +142,11 @@ pub(crate) fn run(file: Option<&Path>) -> Result<ExitCode, Failure> {
 async fn start(
     config: &Arc<Config>,
     files: Files,
-    ledger: Option<&Ledger>,
+    store: Option<&RevocationStore>,
 ) -> Result<Gateway, Failure> {
     let (started, gateway) = oneshot::channel();
     let config = Arc::clone(config);
-    let revoked = ledger.map(|ledger| ledger.table().clone());
+    let revoked = store.map(|store| store.table().clone());
     thread::Builder::new().name("start".to_owned()).spawn(move || {
         // Where nobody waits any more the gateway is not wanted either.
         let _ = started.send(Gateway::start(&config, &files, revoked.as_ref()));
@@ -194,12 +194,12 @@ async fn serve(
         }
         failures.look(&gateway, Instant::now());
         notable.look(&metrics, Instant::now()).iter().for_each(|line| terminal::complain(line));
-        let of_file = around.ledger.as_ref().and_then(|ledger| ledger.take_warning());
+        let of_file = around.store.as_ref().and_then(|store| store.take_warning());
         failures.warn(of_file.into_iter().collect(), Instant::now());
     }
     gateway.drain();
     around.admin.take().into_iter().for_each(Server::end);
-    around.ledger = None;
+    around.store = None;
     terminal::say("draining; a second signal stops at once\n");
     loop {
         tokio::select! {

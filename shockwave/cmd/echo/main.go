@@ -1,5 +1,5 @@
 // Command echo is a small HTTP service on Shockwave that does what a request asks for: it tells what it received, or
-// answers with so many bytes, after such a delay, in chunks, with a status, or badly. It is the upstream of tests and
+// responses with so many bytes, after such a delay, in chunks, with a status, or badly. It is the upstream of tests and
 // benchmarks of gateways.
 //
 // On standard output its first line is "listening on " and the address, once it takes connections. It serves until
@@ -81,7 +81,7 @@ func newServer(o options) (*shockwave.Server, error) {
 	s := &shockwave.Server{
 		Handler: newService(o.name).handle,
 		Limits: shockwave.Limits{
-			// What gateways let through is theirs to decide, and /headers answers with more than is usual.
+			// What gateways let through is theirs to decide, and /headers responses with more than is usual.
 			Head:         64 << 10,
 			Body:         math.MaxInt64,
 			AnswerFields: maxFieldBytes + maxFields*len("X-Echo-1000: \r\n") + 1<<10,
@@ -117,7 +117,7 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	flags.SetOutput(stderr)
 	flags.StringVar(&o.listen, "listen", "", "TCP `address` to listen on; port 0 takes a free one (default "+anyPort+")")
 	flags.StringVar(&o.unix, "unix", "", "`path` of a Unix socket to listen on instead of -listen")
-	flags.StringVar(&o.name, "name", "", "`name` of this instance, in the field Echo-Name of every answer")
+	flags.StringVar(&o.name, "name", "", "`name` of this instance, in the field Echo-Name of every response")
 	flags.StringVar(&o.cert, "tls-cert", "", "`file` with the certificate chain; with it the port speaks TLS, HTTP/1.1 and HTTP/2")
 	flags.StringVar(&o.key, "tls-key", "", "`file` with the certificate's private key")
 	flags.Usage = func() {

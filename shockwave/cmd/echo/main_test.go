@@ -65,7 +65,7 @@ func start(t *testing.T, args ...string) *running {
 	return r
 }
 
-// fetch asks the service and gives the answer with its body. Connections are not kept, so that nothing waits for them.
+// fetch asks the service and gives the response with its body. Connections are not kept, so that nothing waits for them.
 func (r *running) fetch(t *testing.T, method, path string, body io.Reader) (*http.Response, string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, "http://"+r.address+path, body)
@@ -427,7 +427,7 @@ func TestTLSSpeaksBothVersions(t *testing.T) {
 	}
 }
 
-// TestStopLetsAnswersEnd stops the service while an answer runs.
+// TestStopLetsAnswersEnd stops the service while a response runs.
 func TestStopLetsAnswersEnd(t *testing.T) {
 	r := start(t)
 	from, to := io.Pipe()

@@ -65,7 +65,7 @@ type service struct {
 
 func newService(name string) *service { return &service{name: name} }
 
-// routes has an answer for the first part of a path; rest is what follows it.
+// routes has a response for the first part of a path; rest is what follows it.
 var routes = map[string]func(s *service, c *shockwave.Ctx, rest []byte) error{
 	"bytes":    (*service).bytes,
 	"delay":    (*service).delay,

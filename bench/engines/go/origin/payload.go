@@ -35,7 +35,7 @@ func smallAnswer(variant int) []byte {
 	return append(body, '\n')
 }
 
-// receiptFor is the answer to a POST of the pattern's first size bytes.
+// receiptFor is the response to a POST of the pattern's first size bytes.
 func receiptFor(size int) []byte {
 	return fmt.Appendf(nil, "%d bytes, fnv1a %016x\n", size, fnv1a(pattern[:size]))
 }

@@ -9,9 +9,9 @@ import (
 	"titan.test/shockwave"
 )
 
-// A service holds its answers ready, so that the proxies and not their backend are what limits a run.
+// A service holds its responses ready, so that the proxies and not their backend are what limits a run.
 type service struct {
-	// bodies are the answers to GET by target.
+	// bodies are the responses to GET by target.
 	bodies map[string][]byte
 	// posted is the receipt for the length posted last: a run posts one length.
 	posted atomic.Pointer[receipt]

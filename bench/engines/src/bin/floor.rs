@@ -5,7 +5,7 @@
 //! "to the floor" divides by what this program costs in the same run: it is what the kernel's TCP work
 //! alone costs any proxy.
 //!
-//! Having no idea where an answer ends, it cannot pool: each client connection opens one upstream
+//! Having no idea where a response ends, it cannot pool: each client connection opens one upstream
 //! connection and both close together. So in the scenario that opens a connection per request it
 //! connects upstream every time, where a proxy takes a pooled connection, and a proxy may well be
 //! cheaper than the floor there.

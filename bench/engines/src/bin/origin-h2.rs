@@ -21,7 +21,7 @@ const STREAMS: u32 = 1024;
 /// A longer message is no call of this benchmark.
 const LONGEST: usize = 1024;
 
-/// The answers by what was asked.
+/// The responses by what was asked.
 struct Answers {
     small: Vec<(Response<()>, Bytes)>,
     call: Response<()>,
@@ -52,8 +52,8 @@ async fn serve(socket: TcpStream, answers: Rc<Answers>) {
     let shaken = server::Builder::new().max_concurrent_streams(STREAMS).handshake(socket).await;
     let Ok(mut connection) = shaken else { return };
     while let Some(Ok((request, respond))) = connection.accept().await {
-        // accept() writes what is there before it looks for the next request. A task for each answer lets it
-        // find all requests first, and write all answers at once.
+        // accept() writes what is there before it looks for the next request. A task for each response lets it
+        // find all requests first, and write all responses at once.
         let answers = Rc::clone(&answers);
         if request.method() == Method::POST && request.uri().path() == CALL_PATH {
             tokio::task::spawn_local(answer_call(request, respond, answers));
@@ -64,7 +64,7 @@ async fn serve(socket: TcpStream, answers: Rc<Answers>) {
 }
 
 impl Answers {
-    /// The date stands still: the answers are the same bytes in every run.
+    /// The date stands still: the responses are the same bytes in every run.
     fn lay_out() -> http::Result<Self> {
         let head = |content_type| {
             Response::builder()

@@ -1,4 +1,4 @@
-//! One connection of the small server: a whole request in, a whole answer out, again and again.
+//! One connection of the small server: a whole request in, a whole response out, again and again.
 
 use super::places::Places;
 use super::socket::Stream;
@@ -35,7 +35,7 @@ enum Fault {
     Gone,
 }
 
-/// What of a request decides how its answer is sent.
+/// What of a request decides how its response is sent.
 #[derive(Clone, Copy)]
 struct Asked {
     method: Method,
@@ -47,9 +47,9 @@ struct Asked {
 const READ: usize = 4 << 10;
 /// How long a request may take from its first byte to its last.
 const MESSAGE: Duration = Duration::from_secs(10);
-/// How long an answer may take to be sent.
+/// How long a response may take to be sent.
 const WRITE: Duration = Duration::from_secs(30);
-/// How long a closed connection is still read, so that a client that is sending sees its answer.
+/// How long a closed connection is still read, so that a client that is sending sees its response.
 const LINGER: Duration = Duration::from_secs(2);
 /// How much such a client may still send.
 const LINGER_BYTES: u64 = 1 << 20;
@@ -175,7 +175,7 @@ impl<'p> Connection<'p> {
         self.stream.write_all(&out).await
     }
 
-    /// Closes in two steps (RFC 9112 section 9.6): a reset would take the answer away from a client
+    /// Closes in two steps (RFC 9112 section 9.6): a reset would take the response away from a client
     /// that is still sending.
     async fn linger(&mut self) -> io::Result<()> {
         self.stream.shutdown().await?;
@@ -186,7 +186,7 @@ impl<'p> Connection<'p> {
 }
 
 impl Asked {
-    /// For an answer to what could not be read: nothing that follows can be understood.
+    /// For a response to what could not be read: nothing that follows can be understood.
     const UNKNOWN: Asked =
         Asked { method: Method::GET, version: Version::Http11, keep_alive: false };
 }
@@ -275,7 +275,7 @@ mod tests {
 
     const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
-    /// Takes one answer. Whether it is the last one of the connection.
+    /// Takes one response. Whether it is the last one of the connection.
     async fn is_last(client: &mut DuplexStream) -> bool {
         let mut received = Vec::new();
         while !received.ends_with(&[b'x'; READ]) {

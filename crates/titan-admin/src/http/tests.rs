@@ -13,7 +13,7 @@ const BOUNDS: Bounds = Bounds {
     life: Duration::from_secs(60),
 };
 
-/// A server that answers with the method, the path and the body it has received.
+/// A server that responds with the method, the path and the body it has received.
 fn echo() -> (Server, SocketAddr) {
     let socket = Socket::bind(&ListenAddress::Tcp((Ipv4Addr::LOCALHOST, 0).into())).unwrap();
     let ListenAddress::Tcp(address) = *socket.address() else { panic!("not TCP") };

@@ -54,7 +54,7 @@ pub(super) struct Found {
 
 /// Why the file cannot be used.
 #[derive(Debug)]
-pub enum BadLedger {
+pub enum RevocationStoreError {
     /// Another process uses it.
     InUse(PathBuf),
     /// A line is not what was written there.
@@ -82,8 +82,8 @@ impl Log {
     pub(super) fn open(
         path: &Path,
         take: impl FnMut(Record) -> Result<(), String>,
-    ) -> Result<(Log, Found), BadLedger> {
-        let failed = |error| BadLedger::Io(path.to_owned(), error);
+    ) -> Result<(Log, Found), RevocationStoreError> {
+        let failed = |error| RevocationStoreError::Io(path.to_owned(), error);
         let mut options = OpenOptions::new();
         let file = options.read(true).append(true).create(true).mode(0o600).open(path);
         let file = file.map_err(failed)?;
@@ -92,7 +92,7 @@ impl Log {
         }
         match lock(&file, path) {
             Ok(true) => {}
-            Ok(false) => return Err(BadLedger::InUse(path.to_owned())),
+            Ok(false) => return Err(RevocationStoreError::InUse(path.to_owned())),
             Err(error) => return Err(failed(error)),
         }
         let found = read(&file, path, take)?;
@@ -106,11 +106,11 @@ impl Log {
     pub(super) fn look(
         path: &Path,
         take: impl FnMut(Record) -> Result<(), String>,
-    ) -> Result<Found, BadLedger> {
+    ) -> Result<Found, RevocationStoreError> {
         match File::open(path) {
             Ok(file) => read(&file, path, take),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Found::default()),
-            Err(error) => Err(BadLedger::Io(path.to_owned(), error)),
+            Err(error) => Err(RevocationStoreError::Io(path.to_owned(), error)),
         }
     }
 
@@ -211,8 +211,8 @@ fn read(
     file: &File,
     path: &Path,
     mut take: impl FnMut(Record) -> Result<(), String>,
-) -> Result<Found, BadLedger> {
-    let failed = |error| BadLedger::Io(path.to_owned(), error);
+) -> Result<Found, RevocationStoreError> {
+    let failed = |error| RevocationStoreError::Io(path.to_owned(), error);
     let mut reader = BufReader::new(file);
     let (mut found, mut number) = (Found::default(), 0);
     loop {
@@ -237,7 +237,8 @@ fn read(
             found.hash = hash;
             take(record)
         });
-        let corrupt = |why| BadLedger::Corrupt { path: path.to_owned(), line: number, why };
+        let corrupt =
+            |why| RevocationStoreError::Corrupt { path: path.to_owned(), line: number, why };
         taken.map_err(corrupt)?;
     }
 }
@@ -256,23 +257,23 @@ fn parse(line: &[u8], before: u64) -> Result<(u64, Record), String> {
     Ok((expected, record))
 }
 
-impl fmt::Display for BadLedger {
+impl fmt::Display for RevocationStoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            BadLedger::InUse(path) => {
+            RevocationStoreError::InUse(path) => {
                 write!(f, "another process uses {}: each needs a file of its own", path.display())
             }
-            BadLedger::Corrupt { path, line, why } => write!(
+            RevocationStoreError::Corrupt { path, line, why } => write!(
                 f,
-                "{}:{line}: {why}; tokens that were taken back would be good again. Put the file back as it was, \
+                "{}:{line}: {why}; revoked tokens would be good again. Put the file back as it was, \
                  or remove it if none of them is good any more",
                 path.display()
             ),
-            BadLedger::Io(path, error) => {
+            RevocationStoreError::Io(path, error) => {
                 write!(f, "cannot use {} for revoked tokens: {error}", path.display())
             }
         }
     }
 }
 
-impl std::error::Error for BadLedger {}
+impl std::error::Error for RevocationStoreError {}

@@ -1,16 +1,16 @@
 //! `/jwt/revocations`: how tokens are taken back, looked at, and let be good again.
 
 use super::entry::{Entry, Tokens};
-use super::{Ledger, Outcome, Refused, now};
+use super::{Outcome, Refused, RevocationStore, now};
 use crate::http::{Request, Response};
 use serde::Serialize;
 use titan_http::{FieldName, Method, ResponseHead, Status};
 
 /// Where all of this is.
 pub(crate) const PATH: &[u8] = b"/jwt/revocations";
-/// Entries of an answer, where the query does not say.
+/// Entries of a response, where the query does not say.
 const PAGE: usize = 100;
-/// Entries of an answer at most.
+/// Entries of a response at most.
 const MAX_PAGE: usize = 1000;
 
 const JSON: &str = "application/json";
@@ -32,27 +32,27 @@ struct Listing {
 }
 
 /// Answers a request for [`PATH`] or what is under it, `rest`.
-pub(crate) fn answer(ledger: Option<&Ledger>, request: &Request, rest: &[u8]) -> Response {
+pub(crate) fn answer(store: Option<&RevocationStore>, request: &Request, rest: &[u8]) -> Response {
     // A browser says so when it writes, also to a name that somebody has given this address.
     if request.head.fields.get(FieldName::Origin).is_some() {
         return Response::problem(Status::FORBIDDEN, "pages of browsers have no business here");
     }
-    let Some(ledger) = ledger else {
+    let Some(store) = store else {
         let detail = "tokens cannot be taken back: `jwt_revocations` is not configured";
         return Response::problem(Status::NOT_FOUND, detail);
     };
     let method = request.head.method;
     match (rest, method) {
-        (b"", Method::GET | Method::HEAD) => list(ledger, request.head.query()),
-        (b"", Method::POST) => add(ledger, request),
+        (b"", Method::GET | Method::HEAD) => list(store, request.head.query()),
+        (b"", Method::POST) => add(store, request),
         (b"", _) => not_allowed("GET, HEAD, POST"),
-        (rest, Method::DELETE) => remove(ledger, rest),
+        (rest, Method::DELETE) => remove(store, rest),
         (rest, _) if id(rest).is_some() => not_allowed("DELETE"),
         _ => no_entry(),
     }
 }
 
-fn add(ledger: &Ledger, request: &Request) -> Response {
+fn add(store: &RevocationStore, request: &Request) -> Response {
     let media_type = request.head.fields.get(FieldName::ContentType).unwrap_or_default();
     let media_type = media_type.split(|byte| *byte == b';').next().unwrap_or_default();
     if !media_type.trim_ascii().eq_ignore_ascii_case(JSON.as_bytes()) {
@@ -63,15 +63,15 @@ fn add(ledger: &Ledger, request: &Request) -> Response {
         Ok(tokens) => tokens,
         Err(error) => return Response::problem(Status::BAD_REQUEST, &error.to_string()),
     };
-    match ledger.revoke(tokens, now()) {
+    match store.revoke(tokens, now()) {
         Ok(Outcome::Added(entry)) => document(Status::CREATED, &entry),
         Ok(Outcome::Known(entry)) => document(Status::OK, &entry),
         Err(refused) => refused.response(),
     }
 }
 
-fn remove(ledger: &Ledger, rest: &[u8]) -> Response {
-    match id(rest).map(|id| ledger.lift(id, now())) {
+fn remove(store: &RevocationStore, rest: &[u8]) -> Response {
+    match id(rest).map(|id| store.lift(id, now())) {
         Some(Ok(true)) => {
             Response { head: ResponseHead::with_status(Status::NO_CONTENT), body: Vec::new() }
         }
@@ -80,16 +80,16 @@ fn remove(ledger: &Ledger, rest: &[u8]) -> Response {
     }
 }
 
-fn list(ledger: &Ledger, query: Option<&[u8]>) -> Response {
+fn list(store: &RevocationStore, query: Option<&[u8]>) -> Response {
     let Some(Page { after, limit }) = Page::parse(query.unwrap_or_default()) else {
         let detail = "expected `after`, the id of an entry, and `limit`, from 1 to 1000";
         return Response::problem(Status::BAD_REQUEST, detail);
     };
-    let mut entries = ledger.list(after, limit + 1, now());
+    let mut entries = store.list(after, limit + 1, now());
     let is_all = entries.len() <= limit;
     entries.truncate(limit);
     let next = entries.last().filter(|_| !is_all).map(|entry| entry.id);
-    let (count, capacity) = ledger.count(now());
+    let (count, capacity) = store.count(now());
     document(Status::OK, &Listing { revocations: entries, next, count, capacity })
 }
 

@@ -24,7 +24,7 @@ impl Place {
     pub(crate) fn new() -> Place {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("titan-ledger-{}-{number}", std::process::id());
+        let name = format!("titan-store-{}-{number}", std::process::id());
         let folder = std::env::temp_dir().join(name);
         fs::create_dir(&folder).unwrap();
         Place(folder)
@@ -34,11 +34,11 @@ impl Place {
         self.0.join("revocations")
     }
 
-    pub(crate) fn opens(&self) -> Result<Ledger, BadLedger> {
+    pub(crate) fn opens(&self) -> Result<RevocationStore, RevocationStoreError> {
         self.opens_for(100)
     }
 
-    fn opens_for(&self, capacity: usize) -> Result<Ledger, BadLedger> {
+    fn opens_for(&self, capacity: usize) -> Result<RevocationStore, RevocationStoreError> {
         open_at(&self.file(), capacity, &Config::parse("test", CONFIG).unwrap(), NOW)
     }
 
@@ -66,28 +66,28 @@ fn token(name: &str) -> Tokens {
     tokens(&format!("{{\"jti\":\"{name}\",\"exp\":{}}}", NOW + HOUR))
 }
 
-fn ids(ledger: &Ledger, now: u64) -> Vec<u64> {
-    ledger.list(0, 100, now).iter().map(|entry| entry.id).collect()
+fn ids(store: &RevocationStore, now: u64) -> Vec<u64> {
+    store.list(0, 100, now).iter().map(|entry| entry.id).collect()
 }
 
 #[test]
 fn what_is_taken_back_stays_so_over_a_restart() {
     let place = Place::new();
-    let ledger = place.opens().unwrap();
+    let store = place.opens().unwrap();
     for name in ["a", "b", "c"] {
-        assert!(matches!(ledger.revoke(token(name), NOW), Ok(Outcome::Added(_))));
+        assert!(matches!(store.revoke(token(name), NOW), Ok(Outcome::Added(_))));
     }
-    assert!(ledger.lift(2, NOW).unwrap());
-    assert!(!ledger.lift(2, NOW).unwrap());
-    let before = ledger.list(0, 100, NOW);
-    drop(ledger);
-    let ledger = place.opens().unwrap();
-    assert_eq!(ledger.list(0, 100, NOW), before);
-    assert_eq!(ledger.take_warning(), None);
+    assert!(store.lift(2, NOW).unwrap());
+    assert!(!store.lift(2, NOW).unwrap());
+    let before = store.list(0, 100, NOW);
+    drop(store);
+    let store = place.opens().unwrap();
+    assert_eq!(store.list(0, 100, NOW), before);
+    assert_eq!(store.take_warning(), None);
     // The id of one that is gone is nobody else's, also when no line tells of it any more.
-    assert!(ledger.lift(3, NOW).unwrap());
-    ledger.lock().compact().unwrap();
-    drop(ledger);
+    assert!(store.lift(3, NOW).unwrap());
+    store.lock().compact().unwrap();
+    drop(store);
     let Ok(Outcome::Added(entry)) = place.opens().unwrap().revoke(token("d"), NOW) else {
         panic!()
     };
@@ -97,71 +97,71 @@ fn what_is_taken_back_stays_so_over_a_restart() {
 #[test]
 fn it_is_on_the_disk_before_anybody_is_told() {
     let place = Place::new();
-    let ledger = place.opens().unwrap();
-    ledger.revoke(token("a"), NOW).unwrap();
+    let store = place.opens().unwrap();
+    store.revoke(token("a"), NOW).unwrap();
     assert!(
         place.text().ends_with(&format!(
             " {{\"add\":{{\"id\":1,\"jti\":\"a\",\"exp\":{}}}}}\n",
             NOW + HOUR
         ))
     );
-    ledger.lift(1, NOW).unwrap();
+    store.lift(1, NOW).unwrap();
     assert!(place.text().ends_with(" {\"remove\":1}\n"));
 }
 
 #[test]
 fn one_entry_is_for_all_tokens_of_a_target() {
     let place = Place::new();
-    let ledger = place.opens().unwrap();
+    let store = place.opens().unwrap();
     let subject =
         |iat: u64, exp: u64| tokens(&format!("{{\"sub\":\"s\",\"iat\":{iat},\"exp\":{exp}}}"));
-    ledger.revoke(subject(5, NOW + 20), NOW).unwrap();
+    store.revoke(subject(5, NOW + 20), NOW).unwrap();
     let lines = || place.text().lines().count();
     let before = lines();
     let both = Entry { id: 1, tokens: subject(7, NOW + 20) };
-    assert_eq!(ledger.revoke(subject(7, NOW + 10), NOW).unwrap(), Outcome::Known(both.clone()));
+    assert_eq!(store.revoke(subject(7, NOW + 10), NOW).unwrap(), Outcome::Known(both.clone()));
     assert_eq!(lines(), before + 1);
-    assert_eq!(ledger.revoke(subject(6, NOW + 20), NOW).unwrap(), Outcome::Known(both));
+    assert_eq!(store.revoke(subject(6, NOW + 20), NOW).unwrap(), Outcome::Known(both));
     assert_eq!(lines(), before + 1, "it says nothing new");
     let other = tokens(&format!("{{\"sub\":\"s\",\"iat\":1,\"iss\":\"i\",\"exp\":{}}}", NOW + 10));
-    assert!(matches!(ledger.revoke(other, NOW), Ok(Outcome::Added(_))));
-    assert!(matches!(ledger.revoke(token("s"), NOW), Ok(Outcome::Added(_))));
+    assert!(matches!(store.revoke(other, NOW), Ok(Outcome::Added(_))));
+    assert!(matches!(store.revoke(token("s"), NOW), Ok(Outcome::Added(_))));
 }
 
 #[test]
 fn a_full_ledger_refuses_and_those_that_have_ended_make_room() {
     let place = Place::new();
-    let ledger = place.opens_for(2).unwrap();
+    let store = place.opens_for(2).unwrap();
     let short = tokens(&format!("{{\"jti\":\"short\",\"exp\":{}}}", NOW + 1));
-    ledger.revoke(short, NOW).unwrap();
-    ledger.revoke(token("a"), NOW).unwrap();
+    store.revoke(short, NOW).unwrap();
+    store.revoke(token("a"), NOW).unwrap();
     // Providers' clocks may be off: a token may be good for that much longer than it says.
     let ended = NOW + 1 + MAX_LEEWAY.as_secs();
     for now in [NOW, ended - 1] {
-        assert!(matches!(ledger.revoke(token("b"), now), Err(Refused::Full)));
-        assert_eq!(ids(&ledger, now), [1, 2]);
+        assert!(matches!(store.revoke(token("b"), now), Err(Refused::Full)));
+        assert_eq!(ids(&store, now), [1, 2]);
     }
-    assert!(matches!(ledger.revoke(token("a"), NOW), Ok(Outcome::Known(_))));
-    assert!(matches!(ledger.revoke(token("b"), ended), Ok(Outcome::Added(_))));
-    assert_eq!(ids(&ledger, ended), [2, 3]);
-    drop(ledger);
+    assert!(matches!(store.revoke(token("a"), NOW), Ok(Outcome::Known(_))));
+    assert!(matches!(store.revoke(token("b"), ended), Ok(Outcome::Added(_))));
+    assert_eq!(ids(&store, ended), [2, 3]);
+    drop(store);
     // With less room nobody is let off.
-    let ledger = place.opens_for(1).unwrap();
-    assert_eq!(ledger.list(0, 9, ended).len(), 2);
-    assert!(matches!(ledger.revoke(token("c"), ended), Err(Refused::Full)));
+    let store = place.opens_for(1).unwrap();
+    assert_eq!(store.list(0, 9, ended).len(), 2);
+    assert!(matches!(store.revoke(token("c"), ended), Err(Refused::Full)));
 }
 
 #[test]
 fn what_would_change_nothing_is_refused() {
     let place = Place::new();
-    let ledger = place.opens().unwrap();
+    let store = place.opens().unwrap();
     let of = |issuer: &str| {
         tokens(&format!("{{\"jti\":\"a\",\"iss\":\"{issuer}\",\"exp\":{}}}", NOW + 9))
     };
-    assert!(matches!(ledger.revoke(of("typo"), NOW), Err(Refused::Issuer)));
-    assert!(matches!(ledger.revoke(of("j"), NOW), Ok(Outcome::Added(_))));
+    assert!(matches!(store.revoke(of("typo"), NOW), Err(Refused::Issuer)));
+    assert!(matches!(store.revoke(of("j"), NOW), Ok(Outcome::Added(_))));
     let old = tokens(&format!("{{\"jti\":\"a\",\"exp\":{}}}", NOW - MAX_LEEWAY.as_secs()));
-    assert!(matches!(ledger.revoke(old, NOW), Err(Refused::Ended)));
+    assert!(matches!(store.revoke(old, NOW), Err(Refused::Ended)));
     for text in [
         "",
         "[]",
@@ -187,22 +187,22 @@ fn what_would_change_nothing_is_refused() {
 #[test]
 fn a_file_belongs_to_one_process() {
     let place = Place::new();
-    let ledger = place.opens().unwrap();
-    assert!(matches!(place.opens(), Err(BadLedger::InUse(_))));
-    ledger.lock().compact().unwrap();
-    assert!(matches!(place.opens(), Err(BadLedger::InUse(_))));
-    drop(ledger);
+    let store = place.opens().unwrap();
+    assert!(matches!(place.opens(), Err(RevocationStoreError::InUse(_))));
+    store.lock().compact().unwrap();
+    assert!(matches!(place.opens(), Err(RevocationStoreError::InUse(_))));
+    drop(store);
     place.opens().unwrap();
 }
 
 /// A file with three lines behind the first, and its bytes.
 fn written() -> (Place, Vec<u8>) {
     let place = Place::new();
-    let ledger = place.opens().unwrap();
-    ledger.revoke(token("a"), NOW).unwrap();
-    ledger.revoke(token("b"), NOW).unwrap();
-    ledger.lift(1, NOW).unwrap();
-    drop(ledger);
+    let store = place.opens().unwrap();
+    store.revoke(token("a"), NOW).unwrap();
+    store.revoke(token("b"), NOW).unwrap();
+    store.lift(1, NOW).unwrap();
+    drop(store);
     let bytes = fs::read(place.file()).unwrap();
     (place, bytes)
 }
@@ -215,25 +215,25 @@ fn a_line_that_a_crash_has_cut_is_dropped_and_told_of() {
         - bytes[..bytes.len() - 1].iter().rev().position(|it| *it == b'\n').unwrap();
     for cut in last + 1..bytes.len() {
         fs::write(place.file(), &bytes[..cut]).unwrap();
-        Ledger::check(&place.file()).unwrap();
+        RevocationStore::check(&place.file()).unwrap();
         assert_eq!(fs::read(place.file()).unwrap(), &bytes[..cut], "looking has changed it");
-        let ledger = place.opens().unwrap();
-        assert_eq!(ids(&ledger, NOW), [1, 2], "{cut}");
-        let warning = ledger.take_warning().unwrap();
+        let store = place.opens().unwrap();
+        assert_eq!(ids(&store, NOW), [1, 2], "{cut}");
+        let warning = store.take_warning().unwrap();
         assert!(warning.contains(&format!(" {} bytes", cut - last)), "{warning}");
-        assert_eq!(ledger.take_warning(), None);
+        assert_eq!(store.take_warning(), None);
         // What comes next stands on a line of its own.
-        ledger.revoke(token("c"), NOW).unwrap();
-        drop(ledger);
-        let ledger = place.opens().unwrap();
-        assert_eq!((ids(&ledger, NOW), ledger.take_warning()), (vec![1, 2, 3], None));
+        store.revoke(token("c"), NOW).unwrap();
+        drop(store);
+        let store = place.opens().unwrap();
+        assert_eq!((ids(&store, NOW), store.take_warning()), (vec![1, 2, 3], None));
     }
     // The file has grown, and its bytes have not come.
     for tail in [&[0; 40][..], b"0123456789abcdef {\"add\":{\"id\":9\0\0\0\0\0\n"] {
         fs::write(place.file(), &bytes).unwrap();
         place.adds(tail);
-        let ledger = place.opens().unwrap();
-        assert_eq!((ids(&ledger, NOW), ledger.take_warning().is_some()), (vec![2], true));
+        let store = place.opens().unwrap();
+        assert_eq!((ids(&store, NOW), store.take_warning().is_some()), (vec![2], true));
     }
 }
 
@@ -243,8 +243,8 @@ fn any_other_change_keeps_it_from_being_used() {
     let refused = |bytes: &[u8], what: &str| {
         fs::write(place.file(), bytes).unwrap();
         let error = place.opens().map(drop).expect_err(what);
-        assert!(matches!(error, BadLedger::Corrupt { .. }), "{what}: {error}");
-        assert!(Ledger::check(&place.file()).is_err(), "{what}");
+        assert!(matches!(error, RevocationStoreError::Corrupt { .. }), "{what}: {error}");
+        assert!(RevocationStore::check(&place.file()).is_err(), "{what}");
         assert_eq!(fs::read(place.file()).unwrap(), bytes, "{what}: it was changed");
     };
     for place in 0..bytes.len() - 1 {
@@ -262,10 +262,16 @@ fn any_other_change_keeps_it_from_being_used() {
     refused(b"a secret that somebody has named by mistake", "another file");
     refused(b"one line\n", "another file");
     refused(&[b'x'; 100_000], "a long file");
-    let error = BadLedger::Corrupt { path: "f".into(), line: 3, why: "w".to_owned() };
-    assert!(error.to_string().starts_with("f:3: w; tokens that were taken back"), "{error}");
-    assert!(matches!(open_at(Path::new("/dev/null"), 1, &config(), NOW), Err(BadLedger::Io(..))));
-    assert!(matches!(open_at(Path::new("/nowhere/f"), 1, &config(), NOW), Err(BadLedger::Io(..))));
+    let error = RevocationStoreError::Corrupt { path: "f".into(), line: 3, why: "w".to_owned() };
+    assert!(error.to_string().starts_with("f:3: w; revoked tokens"), "{error}");
+    assert!(matches!(
+        open_at(Path::new("/dev/null"), 1, &config(), NOW),
+        Err(RevocationStoreError::Io(..))
+    ));
+    assert!(matches!(
+        open_at(Path::new("/nowhere/f"), 1, &config(), NOW),
+        Err(RevocationStoreError::Io(..))
+    ));
 }
 
 fn config() -> Config {
@@ -285,20 +291,20 @@ fn an_empty_file_is_a_new_one() {
 fn a_crash_while_it_is_compacted_loses_nothing() {
     let (place, bytes) = written();
     let new = new_path(&place.file());
-    let ledger = place.opens().unwrap();
-    ledger.lock().compact().unwrap();
-    drop(ledger);
+    let store = place.opens().unwrap();
+    store.lock().compact().unwrap();
+    drop(store);
     let compacted = fs::read(place.file()).unwrap();
     assert!(compacted.len() < bytes.len());
     for cut in 0..=compacted.len() {
         fs::write(place.file(), &bytes).unwrap();
         fs::write(&new, &compacted[..cut]).unwrap();
-        let ledger = place.opens().unwrap();
-        assert_eq!(ids(&ledger, NOW), [2]);
+        let store = place.opens().unwrap();
+        assert_eq!(ids(&store, NOW), [2]);
         // What was left there is in nobody's way.
-        ledger.lock().compact().unwrap();
+        store.lock().compact().unwrap();
         assert!(!new.exists());
-        drop(ledger);
+        drop(store);
         assert_eq!(fs::read(place.file()).unwrap(), compacted);
     }
     assert_eq!(ids(&place.opens().unwrap(), NOW), [2]);
@@ -307,35 +313,35 @@ fn a_crash_while_it_is_compacted_loses_nothing() {
 #[test]
 fn the_file_does_not_grow_for_ever() {
     let place = Place::new();
-    let ledger = place.opens().unwrap();
+    let store = place.opens().unwrap();
     for _ in 0..SLACK {
-        ledger.revoke(token("a"), NOW).unwrap();
-        let id = ids(&ledger, NOW)[0];
-        ledger.lift(id, NOW).unwrap();
-        assert!(ledger.lock().log.lines() <= SLACK + 3);
+        store.revoke(token("a"), NOW).unwrap();
+        let id = ids(&store, NOW)[0];
+        store.lift(id, NOW).unwrap();
+        assert!(store.lock().log.lines() <= SLACK + 3);
     }
 }
 
 #[test]
 fn a_disk_that_fails_changes_nothing_until_it_works_again() {
     let place = Place::new();
-    let ledger = place.opens().unwrap();
-    ledger.revoke(token("a"), NOW).unwrap();
-    ledger.lock().log.fail();
+    let store = place.opens().unwrap();
+    store.revoke(token("a"), NOW).unwrap();
+    store.lock().log.fail();
     // Where a folder stands no file can be written anew.
     fs::create_dir(new_path(&place.file())).unwrap();
-    assert!(matches!(ledger.revoke(token("b"), NOW), Err(Refused::Disk(_))));
-    assert!(ledger.lift(1, NOW).is_err());
-    assert_eq!(ids(&ledger, NOW), [1]);
+    assert!(matches!(store.revoke(token("b"), NOW), Err(Refused::Disk(_))));
+    assert!(store.lift(1, NOW).is_err());
+    assert_eq!(ids(&store, NOW), [1]);
     fs::remove_dir(new_path(&place.file())).unwrap();
-    ledger.revoke(token("b"), NOW).unwrap();
-    drop(ledger);
+    store.revoke(token("b"), NOW).unwrap();
+    drop(store);
     assert_eq!(ids(&place.opens().unwrap(), NOW), [1, 2]);
 }
 
 /// Asks for a page with these fields and that body: status and body.
 fn ask(
-    ledger: &Ledger,
+    store: &RevocationStore,
     method: Method,
     rest: &str,
     fields: &[(FieldName, &str)],
@@ -348,7 +354,7 @@ fn ask(
         head.fields.append(*name, value.as_bytes()).unwrap();
     }
     let request = Request { head, body: body.into() };
-    let Response { head, body } = answer(Some(ledger), &request, path.as_bytes());
+    let Response { head, body } = answer(Some(store), &request, path.as_bytes());
     (head.status.code(), String::from_utf8(body).unwrap())
 }
 
@@ -357,17 +363,17 @@ const JSON: &[(FieldName, &str)] = &[(FieldName::ContentType, "application/json;
 #[test]
 fn tokens_are_taken_back_listed_and_let_be_good_again() {
     let place = Place::new();
-    let ledger = place.opens().unwrap();
+    let store = place.opens().unwrap();
     let ends = now() + HOUR;
     let add = |name: &str| {
-        ask(&ledger, Method::POST, "", JSON, &format!("{{\"jti\":\"{name}\",\"exp\":{ends}}}"))
+        ask(&store, Method::POST, "", JSON, &format!("{{\"jti\":\"{name}\",\"exp\":{ends}}}"))
     };
     let shown = |id: u64, name: &str| format!("{{\"id\":{id},\"jti\":\"{name}\",\"exp\":{ends}}}");
     for (id, name) in [(1, "a"), (2, "b"), (3, "c")] {
         assert_eq!(add(name), (201, shown(id, name) + "\n"));
         assert_eq!(add(name), (200, shown(id, name) + "\n"));
     }
-    let get = |rest: &str| ask(&ledger, Method::GET, rest, &[], "");
+    let get = |rest: &str| ask(&store, Method::GET, rest, &[], "");
     let (a, b, c) = (shown(1, "a"), shown(2, "b"), shown(3, "c"));
     let page = |entries: &str, next: &str, count: usize| {
         format!(
@@ -380,7 +386,7 @@ fn tokens_are_taken_back_listed_and_let_be_good_again() {
     for query in ["?limit=0", "?limit=1001", "?limit=x", "?after=-1", "?other=1", "?after=+1"] {
         assert_eq!(get(query).0, 400, "{query}");
     }
-    let delete = |rest: &str| ask(&ledger, Method::DELETE, rest, &[], "");
+    let delete = |rest: &str| ask(&store, Method::DELETE, rest, &[], "");
     assert_eq!(delete("/2"), (204, String::new()));
     for rest in ["/2", "/", "/x", "/1/", "/+1", "/99999999999999999999"] {
         assert_eq!(delete(rest).0, 404, "{rest}");
@@ -391,7 +397,7 @@ fn tokens_are_taken_back_listed_and_let_be_good_again() {
 #[test]
 fn a_wish_that_is_not_understood_or_comes_from_a_page_does_nothing() {
     let place = Place::new();
-    let ledger = place.opens_for(1).unwrap();
+    let store = place.opens_for(1).unwrap();
     let body = |iss: &str, exp: u64| format!("{{\"jti\":\"a\",\"iss\":\"{iss}\",\"exp\":{exp}}}");
     let good = body("i", now() + HOUR);
     let from_a_page = [JSON[0], (FieldName::Origin, "http://127.0.0.1:8484")];
@@ -408,16 +414,16 @@ fn a_wish_that_is_not_understood_or_comes_from_a_page_does_nothing() {
         (Method::DELETE, "", &[], "", 405),
         (Method::GET, "/1", &[], "", 405),
     ] {
-        assert_eq!(ask(&ledger, method, rest, fields, body).0, status, "{method:?} {rest} {body}");
+        assert_eq!(ask(&store, method, rest, fields, body).0, status, "{method:?} {rest} {body}");
     }
-    assert_eq!(ledger.count(now()), (0, 1));
-    assert_eq!(ask(&ledger, Method::POST, "", JSON, &good).0, 201);
-    let (status, text) = ask(&ledger, Method::POST, "", JSON, &body("j", now() + HOUR));
+    assert_eq!(store.count(now()), (0, 1));
+    assert_eq!(ask(&store, Method::POST, "", JSON, &good).0, 201);
+    let (status, text) = ask(&store, Method::POST, "", JSON, &body("j", now() + HOUR));
     assert_eq!(status, 409);
     assert!(text.contains("`jwt_revocations.capacity`"), "{text}");
-    ledger.lock().log.fail();
+    store.lock().log.fail();
     fs::create_dir(new_path(&place.file())).unwrap();
-    assert_eq!(ask(&ledger, Method::DELETE, "/1", &[], "").0, 503);
+    assert_eq!(ask(&store, Method::DELETE, "/1", &[], "").0, 503);
     let request = Request { head: RequestHead::default(), body: Vec::new() };
     let answer = answer(None, &request, b"");
     assert_eq!(answer.head.status.code(), 404);
@@ -444,7 +450,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     vec(step, 1..24)
 }
 
-/// What a ledger is, without files: a list of id, whether it is a subject, name, issued and ends.
+/// What a revocation is, without files: a list of id, whether it is a subject, name, issued and ends.
 type Model = Vec<(u64, bool, u8, u64, u64)>;
 
 proptest! {
@@ -454,7 +460,7 @@ proptest! {
     #[test]
     fn what_comes_back_is_what_was_answered_for(steps in steps()) {
         let place = Place::new();
-        let mut ledger = place.opens_for(3).unwrap();
+        let mut store = place.opens_for(3).unwrap();
         let (mut model, mut now, mut next): (Model, u64, u64) = (Vec::new(), NOW, 1);
         for step in steps {
             model.retain(|(.., ends)| now < ends + MAX_LEEWAY.as_secs());
@@ -465,7 +471,7 @@ proptest! {
                         true => format!("\"sub\":\"{name}\",\"iat\":{issued}"),
                         false => format!("\"jti\":\"{name}\""),
                     };
-                    let result = ledger.revoke(tokens(&format!("{{{what},\"exp\":{ends}}}")), now);
+                    let result = store.revoke(tokens(&format!("{{{what},\"exp\":{ends}}}")), now);
                     let is_full = model.len() == 3;
                     match model.iter_mut().find(|it| (it.1, it.2) == (is_subject, name)) {
                         Some(known) => {
@@ -483,20 +489,20 @@ proptest! {
                 Step::Lift(id) => {
                     let is_there = model.iter().any(|it| it.0 == id);
                     model.retain(|it| it.0 != id);
-                    prop_assert_eq!(ledger.lift(id, now).unwrap(), is_there);
+                    prop_assert_eq!(store.lift(id, now).unwrap(), is_there);
                 }
                 Step::Pass(seconds) => now += seconds * 10,
                 Step::Restart { torn } => {
-                    drop(ledger);
+                    drop(store);
                     let line = b"0123456789abcdef {\"add\":{\"id\":99,\"jti\":\"never answered\",\"exp\":1}}";
                     place.adds(&line[..torn]);
-                    ledger = open_at(&place.file(), 3, &config(), now).unwrap();
-                    prop_assert_eq!(ledger.take_warning().is_some(), torn > 0);
+                    store = open_at(&place.file(), 3, &config(), now).unwrap();
+                    prop_assert_eq!(store.take_warning().is_some(), torn > 0);
                 }
-                Step::Compact => ledger.lock().compact().unwrap(),
+                Step::Compact => store.lock().compact().unwrap(),
             }
             model.retain(|(.., ends)| now < ends + MAX_LEEWAY.as_secs());
-            let entries = ledger.list(0, 100, now);
+            let entries = store.list(0, 100, now);
             prop_assert_eq!(entries.len(), model.len());
             for (entry, (id, is_subject, name, issued, ends)) in entries.iter().zip(&model) {
                 let expected = match is_subject {

@@ -1,4 +1,4 @@
-//! Compression: which answers are made smaller for clients that can read that, and how; which requests are decoded.
+//! Compression: which responses are compressed for clients that can read that, and how; which requests are decoded.
 
 use crate::bounds::{MAX_EXCEPTIONS, MAX_MEDIA_TYPES, MAX_TOKEN};
 use crate::node::Node;
@@ -14,9 +14,9 @@ use titan_http::coding::Coding;
 section! {
     "compress", "a compression policy", Any;
     /// Makes answers smaller for clients that say that they can read that (Accept-Encoding), while they are passed
-    /// on: what an upstream has sent is not held back for more. Never done with 204, 205, 206 and 304, answers that are
+    /// on: what an upstream has sent is not held back for more. Never done with 204, 205, 206 and 304, responses that are
     /// coded already, say `no-transform`, have a Content-Range or a digest of their content, and with gRPC. Who can
-    /// have a secret and a text of his own in one answer, and see how long it is, can guess the secret (BREACH):
+    /// have a secret and a text of his own in one response, and see how long it is, can guess the secret (BREACH):
     /// leave such routes out with `without: [compress]`, or such paths with `except`.
     pub struct Compress {
         /// The codings, best first: of those that a client likes equally the first is taken.
@@ -37,20 +37,20 @@ section! {
         /// How hard zstd tries. 1 is fast, 12 small; what is above would hold up the other connections of a worker.
         /// A stream takes 1 to 4 MiB of memory.
         pub zstd_level: u8 = default("3", whole(1..=12)),
-        /// Whether answers are compressed that set cookies. Such answers often have secrets, which can be guessed where
+        /// Whether responses are compressed that set cookies. Such answers often have secrets, which can be guessed where
         /// they stand beside what an attacker has sent.
         pub cookies: bool = default("false", boolean()),
-        /// Paths that clients ask for whose answers stay as they are, with everything below them. Compared segment by
+        /// Paths that clients ask for whose responses stay as they are, with everything below them. Compared segment by
         /// segment, without regard to case, to escapes and to parameters behind a `;`.
         pub except: Vec<String> =
             default("[]", one_or_list(text(PREFIX, parse_literal_prefix), 0..=MAX_EXCEPTIONS)),
-        /// Up to how many bytes without a meaning are added to each answer, so that its length tells less: their number
+        /// Up to how many bytes without a meaning are added to each response, so that its length tells less: their number
         /// is another one each time, from 1. gzip has them as a name in its head, brotli as a block of metadata, zstd as
         /// a frame that is skipped. Makes guessing by lengths take longer, and does not rule it out.
         pub padding: ByteSize = default("0B", size(0..=MAX_PADDING)),
         /// Whether streams of events (`text/event-stream`) are compressed, each event by itself as it comes.
         pub events: bool = default("false", boolean()),
-        /// What becomes of requests whose bodies clients have made smaller (Content-Encoding).
+        /// What becomes of requests whose bodies clients have compressed (Content-Encoding).
         pub requests: Option<CodedRequests> =
             optional("they go on as they are", section_of::<CodedRequests>()),
     }

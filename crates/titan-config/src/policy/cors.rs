@@ -18,7 +18,7 @@ section! {
     "cors", "a CORS policy", Any;
     /// Which pages of other origins may read answers. Preflight requests are answered by the gateway before any other
     /// policy looks at them, with 403 where the page may not ask. An upstream's own `Access-Control-` fields are removed;
-    /// answers of the gateway, errors among them, carry the fields too. Where the file as a whole applies the policy, so do
+    /// responses of the gateway, errors among them, carry the fields too. Where the file as a whole applies the policy, so do
     /// those that are given without a route (404, 405, 400, 431); and a preflight request that no route takes is answered
     /// by it, so that the page gets to see the 404 or 405, unless a route of that host and path has another policy or none.
     pub(crate) struct CorsFields {
@@ -30,7 +30,7 @@ section! {
             optional("`[GET, HEAD, POST]`", one_or_list(method(), 1..=MAX_METHODS)),
         /// The header fields that pages may send, beside those that need no leave; `*` for any.
         pub(crate) headers: CorsHeaders = default("[]", headers()),
-        /// The header fields of answers that pages may read, beside those that need no leave; `"*"` for any, without
+        /// The header fields of responses that pages may read, beside those that need no leave; `"*"` for any, without
         /// `credentials`.
         pub(crate) expose: Vec<HeaderName> = default("[]", one_or_list(header_name(), 0..=MAX_METHODS)),
         /// Whether browsers send cookies and certificates along. Never with `origins: "*"`.
@@ -60,11 +60,11 @@ pub struct Cors {
     pub methods: Vec<Method>,
     /// The fields that pages may send.
     pub headers: CorsHeaders,
-    /// The fields of answers that pages may read.
+    /// The fields of responses that pages may read.
     pub expose: Vec<HeaderName>,
     /// Whether browsers send cookies and certificates along.
     pub credentials: bool,
-    /// How long the answer to a preflight request may be remembered.
+    /// How long the response to a preflight request may be remembered.
     pub max_age: Duration,
     /// Whether pages of public networks may ask.
     pub private_network: bool,

@@ -13,7 +13,7 @@ section! {
     "failure_limit", "a limit on failures", Any;
     /// How often clients may fail to show who they are: at least one of `by_client` and `by_name`. A request counts whose token,
     /// API key or password is wrong, or more than one, and one with `Authorization` that the service of `forward_auth`
-    /// answers with 401; one that shows nothing does not. Whoever has used up the rate is answered with 429 and
+    /// responds with 401; one that shows nothing does not. Whoever has used up the rate is answered with 429 and
     /// `Retry-After` before anything is checked, also with what is right. Requests that come at the same moment are checked before
     /// any of them has failed, of one client's passwords 32 at most. Those beyond the rate are owed: whoever sent them waits the
     /// longer, by an hour or by what 32 failures take at most, whichever is more. Routes that name the same policy share its

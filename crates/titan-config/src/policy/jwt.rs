@@ -62,7 +62,7 @@ section! {
         /// access tokens of RFC 9068. Keeps tokens out that the provider signs for other purposes.
         pub(crate) types: Option<Vec<HeaderValue>> =
             optional("any, or none", one_or_list(header_value(), 1..=MAX_CLAIMS)),
-        /// What answers with 401 say that they are for (RFC 9110 section 11.5).
+        /// What responses with 401 say that they are for (RFC 9110 section 11.5).
         pub(crate) realm: HeaderValue = default("gateway", realm()),
         /// How many good tokens each worker remembers, so that their signatures are checked once: 2 to 3 KiB each.
         /// `0` for none.
@@ -74,7 +74,7 @@ section! {
     "jwt_provider", "a provider of tokens", Any;
     /// Somebody who signs tokens.
     pub(crate) struct ProviderFields {
-        /// What the claim `iss` has to be, byte by byte. Only one that is alone can do without.
+        /// What the claim `iss` has to be, byte for byte. Only one that is alone can do without.
         pub(crate) issuer: Option<String> = optional("not looked at", text(ISSUER, not_empty)),
         /// The claim `aud` has to be one of these, or list one. Without this a token that names an audience is meant
         /// for somebody else, and refused.
@@ -163,7 +163,7 @@ pub struct Jwt {
     pub max_age: Option<Duration>,
     /// The types that tokens may have.
     pub types: Option<Vec<HeaderValue>>,
-    /// What answers with 401 say that they are for.
+    /// What responses with 401 say that they are for.
     pub realm: HeaderValue,
     /// How many tokens a worker remembers.
     pub cache: usize,

@@ -105,7 +105,7 @@ pub struct RouteCost {
 
 /// The shortest time that requests wait at most.
 const MIN_DELAY: Duration = Duration::from_millis(1);
-/// The longest: clients do not wait longer for an answer.
+/// The longest: clients do not wait longer for a response.
 const MAX_DELAY: Duration = Duration::from_secs(60);
 
 pub(super) fn rate_limit() -> impl Read<Value = RateLimit> {

@@ -1,4 +1,4 @@
-//! Transforms: what is changed in requests on their way to upstreams, and in answers on their way back.
+//! Transforms: what is changed in requests on their way to upstreams, and in responses on their way back.
 
 mod changes;
 mod cookies;
@@ -32,8 +32,8 @@ use titan_http::Status;
 
 section! {
     "transform", "a transform", Any;
-    /// Changes requests on their way to upstreams, and answers on their way back: those of upstreams and the
-    /// gateway's own, errors among them. Interim answers, trailers and bodies stay as they are. A value names parts of
+    /// Changes requests on their way to upstreams, and responses on their way back: those of upstreams and the
+    /// gateway's own, errors among them. Interim responses, trailers and bodies stay as they are. A value names parts of
     /// a request in braces: `{method}`, `{scheme}` of the connection, `{host}`, `{path}`, `{query}` with its `?` or
     /// empty, `{client}` the address, `{request_id}`, `{route}` the name, `{header:X-Name}`, `{param:name}` of
     /// the query, `{claim:name}` of the token by name or JSON pointer, which needs a policy `jwt`, and any other name for a
@@ -44,7 +44,7 @@ section! {
         /// What becomes of requests.
         pub request: Box<RequestTransform> =
             default("{}", section_of::<RequestTransform>().map(Box::new)),
-        /// What becomes of answers.
+        /// What becomes of responses.
         pub response: Box<ResponseTransform> =
             default("{}", section_of::<ResponseTransform>().map(Box::new)),
     }
@@ -72,14 +72,14 @@ section! {
 }
 
 section! {
-    "response_transform", "a transform of answers", Any;
-    /// What becomes of answers: first of the status, then come the fields for security, then what `headers`, `replace` and `cookies` say.
+    "response_transform", "a transform of responses", Any;
+    /// What becomes of responses: first of the status, then come the fields for security, then what `headers`, `replace` and `cookies` say.
     pub struct ResponseTransform {
         /// An expression that has to be true for a response to be changed. It sees what those of requests see, the request as it
         /// was before the transform, and `response.status`, which is that before `status`. Where a request was refused before it
         /// came to the transform, nothing but the status is known, and what looks at more is false.
         pub when: Option<Rule> = optional("always", response_rule()),
-        /// Statuses that give way to others, as in `{ 404: 410 }`. Not those that decide how an answer is framed:
+        /// Statuses that give way to others, as in `{ 404: 410 }`. Not those that decide how a response is framed:
         /// 1xx, 204, 205, 206 and 304. Problem documents of the gateway say the new one, and fields that the old one alone
         /// gives a meaning go, unless `headers` gives them: `WWW-Authenticate` and `Proxy-Authenticate`, `Retry-After`,
         /// `Allow`, `Location`, and `Content-Range`.
@@ -202,7 +202,7 @@ fn parse_status(text: &str) -> Result<Status, Problem> {
 fn plain_status(code: u16) -> Result<Status, Problem> {
     match (code, Status::from_code(code)) {
         (204 | 205 | 206 | 304, _) | (_, None) => {
-            Err(Problem::new("it decides how the answer is framed"))
+            Err(Problem::new("it decides how the response is framed"))
         }
         (_, Some(status)) => Ok(status),
     }

@@ -1,4 +1,4 @@
-//! The fields of routes that answer with files.
+//! The fields of routes that response with files.
 
 use super::Row;
 

@@ -1,4 +1,4 @@
-//! Every vector of `conformance/http1`: whole, byte by byte, and split at every offset.
+//! Every vector of `conformance/http1`: whole, byte for byte, and split at every offset.
 
 mod drive;
 mod expectation;

@@ -37,7 +37,7 @@ impl Connection {
     }
 
     /// A client has given that back when it came: those whom its requests serve need have nothing to do with
-    /// each other, and one that takes no answers must not hold up the rest. Each stream has its own window.
+    /// each other, and one that takes no responses must not hold up the rest. Each stream has its own window.
     fn release_to_connection(&mut self, count: usize) {
         if self.role == Role::Server {
             self.give_back(count);

@@ -176,7 +176,7 @@ impl Connection {
         }
     }
 
-    /// This side ends a stream. Whoever has asked has to expect that some of the answer is on its way.
+    /// This side ends a stream. Whoever has asked has to expect that some of the response is on its way.
     fn give_up(&mut self, stream: &Stream) {
         if self.role == Role::Client {
             self.floods.excuse(stream.inflow.available());

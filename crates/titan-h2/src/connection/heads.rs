@@ -171,7 +171,7 @@ impl Connection {
     }
 
     fn open_refused(&mut self, mut stream: Stream, fault: Fault) -> Outcome {
-        // More than its answer will give back: else heads of any size would be free.
+        // More than its response will give back: else heads of any size would be free.
         self.floods.charge(2)?;
         let id = StreamId(stream.id);
         stream.is_refused = true;

@@ -49,7 +49,7 @@ impl Connection {
 
     /// Where in all that was read that begins which has come in part, and ought to be whole soon: the preface with its
     /// SETTINGS, a field block, or a frame that is none of a body, for which its stream has a timeout. `unread` is
-    /// what [`Connection::read`] has left. As long as the answer is the same, it is the same beginning.
+    /// what [`Connection::read`] has left. As long as the response is the same, it is the same beginning.
     pub fn unfinished(&self, unread: &[u8]) -> Option<u64> {
         const KIND_AT: usize = 3;
         let is_body = unread.get(KIND_AT) == Some(&frame::DATA);

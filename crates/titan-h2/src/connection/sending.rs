@@ -4,7 +4,7 @@ use super::Connection;
 use crate::frame::{self, MAX_31, MAX_PAYLOAD};
 use crate::settings::Role;
 use crate::stream::{Asked, Half, Turn};
-use crate::{StreamId, Towards};
+use crate::{Destination, StreamId};
 use titan_http::{Fields, Method, RequestHead, ResponseHead};
 
 /// Bytes that may wait to be written before no further request is begun: a server that reads nothing is
@@ -31,7 +31,7 @@ impl Connection {
     pub fn send_request(
         &mut self,
         head: &RequestHead,
-        to: Towards<'_>,
+        to: Destination<'_>,
         length: Option<u64>,
         end: bool,
     ) -> Option<StreamId> {
@@ -78,7 +78,7 @@ impl Connection {
         }
     }
 
-    /// Sends of a body as much as the windows and the output take now, and answers how much that is. `end`
+    /// Sends of a body as much as the windows and the output take now, and responses how much that is. `end`
     /// counts when it is all of `data`. When it is less, [`Connection::next_unblocked`] tells when the
     /// stream can go on.
     ///

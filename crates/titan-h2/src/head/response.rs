@@ -13,7 +13,7 @@ pub(crate) struct ResponseFacts {
     pub(crate) interim: bool,
     /// What `content-length` declares, except with 1xx and 204, where it says nothing.
     pub(crate) length: Option<u64>,
-    /// Whether no body can follow: 204, 304, and answers to HEAD.
+    /// Whether no body can follow: 204, 304, and responses to HEAD.
     pub(crate) has_no_body: bool,
 }
 

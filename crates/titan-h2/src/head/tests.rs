@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::hpack::{Secrecy, write_literal};
-use crate::{Towards, head::request::RequestFacts, head::response::ResponseFacts};
+use crate::{Destination, head::request::RequestFacts, head::response::ResponseFacts};
 use allocation_counter::measure;
 use proptest::prelude::*;
 use titan_http::{FieldName, Method, Status, TargetForm, Version};
@@ -401,9 +401,9 @@ fn every_fault_says_where_it_is_forbidden() {
     }
 }
 
-const TO: Towards<'static> = Towards { authority: b"b:81", is_https: true, protocol: None };
+const TO: Destination<'static> = Destination { authority: b"b:81", is_https: true, protocol: None };
 
-fn written_request(head: &RequestHead, to: &Towards<'_>, length: Option<u64>) -> RequestHead {
+fn written_request(head: &RequestHead, to: &Destination<'_>, length: Option<u64>) -> RequestHead {
     let (mut out, mut read) = (Vec::new(), RequestHead::default());
     HeadWriter::default().write_request(&mut out, head, to, length);
     assert_eq!(out[0], 0x20, "the first block says that there is no table");
@@ -456,7 +456,7 @@ fn tunnels_are_asked_for() {
     let mut reader = HeadReader::new(&limits());
     assert!(reader.read_request(&out, &mut read).unwrap().is_ok());
     assert_eq!(read.target.form, TargetForm::Authority);
-    let to = Towards { protocol: Some(b"websocket"), ..TO };
+    let to = Destination { protocol: Some(b"websocket"), ..TO };
     let read = written_request(&head, &to, None);
     assert_eq!((read.method, read.path()), (Method::CONNECT, b"/".as_slice()));
 }

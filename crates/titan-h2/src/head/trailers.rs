@@ -15,7 +15,7 @@ pub(crate) enum Excess {
     Dropped,
 }
 
-/// What tells how a call of gRPC went. It stands behind whatever a server has put in front of it, and without it
+/// What tells how a gRPC call went. It stands behind whatever a server has put in front of it, and without it
 /// the call has failed.
 const STATUS: &[u8] = b"grpc-status";
 

@@ -4,7 +4,7 @@
 //! the caller's: it cannot disagree with what is sent.
 
 use super::facts::CONNECTION_FIELDS;
-use crate::Towards;
+use crate::Destination;
 use crate::hpack::{FieldIndex, Secrecy, pseudo, write_indexed, write_literal, write_size_update};
 use titan_http::{Field, FieldName, FieldSet, Fields, Method, RequestHead, ResponseHead, Status};
 
@@ -22,7 +22,7 @@ impl HeadWriter {
         &mut self,
         out: &mut Vec<u8>,
         head: &RequestHead,
-        to: &Towards<'_>,
+        to: &Destination<'_>,
         length: Option<u64>,
     ) {
         self.begin(out, &head.fields);

@@ -1,7 +1,7 @@
 //! Messages that are as they should be: what events say, and what is written.
 
 use crate::peer::*;
-use titan_h2::{Code, Connection, Event, Fault, Limits, RequestStart, StreamId, Towards};
+use titan_h2::{Code, Connection, Destination, Event, Fault, Limits, RequestStart, StreamId};
 use titan_http::{Fields, Method, RequestHead, ResponseHead, Status, Version};
 
 #[test]
@@ -216,7 +216,7 @@ fn a_client_keeps_to_the_streams_that_the_server_takes() {
 fn a_successful_answer_to_connect_has_no_length() {
     let mut tested = Tested::client(Limits::default());
     let head = RequestHead { method: Method::CONNECT, ..RequestHead::default() };
-    let to = Towards { authority: b"a.example:1", is_https: true, protocol: None };
+    let to = Destination { authority: b"a.example:1", is_https: true, protocol: None };
     tested.connection.send_request(&head, to, None, false).unwrap();
     let answer = headers(1, 0, &[(":status", "200"), ("content-length", "1")]);
     let events = tested.receives(&[answer, data(1, 0, b"abc")].concat()).unwrap();
@@ -249,7 +249,7 @@ fn a_long_head_goes_out_in_several_frames_and_is_read() {
     head.set_path(b"/").unwrap();
     let value = vec![b'v'; 40_000];
     head.fields.append_named(b"x-long", &value).unwrap();
-    let to = Towards { authority: b"a.example", is_https: false, protocol: None };
+    let to = Destination { authority: b"a.example", is_https: false, protocol: None };
     client.connection.send_request(&head, to, None, true).unwrap();
     let kinds: Vec<_> = frames(client.connection.output()).iter().map(|sent| sent.kind).collect();
     assert_eq!(kinds, [HEADERS, CONTINUATION, CONTINUATION]);

@@ -45,7 +45,7 @@ const LIMITS: Limits = Limits {
     grown_window: 2_000,
     connection_window: 65_535,
     output: 2000,
-    patience: 1000,
+    flood_budget: 1000,
 };
 
 /// The byte at an offset of any body: so that what is lost or repeated is seen.

@@ -1,6 +1,6 @@
 //! A connection under test, and the bytes of its peer, written by hand.
 
-use titan_h2::{Connection, Event, Fatal, Limits, StreamId, Towards};
+use titan_h2::{Connection, Destination, Event, Fatal, Limits, StreamId};
 use titan_http::{Fields, Method, RequestHead, ResponseHead, Status};
 
 pub(crate) const DATA: u8 = 0;
@@ -227,7 +227,7 @@ impl Tested {
         frames
     }
 
-    /// Reads a request that is alone in the bytes, and answers its stream.
+    /// Reads a request that is alone in the bytes, and responses its stream.
     pub(crate) fn opens(&mut self, bytes: &[u8]) -> StreamId {
         match self.receives(bytes).unwrap().as_slice() {
             [Event::Request { stream, .. }] => *stream,
@@ -244,7 +244,7 @@ impl Tested {
     pub(crate) fn asks(&mut self, method: Method, end: bool) -> Option<StreamId> {
         let mut head = RequestHead { method, ..RequestHead::default() };
         head.set_path(b"/a").unwrap();
-        let to = Towards { authority: b"a.example", is_https: true, protocol: None };
+        let to = Destination { authority: b"a.example", is_https: true, protocol: None };
         self.connection.send_request(&head, to, None, end)
     }
 }

@@ -26,7 +26,7 @@ pub struct Wire<'c> {
     /// Time.
     pub clock: &'c Clock,
     /// How long the peer may take nothing of what waits for it.
-    pub patience: Duration,
+    pub timeout: Duration,
     /// How far writing has come.
     pub progress: &'c mut Progress,
 }
@@ -129,7 +129,7 @@ impl Wire<'_> {
         self.progress.stalled = match self.progress.stalled {
             _ if !is_blocked => None,
             Some(until) if !has_moved => Some(until),
-            _ => Some(self.clock.deadline(self.patience)),
+            _ => Some(self.clock.deadline(self.timeout)),
         };
         Ok(())
     }

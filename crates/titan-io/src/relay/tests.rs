@@ -104,10 +104,10 @@ struct Scene {
 }
 
 impl Scene {
-    fn new(patience: Patience) -> Scene {
+    fn new(limits: StallLimits) -> Scene {
         let source = Source::default();
         let sink = Sink { room: usize::MAX, ..Sink::default() };
-        Scene { clock: Clock::new(), pump: Pump::new(patience), source, sink }
+        Scene { clock: Clock::new(), pump: Pump::new(limits), source, sink }
     }
 
     fn poll(&mut self) -> Poll<Result<(), Stop>> {
@@ -128,13 +128,13 @@ impl Scene {
     }
 }
 
-fn patience(rate: u64) -> Patience {
-    Patience { source: 20 * SECOND, sink: 5 * SECOND, source_rate: rate, sink_rate: 0 }
+fn limits(rate: u64) -> StallLimits {
+    StallLimits { source: 20 * SECOND, sink: 5 * SECOND, source_rate: rate, sink_rate: 0 }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_source_that_brings_nothing_stalls() {
-    let mut scene = Scene::new(patience(0));
+    let mut scene = Scene::new(limits(0));
     assert!(scene.poll().is_pending());
     assert!(scene.after(20 * SECOND).await.is_pending(), "never early");
     assert!(matches!(scene.after(SECOND).await, Poll::Ready(Err(Stop::SourceStalled))));
@@ -142,7 +142,7 @@ async fn a_source_that_brings_nothing_stalls() {
 
 #[tokio::test(start_paused = true)]
 async fn a_source_that_brings_something_has_all_its_time_again() {
-    let mut scene = Scene::new(patience(0));
+    let mut scene = Scene::new(limits(0));
     assert!(scene.poll().is_pending());
     for _ in 0..5 {
         assert!(scene.brings(1, 19 * SECOND).await.is_pending());
@@ -152,7 +152,7 @@ async fn a_source_that_brings_something_has_all_its_time_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_source_whose_bytes_give_nothing_yet_goes_on_too() {
-    let mut scene = Scene::new(patience(100));
+    let mut scene = Scene::new(limits(100));
     assert!(scene.poll().is_pending());
     for _ in 0..30 {
         scene.source.sealed += 100;
@@ -163,7 +163,7 @@ async fn a_source_whose_bytes_give_nothing_yet_goes_on_too() {
 
 #[tokio::test(start_paused = true)]
 async fn a_sink_that_takes_nothing_stalls() {
-    let mut scene = Scene::new(patience(0));
+    let mut scene = Scene::new(limits(0));
     scene.sink.room = 0;
     assert!(scene.brings(10, SECOND).await.is_pending());
     assert!(scene.after(5 * SECOND).await.is_pending(), "never early");
@@ -172,7 +172,7 @@ async fn a_sink_that_takes_nothing_stalls() {
 
 #[tokio::test(start_paused = true)]
 async fn a_sink_that_takes_something_has_all_its_time_again() {
-    let mut scene = Scene::new(patience(0));
+    let mut scene = Scene::new(limits(0));
     for _ in 0..10 {
         scene.sink.room = 1;
         assert!(scene.brings(10, 4 * SECOND).await.is_pending());
@@ -182,7 +182,7 @@ async fn a_sink_that_takes_something_has_all_its_time_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_sink_that_takes_less_than_it_reports_has_all_its_time_again() {
-    let mut scene = Scene::new(patience(0));
+    let mut scene = Scene::new(limits(0));
     scene.sink.room = 0;
     assert!(scene.brings(10, SECOND).await.is_pending());
     for _ in 0..5 {
@@ -195,7 +195,7 @@ async fn a_sink_that_takes_less_than_it_reports_has_all_its_time_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_sink_that_does_not_flush_is_waited_for_and_not_the_source() {
-    let mut scene = Scene::new(patience(0));
+    let mut scene = Scene::new(limits(0));
     scene.sink.room = 10;
     assert!(scene.brings(10, SECOND).await.is_pending());
     assert!(matches!(scene.after(6 * SECOND).await, Poll::Ready(Err(Stop::SinkStalled))));
@@ -203,7 +203,7 @@ async fn a_sink_that_does_not_flush_is_waited_for_and_not_the_source() {
 
 #[tokio::test(start_paused = true)]
 async fn a_source_below_its_rate_is_given_up_after_a_window() {
-    let mut scene = Scene::new(patience(100));
+    let mut scene = Scene::new(limits(100));
     assert!(scene.poll().is_pending());
     for _ in 0..9 {
         assert!(scene.brings(99, SECOND).await.is_pending());
@@ -213,7 +213,7 @@ async fn a_source_below_its_rate_is_given_up_after_a_window() {
 
 #[tokio::test(start_paused = true)]
 async fn a_source_may_pause_as_long_as_its_rate_is_kept() {
-    let mut scene = Scene::new(patience(100));
+    let mut scene = Scene::new(limits(100));
     assert!(scene.poll().is_pending());
     for _ in 0..10 {
         assert!(scene.brings(1000, 9 * SECOND).await.is_pending());
@@ -223,7 +223,7 @@ async fn a_source_may_pause_as_long_as_its_rate_is_kept() {
 
 #[tokio::test(start_paused = true)]
 async fn each_window_is_judged_by_itself() {
-    let mut scene = Scene::new(patience(100));
+    let mut scene = Scene::new(limits(100));
     assert!(scene.poll().is_pending());
     assert!(scene.brings(100_000, 10 * SECOND).await.is_pending());
     assert!(matches!(scene.brings(10, 10 * SECOND).await, Poll::Ready(Err(Stop::SourceTooSlow))));
@@ -231,7 +231,7 @@ async fn each_window_is_judged_by_itself() {
 
 #[tokio::test(start_paused = true)]
 async fn a_source_is_not_blamed_for_a_slow_sink() {
-    let mut scene = Scene::new(patience(100));
+    let mut scene = Scene::new(limits(100));
     for _ in 0..20 {
         scene.sink.room = 1;
         assert!(scene.brings(1000, 4 * SECOND).await.is_pending());
@@ -242,8 +242,8 @@ async fn a_source_is_not_blamed_for_a_slow_sink() {
 }
 
 /// A pump whose sink has to take so much in each second.
-fn taking(rate: u64) -> Patience {
-    Patience { source: SECOND, sink: 30 * SECOND, source_rate: 0, sink_rate: rate }
+fn taking(rate: u64) -> StallLimits {
+    StallLimits { source: SECOND, sink: 30 * SECOND, source_rate: 0, sink_rate: rate }
 }
 
 #[tokio::test(start_paused = true)]
@@ -275,7 +275,7 @@ async fn a_sink_that_takes_much_at_a_time_may_pause() {
 
 #[tokio::test(start_paused = true)]
 async fn a_sink_is_not_blamed_for_a_slow_source() {
-    let mut scene = Scene::new(Patience { source: 60 * SECOND, ..taking(100) });
+    let mut scene = Scene::new(StallLimits { source: 60 * SECOND, ..taking(100) });
     for _ in 0..5 {
         assert!(scene.brings(10, 20 * SECOND).await.is_pending());
     }
@@ -287,7 +287,7 @@ async fn a_sink_is_not_blamed_for_a_slow_source() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pump_that_is_done_waits_for_nobody() {
-    let mut scene = Scene::new(patience(100));
+    let mut scene = Scene::new(limits(100));
     scene.source.ended = true;
     assert!(matches!(scene.brings(10, SECOND).await, Poll::Ready(Ok(()))));
     assert!(scene.pump.is_done());
@@ -297,7 +297,7 @@ async fn a_pump_that_is_done_waits_for_nobody() {
 #[tokio::test(start_paused = true)]
 async fn what_came_before_a_failure_is_handed_over() {
     let mut scene =
-        Scene::new(Patience { source: SECOND, sink: SECOND, source_rate: 0, sink_rate: 0 });
+        Scene::new(StallLimits { source: SECOND, sink: SECOND, source_rate: 0, sink_rate: 0 });
     scene.sink.room = 3;
     scene.source.fails = Some(Kind::Truncated);
     assert!(scene.brings(3, Duration::ZERO).await.is_pending());
@@ -307,7 +307,7 @@ async fn what_came_before_a_failure_is_handed_over() {
     assert_eq!(error.kind, Kind::Truncated);
     // One that takes nothing is not waited for any longer than else.
     let mut scene =
-        Scene::new(Patience { source: SECOND, sink: SECOND, source_rate: 0, sink_rate: 0 });
+        Scene::new(StallLimits { source: SECOND, sink: SECOND, source_rate: 0, sink_rate: 0 });
     scene.sink.room = 3;
     scene.source.fails = Some(Kind::Truncated);
     assert!(scene.brings(3, Duration::ZERO).await.is_pending());
@@ -315,7 +315,7 @@ async fn what_came_before_a_failure_is_handed_over() {
     assert!(matches!(stalled, Poll::Ready(Err(Stop::SinkStalled))), "{stalled:?}");
     // The client's own failure concerns nobody else.
     let mut scene =
-        Scene::new(Patience { source: SECOND, sink: SECOND, source_rate: 0, sink_rate: 0 });
+        Scene::new(StallLimits { source: SECOND, sink: SECOND, source_rate: 0, sink_rate: 0 });
     scene.sink.room = 3;
     scene.source.fails = Some(Kind::ClientGone);
     let failed = scene.brings(3, Duration::ZERO).await;

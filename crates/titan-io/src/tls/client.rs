@@ -23,7 +23,7 @@ pub struct ClientTls {
 }
 
 /// How it is spoken with one endpoint.
-pub struct Towards {
+pub struct EndpointTls {
     config: Arc<ArcSwap<ClientConfig>>,
     /// `None` for an endpoint whose name no certificate can be for: a connection to it fails.
     name: Option<ServerName<'static>>,
@@ -51,17 +51,17 @@ impl ClientTls {
     }
 
     /// How it is spoken with the endpoint of that name or address, with its port.
-    pub fn towards(&self, host: &str) -> Towards {
+    pub fn towards(&self, host: &str) -> EndpointTls {
         let own = match host.parse::<SocketAddr>() {
             Ok(address) => address.ip().to_string(),
             Err(_) => host.rsplit_once(':').map_or(host, |(name, _)| name).to_owned(),
         };
         let name = self.tls.name.as_ref().map_or(own, |name| name.as_str().to_owned());
-        Towards { config: Arc::clone(&self.config), name: ServerName::try_from(name).ok() }
+        EndpointTls { config: Arc::clone(&self.config), name: ServerName::try_from(name).ok() }
     }
 }
 
-impl Towards {
+impl EndpointTls {
     /// A session at its start, which may be for HTTP/1.1 whatever is preferred else.
     pub fn session(&self, h1_only: bool) -> Result<ClientConnection, Error> {
         let name = self.name.clone().ok_or_else(|| Error::General("no server name".to_owned()))?;

@@ -1,6 +1,6 @@
 //! Ways to be let in of which one is enough.
 
-use super::{Asked, Authorise, Note, Own, basic};
+use super::{Asked, Authorise, AuthoriseState, Own, basic};
 use crate::context::PolicyContext;
 use crate::explained::Explained;
 use crate::findings::Findings;
@@ -100,11 +100,16 @@ impl Authorise {
         Ok(())
     }
 
-    /// Why a request that meets none of the ways is refused; notes what its answer says of each.
-    fn refuse_all(&self, is_busy: bool, note: &mut Note, findings: &mut Findings) -> Kind {
+    /// Why a request that meets none of the ways is refused; notes what its response says of each.
+    fn refuse_all(
+        &self,
+        is_busy: bool,
+        note: &mut AuthoriseState,
+        findings: &mut Findings,
+    ) -> Kind {
         let has_token = findings.token.is_some() && !self.requires(Credential::Token);
         if is_busy {
-            note.password = Some(basic::Note::Busy);
+            note.password = Some(basic::PasswordChallenge::Busy);
             return Kind::PasswordQueue;
         }
         self.challenge_all(note, findings);
@@ -116,14 +121,14 @@ impl Authorise {
         }
     }
 
-    /// Has the answer say which credentials are taken, where one of several is enough: also when a token is no good.
-    pub(crate) fn challenge_all(&self, note: &mut Note, findings: &mut Findings) {
+    /// Has the response say which credentials are taken, where one of several is enough: also when a token is no good.
+    pub(crate) fn challenge_all(&self, note: &mut AuthoriseState, findings: &mut Findings) {
         for way in &self.any_of {
             match way {
                 Credential::ClientCertificate => {}
                 Credential::ApiKeys => note.lacks_key = true,
                 Credential::Token => findings.ask_for_token(),
-                Credential::Basic => note.password = Some(basic::Note::Wanted),
+                Credential::Basic => note.password = Some(basic::PasswordChallenge::Wanted),
             }
         }
     }

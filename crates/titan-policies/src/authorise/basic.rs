@@ -31,9 +31,9 @@ pub(super) struct Basic {
     verifiers: Arc<Verifiers>,
 }
 
-/// What an answer has to say of passwords.
+/// What a response has to say of passwords.
 #[derive(Clone, Copy)]
-pub(super) enum Note {
+pub(super) enum PasswordChallenge {
     /// That one is needed.
     Wanted,
     /// When to come again: too many wait to be checked.
@@ -88,12 +88,16 @@ impl Basic {
     ) -> Result<(), Error> {
         let shown = self.take(&mut meeting.request.fields);
         let Some(shown) = shown else {
-            own.note.password = Some(Note::Wanted);
+            own.note.password = Some(PasswordChallenge::Wanted);
             return Err(Kind::Password.into());
         };
         if let Err(kind) = self.check(&shown, meeting, own).await {
             meeting.findings.is_password_wrong = kind == Kind::Password;
-            let note = if kind == Kind::PasswordQueue { Note::Busy } else { Note::Wanted };
+            let note = if kind == Kind::PasswordQueue {
+                PasswordChallenge::Busy
+            } else {
+                PasswordChallenge::Wanted
+            };
             own.note.password = Some(note);
             return Err(kind.into());
         }
@@ -107,10 +111,16 @@ impl Basic {
         told.map_err(|_| Kind::Internal.into())
     }
 
-    pub(super) fn on_response(&self, note: Note, head: &mut ResponseHead) -> Result<(), BadField> {
+    pub(super) fn on_response(
+        &self,
+        note: PasswordChallenge,
+        head: &mut ResponseHead,
+    ) -> Result<(), BadField> {
         match note {
-            Note::Wanted => head.fields.append(FieldName::WwwAuthenticate, &self.challenge),
-            Note::Busy => head.fields.append_named(b"Retry-After", SOON),
+            PasswordChallenge::Wanted => {
+                head.fields.append(FieldName::WwwAuthenticate, &self.challenge)
+            }
+            PasswordChallenge::Busy => head.fields.append_named(b"Retry-After", SOON),
         }
     }
 

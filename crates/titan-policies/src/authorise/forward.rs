@@ -3,8 +3,8 @@
 mod decisions;
 
 use super::Own;
+use crate::buffered_response::BufferedResponse;
 use crate::context::{PolicyContext, Step, Subrequest};
-use crate::reply::Reply;
 pub use decisions::Decisions;
 use decisions::{Digest, lasts};
 use std::cell::Cell;
@@ -61,17 +61,17 @@ impl Forward {
         meeting: &mut PolicyContext<'_>,
         own: &Own<'_>,
     ) -> Result<Step, Error> {
-        let reply = self.ask(meeting, own).await?;
-        let status = reply.head.status;
+        let response = self.ask(meeting, own).await?;
+        let status = response.head.status;
         if status.is_success() {
-            let taken = self.take(&reply.head, &mut meeting.request.fields);
+            let taken = self.take(&response.head, &mut meeting.request.fields);
             return taken.map(|()| Step::Go).map_err(|_| Kind::Internal.into());
         }
         if meeting.is_grpc {
             return Err(kind_of(status).into());
         }
-        let head = self.answer(&reply.head).map_err(|_| Kind::Internal)?;
-        Ok(Step::Answer(Box::new(Reply { head, body: reply.body })))
+        let head = self.answer(&response.head).map_err(|_| Kind::Internal)?;
+        Ok(Step::Respond(Box::new(BufferedResponse { head, body: response.body })))
     }
 
     /// What a request needs, in words.
@@ -85,7 +85,11 @@ impl Forward {
         format!("needs leave of `{name}`, which is asked with {method} {path}, but not here{cache}")
     }
 
-    async fn ask(&self, meeting: &PolicyContext<'_>, own: &Own<'_>) -> Result<Reply, Error> {
+    async fn ask(
+        &self,
+        meeting: &PolicyContext<'_>,
+        own: &Own<'_>,
+    ) -> Result<BufferedResponse, Error> {
         let ForwardAuth { timeout, body_limit, cache, .. } = &self.config;
         let subrequest = Subrequest {
             request: meeting.request,
@@ -97,24 +101,29 @@ impl Forward {
         let write = |question: &mut RequestHead, text: &mut Vec<u8>| {
             self.write_question(meeting, question, text)?;
             asked.set(cache.as_ref().and_then(|cache| digest(cache, meeting, question, own)));
-            let reply = asked.get().and_then(|digest| self.recall(&digest, meeting, own));
-            known.set(reply.is_some());
-            Ok(reply)
+            let response = asked.get().and_then(|digest| self.recall(&digest, meeting, own));
+            known.set(response.is_some());
+            Ok(response)
         };
-        let reply = meeting.subrequests.ask(subrequest, &write).await?;
+        let response = meeting.subrequests.ask(subrequest, &write).await?;
         if let (Some(cache), Some(digest), false) = (cache, asked.get(), known.get()) {
-            self.remember(cache, digest, &reply, (meeting.clock, own))
+            self.remember(cache, digest, &response, (meeting.clock, own))
                 .map_err(|_| Kind::Internal)?;
         }
-        Ok(reply)
+        Ok(response)
     }
 
     /// What was decided of such a request not long ago.
-    fn recall(&self, digest: &Digest, meeting: &PolicyContext<'_>, own: &Own<'_>) -> Option<Reply> {
+    fn recall(
+        &self,
+        digest: &Digest,
+        meeting: &PolicyContext<'_>,
+        own: &Own<'_>,
+    ) -> Option<BufferedResponse> {
         let known = own.decisions.get(self.place, digest, meeting.clock);
         let cells = own.forward_cells;
         if known.is_some() { &cells.hits } else { &cells.misses }.add(1);
-        known.map(|reply| (*reply).clone())
+        known.map(|response| (*response).clone())
     }
 
     /// Notes what was decided, as far as it is looked at, where the service does not say otherwise.
@@ -122,17 +131,17 @@ impl Forward {
         &self,
         cache: &AuthCache,
         digest: Digest,
-        reply: &Reply,
+        response: &BufferedResponse,
         (clock, own): (&Clock, &Own<'_>),
     ) -> Result<(), BadField> {
-        let Some(lasts) = lasts(&reply.head, cache.ttl) else { return Ok(()) };
-        let mut head = ResponseHead::with_status(reply.head.status);
+        let Some(lasts) = lasts(&response.head, cache.ttl) else { return Ok(()) };
+        let mut head = ResponseHead::with_status(response.head.status);
         if head.status.is_success() {
-            copy(&self.config.take, &reply.head.fields, &mut head.fields)?;
+            copy(&self.config.take, &response.head.fields, &mut head.fields)?;
         } else {
-            head = self.answer(&reply.head)?;
+            head = self.answer(&response.head)?;
         }
-        let kept = Reply { head, body: reply.body.clone() };
+        let kept = BufferedResponse { head, body: response.body.clone() };
         let capacity = cache.capacity.try_into().unwrap_or(usize::MAX);
         let until = clock.deadline(lasts);
         own.decisions.put((self.place, capacity), digest, until, kept);
@@ -285,7 +294,7 @@ fn name_client(
     fields.append_named(b"X-Forwarded-Uri", text)
 }
 
-/// What a call of gRPC is told that is answered with that status.
+/// What a gRPC call is told that is answered with that status.
 fn kind_of(status: Status) -> Kind {
     match status.code() {
         300..=399 | 401 | 407 => Kind::AuthAnonymous,

@@ -4,7 +4,7 @@ mod brotli;
 mod gzip;
 mod zstd;
 
-use super::Recipe;
+use super::Encoding;
 use brotli::Brotli;
 use gzip::Gzip;
 use std::cell::{Cell, RefCell};
@@ -37,7 +37,7 @@ pub struct Encoders {
     at_work: Cell<usize>,
 }
 
-/// The room of a body that is made smaller. Free again when it is dropped.
+/// The room of a body that is compressed. Free again when it is dropped.
 pub(super) struct Room {
     bytes: usize,
     home: Rc<Encoders>,
@@ -55,16 +55,16 @@ const KEPT_ZSTD: usize = 4;
 const PIECE: usize = 8 << 10;
 
 impl Encoders {
-    /// Whether another body can be made smaller by that recipe.
-    pub(super) fn have_room_for(&self, recipe: Recipe) -> bool {
-        self.at_work.get() + recipe.memory() <= MOST_AT_WORK
+    /// Whether another body can be compressed by that encoding.
+    pub(super) fn have_room_for(&self, encoding: Encoding) -> bool {
+        self.at_work.get() + encoding.memory() <= MOST_AT_WORK
     }
 }
 
 impl Room {
-    /// The room for a body of that recipe. Whoever wrote its head has looked whether there is any.
-    pub(super) fn new(recipe: Recipe, home: &Rc<Encoders>) -> Room {
-        let bytes = recipe.memory();
+    /// The room for a body of that encoding. Whoever wrote its head has looked whether there is any.
+    pub(super) fn new(encoding: Encoding, home: &Rc<Encoders>) -> Room {
+        let bytes = encoding.memory();
         home.at_work.set(home.at_work.get() + bytes);
         Room { bytes, home: Rc::clone(home) }
     }
@@ -78,9 +78,9 @@ impl Drop for Room {
 }
 
 impl Encoder {
-    /// An encoder for the body of that recipe.
-    pub(super) fn new(recipe: Recipe, home: &Rc<Encoders>) -> Encoder {
-        let Recipe { coding, level, length, padding } = recipe;
+    /// An encoder for the body of that encoding.
+    pub(super) fn new(encoding: Encoding, home: &Rc<Encoders>) -> Encoder {
+        let Encoding { coding, level, length, padding } = encoding;
         let padding = random_up_to(padding);
         let kind = match coding {
             Coding::Gzip => {
@@ -176,19 +176,19 @@ fn random_up_to(most: u16) -> usize {
 mod tests {
     use super::*;
 
-    fn recipe(coding: Coding, level: u8) -> Recipe {
-        Recipe { coding, level, length: None, padding: 0 }
+    fn encoding(coding: Coding, level: u8) -> Encoding {
+        Encoding { coding, level, length: None, padding: 0 }
     }
 
     #[test]
     fn what_one_body_leaves_the_next_one_uses() {
         let home = Rc::new(Encoders::default());
         for coding in [Coding::Gzip, Coding::Zstd] {
-            let mut unfinished = Encoder::new(recipe(coding, 1), &home);
+            let mut unfinished = Encoder::new(encoding(coding, 1), &home);
             unfinished.write(b"of the body before", &mut Vec::new()).unwrap();
             drop(unfinished);
             let mut out = Vec::new();
-            let mut again = Encoder::new(recipe(coding, 1), &home);
+            let mut again = Encoder::new(encoding(coding, 1), &home);
             again.write(b"abc", &mut out).unwrap();
             again.finish(&mut out).unwrap();
             assert_eq!(super::super::tests::decoded(coding, &out), (b"abc".to_vec(), true));
@@ -200,7 +200,7 @@ mod tests {
     fn what_is_kept_is_bounded_and_has_its_level() {
         let home = Rc::new(Encoders::default());
         for coding in [Coding::Gzip, Coding::Zstd] {
-            let many = (0..40).map(|at| Encoder::new(recipe(coding, 1 + at % 2), &home));
+            let many = (0..40).map(|at| Encoder::new(encoding(coding, 1 + at % 2), &home));
             drop(many.collect::<Vec<_>>());
         }
         assert_eq!((home.gzip.borrow().len(), home.zstd.borrow().len()), (KEPT_GZIP, KEPT_ZSTD));
@@ -220,7 +220,7 @@ mod tests {
         ] {
             let mut seen = 0;
             for _ in 0..400 {
-                let padded = Recipe { padding: 600, ..recipe(coding, 4) };
+                let padded = Encoding { padding: 600, ..encoding(coding, 4) };
                 let (mut out, mut encoder) = (Vec::new(), Encoder::new(padded, &home));
                 encoder.write(body, &mut out).unwrap();
                 encoder.finish(&mut out).unwrap();

@@ -126,26 +126,29 @@ fn what_codes_at_once_is_bounded() {
     for coding in [Coding::Gzip, Coding::Brotli, Coding::Zstd] {
         let encoders = Rc::<Encoders>::default();
         let decide = || {
-            let note =
-                Note { choice: Choice { coding: Some(coding), insists: false }, ..Note::default() };
+            let note = CompressState {
+                choice: Choice { coding: Some(coding), insists: false },
+                ..CompressState::default()
+            };
             let mut head = ResponseHead::with_status(Status::OK);
             head.fields.append(FieldName::ContentType, b"text/html").unwrap();
             let mut content = Content { length: BodyLength::Unknown, declared: None };
-            let recipe = policy.on_response(note, &mut head, &mut content, &encoders).unwrap();
+            let encoding = policy.on_response(note, &mut head, &mut content, &encoders).unwrap();
             let is_told = head.fields.get(FieldName::ContentEncoding).is_some();
             assert_eq!(
-                (recipe.is_some(), head.fields.get(FieldName::Vary)),
+                (encoding.is_some(), head.fields.get(FieldName::Vary)),
                 (is_told, Some(b"Accept-Encoding".as_slice()))
             );
-            recipe
+            encoding
         };
         let mut sources: Vec<_> = (0..2_000).map(|_| Pieces::new(vec![b"x".into()])).collect();
         let mut bodies = Vec::new();
         for source in &mut sources {
-            let Some(recipe) = decide() else { break };
-            bodies.push(Squeezed::new(source, recipe, &encoders));
+            let Some(encoding) = decide() else { break };
+            bodies.push(CompressedBody::new(source, encoding, &encoders));
         }
-        let memory = bodies.len() * Recipe { coding, level: 3, length: None, padding: 0 }.memory();
+        let memory =
+            bodies.len() * Encoding { coding, level: 3, length: None, padding: 0 }.memory();
         assert!((509 << 20..=512 << 20).contains(&memory), "{coding:?}: {}", bodies.len());
         // There is room again once one is over, however it was.
         drop(bodies.pop());

@@ -1,4 +1,4 @@
-//! Tokens that were taken back before their time: one table for all workers, which none of them waits for.
+//! Revoked tokens before their time: one table for all workers, which none of them waits for.
 
 use super::{Refusal, date};
 use arc_swap::ArcSwap;

@@ -16,12 +16,12 @@ pub struct Waiting {
 
 /// A request that waits until its turn has come. It counts as waiting until this is dropped.
 pub(crate) struct Turn {
-    place: Place,
+    place: WaitPermit,
     delay: Duration,
 }
 
 /// The place of a request among those that wait.
-pub(super) struct Place {
+pub(super) struct WaitPermit {
     waiting: Arc<Waiting>,
     counter: Counter,
 }
@@ -41,17 +41,17 @@ impl Waiting {
     }
 
     /// A place for a request of that client, if there is one.
-    pub(super) fn enter(self: &Arc<Self>, client: Option<ClientNetwork>) -> Option<Place> {
+    pub(super) fn enter(self: &Arc<Self>, client: Option<ClientNetwork>) -> Option<WaitPermit> {
         let counter = self.shares.counter(client);
         let is_admitted = self.shares.admits(counter);
         let take = |left: u32| left.checked_sub(1).filter(|_| is_admitted);
         self.free.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()?;
         self.shares.take(counter);
-        Some(Place { waiting: Arc::clone(self), counter })
+        Some(WaitPermit { waiting: Arc::clone(self), counter })
     }
 }
 
-impl Place {
+impl WaitPermit {
     /// Waits there for so many nanoseconds.
     pub(super) fn turn_in(self, nanoseconds: u64) -> Turn {
         Turn { place: self, delay: Duration::from_nanos(nanoseconds) }
@@ -67,7 +67,7 @@ impl Turn {
     }
 }
 
-impl Drop for Place {
+impl Drop for WaitPermit {
     fn drop(&mut self) {
         self.waiting.shares.give_back(self.counter);
         self.waiting.free.fetch_add(1, Ordering::Relaxed);

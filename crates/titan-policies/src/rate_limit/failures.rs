@@ -36,7 +36,7 @@ pub(crate) struct Asking {
 
 /// The seconds after which to come again, where a request was not looked at.
 #[derive(Default)]
-pub(crate) struct Note(Option<u64>);
+pub(crate) struct FailureState(Option<u64>);
 
 impl FailureLimit {
     /// The policy whose place among the rate limits is `cells`.
@@ -66,7 +66,7 @@ impl FailureLimit {
     pub(crate) fn on_request(
         &self,
         meeting: &PolicyContext<'_>,
-        note: &mut Note,
+        note: &mut FailureState,
         cells: &[RateLimitCells],
     ) -> Result<Asking, Error> {
         let asking = self.asking(meeting);
@@ -81,7 +81,7 @@ impl FailureLimit {
             _ if self.is_shadow => cells.shadowed.add(1),
             wait => {
                 cells.limited.add(1);
-                *note = Note(Some(seconds(wait)));
+                *note = FailureState(Some(seconds(wait)));
                 return Err(Kind::TooManyFailures.into());
             }
         }
@@ -102,8 +102,8 @@ impl FailureLimit {
                 Kind::AuthAnonymous => asking.shows_authorization,
                 _ => false,
             },
-            Ok(Step::Answer(reply)) => {
-                reply.head.status == Status::UNAUTHORIZED && asking.shows_authorization
+            Ok(Step::Respond(response)) => {
+                response.head.status == Status::UNAUTHORIZED && asking.shows_authorization
             }
             Ok(Step::Go) => false,
         };
@@ -122,7 +122,11 @@ impl FailureLimit {
         }
     }
 
-    pub(crate) fn on_response(&self, note: &Note, head: &mut ResponseHead) -> Result<(), BadField> {
+    pub(crate) fn on_response(
+        &self,
+        note: &FailureState,
+        head: &mut ResponseHead,
+    ) -> Result<(), BadField> {
         note.0.map_or(Ok(()), |wait| write_retry_after(&mut head.fields, wait))
     }
 

@@ -5,7 +5,7 @@
 //! ahead than a burst takes. So of one key there pass, between any two of its requests, no more than the burst and one for
 //! each interval between them; and whatever fits that does pass.
 //!
-//! A request with patience may go beyond a burst by as much as it would wait. It then passes, with the time after which it is
+//! A request that may wait may go beyond a burst by as much as it would wait. It then passes, with the time after which it is
 //! its turn; so those that wait are a queue without a list, in which the number itself is the last place.
 //!
 //! Whoever counts in an entry that is taken by another key at that very moment takes back what it has counted, and that key
@@ -47,7 +47,7 @@ pub(super) struct Ask {
     /// The place of its plan.
     pub(super) plan: usize,
     /// How many nanoseconds it would wait for its turn.
-    pub(super) patience: u64,
+    pub(super) max_delay: u64,
 }
 
 /// A rate, in nanoseconds.
@@ -61,7 +61,7 @@ pub(super) struct Pace {
 
 impl Ask {
     /// One request that does not wait, of the first plan.
-    pub(super) const ONE: Ask = Ask { cost: 1, plan: 0, patience: 0 };
+    pub(super) const ONE: Ask = Ask { cost: 1, plan: 0, max_delay: 0 };
 }
 
 /// What has become of a request.
@@ -78,7 +78,7 @@ pub(super) enum Verdict {
     Passed {
         /// Where what it takes of the concurrency is to be given back.
         place: usize,
-        /// The nanoseconds after which it is its turn. Never more than its patience.
+        /// The nanoseconds after which it is its turn. Never more than its max_delay.
         delay: u64,
     },
     /// One of the rates is used up.
@@ -264,7 +264,7 @@ impl Pace {
     /// The arrival time after a request, or the time after which it would pass or wait for its turn.
     fn advance(&self, arrival: u64, ask: Ask, now: u64) -> Result<u64, u64> {
         let next = arrival.max(now) + ask.cost * self.interval;
-        let latest = now + self.tolerance + ask.patience;
+        let latest = now + self.tolerance + ask.max_delay;
         if next <= latest { Ok(next) } else { Err(next - latest) }
     }
 

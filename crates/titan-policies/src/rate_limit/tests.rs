@@ -57,8 +57,8 @@ fn it_says_what_is_left_and_how_long_to_wait() {
 #[test]
 fn whoever_has_patience_waits_for_its_turn() {
     let limiter = limiter(&[pace(10, SECOND, 2), pace(20, 60 * SECOND, 20)], None, 64);
-    let take = |patience: u64, now: u64| {
-        limiter.take(key(1), Ask { patience, ..Ask::ONE }, Maker::new(0), || now).verdict
+    let take = |max_delay: u64, now: u64| {
+        limiter.take(key(1), Ask { max_delay, ..Ask::ONE }, Maker::new(0), || now).verdict
     };
     let delays: Vec<_> = std::iter::repeat_with(|| take(millis(250), 0))
         .map_while(|verdict| match verdict {

@@ -1,6 +1,6 @@
 //! Bodies that are put together of what a request brings.
 
-use super::value::{Piece, Place, Seen};
+use super::value::{Piece, Seen, Target};
 use std::fmt::Write;
 use titan_config::{BodyTemplate, Escaping, Route};
 use titan_http::RequestHead;
@@ -27,7 +27,7 @@ impl Body {
         let (mut out, mut value) = (String::new(), Vec::new());
         for piece in &self.pieces {
             value.clear();
-            piece.write(request, seen, Place::Field, &mut value);
+            piece.write(request, seen, Target::Field, &mut value);
             let text = String::from_utf8_lossy(&value);
             match piece {
                 Piece::Text(_) => out.push_str(&text),

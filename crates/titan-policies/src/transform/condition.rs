@@ -9,7 +9,7 @@ use titan_http::{RequestHead, Status};
 pub(super) struct Condition(Rule);
 
 /// What the condition of a response looks at of its request.
-pub(super) struct Kept(View);
+pub(super) struct RequestFacts(View);
 
 impl Condition {
     pub(super) fn new(rule: &Rule) -> Condition {
@@ -23,15 +23,15 @@ impl Condition {
     }
 
     /// What its response needs of a request that goes on.
-    pub(super) fn keep(&self, request: &RequestHead, seen: &Seen<'_>) -> Option<Box<Kept>> {
+    pub(super) fn keep(&self, request: &RequestHead, seen: &Seen<'_>) -> Option<Box<RequestFacts>> {
         let view = View::of(&self.0, request, asked(request, seen)).ok()?;
-        Some(Box::new(Kept(view)))
+        Some(Box::new(RequestFacts(view)))
     }
 
     /// Whether a response with that status is to be changed. Without what was kept of its request, nothing is known of that.
-    pub(super) fn holds_for(&self, kept: Option<&Kept>, status: Status) -> bool {
+    pub(super) fn holds_for(&self, kept: Option<&RequestFacts>, status: Status) -> bool {
         let unknown = View::default();
-        let view = kept.map_or(&unknown, |Kept(view)| view);
+        let view = kept.map_or(&unknown, |RequestFacts(view)| view);
         view.meets_with_status(&self.0, status.code()) == Ok(true)
     }
 

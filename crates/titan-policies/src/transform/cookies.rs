@@ -1,9 +1,9 @@
-//! Attributes of cookies that answers set (RFC 6265 section 4.1.1).
+//! Attributes of cookies that responses set (RFC 6265 section 4.1.1).
 
 use titan_config::{CookieDomain, CookieRule, SameSite};
 use titan_http::{BadField, FieldName, Fields};
 
-/// Gives the cookies of an answer the attributes that the first rule for each wants.
+/// Gives the cookies of a response the attributes that the first rule for each wants.
 pub(super) fn change(rules: &[CookieRule], fields: &mut Fields) -> Result<(), BadField> {
     if rules.is_empty() || fields.get(FieldName::SetCookie).is_none() {
         return Ok(());

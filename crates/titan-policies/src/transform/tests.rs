@@ -2,7 +2,7 @@
 
 use super::Edits;
 use super::query;
-use super::value::{Made, Place};
+use super::value::{Made, Target};
 use proptest::prelude::*;
 use titan_config::{Changes, ValuePiece, ValueTemplate};
 
@@ -15,7 +15,7 @@ fn edits(remove: &[&str], rename: &[(&str, &str)], set: &[(&str, &str)]) -> Edit
         append: Vec::new(),
         set_if_absent: Vec::new(),
     };
-    Edits::new(&changes, None, Place::Query)
+    Edits::new(&changes, None, Target::Query)
 }
 
 proptest! {

@@ -28,7 +28,7 @@ pub struct Seen<'s> {
 
 /// Where a value goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Target {
     /// Into a header field, as it is.
     Field,
     /// Into a query, as one value of it.
@@ -75,7 +75,7 @@ impl Value {
     pub(super) fn new(
         template: &ValueTemplate,
         route: Option<&Route>,
-        place: Place,
+        place: Target,
         made: &mut usize,
     ) -> Value {
         let pieces: Vec<_> = template.pieces.iter().map(|it| Piece::new(it, route)).collect();
@@ -132,7 +132,7 @@ impl Piece {
         &self,
         request: &RequestHead,
         seen: &Seen<'_>,
-        place: Place,
+        place: Target,
         out: &mut Vec<u8>,
     ) {
         let fields = &request.fields;
@@ -179,20 +179,20 @@ impl Piece {
     }
 }
 
-impl Place {
+impl Target {
     /// Writes any text.
     fn write(self, bytes: &[u8], out: &mut Vec<u8>) {
         match self {
-            Place::Field => out.extend_from_slice(bytes),
-            Place::Query => escape(bytes, is_unreserved, out),
+            Target::Field => out.extend_from_slice(bytes),
+            Target::Query => escape(bytes, is_unreserved, out),
         }
     }
 
     /// Writes a part of a URL, which has its escapes already.
     fn write_url(self, bytes: &[u8], out: &mut Vec<u8>) {
         match self {
-            Place::Field => out.extend_from_slice(bytes),
-            Place::Query => {
+            Target::Field => out.extend_from_slice(bytes),
+            Target::Query => {
                 escape(bytes, |byte| is_path_byte(byte) && !b"&=;".contains(&byte), out);
             }
         }
@@ -206,7 +206,7 @@ impl Made {
         value: &Value,
         request: &RequestHead,
         seen: &Seen<'_>,
-        place: Place,
+        place: Target,
     ) -> Result<(), Error> {
         let Value::Made { pieces, .. } = value else { return Ok(()) };
         let mut start = self.text.len();

@@ -17,8 +17,8 @@ use std::task::{Context, Poll, ready};
 use titan_h1::{Body, RequestStart};
 use titan_http::BodyLength;
 use titan_http::{FieldName, Fields, Method, RequestHead, ResponseHead, Version};
-use titan_io::body::{Answer, Content, Gone, RequestBody};
 use titan_io::body::{BodySink, BodySource};
+use titan_io::body::{Content, Gone, RequestBody, ResponseSink};
 use titan_io::buffer::SMALL;
 use titan_io::clock::{Moment, TICK};
 use titan_io::error::{Error, Kind, Side};
@@ -205,7 +205,7 @@ impl Connection<'_> {
         };
         let verdict = exchange.run(head.err()).await;
         let Response { is_started, is_closing, is_framed, .. } = answer;
-        // The end of a short answer to a whole request without a body cannot be lost any more.
+        // The end of a short response to a whole request without a body cannot be lost any more.
         let is_surely_read =
             head.is_ok() && start.framing.is_empty() && answer.sent() <= SMALL as u64;
         if verdict != Verdict::Answered {
@@ -348,7 +348,7 @@ impl RequestBody for Request<'_> {
     }
 }
 
-/// The answer to the request that is being served.
+/// The response to the request that is being served.
 struct Response<'c> {
     message: Outgoing<'c>,
     method: Method,
@@ -429,7 +429,7 @@ impl BodySink for Response<'_> {
     }
 }
 
-impl Answer for Response<'_> {
+impl ResponseSink for Response<'_> {
     fn interim(&mut self, head: &ResponseHead) {
         if self.version >= Version::Http11 {
             let connection = titan_h1::Connection::KeepAlive;
@@ -441,7 +441,7 @@ impl Answer for Response<'_> {
         let is_head = self.method == Method::HEAD;
         debug_assert!(
             !is_head || content.length == BodyLength::None,
-            "an answer to HEAD has no body"
+            "a response to HEAD has no body"
         );
         let body = self.framing(content);
         let connection = self.connection();

@@ -18,11 +18,11 @@ use std::time::Duration;
 use titan_h2::{Code, Event, RequestStart, StreamId};
 use titan_http::BodyLength;
 use titan_http::{Fields, ResponseHead};
-use titan_io::body::{Answer, Content, Gone, RequestBody};
 use titan_io::body::{BodySink, BodySource};
+use titan_io::body::{Content, Gone, RequestBody, ResponseSink};
 use titan_io::clock::{Clock, Moment, Timer};
 use titan_io::error::{Error, Kind, Side};
-use titan_io::mux::{Halt, Lane, Mux, Progress, Receiver, Sender, Wire};
+use titan_io::mux::{Halt, Mux, Progress, Receiver, Sender, StreamHandle, Wire};
 use titan_io::transport::{DROPPED, Transport};
 
 /// Serves a client until the connection ends. Until `deadline` its preface and settings must have come.
@@ -47,7 +47,7 @@ pub(crate) async fn serve(client: &mut Client, deadline: Moment) {
     mux.lose();
     poll_fn(|cx| {
         mux.set_driver(cx);
-        if mux.lanes() == 0 { Poll::Ready(()) } else { Poll::Pending }
+        if mux.handles() == 0 { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;
     client.is_answering = end == End::Gone;
@@ -101,16 +101,16 @@ impl Connection<'_> {
         let Connection { client, shared, progress, served, .. } = self;
         let Client { worker, transport, .. } = &mut **client;
         let Transport { io, stream, inbox, timer } = transport;
-        let patience = worker.snapshot().timeouts.write;
+        let timeout = worker.snapshot().timeouts.write;
         let (mux, buffers, clock) = (&*shared.mux, &io.buffers, &*io.clock);
-        let mut wire = Wire { mux, stream, inbox, buffers, clock, patience, progress };
+        let mut wire = Wire { mux, stream, inbox, buffers, clock, timeout, progress };
         let halt = wire.poll(cx, |event| on_event(&event, shared, served));
         match halt {
             Poll::Ready(Halt::Gone) => return Poll::Ready(End::Gone),
             Poll::Ready(Halt::Broken) => return Poll::Ready(End::Over),
             Poll::Pending => {}
         }
-        let is_over = mux.connection().is_over() && mux.lanes() == 0;
+        let is_over = mux.connection().is_over() && mux.handles() == 0;
         if is_over && wire.progress.is_flushed() {
             return Poll::Ready(End::Over);
         }
@@ -149,7 +149,7 @@ fn head_deadline(
 /// Until when a client without a request is waited for.
 fn last_moment(idle: &mut Option<Moment>, shared: &Shared, clock: &Clock) -> Moment {
     let Shared { worker, mux, .. } = shared;
-    if mux.lanes() > 0 {
+    if mux.handles() > 0 {
         *idle = None;
         return Moment::NEVER;
     }
@@ -179,14 +179,14 @@ fn begin(
     let mut scratch = worker.scratch();
     scratch.request.clear();
     mux.connection().take_request(&mut scratch.request);
-    let lane = mux.accept(stream, head.map_or(true, |start| start.end));
+    let handle = mux.accept(stream, head.map_or(true, |start| start.end));
     worker.cells().streams_opened.add(1);
     *served = served.saturating_add(1);
     let most = worker.snapshot().limits.requests_per_connection.at_most();
     if most.is_some_and(|most| *served >= most.get()) {
         mux.connection().drain();
     }
-    drop(tokio::task::spawn_local(answer(Rc::clone(shared), lane, scratch, head)));
+    drop(tokio::task::spawn_local(answer(Rc::clone(shared), handle, scratch, head)));
 }
 
 fn refused(fault: titan_h2::Fault) -> Error {
@@ -196,7 +196,7 @@ fn refused(fault: titan_h2::Fault) -> Error {
 /// Answers the request on a stream, or refuses what was no request.
 async fn answer(
     shared: Rc<Shared>,
-    lane: Rc<Lane>,
+    handle: Rc<StreamHandle>,
     mut scratch: Loan,
     head: Result<RequestStart, Error>,
 ) {
@@ -204,7 +204,7 @@ async fn answer(
     let snapshot = worker.snapshot();
     let timer = worker.io.clock.timer();
     let Scratch { request, work, .. } = &mut *scratch;
-    let (receiver, sender) = lane.split();
+    let (receiver, sender) = handle.split();
     let upgrade = head.ok().and_then(|start| start.protocol).map(|protocol| {
         let protocol = protocol.of(request.fields.text()).to_vec();
         Upgrade::of_connect(&protocol, request, worker.io.random_id())
@@ -227,7 +227,7 @@ async fn answer(
     };
     let mut response = Response { sender };
     let mut refused = head.err();
-    if lane.is_lost() {
+    if handle.is_lost() {
         refused = Some(Kind::ClientGone.into());
     } else if length == BodyLength::Known(0) {
         refused = await_end(&mut body, &timer, snapshot.timeouts.body).await.err();
@@ -249,17 +249,17 @@ async fn answer(
     };
     let verdict = exchange.run(refused).await;
     if verdict == Verdict::Answered && !body.is_done() {
-        // Some clients lose an answer that is followed by a reset at once, whatever RFC 9113 section 8.1 says.
+        // Some clients lose a response that is followed by a reset at once, whatever RFC 9113 section 8.1 says.
         drain(&mut body, &timer, DROPPED).await;
     }
-    if verdict != Verdict::Answered && response.sender.is_waiting() && !lane.is_lost() {
-        lane.charge_for_stall();
+    if verdict != Verdict::Answered && response.sender.is_waiting() && !handle.is_lost() {
+        handle.charge_for_stall();
     }
     if verdict == (Verdict::Left { is_overdue: true }) {
-        lane.forgive_reset();
+        handle.forgive_reset();
     }
     worker.cells().streams_closed.add(1);
-    lane.set_farewell(match verdict {
+    handle.set_farewell(match verdict {
         Verdict::Answered => Code::NoError,
         Verdict::Broken | Verdict::Left { .. } => Code::InternalError,
     });
@@ -267,8 +267,8 @@ async fn answer(
 
 /// Waits for the end of a request that declares to have no body: sent on at once, it would be on its way
 /// before a body showed that it lies.
-async fn await_end(body: &mut Request<'_>, timer: &Timer, patience: Duration) -> Result<(), Error> {
-    let deadline = timer.clock().deadline(patience);
+async fn await_end(body: &mut Request<'_>, timer: &Timer, timeout: Duration) -> Result<(), Error> {
+    let deadline = timer.clock().deadline(timeout);
     poll_fn(|cx| match body.poll_data(cx) {
         Poll::Ready(result) => Poll::Ready(result),
         Poll::Pending => timer.poll(cx, deadline).map(|()| Err(Kind::BodyTimeout.into())),
@@ -338,15 +338,15 @@ impl RequestBody for Request<'_> {
     }
 
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<Gone> {
-        self.receiver.lane().poll_lost(cx).map(|()| Gone::Broken)
+        self.receiver.handle().poll_lost(cx).map(|()| Gone::Broken)
     }
 
     fn poll_lost(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.receiver.lane().poll_lost(cx)
+        self.receiver.handle().poll_lost(cx)
     }
 
     fn is_broken(&self) -> bool {
-        self.receiver.lane().is_lost()
+        self.receiver.handle().is_lost()
     }
 
     fn is_abandoned(&self) -> bool {
@@ -367,7 +367,7 @@ impl RequestBody for Request<'_> {
     }
 }
 
-/// The answer to the request on a stream.
+/// The response to the request on a stream.
 struct Response {
     sender: Sender,
 }
@@ -399,7 +399,7 @@ impl BodySink for Response {
     }
 }
 
-impl Answer for Response {
+impl ResponseSink for Response {
     fn interim(&mut self, head: &ResponseHead) {
         self.sender.send_response(head, None, false);
     }

@@ -16,7 +16,7 @@ use titan_io::clock::{Moment, Timer};
 use titan_io::tls::H2;
 use titan_io::transport::Transport;
 
-/// How long a closed connection is still read, so that a client that is sending sees its answer.
+/// How long a closed connection is still read, so that a client that is sending sees its response.
 const LINGER: Duration = Duration::from_secs(2);
 /// How a connection begins that speaks HTTP/2 (RFC 9113 section 3.4); no method of HTTP/1.1 is `PRI`.
 const PREFACE: &[u8] = b"PRI ";
@@ -27,7 +27,7 @@ pub(crate) struct Client {
     pub(crate) worker: Rc<Worker>,
     pub(crate) transport: Transport,
     pub(crate) origin: Origin,
-    /// Whether an answer is under way: then the connection must not end as if that were complete.
+    /// Whether a response is under way: then the connection must not end as if that were complete.
     pub(crate) is_answering: bool,
 }
 

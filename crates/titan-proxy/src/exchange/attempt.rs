@@ -1,4 +1,4 @@
-//! One attempt of an exchange: the request to an endpoint, its answer to the client.
+//! One attempt of an exchange: the request to an endpoint, its response to the client.
 
 use super::idle::Idle;
 use super::presence::Presence;
@@ -20,34 +20,34 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use titan_config::{ByteSize, Proxy, RouteTimeouts, SendHost};
 use titan_h1::Body;
-use titan_h2::Towards;
+use titan_h2::Destination;
 use titan_http::BodyLength;
 use titan_http::{FieldName, Method, RequestHead, ResponseHead, Status, remove_hop_by_hop};
-use titan_io::body::{Answer, Content, RequestBody};
 use titan_io::body::{BodySink, BodySource};
+use titan_io::body::{Content, RequestBody, ResponseSink};
 use titan_io::clock::{Moment, Timer};
 use titan_io::error::{Error, Kind, Side};
-use titan_io::relay::{Lender, Patience, Pump, ReadAhead, Rest, Stop};
+use titan_io::relay::{Lender, Pump, ReadAhead, Rest, StallLimits, Stop};
 use titan_io::splice::Pipes;
 use titan_io::stream::Inbox;
-use titan_policies::compress::{Encoders, Recipe, Squeezed};
+use titan_policies::compress::{CompressedBody, Encoders, Encoding};
 use titan_upstream::attempts::{Attempts, Latency};
-use titan_upstream::call::{AnswerStart, Call, Reply, Upload};
+use titan_upstream::call::{Call, ReceivedHead, ResponseSource, Upload};
 use titan_upstream::connection::Connection;
 use titan_upstream::endpoint::Endpoint;
-use titan_upstream::h1::Means;
-use titan_upstream::h2::{self, Trunk};
-use titan_upstream::pool::{Way, Wish};
+use titan_upstream::h1::H1Io;
+use titan_upstream::h2::{self, H2Connection};
+use titan_upstream::pool::{AcquireOptions, PooledConnection};
 
 /// How many connections in a row an endpoint may leave before it has served a request.
 const MOST_DEPARTURES: u32 = 4;
-/// How many interim answers an endpoint may send before the final one.
+/// How many interim responses an endpoint may send before the final one.
 const MAX_INTERIM: u32 = 16;
 
 /// The client's side of a call: everything of the exchange but what the call itself is made with.
-macro_rules! talk {
+macro_rules! upstream_call {
     ($exchange:ident, $proxy:ident, $attempts:ident, $response:ident, $text:ident) => {
-        Talk {
+        UpstreamCall {
             proxy: $proxy,
             attempts: $attempts,
             snapshot: $exchange.snapshot,
@@ -71,7 +71,7 @@ macro_rules! talk {
     };
 }
 
-impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
+impl<'x, B: RequestBody, A: ResponseSink> Exchange<'x, B, A> {
     /// Sends the request to one endpoint. A kept connection that has died costs nothing: the request
     /// goes out again over a new one.
     pub(super) async fn attempt(
@@ -91,10 +91,10 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
             let (h1_only, connect) = (self.upgrade.is_some(), proxy.timeouts.connect);
             let client = attempts.client();
             let sharing = self.snapshot.sharing();
-            let wish = Wish { surely_alive, new, h1_only, connect, client, sharing };
+            let options = AcquireOptions { surely_alive, new, h1_only, connect, client, sharing };
             cells.attempts.add(1);
-            let (is_free, result) = match self.way(endpoint, wish).await? {
-                Way::Own(connection) => {
+            let (is_free, result) = match self.way(endpoint, options).await? {
+                PooledConnection::Own(connection) => {
                     if connection.was_waited_for && self.body.is_broken() {
                         self.worker.pools.keep(connection, &self.worker.io.clock);
                         return Err(Kind::ClientGone.into());
@@ -103,13 +103,13 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
                     if is_reused { &cells.reuses } else { &cells.connects }.add(1);
                     (is_reused, self.call(proxy, connection, attempts).await)
                 }
-                Way::Shared { seat, was_waited_for } => {
+                PooledConnection::Shared { seat, was_waited_for } => {
                     if was_waited_for && self.body.is_broken() {
                         return Err(Kind::ClientGone.into());
                     }
-                    let result = self.call_shared(proxy, &seat.trunk, attempts).await;
+                    let result = self.call_shared(proxy, &seat.shared, attempts).await;
                     // One that leaves a connection says nothing about the next.
-                    let has_left = seat.trunk.mux.connection().is_leaving();
+                    let has_left = seat.shared.mux.connection().is_leaving();
                     departures += u32::from(has_left);
                     (!new || has_left && departures < MOST_DEPARTURES, result)
                 }
@@ -122,8 +122,12 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
     }
 
     /// Comes by a connection, unless the client gives the request up meanwhile: then nobody is to do it.
-    async fn way(&mut self, endpoint: &Arc<Endpoint>, wish: Wish) -> Result<Way, Error> {
-        let mut way = pin!(self.worker.pools.get(endpoint, wish));
+    async fn way(
+        &mut self,
+        endpoint: &Arc<Endpoint>,
+        options: AcquireOptions,
+    ) -> Result<PooledConnection, Error> {
+        let mut way = pin!(self.worker.pools.get(endpoint, options));
         let mut presence = None;
         let Exchange { timer, body, .. } = self;
         poll_fn(|cx| {
@@ -143,7 +147,7 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
         .await
     }
 
-    /// One request and its answer over one connection.
+    /// One request and its response over one connection.
     async fn call(
         &mut self,
         proxy: &Proxy,
@@ -158,9 +162,9 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
         let lender = self.lender(attempts);
         let mut inbox = Inbox::default();
         let buffers = &self.worker.io.buffers;
-        let means = Means { stream: &mut connection.stream, inbox: &mut inbox, buffers };
-        let Work { desk, response, text } = &mut *self.work;
-        let (mut request, reply) = desk.call(means, method);
+        let h1_io = H1Io { stream: &mut connection.stream, inbox: &mut inbox, buffers };
+        let Work { codec, response, text } = &mut *self.work;
+        let (mut request, reply) = codec.call(h1_io, method);
         request.start(body_upstream(method, length), |out, body| {
             let connection = match self.upgrade {
                 Some(_) => titan_h1::Connection::Upgrade,
@@ -169,19 +173,19 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
             titan_h1::write_request(out, self.request, host, body, connection);
         });
         let call = Call::new(request, reply, pump, proxy.timeouts.response);
-        let mut talk = talk!(self, proxy, attempts, response, text);
-        let Outcome { may_be_reused, delivery } = talk.hold(call, lender).await?;
-        if may_be_reused && inbox.is_empty() && !desk.is_cut() {
+        let mut upstream_call = upstream_call!(self, proxy, attempts, response, text);
+        let Outcome { may_be_reused, delivery } = upstream_call.hold(call, lender).await?;
+        if may_be_reused && inbox.is_empty() && !codec.is_cut() {
             self.worker.pools.keep(connection, &self.worker.io.clock);
         }
         Ok(delivery)
     }
 
-    /// One request and its answer over a connection that others use at the same time.
+    /// One request and its response over a connection that others use at the same time.
     async fn call_shared(
         &mut self,
         proxy: &Proxy,
-        trunk: &Trunk,
+        shared: &H2Connection,
         attempts: &Attempts,
     ) -> Result<Option<Delivery<'x>>, Error> {
         let endpoint = attempts.endpoint();
@@ -193,31 +197,32 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
         let method = self.request.method;
         let pump = if is_call { Pump::new(WITHOUT_END) } else { self.upload_pump(proxy) };
         let authority = host_upstream(&proxy.send_host, self.request, endpoint);
-        let towards = Towards { authority, is_https: endpoint.tls.is_some(), protocol: None };
+        let destination =
+            Destination { authority, is_https: endpoint.tls.is_some(), protocol: None };
         let length = match body_upstream(method, self.length) {
             Body::None => Some(0),
             Body::Length(length) => Some(length),
             Body::Chunked | Body::UntilClose => None,
         };
         let declared = length.filter(|_| !matches!(body_upstream(method, self.length), Body::None));
-        let lane = trunk.mux.open(self.request, towards, declared, length == Some(0));
+        let handle = shared.mux.open(self.request, destination, declared, length == Some(0));
         // The next endpoint may speak HTTP/1.1, where it would be a hop-by-hop field.
         self.request.fields.remove(FieldName::Te);
-        let lane = lane.ok_or(Kind::Unprocessed)?;
-        let (receiver, mut sender) = lane.split();
+        let handle = handle.ok_or(Kind::Unprocessed)?;
+        let (receiver, mut sender) = handle.split();
         sender.begin(length, length == Some(0));
-        let reply = h2::Answer { receiver, method };
+        let reply = h2::H2Response { receiver, method };
         let call = Call::new(sender, reply, pump, proxy.timeouts.response);
         let lender = self.lender(attempts);
         let Work { response, text, .. } = &mut *self.work;
-        let mut talk = talk!(self, proxy, attempts, response, text);
-        let patience = proxy.timeouts.response_body;
-        talk.idle = is_call.then(|| Idle::new(talk.timer.clock(), patience));
-        let _trial = trunk.trial(talk.timer.clock());
-        let result = talk.hold(call, lender).await;
+        let mut upstream_call = upstream_call!(self, proxy, attempts, response, text);
+        let timeout = proxy.timeouts.response_body;
+        upstream_call.idle = is_call.then(|| Idle::new(upstream_call.timer.clock(), timeout));
+        let _trial = shared.trial(upstream_call.timer.clock());
+        let result = upstream_call.hold(call, lender).await;
         if result.as_ref().is_err_and(|error| error.kind == Kind::ResponseTimeout) {
             // Whether the endpoint is slow or the connection dead cannot be told: nobody else is to find out.
-            trunk.retire();
+            shared.retire();
         }
         result.map(|outcome| outcome.delivery)
     }
@@ -244,8 +249,8 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
     pub(super) fn upload_pump(&self, proxy: &Proxy) -> Pump {
         let RouteTimeouts { body, response, .. } = proxy.timeouts;
         let source_rate = self.snapshot.body_rate();
-        let patience = Patience { source: body, sink: response, source_rate, sink_rate: 0 };
-        Pump::new(patience).with_pipes(&self.worker.io.pipes)
+        let timeout = StallLimits { source: body, sink: response, source_rate, sink_rate: 0 };
+        Pump::new(timeout).with_pipes(&self.worker.io.pipes)
     }
 
     /// A server of HTTP/1.0 would leave the client waiting: the gateway tells it to go on.
@@ -274,7 +279,7 @@ struct Outcome<'m> {
 }
 
 /// A call to an endpoint and the client it is made for.
-pub(super) struct Talk<'c, B, A> {
+pub(super) struct UpstreamCall<'c, B, A> {
     pub(super) proxy: &'c Proxy,
     attempts: &'c Attempts,
     snapshot: &'c Snapshot,
@@ -292,16 +297,16 @@ pub(super) struct Talk<'c, B, A> {
     upgrade: Option<&'c Upgrade>,
     /// Whether the client waits for 100 (Continue).
     wants_continue: bool,
-    /// Interim answers so far.
+    /// Interim responses so far.
     interim: u32,
     presence: Presence,
-    /// For a call of gRPC: a direction may pause for as long as it likes, both together not.
+    /// For a gRPC call: a direction may pause for as long as it likes, both together not.
     idle: Option<Idle>,
 }
 
-impl<B: RequestBody, A: Answer> Talk<'_, B, A> {
-    /// The request out, the answer in.
-    async fn hold<'m, S: BodySink, R: Reply>(
+impl<B: RequestBody, A: ResponseSink> UpstreamCall<'_, B, A> {
+    /// The request out, the response in.
+    async fn hold<'m, S: BodySink, R: ResponseSource>(
         &mut self,
         mut call: Call<S, R>,
         lender: Lender<'m>,
@@ -313,7 +318,7 @@ impl<B: RequestBody, A: Answer> Talk<'_, B, A> {
         let start = head?;
         self.attempts.note_answer(self.response.version, latency);
         let mut content = start.content;
-        let recipe = self.tell_client(&mut content)?;
+        let encoding = self.tell_client(&mut content)?;
         if self.response.status == Status::SWITCHING_PROTOCOLS {
             return self.switch(call).await.map(|()| Outcome::default());
         }
@@ -325,18 +330,21 @@ impl<B: RequestBody, A: Answer> Talk<'_, B, A> {
         self.answer.start(self.response, content);
         let lender = lender.for_body_of(content.length);
         let (mut upload, mut incoming) = call.into_answer();
-        let delivery = match recipe {
+        let delivery = match encoding {
             None => self.relay(&mut upload, ReadAhead::new(incoming, lender)).await?,
-            Some(recipe) => {
-                let squeezed = Squeezed::new(&mut incoming, recipe, self.encoders);
-                Box::pin(self.relay(&mut upload, ReadAhead::new(squeezed, lender))).await?
+            Some(encoding) => {
+                let compressed = CompressedBody::new(&mut incoming, encoding, self.encoders);
+                Box::pin(self.relay(&mut upload, ReadAhead::new(compressed, lender))).await?
             }
         };
         Ok(Outcome { may_be_reused: start.keep_alive && upload.is_done(), delivery })
     }
 
     /// Tells the client that the endpoint consents, and goes on as a tunnel.
-    async fn switch<S: BodySink, R: Reply>(&mut self, call: Call<S, R>) -> Result<(), Error> {
+    async fn switch<S: BodySink, R: ResponseSource>(
+        &mut self,
+        call: Call<S, R>,
+    ) -> Result<(), Error> {
         let granted = self.upgrade.map(|upgrade| upgrade.grant(self.response));
         granted.transpose().map_err(|_| Kind::Internal)?;
         self.record.status = Some(self.response.status);
@@ -347,9 +355,9 @@ impl<B: RequestBody, A: Answer> Talk<'_, B, A> {
         result
     }
 
-    /// Makes of the answer what the client is to see.
-    fn tell_client(&mut self, content: &mut Content) -> Result<Option<Recipe>, Error> {
-        let Talk { response, text, origin, .. } = self;
+    /// Makes of the response what the client is to see.
+    fn tell_client(&mut self, content: &mut Content) -> Result<Option<Encoding>, Error> {
+        let UpstreamCall { response, text, origin, .. } = self;
         if !remove_hop_by_hop(&mut response.fields) {
             return Err(Error { side: Side::Upstream, kind: Kind::ConnectionList });
         }
@@ -361,12 +369,12 @@ impl<B: RequestBody, A: Answer> Talk<'_, B, A> {
         self.record.meet_answer(self.snapshot, self.upgrade, response, content, self.encoders)
     }
 
-    /// Sends the request on and waits for the head of the final answer.
-    async fn await_head<S: BodySink, R: Reply>(
+    /// Sends the request on and waits for the head of the final response.
+    async fn await_head<S: BodySink, R: ResponseSource>(
         &mut self,
         call: &mut Call<S, R>,
         latency: &mut Option<Latency>,
-    ) -> Result<AnswerStart, Error> {
+    ) -> Result<ReceivedHead, Error> {
         poll_fn(|cx| {
             loop {
                 let answer = call.poll_head(cx, self.timer.clock(), self.body, self.response);
@@ -410,7 +418,7 @@ impl<B: RequestBody, A: Answer> Talk<'_, B, A> {
         }
     }
 
-    /// Sends the answer on, and the rest of the request while it lasts. What is left when all of it is in memory
+    /// Sends the response on, and the rest of the request while it lasts. What is left when all of it is in memory
     /// has no more need of the endpoint.
     async fn relay<'m, S: BodySink>(
         &mut self,
@@ -418,18 +426,18 @@ impl<B: RequestBody, A: Answer> Talk<'_, B, A> {
         mut incoming: ReadAhead<'m, impl BodySource>,
     ) -> Result<Option<Delivery<'m>>, Error> {
         let RouteTimeouts { response_body, write, .. } = self.proxy.timeouts;
-        // A client that reads nothing may not hold an answer in memory by sending a little now and then.
+        // A client that reads nothing may not hold a response in memory by sending a little now and then.
         let source = if self.idle.is_some() { Duration::MAX } else { response_body };
         let sink_rate = self.snapshot.response_rate();
-        let patience = Patience { source, sink: write, source_rate: 0, sink_rate };
-        let mut download = Pump::new(patience).with_pipes(self.pipes);
+        let timeout = StallLimits { source, sink: write, source_rate: 0, sink_rate };
+        let mut download = Pump::new(timeout).with_pipes(self.pipes);
         if let Some(idle) = &mut self.idle {
             idle.renew(self.timer.clock());
         }
         let is_over = poll_fn(|cx| {
             match upload.poll(cx, self.timer.clock(), self.body) {
-                // A client may stop sending once it sees the answer (RFC 9110 section 9.1.1): that must
-                // not take the answer from it.
+                // A client may stop sending once it sees the response (RFC 9110 section 9.1.1): that must
+                // not take the response from it.
                 Err(error) if error.is_slow_client() => upload.give_up(),
                 result => result?,
             }
@@ -456,7 +464,7 @@ impl<B: RequestBody, A: Answer> Talk<'_, B, A> {
         Ok((!is_over).then(|| Delivery { pump: download, rest: incoming.into_rest() }))
     }
 
-    /// Passes an interim answer on, where the client can use it.
+    /// Passes an interim response on, where the client can use it.
     fn pass_interim(&mut self) -> Result<(), Error> {
         let head = &mut *self.response;
         self.interim += 1;

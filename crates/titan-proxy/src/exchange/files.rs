@@ -1,7 +1,7 @@
-//! Answers with files.
+//! Responses with files.
 
 use super::Exchange;
-use crate::files::{self, FileBody, Found, Reply, Served, Site};
+use crate::files::{self, FileBody, FileResponse, Found, Served, Site};
 use crate::route::{Allow, Match};
 use crate::template::Parts;
 use std::ops::Range;
@@ -9,11 +9,11 @@ use std::os::fd::OwnedFd;
 use std::time::SystemTime;
 use titan_http::BodyLength;
 use titan_http::{FieldName, Method, ResponseHead, Status};
-use titan_io::body::{Answer, Content, RequestBody};
+use titan_io::body::{Content, RequestBody, ResponseSink};
 use titan_io::error::{Error, Kind};
 
-impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
-    /// Answers with the file that the path stands for, or with the page that says why not.
+impl<B: RequestBody, A: ResponseSink> Exchange<'_, B, A> {
+    /// Responses with the file that the path stands for, or with the page that says why not.
     pub(super) async fn send_file(&mut self, files: &Site, found: &Match) -> Result<(), Error> {
         if self.wants_tunnel() {
             return Err(Kind::UpgradeRefused.into());
@@ -61,7 +61,8 @@ impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
     }
 
     async fn send_served(&mut self, files: &Site, served: Served<'_>) -> Result<(), Error> {
-        let Reply { head, content } = files.reply(served, self.request, SystemTime::now())?;
+        let FileResponse { head, content } =
+            files.reply(served, self.request, SystemTime::now())?;
         let bare = |declared| Content { length: BodyLength::None, declared };
         let (file, part) = match content {
             files::Content::None => return self.send_content(head, bare(None), &[]).await,
@@ -90,8 +91,8 @@ impl<B: RequestBody, A: Answer> Exchange<'_, B, A> {
             return self.send_content(head, content, &[]).await;
         }
         let content = Content { length: BodyLength::Known(length), declared: None };
-        let recipe = self.begin(head, content)?;
+        let encoding = self.begin(head, content)?;
         let mut body = FileBody::new(file, part, &self.worker.io.buffers);
-        self.send_source(&mut body, recipe).await
+        self.send_source(&mut body, encoding).await
     }
 }

@@ -6,7 +6,7 @@ use titan_io::clock::{Clock, Moment};
 /// Watches both directions of an exchange at once.
 pub(super) struct Idle {
     /// How long nothing may move.
-    patience: Duration,
+    timeout: Duration,
     /// Bytes that have moved when last looked at, in both directions.
     moved: u64,
     deadline: Moment,
@@ -14,8 +14,8 @@ pub(super) struct Idle {
 
 impl Idle {
     /// Nothing has moved yet.
-    pub(super) fn new(clock: &Clock, patience: Duration) -> Idle {
-        Idle { patience, moved: 0, deadline: clock.deadline(patience) }
+    pub(super) fn new(clock: &Clock, timeout: Duration) -> Idle {
+        Idle { timeout, moved: 0, deadline: clock.deadline(timeout) }
     }
 
     /// Whether nothing has moved for too long, now that so many bytes have moved in all.
@@ -29,7 +29,7 @@ impl Idle {
 
     /// Begins anew, as if something had moved now.
     pub(super) fn renew(&mut self, clock: &Clock) {
-        self.deadline = clock.deadline(self.patience);
+        self.deadline = clock.deadline(self.timeout);
     }
 
     /// When to look again although nothing happened.

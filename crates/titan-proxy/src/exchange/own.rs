@@ -1,4 +1,4 @@
-//! Answers of the gateway's own: redirects, responses from the configuration, problems.
+//! Responses of the gateway's own: redirects, responses from the configuration, problems.
 
 use super::Exchange;
 use crate::error_pages::{PROBLEM, prefers};
@@ -15,14 +15,14 @@ use std::task::Poll;
 use titan_config::{ErrorPage, Redirect, Respond};
 use titan_http::BodyLength;
 use titan_http::{BadField, FieldName, Method, ResponseHead, Status};
-use titan_io::body::{Answer, Content, RequestBody};
 use titan_io::body::{BodySource, Text};
+use titan_io::body::{Content, RequestBody, ResponseSink};
 use titan_io::error::{Error, Kind};
-use titan_io::relay::{Patience, Pump, Stop};
-use titan_policies::compress::{Recipe, Squeezed};
+use titan_io::relay::{Pump, StallLimits, Stop};
+use titan_policies::compress::{CompressedBody, Encoding};
 use titan_policies::transform::{Body, Seen};
 
-impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
+impl<'x, B: RequestBody, A: ResponseSink> Exchange<'x, B, A> {
     pub(super) async fn redirect_to_https(&mut self, port: NonZeroU16) -> Result<(), Error> {
         let text = &mut self.work.text;
         template::write_https(self.request, port, text).map_err(Kind::from)?;
@@ -72,7 +72,7 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
         self.send(head, &made).await
     }
 
-    /// Sends an answer of the gateway's own.
+    /// Sends a response of the gateway's own.
     pub(super) async fn send(&mut self, head: ResponseHead, text: &[u8]) -> Result<(), Error> {
         let content = content_of(self.request.method, head.status, text);
         let text = if content.length == BodyLength::None { &[] } else { text };
@@ -86,16 +86,16 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
         content: Content,
         text: &[u8],
     ) -> Result<(), Error> {
-        let recipe = self.begin(head, content)?;
-        self.send_source(&mut Text::new(text), recipe).await
+        let encoding = self.begin(head, content)?;
+        self.send_source(&mut Text::new(text), encoding).await
     }
 
-    /// Starts an answer of the gateway's own. Where there is an encoder, the body has to go through it.
+    /// Starts a response of the gateway's own. Where there is an encoder, the body has to go through it.
     pub(super) fn begin(
         &mut self,
         mut head: ResponseHead,
         mut content: Content,
-    ) -> Result<Option<Recipe>, Error> {
+    ) -> Result<Option<Encoding>, Error> {
         self.snapshot.forwarding.tell_client(self.origin, &mut head).map_err(|_| Kind::Internal)?;
         if self.record.route.is_none() {
             self.snapshot.chains.note_unrouted(&self.request.fields, &mut self.record.notes);
@@ -103,7 +103,7 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
         let upgrade = self.upgrade.as_ref();
         let encoders = &self.worker.policies.encoders;
         let record = &self.record;
-        let recipe =
+        let encoding =
             record.meet_answer(self.snapshot, upgrade, &mut head, &mut content, encoders)?;
         self.worker.date(&mut head.fields).map_err(|_| Kind::Internal)?;
         if self.body.is_abandoned() {
@@ -111,24 +111,24 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
         }
         self.record.status = Some(head.status);
         self.answer.start(&head, content);
-        Ok(recipe)
+        Ok(encoding)
     }
 
     pub(super) async fn send_source(
         &mut self,
         source: &mut impl BodySource,
-        recipe: Option<Recipe>,
+        encoding: Option<Encoding>,
     ) -> Result<(), Error> {
-        let Some(recipe) = recipe else { return self.send_body(source).await };
+        let Some(encoding) = encoding else { return self.send_body(source).await };
         let encoders = &self.worker.policies.encoders;
-        self.send_body(&mut Squeezed::new(source, recipe, encoders)).await
+        self.send_body(&mut CompressedBody::new(source, encoding, encoders)).await
     }
 
     async fn send_body(&mut self, source: &mut impl BodySource) -> Result<(), Error> {
-        let patience = self.snapshot.timeouts.write;
+        let limits = self.snapshot.timeouts.write;
         let sink_rate = self.snapshot.response_rate();
-        let patience = Patience { source: patience, sink: patience, source_rate: 0, sink_rate };
-        self.send_through(Pump::new(patience), source).await
+        let limits = StallLimits { source: limits, sink: limits, source_rate: 0, sink_rate };
+        self.send_through(Pump::new(limits), source).await
     }
 
     /// Sends what a source has that needs nobody else.
@@ -195,7 +195,7 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
         self.send(head, page.body.as_bytes()).await
     }
 
-    /// The head of an answer that tells of a failure, but for what its content is.
+    /// The head of a response that tells of a failure, but for what its content is.
     pub(super) fn error_head(&mut self, error: Error) -> Result<ResponseHead, Error> {
         let mut head = ResponseHead::with_status(error.status());
         let mut fields = Ok(());
@@ -209,7 +209,7 @@ impl<'x, B: RequestBody, A: Answer> Exchange<'x, B, A> {
         fields.map(|()| head).map_err(|_| Kind::Internal.into())
     }
 
-    /// Tells a client of gRPC: all of the answer is its head, which is at the same time its trailers.
+    /// Tells a client of gRPC: all of the response is its head, which is at the same time its trailers.
     async fn send_status(&mut self, error: Error, dialect: Dialect) -> Result<(), Error> {
         let id = self.snapshot.forwarding.request_id(&self.request.fields);
         let head = grpc::failure(error, dialect, id).map_err(|_| Kind::Internal)?;
@@ -222,7 +222,7 @@ fn vary_by_accept(head: &mut ResponseHead) -> Result<(), BadField> {
     head.fields.append(FieldName::Vary, b"Accept")
 }
 
-/// The framing of an answer with `text` to a request with that method.
+/// The framing of a response with `text` to a request with that method.
 fn content_of(method: Method, status: Status, text: &[u8]) -> Content {
     let length = text.len() as u64;
     let has_body = !matches!(status, Status::NO_CONTENT | Status::NOT_MODIFIED);

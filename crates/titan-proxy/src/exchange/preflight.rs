@@ -3,8 +3,8 @@
 use crate::route::{self, Match};
 use crate::snapshot::Snapshot;
 use titan_http::RequestHead;
+use titan_policies::buffered_response::BufferedResponse;
 use titan_policies::cors::preflight;
-use titan_policies::reply::Reply;
 use titan_policies::state::PolicyState;
 
 /// The route of the request that a preflight request asks leave for, where its chain can give that.
@@ -24,7 +24,7 @@ pub(crate) fn answer_unrouted(
     request: &RequestHead,
     view: &route::Request<'_>,
     notes: &mut PolicyState,
-) -> Option<Reply> {
+) -> Option<BufferedResponse> {
     let any_under = |departs: &dyn Fn(usize) -> bool| snapshot.routes.any_under(view, departs);
     snapshot.chains.answer_unrouted_preflight(request, notes, any_under)
 }

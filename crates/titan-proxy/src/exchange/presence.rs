@@ -6,14 +6,14 @@ use titan_io::body::{Gone, RequestBody};
 use titan_io::clock::{Clock, Moment};
 use titan_io::error::{Error, Kind};
 
-/// How long an answer may still take when the client has closed its sending side: long enough for
+/// How long a response may still take when the client has closed its sending side: long enough for
 /// clients that do so on purpose, short enough not to work for those that have left.
 const HALF_CLOSED: Duration = Duration::from_secs(1);
 
 /// Whether the client is still there, as far as anybody has looked.
 #[derive(Clone, Copy)]
 pub(super) enum Presence {
-    /// Nobody has looked: most answers are there before that is worth it.
+    /// Nobody has looked: most responses are there before that is worth it.
     Assumed { until: Moment },
     /// It is watched.
     Watched,

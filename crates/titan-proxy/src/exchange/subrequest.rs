@@ -1,4 +1,4 @@
-//! A request of the gateway's own, made for a client whose request waits: its answer is read as a whole.
+//! A request of the gateway's own, made for a client whose request waits: its response is read as a whole.
 //!
 //! It goes the way of all requests from the choice of an endpoint on, with a body that is empty and a client that is
 //! memory.
@@ -17,11 +17,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use titan_http::BodyLength;
 use titan_http::{Fields, RequestHead, ResponseHead};
-use titan_io::body::{Answer, Content, Gone, RequestBody};
 use titan_io::body::{BodySink, BodySource, Text};
+use titan_io::body::{Content, Gone, RequestBody, ResponseSink};
 use titan_io::error::{Error, Kind};
+use titan_policies::buffered_response::BufferedResponse;
 use titan_policies::context::{Answered, Subrequest, Subrequests, Write};
-use titan_policies::reply::Reply;
 use titan_upstream::attempts::Attempts;
 
 /// Makes requests of the gateway's own for the client of an exchange.
@@ -68,12 +68,12 @@ impl Asker<'_> {
         subrequest: Subrequest<'_>,
         request: &mut RequestHead,
         work: &mut Work,
-    ) -> Result<Reply, Error> {
+    ) -> Result<BufferedResponse, Error> {
         let Asker { worker, snapshot, origin } = *self;
         let Subrequest { proxy, timeout, body_limit, request: _ } = subrequest;
         let (timer, limit) = (worker.io.clock.timer(), worker.io.clock.timer());
         let deadline = worker.io.clock.deadline(timeout);
-        let mut answer = Kept::new(body_limit);
+        let mut answer = ResponseBuffer::new(body_limit);
         let mut exchange = Exchange {
             worker,
             snapshot,
@@ -108,9 +108,9 @@ impl Asker<'_> {
     }
 }
 
-/// The answer on its way into memory.
-struct Kept {
-    reply: Reply,
+/// The response on its way into memory.
+struct ResponseBuffer {
+    response: BufferedResponse,
     is_started: bool,
     /// Bytes of the body so far.
     taken: usize,
@@ -119,24 +119,30 @@ struct Kept {
     is_cut: bool,
 }
 
-impl Kept {
-    fn new(body_limit: usize) -> Kept {
-        Kept { reply: Reply::default(), is_started: false, taken: 0, body_limit, is_cut: false }
+impl ResponseBuffer {
+    fn new(body_limit: usize) -> ResponseBuffer {
+        ResponseBuffer {
+            response: BufferedResponse::default(),
+            is_started: false,
+            taken: 0,
+            body_limit,
+            is_cut: false,
+        }
     }
 
     fn is_body_wanted(&self) -> bool {
-        !self.reply.head.status.is_success()
+        !self.response.head.status.is_success()
     }
 
-    fn into_reply(self, result: Result<(), Error>) -> Result<Reply, Error> {
+    fn into_reply(self, result: Result<(), Error>) -> Result<BufferedResponse, Error> {
         match result {
             Err(error) if !self.is_cut => Err(error),
-            _ => Ok(self.reply),
+            _ => Ok(self.response),
         }
     }
 }
 
-impl BodySink for Kept {
+impl BodySink for ResponseBuffer {
     fn poll_send(
         &mut self,
         _: &mut Context<'_>,
@@ -150,7 +156,7 @@ impl BodySink for Kept {
             return Poll::Ready(Err(Kind::AuthService.into()));
         }
         if self.is_body_wanted() {
-            self.reply.body.extend_from_slice(data);
+            self.response.body.extend_from_slice(data);
         }
         Poll::Ready(Ok(data.len()))
     }
@@ -170,12 +176,12 @@ impl BodySink for Kept {
     fn insist(&mut self) {}
 }
 
-impl Answer for Kept {
+impl ResponseSink for ResponseBuffer {
     fn interim(&mut self, _: &ResponseHead) {}
 
     fn start(&mut self, head: &ResponseHead, _: Content) {
         self.is_started = true;
-        self.reply.head = head.clone();
+        self.response.head = head.clone();
     }
 
     fn start_tunnel(&mut self, head: &ResponseHead) {

@@ -1,19 +1,19 @@
 //! A connection that goes on in another protocol: bytes both ways until both sides have ended.
 
-use super::attempt::Talk;
+use super::attempt::UpstreamCall;
 use std::future::poll_fn;
 use std::task::Poll;
 use std::time::Duration;
-use titan_io::body::{Answer, RequestBody};
 use titan_io::body::{BodySink, BodySource};
+use titan_io::body::{RequestBody, ResponseSink};
 use titan_io::clock::{Clock, Moment};
 use titan_io::error::Error;
-use titan_io::relay::{Patience, Pump, Stop};
-use titan_upstream::call::{Call, Reply};
+use titan_io::relay::{Pump, StallLimits, Stop};
+use titan_upstream::call::{Call, ResponseSource};
 
 /// The pumps of a tunnel do not lose patience: it is the tunnel as a whole that is idle or not.
-pub(super) const WITHOUT_END: Patience =
-    Patience { source: Duration::MAX, sink: Duration::MAX, source_rate: 0, sink_rate: 0 };
+pub(super) const WITHOUT_END: StallLimits =
+    StallLimits { source: Duration::MAX, sink: Duration::MAX, source_rate: 0, sink_rate: 0 };
 
 /// How long the rest may pause once one side has ended.
 const HALF_CLOSED: Duration = Duration::from_secs(60);
@@ -23,15 +23,15 @@ struct Tunnel {
     up: Pump,
     down: Pump,
     /// How long nothing may move.
-    patience: Duration,
+    limits: Duration,
     /// Bytes that have moved when last looked at, in both directions.
     moved: u64,
     deadline: Moment,
 }
 
-impl<B: RequestBody, A: Answer> Talk<'_, B, A> {
+impl<B: RequestBody, A: ResponseSink> UpstreamCall<'_, B, A> {
     /// Moves bytes both ways until both sides have ended, or nothing has moved for too long.
-    pub(super) async fn tunnel<S: BodySink, R: Reply>(
+    pub(super) async fn tunnel<S: BodySink, R: ResponseSource>(
         &mut self,
         call: Call<S, R>,
     ) -> Result<(), Error> {
@@ -39,14 +39,14 @@ impl<B: RequestBody, A: Answer> Talk<'_, B, A> {
         incoming.open_tunnel();
         upload.request.open_tunnel();
         self.body.open_tunnel();
-        let patience = self.proxy.timeouts.tunnel;
+        let limits = self.proxy.timeouts.tunnel;
         let clock = self.timer.clock();
         let mut tunnel = Tunnel {
             up: Pump::new(WITHOUT_END),
             down: Pump::new(WITHOUT_END),
-            patience,
+            limits,
             moved: 0,
-            deadline: clock.deadline(patience),
+            deadline: clock.deadline(limits),
         };
         let (body, answer, request) = (&mut *self.body, &mut *self.answer, &mut upload.request);
         poll_fn(|cx| {
@@ -73,8 +73,8 @@ impl Tunnel {
         let moved = self.up.taken() + self.down.taken() + ends;
         if moved != self.moved {
             self.moved = moved;
-            let patience = if ends == 0 { self.patience } else { self.patience.min(HALF_CLOSED) };
-            self.deadline = clock.deadline(patience);
+            let limits = if ends == 0 { self.limits } else { self.limits.min(HALF_CLOSED) };
+            self.deadline = clock.deadline(limits);
         }
         if clock.is_past(self.deadline) { Poll::Ready(()) } else { Poll::Pending }
     }

@@ -14,7 +14,7 @@ use titan_policies::explained::Explained;
 use titan_policies::transform::Seen;
 
 impl Tale<'_> {
-    /// The policies that the request meets, in order, and what they make of it. Breaks with an answer.
+    /// The policies that the request meets, in order, and what they make of it. Breaks with a response.
     pub(super) fn policies(
         &mut self,
         found: &Match,

@@ -65,7 +65,7 @@ fn told_of(config: &str, method: &str, url: &str, fields: &[&str], from: Option<
     text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
 
-/// The lines from the answer on.
+/// The lines from the response on.
 fn answer(method: &str, url: &str, fields: &[&str]) -> String {
     let text = told(method, url, fields);
     text.split_once("answer ").map_or(text.clone(), |(_, answer)| answer.trim_start().to_owned())
@@ -267,7 +267,7 @@ fn an_upstream_of_http2_is_told_with_what_follows_from_it() {
     let text = explain(&config, &Files::default(), &asking).unwrap().to_string();
     for line in [
         "upstream  it, round_robin, HTTP/2\n",
-        "grpc-web  made into gRPC, and the answer back\n",
+        "grpc-web  made into gRPC, and the response back\n",
         "upgrades  none: the upstream speaks HTTP/2 alone\n",
     ] {
         assert!(text.contains(line), "{text}");

@@ -2,7 +2,7 @@
 //!
 //! Where they go out as they are, they go from the file to the socket (sendfile(2), see `Pump`); where TLS,
 //! HTTP/2 or a coding stands in between, or the file is small, they are read in pieces. Either way the length is
-//! the one that was announced: a file that has grown ends there, and one that has shrunk breaks the answer.
+//! the one that was announced: a file that has grown ends there, and one that has shrunk breaks the response.
 
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
@@ -132,7 +132,7 @@ mod tests {
     use std::time::Duration;
     use titan_io::body::BodySink;
     use titan_io::clock::Clock;
-    use titan_io::relay::{Patience, Pump, Stop};
+    use titan_io::relay::{Pump, StallLimits, Stop};
     use titan_io::stream::{Stream, WriteHalf};
 
     /// A socket with nothing in between, which is told beside it what has to be read.
@@ -191,9 +191,9 @@ mod tests {
         let mut stream = Stream::from(tokio::net::UnixStream::from_std(ours).unwrap());
         let (_, writer) = stream.split();
         let mut sink = Plain { writer, copied: 0, written: 0 };
-        let (clock, patience) = (Clock::new(), Duration::from_secs(60));
+        let (clock, timeout) = (Clock::new(), Duration::from_secs(60));
         let mut pump =
-            Pump::new(Patience { source: patience, sink: patience, source_rate: 0, sink_rate: 0 });
+            Pump::new(StallLimits { source: timeout, sink: timeout, source_rate: 0, sink_rate: 0 });
         let result = poll_fn(|cx| pump.poll(cx, &clock, body, &mut sink)).await;
         let copied = sink.copied;
         drop(stream);

@@ -8,8 +8,8 @@ use super::{Dialect, MEDIA_TYPE, suffix};
 use std::task::{Context, Poll, ready};
 use titan_http::BodyLength;
 use titan_http::{BadField, FieldName, Fields, RequestHead, ResponseHead};
-use titan_io::body::{Answer, Content, Gone, RequestBody};
 use titan_io::body::{BodySink, BodySource};
+use titan_io::body::{Content, Gone, RequestBody, ResponseSink};
 use titan_io::error::{Error, Kind};
 
 /// The flag of the frame that holds trailers.
@@ -144,20 +144,20 @@ impl<B: RequestBody> RequestBody for Request<'_, B> {
     }
 }
 
-/// The answer to a call, as gRPC-Web. What is no answer of gRPC goes through as it is.
+/// The response to a call, as gRPC-Web. What is no response of gRPC goes through as it is.
 pub(crate) struct Response<'a, A> {
     answer: &'a mut A,
     dialect: Dialect,
     is_translated: bool,
-    /// What has been translated, and how many bytes of that the answer has taken.
+    /// What has been translated, and how many bytes of that the response has taken.
     ready: Vec<u8>,
     taken: usize,
     /// Whether the trailers are among that.
     has_trailers: bool,
 }
 
-impl<'a, A: Answer> Response<'a, A> {
-    /// The answer to a client that wants that dialect.
+impl<'a, A: ResponseSink> Response<'a, A> {
+    /// The response to a client that wants that dialect.
     pub(crate) fn new(answer: &'a mut A, dialect: Dialect) -> Response<'a, A> {
         let (is_translated, has_trailers) = (false, false);
         Response { answer, dialect, is_translated, ready: Vec::new(), taken: 0, has_trailers }
@@ -185,7 +185,7 @@ impl<'a, A: Answer> Response<'a, A> {
     }
 }
 
-impl<A: Answer> BodySink for Response<'_, A> {
+impl<A: ResponseSink> BodySink for Response<'_, A> {
     fn poll_send(
         &mut self,
         cx: &mut Context<'_>,
@@ -228,7 +228,7 @@ impl<A: Answer> BodySink for Response<'_, A> {
     }
 }
 
-impl<A: Answer> Answer for Response<'_, A> {
+impl<A: ResponseSink> ResponseSink for Response<'_, A> {
     fn interim(&mut self, head: &ResponseHead) {
         self.answer.interim(head);
     }

@@ -1,6 +1,6 @@
 //! Paths that some upstreams take for others, and what becomes of requests for them.
 //!
-//! A route takes a path byte by byte, so that what another one guards is not what an upstream serves that decodes
+//! A route takes a path byte for byte, so that what another one guards is not what an upstream serves that decodes
 //! `%2F`, ignores what follows a `;`, or the case of letters. What the file says of that holds on the route that takes
 //! the request; where it refuses nothing, a look at that is all it costs.
 

@@ -3,7 +3,7 @@
 use crate::jwt::{PROVIDER, at, token};
 use titan_testkit::h2::Head;
 use titan_testkit::upstream::{self, Upstream, ok};
-use titan_testkit::{Answer, Gateway, gateway};
+use titan_testkit::{Gateway, Response, gateway};
 
 /// `printf %s one | sha256sum`.
 const KEY: &str = "7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed";
@@ -25,7 +25,7 @@ fn takes(any_of: &str, jwt: &str, authorise: &str) -> (Gateway, Upstream) {
     (gateway(&text, &[&upstream]), upstream)
 }
 
-fn asks(gateway: &Gateway, fields: &str) -> Answer {
+fn asks(gateway: &Gateway, fields: &str) -> Response {
     gateway.asks(&format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n"))
 }
 

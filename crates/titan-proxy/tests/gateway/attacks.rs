@@ -36,7 +36,7 @@ impl Case {
     }
 }
 
-/// A gateway with these limits in front of an endpoint that answers `/large`, and anything else shortly.
+/// A gateway with these limits in front of an endpoint that responses `/large`, and anything else shortly.
 fn before(limits: &str, case: Case) -> (Gateway, Upstream) {
     let upstream = upstream::answers(|request| match request.target.as_str() {
         "/large" => ok(&"x".repeat(LARGE)),

@@ -4,7 +4,7 @@ use crate::jwt::{PROVIDER, at, token};
 use crate::listeners::Folder;
 use crate::tunnels::WISH;
 use titan_testkit::h2::Head;
-use titan_testkit::{Answer, Certificate, Gateway, gateway, start_with, upstream, usual};
+use titan_testkit::{Certificate, Gateway, Response, gateway, start_with, upstream, usual};
 
 /// The keys `one` and `two`, by their hashes.
 const KEYS: &str = "keys: {
@@ -17,7 +17,7 @@ fn under(authorise: &str, rest: &str) -> (Gateway, upstream::Upstream) {
     (gateway(&text, &[&upstream]), upstream)
 }
 
-fn asks(gateway: &Gateway, target: &str, fields: &str) -> Answer {
+fn asks(gateway: &Gateway, target: &str, fields: &str) -> Response {
     gateway.asks(&format!("GET {target} HTTP/1.1\r\nHost: a\r\n{fields}\r\n"))
 }
 
@@ -217,8 +217,8 @@ fn with_tokens(authorise: &str) -> (Gateway, upstream::Upstream) {
     (gateway(&text, &[&upstream]), upstream)
 }
 
-/// The answer to a request whose token makes these claims.
-fn claims(gateway: &Gateway, claims: &str) -> Answer {
+/// The response to a request whose token makes these claims.
+fn claims(gateway: &Gateway, claims: &str) -> Response {
     let token = token(&format!("{{\"exp\":{},{claims}}}", at(60)));
     asks(gateway, "/", &format!("Authorization: Bearer {token}\r\n"))
 }
@@ -322,8 +322,8 @@ fn tunnels_and_calls_need_scopes_too() {
 fn tunnels_and_calls_are_refused(authorise: &str, code: &str) {
     let (gateway, upstream) = with_tokens(authorise);
     let bearer = format!("Bearer {}", token(&format!("{{\"exp\":{}}}", at(60))));
-    let wish = WISH.replacen("\r\n\r\n", &format!("\r\nAuthorization: {bearer}\r\n\r\n"), 1);
-    gateway.asks(&wish).has_problem(403, code);
+    let options = WISH.replacen("\r\n\r\n", &format!("\r\nAuthorization: {bearer}\r\n\r\n"), 1);
+    gateway.asks(&options).has_problem(403, code);
     let mut client = gateway.connects_h2();
     let call = Head::post("/a.B/C").with("content-type", "application/grpc");
     let stream = client.starts(&call.with("te", "trailers").with("authorization", &bearer));

@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 use titan_testkit::upstream::{self, ok};
-use titan_testkit::{Answer, Gate, Gateway, Peer, Upstream, gateway, waits_until};
+use titan_testkit::{Gate, Gateway, Peer, Response, Upstream, gateway, waits_until};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// Three endpoints that answer with their numbers.
+/// Three endpoints that response with their numbers.
 fn three() -> [Upstream; 3] {
     ["0", "1", "2"].map(|number| upstream::replies(ok(number)))
 }
@@ -31,7 +31,7 @@ fn shares(gateway: &Gateway, count: usize) -> [usize; 3] {
     shares
 }
 
-fn number(answer: &Answer) -> usize {
+fn number(answer: &Response) -> usize {
     answer.text().parse().expect("the number of an endpoint")
 }
 
@@ -67,7 +67,7 @@ fn at_random_each_gets_some_and_not_in_turn() {
 /// Whether that client's request has gone to the first endpoint, which answers none; `stuck` have already.
 fn is_stuck(gateway: &Gateway, client: &mut Peer, stuck: usize) -> bool {
     let active = || gateway.status().endpoints()[0].active as usize;
-    waits_until("an answer, or none", || client.has_news() || active() > stuck);
+    waits_until("a response, or none", || client.has_news() || active() > stuck);
     !client.has_news()
 }
 

@@ -5,7 +5,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use titan_proxy::Files;
 use titan_testkit::h2::Head;
-use titan_testkit::{Answer, Certificate, Gateway, gateway, start_with, upstream, usual};
+use titan_testkit::{Certificate, Gateway, Response, gateway, start_with, upstream, usual};
 
 /// The hashes of `password` and of `secret`.
 const PASSWORD: &str =
@@ -36,7 +36,7 @@ fn shows(credentials: &str) -> String {
     format!("Authorization: Basic {}\r\n", BASE64_STANDARD.encode(credentials))
 }
 
-fn asks(gateway: &Gateway, fields: &str) -> Answer {
+fn asks(gateway: &Gateway, fields: &str) -> Response {
     gateway.asks(&format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n"))
 }
 

@@ -234,7 +234,7 @@ pub(super) fn the_server_field_is_what_the_configuration_says() {
         let gateway = gateway(&format!("forwarding: {{ server: {server} }}"), &[&upstream]);
         assert_eq!(gateway.get("/").field("server"), seen, "{server}");
     }
-    // Of its own answers too.
+    // Of its own responses too.
     let gateway =
         gateway("forwarding: { server: front }\nroutes: [{ path: /a, respond: 204 }]", &[]);
     gateway.get("/a").has_field("server", "front");

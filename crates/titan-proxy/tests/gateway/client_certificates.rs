@@ -5,7 +5,7 @@ use titan_proxy::{Files, StartError};
 use titan_testkit::h2::Client;
 use titan_testkit::upstream::{self, ok};
 use titan_testkit::{
-    Answer, Authority, Certificate, Gateway, Owner, Peer, authority, certificate, start_with,
+    Authority, Certificate, Gateway, Owner, Peer, Response, authority, certificate, start_with,
     waits_until,
 };
 
@@ -61,7 +61,7 @@ impl Site {
     }
 
     #[track_caller]
-    fn get(&self, gateway: &Gateway, own: Option<&Certificate>) -> Answer {
+    fn get(&self, gateway: &Gateway, own: Option<&Certificate>) -> Response {
         self.connects(gateway, own).sends(GET).answer()
     }
 

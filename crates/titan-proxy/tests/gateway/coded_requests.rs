@@ -1,10 +1,10 @@
-//! Requests whose bodies clients have made smaller.
+//! Requests whose bodies clients have compressed.
 
 use crate::between_under;
 use std::io::Write;
-use titan_testkit::{Answer, Gateway, gateway, h2, upstream};
+use titan_testkit::{Gateway, Response, gateway, h2, upstream};
 
-const TEXT: &str = "What clients have made smaller goes on as it was before.";
+const TEXT: &str = "What clients have compressed goes on as it was before.";
 
 /// A gateway that decodes requests under that policy, and the upstream behind it.
 fn under(policy: &str, route: &str) -> (Gateway, upstream::Upstream) {
@@ -38,7 +38,7 @@ fn coded(coding: &str, text: &str) -> Vec<u8> {
 }
 
 /// Posts that body with those fields.
-fn posts(gateway: &Gateway, fields: &str, body: &[u8]) -> Answer {
+fn posts(gateway: &Gateway, fields: &str, body: &[u8]) -> Response {
     let length = body.len();
     let head = format!("POST / HTTP/1.1\r\nHost: a\r\n{fields}Content-Length: {length}\r\n\r\n");
     let mut client = gateway.connects();
@@ -46,7 +46,7 @@ fn posts(gateway: &Gateway, fields: &str, body: &[u8]) -> Answer {
     client.answer()
 }
 
-fn posts_in(gateway: &Gateway, coding: &str, body: &[u8]) -> Answer {
+fn posts_in(gateway: &Gateway, coding: &str, body: &[u8]) -> Response {
     posts(gateway, &format!("Content-Encoding: {coding}\r\n"), body)
 }
 

@@ -1,14 +1,14 @@
-//! Answers that are made smaller.
+//! Responses that are compressed.
 
 use std::io::Read;
-use titan_testkit::{Answer, Gateway, gateway, h2, upstream};
+use titan_testkit::{Gateway, Response, gateway, h2, upstream};
 
-/// Some 20 KiB that can be made smaller, but not trivially.
+/// Some 20 KiB that can be compressed, but not trivially.
 fn text() -> String {
     (0..1_000_u32).map(|number| format!("{{\"{}\":{}}},\n", number % 37, number * number)).collect()
 }
 
-/// A gateway with that policy in front of an upstream with that answer.
+/// A gateway with that policy in front of an upstream with that response.
 fn under(policy: &str, answer: impl Into<Vec<u8>>) -> (Gateway, upstream::Upstream) {
     let upstream = upstream::replies(answer);
     let conf = format!(
@@ -22,12 +22,12 @@ fn html(fields: &str) -> Vec<u8> {
 }
 
 /// What a client gets that accepts that.
-fn accepts(gateway: &Gateway, codings: &str) -> Answer {
+fn accepts(gateway: &Gateway, codings: &str) -> Response {
     gateway.asks(&format!("GET / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: {codings}\r\n\r\n"))
 }
 
-/// What a client of gzip gets of that answer.
-fn gets(policy: &str, answer: impl Into<Vec<u8>>) -> Answer {
+/// What a client of gzip gets of that response.
+fn gets(policy: &str, answer: impl Into<Vec<u8>>) -> Response {
     accepts(&under(policy, answer).0, "gzip")
 }
 
@@ -44,7 +44,7 @@ fn decoded(coding: &str, bytes: &[u8]) -> String {
 }
 
 #[track_caller]
-fn stays(answer: Answer) {
+fn stays(answer: Response) {
     answer.lacks("content-encoding").has_body(text());
 }
 
@@ -262,7 +262,7 @@ fn what_an_upstream_has_sent_is_not_held_back() {
     }
 }
 
-/// The next chunk of an answer; empty at its end.
+/// The next chunk of a response; empty at its end.
 fn chunk(client: &mut titan_testkit::Peer) -> Vec<u8> {
     let mut line = String::new();
     while !line.ends_with("\r\n") {

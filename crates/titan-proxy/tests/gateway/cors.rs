@@ -2,7 +2,7 @@
 
 use crate::tunnels::{WISH, connect};
 use titan_testkit::h2::Head;
-use titan_testkit::{Answer, Gateway, gateway, scheme, upstream};
+use titan_testkit::{Gateway, Response, gateway, scheme, upstream};
 
 const ONE: &str = "routes: [{ prefix: /, upstream: u, methods: [GET, PUT], apply: [p] }]";
 
@@ -15,12 +15,12 @@ fn under(policy: &str) -> (Gateway, upstream::Upstream) {
 }
 
 /// What a page of that origin gets.
-fn gets(gateway: &Gateway, origin: &str) -> Answer {
+fn gets(gateway: &Gateway, origin: &str) -> Response {
     gateway.asks(&format!("GET / HTTP/1.1\r\nHost: a\r\nOrigin: {origin}\r\n\r\n"))
 }
 
 /// What a page is told that asks leave.
-fn asks(gateway: &Gateway, origin: &str, method: &str, more: &str) -> Answer {
+fn asks(gateway: &Gateway, origin: &str, method: &str, more: &str) -> Response {
     gateway.asks(&format!(
         "OPTIONS / HTTP/1.1\r\nHost: a\r\nOrigin: {origin}\r\n\
          Access-Control-Request-Method: {method}\r\n{more}\r\n"
@@ -75,8 +75,8 @@ fn every_page_may_read_what_is_for_all() {
 pub(super) fn a_page_may_ask_for_what_the_policy_allows() {
     let (gateway, upstream) =
         under("origins: https://a, methods: [PUT], headers: [X-One, x-two], max_age: 1m");
-    let wish = "Access-Control-Request-Headers: x-one,X-TWO\r\n";
-    asks(&gateway, "https://a", "PUT", wish)
+    let options = "Access-Control-Request-Headers: x-one,X-TWO\r\n";
+    asks(&gateway, "https://a", "PUT", options)
         .has_status(204)
         .has_field("access-control-allow-origin", "https://a")
         .has_field("access-control-allow-methods", "PUT")
@@ -96,8 +96,8 @@ pub(super) fn a_page_may_ask_for_what_the_policy_allows() {
 #[test]
 fn any_field_may_be_sent_where_the_policy_says_so() {
     let (gateway, _upstream) = under("origins: https://a, headers: '*', credentials: true");
-    let wish = "Access-Control-Request-Headers: x-any, x-other\r\n";
-    asks(&gateway, "https://a", "GET", wish)
+    let options = "Access-Control-Request-Headers: x-any, x-other\r\n";
+    asks(&gateway, "https://a", "GET", options)
         .has_status(204)
         .has_field("access-control-allow-headers", "x-any, x-other");
 }
@@ -109,8 +109,8 @@ pub(super) fn answers_say_what_pages_may_do_with_them() {
     gets(&gateway, "https://a")
         .has_field("access-control-expose-headers", "X-A, X-B")
         .has_field("access-control-allow-credentials", "true");
-    let wish = "Access-Control-Request-Private-Network: true\r\n";
-    asks(&gateway, "https://a", "GET", wish)
+    let options = "Access-Control-Request-Private-Network: true\r\n";
+    asks(&gateway, "https://a", "GET", options)
         .has_field("access-control-allow-private-network", "true")
         .has_field("access-control-allow-credentials", "true");
 }
@@ -275,7 +275,7 @@ fn a_page_can_read_what_is_answered_without_a_route() {
     let asks = |request: &str, rest: &str| {
         gateway.asks(&format!("{request} HTTP/1.1\r\nHost: a\r\nOrigin: https://a\r\n{rest}"))
     };
-    let readable = |answer: Answer, status: u16, code: &str| {
+    let readable = |answer: Response, status: u16, code: &str| {
         answer
             .has_field("access-control-allow-origin", "https://a")
             .has_field("access-control-allow-credentials", "true")

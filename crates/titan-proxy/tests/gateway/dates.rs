@@ -2,7 +2,7 @@
 
 use crate::between;
 use std::time::Duration;
-use titan_testkit::Answer;
+use titan_testkit::Response;
 use titan_testkit::h2::Head;
 
 #[test]
@@ -24,9 +24,9 @@ fn a_response_without_a_date_gets_one() {
     assert_eq!(dates(&client.answer(stream)), ["x"]);
 }
 
-/// Checks that an answer says when it was made: about now.
+/// Checks that a response says when it was made: about now.
 #[track_caller]
-fn is_dated(answer: &Answer) {
+fn is_dated(answer: &Response) {
     let dates = dates(answer);
     let date = httpdate::parse_http_date(dates.first().expect("it has a date"));
     let date = date.expect("it is one");
@@ -34,7 +34,7 @@ fn is_dated(answer: &Answer) {
     assert!(dates.len() == 1 && age < Duration::from_secs(60), "{dates:?}");
 }
 
-fn dates(answer: &Answer) -> Vec<&str> {
+fn dates(answer: &Response) -> Vec<&str> {
     let is_date = |line: &&(String, String)| line.0.eq_ignore_ascii_case("date");
     answer.fields.iter().filter(is_date).map(|(_, value)| &**value).collect()
 }

@@ -1,11 +1,11 @@
 //! Pages in place of problem documents.
 
 use titan_testkit::h2::Head;
-use titan_testkit::{Answer, Gateway, gateway, upstream};
+use titan_testkit::{Gateway, Response, gateway, upstream};
 
 const BROWSER: &str = "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8\r\n";
 
-fn asks(gateway: &Gateway, path: &str, fields: &str) -> Answer {
+fn asks(gateway: &Gateway, path: &str, fields: &str) -> Response {
     gateway.asks(&format!("GET {path} HTTP/1.1\r\nHost: a\r\n{fields}\r\n"))
 }
 

@@ -1,4 +1,4 @@
-//! One request and its answer: bodies, versions, interim answers, what is passed on and what is not.
+//! One request and its response: bodies, versions, interim responses, what is passed on and what is not.
 
 use crate::{Held, QUIET, between, between_under};
 use titan_testkit::upstream::{self, ok, ok_with};
@@ -424,7 +424,7 @@ fn a_client_that_leaves_takes_its_request_along() {
     let (_held, client, mut endpoint) = between("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     endpoint.request();
     client.resets();
-    // The answer would go nowhere: the endpoint is told by the end of its connection.
+    // The response would go nowhere: the endpoint is told by the end of its connection.
     endpoint.expects_close();
 }
 
@@ -476,7 +476,7 @@ fn an_answer_may_come_before_the_end_of_the_request() {
         between("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nabc");
     endpoint.head();
     endpoint.sends("HTTP/1.1 200 OK\r\nDate: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n");
-    // The request goes on while the answer does.
+    // The request goes on while the response does.
     client.expects(
         "HTTP/1.1 200 OK\r\nDate: x\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n1\r\nx\r\n",
     );
@@ -549,7 +549,7 @@ fn large_bodies_arrive_byte_for_byte() {
     }
 }
 
-/// An answer larger than every buffer on its way, to a client that does not take it: what the endpoint can
+/// A response larger than every buffer on its way, to a client that does not take it: what the endpoint can
 /// send is bounded, so the gateway does not collect it.
 #[test]
 fn a_client_that_takes_nothing_holds_the_endpoint_back() {

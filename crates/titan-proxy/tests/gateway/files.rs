@@ -1,4 +1,4 @@
-//! Answers with files.
+//! Responses with files.
 
 pub(super) mod sites;
 
@@ -8,7 +8,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use titan_testkit::h2::Head;
-use titan_testkit::{Answer, Gateway, gateway, start};
+use titan_testkit::{Gateway, Response, gateway, start};
 
 /// A directory that a gateway serves below `/s`.
 struct Site {
@@ -42,12 +42,12 @@ impl Site {
     }
 
     #[track_caller]
-    fn get(&self, path: &str) -> Answer {
+    fn get(&self, path: &str) -> Response {
         self.gateway.get(path)
     }
 
     #[track_caller]
-    fn asks(&self, method: &str, path: &str, fields: &[(&str, &str)]) -> Answer {
+    fn asks(&self, method: &str, path: &str, fields: &[(&str, &str)]) -> Response {
         let fields: String =
             fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         self.gateway.asks(&format!("{method} {path} HTTP/1.1\r\nHost: a\r\n{fields}\r\n"))

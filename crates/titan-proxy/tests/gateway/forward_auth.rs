@@ -5,7 +5,7 @@ pub(super) mod decisions;
 use crate::tunnels::{CONSENT, WISH};
 use std::fmt::Display;
 use titan_testkit::h2::Head;
-use titan_testkit::{Answer, Gateway, gateway, scheme, upstream};
+use titan_testkit::{Gateway, Response, gateway, scheme, upstream};
 
 /// A gateway to the first of them under that question to the second, with more of a configuration.
 fn under(to: &dyn Display, auth: &dyn Display, forward: &str, rest: &str) -> Gateway {
@@ -16,7 +16,7 @@ fn under(to: &dyn Display, auth: &dyn Display, forward: &str, rest: &str) -> Gat
     gateway(&text, &[to, auth])
 }
 
-fn asks(gateway: &Gateway, fields: &str) -> Answer {
+fn asks(gateway: &Gateway, fields: &str) -> Response {
     gateway.asks(&format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n"))
 }
 
@@ -137,7 +137,7 @@ pub(super) fn a_refusal_is_what_the_client_gets() {
     }
     client.sends("HEAD /401 HTTP/1.1\r\nHost: a\r\n\r\n");
     client.answer_to("HEAD").has_status(401).has_body("").has_field("content-length", "7");
-    // What was not read of the client's body keeps nobody from the answer.
+    // What was not read of the client's body keeps nobody from the response.
     client.sends("POST /403 HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc");
     client.answer().has_status(403);
     let only = under(&to, &auth, "answer: X-Kind", "");

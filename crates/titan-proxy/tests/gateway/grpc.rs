@@ -1,4 +1,4 @@
-//! Calls of gRPC, byte by byte. What whole clients make of the gateway, its tests with other programs show.
+//! gRPC calls, byte for byte. What whole clients make of the gateway, its tests with other programs show.
 
 use crate::QUIET;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use titan_testkit::h2::{Client, Endpoint, Frame, Head, Talk, code, reply, setting};
 use titan_testkit::upstream;
-use titan_testkit::{Answer, DEADLINE, Gateway, Listening, gateway};
+use titan_testkit::{DEADLINE, Gateway, Listening, Response, gateway};
 
 /// An upstream that speaks HTTP/2 without TLS.
 const TO_H2: &str = "upstreams: { u: { endpoints: $0, protocol: h2 } }";
@@ -19,7 +19,7 @@ fn call(path: &str) -> Head {
     Head::post(path).with("content-type", "application/grpc+proto").with("te", "trailers")
 }
 
-/// The head of an answer that a message may follow.
+/// The head of a response that a message may follow.
 fn begins() -> Head {
     reply(200).with("content-type", "application/grpc")
 }
@@ -42,9 +42,9 @@ fn between(text: &str, head: &Head) -> (Held, Client, u32, Endpoint) {
     (Held { gateway, upstream }, client, stream, endpoint)
 }
 
-/// Checks that an answer is a status in trailers alone, and that its message tells that code of the gateway.
+/// Checks that a response is a status in trailers alone, and that its message tells that code of the gateway.
 #[track_caller]
-fn has_status(answer: Answer, status: &str, code: &str) -> Answer {
+fn has_status(answer: Response, status: &str, code: &str) -> Response {
     let answer = answer
         .has_status(200)
         .has_field("content-type", "application/grpc")
@@ -422,7 +422,7 @@ fn a_call_in_which_nothing_moves_is_given_up() {
 /// A route that translates.
 const WEB: &str = "routes: [{ prefix: /, upstream: u, grpc_web: true }]";
 
-/// An endpoint of gRPC that answers each call with what it was sent, as one message, and with trailers.
+/// An endpoint of gRPC that responses each call with what it was sent, as one message, and with trailers.
 #[track_caller]
 fn echoes(endpoint: &mut Endpoint) -> titan_testkit::Request {
     let (stream, request) = endpoint.request();
@@ -472,7 +472,7 @@ pub(super) fn a_call_of_a_browser_is_translated_where_the_route_says_so() {
     assert_eq!(client.answer(stream).body, sent);
 }
 
-/// Calls with that body, in pieces of that length; the whole answer.
+/// Calls with that body, in pieces of that length; the whole response.
 #[track_caller]
 fn asks_in_text(text: &[u8], piece: usize) -> Vec<u8> {
     let head = Head::post("/a.B/C").with("content-type", "application/grpc-web-text");

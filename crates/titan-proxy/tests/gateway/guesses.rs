@@ -5,7 +5,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use std::sync::Barrier;
 use titan_testkit::h2::Head;
-use titan_testkit::{Answer, Gateway, gateway, upstream};
+use titan_testkit::{Gateway, Response, gateway, upstream};
 
 /// The proxy in front says who the client is.
 const TRUSTED: &str = "forwarding: { trusted_proxies: [127.0.0.1] }";
@@ -37,7 +37,7 @@ fn tokens() -> String {
 }
 
 /// What a client at that address gets for a request with those fields.
-fn asks(gateway: &Gateway, client: &str, fields: &str) -> Answer {
+fn asks(gateway: &Gateway, client: &str, fields: &str) -> Response {
     gateway.asks(&format!("GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: {client}\r\n{fields}\r\n"))
 }
 

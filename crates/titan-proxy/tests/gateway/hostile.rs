@@ -4,14 +4,14 @@
 use crate::{between, between_under};
 use std::thread;
 use titan_testkit::upstream::{self, ok};
-use titan_testkit::{Answer, End, gateway};
+use titan_testkit::{End, Response, gateway};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
 /// What becomes of `answer` when an endpoint sends it and keeps the connection open: the client's answer.
 /// The next request over the client's connection is served over another one to the endpoint.
 #[track_caller]
-fn after(answer: impl AsRef<[u8]>) -> Answer {
+fn after(answer: impl AsRef<[u8]>) -> Response {
     let (held, mut client, mut endpoint) = between_under("", GET);
     endpoint.request();
     endpoint.offers(answer);

@@ -12,7 +12,7 @@ use titan_proxy::Files;
 use titan_testkit::h2::Head;
 use titan_testkit::upstream::{self, Upstream, ok};
 use titan_testkit::{
-    Answer, Certificate, Gateway, Request, certificate, gateway, start_with, usual, waits_until,
+    Certificate, Gateway, Request, Response, certificate, gateway, start_with, usual, waits_until,
 };
 
 const SECRET: &str = "forty bytes that nobody but us can guess";
@@ -62,11 +62,11 @@ fn file(fields: &str) -> String {
 }
 
 /// What a client gets with that token.
-fn gets(gateway: &Gateway, token: &str) -> Answer {
+fn gets(gateway: &Gateway, token: &str) -> Response {
     asks(gateway, "/", &format!("Authorization: Bearer {token}\r\n"))
 }
 
-fn asks(gateway: &Gateway, target: &str, fields: &str) -> Answer {
+fn asks(gateway: &Gateway, target: &str, fields: &str) -> Response {
     gateway.asks(&format!("GET {target} HTTP/1.1\r\nHost: a\r\n{fields}\r\n"))
 }
 
@@ -362,9 +362,9 @@ fn streams_tunnels_and_calls_need_tokens_too() {
     let good = format!("Bearer {}", good());
     let stream = client.asks(&Head::get("/").with("authorization", &good));
     client.answer(stream).has_status(200).has_body("x");
-    let wish = "Connection: Upgrade\r\nUpgrade: websocket\r\n\
+    let options = "Connection: Upgrade\r\nUpgrade: websocket\r\n\
         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
-    asks(&gateway, "/", wish).has_problem(401, "token-missing");
+    asks(&gateway, "/", options).has_problem(401, "token-missing");
     assert_eq!(upstream.requests().len(), 1);
 }
 

@@ -272,7 +272,7 @@ pub(super) fn a_client_gets_as_many_connections_as_allowed() {
     }
 }
 
-/// An answer under `limits` that becomes a 502, and one at the limit that passes.
+/// A response under `limits` that becomes a 502, and one at the limit that passes.
 #[track_caller]
 fn answer_is_limited(limits: &str, passes: &str, refused: &str) {
     let text = format!("limits: {{ {limits} }}");

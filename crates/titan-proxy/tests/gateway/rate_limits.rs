@@ -7,9 +7,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 use titan_testkit::h2::{Head, code};
 use titan_testkit::upstream::{self, ok};
-use titan_testkit::{Answer, Gateway, gateway, waits_until};
+use titan_testkit::{Gateway, Response, gateway, waits_until};
 
-/// A gateway whose every answer is its own, under one limit.
+/// A gateway whose every response is its own, under one limit.
 fn under(limit: &str, rest: &str) -> Gateway {
     let routes = match rest.contains("routes:") {
         true => "",
@@ -23,7 +23,7 @@ fn under(limit: &str, rest: &str) -> Gateway {
     )
 }
 
-fn gets(gateway: &Gateway, path: &str, fields: &str) -> Answer {
+fn gets(gateway: &Gateway, path: &str, fields: &str) -> Response {
     gateway.asks(&format!("GET {path} HTTP/1.1\r\nHost: a\r\n{fields}\r\n"))
 }
 
@@ -32,12 +32,12 @@ fn passing(gateway: &Gateway, requests: &[(&str, &str)]) -> Vec<bool> {
     requests.iter().map(|(path, fields)| gets(gateway, path, fields).status == 204).collect()
 }
 
-fn is_limited(answer: Answer) -> Answer {
+fn is_limited(answer: Response) -> Response {
     answer.has_problem(429, "rate-limited")
 }
 
 /// `RateLimit` without the times, which depend on how long the test takes.
-fn left(answer: &Answer) -> String {
+fn left(answer: &Response) -> String {
     let members = answer.field("ratelimit").unwrap_or_default().split(", ");
     members.map(|it| it.split(";t=").next().unwrap_or_default()).collect::<Vec<_>>().join(", ")
 }
@@ -61,7 +61,7 @@ pub(super) fn what_exceeds_a_rate_is_refused_and_answers_say_what_is_left() {
 #[test]
 pub(super) fn a_request_has_to_fit_all_rates() {
     let gateway = under("rates: [2/h, { rate: 100/d, burst: 50 }]", "");
-    let told = |answer: &Answer| answer.field("ratelimit-policy").map(str::to_owned);
+    let told = |answer: &Response| answer.field("ratelimit-policy").map(str::to_owned);
     let first = gets(&gateway, "/", "");
     assert_eq!(told(&first).unwrap(), "\"p:2/h\";q=2;w=3600, \"p:100/d\";q=100;w=86400");
     assert_eq!(left(&first), "\"p:2/h\";r=1, \"p:100/d\";r=49");

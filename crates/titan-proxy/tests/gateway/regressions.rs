@@ -47,7 +47,7 @@ fn pause(gateway: &Gateway) {
     gateway.connects().expects_close();
 }
 
-/// The number of exchanges of the only route whose answers are of that class.
+/// The number of exchanges of the only route whose responses are of that class.
 fn answers_of(gateway: &Gateway, class: usize) -> u64 {
     gateway.metrics().sum(|cells| cells.routes[0].classes[class].get())
 }
@@ -147,8 +147,8 @@ fn two_of_each_worker(gateway: &Gateway) -> [[Peer; 2]; 2] {
 }
 
 /// A gateway with two workers that may have one connection to its endpoint between them.
-fn gateway_with_one_connection(patience: &str, upstream: &dyn std::fmt::Display) -> Gateway {
-    let settings = format!("max_connections: 1, queue: {{ timeout: {patience} }}");
+fn gateway_with_one_connection(timeout: &str, upstream: &dyn std::fmt::Display) -> Gateway {
+    let settings = format!("max_connections: 1, queue: {{ timeout: {timeout} }}");
     let text = format!("workers: 2\nupstreams: {{ u: {{ endpoints: $0, {settings} }} }}");
     gateway(&text, &[upstream])
 }
@@ -241,7 +241,7 @@ fn a_client_that_leaves_does_not_make_its_endpoint_look_slow() {
     // One request waits at the one, so that the other has to be much slower not to be preferred.
     let mut waiting = gateway.connects();
     let is_stuck = |client: &mut Peer| {
-        waits_until("an answer, or none", || client.has_news() || active(0) > 0);
+        waits_until("a response, or none", || client.has_news() || active(0) > 0);
         active(0) > 0
     };
     while !is_stuck(waiting.sends(GET)) {
@@ -256,7 +256,7 @@ fn a_client_that_leaves_does_not_make_its_endpoint_look_slow() {
     for _ in 0..20 {
         let mut client = gateway.connects();
         client.sends(GET);
-        waits_until("an answer, or none", || client.has_news() || active(0) > 1);
+        waits_until("a response, or none", || client.has_news() || active(0) > 1);
         assert_eq!(active(0), 1, "a request has gone to the slow endpoint");
         client.answer().has_body("fast");
     }
@@ -342,13 +342,13 @@ fn a_stray_line_after_the_last_request_does_not_cut_its_answer() {
     client.head();
     client.takes(LENGTH - TAIL);
     // The rest is in the kernel's hands when the gateway is done, and has gone on to something else.
-    waits_until("the answer to be out", || {
+    waits_until("the response to be out", || {
         gateway.metrics().sum(|cells| cells.routes[1].classes[2].get()) == 1
     });
     gateway.get("/other").has_status(200);
     client.takes(TAIL);
     client.expects_close();
-    drop(sending.join().expect("the endpoint could send its answer"));
+    drop(sending.join().expect("the endpoint could send its response"));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Tokens that are taken back while they are still good.
+//! Revoked tokens while they are still good.
 
 use crate::jwt::{PROVIDER, at, token};
 use std::time::Duration;
@@ -114,10 +114,10 @@ fn streams_tunnels_and_calls_of_connections_that_are_open_are_refused_too() {
     let call = Head::post("/a.B/C").with("content-type", "application/grpc");
     let stream = client.asks(&call.with("authorization", &bearer));
     client.answer(stream).has_status(200).has_field("grpc-status", "16");
-    let wish = "Connection: Upgrade\r\nUpgrade: websocket\r\n\
+    let options = "Connection: Upgrade\r\nUpgrade: websocket\r\n\
         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
-    let wish = asking(&token).replace("\r\n\r\n", &format!("\r\n{wish}"));
-    gateway.asks(&wish).has_problem(401, "token-invalid");
+    let options = asking(&token).replace("\r\n\r\n", &format!("\r\n{options}"));
+    gateway.asks(&options).has_problem(401, "token-invalid");
     assert_eq!(upstream.requests().len(), 1);
 }
 

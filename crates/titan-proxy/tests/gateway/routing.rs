@@ -3,7 +3,7 @@
 use titan_testkit::upstream::{self, ok};
 use titan_testkit::{Upstream, gateway, waits_until};
 
-/// The name of the route that answers each request, in a gateway whose routes answer with their own names.
+/// The name of the route that responses each request, in a gateway whose routes answer with their own names.
 #[track_caller]
 fn each_goes_to(routes: &str, cases: &[(&str, &str)]) {
     let gateway = gateway(&format!("routes:\n{routes}"), &[]);
@@ -296,7 +296,7 @@ pub(super) fn routes_are_counted_by_their_names() {
     gateway.get("/b").has_status(404);
     let metrics = gateway.metrics();
     assert_eq!(metrics.routes(), ["first", "second"]);
-    waits_until("one answer of the 4xx", || {
+    waits_until("one response of the 4xx", || {
         metrics.sum(|cells| cells.routes[1].classes[4].get()) == 1
     });
     assert_eq!(metrics.sum(|cells| cells.routes[0].classes[2].get()), 0);

@@ -187,7 +187,7 @@ fn an_endpoint_that_does_not_accept_sends_any_request_elsewhere() {
     }
 }
 
-/// Time is counted from what was last heard: a body and an answer that go on may take as long as they like.
+/// Time is counted from what was last heard: a body and a response that go on may take as long as they like.
 #[test]
 fn whoever_goes_on_is_not_given_up() {
     let text = "timeouts: { body: 1s, response_body: 1s, idle: 200ms }";

@@ -10,7 +10,7 @@ use titan_testkit::{
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// A gateway that answers everything itself, with that much about TLS and those files.
+/// A gateway that responses everything itself, with that much about TLS and those files.
 fn secure(tls: &str, files: &[(&str, &Certificate)]) -> Gateway {
     try_secure(tls, "", files).unwrap_or_else(|error| panic!("{error}"))
 }
@@ -210,7 +210,7 @@ fn whoever_speaks_http_there_is_told() {
 
 #[test]
 fn the_end_is_announced() {
-    // A client that sees no announcement takes the end of such an answer for an attack.
+    // A client that sees no announcement takes the end of such a response for an attack.
     let a = certificate(&["a.example"]);
     let upstream = upstream::replies("HTTP/1.1 200 OK\r\n\r\nto the end").then_closes();
     let text = format!("listeners: [{{ address: '127.0.0.1:0', tls: {{ {ONE} }} }}]");

@@ -1,11 +1,11 @@
-//! What is changed in requests and answers on the way.
+//! What is changed in requests and responses on the way.
 
 pub(super) mod conditions;
 
 use crate::jwt;
-use titan_testkit::{Answer, Gateway, Request, gateway, h2, upstream};
+use titan_testkit::{Gateway, Request, Response, gateway, h2, upstream};
 
-/// A gateway with that transform on its way to an upstream that answers so.
+/// A gateway with that transform on its way to an upstream that responses so.
 fn under(transform: &str, answer: impl Into<Vec<u8>>) -> (Gateway, upstream::Upstream) {
     let text = format!(
         "{}
@@ -29,8 +29,8 @@ fn passes(transform: &str, target: &str, fields: &str) -> Request {
     upstream.requests().remove(0)
 }
 
-/// What the client gets of an answer with those fields.
-fn returns(transform: &str, fields: &str) -> Answer {
+/// What the client gets of a response with those fields.
+fn returns(transform: &str, fields: &str) -> Response {
     let (gateway, _upstream) = under(transform, upstream::ok_with(fields, "x"));
     gateway.get("/shop/t/1")
 }

@@ -107,10 +107,10 @@ pub(super) fn a_route_says_which_protocols_clients_may_switch_to() {
         let (_held, _client, mut endpoint) = between_under(&upgrades(allowed), WISH);
         assert_eq!(endpoint.head().contains("Upgrade"), is_asked, "{allowed}");
     }
-    let wish = WISH.replace("websocket", "x");
-    let (_held, _client, mut endpoint) = between(&wish);
+    let options = WISH.replace("websocket", "x");
+    let (_held, _client, mut endpoint) = between(&options);
     assert!(!endpoint.head().contains("Upgrade"), "only websocket is allowed by default");
-    let (_held, _client, mut endpoint) = between_under(&upgrades("x"), &wish);
+    let (_held, _client, mut endpoint) = between_under(&upgrades("x"), &options);
     assert!(endpoint.head().contains("Upgrade: x\r\n"));
 }
 
@@ -133,10 +133,10 @@ fn only_what_was_asked_for_is_switched_to() {
 
 #[test]
 fn a_wish_for_a_tunnel_is_no_call_of_grpc() {
-    let wish = WISH
+    let options = WISH
         .replace("keep-alive, ", "")
         .replace("\r\n\r\n", "\r\nContent-Type: application/grpc\r\nGrpc-Timeout: 0n\r\n\r\n");
-    let (_held, mut client, mut endpoint) = between(wish);
+    let (_held, mut client, mut endpoint) = between(options);
     opens(&mut client, &mut endpoint);
     client.sends("x");
     endpoint.expects("x");
@@ -224,7 +224,7 @@ pub(super) fn there_are_no_more_tunnels_than_allowed() {
     endpoint.expects_close();
     endpoint.closes();
     let metrics = gateway.metrics();
-    // With or without an answer that counts as complete: a client may go without a word.
+    // With or without a response that counts as complete: a client may go without a word.
     waits_until("the first tunnel to be over", || {
         metrics.sum(|cells| {
             let [incomplete, switched, ..] = &cells.routes[0].classes;

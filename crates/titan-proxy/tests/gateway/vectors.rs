@@ -4,7 +4,7 @@
 use serde_json::Value;
 use std::path::Path;
 use titan_testkit::upstream::{self, ok};
-use titan_testkit::{Answer, Gateway, Message, Upstream, gateway};
+use titan_testkit::{Gateway, Message, Response, Upstream, gateway};
 
 /// Under it the gateway adds nothing, keeps what the peer claims, and has the limits of the vectors.
 const VECTORS: &str = "\
@@ -189,7 +189,7 @@ fn an_answer_that_is_cut_short_never_looks_complete() {
 }
 
 /// Either the gateway says that the endpoint failed, or the client sees that something is missing.
-fn is_not_passed_off(id: &str, answer: Option<Answer>) {
+fn is_not_passed_off(id: &str, answer: Option<Response>) {
     if let Some(answer) = answer {
         assert_eq!(answer.status, 502, "{id}");
         assert_eq!(answer.field("content-type"), Some("application/problem+json"), "{id}");

@@ -2,7 +2,7 @@
 
 use super::frame::{Frame, setting};
 use super::{Head, hpack};
-use crate::message::{Answer, Message, Request};
+use crate::message::{Message, Request, Response};
 use crate::peer::{End, Peer};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -20,7 +20,7 @@ pub struct Talk {
     windows: BTreeMap<u32, i64>,
     gives_windows: bool,
     acknowledges: bool,
-    /// Answers that were held back.
+    /// Responses that were held back.
     owed: Vec<Frame>,
     go_away: Option<(u32, u32)>,
     pongs: u64,
@@ -197,13 +197,13 @@ impl Talk {
         self.sends(&Frame::reset(stream, code))
     }
 
-    /// Sends a ping and waits for its answer: then the other side has read everything before it.
+    /// Sends a ping and waits for its response: then the other side has read everything before it.
     #[track_caller]
     pub fn pings(&mut self) -> &mut Talk {
         self.pings += 1;
         let number = self.pings;
         self.sends(&Frame::ping(number.to_be_bytes()));
-        self.waits("the answer to a ping", |talk| (talk.pongs >= number).then_some(()));
+        self.waits("the response to a ping", |talk| (talk.pongs >= number).then_some(()));
         self
     }
 
@@ -236,7 +236,7 @@ impl Talk {
         self.streams.get(&stream)?.reset
     }
 
-    /// The status of an answer whose head was not taken, as far as that has come.
+    /// The status of a response whose head was not taken, as far as that has come.
     pub fn has_answered(&self, stream: u32) -> Option<u16> {
         let head = self.streams.get(&stream)?.heads.front()?;
         value(head, ":status").parse().ok()
@@ -260,7 +260,7 @@ impl Talk {
         self.peer.ended().expect("it has ended")
     }
 
-    /// Waits for the settings of the other side, and answers one of them.
+    /// Waits for the settings of the other side, and responses one of them.
     #[track_caller]
     pub fn setting(&mut self, id: u16) -> Option<u32> {
         self.waits("settings", |talk| (!talk.settings.is_empty()).then_some(()));
@@ -437,7 +437,7 @@ impl Talk {
         *self.window_of(stream) -= length;
     }
 
-    pub(super) fn take_answer(&mut self, stream: u32) -> Option<Answer> {
+    pub(super) fn take_answer(&mut self, stream: u32) -> Option<Response> {
         let heard = self.streams.get_mut(&stream)?;
         let is_interim = !heard.has_final || heard.heads.len() > 1;
         if is_interim {
@@ -452,7 +452,7 @@ impl Talk {
         Some(answer)
     }
 
-    pub(super) fn take_answer_head(&mut self, stream: u32) -> Option<Answer> {
+    pub(super) fn take_answer_head(&mut self, stream: u32) -> Option<Response> {
         self.streams.get_mut(&stream)?.heads.pop_front().map(answer)
     }
 
@@ -479,10 +479,10 @@ fn message(first_line: String, fields: Vec<(String, String)>) -> Message {
     Message { first_line, fields, bytes: lines.into_bytes(), ..Message::default() }
 }
 
-fn answer(fields: Vec<(String, String)>) -> Answer {
+fn answer(fields: Vec<(String, String)>) -> Response {
     let status = value(&fields, ":status");
     let code = status.parse().unwrap_or(0);
-    Answer { status: code, message: message(format!("HTTP/2 {status}"), fields) }
+    Response { status: code, message: message(format!("HTTP/2 {status}"), fields) }
 }
 
 fn request(fields: Vec<(String, String)>, connection: usize) -> Request {

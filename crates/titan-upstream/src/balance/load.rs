@@ -8,7 +8,7 @@ use xxhash_rust::xxh3::xxh3_64;
 /// After that long without a sample a latency counts for a third; a slow endpoint is tried again.
 const LATENCY_MEMORY: Duration = Duration::from_secs(10);
 
-/// What an endpoint is taken to need while its first answer is still awaited: one request tries it.
+/// What an endpoint is taken to need while its first response is still awaited: one request tries it.
 const UNKNOWN_LATENCY: Duration = Duration::from_secs(1);
 
 /// The load of one endpoint, shared by all workers and kept over changes of the configuration.
@@ -28,7 +28,7 @@ pub struct InFlight<'e>(&'e EndpointState);
 /// A latency and when it was known.
 #[derive(Clone, Copy)]
 struct Sample {
-    /// In microseconds. None before the first answer.
+    /// In microseconds. None before the first response.
     latency: u32,
     /// In milliseconds, counted round after 49 days.
     at: u32,
@@ -72,7 +72,7 @@ impl EndpointState {
         let _ = self.latency.fetch_update(Ordering::Relaxed, Ordering::Relaxed, update);
     }
 
-    /// What the next answer is expected to take, in microseconds. Fades without samples.
+    /// What the next response is expected to take, in microseconds. Fades without samples.
     pub(super) fn expected_latency(&self, now: Duration) -> f64 {
         match Sample::of(self.latency.load(Ordering::Relaxed)) {
             Some(past) => f64::from(past.latency) * past.weight(now),

@@ -211,7 +211,7 @@ fn without_a_key_requests_take_turns() {
     assert_eq!(chosen.iter().filter(|&&place| place == 0).count(), 2);
 }
 
-/// The key that the answer's cookie will bring back.
+/// The key that the response's cookie will bring back.
 fn cookie_key(balancer: &Balancer, set_cookie: &[u8]) -> Option<u64> {
     let pair = set_cookie.split(|&byte| byte == b';').next().unwrap();
     let cookie = format!("x=1; {}", std::str::from_utf8(pair).unwrap());

@@ -18,9 +18,9 @@ fn upstream(settings: &str) -> Upstream {
 }
 
 /// The address `10.0.0.LAST`, which that name stands for.
-fn place(name: &str, last: u8) -> Place {
+fn place(name: &str, last: u8) -> ResolvedEndpoint {
     let address = Address::Ip(([10, 0, 0, last], 80).into());
-    Place { address, host: format!("{name}.test:80").into(), weight: NonZeroU16::MIN }
+    ResolvedEndpoint { address, host: format!("{name}.test:80").into(), weight: NonZeroU16::MIN }
 }
 
 /// The last bytes of the addresses that the next requests are sent to.
@@ -59,7 +59,7 @@ fn a_weight_that_has_changed_is_a_change() {
     upstream.set_places(vec![place("a", 1), place("b", 2)]);
     let before = upstream.members();
     let weight = NonZeroU16::new(3).unwrap();
-    upstream.set_places(vec![place("a", 1), Place { weight, ..place("b", 2) }]);
+    upstream.set_places(vec![place("a", 1), ResolvedEndpoint { weight, ..place("b", 2) }]);
     let endpoints = [before, upstream.members()].map(|members| Arc::clone(&members.endpoints[1]));
     assert!(Arc::ptr_eq(&endpoints[0], &endpoints[1]));
     let turns = next(&upstream, 8);
@@ -71,7 +71,7 @@ fn a_weight_that_has_changed_is_a_change() {
 fn turns_go_on_whether_names_are_refreshed_or_change() {
     let upstream = upstream("balance: round_robin");
     let all: Vec<_> = (1..=3).map(|last| place("a", last)).collect();
-    let refreshed = |places: &dyn Fn(usize) -> Vec<Place>| {
+    let refreshed = |places: &dyn Fn(usize) -> Vec<ResolvedEndpoint>| {
         let mut counts = [0; 4];
         for round in 0..300 {
             upstream.set_places(places(round));

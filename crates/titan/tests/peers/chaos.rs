@@ -1,4 +1,4 @@
-//! Upstreams die and come back all the time. No answer may belong to another request, and nothing may
+//! Upstreams die and come back all the time. No response may belong to another request, and nothing may
 //! fail while all are there.
 
 use crate::client::{Answer, Client};
@@ -179,7 +179,7 @@ impl Asked {
         Ok(answer)
     }
 
-    /// Whether that is the answer to this request and to no other.
+    /// Whether that is the response to this request and to no other.
     fn check(&self, answer: &Answer) {
         if self.path == "/mirror" {
             assert_eq!(answer.field("X-Answers"), Some(self.id.as_str()), "{self:?}");

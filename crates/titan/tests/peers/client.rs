@@ -1,4 +1,4 @@
-//! A small client that notices everything: each answer is read byte by byte as its head says.
+//! A small client that notices everything: each response is read byte for byte as its head says.
 
 use crate::wait::PATIENCE;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -9,7 +9,7 @@ pub(crate) struct Client {
     reader: BufReader<TcpStream>,
 }
 
-/// An answer that came as a whole.
+/// A response that came as a whole.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -30,7 +30,7 @@ impl Client {
         self.reader.get_mut().write_all(bytes)
     }
 
-    /// The next answer. An answer that is cut off is an error.
+    /// The next response. A response that is cut off is an error.
     pub(crate) fn answer(&mut self) -> io::Result<Answer> {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {

@@ -18,7 +18,7 @@ pub(crate) struct Request {
     input: Stdio,
 }
 
-/// What came of it: the last answer, if there were several.
+/// What came of it: the last response, if there were several.
 #[derive(Debug)]
 pub(crate) struct Curl {
     heads: String,
@@ -72,12 +72,12 @@ impl Request {
 }
 
 impl Curl {
-    /// All heads, those of interim answers before the last.
+    /// All heads, those of interim responses before the last.
     pub(crate) fn heads(&self) -> &str {
         &self.heads
     }
 
-    /// The head of the last answer.
+    /// The head of the last response.
     fn head(&self) -> &str {
         let heads = self.heads.trim_end();
         heads.rsplit("\r\n\r\n").next().unwrap()
@@ -85,7 +85,7 @@ impl Curl {
 
     pub(crate) fn status(&self) -> u16 {
         let code = self.head().split(' ').nth(1);
-        code.unwrap_or_else(|| panic!("no answer: {self:?}")).parse().unwrap()
+        code.unwrap_or_else(|| panic!("no response: {self:?}")).parse().unwrap()
     }
 
     pub(crate) fn field(&self, name: &str) -> Option<String> {
@@ -111,7 +111,7 @@ fn each_version_is_answered_in_its_way() {
     let gateway = Gateway::to(server.address);
     for (version, protocol) in [("--http1.1", "HTTP/1.1"), ("--http1.0", "HTTP/1.0")] {
         let answer = curl(&gateway).arg(version).get("/a");
-        // A server answers with its own version (RFC 9112 section 2.3).
+        // A server responds with its own version (RFC 9112 section 2.3).
         assert!(answer.head().starts_with("HTTP/1.1 200 OK"), "{protocol}: {answer:?}");
         assert_eq!(answer.seen()["Proto"], "HTTP/1.1", "the gateway speaks for itself");
     }
@@ -135,7 +135,7 @@ fn a_large_post_waits_for_100_continue_and_gets_it() {
     let folder = Folder::new();
     let file = folder.write("source", vec![b'x'; 2_000_000]);
     let data = format!("@{}", file.display());
-    // Far longer than the test may take: the body is not sent without the interim answer.
+    // Far longer than the test may take: the body is not sent without the interim response.
     let patient = ["--expect100-timeout", "50", "-H", "Expect: 100-continue"];
     let answer = curl(&gateway).args(patient).args(["--data-binary", &data]).get("/post");
     assert!(answer.heads.starts_with("HTTP/1.1 100 Continue\r\n"), "{}", answer.heads);

@@ -156,7 +156,7 @@ fn records(kind: u16, addresses: &[IpAddr], ttl: u32) -> Vec<Vec<u8>> {
     fitting.map(record).collect()
 }
 
-/// The answer to a query, which is repeated at its beginning.
+/// The response to a query, which is repeated at its beginning.
 fn message(query: &[u8], error: u8, truncated: bool, records: &[Vec<u8>]) -> Vec<u8> {
     const RESPONSE_AND_RECURSION_DESIRED: u8 = 0x81;
     const RECURSION_AVAILABLE: u8 = 0x80;
@@ -169,7 +169,7 @@ fn message(query: &[u8], error: u8, truncated: bool, records: &[Vec<u8>]) -> Vec
     message
 }
 
-/// Upstreams on one port of several addresses; each answers with its address.
+/// Upstreams on one port of several addresses; each responds with its address.
 fn upstreams(count: usize) -> (Vec<IpAddr>, u16) {
     let mut port = 0;
     let serve = |ip: IpAddr| {
@@ -192,7 +192,7 @@ fn gateway(server: &NameServer, port: u16, resolver: &str) -> Gateway {
     ))
 }
 
-/// Status and body of the answer to a GET.
+/// Status and body of the response to a GET.
 fn get(gateway: &Gateway, path: &str) -> (u16, String) {
     let mut client = Client::connect(gateway.address()).unwrap();
     client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes()).unwrap();
@@ -357,7 +357,7 @@ fn half_an_answer_is_better_than_none() {
     assert_eq!(who(&gateway), texts(&addresses));
 }
 
-/// How long it took from one question to the next, for an answer of that time to live.
+/// How long it took from one question to the next, for a response of that time to live.
 fn pauses(ttl: u32, resolver: &str) -> Vec<Duration> {
     let server = NameServer::start();
     server.answers("backend.test", Reply::Addresses(vec![own_ip()], ttl));

@@ -8,7 +8,7 @@ use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use std::net::SocketAddr;
 
-/// A lighttpd that runs a CGI program, which answers with the variables that it was started with.
+/// A lighttpd that runs a CGI program, which responds with the variables that it was started with.
 struct Lighttpd {
     _program: Program,
     address: SocketAddr,

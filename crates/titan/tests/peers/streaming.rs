@@ -1,4 +1,4 @@
-//! Answers that come bit by bit: server-sent events and long polling. Each bit is there before the next is
+//! Responses that come bit by bit: server-sent events and long polling. Each bit is there before the next is
 //! sent, so that nothing can be held back unnoticed.
 
 use crate::client::Client;

@@ -21,7 +21,7 @@ const EXPECTED: &[(&str, &str)] = &[
     ("engine_problem", "the openssl that testssl.sh uses lacks an engine for GOST"),
 ];
 
-/// Protocols, kinds of ciphers, forward secrecy, preferences, defaults, the head of an answer, and every attack.
+/// Protocols, kinds of ciphers, forward secrecy, preferences, defaults, the head of a response, and every attack.
 const CHECKS: [&str; 7] = ["-p", "-s", "-f", "-P", "-S", "-h", "-U"];
 
 /// Findings that only tell, or praise. Whatever else there is has to be expected.
@@ -39,7 +39,7 @@ fn nothing_weak_is_found() {
     let gateway = Gateway::start_in(folder, &config);
     let folder = gateway.folder.path();
     let found = folder.join("found.json");
-    // Some of the checks wait for an answer that must not come. All take about 40 s.
+    // Some of the checks wait for a response that must not come. All take about 40 s.
     let mut testssl = peer("timeout");
     testssl.args(["300", "testssl", "--quiet", "--color", "0", "--warnings", "batch"]);
     testssl.args(["--nodns", "none", "--ip", "127.0.0.1"]);

@@ -1,4 +1,4 @@
-//! Tokens that are taken back at the admin interface.
+//! Revoked tokens at the admin interface.
 
 use crate::titan::{Titan, config, output};
 use aws_lc_rs::hmac;

@@ -23,9 +23,9 @@ enum Measure {
     BytesPerConnection,
     /// Microseconds over the route without the policies.
     OverBare,
-    /// How long an answer's body is, to nginx's.
+    /// How long a response's body is, to nginx's.
     BodyToNginx,
-    /// How long an answer's body is, to what was compressed.
+    /// How long a response's body is, to what was compressed.
     BodyToPlain,
 }
 
@@ -68,7 +68,7 @@ const BARS: [Bar; 31] = [
 pub struct Verdict {
     bar: &'static Bar,
     figure: f64,
-    /// Wrong answers meet no bar.
+    /// Wrong responses meet no bar.
     wrong: bool,
 }
 

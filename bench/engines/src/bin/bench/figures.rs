@@ -20,7 +20,7 @@ pub struct Row {
     pub to_floor: Option<f64>,
     /// The cost over that of the same route without the policies, in the same round.
     pub over_bare: Option<f64>,
-    /// Bytes of an answer's body as it came.
+    /// Bytes of a response's body as it came.
     pub body_bytes: f64,
     pub requests_per_second: f64,
     pub p50_us: f64,

@@ -155,7 +155,7 @@ impl Profile<'_> {
         Ok(())
     }
 
-    /// The instructions of a whole life that answers so many requests, and callgrind's file on the process
+    /// The instructions of a whole life that responses so many requests, and callgrind's file on the process
     /// that did most.
     fn under_callgrind(
         &self,

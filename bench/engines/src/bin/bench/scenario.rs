@@ -139,7 +139,7 @@ impl Scenario {
         self.manner == Manner::Fresh && self.setup.key().is_some()
     }
 
-    /// How many bytes the body of an answer has before it is compressed.
+    /// How many bytes the body of a response has before it is compressed.
     pub fn plain_bytes(&self) -> usize {
         self.target.answer(0).len()
     }

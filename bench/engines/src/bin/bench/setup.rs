@@ -31,7 +31,7 @@ pub enum Setup {
     WebSocket,
     /// HTTP/1.1 on both, with policies that its definition is named for.
     Policy(&'static str),
-    /// HTTP/1.1 on both, with answers compressed in that coding.
+    /// HTTP/1.1 on both, with responses compressed in that coding.
     Compress(Coding),
 }
 
@@ -65,7 +65,7 @@ impl Setup {
         }
     }
 
-    /// The coding that answers come in, of an engine that compresses.
+    /// The coding that responses come in, of an engine that compresses.
     pub fn coding(self) -> Option<Coding> {
         match self {
             Self::Compress(coding) => Some(coding),
@@ -116,12 +116,12 @@ impl Setup {
     }
 }
 
-/// Whether one request gets an answer with status 200.
+/// Whether one request gets a response with status 200.
 pub fn answers_http1(address: SocketAddr) -> io::Result<bool> {
     Ok(first_status(address)? == *b"HTTP/1.1 200")
 }
 
-/// Whether one request gets an answer, of whatever status.
+/// Whether one request gets a response, of whatever status.
 fn answers_at_all(address: SocketAddr) -> io::Result<bool> {
     Ok(first_status(address)?.starts_with(b"HTTP/1.1 "))
 }

@@ -22,17 +22,17 @@ pub struct Checker {
     partial: Vec<u8>,
     /// Bytes of the body that were right so far; none while the head is read.
     body: Option<usize>,
-    /// Answers are messages in a tunnel, which have no head.
+    /// Responses are messages in a tunnel, which have no head.
     headless: bool,
-    /// The answer said that the connection closes after it.
+    /// The response said that the connection closes after it.
     pub last: bool,
 }
 
 /// What a piece of input amounted to.
 pub enum Taken<'a> {
-    /// All of it belongs to an answer that goes on.
+    /// All of it belongs to a response that goes on.
     All,
-    /// It completes an answer; the rest follows.
+    /// It completes a response; the rest follows.
     Whole(&'a [u8]),
 }
 
@@ -42,7 +42,7 @@ impl Checker {
         Self { body: Some(0), headless: true, ..Self::default() }
     }
 
-    /// Takes `input` as far as it belongs to the answer whose body must be `expected`.
+    /// Takes `input` as far as it belongs to the response whose body must be `expected`.
     pub fn take<'a>(
         &mut self,
         input: &'a [u8],
@@ -100,7 +100,7 @@ impl Checker {
     }
 }
 
-/// Whether the connection closes after this answer.
+/// Whether the connection closes after this response.
 fn check_head(head: &[u8], expected: usize) -> Result<bool, Fault> {
     let text = std::str::from_utf8(head).map_err(|_| bad_head(head))?;
     let mut lines = text.trim_end().split("\r\n");

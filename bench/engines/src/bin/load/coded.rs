@@ -18,7 +18,7 @@ pub struct Coded {
     coding: Coding,
     /// All of it so far.
     answer: Vec<u8>,
-    /// How many bytes the body of the last whole answer had.
+    /// How many bytes the body of the last whole response had.
     pub bytes: usize,
 }
 
@@ -33,7 +33,7 @@ impl Coded {
         Self { coding, answer: Vec::new(), bytes: 0 }
     }
 
-    /// Takes `input` as far as it belongs to the answer whose body must be `expected`.
+    /// Takes `input` as far as it belongs to the response whose body must be `expected`.
     pub fn take<'a>(
         &mut self,
         input: &'a [u8],
@@ -58,7 +58,7 @@ impl Coded {
         Ok(Taken::Whole(&input[end - before..]))
     }
 
-    /// The body of the answer, and where the answer ends; none while it is not whole.
+    /// The body of the response, and where the response ends; none while it is not whole.
     fn whole(&self) -> Result<Option<(Vec<u8>, usize)>, Fault> {
         let Some(head) = memmem::find(&self.answer, b"\r\n\r\n").map(|at| at + 4) else {
             return Ok(None);

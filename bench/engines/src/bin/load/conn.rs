@@ -1,4 +1,4 @@
-//! One client connection: sends a batch of requests, verifies its answers in order.
+//! One client connection: sends a batch of requests, verifies its responses in order.
 
 use std::time::Instant;
 
@@ -26,7 +26,7 @@ pub struct Shared {
 /// What an event brought.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Answers are still owed, or nothing happened.
+    /// Responses are still owed, or nothing happened.
     Pending,
     /// The batch is answered; the connection takes another.
     Answered,
@@ -39,7 +39,7 @@ pub struct Conn {
     /// The connection is still becoming a tunnel; the first batch waits for that.
     opening: Option<Opening>,
     checker: Checker,
-    /// Reads the answers in place of the checker, where they are compressed.
+    /// Reads the responses in place of the checker, where they are compressed.
     coded: Option<Coded>,
     /// Which batch is under way.
     batch: usize,
@@ -75,7 +75,7 @@ impl Conn {
         self.batch
     }
 
-    /// Whether answers are owed.
+    /// Whether responses are owed.
     pub fn busy(&self) -> bool {
         self.owed > 0
     }

@@ -1,4 +1,4 @@
-//! What can be wrong with an answer or a connection.
+//! What can be wrong with a response or a connection.
 
 use std::fmt;
 use std::io;
@@ -16,7 +16,7 @@ pub enum Fault {
     Stream(h2::Error),
     /// What is sent behind the body is not what has to be there.
     Trailers(String),
-    /// Not the answer that opens a tunnel.
+    /// Not the response that opens a tunnel.
     NoTunnel(String),
     /// The connection closed while answers were owed.
     Cut { owed: usize },
@@ -30,13 +30,13 @@ pub enum Fault {
     Coding(String),
     /// The body differs, first in the piece that begins at `near`.
     Body { near: usize },
-    /// Bytes after the last answer.
+    /// Bytes after the last response.
     Surplus(usize),
-    /// An answer before the request was sent.
+    /// A response before the request was sent.
     Early,
     /// An idle connection was closed.
     Dropped,
-    /// No answer within the time that a run may take.
+    /// No response within the time that a run may take.
     Unanswered,
 }
 
@@ -57,10 +57,10 @@ impl fmt::Display for Fault {
             }
             Self::Coding(what) => write!(f, "coded body: {what}"),
             Self::Body { near } => write!(f, "wrong body bytes after {near}"),
-            Self::Surplus(count) => write!(f, "{count} bytes after the last answer"),
+            Self::Surplus(count) => write!(f, "{count} bytes after the last response"),
             Self::Early => f.write_str("answered before the request was sent"),
             Self::Dropped => f.write_str("an idle connection was closed"),
-            Self::Unanswered => f.write_str("no answer in time"),
+            Self::Unanswered => f.write_str("no response in time"),
         }
     }
 }

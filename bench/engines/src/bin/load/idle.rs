@@ -51,7 +51,7 @@ pub fn run(job: &Job) -> io::Result<Report> {
 }
 
 impl Idle {
-    /// Sends one request on every connection, opening those that are not there, and waits for the answers.
+    /// Sends one request on every connection, opening those that are not there, and waits for the responses.
     fn visit_all(&mut self) -> io::Result<()> {
         let deadline = Instant::now() + VISIT;
         let mut waiting: VecDeque<usize> = (0..self.conns.len()).collect();

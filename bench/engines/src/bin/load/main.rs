@@ -1,4 +1,4 @@
-//! The load generator: keeps a proxy busy from one thread and verifies every answer byte for byte.
+//! The load generator: keeps a proxy busy from one thread and verifies every response byte for byte.
 //!
 //! Usage: load JOB, with the job as JSON (see `titan_bench::report::Job`); prints a report as JSON.
 //! For example, 64 connections for three seconds:

@@ -7,7 +7,7 @@ use titan_bench::coding::Coding;
 use titan_bench::report::{Job, Manner};
 use titan_bench::websocket;
 
-/// The requests of a job, as batches that are written at once, and the answers they must get.
+/// The requests of a job, as batches that are written at once, and the responses they must get.
 pub struct Script {
     /// One for each variant that a batch can begin with.
     batches: Vec<Vec<u8>>,
@@ -16,7 +16,7 @@ pub struct Script {
     pub depth: usize,
     /// Each connection carries one batch.
     pub fresh: bool,
-    /// The coding that answers have to come in.
+    /// The coding that responses have to come in.
     pub coding: Option<Coding>,
     /// What turns a connection into a tunnel, in which batches are messages.
     pub opening: Option<Vec<u8>>,
@@ -66,7 +66,7 @@ impl Script {
         &self.batches[batch % self.batches.len()]
     }
 
-    /// The body that answers request `index` of that batch.
+    /// The body that responses request `index` of that batch.
     pub fn answer(&self, batch: usize, index: usize) -> &[u8] {
         &self.answers[(batch + index) % self.answers.len()]
     }

@@ -21,7 +21,7 @@ const BUFFER: usize = 256 * 1024;
 const TICK: Duration = Duration::from_millis(10);
 /// Without any answer for so long, the run ends and what is owed counts as errors.
 const STALLED: Duration = Duration::from_secs(10);
-/// How long the answers that are owed at the end may take.
+/// How long the responses that are owed at the end may take.
 const DRAIN: Duration = Duration::from_secs(5);
 
 /// Where a run stands.
@@ -46,7 +46,7 @@ struct Steady<'a> {
     shared: Shared,
     /// Requests sent since the measurement began, for a job that counts them.
     asked: u64,
-    /// How many answers there were when their number was last seen to change, and when that was.
+    /// How many responses there were when their number was last seen to change, and when that was.
     progress: (u64, Instant),
 }
 
@@ -112,7 +112,7 @@ impl Steady<'_> {
         }
     }
 
-    /// Whether the run ends: as it should, or because no answers come, or too many wrong ones.
+    /// Whether the run ends: as it should, or because no responses come, or too many wrong ones.
     fn done(&mut self, phase: &Phase, now: Instant) -> bool {
         let answered = self.shared.tally.answered;
         if answered != self.progress.0 {

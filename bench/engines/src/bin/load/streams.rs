@@ -30,7 +30,7 @@ use crate::{Usage, usage};
 const TICK: Duration = Duration::from_millis(10);
 /// Without any answer for so long, the run ends.
 const STALLED: Duration = Duration::from_secs(10);
-/// How long the answers that are owed at the end may take.
+/// How long the responses that are owed at the end may take.
 const DRAIN: Duration = Duration::from_secs(5);
 
 /// What all streams of a run share.

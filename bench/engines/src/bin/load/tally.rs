@@ -10,7 +10,7 @@ use crate::fault::Fault;
 /// With so many errors the run ends: it measures nothing any more.
 const ENOUGH_ERRORS: u64 = 100;
 
-/// Counts of answers and errors.
+/// Counts of responses and errors.
 #[derive(Default)]
 pub struct Tally {
     /// Answers count only while this is set.
@@ -19,7 +19,7 @@ pub struct Tally {
     pub requests: u64,
     /// Bytes of their bodies as they came.
     pub body_bytes: u64,
-    /// All answers, for noticing that none come.
+    /// All responses, for noticing that none come.
     pub answered: u64,
     pub reconnects: u64,
     /// TLS handshakes that were full ones.
@@ -30,7 +30,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// An answer with a body of so many bytes.
+    /// A response with a body of so many bytes.
     pub fn answer(&mut self, sent: Instant, now: Instant, bytes: usize) {
         self.answered += 1;
         if self.measuring {

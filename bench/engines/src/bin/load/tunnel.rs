@@ -1,4 +1,4 @@
-//! How a connection becomes a WebSocket tunnel: one request, and the answer that proves it was understood.
+//! How a connection becomes a WebSocket tunnel: one request, and the response that proves it was understood.
 
 use memchr::memmem;
 use titan_bench::net::Moved;
@@ -14,7 +14,7 @@ const MAX_HEAD: usize = 16 * 1024;
 pub struct Opening {
     /// What is not written of the request.
     unsent: Vec<u8>,
-    /// What came of the answer.
+    /// What came of the response.
     head: Vec<u8>,
 }
 
@@ -34,7 +34,7 @@ impl Opening {
         Ok(())
     }
 
-    /// Takes more of the answer. True when the tunnel is open; the server has nothing to say before it is asked.
+    /// Takes more of the response. True when the tunnel is open; the server has nothing to say before it is asked.
     pub fn take(&mut self, input: &[u8]) -> Result<bool, Fault> {
         self.head.extend_from_slice(input);
         match memmem::find(&self.head, b"\r\n\r\n").map(|at| at + 4) {

@@ -1,14 +1,14 @@
-//! Every answer, head and body in one piece, laid out once.
+//! Every response, head and body in one piece, laid out once.
 
 use std::rc::Rc;
 
 use titan_bench::payload::{Target, VARIANTS, receipt};
 use titan_bench::websocket;
 
-/// The whole answer's bytes, shared by the connections that send it.
+/// The whole response's bytes, shared by the connections that send it.
 pub type Answer = Rc<[u8]>;
 
-/// The answers by what was asked.
+/// The responses by what was asked.
 pub struct Answers {
     small: Vec<Answer>,
     medium: Answer,
@@ -30,7 +30,7 @@ impl Answers {
         }
     }
 
-    /// The answer to a GET of `path`, if there is such a resource.
+    /// The response to a GET of `path`, if there is such a resource.
     pub fn get(&self, path: &[u8]) -> Option<Answer> {
         match path {
             b"/30k" => Some(Rc::clone(&self.medium)),
@@ -56,7 +56,7 @@ impl Answers {
     }
 }
 
-/// The answer behind which the connection is a tunnel.
+/// The response behind which the connection is a tunnel.
 pub fn switching() -> Answer {
     format!(
         "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
@@ -67,14 +67,14 @@ pub fn switching() -> Answer {
     .into()
 }
 
-/// The answer to what this origin does not serve; the connection closes after it.
+/// The response to what this origin does not serve; the connection closes after it.
 pub fn refusal(status: &str) -> Answer {
     format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
         .into_bytes()
         .into()
 }
 
-/// The date stands still: the answers are the same bytes in every run.
+/// The date stands still: the responses are the same bytes in every run.
 fn ok(body: &[u8]) -> Answer {
     ok_as("application/octet-stream", body)
 }

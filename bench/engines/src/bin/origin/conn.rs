@@ -12,9 +12,9 @@ use titan_bench::websocket::{self, Front};
 use crate::answers::{Answer, Answers, refusal, switching};
 use crate::head;
 
-/// One write gathers at most so many answers.
+/// One write gathers at most so many responses.
 const GATHER: usize = 16;
-/// While so many answers wait, nothing more is read.
+/// While so many responses wait, nothing more is read.
 const MAX_QUEUED: usize = 1024;
 
 /// What the caller does with the connection afterwards.

@@ -15,7 +15,7 @@ pub struct Head<'a> {
     pub length: usize,
     /// Whether the connection ends with this request.
     pub last: bool,
-    /// The client wants a WebSocket tunnel, with the nonce that the answer fits.
+    /// The client wants a WebSocket tunnel, with the nonce that the response fits.
     pub upgrade: bool,
 }
 

@@ -28,7 +28,7 @@ section! {
         /// A file with more users: lines of a name, a colon and a hash, as `htpasswd -B` writes them. It is read again
         /// when it changes; with no line left it lets nobody in.
         pub(crate) file: Option<PathBuf> = optional("none", file()),
-        /// What answers with 401 say that they are for (RFC 9110 section 11.5).
+        /// What responses with 401 say that they are for (RFC 9110 section 11.5).
         pub(crate) realm: HeaderValue = default("gateway", realm()),
         /// A header field that tells the upstream the name. What clients send in it is removed on all routes.
         pub(crate) tell: Option<HeaderName> = optional("it is not told", told_header()),

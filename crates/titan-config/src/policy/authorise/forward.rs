@@ -20,8 +20,8 @@ section! {
     /// A service that decides about each request: it gets the chosen fields of the request, what `X-Forwarded-Method`,
     /// `-Proto`, `-Host`, `-Uri` and `-For` say (the client's own address, its method and target as they are by then),
     /// and no body. A status of 2xx lets the request go on. Any other one is what the client gets, with the chosen
-    /// fields and the body of the answer: 401 with `WWW-Authenticate`, 302 with `Location`. Calls of gRPC get a
-    /// status of their own form. Where there is no answer, or not in time, the client gets 503.
+    /// fields and the body of the response: 401 with `WWW-Authenticate`, 302 with `Location`. gRPC calls get a
+    /// status of their own form. Where there is no response, or not in time, the client gets 503.
     pub struct ForwardAuth {
         /// The upstream that is asked: the service's connections, TLS and balancing are configured there.
         pub upstream: UpstreamId = required(upstream_name()),
@@ -32,7 +32,7 @@ section! {
         /// The fields of the request that the service sees.
         pub send: Vec<HeaderName> =
             default("[Authorization, Cookie]", names(request_header())),
-        /// The fields of an answer of 2xx that the upstream sees. What clients send in them is removed: `Authorization`
+        /// The fields of a response of 2xx that the upstream sees. What clients send in them is removed: `Authorization`
         /// and `Cookie` where this policy is in force, others on all routes.
         pub take: Vec<HeaderName> = default("[]", names(request_header())),
         /// The fields of any other answer that the client sees, besides those that say what its body is.
@@ -42,7 +42,7 @@ section! {
         ),
         /// How long all of it may take, connecting and trying another endpoint included.
         pub timeout: Duration = default("5s", duration(SHORTEST..=LONGEST)),
-        /// The largest body of an answer that clients see; beyond it they get 503. Those of 2xx nobody sees.
+        /// The largest body of a response that clients see; beyond it they get 503. Those of 2xx nobody sees.
         pub body_limit: ByteSize = default("64KiB", size(0..=MAX_BODY)),
         /// Whether decisions are remembered, consents and refusals.
         pub cache: Option<AuthCache> = optional("each request is asked about", section_of::<AuthCache>()),
@@ -53,7 +53,7 @@ section! {
     "auth_cache", "remembered decisions", Any;
     /// Decisions of a service that are used again, by each worker for itself. A right that is revoked counts until its decision is
     /// forgotten: `ttl` is how long that takes at most. `Cache-Control` of the service shortens it (`max-age`, `s-maxage`) or keeps it
-    /// from being remembered (`no-store`, `no-cache`, `private`). Never remembered are answers with `Set-Cookie`, 408, 425, 429, 5xx
+    /// from being remembered (`no-store`, `no-cache`, `private`). Never remembered are responses with `Set-Cookie`, 408, 425, 429, 5xx
     /// and those that are larger than 4 KiB.
     pub struct AuthCache {
         /// How long a decision is used at most.

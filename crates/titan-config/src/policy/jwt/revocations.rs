@@ -1,4 +1,4 @@
-//! Tokens that are taken back: where they are remembered, for all policies.
+//! Revoked tokens: where they are remembered, for all policies.
 
 use crate::bounds::MAX_REVOCATIONS;
 use crate::read::{Read, default, required};
@@ -9,7 +9,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 section! {
-    "jwt_revocations", "the tokens that are taken back", Any;
+    "jwt_revocations", "the revoked tokens", Any;
     /// Tokens that are refused although they are good otherwise, by all JWT policies. They are named at the admin interface,
     /// `/jwt/revocations`. A plain text stands for `file` alone.
     pub struct JwtRevocations {

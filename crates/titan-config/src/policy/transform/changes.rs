@@ -89,8 +89,8 @@ changes! {
 }
 
 changes! {
-    ResponseHeaders, "response_headers", "changes of an answer's fields",
-    "Changes of the header fields of answers, in this order. Those that frame a message or \
+    ResponseHeaders, "response_headers", "changes of a response's fields",
+    "Changes of the header fields of responses, in this order. Those that frame a message or \
      say how its content is coded, and those with a place of their own in this file, such as `Server`, \
      cannot be changed; `Vary` can be appended to.";
     HeaderName, RESPONSE_HEADER, parse_response_header, parse_appended_header
@@ -155,7 +155,7 @@ pub(super) const REQUEST_HEADER: TextShape =
 const TOLD_HEADER: TextShape =
     TextShape { what: "a header that tells upstreams of clients", ..HEADER_NAME };
 pub(super) const RESPONSE_HEADER: TextShape =
-    TextShape { what: "a header of answers that can be changed", ..HEADER_NAME };
+    TextShape { what: "a header of responses that can be changed", ..HEADER_NAME };
 const PARAMETER: TextShape =
     TextShape { what: "the name of a parameter", examples: "`v`", pattern: None, max: MAX_TOKEN };
 
@@ -169,7 +169,7 @@ pub(in crate::policy) fn told_header() -> impl Read<Value = HeaderName> {
     text(TOLD_HEADER, parse_told_header)
 }
 
-/// A field of answers that somebody else may write.
+/// A field of responses that somebody else may write.
 pub(in crate::policy) fn answer_header() -> impl Read<Value = HeaderName> {
     text(RESPONSE_HEADER, parse_appended_header)
 }
@@ -208,7 +208,7 @@ pub(super) fn parse_request_header(text: &str) -> Result<HeaderName, Problem> {
 pub(super) fn parse_response_header(text: &str) -> Result<HeaderName, Problem> {
     match FieldName::of(fold_name(text).as_bytes()) {
         FieldName::Vary => {
-            let problem = Problem::new("caches would mix up answers without what it says");
+            let problem = Problem::new("caches would mix up responses without what it says");
             Err(problem.help("it can be appended to"))
         }
         _ => parse_appended_header(text),

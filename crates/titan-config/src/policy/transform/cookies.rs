@@ -1,4 +1,4 @@
-//! Attributes of cookies that answers set (RFC 6265 section 4.1.2).
+//! Attributes of cookies that responses set (RFC 6265 section 4.1.2).
 
 use crate::balance::{SameSite, same_site};
 use crate::bounds::{MAX_HEADERS, MAX_VALUE};
@@ -12,7 +12,7 @@ use crate::token::{Token, cookie_name};
 
 section! {
     "cookie_rule", "a rule for cookies", Any;
-    /// The attributes of cookies that answers set (`Set-Cookie`). Those that are not given stay as they are.
+    /// The attributes of cookies that responses set (`Set-Cookie`). Those that are not given stay as they are.
     pub struct CookieRule {
         /// The cookies by their names. Case counts.
         pub names: Option<Vec<Token>> = optional("all cookies", one_or_list(cookie_name(), 1..=MAX_HEADERS)),

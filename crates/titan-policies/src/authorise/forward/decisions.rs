@@ -1,6 +1,6 @@
 //! Decisions of services that a worker remembers, so that the same question is not asked again for a while.
 
-use crate::reply::Reply;
+use crate::buffered_response::BufferedResponse;
 use aws_lc_rs::hmac;
 use aws_lc_rs::rand::SystemRandom;
 use std::cell::{OnceCell, RefCell};
@@ -25,7 +25,7 @@ pub(super) struct Digesting(hmac::Context);
 
 #[derive(Default)]
 struct Known {
-    decisions: HashMap<Digest, (Moment, Rc<Reply>)>,
+    decisions: HashMap<Digest, (Moment, Rc<BufferedResponse>)>,
     /// Each of them, in the order in which they came.
     order: VecDeque<Digest>,
 }
@@ -42,10 +42,15 @@ impl Decisions {
     }
 
     /// What was decided not long ago.
-    pub(super) fn get(&self, policy: usize, digest: &Digest, clock: &Clock) -> Option<Rc<Reply>> {
+    pub(super) fn get(
+        &self,
+        policy: usize,
+        digest: &Digest,
+        clock: &Clock,
+    ) -> Option<Rc<BufferedResponse>> {
         let by_policy = self.by_policy.borrow();
-        let (until, reply) = by_policy.get(&policy)?.decisions.get(digest)?;
-        (!clock.is_past(*until)).then(|| Rc::clone(reply))
+        let (until, response) = by_policy.get(&policy)?.decisions.get(digest)?;
+        (!clock.is_past(*until)).then(|| Rc::clone(response))
     }
 
     /// Notes what was decided, of which as many as `capacity` are kept for the policy.
@@ -54,14 +59,14 @@ impl Decisions {
         (policy, capacity): (usize, usize),
         digest: Digest,
         until: Moment,
-        reply: Reply,
+        response: BufferedResponse,
     ) {
-        if reply.head.fields.text().len() + reply.body.len() > MAX_KEPT {
+        if response.head.fields.text().len() + response.body.len() > MAX_KEPT {
             return;
         }
         let mut by_policy = self.by_policy.borrow_mut();
         let Known { decisions, order } = by_policy.entry(policy).or_default();
-        if decisions.insert(digest, (until, Rc::new(reply))).is_some() {
+        if decisions.insert(digest, (until, Rc::new(response))).is_some() {
             return;
         }
         order.push_back(digest);
@@ -175,18 +180,18 @@ mod tests {
             digesting.add(text.as_bytes());
             digesting.end().unwrap()
         };
-        let reply = |body: usize| Reply { head: head(200, &[]), body: vec![0; body] };
-        let put = |text: &str, reply| {
+        let response = |body: usize| BufferedResponse { head: head(200, &[]), body: vec![0; body] };
+        let put = |text: &str, response| {
             let until = clock.deadline(Duration::from_secs(5));
-            decisions.put((1, 2), digest(text), until, reply);
+            decisions.put((1, 2), digest(text), until, response);
         };
         let has = |text: &str| decisions.get(1, &digest(text), &clock).is_some();
-        put("a", reply(0));
-        put("b", reply(0));
-        put("a", reply(0));
-        put("long", reply(MAX_KEPT + 1));
+        put("a", response(0));
+        put("b", response(0));
+        put("a", response(0));
+        put("long", response(MAX_KEPT + 1));
         assert_eq!(["a", "b", "c", "long"].map(has), [true, true, false, false]);
-        put("c", reply(0));
+        put("c", response(0));
         assert_eq!(["a", "b", "c"].map(has), [false, true, true]);
         assert!(decisions.get(2, &digest("b"), &clock).is_none(), "another policy");
         tokio::time::advance(Duration::from_secs(6)).await;

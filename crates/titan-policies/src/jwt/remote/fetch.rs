@@ -14,7 +14,7 @@ use titan_http::{Method, ResponseHead, Status};
 const TIME: Duration = Duration::from_secs(10);
 /// Bytes of a key set.
 const MAX_SET: u64 = 1 << 20;
-/// Interim answers before the final one.
+/// Interim responses before the final one.
 const MAX_INTERIM: usize = 4;
 
 /// What is there. Redirects are not followed: who may move keys elsewhere may replace them.
@@ -22,11 +22,11 @@ pub(super) fn fetch(url: &Url, tls: Option<Arc<ClientConfig>>) -> Result<Vec<u8>
     let socket = Timed::connect(url).map_err(|error| error.to_string())?;
     let bytes = match tls {
         None if url.is_https => return Err("there is nobody to trust".to_owned()),
-        None => talk(socket, url),
+        None => upstream_call(socket, url),
         Some(config) => {
             let name = ServerName::try_from(url.host.clone()).map_err(|error| error.to_string())?;
             let session = ClientConnection::new(config, name).map_err(|error| error.to_string())?;
-            talk(StreamOwned::new(session, socket), url)
+            upstream_call(StreamOwned::new(session, socket), url)
         }
     };
     bytes.map_err(|error| error.to_string())
@@ -77,8 +77,8 @@ impl Write for Timed {
     }
 }
 
-/// The request, and the body of its answer.
-fn talk(mut stream: impl Read + Write, url: &Url) -> io::Result<Vec<u8>> {
+/// The request, and the body of its response.
+fn upstream_call(mut stream: impl Read + Write, url: &Url) -> io::Result<Vec<u8>> {
     let Url { authority, target, .. } = url;
     write!(
         stream,
@@ -113,7 +113,7 @@ fn talk(mut stream: impl Read + Write, url: &Url) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Reads the head of the final answer, and leaves what is behind it; nothing where it is not complete.
+/// Reads the head of the final response, and leaves what is behind it; nothing where it is not complete.
 fn read_head(
     limits: &Limits,
     received: &mut Vec<u8>,
@@ -127,10 +127,10 @@ fn read_head(
         match head.status {
             _ if start.interim => *interim += 1,
             Status::OK => return Ok(Some(start.framing)),
-            status => return Err(io::Error::other(format!("the answer is {status}"))),
+            status => return Err(io::Error::other(format!("the response is {status}"))),
         }
     }
-    Err(io::Error::other("there are too many interim answers"))
+    Err(io::Error::other("there are too many interim responses"))
 }
 
 fn more(stream: &mut impl Read, received: &mut Vec<u8>) -> io::Result<bool> {
@@ -171,7 +171,7 @@ mod tests {
         }
     }
 
-    /// What comes of an answer; the same however it arrives.
+    /// What comes of a response; the same however it arrives.
     fn gets(answer: &str) -> Result<String, String> {
         let url = Url {
             text: "http://a:8080/keys?x".to_owned(),
@@ -183,7 +183,7 @@ mod tests {
         };
         let results = [1, 7, usize::MAX].map(|at_once| {
             let mut script = Script { says: answer.into(), at_once, heard: Vec::new() };
-            let got = talk(&mut script, &url).map_err(|error| error.to_string());
+            let got = upstream_call(&mut script, &url).map_err(|error| error.to_string());
             assert!(script.heard.starts_with(b"GET /keys?x HTTP/1.1\r\nHost: a:8080\r\n"));
             got.map(|bytes| String::from_utf8(bytes).unwrap())
         });
@@ -231,6 +231,6 @@ mod tests {
             authority: "a".to_owned(),
             target: "/".to_owned(),
         };
-        assert!(talk(&mut script, &url).is_err());
+        assert!(upstream_call(&mut script, &url).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! Routes that answer with files.
+//! Routes that response with files.
 
 use super::{shows, told_under};
 

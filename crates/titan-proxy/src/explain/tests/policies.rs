@@ -28,7 +28,7 @@ fn policies_are_met_in_order() {
         r"
     id = `7`
     policy    cors: pages
-                pages of https://evil.example may not read the answer
+                pages of https://evil.example may not read the response
               transform: shape
                 path /v3/7
                 query none
@@ -342,7 +342,7 @@ routes: [{ respond: 200 }]
     let page = |path: &str, fields: &[&str]| told_under(config, "POST", path, fields);
     let gzip = page("http://h/", &["Accept-Encoding: gzip", "Content-Encoding: gzip"]);
     assert!(
-        gzip.contains("gzip for answers that it is for; a body is decoded from gzip"),
+        gzip.contains("gzip for responses that it is for; a body is decoded from gzip"),
         "{gzip}"
     );
     let refused = page("http://h/", &["Content-Encoding: br"]);

@@ -1,4 +1,4 @@
-//! Bodies, trailers and interim answers in every combination of versions, and who waits for whom.
+//! Bodies, trailers and interim responses in every combination of versions, and who waits for whom.
 
 use super::{TO_H2, between, between_h1, between_with, from_h1};
 use crate::QUIET;
@@ -11,7 +11,7 @@ const MUCH: usize = 64 << 20;
 /// What they keep at the most.
 const KEPT: usize = 16 << 20;
 
-/// An answer with the body of the request and its trailers.
+/// A response with the body of the request and its trailers.
 fn echo(request: &Request) -> Vec<u8> {
     let mut answer = format!("HTTP/1.1 200 OK\r\nX-Method: {}\r\n", request.method).into_bytes();
     let length = request.body.len();

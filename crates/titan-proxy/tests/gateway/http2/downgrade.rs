@@ -36,7 +36,7 @@ fn are_rejected(attacks: &[(&str, Head)]) {
 /// The code with which a stream was reset, or the status with which it was answered.
 #[track_caller]
 fn rejection(client: &mut Client, stream: u32) -> Result<u32, u16> {
-    client.waits("a reset or an answer", |talk| {
+    client.waits("a reset or a response", |talk| {
         talk.has_reset(stream).map(Ok).or_else(|| talk.has_answered(stream).map(Err))
     })
 }
@@ -116,7 +116,7 @@ fn names_that_are_none() {
         ("nothing", get().with("", "1")),
         ("bytes beyond ASCII", get().with([0xe4], "1")),
         ("a pseudo field that is none", get().with_first(":x", "1")),
-        ("the pseudo field of answers", get().with_first(":status", "200")),
+        ("the pseudo field of responses", get().with_first(":status", "200")),
         ("space before a value", get().with("x", " 1")),
         ("space behind a value", get().with("x", "1\t")),
     ]);

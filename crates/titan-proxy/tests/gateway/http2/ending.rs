@@ -20,7 +20,7 @@ fn goes_on(client: &mut Client, endpoint: &mut titan_testkit::h2::Endpoint) {
 
 #[test]
 fn a_request_that_is_given_up_ends_at_an_endpoint_of_http2() {
-    // Before the answer, while its body comes, and while that of the request does.
+    // Before the response, while its body comes, and while that of the request does.
     for (is_uploading, is_answering) in [(false, false), (false, true), (true, false), (true, true)]
     {
         let (_held, mut client, stream, mut endpoint) =

@@ -88,7 +88,7 @@ func (j judge) request(method, target string, body io.Reader) *http.Request {
 	return r
 }
 
-// do sends a request and reads the whole answer.
+// do sends a request and reads the whole response.
 func (j judge) do(r *http.Request) (*http.Response, []byte, error) {
 	response, err := j.client.Do(r)
 	if err != nil {
@@ -349,7 +349,7 @@ func (j judge) cutOff() error {
 	for _, target := range []string{"/abort", "/abort?length"} {
 		_, body, err := j.do(j.request("GET", target, nil))
 		if err == nil {
-			return fmt.Errorf("%s: %d bytes look like the whole answer", target, len(body))
+			return fmt.Errorf("%s: %d bytes look like the whole response", target, len(body))
 		}
 	}
 	return nil
@@ -430,7 +430,7 @@ func (j judge) largeBothWays() error {
 	return nil
 }
 
-// many asks at once from many sides; each answer must be that to its own request.
+// many asks at once from many sides; each response must be that to its own request.
 func (j judge) many() error {
 	const clients, requests = 32, 40
 	failed := make([]error, clients)

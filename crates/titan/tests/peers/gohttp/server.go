@@ -46,7 +46,7 @@ func serve(address string) error {
 	return server.ListenAndServe()
 }
 
-// tell answers with what was seen of the request.
+// tell responds with what was seen of the request.
 func tell(w http.ResponseWriter, r *http.Request) {
 	sum := sha256.New()
 	length, err := io.Copy(sum, r.Body)
@@ -109,13 +109,13 @@ func hints(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusOK)
 }
 
-// early answers without reading the body.
+// early responses without reading the body.
 func early(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Connection", "close")
 	http.Error(w, "no", http.StatusForbidden)
 }
 
-// abort cuts its answer off in the middle.
+// abort cuts its response off in the middle.
 func abort(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Query().Has("length") {
 		w.Header().Set("Content-Length", "1000")

@@ -144,7 +144,7 @@ func (b browser) call(ctx context.Context, method string, message proto.Message)
 	return read(source, answer.Header)
 }
 
-// read takes an answer apart: frames of messages, and the last one, of trailers.
+// read takes a response apart: frames of messages, and the last one, of trailers.
 func read(source io.Reader, head http.Header) (outcome, error) {
 	got := outcome{trailers: head}
 	for {

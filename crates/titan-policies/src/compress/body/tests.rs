@@ -6,15 +6,15 @@ use proptest::prelude::*;
 use std::task::Waker;
 use titan_http::coding::Coding;
 
-fn recipe(coding: Coding, level: u8) -> Recipe {
-    Recipe { coding, level, length: None, padding: 0 }
+fn encoding(coding: Coding, level: u8) -> Encoding {
+    Encoding { coding, level, length: None, padding: 0 }
 }
 
 /// What comes out, with what the source had given at each pause. Tells too how often others had their turn.
-fn squeezed(recipe: Recipe, pieces: &[Vec<u8>], taken_at_once: usize) -> (Vec<u8>, usize) {
+fn compressed(encoding: Encoding, pieces: &[Vec<u8>], taken_at_once: usize) -> (Vec<u8>, usize) {
     let mut source = Pieces::new(pieces.to_vec());
-    let (coding, encoders) = (recipe.coding, Rc::default());
-    let mut body = Squeezed::new(&mut source, recipe, &encoders);
+    let (coding, encoders) = (encoding.coding, Rc::default());
+    let mut body = CompressedBody::new(&mut source, encoding, &encoders);
     let mut cx = Context::from_waker(Waker::noop());
     let (mut out, mut pauses) = (Vec::new(), 0);
     while !body.is_done() {
@@ -48,7 +48,7 @@ proptest! {
         taken_at_once in 1_usize..5000,
     ) {
         for coding in CODINGS {
-            let (out, _) = squeezed(recipe(coding, 4), &pieces, taken_at_once);
+            let (out, _) = compressed(encoding(coding, 4), &pieces, taken_at_once);
             prop_assert_eq!(decoded(coding, &out), (pieces.concat(), true));
         }
     }
@@ -57,7 +57,7 @@ proptest! {
 #[test]
 fn a_source_learns_that_what_it_has_is_coded_ahead() {
     let (mut source, encoders) = (Pieces::new(vec![]), Rc::default());
-    let mut body = Squeezed::new(&mut source, recipe(Coding::Gzip, 4), &encoders);
+    let mut body = CompressedBody::new(&mut source, encoding(Coding::Gzip, 4), &encoders);
     body.set_ahead(true);
     assert!(body.source.is_ahead);
     body.set_ahead(false);
@@ -72,7 +72,7 @@ fn digests_of_what_it_was_are_no_trailers() {
         for name in names {
             source.trailers.append_named(name.as_bytes(), b"1").unwrap();
         }
-        let mut body = Squeezed::new(&mut source, recipe(Coding::Gzip, 4), &encoders);
+        let mut body = CompressedBody::new(&mut source, encoding(Coding::Gzip, 4), &encoders);
         let mut cx = Context::from_waker(Waker::noop());
         while !body.is_last() && !body.is_done() {
             let _ = body.poll_data(&mut cx).map(Result::unwrap);
@@ -91,7 +91,8 @@ fn others_have_their_turn_while_a_large_piece_is_coded() {
     let piece: Vec<u8> =
         (0..1_u32 << 18).flat_map(|number| number.wrapping_mul(number).to_le_bytes()).collect();
     for coding in CODINGS {
-        let (out, pauses) = squeezed(recipe(coding, 4), std::slice::from_ref(&piece), usize::MAX);
+        let (out, pauses) =
+            compressed(encoding(coding, 4), std::slice::from_ref(&piece), usize::MAX);
         assert_eq!(decoded(coding, &out), (piece.clone(), true));
         assert!(pauses >= piece.len() / TURN - 1, "{coding:?}: {pauses}");
     }
@@ -112,7 +113,7 @@ fn whoever_waits_for_a_socket_waits_for_a_turn_at_most() {
             let counted = Rc::clone(&turns);
             let coded = tokio::task::spawn_local(async move {
                 let (mut source, encoders) = (Pieces::new(vec![piece]), Rc::default());
-                let mut body = Squeezed::new(&mut source, recipe(coding, level), &encoders);
+                let mut body = CompressedBody::new(&mut source, encoding(coding, level), &encoders);
                 while !body.is_done() {
                     std::future::poll_fn(|cx| {
                         counted.set(counted.get() + 1);
@@ -145,11 +146,11 @@ fn a_turn_at_a_high_level_leaves_no_work_to_the_next() {
     for (coding, level) in HIGHEST {
         let piece = vec![7; 5 * HEAVY_TURN];
         let (mut source, encoders) = (Pieces::new(vec![piece]), Rc::default());
-        let mut body = Squeezed::new(&mut source, recipe(coding, level), &encoders);
+        let mut body = CompressedBody::new(&mut source, encoding(coding, level), &encoders);
         let mut cx = Context::from_waker(Waker::noop());
         while !body.is_done() {
             let is_over = body.poll_data(&mut cx).is_pending() || body.turn.is_over();
-            let is_heavy = recipe(coding, level).is_heavy();
+            let is_heavy = encoding(coding, level).is_heavy();
             assert!(!(is_over && is_heavy && body.is_holding), "{coding:?}");
             body.consume(body.data().len());
         }

@@ -10,7 +10,7 @@ use titan_h2::{Code, ResponseStart, StreamId};
 use titan_http::{Fields, ResponseHead};
 
 /// A stream of a connection, given up when dropped: reset, unless both messages are complete.
-pub struct Lane {
+pub struct StreamHandle {
     pub(super) mux: Rc<Mux>,
     pub(super) stream: StreamId,
     /// What the peer is told where the stream is not complete.
@@ -19,7 +19,7 @@ pub struct Lane {
 
 /// The direction of a stream that comes from the peer.
 pub struct Receiver {
-    lane: Rc<Lane>,
+    handle: Rc<StreamHandle>,
     /// What was taken from the slot. `start <= chunk.len()`
     chunk: Vec<u8>,
     start: usize,
@@ -34,7 +34,7 @@ pub struct Receiver {
 
 /// The direction of a stream that goes to the peer.
 pub struct Sender {
-    lane: Rc<Lane>,
+    handle: Rc<StreamHandle>,
     /// Bytes of the body that were taken; the head counts as one.
     written: u64,
     /// What is missing of a body whose length was declared.
@@ -46,13 +46,13 @@ pub struct Sender {
 
 /// How many streams a peer may let stall at the same time before the connection ends.
 const STALLS: u32 = 8;
-const KEPT: &str = "a lane keeps its slot until it is dropped";
+const KEPT: &str = "a handle keeps its slot until it is dropped";
 
-impl Lane {
+impl StreamHandle {
     /// Both directions of the stream.
     pub fn split(self: &Rc<Self>) -> (Receiver, Sender) {
         let receiver = Receiver {
-            lane: Rc::clone(self),
+            handle: Rc::clone(self),
             chunk: Vec::new(),
             start: 0,
             trailers: Fields::default(),
@@ -63,7 +63,7 @@ impl Lane {
         (
             receiver,
             Sender {
-                lane: Rc::clone(self),
+                handle: Rc::clone(self),
                 written: 0,
                 left: None,
                 ended: false,
@@ -80,9 +80,9 @@ impl Lane {
     /// Charges the peer for having let the stream wait until it was given up.
     pub fn charge_for_stall(&self) {
         let mut connection = self.mux.connection();
-        let patience = connection.limits().patience;
+        let budget = connection.limits().flood_budget;
         // Whether that was too much the driver learns when it reads on.
-        let _ = connection.charge(patience / STALLS + 1);
+        let _ = connection.charge(budget / STALLS + 1);
         drop(connection);
         self.mux.wake_driver();
     }
@@ -116,7 +116,7 @@ impl Lane {
     }
 }
 
-impl Drop for Lane {
+impl Drop for StreamHandle {
     fn drop(&mut self) {
         let mut shared = self.mux.shared.borrow_mut();
         let Some(slot) = shared.streams.remove(&self.stream) else { return };
@@ -139,8 +139,8 @@ impl Receiver {
     }
 
     /// The stream.
-    pub fn lane(&self) -> &Rc<Lane> {
-        &self.lane
+    pub fn handle(&self) -> &Rc<StreamHandle> {
+        &self.handle
     }
 
     /// Lets the body have at most that many bytes.
@@ -150,17 +150,17 @@ impl Receiver {
 
     /// How much has come of the body and was not taken.
     pub fn ahead(&self) -> usize {
-        self.chunk.len() - self.start + self.lane.with(|slot| slot.body.len())
+        self.chunk.len() - self.start + self.handle.with(|slot| slot.body.len())
     }
 
     /// Waits until so much of the body has come, or all of it; takes nothing.
     pub fn poll_ahead(&self, cx: &Context<'_>, wanted: usize) -> Poll<Result<(), Error>> {
         let taken = self.chunk.len() - self.start;
-        self.lane.with(|slot| match slot.lost {
+        self.handle.with(|slot| match slot.lost {
             _ if slot.is_whole || self.is_whole || taken + slot.body.len() >= wanted => {
                 Poll::Ready(Ok(()))
             }
-            Some(lost) => Poll::Ready(Err(self.lane.mux.error(lost, true))),
+            Some(lost) => Poll::Ready(Err(self.handle.mux.error(lost, true))),
             None => {
                 slot.wait(cx);
                 Poll::Pending
@@ -173,13 +173,13 @@ impl Receiver {
         &mut self.trailers
     }
 
-    /// Waits for the head of the next answer.
+    /// Waits for the head of the next response.
     pub fn poll_head(
         &mut self,
         cx: &Context<'_>,
         head: &mut ResponseHead,
     ) -> Poll<Result<ResponseStart, Error>> {
-        let Lane { mux, stream, .. } = &*self.lane;
+        let StreamHandle { mux, stream, .. } = &*self.handle;
         let mut shared = mux.shared.borrow_mut();
         let slot = shared.streams.get_mut(stream).expect(KEPT);
         if let Some(lost @ Lost::Fault(_)) = slot.lost {
@@ -205,8 +205,8 @@ impl Receiver {
 
     /// Takes what has come, or the end. False when there is nothing.
     fn take(&mut self, cx: &Context<'_>) -> Result<bool, Error> {
-        let Receiver { lane, chunk, start, trailers, is_whole, .. } = self;
-        lane.with(|slot| {
+        let Receiver { handle, chunk, start, trailers, is_whole, .. } = self;
+        handle.with(|slot| {
             if !slot.body.is_empty() {
                 std::mem::swap(chunk, &mut slot.body);
                 *start = 0;
@@ -219,7 +219,7 @@ impl Receiver {
             }
             match slot.lost {
                 _ if !chunk.is_empty() => Ok(true),
-                Some(lost) => Err(lane.mux.error(lost, true)),
+                Some(lost) => Err(handle.mux.error(lost, true)),
                 None => {
                     slot.wait(cx);
                     Ok(false)
@@ -253,7 +253,7 @@ impl BodySource for Receiver {
             return;
         }
         self.start += count;
-        let Lane { mux, stream, .. } = &*self.lane;
+        let StreamHandle { mux, stream, .. } = &*self.handle;
         let mut shared = mux.shared.borrow_mut();
         if self.start == self.chunk.len() {
             self.start = 0;
@@ -290,7 +290,7 @@ impl BodySource for Receiver {
 
 impl Drop for Receiver {
     fn drop(&mut self) {
-        let Lane { mux, stream, .. } = &*self.lane;
+        let StreamHandle { mux, stream, .. } = &*self.handle;
         let mut shared = mux.shared.borrow_mut();
         shared.connection.release(*stream, self.chunk.len() - self.start);
         shared.spare(std::mem::take(&mut self.chunk));
@@ -310,7 +310,7 @@ impl Sender {
 
     /// Sends a head; a body follows, of `length` bytes where that is known, unless `end` says that none does.
     pub fn send_response(&mut self, head: &ResponseHead, length: Option<u64>, end: bool) {
-        let Lane { mux, stream, .. } = &*self.lane;
+        let StreamHandle { mux, stream, .. } = &*self.handle;
         mux.connection().send_response(*stream, head, length, end);
         mux.wake_driver();
         if !head.status.is_informational() {
@@ -334,10 +334,10 @@ impl Sender {
     }
 
     fn lost(&self) -> Error {
-        let lost = self.lane.with(|slot| slot.lost).unwrap_or(Lost::Connection);
-        match self.lane.mux.peer {
+        let lost = self.handle.with(|slot| slot.lost).unwrap_or(Lost::Connection);
+        match self.handle.mux.peer {
             Side::Upstream => Kind::Closed.into(),
-            _ => self.lane.mux.error(lost, true),
+            _ => self.handle.mux.error(lost, true),
         }
     }
 }
@@ -349,7 +349,7 @@ impl BodySink for Sender {
         data: &[u8],
         is_last: bool,
     ) -> Poll<Result<usize, Error>> {
-        let Lane { mux, stream, .. } = &*self.lane;
+        let StreamHandle { mux, stream, .. } = &*self.handle;
         let mut shared = mux.shared.borrow_mut();
         let Shared { connection, streams, .. } = &mut *shared;
         if !connection.is_sending(*stream) || self.ended {
@@ -383,7 +383,7 @@ impl BodySink for Sender {
         if self.left.is_some_and(|left| left > 0) {
             return Poll::Ready(Err(Kind::Internal.into()));
         }
-        let Lane { mux, stream, .. } = &*self.lane;
+        let StreamHandle { mux, stream, .. } = &*self.handle;
         let mut connection = mux.connection();
         if !connection.is_sending(*stream) {
             drop(connection);

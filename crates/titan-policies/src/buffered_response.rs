@@ -2,9 +2,9 @@
 
 use titan_http::ResponseHead;
 
-/// An answer as a whole.
+/// A response as a whole.
 #[derive(Clone, Default)]
-pub struct Reply {
+pub struct BufferedResponse {
     /// Its head.
     pub head: ResponseHead,
     /// Empty where the status is one of 2xx: what matters is the status.

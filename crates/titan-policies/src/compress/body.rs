@@ -1,10 +1,10 @@
-//! A body that is made smaller while it passes.
+//! A body that is compressed while it passes.
 //!
 //! It keeps what its source has only as long as there is more: where the source pauses, everything is put
 //! out, so that events are not held back.
 
 use super::encoder::{Encoder, Encoders, Room};
-use super::{Recipe, without_digests};
+use super::{Encoding, without_digests};
 use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -14,9 +14,9 @@ use titan_io::error::{Error, Kind};
 use titan_io::relay::Turn;
 
 /// The body of another source, coded.
-pub struct Squeezed<'s, S> {
+pub struct CompressedBody<'s, S> {
     source: &'s mut S,
-    recipe: Recipe,
+    encoding: Encoding,
     encoders: &'s Rc<Encoders>,
     /// From the first byte of the body to its end: the encoder serves others before and after that.
     encoder: Option<Encoder>,
@@ -42,16 +42,20 @@ const TURN: usize = 64 << 10;
 /// How much in one turn at levels at which that takes long.
 const HEAVY_TURN: usize = 32 << 10;
 
-impl<'s, S: BodySource> Squeezed<'s, S> {
-    /// The body of `source`, made by `recipe`.
-    pub fn new(source: &'s mut S, recipe: Recipe, encoders: &'s Rc<Encoders>) -> Squeezed<'s, S> {
-        let turn = Turn::of(if recipe.is_heavy() { HEAVY_TURN } else { TURN });
+impl<'s, S: BodySource> CompressedBody<'s, S> {
+    /// The body of `source`, made by `encoding`.
+    pub fn new(
+        source: &'s mut S,
+        encoding: Encoding,
+        encoders: &'s Rc<Encoders>,
+    ) -> CompressedBody<'s, S> {
+        let turn = Turn::of(if encoding.is_heavy() { HEAVY_TURN } else { TURN });
         let (out, sent, taken) = (Vec::new(), 0, 0);
         let (is_holding, is_finished) = (false, false);
-        let (encoder, _room) = (None, Room::new(recipe, encoders));
-        Squeezed {
+        let (encoder, _room) = (None, Room::new(encoding, encoders));
+        CompressedBody {
             source,
-            recipe,
+            encoding,
             encoders,
             encoder,
             _room,
@@ -69,8 +73,8 @@ impl<'s, S: BodySource> Squeezed<'s, S> {
     /// Codes what the source has, or ends the body. Only called once everything before it is consumed.
     fn work(&mut self) -> io::Result<()> {
         self.clear();
-        let (recipe, encoders) = (self.recipe, self.encoders);
-        let new = || Encoder::new(recipe, encoders);
+        let (encoding, encoders) = (self.encoding, self.encoders);
+        let new = || Encoder::new(encoding, encoders);
         let data = self.source.data();
         if data.is_empty() {
             let encoder = self.encoder.take().unwrap_or_else(new);
@@ -84,7 +88,7 @@ impl<'s, S: BodySource> Squeezed<'s, S> {
             self.taken += count as u64;
             self.turn.spend(count);
             self.is_holding = true;
-            if self.turn.is_over() && recipe.is_heavy() {
+            if self.turn.is_over() && encoding.is_heavy() {
                 // What it keeps for later it would work on in one go then, with that of the next turn.
                 self.flush()?;
             }
@@ -106,7 +110,7 @@ impl<'s, S: BodySource> Squeezed<'s, S> {
     }
 }
 
-impl<S: BodySource> BodySource for Squeezed<'_, S> {
+impl<S: BodySource> BodySource for CompressedBody<'_, S> {
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         while self.data().is_empty() && !self.is_finished {
             if let Some(error) = self.broken {

@@ -8,7 +8,7 @@ use titan_io::tls::ServerTls;
 
 /// What a listener asks of everything that comes in there.
 #[derive(Default)]
-pub(crate) struct Entry {
+pub(crate) struct ListenerPolicy {
     /// The port of HTTPS that requests are sent to instead of being served.
     pub(crate) https: Option<NonZeroU16>,
     /// The value of Strict-Transport-Security.
@@ -19,12 +19,17 @@ pub(crate) struct Entry {
     refusal: ArcSwapOption<String>,
 }
 
-impl Entry {
+impl ListenerPolicy {
     /// That of a listener which holds handshakes with `tls`.
-    pub(crate) fn new(listener: &titan_config::Listener, tls: Option<ServerTls>) -> Entry {
+    pub(crate) fn new(listener: &titan_config::Listener, tls: Option<ServerTls>) -> ListenerPolicy {
         let hsts = listener.tls.as_ref().and_then(|tls| tls.hsts.as_ref()).map(hsts);
         let tls = tls.map(ArcSwap::from_pointee);
-        Entry { https: listener.redirect_to_https, hsts, tls, refusal: ArcSwapOption::empty() }
+        ListenerPolicy {
+            https: listener.redirect_to_https,
+            hsts,
+            tls,
+            refusal: ArcSwapOption::empty(),
+        }
     }
 
     /// Notes why the certificate that a client has shown is not taken.
