@@ -47,10 +47,13 @@ const OF_WORKER: [Family; 18] = [
     Family::counter("titan_jwt_cache_hits_total", "Good tokens that were known already."),
     Family::counter("titan_jwt_cache_misses_total", "Good tokens whose signature was checked."),
     Family::counter(
-        "titan_passwords_remembered_total",
+        "titan_basic_auth_cache_hits_total",
         "Passwords that were known to be right or wrong.",
     ),
-    Family::counter("titan_passwords_checked_total", "Passwords that were compared with a hash."),
+    Family::counter(
+        "titan_basic_auth_cache_misses_total",
+        "Passwords that were compared with a hash.",
+    ),
     Family::counter(
         "titan_forward_auth_cache_hits_total",
         "Decisions of services about requests that were remembered.",

@@ -36,7 +36,7 @@ fn fields_of_authorisation(authorise: &Authorise) -> Vec<&HeaderName> {
     let Authorise { api_keys, rules, forward_auth, .. } = authorise;
     let of_keys = api_keys.iter().map(|keys| &keys.header);
     let of_rules = rules.iter().flat_map(Rule::headers);
-    let of_service = forward_auth.iter().flat_map(|service| &service.send);
+    let of_service = forward_auth.iter().flat_map(|service| &service.request_headers);
     let told = authorise.told_fields().into_iter();
     told.chain(of_keys).chain(of_rules).chain(of_service).collect()
 }

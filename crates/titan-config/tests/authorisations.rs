@@ -31,18 +31,18 @@ fn authorisations_that_ask_for_nothing() {
         format!("p: {{ authorise: {{ api_keys: {{ keys: {{ a: {one}, b: {one} }} }} }} }}"),
         format!("p: {{ authorise: {{ api_keys: {{ keys: {{ a: {empty} }} }} }} }}"),
         format!(
-            "p: {{ authorise: {{ api_keys: {{ header: host, tell: X-Forwarded-For, keys: {{ a: {one} }} }} }} }}"
+            "p: {{ authorise: {{ api_keys: {{ header: host, identity_header: X-Forwarded-For, keys: {{ a: {one} }} }} }} }}"
         ),
         format!(
-            "p: {{ authorise: {{ api_keys: {{ tell: authorization, keys: {{ a: {one} }} }} }} }}"
+            "p: {{ authorise: {{ api_keys: {{ identity_header: authorization, keys: {{ a: {one} }} }} }} }}"
         ),
-        format!("p: {{ authorise: {{ api_keys: {{ tell: x_api_key, keys: {{ a: {one} }} }} }} }}"),
+        format!("p: {{ authorise: {{ api_keys: {{ identity_header: x_api_key, keys: {{ a: {one} }} }} }} }}"),
         "p: { authorise: { client_certificate: absent } }".to_owned(),
         "p: { authorise: { client_certificate: { dns: a } } }".to_owned(),
         "p: { rate_limit: { rates: 5/s, key: api_key } }".to_owned(),
         "p: { authorise: { basic: { users: {} } } }".to_owned(),
         "p: { authorise: { basic: { users: { 'a:b': x, eve: secret, bob: $apr1$a$b, joe: '$2b$15$a' } } } }".to_owned(),
-        "p: { authorise: { forward_auth: { upstream: nobody, path: verify, take: Host, method: PUT } } }".to_owned(),
+        "p: { authorise: { forward_auth: { upstream: nobody, path: verify, upstream_headers: Host, method: PUT } } }".to_owned(),
     ];
     assert_snapshot!(cases.map(|case| policies(&case)).join("\n"));
 }
@@ -322,7 +322,7 @@ fn decisions_depend_on_what_the_service_sees() {
     let report = |key: &str| {
         report(&format!(
             "listeners: [\":8080\"]\nroutes: [{{ upstream: u }}]\nupstreams: {{ u: \"a:1\" }}\napply: p\npolicies:\n  \
-             p: {{ authorise: {{ forward_auth: {{ upstream: u, send: X-A, cache: {{ ttl: 1s, key: {key} }} }} }} }}\n"
+             p: {{ authorise: {{ forward_auth: {{ upstream: u, request_headers: X-A, cache: {{ ttl: 1s, key: {key} }} }} }} }}\n"
         ))
     };
     assert_eq!(report("[path, { header: x-a }]"), "");

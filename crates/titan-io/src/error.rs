@@ -211,7 +211,7 @@ kinds! {
     /// The client, or the user that it names, has shown too much that is wrong.
     TooManyFailures Gateway TOO_MANY_REQUESTS "too-many-failures" "Too many failures to authenticate.";
     /// As many requests run as a limit allows.
-    TooManyAtOnce Gateway TOO_MANY_REQUESTS "too-many-at-once" "Too many requests at once.";
+    ConcurrencyLimited Gateway TOO_MANY_REQUESTS "concurrency-limited" "Too many requests at once.";
     /// The gateway could not do its own part.
     Internal Gateway INTERNAL_SERVER_ERROR "internal" "The gateway failed.";
 }

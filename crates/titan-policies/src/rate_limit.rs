@@ -213,7 +213,7 @@ impl RateLimit {
                 );
             }
             Verdict::Exceeded { wait } => (Kind::RateLimited, seconds(wait)),
-            Verdict::Busy => (Kind::TooManyAtOnce, SOON),
+            Verdict::Busy => (Kind::ConcurrencyLimited, SOON),
             Verdict::Full { wait } => (Kind::RateLimited, seconds(wait)),
         };
         if self.is_shadow {

@@ -173,7 +173,7 @@ impl Code {
             | Kind::BodyExpands
             | Kind::RateLimited
             | Kind::TooManyFailures
-            | Kind::TooManyAtOnce => Code::ResourceExhausted,
+            | Kind::ConcurrencyLimited => Code::ResourceExhausted,
             Kind::TokenMissing | Kind::TokenInvalid | Kind::TokenAmbiguous => Code::Unauthenticated,
             Kind::Malformed(_) | Kind::MalformedStream(_) if is_too_much(error) => {
                 Code::ResourceExhausted

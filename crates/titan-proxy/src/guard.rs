@@ -257,11 +257,11 @@ policies:
       headers: { X-Role: sub }
   keys:
     authorise:
-      api_keys: { header: X-Key, tell: X-Key-Name, keys: { a: HASH } }
+      api_keys: { header: X-Key, identity_header: X-Key-Name, keys: { a: HASH } }
       rules:
         - request.headers['x-rule'] == '1' || 'x-ruled' in request.headers
         - has(request.headers.x_ruling)
-      forward_auth: { upstream: u, send: X-Sent, take: X-Taken }
+      forward_auth: { upstream: u, request_headers: X-Sent, upstream_headers: X-Taken }
   change:
     transform:
       request:

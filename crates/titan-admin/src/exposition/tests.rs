@@ -90,6 +90,8 @@ fn every_family_is_there() {
     let names: Vec<_> =
         families.iter().map(|(name, family)| format!("{name} {}", family.kind)).collect();
     insta::assert_snapshot!(names.join("\n"), @r"
+    titan_basic_auth_cache_hits_total counter
+    titan_basic_auth_cache_misses_total counter
     titan_build_info gauge
     titan_connections_accepted_total counter
     titan_connections_closed_total counter
@@ -110,8 +112,6 @@ fn every_family_is_there() {
     titan_jwt_refused_total counter
     titan_jwt_revocations gauge
     titan_jwt_revocations_capacity gauge
-    titan_passwords_checked_total counter
-    titan_passwords_remembered_total counter
     titan_process_start_time_seconds gauge
     titan_rate_limit_requests_total counter
     titan_received_bytes_total counter

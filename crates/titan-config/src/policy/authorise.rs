@@ -146,8 +146,8 @@ impl Authorise {
 
     /// The fields that tell upstreams of who asks.
     pub(crate) fn told_fields(&self) -> Vec<&HeaderName> {
-        let of_keys = self.api_keys.iter().filter_map(|keys| keys.tell.as_ref());
-        let of_users = self.basic.iter().filter_map(|basic| basic.tell.as_ref());
+        let of_keys = self.api_keys.iter().filter_map(|keys| keys.identity_header.as_ref());
+        let of_users = self.basic.iter().filter_map(|basic| basic.identity_header.as_ref());
         let of_keys = of_keys.chain(of_users);
         of_keys.chain(self.forward_auth.iter().flat_map(|it| it.told_fields())).collect()
     }

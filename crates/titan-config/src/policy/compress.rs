@@ -78,7 +78,7 @@ section! {
         pub max_window: ByteSize = default("8MiB", size(MIN_WINDOW..=MAX_WINDOW)),
         /// What becomes of other codings: `pass` sends them on as they are, `refuse` answers 415 and says in
         /// Accept-Encoding which there are (RFC 7694).
-        pub others: OtherCodings = default("pass", words(&[
+        pub unsupported: OtherCodings = default("pass", words(&[
             ("pass", OtherCodings::Pass),
             ("refuse", OtherCodings::Refuse),
         ])),

@@ -29,9 +29,9 @@ pub(super) const ROWS: &[Row] = &[
     ),
     (
         "basic",
-        "tell",
-        "policies: { p: { authorise: { basic: { file: f, tell: X-U } } } }",
-        "tell: Some(HeaderName(\"X-U\"))",
+        "identity_header",
+        "policies: { p: { authorise: { basic: { file: f, identity_header: X-U } } } }",
+        "identity_header: Some(HeaderName(\"X-U\"))",
     ),
     (
         "basic",

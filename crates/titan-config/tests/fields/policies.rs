@@ -389,9 +389,9 @@ policies: { p: { authorise: { client_certificate: [present, { dns: A }] } } }",
     ),
     (
         "compress_requests",
-        "others",
-        "policies: { p: { compress: { requests: { others: refuse } } } }",
-        "others: Refuse",
+        "unsupported",
+        "policies: { p: { compress: { requests: { unsupported: refuse } } } }",
+        "unsupported: Refuse",
     ),
     ("compress", "events", "policies: { p: { compress: { events: true } } }", "events: true"),
     (

@@ -59,9 +59,9 @@ pub(super) const ROWS: &[Row] = &[
     ),
     (
         "api_keys",
-        "tell",
-        "policies: { p: { authorise: { api_keys: { tell: X-C, \
+        "identity_header",
+        "policies: { p: { authorise: { api_keys: { identity_header: X-C, \
          keys: { a: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa } } } } }",
-        "tell: Some(HeaderName(\"X-C\"))",
+        "identity_header: Some(HeaderName(\"X-C\"))",
     ),
 ];

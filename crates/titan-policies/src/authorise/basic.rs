@@ -106,7 +106,7 @@ impl Basic {
 
     /// Tells the upstream whose password was right.
     pub(super) fn tell(&self, shown: &Shown, fields: &mut Fields) -> Result<(), Error> {
-        let field = self.config.tell.as_ref().map(|field| field.as_str().as_bytes());
+        let field = self.config.identity_header.as_ref().map(|field| field.as_str().as_bytes());
         let told = field.map_or(Ok(()), |field| fields.append_named(field, shown.name()));
         told.map_err(|_| Kind::Internal.into())
     }

@@ -137,7 +137,7 @@ impl Forward {
         let Some(lasts) = lasts(&response.head, cache.ttl) else { return Ok(()) };
         let mut head = ResponseHead::with_status(response.head.status);
         if head.status.is_success() {
-            copy(&self.config.take, &response.head.fields, &mut head.fields)?;
+            copy(&self.config.upstream_headers, &response.head.fields, &mut head.fields)?;
         } else {
             head = self.answer(&response.head)?;
         }
@@ -181,20 +181,20 @@ impl Forward {
         for id in WAY {
             request.fields.all(id).try_for_each(|value| question.fields.append(id, value))?;
         }
-        copy(&self.config.send, &request.fields, &mut question.fields)
+        copy(&self.config.request_headers, &request.fields, &mut question.fields)
     }
 
     /// Gives the request the fields of a good answer, in place of what its client has sent.
     fn take(&self, head: &ResponseHead, fields: &mut Fields) -> Result<(), BadField> {
-        let taken = self.config.take.iter().map(|name| name.as_str().as_bytes());
+        let taken = self.config.upstream_headers.iter().map(|name| name.as_str().as_bytes());
         taken.for_each(|name| fields.remove_named(name));
-        copy(&self.config.take, &head.fields, fields)
+        copy(&self.config.upstream_headers, &head.fields, fields)
     }
 
     /// The head that the client gets.
     fn answer(&self, from: &ResponseHead) -> Result<ResponseHead, BadField> {
         let mut head = ResponseHead::with_status(from.status);
-        copy(&self.config.answer, &from.fields, &mut head.fields)?;
+        copy(&self.config.response_headers, &from.fields, &mut head.fields)?;
         for id in [FieldName::ContentType, FieldName::ContentEncoding] {
             if let Some(value) = from.fields.get(id) {
                 head.fields.set(id, value)?;

@@ -56,11 +56,11 @@ impl KnownKeys {
 
 impl Keys {
     pub(super) fn new(name: &str, config: ApiKeys, known: KnownKeys) -> Keys {
-        let ApiKeys { header, query, tell, .. } = config.clone();
+        let ApiKeys { header, query, identity_header, .. } = config.clone();
         Keys {
             header: header.as_str().as_bytes().into(),
             query,
-            tell: tell.map(|name| name.as_str().as_bytes().into()),
+            tell: identity_header.map(|name| name.as_str().as_bytes().into()),
             config,
             known: ArcSwap::from_pointee(known),
             challenge: format!("ApiKey realm=\"{name}\"").into_bytes().into(),

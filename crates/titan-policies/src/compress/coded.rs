@@ -34,7 +34,7 @@ impl Coded {
                 ratio: config.max_ratio.into(),
                 window: config.max_window.as_usize(),
             }),
-            None if config.others == OtherCodings::Refuse => Coded::Refused,
+            None if config.unsupported == OtherCodings::Refuse => Coded::Refused,
             None => Coded::Stays,
         }
     }

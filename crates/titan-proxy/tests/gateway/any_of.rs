@@ -19,8 +19,8 @@ fn takes(any_of: &str, jwt: &str, authorise: &str) -> (Gateway, Upstream) {
     let upstream = upstream::replies(ok("x"));
     let text = format!(
         "apply: [t, p]\npolicies:\n  t: {{ jwt: {{ {PROVIDER}, required: false, headers: {{ X-User: sub }}, {jwt} }} }}\n  \
-         p: {{ authorise: {{ any_of: [{any_of}], api_keys: {{ keys: {{ shop: {KEY} }}, tell: X-Client }}, \
-         basic: {{ users: {{ eve: \"{HASH}\" }}, tell: X-Name }}, {authorise} }} }}"
+         p: {{ authorise: {{ any_of: [{any_of}], api_keys: {{ keys: {{ shop: {KEY} }}, identity_header: X-Client }}, \
+         basic: {{ users: {{ eve: \"{HASH}\" }}, identity_header: X-Name }}, {authorise} }} }}"
     );
     (gateway(&text, &[&upstream]), upstream)
 }

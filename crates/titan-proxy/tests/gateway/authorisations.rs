@@ -128,7 +128,8 @@ pub(super) fn a_file_of_keys_is_read_again() {
         files
     };
     let text = format!(
-        "apply: [p]\npolicies: {{ p: {{ authorise: {{ api_keys: {{ file: keys, keys: {{ own: {ONE} }}, tell: X-Client }} }} }} }}"
+        "apply: [p]\npolicies: {{ p: {{ authorise: {{ api_keys: \
+         {{ file: keys, keys: {{ own: {ONE} }}, identity_header: X-Client }} }} }} }}"
     );
     let upstream = upstream::replies(upstream::ok("x"));
     let starts = |keys: &str| start_with(&text, &[&upstream], &files(keys));
@@ -170,7 +171,8 @@ pub(super) fn a_key_stands_where_the_policy_says() {
 
 #[test]
 pub(super) fn an_upstream_is_told_whose_key_it_was() {
-    let (gateway, upstream) = under(&format!("api_keys: {{ tell: X-Client, {KEYS} }}"), "");
+    let (gateway, upstream) =
+        under(&format!("api_keys: {{ identity_header: X-Client, {KEYS} }}"), "");
     asks(&gateway, "/", "X-API-Key: two\r\nX-Client: first\r\nx_client: first\r\n").has_status(200);
     let request = upstream.requests().remove(0);
     assert_eq!(request.field("x-client"), Some("second"));
@@ -181,7 +183,7 @@ pub(super) fn an_upstream_is_told_whose_key_it_was() {
 fn nobody_claims_to_have_shown_a_key() {
     let upstream = upstream::replies(upstream::ok("x"));
     let text = format!(
-        "policies: {{ p: {{ authorise: {{ api_keys: {{ tell: X-Client, {KEYS} }} }} }} }}\nroutes:
+        "policies: {{ p: {{ authorise: {{ api_keys: {{ identity_header: X-Client, {KEYS} }} }} }} }}\nroutes:
   - {{ prefix: /, upstream: u, apply: [p] }}
   - {{ prefix: /open, upstream: u }}
   - {{ prefix: /open, headers: {{ X-Client: first }}, respond: 204 }}"

@@ -77,7 +77,7 @@ pub(super) fn a_request_shows_a_name_and_its_password() {
 
 #[test]
 pub(super) fn an_upstream_is_told_what_the_policy_says() {
-    let basic = format!("{}, realm: staff, tell: X-User, forward: true", users());
+    let basic = format!("{}, realm: staff, identity_header: X-User, forward: true", users());
     let open = "routes: [{ path: /open, upstream: u, without: [authorise] }, { upstream: u }]";
     let (gateway, upstream) = under(&basic, open);
     let claims = "X-User: root\r\nx_user: root\r\n";

@@ -276,7 +276,7 @@ fn what_policies_say_comes_in_no_trailer() {
   p: { transform: { request: { headers: { set: { X-Tenant: a } } } } }
   q: { jwt: { headers: { X-User: sub }, \
     providers: { algorithms: HS256, keys: { secret: 0123456789012345678901234567890123 } } } }
-  r: { authorise: { api_keys: { tell: X-Client, \
+  r: { authorise: { api_keys: { identity_header: X-Client, \
     keys: { k: 7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed } } } }
 routes: [{ prefix: /, upstream: u, apply: [p] }, { path: /q, respond: 204, apply: [q, r] }]";
     let gateway = gateway(text, &[&upstream]);

@@ -82,7 +82,7 @@ pub(super) fn only_the_codings_that_are_named_are_decoded() {
 
 #[test]
 pub(super) fn other_codings_are_refused_where_asked() {
-    let (gateway, upstream) = under("decode: [zstd, gzip], others: refuse", "");
+    let (gateway, upstream) = under("decode: [zstd, gzip], unsupported: refuse", "");
     for coding in ["br", "deflate", "gzip, gzip", "zstd, identity, x"] {
         posts_in(&gateway, coding, b"abc")
             .has_field("accept-encoding", "zstd, gzip")
@@ -290,7 +290,7 @@ fn a_body_may_have_been_coded_in_parts() {
 
 #[test]
 fn calls_of_grpc_are_left_alone() {
-    let (gateway, upstream) = under("others: refuse", "");
+    let (gateway, upstream) = under("unsupported: refuse", "");
     for media_type in ["application/grpc", "application/grpc-web+proto", "Application/gRPC+json"] {
         let fields = format!("Content-Type: {media_type}\r\nContent-Encoding: gzip\r\n");
         posts(&gateway, &fields, b"as it is");

@@ -27,7 +27,7 @@ fn says(status: &str, fields: &str, body: &str) -> String {
 #[test]
 pub(super) fn a_service_sees_what_it_is_to_decide_about() {
     let (to, auth) = (upstream::replies(upstream::ok("x")), upstream::replies(says("204", "", "")));
-    let forward = "path: '/verify?realm=a', send: [Authorization, X-Tenant]";
+    let forward = "path: '/verify?realm=a', request_headers: [Authorization, X-Tenant]";
     let gateway = under(&to, &auth, forward, "");
     let request = "POST /a/../b?c=d HTTP/1.1\r\nHost: shop.example\r\nAuthorization: Bearer 1\r\n\
         X-Tenant: 1\r\nX-Tenant: 2\r\nCookie: s=1\r\nX-Forwarded-Uri: /open\r\n\
@@ -96,7 +96,7 @@ pub(super) fn what_a_service_says_of_the_client_goes_on() {
     let fields = "X-User: eve\r\nX-Roles: a\r\nX-Roles: b\r\nAuthorization: Bearer inside\r\n\
         X-Secret: 1\r\nConnection: X-Hop\r\nX-Hop: 1\r\n";
     let auth = upstream::replies(says("200", fields, "a page"));
-    let take = "take: [X-User, X-Roles, X-Absent, X-Hop, Authorization]";
+    let take = "upstream_headers: [X-User, X-Roles, X-Absent, X-Hop, Authorization]";
     let open = "routes: [{ path: /open, upstream: u, without: [authorise] }, { upstream: u }]";
     let gateway = under(&to, &auth, take, open);
     let claims = "X-User: admin\r\nx_roles: root\r\nX-Absent: 1\r\nAuthorization: Bearer mine\r\n";
@@ -309,7 +309,7 @@ fn a_service_of_http2_is_asked_too() {
         let uri = request.field("x-forwarded-uri").unwrap_or_default();
         says(&uri[1..], "X-User: eve\r\nLocation: /login\r\n", "page").into_bytes()
     });
-    let text = "policies: { p: { authorise: { forward_auth: { upstream: auth, take: X-User } } } }\n\
+    let text = "policies: { p: { authorise: { forward_auth: { upstream: auth, upstream_headers: X-User } } } }\n\
          apply: [p]\nupstreams: { u: $0, auth: { endpoints: $1, protocol: h2 } }";
     let gateway = gateway(text, &[&to, &auth]);
     gateway.get("/200").has_status(200).has_body("x");

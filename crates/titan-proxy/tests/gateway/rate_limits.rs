@@ -437,7 +437,7 @@ pub(super) fn as_many_requests_run_at_once_as_allowed() {
     endpoint.request();
     gateway
         .asks(request)
-        .has_problem(429, "too-many-at-once")
+        .has_problem(429, "concurrency-limited")
         .has_field("retry-after", "1")
         .lacks("ratelimit");
     endpoint.sends(ok("x"));
@@ -466,7 +466,7 @@ fn a_tunnel_runs_until_it_is_closed() {
         granted.starts_with("HTTP/1.1 101 ") && granted.contains("RateLimit: \"p\";r=9"),
         "{granted}"
     );
-    gateway.asks(WISH).has_problem(429, "too-many-at-once");
+    gateway.asks(WISH).has_problem(429, "concurrency-limited");
     client.closes();
     endpoint.expects_close();
 }

@@ -32,7 +32,8 @@ fn under(nginx: &Nginx, authorise: &str) -> Gateway {
 #[test]
 fn nginx_decides_about_requests() {
     let nginx = Nginx::start(LOCATIONS);
-    let gateway = under(&nginx, "forward_auth: { upstream: it, path: /verify, take: X-User }");
+    let gateway =
+        under(&nginx, "forward_auth: { upstream: it, path: /verify, upstream_headers: X-User }");
     for _ in 0..3 {
         let answer = curl(&gateway).args(["-H", "X-User: root", "-d", "a=b"]).get("/open?a");
         assert_eq!((answer.status(), answer.body.as_slice()), (200, &b"POST eve"[..]));

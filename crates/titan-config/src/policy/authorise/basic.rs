@@ -31,7 +31,7 @@ section! {
         /// What responses with 401 say that they are for (RFC 9110 section 11.5).
         pub(crate) realm: HeaderValue = default("gateway", realm()),
         /// A header field that tells the upstream the name. What clients send in it is removed on all routes.
-        pub(crate) tell: Option<HeaderName> = optional("it is not told", told_header()),
+        pub(crate) identity_header: Option<HeaderName> = optional("it is not told", told_header()),
         /// Whether the upstream, and the service of `forward_auth`, get the password too. Otherwise `Authorization` is
         /// removed.
         pub(crate) forward: bool = default("false", boolean()),
@@ -48,7 +48,7 @@ pub struct Basic {
     /// What they are for.
     pub realm: HeaderValue,
     /// The field that tells the upstream the name.
-    pub tell: Option<HeaderName>,
+    pub identity_header: Option<HeaderName>,
     /// Whether the upstream gets the password.
     pub forward: bool,
 }
@@ -58,13 +58,13 @@ pub(super) fn basic() -> impl Read<Value = Box<Basic>> {
 }
 
 fn check(fields: BasicFields, node: &Node, to: &mut Reading<'_>) -> Option<Basic> {
-    let BasicFields { users, file, realm, tell, forward } = fields;
+    let BasicFields { users, file, realm, identity_header, forward } = fields;
     if users.is_empty() && file.is_none() {
         let error = Diagnostic::error(node.span, "passwords of nobody");
         return to.fail(error.label("expected `users` or `file`"));
     }
     let users = users.into_iter().map(|Named { key: name, value: hash, .. }| User { name, hash });
-    Some(Basic { users: users.collect(), file, realm, tell, forward })
+    Some(Basic { users: users.collect(), file, realm, identity_header, forward })
 }
 
 const USER: TextShape = TextShape {

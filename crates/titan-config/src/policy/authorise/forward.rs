@@ -30,13 +30,13 @@ section! {
         /// The method that is asked with.
         pub method: Method = default("GET", words(&METHODS)),
         /// The fields of the request that the service sees.
-        pub send: Vec<HeaderName> =
+        pub request_headers: Vec<HeaderName> =
             default("[Authorization, Cookie]", names(request_header())),
         /// The fields of a response of 2xx that the upstream sees. What clients send in them is removed: `Authorization`
         /// and `Cookie` where this policy is in force, others on all routes.
-        pub take: Vec<HeaderName> = default("[]", names(request_header())),
+        pub upstream_headers: Vec<HeaderName> = default("[]", names(request_header())),
         /// The fields of any other answer that the client sees, besides those that say what its body is.
-        pub answer: Vec<HeaderName> = default(
+        pub response_headers: Vec<HeaderName> = default(
             "[WWW-Authenticate, Location, Set-Cookie, Cache-Control]",
             names(answer_header()),
         ),
@@ -59,7 +59,8 @@ section! {
         /// How long a decision is used at most.
         pub ttl: Duration = required(duration(SECOND..=HOUR)),
         /// What a decision depends on: requests that are alike in all of this get the same one. Words are `method`, `scheme`, `host`,
-        /// `path`, `query` and `client_address`; fields of `send` are `{ header: Authorization }`. What the service looks at has to be
+        /// `path`, `query` and `client_address`; fields of `request_headers` are `{ header: Authorization }`. What the
+        /// service looks at has to be
         /// here, or somebody gets what was decided for somebody else.
         pub key: Option<Vec<AuthKey>> =
             optional("all that the service sees", one_or_list(auth_key(), 1..=MAX_CLAIMS)),
@@ -91,7 +92,7 @@ section! {
     "auth_key", "a part of what a decision depends on", Any;
     /// A header field on which a decision depends.
     pub(crate) struct AuthKeyFields {
-        /// Its name, one of `send`.
+        /// Its name, one of `request_headers`.
         pub(crate) header: HeaderName = required(request_header()),
     }
 }
@@ -112,13 +113,17 @@ fn auth_key() -> impl Read<Value = AuthKey> {
 fn check(forward: ForwardAuth, node: &Node, to: &mut Reading<'_>) -> Option<ForwardAuth> {
     let key = forward.cache.iter().filter_map(|cache| cache.key.as_ref()).flatten();
     let unseen = key.filter_map(|part| match part {
-        AuthKey::Header(name) if !forward.send.contains(name) => Some(name),
+        AuthKey::Header(name) if !forward.request_headers.contains(name) => Some(name),
         _ => None,
     });
     for name in unseen {
         let message = format!("no decision depends on `{}`", name.as_str());
         let error = Diagnostic::error(node.key_span("cache"), message);
-        to.add(error.label("the service does not see that field").help("name it in `send` too"));
+        to.add(
+            error
+                .label("the service does not see that field")
+                .help("name it in `request_headers` too"),
+        );
     }
     Some(forward)
 }
@@ -126,7 +131,7 @@ fn check(forward: ForwardAuth, node: &Node, to: &mut Reading<'_>) -> Option<Forw
 impl ForwardAuth {
     /// The fields that tell upstreams of who asks, and that are not for clients to send anywhere.
     pub(super) fn told_fields(&self) -> impl Iterator<Item = &HeaderName> {
-        self.take.iter().filter(|name| {
+        self.upstream_headers.iter().filter(|name| {
             let id = FieldName::of(name.as_str().as_bytes());
             !matches!(id, FieldName::Authorization | FieldName::Cookie)
         })

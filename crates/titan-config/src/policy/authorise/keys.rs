@@ -26,7 +26,7 @@ section! {
         /// A parameter of the query that may carry the key instead, decoded. Such keys end up in histories and logs.
         pub(crate) query: Option<String> = optional("none", query_name()),
         /// A header field that tells the upstream the name of the key. What clients send in it is removed on all routes.
-        pub(crate) tell: Option<HeaderName> = optional("it is not told", told_header()),
+        pub(crate) identity_header: Option<HeaderName> = optional("it is not told", told_header()),
         /// By a name for each key the SHA-256 of it, in hexadecimal: `printf %s KEY | sha256sum`. Of a client whose key
         /// changes both can stand there for a while, under different names.
         pub(crate) keys: Vec<Named<Name, KeyHash>> =
@@ -45,7 +45,7 @@ pub struct ApiKeys {
     /// The parameter of the query that may carry it instead.
     pub query: Option<String>,
     /// The field that tells the upstream the name of the key.
-    pub tell: Option<HeaderName>,
+    pub identity_header: Option<HeaderName>,
     /// Those of the configuration itself; no two are the same.
     pub keys: Vec<ApiKey>,
     /// A file with more. There are some here or there.
@@ -91,7 +91,7 @@ pub(super) fn api_keys() -> impl Read<Value = ApiKeys> {
 }
 
 fn check_keys(fields: ApiKeyFields, node: &Node, to: &mut Reading<'_>) -> Option<ApiKeys> {
-    let ApiKeyFields { header, query, tell, keys, file } = fields;
+    let ApiKeyFields { header, query, identity_header, keys, file } = fields;
     if keys.is_empty() && file.is_none() {
         let error = Diagnostic::error(node.span, "keys of nobody");
         return to.fail(error.label("expected `keys` or `file`"));
@@ -114,7 +114,7 @@ fn check_keys(fields: ApiKeyFields, node: &Node, to: &mut Reading<'_>) -> Option
         );
     }
     let keys = keys.into_iter().map(|Named { key, value, .. }| ApiKey { name: key, hash: value });
-    Some(ApiKeys { header, query, tell, keys: keys.collect(), file })
+    Some(ApiKeys { header, query, identity_header, keys: keys.collect(), file })
 }
 
 /// The keys of a file: lines of a name, a colon and a hash. Empty ones and those that begin with `#` do not count. There

@@ -335,7 +335,7 @@ fn compression_says_what_becomes_of_both_bodies() {
 listeners: [":80"]
 apply: [p, t]
 policies:
-  p: { compress: { except: [/a], requests: { decode: gzip, others: refuse } } }
+  p: { compress: { except: [/a], requests: { decode: gzip, unsupported: refuse } } }
   t: { transform: { request: { path: { regex: ^/a, replace: /b } } } }
 routes: [{ respond: 200 }]
 "#;

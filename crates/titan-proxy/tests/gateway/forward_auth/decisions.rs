@@ -24,7 +24,7 @@ fn counts(gateway: &Gateway) -> (u64, u64) {
 #[test]
 pub(in super::super) fn a_decision_is_used_again_for_a_while() {
     let (to, auth) = (upstream::replies(upstream::ok("x")), service(""));
-    let gateway = under(&to, &auth, "take: X-User, cache: { ttl: 1h }", "workers: 1");
+    let gateway = under(&to, &auth, "upstream_headers: X-User, cache: { ttl: 1h }", "workers: 1");
     for _ in 0..3 {
         asks(&gateway, &format!("{ANN}X-User: root\r\n")).has_status(200);
         let refused = asks(&gateway, EVE).has_status(401).has_body("sign in");
@@ -113,7 +113,7 @@ fn what_a_service_does_not_want_remembered_is_not() {
         ("Cache-Control: max-age=60\r\n", true),
     ] {
         let (to, auth) = (upstream::replies(upstream::ok("x")), service(fields));
-        let gateway = under(&to, &auth, "answer: [], cache: { ttl: 1h }", "workers: 1");
+        let gateway = under(&to, &auth, "response_headers: [], cache: { ttl: 1h }", "workers: 1");
         for _ in 0..2 {
             asks(&gateway, ANN).has_status(200);
             asks(&gateway, EVE).has_status(401);
