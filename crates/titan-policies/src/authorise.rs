@@ -14,7 +14,6 @@ pub use cells::{ForwardAuthCells, PasswordCells};
 pub(super) use claims::holds;
 pub use forward::Decisions;
 
-use super::credentials::Credentials;
 use crate::context::{PolicyContext, Step};
 use crate::explained::Explained;
 use crate::values::certificate_mismatch;
@@ -103,15 +102,11 @@ impl Authorise {
     pub(super) fn new(
         name: &str,
         own: &titan_config::Authorise,
-        credentials: Credentials,
+        known: Option<Known>,
         (config, place): (&Config, usize),
         verifiers: &Arc<Verifiers>,
     ) -> Authorise {
-        let known = match credentials {
-            Credentials::Known(known) => known,
-            _ => Known::of(own),
-        };
-        let Known { users, keys } = known;
+        let Known { users, keys } = known.unwrap_or_else(|| Known::of(own));
         let forward = own.forward_auth.clone();
         Authorise {
             allow: own.allow.clone(),
@@ -126,12 +121,11 @@ impl Authorise {
         }
     }
 
-    /// Its credentials as the files have them by now.
-    pub(super) fn read_credentials(&self, files: &Files) -> Result<Credentials, BadCredentials> {
+    /// Its users and keys as the files have them by now.
+    pub(super) fn read_known(&self, files: &Files) -> Result<Known, BadCredentials> {
         let users = self.basic.as_ref().map(|basic| basic.read_users(files)).transpose()?;
         let keys = self.keys.as_ref().map(|keys| keys.read_known(files)).transpose()?;
-        let known = Known { users: users.unwrap_or_default(), keys: keys.unwrap_or_default() };
-        Ok(Credentials::Known(known))
+        Ok(Known { users: users.unwrap_or_default(), keys: keys.unwrap_or_default() })
     }
 
     /// Takes other users and keys.

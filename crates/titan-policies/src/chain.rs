@@ -111,7 +111,7 @@ impl Chains {
     pub fn read_keys(&self, files: &Files) -> Result<Keys, BadCredentials> {
         let of_policy = |policy: &Ready| match policy {
             Ready::Jwt(jwt) => jwt.read_keys(files).map(Credentials::Tokens),
-            Ready::Authorise(authorise) => authorise.read_credentials(files),
+            Ready::Authorise(authorise) => authorise.read_known(files).map(Credentials::Known),
             _ => Ok(Credentials::None),
         };
         self.policies.iter().map(of_policy).collect()
@@ -218,6 +218,10 @@ impl Ready {
             }
             Policy::Authorise(authorise) => {
                 let name = named.name.as_str();
+                let keys = match keys {
+                    Credentials::Known(known) => Some(known),
+                    _ => None,
+                };
                 Ready::Authorise(Arc::new(Authorise::new(
                     name,
                     authorise,

@@ -1,5 +1,5 @@
 //! The policies of routes: a module for each, and what they have in common. They know facts about a request, and nothing
-//! of sockets, upstreams and the snapshot.
+//! of connections that carry traffic, upstreams and the snapshot.
 //!
 //! | what | module |
 //! |---|---|

@@ -5,7 +5,7 @@ use crate::compress::Encoders;
 use crate::jwt::Caches;
 use std::rc::Rc;
 
-/// What the policies of one worker keep. It outlives every configuration.
+/// What the policies of one worker keep.
 pub struct PerWorker {
     /// The worker's place among the others.
     pub index: usize,

@@ -44,7 +44,7 @@ pub(crate) struct Snapshot {
     /// What a connection of HTTP/2 may be like.
     pub(crate) stream_limits: titan_h2::Limits,
     /// What a connection of HTTP/2 to an endpoint may be like.
-    answer_limits: titan_h2::Limits,
+    pub(crate) sharing: Sharing,
     /// How many tunnels may be open.
     pub(crate) tunnels: Arc<Tunnels>,
     /// What decoders of request bodies may have.
@@ -98,7 +98,10 @@ impl Snapshot {
             request_limits: request_limits(&config.limits),
             response_limits: response_limits(&config.limits),
             stream_limits: stream_limits(&config.limits),
-            answer_limits: answer_limits(&config.limits),
+            sharing: Sharing {
+                limits: answer_limits(&config.limits),
+                write: config.timeouts.write,
+            },
             tunnels: Tunnels::new(config.limits.tunnels),
             decoding_memory: ClientMemory::new(config.limits.decoding_memory.as_usize()),
             response_memory: ClientMemory::new(config.limits.response_memory.as_usize()),
@@ -116,11 +119,6 @@ impl Snapshot {
     pub(crate) fn part_of_window(&self) -> usize {
         let part = self.limits.connection_window.as_usize() / self.limits.streams.get() as usize;
         part.min(self.limits.stream_window.as_usize())
-    }
-
-    /// What holds for connections to endpoints that exchanges share.
-    pub(crate) fn sharing(&self) -> Sharing {
-        Sharing { limits: self.answer_limits, write: self.timeouts.write }
     }
 
     /// Bytes per second that the body of a request must bring; 0 for anything.

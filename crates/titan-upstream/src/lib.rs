@@ -1,4 +1,5 @@
-//! Upstreams: which endpoint takes a request, and over which connection. It knows nothing of clients, policies and routes.
+//! Upstreams: which endpoint takes a request, and over which connection. It knows nothing of the
+//! connections of clients, of policies and routes.
 //!
 //! | what | module | entry |
 //! |---|---|---|
@@ -12,7 +13,7 @@
 //! | the endpoints that an exchange goes through | [`attempts`] | `Attempts::next` |
 //! | a connection | [`connection`] | `Connection` |
 //! | the request out while the response comes in | [`call`] | `Call::poll_head` |
-//! | the same over HTTP/1.1, over HTTP/2 | [`h1`], [`h2`] | `H1Codec::call`, `H2Connections::get` |
+//! | the same over HTTP/1.1, over HTTP/2 | [`h1`], [`h2`] | `H1Codec::call`, `H2Connections::seat` |
 //! | idle connections, and who gives theirs away | [`pool`], [`reclaim`] | `Pools::get` |
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may stop at a surprise"))]

@@ -58,7 +58,7 @@ struct Idle {
 
 /// What a request wants of its connection.
 #[derive(Clone, Copy)]
-pub struct AcquireOptions {
+pub struct AcquireOptions<'o> {
     /// The request must not be sent twice: ask the kernel before a connection is used again.
     pub surely_alive: bool,
     /// The last one turned out to be dead: open a new one.
@@ -70,7 +70,7 @@ pub struct AcquireOptions {
     /// Whom the request is for.
     pub client: Option<ClientNetwork>,
     /// What holds for a connection that is opened for it and shared.
-    pub sharing: Sharing,
+    pub sharing: &'o Sharing,
 }
 
 impl Pools {
@@ -89,7 +89,7 @@ impl Pools {
     pub async fn get(
         &self,
         endpoint: &Arc<Endpoint>,
-        options: AcquireOptions,
+        options: AcquireOptions<'_>,
     ) -> Result<PooledConnection, Error> {
         let (mut waits_until, mut opens_until, mut was_offered) = (None, None, false);
         loop {
@@ -142,7 +142,7 @@ impl Pools {
         }
     }
 
-    fn bidder(&self, options: AcquireOptions) -> Bidder {
+    fn bidder(&self, options: AcquireOptions<'_>) -> Bidder {
         Bidder { client: options.client, worker: self.worker }
     }
 
@@ -151,7 +151,7 @@ impl Pools {
         &self,
         endpoint: &Endpoint,
         place: QueuePlace,
-        options: AcquireOptions,
+        options: AcquireOptions<'_>,
         until: Instant,
     ) -> Result<Option<Slot>, Kind> {
         let offered = self.h2_connections.wait(endpoint, options.client);
@@ -166,7 +166,7 @@ impl Pools {
     async fn get_own(
         &self,
         endpoint: &Arc<Endpoint>,
-        options: AcquireOptions,
+        options: AcquireOptions<'_>,
     ) -> Result<PooledConnection, Error> {
         let kept = if options.new { None } else { self.take(endpoint, options) };
         if let Some(connection) = kept {
@@ -184,7 +184,7 @@ impl Pools {
     async fn wait(
         &self,
         endpoint: &Arc<Endpoint>,
-        options: AcquireOptions,
+        options: AcquireOptions<'_>,
     ) -> Result<PooledConnection, Error> {
         let place = endpoint.slots.queue(self.bidder(options), Wants::Connection)?;
         // What is idle may be a connection of HTTP/2, which does not count as such.
@@ -267,7 +267,7 @@ impl Pools {
     }
 
     /// The connection used last is the one most likely to be open still.
-    fn take(&self, endpoint: &Endpoint, options: AcquireOptions) -> Option<Connection> {
+    fn take(&self, endpoint: &Endpoint, options: AcquireOptions<'_>) -> Option<Connection> {
         let mut pools = self.idle.borrow_mut();
         let idle = pools.get_mut(&endpoint.id)?;
         if idle.is_empty() || !endpoint.slots.admits(options.client) {
@@ -289,7 +289,7 @@ impl Pools {
         &self,
         endpoint: &Arc<Endpoint>,
         slot: Slot,
-        options: AcquireOptions,
+        options: AcquireOptions<'_>,
     ) -> Result<PooledConnection, Error> {
         let mut connection = open(endpoint, slot, options.connect, options.h1_only).await?;
         let is_h2 = match endpoint.protocol {
@@ -304,7 +304,7 @@ impl Pools {
             return Ok(PooledConnection::Own(connection));
         }
         connection.slot.share();
-        let shared = self.h2_connections.share(&self.io, connection, options.sharing);
+        let shared = self.h2_connections.share(&self.io, connection, *options.sharing);
         let seat = self.h2_connections.first_seat(shared, options.client);
         Ok(PooledConnection::Shared { seat, was_waited_for: false })
     }

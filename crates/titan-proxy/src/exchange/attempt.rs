@@ -90,7 +90,7 @@ impl<'x, B: RequestBody, A: ResponseSink> Exchange<'x, B, A> {
             let surely_alive = !self.request.method.is_idempotent() || !self.length.is_empty();
             let (h1_only, connect) = (self.upgrade.is_some(), proxy.timeouts.connect);
             let client = attempts.client();
-            let sharing = self.snapshot.sharing();
+            let sharing = &self.snapshot.sharing;
             let options = AcquireOptions { surely_alive, new, h1_only, connect, client, sharing };
             cells.attempts.add(1);
             let (is_free, result) = match self.way(endpoint, options).await? {
@@ -125,7 +125,7 @@ impl<'x, B: RequestBody, A: ResponseSink> Exchange<'x, B, A> {
     async fn way(
         &mut self,
         endpoint: &Arc<Endpoint>,
-        options: AcquireOptions,
+        options: AcquireOptions<'_>,
     ) -> Result<PooledConnection, Error> {
         let mut way = pin!(self.worker.pools.get(endpoint, options));
         let mut presence = None;

@@ -193,6 +193,18 @@ fn introduced(gateway: &Gateway, header: &[u8]) -> Peer {
     client
 }
 
+/// The head may take longer than the test waits for the gateway to end.
+#[test]
+fn a_balancer_that_says_nothing_does_not_hold_up_the_drain() {
+    let text =
+        format!("{BEHIND}\nroutes: [{{ respond: 204 }}]\ntimeouts: {{ head: 60s, drain: 60s }}");
+    let gateway = gateway(&text, &[]);
+    let _silent = Peer::connects_from("127.0.0.2", gateway.address());
+    waits_until("it to be accepted", || gateway.metrics().sum(|cells| cells.accepted.get()) == 1);
+    gateway.drains();
+    gateway.waits_for_end();
+}
+
 fn told(upstream: &Upstream) -> Option<String> {
     upstream.requests().last().and_then(|it| it.field("x-forwarded-for").map(str::to_owned))
 }
