@@ -48,6 +48,31 @@ fn authorisations_that_ask_for_nothing() {
 }
 
 #[test]
+fn decisions_that_would_be_shared() {
+    let remembered = |forward: &str| {
+        section(&format!(
+            "upstreams: {{ sso: a:1 }}\napply: [p]\npolicies:\n  \
+             p: {{ authorise: {{ forward_auth: {{ upstream: sso, {forward} }} }} }}"
+        ))
+    };
+    let cases = [
+        "cache: { ttl: 30s, key: [host, path] }",
+        "cache: { ttl: 30s, key: { header: Cookie } }",
+        "request_headers: [], cache: { ttl: 30s, key: [host, path] }",
+        "request_headers: [], cache: { ttl: 30s, key: { header: Cookie } }",
+    ];
+    assert_snapshot!(cases.map(remembered).join("\n"));
+    for right in [
+        "cache: { ttl: 30s }",
+        "request_headers: Cookie, cache: { ttl: 30s, key: { header: cookie } }",
+        "request_headers: [], cache: { ttl: 30s, key: client_address }",
+        "cache: { ttl: 30s, key: [{ header: Cookie }, { header: Authorization }, host] }",
+    ] {
+        assert_eq!(remembered(right), "", "{right}");
+    }
+}
+
+#[test]
 fn credentials_that_could_not_both_come() {
     let hash = "ab".repeat(32);
     let basic = "basic: { file: users }";

@@ -72,7 +72,8 @@ pub(super) const ROWS: &[Row] = &[
     (
         "auth_cache",
         "key",
-        "policies: { p: { authorise: { forward_auth: { upstream: auth, cache: { ttl: 7s, key: [method, { header: Cookie }] } } } } }\n\
+        "policies: { p: { authorise: { forward_auth: { upstream: auth, \
+         request_headers: Cookie, cache: { ttl: 7s, key: [method, { header: Cookie }] } } } } }\n\
          upstreams: { auth: a:1 }",
         "key: Some([Method, Header(HeaderName(\"Cookie\"))])",
     ),
@@ -85,7 +86,8 @@ pub(super) const ROWS: &[Row] = &[
     (
         "auth_key",
         "header",
-        "policies: { p: { authorise: { forward_auth: { upstream: auth, cache: { ttl: 7s, key: { header: Cookie } } } } } }\n\
+        "policies: { p: { authorise: { forward_auth: { upstream: auth, \
+         request_headers: Cookie, cache: { ttl: 7s, key: { header: Cookie } } } } } }\n\
          upstreams: { auth: a:1 }",
         "key: Some([Header(HeaderName(\"Cookie\"))])",
     ),

@@ -78,8 +78,12 @@ impl Forward {
     pub(super) fn explain(&self) -> String {
         let ForwardAuth { method, path, .. } = &self.config;
         let method = method.as_str();
-        let cache = self.config.cache.as_ref();
-        let cache = cache.map(|cache| format!("; decisions are remembered for {:?}", cache.ttl));
+        let cache = self.config.cache.as_ref().map(|AuthCache { ttl, key, .. }| {
+            let key = key.as_ref().map(|key| key.iter().map(ToString::to_string));
+            let key = key.map(|parts| parts.collect::<Vec<_>>().join(", "));
+            let key = key.unwrap_or_else(|| "all that the service sees".to_owned());
+            format!("; decisions are remembered for {ttl:?} by {key}")
+        });
         let cache = cache.unwrap_or_default();
         let name = &self.name;
         format!("needs leave of `{name}`, which is asked with {method} {path}, but not here{cache}")

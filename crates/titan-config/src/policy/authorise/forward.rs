@@ -12,6 +12,7 @@ use crate::section::{section, section_of};
 use crate::shape::TextShape;
 use crate::token::HeaderName;
 use crate::upstream::UpstreamId;
+use std::fmt;
 use std::time::Duration;
 use titan_http::{FieldName, Method, is_target_byte};
 
@@ -59,9 +60,9 @@ section! {
         /// How long a decision is used at most.
         pub ttl: Duration = required(duration(SECOND..=HOUR)),
         /// What a decision depends on: requests that are alike in all of this get the same one. Words are `method`, `scheme`, `host`,
-        /// `path`, `query` and `client_address`; fields of `request_headers` are `{ header: Authorization }`. What the
-        /// service looks at has to be
-        /// here, or somebody gets what was decided for somebody else.
+        /// `path`, `query` and `client_address`; fields are `{ header: Authorization }`, and each field of
+        /// `request_headers` has to be here. What else the service looks at has to be here too, or somebody gets what was
+        /// decided for somebody else.
         pub key: Option<Vec<AuthKey>> =
             optional("all that the service sees", one_or_list(auth_key(), 1..=MAX_CLAIMS)),
         /// How many decisions each worker remembers, of at most 4 KiB each. The oldest makes room.
@@ -109,23 +110,67 @@ fn auth_key() -> impl Read<Value = AuthKey> {
     words_or(&words, section_of::<AuthKeyFields>().map(|fields| AuthKey::Header(fields.header)))
 }
 
-/// Whether the service sees what its decisions are said to depend on.
+/// Whether decisions are remembered by what they depend on, and by nothing else.
 fn check(forward: ForwardAuth, node: &Node, to: &mut Reading<'_>) -> Option<ForwardAuth> {
-    let key = forward.cache.iter().filter_map(|cache| cache.key.as_ref()).flatten();
-    let unseen = key.filter_map(|part| match part {
-        AuthKey::Header(name) if !forward.request_headers.contains(name) => Some(name),
-        _ => None,
-    });
-    for name in unseen {
+    let Some(key) = forward.cache.as_ref().and_then(|cache| cache.key.as_ref()) else {
+        return Some(forward);
+    };
+    let span = node.entry("cache").map_or(node.span, |entry| entry.value.key_span("key"));
+    let fields = || key.iter().filter_map(AuthKey::header);
+    for name in fields().filter(|name| !forward.request_headers.contains(name)) {
         let message = format!("no decision depends on `{}`", name.as_str());
-        let error = Diagnostic::error(node.key_span("cache"), message);
+        let error = Diagnostic::error(span, message);
         to.add(
             error
                 .label("the service does not see that field")
                 .help("name it in `request_headers` too"),
         );
     }
+    for name in forward.request_headers.iter().filter(|sent| !fields().any(|name| name == *sent)) {
+        let name = name.as_str();
+        let message = format!("requests that differ in `{name}` would share a decision");
+        let error = Diagnostic::error(span, message);
+        let error = error.label("the service sees that field, and `key` leaves it out");
+        to.add(error.help(format!(
+            "add `{{ header: {name} }}` to `key`, or list in `request_headers` only what the service looks at"
+        )));
+    }
+    if forward.request_headers.is_empty() && !key.contains(&AuthKey::ClientAddress) {
+        let warning = Diagnostic::warning(span, "every client gets the decision of the first one");
+        let warning = warning.label("nothing here tells clients apart");
+        to.add(warning.help("add `client_address`, or a field of `request_headers`"));
+    }
     Some(forward)
+}
+
+impl AuthKey {
+    /// The name of the field that it is.
+    fn header(&self) -> Option<&HeaderName> {
+        match self {
+            AuthKey::Header(name) => Some(name),
+            AuthKey::Method
+            | AuthKey::Scheme
+            | AuthKey::Host
+            | AuthKey::Path
+            | AuthKey::Query
+            | AuthKey::ClientAddress => None,
+        }
+    }
+}
+
+/// As messages call it.
+impl fmt::Display for AuthKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            AuthKey::Method => "method",
+            AuthKey::Scheme => "scheme",
+            AuthKey::Host => "host",
+            AuthKey::Path => "path",
+            AuthKey::Query => "query",
+            AuthKey::ClientAddress => "client address",
+            AuthKey::Header(name) => name.as_str(),
+        })
+    }
 }
 
 impl ForwardAuth {

@@ -456,6 +456,17 @@ fn an_authorisation_says_who_is_asked() {
         text.contains("needs leave of `sso`, which is asked with GET /verify, but not here"),
         "{text}"
     );
+    for (cache, wanted) in [
+        ("cache: { ttl: 30s }", "remembered for 30s by all that the service sees\n"),
+        (
+            "request_headers: Cookie, cache: { ttl: 30s, key: [client_address, { header: Cookie }] }",
+            "remembered for 30s by client address, Cookie\n",
+        ),
+    ] {
+        let config = config.replace("path: /verify", cache);
+        let text = told_under(&config, "GET", "http://a/", &[]);
+        assert!(text.contains(wanted), "{text}");
+    }
 }
 
 #[test]
