@@ -104,7 +104,9 @@ impl From<BadCredentials> for Failure {
 impl From<RevocationStoreError> for Failure {
     fn from(bad: RevocationStoreError) -> Failure {
         match bad {
-            RevocationStoreError::Corrupt { .. } => Failure::BadInput(bad.to_string()),
+            RevocationStoreError::Corrupt { .. } | RevocationStoreError::BadPlace { .. } => {
+                Failure::BadInput(bad.to_string())
+            }
             RevocationStoreError::InUse(_) | RevocationStoreError::Io(..) => {
                 Failure::Runtime(bad.to_string())
             }

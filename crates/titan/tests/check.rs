@@ -56,6 +56,28 @@ fn files_of_another_machine_are_left_alone() {
 }
 
 #[test]
+fn revoked_tokens_need_a_folder_that_is_there() {
+    let refused = "error: cannot use nowhere/revoked for revoked tokens: its folder does not exist";
+    let text = FILES.replace("tls: { certificates: [{ cert: a.pem, key: a.key }] }", "name: a");
+    let text = text.replace("secret_file: k", "secret: '0123456789abcdef0123456789abcdef'");
+    let (code, _, err) = check(&text, &[]);
+    assert_eq!(code, Some(2), "{err}");
+    assert!(err.contains(refused), "{err}");
+    let (code, _, err) = check(&text.replace("nowhere/revoked", "/dev/null"), &[]);
+    assert_eq!(code, Some(2), "{err}");
+    assert!(err.contains("it is no regular file"), "{err}");
+    assert_eq!(check(&text, &["--no-files"]).0, Some(0));
+    // The service manager is not to try that again and again: 2, as for other errors of a configuration.
+    let mut run = Command::new(env!("CARGO_BIN_EXE_titan"));
+    let run = run.args(["run", "-c", "/dev/stdin"]).current_dir(env!("CARGO_MANIFEST_DIR"));
+    let run = run.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut titan = run.spawn().unwrap();
+    titan.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let output = titan.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
 fn warnings_fail_where_none_are_allowed() {
     let (code, out, err) = check(WARNED, &[]);
     assert_eq!(code, Some(0), "{err}");

@@ -66,6 +66,13 @@ pub enum RevocationStoreError {
         /// What is wrong with it.
         why: String,
     },
+    /// There can be no such file there.
+    BadPlace {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        why: &'static str,
+    },
     /// It cannot be read or written.
     Io(PathBuf, io::Error),
 }
@@ -84,12 +91,10 @@ impl Log {
         take: impl FnMut(Record) -> Result<(), String>,
     ) -> Result<(Log, Found), RevocationStoreError> {
         let failed = |error| RevocationStoreError::Io(path.to_owned(), error);
+        check_place(path)?;
         let mut options = OpenOptions::new();
         let file = options.read(true).append(true).create(true).mode(0o600).open(path);
         let file = file.map_err(failed)?;
-        if !file.metadata().map_err(failed)?.is_file() {
-            return Err(failed(io::Error::other("it is no regular file")));
-        }
         match lock(&file, path) {
             Ok(true) => {}
             Ok(false) => return Err(RevocationStoreError::InUse(path.to_owned())),
@@ -107,6 +112,7 @@ impl Log {
         path: &Path,
         take: impl FnMut(Record) -> Result<(), String>,
     ) -> Result<Found, RevocationStoreError> {
+        check_place(path)?;
         match File::open(path) {
             Ok(file) => read(&file, path, take),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Found::default()),
@@ -192,9 +198,23 @@ fn lock(file: &File, path: &Path) -> io::Result<bool> {
     Ok((ours.dev(), ours.ino()) == (theirs.dev(), theirs.ino()))
 }
 
-fn sync_folder(path: &Path) -> io::Result<()> {
+/// Whether a file can be there: its folder exists, and nothing else has its name.
+fn check_place(path: &Path) -> Result<(), RevocationStoreError> {
+    let bad = |why| Err(RevocationStoreError::BadPlace { path: path.to_owned(), why });
+    match fs::metadata(path) {
+        Ok(found) if !found.is_file() => bad("it is no regular file"),
+        Err(_) if !folder_of(path).is_dir() => bad("its folder does not exist: create it"),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+fn folder_of(path: &Path) -> &Path {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+    folder.unwrap_or(Path::new("."))
+}
+
+fn sync_folder(path: &Path) -> io::Result<()> {
+    File::open(folder_of(path))?.sync_all()
 }
 
 /// Writes a line; returns its hash.
@@ -269,6 +289,9 @@ impl fmt::Display for RevocationStoreError {
                  or remove it if none of them is good any more",
                 path.display()
             ),
+            RevocationStoreError::BadPlace { path, why } => {
+                write!(f, "cannot use {} for revoked tokens: {why}", path.display())
+            }
             RevocationStoreError::Io(path, error) => {
                 write!(f, "cannot use {} for revoked tokens: {error}", path.display())
             }
