@@ -21,7 +21,7 @@ use crate::compress::{Compress, Encoders, Encoding};
 use crate::context::{Client, PolicyContext, Step};
 use crate::cors::Cors;
 use crate::credentials::{Credentials, Keys};
-use crate::explained::Explained;
+use crate::explained::{Asker, Explained};
 use crate::jwt::{self, Caches, Jwt, JwtCells, KeySetStatus, Revocations};
 use crate::rate_limit::{FailureLimit, RateLimit, Waiting};
 use crate::state::{Notes, PolicyState};
@@ -29,7 +29,6 @@ use crate::transform::{self, Seen, Transform};
 use crate::worker::PerWorker;
 use serde_json::{Map, Value};
 use std::io;
-use std::net::IpAddr;
 use std::sync::Arc;
 use titan_config::{Config, NamedPolicy, Policy, PolicyId, PolicyKind, Route};
 use titan_http::{BadField, Fields, RequestHead, ResponseHead, Status};
@@ -372,24 +371,23 @@ impl Chain {
     }
 
     /// What the policy of that type decides of a request, in words, where it decides anything. Its client has
-    /// asked for the path `asked`, whatever it is by now, from that address, if that is known, with a token that says that.
+    /// asked for the path `asked`, whatever it is by now.
     pub fn explain(
         &self,
         kind: PolicyKind,
         request: &RequestHead,
         asked: &[u8],
         route: usize,
-        client: Option<IpAddr>,
-        claims: Option<&Map<String, Value>>,
+        asker: Asker<'_>,
     ) -> Option<String> {
         match kind {
             PolicyKind::Cors => self.cors.as_ref().map(|cors| cors.explain(request)),
             PolicyKind::EarlyLimit => {
-                self.early_limit.as_ref().map(|limit| limit.explain(route, client, claims))
+                self.early_limit.as_ref().map(|limit| limit.explain(route, asker))
             }
             PolicyKind::FailureLimit => self.failure_limit.as_ref().map(|limit| limit.explain()),
             PolicyKind::RateLimit => {
-                self.rate_limit.as_ref().map(|limit| limit.explain(route, client, claims))
+                self.rate_limit.as_ref().map(|limit| limit.explain(route, asker))
             }
             PolicyKind::Jwt | PolicyKind::Authorise | PolicyKind::Transform => None,
             PolicyKind::Compress => {

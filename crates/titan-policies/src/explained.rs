@@ -1,5 +1,7 @@
 //! What a policy says of a request that nobody has made.
 
+use serde_json::{Map, Value};
+use std::net::IpAddr;
 use titan_io::error::Kind;
 
 /// What would be decided of a request, and why.
@@ -11,6 +13,19 @@ pub struct Explained {
     pub refused: Option<Kind>,
     /// Whether what its token says counts for nothing behind it.
     pub forgets_token: bool,
+    /// The name of the API key that it shows.
+    pub api_key: Option<String>,
+}
+
+/// What is known of who asks, as far as limits look at it.
+#[derive(Clone, Copy)]
+pub struct Asker<'a> {
+    /// The address of the client, if that is known.
+    pub client: Option<IpAddr>,
+    /// What its token says.
+    pub claims: Option<&'a Map<String, Value>>,
+    /// The name of its API key.
+    pub api_key: Option<&'a str>,
 }
 
 impl Explained {

@@ -16,6 +16,7 @@ mod tests;
 
 use super::jwt::find;
 use crate::context::PolicyContext;
+use crate::explained::Asker;
 pub use cells::RateLimitCells;
 pub use delay::Waiting;
 use delay::{Turn, WaitPermit};
@@ -23,7 +24,7 @@ use exempt::is_exempt;
 pub(super) use failures::{FailureLimit, FailureState};
 use limiter::{Ask, Count, Limiter, MAX_RATES, Pace, Taken, Verdict};
 use plans::Plans;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::Write;
 use std::net::{IpAddr, Ipv6Addr};
@@ -150,16 +151,12 @@ impl RateLimit {
     }
 
     /// What may pass of the requests like one of that route, of that client and with such a token, in words.
-    pub(super) fn explain(
-        &self,
-        route: usize,
-        client: Option<IpAddr>,
-        claims: Option<&Map<String, Value>>,
-    ) -> String {
+    pub(super) fn explain(&self, route: usize, asker: Asker<'_>) -> String {
         let exempt = self.exempt.as_ref();
-        if let Some(why) = exempt.and_then(|exempt| exempt::explain(exempt, client, claims)) {
+        if let Some(why) = exempt.and_then(|exempt| exempt::explain(exempt, asker)) {
             return why.to_owned();
         }
+        let Asker { client, claims, api_key: _ } = asker;
         let cost = match self.costs[route] {
             1 => String::new(),
             cost => format!(", and each of this route counts {cost} times"),

@@ -163,6 +163,8 @@ impl Authorise {
                     _ => "",
                 };
                 told.lines.push(format!("meets `{}` of {ways}{unsure}", way.as_str()));
+                let shown = key.filter(|_| *way == Credential::ApiKeys);
+                told.api_key = shown.map(|(_, name)| name.to_string()).or(told.api_key.take());
             }
         }
         told.forgets_token = !self.requires(Credential::Token) && met != Some(&Credential::Token);

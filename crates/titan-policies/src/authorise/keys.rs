@@ -114,7 +114,10 @@ impl Keys {
         told: &mut Explained,
     ) -> Result<(), Error> {
         match self.shown(request) {
-            Some((_, name)) => told.lines.push(format!("shows the API key `{name}`")),
+            Some((_, name)) => {
+                told.lines.push(format!("shows the API key `{name}`"));
+                told.api_key = Some(name.to_string());
+            }
             None => {
                 let mut place = String::from_utf8_lossy(&self.header).into_owned();
                 if let Some(name) = &self.query {

@@ -2,6 +2,7 @@
 
 use crate::authorise::holds;
 use crate::context::PolicyContext;
+use crate::explained::Asker;
 use serde_json::{Map, Value};
 use std::net::IpAddr;
 use titan_config::Exempt;
@@ -12,23 +13,24 @@ pub(super) fn is_exempt(exempt: &Exempt, meeting: &PolicyContext<'_>) -> bool {
     let key = || meeting.findings.api_key.as_ref().map(|(_, name)| &**name);
     !addresses.is_empty() && has_address(exempt, meeting.client())
         || !claims.is_empty() && has_claim(exempt, meeting.findings.claims())
-        || !api_keys.is_empty()
-            && key().is_some_and(|key| api_keys.iter().any(|name| name.as_str() == key))
+        || !api_keys.is_empty() && has_key(exempt, key())
 }
 
-/// Why the requests of that client with such a token are exempt, in words. Its API key is not looked at.
-pub(super) fn explain(
-    exempt: &Exempt,
-    client: Option<IpAddr>,
-    claims: Option<&Map<String, Value>>,
-) -> Option<&'static str> {
+/// Why the requests of such a client are exempt, in words.
+pub(super) fn explain(exempt: &Exempt, asker: Asker<'_>) -> Option<&'static str> {
+    let Asker { client, claims, api_key } = asker;
     let by_claim = || has_claim(exempt, claims).then_some("the token is exempt by its claims");
+    let by_key = || has_key(exempt, api_key).then_some("the API key is exempt");
     let by_address = has_address(exempt, client).then_some("the client's address is exempt");
-    by_address.or_else(by_claim)
+    by_address.or_else(by_claim).or_else(by_key)
 }
 
 fn has_address(exempt: &Exempt, client: Option<IpAddr>) -> bool {
     client.is_some_and(|client| exempt.addresses.iter().any(|block| block.contains(client)))
+}
+
+fn has_key(exempt: &Exempt, key: Option<&str>) -> bool {
+    key.is_some_and(|key| exempt.api_keys.iter().any(|name| name.as_str() == key))
 }
 
 fn has_claim(exempt: &Exempt, claims: Option<&Map<String, Value>>) -> bool {

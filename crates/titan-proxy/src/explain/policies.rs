@@ -10,7 +10,7 @@ use titan_config::PolicyKind;
 use titan_http::{RequestHead, Status};
 use titan_io::error::Kind;
 use titan_policies::authorise::Asked;
-use titan_policies::explained::Explained;
+use titan_policies::explained::{Asker, Explained};
 use titan_policies::transform::Seen;
 
 impl Tale<'_> {
@@ -27,13 +27,14 @@ impl Tale<'_> {
         let client = KnownClient { forwarding, origin };
         let is_websocket = upgrade.is_some_and(Upgrade::is_websocket);
         let chain = snapshot.chains.of(Some(found.route));
-        let mut claims: Option<Map<String, Value>> = None;
+        let (mut claims, mut api_key): (Option<Map<String, Value>>, Option<String>) = (None, None);
         let asked = head.path().to_vec();
         for kind in PolicyKind::ALL {
             let Some(id) = config.routes[found.route].policies.of(*kind) else { continue };
             page.tell("policy", format!("{}: {}", kind.as_str(), config.policies[id.index()].name));
-            let said = claims.as_ref();
-            let decision = chain.explain(*kind, head, &asked, found.route, known_client, said);
+            let (claims_said, key_shown) = (claims.as_ref(), api_key.as_deref());
+            let asker = Asker { client: known_client, claims: claims_said, api_key: key_shown };
+            let decision = chain.explain(*kind, head, &asked, found.route, asker);
             if let Some(decision) = decision {
                 page.tell("policy", format!("  {decision}"));
             }
@@ -55,7 +56,8 @@ impl Tale<'_> {
                     let client = forwarding.client(origin, &head.fields);
                     let identity = identity.as_ref();
                     let asked = Asked { claims: claims.as_ref(), identity, client };
-                    let told = chain.explain_authorisation(head, asked, *is_anybody)?;
+                    let mut told = chain.explain_authorisation(head, asked, *is_anybody)?;
+                    api_key = told.api_key.take();
                     let forgets_token = told.forgets_token;
                     tell_all(page, told)?;
                     claims = claims.filter(|_| !forgets_token);

@@ -250,6 +250,24 @@ fn a_limit_says_who_is_exempt() {
 }
 
 #[test]
+fn a_limit_says_whose_api_key_is_exempt() {
+    // The SHA-256 of "a" and of "b".
+    let keys = "keys: { ann: ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb, \
+        eve: 3e23e8160039594a33894f6564e1b1348bbd7a0088d42c4acb73eeaed59c009d }";
+    for any_of in ["", ", any_of: [api_keys, basic], basic: { file: f }"] {
+        let config = format!(
+            "listeners: [':1']\nroutes: [{{ respond: 204 }}]\napply: [p, l]\npolicies:\n  \
+             l: {{ rate_limit: {{ rates: 5/s, exempt: {{ api_keys: ann }} }} }}\n  \
+             p: {{ authorise: {{ api_keys: {{ {keys} }}{any_of} }} }}"
+        );
+        let text = told_under(&config, "GET", "http://a/", &["X-API-Key: a"]);
+        assert!(text.contains("  the API key is exempt\n"), "{text}");
+        let text = told_under(&config, "GET", "http://a/", &["X-API-Key: b"]);
+        assert!(text.contains("at most 5/s") && !text.contains("exempt"), "{text}");
+    }
+}
+
+#[test]
 fn limits_before_anybody_is_asked_say_what_may_pass() {
     let limits = "listeners: [':1']\nroutes: [{ respond: 204 }]\napply: [e, f]\npolicies:\n  \
         e: { early_limit: { rates: 5/s } }\n  f: { failure_limit: { by_client: 9/m, by_name: 99/h } }";
