@@ -21,7 +21,7 @@ use titan_config::{Config, Policy};
 use titan_io::tls::Files;
 
 const NOW: u64 = 1_700_000_000;
-const SECRET: &[u8] = b"a secret of sixty-four bytes, which is as many as HS512 asks of";
+const SECRET: &[u8] = b"a secret of sixty-four bytes, which is as many as HS512 asks for";
 const HS256: &str = "{\"alg\":\"HS256\"}";
 const GOOD: &str = "{\"exp\":1700000060}";
 
