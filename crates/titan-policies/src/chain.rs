@@ -22,13 +22,14 @@ use crate::context::{Client, PolicyContext, Step};
 use crate::cors::Cors;
 use crate::credentials::{Credentials, Keys};
 use crate::explained::{Asker, Explained};
+use crate::findings::TokenClaims;
 use crate::jwt::{self, Caches, Jwt, JwtCells, KeySetStatus, Revocations};
 use crate::rate_limit::{FailureLimit, RateLimit, Waiting};
 use crate::state::{Notes, PolicyState};
 use crate::transform::{self, Seen, Transform};
 use crate::worker::PerWorker;
-use serde_json::{Map, Value};
 use std::io;
+use std::rc::Rc;
 use std::sync::Arc;
 use titan_config::{Config, NamedPolicy, Policy, PolicyId, PolicyKind, Route};
 use titan_http::{BadField, Fields, RequestHead, ResponseHead, Status};
@@ -317,7 +318,7 @@ impl Chain {
         let PolicyContext { request, findings, client, found, .. } = context;
         // By the path that the client has asked for, which a transform may change.
         let stays = compress.as_ref().is_some_and(|compress| compress.excepts(request.path()));
-        let seen = Seen { client, found, claims: findings.claims() };
+        let seen = Seen { client, found, claims: findings.shared_claims() };
         notes.transform = self.transform(request, &seen)?;
         if let Some(compress) = compress {
             notes.compress = compress.on_request(request, stays);
@@ -412,7 +413,7 @@ impl Chain {
         &self,
         request: &mut RequestHead,
         unread: Option<&str>,
-    ) -> Result<(Explained, Option<Map<String, Value>>), Error> {
+    ) -> Result<(Explained, Option<Rc<TokenClaims>>), Error> {
         let mut told = Explained::default();
         let said = match &self.jwt {
             Some(jwt) => jwt.explain(request, unread, &mut told)?,

@@ -5,6 +5,7 @@ use crate::findings::Findings;
 use crate::matched::Match;
 use std::net::IpAddr;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::time::Duration;
 use titan_http::{Fields, RequestHead, Scheme};
 use titan_io::clock::Clock;
@@ -42,7 +43,7 @@ pub trait Client {
     /// How it is connected.
     fn scheme(&self) -> Scheme;
     /// Who it is by the certificate that it has presented.
-    fn identity(&self) -> Option<&Identity>;
+    fn identity(&self) -> Option<&Rc<Identity>>;
     /// The id of its request; none where requests have none.
     fn request_id<'f>(&self, fields: &'f Fields) -> Option<&'f [u8]>;
     /// Whether it is a page of that origin, and asks what it comes from itself.
@@ -94,6 +95,6 @@ impl PolicyContext<'_> {
 
     /// Who the client is by the certificate that it has shown.
     pub fn identity(&self) -> Option<&Identity> {
-        self.client.identity()
+        self.client.identity().map(Rc::as_ref)
     }
 }

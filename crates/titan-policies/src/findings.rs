@@ -22,10 +22,13 @@ pub struct Findings {
     pub missing: Vec<String>,
 }
 
+/// What a token says.
+pub type TokenClaims = Map<String, Value>;
+
 /// A valid token.
 pub struct Token {
     /// What it says.
-    pub claims: Rc<Map<String, Value>>,
+    pub claims: Rc<TokenClaims>,
     /// The fields in which the upstream is told of that.
     pub told_in: Arc<[Box<[u8]>]>,
     /// Whether the upstream gets the token itself.
@@ -49,8 +52,13 @@ pub enum TokenChallenge {
 
 impl Findings {
     /// What the request's token says; none where no policy asks for one.
-    pub fn claims(&self) -> Option<&Map<String, Value>> {
+    pub fn claims(&self) -> Option<&TokenClaims> {
         self.token.as_ref().map(|token| &*token.claims)
+    }
+
+    /// The same for those that keep it for longer than the request is looked at.
+    pub fn shared_claims(&self) -> Option<&Rc<TokenClaims>> {
+        self.token.as_ref().map(|token| &token.claims)
     }
 
     /// Has the response ask for a token, unless it has something else to say of tokens.

@@ -13,7 +13,7 @@ mod value;
 pub use body::Body;
 pub use value::Seen;
 
-use condition::{Condition, RequestFacts};
+use condition::{Condition, Kept};
 use std::sync::Arc;
 use titan_config::{Changes, CookieRule, HeaderName, PathPiece, PathRule, Route, ValueRule};
 use titan_http::path::is_path_byte;
@@ -63,8 +63,8 @@ pub type TransformState = Option<TransformRecord>;
 /// What the response gets of its request.
 pub struct TransformRecord {
     made: Made,
-    /// What its condition looks at, if it has one.
-    kept: Option<Box<RequestFacts>>,
+    /// What its condition still needs of the request, if it has one.
+    kept: Option<Kept>,
 }
 
 /// The fields that make browsers careful.
@@ -144,7 +144,8 @@ impl Transform {
         seen: &Seen<'_>,
     ) -> Result<TransformState, Error> {
         let made = self.response.make(request, seen, Target::Field)?;
-        let kept = self.when_response.as_ref().and_then(|when| when.keep(request, seen));
+        let kept = self.when_response.as_ref().map(|when| when.keep(request, seen));
+        let kept = kept.transpose().map_err(|_| Kind::Internal)?;
         if self.when_request.as_ref().is_none_or(|when| when.holds(request, seen)) {
             self.change(request, seen)?;
         }
@@ -191,7 +192,7 @@ impl Transform {
 
     /// Whether a response with that status is to be changed.
     fn changes(&self, note: &TransformState, status: Status) -> bool {
-        let kept = note.as_ref().and_then(|note| note.kept.as_deref());
+        let kept = note.as_ref().and_then(|note| note.kept.as_ref());
         self.when_response.as_ref().is_none_or(|when| when.holds_for(kept, status))
     }
 

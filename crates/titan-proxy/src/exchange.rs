@@ -258,7 +258,7 @@ impl<'x, B: RequestBody, A: ResponseSink> Exchange<'x, B, A> {
 
     /// Refuses paths that upstreams may take for those of other routes, where the route that takes them says so.
     fn judge_path(&mut self, found: &Match) -> Result<(), Error> {
-        let identity = self.origin.shown.as_ref().map(|shown| &shown.identity);
+        let identity = self.origin.shown.as_ref().map(|shown| &*shown.identity);
         let view = route::Request::new(self.request, identity);
         let judged = self.snapshot.look_alikes.judge(found, &view, &mut self.work.text);
         judged.map_err(Error::from)
@@ -323,7 +323,8 @@ impl<'x, B: RequestBody, A: ResponseSink> Exchange<'x, B, A> {
     /// Refuses what no route takes, but not before its page has sent it.
     async fn answer_unrouted(&mut self, error: Error) -> Result<(), Error> {
         let Exchange { snapshot, request, origin, record, .. } = self;
-        let view = route::Request::new(request, origin.shown.as_ref().map(|shown| &shown.identity));
+        let view =
+            route::Request::new(request, origin.shown.as_ref().map(|shown| &*shown.identity));
         let notes = &mut record.notes;
         match answer_unrouted_preflight(snapshot, request, &view, notes) {
             Some(BufferedResponse { head, body }) => self.send(head, &body).await,
@@ -338,7 +339,7 @@ impl<'x, B: RequestBody, A: ResponseSink> Exchange<'x, B, A> {
 
     /// What routes and balancers see of the request.
     fn view(&self) -> route::Request<'_> {
-        route::Request::new(self.request, self.origin.shown.as_ref().map(|shown| &shown.identity))
+        route::Request::new(self.request, self.origin.shown.as_ref().map(|shown| &*shown.identity))
     }
 
     /// The dialect of a request that is to be translated.

@@ -16,6 +16,7 @@ use crate::origin::{AddressText, Origin};
 use element::{LastHops, is_well_formed, value_of};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
 use std::sync::Arc;
 use titan_config::{Cidr, ClientCert, Config, HeaderName, ServerField, TrustedField};
 use titan_http::Scheme;
@@ -71,7 +72,7 @@ impl Client for KnownClient<'_> {
         self.origin.scheme
     }
 
-    fn identity(&self) -> Option<&Identity> {
+    fn identity(&self) -> Option<&Rc<Identity>> {
         self.origin.shown.as_ref().map(|shown| &shown.identity)
     }
 

@@ -26,7 +26,8 @@ pub(crate) struct Origin {
 
 /// What a client has shown of itself in the handshake.
 pub(crate) struct Shown {
-    pub(crate) identity: Identity,
+    /// Exchanges may keep it for longer than the connection is looked at.
+    pub(crate) identity: Rc<Identity>,
     /// Which edition of the list of those who are let in that was compared with last.
     pub(crate) edition: Cell<u64>,
 }
@@ -76,7 +77,7 @@ impl Origin {
 impl Shown {
     /// What was shown, and which edition of the list it was compared with.
     pub(crate) fn new((identity, edition): (Identity, u64)) -> Rc<Shown> {
-        Rc::new(Shown { identity, edition: Cell::new(edition) })
+        Rc::new(Shown { identity: Rc::new(identity), edition: Cell::new(edition) })
     }
 }
 

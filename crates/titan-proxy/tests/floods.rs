@@ -364,6 +364,33 @@ fn bodies_that_are_never_decoded_to_their_end() {
     });
 }
 
+/// Requests whose queries are many times as large once they are evaluated, and whose responses do not come.
+#[test]
+fn queries_that_a_condition_of_the_response_looks_at() {
+    const STREAMS: u32 = 400;
+    // Each has some 5 KiB of it.
+    let query: String = (0..1_300).map(|number| format!("{number:x}&")).collect();
+    for when in ["response.status == 404 && !has(request.query.z)", "!has(request.query.z)"] {
+        let upstream = upstream::replies_h2("");
+        let text = format!(
+            "{QUIET}\n{ROUTES}\nlimits: {{ streams: 500 }}\napply: [p]\nupstreams: {{ u: {{ endpoints: $0, protocol: h2 }} }}\n\
+             policies: {{ p: {{ transform: {{ response: {{ when: \"{when}\", status: {{ 404: 410 }} }} }} }} }}"
+        );
+        let mut scene = Scene::before(gateway(&text, &[&upstream]), &[]);
+        // A request takes its head, and as much again of it may be kept for the response.
+        scene.memory += u64::from(STREAMS) * (32 << 10);
+        let target = format!("/?{query}");
+        let head = block(&Head::get(&target));
+        let metrics = scene.gateway.metrics();
+        for number in 0..STREAMS {
+            scene.attacker.offers(&[Frame::headers(stream(number), &*head, true)]);
+        }
+        let begun = || metrics.sum(|cells| cells.begun.get());
+        waits_until("each waits for its response", || begun() > u64::from(STREAMS));
+        scene.has_cost_little();
+    }
+}
+
 /// A body of brotli without its last byte that becomes a hundred times as large.
 fn unending() -> Vec<u8> {
     let mut encoder = brotli::CompressorWriter::new(Vec::new(), 4096, 4, 22);

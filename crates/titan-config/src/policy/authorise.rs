@@ -68,7 +68,7 @@ section! {
         /// What is not there is an error, unless `has(...)` or `in` asks first; one that decides the result refuses the request, as
         /// does a result that is no truth. There are the operators, `has`, `all`, `exists`, `exists_one`, `size`, `contains`,
         /// `startsWith`, `endsWith`, `matches` with a regular expression in quotes, `int`, `double` and `string`. A loop sees lists
-        /// of 256 items at most, and has no other one in it.
+        /// of 256 items at most, and has no other one in it. What has more than 4096 items cannot be evaluated at all.
         pub(crate) rules: Vec<Rule> = default("[]", one_or_list(rule(), 0..=MAX_RULES)),
         /// Whether answers say which scopes, roles and claims are missing: in the member `missing` of the problem document,
         /// and the scopes in `WWW-Authenticate` as well (RFC 6750 section 3). Attackers may learn from that what to look for.

@@ -1,7 +1,8 @@
 //! Rules: expressions of CEL that requests have to meet.
 //!
 //! What one of them costs is bounded when the file is read: its length, its depth, no loops in loops. Here its input
-//! is: heads and tokens have limits, and what a loop may go through has `MAX_ITEMS`.
+//! is: heads and tokens have limits, lists and mappings have `MAX_MEMBERS`, and what a loop may go through has
+//! `MAX_ITEMS`.
 
 use super::Asked;
 use crate::explained::Explained;
@@ -22,6 +23,8 @@ pub(super) struct Rules(Vec<Rule>);
 
 /// The items that a list or a mapping may have where a rule goes through such.
 const MAX_ITEMS: usize = 256;
+/// The items that one may have where it does not: each takes many times the bytes that it has in a request.
+const MAX_MEMBERS: usize = 4096;
 
 /// The functions that rules call; what they may call is decided when the file is read.
 static ENV: LazyLock<Arc<Env>> =
@@ -92,7 +95,7 @@ impl View {
     /// What that rule looks at.
     pub(crate) fn of(rule: &Rule, request: &RequestHead, asked: Asked<'_>) -> Result<View, Unmet> {
         let View(mut context) = View::default();
-        let seen = Seen { rule, most: if rule.loops() { MAX_ITEMS } else { usize::MAX } };
+        let seen = Seen { rule, most: if rule.loops() { MAX_ITEMS } else { MAX_MEMBERS } };
         context.add_variable_from_value("request", seen.request(request)?);
         context.add_variable_from_value("client", seen.client(asked));
         if rule.reads(RulePart::Claims) {
@@ -116,30 +119,25 @@ impl View {
         Ok(View(context))
     }
 
-    /// Whether it meets the rule that it was made for.
-    pub(crate) fn meets(&self, rule: &Rule) -> Result<bool, Unmet> {
-        truth(rule, &self.0)
+    /// The same with a response of that status.
+    pub(crate) fn with_status(mut self, status: u16) -> View {
+        let response = HashMap::from([("status".to_owned(), Value::Int(status.into()))]);
+        self.0.add_variable_from_value("response", response);
+        self
     }
 
-    /// The same with a response of that status.
-    pub(crate) fn meets_with_status(&self, rule: &Rule, status: u16) -> Result<bool, Unmet> {
-        let mut context = self.0.new_inner_scope();
-        let response = HashMap::from([("status".to_owned(), Value::Int(status.into()))]);
-        context.add_variable_from_value("response", response);
-        truth(rule, &context)
+    /// Whether it meets the rule that it was made for.
+    pub(crate) fn meets(&self, rule: &Rule) -> Result<bool, Unmet> {
+        match rule.program().execute(&self.0) {
+            Ok(Value::Bool(is_met)) => Ok(is_met),
+            Ok(_) => Err(Unmet::NoTruth),
+            Err(error) => Err(Unmet::Error(Box::new(error))),
+        }
     }
 }
 
 fn is_met(rule: &Rule, request: &RequestHead, asked: Asked<'_>) -> Result<bool, Unmet> {
     View::of(rule, request, asked)?.meets(rule)
-}
-
-fn truth(rule: &Rule, context: &Context<'_, '_>) -> Result<bool, Unmet> {
-    match rule.program().execute(context) {
-        Ok(Value::Bool(is_met)) => Ok(is_met),
-        Ok(_) => Err(Unmet::NoTruth),
-        Err(error) => Err(Unmet::Error(Box::new(error))),
-    }
 }
 
 /// What a rule gets to see: no more than it looks at.
@@ -367,6 +365,8 @@ routes: [{{ respond: 204 }}]\napply: [t, p]\npolicies:
         };
         assert_eq!(with(MAX_ITEMS), (Ok(true), Ok(true)));
         assert_eq!(with(MAX_ITEMS + 1), (Err(Unmet::TooMuch), Ok(true)));
+        assert_eq!(with(MAX_MEMBERS).1, Ok(true));
+        assert_eq!(with(MAX_MEMBERS + 1).1, Err(Unmet::TooMuch));
     }
 
     /// A worker has 2 MiB, and more on it than this.

@@ -4,7 +4,7 @@ use super::places::{self, Found, Nowhere};
 use super::token::Token;
 use super::{Jwt, Refusal, Verified};
 use crate::explained::Explained;
-use serde_json::{Map, Value};
+use crate::findings::TokenClaims;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use titan_http::RequestHead;
@@ -18,7 +18,7 @@ impl Jwt {
         request: &mut RequestHead,
         unread: Option<&str>,
         told: &mut Explained,
-    ) -> Result<Option<Map<String, Value>>, Error> {
+    ) -> Result<Option<Rc<TokenClaims>>, Error> {
         let Found { token, place } = match places::find(&self.config.token, request) {
             Ok(found) => found,
             Err(Nowhere::Missing) if !self.config.required => {
@@ -44,7 +44,7 @@ impl Jwt {
         token: &[u8],
         unread: Option<&str>,
         told: &mut Explained,
-    ) -> Option<Map<String, Value>> {
+    ) -> Option<Rc<TokenClaims>> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let (verified, unchecked) = match (unread, self.verify(token, now)) {
             (None, Err(Refusal::NoKeys)) => (
@@ -68,7 +68,7 @@ impl Jwt {
             let (name, value) = (&self.config.headers[*place].name, String::from_utf8_lossy(value));
             told.lines.push(format!("tells the upstream {}: {value}", name.as_str()));
         }
-        Some(Rc::unwrap_or_clone(claims))
+        Some(claims)
     }
 
     /// Judges everything of a token but its signature.

@@ -1,9 +1,11 @@
 //! Values that are put together of what a request brings.
 
 use crate::context::Client;
+use crate::findings::TokenClaims;
 use crate::jwt::{find, text_of};
 use crate::matched::Match;
 use std::io::Write;
+use std::rc::Rc;
 use titan_config::{Claim, HeaderName, Route, ValuePiece, ValueTemplate};
 use titan_http::RequestHead;
 use titan_http::Scheme;
@@ -23,7 +25,7 @@ pub struct Seen<'s> {
     /// The route, and what it captured of the path.
     pub found: &'s Match,
     /// What the request's token says.
-    pub claims: Option<&'s serde_json::Map<String, serde_json::Value>>,
+    pub claims: Option<&'s Rc<TokenClaims>>,
 }
 
 /// Where a value goes.

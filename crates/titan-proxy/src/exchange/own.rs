@@ -66,7 +66,7 @@ impl<'x, B: RequestBody, A: ResponseSink> Exchange<'x, B, A> {
         let seen = Seen {
             client: &KnownClient { forwarding, origin },
             found,
-            claims: self.record.notes.findings.claims(),
+            claims: self.record.notes.findings.shared_claims(),
         };
         let made = template.make(self.request, &seen)?;
         self.send(head, &made).await

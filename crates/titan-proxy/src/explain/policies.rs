@@ -6,6 +6,7 @@ use crate::route::Match;
 use crate::upgrade::Upgrade;
 use serde_json::{Map, Value};
 use std::ops::ControlFlow;
+use std::rc::Rc;
 use titan_config::PolicyKind;
 use titan_http::{RequestHead, Status};
 use titan_io::error::Kind;
@@ -27,12 +28,13 @@ impl Tale<'_> {
         let client = KnownClient { forwarding, origin };
         let is_websocket = upgrade.is_some_and(Upgrade::is_websocket);
         let chain = snapshot.chains.of(Some(found.route));
-        let (mut claims, mut api_key): (Option<Map<String, Value>>, Option<String>) = (None, None);
+        let mut claims: Option<Rc<Map<String, Value>>> = None;
+        let mut api_key: Option<String> = None;
         let asked = head.path().to_vec();
         for kind in PolicyKind::ALL {
             let Some(id) = config.routes[found.route].policies.of(*kind) else { continue };
             page.tell("policy", format!("{}: {}", kind.as_str(), config.policies[id.index()].name));
-            let (claims_said, key_shown) = (claims.as_ref(), api_key.as_deref());
+            let (claims_said, key_shown) = (claims.as_deref(), api_key.as_deref());
             let asker = Asker { client: known_client, claims: claims_said, api_key: key_shown };
             let decision = chain.explain(*kind, head, &asked, found.route, asker);
             if let Some(decision) = decision {
@@ -55,7 +57,7 @@ impl Tale<'_> {
                 PolicyKind::Authorise => {
                     let client = forwarding.client(origin, &head.fields);
                     let identity = identity.as_ref();
-                    let asked = Asked { claims: claims.as_ref(), identity, client };
+                    let asked = Asked { claims: claims.as_deref(), identity, client };
                     let mut told = chain.explain_authorisation(head, asked, *is_anybody)?;
                     api_key = told.api_key.take();
                     let forgets_token = told.forgets_token;
