@@ -2,8 +2,10 @@
 
 use crate::answer::body;
 use crate::bounds::MAX_STATUSES;
-use crate::read::{Read, default, required};
+use crate::node::Node;
+use crate::read::{Read, Reading, default, required};
 use crate::readers::{Named, Problem, mapping, short_for};
+use crate::report::Diagnostic;
 use crate::section::{section, section_of};
 use crate::shape::TextShape;
 use crate::token::{HeaderValue, header_value};
@@ -45,11 +47,29 @@ impl ErrorPages {
 }
 
 pub(crate) fn error_pages() -> impl Read<Value = ErrorPages> {
-    let page = short_for("body", section_of::<ErrorPage>());
+    let page = short_for("body", section_of::<ErrorPage>()).then(|page, node, to| {
+        warn_of_places(&page, node, to);
+        Some(page)
+    });
     let pages = mapping(FAILURES, parse_failures, page, 0..=MAX_STATUSES);
     pages.map(|pages| {
         ErrorPages(pages.into_iter().map(|Named { key, value, .. }| (key, value)).collect())
     })
+}
+
+/// Warns where a page is what other gateways take for the place of one.
+fn warn_of_places(page: &ErrorPage, node: &Node, to: &mut Reading<'_>) {
+    const PLACES: [&str; 4] = ["/", "@", "http://", "https://"];
+    let body = page.body.trim_end();
+    if body.contains('\n') || !PLACES.iter().any(|place| body.starts_with(place)) {
+        return;
+    }
+    let span = node.entry("body").map_or(node.span, |entry| entry.value.span);
+    let warning = Diagnostic::warning(span, "this text is the page itself");
+    let warning = warning.label("clients would read nothing but that");
+    to.add(warning.help(
+        "write the page here; `error_pages` under `files` of a route names files, for what that route serves",
+    ));
 }
 
 const FAILURES: TextShape = TextShape {

@@ -16,7 +16,8 @@ section! {
         /// Request line and header fields together; a larger head is answered with 431. While a head is
         /// incomplete its connection holds up to this much memory.
         pub head: ByteSize = default("16KiB", size(1_024..=MAX_HEAD)),
-        /// The request target; a longer one is answered with 414. At most `head`.
+        /// The request target; a longer one is answered with 414. At most `head`, which lowers the default where it is
+        /// less.
         pub target: ByteSize = default("8KiB", size(64..=MAX_HEAD)),
         /// Header fields of a request; more are answered with 431.
         pub fields: NonZeroU16 = default("100", whole(1..=MAX_FIELDS)),
@@ -120,18 +121,22 @@ pub(crate) fn limits() -> impl Read<Value = Limits> {
     section_of::<Limits>().then(check)
 }
 
-fn check(limits: Limits, node: &Node, to: &mut Reading<'_>) -> Option<Limits> {
+fn check(mut limits: Limits, node: &Node, to: &mut Reading<'_>) -> Option<Limits> {
     if limits.target <= limits.head {
         return Some(limits);
     }
-    let (smaller, larger) = ("`target` is larger than `head`, which contains it", "`head` is here");
-    let at = if node.entry("target").is_some() { "target" } else { "head" };
-    let sizes = format!("`target` is {}, `head` is {}", limits.target, limits.head);
-    let error = Diagnostic::error(node.key_span(at), smaller).label(sizes);
-    let error = match node.entry("head") {
-        Some(entry) if at == "target" => error.also(entry.key_span, larger),
-        _ => error,
+    let Some(target) = node.entry("target") else {
+        limits.target = limits.head;
+        return Some(limits);
     };
+    let message = "`target` is larger than `head`, which contains it";
+    let sizes = match node.entry("head") {
+        Some(_) => format!("`target` is {}, `head` is {}", limits.target, limits.head),
+        None => format!("`target` is {}, `head` is {} by default", limits.target, limits.head),
+    };
+    let error = Diagnostic::error(target.key_span, message).label(sizes);
+    let head = node.entry("head").map(|entry| entry.key_span);
+    let error = head.into_iter().fold(error, |error, head| error.also(head, "`head` is here"));
     to.fail(error.help("lower `target`, or raise `head`"))
 }
 

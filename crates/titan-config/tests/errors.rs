@@ -341,7 +341,6 @@ timeouts: { head: 10, idle: 1.5m, body: 0s, write: 5 minutes, connect: 999999999
 #[test]
 fn limits_that_contradict_each_other() {
     assert_snapshot!(section("limits:\n  head: 4KiB\n  target: 8KiB"));
-    assert_snapshot!(section("limits:\n  head: 4KiB"));
     assert_snapshot!(section("resolver:\n  max_ttl: 1s\n  min_ttl: 5s"));
 }
 
