@@ -110,14 +110,15 @@ impl fmt::Display for EndpointAddress {
     }
 }
 
+const LISTEN: TextShape = TextShape {
+    what: "an address to listen on",
+    examples: "`:8080`, `127.0.0.1:8080`, `[::1]:8080` or `unix:/run/titan.sock`",
+    pattern: Some("^(unix:/.+|.*:[0-9]{1,5})$"),
+    max: MAX_ADDRESS,
+};
+
 pub(crate) fn listen_address() -> impl Read<Value = ListenAddress> {
-    let shape = TextShape {
-        what: "an address to listen on",
-        examples: "`:8080`, `127.0.0.1:8080`, `[::1]:8080` or `unix:/run/titan.sock`",
-        pattern: Some("^(unix:/.+|.*:[0-9]{1,5})$"),
-        max: MAX_ADDRESS,
-    };
-    text(shape, parse_listen)
+    text(LISTEN, parse_listen)
 }
 
 pub(crate) fn endpoint_address() -> impl Read<Value = EndpointAddress> {
@@ -168,6 +169,16 @@ pub(crate) fn parse_listen(text: &str) -> Result<ListenAddress, Problem> {
     Err(problem)
 }
 
+/// The address of the admin interface, which is a loopback one unless somebody says otherwise on purpose.
+pub(crate) fn admin_address() -> impl Read<Value = ListenAddress> {
+    text(LISTEN, |text| {
+        parse_listen(text).map_err(|problem| match text.parse::<u16>() {
+            Ok(port) => problem.help(format!("did you mean `127.0.0.1:{port}`?")),
+            Err(_) => problem,
+        })
+    })
+}
+
 /// What was probably meant by an address without a port.
 fn listen_hint(text: &str, problem: Problem) -> Problem {
     if problem.help.is_some() {
@@ -185,6 +196,9 @@ fn listen_hint(text: &str, problem: Problem) -> Problem {
 pub(crate) fn parse_endpoint(text: &str) -> Result<EndpointAddress, Problem> {
     if let Some(path) = text.strip_prefix("unix:") {
         return parse_socket_path(path).map(EndpointAddress::Unix);
+    }
+    if !text.contains("://") {
+        habits::several(text, &[','], "several endpoints are a list")?;
     }
     if let Ok(address) = text.parse::<SocketAddr>() {
         return match (address.port(), address.ip().is_unspecified()) {

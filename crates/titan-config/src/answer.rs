@@ -135,7 +135,7 @@ fn check_needed(
     let error = Diagnostic::error(node.key_span("status"), message);
     to.fail(error.label(format!("RFC 9110 section {section}")).help(match example {
         Some(example) => {
-            format!("add `headers: {{ {name}: {example} }}`, or choose another status")
+            format!("add `headers: {{ {name}: '{example}' }}`, or choose another status")
         }
         None => "choose another status: the gateway writes this field itself".to_owned(),
     }))

@@ -19,7 +19,7 @@ use crate::report::{Diagnostic, Findings, Report, Source, Span};
 use crate::route_fields::RouteDraft;
 use crate::section::section_of;
 use crate::token::Name;
-use crate::upstream::{Endpoint, EndpointDraft, Protocol, Upstream, UpstreamFields, UpstreamNames};
+use crate::upstream::{Endpoint, EndpointDraft, Protocol, Upstream, UpstreamFields};
 use crate::yaml;
 use limits::{check_costs, check_counted, check_params, check_plans_and_exemptions};
 use std::collections::HashMap;
@@ -45,8 +45,7 @@ impl Config {
 
 fn read(source: &Source, findings: &mut Findings) -> Option<Config> {
     let root = yaml::read(source, findings)?;
-    let names = UpstreamNames::of(&root);
-    let mut to = Reading::new(source, findings, names);
+    let mut to = Reading::new(source, findings, &root);
     let fields = section_of::<ConfigFields>().read(&root, &mut to)?;
     check(&fields, &root, &mut to);
     let policies = check_policies(&fields, &mut to)?;

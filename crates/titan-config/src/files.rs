@@ -207,6 +207,10 @@ fn parse_below(text: &str) -> Result<String, Problem> {
         let problem = Problem::new("it begins with a slash");
         return Err(problem.help(format!("it starts at `root`: write `{name}`")));
     }
+    if text.split('/').any(|segment| segment == "..") {
+        let problem = Problem::new("it leads out of `root`, or around in it");
+        return Err(problem.help("write its name below `root`, such as `index.html`"));
+    }
     for segment in text.split('/') {
         parse_file_name(segment)?;
     }

@@ -1,6 +1,6 @@
 //! The whole configuration, and the sections that stand alone: workers and admin.
 
-use crate::address::{ListenAddress, listen_address};
+use crate::address::{ListenAddress, admin_address, listen_address};
 use crate::bounds::{MAX_LISTENERS, MAX_POLICIES, MAX_ROUTES, MAX_UPSTREAMS};
 use crate::error_pages::{ErrorPages, error_pages};
 use crate::forwarding::Forwarding;
@@ -128,7 +128,7 @@ section! {
     pub(crate) struct AdminFields {
         /// Where it listens, written like the address of a listener. Given up when a drain begins, so that a successor can
         /// start.
-        pub(crate) address: At<ListenAddress> = default("127.0.0.1:8484", at(listen_address())),
+        pub(crate) address: At<ListenAddress> = default("127.0.0.1:8484", at(admin_address())),
         /// Where `/healthz`, `/readyz` and `/metrics` are served as well, and nothing else: for those who ask from other
         /// machines, such as kubelet and Prometheus. It is served until a drain has ended. Everybody who reaches it learns the
         /// names of routes and upstreams and the addresses of endpoints.

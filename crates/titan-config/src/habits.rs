@@ -10,7 +10,7 @@ use std::ops::Range;
 enum Foreign<'a> {
     /// `:id` (Express, Gin), `<id>` (Flask), `{id:[0-9]+}` (gorilla/mux): one segment.
     Param(&'a str),
-    /// `*`, `**`, `*rest`, `{rest...}` (Go), `{rest=**}` (gRPC transcoding): the rest.
+    /// `*`, `**`, `*rest`, `{rest...}` (Go), `{rest+}` (AWS), `{**rest}` (ASP.NET), `{rest=**}` (gRPC transcoding): the rest.
     Rest(&'a str),
     /// `:id.json`: a parameter with something behind it.
     Part,
@@ -100,7 +100,9 @@ fn foreign(part: &str) -> Option<Foreign<'_>> {
 
 /// What stands between braces elsewhere, and could not here.
 fn in_braces(text: &str) -> Option<Foreign<'_>> {
-    if let Some(name) = text.strip_suffix("...").filter(|name| is_name(name)) {
+    let behind = ["...", "+", "*"].into_iter().find_map(|rest| text.strip_suffix(rest));
+    let name = behind.or_else(|| text.strip_prefix("**")).filter(|name| is_name(name));
+    if let Some(name) = name {
         return Some(Foreign::Rest(name));
     }
     let (name, rule) = text.split_once([':', '=']).filter(|(name, _)| is_name(name))?;
@@ -137,8 +139,25 @@ fn translated(text: &str) -> Option<String> {
     Some(format!("/{}", segments?.join("/")))
 }
 
+/// Looks for Traefik's rules.
+fn check_rule(text: &str) -> Result<(), Problem> {
+    let rule =
+        [("PathPrefix(", "prefix"), ("Path(", "path")].into_iter().find_map(|(begin, key)| {
+            let path = text.strip_prefix(begin)?.strip_suffix(')')?;
+            Some((path.trim_matches(['`', '"', '\'']), key))
+        });
+    match rule {
+        Some((path, key)) => {
+            let problem = Problem::new("a path stands for itself");
+            Err(problem.help(format!("did you mean `{key}: {path}`?")))
+        }
+        None => Ok(()),
+    }
+}
+
 /// Looks for a regular expression, and for what nginx writes before one: `~`, `~*`, `^~` and `=`.
 fn check_expression(text: &str) -> Result<(), Problem> {
+    check_rule(text)?;
     let path = text.trim_start_matches(['~', '^', '=', '*', ' ']);
     if path.len() == text.len() && !ENDS.iter().any(|end| text.ends_with(end)) {
         return Ok(());
@@ -182,7 +201,7 @@ pub(crate) fn check_host(text: &str) -> Result<(), Problem> {
             false => problem.help(format!("did you mean `{hosts}`?")),
         });
     }
-    Ok(())
+    several(text, &[',', ' '], "several hosts are a list")
 }
 
 /// Looks for what others mean by any method, or by several.
@@ -191,12 +210,21 @@ pub(crate) fn check_method(text: &str) -> Result<(), Problem> {
         let problem = Problem::new("every method is what a route without `methods` serves");
         return Err(problem.help("remove `methods`"));
     }
-    if text.contains('|') {
-        let several = text.split('|').collect::<Vec<_>>().join(", ");
-        let problem = Problem::new("several methods are a list");
-        return Err(problem.help(format!("did you mean `[{several}]`?")));
+    several(text, &['|', ',', ' '], "several methods are a list")
+}
+
+/// Looks for several things in one text, where a list is meant.
+pub(crate) fn several(text: &str, between: &[char], reason: &'static str) -> Result<(), Problem> {
+    let parts: Vec<_> = text.split(between).filter(|part| !part.is_empty()).collect();
+    if parts.len() < 2 {
+        return Ok(());
     }
-    Ok(())
+    // In brackets a `*` at the start and a `:` before a number need quotes.
+    let is_plain = |part: &&str| !part.contains(['*', ':', '[', '{']);
+    let quoted =
+        |part: &&str| if is_plain(part) { (*part).to_owned() } else { format!("\"{part}\"") };
+    let list = parts.iter().map(quoted).collect::<Vec<_>>().join(", ");
+    Err(Problem::new(reason).help(format!("did you mean `[{list}]`?")))
 }
 
 /// nginx's variables of a request, longer ones first, and what they are in a template.
@@ -284,11 +312,48 @@ pub(crate) fn after_port(port: &str) -> Option<(&str, &'static str)> {
     (!digits.is_empty()).then_some((digits, help))
 }
 
-/// The explanation of a key that is none here and stands for several, or for a place.
-pub(crate) fn explain_key(key: &str) -> Option<&'static str> {
-    let known = KEYS.iter().find(|(name, _)| *name == key);
-    known.map(|(_, help)| *help)
+/// The explanation of a key that the section does not have and that stands for several elsewhere, or for a place.
+pub(crate) fn explain_key(section: &str, key: &str) -> Option<&'static str> {
+    let own = KEYS_OF.iter().find(|(of, names, _)| *of == section && names.contains(&key));
+    let known = || KEYS.iter().find(|(name, _)| *name == key).map(|(_, help)| *help);
+    own.map(|(_, _, help)| *help).or_else(known)
 }
+
+/// What others have in place of one section.
+const KEYS_OF: &[(&str, &[&str], &str)] = &[
+    (
+        "rewrite",
+        &["strip_prefix", "stripPrefix", "strip", "regex", "replacement"],
+        "`rewrite: { prefix: / }` takes the route's `prefix` away; the policy `transform` has regular expressions",
+    ),
+    (
+        "route",
+        &["strip_prefix", "strip_path", "stripPrefix"],
+        "`rewrite: { prefix: / }` takes the route's `prefix` away",
+    ),
+    (
+        "upstream",
+        &["sticky", "sticky_session"],
+        "`balance: { sticky_cookie: {} }` keeps clients at an endpoint",
+    ),
+    (
+        "cache_rule",
+        &["match", "path", "pattern", "glob", "extension", "extensions"],
+        "`name: '\\.js$'` is a regular expression for names, `types: text/css` chooses by the media type",
+    ),
+    (
+        "rate",
+        &["requests", "per", "limit", "window", "period", "unit", "average", "count"],
+        "a rate is one text: `rates: 5/s`, or `rates: { rate: 5/s, burst: 10 }`",
+    ),
+];
+
+const NO_LOG: &str =
+    "there is no log of requests yet; the metrics of the admin interface count them";
+const NO_CHECKS: &str = "there are no checks of endpoints yet; `retries` of a route asks another one where an endpoint fails";
+const NO_BREAKER: &str =
+    "there is no circuit breaker yet; `max_connections` and `queue` bound what an upstream gets";
+const NO_HTTP3: &str = "there is no HTTP/3 yet; `protocols` of a listener has what there is";
 
 const KEYS: &[(&str, &str)] = &[
     (
@@ -319,6 +384,17 @@ const KEYS: &[(&str, &str)] = &[
     ("server", "`listeners` and `routes` stand at the top of the file; a route has its own `host`"),
     ("static_resources", "`listeners`, `routes` and `upstreams` stand at the top of the file"),
     ("load_assignment", "`endpoints` is a list of addresses: `endpoints: [\"10.0.0.1:8080\"]`"),
+    ("access_log", NO_LOG),
+    ("accessLog", NO_LOG),
+    ("log", NO_LOG),
+    ("health_check", NO_CHECKS),
+    ("health_checks", NO_CHECKS),
+    ("healthCheck", NO_CHECKS),
+    ("circuit_breaker", NO_BREAKER),
+    ("circuitBreaker", NO_BREAKER),
+    ("outlier_detection", NO_BREAKER),
+    ("http3", NO_HTTP3),
+    ("quic", NO_HTTP3),
     ("middlewares", "`apply` names the policies of a route"),
     ("plugins", "`apply` names the policies of a route, which stand in `policies`"),
 ];

@@ -60,6 +60,11 @@ pub(crate) fn authority() -> impl Read<Value = HeaderValue> {
         max: MAX_ADDRESS,
     };
     text(shape, |text| {
+        if let Some((scheme, rest)) = text.split_once("://") {
+            let host = rest.split('/').next().unwrap_or(rest);
+            let problem = Problem::new("a host has no scheme").part(0..scheme.len() + 3);
+            return Err(problem.help(format!("did you mean `{host}`?")));
+        }
         Authority::parse(text.as_bytes()).map_err(|error| Problem::new(error.to_string()))?;
         parse_header_value(text)
     })

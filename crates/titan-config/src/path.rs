@@ -324,6 +324,11 @@ fn check_params(pattern: &PathPattern, text: &str) -> Result<(), Problem> {
 
 /// Checks the replacement for a prefix, and takes the slash from its end.
 pub(crate) fn parse_replacement(text: &str) -> Result<String, Problem> {
+    if let Some(shorter) = text.strip_suffix('/').filter(|shorter| parse_prefix(shorter).is_ok()) {
+        let part = shorter.len()..text.len();
+        let problem = Problem::new("the rest of the path begins with its own slash").part(part);
+        return Err(problem.help(format!("did you mean `{shorter}`?")));
+    }
     let PathPattern { segments, end: _ } = parse_prefix(text)?;
     let literals = segments.iter().map(|segment| match segment {
         Segment::Literal(text) | Segment::Param(text) => format!("/{text}"),

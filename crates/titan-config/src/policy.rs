@@ -34,7 +34,6 @@ pub(crate) use transform::{body_template, check_use};
 
 use crate::Location;
 use crate::bounds::MAX_POLICIES;
-use crate::node::quote;
 use crate::read::{At, Read, Reading, at, optional};
 use crate::readers::{Named, one_or_list, text, words};
 use crate::report::{Diagnostic, Span};
@@ -246,7 +245,11 @@ pub(crate) fn policy() -> impl Read<Value = Policy> {
 /// Names of policies.
 pub(crate) fn uses() -> impl Read<Value = Vec<At<String>>> {
     let shape = TextShape { what: "the name of a policy", examples: "`public`", ..NAME };
-    one_or_list(at(text(shape, |text| Ok(text.to_owned()))), 0..=PolicyKind::ALL.len())
+    let name = text(shape, |text| Ok(text.to_owned())).then(|name: String, node, to| {
+        to.check_policy(&name, node.span);
+        Some(name)
+    });
+    one_or_list(at(name), 0..=PolicyKind::ALL.len())
 }
 
 /// Types of policies.
@@ -286,8 +289,14 @@ impl<'p> PolicyNames<'p> {
         let mut policies = over;
         without.iter().for_each(|kind| policies.set(*kind, None));
         let mut seen: HashMap<PolicyKind, Span> = HashMap::new();
+        let mut is_known = true;
         for At { value: name, span } in names {
-            let (id, kind) = self.find(name, *span, to)?;
+            let Some(&(id, kind)) = self.by_name.get(name.as_str()) else {
+                // The reader has reported it.
+                is_known = false;
+                continue;
+            };
+            self.used[id.index()] = true;
             if let Some(first) = seen.insert(kind, *span) {
                 let message = format!("two policies of the type `{}`", kind.as_str());
                 let error = Diagnostic::error(*span, message).label("only one can be in force");
@@ -295,26 +304,7 @@ impl<'p> PolicyNames<'p> {
             }
             policies.set(kind, Some(id));
         }
-        Some(policies)
-    }
-
-    fn find(
-        &mut self,
-        name: &str,
-        span: Span,
-        to: &mut Reading<'_>,
-    ) -> Option<(PolicyId, PolicyKind)> {
-        if let Some(found) = self.by_name.get(name) {
-            self.used[found.0.index()] = true;
-            return Some(*found);
-        }
-        let error = Diagnostic::error(span, format!("there is no policy {}", quote(name)));
-        let error = error.label("not found in `policies`");
-        let near = crate::suggest::nearest(name, self.by_name.keys().copied());
-        to.fail(match near {
-            Some(near) => error.help(format!("did you mean `{near}`?")),
-            None => error.help("`policies` at the top of the file declares them by name"),
-        })
+        is_known.then_some(policies)
     }
 
     /// Warns of those that nothing uses: they protect nothing.

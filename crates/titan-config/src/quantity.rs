@@ -162,7 +162,8 @@ fn within<T>(
         Ok(_) => (format!("{} is not in that range", node.describe()), None),
         Err(Problem { reason, help, part: _ }) => (reason, help),
     };
-    let error = Diagnostic::error(node.span, format!("expected {}", shape.describe())).label(label);
+    let error =
+        Diagnostic::error(node.span, format!("expected {}", to.expected(node, shape))).label(label);
     to.fail(help.into_iter().fold(error, Diagnostic::help))
 }
 

@@ -9,6 +9,7 @@ use crate::section::Presence;
 use crate::shape::Shape;
 use crate::suggest;
 use crate::upstream::UpstreamNames;
+use std::collections::HashSet;
 use std::fmt::Write;
 
 /// Reads one kind of value, and says what that looks like.
@@ -225,6 +226,10 @@ pub(crate) struct Reading<'a> {
     path: Vec<Step>,
     /// The upstreams of the file, known before any of them is read.
     upstreams: UpstreamNames,
+    /// The names of its policies, likewise.
+    policies: HashSet<String>,
+    /// What may stand in place of what is being read, and where that is.
+    instead: Option<(Span, Vec<&'static str>)>,
     regexes: usize,
 }
 
@@ -234,12 +239,55 @@ enum Step {
 }
 
 impl<'a> Reading<'a> {
-    pub(crate) fn new(
-        source: &'a Source,
-        findings: &'a mut Findings,
-        upstreams: UpstreamNames,
-    ) -> Reading<'a> {
-        Reading { source, findings, path: Vec::new(), upstreams, regexes: 0 }
+    pub(crate) fn new(source: &'a Source, findings: &'a mut Findings, root: &Node) -> Reading<'a> {
+        let policies = root.entry("policies").map_or(&[][..], |it| it.value.entries());
+        Reading {
+            source,
+            findings,
+            path: Vec::new(),
+            upstreams: UpstreamNames::of(root),
+            policies: policies.iter().map(|entry| entry.key.clone()).collect(),
+            instead: None,
+            regexes: 0,
+        }
+    }
+
+    /// Reports a name that no policy has.
+    pub(crate) fn check_policy(&mut self, name: &str, span: Span) {
+        if self.policies.contains(name) {
+            return;
+        }
+        let error = Diagnostic::error(span, format!("there is no policy {}", quote(name)));
+        let error = error.label("not found in `policies`");
+        let near = self.did_you_mean(name, self.policies.iter().map(String::as_str));
+        let help = near.unwrap_or_else(|| {
+            "`policies` at the top of the file declares them by name".to_owned()
+        });
+        self.add(error.help(help));
+    }
+
+    /// Reads what may also be one of these words: where it is neither, both are told.
+    pub(crate) fn or_words<T>(
+        &mut self,
+        words: Vec<&'static str>,
+        span: Span,
+        read: impl FnOnce(&mut Self) -> T,
+    ) -> T {
+        let outer = self.instead.replace((span, words));
+        let value = read(self);
+        self.instead = outer;
+        value
+    }
+
+    /// What a message says was expected at that place.
+    pub(crate) fn expected(&self, node: &Node, shape: &Shape) -> String {
+        match &self.instead {
+            Some((span, words)) if *span == node.span => {
+                let words = Shape::Words(words.clone());
+                Shape::Either(vec![words, shape.clone()]).describe()
+            }
+            _ => shape.describe(),
+        }
     }
 
     pub(crate) fn upstreams(&mut self) -> &mut UpstreamNames {
@@ -259,6 +307,11 @@ impl<'a> Reading<'a> {
     /// Has what stands there shown in no report.
     pub(crate) fn hide(&mut self, span: Span) {
         self.findings.hide(span);
+    }
+
+    /// How many errors there are, and the last of them, to say more of it.
+    pub(crate) fn last_error(&mut self) -> (usize, Option<&mut Diagnostic>) {
+        self.findings.last_error()
     }
 
     pub(crate) fn add(&mut self, mut diagnostic: Diagnostic) {
@@ -289,14 +342,18 @@ impl<'a> Reading<'a> {
             return self.fail(Diagnostic::error(node.span, ""));
         }
         let shape = reader.shape();
-        let expected = shape.describe();
+        let expected = self.expected(node, &shape);
         let error = Diagnostic::error(node.span, format!("expected {expected}"));
         let error = error.label(format!("this is {}", node.describe()));
         let help = match &node.kind {
             Kind::Map(entries) if shape.takes_text() && is_unquoted(entries) => {
                 Some("quote a text that starts with `{`".to_owned())
             }
-            Kind::Text(Text { text, .. }) => self.did_you_mean(text, shape.words().into_iter()),
+            Kind::Text(Text { text, .. }) => {
+                let meant = self.did_you_mean(text, shape.words().into_iter());
+                meant.or_else(|| shape.keys())
+            }
+            Kind::List(items) => shape.names_of(items).or_else(|| shape.keys()),
             _ => None,
         };
         self.fail(help.into_iter().fold(error, Diagnostic::help))

@@ -187,6 +187,10 @@ where
             return to.mismatch(node, self);
         }
         match self.other.takes(&node.kind) {
+            true if node.as_text().is_some() => {
+                let words = self.words.iter().map(|(word, _)| *word).collect();
+                to.or_words(words, node.span, |to| self.other.read(node, to))
+            }
             true => self.other.read(node, to),
             false => to.mismatch(node, self),
         }
@@ -251,7 +255,12 @@ impl<R: Read> Read for ShortFor<R> {
                 let (key, key_span) = (self.key.to_owned(), node.span);
                 let entry = Entry { key, key_span, value: node.clone() };
                 let full = Node { span: node.span, kind: Kind::Map(vec![entry]) };
-                self.section.read(&full, to)
+                let (before, _) = to.last_error();
+                let value = self.section.read(&full, to);
+                if value.is_none() && !self.shape().short().takes_text() {
+                    self.tell_keys(before, to);
+                }
+                value
             }
         }
     }
@@ -260,6 +269,16 @@ impl<R: Read> Read for ShortFor<R> {
         match self.section.shape() {
             Shape::Section(section) => Shape::Short { key: self.key, section },
             _ => unreachable!("only sections have short forms"),
+        }
+    }
+}
+
+impl<R: Read> ShortFor<R> {
+    /// Adds what else can be said to an error about the one field that is given, where it says nothing else.
+    fn tell_keys(&self, before: usize, to: &mut Reading<'_>) {
+        let (count, Some(error)) = to.last_error() else { return };
+        if count > before && error.help.is_empty() {
+            error.help.extend(self.section.shape().keys());
         }
     }
 }

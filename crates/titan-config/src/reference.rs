@@ -32,7 +32,8 @@ upstreams:
   api: ["10.0.0.1:8080", "10.0.0.2:8080"]
 ```
 
-`titan check FILE` reads a file and shows everything that is wrong in it. `titan schema` prints its JSON Schema, for
+`titan check FILE` reads a file and shows what is wrong in it, all at once as far as one error does not hide another.
+`titan schema` prints its JSON Schema, for
 completion in editors. `titan explain METHOD URL` shows which route a request takes, and why.
 
 ## How the file is read

@@ -101,6 +101,11 @@ impl Findings {
         self.errors.len() >= MAX_DIAGNOSTICS
     }
 
+    /// How many errors there are, and the last of them.
+    pub(crate) fn last_error(&mut self) -> (usize, Option<&mut Diagnostic>) {
+        (self.errors.len(), self.errors.last_mut())
+    }
+
     pub(crate) fn has_errors(&self) -> bool {
         !self.errors.is_empty()
     }

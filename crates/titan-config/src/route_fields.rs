@@ -89,7 +89,7 @@ section! {
         pub(crate) apply: Vec<At<String>> = default("[]", uses()),
         /// The types of the file's own policies that its requests do not meet.
         pub(crate) without: Vec<PolicyKind> = default("[]", kinds()),
-        /// Whether gRPC calls-Web, in bytes or as text, are made into gRPC for the upstream, and its responses back.
+        /// Whether calls in gRPC-Web, in bytes or as text, are made into gRPC for the upstream, and its responses back.
         pub(crate) grpc_web: bool = default("false", boolean()),
         /// Pages in place of problem documents, before those of the file. `files.error_pages` come before both.
         pub(crate) error_pages: ErrorPages = default("{}", error_pages()),
@@ -528,7 +528,12 @@ fn parse_method(text: &str) -> Result<Method, Problem> {
     }
     match suggest::nearest(text, USUAL_METHODS.into_iter()) {
         None => Ok(method),
-        Some(meant) => Err(Problem::new("methods are compared byte for byte")
-            .help(format!("did you mean `{meant}`?"))),
+        Some(meant) => {
+            let reason = match meant.eq_ignore_ascii_case(text) {
+                true => "methods are case-sensitive",
+                false => "it is nearly a usual one",
+            };
+            Err(Problem::new(reason).help(format!("did you mean `{meant}`?")))
+        }
     }
 }

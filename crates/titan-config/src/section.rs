@@ -199,9 +199,11 @@ fn refuse_key<S: Section>(entry: &Entry, to: &mut Reading<'_>) -> Option<&'stati
     if to.is_full() {
         return to.fail(error);
     }
-    let what = S::info().what;
-    let meant = suggest::nearest(key, S::KEYS.iter().copied());
-    let help = match (meant, habits::explain_key(key)) {
+    let SectionInfo { name, what, .. } = S::info();
+    let told = habits::explain_key(name, key);
+    // What is explained is no slip, however near it is.
+    let meant = suggest::nearest(key, S::KEYS.iter().copied()).filter(|_| told.is_none());
+    let help = match (meant, told) {
         (Some(meant), _) => format!("did you mean `{meant}`?"),
         (None, Some(help)) => help.to_owned(),
         (None, None) => match to.sections_with(key).as_slice() {

@@ -1,8 +1,9 @@
 //! What a value may look like: the one description behind messages, the schema and the reference.
 
 use crate::ByteSize;
+use crate::node::{Node, quote};
 use crate::quantity::display_duration;
-use crate::section::SectionInfo;
+use crate::section::{FieldInfo, Pick, Presence, SectionInfo};
 use std::time::Duration;
 
 /// What a value may look like.
@@ -118,6 +119,45 @@ impl Shape {
         let Shape::Short { key, section } = self else { return self };
         let field = section.fields.iter().find(|field| field.key == *key);
         &field.expect("the short form is that of a field").shape
+    }
+
+    /// The keys of a section that has to be a mapping, as help.
+    pub(crate) fn keys(&self) -> Option<String> {
+        const SHOWN: usize = 12;
+        let section = match self {
+            Shape::Section(section) => section,
+            Shape::Either(shapes) => return shapes.iter().find_map(Shape::keys),
+            _ => return None,
+        };
+        let needed = |field: &&FieldInfo| field.presence == Presence::Required;
+        let (first, others): (Vec<_>, Vec<_>) = section.fields.iter().partition(needed);
+        let keys = first.iter().chain(&others).map(|field| format!("`{}`", field.key));
+        let shown: Vec<_> = keys.take(SHOWN).collect();
+        let more = match section.fields.len().saturating_sub(SHOWN) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let keys = format!("{}{more}", shown.join(", "));
+        Some(match (section.pick, first.as_slice()) {
+            (Pick::One, _) => format!("write a mapping with one of the keys {keys}"),
+            (Pick::Any, []) => {
+                format!("write a mapping with some of the keys {keys}; `{{}}` for the defaults")
+            }
+            (Pick::Any, first) => {
+                let has = if first.len() == 1 { "has" } else { "have" };
+                let first: Vec<_> = first.iter().map(|field| format!("`{}`", field.key)).collect();
+                let first = first.join(" and ");
+                format!("write a mapping with the keys {keys}; {first} {has} to be there")
+            }
+        })
+    }
+
+    /// How a list of things with names is written where a mapping by name is expected.
+    pub(crate) fn names_of(&self, items: &[Node]) -> Option<String> {
+        let Shape::Map { .. } = self else { return None };
+        let name = items.first()?.entry("name")?.value.as_text()?;
+        let (here, there) = (quote(&format!("{name}: ...")), quote(&format!("- name: {name}")));
+        Some(format!("each stands under its name: {here} in place of {there}"))
     }
 
     /// The sections in it, not those inside sections.

@@ -22,6 +22,118 @@ fn route(route: &str) -> String {
     ))
 }
 
+/// A file that is right but for a policy.
+fn policy(policy: &str) -> String {
+    section(&format!("apply: [p]\npolicies: {{ p: {{ {policy} }} }}"))
+}
+
+#[test]
+fn a_section_that_is_none_says_its_keys() {
+    for (says, wanted) in [
+        (section("timeouts: 30s"), "write a mapping with some of the keys `handshake`, "),
+        (section("limits: 10MiB"), "and 10 more; `{}` for the defaults"),
+        (section("forwarding: on"), "write a mapping with some of the keys `"),
+        (section("limits: [10MiB]"), "write a mapping with some of the keys `head`, `target`"),
+        (policy("cors: '*'"), "; `origins` has to be there"),
+        (policy("compress: on"), "`{}` for the defaults"),
+        (
+            policy("authorise: { forward_auth: { upstream: a, cache: 30s } }"),
+            "write a mapping with the keys `ttl`, `key`, `capacity`; `ttl` has to be there",
+        ),
+        (section("policies: { p: jwt }"), "with one of the keys `cors`, `early_limit`, "),
+        (route("upstream: api, rewrite: /foo"), "with one of the keys `prefix`, `path`"),
+        (
+            route("respond: hello"),
+            "write a mapping with some of the keys `status`, `body`, `template`",
+        ),
+        (
+            report("listeners: [{ address: ':1', tls: on }]\nroutes: [{ respond: 204 }]"),
+            "; `certificates` has to be there",
+        ),
+        (
+            section("upstreams: [{ name: api, endpoints: a:1 }]"),
+            "each stands under its name: `api: ...` in place of `- name: api`",
+        ),
+    ] {
+        assert!(says.contains(wanted), "{wanted}: {says}");
+    }
+}
+
+#[test]
+fn a_range_does_not_hide_the_words_beside_it() {
+    let upstream =
+        |fields: &str| section(&format!("upstreams: {{ a: {{ endpoints: a:1, {fields} }} }}"));
+    for (says, wanted) in [
+        (section("limits: { response_rate: 0 }"), "expected `off` or a size from 1B to 1GiB"),
+        (section("limits: { body: 0 }"), "expected `unlimited` or a size from 1B"),
+        (section("limits: { body: 9XB }"), "expected `unlimited` or a size from 1B"),
+        (
+            upstream("max_connections: 0"),
+            "expected `unlimited` or a whole number from 1 to 1000000",
+        ),
+        (section("workers: 0"), "expected `auto` or a whole number from 1 to 256"),
+    ] {
+        assert!(says.contains(wanted), "{wanted}: {says}");
+    }
+}
+
+#[test]
+fn what_was_probably_meant_is_said() {
+    for (says, wanted) in [
+        (
+            route("prefix: /a, upstream: api, rewrite: { strip_prefix: /a }"),
+            "`rewrite: { prefix: / }`",
+        ),
+        (route("prefix: /a, upstream: api, strip_prefix: true"), "`rewrite: { prefix: / }`"),
+        (route("prefix: /a, upstream: api, rewrite: { prefix: /x/ }"), "did you mean `/x`?"),
+        (section("upstreams: { a: 'a:1,b:2' }"), "did you mean `[\"a:1\", \"b:2\"]`?"),
+        (route("upstream: api, send_host: 'http://x/'"), "a host has no scheme"),
+        (route("upstream: api, send_host: 'http://x/'"), "did you mean `x`?"),
+        (route("files: { root: w, fallback: ../secret }"), "it leads out of `root`"),
+        (
+            route("files: { root: w, cache_rules: [{ match: '*.js', cache_control: a }] }"),
+            "`types: text/css` chooses by the media type",
+        ),
+        (policy("rate_limit: { rates: 5/s, key: ip }"), "did you mean `client_address`?"),
+        (policy("rate_limit: { rates: 5/s, key: $remote_addr }"), "did you mean `client_address`?"),
+        (policy("rate_limit: { rates: { requests: 5, per: 1s } }"), "`rates: 5/s`"),
+        (policy("rate_limit: { rates: 10 r/s }"), "did you mean `10/s`?"),
+        (route("path: 'PathPrefix(`/e`)', respond: 204"), "did you mean `prefix: /e`?"),
+        (route("prefix: 'Path(`/e`)', respond: 204"), "did you mean `path: /e`?"),
+        (route("path: '/b/{proxy+}', respond: 204"), "did you mean `/b/{*proxy}`?"),
+        (route("path: '/b/{**rest}', respond: 204"), "did you mean `path: /b/{*rest}`"),
+        (route("methods: 'GET,POST', respond: 204"), "did you mean `[GET, POST]`?"),
+        (route("methods: GET POST, respond: 204"), "did you mean `[GET, POST]`?"),
+        (route("methods: get, respond: 204"), "methods are case-sensitive"),
+        (route("host: a.com b.com, respond: 204"), "did you mean `[a.com, b.com]`?"),
+        (route("host: 'a.com, *.b.com', respond: 204"), "did you mean `[a.com, \"*.b.com\"]`?"),
+        (section("admin: 9090"), "did you mean `127.0.0.1:9090`?"),
+        (section("admin: no"), "did you mean `off`?"),
+        (route("server_name: a.com, respond: 204"), "did you mean `host`?"),
+        (route("upstream: api, retry: 2"), "did you mean `retries`?"),
+        (
+            section("upstreams: { a: { endpoints: a:1, balance: { sticky: {} } } }"),
+            "did you mean `sticky_cookie`?",
+        ),
+        (section("access_log: /var/log/x"), "there is no log of requests yet"),
+        (
+            section("upstreams: { a: { endpoints: a:1, sticky: true } }"),
+            "`balance: { sticky_cookie: {} }`",
+        ),
+        (
+            section("upstreams: { a: { endpoints: a:1, health_check: {} } }"),
+            "there are no checks of endpoints yet",
+        ),
+        (
+            section("upstreams: { a: { endpoints: a:1, circuit_breaker: {} } }"),
+            "there is no circuit breaker yet",
+        ),
+        (section("http3: true"), "there is no HTTP/3 yet"),
+    ] {
+        assert!(says.contains(wanted), "{wanted}: {says}");
+    }
+}
+
 #[test]
 fn a_page_that_is_a_place_is_told() {
     for page in ["/404.html", "'@sorry'", "https://a.example/x", "{ body: /404.html }"] {
@@ -36,6 +148,34 @@ fn a_page_that_is_a_place_is_told() {
     for page in ["<h1>Not here</h1>", "\"/ is\\nall there is\"", "Sorry", "''"] {
         assert_eq!(section(&format!("error_pages: {{ 404: {page} }}")), "", "{page}");
     }
+}
+
+#[test]
+fn one_error_does_not_hide_others() {
+    let says = report(
+        "listeners: [':1']\napply: [zz, N, n]\npolicies:\n  n: { cors: { origins: '*' } }\n  m: { cors: 7 }\nroutes:\n  \
+         - { prefix: /a, respond: 99, apply: nobody }\n",
+    );
+    for wanted in ["no policy `zz`", "no policy `N`", "no policy `nobody`", "from 200 to 599"] {
+        assert!(says.contains(wanted), "{wanted}: {says}");
+    }
+    let says = policy(
+        "early_limit: { rates: 5/s, key: [api_key, { claim: sub }], exempt: { api_keys: a, claims: { a: b } } }",
+    );
+    for wanted in [
+        "cannot count by API keys",
+        "cannot count by claims",
+        "cannot exempt requests by claims",
+        "cannot exempt requests by API keys",
+    ] {
+        assert!(says.contains(wanted), "{wanted}: {says}");
+    }
+    let hash = "ab".repeat(32);
+    let refused = titan_config::api_keys_in(format!("a\nb: {hash}\nc: x\n").as_bytes());
+    let refused = refused.unwrap_err();
+    assert!(refused.contains("line 1: ") && refused.contains("; line 3: "), "{refused}");
+    let refused = titan_config::users_in("x\n".repeat(20).as_bytes()).unwrap_err();
+    assert!(refused.contains("; line 8: ") && refused.ends_with("; and 12 more"), "{refused}");
 }
 
 #[test]

@@ -115,17 +115,28 @@ pub(super) fn rate_limit() -> impl Read<Value = RateLimit> {
 /// A rate limit that requests meet before anybody has looked at who sends them.
 pub(super) fn early_limit() -> impl Read<Value = RateLimit> {
     rate_limit().then(|limit, node, to| {
-        let by_key = limit.key.iter().find_map(RateKey::judged).map(|what| ("key", "count", what));
-        let by_plan = limit.plans.as_ref().map(|_| ("plans", "have plans", "claims of tokens"));
-        let by_exempt = limit.exempt.as_ref().and_then(Exempt::judged);
+        let by_key = limit.key.iter().filter_map(RateKey::judged);
+        let by_key = by_key.map(|what| ("key", "count", what));
+        let by_plan = limit.plans.iter().map(|_| ("plans", "have plans", "claims of tokens"));
+        let by_exempt = limit.exempt.iter().flat_map(Exempt::judged);
         let by_exempt = by_exempt.map(|what| ("exempt", "exempt requests", what));
-        let Some((key, verb, what)) = by_key.or(by_plan).or(by_exempt) else { return Some(limit) };
-        let message = format!("an early limit cannot {verb} by {what}");
-        let error = Diagnostic::error(node.key_span(key), message);
-        let error = error.label("nobody has looked yet whether it is good");
-        to.fail(
-            error.help("make it a `rate_limit`, which requests meet behind `jwt` and `authorise`"),
-        )
+        let mut seen = Vec::new();
+        for fault in by_key.chain(by_plan).chain(by_exempt) {
+            if seen.contains(&fault) {
+                continue;
+            }
+            seen.push(fault);
+            let (key, verb, what) = fault;
+            let message = format!("an early limit cannot {verb} by {what}");
+            let error = Diagnostic::error(node.key_span(key), message);
+            let error = error.label("nobody has looked yet whether it is good");
+            to.add(
+                error.help(
+                    "make it a `rate_limit`, which requests meet behind `jwt` and `authorise`",
+                ),
+            );
+        }
+        seen.is_empty().then_some(limit)
     })
 }
 

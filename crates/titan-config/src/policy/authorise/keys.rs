@@ -121,28 +121,51 @@ fn check_keys(fields: ApiKeyFields, node: &Node, to: &mut Reading<'_>) -> Option
 /// may be none: whose last line is taken out must not stay in.
 pub fn api_keys_in(bytes: &[u8]) -> Result<Vec<ApiKey>, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "it is no text in UTF-8".to_owned())?;
-    let mut keys: Vec<ApiKey> = Vec::new();
+    let mut count = 0;
+    lines_of(text, |line| {
+        let (name, hash) = line.split_once(':').ok_or("there is no colon behind a name")?;
+        // What stands there may be a key: it is not repeated.
+        let name =
+            parse_name(name.trim()).map_err(|_| "what stands before the colon is no name")?;
+        let hash = parse_hash(hash.trim()).map_err(|problem| problem.reason)?;
+        if hash == KeyHash(HASH_OF_NOTHING) {
+            return Err("it is the hash of an empty key".to_owned());
+        }
+        count += 1;
+        match count > MAX_API_KEYS {
+            true => Err(format!("{MAX_API_KEYS} keys are the most")),
+            false => Ok(ApiKey { name, hash }),
+        }
+    })
+}
+
+/// What the lines of a file say that count, or what is wrong with them.
+pub(super) fn lines_of<T>(
+    text: &str,
+    mut parse: impl FnMut(&str) -> Result<T, String>,
+) -> Result<Vec<T>, String> {
+    const TOLD: usize = 8;
+    let (mut values, mut told, mut faults) = (Vec::new(), Vec::new(), 0);
     for (line, number) in text.lines().zip(1..) {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        let at = |reason: &str| format!("line {number}: {reason}");
-        let (name, hash) =
-            line.split_once(':').ok_or_else(|| at("there is no colon behind a name"))?;
-        // What stands there may be a key: it is not repeated.
-        let name =
-            parse_name(name.trim()).map_err(|_| at("what stands before the colon is no name"))?;
-        let hash = parse_hash(hash.trim()).map_err(|problem| at(&problem.reason))?;
-        if hash == KeyHash(HASH_OF_NOTHING) {
-            return Err(at("it is the hash of an empty key"));
+        match parse(line) {
+            Ok(value) => values.push(value),
+            Err(reason) => {
+                faults += 1;
+                if told.len() < TOLD {
+                    told.push(format!("line {number}: {reason}"));
+                }
+            }
         }
-        if keys.len() == MAX_API_KEYS {
-            return Err(at(&format!("{MAX_API_KEYS} keys are the most")));
-        }
-        keys.push(ApiKey { name, hash });
     }
-    Ok(keys)
+    match faults - told.len() {
+        _ if faults == 0 => Ok(values),
+        0 => Err(told.join("; ")),
+        more => Err(format!("{}; and {more} more", told.join("; "))),
+    }
 }
 
 const HASH: TextShape = TextShape {

@@ -1,5 +1,6 @@
 //! Passwords, of which files have hashes alone: Argon2id (RFC 9106) and bcrypt.
 
+use super::keys::lines_of;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, Engine, GeneralPurpose, GeneralPurposeConfig};
 use std::collections::HashSet;
@@ -68,27 +69,19 @@ impl fmt::Debug for PasswordHash {
 /// with `#` do not count. There may be none: whose last line is taken out must not stay in.
 pub fn users_in(bytes: &[u8]) -> Result<Vec<User>, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "it is no text in UTF-8".to_owned())?;
-    let mut users: Vec<User> = Vec::new();
     let mut names = HashSet::new();
-    for (line, number) in text.lines().zip(1..) {
-        let line = line.trim();
-        if line.is_empty() || line.starts_with('#') {
-            continue;
-        }
-        let at = |reason: String| format!("line {number}: {reason}");
-        let (name, hash) =
-            line.split_once(':').ok_or_else(|| at("there is no colon behind a name".to_owned()))?;
-        let name = parse_user(name).map_err(at)?;
-        let hash = PasswordHash::parse(hash).map_err(at)?;
+    lines_of(text, |line| {
+        let (name, hash) = line.split_once(':').ok_or("there is no colon behind a name")?;
+        let name = parse_user(name)?;
+        let hash = PasswordHash::parse(hash)?;
         if !names.insert(name.clone()) {
-            return Err(at(format!("`{name}` stands in a line before")));
+            return Err(format!("`{name}` stands in a line before"));
         }
-        if users.len() == MAX_USERS {
-            return Err(at(format!("{MAX_USERS} users are the most")));
+        match names.len() > MAX_USERS {
+            true => Err(format!("{MAX_USERS} users are the most")),
+            false => Ok(User { name, hash }),
         }
-        users.push(User { name, hash });
-    }
-    Ok(users)
+    })
 }
 
 /// The name of a user (RFC 7617 section 2).

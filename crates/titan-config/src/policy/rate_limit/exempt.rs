@@ -41,11 +41,9 @@ fn check(exempt: Exempt, node: &Node, to: &mut Reading<'_>) -> Option<Exempt> {
 
 impl Exempt {
     /// What other policies have to judge first.
-    pub(super) fn judged(&self) -> Option<&'static str> {
-        match (self.claims.is_empty(), self.api_keys.is_empty()) {
-            (false, _) => Some("claims of tokens"),
-            (true, false) => Some("API keys"),
-            (true, true) => None,
-        }
+    pub(super) fn judged(&self) -> impl Iterator<Item = &'static str> + use<> {
+        let by_claims = (!self.claims.is_empty()).then_some("claims of tokens");
+        let by_keys = (!self.api_keys.is_empty()).then_some("API keys");
+        by_claims.into_iter().chain(by_keys)
     }
 }

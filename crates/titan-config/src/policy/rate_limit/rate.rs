@@ -87,6 +87,11 @@ fn parse_rate(text: &str) -> Result<(NonZeroU32, Duration), Problem> {
     let start = count.len() + 1;
     let bad_count = || Problem::new("expected a number from 1").part(0..count.len());
     let is_plain = count.bytes().all(|byte| byte.is_ascii_digit());
+    let plain = count.trim_end_matches(|c: char| c == ' ' || c.is_ascii_alphabetic());
+    if plain.len() < count.len() && plain.parse::<NonZeroU32>().is_ok() {
+        let problem = Problem::new("a number stands before the `/`").part(plain.len()..count.len());
+        return Err(problem.help(format!("did you mean `{plain}/{}`?", window.trim_start())));
+    }
     let number: NonZeroU32 = count.parse().ok().filter(|_| is_plain).ok_or_else(bad_count)?;
     let number_of = if window.starts_with(|c: char| c.is_ascii_digit()) { "" } else { "1" };
     let bad_window = || {
