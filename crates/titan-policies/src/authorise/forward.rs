@@ -6,7 +6,7 @@ use super::Own;
 use crate::buffered_response::BufferedResponse;
 use crate::context::{PolicyContext, Step, Subrequest};
 pub use decisions::Decisions;
-use decisions::{Digest, lasts};
+use decisions::{Digest, Owner, lasts};
 use std::cell::Cell;
 use std::num::NonZeroU16;
 use titan_config::{
@@ -22,8 +22,8 @@ pub(super) struct Forward {
     proxy: Box<titan_config::Proxy>,
     /// What the upstream is called.
     name: Box<str>,
-    /// The place of the policy: its decisions are remembered by that.
-    place: usize,
+    /// What its decisions are remembered by.
+    owner: Owner,
 }
 
 /// Further endpoints that are asked where one does not answer.
@@ -52,7 +52,7 @@ impl Forward {
             grpc_web: false,
         };
         let name = all.upstream(upstream).name.as_str().into();
-        Forward { config, proxy: Box::new(proxy), name, place }
+        Forward { config, proxy: Box::new(proxy), name, owner: Owner::new(place) }
     }
 
     /// Asks about a request. It goes on, or is answered with what the service answers.
@@ -124,7 +124,7 @@ impl Forward {
         meeting: &PolicyContext<'_>,
         own: &Own<'_>,
     ) -> Option<BufferedResponse> {
-        let known = own.decisions.get(self.place, digest, meeting.clock);
+        let known = own.decisions.get(self.owner, digest, meeting.clock);
         let cells = own.forward_cells;
         if known.is_some() { &cells.hits } else { &cells.misses }.add(1);
         known.map(|response| (*response).clone())
@@ -147,8 +147,7 @@ impl Forward {
         }
         let kept = BufferedResponse { head, body: response.body.clone() };
         let capacity = cache.capacity.try_into().unwrap_or(usize::MAX);
-        let until = clock.deadline(lasts);
-        own.decisions.put((self.place, capacity), digest, until, kept);
+        own.decisions.put((self.owner, capacity), digest, kept, (clock, lasts));
         Ok(())
     }
 

@@ -140,7 +140,7 @@ pub(super) fn a_refusal_is_what_the_client_gets() {
     // What was not read of the client's body keeps nobody from the response.
     client.sends("POST /403 HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc");
     client.answer().has_status(403);
-    let only = under(&to, &auth, "answer: X-Kind", "");
+    let only = under(&to, &auth, "response_headers: X-Kind", "");
     let answer = only.get("/401").has_status(401).lacks("www-authenticate").lacks("set-cookie");
     answer.has_field("content-type", "text/html").has_body("sign in");
     assert!(to.requests().is_empty());

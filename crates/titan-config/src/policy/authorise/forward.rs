@@ -65,7 +65,8 @@ section! {
         /// decided for somebody else.
         pub key: Option<Vec<AuthKey>> =
             optional("all that the service sees", one_or_list(auth_key(), 1..=MAX_CLAIMS)),
-        /// How many decisions each worker remembers, of at most 4 KiB each. The oldest makes room.
+        /// How many decisions that let requests pass each worker remembers, and how many others, of at most 4 KiB each. The
+        /// oldest of its kind makes room.
         pub capacity: u32 = default("1024", whole(1..=65_536)),
     }
 }

@@ -4,17 +4,27 @@ use crate::buffered_response::BufferedResponse;
 use aws_lc_rs::hmac;
 use aws_lc_rs::rand::SystemRandom;
 use std::cell::{OnceCell, RefCell};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use titan_http::{FieldName, ResponseHead};
 use titan_io::clock::{Clock, Moment};
 
-/// The decisions of a worker, by the place of their policy and a digest of what they were made by: what clients show is not kept.
+/// The decisions of a worker, by their policy and a digest of what they were made by: what clients show is not kept.
 #[derive(Default)]
 pub struct Decisions {
     key: OnceCell<Option<hmac::Key>>,
-    by_policy: RefCell<HashMap<usize, Known>>,
+    by_place: RefCell<HashMap<usize, Known>>,
+}
+
+/// Whose decisions they are.
+#[derive(Clone, Copy)]
+pub(super) struct Owner {
+    /// The place of the policy in its configuration.
+    place: usize,
+    /// No policy of this process has had the same: the one at that place of another configuration may ask another service.
+    id: u64,
 }
 
 /// Of what a decision was made by, under a key that the worker has made for itself.
@@ -23,11 +33,27 @@ pub(super) type Digest = [u8; 32];
 /// What a digest is made of.
 pub(super) struct Digesting(hmac::Context);
 
-#[derive(Default)]
+/// The decisions of a policy. Each kind has room of its own: anybody can make up what is refused, and must not push out
+/// what lets others in.
 struct Known {
-    decisions: HashMap<Digest, (Moment, Rc<BufferedResponse>)>,
-    /// Each of them, in the order in which they came.
-    order: VecDeque<Digest>,
+    owner: u64,
+    consents: Table,
+    refusals: Table,
+}
+
+#[derive(Default)]
+struct Table {
+    decisions: HashMap<Digest, Decision>,
+    /// Each of them by its turn, the oldest first.
+    order: BTreeMap<u64, Digest>,
+    /// The turn of the next one.
+    next: u64,
+}
+
+struct Decision {
+    turn: u64,
+    until: Moment,
+    response: Rc<BufferedResponse>,
 }
 
 /// Bytes of a decision that is kept: its fields and its body.
@@ -44,36 +70,81 @@ impl Decisions {
     /// What was decided not long ago.
     pub(super) fn get(
         &self,
-        policy: usize,
+        owner: Owner,
         digest: &Digest,
         clock: &Clock,
     ) -> Option<Rc<BufferedResponse>> {
-        let by_policy = self.by_policy.borrow();
-        let (until, response) = by_policy.get(&policy)?.decisions.get(digest)?;
-        (!clock.is_past(*until)).then(|| Rc::clone(response))
+        let by_place = self.by_place.borrow();
+        let known = by_place.get(&owner.place).filter(|known| known.owner == owner.id)?;
+        known.consents.get(digest, clock).or_else(|| known.refusals.get(digest, clock))
     }
 
-    /// Notes what was decided, of which as many as `capacity` are kept for the policy.
+    /// Notes what was decided for as long as `lasts`. As many consents as `capacity` are kept for the policy, and as many
+    /// refusals.
     pub(super) fn put(
         &self,
-        (policy, capacity): (usize, usize),
+        (owner, capacity): (Owner, usize),
         digest: Digest,
-        until: Moment,
         response: BufferedResponse,
+        (clock, lasts): (&Clock, Duration),
     ) {
         if response.head.fields.text().len() + response.body.len() > MAX_KEPT {
             return;
         }
-        let mut by_policy = self.by_policy.borrow_mut();
-        let Known { decisions, order } = by_policy.entry(policy).or_default();
-        if decisions.insert(digest, (until, Rc::new(response))).is_some() {
-            return;
+        let mut by_place = self.by_place.borrow_mut();
+        let known = by_place.entry(owner.place).or_insert_with(|| Known::new(owner));
+        if known.owner != owner.id {
+            *known = Known::new(owner);
         }
-        order.push_back(digest);
-        if order.len() > capacity
-            && let Some(oldest) = order.pop_front()
-        {
-            decisions.remove(&oldest);
+        let table = match response.head.status.is_success() {
+            true => &mut known.consents,
+            false => &mut known.refusals,
+        };
+        table.put(digest, clock.deadline(lasts), response);
+        table.make_room(capacity, clock);
+    }
+}
+
+impl Owner {
+    /// The policy at that place.
+    pub(super) fn new(place: usize) -> Owner {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Owner { place, id: NEXT.fetch_add(1, Ordering::Relaxed) }
+    }
+}
+
+impl Known {
+    fn new(owner: Owner) -> Known {
+        Known { owner: owner.id, consents: Table::default(), refusals: Table::default() }
+    }
+}
+
+impl Table {
+    fn get(&self, digest: &Digest, clock: &Clock) -> Option<Rc<BufferedResponse>> {
+        let Decision { until, response, .. } = self.decisions.get(digest)?;
+        (!clock.is_past(*until)).then(|| Rc::clone(response))
+    }
+
+    /// Notes a decision as the newest, also in place of one that is known.
+    fn put(&mut self, digest: Digest, until: Moment, response: BufferedResponse) {
+        let turn = self.next;
+        self.next += 1;
+        let decision = Decision { turn, until, response: Rc::new(response) };
+        if let Some(before) = self.decisions.insert(digest, decision) {
+            self.order.remove(&before.turn);
+        }
+        self.order.insert(turn, digest);
+    }
+
+    /// Forgets the oldest while they are too many or over.
+    fn make_room(&mut self, capacity: usize, clock: &Clock) {
+        let Table { decisions, order, .. } = self;
+        while let Some(oldest) = order.first_entry() {
+            let is_over = decisions.get(oldest.get()).is_none_or(|it| clock.is_past(it.until));
+            if decisions.len() <= capacity && !is_over {
+                return;
+            }
+            decisions.remove(&oldest.remove());
         }
     }
 }
@@ -172,30 +243,90 @@ mod tests {
         assert_eq!(lasts(&head(302, &[("Set-Cookie", "csrf=1")]), ttl), None);
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn so_many_are_kept_for_so_long() {
-        let (decisions, clock) = (Decisions::default(), Clock::new());
-        let digest = |text: &str| {
-            let mut digesting = decisions.digest().unwrap();
+    const TTL: Duration = Duration::from_secs(5);
+
+    /// What a worker has decided for one policy with room for two of each kind.
+    struct Scene {
+        decisions: Decisions,
+        clock: Rc<Clock>,
+        owner: Owner,
+    }
+
+    impl Scene {
+        fn new() -> Scene {
+            Scene { decisions: Decisions::default(), clock: Clock::new(), owner: Owner::new(1) }
+        }
+
+        fn digest(&self, text: &str) -> Digest {
+            let mut digesting = self.decisions.digest().unwrap();
             digesting.add(text.as_bytes());
             digesting.end().unwrap()
-        };
-        let response = |body: usize| BufferedResponse { head: head(200, &[]), body: vec![0; body] };
-        let put = |text: &str, response| {
-            let until = clock.deadline(Duration::from_secs(5));
-            decisions.put((1, 2), digest(text), until, response);
-        };
-        let has = |text: &str| decisions.get(1, &digest(text), &clock).is_some();
-        put("a", response(0));
-        put("b", response(0));
-        put("a", response(0));
-        put("long", response(MAX_KEPT + 1));
-        assert_eq!(["a", "b", "c", "long"].map(has), [true, true, false, false]);
-        put("c", response(0));
-        assert_eq!(["a", "b", "c"].map(has), [false, true, true]);
-        assert!(decisions.get(2, &digest("b"), &clock).is_none(), "another policy");
-        tokio::time::advance(Duration::from_secs(6)).await;
-        clock.tick();
-        assert_eq!(["b", "c"].map(has), [false, false]);
+        }
+
+        fn put_for(&self, owner: Owner, text: &str, status: u16, body: usize, lasts: Duration) {
+            let response = BufferedResponse { head: head(status, &[]), body: vec![0; body] };
+            self.decisions.put((owner, 2), self.digest(text), response, (&self.clock, lasts));
+        }
+
+        fn put(&self, text: &str, status: u16) {
+            self.put_for(self.owner, text, status, 0, TTL);
+        }
+
+        fn has_for(&self, owner: Owner, text: &str) -> bool {
+            self.decisions.get(owner, &self.digest(text), &self.clock).is_some()
+        }
+
+        fn has<const N: usize>(&self, texts: [&str; N]) -> [bool; N] {
+            texts.map(|text| self.has_for(self.owner, text))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn so_many_are_kept_for_so_long() {
+        let scene = Scene::new();
+        scene.put("a", 200);
+        scene.put("b", 200);
+        scene.put_for(scene.owner, "long", 200, MAX_KEPT + 1, TTL);
+        assert_eq!(scene.has(["a", "b", "c", "long"]), [true, true, false, false]);
+        scene.put("c", 200);
+        assert_eq!(scene.has(["a", "b", "c"]), [false, true, true]);
+        tokio::time::advance(TTL * 2).await;
+        scene.clock.tick();
+        assert_eq!(scene.has(["b", "c"]), [false, false]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn refusals_push_out_no_consents() {
+        let scene = Scene::new();
+        scene.put("ann", 200);
+        (0..100).for_each(|number| scene.put(&format!("invented {number}"), 401));
+        assert_eq!(scene.has(["ann", "invented 97", "invented 98"]), [true, false, true]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_decision_that_is_renewed_is_the_newest() {
+        let scene = Scene::new();
+        ["a", "b", "a", "c"].iter().for_each(|text| scene.put(text, 200));
+        assert_eq!(scene.has(["a", "b", "c"]), [true, false, true]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_over_takes_no_memory() {
+        let scene = Scene::new();
+        scene.put_for(scene.owner, "a", 200, 0, Duration::from_secs(1));
+        tokio::time::advance(TTL).await;
+        scene.clock.tick();
+        scene.put("b", 200);
+        assert_eq!(scene.decisions.by_place.borrow()[&1].consents.decisions.len(), 1);
+    }
+
+    /// The policy at the same place of another configuration may ask another service.
+    #[tokio::test(start_paused = true)]
+    async fn a_decision_is_for_its_policy_alone() {
+        let (scene, others) = (Scene::new(), [Owner::new(1), Owner::new(2)]);
+        scene.put("a", 200);
+        assert!(others.iter().all(|other| !scene.has_for(*other, "a")));
+        scene.put_for(others[0], "b", 200, 0, TTL);
+        assert_eq!((scene.has(["a", "b"]), scene.has_for(others[0], "b")), ([false; 2], true));
     }
 }
