@@ -6,7 +6,7 @@ use super::Own;
 use crate::buffered_response::BufferedResponse;
 use crate::context::{PolicyContext, Step, Subrequest};
 pub use decisions::Decisions;
-use decisions::{Digest, Owner, lasts};
+use decisions::{Digest, Digests, Owner, lasts};
 use std::cell::Cell;
 use std::num::NonZeroU16;
 use titan_config::{
@@ -104,14 +104,14 @@ impl Forward {
         let (asked, known) = (Cell::new(None), Cell::new(false));
         let write = |question: &mut RequestHead, text: &mut Vec<u8>| {
             self.write_question(meeting, question, text)?;
-            asked.set(cache.as_ref().and_then(|cache| digest(cache, meeting, question, own)));
-            let response = asked.get().and_then(|digest| self.recall(&digest, meeting, own));
+            asked.set(cache.as_ref().and_then(|cache| digests(cache, meeting, question, own)));
+            let response = asked.get().and_then(|digests| self.recall(&digests, meeting, own));
             known.set(response.is_some());
             Ok(response)
         };
         let response = meeting.subrequests.ask(subrequest, &write).await?;
-        if let (Some(cache), Some(digest), false) = (cache, asked.get(), known.get()) {
-            self.remember(cache, digest, &response, (meeting.clock, own))
+        if let (Some(cache), Some(digests), false) = (cache, asked.get(), known.get()) {
+            self.remember(cache, &digests, &response, (meeting.clock, own))
                 .map_err(|_| Kind::Internal)?;
         }
         Ok(response)
@@ -120,11 +120,11 @@ impl Forward {
     /// What was decided of such a request not long ago.
     fn recall(
         &self,
-        digest: &Digest,
+        digests: &Digests,
         meeting: &PolicyContext<'_>,
         own: &Own<'_>,
     ) -> Option<BufferedResponse> {
-        let known = own.decisions.get(self.owner, digest, meeting.clock);
+        let known = own.decisions.get(self.owner, digests, meeting.clock);
         let cells = own.forward_cells;
         if known.is_some() { &cells.hits } else { &cells.misses }.add(1);
         known.map(|response| (*response).clone())
@@ -134,7 +134,7 @@ impl Forward {
     fn remember(
         &self,
         cache: &AuthCache,
-        digest: Digest,
+        digests: &Digests,
         response: &BufferedResponse,
         (clock, own): (&Clock, &Own<'_>),
     ) -> Result<(), BadField> {
@@ -147,7 +147,7 @@ impl Forward {
         }
         let kept = BufferedResponse { head, body: response.body.clone() };
         let capacity = cache.capacity.try_into().unwrap_or(usize::MAX);
-        own.decisions.put((self.owner, capacity), digest, kept, (clock, lasts));
+        own.decisions.put((self.owner, capacity), digests, kept, (clock, lasts));
         Ok(())
     }
 
@@ -207,21 +207,39 @@ impl Forward {
     }
 }
 
-/// A digest of what the decision about a request depends on: as configured, or all of the question, which has no id yet.
-fn digest(
+/// Digests of what the decision about a request depends on.
+fn digests(
     cache: &AuthCache,
+    meeting: &PolicyContext<'_>,
+    question: &RequestHead,
+    own: &Own<'_>,
+) -> Option<Digests> {
+    let of_all = digest_all(question, own)?;
+    let of_key = match &cache.key {
+        Some(key) => digest_key(key, meeting, question, own)?,
+        None => of_all,
+    };
+    Some(Digests { of_key, of_all })
+}
+
+/// Of all of the question, which has no id yet.
+fn digest_all(question: &RequestHead, own: &Own<'_>) -> Option<Digest> {
+    let mut digesting = own.decisions.digest()?;
+    for field in question.fields.iter() {
+        digesting.add(field.name);
+        digesting.add(field.value);
+    }
+    digesting.end()
+}
+
+/// Of what is configured.
+fn digest_key(
+    key: &[AuthKey],
     meeting: &PolicyContext<'_>,
     question: &RequestHead,
     own: &Own<'_>,
 ) -> Option<Digest> {
     let mut digesting = own.decisions.digest()?;
-    let Some(key) = &cache.key else {
-        for field in question.fields.iter() {
-            digesting.add(field.name);
-            digesting.add(field.value);
-        }
-        return digesting.end();
-    };
     for part in key {
         let name = match part {
             AuthKey::Path => {

@@ -59,10 +59,11 @@ section! {
     pub struct AuthCache {
         /// How long a decision is used at most.
         pub ttl: Duration = required(duration(SECOND..=HOUR)),
-        /// What a decision depends on: requests that are alike in all of this get the same one. Words are `method`, `scheme`, `host`,
-        /// `path`, `query` and `client_address`; fields are `{ header: Authorization }`, and each field of
-        /// `request_headers` has to be here. What else the service looks at has to be here too, or somebody gets what was
-        /// decided for somebody else.
+        /// What a decision that lets a request pass depends on: requests that are alike in all of this get the same one. A
+        /// refusal may name the page that was asked for, and is for requests that the service sees alike in everything.
+        /// Words are `method`, `scheme`, `host`, `path`, `query` and `client_address`; fields are
+        /// `{ header: Authorization }`, and each field of `request_headers` has to be here. What else the service looks at
+        /// has to be here too, or somebody gets what was decided for somebody else.
         pub key: Option<Vec<AuthKey>> =
             optional("all that the service sees", one_or_list(auth_key(), 1..=MAX_CLAIMS)),
         /// How many decisions that let requests pass each worker remembers, and how many others, of at most 4 KiB each. The

@@ -30,6 +30,16 @@ pub(super) struct Owner {
 /// Of what a decision was made by, under a key that the worker has made for itself.
 pub(super) type Digest = [u8; 32];
 
+/// What decisions are found by.
+#[derive(Clone, Copy)]
+pub(super) struct Digests {
+    /// Of what is configured: what lets one request pass lets those pass that are alike in that.
+    pub(super) of_key: Digest,
+    /// Of all that the service sees. A refusal may name the page that was asked for, as a redirect to a login does: it is
+    /// for nobody else.
+    pub(super) of_all: Digest,
+}
+
 /// What a digest is made of.
 pub(super) struct Digesting(hmac::Context);
 
@@ -71,12 +81,13 @@ impl Decisions {
     pub(super) fn get(
         &self,
         owner: Owner,
-        digest: &Digest,
+        digests: &Digests,
         clock: &Clock,
     ) -> Option<Rc<BufferedResponse>> {
         let by_place = self.by_place.borrow();
         let known = by_place.get(&owner.place).filter(|known| known.owner == owner.id)?;
-        known.consents.get(digest, clock).or_else(|| known.refusals.get(digest, clock))
+        let refusal = || known.refusals.get(&digests.of_all, clock);
+        known.consents.get(&digests.of_key, clock).or_else(refusal)
     }
 
     /// Notes what was decided for as long as `lasts`. As many consents as `capacity` are kept for the policy, and as many
@@ -84,7 +95,7 @@ impl Decisions {
     pub(super) fn put(
         &self,
         (owner, capacity): (Owner, usize),
-        digest: Digest,
+        digests: &Digests,
         response: BufferedResponse,
         (clock, lasts): (&Clock, Duration),
     ) {
@@ -96,9 +107,9 @@ impl Decisions {
         if known.owner != owner.id {
             *known = Known::new(owner);
         }
-        let table = match response.head.status.is_success() {
-            true => &mut known.consents,
-            false => &mut known.refusals,
+        let (table, digest) = match response.head.status.is_success() {
+            true => (&mut known.consents, digests.of_key),
+            false => (&mut known.refusals, digests.of_all),
         };
         table.put(digest, clock.deadline(lasts), response);
         table.make_room(capacity, clock);
@@ -257,15 +268,16 @@ mod tests {
             Scene { decisions: Decisions::default(), clock: Clock::new(), owner: Owner::new(1) }
         }
 
-        fn digest(&self, text: &str) -> Digest {
+        fn digests(&self, text: &str) -> Digests {
             let mut digesting = self.decisions.digest().unwrap();
             digesting.add(text.as_bytes());
-            digesting.end().unwrap()
+            let digest = digesting.end().unwrap();
+            Digests { of_key: digest, of_all: digest }
         }
 
         fn put_for(&self, owner: Owner, text: &str, status: u16, body: usize, lasts: Duration) {
             let response = BufferedResponse { head: head(status, &[]), body: vec![0; body] };
-            self.decisions.put((owner, 2), self.digest(text), response, (&self.clock, lasts));
+            self.decisions.put((owner, 2), &self.digests(text), response, (&self.clock, lasts));
         }
 
         fn put(&self, text: &str, status: u16) {
@@ -273,7 +285,7 @@ mod tests {
         }
 
         fn has_for(&self, owner: Owner, text: &str) -> bool {
-            self.decisions.get(owner, &self.digest(text), &self.clock).is_some()
+            self.decisions.get(owner, &self.digests(text), &self.clock).is_some()
         }
 
         fn has<const N: usize>(&self, texts: [&str; N]) -> [bool; N] {

@@ -60,7 +60,8 @@ pub(in super::super) fn a_decision_is_forgotten() {
 #[test]
 pub(in super::super) fn a_decision_depends_on_what_the_policy_says() {
     let alike = |forward: &str, requests: [&str; 2]| {
-        let (to, auth) = (upstream::replies(upstream::ok("x")), service(""));
+        let (to, auth) =
+            (upstream::replies(upstream::ok("x")), upstream::replies(says("200", "", "")));
         let gateway =
             under(&to, &auth, forward, "workers: 1\nforwarding: { trusted_proxies: [127.0.0.1] }");
         requests.iter().for_each(|request| drop(gateway.asks(request)));
@@ -94,6 +95,34 @@ pub(in super::super) fn a_decision_depends_on_what_the_policy_says() {
         let rest = if key == "method" { "host" } else { "method" };
         assert!(alike(&with(rest), [&first, &second]), "{rest}: {part} and {other}");
     }
+}
+
+/// Services send those away who have no session, with the page that they wanted in the address or in the body.
+#[test]
+fn a_refusal_is_for_requests_that_the_service_cannot_tell_apart() {
+    let auth = upstream::answers(|request| {
+        let uri = request.field("x-forwarded-uri").unwrap_or_default();
+        match request.field("cookie") {
+            Some("s=1") => says("200", "", "").into_bytes(),
+            Some(_) => says("401", "", &format!("sign in for {uri}")).into_bytes(),
+            None => says("302", &format!("Location: /login?rd={uri}\r\n"), "").into_bytes(),
+        }
+    });
+    let to = upstream::replies(upstream::ok("x"));
+    let forward = "request_headers: Cookie, cache: { ttl: 1h, key: [{ header: Cookie }, host] }";
+    let gateway = under(&to, &auth, forward, "workers: 1");
+    let asks = |path: &str, fields: &str| {
+        gateway.asks(&format!("GET {path} HTTP/1.1\r\nHost: a\r\n{fields}\r\n"))
+    };
+    for path in ["/reset?token=secret", "/", "/"] {
+        let login = format!("/login?rd={path}");
+        asks(path, "").has_status(302).has_field("location", &login);
+        let page = format!("sign in for {path}");
+        asks(path, "Cookie: s=2\r\n").has_status(401).has_body(&page);
+        asks(path, "Cookie: s=1\r\n").has_status(200);
+    }
+    // Two refusals of each kind, and one consent for every page.
+    assert_eq!(auth.requests().len(), 5);
 }
 
 #[test]
