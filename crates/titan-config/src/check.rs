@@ -352,12 +352,16 @@ fn may_ask_for_certificates(fields: &ConfigFields) -> bool {
 
 fn check_route_names(routes: &[Option<RouteDraft>], to: &mut Reading<'_>) {
     let mut seen: HashMap<String, Span> = HashMap::new();
-    for (index, route) in routes.iter().enumerate() {
-        let Some(route) = route else { continue };
-        let name = route.name_at(index + 1);
-        let span = route.name.as_ref().map_or(route.span, |name| name.span);
-        if let Some(first) = seen.insert(name.as_str().to_owned(), span) {
-            to.add(twice("route", name.as_str(), span, first));
+    for name in routes.iter().flatten().filter_map(|route| route.name.as_ref()) {
+        if let Some(first) = seen.insert(name.value.as_str().to_owned(), name.span) {
+            to.add(twice("route", name.value.as_str(), name.span, first));
+        }
+    }
+    // Two without a name that are called the same match the same, which is another error.
+    for route in routes.iter().flatten().filter(|route| route.name.is_none()) {
+        let name = route.name();
+        if let Some(first) = seen.get(name.as_str()) {
+            to.add(twice("route", name.as_str(), route.span, *first));
         }
     }
 }
@@ -385,10 +389,9 @@ fn finish(
         admin,
     } = fields;
     let (limits, timeouts, paths) = (limits?, timeouts?, paths?);
-    let routes = routes.into_iter().zip(in_force).zip(1..);
-    let routes = routes.map(|((route, policies), number)| {
-        Some(route?.finish(number, policies, (&paths, &timeouts, &limits)))
-    });
+    let routes = routes.into_iter().zip(in_force);
+    let routes =
+        routes.map(|(route, policies)| Some(route?.finish(policies, (&paths, &timeouts, &limits))));
     let routes = routes.collect::<Option<Vec<_>>>()?;
     let policies = policies.into_iter().map(|Named { key: name, key_span, value }| {
         let location = key_span.start;

@@ -180,18 +180,17 @@ fn implies(ours: &ValueMatch, theirs: &ValueMatch) -> bool {
     }
 }
 
-fn describe(
-    clash: Clash,
-    (first_number, first): Numbered<'_>,
-    (second_number, second): Numbered<'_>,
-) -> Diagnostic {
-    let first_name = first.name_at(first_number);
-    let second_name = second.name_at(second_number);
+fn describe(clash: Clash, (_, first): Numbered<'_>, (_, second): Numbered<'_>) -> Diagnostic {
+    let first_name = first.name();
+    let second_name = second.name();
     let clashing = |message: String, label: &str| {
         let error = Diagnostic::error(second.place, message).label(label);
         error.also(first.place, format!("`{first_name}` is here"))
     };
     match clash {
+        Clash::Duplicate if first_name == second_name => {
+            clashing("two routes match the same requests".to_owned(), "the same requests again")
+        }
         Clash::Duplicate => clashing(
             format!("the route `{second_name}` is the same as `{first_name}`"),
             "the same requests again",
@@ -210,9 +209,12 @@ fn shadowed(
     (hidden, name): (&RouteDraft, &Name),
     (by, by_name): (&RouteDraft, &Name),
 ) -> Diagnostic {
-    let message =
-        format!("the route `{name}` is never reached: `{by_name}` takes all its requests");
+    let (hidden_name, by_name) = match name == by_name {
+        true => ("this route".to_owned(), "another".to_owned()),
+        false => (format!("the route `{name}`"), format!("`{by_name}`")),
+    };
+    let message = format!("{hidden_name} is never reached: {by_name} takes all its requests");
     let error = Diagnostic::error(hidden.place, message).label("never reached");
-    let error = error.also(by.place, format!("`{by_name}` comes first by its priority"));
-    error.help(format!("give `{name}` a priority above {}, or remove it", by.priority))
+    let error = error.also(by.place, "comes first by its priority");
+    error.help(format!("give it a priority above {}, or remove it", by.priority))
 }

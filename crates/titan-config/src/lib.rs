@@ -44,6 +44,7 @@ mod request_fields;
 mod resolver;
 mod route;
 mod route_fields;
+mod route_name;
 mod schema;
 mod section;
 mod shape;

@@ -39,7 +39,7 @@ section! {
     /// `client_certificate`: all must match), and what answers them (exactly one of `upstream`, `redirect`, `respond` and `files`).
     pub(crate) struct RouteFields {
         /// What metrics and `titan explain` call it; unique.
-        pub(crate) name: Option<At<Name>> = optional("`route-` and its number in the file, from 1", at(name())),
+        pub(crate) name: Option<At<Name>> = optional("what it matches, such as `api.v1` for `prefix: /api/v1`", at(name())),
         /// The hosts it serves: exact ones, or `*.` and what they end with, for any number of labels, one at least:
         /// `*.example.com` takes `a.b.example.com`, and not `example.com`. Without regard to case and port.
         pub(crate) host: Option<Vec<HostPattern>> =
@@ -309,13 +309,6 @@ fn resolve_rewrite(
 }
 
 impl RouteDraft {
-    /// The name that the route has at its place in the file, from 1.
-    pub(crate) fn name_at(&self, number: usize) -> Name {
-        self.name
-            .as_ref()
-            .map_or_else(|| Name::numbered("route", number), |name| name.value.clone())
-    }
-
     /// Whether it gives requests to an upstream, or serves files.
     pub(crate) fn serves_content(&self) -> bool {
         matches!(self.action, ActionDraft::Proxy(_) | ActionDraft::Files(_))
@@ -339,11 +332,10 @@ impl RouteDraft {
 
     pub(crate) fn finish(
         self,
-        number: usize,
         policies: Policies,
         (paths, timeouts, limits): (&Paths, &Timeouts, &Limits),
     ) -> Route {
-        let name = self.name_at(number);
+        let name = self.name();
         let RouteDraft {
             hosts,
             path,

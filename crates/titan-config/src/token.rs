@@ -15,9 +15,9 @@ use titan_http::is_token_byte;
 pub struct Name(String);
 
 impl Name {
-    /// The name of what has none in the file: its place counts.
-    pub(crate) fn numbered(what: &str, number: usize) -> Name {
-        Name(format!("{what}-{number}"))
+    /// The name of a route that has none in the file; made of characters that names have.
+    pub(crate) fn of_route(name: String) -> Name {
+        Name(name)
     }
 
     /// The name as written.

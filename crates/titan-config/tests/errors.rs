@@ -140,7 +140,7 @@ fn names_that_stand_twice() {
     assert_snapshot!(report(
         "listeners: [{ name: a, address: \":80\" }, { name: a, address: \":81\" }]
 routes:
-  - { name: route-2, prefix: /a, respond: 204 }
+  - { name: b, prefix: /a, respond: 204 }
   - { prefix: /b, respond: 204 }
 "
     ));

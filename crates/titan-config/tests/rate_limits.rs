@@ -42,7 +42,7 @@ fn rate_limits_that_limit_nothing_or_everything() {
         ("rates: 5/s, costs: { search: 6 }", one),
         ("concurrency: 5, costs: { search: 2 }", one),
         ("rates: 5/s, costs: { serch: 2 }", one),
-        ("rates: 5/s, costs: { route-2: 2 }", two),
+        ("rates: 5/s, costs: { x-exact: 2 }", two),
     ];
     let early = |limit: &str| {
         report(&format!(

@@ -131,7 +131,12 @@ fn verdict(first: &str, second: &str) -> Verdict {
     let [diagnostic] = report.diagnostics() else { panic!("{report}") };
     assert_eq!(diagnostic.also.len(), 1, "both places are shown");
     match diagnostic.message.as_str() {
-        message if message.contains("is the same as") => Duplicate,
+        message
+            if message.contains("is the same as")
+                || message.contains("match the same requests") =>
+        {
+            Duplicate
+        }
         message if message.contains("can match the same request") => Unordered,
         message if message.contains("never reached") => Shadowed,
         _ => panic!("{report}"),

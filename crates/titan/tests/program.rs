@@ -85,7 +85,7 @@ fn a_request_goes_through_and_the_metrics_show_it() {
     let admin = titan.admin.clone().unwrap();
     assert!(ask(&admin, "/readyz").contains("200 OK"));
     let metrics = ask(&admin, "/metrics");
-    let line = "titan_requests_total{route=\"route-1\",class=\"2xx\"} 1\n";
+    let line = "titan_requests_total{route=\"root\",class=\"2xx\"} 1\n";
     assert!(metrics.contains(line), "{metrics}");
     titan.signal(Signal::TERM);
     assert_eq!(titan.exit_code(), Some(0));
@@ -219,7 +219,7 @@ fn a_valid_file_is_summarised() {
     listeners  1
                127.0.0.1:0
     routes     1
-               route-1: /… -> respond 200
+               root: /… -> respond 200
     upstreams  0
     ");
 }

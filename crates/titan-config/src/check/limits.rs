@@ -39,10 +39,10 @@ pub(super) fn check_counted(fields: &ConfigFields, in_force: &[Policies], to: &m
 /// Whether the routes that rate limits have costs for are there and meet them.
 pub(super) fn check_costs(fields: &ConfigFields, in_force: &[Policies], to: &mut Reading<'_>) {
     let mut limits: HashMap<String, [Option<PolicyId>; 2]> = HashMap::new();
-    for (index, (route, policies)) in fields.routes.iter().zip(in_force).enumerate() {
+    for (route, policies) in fields.routes.iter().zip(in_force) {
         let Some(route) = route else { return };
         let of_route = [policies.early_limit, policies.rate_limit];
-        limits.insert(route.name_at(index + 1).as_str().to_owned(), of_route);
+        limits.insert(route.name().as_str().to_owned(), of_route);
     }
     for (index, Named { key: policy, value, .. }) in fields.policies.iter().enumerate() {
         let Some(limit) = value.as_ref().and_then(Policy::rate_limit) else { continue };

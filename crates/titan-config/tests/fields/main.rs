@@ -458,9 +458,9 @@ fn no_field_is_forgotten() {
 }
 
 #[test]
-fn routes_without_a_name_are_numbered() {
+fn routes_without_a_name_are_called_what_they_match() {
     let config = checked("routes: [{ prefix: /a, respond: 204 }, { prefix: /b, respond: 204 }]");
-    assert!(config.contains("Name(\"route-1\")") && config.contains("Name(\"route-2\")"));
+    assert!(config.contains("Name(\"a\")") && config.contains("Name(\"b\")"));
 }
 
 #[test]
@@ -494,7 +494,7 @@ upstreams:
     listeners  1
                :8080
     routes     1
-               route-1: /api/… -> api
+               api: /api/… -> api
     upstreams  1
                api: 10.0.0.1:8080, 10.0.0.2:8080
     ");
@@ -539,7 +539,7 @@ upstreams:
                :443, TLS
                :444, TLS with client certificates
     routes     1
-               route-1: /… -> 1 a : 1 b : 1 c
+               root: /… -> 1 a : 1 b : 1 c
     upstreams  3
                a: a:1
                b: b:1, TLS

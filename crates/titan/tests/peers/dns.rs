@@ -322,7 +322,7 @@ fn a_name_without_addresses_keeps_nothing_else_from_working() {
     let name = "warning: upstream `it`: name: backend.test does not resolve: there is no such name";
     until("the name to be told of", || says().contains(name));
     let requests = "warning: upstream `it`: no-endpoint: The upstream has no endpoint to ask; \
-                    route `route-1`; request ";
+                    route `root`; request ";
     until("the request to be told of", || says().contains(requests));
     server.answers("backend.test", Reply::Addresses(addresses, 60));
     until("the name is tried again", || get(&gateway, "/").0 == 200);
