@@ -35,7 +35,7 @@ const BOUNDS: http::Bounds = http::Bounds {
 };
 
 /// Serves the admin interface of `gateway` at `socket`, until what it returns is dropped. In `store` it notes the tokens that
-/// are taken back.
+/// are revoked.
 pub fn start(
     socket: http::Socket,
     gateway: &Gateway,

@@ -28,7 +28,7 @@ Titan admin interface
 /healthz   200 while the process lives
 /readyz    200 while connections are accepted, 503 while draining or before keys are there
 /metrics   counters and histograms, Prometheus text format
-/jwt/revocations   tokens that are taken back: GET, POST, DELETE with the id
+/jwt/revocations   revoked tokens: GET, POST, DELETE with the id
 ";
 
 const PROBES: &str = "\

@@ -56,7 +56,7 @@ enum Outcome {
     Known(Entry),
 }
 
-/// Why tokens were not taken back.
+/// Why tokens were not revoked.
 #[derive(Debug)]
 enum Refused {
     /// No provider is that issuer.

@@ -81,11 +81,11 @@ fn check_revocations(fields: &ConfigFields, to: &mut Reading<'_>) {
     let may_ask =
         |it: &Named<Name, Option<Policy>>| matches!(it.value, Some(Policy::Jwt(_)) | None);
     if !fields.policies.iter().any(may_ask) {
-        let error = Diagnostic::error(span, "nobody asks for tokens that could be taken back");
+        let error = Diagnostic::error(span, "nobody asks for tokens that could be revoked");
         to.add(error.label("no effect").help("add a policy `jwt`, or remove this"));
     }
     if fields.admin == Some(AdminDraft::Off) {
-        let warning = Diagnostic::warning(span, "no token can be taken back while `admin` is off");
+        let warning = Diagnostic::warning(span, "no token can be revoked while `admin` is off");
         to.add(warning.label("what is in the file stays in force"));
     }
 }

@@ -78,7 +78,7 @@ pub struct Proxy {
     pub body_limit: Cap<ByteSize>,
     /// The protocols that clients may switch to.
     pub upgrades: Vec<Token>,
-    /// Whether gRPC calls-Web are translated.
+    /// Whether gRPC-Web calls are translated.
     pub grpc_web: bool,
 }
 

@@ -89,7 +89,7 @@ section! {
         pub(crate) apply: Vec<At<String>> = default("[]", uses()),
         /// The types of the file's own policies that its requests do not meet.
         pub(crate) without: Vec<PolicyKind> = default("[]", kinds()),
-        /// Whether calls in gRPC-Web, in bytes or as text, are made into gRPC for the upstream, and its responses back.
+        /// Whether gRPC-Web calls, in bytes or as text, are made into gRPC for the upstream, and its responses back.
         pub(crate) grpc_web: bool = default("false", boolean()),
         /// Pages in place of problem documents, before those of the file. `files.error_pages` come before both.
         pub(crate) error_pages: ErrorPages = default("{}", error_pages()),

@@ -87,33 +87,33 @@ kinds! {
     /// Other bodies have the memory that it takes to decode this one.
     DecodingMemory Gateway SERVICE_UNAVAILABLE "decoding-memory" "Too many compressed request bodies are being decoded.";
     /// The body is in a coding that is not decoded here, nor passed on.
-    CodingRefused Gateway UNSUPPORTED_MEDIA_TYPE "coding-refused" "The coding of the request body is not taken here.";
+    CodingRefused Gateway UNSUPPORTED_MEDIA_TYPE "coding-refused" "The content coding of the request body is not supported here.";
     /// The client closed or reset the connection.
     ClientGone Downstream BAD_REQUEST "client-gone" "The client closed the connection.";
-    /// The client takes nothing of the response.
-    ClientStalled Downstream REQUEST_TIMEOUT "client-stalled" "The client takes nothing of the response.";
+    /// The client stopped reading the response.
+    ClientStalled Downstream REQUEST_TIMEOUT "client-stalled" "The client stopped reading the response.";
     /// The client takes its response more slowly than the minimum rate.
-    ClientTooSlow Downstream REQUEST_TIMEOUT "client-too-slow" "The client takes the response too slowly.";
+    ClientTooSlow Downstream REQUEST_TIMEOUT "client-too-slow" "The client reads the response too slowly.";
     /// The Connection field names too many fields, be it in a request or in a response.
     ConnectionList Downstream BAD_REQUEST "connection-list" "The Connection field names too many fields.";
     /// A field has a name that is not plain, where names have to be.
-    FieldName Downstream BAD_REQUEST "field-name" "The name of a field has characters that are not taken here.";
+    FieldName Downstream BAD_REQUEST "field-name" "A field name contains characters that are not allowed here.";
     /// The client has shown a certificate that is not taken any more.
-    ClientCertificate Downstream FORBIDDEN "client-certificate" "The client's certificate is not taken any more.";
+    ClientCertificate Downstream FORBIDDEN "client-certificate" "The client's certificate is no longer accepted.";
     /// A CONNECT request: the gateway opens no tunnels.
-    ConnectMethod Downstream NOT_IMPLEMENTED "connect-method" "CONNECT is not served here.";
+    ConnectMethod Downstream NOT_IMPLEMENTED "connect-method" "CONNECT is not supported.";
     /// The request has come through this gateway too often.
     Loop Gateway BAD_GATEWAY "loop" "The request has passed through this gateway too often.";
     /// The path has an encoded slash, which its route refuses.
-    EncodedSlash Downstream BAD_REQUEST "encoded-slash" "The path has an encoded slash, which is not taken here.";
+    EncodedSlash Downstream BAD_REQUEST "encoded-slash" "The path contains an encoded slash, which is not allowed here.";
     /// The path has a parameter, which its route refuses.
-    PathParameter Downstream BAD_REQUEST "path-parameter" "The path has a parameter, which is not taken here.";
+    PathParameter Downstream BAD_REQUEST "path-parameter" "The path contains a parameter (;), which is not allowed here.";
     /// The path is that of another route but for the case of letters, which its route refuses.
-    PathCase Downstream BAD_REQUEST "path-case" "The path is known here with letters in another case.";
+    PathCase Downstream BAD_REQUEST "path-case" "The path differs only in letter case from one that is served here.";
     /// No route takes the request.
-    NoRoute Gateway NOT_FOUND "no-route" "No route takes this request.";
+    NoRoute Gateway NOT_FOUND "no-route" "No route matches this request.";
     /// A route takes the path, but not with this method.
-    MethodNotAllowed Gateway METHOD_NOT_ALLOWED "method-not-allowed" "The path does not take this method.";
+    MethodNotAllowed Gateway METHOD_NOT_ALLOWED "method-not-allowed" "This method is not allowed for this path.";
     /// There is no file for the path.
     NoFile Gateway NOT_FOUND "no-file" "There is no file for this path.";
     /// The gateway has no right to read the file.
@@ -123,19 +123,19 @@ kinds! {
     /// The file has become shorter while it was sent.
     FileShrunk Gateway INTERNAL_SERVER_ERROR "file-shrunk" "The file became shorter while it was sent.";
     /// The request is for another state of the file.
-    PreconditionFailed Downstream PRECONDITION_FAILED "precondition-failed" "The file is not in the state that the request is for.";
+    PreconditionFailed Downstream PRECONDITION_FAILED "precondition-failed" "The file has changed: a precondition of the request failed.";
     /// The request is for a part that the file does not have.
-    BeyondFile Downstream RANGE_NOT_SATISFIABLE "range-not-satisfiable" "The file does not have that part.";
+    BeyondFile Downstream RANGE_NOT_SATISFIABLE "range-not-satisfiable" "The requested range is outside the file.";
     /// A rewritten path or a redirect is not valid.
-    BadRewrite Gateway BAD_REQUEST "bad-rewrite" "The rewritten path or the redirect is not valid.";
+    BadRewrite Gateway BAD_REQUEST "bad-rewrite" "The rewritten path or redirect target is not valid.";
     /// A redirect needs the host, and the request has none.
-    NoHost Downstream BAD_REQUEST "no-host" "The request names no host, which the redirect needs.";
+    NoHost Downstream BAD_REQUEST "no-host" "The redirect needs a host, and the request names none.";
     /// What a transform makes of the request is not valid, or too long.
-    BadTransform Gateway BAD_REQUEST "bad-transform" "The request cannot be changed as the route wants it.";
+    BadTransform Gateway BAD_REQUEST "bad-transform" "The request could not be transformed as the route asks.";
     /// The upstream has no endpoint, or each was tried.
-    NoEndpoint Gateway SERVICE_UNAVAILABLE "no-endpoint" "The upstream has no endpoint to ask.";
+    NoEndpoint Gateway SERVICE_UNAVAILABLE "no-endpoint" "The upstream has no available endpoint.";
     /// Every connection is taken, and too many requests wait already.
-    QueueFull Gateway SERVICE_UNAVAILABLE "queue-full" "Too many requests wait for the upstream.";
+    QueueFull Gateway SERVICE_UNAVAILABLE "queue-full" "Too many requests are waiting for the upstream.";
     /// No connection became free in time.
     QueueTimeout Gateway SERVICE_UNAVAILABLE "queue-timeout" "No connection to the upstream became free in time.";
     /// The endpoint refused the connection.
@@ -143,75 +143,75 @@ kinds! {
     /// The endpoint did not accept the connection in time.
     ConnectTimeout Upstream GATEWAY_TIMEOUT "connect-timeout" "The upstream did not accept the connection in time.";
     /// The endpoint and the gateway could not agree on TLS.
-    Tls Upstream BAD_GATEWAY "upstream-tls" "The upstream could not be reached securely.";
+    Tls Upstream BAD_GATEWAY "upstream-tls" "A TLS connection to the upstream could not be established.";
     /// The endpoint closed the connection before it had answered.
-    Closed Upstream BAD_GATEWAY "upstream-closed" "The upstream closed the connection without a response.";
+    Closed Upstream BAD_GATEWAY "upstream-closed" "The upstream closed the connection without responding.";
     /// The endpoint reset the stream before it had answered.
-    Reset Upstream BAD_GATEWAY "upstream-reset" "The upstream gave the request up without a response.";
+    Reset Upstream BAD_GATEWAY "upstream-reset" "The upstream reset the stream without responding.";
     /// The endpoint has done nothing with the request, and says so.
-    Unprocessed Upstream SERVICE_UNAVAILABLE "upstream-refused" "The upstream takes no request now.";
+    Unprocessed Upstream SERVICE_UNAVAILABLE "upstream-refused" "The upstream accepts no requests at the moment.";
     /// The head of the response did not arrive in time.
-    ResponseTimeout Upstream GATEWAY_TIMEOUT "response-timeout" "The upstream did not answer in time.";
+    ResponseTimeout Upstream GATEWAY_TIMEOUT "response-timeout" "The upstream did not respond in time.";
     /// The body of the response paused for too long.
-    ResponseStalled Upstream GATEWAY_TIMEOUT "response-stalled" "The upstream's response paused for too long.";
+    ResponseStalled Upstream GATEWAY_TIMEOUT "response-stalled" "The upstream's response stalled.";
     /// The response ended before its end.
     Truncated Upstream BAD_GATEWAY "truncated" "The upstream's response is incomplete.";
     /// The endpoint sent more interim responses than anyone needs.
     TooManyInterim Upstream BAD_GATEWAY "too-many-interim" "The upstream sent too many interim responses.";
     /// The endpoint switched to a protocol that nobody asked for.
-    UnaskedUpgrade Upstream BAD_GATEWAY "unasked-upgrade" "The upstream switched protocols without being asked.";
+    UnaskedUpgrade Upstream BAD_GATEWAY "unasked-upgrade" "The upstream switched protocols without being asked to.";
     /// The endpoint has answered a wish for a tunnel as if it had been none.
     UpgradeIgnored Upstream BAD_GATEWAY "upgrade-ignored" "The upstream did not switch protocols.";
     /// A tunnel is asked for in a protocol that the route does not allow, or where none can be.
-    UpgradeRefused Gateway NOT_IMPLEMENTED "upgrade-refused" "This path takes no tunnel in that protocol.";
+    UpgradeRefused Gateway NOT_IMPLEMENTED "upgrade-refused" "Upgrading to that protocol is not allowed for this path.";
     /// Too many tunnels are open.
     TooManyTunnels Gateway SERVICE_UNAVAILABLE "too-many-tunnels" "Too many tunnels are open.";
     /// The time that a client gives a gRPC call cannot be read.
-    BadDeadline Downstream BAD_REQUEST "bad-grpc-timeout" "The field grpc-timeout is not valid.";
-    /// The body of a gRPC call-Web is no text as it has to be.
+    BadDeadline Downstream BAD_REQUEST "bad-grpc-timeout" "The grpc-timeout field is not valid.";
+    /// The body of a gRPC-Web call is no text as it has to be.
     BadWebText Downstream BAD_REQUEST "bad-grpc-web-text" "The body is not base64.";
     /// The time that a client gives its call is over.
-    Deadline Gateway GATEWAY_TIMEOUT "deadline" "The time that the client gives the call is over.";
+    Deadline Gateway GATEWAY_TIMEOUT "deadline" "The deadline of the call has passed.";
     /// A page asks leave for what its policy does not allow.
-    CorsRefused Gateway FORBIDDEN "cors-refused" "Pages of this origin may not ask that here.";
+    CorsRefused Gateway FORBIDDEN "cors-refused" "Pages from this origin may not make this request.";
     /// A page wants a WebSocket that pages of its origin may not have.
-    OriginRefused Gateway FORBIDDEN "origin-refused" "Pages of this origin may not open WebSockets here.";
+    OriginRefused Gateway FORBIDDEN "origin-refused" "Pages from this origin may not open WebSockets here.";
     /// The request brings no token where one is asked for.
-    TokenMissing Gateway UNAUTHORIZED "token-missing" "A token is needed here.";
+    TokenMissing Gateway UNAUTHORIZED "token-missing" "This request needs a token.";
     /// The request brings a token that is no good.
     TokenInvalid Gateway UNAUTHORIZED "token-invalid" "The token is not valid.";
     /// The keys that a token is to be checked with were not fetched yet, or too long ago.
-    TokenKeys Gateway SERVICE_UNAVAILABLE "token-keys" "Tokens cannot be checked now.";
+    TokenKeys Gateway SERVICE_UNAVAILABLE "token-keys" "Tokens cannot be checked at the moment.";
     /// The request brings several tokens.
-    TokenAmbiguous Gateway BAD_REQUEST "token-ambiguous" "There is more than one token.";
+    TokenAmbiguous Gateway BAD_REQUEST "token-ambiguous" "The request carries more than one token.";
     /// The client's address may not ask.
-    AddressRefused Gateway FORBIDDEN "address-refused" "Clients with this address may not ask that.";
+    AddressRefused Gateway FORBIDDEN "address-refused" "Clients with this address are not allowed here.";
     /// The client has shown no certificate that may ask.
-    CertificateRefused Gateway FORBIDDEN "certificate-refused" "Only clients with certain certificates may ask that.";
+    CertificateRefused Gateway FORBIDDEN "certificate-refused" "This request needs a client certificate that is accepted here.";
     /// The request shows no API key, or none that is known.
-    ApiKey Gateway UNAUTHORIZED "api-key" "The request needs an API key that is known here.";
+    ApiKey Gateway UNAUTHORIZED "api-key" "This request needs a valid API key.";
     /// The request shows nothing of which one would be enough, or nothing that is right.
-    Credential Gateway UNAUTHORIZED "credential" "The request needs one of the credentials that are taken here.";
+    Credential Gateway UNAUTHORIZED "credential" "This request needs one of the credentials that are accepted here.";
     /// The request's token is good, and does not say what it has to.
-    InsufficientScope Gateway FORBIDDEN "insufficient-scope" "The token does not grant that.";
+    InsufficientScope Gateway FORBIDDEN "insufficient-scope" "The token does not grant access to this.";
     /// The request shows no name with its password.
-    Password Gateway UNAUTHORIZED "password" "The request needs a name and its password.";
-    /// Too many passwords wait to be checked.
-    PasswordQueue Gateway SERVICE_UNAVAILABLE "password-queue" "Too many passwords wait to be checked.";
+    Password Gateway UNAUTHORIZED "password" "This request needs a user name and a password.";
+    /// Too many passwords are waiting to be checked.
+    PasswordQueue Gateway SERVICE_UNAVAILABLE "password-queue" "Too many passwords are waiting to be checked.";
     /// The service that decides about requests does not answer, or not as it should.
-    AuthService Gateway SERVICE_UNAVAILABLE "auth-service" "The service that decides about requests does not answer.";
-    /// The service that decides about calls wants to know who asks.
-    AuthAnonymous Gateway UNAUTHORIZED "auth-anonymous" "The service that decides about calls wants to know who asks.";
+    AuthService Gateway SERVICE_UNAVAILABLE "auth-service" "The authorization service did not respond.";
+    /// The authorization service asks for credentials.
+    AuthAnonymous Gateway UNAUTHORIZED "auth-anonymous" "The authorization service asks for credentials.";
     /// The service that decides about calls refuses one.
-    AuthRefused Gateway FORBIDDEN "auth-refused" "The service that decides about calls refuses this one.";
+    AuthRefused Gateway FORBIDDEN "auth-refused" "The authorization service refused this call.";
     /// A rule of an authorisation is not met.
-    RuleRefused Gateway FORBIDDEN "rule-refused" "That is not allowed.";
+    RuleRefused Gateway FORBIDDEN "rule-refused" "This request is not allowed.";
     /// A rate limit is used up.
     RateLimited Gateway TOO_MANY_REQUESTS "rate-limited" "Too many requests.";
     /// The client, or the user that it names, has shown too much that is wrong.
-    TooManyFailures Gateway TOO_MANY_REQUESTS "too-many-failures" "Too many failures to authenticate.";
+    TooManyFailures Gateway TOO_MANY_REQUESTS "too-many-failures" "Too many failed attempts to authenticate.";
     /// As many requests run as a limit allows.
-    ConcurrencyLimited Gateway TOO_MANY_REQUESTS "concurrency-limited" "Too many requests at once.";
+    ConcurrencyLimited Gateway TOO_MANY_REQUESTS "concurrency-limited" "Too many requests are running at once.";
     /// The gateway could not do its own part.
     Internal Gateway INTERNAL_SERVER_ERROR "internal" "The gateway failed.";
 }

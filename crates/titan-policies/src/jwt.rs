@@ -124,7 +124,7 @@ refusals! {
     Old "old";
     /// A claim is missing, or not what it has to be.
     Claim "claim";
-    /// It was taken back.
+    /// It was revoked.
     Revoked "revoked";
 }
 
@@ -327,7 +327,7 @@ impl Jwt {
         Ok(())
     }
 
-    /// Judges a token, but for whether it was taken back.
+    /// Judges a token, but for whether it was revoked.
     fn verify(&self, text: &[u8], now: Duration) -> Result<Verified, Refusal> {
         let token = Token::parse(text)?;
         let place = self.provider_of(&token.claims).ok_or(Refusal::Issuer)?;

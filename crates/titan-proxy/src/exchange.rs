@@ -348,7 +348,7 @@ impl<'x, B: RequestBody, A: ResponseSink> Exchange<'x, B, A> {
         dialect.filter(|dialect| *dialect != Dialect::Native)
     }
 
-    /// Has an upstream of gRPC answer a gRPC call-Web.
+    /// Has an upstream of gRPC answer a gRPC-Web call.
     async fn proxy_web(
         &mut self,
         proxy: &Proxy,

@@ -397,7 +397,7 @@ mod tests {
         let head = failure(Kind::NoRoute.into(), Dialect::Native, Some(b"7\xc3\xa9%")).unwrap();
         let values: Vec<_> =
             head.fields.iter().map(|field| field.value.escape_ascii().to_string()).collect();
-        let message = "No route takes this request. (no-route, request 7%C3%A9%25)";
+        let message = "No route matches this request. (no-route, request 7%C3%A9%25)";
         assert_eq!(values, ["application/grpc", "12", message]);
     }
 

@@ -84,7 +84,7 @@ impl Authority {
         Certificate::new(cert, key.serialize_pem(), signed.der().clone(), Some(serial))
     }
 
-    /// The list of the certificates that it has taken back, as PEM.
+    /// The list of the certificates that it has revoked, as PEM.
     pub fn revokes(&self, revoked: &[&Certificate]) -> String {
         self.revokes_until(revoked, LATE)
     }

@@ -1,4 +1,4 @@
-//! What is taken back, as the file and the interface write it: with the names that tokens have for it.
+//! What is revoked, as the file and the interface write it: with the names that tokens have for it.
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -57,7 +57,7 @@ impl Tokens {
         }
     }
 
-    /// Whether nobody takes such a token any more, taken back or not.
+    /// Whether nobody takes such a token any more, revoked or not.
     pub(super) fn have_ended(&self, now: u64) -> bool {
         now >= self.ends + MAX_LEEWAY.as_secs()
     }

@@ -1,4 +1,4 @@
-//! The file of what was taken back: a line for each change, on the disk before anybody is told that it was made.
+//! The file of what was revoked: a line for each change, on the disk before anybody is told that it was made.
 //!
 //! ```text
 //! 3f0c59dfe40a1be2 {"start":{"form":1,"next":1}}

@@ -1,4 +1,4 @@
-//! `/jwt/revocations`: how tokens are taken back, looked at, and let be good again.
+//! `/jwt/revocations`: how tokens are revoked, looked at, and let be good again.
 
 use super::entry::{Entry, Tokens};
 use super::{Outcome, Refused, RevocationStore, now};
@@ -38,7 +38,7 @@ pub(crate) fn answer(store: Option<&RevocationStore>, request: &Request, rest: &
         return Response::problem(Status::FORBIDDEN, "pages of browsers have no business here");
     }
     let Some(store) = store else {
-        let detail = "tokens cannot be taken back: `jwt_revocations` is not configured";
+        let detail = "tokens cannot be revoked: `jwt_revocations` is not configured";
         return Response::problem(Status::NOT_FOUND, detail);
     };
     let method = request.head.method;
@@ -144,7 +144,7 @@ impl Refused {
                 Response::problem(Status::BAD_REQUEST, detail)
             }
             Refused::Full => {
-                let detail = "there are as many entries as `jwt_revocations.capacity` allows: nothing was taken back";
+                let detail = "there are as many entries as `jwt_revocations.capacity` allows: nothing was revoked";
                 Response::problem(Status::CONFLICT, detail)
             }
             Refused::Disk(error) => {

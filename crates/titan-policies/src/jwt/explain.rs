@@ -59,7 +59,7 @@ impl Jwt {
         });
         let Verified { claims, fields, .. } = verified.ok()?;
         told.lines.push(match unchecked {
-            None => "the token is good, unless it was taken back".to_owned(),
+            None => "the token is valid, unless it was revoked".to_owned(),
             Some(why) => format!(
                 "the signature of the token is not checked: {why}; what it says is good, and is believed here"
             ),

@@ -162,7 +162,7 @@ impl Rule {
 }
 
 /// A name, which has to be a text (RFC 7519 sections 4.1.2 and 4.1.7): a token whose name could be read in two ways could not
-/// be taken back by it.
+/// be revoked by it.
 fn name<'c>(claims: &'c Map<String, Value>, claim: &str) -> Result<Option<&'c str>, Refusal> {
     claims.get(claim).map(|name| name.as_str().ok_or(Refusal::Claim)).transpose()
 }

@@ -178,7 +178,7 @@ fn a_method_that_no_route_takes() {
               4. old: no: its path is `/old/…`
               5. split: no: its path is `/to/{host}`
     answer    405 Method Not Allowed (method-not-allowed)
-              The path does not take this method.
+              This method is not allowed for this path.
               Allow: GET, POST, HEAD
     ",
     );
@@ -190,7 +190,7 @@ fn a_path_that_no_route_takes() {
         &answer("GET", "http://other.example/items/7", &[]),
         r"
     404 Not Found (no-route)
-              No route takes this request.
+              No route matches this request.
     ",
     );
 }
@@ -212,7 +212,7 @@ fn a_redirect_that_would_go_elsewhere() {
         &answer("GET", "http://a.example/to/evil:80", &[]),
         r"
     400 Bad Request (bad-rewrite)
-              The rewritten path or the redirect is not valid.
+              The rewritten path or redirect target is not valid.
               Here a part of the path would become part of a host.
     ",
     );
@@ -250,7 +250,7 @@ fn a_call_of_grpc_is_told_in_its_own_way() {
         &answer("POST", "http://nobody.example/nothing", &fields),
         r"
     200 OK, grpc-status 12 Unimplemented (no-route)
-              No route takes this request.
+              No route matches this request.
     ",
     );
 }
@@ -301,7 +301,7 @@ fn what_breaks_http_is_told_with_its_answer() {
     400 Bad Request (malformed) The request is malformed: the method is not a token (RFC 9112 section 3.1).
     400 Bad Request (malformed) The request is malformed: the version is malformed (RFC 9112 section 2.3).
     400 Bad Request (bad-path) The path is not acceptable: the path leads above the root.
-    501 Not Implemented (connect-method) CONNECT is not served here.
+    501 Not Implemented (connect-method) CONNECT is not supported.
     414 URI Too Long (malformed) The request is malformed: the target exceeds its limit (RFC 9112 section 3).
     ",
     );

@@ -27,7 +27,7 @@ impl Site {
         Site { own: certificate(&["a.example"]), authority: authority("clients") }
     }
 
-    /// The files of the site, where the authority has taken back those certificates.
+    /// The files of the site, where the authority has revoked those certificates.
     fn files(&self, revoked: &[&Certificate]) -> Files {
         let mut files = Certificate::files(&[("a", &self.own)]);
         files.insert("ca.pem".into(), self.authority.cert.clone().into_bytes());

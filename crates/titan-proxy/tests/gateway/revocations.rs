@@ -8,7 +8,7 @@ use titan_testkit::upstream::{self, Upstream, ok};
 use titan_testkit::usual;
 use titan_testkit::{Certificate, Gateway, start_revocable};
 
-/// A gateway of so many workers that asks for tokens, and what can be taken back.
+/// A gateway of so many workers that asks for tokens, and what can be revoked.
 fn revocable(workers: usize) -> (Gateway, Upstream, Revocations) {
     let (upstream, revocations) = (upstream::replies(ok("x")), Revocations::default());
     let files = Certificate::files(&[("usual", usual())]);

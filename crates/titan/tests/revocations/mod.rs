@@ -13,7 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 const SECRET: &str = "forty bytes that nobody but us can guess";
 
-/// A file that does not exist yet, and a gateway of two workers that remembers there what is taken back.
+/// A file that does not exist yet, and a gateway of two workers that remembers there what is revoked.
 fn remembering(name: &str, more: &str) -> (PathBuf, String) {
     let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("revocations-{name}"));
     let _ = fs::remove_file(&file);

@@ -51,7 +51,7 @@ fn files_are_named() {
         &told("PUT", "/assets/a"),
         r"
     answer    405 Method Not Allowed (method-not-allowed)
-              The path does not take this method.
+              This method is not allowed for this path.
               Allow: GET, HEAD
     ",
     );
