@@ -4,8 +4,7 @@ use crate::error::Error;
 use crate::stream::{FilePart, ReadHalf, WriteHalf};
 use std::io;
 use std::task::{Context, Poll};
-use titan_http::BodyLength;
-use titan_http::{Fields, ResponseHead};
+use titan_http::{BodyLength, Fields, ResponseHead};
 
 /// Where a body comes from.
 pub trait BodySource {

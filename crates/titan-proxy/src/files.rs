@@ -28,8 +28,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use titan_config::{HeaderValue, PathEnd, PathPattern, StaticFiles};
-use titan_http::coding::Accepted;
-use titan_http::coding::Coding;
+use titan_http::coding::{Accepted, Coding};
 use titan_http::{BadField, FieldName, Method, RequestHead, ResponseHead, Status};
 use titan_io::error::{Error, Kind};
 

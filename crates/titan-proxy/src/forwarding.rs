@@ -19,8 +19,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 use titan_config::{Cidr, ClientCert, Config, HeaderName, ServerField, TrustedField};
-use titan_http::Scheme;
-use titan_http::{Authority, BadField, FieldName, Fields, RequestHead, ResponseHead};
+use titan_http::{Authority, BadField, FieldName, Fields, RequestHead, ResponseHead, Scheme};
 use titan_io::tls::Identity;
 use titan_policies::context::Client;
 

@@ -7,8 +7,9 @@ use base64::engine::general_purpose::STANDARD;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use titan_config::Token;
-use titan_http::BodyLength;
-use titan_http::{BadField, FieldName, Fields, Method, RequestHead, ResponseHead, Status, Version};
+use titan_http::{
+    BadField, BodyLength, FieldName, Fields, Method, RequestHead, ResponseHead, Status, Version,
+};
 
 /// A client's wish to go on in another protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]

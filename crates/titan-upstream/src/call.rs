@@ -4,8 +4,7 @@
 use std::task::{Context, Poll};
 use std::time::Duration;
 use titan_http::ResponseHead;
-use titan_io::body::Content;
-use titan_io::body::{BodySink, BodySource};
+use titan_io::body::{BodySink, BodySource, Content};
 use titan_io::clock::{Clock, Moment};
 use titan_io::error::{Error, Kind};
 use titan_io::relay::{Pump, Stop};

@@ -6,8 +6,7 @@ use crate::memory::{ClientMemory, Held};
 use crate::network::ClientNetwork;
 use crate::stream::ReadHalf;
 use std::task::{Context, Poll};
-use titan_http::BodyLength;
-use titan_http::Fields;
+use titan_http::{BodyLength, Fields};
 
 /// A body of which more may be read than its client takes: into memory, up to a bound, as long as there is
 /// memory for that. While its client keeps up it costs nothing.

@@ -7,8 +7,7 @@ use crate::template::Parts;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::time::SystemTime;
-use titan_http::BodyLength;
-use titan_http::{FieldName, Method, ResponseHead, Status};
+use titan_http::{BodyLength, FieldName, Method, ResponseHead, Status};
 use titan_io::body::{Content, RequestBody, ResponseSink};
 use titan_io::error::{Error, Kind};
 

@@ -8,8 +8,7 @@ use titan_config::{
     Proxy, Route, RouteTimeouts, SendHost, StaticFiles, StickyCookie, Token, Upstream, UpstreamTls,
     ValueMatch,
 };
-use titan_http::query;
-use titan_http::{Field, Method, RequestHead, Status};
+use titan_http::{Field, Method, RequestHead, Status, query};
 use titan_io::tls::Identity;
 
 /// Bytes as text.

@@ -6,10 +6,8 @@
 use super::text::{Decoder, encode};
 use super::{Dialect, MEDIA_TYPE, suffix};
 use std::task::{Context, Poll, ready};
-use titan_http::BodyLength;
-use titan_http::{BadField, FieldName, Fields, RequestHead, ResponseHead};
-use titan_io::body::{BodySink, BodySource};
-use titan_io::body::{Content, Gone, RequestBody, ResponseSink};
+use titan_http::{BadField, BodyLength, FieldName, Fields, RequestHead, ResponseHead};
+use titan_io::body::{BodySink, BodySource, Content, Gone, RequestBody, ResponseSink};
 use titan_io::error::{Error, Kind};
 
 /// The flag of the frame that holds trailers.

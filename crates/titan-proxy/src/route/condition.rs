@@ -5,8 +5,7 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::fmt;
 use titan_config::{CertificateMatch, CertificatePart, HeaderMatch, QueryMatch};
-use titan_http::query;
-use titan_http::{FieldName, Fields, Method};
+use titan_http::{FieldName, Fields, Method, query};
 use titan_policies::values::{Unmet, certificate_mismatch, unmet};
 
 /// The conditions of one route.
