@@ -53,7 +53,7 @@ impl Config {
         all.sort_by(|(one_host, one), (other_host, other)| {
             by_host(*one_host, *other_host)
                 .then(seen[one_host].cmp(&seen[other_host]))
-                .then(one.path.precedence(&other.path))
+                .then_with(|| one.path.search_order().cmp(other.path.search_order()))
                 .then(rank(one).cmp(&rank(other)))
         });
         all.into_iter().map(|(host, route)| self.listed(host, route)).collect()

@@ -56,6 +56,20 @@ impl PathPattern {
         ours.cmp(theirs)
     }
 
+    /// What orders patterns as a search meets them: [`PathPattern::precedence`] where both can match the same path, and by
+    /// their texts where they cannot.
+    pub(crate) fn search_order(&self) -> impl Iterator<Item = (u8, &str)> {
+        let segments = self.segments.iter().map(|segment| match segment {
+            Segment::Literal(text) => (0, text.as_str()),
+            Segment::Param(_) => (1, ""),
+        });
+        segments.chain([match self.end {
+            PathEnd::Exact => (2, ""),
+            PathEnd::Rest(_) => (3, ""),
+            PathEnd::Prefix => (4, ""),
+        }])
+    }
+
     /// The names of what the pattern captures, in order: [`crate::Piece::Param`] counts them.
     pub fn params(&self) -> impl Iterator<Item = &str> {
         let segments = self.segments.iter().filter_map(|segment| match segment {

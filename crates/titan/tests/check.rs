@@ -140,6 +140,31 @@ routes:
   - { name: first, prefix: /, priority: 5, methods: GET, headers: { X-First: present }, redirect: https://a.example/ }
 ";
 
+/// Which of two comes first that never compete is of no account, but it is the same everywhere.
+#[test]
+fn routes_are_told_in_the_order_in_which_they_are_listed() {
+    let text = "listeners: [':80']\nroutes:\n\
+        \x20 - { name: z, prefix: /z, respond: 204 }\n  - { name: a, prefix: /a, respond: 204 }\n\
+        \x20 - { name: exact, path: /a, respond: 204 }\n  - { name: below, path: /a/b, respond: 204 }\n\
+        \x20 - { name: part, path: '/{x}/b', respond: 204 }\n  - { name: rest, path: '/{x}/{*y}', respond: 204 }\n\
+        \x20 - { name: last, respond: 204 }\n";
+    let (_, report) = json(text, &["--list-routes"]);
+    let listed: Vec<_> = report["routes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["name"].as_str().unwrap())
+        .collect();
+    let mut explain = Command::new(env!("CARGO_BIN_EXE_titan"));
+    let explain = explain.args(["explain", "GET", "http://a/nowhere", "-c", "/dev/stdin"]);
+    let explain = explain.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut titan = explain.spawn().unwrap();
+    titan.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let told = String::from_utf8(titan.wait_with_output().unwrap().stdout).unwrap();
+    let place = |name: &&str| told.find(&format!(". {name}: ")).unwrap_or_else(|| panic!("{told}"));
+    assert!(listed.is_sorted_by_key(place), "{listed:?} {told}");
+}
+
 #[test]
 fn routes_are_listed_in_the_order_in_which_they_are_tried() {
     let (code, out, err) = check(ROUTES, &["--list-routes"]);
