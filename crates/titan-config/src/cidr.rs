@@ -27,6 +27,11 @@ impl Cidr {
         }
     }
 
+    /// Whether it holds every address of its family.
+    pub(crate) fn is_everybody(&self) -> bool {
+        self.bits == 0
+    }
+
     /// The block that `address` and everything like it in the first `bits` belong to.
     fn around(address: IpAddr, bits: u8) -> Cidr {
         let address = match address {

@@ -6,7 +6,7 @@ use crate::node::Node;
 use crate::read::{Read, Reading, default};
 use crate::readers::{boolean, one_or_list, word_or, words, words_or};
 use crate::report::Diagnostic;
-use crate::section::section;
+use crate::section::{section, section_of};
 use crate::token::{HeaderName, HeaderValue, Token, header_name, header_value, token};
 use titan_http::{FieldName, fold_name};
 
@@ -84,6 +84,31 @@ pub enum ServerField {
     Remove,
     /// Every response has this one.
     Replace(HeaderValue),
+}
+
+pub(crate) fn forwarding() -> impl Read<Value = Forwarding> {
+    section_of::<Forwarding>().then(|forwarding, node, to| {
+        warn_of_trust(&forwarding, node, to);
+        Some(forwarding)
+    })
+}
+
+/// Warns where everybody is believed, or nobody.
+fn warn_of_trust(forwarding: &Forwarding, node: &Node, to: &mut Reading<'_>) {
+    let proxies = &forwarding.trusted_proxies;
+    if let Some(all) = proxies.iter().find(|block| block.is_everybody()) {
+        let warning = Diagnostic::warning(
+            node.key_span("trusted_proxies"),
+            "every client is believed about its own address",
+        );
+        let warning = warning.label(format!("`{all}` is everybody"));
+        to.add(warning.help("name the networks of the proxies in front alone"));
+    }
+    if let Some(entry) = node.entry("trusted_field").filter(|_| proxies.is_empty()) {
+        let warning = Diagnostic::warning(entry.key_span, "no proxy is believed");
+        let warning = warning.label("no effect without `trusted_proxies`");
+        to.add(warning.help("name the networks of the proxies in front in `trusted_proxies`"));
+    }
 }
 
 fn request_id() -> impl Read<Value = Option<HeaderName>> {

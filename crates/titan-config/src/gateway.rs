@@ -3,7 +3,7 @@
 use crate::address::{ListenAddress, admin_address, listen_address};
 use crate::bounds::{MAX_LISTENERS, MAX_POLICIES, MAX_ROUTES, MAX_UPSTREAMS};
 use crate::error_pages::{ErrorPages, error_pages};
-use crate::forwarding::Forwarding;
+use crate::forwarding::{Forwarding, forwarding};
 use crate::limits::{Limits, limits};
 use crate::listener::{Listener, ListenerDraft, listener};
 use crate::look_alikes::Paths;
@@ -175,7 +175,7 @@ section! {
         pub(crate) timeouts: Option<Timeouts> = default("{}", lenient(section_of::<Timeouts>())),
         /// What upstreams and clients are told about each other.
         pub(crate) forwarding: Option<Forwarding> =
-            default("{}", lenient(section_of::<Forwarding>())),
+            default("{}", lenient(forwarding())),
         /// How names of endpoints become addresses.
         pub(crate) resolver: Option<Resolver> = default("{}", lenient(resolver())),
         /// Health, readiness and metrics; `off` for none.

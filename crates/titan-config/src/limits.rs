@@ -68,7 +68,8 @@ section! {
         /// `off`: all do.
         pub request_buffer: Option<ByteSize> = default("16KiB", request_buffer()),
         /// Bytes per second that a client must take of its response while it keeps the gateway waiting, measured
-        /// over 10 s; a slower one is disconnected, over HTTP/2 its stream is reset. `off`: only `timeouts.write`
+        /// over 10 s; a slower one is disconnected, over HTTP/2 its stream is reset. One that takes nothing at all is not slow
+        /// but stalled: `timeouts.write` says how long it may. `off`: only that
         /// guards against slow clients, and each byte counts as going on.
         pub response_rate: Option<ByteSize> = default("240B", rate()),
         /// How much of a response is read into memory where its client is slower than its endpoint. One that fits is
@@ -111,6 +112,8 @@ section! {
 
 const MAX_HEAD: u64 = 1 << 20;
 const MAX_FIELDS: i64 = 10_000;
+/// What one client may have of `response_memory` at least.
+const LEAST_SHARE: u64 = 32 << 20;
 const MIN_WINDOW: u64 = 64 << 10;
 const MAX_WINDOW: u64 = 64 << 20;
 const MIN_DECODING: u64 = 32 << 20;
@@ -122,6 +125,7 @@ pub(crate) fn limits() -> impl Read<Value = Limits> {
 }
 
 fn check(mut limits: Limits, node: &Node, to: &mut Reading<'_>) -> Option<Limits> {
+    warn_of_shares(&limits, node, to);
     if limits.target <= limits.head {
         return Some(limits);
     }
@@ -138,6 +142,17 @@ fn check(mut limits: Limits, node: &Node, to: &mut Reading<'_>) -> Option<Limits
     let head = node.entry("head").map(|entry| entry.key_span);
     let error = head.into_iter().fold(error, |error, head| error.also(head, "`head` is here"));
     to.fail(error.help("lower `target`, or raise `head`"))
+}
+
+/// Warns where no client could have as much of its response read ahead as one response may.
+fn warn_of_shares(limits: &Limits, node: &Node, to: &mut Reading<'_>) {
+    let memory = limits.response_memory.bytes();
+    let share = ByteSize::new((memory / 4).max(LEAST_SHARE).min(memory));
+    let Some(buffer) = limits.response_buffer.filter(|buffer| *buffer > share) else { return };
+    let message = "`response_buffer` is more than one client may have";
+    let warning = Diagnostic::warning(node.key_span("response_buffer"), message);
+    let warning = warning.label(format!("it is {buffer}, and one client may have {share}"));
+    to.add(warning.help("lower it, or raise `response_memory`"));
 }
 
 fn body() -> impl Read<Value = Cap<ByteSize>> {

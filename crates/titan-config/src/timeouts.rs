@@ -19,7 +19,8 @@ section! {
         pub idle: Duration = default("60s", timeout()),
         /// The longest pause of a request body; a longer one is answered with 408.
         pub body: Duration = default("30s", timeout()),
-        /// A client that takes nothing of its response for this long is disconnected.
+        /// A client that takes nothing of its response for this long is disconnected. One that takes some, but too little, is
+        /// the business of `limits.response_rate`.
         pub write: Duration = default("30s", timeout()),
         /// Connecting to one endpoint; then another is tried, or the response is 504.
         pub connect: Duration = default("5s", timeout()),

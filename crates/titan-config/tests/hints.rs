@@ -135,6 +135,56 @@ fn what_was_probably_meant_is_said() {
 }
 
 #[test]
+fn trust_that_means_everybody_or_nobody_is_told() {
+    for (forwarding, wanted) in [
+        ("trusted_proxies: [10.0.0.0/8, 0.0.0.0/0]", "`0.0.0.0/0` is everybody"),
+        ("trusted_proxies: '::/0'", "`::/0` is everybody"),
+        ("trusted_field: forwarded", "no effect without `trusted_proxies`"),
+    ] {
+        let says = section(&format!("forwarding: {{ {forwarding} }}"));
+        assert!(says.starts_with("warning: ") && says.contains(wanted), "{wanted}: {says}");
+    }
+    let fine = "forwarding: { trusted_proxies: 10.0.0.0/8, trusted_field: forwarded }";
+    assert_eq!(section(fine), "");
+}
+
+#[test]
+fn more_than_the_share_of_one_client_is_told() {
+    for (limits, share) in [
+        ("response_buffer: 33MiB, response_memory: 64MiB", Some("32MiB")),
+        ("response_buffer: 2MiB, response_memory: 1MiB", Some("1MiB")),
+        ("response_memory: 1MiB", None),
+        ("response_buffer: 64MiB", None),
+        ("response_buffer: off, response_memory: 1MiB", None),
+    ] {
+        let says = section(&format!("limits: {{ {limits} }}"));
+        match share {
+            Some(share) => assert!(
+                says.starts_with("warning: ")
+                    && says.contains(&format!("one client may have {share}")),
+                "{limits}: {says}"
+            ),
+            None => assert_eq!(says, "", "{limits}"),
+        }
+    }
+}
+
+#[test]
+fn a_rule_does_not_look_for_things_in_a_text() {
+    for (rule, wanted) in [
+        ("client.address in '10.0.0.0/8'", "`deny: [10.0.0.0/8]`"),
+        ("request.path in '/a'", "`request.path.contains('x')`"),
+    ] {
+        let says = policy(&format!("authorise: {{ rules: \"{rule}\" }}"));
+        assert!(says.contains("the right side of `in` is a list"), "{rule}: {says}");
+        assert!(says.contains(wanted), "{rule}: {says}");
+    }
+    for rule in ["request.method in ['GET']", "'x-a' in request.headers"] {
+        assert_eq!(policy(&format!("authorise: {{ rules: \"{rule}\" }}")), "", "{rule}");
+    }
+}
+
+#[test]
 fn a_page_that_is_a_place_is_told() {
     for page in ["/404.html", "'@sorry'", "https://a.example/x", "{ body: /404.html }"] {
         for says in [

@@ -16,8 +16,8 @@ use std::path::PathBuf;
 section! {
     "basic", "names and passwords", Any;
     /// A request has to show a name and its password as browsers ask for them (HTTP Basic, RFC 7617, in UTF-8). Hashes
-    /// are slow on purpose: they are checked beside the workers, two at a time and 64 more in a queue; beyond that
-    /// requests get 503. Each worker remembers for a minute what was right, unless the hash changes. Without TLS
+    /// are slow on purpose: they are checked beside the workers, two at a time, while 256 more wait, 32 of one client;
+    /// beyond that requests get 503. Each worker remembers for a minute what was right, unless the hash changes. Without TLS
     /// passwords can be read on the way.
     pub(crate) struct BasicFields {
         /// By the name of each user the hash of the password: Argon2id (`$argon2id$v=19$m=19456,t=2,p=1$...`), or

@@ -181,6 +181,13 @@ impl<'t> Check<'t> {
                     self.field(field.id, written.inner())?;
                 }
             }
+            ("@in", [what, text]) if is_text(text) => {
+                let problem = self.at(id, "a text holds nothing: the right side of `in` is a list");
+                return Err(problem.help(match is_address(what) {
+                    true => "networks of clients are `allow` and `deny` of the policy: `deny: [10.0.0.0/8]`",
+                    false => "parts of texts are looked for as in `request.path.contains('x')`",
+                }));
+            }
             _ => {}
         }
         if !OPERATORS.contains(&name.as_str()) && !FUNCTIONS.contains(&name.as_str()) {
@@ -272,6 +279,16 @@ impl<'t> Check<'t> {
             None => self.at(id, reason),
         }
     }
+}
+
+fn is_text(expression: &IdedExpr) -> bool {
+    matches!(&expression.expr, Expr::Literal(LiteralValue::String(_)))
+}
+
+/// Whether it is `client.address`.
+fn is_address(expression: &IdedExpr) -> bool {
+    let Expr::Select(SelectExpr { operand, field, .. }) = &expression.expr else { return false };
+    field == "address" && matches!(&operand.expr, Expr::Ident(name) if name == "client")
 }
 
 /// Whether it is `request.headers`. No variable of a loop is called `request`.
