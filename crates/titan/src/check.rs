@@ -20,7 +20,7 @@ struct Checked {
 
 /// Checks the file. Warnings do not make it invalid.
 pub(crate) fn check(options: &CheckOptions) -> Result<ExitCode, Failure> {
-    let name = config_file::name_of(&options.file);
+    let name = config_file::name_of(options.file());
     let checked = Checked::read(options);
     if options.json {
         terminal::print(&format!("{:#}\n", as_json(&name, &checked, options.list_routes)))?;
@@ -47,7 +47,7 @@ pub(crate) fn check(options: &CheckOptions) -> Result<ExitCode, Failure> {
 
 impl Checked {
     fn read(options: &CheckOptions) -> Result<Checked, Failure> {
-        let file = &options.file;
+        let file = options.file();
         let config = config_file::read(file)?;
         if options.no_files {
             return Ok(Checked { config, of_files: Vec::new() });

@@ -2,7 +2,7 @@
 
 use clap::{Args, Parser, Subcommand};
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// An API gateway: takes requests, routes them, and streams the responses of upstreams back.
 #[derive(Debug, Parser)]
@@ -11,6 +11,9 @@ use std::path::PathBuf;
 pub(crate) struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
+    /// The configuration; `--config FILE` is the same
+    #[arg(value_name = "FILE", conflicts_with = "config", value_parser = file_and_no_slip)]
+    file: Option<PathBuf>,
     #[command(flatten)]
     run: ConfigOption,
 }
@@ -20,7 +23,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Start the gateway; what happens without a command too
     #[command(after_help = AFTER_RUN)]
-    Run(ConfigOption),
+    Run(RunOptions),
     /// Validate a configuration file and print what it comes to
     ///
     /// All errors are shown at once, each with its place. Nothing is started, bound or resolved.
@@ -70,11 +73,15 @@ pub(crate) enum Command {
 #[derive(Debug, Args)]
 pub(crate) struct CheckOptions {
     /// The configuration, YAML or JSON; `-` for standard input
-    pub(crate) file: PathBuf,
+    #[arg(required_unless_present = "config")]
+    file: Option<PathBuf>,
+    /// The same as FILE
+    #[arg(short, long, value_name = "FILE", conflicts_with = "file")]
+    config: Option<PathBuf>,
     /// Leave the files that it names alone: certificates, keys, lists, directories
     #[arg(long)]
     pub(crate) no_files: bool,
-    /// Let warnings fail, with exit code 3
+    /// Treat warnings as errors, with exit code 3
     #[arg(long)]
     pub(crate) strict: bool,
     /// Print errors and warnings as JSON
@@ -83,6 +90,31 @@ pub(crate) struct CheckOptions {
     /// Print the routes in the order in which they are tried
     #[arg(long)]
     pub(crate) list_routes: bool,
+}
+
+impl CheckOptions {
+    /// The configuration.
+    pub(crate) fn file(&self) -> &Path {
+        let given = self.file.as_deref().or(self.config.as_deref());
+        given.expect("clap asks for one of the two")
+    }
+}
+
+/// With which configuration to start.
+#[derive(Debug, Args)]
+pub(crate) struct RunOptions {
+    /// The configuration; `--config FILE` is the same
+    #[arg(value_name = "FILE", conflicts_with = "config")]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    config: ConfigOption,
+}
+
+impl RunOptions {
+    /// The configuration; none for the demo.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        self.file.as_deref().or(self.config.config.as_deref())
+    }
 }
 
 /// Which configuration.
@@ -96,8 +128,17 @@ pub(crate) struct ConfigOption {
 impl Cli {
     /// The command; `run` where none is given.
     pub(crate) fn into_command(self) -> Command {
-        let Cli { command, run } = self;
-        command.unwrap_or(Command::Run(run))
+        let Cli { command, file, run: config } = self;
+        command.unwrap_or(Command::Run(RunOptions { file, config }))
+    }
+}
+
+/// A file in place of a command. What looks like a command and is no file is a slip in one.
+fn file_and_no_slip(text: &str) -> Result<PathBuf, &'static str> {
+    let path = PathBuf::from(text);
+    match text.contains(['/', '.']) || text == "-" || path.exists() {
+        true => Ok(path),
+        false => Err("there is neither a command nor a file of that name"),
     }
 }
 
@@ -179,7 +220,7 @@ mod tests {
         insta::assert_snapshot!(help(None), @r"
         An API gateway: takes requests, routes them, and streams the responses of upstreams back
 
-        Usage: titan [OPTIONS]
+        Usage: titan [OPTIONS] [FILE]
                titan <COMMAND>
 
         Commands:
@@ -189,6 +230,10 @@ mod tests {
           cert     Write a certificate to develop with, and the authority that signed it
           schema   Print the JSON Schema of the configuration, for editors
           help     Print this message or the help of the given subcommand(s)
+
+        Arguments:
+          [FILE]
+                  The configuration; `--config FILE` is the same
 
         Options:
           -c, --config <FILE>
@@ -232,7 +277,11 @@ mod tests {
         insta::assert_snapshot!(help(Some("run")), @r"
         Start the gateway; what happens without a command too
 
-        Usage: titan run [OPTIONS]
+        Usage: titan run [OPTIONS] [FILE]
+
+        Arguments:
+          [FILE]
+                  The configuration; `--config FILE` is the same
 
         Options:
           -c, --config <FILE>
@@ -259,18 +308,21 @@ mod tests {
 
         All errors are shown at once, each with its place. Nothing is started, bound or resolved.
 
-        Usage: titan check [OPTIONS] <FILE>
+        Usage: titan check [OPTIONS] [FILE]
 
         Arguments:
-          <FILE>
+          [FILE]
                   The configuration, YAML or JSON; `-` for standard input
 
         Options:
+          -c, --config <FILE>
+                  The same as FILE
+
               --no-files
                   Leave the files that it names alone: certificates, keys, lists, directories
 
               --strict
-                  Let warnings fail, with exit code 3
+                  Treat warnings as errors, with exit code 3
 
               --json
                   Print errors and warnings as JSON
@@ -342,12 +394,38 @@ mod tests {
     fn without_a_command_it_runs() {
         for arguments in [&["titan"][..], &["titan", "run"]] {
             let command = Cli::try_parse_from(arguments).unwrap().into_command();
-            assert!(matches!(command, Command::Run(ConfigOption { config: None })));
-        }
-        for arguments in [&["titan", "--config", "a"][..], &["titan", "run", "-c", "a"]] {
-            let command = Cli::try_parse_from(arguments).unwrap().into_command();
-            assert!(matches!(command, Command::Run(ConfigOption { config: Some(_) })));
+            assert!(matches!(command, Command::Run(options) if options.file().is_none()));
         }
         assert!(Cli::try_parse_from(["titan", "--config", "a", "schema"]).is_err());
+    }
+
+    #[test]
+    fn a_file_stands_with_and_without_its_option() {
+        for arguments in [
+            &["titan", "a.yaml"][..],
+            &["titan", "--config", "a.yaml"],
+            &["titan", "run", "a.yaml"],
+            &["titan", "run", "-c", "a.yaml"],
+            &["titan", "check", "a.yaml"],
+            &["titan", "check", "--config", "a.yaml"],
+        ] {
+            let command = Cli::try_parse_from(arguments).unwrap().into_command();
+            let file = match &command {
+                Command::Run(options) => options.file(),
+                Command::Check(options) => Some(options.file()),
+                _ => None,
+            };
+            assert_eq!(file, Some(Path::new("a.yaml")), "{arguments:?}");
+        }
+        for arguments in [
+            &["titan", "check"][..],
+            &["titan", "a.yaml", "-c", "b.yaml"],
+            &["titan", "run", "a.yaml", "-c", "b.yaml"],
+            &["titan", "check", "a.yaml", "-c", "b.yaml"],
+            &["titan", "chek"],
+            &["titan", "chek", "a.yaml"],
+        ] {
+            assert!(Cli::try_parse_from(arguments).is_err(), "{arguments:?}");
+        }
     }
 }
