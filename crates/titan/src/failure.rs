@@ -32,6 +32,8 @@ pub(crate) enum Failure {
 /// The exit code for a wrong configuration or command line; clap uses the same.
 pub(crate) const BAD_INPUT: u8 = 2;
 const RUNTIME: u8 = 1;
+/// How [`Failure::Bind`] calls the socket of the probes.
+pub(crate) const FOR_PROBES: &str = "for probes";
 
 impl Failure {
     /// The code that the program exits with.
@@ -54,7 +56,7 @@ impl Failure {
             }
             Failure::BadInput(text) | Failure::Runtime(text) => format!("{word}: {text}\n"),
             Failure::Bind { what, error } => {
-                let help = help_with(error.kind());
+                let help = help_with(error.kind(), what);
                 format!("{word}: cannot listen on {what}: {error}\n{help}")
             }
         }
@@ -62,11 +64,16 @@ impl Failure {
 }
 
 /// What can be done about an address that cannot be bound.
-fn help_with(kind: io::ErrorKind) -> &'static str {
+fn help_with(kind: io::ErrorKind, what: &str) -> &'static str {
     match kind {
+        io::ErrorKind::AddrInUse if what.ends_with(FOR_PROBES) => {
+            "help: something listens there already; `ss -ltnp` shows what. A gateway that drains keeps the\n\
+             \x20     address of its probes until the drain has ended: wait for that, or give this one another\n\
+             \x20     `admin.probes`\n"
+        }
         io::ErrorKind::AddrInUse => {
-            "help: something listens there already; `ss -ltnp` shows what. Stop it, or configure another\n\
-             \x20     address: titan --config FILE\n"
+            "help: something listens there already; `ss -ltnp` shows what. Stop it, or write another address\n\
+             \x20     into the configuration: titan FILE\n"
         }
         io::ErrorKind::PermissionDenied => {
             "help: ports below 1024 need the capability CAP_NET_BIND_SERVICE, and Unix sockets a\n\
@@ -121,5 +128,21 @@ impl From<StartError> for Failure {
             StartError::Credentials(bad) => bad.into(),
             other => Failure::Runtime(other.to_string()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_in_use_is_told_with_what_may_use_it() {
+        let text = |what: &str| {
+            let error = io::Error::from(io::ErrorKind::AddrInUse);
+            Failure::Bind { what: what.to_owned(), error }.text(false)
+        };
+        assert!(text("127.0.0.1:1").contains("write another address"));
+        let of_probes = text(&format!("127.0.0.1:1 {FOR_PROBES}"));
+        assert!(of_probes.contains("A gateway that drains keeps the\n"), "{of_probes}");
     }
 }

@@ -32,7 +32,10 @@ impl Notable {
             let said = &mut self.0[place];
             let is_quiet = said.when.is_some_and(|when| now.duration_since(when) < QUIET);
             if count > said.count && !is_quiet {
-                lines.push(format!("{what} {} more, {count} in all\n", count - said.count));
+                lines.push(match said.count {
+                    0 => format!("{what} {count} so far"),
+                    before => format!("{what} {} more, {count} in all", count - before),
+                });
                 *said = Said { count, when: Some(now) };
             }
         }
@@ -72,9 +75,9 @@ mod tests {
             notable.tell(kinds, start + Duration::from_secs(seconds)).concat()
         };
         assert_eq!(tell([0, 0], 0), "");
-        assert_eq!(tell([3, 0], 2), "a 3 more, 3 in all\n");
-        assert_eq!(tell([9, 1], 61), "b 1 more, 1 in all\n");
-        assert_eq!(tell([10, 1], 62), "a 7 more, 10 in all\n");
+        assert_eq!(tell([3, 0], 2), "a 3 so far");
+        assert_eq!(tell([9, 1], 61), "b 1 so far");
+        assert_eq!(tell([10, 1], 62), "a 7 more, 10 in all");
         assert_eq!(tell([10, 1], 1000), "", "nothing has happened since");
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::config_file::{self, FileState};
 use crate::demo::Demo;
-use crate::failure::Failure;
+use crate::failure::{FOR_PROBES, Failure};
 use crate::failures::Failures;
 use crate::greeting::Greeting;
 use crate::notable::Notable;
@@ -163,11 +163,11 @@ fn bind_admin(config: &Config) -> Result<[Option<Socket>; 2], Failure> {
         return Ok([None, None]);
     };
     let bind = |address: &ListenAddress, what: &str| {
-        let failed = |error| Failure::Bind { what: format!("{address} for {what}"), error };
+        let failed = |error| Failure::Bind { what: format!("{address} {what}"), error };
         Socket::bind(address).map_err(failed)
     };
-    let admin = bind(address, "the admin interface")?;
-    let probes = probes.as_ref().map(|address| bind(address, "probes")).transpose()?;
+    let admin = bind(address, "for the admin interface")?;
+    let probes = probes.as_ref().map(|address| bind(address, FOR_PROBES)).transpose()?;
     Ok([Some(admin), probes])
 }
 
@@ -193,7 +193,7 @@ async fn serve(
             watched.look(&gateway);
         }
         failures.look(&gateway, Instant::now());
-        notable.look(&metrics, Instant::now()).iter().for_each(|line| terminal::complain(line));
+        notable.look(&metrics, Instant::now()).iter().for_each(|line| terminal::event(line));
         let of_file = around.store.as_ref().and_then(|store| store.take_warning());
         failures.warn(of_file.into_iter().collect(), Instant::now());
     }
