@@ -160,7 +160,7 @@ pub(crate) fn parse_listen(text: &str) -> Result<ListenAddress, Problem> {
     let (host, port) = split_port(text).map_err(|problem| listen_hint(text, problem))?;
     let problem = match host {
         "" => return Ok(ListenAddress::Any(port)),
-        "*" | "0" => Problem::new("all addresses are written as no address")
+        "*" | "0" => Problem::new("all addresses are meant where none stands before the port")
             .help(format!("did you mean `:{port}`?")),
         "localhost" => Problem::new("a listener needs an address, not a name")
             .help(format!("did you mean `127.0.0.1:{port}`?")),

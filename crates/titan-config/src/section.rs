@@ -207,7 +207,7 @@ fn refuse_key<S: Section>(entry: &Entry, to: &mut Reading<'_>) -> Option<&'stati
         (Some(meant), _) => format!("did you mean `{meant}`?"),
         (None, Some(help)) => help.to_owned(),
         (None, None) => match to.sections_with(key).as_slice() {
-            [] => format!("{what} has {}", key_list(S::KEYS)),
+            [] => format!("the keys of {what} are {}", key_list(S::KEYS)),
             homes => format!("`{key}` is a key of {}", alternatives(homes.to_vec())),
         },
     };

@@ -116,7 +116,7 @@ refusals! {
     Signature "signature";
     /// It is for somebody else.
     Audience "audience";
-    /// Its time is over.
+    /// It has expired.
     Expired "expired";
     /// Its time has not begun.
     Early "early";

@@ -93,7 +93,7 @@ pub(super) fn api_keys() -> impl Read<Value = ApiKeys> {
 fn check_keys(fields: ApiKeyFields, node: &Node, to: &mut Reading<'_>) -> Option<ApiKeys> {
     let ApiKeyFields { header, query, identity_header, keys, file } = fields;
     if keys.is_empty() && file.is_none() {
-        let error = Diagnostic::error(node.span, "keys of nobody");
+        let error = Diagnostic::error(node.span, "there are no keys");
         return to.fail(error.label("expected `keys` or `file`"));
     }
     let mut seen = HashMap::new();

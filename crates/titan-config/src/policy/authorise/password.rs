@@ -115,12 +115,12 @@ const HOW: &str = "`htpasswd -nB NAME` and `argon2 SALT -id -e` make hashes that
 /// What a text is that is none of the hashes that are taken. It may be a password, and is not repeated.
 fn unknown(kind: &str, text: &str) -> &'static str {
     match kind {
-        "apr1" | "1" => "it is a hash made with MD5, which is found out in no time",
+        "apr1" | "1" => "it is a hash made with MD5, which is cracked in no time",
         "5" | "6" => "it is a hash made with SHA-2, which is found out too fast",
         "argon2i" | "argon2d" => "it is of another kind of Argon2 than Argon2id",
         "2x" => "it was made by a bcrypt with an error",
         _ if text.starts_with("{SHA}") => {
-            "it is a hash made with SHA-1, which is found out in no time"
+            "it is a hash made with SHA-1, which is cracked in no time"
         }
         _ => "it is no hash of a password",
     }

@@ -54,7 +54,7 @@ impl RateKey {
 }
 
 section! {
-    "rate_key", "a part of a key", One;
+    "rate_key", "an item of `key`", One;
     /// What of a request is part of the key.
     pub(crate) struct RateKeyFields {
         /// The value of this header field.

@@ -113,7 +113,7 @@ fn tokens_are_judged() {
     let bad = [
         (token("another secret of at least 32 bytes", claims), "(signature)"),
         (token(SECRET, "{\"aud\":\"there\",\"exp\":99999999999}"), "(audience)"),
-        (token(SECRET, "{\"aud\":\"here\",\"exp\":1}"), "(expired): Its time is over."),
+        (token(SECRET, "{\"aud\":\"here\",\"exp\":1}"), "(expired): It has expired."),
         ("Authorization: Bearer a.b.c".to_owned(), "(malformed)"),
     ];
     for (field, why) in bad {
