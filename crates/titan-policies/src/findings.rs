@@ -9,7 +9,7 @@ use titan_http::{FieldName, Fields};
 #[derive(Default)]
 pub struct Findings {
     /// The valid token that the request has brought.
-    pub token: Option<Token>,
+    pub token: Option<Rc<Token>>,
     /// What the response has to say of tokens.
     pub token_challenge: Option<TokenChallenge>,
     /// The valid API key that it has brought.
@@ -25,7 +25,8 @@ pub struct Findings {
 /// What a token says.
 pub type TokenClaims = Map<String, Value>;
 
-/// A valid token.
+/// A valid token. Put together once for all requests of a worker that show it.
+#[derive(Default)]
 pub struct Token {
     /// What it says.
     pub claims: Rc<TokenClaims>,
@@ -68,9 +69,9 @@ impl Findings {
 
     /// Forgets what the request's token says, and takes out what the upstream was told of it.
     pub fn forget_token(&mut self, fields: &mut Fields) {
-        let Some(Token { told_in, is_forwarded, .. }) = self.token.take() else { return };
-        told_in.iter().for_each(|name| fields.remove_named(name));
-        if is_forwarded {
+        let Some(token) = self.token.take() else { return };
+        token.told_in.iter().for_each(|name| fields.remove_named(name));
+        if token.is_forwarded {
             fields.remove(FieldName::Authorization);
         }
     }

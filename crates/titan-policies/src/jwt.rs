@@ -67,7 +67,7 @@ struct Challenges {
 
 /// What a good token says.
 pub struct Verified {
-    claims: Rc<Map<String, Value>>,
+    token: Rc<Shown>,
     /// It is good from then on, and until then.
     from: Duration,
     until: Duration,
@@ -260,11 +260,8 @@ impl Jwt {
         let fields = &mut request.fields;
         let told = self.tell(&verified, forwarded.as_deref(), fields);
         told.map_err(|_| Kind::Internal)?;
-        findings.token = Some(Shown {
-            claims: Rc::clone(&verified.claims),
-            told_in: Arc::clone(&self.told_in),
-            is_forwarded: self.config.forward,
-        });
+        // The worker's own count: those of what all workers share are touched by no request.
+        findings.token = Some(Rc::clone(&verified.token));
         Ok(())
     }
 
@@ -321,7 +318,7 @@ impl Jwt {
         // Before the table is looked at: what is added meanwhile is looked for the next time.
         let edition = revocations.edition();
         if verified.cleared.get() != edition {
-            revocations.judge(&verified.claims, now)?;
+            revocations.judge(&verified.token.claims, now)?;
             verified.cleared.set(edition);
         }
         Ok(())
@@ -364,8 +361,12 @@ impl Jwt {
             return Err(Refusal::Claim);
         }
         let fields = self.fields_of(&claims)?;
-        let claims = Rc::new(claims);
-        Ok(Verified { claims, from, until, fields, cleared: Cell::default() })
+        let token = Rc::new(Shown {
+            claims: Rc::new(claims),
+            told_in: Arc::clone(&self.told_in),
+            is_forwarded: self.config.forward,
+        });
+        Ok(Verified { token, from, until, fields, cleared: Cell::default() })
     }
 
     /// Whose keys are to be asked. What the token says about that is not proven yet, but it has to be signed with them.
@@ -451,13 +452,7 @@ impl Verified {
 
     #[cfg(test)]
     fn for_tests(from: Duration, until: Duration) -> Verified {
-        Verified {
-            claims: Rc::default(),
-            from,
-            until,
-            fields: Vec::new(),
-            cleared: Cell::default(),
-        }
+        Verified { token: Rc::default(), from, until, fields: Vec::new(), cleared: Cell::default() }
     }
 }
 

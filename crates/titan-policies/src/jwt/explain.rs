@@ -57,7 +57,7 @@ impl Jwt {
         let verified = verified.map_err(|refusal| {
             told.refuse(Kind::TokenInvalid, refusal.reason());
         });
-        let Verified { claims, fields, .. } = verified.ok()?;
+        let Verified { token, fields, .. } = verified.ok()?;
         told.lines.push(match unchecked {
             None => "the token is valid, unless it was revoked".to_owned(),
             Some(why) => format!(
@@ -68,7 +68,7 @@ impl Jwt {
             let (name, value) = (&self.config.headers[*place].name, String::from_utf8_lossy(value));
             told.lines.push(format!("tells the upstream {}: {value}", name.as_str()));
         }
-        Some(claims)
+        Some(Rc::clone(&token.claims))
     }
 
     /// Judges everything of a token but its signature.
