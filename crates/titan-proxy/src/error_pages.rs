@@ -1,5 +1,6 @@
 //! Pages in place of problem documents: which one there is for a failure, and whether its client wants it.
 
+use crate::problem::CONTENT_TYPE;
 use titan_config::{Config, ErrorPage, ErrorPages};
 use titan_http::coding::parse_weight;
 use titan_http::{FieldName, Fields, Status};
@@ -43,6 +44,14 @@ pub(crate) fn prefers(fields: &Fields, media_type: &str) -> bool {
     let page = options(media_type);
     // Of two that are as welcome the one that is named is meant: programs often take `*/*` besides.
     page.0 > 0 && page >= document
+}
+
+/// Has a client get the document whose head is refused, unless that much of it could be read that says what it takes.
+pub(crate) fn ask_for_document(fields: &mut Fields) {
+    if fields.get(FieldName::Accept).is_none() {
+        // Where there is no room for it, the page it is.
+        let _ = fields.append(FieldName::Accept, CONTENT_TYPE);
+    }
 }
 
 /// How specific a range is that has the media type, and its weight in thousandths; one that is malformed has none.

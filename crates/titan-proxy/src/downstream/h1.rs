@@ -7,6 +7,7 @@
 //! ```
 
 use super::{Client, drain};
+use crate::error_pages::ask_for_document;
 use crate::exchange::{Exchange, Record, Verdict};
 use crate::guard::Guard;
 use crate::scratch::Scratch;
@@ -166,7 +167,7 @@ impl Connection<'_> {
         self.served = self.served.saturating_add(1);
         self.pipelined = self.pipelined.saturating_add(1);
         if let Err(error) = head {
-            forget_all_but_origin(&mut scratch.request, error);
+            forget_most(&mut scratch.request, error);
         }
         let start = head.unwrap_or(NO_REQUEST);
         let may_continue = start.keep_alive && !self.has_served_enough();
@@ -237,15 +238,22 @@ impl Connection<'_> {
     }
 }
 
-/// Of a head that is refused only the page matters that it comes from: it may be allowed to read why.
-fn forget_all_but_origin(request: &mut RequestHead, error: Error) {
+/// Of a head that is refused only the page matters that it comes from, which may be allowed to read why, and what its
+/// client takes.
+fn forget_most(request: &mut RequestHead, error: Error) {
     let is_legible = matches!(error.kind, Kind::Malformed(_));
-    let origin = is_legible.then(|| request.fields.get(FieldName::Origin).map(<[u8]>::to_vec));
+    let of = |name| request.fields.all(name).map(<[u8]>::to_vec).collect::<Vec<_>>();
+    let [origin, accept] = match is_legible {
+        true => [of(FieldName::Origin), of(FieldName::Accept)],
+        false => [Vec::new(), Vec::new()],
+    };
     request.clear();
-    if let Some(origin) = origin.flatten() {
-        let kept = request.fields.append(FieldName::Origin, &origin);
+    let origin = origin.iter().take(1).map(|value| (FieldName::Origin, value));
+    for (name, value) in origin.chain(accept.iter().map(|value| (FieldName::Accept, value))) {
+        let kept = request.fields.append(name, value);
         kept.expect("its bytes were those of a field before");
     }
+    ask_for_document(&mut request.fields);
 }
 
 /// The body of the request that is being served.

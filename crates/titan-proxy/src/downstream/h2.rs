@@ -5,6 +5,7 @@
 //! breath costs nobody anything.
 
 use super::{Client, drain};
+use crate::error_pages::ask_for_document;
 use crate::exchange::{Exchange, Record, Verdict};
 use crate::guard::Guard;
 use crate::origin::Origin;
@@ -225,6 +226,9 @@ async fn answer(
     };
     let mut response = Response { sender };
     let mut refused = head.err();
+    if refused.is_some() {
+        ask_for_document(&mut request.fields);
+    }
     if handle.is_lost() {
         refused = Some(Kind::ClientGone.into());
     } else if length == BodyLength::Known(0) {

@@ -64,6 +64,26 @@ fn programs_get_problem_documents() {
     }
 }
 
+/// Its fields say what a client takes as far as they could be read.
+#[test]
+fn what_a_malformed_request_takes_is_sent() {
+    let gateway =
+        gateway("routes: [{ prefix: /, respond: 204 }]\nerror_pages: { 4xx: sorry }", &[]);
+    let refused = |lines: &str| gateway.asks(&format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}\r\n"));
+    let unclear = "Content-Length: 1\r\nContent-Length: 2\r\n";
+    refused(&format!("Accept: application/json\r\n{unclear}")).has_problem(400, "malformed");
+    refused(&format!("Accept: text/plain\r\nAccept: application/json\r\n{unclear}"))
+        .has_problem(400, "malformed");
+    refused(&format!("{BROWSER}{unclear}")).has_status(400).has_body("sorry");
+    for illegible in [unclear, ": x\r\n"] {
+        refused(illegible).has_problem(400, "malformed");
+    }
+    gateway.asks("hello\r\n\r\n").has_problem(400, "malformed");
+    let mut client = gateway.connects_h2();
+    let stream = client.asks(&Head::get("/").with("x", "y".repeat(20_000)));
+    client.answer(stream).has_problem(431, "malformed");
+}
+
 #[test]
 fn pages_go_over_http2_and_calls_get_their_status() {
     let upstream = upstream::replies("nonsense").then_closes();
