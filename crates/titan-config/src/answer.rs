@@ -143,7 +143,9 @@ fn check_needed(
 
 /// The field that a response of that status must have, where RFC 9110 says that, and an example of it, where the
 /// configuration can give it.
-fn needed_field(status: Status) -> Option<(&'static str, &'static str, Option<&'static str>)> {
+pub(crate) fn needed_field(
+    status: Status,
+) -> Option<(&'static str, &'static str, Option<&'static str>)> {
     match status.code() {
         206 => Some(("Content-Range", "15.3.7", Some("bytes 0-4/10"))),
         401 => Some(("WWW-Authenticate", "15.5.2", Some("Basic realm=\"staff\""))),

@@ -234,6 +234,33 @@ fn statuses_that_frame_answers_stay() {
 }
 
 #[test]
+fn statuses_that_need_a_field_come_with_it() {
+    let of = |status: &str, headers: &str| {
+        wrong(&format!("response: {{ status: {{ {status} }}, headers: {{ {headers} }} }}"))
+    };
+    for (status, field, value) in [
+        ("404: 401", "WWW-Authenticate", "Basic realm=\"staff\""),
+        ("404: 405", "Allow", "GET, HEAD"),
+    ] {
+        let report = of(status, "");
+        assert!(report.contains(&format!("needs the field {field}")), "{report}");
+        assert!(report.contains(&format!("set: {{ {field}: '{value}' }}")), "{report}");
+        for kind in ["set", "append", "set_if_absent"] {
+            let given = format!("{kind}: {{ {}: '{value}' }}", field.to_lowercase());
+            assert_eq!(of(status, &given), "nothing", "{status}");
+        }
+        // It may be empty, and sets nothing then.
+        let report = of(status, &format!("set: {{ {field}: '{{header:X-A}}' }}"));
+        assert!(report.contains("needs the field"), "{report}");
+        assert!(of(status, &format!("rename: {{ X-A: {field} }}")).contains("needs the field"));
+    }
+    assert_eq!(of("401: 401", ""), "nothing");
+    for status in ["404: 407", "405: 426"] {
+        assert!(of(status, "").contains("choose another status: the gateway writes this field"));
+    }
+}
+
+#[test]
 fn values_that_no_field_could_have_are_not_made() {
     for (rule, says) in [
         ("{ regex: a, replace: '{1}' }", "there is no group `{1}`"),

@@ -11,7 +11,9 @@ pub use path_rule::{PathPiece, PathRule, ValueRule};
 pub(crate) use value::body_template;
 pub use value::{ValuePiece, ValueTemplate};
 
+use crate::answer::needed_field;
 use crate::bounds::{MAX_COOKIE_RULES, MAX_PATH_RULES, MAX_STATUSES};
+use crate::node::Node;
 use crate::path::PathPattern;
 use crate::policy::Policy;
 use crate::policy::authorise::{Rule, RulePart, response_rule, rule};
@@ -46,7 +48,7 @@ section! {
             default("{}", section_of::<RequestTransform>().map(Box::new)),
         /// What becomes of responses.
         pub response: Box<ResponseTransform> =
-            default("{}", section_of::<ResponseTransform>().map(Box::new)),
+            default("{}", section_of::<ResponseTransform>().then(check_statuses).map(Box::new)),
     }
 }
 
@@ -82,7 +84,8 @@ section! {
         /// Statuses that give way to others, as in `{ 404: 410 }`. Not those that decide how a response is framed:
         /// 1xx, 204, 205, 206 and 304. Problem documents of the gateway say the new one, and fields that the old one alone
         /// gives a meaning go, unless `headers` gives them: `WWW-Authenticate` and `Proxy-Authenticate`, `Retry-After`,
-        /// `Allow`, `Location`, and `Content-Range`.
+        /// `Allow`, `Location`, and `Content-Range`. One that needs such a field is an error unless `headers` gives it a value
+        /// that is never empty (RFC 9110): 401 `WWW-Authenticate`, 405 `Allow`. None becomes 407 or 426.
         pub status: Vec<(Status, Status)> = default("{}", statuses()),
         /// Whether answers get these fields where they have none of that name: `X-Content-Type-Options: nosniff`,
         /// `X-Frame-Options: DENY`, `Content-Security-Policy: frame-ancestors 'none'`,
@@ -191,6 +194,42 @@ fn statuses() -> impl Read<Value = Vec<(Status, Status)>> {
     });
     mapping(STATUS, parse_status, to, 0..=MAX_STATUSES)
         .map(|named| named.into_iter().map(|Named { key, value, .. }| (key, value)).collect())
+}
+
+/// A status that means nothing without a certain field needs the transform to give it that: the response had another one.
+fn check_statuses(
+    transform: ResponseTransform,
+    node: &Node,
+    to: &mut Reading<'_>,
+) -> Option<ResponseTransform> {
+    let lacking = transform.status.iter().find_map(|(from, status)| {
+        let needed = needed_field(*status).filter(|_| from != status)?;
+        (!transform.gives(needed.0)).then_some((*status, needed))
+    });
+    let Some((status, (name, section, example))) = lacking else { return Some(transform) };
+    let message = format!("a response with status {status} needs the field {name}");
+    let error = Diagnostic::error(node.key_span("status"), message);
+    let example = example.filter(|_| parse_response_header(name).is_ok());
+    let help = match example {
+        Some(example) => {
+            format!("add `headers: {{ set: {{ {name}: '{example}' }} }}`, or choose another status")
+        }
+        None => "choose another status: the gateway writes this field itself".to_owned(),
+    };
+    to.fail(error.label(format!("RFC 9110 section {section}")).help(help))
+}
+
+impl ResponseTransform {
+    /// Whether responses have a field of that name whatever the request is.
+    fn gives(&self, name: &str) -> bool {
+        let is_certain = |value: &ValueTemplate| {
+            let is_said =
+                |piece: &ValuePiece| matches!(piece, ValuePiece::Text(it) if !it.trim().is_empty());
+            value.pieces.iter().any(is_said)
+        };
+        let mut given = self.headers.given();
+        given.any(|(it, value)| it.as_str().eq_ignore_ascii_case(name) && is_certain(value))
+    }
 }
 
 fn parse_status(text: &str) -> Result<Status, Problem> {
