@@ -3,6 +3,7 @@
 use crate::files::check_root;
 use crate::listener::{ListenSocket, Listener, ListenerState, bind};
 use crate::metrics::Metrics;
+use crate::named_files;
 use crate::serve;
 use crate::snapshot::Snapshot;
 use crate::worker::Worker;
@@ -328,7 +329,8 @@ fn bad_roots(config: &Config, files: &Files) -> impl Iterator<Item = (Location, 
     })
 }
 
-/// What there is to say of credentials that can be used, but not for long; with the place of their listener.
+/// What there is to say of credentials that can be used, but not for long, and of other files that are probably not what
+/// was meant; with the place of what names them.
 pub fn warn_of_credentials(config: &Config, files: &Files) -> Vec<(Location, String)> {
     let warnings = config.listeners.iter().flat_map(|listener| {
         let tls = listener.tls.as_ref();
@@ -336,7 +338,7 @@ pub fn warn_of_credentials(config: &Config, files: &Files) -> Vec<(Location, Str
         let warnings = tls.map_or_else(Vec::new, |tls| tls.warnings());
         warnings.into_iter().map(|warning| (listener.location, warning))
     });
-    warnings.collect()
+    warnings.chain(named_files::warnings(config, files)).collect()
 }
 
 /// What TLS is spoken with to an upstream.

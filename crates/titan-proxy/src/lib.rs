@@ -66,6 +66,8 @@ mod listener;
 
 mod serve;
 
+mod named_files;
+
 mod gateway;
 
 mod explain;

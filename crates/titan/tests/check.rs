@@ -78,6 +78,42 @@ fn revoked_tokens_need_a_folder_that_is_there() {
 }
 
 #[test]
+fn files_that_are_hardly_meant_are_told() {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("hardly-meant");
+    std::fs::create_dir_all(&folder).unwrap();
+    for (name, text) in [("there.html", "x"), ("empty", "# none\n"), ("keys", KEYS)] {
+        std::fs::write(folder.join(name), text).unwrap();
+    }
+    let text = HARDLY_MEANT.replace("FOLDER", folder.to_str().unwrap());
+    let (code, _, err) = check(&text, &[]);
+    assert_eq!(code, Some(0), "{err}");
+    for wanted in [
+        "gone.html, which `fallback` names, is no file",
+        "gone404.html, which `error_pages` names, is no file",
+        "empty has no keys: it lets nobody in",
+        "`limit` exempts the API key `eve`, which nobody knows",
+    ] {
+        assert!(err.contains(wanted), "{wanted}: {err}");
+    }
+    assert_eq!(err.matches("warning: ").count(), 4, "{err}");
+    assert_eq!(check(&text, &["--strict"]).0, Some(3));
+    assert_eq!(check(&text, &["--no-files", "--strict"]).0, Some(0));
+}
+
+const KEYS: &str = "ann: ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb\n";
+const HARDLY_MEANT: &str = "listeners: [':80']
+policies:
+  none: { authorise: { api_keys: { file: FOLDER/empty } } }
+  some: { authorise: { api_keys: { file: FOLDER/keys } } }
+  limit: { rate_limit: { rates: 1/s, exempt: { api_keys: [ann, eve] } } }
+routes:
+  - { prefix: /a, files: { root: FOLDER, fallback: gone.html, error_pages: { 404: gone404.html } } }
+  - { prefix: /b, files: { root: FOLDER, fallback: there.html, error_pages: { 404: there.html } } }
+  - { prefix: /c, respond: 204, apply: none }
+  - { prefix: /d, respond: 204, apply: [some, limit] }
+";
+
+#[test]
 fn warnings_fail_where_none_are_allowed() {
     let (code, out, err) = check(WARNED, &[]);
     assert_eq!(code, Some(0), "{err}");
