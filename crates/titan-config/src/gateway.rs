@@ -167,7 +167,7 @@ section! {
         /// Pages in place of problem documents where the gateway fails or refuses a request by itself, by status (`404`) or class (`4xx`,
         /// `5xx`): `{ 404: "<h1>Not here</h1>", 5xx: { body: ... } }`. What upstreams answer stays. A client gets the document
         /// all the same whose `Accept` prefers JSON to what the page is, and gRPC calls their status. The field `Titan-Problem`
-        /// says the code of the problem.
+        /// says the code of the problem, and that of `forwarding.request_id` the request's id.
         pub(crate) error_pages: ErrorPages = default("{}", error_pages()),
         /// What becomes of paths that some upstreams take for others.
         pub(crate) paths: Option<Paths> = default("{}", lenient(section_of::<Paths>())),

@@ -179,7 +179,7 @@ impl Forwarding {
         self.request_id.as_ref()?.only_value(fields)
     }
 
-    /// Gives another request that is made for the same client the id of the one that was identified.
+    /// Gives another request that is made for the same client, or its response, the id of the one that was identified.
     pub(crate) fn pass_id(&self, from: &Fields, to: &mut Fields) -> Result<(), BadField> {
         let id = self.request_id.as_ref().and_then(|id| Some((id, id.only_value(from)?)));
         id.map_or(Ok(()), |(field, value)| field.set(to, value))

@@ -191,6 +191,10 @@ impl<'x, B: RequestBody, A: ResponseSink> Exchange<'x, B, A> {
         let described = described.and_then(|()| vary_by_accept(&mut head));
         let code = error.kind.code().as_bytes();
         let described = described.and_then(|()| head.fields.append_named(PROBLEM, code));
+        // A document has it inside.
+        let forwarding = &self.snapshot.forwarding;
+        let described =
+            described.and_then(|()| forwarding.pass_id(&self.request.fields, &mut head.fields));
         described.map_err(|_| Kind::Internal)?;
         self.send(head, page.body.as_bytes()).await
     }

@@ -42,6 +42,24 @@ pub(super) fn failures_have_pages() {
     asks(&gateway, "/respond", BROWSER).has_status(404).has_body("mine").lacks("titan-problem");
 }
 
+/// The document has it inside; who reads a page quotes it to who reads the logs.
+#[test]
+pub(super) fn a_page_comes_with_the_id_of_its_request() {
+    let trusts = "forwarding: { trusted_proxies: [127.0.0.1], request_id: X-Trace }";
+    let gateway = gateway(&format!("{trusts}\n{TEXT}upstreams: {{ u: 'u:1' }}"), &[]);
+    asks(&gateway, "/none", "X-Trace: abc-1\r\n").has_status(404).has_field("x-trace", "abc-1");
+    let fresh = asks(&gateway, "/none", "").has_status(404);
+    assert_eq!(fresh.field("x-trace").map(str::len), Some(32));
+    let json = "X-Trace: abc-1\r\nAccept: application/json\r\n";
+    asks(&gateway, "/none", json).has_problem(404, "no-route").lacks("x-trace");
+}
+
+#[test]
+fn without_ids_a_page_has_none() {
+    let text = format!("forwarding: {{ request_id: off }}\n{TEXT}upstreams: {{ u: 'u:1' }}");
+    asks(&gateway(&text, &[]), "/none", "").has_status(404).lacks("x-request-id");
+}
+
 #[test]
 pub(super) fn a_route_has_pages_of_its_own() {
     let upstream = upstream::replies("nonsense").then_closes();
