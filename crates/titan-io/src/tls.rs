@@ -56,6 +56,12 @@ impl Refused {
     }
 }
 
+/// Whether a handshake has failed because the other side speaks something else than TLS.
+pub fn is_not_tls(error: &io::Error) -> bool {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+    matches!(inner, Some(rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType)))
+}
+
 /// How long a client that came to the wrong port may take to see its response.
 const LINGER: Duration = Duration::from_secs(1);
 /// The first byte of a record that carries a handshake.

@@ -284,7 +284,7 @@ impl<'x, B: RequestBody, A: ResponseSink> Exchange<'x, B, A> {
             is_grpc: self.record.dialect.is_some(),
             worker: worker.policies.index,
             clock: &worker.io.clock,
-            subrequests: &Asker { worker, snapshot, origin },
+            subrequests: &Asker { worker, snapshot, origin, route: self.record.route },
         };
         let chain = self.snapshot.chains.of(Some(found.route));
         let mut met = pin!(chain.on_request(context, own));

@@ -14,7 +14,7 @@ use std::time::Duration;
 use titan_config::Protocol;
 use titan_http::Version;
 use titan_io::error::Kind;
-use titan_io::tls::{ClientTls, EndpointTls};
+use titan_io::tls::{ClientTls, EndpointTls, is_not_tls};
 
 /// Where an endpoint listens, with every name resolved.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -122,7 +122,11 @@ impl Endpoint {
     /// Why there is no connection to it, kept where somebody is going to tell of it.
     pub fn note_reason(&self, kind: Kind, error: &io::Error) {
         if self.troubles.is_wanted(Cause::Failed(kind)) {
-            self.reason.store(Some(Arc::new((kind, error.to_string()))));
+            let reason = match is_not_tls(error) {
+                true => "it does not speak TLS".to_owned(),
+                false => error.to_string(),
+            };
+            self.reason.store(Some(Arc::new((kind, reason))));
         }
     }
 

@@ -30,6 +30,8 @@ pub(super) struct Asker<'x> {
     pub(super) snapshot: &'x Arc<Snapshot>,
     /// Where the client comes from.
     pub(super) origin: &'x Origin,
+    /// The route of the request that is asked about.
+    pub(super) route: Option<usize>,
 }
 
 /// What of a body of 2xx is read so that its connection can be used again. A larger one costs a connection.
@@ -69,7 +71,7 @@ impl Asker<'_> {
         request: &mut RequestHead,
         work: &mut Work,
     ) -> Result<BufferedResponse, Error> {
-        let Asker { worker, snapshot, origin } = *self;
+        let Asker { worker, snapshot, origin, route } = *self;
         let Subrequest { proxy, timeout, body_limit, request: _ } = subrequest;
         let (timer, limit) = (worker.io.clock.timer(), worker.io.clock.timer());
         let deadline = worker.io.clock.deadline(timeout);
@@ -87,7 +89,7 @@ impl Asker<'_> {
             answer: &mut answer,
             work,
             upgrade: None,
-            record: Record::default(),
+            record: Record { route, ..Record::default() },
         };
         let index = proxy.shares[0].upstream.index();
         let upstream = &snapshot.upstreams[index];

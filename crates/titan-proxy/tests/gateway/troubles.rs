@@ -47,6 +47,31 @@ fn an_endpoint_that_refuses_is_told_of_with_route_endpoint_and_request() {
 }
 
 #[test]
+fn an_endpoint_that_speaks_no_tls_is_told_as_such() {
+    let upstream = upstream::listens();
+    let address = upstream.address();
+    let gateway = shop(&format!("{{ endpoints: '{address}', tls: {{ verify: false }} }}"), "");
+    let mut client = gateway.connects();
+    client.sends("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
+    let mut endpoint = upstream.accepts();
+    endpoint.sends("HTTP/1.1 400 Bad Request\r\n\r\n");
+    client.answer().has_status(502);
+    assert_eq!(only(&gateway).what, format!("{address}: it does not speak TLS"));
+}
+
+#[test]
+fn a_service_that_decides_and_fails_is_told_of_with_the_route() {
+    let text = format!(
+        "routes: [{{ name: shop, respond: 204, apply: p }}]\nupstreams: {{ sso: '{}' }}\n\
+         policies: {{ p: {{ authorise: {{ forward_auth: {{ upstream: sso }} }} }} }}",
+        refuses()
+    );
+    let gateway = gateway(&text, &[]);
+    gateway.get("/").has_status(503);
+    assert_eq!(only(&gateway).route.as_deref(), Some("shop"));
+}
+
+#[test]
 fn many_failures_are_one_and_a_number() {
     let gateway = shop(&format!("['{}']", refuses()), "");
     (0..20).for_each(|_| drop(gateway.get("/").has_status(502)));
