@@ -22,7 +22,7 @@ use claims::Claims;
 use forward::Forward;
 use keys::{Keys, KnownKeys};
 use rules::Rules;
-pub(super) use rules::View;
+pub(super) use rules::{Unmet, View};
 use serde_json::{Map, Value};
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -146,7 +146,8 @@ impl Transform {
         let made = self.response.make(request, seen, Target::Field)?;
         let kept = self.when_response.as_ref().map(|when| when.keep(request, seen));
         let kept = kept.transpose().map_err(|_| Kind::Internal)?;
-        if self.when_request.as_ref().is_none_or(|when| when.holds(request, seen)) {
+        let holds = self.when_request.as_ref().map(|when| when.holds(request, seen));
+        if holds.transpose().map_err(|_| Kind::BadTransform)?.unwrap_or(true) {
             self.change(request, seen)?;
         }
         Ok(Some(TransformRecord { made, kept }))

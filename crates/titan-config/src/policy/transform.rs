@@ -57,8 +57,10 @@ section! {
     /// What becomes of requests: first of the path, then of the query, then of the header fields.
     pub struct RequestTransform {
         /// An expression (CEL, as in `authorise.rules`) that has to be true of a request for it to be changed. It sees the
-        /// request before the transform. One that is an error, such as for a field that is not there, counts as false. Where it
-        /// is false, fields that `headers` would set are left as clients have sent them.
+        /// request before the transform. Where it is false, fields that `headers` would set are left as clients have sent them.
+        /// It counts as false where it looks at something that is not there, such as a field. With any other error the
+        /// request is refused with 400 (`bad-transform`), such as with a loop over more than 256 parameters or `int` of what
+        /// is no number: otherwise clients could switch off what takes fields of theirs out.
         pub when: Option<Rule> = optional("always", rule()),
         /// Rules for the path in its normal form, of which the first that matches is applied. Not on a route with
         /// `rewrite`. What comes out is brought into normal form, or refused with 400.

@@ -10,6 +10,7 @@ use cel::extractors::This;
 use cel::{Context, Env, ExecutionError, Value};
 use serde_json::{Map, Value as Json};
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::{Arc, LazyLock};
 use titan_config::{CertificatePart, Rule, RulePart};
 use titan_http::host_of;
@@ -63,9 +64,7 @@ impl Rules {
                     continue;
                 }
                 Ok(false) => String::new(),
-                Err(Unmet::TooMuch) => " (there is too much to go through)".to_owned(),
-                Err(Unmet::NoTruth) => " (its result is no truth)".to_owned(),
-                Err(Unmet::Error(error)) => format!(" ({error})"),
+                Err(unmet) => unmet.to_string(),
             };
             told.refuse(Kind::RuleRefused, format!("does not meet the rule {text}{why}"));
         }
@@ -80,6 +79,25 @@ pub(crate) enum Unmet {
     /// Its result is neither true nor false.
     NoTruth,
     Error(Box<ExecutionError>),
+}
+
+/// Behind what cannot be said.
+impl fmt::Display for Unmet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unmet::TooMuch => f.write_str(" (there is too much to go through)"),
+            Unmet::NoTruth => f.write_str(" (its result is no truth)"),
+            Unmet::Error(error) => write!(f, " ({error})"),
+        }
+    }
+}
+
+impl Unmet {
+    /// Whether it looks at something that is not there.
+    pub(crate) fn is_absence(&self) -> bool {
+        use ExecutionError::{IndexOutOfBounds, NoSuchKey};
+        matches!(self, Unmet::Error(error) if matches!(**error, NoSuchKey(_) | IndexOutOfBounds(_)))
+    }
 }
 
 /// What a rule sees of a request. By default nothing: a rule that looks at anything then ends in an error.

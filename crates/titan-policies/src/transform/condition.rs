@@ -1,7 +1,7 @@
 //! What has to be true of a request or a response for it to be changed.
 
 use super::Seen;
-use crate::authorise::{Asked, View};
+use crate::authorise::{Asked, Unmet, View};
 use crate::findings::TokenClaims;
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -9,7 +9,7 @@ use titan_config::{Rule, RulePart};
 use titan_http::{BadField, FieldName, RequestHead, Status};
 use titan_io::tls::Identity;
 
-/// An expression that decides whether anything is changed. One that cannot be evaluated is not met.
+/// An expression that decides whether anything is changed.
 pub(super) struct Condition(Rule);
 
 /// What the condition of a response still needs of its request.
@@ -35,16 +35,19 @@ impl Condition {
         Condition(rule.clone())
     }
 
-    /// Whether a request is to be changed.
-    pub(super) fn holds(&self, request: &RequestHead, seen: &Seen<'_>) -> bool {
-        let view = View::of(&self.0, request, asked(request, seen));
-        view.is_ok_and(|view| view.meets(&self.0) == Ok(true))
+    /// Whether a request is to be changed: not, where what is looked at is not there. Otherwise an error is one: clients
+    /// can provoke some, and none may pass what a transform would have taken out.
+    pub(super) fn holds(&self, request: &RequestHead, seen: &Seen<'_>) -> Result<bool, Unmet> {
+        match View::of(&self.0, request, asked(request, seen))?.meets(&self.0) {
+            Err(unmet) if unmet.is_absence() => Ok(false),
+            met => met,
+        }
     }
 
     /// What its response needs of a request that goes on.
     pub(super) fn keep(&self, request: &RequestHead, seen: &Seen<'_>) -> Result<Kept, BadField> {
         if !self.0.reads(RulePart::Response) {
-            return Ok(Kept::Decided(self.holds(request, seen)));
+            return Ok(Kept::Decided(self.holds(request, seen) == Ok(true)));
         }
         Ok(Kept::Open(Box::new(RequestFacts {
             request: excerpt(&self.0, request)?,
@@ -72,8 +75,9 @@ impl Condition {
     pub(super) fn explain(&self, request: &RequestHead, seen: &Seen<'_>) -> String {
         let text = self.0.text();
         match self.holds(request, seen) {
-            true => format!("changes the request: it meets {text}"),
-            false => format!("leaves the request as it is: it does not meet {text}"),
+            Ok(true) => format!("changes the request: it meets {text}"),
+            Ok(false) => format!("leaves the request as it is: it does not meet {text}"),
+            Err(unmet) => format!("refuses the request: {text} cannot be evaluated{unmet}"),
         }
     }
 
@@ -84,8 +88,10 @@ impl Condition {
             return format!("changes the response if it meets {text}");
         }
         match self.holds(request, seen) {
-            true => format!("changes the response: the request meets {text}"),
-            false => format!("leaves the response as it is: the request does not meet {text}"),
+            Ok(true) => format!("changes the response: the request meets {text}"),
+            Ok(false) | Err(_) => {
+                format!("leaves the response as it is: the request does not meet {text}")
+            }
         }
     }
 }

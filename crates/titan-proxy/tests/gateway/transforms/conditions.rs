@@ -32,6 +32,43 @@ pub(in super::super) fn a_request_changes_where_the_condition_holds() {
     }
 }
 
+/// What a client can make an error of must not switch off what takes its fields out.
+#[test]
+fn a_request_whose_condition_cannot_be_evaluated_is_refused() {
+    let many: String = (0..257).map(|number| format!("p{number}&")).collect();
+    let cases = [
+        ("!request.query.exists(name, name == 'debug')", "/shop/t/1?a", true),
+        ("!request.query.exists(name, name == 'debug')", &format!("/shop/t/1?{many}"), false),
+        ("int(request.query.v[0]) < 3", "/shop/t/1?v=1", true),
+        ("int(request.query.v[0]) < 3", "/shop/t/1?v=x", false),
+        ("size(request.query.v) < 3", "/shop/t/1?v=1", true),
+        ("request.query.v[0]", "/shop/t/1?v=1", false),
+    ];
+    for (when, target, is_met) in cases {
+        let transform = format!("request: {{ when: \"{when}\", headers: {{ remove: X-Role }} }}");
+        let (gateway, upstream) = under(&transform, upstream::ok("x"));
+        let answer =
+            gateway.asks(&format!("GET {target} HTTP/1.1\r\nHost: a\r\nX-Role: root\r\n\r\n"));
+        match is_met {
+            true => assert_eq!(upstream.request().field("x-role"), None, "{when}"),
+            false => drop(answer.has_problem(400, "bad-transform")),
+        }
+        assert_eq!(upstream.requests().is_empty(), !is_met, "{when}");
+    }
+    // What is not there is no error.
+    for (when, target) in [
+        ("request.query.v[0] == '1'", "/shop/t/1?a"),
+        ("request.query.v[1] == '1'", "/shop/t/1?v=1"),
+    ] {
+        let transform = format!("request: {{ when: \"{when}\", headers: {{ remove: X-Role }} }}");
+        assert_eq!(
+            passes(&transform, target, "X-Role: a\r\n").field("x-role"),
+            Some("a"),
+            "{when}"
+        );
+    }
+}
+
 #[test]
 pub(in super::super) fn a_response_changes_where_the_condition_holds() {
     let cases = [
@@ -87,7 +124,12 @@ fn claims_decide_too() {
     for (groups, is_met) in [("[\"a\",\"beta\"]", true), ("[\"a\"]", false), ("7", false)] {
         let token = token(&format!("{{\"groups\":{groups},\"exp\":{}}}", at(60)));
         let request = format!("GET / HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token}\r\n\r\n");
-        let answer = gateway.asks(&request).has_status(200);
+        let answer = gateway.asks(&request);
+        if groups == "7" {
+            answer.has_problem(400, "bad-transform");
+            continue;
+        }
+        let answer = answer.has_status(200);
         assert_eq!(answer.field("x-was").is_some(), is_met, "{groups}");
         let sent = upstream.requests().pop().unwrap();
         assert_eq!(sent.field("x-beta").is_some(), is_met, "{groups}");
