@@ -3,11 +3,11 @@
 use crate::body_template::{BodyTemplate, Escaping, stands_in_strings, stands_in_text};
 use crate::bounds::{MAX_HEADERS, MAX_RESPONSE_BODY};
 use crate::condition::refuse_same_name;
+use crate::diagnostic::Diagnostic;
 use crate::node::Node;
 use crate::policy::{ValueTemplate, body_template};
 use crate::read::{Read, Reading, default, optional, required};
 use crate::readers::{Named, Problem, mapping, short_for, text, whole, words};
-use crate::report::Diagnostic;
 use crate::section::{exclude, section, section_of};
 use crate::shape::TextShape;
 use crate::template::{Template, TemplateText, location_template};

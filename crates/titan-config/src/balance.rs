@@ -1,11 +1,11 @@
 //! Balancing: how an endpoint is chosen for a request.
 
 use crate::bounds::MAX_TOKEN;
+use crate::diagnostic::Diagnostic;
 use crate::node::Node;
 use crate::quantity::duration;
 use crate::read::{Read, Reading, default, optional};
 use crate::readers::{Problem, boolean, text, word_or, words, words_or};
-use crate::report::Diagnostic;
 use crate::section::{section, section_of};
 use crate::shape::TextShape;
 use crate::token::{HeaderName, Token, cookie_name, header_name};

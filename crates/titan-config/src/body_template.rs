@@ -188,7 +188,7 @@ impl Markup {
 
 #[cfg(test)]
 mod tests {
-    use crate::Config;
+    use crate::gateway::Config;
 
     fn is_taken(route: &str) -> bool {
         let text = format!("listeners: [':80']\nroutes:\n  - {{ path: '/{{id}}', {route} }}");

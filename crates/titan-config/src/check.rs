@@ -4,9 +4,11 @@ mod limits;
 
 use crate::address::ListenAddress;
 use crate::clash::check_routes;
+use crate::diagnostic::Diagnostic;
 use crate::forwarding::ClientCert;
 use crate::gateway::{Admin, AdminDraft, AdminFields, Config, ConfigFields};
 use crate::listener::{Listener, ListenerDraft};
+use crate::location::Span;
 use crate::look_alikes::{Paths, check_look_alikes};
 use crate::node::Node;
 use crate::policy::{
@@ -15,9 +17,10 @@ use crate::policy::{
 };
 use crate::read::{At, Read, Reading};
 use crate::readers::Named;
-use crate::report::{Diagnostic, Findings, Report, Source, Span};
+use crate::report::{Findings, Report};
 use crate::route_fields::RouteDraft;
 use crate::section::section_of;
+use crate::source::Source;
 use crate::token::Name;
 use crate::upstream::{Endpoint, EndpointDraft, Protocol, Upstream, UpstreamFields};
 use crate::yaml;

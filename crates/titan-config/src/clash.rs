@@ -7,9 +7,9 @@
 
 use crate::bounds::MAX_ROUTES_PER_PATH;
 use crate::condition::ValueMatch;
+use crate::diagnostic::Diagnostic;
 use crate::host::HostPattern;
 use crate::read::Reading;
-use crate::report::Diagnostic;
 use crate::route_fields::RouteDraft;
 use crate::token::Name;
 use std::cmp::{Ordering, Reverse};

@@ -1,10 +1,10 @@
 //! Conditions of a route on header fields and query parameters.
 
 use crate::bounds::{MAX_CONDITIONS, MAX_TOKEN, MAX_VALUE};
+use crate::diagnostic::Diagnostic;
 use crate::node::{Kind, Node};
 use crate::read::{Read, Reading, optional};
 use crate::readers::{Named, Problem, boolean, mapping, text, words_or};
-use crate::report::Diagnostic;
 use crate::section::{section, section_of};
 use crate::shape::{Shape, TextShape};
 use crate::token::{HEADER_NAME, HeaderName, Pattern, parse_header_name, pattern};

@@ -2,10 +2,10 @@
 
 use crate::answer::body;
 use crate::bounds::MAX_STATUSES;
+use crate::diagnostic::Diagnostic;
 use crate::node::Node;
 use crate::read::{Read, Reading, default, required};
 use crate::readers::{Named, Problem, mapping, short_for};
-use crate::report::Diagnostic;
 use crate::section::{section, section_of};
 use crate::shape::TextShape;
 use crate::token::{HeaderValue, header_value};

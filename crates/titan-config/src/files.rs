@@ -3,12 +3,12 @@
 use crate::bounds::{
     MAX_CACHE_RULES, MAX_INDEX, MAX_MEDIA_TYPES, MAX_NAME_BYTES, MAX_PATH_BYTES, MAX_TOKEN,
 };
+use crate::diagnostic::Diagnostic;
 use crate::node::Node;
 use crate::path::{PathEnd, PathPattern};
 use crate::policy::{MediaRange, codings, media_range};
 use crate::read::{Read, Reading, default, optional, required};
 use crate::readers::{Named, Problem, boolean, mapping, one_or_list, short_for, text};
-use crate::report::Diagnostic;
 use crate::section::{section, section_of};
 use crate::shape::TextShape;
 use crate::token::{HeaderValue, Pattern, header_value, pattern};

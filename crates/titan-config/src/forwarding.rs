@@ -2,10 +2,10 @@
 
 use crate::bounds::MAX_NETWORKS;
 use crate::cidr::{Cidr, cidr};
+use crate::diagnostic::Diagnostic;
 use crate::node::Node;
 use crate::read::{Read, Reading, default};
 use crate::readers::{boolean, one_or_list, word_or, words, words_or};
-use crate::report::Diagnostic;
 use crate::section::{section, section_of};
 use crate::token::{HeaderName, HeaderValue, Token, header_name, header_value, token};
 use titan_http::{FieldName, fold_name};

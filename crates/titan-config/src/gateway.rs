@@ -6,12 +6,14 @@ use crate::error_pages::{ErrorPages, error_pages};
 use crate::forwarding::{Forwarding, forwarding};
 use crate::limits::{Limits, limits};
 use crate::listener::{Listener, ListenerDraft, listener};
+use crate::location::Location;
 use crate::look_alikes::Paths;
 use crate::policy::{
     JwtRevocations, NamedPolicy, Policies, Policy, PolicyKind, jwt_revocations, policy, uses,
 };
 use crate::read::{At, Read, at, default, lenient, optional, required};
 use crate::readers::{Named, boolean, mapping, one_or_list, short_for, whole, word_or};
+use crate::report::Report;
 use crate::resolver::{Resolver, resolver};
 use crate::route::Route;
 use crate::route_fields::{RouteDraft, route};
@@ -20,7 +22,6 @@ use crate::timeouts::Timeouts;
 use crate::tls::{Tls, UpstreamTls};
 use crate::token::{NAME, Name, parse_name};
 use crate::upstream::{Upstream, UpstreamFields, UpstreamId, upstream};
-use crate::{Location, Report};
 use std::num::NonZeroU16;
 use std::path::Path;
 

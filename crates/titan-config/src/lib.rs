@@ -6,7 +6,7 @@
 //! | how a field is declared, once, and what follows from it | `section.rs`, `read.rs`, `readers.rs`, `shape.rs` |
 //! | the sections of the file | `gateway.rs`, `listener.rs`, `route_fields.rs`, `upstream.rs` ... |
 //! | what needs several places of the file | `check.rs`, `clash.rs` |
-//! | what is wrong, and how it is shown | `report.rs`, `render.rs`, `suggest.rs` |
+//! | what is wrong, and how it is shown | `location.rs`, `source.rs`, `diagnostic.rs`, `render.rs`, `report.rs`, `suggest.rs` |
 //! | what is generated from the sections | `schema.rs`, `reference.rs` |
 
 mod address;
@@ -18,6 +18,7 @@ mod check;
 mod cidr;
 mod clash;
 mod condition;
+mod diagnostic;
 mod error_pages;
 mod files;
 mod forwarding;
@@ -48,6 +49,7 @@ mod route_name;
 mod schema;
 mod section;
 mod shape;
+mod source;
 mod suggest;
 mod summary;
 mod syntax_error;
@@ -64,6 +66,7 @@ pub use balance::{Balance, HashKey, SameSite, StickyCookie};
 pub use body_template::{BodyTemplate, Escaping};
 pub use cidr::Cidr;
 pub use condition::{CertificateMatch, CertificatePart, HeaderMatch, QueryMatch, ValueMatch};
+pub use diagnostic::{Diagnostic, Label, Severity};
 pub use error_pages::{ErrorPage, ErrorPages, Failures};
 pub use files::{CacheRule, StaticFiles};
 pub use forwarding::{ClientCert, Forwarding, ServerField, TrustedField};
@@ -72,7 +75,7 @@ pub use host::HostPattern;
 pub use limits::{FieldNames, Limits};
 pub use listener::{Listener, Protocols, ProxyProtocol};
 pub use listing::{ListedPath, ListedRoute, RouteTable};
-pub use location::Location;
+pub use location::{Location, Span};
 pub use look_alikes::{LookAlike, Paths};
 pub use path::{PathEnd, PathPattern, Segment};
 pub use policy::{
@@ -86,7 +89,7 @@ pub use policy::{
 };
 pub use quantity::{ByteSize, Cap};
 pub use reference::reference;
-pub use report::{Diagnostic, Label, Report, Severity, Span};
+pub use report::Report;
 pub use resolver::Resolver;
 pub use route::{Action, Proxy, Rewrite, Route, SendHost, Share};
 pub use schema::schema;

@@ -1,10 +1,10 @@
 //! Limits: how much of everything.
 
+use crate::diagnostic::Diagnostic;
 use crate::node::Node;
 use crate::quantity::{ByteSize, Cap, cap, size};
 use crate::read::{Read, Reading, default, optional};
 use crate::readers::{whole, word_or, words};
-use crate::report::Diagnostic;
 use crate::section::{section, section_of};
 use std::num::{NonZeroU16, NonZeroU32};
 

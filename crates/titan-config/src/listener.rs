@@ -1,14 +1,14 @@
 //! Listeners: where clients connect.
 
-use crate::Location;
 use crate::address::{ListenAddress, listen_address};
 use crate::bounds::MAX_NETWORKS;
 use crate::cidr::{Cidr, cidr};
+use crate::diagnostic::Diagnostic;
+use crate::location::{Location, Span};
 use crate::node::Node;
 use crate::quantity::{Cap, cap};
 use crate::read::{At, Read, Reading, at, default, optional, required};
 use crate::readers::{one_or_list, short_for, switch_or, whole, words};
-use crate::report::{Diagnostic, Span};
 use crate::section::{section, section_of};
 use crate::tls::{Tls, tls};
 use crate::token::{Name, name};

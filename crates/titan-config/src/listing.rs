@@ -1,6 +1,10 @@
 //! The routes of a configuration in the order in which they are tried: what `titan check --list-routes` prints.
 
-use crate::{Config, HostPattern, Location, PathEnd, PathPattern, Route};
+use crate::gateway::Config;
+use crate::host::HostPattern;
+use crate::location::Location;
+use crate::path::{PathEnd, PathPattern};
+use crate::route::Route;
 use std::cmp::{Ordering, Reverse};
 use std::collections::HashMap;
 use std::fmt;

@@ -1,11 +1,11 @@
 //! Paths that some upstreams take for others: what becomes of them, and where that should be decided.
 
 use crate::check::InForce;
+use crate::diagnostic::Diagnostic;
 use crate::host::HostPattern;
 use crate::path::{PathEnd, PathPattern, Segment};
 use crate::read::{Read, Reading, optional};
 use crate::readers::words;
-use crate::report::Diagnostic;
 use crate::route_fields::RouteDraft;
 use crate::section::section;
 

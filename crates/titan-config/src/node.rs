@@ -1,6 +1,6 @@
 //! The tree of a file: what was written, and where. Nothing is interpreted yet; a text is as it stands.
 
-use crate::report::Span;
+use crate::location::Span;
 
 /// A value of the file.
 #[derive(Clone, Debug)]

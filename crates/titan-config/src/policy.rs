@@ -32,11 +32,11 @@ pub use transform::{
 };
 pub(crate) use transform::{body_template, check_use};
 
-use crate::Location;
 use crate::bounds::MAX_POLICIES;
+use crate::diagnostic::Diagnostic;
+use crate::location::{Location, Span};
 use crate::read::{At, Read, Reading, at, optional};
 use crate::readers::{Named, one_or_list, text, words};
-use crate::report::{Diagnostic, Span};
 use crate::section::{section, section_of};
 use crate::shape::TextShape;
 use crate::token::{HeaderName, NAME, Name};

@@ -1,9 +1,9 @@
 //! Quantities: sizes, durations and limits that may be switched off.
 
+use crate::diagnostic::Diagnostic;
 use crate::node::Node;
 use crate::read::{Read, Reading};
 use crate::readers::{Problem, WordOr, word_or};
-use crate::report::Diagnostic;
 use crate::shape::Shape;
 use std::fmt;
 use std::ops::RangeInclusive;

@@ -1,12 +1,15 @@
 //! Readers: from a node to a value of one kind, with an error that says what was expected.
 
 use crate::bounds::MAX_REGEXES;
+use crate::diagnostic::Diagnostic;
 use crate::language;
+use crate::location::Span;
 use crate::node::{Kind, Node, Text, quote};
 use crate::readers::is_unquoted;
-use crate::report::{Diagnostic, Findings, Source, Span};
+use crate::report::Findings;
 use crate::section::Presence;
 use crate::shape::Shape;
+use crate::source::Source;
 use crate::suggest;
 use crate::upstream::UpstreamNames;
 use std::collections::HashSet;

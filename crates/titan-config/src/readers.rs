@@ -1,8 +1,9 @@
 //! The readers that sections are built from: texts, words, numbers, lists, mappings and their unions.
 
+use crate::diagnostic::Diagnostic;
+use crate::location::{Location, Span};
 use crate::node::{Entry, Kind, Node, Text, quote};
 use crate::read::{Read, Reading};
-use crate::report::{Diagnostic, Span};
 use crate::shape::{Shape, TextShape};
 use crate::suggest;
 use std::num::{NonZeroU16, NonZeroU32};
@@ -119,7 +120,7 @@ pub(crate) fn part_of(
         Some(span.start.column + u32::try_from(characters).ok()?)
     };
     let (start, end) = (column(part.start)?, column(part.end)?);
-    let on = |column| crate::Location { column, ..span.start };
+    let on = |column| Location { column, ..span.start };
     Some(Span { start: on(start), end: on(end) })
 }
 

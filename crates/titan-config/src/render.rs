@@ -1,6 +1,7 @@
 //! How diagnostics look: message, place, the lines concerned with marks under them, help.
 
-use crate::report::{Diagnostic, Label, Severity, Source, offset};
+use crate::diagnostic::{Diagnostic, Label, Severity};
+use crate::source::{Source, offset};
 use std::fmt::{self, Write};
 
 /// The escape sequences around each kind of text.

@@ -2,11 +2,11 @@
 
 use crate::address::server_address;
 use crate::bounds::MAX_NAMESERVERS;
+use crate::diagnostic::Diagnostic;
 use crate::node::Node;
 use crate::quantity::{display_duration, duration};
 use crate::read::{Read, Reading, default, optional};
 use crate::readers::one_or_list;
-use crate::report::Diagnostic;
 use crate::section::{section, section_of};
 use crate::timeouts::{DAY, timeout};
 use std::net::SocketAddr;

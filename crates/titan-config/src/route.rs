@@ -1,11 +1,11 @@
 //! Routes: which request gets which answer.
 
-use crate::Location;
 use crate::answer::{Redirect, Respond};
 use crate::condition::{CertificateMatch, HeaderMatch, QueryMatch};
 use crate::error_pages::ErrorPages;
 use crate::files::StaticFiles;
 use crate::host::HostPattern;
+use crate::location::Location;
 use crate::look_alikes::Paths;
 use crate::path::PathPattern;
 use crate::policy::Policies;

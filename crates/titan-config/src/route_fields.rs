@@ -1,16 +1,18 @@
 //! The keys of a route, and how they become a [`Route`].
 
 use crate::address::parse_endpoint;
-use crate::answer::{RedirectFields, redirect, respond};
+use crate::answer::{Redirect, RedirectFields, Respond, redirect, respond};
 use crate::bounds::{MAX_HOSTS, MAX_METHODS, MAX_SHARES, MAX_UPGRADES};
 use crate::condition::{
     CertificateMatch, HeaderMatch, QueryMatch, certificate_matches, header_matches, query_matches,
 };
+use crate::diagnostic::Diagnostic;
 use crate::error_pages::{ErrorPages, error_pages};
 use crate::files::{StaticFiles, check_files, files};
 use crate::habits;
 use crate::host::{HostPattern, authority, host_pattern};
 use crate::limits::{Limits, RouteLimitFields};
+use crate::location::Span;
 use crate::look_alikes::Paths;
 use crate::node::{Kind, Node, quote};
 use crate::path::{
@@ -20,7 +22,6 @@ use crate::policy::{Policies, PolicyKind, Uses, kinds, uses};
 use crate::quantity::{ByteSize, Cap};
 use crate::read::{At, Read, Reading, at, default, optional};
 use crate::readers::{Named, Problem, boolean, mapping, one_or_list, text, whole, words_or};
-use crate::report::{Diagnostic, Span};
 use crate::route::{Action, Proxy, Rewrite, Route, SendHost, Share};
 use crate::section::{exclude, has_unknown_keys, section, section_of};
 use crate::shape::{Shape, TextShape};
@@ -29,7 +30,6 @@ use crate::template::{TemplateText, Variables, path_template};
 use crate::timeouts::{RouteTimeoutFields, Timeouts};
 use crate::token::{NAME, Name, Token, name, token};
 use crate::upstream::UpstreamId;
-use crate::{Redirect, Respond};
 use std::num::NonZeroU16;
 use titan_http::Method;
 

@@ -121,7 +121,7 @@ fn plain(character: char) -> char {
 
 #[cfg(test)]
 mod tests {
-    use crate::Config;
+    use crate::gateway::Config;
 
     /// The names of these routes.
     fn names(routes: &[&str]) -> Vec<String> {

@@ -1,10 +1,10 @@
 //! Sections: mappings with known keys. The macro is where a field is declared, once, with its doc, type,
 //! default and reader; reading, the detection of unknown keys, the schema and the reference come from it.
 
+use crate::diagnostic::Diagnostic;
 use crate::habits;
 use crate::node::{Entry, Kind, Node, quote};
 use crate::read::{Field, Read, Reading};
-use crate::report::Diagnostic;
 use crate::shape::{Shape, alternatives};
 use crate::suggest;
 use std::borrow::Cow;

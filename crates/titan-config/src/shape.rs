@@ -1,8 +1,7 @@
 //! What a value may look like: the one description behind messages, the schema and the reference.
 
-use crate::ByteSize;
 use crate::node::{Node, quote};
-use crate::quantity::display_duration;
+use crate::quantity::{ByteSize, display_duration};
 use crate::section::{FieldInfo, Pick, Presence, SectionInfo};
 use std::time::Duration;
 

@@ -1,7 +1,11 @@
 //! What a configuration comes to, in a few lines: what `titan check` prints for a good file.
 
+use crate::gateway::{Admin, Config, Threads};
+use crate::listener::Listener;
 use crate::listing::conditions;
-use crate::{Action, Admin, Config, Listener, PathPattern, Protocol, Route, Threads, Upstream};
+use crate::path::PathPattern;
+use crate::route::{Action, Route, Share};
+use crate::upstream::{Protocol, Upstream};
 use std::fmt::Write;
 
 /// Lines of a list that are shown.
@@ -85,8 +89,8 @@ impl Config {
         }
     }
 
-    fn shares(&self, shares: &[crate::Share]) -> String {
-        let name = |share: &crate::Share| self.upstream(share.upstream).name.to_string();
+    fn shares(&self, shares: &[Share]) -> String {
+        let name = |share: &Share| self.upstream(share.upstream).name.to_string();
         match shares {
             [share] => name(share),
             shares => {

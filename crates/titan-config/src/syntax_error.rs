@@ -1,9 +1,8 @@
 //! What the YAML parser complains about, in words that say what to do.
 
-use crate::Location;
-use crate::report::{Diagnostic, Source, Span};
-use crate::yaml::location;
-use saphyr_parser::ScanError;
+use crate::diagnostic::Diagnostic;
+use crate::location::{Location, Span};
+use crate::source::Source;
 
 /// A complaint of the parser: what its message contains, what is wrong, what to do about it.
 struct Complaint {
@@ -101,9 +100,8 @@ const COMPLAINTS: &[Complaint] = &[
     },
 ];
 
-/// The error of the parser as a diagnostic.
-pub(crate) fn explain(source: &Source, error: &ScanError) -> Diagnostic {
-    let at = location(*error.marker());
+/// A complaint of the parser, and where it stopped, as a diagnostic.
+pub(crate) fn explain(source: &Source, at: Location, info: &str) -> Diagnostic {
     let line = source.line(at.line);
     if let Some(tab) = tab_in_indentation(line) {
         let column = u32::try_from(tab + 1).unwrap_or(u32::MAX);
@@ -121,7 +119,6 @@ pub(crate) fn explain(source: &Source, error: &ScanError) -> Diagnostic {
         return error
             .help(format!("close it with `{close}`, or indent the lines that continue it"));
     }
-    let info = error.info();
     let Some(complaint) = COMPLAINTS.iter().find(|it| info.contains(it.contains)) else {
         return Diagnostic::error(span, format!("not valid YAML: {info}"));
     };

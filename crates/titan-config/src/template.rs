@@ -1,12 +1,13 @@
 //! Templates: text with places for what a request brings.
 
 use crate::bounds::MAX_PATH;
+use crate::diagnostic::Diagnostic;
 use crate::habits;
+use crate::location::Span;
 use crate::node::Node;
 use crate::path::check_made_path;
 use crate::read::{Read, Reading};
 use crate::readers::{Problem, part_of, text};
-use crate::report::{Diagnostic, Span};
 use crate::shape::{Shape, TextShape};
 use crate::token::unexpected;
 use std::ops::Range;

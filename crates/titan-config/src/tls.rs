@@ -1,11 +1,11 @@
 //! TLS on listeners and towards upstreams: certificates, and what is agreed on.
 
 use crate::bounds::{MAX_CERTIFICATES, MAX_CRLS, MAX_PATH_BYTES};
+use crate::diagnostic::Diagnostic;
 use crate::node::Node;
 use crate::quantity::duration;
 use crate::read::{Read, Reading, default, optional, required};
 use crate::readers::{Problem, boolean, one_or_list, short_for, text, word_or, words, words_or};
-use crate::report::Diagnostic;
 use crate::section::{section, section_of};
 use crate::shape::TextShape;
 use std::net::IpAddr;

@@ -1,10 +1,10 @@
 //! Short texts with a grammar: names, field names and values, tokens, regular expressions.
 
 use crate::bounds::{MAX_NAME, MAX_REGEX, MAX_REGEX_PROGRAM, MAX_REGEXES, MAX_TOKEN, MAX_VALUE};
+use crate::diagnostic::Diagnostic;
 use crate::node::Node;
 use crate::read::{Read, Reading};
 use crate::readers::{Problem, text};
-use crate::report::Diagnostic;
 use crate::shape::{Shape, TextShape};
 use std::fmt;
 use std::ops::Range;

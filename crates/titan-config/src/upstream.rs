@@ -1,14 +1,14 @@
 //! Upstreams: named groups of endpoints.
 
-use crate::Location;
 use crate::address::{EndpointAddress, endpoint_address};
 use crate::balance::{Balance, balance};
 use crate::bounds::MAX_ENDPOINTS;
+use crate::diagnostic::Diagnostic;
+use crate::location::{Location, Span};
 use crate::node::Node;
 use crate::quantity::{Cap, cap};
 use crate::read::{At, Read, Reading, at, default, required};
 use crate::readers::{one_or_list, short_for, whole, words};
-use crate::report::{Diagnostic, Span};
 use crate::section::{section, section_of};
 use crate::timeouts::timeout;
 use crate::tls::{UpstreamTls, upstream_tls};

@@ -1,11 +1,13 @@
 //! YAML (and JSON, which is YAML) to a tree of nodes, within bounds.
 
-use crate::Location;
 use crate::bounds::{MAX_DEPTH, MAX_FILE, MAX_NODES, MAX_TEXT_TOTAL};
+use crate::diagnostic::Diagnostic;
+use crate::location::{Location, Span};
 use crate::node::{Entry, Kind, Node, Text, quote};
-use crate::report::{Diagnostic, Findings, Source, Span};
+use crate::report::Findings;
+use crate::source::Source;
 use crate::syntax_error::explain;
-use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, StrInput};
+use saphyr_parser::{Event, Marker, Parser, ScalarStyle, StrInput};
 use std::collections::HashMap;
 
 /// Reads the one document of a file. `None` when it cannot be read to its end; then `findings` say why.
@@ -76,7 +78,8 @@ enum Content {
 impl Builder<'_> {
     fn run<'input>(&mut self, mut parser: Parser<'input, StrInput<'input>>) -> Result<(), Stop> {
         while let Some(next) = parser.next_event() {
-            let (event, span) = next.map_err(|error: ScanError| explain(self.source, &error))?;
+            let (event, span) = next
+                .map_err(|error| explain(self.source, location(*error.marker()), error.info()))?;
             self.event(event, Span { start: location(span.start), end: location(span.end) })?;
         }
         if self.document.is_none() {
@@ -285,7 +288,7 @@ fn count(node: &Node, nodes: &mut usize, bytes: &mut usize) {
 }
 
 /// The parser counts lines from 1 and columns from 0.
-pub(crate) fn location(marker: Marker) -> Location {
+fn location(marker: Marker) -> Location {
     let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     Location { line: number(marker.line()), column: number(marker.col()).saturating_add(1) }
 }

@@ -1,12 +1,12 @@
 //! What rate limits need of the routes that they are applied to.
 
+use crate::diagnostic::Diagnostic;
 use crate::gateway::ConfigFields;
 use crate::policy::{
     ApiKeys, Credential, Policies, Policy, PolicyId, PolicyKind, RateKey, RouteCost,
 };
 use crate::read::Reading;
 use crate::readers::Named;
-use crate::report::Diagnostic;
 use crate::route_fields::RouteDraft;
 use crate::suggest;
 use std::collections::HashMap;

@@ -1,12 +1,12 @@
 //! Compression: which responses are compressed for clients that can read that, and how; which requests are decoded.
 
 use crate::bounds::{MAX_EXCEPTIONS, MAX_MEDIA_TYPES, MAX_TOKEN};
+use crate::diagnostic::Diagnostic;
 use crate::node::Node;
 use crate::path::{PREFIX, parse_literal_prefix};
 use crate::quantity::{ByteSize, size};
 use crate::read::{Read, Reading, default, optional};
 use crate::readers::{Problem, boolean, one_or_list, text, whole, words};
-use crate::report::Diagnostic;
 use crate::section::{section, section_of};
 use crate::shape::TextShape;
 use titan_http::coding::Coding;

@@ -1,11 +1,11 @@
 //! Cross-origin resource sharing (the Fetch standard): which pages may read answers.
 
 use crate::bounds::{MAX_METHODS, MAX_ORIGINS, MAX_TOKEN, MAX_VALUE};
+use crate::diagnostic::Diagnostic;
 use crate::node::Node;
 use crate::quantity::duration;
 use crate::read::{Read, Reading, default, optional, required};
 use crate::readers::{Problem, boolean, one_or_list, text, text_or, word_or, words_or};
-use crate::report::Diagnostic;
 use crate::route_fields::method;
 use crate::section::{section, section_of};
 use crate::shape::TextShape;

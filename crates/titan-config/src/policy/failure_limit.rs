@@ -2,10 +2,10 @@
 
 use super::rate_limit::{Rate, rate};
 use crate::bounds::MAX_LIMITED_KEYS;
+use crate::diagnostic::Diagnostic;
 use crate::node::Node;
 use crate::read::{Read, Reading, default, optional};
 use crate::readers::{boolean, whole};
-use crate::report::Diagnostic;
 use crate::section::{section, section_of};
 use std::num::NonZeroU32;
 

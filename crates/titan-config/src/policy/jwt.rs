@@ -12,6 +12,7 @@ use crate::bounds::{
     MAX_CACHED_TOKENS, MAX_CLAIM, MAX_CLAIMS, MAX_KEY_FILES, MAX_LEEWAY, MAX_PROVIDERS, MAX_SECRET,
     MAX_VALUE,
 };
+use crate::diagnostic::Diagnostic;
 use crate::node::Node;
 use crate::policy::transform::parse_told_header;
 use crate::quantity::{Cap, cap, duration};
@@ -19,7 +20,6 @@ use crate::read::{Read, Reading, default, optional, required};
 use crate::readers::{
     Named, Problem, boolean, mapping, one_or_list, secret, short_for, text, whole, words,
 };
-use crate::report::Diagnostic;
 use crate::section::{section, section_of};
 use crate::shape::TextShape;
 use crate::timeouts::DAY;

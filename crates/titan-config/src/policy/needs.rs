@@ -1,9 +1,10 @@
 //! What policies need of one another.
 
 use super::{Credential, Policies, Policy};
+use crate::diagnostic::Diagnostic;
+use crate::location::Span;
 use crate::read::Reading;
 use crate::readers::Named;
-use crate::report::{Diagnostic, Span};
 use crate::token::Name;
 
 type Declared = [Named<Name, Option<Policy>>];

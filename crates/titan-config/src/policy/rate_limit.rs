@@ -6,11 +6,12 @@ mod plans;
 mod rate;
 
 use crate::bounds::{MAX_KEY_PARTS, MAX_LIMITED_KEYS, MAX_RATES, MAX_ROUTES};
+use crate::diagnostic::Diagnostic;
+use crate::location::Span;
 use crate::node::Node;
 use crate::quantity::duration;
 use crate::read::{Read, Reading, default, optional};
 use crate::readers::{Named, boolean, mapping, one_or_list, whole};
-use crate::report::{Diagnostic, Span};
 use crate::section::{section, section_of};
 use crate::token::{NAME, Name, parse_name};
 pub use exempt::Exempt;

@@ -13,13 +13,14 @@ pub use value::{ValuePiece, ValueTemplate};
 
 use crate::answer::needed_field;
 use crate::bounds::{MAX_COOKIE_RULES, MAX_PATH_RULES, MAX_STATUSES};
+use crate::diagnostic::Diagnostic;
+use crate::location::Span;
 use crate::node::Node;
 use crate::path::PathPattern;
 use crate::policy::Policy;
 use crate::policy::authorise::{Rule, RulePart, response_rule, rule};
 use crate::read::{Read, Reading, default, optional};
 use crate::readers::{Named, Problem, boolean, mapping, one_or_list, whole};
-use crate::report::{Diagnostic, Span};
 use crate::section::{section, section_of};
 use crate::shape::TextShape;
 use crate::token::HeaderName;

@@ -1,12 +1,12 @@
 //! Names and passwords (RFC 7617).
 
 use super::password::{MAX_USER, MAX_USERS, PasswordHash, User, parse_user};
+use crate::diagnostic::Diagnostic;
 use crate::node::Node;
 use crate::policy::jwt::realm;
 use crate::policy::transform::told_header;
 use crate::read::{Read, Reading, default, optional};
 use crate::readers::{Named, Problem, boolean, mapping, secret};
-use crate::report::Diagnostic;
 use crate::section::{section, section_of};
 use crate::shape::TextShape;
 use crate::tls::file;

@@ -1,12 +1,12 @@
 //! What tokens have to say.
 
 use crate::bounds::{MAX_CLAIMS, MAX_TOKEN, MAX_VALUE};
+use crate::diagnostic::Diagnostic;
 use crate::node::{Kind, Node};
 use crate::policy::Claim;
 use crate::policy::jwt::{CLAIM, claim, parse_claim};
 use crate::read::{Read, Reading, optional};
 use crate::readers::{Named, Problem, mapping, one_or_list, short_for, text};
-use crate::report::Diagnostic;
 use crate::section::{section, section_of};
 use crate::shape::{Shape, TextShape};
 

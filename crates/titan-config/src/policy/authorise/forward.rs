@@ -1,12 +1,12 @@
 //! Forward-auth: a service of the operator's decides about requests.
 
 use crate::bounds::{MAX_CLAIMS, MAX_PATH};
+use crate::diagnostic::Diagnostic;
 use crate::node::Node;
 use crate::policy::transform::{answer_header, request_header};
 use crate::quantity::{ByteSize, duration, size};
 use crate::read::{Read, Reading, default, optional, required};
 use crate::readers::{Problem, one_or_list, text, whole, words, words_or};
-use crate::report::Diagnostic;
 use crate::route_fields::upstream_name;
 use crate::section::{section, section_of};
 use crate::shape::TextShape;

@@ -2,11 +2,11 @@
 
 use crate::balance::query_name;
 use crate::bounds::MAX_API_KEYS;
+use crate::diagnostic::Diagnostic;
 use crate::node::Node;
 use crate::policy::transform::{request_header, told_header};
 use crate::read::{Read, Reading, default, optional};
 use crate::readers::{Named, Problem, mapping, secret};
-use crate::report::Diagnostic;
 use crate::section::{section, section_of};
 use crate::shape::TextShape;
 use crate::tls::file;

@@ -3,10 +3,10 @@
 mod check;
 
 use crate::bounds::{MAX_REGEXES, MAX_RULE};
+use crate::diagnostic::Diagnostic;
 use crate::node::Node;
 use crate::read::{Read, Reading};
 use crate::readers::{Problem, text};
-use crate::report::Diagnostic;
 use crate::shape::{Shape, TextShape};
 use crate::token::{HeaderName, Pattern};
 use cel::common::ast::SourceInfo;

@@ -1,9 +1,9 @@
 //! Addresses that something is fetched from.
 
 use crate::bounds::MAX_VALUE;
+use crate::diagnostic::Diagnostic;
 use crate::read::Read;
 use crate::readers::{Problem, text};
-use crate::report::Diagnostic;
 use crate::shape::TextShape;
 
 /// An address of HTTP, taken apart.

@@ -2,11 +2,11 @@
 
 use crate::bounds::{MAX_API_KEYS, MAX_NETWORKS};
 use crate::cidr::{Cidr, cidr};
+use crate::diagnostic::Diagnostic;
 use crate::node::Node;
 use crate::policy::authorise::{ClaimRule, claim_rules};
 use crate::read::{Read, Reading, default};
 use crate::readers::one_or_list;
-use crate::report::Diagnostic;
 use crate::section::{section, section_of};
 use crate::token::{Name, name};
 

@@ -3,11 +3,11 @@
 use super::rate::{Rate, rate};
 use super::repeated;
 use crate::bounds::{MAX_PLANS, MAX_RATES};
+use crate::diagnostic::Diagnostic;
 use crate::node::Node;
 use crate::policy::jwt::{Claim, claim};
 use crate::read::{Read, Reading, required};
 use crate::readers::{Named, mapping, one_or_list};
-use crate::report::Diagnostic;
 use crate::section::{section, section_of};
 use crate::token::{NAME, Name, parse_name};
 

@@ -1,10 +1,10 @@
 //! Rates: so many requests in so long.
 
+use crate::diagnostic::Diagnostic;
 use crate::node::Node;
 use crate::quantity::{display_duration, parse_duration};
 use crate::read::{Read, Reading, optional, required};
 use crate::readers::{Problem, short_for, text, whole};
-use crate::report::Diagnostic;
 use crate::section::{section, section_of};
 use crate::shape::TextShape;
 use crate::timeouts::DAY;

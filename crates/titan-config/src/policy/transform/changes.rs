@@ -2,11 +2,11 @@
 
 use super::value::{ValueTemplate, value};
 use crate::bounds::{MAX_HEADERS, MAX_TOKEN};
+use crate::diagnostic::Diagnostic;
 use crate::forwarding::{is_claim, key_of};
 use crate::node::Node;
 use crate::read::{Read, Reading, default};
 use crate::readers::{Named, Problem, mapping, one_or_list, text};
-use crate::report::Diagnostic;
 use crate::section::{section, section_of};
 use crate::shape::TextShape;
 use crate::token::{HEADER_NAME, HeaderName, parse_header_name};

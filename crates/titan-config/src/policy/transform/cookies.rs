@@ -2,10 +2,10 @@
 
 use crate::balance::{SameSite, same_site};
 use crate::bounds::{MAX_HEADERS, MAX_VALUE};
+use crate::diagnostic::Diagnostic;
 use crate::node::Node;
 use crate::read::{Read, Reading, optional};
 use crate::readers::{Problem, boolean, one_or_list, text, word_or};
-use crate::report::Diagnostic;
 use crate::section::{section, section_of};
 use crate::shape::TextShape;
 use crate::token::{Token, cookie_name};

@@ -1,11 +1,11 @@
 //! Rules that make another path of one, and another value of a field.
 
 use crate::bounds::{MAX_PATH, MAX_VALUE};
+use crate::diagnostic::Diagnostic;
 use crate::node::Node;
 use crate::policy::transform::value::{Part, split};
 use crate::read::{Read, Reading, required};
 use crate::readers::{Problem, text};
-use crate::report::Diagnostic;
 use crate::section::{section, section_of};
 use crate::shape::TextShape;
 use crate::token::{Pattern, pattern};

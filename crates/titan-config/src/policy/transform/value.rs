@@ -1,11 +1,11 @@
 //! Values with places for what a request brings.
 
 use crate::bounds::{MAX_RESPONSE_BODY, MAX_VALUE};
+use crate::diagnostic::Diagnostic;
 use crate::habits;
 use crate::policy::jwt::{Claim, parse_claim};
 use crate::read::Read;
 use crate::readers::{Problem, text};
-use crate::report::Diagnostic;
 use crate::shape::TextShape;
 use crate::token::{HeaderName, parse_header_name, parse_header_value};
 use std::ops::Range;

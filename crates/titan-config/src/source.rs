@@ -1,0 +1,123 @@
+//! The text of a file, for showing its lines.
+
+use crate::location::{Location, Span};
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::Range;
+
+/// The text of a file, for showing its lines.
+pub(crate) struct Source {
+    pub(crate) name: String,
+    text: String,
+    /// Where each line starts in `text`.
+    starts: Vec<usize>,
+}
+
+/// The text is left out: a configuration that is shown would show its whole file too.
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Source").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Source {
+    pub(crate) fn new(name: &str, text: &str) -> Source {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let starts = std::iter::once(0).chain(line_starts(text)).collect();
+        Source { name: name.to_owned(), text: text.to_owned(), starts }
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// A line without its end; empty behind the last one.
+    pub(crate) fn line(&self, number: u32) -> &str {
+        let index = (number as usize).saturating_sub(1);
+        let Some(&start) = self.starts.get(index) else { return "" };
+        let end = self.starts.get(index + 1).copied().unwrap_or(self.text.len());
+        self.text[start..end].trim_end_matches(['\r', '\n'])
+    }
+
+    /// The span within its lines: in directives the parser counts bytes, and behind quotes it takes the
+    /// white space for a part of the text.
+    pub(crate) fn settled(&self, span: Span) -> Span {
+        let within = |place: Location| {
+            let line = self.line(place.line);
+            let last = u32::try_from(line.chars().count()).unwrap_or(u32::MAX).saturating_add(1);
+            Location { column: place.column.min(last), ..place }
+        };
+        let span = Span { start: within(span.start), end: within(span.end) };
+        let text = self.slice(span);
+        let blank = text.len() - text.trim_end_matches([' ', '\t']).len();
+        let column = span.end.column - u32::try_from(blank).unwrap_or(0);
+        Span { end: Location { column, ..span.end }, ..span }
+    }
+
+    /// The same with stars in these places: as many as there are characters, so that all others stay where they are.
+    pub(crate) fn without(&self, hidden: &[Span]) -> Source {
+        let mut on_lines: HashMap<u32, Vec<Range<usize>>> = HashMap::new();
+        for Span { start, end } in hidden {
+            for line in start.line..=end.line {
+                let is_in = |place: &Location| (place.line == line).then_some(place.column);
+                let from = is_in(start).map_or(0, |column| column.saturating_sub(1) as usize);
+                let to = is_in(end).map_or(usize::MAX, |column| column.saturating_sub(1) as usize);
+                on_lines.entry(line).or_default().push(from..to);
+            }
+        }
+        let mut text = String::with_capacity(self.text.len());
+        for (index, start) in self.starts.iter().enumerate() {
+            let end = self.starts.get(index + 1).copied().unwrap_or(self.text.len());
+            let line = &self.text[*start..end];
+            match u32::try_from(index + 1).ok().and_then(|number| on_lines.get(&number)) {
+                None => text.push_str(line),
+                Some(parts) => text.extend(with_stars(line, parts)),
+            }
+        }
+        Source::new(&self.name, &text)
+    }
+
+    /// The text of a span that lies within one line; empty for a longer one.
+    pub(crate) fn slice(&self, span: Span) -> &str {
+        if span.start.line != span.end.line {
+            return "";
+        }
+        let line = self.line(span.start.line);
+        let offset = |column: u32| offset(line, (column as usize).saturating_sub(1));
+        line.get(offset(span.start.column)..offset(span.end.column)).unwrap_or("")
+    }
+}
+
+/// Where the character with that index starts; the end of the line when there is none.
+///
+/// A whole file may be one line, so plain text is not walked through.
+pub(crate) fn offset(line: &str, index: usize) -> usize {
+    match line.is_ascii() {
+        true => index.min(line.len()),
+        false => line.char_indices().nth(index).map_or(line.len(), |(at, _)| at),
+    }
+}
+
+/// The characters of a line, with stars in place of these; blanks at the end of a part are none of it.
+fn with_stars(line: &str, parts: &[Range<usize>]) -> Vec<char> {
+    let mut characters: Vec<char> = line.chars().collect();
+    for Range { start, end } in parts {
+        let end = *end.min(&characters.len());
+        let Some(part) = characters.get_mut(*start..end) else { continue };
+        let blank = part.iter().rev().take_while(|letter| letter.is_whitespace()).count();
+        let length = part.len() - blank;
+        part[..length].fill('*');
+    }
+    characters
+}
+
+/// Where lines start after the first: after a line feed, and after a carriage return without one, as in YAML.
+fn line_starts(text: &str) -> impl Iterator<Item = usize> {
+    let bytes = text.as_bytes();
+    let ends = move |at: &usize| match bytes[*at] {
+        b'\n' => true,
+        b'\r' => bytes.get(at + 1) != Some(&b'\n'),
+        _ => false,
+    };
+    (0..bytes.len()).filter(ends).map(|at| at + 1)
+}
