@@ -3,8 +3,9 @@
 use crate::bounds::{MAX_ADDRESS, MAX_SOCKET_PATH};
 use crate::habits;
 use crate::host::parse_host_name;
+use crate::problem::Problem;
 use crate::read::Read;
-use crate::readers::{Problem, text};
+use crate::readers::text;
 use crate::shape::TextShape;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};

@@ -6,10 +6,12 @@ use crate::condition::refuse_same_name;
 use crate::diagnostic::Diagnostic;
 use crate::node::Node;
 use crate::policy::{ValueTemplate, body_template};
+use crate::problem::Problem;
 use crate::read::{Read, Reading, default, optional, required};
-use crate::readers::{Named, Problem, mapping, short_for, text, whole, words};
+use crate::readers::{Named, mapping, short_for, text, whole, words};
 use crate::section::{exclude, section, section_of};
 use crate::shape::TextShape;
+use crate::status::needed_field;
 use crate::template::{Template, TemplateText, location_template};
 use crate::token::{HEADER_NAME, HeaderName, HeaderValue, header_value, parse_header_name};
 use titan_http::{FieldName, Status};
@@ -139,21 +141,6 @@ fn check_needed(
         }
         None => "choose another status: the gateway writes this field itself".to_owned(),
     }))
-}
-
-/// The field that a response of that status must have, where RFC 9110 says that, and an example of it, where the
-/// configuration can give it.
-pub(crate) fn needed_field(
-    status: Status,
-) -> Option<(&'static str, &'static str, Option<&'static str>)> {
-    match status.code() {
-        206 => Some(("Content-Range", "15.3.7", Some("bytes 0-4/10"))),
-        401 => Some(("WWW-Authenticate", "15.5.2", Some("Basic realm=\"staff\""))),
-        405 => Some(("Allow", "15.5.6", Some("GET, HEAD"))),
-        407 => Some(("Proxy-Authenticate", "15.5.8", Some("Basic realm=\"staff\""))),
-        426 => Some(("Upgrade", "15.5.22", None)),
-        _ => None,
-    }
 }
 
 /// A template whose values cannot be more than values where they stand.

@@ -3,9 +3,9 @@
 use crate::bounds::MAX_TOKEN;
 use crate::diagnostic::Diagnostic;
 use crate::node::Node;
-use crate::quantity::duration;
+use crate::problem::Problem;
 use crate::read::{Read, Reading, default, optional};
-use crate::readers::{Problem, boolean, text, word_or, words, words_or};
+use crate::readers::{boolean, duration, text, word_or, words, words_or};
 use crate::section::{section, section_of};
 use crate::shape::TextShape;
 use crate::token::{HeaderName, Token, cookie_name, header_name};

@@ -1,7 +1,8 @@
 //! Blocks of addresses, for lists of peers that are trusted.
 
+use crate::problem::Problem;
 use crate::read::Read;
-use crate::readers::{Problem, text};
+use crate::readers::text;
 use crate::shape::TextShape;
 use std::fmt;
 use std::net::IpAddr;

@@ -3,8 +3,9 @@
 use crate::bounds::{MAX_CONDITIONS, MAX_TOKEN, MAX_VALUE};
 use crate::diagnostic::Diagnostic;
 use crate::node::{Kind, Node};
+use crate::problem::Problem;
 use crate::read::{Read, Reading, optional};
-use crate::readers::{Named, Problem, boolean, mapping, text, words_or};
+use crate::readers::{Named, boolean, mapping, text, words_or};
 use crate::section::{section, section_of};
 use crate::shape::{Shape, TextShape};
 use crate::token::{HEADER_NAME, HeaderName, Pattern, parse_header_name, pattern};

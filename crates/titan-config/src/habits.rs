@@ -2,7 +2,7 @@
 //! nothing; so it is an error, which says what to write.
 
 use crate::host::parse_host_name;
-use crate::readers::Problem;
+use crate::problem::Problem;
 use std::ops::Range;
 
 /// A segment of a path as others write it.

@@ -2,8 +2,9 @@
 
 use crate::bounds::{MAX_ADDRESS, MAX_HOST};
 use crate::habits;
+use crate::problem::Problem;
 use crate::read::Read;
-use crate::readers::{Problem, text};
+use crate::readers::text;
 use crate::shape::TextShape;
 use crate::token::{HeaderValue, parse_header_value, unexpected};
 use std::cmp::Ordering;

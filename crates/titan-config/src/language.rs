@@ -1,7 +1,8 @@
 //! The language as a whole: its sections in the order of a reader, found from the keys of the file.
 
 use crate::gateway::ConfigFields;
-use crate::section::{Section, SectionInfo};
+use crate::section::Section;
+use crate::shape::SectionInfo;
 use std::sync::LazyLock;
 
 /// Every section, each once, the file itself first.
@@ -33,7 +34,7 @@ pub(crate) fn sections_with(key: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::section::{FieldInfo, Presence};
+    use crate::shape::{FieldInfo, Presence};
 
     #[test]
     fn every_field_says_what_it_does() {
@@ -47,7 +48,7 @@ mod tests {
 
     #[test]
     fn fields_of_which_one_is_taken_have_no_default() {
-        for section in sections().iter().filter(|it| it.pick == crate::section::Pick::One) {
+        for section in sections().iter().filter(|it| it.pick == crate::shape::Pick::One) {
             let optional = |field: &FieldInfo| field.presence == Presence::Optional("");
             assert!(section.fields.iter().all(optional), "{}", section.name);
         }

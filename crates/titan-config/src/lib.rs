@@ -3,7 +3,7 @@
 //! | step | file |
 //! |---|---|
 //! | text to a tree with places, within bounds | `yaml.rs`, `syntax_error.rs`, `node.rs`, `bounds.rs` |
-//! | how a field is declared, once, and what follows from it | `section.rs`, `read.rs`, `readers.rs`, `shape.rs` |
+//! | how a field is declared, once, and what follows from it | `shape.rs`, `read.rs`, `readers.rs`, `section.rs` |
 //! | the sections of the file | `gateway.rs`, `listener.rs`, `route_fields.rs`, `upstream.rs` ... |
 //! | what needs several places of the file | `check.rs`, `clash.rs` |
 //! | what is wrong, and how it is shown | `location.rs`, `source.rs`, `diagnostic.rs`, `render.rs`, `report.rs`, `suggest.rs` |
@@ -35,6 +35,7 @@ mod look_alikes;
 mod node;
 mod path;
 mod policy;
+mod problem;
 mod quantity;
 mod read;
 mod readers;
@@ -50,6 +51,7 @@ mod schema;
 mod section;
 mod shape;
 mod source;
+mod status;
 mod suggest;
 mod summary;
 mod syntax_error;

@@ -2,9 +2,9 @@
 
 use crate::diagnostic::Diagnostic;
 use crate::node::Node;
-use crate::quantity::{ByteSize, Cap, cap, size};
+use crate::quantity::{ByteSize, Cap};
 use crate::read::{Read, Reading, default, optional};
-use crate::readers::{whole, word_or, words};
+use crate::readers::{cap, size, whole, word_or, words};
 use crate::section::{section, section_of};
 use std::num::{NonZeroU16, NonZeroU32};
 

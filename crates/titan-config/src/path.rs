@@ -2,8 +2,9 @@
 
 use crate::bounds::{MAX_PARAMS, MAX_PATH, MAX_SEGMENTS, MAX_TOKEN};
 use crate::habits;
+use crate::problem::Problem;
 use crate::read::Read;
-use crate::readers::{Problem, text};
+use crate::readers::text;
 use crate::shape::TextShape;
 use crate::token::unexpected;
 use std::cmp::Ordering;

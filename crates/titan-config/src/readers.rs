@@ -1,40 +1,18 @@
 //! The readers that sections are built from: texts, words, numbers, lists, mappings and their unions.
 
+mod quantity;
+
+pub(crate) use quantity::{cap, duration, size};
+
 use crate::diagnostic::Diagnostic;
 use crate::location::{Location, Span};
 use crate::node::{Entry, Kind, Node, Text, quote};
+use crate::problem::Problem;
 use crate::read::{Read, Reading};
 use crate::shape::{Shape, TextShape};
 use crate::suggest;
 use std::num::{NonZeroU16, NonZeroU32};
 use std::ops::{Range, RangeInclusive};
-
-/// Why a text is not what it should be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Problem {
-    /// What is wrong, in words that go after "this is not ...:".
-    pub(crate) reason: String,
-    /// What can be done about it.
-    pub(crate) help: Option<String>,
-    /// The bytes of the text that are wrong; all of them when it is `None`.
-    pub(crate) part: Option<Range<usize>>,
-}
-
-impl Problem {
-    pub(crate) fn new(reason: impl Into<String>) -> Problem {
-        Problem { reason: reason.into(), help: None, part: None }
-    }
-
-    pub(crate) fn help(mut self, help: impl Into<String>) -> Problem {
-        self.help = Some(help.into());
-        self
-    }
-
-    pub(crate) fn part(mut self, part: Range<usize>) -> Problem {
-        self.part = Some(part);
-        self
-    }
-}
 
 /// A text of one kind. Whatever is written without quotes is that text, also `1.10`, `yes` and `true`.
 pub(crate) fn text<T>(

@@ -2,8 +2,7 @@
 
 use crate::bounds::{MAX_DEPTH, MAX_FILE, MAX_NODES, MAX_ROUTES_PER_PATH};
 use crate::language::sections;
-use crate::section::{FieldInfo, Pick, Presence, SectionInfo};
-use crate::shape::{Shape, alternatives, one_or_list};
+use crate::shape::{FieldInfo, Pick, Presence, SectionInfo, Shape, alternatives, one_or_list};
 use std::fmt::Write;
 
 /// The configuration reference: `docs/configuration.md`.

@@ -19,9 +19,10 @@ use crate::path::{
     PATH, PREFIX, PathEnd, PathPattern, parse_path, parse_prefix, parse_replacement,
 };
 use crate::policy::{Policies, PolicyKind, Uses, kinds, uses};
+use crate::problem::Problem;
 use crate::quantity::{ByteSize, Cap};
 use crate::read::{At, Read, Reading, at, default, optional};
-use crate::readers::{Named, Problem, boolean, mapping, one_or_list, text, whole, words_or};
+use crate::readers::{Named, boolean, mapping, one_or_list, text, whole, words_or};
 use crate::route::{Action, Proxy, Rewrite, Route, SendHost, Share};
 use crate::section::{exclude, has_unknown_keys, section, section_of};
 use crate::shape::{Shape, TextShape};

@@ -2,8 +2,7 @@
 
 use crate::json::Json;
 use crate::language::sections;
-use crate::section::{FieldInfo, Pick, Presence, SectionInfo};
-use crate::shape::{Shape, TextShape};
+use crate::shape::{FieldInfo, Pick, Presence, SectionInfo, Shape, TextShape};
 
 /// The JSON Schema (2020-12) of a configuration file.
 ///

@@ -5,7 +5,7 @@ use crate::diagnostic::Diagnostic;
 use crate::habits;
 use crate::node::{Entry, Kind, Node, quote};
 use crate::read::{Field, Read, Reading};
-use crate::shape::{Shape, alternatives};
+use crate::shape::{Pick, SectionInfo, Shape, alternatives};
 use crate::suggest;
 use std::borrow::Cow;
 
@@ -33,19 +33,19 @@ macro_rules! section {
         }
 
         impl crate::section::Section for $Section {
-            const PICK: crate::section::Pick = crate::section::Pick::$pick;
+            const PICK: crate::shape::Pick = crate::shape::Pick::$pick;
             const KEYS: &[&'static str] = &[$(stringify!($field)),+];
 
-            fn info() -> crate::section::SectionInfo {
+            fn info() -> crate::shape::SectionInfo {
                 use crate::read::Field as _;
-                crate::section::SectionInfo {
+                crate::shape::SectionInfo {
                     name: $name,
                     what: $what,
                     doc: &[$($doc),+],
                     pick: Self::PICK,
                     fields: vec![$({
                         let field = crate::section::of_type::<$Type, _>($reader);
-                        crate::section::FieldInfo {
+                        crate::shape::FieldInfo {
                             key: stringify!($field),
                             doc: &[$($field_doc),+],
                             presence: field.presence(),
@@ -76,46 +76,6 @@ pub(crate) trait Section: Sized {
 
     /// Reads every field, also after one that is wrong: all errors are wanted.
     fn read_fields(node: &Node, to: &mut Reading<'_>) -> Option<Self>;
-}
-
-/// What a section is and holds.
-#[derive(Clone, Debug)]
-pub(crate) struct SectionInfo {
-    /// One word or several; a heading of the reference and a definition of the schema.
-    pub(crate) name: &'static str,
-    /// With its article: "a route".
-    pub(crate) what: &'static str,
-    pub(crate) doc: &'static [&'static str],
-    pub(crate) pick: Pick,
-    pub(crate) fields: Vec<FieldInfo>,
-}
-
-/// How many of its fields a section takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pick {
-    /// All that it needs and any other.
-    Any,
-    /// Exactly one.
-    One,
-}
-
-/// A field of a section.
-#[derive(Clone, Debug)]
-pub(crate) struct FieldInfo {
-    pub(crate) key: &'static str,
-    pub(crate) doc: &'static [&'static str],
-    pub(crate) presence: Presence,
-    pub(crate) shape: Shape,
-}
-
-/// Whether a field must be there, and what stands for it otherwise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Presence {
-    Required,
-    /// The default as one would write it.
-    Default(&'static str),
-    /// What happens without it, in words.
-    Optional(&'static str),
 }
 
 /// Lets the compiler know the type of a reader where nothing is read.

@@ -2,7 +2,6 @@
 
 use crate::node::{Node, quote};
 use crate::quantity::{ByteSize, display_duration};
-use crate::section::{FieldInfo, Pick, Presence, SectionInfo};
 use std::time::Duration;
 
 /// What a value may look like.
@@ -56,6 +55,46 @@ pub(crate) struct TextShape {
     pub(crate) pattern: Option<&'static str>,
     /// Its largest length in bytes.
     pub(crate) max: usize,
+}
+
+/// What a section is and holds.
+#[derive(Clone, Debug)]
+pub(crate) struct SectionInfo {
+    /// One word or several; a heading of the reference and a definition of the schema.
+    pub(crate) name: &'static str,
+    /// With its article: "a route".
+    pub(crate) what: &'static str,
+    pub(crate) doc: &'static [&'static str],
+    pub(crate) pick: Pick,
+    pub(crate) fields: Vec<FieldInfo>,
+}
+
+/// How many of its fields a section takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pick {
+    /// All that it needs and any other.
+    Any,
+    /// Exactly one.
+    One,
+}
+
+/// A field of a section.
+#[derive(Clone, Debug)]
+pub(crate) struct FieldInfo {
+    pub(crate) key: &'static str,
+    pub(crate) doc: &'static [&'static str],
+    pub(crate) presence: Presence,
+    pub(crate) shape: Shape,
+}
+
+/// Whether a field must be there, and what stands for it otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Presence {
+    Required,
+    /// The default as one would write it.
+    Default(&'static str),
+    /// What happens without it, in words.
+    Optional(&'static str),
 }
 
 impl Shape {

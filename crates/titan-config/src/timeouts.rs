@@ -1,7 +1,7 @@
 //! Timeouts: how long for everything.
 
-use crate::quantity::duration;
 use crate::read::{Read, default, optional};
+use crate::readers::duration;
 use crate::section::section;
 use std::ops::RangeInclusive;
 use std::time::Duration;

@@ -3,9 +3,9 @@
 use crate::bounds::{MAX_CERTIFICATES, MAX_CRLS, MAX_PATH_BYTES};
 use crate::diagnostic::Diagnostic;
 use crate::node::Node;
-use crate::quantity::duration;
+use crate::problem::Problem;
 use crate::read::{Read, Reading, default, optional, required};
-use crate::readers::{Problem, boolean, one_or_list, short_for, text, word_or, words, words_or};
+use crate::readers::{boolean, duration, one_or_list, short_for, text, word_or, words, words_or};
 use crate::section::{section, section_of};
 use crate::shape::TextShape;
 use std::net::IpAddr;

@@ -3,8 +3,9 @@
 use crate::bounds::{MAX_NAME, MAX_REGEX, MAX_REGEX_PROGRAM, MAX_REGEXES, MAX_TOKEN, MAX_VALUE};
 use crate::diagnostic::Diagnostic;
 use crate::node::Node;
+use crate::problem::Problem;
 use crate::read::{Read, Reading};
-use crate::readers::{Problem, text};
+use crate::readers::text;
 use crate::shape::{Shape, TextShape};
 use std::fmt;
 use std::ops::Range;

@@ -15,10 +15,11 @@ use crate::bounds::{
 use crate::diagnostic::Diagnostic;
 use crate::node::Node;
 use crate::policy::transform::parse_told_header;
-use crate::quantity::{Cap, cap, duration};
+use crate::problem::Problem;
+use crate::quantity::Cap;
 use crate::read::{Read, Reading, default, optional, required};
 use crate::readers::{
-    Named, Problem, boolean, mapping, one_or_list, secret, short_for, text, whole, words,
+    Named, boolean, cap, duration, mapping, one_or_list, secret, short_for, text, whole, words,
 };
 use crate::section::{section, section_of};
 use crate::shape::TextShape;

@@ -11,7 +11,6 @@ pub use path_rule::{PathPiece, PathRule, ValueRule};
 pub(crate) use value::body_template;
 pub use value::{ValuePiece, ValueTemplate};
 
-use crate::answer::needed_field;
 use crate::bounds::{MAX_COOKIE_RULES, MAX_PATH_RULES, MAX_STATUSES};
 use crate::diagnostic::Diagnostic;
 use crate::location::Span;
@@ -19,10 +18,12 @@ use crate::node::Node;
 use crate::path::PathPattern;
 use crate::policy::Policy;
 use crate::policy::authorise::{Rule, RulePart, response_rule, rule};
+use crate::problem::Problem;
 use crate::read::{Read, Reading, default, optional};
-use crate::readers::{Named, Problem, boolean, mapping, one_or_list, whole};
+use crate::readers::{Named, boolean, mapping, one_or_list, whole};
 use crate::section::{section, section_of};
 use crate::shape::TextShape;
+use crate::status::needed_field;
 use crate::token::HeaderName;
 use changes::{
     REQUEST_HEADER, RESPONSE_HEADER, pairs, parse_request_header, parse_response_header,

@@ -5,8 +5,9 @@ use crate::diagnostic::Diagnostic;
 use crate::node::{Kind, Node};
 use crate::policy::Claim;
 use crate::policy::jwt::{CLAIM, claim, parse_claim};
+use crate::problem::Problem;
 use crate::read::{Read, Reading, optional};
-use crate::readers::{Named, Problem, mapping, one_or_list, short_for, text};
+use crate::readers::{Named, mapping, one_or_list, short_for, text};
 use crate::section::{section, section_of};
 use crate::shape::{Shape, TextShape};
 

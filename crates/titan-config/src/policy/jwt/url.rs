@@ -2,8 +2,9 @@
 
 use crate::bounds::MAX_VALUE;
 use crate::diagnostic::Diagnostic;
+use crate::problem::Problem;
 use crate::read::Read;
-use crate::readers::{Problem, text};
+use crate::readers::text;
 use crate::shape::TextShape;
 
 /// An address of HTTP, taken apart.

@@ -2,9 +2,10 @@
 
 use crate::diagnostic::Diagnostic;
 use crate::node::Node;
+use crate::problem::Problem;
 use crate::quantity::{display_duration, parse_duration};
 use crate::read::{Read, Reading, optional, required};
-use crate::readers::{Problem, short_for, text, whole};
+use crate::readers::{short_for, text, whole};
 use crate::section::{section, section_of};
 use crate::shape::TextShape;
 use crate::timeouts::DAY;

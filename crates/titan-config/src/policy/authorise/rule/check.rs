@@ -1,7 +1,7 @@
 //! What a rule may consist of: known names, bounded depth, no loops in loops.
 
 use super::{RulePart, bytes};
-use crate::readers::Problem;
+use crate::problem::Problem;
 use crate::suggest;
 use crate::token::{HeaderName, Pattern, parse_header_name, parse_pattern};
 use cel::common::ast::{

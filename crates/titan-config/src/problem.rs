@@ -1,0 +1,30 @@
+//! Why a text is not what it should be.
+
+use std::ops::Range;
+
+/// Why a text is not what it should be, and what can be done about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Problem {
+    /// What is wrong, in words that go after "this is not ...:".
+    pub(crate) reason: String,
+    /// What can be done about it.
+    pub(crate) help: Option<String>,
+    /// The bytes of the text that are wrong; all of them when it is `None`.
+    pub(crate) part: Option<Range<usize>>,
+}
+
+impl Problem {
+    pub(crate) fn new(reason: impl Into<String>) -> Problem {
+        Problem { reason: reason.into(), help: None, part: None }
+    }
+
+    pub(crate) fn help(mut self, help: impl Into<String>) -> Problem {
+        self.help = Some(help.into());
+        self
+    }
+
+    pub(crate) fn part(mut self, part: Range<usize>) -> Problem {
+        self.part = Some(part);
+        self
+    }
+}
