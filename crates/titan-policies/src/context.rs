@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
+use titan_config::{RouteTimeouts, SendHost, UpstreamId};
 use titan_http::{Fields, RequestHead, Scheme};
 use titan_io::clock::Clock;
 use titan_io::error::Error;
@@ -54,17 +55,26 @@ pub trait Client {
 pub trait Subrequests {
     /// Has `question` say of the client what upstreams are told. `text` is overwritten.
     fn describe(&self, question: &mut RequestHead, text: &mut Vec<u8>) -> Result<(), Error>;
-    /// Sends what `write` makes, with the id of the client's request, and reads the response as a whole. Where that
-    /// cannot be had the error is [`Kind::AuthService`].
-    fn ask<'a>(&'a self, subrequest: Subrequest<'a>, write: Write<'a>) -> Answered<'a>;
+    /// Has `write` make a request, and sends it with the id of the client's unless its response is known. Where none can
+    /// be had the error is [`Kind::AuthService`].
+    fn ask<'a>(
+        &'a self,
+        subrequest: Subrequest<'a>,
+        write: Write<'_>,
+    ) -> Result<Answered<'a>, Error>;
 }
 
 /// Makes the head of a request, with a text to put values together in; or knows the response already.
-pub type Write<'a> =
-    &'a dyn Fn(&mut RequestHead, &mut Vec<u8>) -> Result<Option<BufferedResponse>, Error>;
+pub type Write<'w> =
+    &'w mut dyn FnMut(&mut RequestHead, &mut Vec<u8>) -> Result<Option<BufferedResponse>, Error>;
 
-/// A response that is waited for.
-pub type Answered<'a> = Pin<Box<dyn Future<Output = Result<BufferedResponse, Error>> + 'a>>;
+/// The response to a request of the gateway's own.
+pub enum Answered<'a> {
+    /// It was known before, and nothing was sent.
+    Known(BufferedResponse),
+    /// It is waited for, and read as a whole.
+    Sent(Pin<Box<dyn Future<Output = Result<BufferedResponse, Error>> + 'a>>),
+}
 
 /// How a subrequest is made.
 #[derive(Clone, Copy)]
@@ -72,9 +82,15 @@ pub struct Subrequest<'a> {
     /// The request that waits for it.
     pub request: &'a RequestHead,
     /// Where it goes to.
-    pub proxy: &'a titan_config::Proxy,
+    pub upstream: UpstreamId,
+    /// The Host that it has there.
+    pub send_host: &'a SendHost,
+    /// How long each part of it may take.
+    pub timeouts: &'a RouteTimeouts,
     /// How long all of it may take.
     pub timeout: Duration,
+    /// Further endpoints that are asked where one does not answer.
+    pub retries: u8,
     /// The largest body that is kept.
     pub body_limit: usize,
 }

@@ -10,6 +10,7 @@ mod presence;
 mod subrequest;
 mod tunnel;
 
+use attempt::SendOptions;
 pub(crate) use preflight::{
     answer_unrouted as answer_unrouted_preflight, route_of as preflight_route,
 };
@@ -451,13 +452,13 @@ impl<'x, B: RequestBody, A: ResponseSink> Exchange<'x, B, A> {
         let members = self.worker.members.get(index, upstream);
         let attempts = Attempts::new(upstream, members, &key_source(self.request, client));
         self.prepare(proxy, found)?;
-        self.try_endpoints(&proxy.config, index, attempts).await
+        self.try_endpoints((&proxy.config).into(), index, attempts).await
     }
 
     /// Asks one endpoint of the upstream at that place after the other, as far as that may be done.
     async fn try_endpoints(
         &mut self,
-        proxy: &titan_config::Proxy,
+        how: SendOptions<'_>,
         index: usize,
         mut attempts: Attempts,
     ) -> Result<(), Error> {
@@ -470,7 +471,7 @@ impl<'x, B: RequestBody, A: ResponseSink> Exchange<'x, B, A> {
                     kind.into()
                 }));
             }
-            let result = self.attempt(proxy, &attempts, cells).await;
+            let result = self.attempt(how, &attempts, cells).await;
             let error = match result.map_err(|error| self.or_deadline(error)) {
                 Ok(None) => return Ok(()),
                 Ok(Some(delivery)) => return Box::pin(self.deliver(delivery)).await,
@@ -480,9 +481,9 @@ impl<'x, B: RequestBody, A: ResponseSink> Exchange<'x, B, A> {
             cells.failures.add(u64::from(error.side == Side::Upstream));
             self.note_trouble(index, Some(attempts.endpoint()), error);
             if error.side == Side::Upstream && !self.answer.is_started() {
-                attempts.note_failure(proxy.timeouts.response, self.record.started);
+                attempts.note_failure(how.timeouts.response, self.record.started);
             }
-            if !self.may_retry(error) || attempts.count() > proxy.retries.into() {
+            if !self.may_retry(error) || attempts.count() > how.retries.into() {
                 return Err(telling);
             }
             cells.retries.add(1);

@@ -4,14 +4,10 @@ mod decisions;
 
 use super::Own;
 use crate::buffered_response::BufferedResponse;
-use crate::context::{PolicyContext, Step, Subrequest};
+use crate::context::{Answered, PolicyContext, Step, Subrequest};
 pub use decisions::Decisions;
 use decisions::{Digest, Digests, Owner, lasts};
-use std::cell::Cell;
-use std::num::NonZeroU16;
-use titan_config::{
-    AuthCache, AuthKey, Cap, Config, ForwardAuth, HeaderName, RouteTimeouts, SendHost, Share,
-};
+use titan_config::{AuthCache, AuthKey, Config, ForwardAuth, HeaderName, RouteTimeouts, SendHost};
 use titan_http::{BadField, FieldName, Fields, RequestHead, ResponseHead, Status};
 use titan_io::clock::Clock;
 use titan_io::error::{Error, Kind};
@@ -19,7 +15,7 @@ use titan_io::error::{Error, Kind};
 /// A service and how it is asked.
 pub(super) struct Forward {
     config: ForwardAuth,
-    proxy: Box<titan_config::Proxy>,
+    timeouts: RouteTimeouts,
     /// What the upstream is called.
     name: Box<str>,
     /// What its decisions are remembered by.
@@ -32,7 +28,6 @@ const RETRIES: u8 = 1;
 impl Forward {
     pub(super) fn new(config: ForwardAuth, all: &Config, place: usize) -> Forward {
         let ForwardAuth { upstream, timeout, .. } = config;
-        let shares = vec![Share { upstream, weight: NonZeroU16::MIN }];
         let timeouts = RouteTimeouts {
             body: timeout,
             write: timeout,
@@ -41,18 +36,8 @@ impl Forward {
             response_body: timeout,
             tunnel: timeout,
         };
-        let proxy = titan_config::Proxy {
-            shares,
-            rewrite: None,
-            send_host: SendHost::Endpoint,
-            retries: RETRIES,
-            timeouts,
-            body_limit: Cap::Unlimited,
-            upgrades: Vec::new(),
-            grpc_web: false,
-        };
         let name = all.upstream(upstream).name.as_str().into();
-        Forward { config, proxy: Box::new(proxy), name, owner: Owner::new(place) }
+        Forward { config, timeouts, name, owner: Owner::new(place) }
     }
 
     /// Asks about a request. It goes on, or is answered with what the service answers.
@@ -94,23 +79,27 @@ impl Forward {
         meeting: &PolicyContext<'_>,
         own: &Own<'_>,
     ) -> Result<BufferedResponse, Error> {
-        let ForwardAuth { timeout, body_limit, cache, .. } = &self.config;
+        let ForwardAuth { upstream, timeout, body_limit, cache, .. } = &self.config;
         let subrequest = Subrequest {
             request: meeting.request,
-            proxy: &self.proxy,
+            upstream: *upstream,
+            send_host: &SendHost::Endpoint,
+            timeouts: &self.timeouts,
             timeout: *timeout,
+            retries: RETRIES,
             body_limit: body_limit.as_usize(),
         };
-        let (asked, known) = (Cell::new(None), Cell::new(false));
-        let write = |question: &mut RequestHead, text: &mut Vec<u8>| {
+        let mut asked = None;
+        let mut write = |question: &mut RequestHead, text: &mut Vec<u8>| {
             self.write_question(meeting, question, text)?;
-            asked.set(cache.as_ref().and_then(|cache| digests(cache, meeting, question, own)));
-            let response = asked.get().and_then(|digests| self.recall(&digests, meeting, own));
-            known.set(response.is_some());
-            Ok(response)
+            asked = cache.as_ref().and_then(|cache| digests(cache, meeting, question, own));
+            Ok(asked.and_then(|digests| self.recall(&digests, meeting, own)))
         };
-        let response = meeting.subrequests.ask(subrequest, &write).await?;
-        if let (Some(cache), Some(digests), false) = (cache, asked.get(), known.get()) {
+        let response = match meeting.subrequests.ask(subrequest, &mut write)? {
+            Answered::Known(response) => return Ok(response),
+            Answered::Sent(response) => response.await?,
+        };
+        if let (Some(cache), Some(digests)) = (cache, asked) {
             self.remember(cache, &digests, &response, (meeting.clock, own))
                 .map_err(|_| Kind::Internal)?;
         }

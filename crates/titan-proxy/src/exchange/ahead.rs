@@ -23,7 +23,7 @@ impl<B: RequestBody, A: ResponseSink> Exchange<'_, B, A> {
             BodyLength::Unknown => return Ok(()),
         };
         let wanted = wanted.map_err(|_| Kind::Internal)?;
-        let mut pump = self.upload_pump(proxy);
+        let mut pump = self.upload_pump(&proxy.timeouts);
         poll_fn(|cx| {
             let ahead = pump.poll_ahead(cx, self.timer.clock(), self.body, wanted);
             self.timer.wake_at(cx, pump.deadline());

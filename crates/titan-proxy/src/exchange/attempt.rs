@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use titan_config::{ByteSize, Proxy, RouteTimeouts, SendHost};
+use titan_config::{ByteSize, RouteTimeouts, SendHost};
 use titan_h1::Body;
 use titan_h2::Destination;
 use titan_http::BodyLength;
@@ -44,11 +44,27 @@ const MOST_DEPARTURES: u32 = 4;
 /// How many interim responses an endpoint may send before the final one.
 const MAX_INTERIM: u32 = 16;
 
+/// How a request is sent, whichever endpoint it goes to.
+#[derive(Clone, Copy)]
+pub(super) struct SendOptions<'s> {
+    pub(super) timeouts: &'s RouteTimeouts,
+    /// Further endpoints that are asked where one does not answer.
+    pub(super) retries: u8,
+    pub(super) send_host: &'s SendHost,
+}
+
+impl<'s> From<&'s titan_config::Proxy> for SendOptions<'s> {
+    fn from(proxy: &'s titan_config::Proxy) -> SendOptions<'s> {
+        let titan_config::Proxy { timeouts, retries, send_host, .. } = proxy;
+        SendOptions { timeouts, retries: *retries, send_host }
+    }
+}
+
 /// The client's side of a call: everything of the exchange but what the call itself is made with.
 macro_rules! upstream_call {
-    ($exchange:ident, $proxy:ident, $attempts:ident, $response:ident, $text:ident) => {
+    ($exchange:ident, $how:ident, $attempts:ident, $response:ident, $text:ident) => {
         UpstreamCall {
-            proxy: $proxy,
+            timeouts: $how.timeouts,
             attempts: $attempts,
             snapshot: $exchange.snapshot,
             origin: $exchange.origin,
@@ -76,7 +92,7 @@ impl<'x, B: RequestBody, A: ResponseSink> Exchange<'x, B, A> {
     /// goes out again over a new one.
     pub(super) async fn attempt(
         &mut self,
-        proxy: &Proxy,
+        how: SendOptions<'_>,
         attempts: &Attempts,
         cells: &UpstreamCells,
     ) -> Result<Option<Delivery<'x>>, Error> {
@@ -88,7 +104,7 @@ impl<'x, B: RequestBody, A: ResponseSink> Exchange<'x, B, A> {
             // What could not be sent again, because it has an effect or a body, goes over no connection
             // that the kernel knows to be dead.
             let surely_alive = !self.request.method.is_idempotent() || !self.length.is_empty();
-            let (h1_only, connect) = (self.upgrade.is_some(), proxy.timeouts.connect);
+            let (h1_only, connect) = (self.upgrade.is_some(), how.timeouts.connect);
             let client = attempts.client();
             let sharing = &self.snapshot.sharing;
             let options = AcquireOptions { surely_alive, new, h1_only, connect, client, sharing };
@@ -101,13 +117,13 @@ impl<'x, B: RequestBody, A: ResponseSink> Exchange<'x, B, A> {
                     }
                     let is_reused = connection.is_reused;
                     if is_reused { &cells.reuses } else { &cells.connects }.add(1);
-                    (is_reused, self.call(proxy, connection, attempts).await)
+                    (is_reused, self.call(how, connection, attempts).await)
                 }
                 PooledConnection::Shared { seat, was_waited_for } => {
                     if was_waited_for && self.body.is_broken() {
                         return Err(Kind::ClientGone.into());
                     }
-                    let result = self.call_shared(proxy, &seat.shared, attempts).await;
+                    let result = self.call_shared(how, &seat.shared, attempts).await;
                     // One that leaves a connection says nothing about the next.
                     let has_left = seat.shared.mux.connection().is_leaving();
                     departures += u32::from(has_left);
@@ -150,15 +166,15 @@ impl<'x, B: RequestBody, A: ResponseSink> Exchange<'x, B, A> {
     /// One request and its response over one connection.
     async fn call(
         &mut self,
-        proxy: &Proxy,
+        how: SendOptions<'_>,
         mut connection: Connection,
         attempts: &Attempts,
     ) -> Result<Option<Delivery<'x>>, Error> {
         self.answer_expectation(attempts.endpoint());
         self.pass_on_timeout()?;
         let (method, length) = (self.request.method, self.length);
-        let pump = self.upload_pump(proxy);
-        let host = host_upstream(&proxy.send_host, self.request, attempts.endpoint());
+        let pump = self.upload_pump(how.timeouts);
+        let host = host_upstream(how.send_host, self.request, attempts.endpoint());
         let lender = self.lender(attempts);
         let mut inbox = Inbox::default();
         let buffers = &self.worker.io.buffers;
@@ -172,8 +188,8 @@ impl<'x, B: RequestBody, A: ResponseSink> Exchange<'x, B, A> {
             };
             titan_h1::write_request(out, self.request, host, body, connection);
         });
-        let call = Call::new(request, reply, pump, proxy.timeouts.response);
-        let mut upstream_call = upstream_call!(self, proxy, attempts, response, text);
+        let call = Call::new(request, reply, pump, how.timeouts.response);
+        let mut upstream_call = upstream_call!(self, how, attempts, response, text);
         let Outcome { may_be_reused, delivery } = upstream_call.hold(call, lender).await?;
         if may_be_reused && inbox.is_empty() && !codec.is_cut() {
             self.worker.pools.keep(connection, &self.worker.io.clock);
@@ -184,7 +200,7 @@ impl<'x, B: RequestBody, A: ResponseSink> Exchange<'x, B, A> {
     /// One request and its response over a connection that others use at the same time.
     async fn call_shared(
         &mut self,
-        proxy: &Proxy,
+        how: SendOptions<'_>,
         shared: &H2Connection,
         attempts: &Attempts,
     ) -> Result<Option<Delivery<'x>>, Error> {
@@ -195,8 +211,8 @@ impl<'x, B: RequestBody, A: ResponseSink> Exchange<'x, B, A> {
             self.request.fields.set(FieldName::Te, b"trailers").map_err(|_| Kind::Internal)?;
         }
         let method = self.request.method;
-        let pump = if is_call { Pump::new(WITHOUT_END) } else { self.upload_pump(proxy) };
-        let authority = host_upstream(&proxy.send_host, self.request, endpoint);
+        let pump = if is_call { Pump::new(WITHOUT_END) } else { self.upload_pump(how.timeouts) };
+        let authority = host_upstream(how.send_host, self.request, endpoint);
         let destination =
             Destination { authority, is_https: endpoint.tls.is_some(), protocol: None };
         let length = match body_upstream(method, self.length) {
@@ -212,11 +228,11 @@ impl<'x, B: RequestBody, A: ResponseSink> Exchange<'x, B, A> {
         let (receiver, mut sender) = handle.split();
         sender.begin(length, length == Some(0));
         let reply = h2::H2Response { receiver, method };
-        let call = Call::new(sender, reply, pump, proxy.timeouts.response);
+        let call = Call::new(sender, reply, pump, how.timeouts.response);
         let lender = self.lender(attempts);
         let Work { response, text, .. } = &mut *self.work;
-        let mut upstream_call = upstream_call!(self, proxy, attempts, response, text);
-        let timeout = proxy.timeouts.response_body;
+        let mut upstream_call = upstream_call!(self, how, attempts, response, text);
+        let timeout = how.timeouts.response_body;
         upstream_call.idle = is_call.then(|| Idle::new(upstream_call.timer.clock(), timeout));
         let _trial = shared.trial(upstream_call.timer.clock());
         let result = upstream_call.hold(call, lender).await;
@@ -246,8 +262,8 @@ impl<'x, B: RequestBody, A: ResponseSink> Exchange<'x, B, A> {
         grpc::set_timeout(&mut self.request.fields, left).map_err(|_| Kind::Internal.into())
     }
 
-    pub(super) fn upload_pump(&self, proxy: &Proxy) -> Pump {
-        let RouteTimeouts { body, response, .. } = proxy.timeouts;
+    pub(super) fn upload_pump(&self, timeouts: &RouteTimeouts) -> Pump {
+        let RouteTimeouts { body, response, .. } = *timeouts;
         let source_rate = self.snapshot.body_rate();
         let timeout = StallLimits { source: body, sink: response, source_rate, sink_rate: 0 };
         Pump::new(timeout).with_pipes(&self.worker.io.pipes)
@@ -280,7 +296,7 @@ struct Outcome<'m> {
 
 /// A call to an endpoint and the client it is made for.
 pub(super) struct UpstreamCall<'c, B, A> {
-    pub(super) proxy: &'c Proxy,
+    pub(super) timeouts: &'c RouteTimeouts,
     attempts: &'c Attempts,
     snapshot: &'c Snapshot,
     origin: &'c Origin,
@@ -425,7 +441,7 @@ impl<B: RequestBody, A: ResponseSink> UpstreamCall<'_, B, A> {
         upload: &mut Upload<S>,
         mut incoming: ReadAhead<'m, impl BodySource>,
     ) -> Result<Option<Delivery<'m>>, Error> {
-        let RouteTimeouts { response_body, write, .. } = self.proxy.timeouts;
+        let RouteTimeouts { response_body, write, .. } = *self.timeouts;
         // A client that reads nothing may not hold a response in memory by sending a little now and then.
         let source = if self.idle.is_some() { Duration::MAX } else { response_body };
         let sink_rate = self.snapshot.response_rate();

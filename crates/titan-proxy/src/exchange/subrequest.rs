@@ -3,6 +3,7 @@
 //! It goes the way of all requests from the choice of an endpoint on, with a body that is empty and a client that is
 //! memory.
 
+use super::attempt::SendOptions;
 use super::key_source;
 use super::{Exchange, Record};
 use crate::forwarding::Refused;
@@ -46,20 +47,26 @@ impl Subrequests for Asker<'_> {
         })
     }
 
-    fn ask<'a>(&'a self, subrequest: Subrequest<'a>, write: Write<'a>) -> Answered<'a> {
-        Box::pin(async move {
-            let mut loan = self.worker.scratch();
+    fn ask<'a>(
+        &'a self,
+        subrequest: Subrequest<'a>,
+        write: Write<'_>,
+    ) -> Result<Answered<'a>, Error> {
+        let mut loan = self.worker.scratch();
+        let Scratch { request, work, .. } = &mut *loan;
+        if let Some(known) = write(request, &mut work.text)? {
+            return Ok(Answered::Known(known));
+        }
+        let id = &subrequest.request.fields;
+        let told = self.snapshot.forwarding.pass_id(id, &mut request.fields);
+        told.map_err(|_| Kind::Internal)?;
+        // Boxed here alone: an exchange is large, and what is known needs none.
+        Ok(Answered::Sent(Box::pin(async move {
             let Scratch { request, work, .. } = &mut *loan;
-            if let Some(known) = write(request, &mut work.text)? {
-                return Ok(known);
-            }
-            let id = &subrequest.request.fields;
-            let told = self.snapshot.forwarding.pass_id(id, &mut request.fields);
-            told.map_err(|_| Kind::Internal)?;
             // What went wrong there is counted with its upstream, and no business of the client's.
             let sent = self.send(subrequest, request, work).await;
             sent.map_err(|_| Kind::AuthService.into())
-        })
+        })))
     }
 }
 
@@ -72,7 +79,9 @@ impl Asker<'_> {
         work: &mut Work,
     ) -> Result<BufferedResponse, Error> {
         let Asker { worker, snapshot, origin, route } = *self;
-        let Subrequest { proxy, timeout, body_limit, request: _ } = subrequest;
+        let Subrequest { upstream, send_host, timeouts, timeout, retries, body_limit, request: _ } =
+            subrequest;
+        let how = SendOptions { timeouts, retries, send_host };
         let (timer, limit) = (worker.io.clock.timer(), worker.io.clock.timer());
         let deadline = worker.io.clock.deadline(timeout);
         let mut answer = ResponseBuffer::new(body_limit);
@@ -91,13 +100,13 @@ impl Asker<'_> {
             upgrade: None,
             record: Record { route, ..Record::default() },
         };
-        let index = proxy.shares[0].upstream.index();
+        let index = upstream.index();
         let upstream = &snapshot.upstreams[index];
         let members = worker.members.get(index, upstream);
         let client = snapshot.forwarding.client(origin, &exchange.request.fields);
         let attempts = Attempts::new(upstream, members, &key_source(exchange.request, client));
         let result = {
-            let mut asked = pin!(exchange.try_endpoints(proxy, index, attempts));
+            let mut asked = pin!(exchange.try_endpoints(how, index, attempts));
             poll_fn(|cx| match asked.as_mut().poll(cx) {
                 Poll::Pending => {
                     limit.poll(cx, deadline).map(|()| Err(Kind::ResponseTimeout.into()))

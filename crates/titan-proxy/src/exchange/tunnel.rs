@@ -38,7 +38,7 @@ impl<B: RequestBody, A: ResponseSink> UpstreamCall<'_, B, A> {
         incoming.open_tunnel();
         upload.request.open_tunnel();
         self.body.open_tunnel();
-        let limits = self.proxy.timeouts.tunnel;
+        let limits = self.timeouts.tunnel;
         let clock = self.timer.clock();
         let mut tunnel = Tunnel {
             up: Pump::new(WITHOUT_END),
