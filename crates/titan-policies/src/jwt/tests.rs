@@ -1,12 +1,11 @@
 //! What makes a token good, and everything that must not: the classes of RFC 8725 and of the lists of attacks.
 
 mod claims;
+mod requests;
 
 use super::*;
 use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
-use aws_lc_rs::hmac;
 use aws_lc_rs::rand::SystemRandom;
-use aws_lc_rs::rsa::KeySize;
 use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_ASN1_SIGNING, ECDSA_P256_SHA256_FIXED_SIGNING,
     ECDSA_P256K1_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED_SIGNING,
@@ -14,6 +13,7 @@ use aws_lc_rs::signature::{
     RSA_PKCS1_SHA256, RSA_PKCS1_SHA384, RSA_PKCS1_SHA512, RSA_PSS_SHA256, RSA_PSS_SHA384,
     RSA_PSS_SHA512, RsaKeyPair, RsaSignatureEncoding,
 };
+use aws_lc_rs::{hmac, rsa::KeySize};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use std::sync::LazyLock;
