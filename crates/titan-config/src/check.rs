@@ -193,7 +193,7 @@ fn check_request_id(fields: &ConfigFields, to: &mut Reading<'_>) {
     let id = fields.forwarding.as_ref().and_then(|forwarding| forwarding.request_id.as_ref());
     for Named { key_span, value, .. } in &fields.policies {
         if let (Some(policy), Some(id)) = (value, id)
-            && policy.request_fields().iter().any(|name| name.is_alike(id))
+            && policy.changed_fields().iter().any(|name| name.is_alike(id))
         {
             let message = format!("the policy changes `{}`", id.as_str());
             let error = Diagnostic::error(*key_span, message);

@@ -71,12 +71,8 @@ impl Config {
     /// Whether some upstream, or the source of a key set, is judged by the authorities that the system trusts.
     pub fn needs_system_authorities(&self) -> bool {
         let tls = self.upstreams.iter().filter_map(|upstream| upstream.tls.as_ref());
-        let of_policy = |it: &NamedPolicy| match &it.policy {
-            Policy::Jwt(jwt) => jwt.needs_system_authorities(),
-            _ => false,
-        };
         tls.into_iter().any(|tls| tls.verify && tls.ca.is_none())
-            || self.policies.iter().any(of_policy)
+            || self.policies.iter().any(|it| it.policy.needs_system_authorities())
     }
 
     /// The policies that those of a route are, in the order in which requests meet them.

@@ -80,15 +80,7 @@ pub use listing::{ListedPath, ListedRoute, RouteTable};
 pub use location::{Location, Span};
 pub use look_alikes::{LookAlike, Paths};
 pub use path::{PathEnd, PathPattern, Segment};
-pub use policy::{
-    ApiKey, ApiKeys, AuthCache, AuthKey, Authorise, Basic, Changes, Claim, ClaimHeader, ClaimRule,
-    ClaimValue, CodedRequests, Compress, CookieDomain, CookieRule, Cors, CorsHeaders, CorsOrigin,
-    Credential, Exempt, FailureLimit, ForwardAuth, Granted, JwksUrl, Jwt, JwtAlgorithm, JwtKeys,
-    JwtProvider, JwtRevocations, KeyHash, MediaRange, NamedPolicy, OtherCodings, PasswordHash,
-    PathPiece, PathRule, Policies, Policy, PolicyId, PolicyKind, Rate, RateKey, RateLimit,
-    RatePlan, RatePlans, RequestTransform, ResponseTransform, RouteCost, Rule, RulePart, Secret,
-    TokenPlace, Transform, Url, User, ValuePiece, ValueRule, ValueTemplate, api_keys_in, users_in,
-};
+pub use policy::*;
 pub use quantity::{ByteSize, Cap};
 pub use reference::reference;
 pub use report::Report;

@@ -3,32 +3,33 @@
 mod authorise;
 mod compress;
 mod cors;
+mod early_limit;
 mod failure_limit;
 mod jwt;
 mod needs;
 mod rate_limit;
+mod section;
 mod transform;
 
 pub use authorise::{
-    ApiKey, ApiKeys, AuthCache, AuthKey, Authorise, Basic, ClaimRule, ClaimValue, Credential,
-    ForwardAuth, Granted, KeyHash, PasswordHash, Rule, RulePart, User, api_keys_in, users_in,
+    ApiKey, ApiKeys, AuthCache, AuthKey, Basic, ClaimRule, ClaimValue, Credential, ForwardAuth,
+    Granted, KeyHash, PasswordHash, Rule, RulePart, User, api_keys_in, users_in,
 };
-pub use compress::{CodedRequests, Compress, MediaRange, OtherCodings};
+pub use compress::{CodedRequests, MediaRange, OtherCodings};
 pub(crate) use compress::{codings, media_range};
-pub use cors::{Cors, CorsHeaders, CorsOrigin};
-pub use failure_limit::FailureLimit;
+pub use cors::{CorsHeaders, CorsOrigin};
 pub(crate) use jwt::jwt_revocations;
 pub use jwt::{
-    Claim, ClaimHeader, JwksUrl, Jwt, JwtAlgorithm, JwtKeys, JwtProvider, JwtRevocations, Secret,
+    Claim, ClaimHeader, JwksUrl, JwtAlgorithm, JwtKeys, JwtProvider, JwtRevocations, Secret,
     TokenPlace, Url,
 };
 pub(crate) use needs::{
     check_certificates, check_credentials, check_key_fields, check_optional_tokens, check_tokens,
 };
-pub use rate_limit::{Exempt, Rate, RateKey, RateLimit, RatePlan, RatePlans, RouteCost};
+pub use rate_limit::{Exempt, Rate, RateKey, RatePlan, RatePlans, RouteCost};
 pub use transform::{
     Changes, CookieDomain, CookieRule, PathPiece, PathRule, RequestTransform, ResponseTransform,
-    Transform, ValuePiece, ValueRule, ValueTemplate,
+    ValuePiece, ValueRule, ValueTemplate,
 };
 pub(crate) use transform::{body_template, check_use};
 
@@ -40,21 +41,54 @@ use crate::readers::{Named, one_or_list, text, words};
 use crate::section::{section, section_of};
 use crate::shape::TextShape;
 use crate::token::{HeaderName, NAME, Name};
+use section::PolicySection;
 use std::collections::HashMap;
 use std::path::Path;
 
+/// The policies: a line for each, in the order in which requests meet them.
+///
+/// `$with` is a macro that makes something of the list. A line has the doc of the policy's key in the file, the name of its types
+/// and that of its modules: `Cors` of `policy/cors.rs` here, and of `cors.rs` in the crate that puts policies into effect.
+#[macro_export]
+macro_rules! policies {
+    ($with:ident) => {
+        $with! {
+            /// Which pages of other origins may read responses (cross-origin resource sharing).
+            Cors cors;
+            /// How many requests of one kind may come in a while, and how many may run at once, before `jwt` and `authorise`
+            /// look at them: it bounds the work that those do for anybody. Its key and its exemptions cannot have API keys and
+            /// claims. A route may have a `rate_limit` as well.
+            EarlyLimit early_limit;
+            /// How often clients may show what is wrong: tokens, API keys, passwords.
+            FailureLimit failure_limit;
+            /// Who a request comes from, by JSON Web Tokens.
+            Jwt jwt;
+            /// Who may ask at all.
+            Authorise authorise;
+            /// How many requests of one kind may come in a while, and how many may run at once.
+            RateLimit rate_limit;
+            /// What is changed in requests and responses.
+            Transform transform;
+            /// Which responses are compressed.
+            Compress compress;
+        }
+    };
+}
+
 macro_rules! kinds {
-    ($($(#[$doc:meta])* $Kind:ident $field:ident $word:literal $Type:ty;)+) => {
+    ($($(#[doc = $doc:literal])+ $Kind:ident $field:ident;)+) => {
+        $(pub use $field::$Kind;)+
+
         /// What a policy does.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum Policy {
-            $($(#[$doc])* $Kind($Type),)+
+            $($(#[doc = $doc])+ $Kind(Box<$Kind>),)+
         }
 
         /// The types of policies, in the order in which requests meet them.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum PolicyKind {
-            $($(#[$doc])* $Kind,)+
+            $($(#[doc = $doc])+ $Kind,)+
         }
 
         impl PolicyKind {
@@ -64,7 +98,7 @@ macro_rules! kinds {
             /// The key that it has in the file.
             pub fn as_str(self) -> &'static str {
                 match self {
-                    $(PolicyKind::$Kind => $word,)+
+                    $(PolicyKind::$Kind => stringify!($field),)+
                 }
             }
         }
@@ -75,6 +109,24 @@ macro_rules! kinds {
                 match self {
                     $(Policy::$Kind(_) => PolicyKind::$Kind,)+
                 }
+            }
+
+            fn section(&self) -> &dyn PolicySection {
+                match self {
+                    $(Policy::$Kind(section) => &**section,)+
+                }
+            }
+        }
+
+        section! {
+            "policy", "a policy", One;
+            /// Something that is done with requests and responses on the way. It has one of these types.
+            pub(crate) struct PolicyFields {
+                $(
+                    $(#[doc = $doc])+
+                    pub(crate) $field: Option<Box<$Kind>> =
+                        optional("", $field::policy().map(Box::new)),
+                )+
             }
         }
 
@@ -90,7 +142,7 @@ macro_rules! kinds {
         /// [`crate::Config::policies`].
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Policies {
-            $($(#[$doc])* pub $field: Option<PolicyId>,)+
+            $($(#[doc = $doc])+ pub $field: Option<PolicyId>,)+
         }
 
         impl Policies {
@@ -110,74 +162,36 @@ macro_rules! kinds {
     };
 }
 
-// The order in which requests meet them.
-kinds! {
-    /// Cross-origin resource sharing.
-    Cors cors "cors" Cors;
-    /// A limit on how many requests come, before anybody asks who sends them.
-    EarlyLimit early_limit "early_limit" RateLimit;
-    /// A limit on how often clients fail to show who they are.
-    FailureLimit failure_limit "failure_limit" FailureLimit;
-    /// JSON Web Tokens.
-    Jwt jwt "jwt" Jwt;
-    /// Who may ask.
-    Authorise authorise "authorise" Box<Authorise>;
-    /// A limit on how many requests come.
-    RateLimit rate_limit "rate_limit" RateLimit;
-    /// Changes of requests and responses.
-    Transform transform "transform" Transform;
-    /// Compression of responses.
-    Compress compress "compress" Compress;
-}
+policies!(kinds);
 
 impl Policy {
-    /// The fields of requests that it changes. Upstreams believe what these say.
-    pub(crate) fn request_fields(&self) -> Vec<&HeaderName> {
-        match self {
-            Policy::Transform(transform) => transform.request_fields().collect(),
-            _ => self.told_fields(),
-        }
-    }
-
     /// The fields of requests that tell upstreams of who asks: nobody else may write them, on any route.
     pub fn told_fields(&self) -> Vec<&HeaderName> {
-        match self {
-            Policy::Jwt(jwt) => jwt.headers.iter().map(|header| &header.name).collect(),
-            Policy::Authorise(it) => it.told_fields(),
-            Policy::Cors(_)
-            | Policy::EarlyLimit(_)
-            | Policy::FailureLimit(_)
-            | Policy::RateLimit(_)
-            | Policy::Transform(_)
-            | Policy::Compress(_) => Vec::new(),
-        }
+        self.section().told_fields()
     }
-}
 
-section! {
-    "policy", "a policy", One;
-    /// Something that is done with requests and responses on the way. It has one of these types.
-    pub(crate) struct PolicyFields {
-        /// Which pages of other origins may read answers (cross-origin resource sharing).
-        pub(crate) cors: Option<Cors> = optional("", cors::cors()),
-        /// How many requests of one kind may come in a while, and how many may run at once, before `jwt` and `authorise` look
-        /// at them: it bounds the work that those do for anybody. Its key and its exemptions cannot have API keys and claims. A route may
-        /// have a `rate_limit` as well.
-        pub(crate) early_limit: Option<RateLimit> = optional("", rate_limit::early_limit()),
-        /// How often clients may show what is wrong: tokens, API keys, passwords.
-        pub(crate) failure_limit: Option<FailureLimit> =
-            optional("", failure_limit::failure_limit()),
-        /// Who a request comes from, by JSON Web Tokens.
-        pub(crate) jwt: Option<Jwt> = optional("", jwt::jwt()),
-        /// Who may ask at all.
-        pub(crate) authorise: Option<Box<Authorise>> =
-            optional("", authorise::authorise().map(Box::new)),
-        /// How many requests of one kind may come in a while, and how many may run at once.
-        pub(crate) rate_limit: Option<RateLimit> = optional("", rate_limit::rate_limit()),
-        /// What is changed in requests and responses.
-        pub(crate) transform: Option<Transform> = optional("", transform::transform()),
-        /// Which responses are compressed.
-        pub(crate) compress: Option<Compress> = optional("", compress::compress()),
+    pub(crate) fn changed_fields(&self) -> Vec<&HeaderName> {
+        self.section().changed_fields()
+    }
+
+    pub(crate) fn request_fields(&self) -> Vec<&HeaderName> {
+        self.section().request_fields()
+    }
+
+    pub(crate) fn files(&self) -> Vec<&Path> {
+        self.section().files()
+    }
+
+    pub(crate) fn needs_system_authorities(&self) -> bool {
+        self.section().needs_system_authorities()
+    }
+
+    /// The limit on requests that it is, wherever they meet it.
+    pub fn rate_limit(&self) -> Option<&RateLimit> {
+        match self {
+            Policy::EarlyLimit(limit) | Policy::RateLimit(limit) => Some(limit),
+            _ => None,
+        }
     }
 }
 
@@ -190,34 +204,6 @@ pub struct NamedPolicy {
     pub policy: Policy,
     /// Where the file declares it.
     pub location: Location,
-}
-
-impl Policy {
-    /// The limit on requests that it is, wherever they meet it.
-    pub fn rate_limit(&self) -> Option<&RateLimit> {
-        match self {
-            Policy::EarlyLimit(limit) | Policy::RateLimit(limit) => Some(limit),
-            _ => None,
-        }
-    }
-
-    /// The files that it names.
-    pub(crate) fn files(&self) -> Vec<&Path> {
-        match self {
-            Policy::Jwt(jwt) => jwt.files().collect(),
-            Policy::Authorise(it) => {
-                let of_users = it.basic.iter().filter_map(|basic| basic.file.as_deref());
-                let of_keys = it.api_keys.iter().filter_map(|keys| keys.file.as_deref());
-                of_users.chain(of_keys).collect()
-            }
-            Policy::Cors(_)
-            | Policy::EarlyLimit(_)
-            | Policy::FailureLimit(_)
-            | Policy::RateLimit(_)
-            | Policy::Transform(_)
-            | Policy::Compress(_) => Vec::new(),
-        }
-    }
 }
 
 /// The place of a policy in [`crate::Config::policies`].

@@ -14,6 +14,7 @@ pub use keys::{ApiKey, ApiKeys, KeyHash, api_keys_in};
 pub use password::{PasswordHash, User, users_in};
 pub use rule::{Rule, RulePart};
 
+use super::section::PolicySection;
 use crate::bounds::{MAX_CONDITIONS, MAX_NETWORKS, MAX_RULES};
 use crate::cidr::{Cidr, cidr};
 use crate::condition::{CertificateMatch, ValueMatch, certificate_matches};
@@ -30,6 +31,7 @@ use forward::forward_auth;
 use keys::api_keys;
 use rule::WithoutToken;
 pub(super) use rule::{response_rule, rule};
+use std::path::Path;
 
 section! {
     "authorise", "an authorisation", Any;
@@ -144,14 +146,6 @@ impl Authorise {
         self.any_of.contains(&way)
     }
 
-    /// The fields that tell upstreams of who asks.
-    pub(crate) fn told_fields(&self) -> Vec<&HeaderName> {
-        let of_keys = self.api_keys.iter().filter_map(|keys| keys.identity_header.as_ref());
-        let of_users = self.basic.iter().filter_map(|basic| basic.identity_header.as_ref());
-        let of_keys = of_keys.chain(of_users);
-        of_keys.chain(self.forward_auth.iter().flat_map(|it| it.told_fields())).collect()
-    }
-
     /// Whether it looks at what tokens say.
     pub(super) fn needs_token(&self) -> bool {
         self.is_choice(Credential::Token)
@@ -205,7 +199,31 @@ impl Authorise {
     }
 }
 
-pub(super) fn authorise() -> impl Read<Value = Authorise> {
+impl PolicySection for Authorise {
+    fn told_fields(&self) -> Vec<&HeaderName> {
+        let of_keys = self.api_keys.iter().filter_map(|keys| keys.identity_header.as_ref());
+        let of_users = self.basic.iter().filter_map(|basic| basic.identity_header.as_ref());
+        let of_keys = of_keys.chain(of_users);
+        of_keys.chain(self.forward_auth.iter().flat_map(|it| it.told_fields())).collect()
+    }
+
+    fn request_fields(&self) -> Vec<&HeaderName> {
+        let Authorise { api_keys, rules, forward_auth, .. } = self;
+        let of_keys = api_keys.iter().map(|keys| &keys.header);
+        let of_rules = rules.iter().flat_map(Rule::headers);
+        let of_service = forward_auth.iter().flat_map(|service| &service.request_headers);
+        let told = self.told_fields().into_iter();
+        told.chain(of_keys).chain(of_rules).chain(of_service).collect()
+    }
+
+    fn files(&self) -> Vec<&Path> {
+        let of_users = self.basic.iter().filter_map(|basic| basic.file.as_deref());
+        let of_keys = self.api_keys.iter().filter_map(|keys| keys.file.as_deref());
+        of_users.chain(of_keys).collect()
+    }
+}
+
+pub(super) fn policy() -> impl Read<Value = Authorise> {
     section_of::<AuthoriseFields>().then(|fields, node, to| {
         let AuthoriseFields {
             allow,

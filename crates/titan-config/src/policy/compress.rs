@@ -1,5 +1,6 @@
 //! Compression: which responses are compressed for clients that can read that, and how; which requests are decoded.
 
+use super::section::PolicySection;
 use crate::bounds::{MAX_EXCEPTIONS, MAX_MEDIA_TYPES, MAX_TOKEN};
 use crate::diagnostic::Diagnostic;
 use crate::node::Node;
@@ -131,7 +132,9 @@ const MEDIA_RANGE: TextShape = TextShape {
     max: MAX_TOKEN,
 };
 
-pub(crate) fn compress() -> impl Read<Value = Compress> {
+impl PolicySection for Compress {}
+
+pub(super) fn policy() -> impl Read<Value = Compress> {
     section_of::<Compress>()
 }
 

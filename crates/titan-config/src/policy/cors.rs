@@ -1,5 +1,6 @@
 //! Cross-origin resource sharing (the Fetch standard): which pages may read answers.
 
+use super::section::PolicySection;
 use crate::bounds::{MAX_METHODS, MAX_ORIGINS, MAX_TOKEN, MAX_VALUE};
 use crate::diagnostic::Diagnostic;
 use crate::node::Node;
@@ -115,7 +116,9 @@ const ORIGIN: TextShape = TextShape {
     max: MAX_VALUE,
 };
 
-pub(crate) fn cors() -> impl Read<Value = Cors> {
+impl PolicySection for Cors {}
+
+pub(super) fn policy() -> impl Read<Value = Cors> {
     section_of::<CorsFields>().then(check)
 }
 

@@ -1,6 +1,7 @@
 //! Limits on failures: how often clients may show what is wrong.
 
 use super::rate_limit::{Rate, rate};
+use super::section::PolicySection;
 use crate::bounds::MAX_LIMITED_KEYS;
 use crate::diagnostic::Diagnostic;
 use crate::node::Node;
@@ -35,7 +36,9 @@ section! {
     }
 }
 
-pub(super) fn failure_limit() -> impl Read<Value = FailureLimit> {
+impl PolicySection for FailureLimit {}
+
+pub(super) fn policy() -> impl Read<Value = FailureLimit> {
     section_of::<FailureLimit>().then(check)
 }
 

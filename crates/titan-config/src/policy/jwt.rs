@@ -7,6 +7,7 @@ pub use revocations::JwtRevocations;
 pub(crate) use revocations::jwt_revocations;
 pub use url::Url;
 
+use super::section::PolicySection;
 use crate::balance::query_name;
 use crate::bounds::{
     MAX_CACHED_TOKENS, MAX_CLAIM, MAX_CLAIMS, MAX_KEY_FILES, MAX_LEEWAY, MAX_PROVIDERS, MAX_SECRET,
@@ -328,31 +329,33 @@ impl JwtAlgorithm {
     }
 }
 
-impl Jwt {
-    /// The files that it names.
-    pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
-        self.providers
-            .iter()
-            .flat_map(|provider| match &provider.keys {
-                JwtKeys::Pem(files) => files.as_slice(),
-                JwtKeys::SecretFile(file) | JwtKeys::Jwks(file) => std::slice::from_ref(file),
-                JwtKeys::Url(JwksUrl { ca, .. }) => ca.as_slice(),
-                JwtKeys::Secret(_) => &[],
-            })
-            .map(PathBuf::as_path)
+impl PolicySection for Jwt {
+    fn told_fields(&self) -> Vec<&HeaderName> {
+        self.headers.iter().map(|header| &header.name).collect()
     }
 
-    /// Whether nothing but its token, if that, is in `Authorization` behind it, whatever a request brings.
-    pub(super) fn takes_authorization(&self) -> bool {
-        self.forward || self.token.iter().all(|place| matches!(place, TokenPlace::Scheme(_)))
+    fn files(&self) -> Vec<&Path> {
+        let of_providers = self.providers.iter().flat_map(|provider| match &provider.keys {
+            JwtKeys::Pem(files) => files.as_slice(),
+            JwtKeys::SecretFile(file) | JwtKeys::Jwks(file) => std::slice::from_ref(file),
+            JwtKeys::Url(JwksUrl { ca, .. }) => ca.as_slice(),
+            JwtKeys::Secret(_) => &[],
+        });
+        of_providers.map(PathBuf::as_path).collect()
     }
 
-    /// Whether the source of a key set is judged by the authorities that the system trusts.
-    pub(crate) fn needs_system_authorities(&self) -> bool {
+    fn needs_system_authorities(&self) -> bool {
         self.providers.iter().any(|provider| match &provider.keys {
             JwtKeys::Url(JwksUrl { url, ca, .. }) => url.is_https && ca.is_none(),
             _ => false,
         })
+    }
+}
+
+impl Jwt {
+    /// Whether nothing but its token, if that, is in `Authorization` behind it, whatever a request brings.
+    pub(super) fn takes_authorization(&self) -> bool {
+        self.forward || self.token.iter().all(|place| matches!(place, TokenPlace::Scheme(_)))
     }
 }
 
@@ -380,7 +383,7 @@ const SECRET: TextShape = TextShape {
     max: MAX_SECRET,
 };
 
-pub(crate) fn jwt() -> impl Read<Value = Jwt> {
+pub(super) fn policy() -> impl Read<Value = Jwt> {
     section_of::<JwtFields>().then(check)
 }
 

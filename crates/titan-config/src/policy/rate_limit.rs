@@ -5,6 +5,7 @@ mod key;
 mod plans;
 mod rate;
 
+use super::section::PolicySection;
 use crate::bounds::{MAX_KEY_PARTS, MAX_LIMITED_KEYS, MAX_RATES, MAX_ROUTES};
 use crate::diagnostic::Diagnostic;
 use crate::location::Span;
@@ -12,7 +13,7 @@ use crate::node::Node;
 use crate::read::{Read, Reading, default, optional};
 use crate::readers::{Named, boolean, duration, mapping, one_or_list, whole};
 use crate::section::{section, section_of};
-use crate::token::{NAME, Name, parse_name};
+use crate::token::{HeaderName, NAME, Name, parse_name};
 pub use exempt::Exempt;
 use exempt::exempt;
 pub use key::RateKey;
@@ -108,36 +109,14 @@ const MIN_DELAY: Duration = Duration::from_millis(1);
 /// The longest: clients do not wait longer for a response.
 const MAX_DELAY: Duration = Duration::from_secs(60);
 
-pub(super) fn rate_limit() -> impl Read<Value = RateLimit> {
-    section_of::<RateLimitFields>().then(check)
+impl PolicySection for RateLimit {
+    fn request_fields(&self) -> Vec<&HeaderName> {
+        self.key.iter().filter_map(RateKey::header).collect()
+    }
 }
 
-/// A rate limit that requests meet before anybody has looked at who sends them.
-pub(super) fn early_limit() -> impl Read<Value = RateLimit> {
-    rate_limit().then(|limit, node, to| {
-        let by_key = limit.key.iter().filter_map(RateKey::judged);
-        let by_key = by_key.map(|what| ("key", "count", what));
-        let by_plan = limit.plans.iter().map(|_| ("plans", "have plans", "claims of tokens"));
-        let by_exempt = limit.exempt.iter().flat_map(Exempt::judged);
-        let by_exempt = by_exempt.map(|what| ("exempt", "exempt requests", what));
-        let mut seen = Vec::new();
-        for fault in by_key.chain(by_plan).chain(by_exempt) {
-            if seen.contains(&fault) {
-                continue;
-            }
-            seen.push(fault);
-            let (key, verb, what) = fault;
-            let message = format!("an early limit cannot {verb} by {what}");
-            let error = Diagnostic::error(node.key_span(key), message);
-            let error = error.label("nobody has looked yet whether it is good");
-            to.add(
-                error.help(
-                    "make it a `rate_limit`, which requests meet behind `jwt` and `authorise`",
-                ),
-            );
-        }
-        seen.is_empty().then_some(limit)
-    })
+pub(super) fn policy() -> impl Read<Value = RateLimit> {
+    section_of::<RateLimitFields>().then(check)
 }
 
 fn check(fields: RateLimitFields, node: &Node, to: &mut Reading<'_>) -> Option<RateLimit> {

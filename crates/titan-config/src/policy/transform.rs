@@ -11,6 +11,7 @@ pub use path_rule::{PathPiece, PathRule, ValueRule};
 pub(crate) use value::body_template;
 pub use value::{ValuePiece, ValueTemplate};
 
+use super::section::PolicySection;
 use crate::bounds::{MAX_COOKIE_RULES, MAX_PATH_RULES, MAX_STATUSES};
 use crate::diagnostic::Diagnostic;
 use crate::location::Span;
@@ -108,6 +109,22 @@ section! {
     }
 }
 
+impl PolicySection for Transform {
+    fn changed_fields(&self) -> Vec<&HeaderName> {
+        let headers = &self.request.headers;
+        let renamed = headers.rename.iter().flat_map(|(from, to)| [from, to]);
+        let given = headers.given().map(|(name, _)| name);
+        let replaced = self.request.replace.iter().map(|(name, _)| name);
+        headers.remove.iter().chain(renamed).chain(given).chain(replaced).collect()
+    }
+
+    fn request_fields(&self) -> Vec<&HeaderName> {
+        let of_conditions = self.conditions().flat_map(Rule::headers);
+        let of_values = self.values().flat_map(ValueTemplate::headers);
+        self.changed_fields().into_iter().chain(of_values).chain(of_conditions).collect()
+    }
+}
+
 impl Transform {
     /// Every value that is put together.
     pub(crate) fn values(&self) -> impl Iterator<Item = &ValueTemplate> {
@@ -131,15 +148,6 @@ impl Transform {
     /// What decides whether something is changed.
     pub(crate) fn conditions(&self) -> impl Iterator<Item = &Rule> {
         self.request.when.iter().chain(&self.response.when)
-    }
-
-    /// The fields of requests that it changes.
-    pub(crate) fn request_fields(&self) -> impl Iterator<Item = &HeaderName> {
-        let headers = &self.request.headers;
-        let renamed = headers.rename.iter().flat_map(|(from, to)| [from, to]);
-        let given = headers.given().map(|(name, _)| name);
-        let replaced = self.request.replace.iter().map(|(name, _)| name);
-        headers.remove.iter().chain(renamed).chain(given).chain(replaced)
     }
 
     /// Whether it is not the same for every route.
@@ -177,7 +185,7 @@ pub(crate) fn check_use(
     }
 }
 
-pub(crate) fn transform() -> impl Read<Value = Transform> {
+pub(super) fn policy() -> impl Read<Value = Transform> {
     section_of::<Transform>()
 }
 

@@ -41,7 +41,7 @@ fn check(exempt: Exempt, node: &Node, to: &mut Reading<'_>) -> Option<Exempt> {
 
 impl Exempt {
     /// What other policies have to judge first.
-    pub(super) fn judged(&self) -> impl Iterator<Item = &'static str> + use<> {
+    pub(in crate::policy) fn judged(&self) -> impl Iterator<Item = &'static str> + use<> {
         let by_claims = (!self.claims.is_empty()).then_some("claims of tokens");
         let by_keys = (!self.api_keys.is_empty()).then_some("API keys");
         by_claims.into_iter().chain(by_keys)

@@ -38,8 +38,16 @@ impl RateKey {
         }
     }
 
+    /// The field of requests that it is.
+    pub(super) fn header(&self) -> Option<&HeaderName> {
+        match self {
+            RateKey::Header(name) => Some(name),
+            _ => None,
+        }
+    }
+
     /// What other policies have to judge first, where the part is of that kind.
-    pub(super) fn judged(&self) -> Option<&'static str> {
+    pub(in crate::policy) fn judged(&self) -> Option<&'static str> {
         match self {
             RateKey::ApiKey => Some("API keys"),
             RateKey::Claim(_) => Some("claims of tokens"),

@@ -58,6 +58,14 @@ impl ValueTemplate {
         })
     }
 
+    /// The fields that it names.
+    pub(crate) fn headers(&self) -> impl Iterator<Item = &HeaderName> {
+        self.pieces.iter().filter_map(|piece| match piece {
+            ValuePiece::Header(name) => Some(name),
+            _ => None,
+        })
+    }
+
     /// Whether it looks at what tokens say.
     pub(crate) fn needs_token(&self) -> bool {
         self.pieces.iter().any(|piece| matches!(piece, ValuePiece::Claim(_)))

@@ -1,0 +1,32 @@
+//! What a policy says of itself to the rest of the file.
+
+use crate::token::HeaderName;
+use std::path::Path;
+
+/// What the rest of the file has to know of a policy: nothing, as long as nothing else is said.
+pub(in crate::policy) trait PolicySection {
+    /// The fields of requests that tell upstreams of who asks: nobody else may write them, on any route.
+    fn told_fields(&self) -> Vec<&HeaderName> {
+        Vec::new()
+    }
+
+    /// The fields of requests that it changes. Upstreams believe what these say.
+    fn changed_fields(&self) -> Vec<&HeaderName> {
+        self.told_fields()
+    }
+
+    /// The fields of requests that it looks at or changes.
+    fn request_fields(&self) -> Vec<&HeaderName> {
+        self.told_fields()
+    }
+
+    /// The files that it names.
+    fn files(&self) -> Vec<&Path> {
+        Vec::new()
+    }
+
+    /// Whether it asks somebody who is judged by the authorities that the system trusts.
+    fn needs_system_authorities(&self) -> bool {
+        false
+    }
+}
