@@ -4,9 +4,11 @@ mod limits;
 
 use crate::address::ListenAddress;
 use crate::clash::check_routes;
+use crate::declared::Declared;
 use crate::diagnostic::Diagnostic;
 use crate::forwarding::ClientCert;
 use crate::gateway::{Admin, AdminDraft, AdminFields, Config, ConfigFields};
+use crate::language;
 use crate::listener::{Listener, ListenerDraft};
 use crate::location::Span;
 use crate::look_alikes::{Paths, check_look_alikes};
@@ -48,7 +50,7 @@ impl Config {
 
 fn read(source: &Source, findings: &mut Findings) -> Option<Config> {
     let root = yaml::read(source, findings)?;
-    let mut to = Reading::new(source, findings, &root);
+    let mut to = Reading::new(source, findings, Declared::in_file(&root), language::sections);
     let fields = section_of::<ConfigFields>().read(&root, &mut to)?;
     check(&fields, &root, &mut to);
     let policies = check_policies(&fields, &mut to)?;
@@ -259,7 +261,7 @@ fn check_upstreams(
 ) {
     for Named { key, key_span, value } in upstreams {
         // A route that should have used it may be what an error is about.
-        if !to.has_errors() && !to.upstreams().is_used(key.as_str()) {
+        if !to.has_errors() && !to.declared.upstreams.is_used(key.as_str()) {
             let warning =
                 Diagnostic::warning(*key_span, format!("no route uses the upstream `{key}`"));
             to.add(warning.label("never gets a request"));

@@ -25,12 +25,6 @@ fn collect(section: &SectionInfo, found: &mut Vec<SectionInfo>) {
     }
 }
 
-/// The sections that have `key`, as a message calls them.
-pub(crate) fn sections_with(key: &str) -> Vec<String> {
-    let has_key = |section: &&SectionInfo| section.fields.iter().any(|field| field.key == key);
-    sections().iter().filter(has_key).map(|section| section.what.to_owned()).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -88,6 +88,11 @@ impl Node {
     }
 }
 
+/// Whether a mapping with these entries is a text such as `{path}` to everyone but YAML.
+pub(crate) fn is_unquoted(entries: &[Entry]) -> bool {
+    !entries.is_empty() && entries.iter().all(|entry| matches!(entry.value.kind, Kind::Null))
+}
+
 /// A text as a message shows it.
 pub(crate) fn quote(text: &str) -> String {
     const SHOWN: usize = 60;

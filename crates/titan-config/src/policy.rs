@@ -36,6 +36,7 @@ pub(crate) use transform::{body_template, check_use};
 use crate::bounds::MAX_POLICIES;
 use crate::diagnostic::Diagnostic;
 use crate::location::{Location, Span};
+use crate::node::quote;
 use crate::read::{At, Read, Reading, at, optional};
 use crate::readers::{Named, one_or_list, text, words};
 use crate::section::{section, section_of};
@@ -232,10 +233,23 @@ pub(crate) fn policy() -> impl Read<Value = Policy> {
 pub(crate) fn uses() -> impl Read<Value = Vec<At<String>>> {
     let shape = TextShape { what: "the name of a policy", examples: "`public`", ..NAME };
     let name = text(shape, |text| Ok(text.to_owned())).then(|name: String, node, to| {
-        to.check_policy(&name, node.span);
+        check_name(&name, node.span, to);
         Some(name)
     });
     one_or_list(at(name), 0..=PolicyKind::ALL.len())
+}
+
+/// Reports a name that no policy has.
+fn check_name(name: &str, span: Span, to: &mut Reading<'_>) {
+    let policies = &to.declared.policies;
+    if policies.contains(name) {
+        return;
+    }
+    let error = Diagnostic::error(span, format!("there is no policy {}", quote(name)));
+    let near = to.did_you_mean(name, policies.iter());
+    let help = near
+        .unwrap_or_else(|| "`policies` at the top of the file declares them by name".to_owned());
+    to.add(error.label("not found in `policies`").help(help));
 }
 
 /// Types of policies.

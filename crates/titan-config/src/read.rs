@@ -1,17 +1,14 @@
 //! Readers: from a node to a value of one kind, with an error that says what was expected.
 
 use crate::bounds::MAX_REGEXES;
+use crate::declared::Declared;
 use crate::diagnostic::Diagnostic;
-use crate::language;
 use crate::location::Span;
-use crate::node::{Kind, Node, Text, quote};
-use crate::readers::is_unquoted;
+use crate::node::{Kind, Node, Text, is_unquoted};
 use crate::report::Findings;
-use crate::shape::{Presence, Shape};
+use crate::shape::{Presence, SectionInfo, Shape};
 use crate::source::Source;
 use crate::suggest;
-use crate::upstream::UpstreamNames;
-use std::collections::HashSet;
 use std::fmt::Write;
 
 /// Reads one kind of value, and says what that looks like.
@@ -226,10 +223,9 @@ pub(crate) struct Reading<'a> {
     source: &'a Source,
     findings: &'a mut Findings,
     path: Vec<Step>,
-    /// The upstreams of the file, known before any of them is read.
-    upstreams: UpstreamNames,
-    /// The names of its policies, likewise.
-    policies: HashSet<String>,
+    pub(crate) declared: Declared,
+    /// All sections of the language, which are only collected for messages.
+    sections: fn() -> &'static [SectionInfo],
     /// What may stand in place of what is being read, and where that is.
     instead: Option<(Span, Vec<&'static str>)>,
     regexes: usize,
@@ -241,31 +237,21 @@ enum Step {
 }
 
 impl<'a> Reading<'a> {
-    pub(crate) fn new(source: &'a Source, findings: &'a mut Findings, root: &Node) -> Reading<'a> {
-        let policies = root.entry("policies").map_or(&[][..], |it| it.value.entries());
+    pub(crate) fn new(
+        source: &'a Source,
+        findings: &'a mut Findings,
+        declared: Declared,
+        sections: fn() -> &'static [SectionInfo],
+    ) -> Reading<'a> {
         Reading {
             source,
             findings,
             path: Vec::new(),
-            upstreams: UpstreamNames::of(root),
-            policies: policies.iter().map(|entry| entry.key.clone()).collect(),
+            declared,
+            sections,
             instead: None,
             regexes: 0,
         }
-    }
-
-    /// Reports a name that no policy has.
-    pub(crate) fn check_policy(&mut self, name: &str, span: Span) {
-        if self.policies.contains(name) {
-            return;
-        }
-        let error = Diagnostic::error(span, format!("there is no policy {}", quote(name)));
-        let error = error.label("not found in `policies`");
-        let near = self.did_you_mean(name, self.policies.iter().map(String::as_str));
-        let help = near.unwrap_or_else(|| {
-            "`policies` at the top of the file declares them by name".to_owned()
-        });
-        self.add(error.help(help));
     }
 
     /// Reads what may also be one of these words: where it is neither, both are told.
@@ -290,10 +276,6 @@ impl<'a> Reading<'a> {
             }
             _ => shape.describe(),
         }
-    }
-
-    pub(crate) fn upstreams(&mut self) -> &mut UpstreamNames {
-        &mut self.upstreams
     }
 
     /// Counts a regular expression: each costs time to compile and memory to keep.
@@ -399,23 +381,13 @@ impl<'a> Reading<'a> {
         (!self.is_full()).then(|| suggest::did_you_mean(written, candidates)).flatten()
     }
 
-    /// What to do about a name that no upstream has.
-    pub(crate) fn upstream_help(&self, name: &str) -> String {
-        const SHOWN: usize = 8;
-        if let Some(help) = self.did_you_mean(name, self.upstreams.names()) {
-            return help;
-        }
-        let count = self.upstreams.names().count();
-        let names: Vec<_> = self.upstreams.names().take(SHOWN).map(quote).collect();
-        match count {
-            0 => "the file has no `upstreams`".to_owned(),
-            1..=SHOWN => format!("the file has {}", names.join(", ")),
-            _ => format!("the file has {} and {} more", names.join(", "), count - SHOWN),
-        }
-    }
-
     /// The sections that have that key, as a message calls them.
     pub(crate) fn sections_with(&self, key: &str) -> Vec<String> {
-        if self.is_full() { Vec::new() } else { language::sections_with(key) }
+        if self.is_full() {
+            return Vec::new();
+        }
+        let has_key = |section: &&SectionInfo| section.fields.iter().any(|field| field.key == key);
+        let sections = (self.sections)().iter().filter(has_key);
+        sections.map(|section| section.what.to_owned()).collect()
     }
 }

@@ -6,7 +6,7 @@ pub(crate) use quantity::{cap, duration, size};
 
 use crate::diagnostic::Diagnostic;
 use crate::location::{Location, Span};
-use crate::node::{Entry, Kind, Node, Text, quote};
+use crate::node::{Entry, Kind, Node, Text, is_unquoted, quote};
 use crate::problem::Problem;
 use crate::read::{Read, Reading};
 use crate::shape::{Shape, TextShape};
@@ -260,11 +260,6 @@ impl<R: Read> ShortFor<R> {
             error.help.extend(self.section.shape().keys());
         }
     }
-}
-
-/// Whether it is a text such as `{path}` to everyone but YAML.
-pub(crate) fn is_unquoted(entries: &[Entry]) -> bool {
-    !entries.is_empty() && entries.iter().all(|entry| matches!(entry.value.kind, Kind::Null))
 }
 
 /// `true` or `false`.

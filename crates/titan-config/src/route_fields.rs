@@ -1,6 +1,5 @@
 //! The keys of a route, and how they become a [`Route`].
 
-use crate::address::parse_endpoint;
 use crate::answer::{Redirect, RedirectFields, Respond, redirect, respond};
 use crate::bounds::{MAX_HOSTS, MAX_METHODS, MAX_SHARES, MAX_UPGRADES};
 use crate::condition::{
@@ -9,12 +8,12 @@ use crate::condition::{
 use crate::diagnostic::Diagnostic;
 use crate::error_pages::{ErrorPages, error_pages};
 use crate::files::{StaticFiles, check_files, files};
-use crate::habits;
 use crate::host::{HostPattern, authority, host_pattern};
 use crate::limits::{Limits, RouteLimitFields};
 use crate::location::Span;
 use crate::look_alikes::Paths;
-use crate::node::{Kind, Node, quote};
+use crate::method::served_method;
+use crate::node::{Kind, Node};
 use crate::path::{
     PATH, PREFIX, PathEnd, PathPattern, parse_path, parse_prefix, parse_replacement,
 };
@@ -26,11 +25,10 @@ use crate::readers::{Named, boolean, mapping, one_or_list, text, whole, words_or
 use crate::route::{Action, Proxy, Rewrite, Route, SendHost, Share};
 use crate::section::{exclude, has_unknown_keys, section, section_of};
 use crate::shape::{Shape, TextShape};
-use crate::suggest;
 use crate::template::{TemplateText, Variables, path_template};
 use crate::timeouts::{RouteTimeoutFields, Timeouts};
 use crate::token::{NAME, Name, Token, name, token};
-use crate::upstream::UpstreamId;
+use crate::upstream::{UpstreamId, find_upstream, upstream_name};
 use std::num::NonZeroU16;
 use titan_http::Method;
 
@@ -468,65 +466,8 @@ impl Read for SharesReader {
     }
 }
 
-/// The upstream of that name.
-pub(crate) fn upstream_name() -> impl Read<Value = UpstreamId> {
-    let shape = TextShape { what: "the name of an upstream", examples: "`api`", ..NAME };
-    text(shape, |text| Ok(text.to_owned()))
-        .then(|name: String, node, to| find(&name, node.span, to))
-}
-
 /// The share of an upstream; none when its weight is 0. It must exist all the same.
 fn share_of(named: &Named<String, u16>, to: &mut Reading<'_>) -> Option<Option<Share>> {
-    let upstream = find(&named.key, named.key_span, to)?;
+    let upstream = find_upstream(&named.key, named.key_span, to)?;
     Some(NonZeroU16::new(named.value).map(|weight| Share { upstream, weight }))
-}
-
-fn find(name: &str, span: Span, to: &mut Reading<'_>) -> Option<UpstreamId> {
-    if let Some(id) = to.upstreams().use_name(name) {
-        return Some(id);
-    }
-    let error = Diagnostic::error(span, format!("there is no upstream {}", quote(name)));
-    let help = match parse_endpoint(name).is_ok() || name.contains("://") {
-        true => {
-            "an upstream has a name, in `upstreams`, and the route names it: `upstream: api`".into()
-        }
-        false => to.upstream_help(name),
-    };
-    to.fail(error.label("not found in `upstreams`").help(help))
-}
-
-/// The methods that are probably meant by what is nearly one of them.
-const USUAL_METHODS: [&str; 9] =
-    ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
-
-const METHOD: TextShape = TextShape {
-    what: "a method",
-    examples: "`GET` or `POST`",
-    pattern: Some("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"),
-    max: Method::MAX_LEN,
-};
-
-pub(crate) fn method() -> impl Read<Value = Method> {
-    text(METHOD, parse_method)
-}
-
-fn served_method() -> impl Read<Value = Method> {
-    text(METHOD, |text| habits::check_method(text).and_then(|()| parse_method(text)))
-}
-
-fn parse_method(text: &str) -> Result<Method, Problem> {
-    let method = Method::parse(text.as_bytes()).ok_or_else(|| Problem::new("it is not a token"))?;
-    if USUAL_METHODS.contains(&text) {
-        return Ok(method);
-    }
-    match suggest::nearest(text, USUAL_METHODS.into_iter()) {
-        None => Ok(method),
-        Some(meant) => {
-            let reason = match meant.eq_ignore_ascii_case(text) {
-                true => "methods are case-sensitive",
-                false => "it is nearly a usual one",
-            };
-            Err(Problem::new(reason).help(format!("did you mean `{meant}`?")))
-        }
-    }
 }

@@ -1,18 +1,19 @@
 //! Upstreams: named groups of endpoints.
 
-use crate::address::{EndpointAddress, endpoint_address};
+use crate::address::{EndpointAddress, endpoint_address, parse_endpoint};
 use crate::balance::{Balance, balance};
 use crate::bounds::MAX_ENDPOINTS;
 use crate::diagnostic::Diagnostic;
 use crate::location::{Location, Span};
-use crate::node::Node;
+use crate::node::{Node, quote};
 use crate::quantity::Cap;
 use crate::read::{At, Read, Reading, at, default, required};
-use crate::readers::{cap, one_or_list, short_for, whole, words};
+use crate::readers::{cap, one_or_list, short_for, text, whole, words};
 use crate::section::{section, section_of};
+use crate::shape::TextShape;
 use crate::timeouts::timeout;
 use crate::tls::{UpstreamTls, upstream_tls};
-use crate::token::Name;
+use crate::token::{NAME, Name};
 use std::collections::HashMap;
 use std::num::{NonZeroU16, NonZeroU32};
 use std::time::Duration;
@@ -169,37 +170,41 @@ impl UpstreamId {
     }
 }
 
-/// The names of the upstreams of a file, and which of them some route uses.
-#[derive(Debug, Default)]
-pub(crate) struct UpstreamNames {
-    names: Vec<String>,
-    ids: HashMap<String, UpstreamId>,
-    used: Vec<bool>,
+/// The name of an upstream of the file.
+pub(crate) fn upstream_name() -> impl Read<Value = UpstreamId> {
+    let shape = TextShape { what: "the name of an upstream", examples: "`api`", ..NAME };
+    text(shape, |text| Ok(text.to_owned()))
+        .then(|name: String, node, to| find_upstream(&name, node.span, to))
 }
 
-impl UpstreamNames {
-    /// Takes the names from the file before anything is read, so that routes can be checked with them.
-    pub(crate) fn of(root: &Node) -> UpstreamNames {
-        let entries =
-            root.entry("upstreams").map_or(&[][..], |upstreams| upstreams.value.entries());
-        let names: Vec<String> = entries.iter().map(|entry| entry.key.clone()).collect();
-        let numbered = (0..=u16::MAX).zip(&names);
-        let ids = numbered.map(|(id, name)| (name.clone(), UpstreamId(id))).collect();
-        UpstreamNames { used: vec![false; names.len()], names, ids }
+/// The upstream of that name, which is used from now on.
+pub(crate) fn find_upstream(name: &str, span: Span, to: &mut Reading<'_>) -> Option<UpstreamId> {
+    let place = to.declared.upstreams.use_name(name);
+    if let Some(place) = place.and_then(|place| u16::try_from(place).ok()) {
+        return Some(UpstreamId(place));
     }
+    let error = Diagnostic::error(span, format!("there is no upstream {}", quote(name)));
+    let help = match parse_endpoint(name).is_ok() || name.contains("://") {
+        true => {
+            "an upstream has a name, in `upstreams`, and the route names it: `upstream: api`".into()
+        }
+        false => help_for(name, to),
+    };
+    to.fail(error.label("not found in `upstreams`").help(help))
+}
 
-    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        self.names.iter().map(String::as_str)
+/// What to do about a name that no upstream has.
+fn help_for(name: &str, to: &Reading<'_>) -> String {
+    const SHOWN: usize = 8;
+    let upstreams = &to.declared.upstreams;
+    if let Some(help) = to.did_you_mean(name, upstreams.iter()) {
+        return help;
     }
-
-    /// The upstream of that name, which is used from now on.
-    pub(crate) fn use_name(&mut self, name: &str) -> Option<UpstreamId> {
-        let id = self.ids.get(name).copied()?;
-        self.used[id.index()] = true;
-        Some(id)
-    }
-
-    pub(crate) fn is_used(&self, name: &str) -> bool {
-        self.ids.get(name).is_some_and(|id| self.used[id.index()])
+    let count = upstreams.iter().len();
+    let names: Vec<_> = upstreams.iter().take(SHOWN).map(quote).collect();
+    match count {
+        0 => "the file has no `upstreams`".to_owned(),
+        1..=SHOWN => format!("the file has {}", names.join(", ")),
+        _ => format!("the file has {} and {} more", names.join(", "), count - SHOWN),
     }
 }

@@ -3,11 +3,11 @@
 use super::section::PolicySection;
 use crate::bounds::{MAX_METHODS, MAX_ORIGINS, MAX_TOKEN, MAX_VALUE};
 use crate::diagnostic::Diagnostic;
+use crate::method::method;
 use crate::node::Node;
 use crate::problem::Problem;
 use crate::read::{Read, Reading, default, optional, required};
 use crate::readers::{boolean, duration, one_or_list, text, text_or, word_or, words_or};
-use crate::route_fields::method;
 use crate::section::{section, section_of};
 use crate::shape::TextShape;
 use crate::timeouts::DAY;

@@ -1,0 +1,57 @@
+//! The names that a file declares: known before anything else is read, so that whatever uses one can be checked.
+
+use crate::node::Node;
+use std::collections::HashMap;
+
+/// What a file declares by name.
+#[derive(Debug)]
+pub(crate) struct Declared {
+    pub(crate) upstreams: Names,
+    pub(crate) policies: Names,
+}
+
+impl Declared {
+    pub(crate) fn in_file(root: &Node) -> Declared {
+        Declared {
+            upstreams: Names::under("upstreams", root),
+            policies: Names::under("policies", root),
+        }
+    }
+}
+
+/// The names under one key of the file, and which of them something uses.
+#[derive(Debug)]
+pub(crate) struct Names {
+    names: Vec<String>,
+    places: HashMap<String, usize>,
+    used: Vec<bool>,
+}
+
+impl Names {
+    fn under(key: &str, root: &Node) -> Names {
+        let entries = root.entry(key).map_or(&[][..], |entry| entry.value.entries());
+        let names: Vec<String> = entries.iter().map(|entry| entry.key.clone()).collect();
+        let places = names.iter().enumerate().map(|(place, name)| (name.clone(), place)).collect();
+        Names { used: vec![false; names.len()], names, places }
+    }
+
+    /// In the order of the file.
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.names.iter().map(String::as_str)
+    }
+
+    pub(crate) fn contains(&self, name: &str) -> bool {
+        self.places.contains_key(name)
+    }
+
+    /// The place of that name in the file; it is used from now on.
+    pub(crate) fn use_name(&mut self, name: &str) -> Option<usize> {
+        let place = self.places.get(name).copied()?;
+        self.used[place] = true;
+        Some(place)
+    }
+
+    pub(crate) fn is_used(&self, name: &str) -> bool {
+        self.places.get(name).is_some_and(|place| self.used[*place])
+    }
+}
