@@ -2,7 +2,7 @@
 
 use crate::bounds::{MAX_ADDRESS, MAX_SOCKET_PATH};
 use crate::habits;
-use crate::host::parse_host_name;
+use crate::host_name::parse_host_name;
 use crate::problem::Problem;
 use crate::read::Read;
 use crate::readers::text;

@@ -1,6 +1,7 @@
 //! The checks that need more than one place of the file, and the making of the [`Config`].
 
 mod limits;
+mod look_alikes;
 
 use crate::address::ListenAddress;
 use crate::clash::check_routes;
@@ -11,7 +12,7 @@ use crate::gateway::{Admin, AdminDraft, AdminFields, Config, ConfigFields};
 use crate::language;
 use crate::listener::{Listener, ListenerDraft};
 use crate::location::Span;
-use crate::look_alikes::{Paths, check_look_alikes};
+use crate::look_alikes::Paths;
 use crate::node::Node;
 use crate::policy::{
     NamedPolicy, Policies, Policy, PolicyKind, PolicyNames, Uses, check_certificates,
@@ -27,6 +28,7 @@ use crate::token::Name;
 use crate::upstream::{Endpoint, EndpointDraft, Protocol, Upstream, UpstreamFields};
 use crate::yaml;
 use limits::{check_costs, check_counted, check_params, check_plans_and_exemptions};
+use look_alikes::{InForce, check_look_alikes};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -133,28 +135,6 @@ fn check_policies(
         check_paths(fields, &of_routes, to);
     }
     Some((everywhere?, of_routes))
-}
-
-/// A route with the policies that its requests meet.
-pub(crate) struct InForce<'r> {
-    pub(crate) route: &'r RouteDraft,
-    policies: Policies,
-}
-
-impl InForce<'_> {
-    /// Whether not everybody gets what there is.
-    pub(crate) fn is_guarded(&self) -> bool {
-        self.asks() || self.route.refuses_all()
-    }
-
-    /// Whether everybody gets what an upstream or a directory has.
-    pub(crate) fn is_open(&self) -> bool {
-        !self.asks() && self.route.certificate.is_empty() && self.route.serves_content()
-    }
-
-    fn asks(&self) -> bool {
-        self.policies.jwt.is_some() || self.policies.authorise.is_some()
-    }
 }
 
 fn check_paths(fields: &ConfigFields, in_force: &[Policies], to: &mut Reading<'_>) {

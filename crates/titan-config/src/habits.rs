@@ -1,7 +1,7 @@
 //! What other proxies have in their files, and what it is here. It would often be taken for something else and match
 //! nothing; so it is an error, which says what to write.
 
-use crate::host::parse_host_name;
+use crate::host_name::parse_host_name;
 use crate::problem::Problem;
 use std::ops::Range;
 

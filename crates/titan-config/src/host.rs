@@ -2,14 +2,15 @@
 
 use crate::bounds::{MAX_ADDRESS, MAX_HOST};
 use crate::habits;
+use crate::host_name::parse_host_name;
 use crate::problem::Problem;
 use crate::read::Read;
 use crate::readers::text;
 use crate::shape::TextShape;
-use crate::token::{HeaderValue, parse_header_value, unexpected};
+use crate::token::{HeaderValue, parse_header_value};
 use std::cmp::Ordering;
 use std::fmt;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::Ipv6Addr;
 use titan_http::Authority;
 
 /// The hosts that a route serves, in lower case.
@@ -105,50 +106,6 @@ fn parse_pattern(text: &str) -> Result<HostPattern, Problem> {
         return Err(problem.help("write it as \"*.example.com\""));
     }
     parse_host_name(text).map(HostPattern::Exact)
-}
-
-/// A name or an IPv4 address, in lower case and without a dot at its end.
-pub(crate) fn parse_host_name(text: &str) -> Result<String, Problem> {
-    if text.len() > MAX_HOST {
-        return Err(Problem::new(format!("a host name has at most {MAX_HOST} bytes")));
-    }
-    let name = text.strip_suffix('.').unwrap_or(text);
-    let mut start = 0;
-    for label in name.split('.') {
-        check_label(label, start)?;
-        start += label.len() + 1;
-    }
-    let last = name.rsplit('.').next().unwrap_or(name);
-    let is_number = last.bytes().all(|byte| byte.is_ascii_digit());
-    if is_number && name.parse::<Ipv4Addr>().is_err() {
-        return Err(Problem::new("this is neither a name nor an IPv4 address"));
-    }
-    Ok(name.to_ascii_lowercase())
-}
-
-/// Underscores are in no host name by the book (RFC 1123), and in many by use.
-fn check_label(label: &str, start: usize) -> Result<(), Problem> {
-    const MAX_LABEL: usize = 63;
-    let part = start..start + label.len();
-    if label.is_empty() {
-        return Err(Problem::new("a label between dots is empty"));
-    }
-    if label.len() > MAX_LABEL {
-        let reason = format!("a label has at most {MAX_LABEL} bytes");
-        return Err(Problem::new(reason).part(part));
-    }
-    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    if let Some((at, c)) = label.char_indices().find(|(_, c)| !allowed(*c)) {
-        let problem = unexpected(start + at, c);
-        return Err(match c.is_ascii() {
-            true => problem,
-            false => problem.help("write an international name in its ASCII form, `xn--...`"),
-        });
-    }
-    if label.starts_with('-') || label.ends_with('-') {
-        return Err(Problem::new("a label starts and ends with a letter or digit").part(part));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,68 +1,126 @@
 //! The configuration language: text becomes a checked, immutable [`Config`], or a [`Report`] of everything wrong in it.
 //!
-//! | step | file |
+//! | step | module |
 //! |---|---|
-//! | text to a tree with places, within bounds | `yaml.rs`, `syntax_error.rs`, `node.rs`, `bounds.rs` |
-//! | how a field is declared, once, and what follows from it | `shape.rs`, `read.rs`, `readers.rs`, `section.rs` |
-//! | the sections of the file | `gateway.rs`, `listener.rs`, `route_fields.rs`, `upstream.rs` ... |
-//! | what needs several places of the file | `check.rs`, `clash.rs` |
-//! | what is wrong, and how it is shown | `location.rs`, `source.rs`, `diagnostic.rs`, `render.rs`, `report.rs`, `suggest.rs` |
-//! | what is generated from the sections | `schema.rs`, `reference.rs` |
+//! | what a file may cost | [`bounds`] |
+//! | what is wrong, where, and how it is shown | `location`, `source`, `diagnostic`, `render`, `report`, `suggest` |
+//! | text to a tree with places | `node`, `syntax_error`, `yaml` |
+//! | what a value may look like, and what reads it | `problem`, `quantity`, `shape`, `declared`, `read`, `readers` |
+//! | what other proxies have in their files | `habits` |
+//! | how a field is declared, once, and what follows from it | `section` |
+//! | texts with a grammar | `token`, `host_name`, `host`, `path`, `address`, `cidr`, `method`, `template` ... |
+//! | the sections of the file | `timeouts`, `tls`, `listener`, `upstream`, `policy`, `files`, `route_fields`, `gateway` ... |
+//! | what needs several places of the file | `clash`, `check` |
+//! | what a configuration comes to | `listing`, `summary`, `request_fields` |
+//! | what is generated from the sections | `language`, `reference`, `schema` |
+
+pub mod bounds;
+
+mod suggest;
+
+mod problem;
+
+mod location;
+
+mod source;
+
+mod diagnostic;
+
+mod render;
+
+mod report;
+
+mod node;
+
+mod syntax_error;
+
+mod yaml;
+
+mod quantity;
+
+mod shape;
+
+mod declared;
+
+mod read;
+
+mod readers;
+
+mod token;
+
+mod host_name;
+
+mod habits;
+
+mod section;
+
+mod host;
+
+mod path;
 
 mod address;
-mod answer;
-mod balance;
-mod body_template;
-pub mod bounds;
-mod check;
+
 mod cidr;
-mod clash;
-mod condition;
-mod declared;
-mod diagnostic;
-mod error_pages;
-mod files;
-mod forwarding;
-mod gateway;
-mod habits;
-mod host;
-mod json;
-mod language;
-mod limits;
-mod listener;
-mod listing;
-mod location;
-mod look_alikes;
+
 mod method;
-mod node;
-mod path;
-mod policy;
-mod problem;
-mod quantity;
-mod read;
-mod readers;
-mod reference;
-mod render;
-mod report;
-mod request_fields;
-mod resolver;
-mod route;
-mod route_fields;
-mod route_name;
-mod schema;
-mod section;
-mod shape;
-mod source;
+
 mod status;
-mod suggest;
-mod summary;
-mod syntax_error;
+
 mod template;
+
+mod condition;
+
 mod timeouts;
+
 mod tls;
-mod token;
+
+mod balance;
+
+mod forwarding;
+
+mod limits;
+
+mod look_alikes;
+
+mod resolver;
+
+mod listener;
+
 mod upstream;
-mod yaml;
+
+mod policy;
+
+mod body_template;
+
+mod answer;
+
+mod error_pages;
+
+mod files;
+
+mod route;
+
+mod route_fields;
+
+mod gateway;
+
+mod language;
+
+mod clash;
+
+mod check;
+
+mod listing;
+
+mod summary;
+
+mod request_fields;
+
+mod reference;
+
+mod json;
+
+mod schema;
 
 pub use address::{EndpointAddress, ListenAddress};
 pub use answer::{Redirect, Respond};

@@ -4,7 +4,7 @@ use crate::gateway::Config;
 use crate::host::HostPattern;
 use crate::location::Location;
 use crate::path::{PathEnd, PathPattern};
-use crate::route::Route;
+use crate::route::{Action, Route, Share};
 use std::cmp::{Ordering, Reverse};
 use std::collections::HashMap;
 use std::fmt;
@@ -80,6 +80,28 @@ impl Config {
             policies: self.policies_of(&route.policies).map(|it| it.name.to_string()).collect(),
             action,
             target,
+        }
+    }
+
+    /// The key that says what answers, and what that is.
+    pub(crate) fn action(&self, action: &Action) -> (&'static str, String) {
+        match action {
+            Action::Redirect(redirect) => ("redirect", redirect.status.to_string()),
+            Action::Respond(respond) => ("respond", respond.status.to_string()),
+            Action::Files(files) => ("files", files.root.display().to_string()),
+            Action::Proxy(proxy) => ("upstream", self.shares(&proxy.shares)),
+        }
+    }
+
+    fn shares(&self, shares: &[Share]) -> String {
+        let name = |share: &Share| self.upstream(share.upstream).name.to_string();
+        match shares {
+            [share] => name(share),
+            shares => {
+                let weighted =
+                    shares.iter().map(|share| format!("{} {}", share.weight, name(share)));
+                weighted.collect::<Vec<_>>().join(" : ")
+            }
         }
     }
 }

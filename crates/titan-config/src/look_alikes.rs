@@ -1,12 +1,7 @@
-//! Paths that some upstreams take for others: what becomes of them, and where that should be decided.
+//! Paths that some upstreams take for others: what becomes of them.
 
-use crate::check::InForce;
-use crate::diagnostic::Diagnostic;
-use crate::host::HostPattern;
-use crate::path::{PathEnd, PathPattern, Segment};
-use crate::read::{Read, Reading, optional};
+use crate::read::{Read, optional};
 use crate::readers::words;
-use crate::route_fields::RouteDraft;
 use crate::section::section;
 
 section! {
@@ -53,81 +48,4 @@ impl Paths {
 
 fn look_alike() -> impl Read<Value = LookAlike> {
     words(&[("keep", LookAlike::Keep), ("refuse", LookAlike::Refuse)])
-}
-
-/// Warns of open routes that take look-alikes of guarded paths, where nobody has said what becomes of them.
-pub(crate) fn check_look_alikes(routes: &[InForce<'_>], file: &Paths, to: &mut Reading<'_>) {
-    for open in routes.iter().filter(|it| it.is_open()) {
-        let paths = open.route.paths.over(file);
-        let guarded =
-            routes.iter().filter(|it| it.is_guarded() && lies_under(it.route, open.route));
-        let mut unstated = guarded.map(|it| (it, unstated(&it.route.path, &paths)));
-        let Some((guarded, examples)) = unstated.find(|(_, examples)| !examples.is_empty()) else {
-            continue;
-        };
-        let path = literal_start(&guarded.route.path);
-        let message =
-            format!("look-alikes of the guarded path `{path}` are taken by an open route");
-        let warning = Diagnostic::warning(open.route.place, message);
-        let examples = examples.join(", ");
-        let warning =
-            warning.label(format!("takes {examples}, which some upstreams serve as `{path}`"));
-        let warning = warning.also(guarded.route.place, "guarded here");
-        to.add(warning.help(
-            "state `encoded_slashes`, `parameters` and `case` under `paths`, for the file or this route: \
-             `refuse`, or `keep` where the upstream tells them apart",
-        ));
-    }
-}
-
-/// Look-alikes of a path of which it is not said what becomes of them.
-fn unstated(path: &PathPattern, paths: &Paths) -> Vec<String> {
-    let start = literal_start(path);
-    let has_letters = start.bytes().any(|byte| byte.is_ascii_alphabetic());
-    let other_case = match start.bytes().any(|byte| byte.is_ascii_lowercase()) {
-        true => start.to_ascii_uppercase(),
-        false => start.to_ascii_lowercase(),
-    };
-    let examples = [
-        (paths.case.is_none() && has_letters).then_some(other_case),
-        paths.parameters.is_none().then(|| format!("{start};x")),
-        paths.encoded_slashes.is_none().then(|| format!("/%2F{}", &start[1..])),
-    ];
-    examples.into_iter().flatten().map(|example| format!("`{example}`")).collect()
-}
-
-/// The path as far as it consists of literals.
-fn literal_start(path: &PathPattern) -> String {
-    let literals = path.segments.iter().map_while(|segment| match segment {
-        Segment::Literal(text) => Some(format!("/{text}")),
-        Segment::Param(_) => None,
-    });
-    literals.collect()
-}
-
-/// Whether what one route guards would be taken by the other if it were spelled otherwise.
-fn lies_under(guarded: &RouteDraft, open: &RouteDraft) -> bool {
-    let same = |(ours, theirs): (&Segment, &Segment)| match (ours, theirs) {
-        (_, Segment::Param(_)) => true,
-        (ours, theirs) => ours == theirs,
-    };
-    let (inner, outer) = (&guarded.path.segments, &open.path.segments);
-    matches!(guarded.path.segments.get(outer.len()), Some(Segment::Literal(_)))
-        && matches!(inner.first(), Some(Segment::Literal(_)))
-        && inner.iter().zip(outer).all(same)
-        && open.path.end != PathEnd::Exact
-        && share_a_host(&guarded.hosts, &open.hosts)
-}
-
-fn share_a_host(ours: &[HostPattern], theirs: &[HostPattern]) -> bool {
-    let meet = |one: &HostPattern, other: &HostPattern| match (one, other) {
-        (HostPattern::Exact(one), HostPattern::Exact(other)) => one == other,
-        (HostPattern::Exact(name), HostPattern::Under(end))
-        | (HostPattern::Under(end), HostPattern::Exact(name)) => name.ends_with(end.as_str()),
-        (HostPattern::Under(one), HostPattern::Under(other)) => {
-            one.ends_with(other.as_str()) || other.ends_with(one.as_str())
-        }
-    };
-    let is_any = ours.is_empty() || theirs.is_empty();
-    is_any || ours.iter().any(|one| theirs.iter().any(|other| meet(one, other)))
 }

@@ -1,5 +1,7 @@
 //! The keys of a route, and how they become a [`Route`].
 
+mod name;
+
 use crate::answer::{Redirect, RedirectFields, Respond, redirect, respond};
 use crate::bounds::{MAX_HOSTS, MAX_METHODS, MAX_SHARES, MAX_UPGRADES};
 use crate::condition::{

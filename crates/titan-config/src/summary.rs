@@ -4,7 +4,7 @@ use crate::gateway::{Admin, Config, Threads};
 use crate::listener::Listener;
 use crate::listing::conditions;
 use crate::path::PathPattern;
-use crate::route::{Action, Route, Share};
+use crate::route::Route;
 use crate::upstream::{Protocol, Upstream};
 use std::fmt::Write;
 
@@ -76,28 +76,6 @@ impl Config {
         match self.action(action) {
             ("upstream", upstream) => format!("{text} -> {upstream}"),
             (key, target) => format!("{text} -> {key} {target}"),
-        }
-    }
-
-    /// The key that says what answers, and what that is.
-    pub(crate) fn action(&self, action: &Action) -> (&'static str, String) {
-        match action {
-            Action::Redirect(redirect) => ("redirect", redirect.status.to_string()),
-            Action::Respond(respond) => ("respond", respond.status.to_string()),
-            Action::Files(files) => ("files", files.root.display().to_string()),
-            Action::Proxy(proxy) => ("upstream", self.shares(&proxy.shares)),
-        }
-    }
-
-    fn shares(&self, shares: &[Share]) -> String {
-        let name = |share: &Share| self.upstream(share.upstream).name.to_string();
-        match shares {
-            [share] => name(share),
-            shares => {
-                let weighted =
-                    shares.iter().map(|share| format!("{} {}", share.weight, name(share)));
-                weighted.collect::<Vec<_>>().join(" : ")
-            }
         }
     }
 }

@@ -6,7 +6,8 @@ use super::Finding;
 use crate::tree::{File, Tree};
 
 /// The crates whose modules stand in such an order.
-const ORDERED: &[&str] = &["titan-io", "titan-upstream", "titan-policies", "titan-proxy"];
+const ORDERED: &[&str] =
+    &["titan-config", "titan-io", "titan-upstream", "titan-policies", "titan-proxy"];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     ORDERED.iter().flat_map(|name| check_crate(tree, name)).collect()

@@ -8,9 +8,9 @@
 //! | `host: shop.example`, `prefix: /`, `methods: [GET]` | `shop.example-root-get` |
 //! | that, and a header | `shop.example-root-get-5c21e0` |
 
+use super::RouteDraft;
 use crate::condition::{CertificatePart, ValueMatch};
 use crate::path::{PathEnd, Segment};
-use crate::route_fields::RouteDraft;
 use crate::token::Name;
 use std::fmt::Write;
 use xxhash_rust::xxh3::xxh3_64;
