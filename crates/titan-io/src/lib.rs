@@ -2,6 +2,7 @@
 //!
 //! | what | module |
 //! |---|---|
+//! | state that outlives a configuration | [`registry`] |
 //! | numbers that one thread counts | [`counter`] |
 //! | what went wrong, whose doing it was, and the status that says so | [`error`] |
 //! | whom a limit counts as one client, and who uses how much of what is scarce | [`network`], [`shares`], [`memory`] |
@@ -16,6 +17,8 @@
 //! | an HTTP/2 connection and its streams | [`mux`] |
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may stop at a surprise"))]
+
+pub mod registry;
 
 pub mod counter;
 

@@ -3,27 +3,35 @@
 
 use crate::network::ClientNetwork;
 use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Memory of which each client may have a share.
 pub struct ClientMemory {
-    all: Budget,
-    /// What clients may have of it, each at the place that a hash of its network chooses. Nobody can foresee whom
+    most: usize,
+    used: Arc<UsedMemory>,
+}
+
+/// What bodies have of such memory, whichever limit each of them began under.
+pub struct UsedMemory {
+    all: AtomicUsize,
+    /// What clients have of it, each at the place that a hash of its network chooses. Nobody can foresee whom
     /// it shares its place with.
-    shares: Box<[Budget]>,
+    shares: Box<[AtomicUsize]>,
     hasher: RandomState,
 }
 
 /// What one body has of it. Given back when it is dropped.
 pub struct Held<'m> {
-    all: &'m Budget,
-    share: &'m Budget,
+    all: Budget<'m>,
+    share: Budget<'m>,
     bytes: usize,
 }
 
-struct Budget {
+/// A part of the memory, and how much of it may be used.
+struct Budget<'m> {
     most: usize,
-    used: AtomicUsize,
+    used: &'m AtomicUsize,
 }
 
 /// In how many places clients are counted.
@@ -36,18 +44,29 @@ const LEAST_SHARE: usize = 32 << 20;
 const RESERVE: usize = 8;
 
 impl ClientMemory {
-    /// So many bytes.
-    pub fn new(most: usize) -> ClientMemory {
-        let share = (most / SHARE).max(LEAST_SHARE).min(most);
-        let shares = std::iter::repeat_with(|| Budget::new(share)).take(SHARES).collect();
-        ClientMemory { all: Budget::new(most), shares, hasher: RandomState::new() }
+    /// So many bytes, some of which may be used already.
+    pub fn new(most: usize, used: Arc<UsedMemory>) -> ClientMemory {
+        ClientMemory { most, used }
     }
 
     /// For a body of that client, which has no memory yet.
     pub fn of(&self, client: Option<ClientNetwork>) -> Held<'_> {
-        let hash = usize::try_from(self.hasher.hash_one(client) % SHARES as u64);
-        let share = &self.shares[hash.unwrap_or_default()];
-        Held { all: &self.all, share, bytes: 0 }
+        let ClientMemory { most, used } = self;
+        let UsedMemory { all, shares, hasher } = &**used;
+        let hash = usize::try_from(hasher.hash_one(client) % SHARES as u64);
+        let of_one = (most / SHARE).max(LEAST_SHARE).min(*most);
+        Held {
+            all: Budget { most: *most, used: all },
+            share: Budget { most: of_one, used: &shares[hash.unwrap_or_default()] },
+            bytes: 0,
+        }
+    }
+}
+
+impl Default for UsedMemory {
+    fn default() -> UsedMemory {
+        let shares = std::iter::repeat_with(AtomicUsize::default).take(SHARES).collect();
+        UsedMemory { all: AtomicUsize::default(), shares, hasher: RandomState::new() }
     }
 }
 
@@ -87,11 +106,7 @@ impl Drop for Held<'_> {
     }
 }
 
-impl Budget {
-    fn new(most: usize) -> Budget {
-        Budget { most, used: AtomicUsize::new(0) }
-    }
-
+impl Budget<'_> {
     fn take(&self, bytes: usize, is_first: bool) -> bool {
         let most = if is_first { self.most - self.most / RESERVE } else { self.most };
         let add = |used: usize| used.checked_add(bytes).filter(|sum| *sum <= most);
@@ -115,14 +130,14 @@ mod tests {
 
     /// Two clients that are counted apart.
     fn strangers(memory: &ClientMemory) -> [Option<ClientNetwork>; 2] {
-        let place = |client| std::ptr::from_ref(memory.of(client).share);
+        let place = |client| std::ptr::from_ref(memory.of(client).share.used);
         let other = (1..=255).map(client).find(|it| place(*it) != place(client(0)));
         [client(0), other.unwrap()]
     }
 
     #[test]
     fn one_client_gets_its_share_and_others_get_theirs() {
-        let memory = ClientMemory::new(256 * MIB);
+        let memory = ClientMemory::new(256 * MIB, Arc::default());
         let [one, other] = strangers(&memory);
         let mut bodies: Vec<_> = (0..100).map(|_| memory.of(one)).collect();
         let begun = bodies.iter_mut().filter_map(|body| body.grow(4 * MIB).then_some(()));
@@ -131,18 +146,30 @@ mod tests {
         assert!(!bodies[0].grow(12 * MIB + 1));
         assert!(memory.of(other).grow(4 * MIB));
         bodies.clear();
-        assert_eq!(memory.all.used.load(Ordering::Relaxed), 0);
+        assert_eq!(memory.used.all.load(Ordering::Relaxed), 0);
         assert!(memory.of(one).grow(56 * MIB));
     }
 
     #[test]
     fn all_together_get_no_more_than_there_is() {
-        let memory = ClientMemory::new(64 * MIB);
+        let memory = ClientMemory::new(64 * MIB, Arc::default());
         let mut bodies: Vec<_> = (0..=255).map(|number| memory.of(client(number))).collect();
         let begun = bodies.iter_mut().filter_map(|body| body.grow(MIB).then_some(()));
         assert_eq!(begun.count(), 56);
         assert!(bodies[0].grow(9 * MIB) && !bodies[1].grow(2 * MIB));
         bodies[0].shrink(0);
         assert!(bodies[1].grow(2 * MIB));
+    }
+
+    #[test]
+    fn what_is_used_counts_whatever_the_limit_was() {
+        let used = Arc::<UsedMemory>::default();
+        let before = ClientMemory::new(4 * MIB, Arc::clone(&used));
+        let mut old = before.of(client(0));
+        assert!(old.grow(3 * MIB));
+        let after = ClientMemory::new(2 * MIB, used);
+        assert!(!after.of(client(1)).grow(1), "there is more in use than there may be");
+        old.shrink(MIB);
+        assert!(!after.of(client(1)).grow(MIB) && after.of(client(1)).grow(MIB / 2));
     }
 }

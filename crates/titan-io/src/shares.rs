@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 ///
 /// The last eighth of them is for clients that have few: whoever takes all it can get leaves those to others.
 pub struct Shares {
-    most: u32,
     taken: AtomicU32,
     by_client: Box<[AtomicU32]>,
     hash: RandomState,
@@ -30,10 +29,9 @@ const KEPT_PART: u32 = 8;
 const FEW_PART: u32 = 4;
 
 impl Shares {
-    /// Shares of `most` places, of which none is taken.
-    pub fn new(most: u32) -> Shares {
+    /// Shares of which none is taken.
+    pub fn new() -> Shares {
         Shares {
-            most,
             taken: AtomicU32::new(0),
             by_client: (0..COUNTERS).map(|_| AtomicU32::new(0)).collect(),
             hash: RandomState::new(),
@@ -46,12 +44,12 @@ impl Shares {
         Counter(usize::try_from(hash).expect("it is less than the number of counters"))
     }
 
-    /// Whether that client may take one more place, where one is free.
-    pub fn admits(&self, counter: Counter) -> bool {
-        self.admits_to(counter, self.taken.load(Ordering::Relaxed), self.most)
+    /// Whether that client may take one more of `most` places, where one is free.
+    pub fn admits(&self, counter: Counter, most: u32) -> bool {
+        self.admits_to(counter, self.taken.load(Ordering::Relaxed), most)
     }
 
-    /// The same for `most` of the places, of which `taken` are taken.
+    /// The same where `taken` of them are taken.
     pub fn admits_to(&self, counter: Counter, taken: u32, most: u32) -> bool {
         let kept = most / KEPT_PART;
         taken < most - kept || self.of(counter) < (kept / FEW_PART).max(1)
@@ -75,14 +73,20 @@ impl Shares {
     }
 }
 
+impl Default for Shares {
+    fn default() -> Shares {
+        Shares::new()
+    }
+}
+
 impl Shares {
     /// Shares in which each of these clients has a counter of its own, for tests that count on it.
-    pub fn apart(most: u32, clients: &[Option<ClientNetwork>]) -> Shares {
+    pub fn apart(clients: &[Option<ClientNetwork>]) -> Shares {
         let is_apart = |shares: &Shares| {
             let counters = clients.iter().map(|client| shares.counter(*client).0);
             counters.collect::<std::collections::BTreeSet<_>>().len() == clients.len()
         };
-        std::iter::repeat_with(|| Shares::new(most)).find(is_apart).expect("it does not end")
+        std::iter::repeat_with(Shares::new).find(is_apart).expect("it does not end")
     }
 }
 
@@ -90,10 +94,10 @@ impl Shares {
 mod tests {
     use super::*;
 
-    /// How many places a client gets that takes all it can, where `most` are free.
-    fn greedy(shares: &Shares, counter: Counter, most: u32) -> u32 {
-        let takes = || shares.admits(counter).then(|| shares.take(counter));
-        (0..most).map_while(|_| takes()).count().try_into().unwrap()
+    /// How many places a client gets that takes all it can, where so many are free of so many.
+    fn greedy(shares: &Shares, counter: Counter, (free, most): (u32, u32)) -> u32 {
+        let takes = || shares.admits(counter, most).then(|| shares.take(counter));
+        (0..free).map_while(|_| takes()).count().try_into().unwrap()
     }
 
     #[test]
@@ -101,26 +105,26 @@ mod tests {
         for (most, first, others) in
             [(1024, 896, 32), (100, 88, 3), (8, 7, 1), (7, 7, 0), (1, 1, 0)]
         {
-            let shares = Shares::new(most);
-            assert_eq!(greedy(&shares, Counter(0), most), first, "of {most}");
-            let got = greedy(&shares, Counter(1), most - first);
+            let shares = Shares::new();
+            assert_eq!(greedy(&shares, Counter(0), (most, most)), first, "of {most}");
+            let got = greedy(&shares, Counter(1), (most - first, most));
             assert_eq!(got, others.min(most - first), "of {most}");
         }
     }
 
     #[test]
     fn what_is_given_back_is_there_for_all() {
-        let shares = Shares::new(16);
+        let shares = Shares::new();
         let (one, other) = (Counter(0), Counter(1));
-        assert_eq!(greedy(&shares, one, 16), 14);
+        assert_eq!(greedy(&shares, one, (16, 16)), 14);
         shares.give_back(one);
         assert_eq!((shares.of(one), shares.of(other)), (13, 0));
-        assert!(shares.admits(one) && shares.admits(other));
+        assert!(shares.admits(one, 16) && shares.admits(other, 16));
     }
 
     #[test]
     fn a_client_has_one_counter() {
-        let shares = Shares::new(16);
+        let shares = Shares::new();
         let client = |last| Some(ClientNetwork::of([192, 0, 2, last].into()));
         assert_eq!(shares.counter(client(1)), shares.counter(client(1)));
         let others =

@@ -527,7 +527,7 @@ impl<'x, B: RequestBody, A: ResponseSink> Exchange<'x, B, A> {
         let Some(upgrade) = &self.upgrade else { return Ok(None) };
         let is_possible = upstream.config().protocol != Protocol::H2;
         if is_possible && upgrade.is_among(&proxy.config.upgrades) {
-            return self.snapshot.tunnels.enter().map(Some).ok_or(Kind::TooManyTunnels.into());
+            return self.snapshot.enter_tunnel().map(Some).ok_or(Kind::TooManyTunnels.into());
         }
         if upgrade.is_binding() {
             return Err(Kind::UpgradeRefused.into());

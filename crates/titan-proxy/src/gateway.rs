@@ -14,6 +14,7 @@ use std::time::Duration;
 use std::{fmt, io};
 use titan_config::{Action, Config, ListenAddress, Location, Threads};
 use titan_io::io::Phase;
+use titan_io::registry::Registry;
 use titan_io::tls::{BadCredentials, ClientTls, Files, ServerTls};
 use titan_policies::credentials::{Credentials, Keys};
 use titan_policies::jwt::{KeySetStatus, Revocations};
@@ -93,7 +94,8 @@ impl Gateway {
         revoked: Option<&Revocations>,
     ) -> Result<Gateway, StartError> {
         let count = worker_count(config);
-        let states = states(config, files)?;
+        let registry = Registry::default();
+        let states = states(config, files, &registry)?;
         let (sockets, listeners) = bind_all(config, &states, count)?;
         let tls = config.upstreams.iter().map(|upstream| client_tls(upstream, files));
         let tls = tls.collect::<Result<_, _>>().map_err(StartError::Credentials)?;
@@ -104,7 +106,7 @@ impl Gateway {
         if let Some((_, bad)) = bad_roots(config, files).next() {
             return Err(StartError::Credentials(bad));
         }
-        let snapshot = Arc::new(Snapshot::build(config, tls, keys, files, revoked));
+        let snapshot = Arc::new(Snapshot::build(config, &registry, tls, keys, files, revoked));
         let metrics = Arc::new(Snapshot::metrics(config, count));
         let (phase, watched) = watch::channel(Phase::Serve);
         snapshot.chains.fetch_keys(watched.clone()).map_err(StartError::Thread)?;
@@ -351,8 +353,13 @@ fn client_tls(
 }
 
 /// The state of each listener.
-fn states(config: &Config, files: &Files) -> Result<Vec<Arc<ListenerState>>, StartError> {
-    let states = config.listeners.iter().map(|listener| ListenerState::new(listener, files));
+fn states(
+    config: &Config,
+    files: &Files,
+    registry: &Registry,
+) -> Result<Vec<Arc<ListenerState>>, StartError> {
+    let listeners = config.listeners.iter();
+    let states = listeners.map(|listener| ListenerState::new(listener, files, registry));
     states.collect::<Result<_, _>>().map_err(StartError::Credentials)
 }
 

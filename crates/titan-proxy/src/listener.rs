@@ -17,13 +17,14 @@ use std::path::Path;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use titan_config::{Cidr, ListenAddress};
 use titan_http::Scheme;
 use titan_io::clock::TICK;
 use titan_io::io::Phase;
 use titan_io::network::ClientNetwork;
+use titan_io::registry::Registry;
 use titan_io::shares::{Counter, Shares};
 use titan_io::stream::Stream;
 use titan_io::tls::{self, BadCredentials, Files, Refused, ServerTls};
@@ -47,11 +48,24 @@ pub(crate) enum ListenSocket {
 pub(crate) struct ListenerState {
     pub(crate) config: titan_config::Listener,
     pub(crate) listener_policy: Arc<ListenerPolicy>,
+    connections: Arc<OpenConnections>,
+}
+
+/// The connections that are open at a listener. They count on when a later configuration has other limits for it.
+#[derive(Default)]
+struct OpenConnections {
     open: AtomicU32,
     /// What clients have of `max_connections`.
     used: Shares,
     /// Connections by client; only looked at where the configuration limits them.
     by_client: Mutex<HashMap<ClientNetwork, u32>>,
+}
+
+/// What makes a listener the one that it was.
+#[derive(PartialEq, Eq, Hash)]
+struct ListenerKey {
+    name: String,
+    address: ListenAddress,
 }
 
 /// A connection's permit at a listener; left when dropped.
@@ -66,23 +80,21 @@ struct ConnectionPermit {
 const BACKLOG: i32 = 4096;
 
 impl ListenerState {
-    /// The state of a listener with no connection.
+    /// The state of a listener. Where one of that name and address is in `registry`, its connections count, and it
+    /// goes on with the handshakes that it holds: [`ListenerState::renew`] tells what others the configuration asks for.
     pub(crate) fn new(
         config: &titan_config::Listener,
         files: &Files,
+        registry: &Registry,
     ) -> Result<Arc<ListenerState>, BadCredentials> {
-        let (open, by_client) = (AtomicU32::new(0), Mutex::default());
-        let tls = config.tls.as_ref();
-        let tls = tls.map(|tls| ServerTls::new(tls, config.protocols, files)).transpose()?;
-        let listener_policy = Arc::new(ListenerPolicy::new(config, tls));
-        let used = Shares::new(config.max_connections.get());
-        Ok(Arc::new(ListenerState {
-            config: config.clone(),
-            listener_policy,
-            open,
-            used,
-            by_client,
-        }))
+        let key = || ListenerKey { name: config.name.clone(), address: config.address.clone() };
+        let tls = config.tls.as_ref().map(|tls| {
+            let make = || ServerTls::new(tls, config.protocols, files).map(ArcSwap::from_pointee);
+            registry.try_shared(key(), make)
+        });
+        let listener_policy = Arc::new(ListenerPolicy::new(config, tls.transpose()?));
+        let connections = registry.shared(key(), OpenConnections::default);
+        Ok(Arc::new(ListenerState { config: config.clone(), listener_policy, connections }))
     }
 
     /// What handshakes would be held with if `files` were what is on disk.
@@ -104,7 +116,8 @@ impl ListenerState {
     fn enter(self: &Arc<Self>) -> Option<ConnectionPermit> {
         let most = self.config.max_connections.get();
         let more = |open| (open < most).then_some(open + 1);
-        self.open.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
+        let open = &self.connections.open;
+        open.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
         Some(ConnectionPermit { state: Arc::clone(self), counter: None, client: None })
     }
 
@@ -115,11 +128,18 @@ impl ListenerState {
     }
 }
 
+impl OpenConnections {
+    fn by_client(&self) -> MutexGuard<'_, HashMap<ClientNetwork, u32>> {
+        self.by_client.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl ConnectionPermit {
     /// Counts the connection as its client's, if what is left is enough for one more of it: the last places are for
     /// clients that have few.
     fn take_share(&mut self, client: IpAddr) -> bool {
-        let ListenerState { used, open, config, .. } = &*self.state;
+        let ListenerState { connections, config, .. } = &*self.state;
+        let OpenConnections { used, open, .. } = &**connections;
         let counter = used.counter(Some(ClientNetwork::of(client)));
         let others = open.load(Ordering::Acquire).saturating_sub(1);
         let is_admitted = used.admits_to(counter, others, config.max_connections.get());
@@ -134,7 +154,7 @@ impl ConnectionPermit {
     fn count_client(&mut self, client: Option<IpAddr>) -> bool {
         let most = self.state.config.max_connections_per_client.at_most();
         let (Some(most), Some(client)) = (most, client.map(ClientNetwork::of)) else { return true };
-        let mut counts = self.state.by_client.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.state.connections.by_client();
         let count = counts.entry(client).or_default();
         if *count >= most.get() {
             return false;
@@ -148,12 +168,13 @@ impl ConnectionPermit {
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        self.state.open.fetch_sub(1, Ordering::AcqRel);
+        let connections = &self.state.connections;
+        connections.open.fetch_sub(1, Ordering::AcqRel);
         if let Some(counter) = self.counter {
-            self.state.used.give_back(counter);
+            connections.used.give_back(counter);
         }
         let Some(client) = self.client else { return };
-        let mut counts = self.state.by_client.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = connections.by_client();
         if let Some(count) = counts.get_mut(&client) {
             *count -= 1;
             if *count == 0 {
@@ -298,7 +319,8 @@ impl AdmittedConnection {
     /// Holds the handshake, where this listener speaks TLS.
     async fn is_secured(&mut self) -> bool {
         let AdmittedConnection { client, permit, .. } = self;
-        let Some(server) = permit.state.listener_policy.tls.as_ref().map(ArcSwap::load_full) else {
+        let Some(server) = permit.state.listener_policy.tls.as_ref().map(|tls| tls.load_full())
+        else {
             return true;
         };
         let deadline = client.worker.snapshot().timeouts.handshake;
@@ -422,6 +444,78 @@ fn remove_stale(path: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use titan_testkit::{Certificate, certificate};
+
+    /// The state of the listener of that name, with those settings, and what was there before in `registry`.
+    fn state(registry: &Registry, name: &str, settings: &str) -> Arc<ListenerState> {
+        state_with(registry, name, settings, &Files::default())
+    }
+
+    fn state_with(
+        registry: &Registry,
+        name: &str,
+        settings: &str,
+        files: &Files,
+    ) -> Arc<ListenerState> {
+        let text = format!(
+            "{{ listeners: [{{ name: {name}, address: '127.0.0.1:1', {settings} }}], routes: [{{ respond: 204 }}] }}"
+        );
+        let config = titan_config::Config::parse("test", &text).unwrap();
+        ListenerState::new(&config.listeners[0], files, registry).unwrap()
+    }
+
+    #[test]
+    fn connections_count_on_under_other_limits() {
+        let registry = Registry::default();
+        let client = Some([192, 0, 2, 1].into());
+        let before = state(&registry, "a", "max_connections: 3, max_connections_per_client: 1");
+        let mut open = [(); 2].map(|()| before.enter().unwrap());
+        assert!(open[0].count_client(client) && !open[1].count_client(client));
+        let after = state(&registry, "a", "max_connections: 2, max_connections_per_client: 2");
+        assert!(after.enter().is_none(), "there are two");
+        let [first, second] = open;
+        drop(second);
+        let mut new = after.enter().unwrap();
+        assert!(new.count_client(client), "it is its second");
+        drop(first);
+        let mut newer = after.enter().unwrap();
+        assert!(newer.count_client(client), "the first is gone");
+        let other = state(&registry, "b", "max_connections: 1");
+        assert!(other.enter().is_some(), "nobody has connected there");
+    }
+
+    #[test]
+    fn handshakes_go_on_as_they_are_until_others_are_in_force() {
+        let registry = Registry::default();
+        let files = certificate(&["localhost"]);
+        let files = Certificate::files(&[("site", &files)]);
+        let state = |settings| {
+            let tls =
+                format!("tls: {{ certificates: {{ cert: site.pem, key: site.key }} {settings} }}");
+            state_with(&registry, "a", &tls, &files)
+        };
+        let before = state("");
+        let after = state(", min_version: '1.3'");
+        let held = |state: &ListenerState| state.listener_policy.tls.as_ref().unwrap().load_full();
+        let first = held(&before);
+        assert!(Arc::ptr_eq(&first, &held(&after)));
+        after.set_tls(after.renew(&files).unwrap());
+        assert!(!Arc::ptr_eq(&first, &held(&after)));
+        assert!(Arc::ptr_eq(&held(&before), &held(&after)), "open connections are judged anew");
+    }
+
+    #[test]
+    fn nothing_is_left_of_a_listener_without_connections() {
+        let registry = Registry::default();
+        let listener = state(&registry, "a", "");
+        let open = listener.enter();
+        drop(listener);
+        registry.sweep();
+        assert!(!registry.is_empty());
+        drop(open);
+        registry.sweep();
+        assert!(registry.is_empty());
+    }
 
     #[test]
     fn accepting_rests_for_want_of_means_alone() {

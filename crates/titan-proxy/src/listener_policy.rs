@@ -14,16 +14,18 @@ pub(crate) struct ListenerPolicy {
     /// The value of Strict-Transport-Security.
     pub(crate) hsts: Option<Box<str>>,
     /// What handshakes are held with; `None` without TLS.
-    pub(crate) tls: Option<ArcSwap<ServerTls>>,
+    pub(crate) tls: Option<Arc<ArcSwap<ServerTls>>>,
     /// Why the last certificate of a client was not taken, until somebody asks.
     refusal: ArcSwapOption<String>,
 }
 
 impl ListenerPolicy {
     /// That of a listener which holds handshakes with `tls`.
-    pub(crate) fn new(listener: &titan_config::Listener, tls: Option<ServerTls>) -> ListenerPolicy {
+    pub(crate) fn new(
+        listener: &titan_config::Listener,
+        tls: Option<Arc<ArcSwap<ServerTls>>>,
+    ) -> ListenerPolicy {
         let hsts = listener.tls.as_ref().and_then(|tls| tls.hsts.as_ref()).map(hsts);
-        let tls = tls.map(ArcSwap::from_pointee);
         ListenerPolicy {
             https: listener.redirect_to_https,
             hsts,

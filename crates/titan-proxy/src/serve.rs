@@ -49,6 +49,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
     use titan_config::Config;
+    use titan_io::registry::Registry;
     use titan_policies::credentials::Keys;
     use titan_upstream::reclaim::Reclaim;
     use tokio::runtime::{Builder, LocalOptions};
@@ -64,7 +65,12 @@ mod tests {
         let socket = ListenSocket::Unix(file);
         let listener = Listener {
             socket,
-            state: ListenerState::new(&config.listeners[0], &crate::Files::default()).unwrap(),
+            state: ListenerState::new(
+                &config.listeners[0],
+                &crate::Files::default(),
+                &Registry::default(),
+            )
+            .unwrap(),
         };
         let runtime =
             Builder::new_current_thread().enable_all().build_local(LocalOptions::default());

@@ -7,11 +7,12 @@ use crate::guard::Guard;
 use crate::metrics::Metrics;
 use crate::route::{LookAlikes, Routes, Split};
 use crate::template::PathRewrite;
-use crate::upgrade::Tunnels;
+use crate::upgrade::{TunnelPermit, Tunnels};
 use std::path::Path;
 use std::sync::Arc;
 use titan_config::{ByteSize, Config, Limits, Route, Timeouts};
-use titan_io::memory::ClientMemory;
+use titan_io::memory::{ClientMemory, UsedMemory};
+use titan_io::registry::Registry;
 use titan_io::tls::{ClientTls, Files};
 use titan_policies::chain::{Chains, rate_limits};
 use titan_policies::credentials::Keys;
@@ -45,8 +46,8 @@ pub(crate) struct Snapshot {
     pub(crate) stream_limits: titan_h2::Limits,
     /// What a connection of HTTP/2 to an endpoint may be like.
     pub(crate) sharing: Sharing,
-    /// How many tunnels may be open.
-    pub(crate) tunnels: Arc<Tunnels>,
+    /// The tunnels that are open.
+    tunnels: Arc<Tunnels>,
     /// What decoders of request bodies may have.
     pub(crate) decoding_memory: ClientMemory,
     /// What responses may have whose client is slow.
@@ -73,10 +74,11 @@ pub(crate) struct Proxy {
 }
 
 impl Snapshot {
-    /// Builds the tables. The configuration has been checked, and TLS has been set up for each of its
-    /// upstreams that speaks it: nothing can fail. `files` says where relative paths start.
+    /// Builds the tables, with what outlives them out of `registry`. The configuration has been checked, and TLS has been
+    /// set up for each of its upstreams that speaks it: nothing can fail. `files` says where relative paths start.
     pub(crate) fn build(
         config: &Config,
+        registry: &Registry,
         tls: Vec<Option<ClientTls>>,
         keys: Keys,
         files: &Files,
@@ -84,7 +86,7 @@ impl Snapshot {
     ) -> Snapshot {
         let upstreams = config.upstreams.iter().zip(tls);
         let upstreams = upstreams.map(|(upstream, tls)| Arc::new(Upstream::new(upstream, tls)));
-        Snapshot {
+        let snapshot = Snapshot {
             routes: Routes::new(&config.routes),
             look_alikes: LookAlikes::new(&config.routes),
             actions: config.routes.iter().map(|route| Action::new(route, files.folder())).collect(),
@@ -102,16 +104,18 @@ impl Snapshot {
                 limits: answer_limits(&config.limits),
                 write: config.timeouts.write,
             },
-            tunnels: Tunnels::new(config.limits.tunnels),
-            decoding_memory: ClientMemory::new(config.limits.decoding_memory.as_usize()),
-            response_memory: ClientMemory::new(config.limits.response_memory.as_usize()),
-        }
+            tunnels: registry.shared((), Tunnels::default),
+            decoding_memory: memory(registry, Bodies::Decoded, config.limits.decoding_memory),
+            response_memory: memory(registry, Bodies::ReadAhead, config.limits.response_memory),
+        };
+        registry.sweep();
+        snapshot
     }
 
     /// The tables of a gateway that connects to nobody: it needs no certificates.
     pub(crate) fn unconnected(config: &Config, keys: Keys) -> Snapshot {
         let tls = config.upstreams.iter().map(|_| None);
-        Snapshot::build(config, tls.collect(), keys, &Files::default(), None)
+        Snapshot::build(config, &Registry::default(), tls.collect(), keys, &Files::default(), None)
     }
 
     /// How much a stream can surely bring before any of it is passed on: its own window, or its part of that of its
@@ -129,6 +133,11 @@ impl Snapshot {
     /// Bytes per second that a client must take of a response; 0 for anything.
     pub(crate) fn response_rate(&self) -> u64 {
         self.limits.response_rate.map_or(0, ByteSize::bytes)
+    }
+
+    /// A place for one more tunnel, if there is one.
+    pub(crate) fn enter_tunnel(&self) -> Option<TunnelPermit> {
+        self.tunnels.enter(self.limits.tunnels)
     }
 
     /// The cells that workers with this snapshot count in.
@@ -158,6 +167,20 @@ impl Action {
             })),
         }
     }
+}
+
+/// Bodies that have memory in common.
+#[derive(PartialEq, Eq, Hash)]
+enum Bodies {
+    /// Those of requests that are decoded.
+    Decoded,
+    /// Those of responses whose client is slow.
+    ReadAhead,
+}
+
+/// So much memory for such bodies. What they have of it counts on, whatever the limit was before.
+fn memory(registry: &Registry, of: Bodies, most: ByteSize) -> ClientMemory {
+    ClientMemory::new(most.as_usize(), registry.shared(of, UsedMemory::default))
 }
 
 /// The body of a request is limited by its route, which is not known while the head is read.
@@ -215,3 +238,6 @@ fn answer_limits(limits: &Limits) -> titan_h2::Limits {
         ..stream_limits(limits)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -28,11 +28,9 @@ enum Form {
     Connect { key: [u8; 16] },
 }
 
-/// The tunnels of a gateway: no more than so many at once.
-pub(crate) struct Tunnels {
-    most: u32,
-    open: AtomicU32,
-}
+/// How many tunnels of a gateway are open.
+#[derive(Default)]
+pub(crate) struct Tunnels(AtomicU32);
 
 /// A place among them; left when dropped.
 pub(crate) struct TunnelPermit(Arc<Tunnels>);
@@ -117,22 +115,18 @@ impl Upgrade {
 }
 
 impl Tunnels {
-    /// No more than `most` at once.
-    pub(crate) fn new(most: u32) -> Arc<Tunnels> {
-        Arc::new(Tunnels { most, open: AtomicU32::new(0) })
-    }
-
-    /// A place for one more, if there is one.
-    pub(crate) fn enter(self: &Arc<Self>) -> Option<TunnelPermit> {
-        let more = |open| (open < self.most).then_some(open + 1);
-        let entered = self.open.fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
+    /// A place for one more, where there are fewer than `most`.
+    pub(crate) fn enter(self: &Arc<Self>, most: u32) -> Option<TunnelPermit> {
+        let more = |open| (open < most).then_some(open + 1);
+        let entered = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
         entered.is_ok().then(|| TunnelPermit(Arc::clone(self)))
     }
 }
 
 impl Drop for TunnelPermit {
     fn drop(&mut self) {
-        self.0.open.fetch_sub(1, Ordering::AcqRel);
+        let TunnelPermit(tunnels) = self;
+        tunnels.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -205,10 +199,11 @@ mod tests {
 
     #[test]
     fn a_place_is_free_again_when_it_is_left() {
-        let tunnels = Tunnels::new(1);
-        let place = tunnels.enter();
-        assert!(place.is_some() && tunnels.enter().is_none());
+        let tunnels = Arc::<Tunnels>::default();
+        let place = tunnels.enter(1);
+        assert!(place.is_some() && tunnels.enter(1).is_none());
+        assert!(tunnels.enter(2).is_some(), "under another limit there is one more");
         drop(place);
-        assert!(tunnels.enter().is_some());
+        assert!(tunnels.enter(1).is_some());
     }
 }

@@ -239,7 +239,7 @@ impl EndpointConnections {
     fn counter(&mut self, endpoint: &Endpoint, client: Option<ClientNetwork>) -> Option<Counter> {
         let is_limited = endpoint.slots.is_limited();
         // How many there are depends on what the endpoint takes on each connection.
-        let used = || Rc::new(Shares::new(u32::MAX));
+        let used = || Rc::new(Shares::new());
         is_limited.then(|| self.used.get_or_insert_with(used).counter(client))
     }
 

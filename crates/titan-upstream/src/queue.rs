@@ -169,7 +169,7 @@ mod tests {
     }
 
     fn shares() -> Shares {
-        Shares::apart(100, &[1, 2, 3].map(client))
+        Shares::apart(&[1, 2, 3].map(client))
     }
 
     #[test]
@@ -207,7 +207,7 @@ mod tests {
         fn it_agrees_with_one_that_has_no_order(
             steps in vec((0_u8..4, 0_u8..4, any::<[u8; 4]>()), 1..60),
         ) {
-            let shares = Shares::apart(u32::MAX, &[0, 1, 2, 3].map(client));
+            let shares = Shares::apart(&[0, 1, 2, 3].map(client));
             let counters = [0, 1, 2, 3].map(|number| shares.counter(client(number)));
             let (mut queue, mut naive) = (Queue::default(), Naive(Vec::new()));
             for (step, who, used) in steps {
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn a_turn_costs_no_look_at_those_behind() {
-        let shares = Shares::new(u32::MAX);
+        let shares = Shares::new();
         let mut queue = Queue::default();
         for number in 0..1000_u32 {
             let client = Some(ClientNetwork::of(std::net::Ipv4Addr::from_bits(number).into()));

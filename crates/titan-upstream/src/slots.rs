@@ -88,7 +88,7 @@ enum Told {
 impl Slots {
     /// `most` connections, with a queue of `length` requests.
     pub fn new(most: Option<NonZeroU32>, length: u32) -> Slots {
-        let limit = most.map(NonZeroU32::get).map(|most| Limit { most, used: Shares::new(most) });
+        let limit = most.map(NonZeroU32::get).map(|most| Limit { most, used: Shares::new() });
         Slots {
             open: AtomicU32::new(0),
             limit,
@@ -106,7 +106,7 @@ impl Slots {
             return Some(self.slot(None));
         };
         let counter = limit.used.counter(client);
-        let is_free = limit.used.admits(counter) && self.wanted() == 0;
+        let is_free = limit.admits(counter) && self.wanted() == 0;
         (is_free && self.open_one(limit)).then(|| self.slot(Some(counter)))
     }
 
@@ -121,7 +121,7 @@ impl Slots {
     /// Whether that client may use a connection that is idle.
     pub fn admits(&self, client: Option<ClientNetwork>) -> bool {
         let limit = self.limit.as_ref();
-        limit.is_none_or(|limit| limit.used.admits(limit.used.counter(client)))
+        limit.is_none_or(|limit| limit.admits(limit.used.counter(client)))
     }
 
     /// Connections open now.
@@ -196,7 +196,7 @@ impl Slots {
     fn is_turn_of(&self, fits: impl Fn(&Waiter) -> bool) -> bool {
         let Some(limit) = &self.limit else { return false };
         // It does not matter here who has the fewest: the first one will do.
-        let used = |counter| limit.used.admits(counter).then_some(0);
+        let used = |counter| limit.admits(counter).then_some(0);
         self.lock().next(used, fits).is_some()
     }
 
@@ -247,9 +247,14 @@ impl Slots {
 }
 
 impl Limit {
+    /// Whether that client may have one more.
+    fn admits(&self, counter: Counter) -> bool {
+        self.used.admits(counter, self.most)
+    }
+
     /// Whose turn it is among those who fit.
     fn next(&self, queue: &Queue<Waiter>, fits: impl Fn(&Waiter) -> bool) -> Option<Spot> {
-        let used = |counter| self.used.admits(counter).then(|| self.used.of(counter));
+        let used = |counter| self.admits(counter).then(|| self.used.of(counter));
         queue.next(used, fits)
     }
 }

@@ -9,6 +9,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion, version};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use titan_config::{
     Certificate, CertificateMode, Cipher, ClientCertificates, Protocols, Tls, TlsVersion,
 };
@@ -28,7 +29,7 @@ struct Judge {
     revoked: Vec<Revocations>,
     /// Of the files that say whom to take.
     digest: [u8; 32],
-    /// Grows with each change of those.
+    /// Of which edition those are; unique in the process.
     edition: u64,
 }
 
@@ -70,11 +71,10 @@ impl ServerTls {
     ) -> Result<ServerTls, BadCredentials> {
         let mut renewed = ServerTls::new(tls, protocols, files)?;
         let digest = |tls: &ServerTls| tls.judge.as_ref().map(|judge| judge.digest);
-        let is_same = digest(self) == digest(&renewed);
-        if let (Some(new), Some(old)) = (&mut renewed.judge, &self.judge) {
-            new.edition = old.edition + u64::from(!is_same);
-        }
-        if is_same {
+        if digest(self) == digest(&renewed) {
+            if let (Some(new), Some(old)) = (&mut renewed.judge, &self.judge) {
+                new.edition = old.edition;
+            }
             let config = Arc::get_mut(&mut renewed.config).expect("nobody else has it yet");
             config.ticketer = Arc::clone(&self.config.ticketer);
         }
@@ -113,7 +113,7 @@ impl ServerTls {
         lists.filter_map(|list| list.warning(now)).collect()
     }
 
-    /// Which edition of the files clients are judged by now.
+    /// Which edition of the files clients are judged by now; 0 where they are not.
     pub fn edition(&self) -> u64 {
         self.judge.as_ref().map_or(0, |judge| judge.edition)
     }
@@ -153,7 +153,9 @@ impl Judge {
         })?;
         let digests = std::iter::once(ca).chain(crl).map(|file| files.get(file).map(sha256));
         let digests = digests.collect::<Result<Vec<_>, _>>()?;
-        Ok(Judge { verifier, is_required, revoked, digest: sha256(&digests.concat()), edition: 0 })
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let (digest, edition) = (sha256(&digests.concat()), NEXT.fetch_add(1, Ordering::Relaxed));
+        Ok(Judge { verifier, is_required, revoked, digest, edition })
     }
 
     fn takes(&self, chain: &[CertificateDer<'_>]) -> bool {

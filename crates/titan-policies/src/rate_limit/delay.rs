@@ -9,6 +9,7 @@ use tokio::time::sleep;
 
 /// The requests that wait for limits, over all of these and all workers.
 pub struct Waiting {
+    most: u32,
     /// How many more may wait.
     free: AtomicU32,
     shares: Shares,
@@ -37,13 +38,13 @@ impl Waiting {
     }
 
     fn of(most: u32) -> Arc<Waiting> {
-        Arc::new(Waiting { free: AtomicU32::new(most), shares: Shares::new(most) })
+        Arc::new(Waiting { most, free: AtomicU32::new(most), shares: Shares::new() })
     }
 
     /// A place for a request of that client, if there is one.
     pub(super) fn enter(self: &Arc<Self>, client: Option<ClientNetwork>) -> Option<WaitPermit> {
         let counter = self.shares.counter(client);
-        let is_admitted = self.shares.admits(counter);
+        let is_admitted = self.shares.admits(counter, self.most);
         let take = |left: u32| left.checked_sub(1).filter(|_| is_admitted);
         self.free.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()?;
         self.shares.take(counter);

@@ -85,7 +85,7 @@ fn client(number: u8) -> Option<ClientNetwork> {
 fn streams_are_offered_to_clients_that_have_fewer_and_nobody_comes_before_them() {
     let endpoint = endpoint();
     let h2_connections = H2Connections::default();
-    let used = Rc::new(Shares::apart(u32::MAX, &[1, 2, 3].map(client)));
+    let used = Rc::new(Shares::apart(&[1, 2, 3].map(client)));
     let open = vec![shared(&endpoint, Moment::NEVER)];
     let connections = EndpointConnections {
         open,

@@ -9,7 +9,7 @@ use titan_io::shares::Shares;
 fn slots(most: u32, length: u32) -> Arc<Slots> {
     let mut slots = Slots::new(NonZeroU32::new(most), length);
     if let Some(limit) = &mut slots.limit {
-        limit.used = Shares::apart(most, &[1, 2, 3].map(|client| bidder(client).client));
+        limit.used = Shares::apart(&[1, 2, 3].map(|client| bidder(client).client));
     }
     Arc::new(slots)
 }
@@ -183,5 +183,5 @@ fn the_counters_come_back_to_nothing() {
     assert_eq!(used.of(used.counter(bidder(2).client)), 1);
     drop(slot);
     assert_eq!(used.of(used.counter(bidder(2).client)), 0);
-    assert_eq!((slots.open(), used.admits(used.counter(None))), (0, true));
+    assert_eq!((slots.open(), used.admits(used.counter(None), 16)), (0, true));
 }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::error::Kind;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::task::Waker;
 
 /// A body that comes in pieces.
@@ -88,7 +89,7 @@ fn drain(source: &mut impl BodySource) -> usize {
 
 #[test]
 fn what_fits_is_taken_from_its_source() {
-    let memory = ClientMemory::new(1 << 20);
+    let memory = ClientMemory::new(1 << 20, Arc::default());
     let mut trailers = Fields::default();
     trailers.append_named(b"x-sum", b"1").expect("it fits");
     let source = Pieces { trailers, ..Pieces::of(&[5 * KIB, 40 * KIB, 1], true) };
@@ -103,7 +104,7 @@ fn what_fits_is_taken_from_its_source() {
 
 #[test]
 fn what_does_not_fit_waits_in_its_source() {
-    let memory = ClientMemory::new(1 << 20);
+    let memory = ClientMemory::new(1 << 20, Arc::default());
     let source = Pieces::of(&[50 * KIB, 50 * KIB], true);
     let mut ahead = ReadAhead::new(source, lender(&memory, 64 * KIB));
     ahead.read(&mut Context::from_waker(Waker::noop()));
@@ -117,7 +118,7 @@ fn what_does_not_fit_waits_in_its_source() {
 
 #[test]
 fn what_is_read_ahead_is_no_sign_that_the_client_keeps_up() {
-    let memory = ClientMemory::new(1 << 20);
+    let memory = ClientMemory::new(1 << 20, Arc::default());
     let source = Pieces::of(&[10 * KIB, 30 * KIB, 5 * KIB], true);
     let mut ahead = ReadAhead::new(source, lender(&memory, 32 * KIB));
     let cx = &mut Context::from_waker(Waker::noop());
@@ -131,7 +132,7 @@ fn what_is_read_ahead_is_no_sign_that_the_client_keeps_up() {
 
 #[test]
 fn the_memory_of_all_is_bounded_and_given_back() {
-    let memory = ClientMemory::new(128 * KIB);
+    let memory = ClientMemory::new(128 * KIB, Arc::default());
     let ahead = |pieces: &[usize]| {
         let mut ahead = ReadAhead::new(Pieces::of(pieces, true), lender(&memory, 64 * KIB));
         ahead.read(&mut Context::from_waker(Waker::noop()));
@@ -148,7 +149,7 @@ fn the_memory_of_all_is_bounded_and_given_back() {
 
 #[test]
 fn a_source_that_fails_is_told_when_what_came_was_consumed() {
-    let memory = ClientMemory::new(1 << 20);
+    let memory = ClientMemory::new(1 << 20, Arc::default());
     let source = Pieces { fails: true, ..Pieces::of(&[10 * KIB], false) };
     let mut ahead = ReadAhead::new(source, lender(&memory, 64 * KIB));
     let cx = &mut Context::from_waker(Waker::noop());

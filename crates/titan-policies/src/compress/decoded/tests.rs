@@ -4,6 +4,7 @@ use super::super::tests::Pieces;
 use super::*;
 use proptest::prelude::*;
 use std::io::Write;
+use std::sync::Arc;
 use std::task::Waker;
 use titan_io::memory::ClientMemory;
 
@@ -29,7 +30,7 @@ fn coded(coding: Coding, bytes: &[u8]) -> Vec<u8> {
 /// What comes out of a body in pieces, and how often it waited; or why nothing more comes.
 fn decoded(limits: Decoding, pieces: &[Vec<u8>]) -> Result<(Vec<u8>, usize), Kind> {
     let mut source = Pieces::new(pieces.to_vec());
-    let memory = ClientMemory::new(64 << 20);
+    let memory = ClientMemory::new(64 << 20, Arc::default());
     let mut body = Decoded::new(&mut source, limits, memory.of(None));
     let mut cx = Context::from_waker(Waker::noop());
     let (mut out, mut pauses) = (Vec::new(), 0);
@@ -123,7 +124,7 @@ fn digests_of_what_it_was_are_no_trailers() {
     for name in ["Content-Digest", "x", "Content-MD5"] {
         body.trailers.append_named(name.as_bytes(), b"1").unwrap();
     }
-    let memory = ClientMemory::new(64 << 20);
+    let memory = ClientMemory::new(64 << 20, Arc::default());
     let mut body = Decoded::new(&mut body, unbounded(Coding::Gzip), memory.of(None));
     let mut cx = Context::from_waker(Waker::noop());
     while !body.is_done() {
@@ -196,7 +197,7 @@ fn a_window_is_as_large_as_it_may_be() {
 fn memory_is_counted_as_it_is_used() {
     for coding in CODINGS {
         let limits = unbounded(coding);
-        let memory = ClientMemory::new(256 << 20);
+        let memory = ClientMemory::new(256 << 20, Arc::default());
         let body = (0..1_000_000_u32).map(|it| (it.wrapping_mul(it) >> 7).to_le_bytes()[0]);
         let whole = coded(coding, &body.collect::<Vec<_>>());
         let mut source = Pieces::new(in_pieces(&whole, 5000));
