@@ -1,6 +1,6 @@
 //! What a scripted upstream waits at until the test lets it go on.
 
-use crate::DEADLINE;
+use crate::deadline::DEADLINE;
 use crate::message::Request;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 

@@ -1,7 +1,7 @@
 //! A gateway in this process, from the text of a configuration.
 
-use crate::DEADLINE;
 use crate::certificate::{self, Certificate};
+use crate::deadline::DEADLINE;
 use crate::h2;
 use crate::message::Response;
 use crate::peer::Peer;

@@ -95,7 +95,7 @@ impl Response {
     /// Checks that a field is there once, with that value.
     #[track_caller]
     pub fn has_field(self, name: &str, value: &str) -> Response {
-        assert_eq!(self.field(name), Some(value), "{name} of {}", crate::shown(&self.bytes));
+        assert_eq!(self.field(name), Some(value), "{name} of {}", shown(&self.bytes));
         self
     }
 
@@ -110,7 +110,7 @@ impl Response {
     #[track_caller]
     pub fn has_body(self, body: impl AsRef<[u8]>) -> Response {
         let (found, wanted) = (&self.body, body.as_ref());
-        assert!(found == wanted, "{} instead of {}", crate::shown(found), crate::shown(wanted));
+        assert!(found == wanted, "{} instead of {}", shown(found), shown(wanted));
         self
     }
 
@@ -277,6 +277,15 @@ fn chunks(bytes: &[u8], message: &mut Message) -> Result<usize, Unfinished> {
     let end = at + find(&bytes[at..], b"\r\n\r\n")?;
     message.trailers = fields(text(&bytes[at..end]).split("\r\n"))?;
     Ok(end + 4)
+}
+
+/// Bytes as a message shows them: escaped, and cut where they are many.
+pub(crate) fn shown(bytes: &[u8]) -> String {
+    const MOST: usize = 800;
+    let cut = &bytes[..bytes.len().min(MOST)];
+    let more = bytes.len() - cut.len();
+    let tail = if more > 0 { format!("... and {more} bytes more") } else { String::new() };
+    format!("\"{}\"{tail}", cut.escape_ascii())
 }
 
 #[cfg(test)]

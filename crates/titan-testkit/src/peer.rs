@@ -1,9 +1,8 @@
 //! One end of a connection, driven by a test: a client of the gateway, or an endpoint behind it.
 
-use crate::h2::Frame;
-use crate::message::{Request, Response, Unfinished};
+use crate::deadline::DEADLINE;
+use crate::message::{Request, Response, Unfinished, shown};
 use crate::stream::Stream;
-use crate::{DEADLINE, shown};
 use rustls::{ClientConnection, HandshakeKind};
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr};
@@ -272,15 +271,20 @@ impl Peer {
         begins
     }
 
-    /// Waits for the next frame of HTTP/2; `None` when the connection ends before that.
+    /// Waits for the next of what `parse` finds, with its length, at the beginning of what has come; `None` when
+    /// the connection ends before that.
     #[track_caller]
-    pub(crate) fn frame(&mut self) -> Option<Frame> {
+    pub(crate) fn next<T>(
+        &mut self,
+        what: &[u8],
+        parse: impl Fn(&[u8]) -> Option<(T, usize)>,
+    ) -> Option<T> {
         loop {
-            if let Some((frame, length)) = Frame::parse(&self.received) {
+            if let Some((found, length)) = parse(&self.received) {
                 self.received.drain(..length);
-                return Some(frame);
+                return Some(found);
             }
-            if !self.fill(b"a frame") {
+            if !self.fill(what) {
                 return None;
             }
         }

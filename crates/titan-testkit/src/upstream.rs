@@ -1,10 +1,10 @@
 //! Endpoints behind the gateway: driven by the test itself, or answering on their own.
 
+use crate::deadline::{DEADLINE, waits_until};
 use crate::h2::Endpoint;
-use crate::message::Request;
+use crate::message::{Request, shown};
 use crate::peer::Peer;
 use crate::stream::Stream;
-use crate::{DEADLINE, shown, waits_until};
 use socket2::{Domain, SockRef, Socket, Type};
 use std::fmt;
 use std::io;

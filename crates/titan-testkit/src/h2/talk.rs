@@ -2,7 +2,7 @@
 
 use super::frame::{Frame, setting};
 use super::{Head, hpack};
-use crate::message::{Message, Request, Response};
+use crate::message::{Message, Request, Response, shown};
 use crate::peer::{End, Peer};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -325,7 +325,7 @@ impl Talk {
     /// Reads one frame; false at the end of the connection.
     #[track_caller]
     fn step(&mut self) -> bool {
-        let Some(frame) = self.peer.frame() else { return false };
+        let Some(frame) = self.peer.next(b"a frame", Frame::parse) else { return false };
         self.hears(frame);
         true
     }
@@ -365,7 +365,7 @@ impl Talk {
         }
         let lines = match hpack::read(&block) {
             Ok(lines) => lines,
-            Err(why) => panic!("a block with {why}: {}", crate::shown(&block)),
+            Err(why) => panic!("a block with {why}: {}", shown(&block)),
         };
         if !self.streams.contains_key(&stream) && lines.iter().any(|(name, _)| name == ":method") {
             self.opened.push_back(stream);
