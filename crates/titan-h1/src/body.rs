@@ -1,8 +1,10 @@
 //! Both roles: the body of a message, found within the bytes that arrive.
 
 use crate::chunked::Chunked;
+use crate::error::Error;
+use crate::framing::Framing;
+use crate::limits::Limits;
 use crate::lines::Section;
-use crate::{Error, Framing, Limits};
 use std::ops::Range;
 use titan_http::{FieldName, Fields, may_be_trailer};
 

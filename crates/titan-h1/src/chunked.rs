@@ -8,8 +8,9 @@
 //!   +-------------------+  +-> Trailers      (size 0)
 //! ```
 
+use crate::error::Error;
 use crate::extension::Extension;
-use crate::{Error, Limits};
+use crate::limits::Limits;
 use titan_http::MAX_LENGTH;
 
 /// What the next byte belongs to.

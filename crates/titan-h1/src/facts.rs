@@ -1,6 +1,6 @@
 //! What the fields of a head say about the message and its connection, gathered line by line.
 
-use crate::Error;
+use crate::error::Error;
 use titan_http::{Authority, FieldName, Version, is_token, list_members, parse_length};
 
 /// The facts of one head so far.

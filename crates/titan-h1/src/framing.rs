@@ -2,8 +2,9 @@
 //!
 //! [`of_request`] and [`of_response`] are the only places where this is decided.
 
+use crate::error::Error;
 use crate::facts::{Coding, Facts};
-use crate::{Error, Limits};
+use crate::limits::Limits;
 use titan_http::{BodyLength, Method, RequestHead, Status, Version};
 
 /// How long a message's body is.

@@ -1,6 +1,6 @@
 //! Field lines (RFC 9112 section 5), of heads and of trailer sections.
 
-use crate::Error;
+use crate::error::Error;
 use crate::scan::{token_end, value_end};
 use titan_http::{FieldName, Fields, Span};
 

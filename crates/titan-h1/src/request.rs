@@ -4,10 +4,14 @@
 //! Begin -> Method -> Target -> Version -> Fields -> (complete, and at Begin again)
 //! ```
 
+use crate::error::Error;
 use crate::facts::{Expectation, Facts};
+use crate::framing;
+use crate::framing::Framing;
+use crate::limits::Limits;
 use crate::lines::{Section, line_ends};
 use crate::scan::{target_end, token_end};
-use crate::{Error, Framing, Limits, framing, target};
+use crate::target;
 use titan_http::{Authority, FieldName, Fields, Method, RequestHead, TargetForm, Version};
 
 /// Reads the heads of requests, one after the other.

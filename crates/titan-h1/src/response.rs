@@ -1,10 +1,13 @@
 //! Client role: the head of a response (RFC 9112 section 4), read as its bytes arrive.
 
+use crate::error::Error;
 use crate::facts::Facts;
+use crate::framing;
+use crate::framing::Framing;
+use crate::limits::Limits;
 use crate::lines::{Section, line_ends};
 use crate::request::version;
 use crate::scan::value_end;
-use crate::{Error, Framing, Limits, framing};
 use titan_http::{Fields, Method, ResponseHead, Span, Status};
 
 /// Reads the heads of responses, one after the other, interim ones among them.

@@ -1,6 +1,6 @@
 //! Request targets (RFC 9112 section 3.2): four forms, each for some methods only.
 
-use crate::Error;
+use crate::error::Error;
 use titan_http::{Authority, Method, Span, Target, TargetForm};
 
 /// Takes `text[start..end]` apart; its bytes have been checked.

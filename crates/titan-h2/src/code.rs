@@ -1,7 +1,7 @@
 //! Error codes (RFC 9113 section 7), and what ends a whole connection.
 
-use crate::Fault;
-use crate::head::BadBlock;
+use crate::error::Fault;
+use crate::hpack::BadBlock;
 use std::fmt;
 
 macro_rules! codes {

@@ -21,14 +21,16 @@ mod reading;
 
 mod sending;
 
+use crate::code::Fatal;
+use crate::event::StreamId;
 use crate::floods::Floods;
 use crate::flow::{FIRST_WINDOW, Inflow, Outflow};
 use crate::frame::{self, MAX_31, PREFACE};
 use crate::head::{HeadReader, HeadWriter};
+use crate::limits::Limits;
 use crate::output::Output;
 use crate::settings::{self, PeerSettings, Role};
 use crate::stream::{Gone, Half, Streams};
-use crate::{Fatal, Limits, StreamId};
 use std::collections::VecDeque;
 use titan_http::{Fields, RequestHead, ResponseHead};
 

@@ -1,6 +1,7 @@
 //! What a connection tells its driver.
 
-use crate::{Code, Fault};
+use crate::code::Code;
+use crate::error::Fault;
 use std::ops::Range;
 use titan_http::Span;
 

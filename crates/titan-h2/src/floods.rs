@@ -20,7 +20,7 @@
 //! | DATA on streams that are over | 1 for each `LOST_DEBT` bytes |
 //! | WINDOW_UPDATE, PRIORITY, frames of unknown types | 1 for each beyond what streams and sent data have earned |
 
-use crate::Violation;
+use crate::code::Violation;
 
 /// Bytes of data below which a frame is not worth its trouble. The smallest message of gRPC has 5, that of a
 /// WebSocket 6: a stream of those is no flood.

@@ -1,6 +1,6 @@
 //! Frames (RFC 9113 section 4): their nine bytes before the payload, read and written.
 
-use crate::{Code, Violation};
+use crate::code::{Code, Violation};
 
 /// Bytes before the payload of a frame.
 pub(crate) const HEAD: usize = 9;

@@ -16,8 +16,9 @@ pub(crate) use response::{Extent, ResponseFacts};
 pub(crate) use trailers::Excess;
 pub(crate) use write::HeadWriter;
 
+use crate::error::Fault;
 use crate::hpack::{Decoder, Line};
-use crate::{Fault, Limits};
+use crate::limits::Limits;
 use titan_http::{Fields, RequestHead, ResponseHead};
 
 /// Reads the heads and trailers of one connection: blocks have to be read in the order of their

@@ -8,6 +8,8 @@
 //! | in reading order | |
 //! |---|---|
 //! | [`Limits`] | the bounds of everything that a peer can make long, or many |
+//! | [`Fault`] | what is wrong with one message, and the status that responses it |
+//! | `hpack` | lists of fields to bytes and back |
 //! | [`Code`], [`Violation`], [`Fatal`] | what ends a stream or the connection |
 //! | `frame` | the nine bytes before a payload |
 //! | `flow` | what may still be received and sent |
@@ -15,9 +17,7 @@
 //! | `floods` | what a peer costs without getting anything done |
 //! | `settings` | what each side announces |
 //! | `output` | what waits to be written |
-//! | [`Fault`] | what is wrong with one message, and the status that responses it |
 //! | [`Event`] | what a connection tells its driver |
-//! | `hpack` | lists of fields to bytes and back |
 //! | `head` | heads and trailers: what stands in a block, as fields and facts |
 //! | [`Connection`] | all of it together |
 
@@ -25,6 +25,10 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may stop at a surprise"))]
 
 mod limits;
+
+mod error;
+
+mod hpack;
 
 mod code;
 
@@ -40,11 +44,7 @@ mod settings;
 
 mod output;
 
-mod error;
-
 mod event;
-
-mod hpack;
 
 mod head;
 

@@ -1,7 +1,9 @@
 //! SETTINGS (RFC 9113 section 6.5): what this side announces, and what the peer has.
 
+use crate::code::Violation;
 use crate::flow::FIRST_WINDOW;
-use crate::{Limits, Violation, frame};
+use crate::frame;
+use crate::limits::Limits;
 
 const ENABLE_PUSH: u16 = 2;
 const MAX_CONCURRENT_STREAMS: u16 = 3;

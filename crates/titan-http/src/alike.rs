@@ -36,7 +36,7 @@ pub const fn fold_byte(byte: u8) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::is_token_byte;
+    use crate::text::is_token_byte;
 
     /// The variable that a server of CGI makes of a name (lighttpd's `http_cgi_encode_varname`).
     fn variable(name: &[u8]) -> Vec<u8> {

@@ -1,6 +1,7 @@
 //! Content codings (RFC 9110 section 8.4.1): which a client can read, and how gladly (section 12.5.3).
 
-use crate::{FieldName, Fields};
+use crate::field_name::FieldName;
+use crate::fields::Fields;
 
 /// A way to compress content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! The cookies that a client has sent.
 
-use crate::{FieldName, Fields};
+use crate::field_name::FieldName;
+use crate::fields::Fields;
 
 /// The value of the first cookie with that name (RFC 6265 section 4.2.1).
 pub fn first<'a>(fields: &'a Fields, name: &str) -> Option<&'a [u8]> {

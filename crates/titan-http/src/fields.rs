@@ -1,7 +1,7 @@
 //! The fields of a head (RFC 9110 section 5): lines of name and value in one text buffer, in order.
 
-use crate::text::{is_field_byte, is_token, list_members};
-use crate::{FieldName, FieldSet, Span};
+use crate::field_name::{FieldName, FieldSet};
+use crate::text::{MAX_TEXT, Span, is_field_byte, is_token, list_members};
 use std::fmt;
 
 /// The fields of one message, in the order received.
@@ -49,7 +49,7 @@ struct Line {
 
 impl Fields {
     /// What a head's text may grow to, whatever the limits on received heads say.
-    pub const MAX_TEXT: usize = 16 << 20;
+    pub const MAX_TEXT: usize = MAX_TEXT;
 
     /// Forgets all fields and keeps the memory.
     pub fn clear(&mut self) {

@@ -1,7 +1,11 @@
 //! Request and response heads as every version of HTTP sees them.
 
-use crate::text::is_target_byte;
-use crate::{BadField, FieldName, Fields, Method, Span, Status, Version};
+use crate::field_name::FieldName;
+use crate::fields::{BadField, Fields};
+use crate::method::Method;
+use crate::status::Status;
+use crate::text::{Span, is_target_byte};
+use crate::version::Version;
 
 /// The head of a request.
 #[derive(Clone, Debug, Default)]

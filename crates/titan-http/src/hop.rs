@@ -1,6 +1,7 @@
 //! Removal of hop-by-hop fields (RFC 9110 section 7.6.1), in one place for all versions and directions.
 
-use crate::{FieldName, FieldSet, Fields};
+use crate::field_name::{FieldName, FieldSet};
+use crate::fields::Fields;
 
 /// How many further fields a `Connection` list may name. More is an attack, not a peer.
 const MAX_NAMED: usize = 32;

@@ -6,24 +6,41 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may stop at a surprise"))]
 
-mod alike;
-mod authority;
-mod body_length;
-pub mod coding;
-pub mod cookie;
-mod field_name;
-mod fields;
-mod head;
-mod hop;
-mod length;
-mod method;
-pub mod path;
-pub mod query;
-mod scheme;
-mod status;
 mod text;
-mod trailer;
+
+mod alike;
+
+mod length;
+
 mod version;
+
+mod method;
+
+mod status;
+
+mod scheme;
+
+pub mod path;
+
+pub mod query;
+
+mod body_length;
+
+mod field_name;
+
+mod fields;
+
+mod authority;
+
+mod trailer;
+
+mod hop;
+
+pub mod cookie;
+
+pub mod coding;
+
+mod head;
 
 pub use alike::{fold_byte, fold_name, is_alike, is_plain_name, starts_alike};
 pub use authority::{Authority, BadAuthority, host_of};

@@ -20,7 +20,7 @@
 //! Slashes are merged before `..` takes a segment away: `/a//../b` is `/b`. Doing it twice changes
 //! nothing more, and a path never gets longer.
 
-use crate::is_target_byte;
+use crate::text::is_target_byte;
 use std::fmt;
 
 /// What became of a path.

@@ -1,5 +1,8 @@
 //! Byte classes and lists of the field grammar (RFC 9110 section 5.6), and spans into a text buffer.
 
+/// Bytes that the text of a head may grow to.
+pub(crate) const MAX_TEXT: usize = 16 << 20;
+
 /// Where a part of a head lies in the head's text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
@@ -9,9 +12,9 @@ pub struct Span {
 
 impl Span {
     /// The span from `start` to `end`. A head is bounded far below 4 GiB by its limits.
-    #[expect(clippy::cast_possible_truncation, reason = "texts are bounded by Fields::MAX_TEXT")]
+    #[expect(clippy::cast_possible_truncation, reason = "texts are bounded by MAX_TEXT")]
     pub fn new(start: usize, end: usize) -> Span {
-        debug_assert!(start <= end && end <= crate::Fields::MAX_TEXT);
+        debug_assert!(start <= end && end <= MAX_TEXT);
         Span { start: start as u32, end: end as u32 }
     }
 

@@ -1,6 +1,6 @@
 //! Which fields may stand in a trailer section (RFC 9110 section 6.5.1).
 
-use crate::{FieldName, FieldSet};
+use crate::field_name::{FieldName, FieldSet};
 
 /// Whether a recipient may find that field behind a body. Not so those that frame the message, route it, say
 /// who sends it, are its conditions, or tell how to treat and cache it: whoever needs them has decided by then.

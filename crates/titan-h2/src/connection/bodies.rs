@@ -2,10 +2,13 @@
 
 use super::Connection;
 use super::reading::{Frame, Outcome};
+use crate::code::Violation;
+use crate::error::Fault;
+use crate::event::{Event, StreamId};
 use crate::flow::Inflow;
+use crate::frame;
 use crate::settings::Role;
 use crate::stream::{End, Half, Rest, Stream};
-use crate::{Event, Fault, StreamId, Violation, frame};
 
 impl Connection {
     /// `count` bytes of the body of `stream` were used: the peer may send as many again. To be called for all

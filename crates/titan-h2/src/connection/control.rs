@@ -3,8 +3,12 @@
 use super::Connection;
 use super::ending::Leaving;
 use super::reading::{Frame, Outcome};
+use crate::code::Violation;
+use crate::error::Fault;
+use crate::event::Event;
+use crate::frame;
+use crate::settings::PeerSettings;
 use crate::stream::Turn;
-use crate::{Event, Fault, Violation, frame, settings::PeerSettings};
 
 /// What the ping says that asks whether the client has seen GOAWAY.
 const LEAVING: &[u8; 8] = b"leaving.";

@@ -2,10 +2,12 @@
 
 use super::Connection;
 use super::reading::{Frame, Outcome};
+use crate::code::{Code, Fatal, Violation};
+use crate::error::Fault;
+use crate::event::{Event, StreamId};
 use crate::frame::{self, MAX_31};
 use crate::settings::Role;
 use crate::stream::{End, Half, Stream, Turn};
-use crate::{Code, Event, Fatal, Fault, StreamId, Violation};
 
 /// Whether this side serves further streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

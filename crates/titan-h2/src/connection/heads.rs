@@ -3,12 +3,14 @@
 use super::Connection;
 use super::ending::Leaving;
 use super::reading::{Frame, Outcome};
+use crate::code::Violation;
+use crate::error::Fault;
+use crate::event::{Event, RequestStart, ResponseStart, StreamId};
 use crate::flow::{Inflow, Outflow};
 use crate::frame::{self, FrameHead};
 use crate::head::{Excess, Extent, PATIENCE, RequestFacts, ResponseFacts};
 use crate::settings::Role;
 use crate::stream::{Asked, End, Half, Rest, Stream};
-use crate::{Event, Fault, RequestStart, ResponseStart, StreamId, Violation};
 use titan_http::{Fields, RequestHead, ResponseHead};
 
 /// CONTINUATION frames of one block: enough for the longest that is read, in parts of 512 bytes.

@@ -1,9 +1,10 @@
 //! Frames as they come in (RFC 9113 sections 3.4, 4.1 and 6).
 
 use super::Connection;
+use crate::code::{Fatal, Violation};
+use crate::event::Event;
 use crate::frame::{self, FrameHead, HEAD, MAX_PAYLOAD, PREFACE};
 use crate::settings::Role;
-use crate::{Event, Fatal, Violation};
 use std::ops::Range;
 
 /// What may come next.

@@ -1,7 +1,7 @@
 //! What the fields of a message say about it, gathered line by line: the rules that requests and
 //! responses share.
 
-use crate::Fault;
+use crate::error::Fault;
 use crate::hpack::Key;
 use titan_http::{FieldName, FieldSet, parse_length};
 

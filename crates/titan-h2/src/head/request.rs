@@ -2,8 +2,9 @@
 
 use super::facts::Facts;
 use super::{BadBlock, HeadReader, Size};
+use crate::error::Fault;
 use crate::hpack::{Key, Line};
-use crate::{Fault, Limits};
+use crate::limits::Limits;
 use titan_http::{
     Authority, FieldName, Fields, Method, RequestHead, Span, TargetForm, Version, is_token,
 };

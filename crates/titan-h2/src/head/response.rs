@@ -2,7 +2,7 @@
 
 use super::facts::Facts;
 use super::{BadBlock, HeadReader, Size};
-use crate::Fault;
+use crate::error::Fault;
 use crate::hpack::{Key, Line};
 use titan_http::{FieldName, ResponseHead, Status, Version};
 

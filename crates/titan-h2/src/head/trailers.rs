@@ -2,8 +2,9 @@
 
 use super::facts::CONNECTION_FIELDS;
 use super::{BadBlock, HeadReader, Size};
+use crate::error::Fault;
 use crate::hpack::{Key, Line};
-use crate::{Fault, Limits};
+use crate::limits::Limits;
 use titan_http::{Fields, may_be_trailer};
 
 /// What becomes of trailers beyond their limits.

@@ -4,7 +4,7 @@
 //! the caller's: it cannot disagree with what is sent.
 
 use super::facts::CONNECTION_FIELDS;
-use crate::Destination;
+use crate::event::Destination;
 use crate::hpack::{FieldIndex, Secrecy, pseudo, write_indexed, write_literal, write_size_update};
 use titan_http::{Field, FieldName, FieldSet, Fields, Method, RequestHead, ResponseHead, Status};
 

@@ -2,7 +2,7 @@
 //! newest first.
 
 use super::line::{Key, Line, OVERHEAD, check_name};
-use crate::Fault;
+use crate::error::Fault;
 use std::collections::VecDeque;
 use std::ops::Range;
 
