@@ -1,6 +1,6 @@
 //! HTTP/2: a connection of either role that hears anything, split anyhow.
 
-use crate::CHOICES;
+use crate::choices::CHOICES;
 use titan_h2::{Code, Connection, Event, Fatal, Limits, StreamId, Destination};
 use titan_http::{Fields, Method, RequestHead, ResponseHead, Status};
 

@@ -4,7 +4,11 @@
 
 #![forbid(unsafe_code)]
 
+mod choices;
+
 pub mod h2;
+
+pub use choices::CHOICES;
 
 use std::ops::Range;
 use titan_h1::{
@@ -12,9 +16,6 @@ use titan_h1::{
     write_chunk_head, write_last_chunk, write_request, write_response,
 };
 use titan_http::{FieldName, Fields, Method, RequestHead, ResponseHead};
-
-/// Bytes that choose, before those that are sent.
-pub const CHOICES: usize = 4;
 
 /// A head is judged alike whole and split, and what is accepted reads back as it was after being
 /// written anew.

@@ -2,10 +2,13 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may stop at a surprise"))]
 
-mod dependencies;
-mod reference;
-mod tidy;
 mod tree;
+
+mod dependencies;
+
+mod reference;
+
+mod tidy;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -1,12 +1,21 @@
 //! What the benchmark's programs share: the floor, the origin, the load generator and the driver.
 
 pub mod coding;
+
 pub mod histogram;
+
 pub mod net;
-pub mod payload;
+
 pub mod poll;
+
 pub mod process;
-pub mod report;
+
 pub mod tickets;
+
 pub mod tls;
+
 pub mod websocket;
+
+pub mod payload;
+
+pub mod report;

@@ -9,13 +9,13 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may stop at a surprise"))]
 
-mod pages;
-
 mod exposition;
+
+pub mod http;
 
 mod revocations;
 
-pub mod http;
+mod pages;
 
 pub use revocations::{RevocationStore, RevocationStoreError};
 

@@ -16,27 +16,27 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may stop at a surprise"))]
 
+mod failure;
+
+mod terminal;
+
+mod cli;
+
+mod config_file;
+
 mod cert;
 
 mod check;
 
-mod cli;
-
-mod run;
-
-mod notable;
+mod demo;
 
 mod failures;
 
 mod greeting;
 
-mod demo;
+mod notable;
 
-mod config_file;
-
-mod failure;
-
-mod terminal;
+mod run;
 
 use clap::Parser;
 use cli::{Cli, Command};

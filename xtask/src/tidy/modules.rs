@@ -1,57 +1,101 @@
 //! Arrows between the modules of a crate go one way: a module knows those that its crate declares before it.
 //!
-//! The order of `mod` in `lib.rs` is thereby the list of what may know what, and there can be no circle.
+//! The order of `mod` in `lib.rs` or `main.rs` is thereby the list of what may know what, and there can be no circle. A name that
+//! the root re-exports stands for the module that it comes from. What is the root's own no module uses: the root
+//! knows them all.
 
 use super::Finding;
 use crate::tree::{File, Tree};
 
-/// The crates whose modules stand in such an order.
-const ORDERED: &[&str] =
-    &["titan-config", "titan-io", "titan-upstream", "titan-policies", "titan-proxy"];
-
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
-    ORDERED.iter().flat_map(|name| check_crate(tree, name)).collect()
+    let roots = tree.texts(&["src/lib.rs", "src/main.rs"]);
+    roots.flat_map(|(file, text)| check_crate(tree, &file.path, text)).collect()
 }
 
-fn check_crate(tree: &Tree, name: &str) -> Vec<Finding> {
-    let folder = format!("crates/{name}/src/");
-    let root = tree.file(&format!("{folder}lib.rs")).and_then(|file| file.text.as_deref());
-    let modules: Vec<&str> = root.into_iter().flat_map(str::lines).filter_map(declared).collect();
+fn check_crate(tree: &Tree, path: &str, text: &str) -> Vec<Finding> {
+    let folder = path.trim_end_matches("lib.rs").trim_end_matches("main.rs");
+    let root = Root::of(text);
     let mut findings = Vec::new();
     for (file, text) in tree.texts(&[".rs"]) {
-        let own = file.path.strip_prefix(&folder).and_then(|path| path.split(['/', '.']).next());
-        let own = own.and_then(|own| modules.iter().position(|module| *module == own));
+        let own = file.path.strip_prefix(folder).and_then(|path| path.split(['/', '.']).next());
+        let own = own.and_then(|own| root.place_of_module(own));
         let Some(own) = own.filter(|_| !is_test(&file.path)) else { continue };
-        findings.extend(arrows_back(file, text, &modules, own));
+        findings.extend(arrows_back(file, text, &root, own));
     }
     findings
 }
 
+/// The root of a crate: its modules in their order, and what it says of them by `use`.
+struct Root<'a> {
+    modules: Vec<&'a str>,
+    /// Names, and the modules that they come from.
+    used: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> Root<'a> {
+    fn of(text: &'a str) -> Root<'a> {
+        let used = text.split(';').filter_map(used_names).flatten();
+        Root { modules: text.lines().filter_map(declared).collect(), used: used.collect() }
+    }
+
+    fn place_of_module(&self, name: &str) -> Option<usize> {
+        self.modules.iter().position(|module| *module == name)
+    }
+
+    /// The place of the module that a name of the root stands for.
+    fn place_of(&self, name: &str) -> Option<usize> {
+        let used = || self.used.iter().find(|(known, _)| *known == name);
+        self.place_of_module(name).or_else(|| self.place_of_module(used()?.1))
+    }
+}
+
 /// The module that a line declares.
 fn declared(line: &str) -> Option<&str> {
-    let line = line.strip_prefix("pub(crate) ").or(line.strip_prefix("pub ")).unwrap_or(line);
-    line.strip_prefix("mod ")?.strip_suffix(';')
+    without_visibility(line).strip_prefix("mod ")?.strip_suffix(';')
+}
+
+/// The names that a statement takes from a module.
+fn used_names(statement: &str) -> Option<impl Iterator<Item = (&str, &str)>> {
+    let path = without_visibility(statement.trim_start()).strip_prefix("use ")?;
+    let (module, names) = path.split_once("::")?;
+    let names = names.split(|it| !is_of_name(it)).filter(|name| !name.is_empty());
+    Some(names.map(move |name| (name, module)))
+}
+
+fn without_visibility(line: &str) -> &str {
+    line.strip_prefix("pub(crate) ").or(line.strip_prefix("pub ")).unwrap_or(line)
+}
+
+fn is_of_name(it: char) -> bool {
+    it == '_' || it.is_alphanumeric()
 }
 
 /// What a module names that it must not know.
-fn arrows_back(file: &File, text: &str, modules: &[&str], own: usize) -> Vec<Finding> {
-    let root = way_to_root(&file.path);
+fn arrows_back(file: &File, text: &str, root: &Root<'_>, own: usize) -> Vec<Finding> {
+    let above = way_to_root(&file.path);
     let mut findings = Vec::new();
     for (index, line) in code(text) {
         let by_super =
-            line.split(&root).skip(1).filter(|_| !line.contains(&format!("{root}super::")));
+            line.split(&above).skip(1).filter(|_| !line.contains(&format!("{above}super::")));
         for named in line.split("crate::").skip(1).chain(by_super) {
-            let name = named.split(|it: char| it != '_' && !it.is_alphanumeric()).next();
-            let place = modules.iter().position(|module| Some(*module) == name);
-            if named.starts_with('{') && line.contains("crate::{") {
-                let message = "name each module in a `use` of its own";
-                findings.push(Finding::line(file, index, message));
-            } else if let Some(place) = place.filter(|place| *place > own) {
-                let (own, other) = (modules[own], modules[place]);
-                let message =
-                    format!("`{own}` must not know `{other}`, which is declared after it");
-                findings.push(Finding::line(file, index, message));
-            }
+            let name = named.split(|it| !is_of_name(it)).next().unwrap_or_default();
+            let module = root.modules[own];
+            let message = match root.place_of(name) {
+                None if named.starts_with(['{', '*']) => {
+                    "name each module in a `use` of its own".to_owned()
+                }
+                None if !name.is_empty() => {
+                    format!(
+                        "`{name}` is the root's own, which knows `{module}`: put it into a module"
+                    )
+                }
+                Some(place) if place > own => {
+                    let other = root.modules[place];
+                    format!("`{module}` must not know `{other}`, which is declared after it")
+                }
+                _ => continue,
+            };
+            findings.push(Finding::line(file, index, message));
         }
     }
     findings
@@ -85,8 +129,10 @@ fn is_test(path: &str) -> bool {
 mod tests {
     use super::*;
 
-    const ROOT: (&str, &str) =
-        ("crates/titan-io/src/lib.rs", "pub mod a;\n\nmod b;\npub(crate) mod c;\n");
+    const ROOT: (&str, &str) = (
+        "crates/titan-io/src/lib.rs",
+        "pub mod a;\n\nmod b;\npub(crate) mod c;\n\npub use c::{C, D};\n\nfn own() {}\n",
+    );
 
     fn messages(path: &str, text: &str) -> Vec<String> {
         let path = format!("crates/titan-io/src/{path}");
@@ -110,11 +156,34 @@ mod tests {
     }
 
     #[test]
+    fn every_crate_has_an_order() {
+        for root in ["crates/titan/src/main.rs", "xtask/src/main.rs", "fuzz/src/lib.rs"] {
+            let (folder, _) = root.rsplit_once('/').unwrap();
+            let arrow = |path: &str, text: &str| {
+                let path = format!("{folder}/{path}");
+                check(&Tree::of(&[(root, "mod a;\nmod b;\n"), (&path, text)])).len()
+            };
+            assert_eq!(arrow("a.rs", "use crate::b::B;\n"), 1, "{root}");
+            assert_eq!(arrow("b.rs", "use crate::a::A;\n"), 0, "{root}");
+        }
+    }
+
+    #[test]
+    fn what_the_root_re_exports_stands_for_its_module() {
+        assert!(messages("a.rs", "use crate::D;\n")[0].contains("`a` must not know `c`"));
+        assert_eq!(messages("c/inner.rs", "use crate::D;\n").len(), 0);
+        assert!(messages("c.rs", "crate::own();\n")[0].contains("`own` is the root's own"));
+    }
+
+    #[test]
     fn nothing_hides_an_arrow() {
         for (path, text) in [
             ("a.rs", "#[cfg(test)]\nmod tests;\n\nuse crate::c::C;\n"),
             ("a.rs", "#[cfg(test)]\nmod tests {\n    use super::*;\n}\nuse crate::c::C;\n"),
             ("a.rs", "use super::c::C;\n"),
+            ("a.rs", "use super::{b, c};\n"),
+            ("a.rs", "use crate::{\n    b,\n    c,\n};\n"),
+            ("a.rs", "use crate::*;\n"),
             ("a/inner.rs", "use super::super::c::C;\n"),
             ("a.rs", "fn f(it: &super::c::C, other: &crate::a::A) {}\n"),
         ] {
