@@ -13,6 +13,7 @@
 //! | TLS handshakes, certificates, who a client is by its certificate | [`tls`] |
 //! | where a body comes from, where one goes to | [`body`] |
 //! | moving a body from one side to the other | [`relay`] |
+//! | making another body of one while it passes | [`transform`] |
 //! | an HTTP/1.1 message on a socket | [`message`] |
 //! | an HTTP/2 connection and its streams | [`mux`] |
 
@@ -47,6 +48,8 @@ pub mod tls;
 pub mod body;
 
 pub mod relay;
+
+pub mod transform;
 
 pub mod message;
 

@@ -159,8 +159,8 @@ impl Pump {
         &mut self,
         cx: &mut Context<'_>,
         clock: &Clock,
-        from: &mut impl BodySource,
-        to: &mut impl BodySink,
+        from: &mut (impl BodySource + ?Sized),
+        to: &mut (impl BodySink + ?Sized),
     ) -> Poll<Result<(), Stop>> {
         while !self.done {
             let blocked = match self.step(cx, from, to) {
@@ -185,7 +185,7 @@ impl Pump {
         &mut self,
         cx: &mut Context<'_>,
         clock: &Clock,
-        from: &mut impl RequestBody,
+        from: &mut (impl RequestBody + ?Sized),
         wanted: usize,
     ) -> Poll<Result<(), Stop>> {
         match from.poll_ahead(cx, wanted) {
@@ -202,8 +202,8 @@ impl Pump {
     fn step(
         &mut self,
         cx: &mut Context<'_>,
-        from: &mut impl BodySource,
-        to: &mut impl BodySink,
+        from: &mut (impl BodySource + ?Sized),
+        to: &mut (impl BodySink + ?Sized),
     ) -> Result<Option<Waiting>, Stop> {
         if let Some(error) = self.broken {
             return match to.poll_flush(cx) {
@@ -251,7 +251,11 @@ impl Pump {
     }
 
     /// Whether the next bytes go from socket to socket.
-    fn bypasses(&mut self, from: &impl BodySource, to: &impl BodySink) -> bool {
+    fn bypasses(
+        &mut self,
+        from: &(impl BodySource + ?Sized),
+        to: &(impl BodySink + ?Sized),
+    ) -> bool {
         if self.splice.is_some() {
             return true;
         }
@@ -266,8 +270,8 @@ impl Pump {
     fn step_aside(
         &mut self,
         cx: &mut Context<'_>,
-        from: &mut impl BodySource,
-        to: &mut impl BodySink,
+        from: &mut (impl BodySource + ?Sized),
+        to: &mut (impl BodySink + ?Sized),
     ) -> Result<Option<Waiting>, Stop> {
         let splice = self.splice.as_mut().expect("bypasses() has one");
         let (Some(writer), source) = (to.socket(), from.socket()) else {
@@ -301,8 +305,8 @@ impl Pump {
     fn step_from_file(
         &mut self,
         cx: &mut Context<'_>,
-        from: &mut impl BodySource,
-        to: &mut impl BodySink,
+        from: &mut (impl BodySource + ?Sized),
+        to: &mut (impl BodySink + ?Sized),
     ) -> Result<Option<Waiting>, Stop> {
         let (Some(part), Some(writer)) = (from.file(), to.socket()) else {
             unreachable!("nothing was queued since step() looked");

@@ -1,15 +1,15 @@
 //! Compression (RFC 9110 section 8.4): which responses are compressed, and what their heads say then; which
 //! requests are decoded.
 
-mod body;
 mod coded;
-mod decoded;
+mod compressor;
 mod decoder;
+mod decompressor;
 mod encoder;
 
-pub use body::CompressedBody;
 pub use coded::{Coded, describe_decoded};
-pub use decoded::{Decoded, Decoding};
+pub use compressor::Compressor;
+pub use decompressor::{Decoding, Decompressor};
 pub use encoder::Encoders;
 
 use titan_http::BodyLength;

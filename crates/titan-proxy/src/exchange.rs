@@ -40,9 +40,12 @@ use titan_io::body::{Content, RequestBody, ResponseSink};
 use titan_io::clock::Timer;
 use titan_io::error::{Error, Kind, Side};
 use titan_io::network::ClientNetwork;
+use titan_io::transform::{Transformed, Transforms};
 use titan_policies::buffered_response::BufferedResponse;
 use titan_policies::chain::Own;
-use titan_policies::compress::{Coded, Decoded, Decoding, Encoders, Encoding, describe_decoded};
+use titan_policies::compress::{
+    Coded, Decoding, Decompressor, Encoders, Encoding, describe_decoded,
+};
 use titan_policies::context::{PolicyContext, Step};
 use titan_policies::state::PolicyState;
 use titan_upstream::attempts::Attempts;
@@ -52,7 +55,7 @@ use titan_upstream::members::Upstream;
 use titan_upstream::trouble::{Cause, Trouble};
 
 /// One request with its response.
-pub(crate) struct Exchange<'x, B, A> {
+pub(crate) struct Exchange<'x, B: ?Sized, A: ?Sized> {
     pub(crate) worker: &'x Rc<Worker>,
     pub(crate) snapshot: &'x Arc<Snapshot>,
     pub(crate) timer: &'x Timer,
@@ -158,27 +161,6 @@ pub(crate) enum Verdict {
     },
 }
 
-/// The same exchange with something between it and its client. No tunnel comes of it.
-macro_rules! nested {
-    ($exchange:ident, $length:expr, $body:expr, $answer:expr) => {
-        Exchange {
-            worker: $exchange.worker,
-            snapshot: $exchange.snapshot,
-            timer: $exchange.timer,
-            origin: $exchange.origin,
-            request: &mut *$exchange.request,
-            length: $length,
-            sent_as: $exchange.sent_as,
-            expects_continue: $exchange.expects_continue,
-            body: $body,
-            answer: $answer,
-            work: &mut *$exchange.work,
-            upgrade: None,
-            record: std::mem::take(&mut $exchange.record),
-        }
-    };
-}
-
 impl<'x, B: RequestBody, A: ResponseSink> Exchange<'x, B, A> {
     /// Answers the request; one whose head could not be read with what was wrong with it.
     pub(crate) async fn run(mut self, refused: Option<Error>) -> Verdict {
@@ -224,11 +206,13 @@ impl<'x, B: RequestBody, A: ResponseSink> Exchange<'x, B, A> {
             return self.send(head, &body).await;
         }
         match &self.snapshot.actions[found.route] {
-            Action::Proxy(proxy) => match (self.web_dialect(proxy), self.decoding()?) {
-                (None, None) => self.proxy_in_time(proxy, &found).await,
-                (Some(dialect), _) => Box::pin(self.proxy_web(proxy, &found, dialect)).await,
-                (None, Some(how)) => Box::pin(self.proxy_decoded(proxy, &found, how)).await,
-            },
+            Action::Proxy(proxy) => {
+                let transforms = self.request_transforms(proxy)?;
+                match transforms.is_empty() {
+                    true => self.proxy_in_time(proxy, &found).await,
+                    false => Box::pin(self.proxy_through(transforms, proxy, &found)).await,
+                }
+            }
             Action::Redirect(redirect) => self.redirect(redirect, &found).await,
             Action::Respond(..) if self.wants_tunnel() => Err(Kind::UpgradeRefused.into()),
             Action::Respond(respond, body) => self.respond(respond, body.as_ref(), &found).await,
@@ -343,34 +327,28 @@ impl<'x, B: RequestBody, A: ResponseSink> Exchange<'x, B, A> {
         route::Request::new(self.request, self.origin.shown.as_ref().map(|shown| &*shown.identity))
     }
 
+    /// What the body of the request passes through on its way to an upstream. The head says what it is then.
+    fn request_transforms(&mut self, proxy: &Proxy) -> Result<Transforms<'x>, Error> {
+        let mut transforms = Transforms::default();
+        if let Some(dialect) = self.web_dialect(proxy) {
+            web::to_native(self.request).map_err(|_| Kind::Internal)?;
+            if dialect == Dialect::WebText && !self.length.is_empty() {
+                transforms.push(web::TextDecoder::default());
+            }
+        } else if let Some(decoding) = self.decoding()? {
+            describe_decoded(&mut self.request.fields);
+            let snapshot: &'x Snapshot = self.snapshot;
+            let client = snapshot.forwarding.client(self.origin, &self.request.fields);
+            let memory = snapshot.decoding_memory.of(client.map(ClientNetwork::of));
+            transforms.push(Decompressor::new(decoding, memory));
+        }
+        Ok(transforms)
+    }
+
     /// The dialect of a request that is to be translated.
     fn web_dialect(&self, proxy: &Proxy) -> Option<Dialect> {
         let dialect = proxy.config.grpc_web.then(|| Dialect::of_call(self.request)).flatten();
         dialect.filter(|dialect| *dialect != Dialect::Native)
-    }
-
-    /// Has an upstream of gRPC answer a gRPC-Web call.
-    async fn proxy_web(
-        &mut self,
-        proxy: &Proxy,
-        found: &Match,
-        dialect: Dialect,
-    ) -> Result<(), Error> {
-        web::to_native(self.request).map_err(|_| Kind::Internal)?;
-        let length = match self.length {
-            // The length is that of the text.
-            BodyLength::Known(length) if length > 0 && dialect == Dialect::WebText => {
-                BodyLength::Unknown
-            }
-            length => length,
-        };
-        let answered = self.record.dialect.unwrap_or(dialect);
-        let body = &mut web::Request::new(self.body, dialect);
-        let answer = &mut web::Response::new(self.answer, answered);
-        let mut native = nested!(self, length, body, answer);
-        let result = native.proxy_in_time(proxy, found).await;
-        self.record = native.record;
-        result
     }
 
     /// How the body of the request is to be decoded, where it is.
@@ -383,23 +361,41 @@ impl<'x, B: RequestBody, A: ResponseSink> Exchange<'x, B, A> {
         }
     }
 
-    /// Has an upstream answer a request whose body it gets decoded.
-    async fn proxy_decoded(
+    /// Has an upstream answer a request whose body passes through something. Only this way has calls that are found at
+    /// run time, and is compiled once for all protocols.
+    async fn proxy_through(
         &mut self,
+        transforms: Transforms<'_>,
         proxy: &Proxy,
         found: &Match,
-        decoding: Decoding,
     ) -> Result<(), Error> {
-        describe_decoded(&mut self.request.fields);
-        let client = self.snapshot.forwarding.client(self.origin, &self.request.fields);
-        let memory = self.snapshot.decoding_memory.of(client.map(ClientNetwork::of));
-        let body = &mut Decoded::new(self.body, decoding, memory);
-        let mut decoded = nested!(self, BodyLength::Unknown, body, &mut *self.answer);
-        let result = decoded.proxy_in_time(proxy, found).await;
-        self.record = decoded.record;
+        let source: &mut dyn RequestBody = &mut *self.body;
+        let body: &mut dyn RequestBody = &mut Transformed::new(source, transforms);
+        let answer: &mut dyn ResponseSink = &mut *self.answer;
+        let mut inner = Exchange {
+            worker: self.worker,
+            snapshot: self.snapshot,
+            timer: self.timer,
+            origin: self.origin,
+            request: &mut *self.request,
+            // How much will come out nobody knows.
+            length: BodyLength::Unknown,
+            sent_as: self.sent_as,
+            expects_continue: self.expects_continue,
+            body,
+            answer,
+            work: &mut *self.work,
+            // What passes through something is no tunnel.
+            upgrade: None,
+            record: std::mem::take(&mut self.record),
+        };
+        let result = inner.proxy_in_time(proxy, found).await;
+        self.record = inner.record;
         result
     }
+}
 
+impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
     /// Has an upstream answer, in the time that the client gives its call, if it is one of gRPC.
     async fn proxy_in_time(&mut self, proxy: &Proxy, found: &Match) -> Result<(), Error> {
         if self.record.dialect.is_some() {

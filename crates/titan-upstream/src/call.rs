@@ -70,7 +70,7 @@ impl<S: BodySink, R: ResponseSource> Call<S, R> {
         &mut self,
         cx: &mut Context<'_>,
         clock: &Clock,
-        body: &mut impl BodySource,
+        body: &mut (impl BodySource + ?Sized),
         head: &mut ResponseHead,
     ) -> Poll<Result<ReceivedHead, Error>> {
         self.upload.poll(cx, clock, body)?;
@@ -129,7 +129,7 @@ impl<S: BodySink> Upload<S> {
         &mut self,
         cx: &mut Context<'_>,
         clock: &Clock,
-        body: &mut impl BodySource,
+        body: &mut (impl BodySource + ?Sized),
     ) -> Result<(), Error> {
         if self.is_over() {
             return Ok(());

@@ -8,7 +8,7 @@ use titan_io::body::{RequestBody, ResponseSink};
 use titan_io::error::{Error, Kind};
 use titan_io::relay::Stop;
 
-impl<B: RequestBody, A: ResponseSink> Exchange<'_, B, A> {
+impl<B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'_, B, A> {
     /// Waits for the beginning of the request body, all of a small one: a client that sends it slowly is to keep
     /// nothing of an endpoint meanwhile.
     pub(super) async fn await_body(&mut self, proxy: &Proxy) -> Result<(), Error> {

@@ -4,7 +4,7 @@ use super::idle::Idle;
 use super::presence::Presence;
 use super::tunnel::WITHOUT_END;
 use super::{Exchange, Record};
-use crate::grpc;
+use crate::grpc::{self, web};
 use crate::metrics::{Cells, UpstreamCells};
 use crate::origin::Origin;
 use crate::scratch::Work;
@@ -30,7 +30,8 @@ use titan_io::error::{Error, Kind, Side};
 use titan_io::relay::{Lender, Pump, ReadAhead, Rest, StallLimits, Stop};
 use titan_io::splice::Pipes;
 use titan_io::stream::Inbox;
-use titan_policies::compress::{CompressedBody, Encoders, Encoding};
+use titan_io::transform::{Transformed, Transforms};
+use titan_policies::compress::{Compressor, Encoders};
 use titan_upstream::attempts::{Attempts, Latency};
 use titan_upstream::call::{Call, ReceivedHead, ResponseSource, Upload};
 use titan_upstream::connection::Connection;
@@ -51,12 +52,14 @@ pub(super) struct SendOptions<'s> {
     /// Further endpoints that are asked where one does not answer.
     pub(super) retries: u8,
     pub(super) send_host: &'s SendHost,
+    /// Whether clients of gRPC-Web get its responses as such.
+    pub(super) grpc_web: bool,
 }
 
 impl<'s> From<&'s titan_config::Proxy> for SendOptions<'s> {
     fn from(proxy: &'s titan_config::Proxy) -> SendOptions<'s> {
-        let titan_config::Proxy { timeouts, retries, send_host, .. } = proxy;
-        SendOptions { timeouts, retries: *retries, send_host }
+        let titan_config::Proxy { timeouts, retries, send_host, grpc_web, .. } = proxy;
+        SendOptions { timeouts, retries: *retries, send_host, grpc_web: *grpc_web }
     }
 }
 
@@ -64,7 +67,7 @@ impl<'s> From<&'s titan_config::Proxy> for SendOptions<'s> {
 macro_rules! upstream_call {
     ($exchange:ident, $how:ident, $attempts:ident, $response:ident, $text:ident) => {
         UpstreamCall {
-            timeouts: $how.timeouts,
+            how: $how,
             attempts: $attempts,
             snapshot: $exchange.snapshot,
             origin: $exchange.origin,
@@ -87,7 +90,7 @@ macro_rules! upstream_call {
     };
 }
 
-impl<'x, B: RequestBody, A: ResponseSink> Exchange<'x, B, A> {
+impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
     /// Sends the request to one endpoint. A kept connection that has died costs nothing: the request
     /// goes out again over a new one.
     pub(super) async fn attempt(
@@ -295,8 +298,8 @@ struct Outcome<'m> {
 }
 
 /// A call to an endpoint and the client it is made for.
-pub(super) struct UpstreamCall<'c, B, A> {
-    pub(super) timeouts: &'c RouteTimeouts,
+pub(super) struct UpstreamCall<'c, B: ?Sized, A: ?Sized> {
+    pub(super) how: SendOptions<'c>,
     attempts: &'c Attempts,
     snapshot: &'c Snapshot,
     origin: &'c Origin,
@@ -320,7 +323,7 @@ pub(super) struct UpstreamCall<'c, B, A> {
     idle: Option<Idle>,
 }
 
-impl<B: RequestBody, A: ResponseSink> UpstreamCall<'_, B, A> {
+impl<B: RequestBody + ?Sized, A: ResponseSink + ?Sized> UpstreamCall<'_, B, A> {
     /// The request out, the response in.
     async fn hold<'m, S: BodySink, R: ResponseSource>(
         &mut self,
@@ -334,7 +337,7 @@ impl<B: RequestBody, A: ResponseSink> UpstreamCall<'_, B, A> {
         let start = head?;
         self.attempts.note_answer(self.response.version, latency);
         let mut content = start.content;
-        let encoding = self.tell_client(&mut content)?;
+        let transforms = self.tell_client(&mut content)?;
         if self.response.status == Status::SWITCHING_PROTOCOLS {
             return self.switch(call).await.map(|()| Outcome::default());
         }
@@ -346,11 +349,12 @@ impl<B: RequestBody, A: ResponseSink> UpstreamCall<'_, B, A> {
         self.answer.start(self.response, content);
         let lender = lender.for_body_of(content.length);
         let (mut upload, mut incoming) = call.into_answer();
-        let delivery = match encoding {
-            None => self.relay(&mut upload, ReadAhead::new(incoming, lender)).await?,
-            Some(encoding) => {
-                let compressed = CompressedBody::new(&mut incoming, encoding, self.encoders);
-                Box::pin(self.relay(&mut upload, ReadAhead::new(compressed, lender))).await?
+        let delivery = match transforms.is_empty() {
+            true => self.relay(&mut upload, ReadAhead::new(incoming, lender)).await?,
+            false => {
+                let incoming: &mut dyn BodySource = &mut incoming;
+                let body = Transformed::new(incoming, transforms);
+                Box::pin(self.relay(&mut upload, ReadAhead::new(body, lender))).await?
             }
         };
         Ok(Outcome { may_be_reused: start.keep_alive && upload.is_done(), delivery })
@@ -371,8 +375,8 @@ impl<B: RequestBody, A: ResponseSink> UpstreamCall<'_, B, A> {
         result
     }
 
-    /// Makes of the response what the client is to see.
-    fn tell_client(&mut self, content: &mut Content) -> Result<Option<Encoding>, Error> {
+    /// Makes of the head of the response what the client is to see. Its body has to pass through what it returns.
+    fn tell_client(&mut self, content: &mut Content) -> Result<Transforms<'static>, Error> {
         let UpstreamCall { response, text, origin, .. } = self;
         if !remove_hop_by_hop(&mut response.fields) {
             return Err(Error { side: Side::Upstream, kind: Kind::ConnectionList });
@@ -382,7 +386,17 @@ impl<B: RequestBody, A: ResponseSink> UpstreamCall<'_, B, A> {
         if self.attempts.set_cookie(text) {
             response.fields.append(FieldName::SetCookie, text).map_err(|_| Kind::Internal)?;
         }
-        self.record.meet_answer(self.snapshot, self.upgrade, response, content, self.encoders)
+        let (snapshot, upgrade, encoders) = (self.snapshot, self.upgrade, self.encoders);
+        let encoding = self.record.meet_answer(snapshot, upgrade, response, content, encoders)?;
+        let mut transforms = Transforms::default();
+        if let Some(encoding) = encoding {
+            transforms.push(Compressor::new(encoding, encoders));
+        }
+        if let Some(dialect) = self.record.dialect.filter(|_| self.how.grpc_web) {
+            web::from_native(dialect, self.response, content, &mut transforms)
+                .map_err(|_| Kind::Internal)?;
+        }
+        Ok(transforms)
     }
 
     /// Sends the request on and waits for the head of the final response.
@@ -441,7 +455,7 @@ impl<B: RequestBody, A: ResponseSink> UpstreamCall<'_, B, A> {
         upload: &mut Upload<S>,
         mut incoming: ReadAhead<'m, impl BodySource>,
     ) -> Result<Option<Delivery<'m>>, Error> {
-        let RouteTimeouts { response_body, write, .. } = *self.timeouts;
+        let RouteTimeouts { response_body, write, .. } = *self.how.timeouts;
         // A client that reads nothing may not hold a response in memory by sending a little now and then.
         let source = if self.idle.is_some() { Duration::MAX } else { response_body };
         let sink_rate = self.snapshot.response_rate();

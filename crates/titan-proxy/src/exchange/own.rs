@@ -19,10 +19,11 @@ use titan_io::body::{BodySource, Text};
 use titan_io::body::{Content, RequestBody, ResponseSink};
 use titan_io::error::{Error, Kind};
 use titan_io::relay::{Pump, StallLimits, Stop};
-use titan_policies::compress::{CompressedBody, Encoding};
+use titan_io::transform::{Transformed, Transforms};
+use titan_policies::compress::{Compressor, Encoding};
 use titan_policies::transform::{Body, Seen};
 
-impl<'x, B: RequestBody, A: ResponseSink> Exchange<'x, B, A> {
+impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
     pub(super) async fn redirect_to_https(&mut self, port: NonZeroU16) -> Result<(), Error> {
         let text = &mut self.work.text;
         template::write_https(self.request, port, text).map_err(Kind::from)?;
@@ -120,8 +121,10 @@ impl<'x, B: RequestBody, A: ResponseSink> Exchange<'x, B, A> {
         encoding: Option<Encoding>,
     ) -> Result<(), Error> {
         let Some(encoding) = encoding else { return self.send_body(source).await };
-        let encoders = &self.worker.policies.encoders;
-        self.send_body(&mut CompressedBody::new(source, encoding, encoders)).await
+        let mut transforms = Transforms::default();
+        transforms.push(Compressor::new(encoding, &self.worker.policies.encoders));
+        let source: &mut dyn BodySource = source;
+        self.send_body(&mut Transformed::new(source, transforms)).await
     }
 
     async fn send_body(&mut self, source: &mut impl BodySource) -> Result<(), Error> {

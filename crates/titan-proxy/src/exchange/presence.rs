@@ -45,7 +45,7 @@ impl Presence {
         &mut self,
         cx: &mut Context<'_>,
         clock: &Clock,
-        body: &mut impl RequestBody,
+        body: &mut (impl RequestBody + ?Sized),
         is_read: bool,
     ) -> Result<(), Error> {
         match *self {
@@ -72,7 +72,7 @@ impl Presence {
         &mut self,
         cx: &mut Context<'_>,
         clock: &Clock,
-        body: &mut impl RequestBody,
+        body: &mut (impl RequestBody + ?Sized),
     ) -> Result<(), Error> {
         *self = match body.poll_gone(cx) {
             Poll::Ready(Gone::Broken) => return Err(Kind::ClientGone.into()),

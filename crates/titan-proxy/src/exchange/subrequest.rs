@@ -81,10 +81,12 @@ impl Asker<'_> {
         let Asker { worker, snapshot, origin, route } = *self;
         let Subrequest { upstream, send_host, timeouts, timeout, retries, body_limit, request: _ } =
             subrequest;
-        let how = SendOptions { timeouts, retries, send_host };
+        let how = SendOptions { timeouts, retries, send_host, grpc_web: false };
         let (timer, limit) = (worker.io.clock.timer(), worker.io.clock.timer());
         let deadline = worker.io.clock.deadline(timeout);
         let mut answer = ResponseBuffer::new(body_limit);
+        // Rare beside requests of clients, they share the code of bodies that pass through something.
+        let body: &mut dyn RequestBody = &mut Nothing(Text::new(&[]));
         let mut exchange = Exchange {
             worker,
             snapshot,
@@ -94,8 +96,8 @@ impl Asker<'_> {
             length: BodyLength::None,
             sent_as: BodyLength::None,
             expects_continue: false,
-            body: &mut Nothing(Text::new(&[])),
-            answer: &mut answer,
+            body,
+            answer: &mut answer as &mut dyn ResponseSink,
             work,
             upgrade: None,
             record: Record { route, ..Record::default() },

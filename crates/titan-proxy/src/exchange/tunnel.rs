@@ -28,7 +28,7 @@ struct Tunnel {
     deadline: Moment,
 }
 
-impl<B: RequestBody, A: ResponseSink> UpstreamCall<'_, B, A> {
+impl<B: RequestBody + ?Sized, A: ResponseSink + ?Sized> UpstreamCall<'_, B, A> {
     /// Moves bytes both ways until both sides have ended, or nothing has moved for too long.
     pub(super) async fn tunnel<S: BodySink, R: ResponseSource>(
         &mut self,
@@ -38,7 +38,7 @@ impl<B: RequestBody, A: ResponseSink> UpstreamCall<'_, B, A> {
         incoming.open_tunnel();
         upload.request.open_tunnel();
         self.body.open_tunnel();
-        let limits = self.timeouts.tunnel;
+        let limits = self.how.timeouts.tunnel;
         let clock = self.timer.clock();
         let mut tunnel = Tunnel {
             up: Pump::new(WITHOUT_END),

@@ -1,10 +1,12 @@
 //! Bodies that come in pieces, against what decoders make of them.
 
-use super::super::tests::{Pieces, decoded};
+use super::super::tests::{Pieces, behind, decoded};
 use super::*;
 use proptest::prelude::*;
-use std::task::Waker;
+use std::task::{Context, Poll, Waker};
 use titan_http::coding::Coding;
+use titan_io::body::BodySource;
+use titan_io::transform::TURN;
 
 fn encoding(coding: Coding, level: u8) -> Encoding {
     Encoding { coding, level, length: None, padding: 0 }
@@ -13,8 +15,8 @@ fn encoding(coding: Coding, level: u8) -> Encoding {
 /// What comes out, with what the source had given at each pause. Tells too how often others had their turn.
 fn compressed(encoding: Encoding, pieces: &[Vec<u8>], taken_at_once: usize) -> (Vec<u8>, usize) {
     let mut source = Pieces::new(pieces.to_vec());
-    let (coding, encoders) = (encoding.coding, Rc::default());
-    let mut body = CompressedBody::new(&mut source, encoding, &encoders);
+    let (coding, seen) = (encoding.coding, Rc::clone(&source.seen));
+    let mut body = behind(&mut source, Compressor::new(encoding, &Rc::default()));
     let mut cx = Context::from_waker(Waker::noop());
     let (mut out, mut pauses) = (Vec::new(), 0);
     while !body.is_done() {
@@ -23,8 +25,8 @@ fn compressed(encoding: Encoding, pieces: &[Vec<u8>], taken_at_once: usize) -> (
                 Poll::Ready(result) => result.unwrap(),
                 Poll::Pending => {
                     pauses += 1;
-                    if body.source.data().is_empty() && !body.is_holding {
-                        let so_far = pieces[..body.source.next].concat();
+                    if seen.is_pausing.get() {
+                        let so_far = pieces[..seen.next.get()].concat();
                         assert_eq!(decoded(coding, &out).0, so_far, "held back");
                     }
                 }
@@ -56,23 +58,25 @@ proptest! {
 
 #[test]
 fn a_source_learns_that_what_it_has_is_coded_ahead() {
-    let (mut source, encoders) = (Pieces::new(vec![]), Rc::default());
-    let mut body = CompressedBody::new(&mut source, encoding(Coding::Gzip, 4), &encoders);
+    let mut source = Pieces::new(vec![]);
+    let seen = Rc::clone(&source.seen);
+    let compressor = Compressor::new(encoding(Coding::Gzip, 4), &Rc::default());
+    let mut body = behind(&mut source, compressor);
     body.set_ahead(true);
-    assert!(body.source.is_ahead);
+    assert!(seen.is_ahead.get());
     body.set_ahead(false);
-    assert!(!body.source.is_ahead);
+    assert!(!seen.is_ahead.get());
 }
 
 #[test]
 fn digests_of_what_it_was_are_no_trailers() {
-    let encoders = Rc::default();
     for (names, is_last) in [(["Content-Digest", "x"], false), (["Repr-Digest", "Digest"], true)] {
         let mut source = Pieces::new(vec![b"abc".into()]);
         for name in names {
             source.trailers.append_named(name.as_bytes(), b"1").unwrap();
         }
-        let mut body = CompressedBody::new(&mut source, encoding(Coding::Gzip, 4), &encoders);
+        let compressor = Compressor::new(encoding(Coding::Gzip, 4), &Rc::default());
+        let mut body = behind(&mut source, compressor);
         let mut cx = Context::from_waker(Waker::noop());
         while !body.is_last() && !body.is_done() {
             let _ = body.poll_data(&mut cx).map(Result::unwrap);
@@ -112,8 +116,9 @@ fn whoever_waits_for_a_socket_waits_for_a_turn_at_most() {
             let turns = Rc::new(std::cell::Cell::new(0_usize));
             let counted = Rc::clone(&turns);
             let coded = tokio::task::spawn_local(async move {
-                let (mut source, encoders) = (Pieces::new(vec![piece]), Rc::default());
-                let mut body = CompressedBody::new(&mut source, encoding(coding, level), &encoders);
+                let mut source = Pieces::new(vec![piece]);
+                let compressor = Compressor::new(encoding(coding, level), &Rc::default());
+                let mut body = behind(&mut source, compressor);
                 while !body.is_done() {
                     std::future::poll_fn(|cx| {
                         counted.set(counted.get() + 1);
@@ -144,15 +149,19 @@ fn whoever_waits_for_a_socket_waits_for_a_turn_at_most() {
 #[test]
 fn a_turn_at_a_high_level_leaves_no_work_to_the_next() {
     for (coding, level) in HIGHEST {
-        let piece = vec![7; 5 * HEAVY_TURN];
-        let (mut source, encoders) = (Pieces::new(vec![piece]), Rc::default());
-        let mut body = CompressedBody::new(&mut source, encoding(coding, level), &encoders);
-        let mut cx = Context::from_waker(Waker::noop());
-        while !body.is_done() {
-            let is_over = body.poll_data(&mut cx).is_pending() || body.turn.is_over();
-            let is_heavy = encoding(coding, level).is_heavy();
-            assert!(!(is_over && is_heavy && body.is_holding), "{coding:?}");
-            body.consume(body.data().len());
+        let encoding = encoding(coding, level);
+        let mut compressor = Compressor::new(encoding, &Rc::default());
+        let (piece, mut turn, mut turns) = (vec![7; 5 * TURN], Turn::of(TURN), 0);
+        let (mut out, mut left) = (Vec::new(), piece.as_slice());
+        while !left.is_empty() {
+            let taken = compressor.take(left, &mut turn, &mut out).unwrap();
+            left = &left[taken.bytes..];
+            if turn.is_over() {
+                assert!(!(encoding.is_heavy() && compressor.is_holding), "{coding:?}");
+                turn.renew();
+                turns += 1;
+            }
         }
+        assert_eq!(turns, if encoding.is_heavy() { 5 * HEAVY } else { 5 }, "{coding:?}");
     }
 }

@@ -1,12 +1,14 @@
 //! Bodies that come in pieces, against what encoders made of them.
 
-use super::super::tests::Pieces;
+use super::super::tests::{Pieces, behind};
 use super::*;
 use proptest::prelude::*;
 use std::io::Write;
 use std::sync::Arc;
-use std::task::Waker;
+use std::task::{Context, Poll, Waker};
+use titan_io::body::BodySource;
 use titan_io::memory::ClientMemory;
+use titan_io::transform::TURN;
 
 const CODINGS: [Coding; 3] = [Coding::Gzip, Coding::Brotli, Coding::Zstd];
 
@@ -31,7 +33,7 @@ fn coded(coding: Coding, bytes: &[u8]) -> Vec<u8> {
 fn decoded(limits: Decoding, pieces: &[Vec<u8>]) -> Result<(Vec<u8>, usize), Kind> {
     let mut source = Pieces::new(pieces.to_vec());
     let memory = ClientMemory::new(64 << 20, Arc::default());
-    let mut body = Decoded::new(&mut source, limits, memory.of(None));
+    let mut body = behind(&mut source, Decompressor::new(limits, memory.of(None)));
     let mut cx = Context::from_waker(Waker::noop());
     let (mut out, mut pauses) = (Vec::new(), 0);
     while !body.is_done() {
@@ -125,7 +127,8 @@ fn digests_of_what_it_was_are_no_trailers() {
         body.trailers.append_named(name.as_bytes(), b"1").unwrap();
     }
     let memory = ClientMemory::new(64 << 20, Arc::default());
-    let mut body = Decoded::new(&mut body, unbounded(Coding::Gzip), memory.of(None));
+    let decompressor = Decompressor::new(unbounded(Coding::Gzip), memory.of(None));
+    let mut body = behind(&mut body, decompressor);
     let mut cx = Context::from_waker(Waker::noop());
     while !body.is_done() {
         let _ = body.poll_data(&mut cx).map(Result::unwrap);
@@ -200,19 +203,19 @@ fn memory_is_counted_as_it_is_used() {
         let memory = ClientMemory::new(256 << 20, Arc::default());
         let body = (0..1_000_000_u32).map(|it| (it.wrapping_mul(it) >> 7).to_le_bytes()[0]);
         let whole = coded(coding, &body.collect::<Vec<_>>());
-        let mut source = Pieces::new(in_pieces(&whole, 5000));
-        let mut body = Decoded::new(&mut source, limits, memory.of(None));
-        let mut cx = Context::from_waker(Waker::noop());
-        let mut most = 0;
-        assert_eq!(body.memory.bytes(), 0, "{coding:?}");
-        while !body.is_done() {
-            let _ = body.poll_data(&mut cx).map(Result::unwrap);
-            most = most.max(body.memory.bytes());
-            body.consume(body.data().len());
+        let mut decompressor = Decompressor::new(limits, memory.of(None));
+        let (mut left, mut turn, mut most) = (whole.as_slice(), Turn::of(TURN), 0);
+        assert_eq!(decompressor.memory.bytes(), 0, "{coding:?}");
+        let mut has_more = false;
+        while has_more || !left.is_empty() {
+            let taken = decompressor.take(left, &mut turn, &mut Vec::new()).unwrap();
+            (left, has_more) = (&left[taken.bytes..], taken.has_more);
+            most = most.max(decompressor.memory.bytes());
         }
         let bound = ROOM + Decoder::most_memory(coding, limits.window);
         assert!((40 << 10..=bound).contains(&most), "{coding:?}: {most}");
-        assert_eq!(body.memory.bytes(), ROOM, "{coding:?}");
+        decompressor.end(&Fields::default(), &mut Vec::new()).unwrap();
+        assert_eq!(decompressor.memory.bytes(), ROOM, "{coding:?}");
     }
 }
 

@@ -1,0 +1,82 @@
+//! A body that is compressed while it passes.
+//!
+//! It keeps what has come only as long as there is more: where the source pauses, everything is put out, so that events
+//! are not held back.
+
+use super::encoder::{Encoder, Encoders, Room};
+use super::{Encoding, without_digests};
+use std::rc::Rc;
+use titan_http::Fields;
+use titan_io::error::{Error, Kind};
+use titan_io::relay::Turn;
+use titan_io::transform::{BodyTransform, Taken};
+
+/// Compresses one body.
+pub struct Compressor {
+    encoding: Encoding,
+    encoders: Rc<Encoders>,
+    /// From the first byte of the body to its end: the encoder serves others before and after that.
+    encoder: Option<Encoder>,
+    _room: Room,
+    /// Whether the encoder has bytes that have not come out.
+    is_holding: bool,
+}
+
+/// What a byte costs at levels at which that takes long.
+const HEAVY: usize = 2;
+
+impl Compressor {
+    /// A compressor by `encoding`.
+    pub fn new(encoding: Encoding, encoders: &Rc<Encoders>) -> Compressor {
+        let _room = Room::new(encoding, encoders);
+        Compressor {
+            encoding,
+            encoders: Rc::clone(encoders),
+            encoder: None,
+            _room,
+            is_holding: false,
+        }
+    }
+
+    fn encoder(&mut self) -> &mut Encoder {
+        let Compressor { encoding, encoders, .. } = self;
+        self.encoder.get_or_insert_with(|| Encoder::new(*encoding, encoders))
+    }
+}
+
+impl BodyTransform for Compressor {
+    fn take(&mut self, input: &[u8], turn: &mut Turn, out: &mut Vec<u8>) -> Result<Taken, Error> {
+        let is_heavy = self.encoding.is_heavy();
+        let price = if is_heavy { HEAVY } else { 1 };
+        let bytes = input.len().min(turn.left().div_ceil(price));
+        self.encoder().write(&input[..bytes], out).map_err(|_| Kind::Internal)?;
+        self.is_holding = true;
+        turn.spend(bytes * price);
+        if turn.is_over() && is_heavy {
+            // What it keeps for later it would work on in one go then, with that of the next turn.
+            self.flush(out)?;
+        }
+        Ok(Taken { bytes, has_more: false })
+    }
+
+    fn end(&mut self, trailers: &Fields, out: &mut Vec<u8>) -> Result<Option<Fields>, Error> {
+        self.encoder();
+        let encoder = self.encoder.take();
+        let finished = encoder.map_or(Ok(()), |encoder| encoder.finish(out));
+        finished.map_err(|_| Kind::Internal)?;
+        self.is_holding = false;
+        Ok(without_digests(trailers))
+    }
+
+    fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
+        match &mut self.encoder {
+            Some(encoder) if std::mem::take(&mut self.is_holding) => {
+                encoder.flush(out).map_err(|_| Kind::Internal.into())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
