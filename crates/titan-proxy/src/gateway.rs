@@ -24,6 +24,7 @@ use titan_upstream::resolve::{self, Names};
 use titan_upstream::trouble::Trouble;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
 
 /// A gateway that serves. Dropping it lets the workers drain, without waiting for them.
 pub struct Gateway {
@@ -107,6 +108,7 @@ impl Gateway {
             return Err(StartError::Credentials(bad));
         }
         let snapshot = Arc::new(Snapshot::build(config, &registry, tls, keys, files, revoked));
+        snapshot.take_effect();
         let metrics = Arc::new(Snapshot::metrics(config, count));
         let (phase, watched) = watch::channel(Phase::Serve);
         snapshot.chains.fetch_keys(watched.clone()).map_err(StartError::Thread)?;
@@ -402,20 +404,15 @@ fn text_of(address: &ListenAddress) -> String {
     }
 }
 
-/// Fixed addresses at once; names on a thread of their own, which is waited for until each was asked
-/// for once, but no longer than one question may take.
+/// Follows the names of upstreams that nobody follows yet, on a thread of their own, for as long as any of these upstreams
+/// lives. It is waited for until each was asked for once, but no longer than one question may take.
 fn resolve_names(
     config: &Config,
     snapshot: &Snapshot,
     mut phase: watch::Receiver<Phase>,
 ) -> Result<(), StartError> {
-    snapshot.upstreams.iter().for_each(|upstream| resolve::set_fixed(upstream));
-    let named: Vec<_> = snapshot
-        .upstreams
-        .iter()
-        .filter(|upstream| resolve::has_names(upstream))
-        .cloned()
-        .collect();
+    let named = snapshot.upstreams.iter().filter(|upstream| resolve::has_names(upstream));
+    let named: Vec<_> = named.filter(|upstream| upstream.begin_to_follow()).cloned().collect();
     if named.is_empty() {
         return Ok(());
     }
@@ -431,22 +428,24 @@ fn resolve_names(
             };
             // Each name was asked for once when all tasks have dropped their ends of this.
             let (asked, mut all_asked) = mpsc::channel::<()>(1);
-            let mut tasks = Vec::new();
+            let mut tasks = JoinSet::new();
             for upstream in named {
                 let (names, asked) = (Arc::clone(&names), asked.clone());
-                tasks.push(tokio::spawn(async move {
+                tasks.spawn(async move {
                     let again = names.refresh(&upstream).await;
                     drop(asked);
                     names.keep_fresh(upstream, again).await;
-                }));
+                });
             }
             drop(asked);
             // Many names and a silent server: what has not answered by now may do so while others are
             // served. A little more than one question may take, so that half of its response counts.
             let _ = tokio::time::timeout(config.timeout + LATE, all_asked.recv()).await;
             let _ = done.send(Ok(()));
-            let _ = phase.wait_for(|phase| *phase == Phase::Drain).await;
-            tasks.iter().for_each(tokio::task::JoinHandle::abort);
+            tokio::select! {
+                _ = phase.wait_for(|phase| *phase == Phase::Drain) => {}
+                () = async { while tasks.join_next().await.is_some() {} } => {}
+            }
         });
     })?;
     let failed = |_| Err("the resolver thread ended".to_owned());

@@ -85,7 +85,8 @@ impl Snapshot {
         revoked: Option<&Revocations>,
     ) -> Snapshot {
         let upstreams = config.upstreams.iter().zip(tls);
-        let upstreams = upstreams.map(|(upstream, tls)| Arc::new(Upstream::new(upstream, tls)));
+        let upstreams =
+            upstreams.map(|(it, tls)| Upstream::of(it, &config.resolver, tls, registry));
         let snapshot = Snapshot {
             routes: Routes::new(&config.routes),
             look_alikes: LookAlikes::new(&config.routes),
@@ -110,6 +111,11 @@ impl Snapshot {
         };
         registry.sweep();
         snapshot
+    }
+
+    /// Has what is shared with other snapshots keep to this configuration from now on. Nothing of it does before.
+    pub(crate) fn take_effect(&self) {
+        self.upstreams.iter().for_each(|upstream| upstream.take_effect());
     }
 
     /// The tables of a gateway that connects to nobody: it needs no certificates.

@@ -130,6 +130,7 @@ impl Worker {
                     self.io.clock.tick();
                     self.date.set(date());
                     self.pools.sweep(&self.io.clock);
+                    self.members.sweep();
                     self.scratches.sweep(self.io.clock.now());
                     self.cells().busy_micros.set(processor_micros());
                 }

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
-use titan_config::Protocol;
+use titan_config::{EndpointAddress, Protocol};
 use titan_http::Version;
 use titan_io::error::Kind;
 use titan_io::tls::{ClientTls, EndpointTls, is_not_tls};
@@ -45,14 +45,14 @@ pub struct Endpoint {
     pub slots: Arc<Slots>,
     /// Idle connections kept, over all workers.
     pub idle: AtomicU32,
-    max_idle: u32,
-    /// How long a connection may be idle.
-    pub idle_timeout: Duration,
-    /// How long a request may wait for a connection.
-    pub queue_timeout: Duration,
+    /// What may change while it stays the endpoint that it is.
+    max_idle: AtomicU32,
+    idle_timeout: SharedDuration,
+    queue_timeout: SharedDuration,
     /// Whether its last response was HTTP/1.0: such a server does not know 100 (Continue).
     pub is_http10: AtomicBool,
-    is_gone: AtomicBool,
+    /// How many upstreams have it among their members: one, and while a configuration follows another two.
+    upstreams: AtomicU32,
     /// What goes wrong with its upstream.
     troubles: Arc<Troubles>,
     /// Why the last connection to it was not to be had, until somebody tells of that.
@@ -70,6 +70,9 @@ pub struct ResolvedEndpoint {
     /// Its share of the requests, beside those of the others.
     pub weight: NonZeroU16,
 }
+
+/// A duration that one thread sets while others read it, in microseconds.
+struct SharedDuration(AtomicU64);
 
 /// How one endpoint is doing.
 #[derive(Clone, Debug)]
@@ -93,7 +96,7 @@ impl Endpoint {
     pub fn new(
         place: &ResolvedEndpoint,
         upstream: &titan_config::Upstream,
-        tls: Option<&ClientTls>,
+        tls: Option<&Arc<ClientTls>>,
         troubles: &Arc<Troubles>,
     ) -> Endpoint {
         static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -109,14 +112,33 @@ impl Endpoint {
             load: EndpointState::new(&address.to_string()),
             slots: Arc::new(Slots::new(upstream.max_connections.at_most(), upstream.queue.length)),
             idle: AtomicU32::new(0),
-            max_idle: upstream.max_idle,
-            idle_timeout: upstream.idle_timeout,
-            queue_timeout: upstream.queue.timeout,
+            max_idle: AtomicU32::new(upstream.max_idle),
+            idle_timeout: SharedDuration::new(upstream.idle_timeout),
+            queue_timeout: SharedDuration::new(upstream.queue.timeout),
             is_http10: AtomicBool::new(false),
-            is_gone: AtomicBool::new(false),
+            upstreams: AtomicU32::new(0),
             troubles,
             reason: ArcSwapOption::empty(),
         }
+    }
+
+    /// Has it keep to what an upstream says now; open connections and those who wait count on.
+    pub fn set_limits(&self, upstream: &titan_config::Upstream) {
+        let titan_config::Queue { length, timeout } = upstream.queue;
+        self.slots.set_limits(upstream.max_connections.at_most(), length);
+        self.max_idle.store(upstream.max_idle, Ordering::Relaxed);
+        self.idle_timeout.set(upstream.idle_timeout);
+        self.queue_timeout.set(timeout);
+    }
+
+    /// How long a connection may be idle.
+    pub fn idle_timeout(&self) -> Duration {
+        self.idle_timeout.get()
+    }
+
+    /// How long a request may wait for a connection.
+    pub fn queue_timeout(&self) -> Duration {
+        self.queue_timeout.get()
     }
 
     /// Why there is no connection to it, kept where somebody is going to tell of it.
@@ -152,7 +174,8 @@ impl Endpoint {
 
     /// Takes a place among the idle connections, if there is one.
     pub fn take_idle_place(&self) -> bool {
-        let more = |idle| (idle < self.max_idle).then_some(idle + 1);
+        let most = self.max_idle.load(Ordering::Relaxed);
+        let more = |idle| (idle < most).then_some(idle + 1);
         self.idle.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok()
     }
 
@@ -176,14 +199,49 @@ impl Endpoint {
         }
     }
 
-    /// Notes whether the upstream no longer has it.
-    pub fn set_gone(&self, is_gone: bool) {
-        self.is_gone.store(is_gone, Ordering::Release);
+    /// Notes that an upstream has it among its members.
+    pub(crate) fn join(&self) {
+        self.upstreams.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Whether the upstream no longer has it.
+    /// Notes that an upstream no longer does.
+    pub(crate) fn leave(&self) {
+        self.upstreams.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Whether no upstream has it any more.
     pub fn is_gone(&self) -> bool {
-        self.is_gone.load(Ordering::Acquire)
+        self.upstreams.load(Ordering::Acquire) == 0
+    }
+}
+
+impl ResolvedEndpoint {
+    /// The endpoint of a configuration; `None` where its address is a name.
+    pub fn fixed(endpoint: &titan_config::Endpoint) -> Option<ResolvedEndpoint> {
+        let (address, host) = match &endpoint.address {
+            EndpointAddress::Ip(address) => (Address::Ip(*address), address.to_string()),
+            // A Unix socket has no name that a Host field could carry.
+            EndpointAddress::Unix(path) => (Address::Unix(path.clone()), "localhost".to_owned()),
+            EndpointAddress::Dns { .. } => return None,
+        };
+        Some(ResolvedEndpoint { address, host: host.into(), weight: endpoint.weight })
+    }
+}
+
+impl SharedDuration {
+    fn new(duration: Duration) -> SharedDuration {
+        let shared = SharedDuration(AtomicU64::new(0));
+        shared.set(duration);
+        shared
+    }
+
+    fn set(&self, duration: Duration) {
+        let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+        self.0.store(micros, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> Duration {
+        Duration::from_micros(self.0.load(Ordering::Relaxed))
     }
 }
 

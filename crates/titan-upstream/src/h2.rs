@@ -455,7 +455,7 @@ impl Driver {
             let is_idle = mux.handles() == 0;
             let is_useless = is_retired.get() || mux.connection().is_over() || endpoint.is_gone();
             idle_until =
-                is_idle.then(|| idle_until.unwrap_or(clock.deadline(endpoint.idle_timeout)));
+                is_idle.then(|| idle_until.unwrap_or(clock.deadline(endpoint.idle_timeout())));
             let last = idle_until.unwrap_or(Moment::NEVER);
             if is_idle && (is_useless || clock.is_past(last)) {
                 mux.connection().go_away(Code::NoError);

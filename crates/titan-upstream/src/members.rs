@@ -5,25 +5,44 @@ use crate::endpoint::{Address, Endpoint, ResolvedEndpoint};
 use crate::trouble::Troubles;
 use arc_swap::ArcSwap;
 use std::cell::RefCell;
+use std::collections::HashSet;
+use std::hash::{Hash, Hasher};
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use titan_config::{Location, Name, Protocol, Resolver, UpstreamTls};
+use titan_io::registry::Registry;
 use titan_io::tls::ClientTls;
+use tokio::sync::watch;
 
 /// A named group of endpoints.
 pub struct Upstream {
     /// Unique in the process.
     id: u64,
     config: titan_config::Upstream,
-    tls: Option<ClientTls>,
+    tls: Option<Arc<ClientTls>>,
+    /// Where endpoints come from that upstreams of that name have in common.
+    registry: Registry,
     /// Whose turn it is; goes on when the members change.
     turn: Turn,
     members: ArcSwap<Members>,
     /// Grows with each change of the members.
     version: AtomicU64,
+    in_force: Arc<Mutex<InForce>>,
+    /// Whether somebody keeps its members up to date.
+    is_followed: AtomicBool,
+    /// Closed when it is gone.
+    life: watch::Sender<()>,
     /// What goes wrong with it.
     pub troubles: Arc<Troubles>,
+}
+
+/// Of all upstreams of one name, the one whose configuration is in force, and where its endpoints were found last.
+#[derive(Default)]
+struct InForce {
+    upstream: Option<u64>,
+    places: Vec<ResolvedEndpoint>,
 }
 
 /// The endpoints of an upstream at one moment. Replaced as a whole when a name resolves to others.
@@ -45,29 +64,38 @@ pub struct Known {
 
 /// The members of one upstream as they were seen last.
 struct Seen {
-    upstream: u64,
+    upstream: Weak<Upstream>,
+    id: u64,
     version: u64,
     members: CurrentMembers,
 }
 
 impl Known {
     /// The members of `upstream` now; `index` is its place in the configuration.
-    pub fn get(&self, index: usize, upstream: &Upstream) -> CurrentMembers {
+    pub fn get(&self, index: usize, upstream: &Arc<Upstream>) -> CurrentMembers {
         let version = upstream.version.load(Ordering::Acquire);
         let mut upstreams = self.upstreams.borrow_mut();
         if upstreams.len() <= index {
             upstreams.resize_with(index + 1, || None);
         }
         match &upstreams[index] {
-            Some(seen) if seen.upstream == upstream.id && seen.version == version => {
+            Some(seen) if seen.id == upstream.id && seen.version == version => {
                 Rc::clone(&seen.members)
             }
             _ => {
                 let members = Rc::new(upstream.members());
-                let seen = Rc::clone(&members);
-                upstreams[index] = Some(Seen { upstream: upstream.id, version, members: seen });
+                let (upstream, id) = (Arc::downgrade(upstream), upstream.id);
+                let seen = Seen { upstream, id, version, members: Rc::clone(&members) };
+                upstreams[index] = Some(seen);
                 members
             }
+        }
+    }
+
+    /// Forgets upstreams that are gone.
+    pub fn sweep(&self) {
+        for seen in &mut *self.upstreams.borrow_mut() {
+            seen.take_if(|seen| seen.upstream.strong_count() == 0);
         }
     }
 }
@@ -76,14 +104,48 @@ impl Known {
 pub type CurrentMembers = Rc<Arc<Members>>;
 
 impl Upstream {
-    /// The upstream with the endpoints that need no resolving.
-    pub fn new(config: &titan_config::Upstream, tls: Option<ClientTls>) -> Upstream {
+    /// The upstream of a configuration: the one that `registry` has, where nothing of it has changed. Else it is
+    /// a new one, with those endpoints that are as they were, and the addresses that names were last known to have.
+    pub fn of(
+        config: &titan_config::Upstream,
+        resolver: &Resolver,
+        tls: Option<ClientTls>,
+        registry: &Registry,
+    ) -> Arc<Upstream> {
+        let config = without_locations(config);
+        let key = UpstreamKey { config: config.clone(), resolver: resolver.clone() };
+        registry.shared(key, || Upstream::new(config, tls, registry))
+    }
+
+    fn new(
+        config: titan_config::Upstream,
+        tls: Option<ClientTls>,
+        registry: &Registry,
+    ) -> Upstream {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let turn = Turn::default();
-        let none = Members::new(config, Turn::clone(&turn), Vec::new(), Vec::new());
-        let (members, version) = (ArcSwap::from_pointee(none), AtomicU64::new(0));
-        let (id, troubles) = (NEXT.fetch_add(1, Ordering::Relaxed), Arc::default());
-        Upstream { id, config: config.clone(), tls, turn, members, version, troubles }
+        let name = || UpstreamName(config.name.clone());
+        let tls = tls.zip(config.tls.clone()).map(|(tls, section)| {
+            let key = TlsKey { upstream: name(), tls: section, protocol: config.protocol };
+            registry.shared(key, || tls)
+        });
+        let turn: Turn = registry.shared(name(), AtomicU64::default);
+        let none = Members::new(&config, Turn::clone(&turn), Vec::new(), Vec::new());
+        let upstream = Upstream {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            tls,
+            registry: registry.clone(),
+            turn,
+            members: ArcSwap::from_pointee(none),
+            version: AtomicU64::new(0),
+            in_force: registry.shared(name(), Mutex::default),
+            is_followed: AtomicBool::new(false),
+            life: watch::channel(()).0,
+            troubles: registry.shared(name(), Troubles::default),
+            config,
+        };
+        let places = upstream.in_force().places_of(&upstream.config);
+        upstream.set_places(places);
+        upstream
     }
 
     /// What the configuration says of it.
@@ -93,7 +155,7 @@ impl Upstream {
 
     /// How TLS is spoken with its endpoints.
     pub fn tls(&self) -> Option<&ClientTls> {
-        self.tls.as_ref()
+        self.tls.as_deref()
     }
 
     /// Its endpoints now.
@@ -101,32 +163,161 @@ impl Upstream {
         self.members.load_full()
     }
 
-    fn endpoint_at(&self, place: &ResolvedEndpoint) -> Endpoint {
-        Endpoint::new(place, &self.config, self.tls.as_ref(), &self.troubles)
+    /// Has its endpoints keep to what its configuration says. Those that the upstream of that name had before are
+    /// held to its limits until then.
+    pub fn take_effect(&self) {
+        let members = self.members();
+        let mut in_force = self.in_force();
+        *in_force = InForce { upstream: Some(self.id), places: members.places.clone() };
+        members.endpoints.iter().for_each(|endpoint| endpoint.set_limits(&self.config));
+    }
+
+    /// Whether nobody keeps its members up to date yet: from now on the caller does.
+    pub fn begin_to_follow(&self) -> bool {
+        !self.is_followed.swap(true, Ordering::Relaxed)
+    }
+
+    /// Closed when the upstream is gone.
+    pub fn life(&self) -> watch::Receiver<()> {
+        self.life.subscribe()
     }
 
     /// Makes `places` its endpoints. Those that it had before keep their connections and loads; where all are as
     /// they were, nothing is replaced.
-    pub fn set_places(&self, places: Vec<ResolvedEndpoint>) {
+    pub fn set_places(&self, mut places: Vec<ResolvedEndpoint>) {
+        without_doubles(&mut places);
         let before = self.members.load_full();
         if before.places == places {
             return;
         }
-        let endpoints: Vec<_> = places
-            .iter()
-            .map(|place| match before.endpoint(place) {
-                Some(endpoint) => Arc::clone(endpoint),
-                None => Arc::new(self.endpoint_at(place)),
-            })
-            .collect();
-        for endpoint in &before.endpoints {
-            let stays = endpoints.iter().any(|other| Arc::ptr_eq(other, endpoint));
-            endpoint.set_gone(!stays);
+        let mut in_force = self.in_force();
+        let is_in_force = in_force.upstream == Some(self.id);
+        let endpoints: Vec<_> = places.iter().map(|place| self.endpoint_at(place)).collect();
+        for endpoint in without(&endpoints, &before.endpoints) {
+            endpoint.join();
+        }
+        for endpoint in without(&before.endpoints, &endpoints) {
+            endpoint.leave();
+        }
+        if is_in_force {
+            endpoints.iter().for_each(|endpoint| endpoint.set_limits(&self.config));
+            in_force.places.clone_from(&places);
         }
         let members = Members::new(&self.config, Turn::clone(&self.turn), places, endpoints);
         self.members.store(Arc::new(members));
         self.version.fetch_add(1, Ordering::AcqRel);
     }
+
+    /// The address alone does not tell which endpoint it is: when two names swap theirs, each needs connections
+    /// that were opened under its own.
+    fn endpoint_at(&self, place: &ResolvedEndpoint) -> Arc<Endpoint> {
+        let Upstream { config, tls, troubles, .. } = self;
+        let key = EndpointKey {
+            upstream: UpstreamName(config.name.clone()),
+            address: place.address.clone(),
+            host: place.host.clone(),
+            tls: config.tls.clone(),
+            protocol: config.protocol,
+        };
+        self.registry.shared(key, || Endpoint::new(place, config, tls.as_ref(), troubles))
+    }
+
+    fn in_force(&self) -> MutexGuard<'_, InForce> {
+        self.in_force.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Upstream {
+    fn drop(&mut self) {
+        self.members.load().endpoints.iter().for_each(|endpoint| endpoint.leave());
+    }
+}
+
+impl InForce {
+    /// Where the endpoints of a configuration are, as far as that is known.
+    fn places_of(&self, config: &titan_config::Upstream) -> Vec<ResolvedEndpoint> {
+        let known = |endpoint: &titan_config::Endpoint| {
+            let (name, weight) = (endpoint.address.to_string(), endpoint.weight);
+            let known = self.places.iter().filter(move |place| *place.host == *name);
+            known.map(move |place| ResolvedEndpoint { weight, ..place.clone() })
+        };
+        let places =
+            config.endpoints.iter().flat_map(|endpoint| match ResolvedEndpoint::fixed(endpoint) {
+                Some(fixed) => vec![fixed],
+                None => known(endpoint).collect(),
+            });
+        places.collect()
+    }
+}
+
+/// Of `endpoints` those that are not among the others.
+fn without<'e>(
+    endpoints: &'e [Arc<Endpoint>],
+    others: &[Arc<Endpoint>],
+) -> impl Iterator<Item = &'e Arc<Endpoint>> {
+    let others: HashSet<u64> = others.iter().map(|endpoint| endpoint.id).collect();
+    endpoints.iter().filter(move |endpoint| !others.contains(&endpoint.id))
+}
+
+/// Two names may stand for one address: it is one endpoint, or its limits would count twice.
+fn without_doubles(places: &mut Vec<ResolvedEndpoint>) {
+    let mut seen = HashSet::new();
+    places.retain(|place| seen.insert(place.address.clone()));
+}
+
+/// By what state is kept that an upstream has whatever of it changes.
+#[derive(PartialEq, Eq, Hash)]
+struct UpstreamName(Name);
+
+/// What makes an upstream the one that it was, with all that it is doing.
+#[derive(PartialEq, Eq)]
+struct UpstreamKey {
+    config: titan_config::Upstream,
+    resolver: Resolver,
+}
+
+/// What makes it TLS that is spoken with the same words.
+#[derive(PartialEq, Eq)]
+struct TlsKey {
+    upstream: UpstreamName,
+    tls: UpstreamTls,
+    protocol: Protocol,
+}
+
+/// What makes an endpoint the one that it was: to whom connections lead, and what is spoken on them.
+#[derive(PartialEq, Eq)]
+struct EndpointKey {
+    upstream: UpstreamName,
+    address: Address,
+    host: Box<str>,
+    tls: Option<UpstreamTls>,
+    protocol: Protocol,
+}
+
+impl Hash for UpstreamKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.config.name.hash(state);
+    }
+}
+
+impl Hash for TlsKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.upstream.hash(state);
+    }
+}
+
+impl Hash for EndpointKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.upstream, &self.address).hash(state);
+    }
+}
+
+/// The same upstream wherever the file has it.
+fn without_locations(config: &titan_config::Upstream) -> titan_config::Upstream {
+    const NOWHERE: Location = Location { line: 0, column: 0 };
+    let endpoints = config.endpoints.iter().cloned();
+    let endpoints = endpoints.map(|it| titan_config::Endpoint { location: NOWHERE, ..it });
+    titan_config::Upstream { endpoints: endpoints.collect(), location: NOWHERE, ..config.clone() }
 }
 
 impl Members {
@@ -150,15 +341,6 @@ impl Members {
             Address::Ip(address) => Some(address),
             Address::Unix(_) => None,
         })
-    }
-
-    /// The endpoint of a place. The address alone does not tell: when two names swap theirs, each needs connections
-    /// that were opened under its own.
-    fn endpoint(&self, place: &ResolvedEndpoint) -> Option<&Arc<Endpoint>> {
-        let is_it = |endpoint: &&Arc<Endpoint>| {
-            endpoint.address == place.address && endpoint.host == place.host
-        };
-        self.endpoints.iter().find(is_it)
     }
 }
 

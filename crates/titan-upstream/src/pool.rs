@@ -120,7 +120,7 @@ impl Pools {
                 }
                 Ok(place) => {
                     self.reclaim.ask(endpoint.id);
-                    let timeout = endpoint.queue_timeout;
+                    let timeout = endpoint.queue_timeout();
                     let until = *waits_until.get_or_insert_with(|| Instant::now() + timeout);
                     self.wait_for_stream(endpoint, place, options, until).await
                 }
@@ -191,7 +191,7 @@ impl Pools {
         self.reclaim.ask(endpoint.id);
         let (offer, offered) = oneshot::channel();
         self.waiting.borrow_mut().entry(endpoint.id).or_default().insert(place.ticket(), offer);
-        match place.wait(endpoint.queue_timeout, offered).await? {
+        match place.wait(endpoint.queue_timeout(), offered).await? {
             Ok(mut connection) => {
                 connection.slot.enter(options.client);
                 Ok(PooledConnection::Own(connection))
@@ -209,14 +209,13 @@ impl Pools {
             return self.hand_over(connection);
         }
         connection.handed_over = 0;
-        let Endpoint { id, idle_timeout, .. } = *connection.endpoint;
         if connection.endpoint.is_gone() || !connection.endpoint.take_idle_place() {
             return;
         }
         connection.is_idle = true;
-        let until = clock.deadline(idle_timeout);
+        let until = clock.deadline(connection.endpoint.idle_timeout());
         let mut all = self.idle.borrow_mut();
-        let idle = all.entry(id).or_default();
+        let idle = all.entry(connection.endpoint.id).or_default();
         idle.push(Idle { connection, until });
     }
 

@@ -37,16 +37,10 @@ const MAX_ADDRESSES: usize = 256;
 /// Questions that wait for a response at the same moment; others wait for their turn.
 const MAX_QUESTIONS: usize = 64;
 
-/// Whether `upstream` has names to resolve. One that has none is complete after [`set_fixed`].
+/// Whether `upstream` has names to resolve. One that has none is complete from the start.
 pub fn has_names(upstream: &Upstream) -> bool {
     let is_name = |endpoint: &Endpoint| matches!(endpoint.address, EndpointAddress::Dns { .. });
     upstream.config().endpoints.iter().any(is_name)
-}
-
-/// Gives the upstream those of its endpoints that are addresses already.
-pub fn set_fixed(upstream: &Upstream) {
-    let places = upstream.config().endpoints.iter().filter_map(fixed).collect();
-    upstream.set_places(places);
 }
 
 impl Names {
@@ -76,7 +70,7 @@ impl Names {
         for (endpoint, asked) in endpoints.iter().zip(asked) {
             let (EndpointAddress::Dns { host, port }, Some(asked)) = (&endpoint.address, asked)
             else {
-                places.extend(fixed(endpoint));
+                places.extend(ResolvedEndpoint::fixed(endpoint));
                 continue;
             };
             let name: Box<str> = format!("{host}:{port}").into();
@@ -93,16 +87,21 @@ impl Names {
                 weight: endpoint.weight,
             }));
         }
-        without_doubles(&mut places);
         upstream.set_places(places);
         again
     }
 
-    /// Refreshes `upstream` for ever.
+    /// Refreshes an upstream for as long as somebody else uses it.
     pub async fn keep_fresh(self: Arc<Self>, upstream: Arc<Upstream>, mut again: Instant) {
+        let (known, mut life) = (Arc::downgrade(&upstream), upstream.life());
+        drop(upstream);
         loop {
             let soonest = Instant::now() + self.config.min_ttl;
-            tokio::time::sleep_until(again.max(soonest).into()).await;
+            tokio::select! {
+                () = tokio::time::sleep_until(again.max(soonest).into()) => {}
+                _ = life.changed() => {}
+            }
+            let Some(upstream) = known.upgrade() else { return };
             again = self.refresh(&upstream).await;
         }
     }
@@ -196,22 +195,6 @@ fn resolver(
     builder.build()
 }
 
-fn fixed(endpoint: &Endpoint) -> Option<ResolvedEndpoint> {
-    let (address, host) = match &endpoint.address {
-        EndpointAddress::Ip(address) => (Address::Ip(*address), address.to_string()),
-        // A Unix socket has no name that a Host field could carry.
-        EndpointAddress::Unix(path) => (Address::Unix(path.clone()), "localhost".to_owned()),
-        EndpointAddress::Dns { .. } => return None,
-    };
-    Some(ResolvedEndpoint { address, host: host.into(), weight: endpoint.weight })
-}
-
-/// Two names may stand for one address: it is one endpoint, or its limits would count twice.
-fn without_doubles(places: &mut Vec<ResolvedEndpoint>) {
-    let mut seen = std::collections::HashSet::new();
-    places.retain(|place| seen.insert(place.address.clone()));
-}
-
 fn nameserver(address: &SocketAddr) -> NameServerConfig {
     let mut udp = ConnectionConfig::udp();
     let mut tcp = ConnectionConfig::tcp();
@@ -232,5 +215,22 @@ mod tests {
         assert_eq!(first.len(), MAX_ADDRESSES);
         addresses.rotate_left(100);
         assert_eq!(some_of(addresses), first);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_upstream_is_followed_as_long_as_somebody_uses_it() {
+        let text = "{ listeners: [':0'], routes: [{ upstream: u }], upstreams: { u: 'a.test:80' }, \
+                    resolver: { nameservers: ['127.0.0.1:1'] } }";
+        let config = titan_config::Config::parse("test", text).unwrap();
+        let registry = titan_io::registry::Registry::default();
+        let upstream = Upstream::of(&config.upstreams[0], &config.resolver, None, &registry);
+        assert!(has_names(&upstream) && upstream.begin_to_follow() && !upstream.begin_to_follow());
+        let names = Arc::new(Names::new(&config.resolver).unwrap());
+        let (hour, moment) = (Duration::from_secs(3600), Duration::from_secs(10));
+        let again = Instant::now() + hour;
+        let mut follows = tokio::spawn(names.keep_fresh(Arc::clone(&upstream), again));
+        assert!(tokio::time::timeout(moment, &mut follows).await.is_err());
+        drop(upstream);
+        assert!(tokio::time::timeout(moment, follows).await.is_ok());
     }
 }

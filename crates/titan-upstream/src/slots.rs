@@ -3,13 +3,15 @@
 //! Where the configuration sets no limit nobody waits, and all that is done is to count. Where it does, whoever
 //! waits is served by client: the one with the fewest connections in use comes first, and among its requests
 //! the one that has waited longest. A client that sends more than its part waits behind itself.
+//!
+//! Limits may change while connections are open and requests wait: those count on.
 
 use crate::queue::{Queue, Spot};
 use std::future::{Future, poll_fn};
 use std::num::NonZeroU32;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 use titan_io::error::Kind;
@@ -21,19 +23,26 @@ use tokio::sync::oneshot::error::RecvError;
 /// The connections that may be open at the same moment, and a bounded queue in front of them.
 pub struct Slots {
     open: AtomicU32,
-    limit: Option<Limit>,
+    /// How many there may be, or [`UNLIMITED`].
+    most: AtomicU32,
+    /// What clients use of them, counted once there is a limit.
+    used: OnceLock<Shares>,
     /// How many may wait.
-    length: usize,
+    length: AtomicU32,
     queue: Mutex<Queue<Waiter>>,
     /// How many wait, and how many of those for a slot: what is looked at without the lock.
     waiting: AtomicU32,
     wanted: AtomicU32,
 }
 
+/// More connections than there can be.
+const UNLIMITED: u32 = u32::MAX;
+
 /// How many connections there may be, and which clients use them.
-struct Limit {
+#[derive(Clone, Copy)]
+struct Limit<'s> {
     most: u32,
-    used: Shares,
+    used: &'s Shares,
 }
 
 /// Somebody who waits.
@@ -88,40 +97,51 @@ enum Told {
 impl Slots {
     /// `most` connections, with a queue of `length` requests.
     pub fn new(most: Option<NonZeroU32>, length: u32) -> Slots {
-        let limit = most.map(NonZeroU32::get).map(|most| Limit { most, used: Shares::new() });
         Slots {
             open: AtomicU32::new(0),
-            limit,
-            length: length as usize,
+            most: AtomicU32::new(most.map_or(UNLIMITED, NonZeroU32::get)),
+            used: OnceLock::new(),
+            length: AtomicU32::new(length),
             queue: Mutex::default(),
             waiting: AtomicU32::new(0),
             wanted: AtomicU32::new(0),
         }
     }
 
+    /// Allows so many from now on. Where there are more already, no further one is opened until there are fewer.
+    pub fn set_limits(self: &Arc<Self>, most: Option<NonZeroU32>, length: u32) {
+        self.most.store(most.map_or(UNLIMITED, NonZeroU32::get), Ordering::SeqCst);
+        self.length.store(length, Ordering::Relaxed);
+        self.serve_waiting();
+    }
+
+    /// `None` where there is none.
+    fn limit(&self) -> Option<Limit<'_>> {
+        let most = self.most.load(Ordering::SeqCst);
+        (most != UNLIMITED).then(|| Limit { most, used: self.used.get_or_init(Shares::new) })
+    }
+
     /// Takes a slot if there is one for that client, and nobody waits for it who may have it.
     pub fn try_take(self: &Arc<Self>, client: Option<ClientNetwork>) -> Option<Slot> {
-        let Some(limit) = &self.limit else {
+        let Some(limit) = self.limit() else {
             self.open.fetch_add(1, Ordering::Relaxed);
             return Some(self.slot(None));
         };
         let counter = limit.used.counter(client);
         let is_free = limit.admits(counter) && self.wanted() == 0;
-        (is_free && self.open_one(limit)).then(|| self.slot(Some(counter)))
+        (is_free && self.open_one(Some(limit))).then(|| self.slot(Some(counter)))
     }
 
     /// A claim that was counted as open, used by that client from now on.
     fn slot(self: &Arc<Self>, user: Option<Counter>) -> Slot {
-        if let (Some(limit), Some(counter)) = (&self.limit, user) {
-            limit.used.take(counter);
-        }
-        Slot { slots: Arc::clone(self), user }
+        let counted = self.used.get().zip(user);
+        counted.inspect(|(used, counter)| used.take(*counter));
+        Slot { slots: Arc::clone(self), user: counted.map(|(_, counter)| counter) }
     }
 
     /// Whether that client may use a connection that is idle.
     pub fn admits(&self, client: Option<ClientNetwork>) -> bool {
-        let limit = self.limit.as_ref();
-        limit.is_none_or(|limit| limit.admits(limit.used.counter(client)))
+        self.limit().is_none_or(|limit| limit.admits(limit.used.counter(client)))
     }
 
     /// Connections open now.
@@ -131,12 +151,12 @@ impl Slots {
 
     /// Whether there may be no more than so many: then somebody may have to wait.
     pub fn is_limited(&self) -> bool {
-        self.limit.is_some()
+        self.limit().is_some()
     }
 
     /// Whether no slot is free.
     pub fn is_full(&self) -> bool {
-        self.limit.as_ref().is_some_and(|limit| self.open() >= limit.most)
+        self.limit().is_some_and(|limit| self.open() >= limit.most)
     }
 
     /// Requests that wait now.
@@ -159,9 +179,9 @@ impl Slots {
         let (tell, told) = oneshot::channel();
         let Bidder { client, worker } = bidder;
         // Where nothing is shared out nobody asks whose turn it is.
-        let counter = self.limit.as_ref().map(|limit| limit.used.counter(client));
+        let counter = self.limit().map(|limit| limit.used.counter(client));
         let mut queue = self.lock();
-        if queue.len() >= self.length {
+        if queue.len() >= self.length.load(Ordering::Relaxed) as usize {
             let displaced = queue.displace_for(client).ok_or(Kind::QueueFull)?;
             self.note_left(&queue, &displaced);
             // One who has left meanwhile has no need to know.
@@ -179,7 +199,7 @@ impl Slots {
 
     /// The next of those who wait on that worker for a connection, who leaves the queue with it.
     pub fn next_on(&self, worker: usize) -> Option<u64> {
-        let limit = self.limit.as_ref()?;
+        let limit = self.limit()?;
         let mut queue = self.lock();
         let spot = limit.next(&queue, |waiter| waiter.takes_connection_on(worker))?;
         let (_, waiter) = queue.remove(spot)?;
@@ -194,7 +214,7 @@ impl Slots {
 
     /// Whether one of those who fit may have a connection.
     fn is_turn_of(&self, fits: impl Fn(&Waiter) -> bool) -> bool {
-        let Some(limit) = &self.limit else { return false };
+        let Some(limit) = self.limit() else { return false };
         // It does not matter here who has the fewest: the first one will do.
         let used = |counter| limit.admits(counter).then_some(0);
         self.lock().next(used, fits).is_some()
@@ -210,23 +230,28 @@ impl Slots {
 
     /// Whose turn it is, with the slot that is free for it.
     fn match_one(self: &Arc<Self>) -> Option<(Waiter, Slot)> {
-        let limit = self.limit.as_ref()?;
         if self.wanted.load(Ordering::SeqCst) == 0 {
             return None;
         }
+        let limit = self.limit();
         let mut queue = self.lock();
-        let next = limit.next(&queue, Waiter::wants)?;
+        let next = match limit {
+            Some(limit) => limit.next(&queue, Waiter::wants),
+            // It has been removed while they waited.
+            None => queue.next(|_| Some(0), Waiter::wants),
+        }?;
         if !self.open_one(limit) {
             return None;
         }
         let (counter, waiter) = queue.remove(next).expect("it was found under the same lock");
         self.note_left(&queue, &waiter);
-        Some((waiter, self.slot(Some(counter))))
+        Some((waiter, self.slot(limit.map(|_| counter))))
     }
 
     /// Counts one more open connection, where there may be one.
-    fn open_one(&self, limit: &Limit) -> bool {
-        let more = |open| (open < limit.most).then_some(open + 1);
+    fn open_one(&self, limit: Option<Limit<'_>>) -> bool {
+        let most = limit.map_or(UNLIMITED, |limit| limit.most);
+        let more = |open| (open < most).then_some(open + 1);
         self.open.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).is_ok()
     }
 
@@ -246,7 +271,7 @@ impl Slots {
     }
 }
 
-impl Limit {
+impl Limit<'_> {
     /// Whether that client may have one more.
     fn admits(&self, counter: Counter) -> bool {
         self.used.admits(counter, self.most)
@@ -275,7 +300,7 @@ impl Slot {
     /// Notes that the connection serves that client from now on.
     pub fn enter(&mut self, client: Option<ClientNetwork>) {
         self.vacate();
-        if let Some(limit) = &self.slots.limit {
+        if let Some(limit) = self.slots.limit() {
             let counter = limit.used.counter(client);
             limit.used.take(counter);
             self.user = Some(counter);
@@ -290,8 +315,8 @@ impl Slot {
 
     /// Notes that the connection serves nobody.
     pub fn vacate(&mut self) {
-        if let (Some(limit), Some(counter)) = (&self.slots.limit, self.user.take()) {
-            limit.used.give_back(counter);
+        if let (Some(used), Some(counter)) = (self.slots.used.get(), self.user.take()) {
+            used.give_back(counter);
         }
     }
 }

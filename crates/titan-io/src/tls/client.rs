@@ -19,12 +19,12 @@ use titan_config::{Protocol, UpstreamTls};
 pub struct ClientTls {
     tls: UpstreamTls,
     protocol: Protocol,
-    config: Arc<ArcSwap<ClientConfig>>,
+    config: ArcSwap<ClientConfig>,
 }
 
 /// How it is spoken with one endpoint.
 pub struct EndpointTls {
-    config: Arc<ArcSwap<ClientConfig>>,
+    upstream: Arc<ClientTls>,
     /// `None` for an endpoint whose name no certificate can be for: a connection to it fails.
     name: Option<ServerName<'static>>,
 }
@@ -36,7 +36,7 @@ impl ClientTls {
         protocol: Protocol,
         files: &Files,
     ) -> Result<ClientTls, BadCredentials> {
-        let config = Arc::new(ArcSwap::from_pointee(client_config(tls, protocol, files)?));
+        let config = ArcSwap::from_pointee(client_config(tls, protocol, files)?);
         Ok(ClientTls { tls: tls.clone(), protocol, config })
     }
 
@@ -51,13 +51,13 @@ impl ClientTls {
     }
 
     /// How it is spoken with the endpoint of that name or address, with its port.
-    pub fn towards(&self, host: &str) -> EndpointTls {
+    pub fn towards(self: &Arc<Self>, host: &str) -> EndpointTls {
         let own = match host.parse::<SocketAddr>() {
             Ok(address) => address.ip().to_string(),
             Err(_) => host.rsplit_once(':').map_or(host, |(name, _)| name).to_owned(),
         };
         let name = self.tls.name.as_ref().map_or(own, |name| name.as_str().to_owned());
-        EndpointTls { config: Arc::clone(&self.config), name: ServerName::try_from(name).ok() }
+        EndpointTls { upstream: Arc::clone(self), name: ServerName::try_from(name).ok() }
     }
 }
 
@@ -65,7 +65,7 @@ impl EndpointTls {
     /// A session at its start, which may be for HTTP/1.1 whatever is preferred else.
     pub fn session(&self, h1_only: bool) -> Result<ClientConnection, Error> {
         let name = self.name.clone().ok_or_else(|| Error::General("no server name".to_owned()))?;
-        let config = self.config.load_full();
+        let config = self.upstream.config.load_full();
         if h1_only && config.alpn_protocols.len() > 1 {
             let mut config = ClientConfig::clone(&config);
             config.alpn_protocols = vec![HTTP11.to_vec()];

@@ -60,3 +60,41 @@ fn nothing_outlives_the_last_snapshot() {
     registry.sweep();
     assert!(registry.is_empty());
 }
+
+const UPSTREAMS: &str = "
+routes: [{ upstream: a }, { path: /b, upstream: b }]
+upstreams:
+  a: '127.0.0.1:1'
+  b: ['127.0.0.1:2', '127.0.0.1:3']
+";
+
+#[test]
+fn upstreams_stay_wherever_they_stand() {
+    let registry = Registry::default();
+    let before = snapshot(&registry, UPSTREAMS);
+    let first = "upstreams:\n  new: '127.0.0.1:9'\n";
+    let after =
+        UPSTREAMS.replace("upstreams:\n", first).replace("[{", "[{ path: /, upstream: new }, {");
+    let after = snapshot(&registry, &after);
+    assert_eq!(after.upstreams[0].config().name.as_str(), "new");
+    assert!(before.upstreams.iter().zip(&after.upstreams[1..]).all(|(a, b)| Arc::ptr_eq(a, b)));
+}
+
+#[test]
+fn a_snapshot_that_never_serves_changes_nothing() {
+    let registry = Registry::default();
+    let before = snapshot(&registry, UPSTREAMS);
+    before.take_effect();
+    let endpoint = Arc::clone(&before.upstreams[1].members().endpoints[1]);
+    let timeout = endpoint.idle_timeout();
+    let other =
+        "b:\n    endpoints: ['127.0.0.1:3']\n    idle_timeout: 7s\n    max_connections: 1\n";
+    let other = UPSTREAMS.replace("b: ['127.0.0.1:2', '127.0.0.1:3']\n", other);
+    let after = snapshot(&registry, &other);
+    assert!(Arc::ptr_eq(&endpoint, &after.upstreams[1].members().endpoints[0]));
+    assert!(endpoint.idle_timeout() == timeout && !endpoint.slots.is_limited());
+    drop(after);
+    assert!(!endpoint.is_gone());
+    snapshot(&registry, &other).take_effect();
+    assert!(endpoint.idle_timeout().as_secs() == 7 && endpoint.slots.is_limited());
+}

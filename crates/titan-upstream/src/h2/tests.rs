@@ -7,6 +7,7 @@ use crate::slots::{Bidder, Slot, Wants};
 use std::num::NonZeroU16;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Wake;
+use titan_io::registry::Registry;
 
 #[test]
 fn those_who_wait_look_again_when_opening_is_over() {
@@ -36,7 +37,8 @@ fn endpoint() -> Arc<Endpoint> {
     let text = "{ listeners: ['127.0.0.1:0'], workers: 1, routes: [{ upstream: u }], \
                 upstreams: { u: { endpoints: '127.0.0.1:1', max_connections: 2 } } }";
     let config = titan_config::Config::parse("test", text).unwrap();
-    let upstream = Upstream::new(&config.upstreams[0], None);
+    let registry = Registry::default();
+    let upstream = Upstream::of(&config.upstreams[0], &config.resolver, None, &registry);
     let address = Address::Ip(([127, 0, 0, 1], 1).into());
     upstream.set_places(vec![ResolvedEndpoint {
         address,

@@ -8,13 +8,16 @@ use std::time::Duration;
 const NONE: &[usize] = &[];
 
 /// An upstream of names, with the settings given.
-fn upstream(settings: &str) -> Upstream {
-    let text = format!(
-        "listeners: [':0']\nroutes: [{{upstream: u}}]\n\
-         upstreams: {{u: {{endpoints: ['a.test:80', 'b.test:80'], {settings}}}}}"
-    );
+fn upstream(settings: &str) -> Arc<Upstream> {
+    later(&Registry::default(), &format!("endpoints: ['a.test:80', 'b.test:80'], {settings}"))
+}
+
+/// The upstream `u` with those settings, with what `registry` has of it.
+fn later(registry: &Registry, settings: &str) -> Arc<Upstream> {
+    let text =
+        format!("listeners: [':0']\nroutes: [{{upstream: u}}]\nupstreams: {{u: {{{settings}}}}}");
     let config = titan_config::Config::parse("test", &text).unwrap_or_else(|bad| panic!("{bad}"));
-    Upstream::new(&config.upstreams[0], None)
+    Upstream::of(&config.upstreams[0], &config.resolver, None, registry)
 }
 
 /// The address `10.0.0.LAST`, which that name stands for.
@@ -113,4 +116,128 @@ fn what_is_known_of_one_upstream_is_not_known_of_another() {
         [address(&one), address(&other), address(&one)],
         ["10.0.0.1:80", "10.0.0.2:80", "10.0.0.1:80"]
     );
+}
+
+fn addresses(upstream: &Upstream) -> Vec<String> {
+    upstream.members().endpoints.iter().map(|endpoint| endpoint.address.to_string()).collect()
+}
+
+/// Which endpoints of one are those of the other, at the same places.
+fn same(one: &Upstream, other: &Upstream) -> Vec<bool> {
+    let (one, other) = (one.members(), other.members());
+    one.endpoints.iter().zip(&other.endpoints).map(|(one, other)| Arc::ptr_eq(one, other)).collect()
+}
+
+const TWO: &str = "endpoints: ['10.0.0.1:80', '10.0.0.2:80']";
+
+#[test]
+fn an_upstream_that_has_not_changed_is_the_same_wherever_it_stands() {
+    let registry = Registry::default();
+    let before = later(&registry, TWO);
+    assert!(Arc::ptr_eq(&before, &later(&registry, &format!("\n\n  {TWO}"))));
+    assert!(!Arc::ptr_eq(&before, &later(&registry, &format!("{TWO}, max_idle: 1"))));
+}
+
+#[test]
+fn endpoints_stay_when_settings_change() {
+    let registry = Registry::default();
+    let before = later(&registry, &format!("{TWO}, max_connections: 1, idle_timeout: 1s"));
+    before.take_effect();
+    let endpoint = Arc::clone(&before.members().endpoints[0]);
+    let (_running, _open) = (endpoint.load.begin(), endpoint.slots.try_take(None).unwrap());
+    let _turns = next(&before, 1);
+    let settings = "balance: least_requests, max_connections: 2, idle_timeout: 2s, max_idle: 0";
+    let after = later(&registry, &format!("{TWO}, {settings}, queue: {{timeout: 3s}}"));
+    assert_eq!(same(&before, &after), [true, true]);
+    assert_eq!(next(&after, 4), [2, 2, 2, 2], "the first one is busy");
+    assert!(endpoint.slots.is_full(), "the new limit is not in force yet");
+    assert_eq!(endpoint.idle_timeout(), Duration::from_secs(1));
+    after.take_effect();
+    assert!(!endpoint.slots.is_full() && !endpoint.take_idle_place());
+    let timeouts = [endpoint.idle_timeout(), endpoint.queue_timeout()];
+    assert_eq!(timeouts, [2, 3].map(Duration::from_secs));
+}
+
+#[test]
+fn turns_go_on_when_the_configuration_changes() {
+    let registry = Registry::default();
+    let mut upstream = later(&registry, TWO);
+    let mut counts = [0; 3];
+    for round in 0..100_u16 {
+        counts[usize::from(next(&upstream, 1)[0])] += 1;
+        upstream = later(&registry, &format!("{TWO}, max_idle: {round}"));
+    }
+    assert_eq!(counts, [0, 50, 50]);
+}
+
+#[test]
+fn one_endpoint_that_moves_takes_no_other_along() {
+    let registry = Registry::default();
+    let before = later(&registry, TWO);
+    let after = later(&registry, "endpoints: ['10.0.0.1:80', '10.0.0.3:80']");
+    assert_eq!(same(&before, &after), [true, false]);
+    let gone = |upstream: &Members| {
+        upstream.endpoints.iter().map(|endpoint| endpoint.is_gone()).collect::<Vec<_>>()
+    };
+    let members = before.members();
+    assert_eq!(gone(&members), [false, false], "requests may be on their way to it");
+    drop(before);
+    assert_eq!(gone(&members), [false, true]);
+    assert_eq!(gone(&after.members()), [false, false]);
+}
+
+#[test]
+fn another_protocol_makes_another_endpoint() {
+    let registry = Registry::default();
+    let before = later(&registry, TWO);
+    let after = later(&registry, &format!("{TWO}, protocol: h2"));
+    assert_eq!(same(&before, &after), [false, false]);
+}
+
+#[test]
+fn names_keep_their_addresses_until_they_are_asked_for_again() {
+    let registry = Registry::default();
+    let before = later(&registry, "endpoints: ['a.test:80', 'b.test:80']");
+    before.take_effect();
+    before.set_places(vec![place("a", 1), place("a", 2), place("b", 3)]);
+    let after = later(&registry, "endpoints: ['10.0.0.9:80', {address: 'a.test:80', weight: 7}]");
+    assert_eq!(addresses(&after), ["10.0.0.9:80", "10.0.0.1:80", "10.0.0.2:80"]);
+    assert!(Arc::ptr_eq(&before.members().endpoints[0], &after.members().endpoints[1]));
+    assert_eq!(after.members().places[1].weight.get(), 7);
+}
+
+/// Exchanges that began under it may hold it for long, and its names are followed as long.
+#[test]
+fn what_is_not_in_force_any_more_sets_no_limits() {
+    let registry = Registry::default();
+    let limited = |most| {
+        later(&registry, &format!("endpoints: ['a.test:80', 'b.test:80'], max_connections: {most}"))
+    };
+    let (before, after) = (limited(1), limited(2));
+    before.take_effect();
+    before.set_places(vec![place("a", 1)]);
+    after.take_effect();
+    before.set_places(vec![place("a", 1), place("a", 2)]);
+    after.set_places(vec![place("a", 2)]);
+    let endpoint = Arc::clone(&after.members().endpoints[0]);
+    let _open = [(); 2].map(|()| endpoint.slots.try_take(None).unwrap());
+    before.set_places(vec![place("b", 3)]);
+    assert!(!endpoint.is_gone());
+    assert_eq!(addresses(&limited(3)), ["10.0.0.2:80"], "where it was found last");
+}
+
+#[test]
+fn nothing_is_left_of_an_upstream_that_nobody_uses() {
+    let registry = Registry::default();
+    let (known, upstream) = (Known::default(), later(&registry, TWO));
+    let endpoint = Arc::clone(&known.get(3, &upstream).endpoints[1]);
+    let life = upstream.life();
+    drop(upstream);
+    assert!(endpoint.is_gone() && life.has_changed().is_err());
+    known.sweep();
+    registry.sweep();
+    assert_eq!((registry.len(), Arc::strong_count(&endpoint)), (2, 1), "it, and what went wrong");
+    drop(endpoint);
+    registry.sweep();
+    assert!(registry.is_empty());
 }

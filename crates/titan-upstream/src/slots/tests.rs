@@ -8,9 +8,7 @@ use titan_io::shares::Shares;
 /// Slots of an endpoint that takes `most` connections.
 fn slots(most: u32, length: u32) -> Arc<Slots> {
     let mut slots = Slots::new(NonZeroU32::new(most), length);
-    if let Some(limit) = &mut slots.limit {
-        limit.used = Shares::apart(&[1, 2, 3].map(|client| bidder(client).client));
-    }
+    slots.used = Shares::apart(&[1, 2, 3].map(|client| bidder(client).client)).into();
     Arc::new(slots)
 }
 
@@ -169,6 +167,47 @@ async fn a_slot_that_was_given_to_one_who_left_goes_on() {
     assert_eq!((slots.open(), slots.waiting()), (0, 0));
 }
 
+#[test]
+fn what_is_open_counts_under_other_limits() {
+    let slots = slots(0, 0);
+    let mut open: Vec<_> = (0..10).map_while(|_| take(&slots, 1)).collect();
+    slots.set_limits(NonZeroU32::new(9), 0);
+    assert!(slots.is_full() && take(&slots, 2).is_none());
+    open.truncate(8);
+    let mut last = take(&slots, 2).expect("there are eight of nine");
+    open[0].enter(bidder(1).client);
+    let used = slots.used.get().unwrap();
+    let of = |client| used.of(used.counter(bidder(client).client));
+    assert_eq!((of(1), of(2)), (1, 1), "counted from their next client on");
+    slots.set_limits(None, 0);
+    assert!(take(&slots, 3).is_some() && !slots.is_limited());
+    last.enter(bidder(3).client);
+    drop((open, last));
+    assert_eq!((slots.open(), of(1), of(2), of(3)), (0, 0, 0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_who_wait_are_served_when_more_are_allowed() {
+    for more in [NonZeroU32::new(3), None] {
+        let slots = slots(1, 2);
+        let _taken = take(&slots, 1);
+        let allows = async { slots.set_limits(more, 2) };
+        let (first, second, ()) = tokio::join!(waits(&slots, 1), waits(&slots, 2), allows);
+        assert!(first.is_ok() && second.is_ok(), "{more:?}");
+        assert_eq!((slots.open(), slots.waiting(), slots.wanted()), (3, 0, 0), "{more:?}");
+    }
+}
+
+#[test]
+fn a_queue_may_become_shorter() {
+    let slots = slots(1, 2);
+    let _taken = take(&slots, 1);
+    let _places = [1, 2].map(|client| slots.queue(bidder(client), Wants::Slot).unwrap());
+    slots.set_limits(NonZeroU32::new(1), 1);
+    assert_eq!(slots.queue(bidder(3), Wants::Slot).err(), Some(Kind::QueueFull));
+    assert_eq!(slots.waiting(), 2, "those who wait already go on");
+}
+
 fn futures_poll<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut std::task::Context::from_waker(std::task::Waker::noop()))
 }
@@ -179,7 +218,7 @@ fn the_counters_come_back_to_nothing() {
     let mut slot = take(&slots, 1).expect("all are free");
     slot.vacate();
     slot.enter(bidder(2).client);
-    let used: &Shares = &slots.limit.as_ref().unwrap().used;
+    let used = slots.used.get().unwrap();
     assert_eq!(used.of(used.counter(bidder(2).client)), 1);
     drop(slot);
     assert_eq!(used.of(used.counter(bidder(2).client)), 0);
