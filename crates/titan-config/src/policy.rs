@@ -1,32 +1,37 @@
 //! Policies: what is done with requests and responses on the way, declared once and used by name.
 
 mod authorise;
+mod claim;
 mod compress;
 mod cors;
 mod early_limit;
 mod failure_limit;
+mod header;
 mod jwt;
 mod needs;
 mod rate_limit;
+mod rule;
 mod section;
 mod transform;
 
 pub use authorise::{
     ApiKey, ApiKeys, AuthCache, AuthKey, Basic, ClaimRule, ClaimValue, Credential, ForwardAuth,
-    Granted, KeyHash, PasswordHash, Rule, RulePart, User, api_keys_in, users_in,
+    Granted, KeyHash, PasswordHash, User, api_keys_in, users_in,
 };
+pub use claim::Claim;
 pub use compress::{CodedRequests, MediaRange, OtherCodings};
 pub(crate) use compress::{codings, media_range};
 pub use cors::{CorsHeaders, CorsOrigin};
 pub(crate) use jwt::jwt_revocations;
 pub use jwt::{
-    Claim, ClaimHeader, JwksUrl, JwtAlgorithm, JwtKeys, JwtProvider, JwtRevocations, Secret,
-    TokenPlace, Url,
+    ClaimHeader, JwksUrl, JwtAlgorithm, JwtKeys, JwtProvider, JwtRevocations, Secret, TokenPlace,
+    Url,
 };
 pub(crate) use needs::{
     check_certificates, check_credentials, check_key_fields, check_optional_tokens, check_tokens,
 };
 pub use rate_limit::{Exempt, Rate, RateKey, RatePlan, RatePlans, RouteCost};
+pub use rule::{Rule, RulePart};
 pub use transform::{
     Changes, CookieDomain, CookieRule, PathPiece, PathRule, RequestTransform, ResponseTransform,
     ValuePiece, ValueRule, ValueTemplate,

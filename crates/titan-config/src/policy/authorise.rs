@@ -5,15 +5,14 @@ mod claims;
 mod forward;
 mod keys;
 mod password;
-mod rule;
 
 pub use basic::Basic;
 pub use claims::{ClaimRule, ClaimValue, Granted};
 pub use forward::{AuthCache, AuthKey, ForwardAuth};
 pub use keys::{ApiKey, ApiKeys, KeyHash, api_keys_in};
 pub use password::{PasswordHash, User, users_in};
-pub use rule::{Rule, RulePart};
 
+use super::rule::{Rule, RulePart, WithoutToken, rule};
 use super::section::PolicySection;
 use crate::bounds::{MAX_CONDITIONS, MAX_NETWORKS, MAX_RULES};
 use crate::cidr::{Cidr, cidr};
@@ -29,8 +28,6 @@ pub(super) use claims::claim_rules;
 use claims::{roles, scopes};
 use forward::forward_auth;
 use keys::api_keys;
-use rule::WithoutToken;
-pub(super) use rule::{response_rule, rule};
 use std::path::Path;
 
 section! {

@@ -7,15 +7,15 @@ pub use revocations::JwtRevocations;
 pub(crate) use revocations::jwt_revocations;
 pub use url::Url;
 
+use super::claim::{Claim, claim};
+use super::header::parse_told_header;
 use super::section::PolicySection;
 use crate::balance::query_name;
 use crate::bounds::{
-    MAX_CACHED_TOKENS, MAX_CLAIM, MAX_CLAIMS, MAX_KEY_FILES, MAX_LEEWAY, MAX_PROVIDERS, MAX_SECRET,
-    MAX_VALUE,
+    MAX_CACHED_TOKENS, MAX_CLAIMS, MAX_KEY_FILES, MAX_LEEWAY, MAX_PROVIDERS, MAX_SECRET, MAX_VALUE,
 };
 use crate::diagnostic::Diagnostic;
 use crate::node::Node;
-use crate::policy::transform::parse_told_header;
 use crate::problem::Problem;
 use crate::quantity::Cap;
 use crate::read::{Read, Reading, default, optional, required};
@@ -254,22 +254,6 @@ pub struct ClaimHeader {
     pub claim: Claim,
 }
 
-/// The place of a claim: the names that lead to it, from the outermost.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Claim(Vec<String>);
-
-impl Claim {
-    /// The one with that name.
-    pub(super) fn named(name: &str) -> Claim {
-        Claim(vec![name.to_owned()])
-    }
-
-    /// The names that lead to it, at least one.
-    pub fn path(&self) -> &[String] {
-        &self.0
-    }
-}
-
 /// A shared secret. It is shown nowhere.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
@@ -370,12 +354,6 @@ const ISSUER: TextShape = TextShape {
     max: MAX_VALUE,
 };
 const AUDIENCE: TextShape = TextShape { what: "an audience", examples: "`api`", ..ISSUER };
-pub(super) const CLAIM: TextShape = TextShape {
-    what: "a claim",
-    examples: "`sub`, or a JSON pointer such as `/realm_access/roles`",
-    pattern: None,
-    max: MAX_CLAIM,
-};
 const SECRET: TextShape = TextShape {
     what: "a shared secret",
     examples: "at least 32 bytes that nobody can guess",
@@ -540,35 +518,6 @@ fn claim_headers() -> impl Read<Value = Vec<ClaimHeader>> {
         let header = |Named { key: name, value: claim, .. }| ClaimHeader { name, claim };
         Some(named.into_iter().map(header).collect())
     })
-}
-
-/// The place of a claim.
-pub(super) fn claim() -> impl Read<Value = Claim> {
-    text(CLAIM, parse_claim)
-}
-
-/// A name, or a JSON pointer.
-pub(crate) fn parse_claim(text: &str) -> Result<Claim, Problem> {
-    not_empty(text)?;
-    let Some(pointer) = text.strip_prefix('/') else { return Ok(Claim(vec![text.to_owned()])) };
-    let path: Result<Vec<String>, Problem> = pointer.split('/').map(unescape).collect();
-    path.map(Claim)
-}
-
-/// A part of a JSON pointer (RFC 6901 section 4).
-fn unescape(part: &str) -> Result<String, Problem> {
-    let mut rest = part.split('~');
-    let mut out = rest.next().unwrap_or_default().to_owned();
-    for piece in rest {
-        let (byte, behind) = match piece.as_bytes().first() {
-            Some(b'0') => ('~', &piece[1..]),
-            Some(b'1') => ('/', &piece[1..]),
-            _ => return Err(Problem::new("`~` stands before `0` or `1` in a JSON pointer")),
-        };
-        out.push(byte);
-        out.push_str(behind);
-    }
-    Ok(out)
 }
 
 pub(super) fn realm() -> impl Read<Value = HeaderValue> {

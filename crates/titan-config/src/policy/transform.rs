@@ -11,6 +11,8 @@ pub use path_rule::{PathPiece, PathRule, ValueRule};
 pub(crate) use value::body_template;
 pub use value::{ValuePiece, ValueTemplate};
 
+use super::header::{REQUEST_HEADER, RESPONSE_HEADER, parse_request_header, parse_response_header};
+use super::rule::{Rule, RulePart, response_rule, rule};
 use super::section::PolicySection;
 use crate::bounds::{MAX_COOKIE_RULES, MAX_PATH_RULES, MAX_STATUSES};
 use crate::diagnostic::Diagnostic;
@@ -18,7 +20,6 @@ use crate::location::Span;
 use crate::node::Node;
 use crate::path::PathPattern;
 use crate::policy::Policy;
-use crate::policy::authorise::{Rule, RulePart, response_rule, rule};
 use crate::problem::Problem;
 use crate::read::{Read, Reading, default, optional};
 use crate::readers::{Named, boolean, mapping, one_or_list, whole};
@@ -26,11 +27,7 @@ use crate::section::{section, section_of};
 use crate::shape::TextShape;
 use crate::status::needed_field;
 use crate::token::HeaderName;
-use changes::{
-    REQUEST_HEADER, RESPONSE_HEADER, pairs, parse_request_header, parse_response_header,
-    query_changes, request_headers, response_headers,
-};
-pub(super) use changes::{answer_header, parse_told_header, request_header, told_header};
+use changes::{pairs, query_changes, request_headers, response_headers};
 use cookies::cookie_rule;
 use path_rule::{path_rule, value_rule};
 use titan_http::Status;

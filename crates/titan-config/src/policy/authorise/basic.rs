@@ -3,8 +3,8 @@
 use super::password::{MAX_USER, MAX_USERS, PasswordHash, User, parse_user};
 use crate::diagnostic::Diagnostic;
 use crate::node::Node;
+use crate::policy::header::told_header;
 use crate::policy::jwt::realm;
-use crate::policy::transform::told_header;
 use crate::problem::Problem;
 use crate::read::{Read, Reading, default, optional};
 use crate::readers::{Named, boolean, mapping, secret};

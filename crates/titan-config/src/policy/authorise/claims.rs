@@ -3,8 +3,7 @@
 use crate::bounds::{MAX_CLAIMS, MAX_TOKEN, MAX_VALUE};
 use crate::diagnostic::Diagnostic;
 use crate::node::{Kind, Node};
-use crate::policy::Claim;
-use crate::policy::jwt::{CLAIM, claim, parse_claim};
+use crate::policy::claim::{CLAIM, Claim, claim, parse_claim};
 use crate::problem::Problem;
 use crate::read::{Read, Reading, optional};
 use crate::readers::{Named, mapping, one_or_list, short_for, text};

@@ -3,7 +3,7 @@
 use crate::bounds::{MAX_CLAIMS, MAX_PATH};
 use crate::diagnostic::Diagnostic;
 use crate::node::Node;
-use crate::policy::transform::{answer_header, request_header};
+use crate::policy::header::{answer_header, request_header};
 use crate::problem::Problem;
 use crate::quantity::ByteSize;
 use crate::read::{Read, Reading, default, optional, required};

@@ -4,7 +4,7 @@ use crate::balance::query_name;
 use crate::bounds::MAX_API_KEYS;
 use crate::diagnostic::Diagnostic;
 use crate::node::Node;
-use crate::policy::transform::{request_header, told_header};
+use crate::policy::header::{request_header, told_header};
 use crate::problem::Problem;
 use crate::read::{Read, Reading, default, optional};
 use crate::readers::{Named, mapping, secret};

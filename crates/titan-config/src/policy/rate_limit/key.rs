@@ -2,7 +2,7 @@
 
 use crate::balance::query_name;
 use crate::path::param_name;
-use crate::policy::jwt::{Claim, claim};
+use crate::policy::claim::{Claim, claim};
 use crate::read::{Read, optional};
 use crate::readers::words_or;
 use crate::section::{section, section_of};

@@ -5,7 +5,7 @@ use super::repeated;
 use crate::bounds::{MAX_PLANS, MAX_RATES};
 use crate::diagnostic::Diagnostic;
 use crate::node::Node;
-use crate::policy::jwt::{Claim, claim};
+use crate::policy::claim::{Claim, claim};
 use crate::read::{Read, Reading, required};
 use crate::readers::{Named, mapping, one_or_list};
 use crate::section::{section, section_of};

@@ -3,7 +3,7 @@
 use crate::bounds::{MAX_RESPONSE_BODY, MAX_VALUE};
 use crate::diagnostic::Diagnostic;
 use crate::habits;
-use crate::policy::jwt::{Claim, parse_claim};
+use crate::policy::claim::{Claim, parse_claim};
 use crate::problem::Problem;
 use crate::read::Read;
 use crate::readers::text;

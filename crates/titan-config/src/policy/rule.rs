@@ -119,12 +119,12 @@ impl PartialEq for Rule {
 impl Eq for Rule {}
 
 /// A rule over a request.
-pub(in super::super) fn rule() -> impl Read<Value = Rule> {
+pub(super) fn rule() -> impl Read<Value = Rule> {
     RuleReader { has_response: false }
 }
 
 /// A rule over a request and its response.
-pub(in super::super) fn response_rule() -> impl Read<Value = Rule> {
+pub(super) fn response_rule() -> impl Read<Value = Rule> {
     RuleReader { has_response: true }
 }
 

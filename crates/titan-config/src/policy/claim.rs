@@ -1,0 +1,61 @@
+//! Claims of tokens, and where they stand.
+
+use crate::bounds::MAX_CLAIM;
+use crate::problem::Problem;
+use crate::read::Read;
+use crate::readers::text;
+use crate::shape::TextShape;
+
+/// The place of a claim: the names that lead to it, from the outermost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim(Vec<String>);
+
+impl Claim {
+    /// The one with that name.
+    pub(super) fn named(name: &str) -> Claim {
+        Claim(vec![name.to_owned()])
+    }
+
+    /// The names that lead to it, at least one.
+    pub fn path(&self) -> &[String] {
+        &self.0
+    }
+}
+
+pub(super) const CLAIM: TextShape = TextShape {
+    what: "a claim",
+    examples: "`sub`, or a JSON pointer such as `/realm_access/roles`",
+    pattern: None,
+    max: MAX_CLAIM,
+};
+
+/// The place of a claim.
+pub(super) fn claim() -> impl Read<Value = Claim> {
+    text(CLAIM, parse_claim)
+}
+
+/// A name, or a JSON pointer.
+pub(super) fn parse_claim(text: &str) -> Result<Claim, Problem> {
+    if text.is_empty() {
+        return Err(Problem::new("it is empty"));
+    }
+    let Some(pointer) = text.strip_prefix('/') else { return Ok(Claim(vec![text.to_owned()])) };
+    let path: Result<Vec<String>, Problem> = pointer.split('/').map(unescape).collect();
+    path.map(Claim)
+}
+
+/// A part of a JSON pointer (RFC 6901 section 4).
+fn unescape(part: &str) -> Result<String, Problem> {
+    let mut rest = part.split('~');
+    let mut out = rest.next().unwrap_or_default().to_owned();
+    for piece in rest {
+        let (byte, behind) = match piece.as_bytes().first() {
+            Some(b'0') => ('~', &piece[1..]),
+            Some(b'1') => ('/', &piece[1..]),
+            _ => return Err(Problem::new("`~` stands before `0` or `1` in a JSON pointer")),
+        };
+        out.push(byte);
+        out.push_str(behind);
+    }
+    Ok(out)
+}

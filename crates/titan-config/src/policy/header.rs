@@ -1,0 +1,114 @@
+//! The header fields that policies may set, for upstreams and for clients.
+
+use crate::forwarding::{is_claim, key_of};
+use crate::problem::Problem;
+use crate::read::Read;
+use crate::readers::text;
+use crate::shape::TextShape;
+use crate::token::{HEADER_NAME, HeaderName, parse_header_name};
+use titan_http::{FieldName, fold_name};
+
+pub(super) const REQUEST_HEADER: TextShape =
+    TextShape { what: "a header of requests that can be changed", ..HEADER_NAME };
+const TOLD_HEADER: TextShape =
+    TextShape { what: "a header that tells upstreams of clients", ..HEADER_NAME };
+pub(super) const RESPONSE_HEADER: TextShape =
+    TextShape { what: "a header of responses that can be changed", ..HEADER_NAME };
+
+/// A field of requests that is nobody else's business.
+pub(super) fn request_header() -> impl Read<Value = HeaderName> {
+    text(REQUEST_HEADER, parse_request_header)
+}
+
+/// A field that tells upstreams of who asks.
+pub(super) fn told_header() -> impl Read<Value = HeaderName> {
+    text(TOLD_HEADER, parse_told_header)
+}
+
+/// A field of responses that somebody else may write.
+pub(super) fn answer_header() -> impl Read<Value = HeaderName> {
+    text(RESPONSE_HEADER, parse_appended_header)
+}
+
+/// Neither what a transform may not write either, nor what clients say of themselves.
+pub(super) fn parse_told_header(name: &str) -> Result<HeaderName, Problem> {
+    let header = parse_request_header(name)?;
+    match FieldName::of(fold_name(name).as_bytes()) {
+        FieldName::Authorization | FieldName::Cookie => {
+            Err(Problem::new("this field has a meaning of its own").help("such as `X-User`"))
+        }
+        _ => Ok(header),
+    }
+}
+
+pub(super) fn parse_request_header(text: &str) -> Result<HeaderName, Problem> {
+    let name = parse_header_name(text)?;
+    let known = fold_name(text);
+    match FieldName::of(known.as_bytes()) {
+        FieldName::Via | FieldName::XRequestId => Err(own_key(&known)),
+        _ if is_claim(&known) => Err(own_key(&known)),
+        FieldName::Host => Err(ours().help("`send_host` of a route says what upstreams get")),
+        FieldName::Expect | FieldName::MaxForwards => Err(ours()),
+        id if frames(id) || known.starts_with("sec-websocket-") => Err(ours()),
+        _ => Ok(name),
+    }
+}
+
+pub(super) fn parse_response_header(text: &str) -> Result<HeaderName, Problem> {
+    match FieldName::of(fold_name(text).as_bytes()) {
+        FieldName::Vary => {
+            let problem = Problem::new("caches would mix up responses without what it says");
+            Err(problem.help("it can be appended to"))
+        }
+        _ => parse_appended_header(text),
+    }
+}
+
+pub(super) fn parse_appended_header(text: &str) -> Result<HeaderName, Problem> {
+    let name = parse_header_name(text)?;
+    let known = fold_name(text);
+    match FieldName::of(known.as_bytes()) {
+        FieldName::Server => Err(own_key(&known)),
+        FieldName::ContentEncoding | FieldName::ContentRange => {
+            Err(Problem::new("it says how the content is coded, which does not change"))
+        }
+        _ if known.starts_with("access-control-") => {
+            Err(Problem::new("pages of other origins are another policy's affair")
+                .help("use a policy of the type `cors`"))
+        }
+        id if frames(id) || known.starts_with("sec-websocket-") => Err(ours()),
+        _ => Ok(name),
+    }
+}
+
+/// Whether the field says where a message ends, or belongs to one connection.
+fn frames(id: FieldName) -> bool {
+    matches!(
+        id,
+        FieldName::Connection
+            | FieldName::ContentLength
+            | FieldName::Date
+            | FieldName::KeepAlive
+            | FieldName::ProxyAuthenticate
+            | FieldName::ProxyAuthorization
+            | FieldName::ProxyConnection
+            | FieldName::Te
+            | FieldName::Trailer
+            | FieldName::TransferEncoding
+            | FieldName::Upgrade
+    )
+}
+
+fn ours() -> Problem {
+    Problem::new("the gateway writes this field itself").help("remove it")
+}
+
+/// What is said of a field that has its place elsewhere in the file; of the other fields of proxies nothing can be set.
+fn own_key(folded: &str) -> Problem {
+    match key_of(folded) {
+        Some(key) => Problem::new("this field has its own place")
+            .help(format!("`{key}` says what becomes of it")),
+        None => Problem::new("upstreams take this field for what a proxy says of the client")
+            .help("use a name that does not begin with `X-Forwarded-`"),
+    }
+}
