@@ -3,7 +3,7 @@
 //! The code is canonical: short codes come before long ones, and those of one length stand in the
 //! order of their bytes. So the lengths say everything, and the tables are made from them.
 
-use super::decode::Corrupt;
+use super::corrupt::Corrupt;
 
 /// The bits of each byte's code; the last one is EOS.
 const LENGTHS: [u8; 257] = [

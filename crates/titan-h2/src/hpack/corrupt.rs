@@ -1,0 +1,43 @@
+//! What is wrong with a block that cannot be decoded.
+
+/// A block after which nothing more on the connection can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BadBlock {
+    /// It cannot be decoded; with what is wrong.
+    Compression(&'static str),
+    /// It decodes to a multiple of what is accepted.
+    TooMuch,
+}
+
+/// Why a block cannot be decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Corrupt {
+    /// It ends within a representation.
+    Truncated,
+    /// An integer of more than 32 bits, or in more bytes than such a one needs.
+    Integer,
+    /// An index of no entry.
+    Index,
+    /// The table is to be larger than was allowed.
+    SizeUpdate,
+    /// The size of the table changes behind a line.
+    LateSizeUpdate,
+    /// Huffman code with EOS in it.
+    EndOfString,
+    /// Huffman code that does not end as it has to.
+    Padding,
+}
+
+impl From<Corrupt> for BadBlock {
+    fn from(corrupt: Corrupt) -> BadBlock {
+        BadBlock::Compression(match corrupt {
+            Corrupt::Truncated => "a block ends within a line (RFC 7541 section 3.1)",
+            Corrupt::Integer => "an integer in a block is too large (RFC 7541 section 5.1)",
+            Corrupt::Index => "a block has an index of no entry (RFC 7541 section 2.3.3)",
+            Corrupt::SizeUpdate => "the table is to exceed its bound (RFC 7541 section 6.3)",
+            Corrupt::LateSizeUpdate => "the table changes behind a line (RFC 7541 section 4.2)",
+            Corrupt::EndOfString => "a string has the code of EOS (RFC 7541 section 5.2)",
+            Corrupt::Padding => "a string ends with wrong padding (RFC 7541 section 5.2)",
+        })
+    }
+}
