@@ -42,13 +42,14 @@ pub struct Respond {
 
 section! {
     "redirect", "a redirect", Any;
-    /// Sends the client elsewhere. A plain text stands for `to` alone.
+    /// Redirects the client. A plain string sets `to` alone.
     pub(crate) struct RedirectFields {
-        /// The Location of the response. `{host}`, `{path}` and `{query}` are those of the request, `{query}`
-        /// with its `?` or empty; other names are parameters of the route's path, which come first.
+        /// The Location of the response. `{host}`, `{path}` and `{query}` are those of the request, `{query}` with its
+        /// `?` or empty; other names are parameters of the route's path, and a path parameter of the same name comes
+        /// first.
         pub(crate) to: TemplateText = required(location_template()),
-        /// 307 and 308 keep the method, 301, 302 and 303 let clients change it to GET; 301 and 308 are kept
-        /// by clients for good.
+        /// 307 and 308 keep the method; 301, 302 and 303 let clients change it to GET. Clients remember 301 and 308
+        /// permanently.
         pub(crate) status: Status = default("308", words(&[
             ("301", Status::MOVED_PERMANENTLY),
             ("302", Status::FOUND),
@@ -61,24 +62,24 @@ section! {
 
 section! {
     "respond", "a response", Any;
-    /// A response from the configuration. A plain number stands for `status` alone.
+    /// A response from the configuration. A plain number sets `status` alone.
     pub(crate) struct RespondFields {
-        /// The status code. What RFC 9110 requires beside it has to be in `headers`: WWW-Authenticate with 401, Allow with
-        /// 405, Proxy-Authenticate with 407, Content-Range with 206. 426 cannot be given.
+        /// The status code. The fields that RFC 9110 requires with it must be in `headers`: WWW-Authenticate with 401,
+        /// Allow with 405, Proxy-Authenticate with 407, Content-Range with 206. 426 is not possible.
         pub(crate) status: Status = default("200", status()),
         /// The body, up to 64 KiB. 204, 205 and 304 have none (RFC 9110 section 15).
         pub(crate) body: Option<String> = optional("no body", body()),
-        /// In place of `body`, one that is put together for each request, with the variables that values of transforms
-        /// have: `"{{ \"path\": \"{path}\", \"who\": \"{claim:sub}\" }}"`; `{{` and `}}` are braces. In JSON the values have to
-        /// stand in strings, in HTML and XML in text or quoted attributes, and not beside scripts, styles and comments, nor
-        /// in `on...`, `style` and `srcdoc`, and in attributes with URLs only behind a `/`, `?` or `#`; they are escaped
-        /// for that. In `text/plain` they stand as they are. Other types cannot be made. What is made may have up to
-        /// 256 KiB.
+        /// In place of `body`: a body that is built for each request, with the variables of transform values:
+        /// `"{{ \"path\": \"{path}\", \"who\": \"{claim:sub}\" }}"`; `{{` and `}}` are braces. Values are escaped for
+        /// `content_type`. In JSON they must be inside strings. In HTML and XML they must be in text or in quoted
+        /// attributes, but not in `on...`, `style` and `srcdoc`, and in URL attributes only after a `/`, `?` or `#`;
+        /// such a template cannot have scripts, styles or comments. In `text/plain` they are inserted as they are.
+        /// Other types are not possible. The result may have up to 256 KiB.
         pub(crate) template: Option<ValueTemplate> = optional("the body is always the same", body_template()),
-        /// What the body is.
+        /// The media type of the body.
         pub(crate) content_type: Option<HeaderValue> =
             optional("`text/plain; charset=utf-8` with a body", header_value()),
-        /// Further header fields. Those that frame a message, such as Content-Length, are not among them.
+        /// Further header fields, except those that frame a message, such as Content-Length.
         pub(crate) headers: Vec<(HeaderName, HeaderValue)> = default("{}", response_headers()),
     }
 }
@@ -180,7 +181,7 @@ fn status() -> impl Read<Value = Status> {
 
 /// The body of a fixed response.
 pub(crate) fn body() -> impl Read<Value = String> {
-    let shape = TextShape { what: "a text", examples: "", pattern: None, max: MAX_RESPONSE_BODY };
+    let shape = TextShape { what: "a string", examples: "", pattern: None, max: MAX_RESPONSE_BODY };
     text(shape, |text| Ok(text.to_owned()))
 }
 

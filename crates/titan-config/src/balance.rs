@@ -43,20 +43,20 @@ pub enum HashKey {
 
 section! {
     "sticky_cookie", "a sticky cookie", Any;
-    /// The cookie that ties a client to an endpoint. It names the endpoint by a hash of its address, which is no
-    /// secret: who tries all likely addresses and ports finds out which it is.
+    /// The cookie that ties a client to an endpoint. It names the endpoint by a hash of its address, which is not
+    /// secret: anyone who tries all likely addresses and ports finds the right one.
     pub struct StickyCookie {
         /// The name of the cookie.
         pub name: Token = default("titan_sticky", cookie_name()),
         /// How long the client keeps it.
         pub max_age: Option<Duration> =
             optional("until the browser is closed", duration(SECOND..=YEAR)),
-        /// Whether it is sent over TLS alone.
+        /// Whether browsers send it over TLS only.
         pub secure: bool = default("false", boolean()),
-        /// Whether scripts in the browser cannot read it.
+        /// Whether to hide it from scripts in the browser.
         pub http_only: bool = default("true", boolean()),
-        /// Whether requests that another site caused carry it: `strict` never, `lax` with navigation, `none`
-        /// always, which browsers accept only with `secure: true`.
+        /// Whether requests caused by another site carry it: `strict` never, `lax` with navigation, `none` always,
+        /// which browsers accept only with `secure: true`.
         pub same_site: SameSite = default("lax", same_site()),
     }
 }
@@ -74,10 +74,10 @@ pub enum SameSite {
 
 section! {
     "balance", "a balance policy with settings", One;
-    /// The policies that have settings.
+    /// The balance policies that have settings.
     pub(crate) struct BalanceFields {
-        /// The same key goes to the same endpoint as long as it is there; when an endpoint comes or goes only
-        /// its share of the keys moves. A request without the key goes to an endpoint at random.
+        /// The same key goes to the same endpoint as long as it exists; when an endpoint is added or removed, only its
+        /// share of the keys moves. A request without the key goes to a random endpoint.
         pub(crate) consistent_hash: Option<HashKey> = optional("", hash_key()),
         /// The endpoint that a cookie names; the first response sets the cookie. `{}` takes the defaults.
         pub(crate) sticky_cookie: Option<StickyCookie> = optional("", sticky_cookie()),
@@ -85,8 +85,8 @@ section! {
 }
 
 section! {
-    "hash_key", "a key to hash", One;
-    /// What of a request is hashed.
+    "hash_key", "a hash key", One;
+    /// The part of a request to hash.
     pub(crate) struct HashKeyFields {
         /// The value of this header field.
         pub(crate) header: Option<HeaderName> = optional("", header_name()),

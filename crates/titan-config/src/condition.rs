@@ -74,15 +74,15 @@ pub enum ValueMatch {
 
 section! {
     "condition", "a condition", One;
-    /// What a header field or a query parameter must be. A plain text is the exact value; the keys below
-    /// ask for something else. Of several fields with the same name one is enough. Case counts.
+    /// What a header field or a query parameter must be. A plain string is the exact value; the keys below allow more.
+    /// If there are several fields with the same name, one match is enough. Case matters.
     pub(crate) struct ConditionFields {
-        /// `true`: it must be there, whatever its value; `false`: it must not be there.
+        /// `true`: it must be there, with any value; `false`: it must not be there.
         pub(crate) present: Option<bool> = optional("", boolean()),
-        /// Its value starts with this text.
+        /// Its value starts with this string.
         pub(crate) prefix: Option<String> = optional("", value_text()),
-        /// The expression (syntax of the Rust `regex` crate) matches its value, anywhere unless `^` and `$`
-        /// anchor it. Costs time linear in the value, whatever the expression.
+        /// The expression (syntax of the Rust `regex` crate) matches its value, anywhere unless `^` and `$` anchor it.
+        /// Takes time linear in the length of the value, whatever the expression.
         pub(crate) regex: Option<Pattern> = optional("", pattern()),
     }
 }
@@ -181,19 +181,19 @@ impl CertificatePart {
 }
 
 section! {
-    "certificate_condition", "a condition on a client certificate", Any;
-    /// What the verified certificate of the client must be; all that is given must hold, and of several names of
-    /// one kind one is enough. Who has shown no certificate does not meet it.
+    "certificate_condition", "a client certificate condition", Any;
+    /// What the client's verified certificate must be. All that are given must hold; if there are several names of a
+    /// kind, one match is enough. A client that presented no certificate does not match.
     pub(crate) struct CertificateFields {
-        /// Its subject as RFC 2253 writes it, the most particular part first: `CN=billing,O=Example`.
+        /// Its subject in the form of RFC 2253, the most specific part first: `CN=billing,O=Example`.
         pub(crate) subject: Option<ValueMatch> = optional("any", value_match()),
-        /// A DNS name among its alternative names, in lower case.
+        /// A DNS name among its subject alternative names, in lower case.
         pub(crate) dns: Option<ValueMatch> = optional("any", value_match().then(lower_case)),
-        /// A URI among them: `spiffe://example.org/billing`.
+        /// A URI among its subject alternative names: `spiffe://example.org/billing`.
         pub(crate) uri: Option<ValueMatch> = optional("any", value_match()),
-        /// A mail address among them.
+        /// An email address among its subject alternative names.
         pub(crate) email: Option<ValueMatch> = optional("any", value_match()),
-        /// An IP address among them.
+        /// An IP address among its subject alternative names.
         pub(crate) ip: Option<ValueMatch> = optional("any", value_match().then(address)),
         /// The SHA-256 of the certificate: 64 hexadecimal digits, with or without colons.
         pub(crate) fingerprint: Option<ValueMatch> = optional("any", value_match().then(digits)),

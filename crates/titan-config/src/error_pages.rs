@@ -14,11 +14,11 @@ use titan_http::Status;
 
 section! {
     "error_page", "an error page", Any;
-    /// A page that browsers get in place of a problem document. A plain text stands for `body` alone.
+    /// A page that browsers get in place of a problem document. A plain string sets `body` alone.
     pub struct ErrorPage {
         /// The page, up to 64 KiB. It is the same for every request.
         pub body: String = required(body()),
-        /// What it is.
+        /// Its media type.
         pub content_type: HeaderValue =
             default("text/html; charset=utf-8", header_value()),
     }
@@ -74,7 +74,7 @@ fn warn_of_places(page: &ErrorPage, node: &Node, to: &mut Reading<'_>) {
 }
 
 const FAILURES: TextShape = TextShape {
-    what: "the status of failures",
+    what: "a failure status",
     examples: "`404`, or `5xx` for all from 500",
     pattern: Some("^([45][0-9][0-9]|[45]xx)$"),
     max: 3,

@@ -19,53 +19,55 @@ use titan_http::coding::Coding;
 
 section! {
     "files", "a files action", Any;
-    /// Answers GET and HEAD with the regular files below a directory, with entity tags, conditions and ranges (RFC 9110), and
-    /// other methods with 405. A directory without a slash behind its name is answered with a redirect to that; nothing lists
-    /// what is in it. No path and no symbolic link leads out of `root`; links that stay in it are followed, unless
-    /// they begin with a slash. Takes Linux 5.6. A plain text stands for `root` alone.
+    /// Serves GET and HEAD with the regular files below a directory, with entity tags, conditional and range requests
+    /// (RFC 9110); other methods get 405. A request for a directory without a trailing slash is redirected to the one
+    /// with it; directories are never listed. No path and no symbolic link leads out of `root`; relative links that
+    /// stay inside are followed, absolute ones are not. Needs Linux 5.6. A plain string sets `root` alone.
     pub struct StaticFiles {
-        /// The directory. A relative path starts at the folder of the configuration file. It must be there at the start, and
-        /// is looked up for each request: where it is a symbolic link, pointing that elsewhere takes effect at once.
+        /// The directory. A relative path starts at the directory of the configuration file. It must exist at the
+        /// start, and is looked up for each request: if it is a symbolic link, pointing it elsewhere takes effect at
+        /// once.
         pub root: PathBuf = required(directory()),
-        /// The files that stand for a directory, best first; `[]` for none.
+        /// The index files of a directory, in order of preference; `[]` for none.
         pub index: Vec<String> = default("[index.html]", one_or_list(text(FILE_NAME, parse_file_name), 0..=MAX_INDEX)),
-        /// Whether the route's `prefix` is left out of the name: with `prefix: /static` the path `/static/a.css` is `a.css`
-        /// in `root`, and without this `static/a.css`. Of a `path` nothing is left out.
+        /// Whether to remove the route's `prefix` from the name: with `prefix: /static` the path `/static/a.css` is
+        /// `a.css` in `root`, otherwise `static/a.css`. Of a `path` nothing is removed.
         pub strip_prefix: bool = default("true", boolean()),
-        /// The codings of which there may be a file ready beside one, under its name with `.zst`, `.br` or `.gz` behind it, best
-        /// first: clients that can read that (Accept-Encoding) get it in its place. Nobody compares the two: make them anew together.
+        /// The encodings of precompressed files next to the originals, named with `.zst`, `.br` or `.gz` appended, in
+        /// order of preference: clients that accept one (Accept-Encoding) get that file instead. Titan does not compare
+        /// the two: update them together.
         pub precompressed: Vec<Coding> = default("[]", codings(0)),
-        /// Whether there are names that begin with a dot. Otherwise they are not found, except below `.well-known` (RFC 8615)
-        /// in `root`.
+        /// Whether to serve names that begin with a dot. Otherwise they are not found, except below `.well-known` (RFC
+        /// 8615) in `root`.
         pub dotfiles: bool = default("false", boolean()),
-        /// The Cache-Control of responses with a file, and of those that say that it is the same as before.
+        /// The Cache-Control of responses with a file, and of 304.
         pub cache_control: Option<HeaderValue> = optional("none", header_value()),
-        /// The Cache-Control of some files in place of `cache_control`: the first rule that fits a file counts.
+        /// The Cache-Control of some files in place of `cache_control`: the first rule that matches a file counts.
         pub cache_rules: Vec<CacheRule> =
             default("[]", one_or_list(cache_rule(), 0..=MAX_CACHE_RULES)),
-        /// The file that GET and HEAD get with 200 where there is none for the path, for applications that choose by the path
-        /// in the browser: a name below `root`, such as `index.html`. Not for names whose ending is known, here by `types` or
-        /// by itself, nor for those that are never found: a script or a picture that is missing stays 404, for a page in
-        /// its place would break what asks for it in a way that is hard to see.
+        /// The file that GET and HEAD get with 200 if there is none for the path, for single-page applications: a name
+        /// below `root`, such as `index.html`. It does not replace names with a known extension (from `types` or built
+        /// in), nor names that are never served: a missing script or image stays 404, because a page in its place would
+        /// break its caller in a way that is hard to see.
         pub fallback: Option<String> =
-            optional("there is a 404", text(BELOW, parse_below)),
-        /// The files that are sent in place of problem documents, with the status that those would have: names below `root`
-        /// by the status, as in `{ 404: 404.html }`. Of the statuses that this action has: 403, 404, 405, 412, 416 and
-        /// 500. Where there is no such file, there is the document.
+            optional("none, such requests get 404", text(BELOW, parse_below)),
+        /// Files to send in place of problem documents, with the same status: names below `root` by status, as in
+        /// `{ 404: 404.html }`. The statuses of this action are 403, 404, 405, 412, 416 and 500. If the file is
+        /// missing, the client gets the document.
         pub error_pages: Vec<(Status, String)> = default("{}", error_pages()),
-        /// Media types by the ending of the name, before those that are known; `""` for names without an ending.
-        /// What is not known is `application/octet-stream`. Of what browsers run only the usual endings are known: `html`,
-        /// `htm`, `xhtml`, `xml`, `svg`, `js`, `mjs`, `atom`, `rss` and `mpd`.
+        /// Media types by file extension; they come before the built-in ones. `""` is for names without an extension.
+        /// An unknown extension gets `application/octet-stream`. Of the types that browsers execute, only the usual
+        /// extensions are built in: `html`, `htm`, `xhtml`, `xml`, `svg`, `js`, `mjs`, `atom`, `rss` and `mpd`.
         pub types: Vec<(String, HeaderValue)> = default("{}", types()),
     }
 }
 
 section! {
-    "cache_rule", "a rule for caches", Any;
-    /// The Cache-Control of some files. Where both `name` and `types` are given, both have to fit; at least one has to be.
+    "cache_rule", "a cache rule", Any;
+    /// The Cache-Control of some files: at least one of `name` and `types`. If both are given, both must match.
     pub(crate) struct CacheRuleFields {
-        /// Has to match the name of the file below `root`, anywhere unless it says where: `^assets/`, or
-        /// `\.[0-9a-f]{8}\.` for names with a hash (syntax of the Rust `regex` crate, searched in linear time).
+        /// Must match the name of the file below `root`, anywhere unless anchored: `^assets/`, or `\.[0-9a-f]{8}\.` for
+        /// names with a hash (syntax of the Rust `regex` crate, in linear time).
         pub(crate) name: Option<Pattern> = optional("any name", pattern()),
         /// The media types of the files, without parameters; `text/*` for all of a kind.
         pub(crate) types: Option<Vec<MediaRange>> =
@@ -113,7 +115,7 @@ const STATUSES: [Status; 6] = [
 ];
 
 const STATUS: TextShape = TextShape {
-    what: "the status of a failure",
+    what: "a failure status",
     examples: "`404`",
     pattern: Some("^[45][0-9][0-9]$"),
     max: 3,
@@ -127,7 +129,7 @@ const FILE_NAME: TextShape = TextShape {
 };
 
 const ENDING: TextShape = TextShape {
-    what: "the ending of a file name",
+    what: "a file extension",
     examples: "`css`, without the dot",
     pattern: Some("^[^./A-Z]*$"),
     max: MAX_TOKEN,

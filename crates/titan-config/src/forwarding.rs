@@ -11,46 +11,46 @@ use crate::token::{HeaderName, HeaderValue, Token, header_name, header_value, to
 use titan_http::{FieldName, fold_name};
 
 section! {
-    "forwarding", "the forwarding", Any;
-    /// What upstreams and clients are told about each other.
+    "forwarding", "the forwarding settings", Any;
+    /// What the gateway tells upstreams and clients about each other.
     pub struct Forwarding {
-        /// Peers whose request id and `trusted_field` are believed and extended. What anyone else sends in
-        /// X-Forwarded-For and any other X-Forwarded field, in Forwarded and in X-Real-IP is removed.
+        /// Peers whose request id and `trusted_field` are trusted and extended. From any other client, X-Forwarded-For
+        /// and all other X-Forwarded fields, Forwarded and X-Real-IP are removed.
         pub trusted_proxies: Vec<Cidr> = default("[]", one_or_list(cidr(), 0..=MAX_NETWORKS)),
-        /// The one field in which trusted proxies say whose request it is. A proxy that writes one passes on what its
-        /// client has sent in the other, so that the other is removed. `x_forwarded_for`: X-Forwarded-For, and with
-        /// it all other X-Forwarded fields and X-Real-IP, which proxies have to write or remove too; Forwarded is removed.
-        /// `forwarded`: Forwarded (RFC 7239); all X-Forwarded fields and X-Real-IP are removed, and those that
-        /// upstreams get are made of it. `for=unknown` takes the place of a malformed line and of those before it. Where a
-        /// trusted proxy names somebody who has no address, the client has none: it is in no network of `allow`, and
-        /// is refused where there is a `deny`.
+        /// The one field in which trusted proxies name the client. A proxy that writes one of the two passes on what
+        /// its client sent in the other, so the other is removed. `x_forwarded_for`: X-Forwarded-For, and with it all
+        /// other X-Forwarded fields and X-Real-IP, which proxies must write or remove too; Forwarded is removed.
+        /// `forwarded`: Forwarded (RFC 7239); all X-Forwarded fields and X-Real-IP are removed, and upstreams get
+        /// fields made from Forwarded. A malformed line and all lines before it become `for=unknown`. If a trusted
+        /// proxy names a client without an address, the client has none: it is in no network of `allow`, and any `deny`
+        /// refuses it.
         pub trusted_field: TrustedField = default("x_forwarded_for", words(&[
             ("x_forwarded_for", TrustedField::XForwardedFor),
             ("forwarded", TrustedField::Forwarded),
         ])),
         /// Whether upstreams get X-Forwarded-For, X-Forwarded-Proto and X-Forwarded-Host.
         pub x_forwarded: bool = default("true", boolean()),
-        /// Whether upstreams get X-Real-IP: the address of the client behind all trusted proxies, in place of what came
-        /// in it. Without this, that of trusted proxies passes.
+        /// Whether upstreams get X-Real-IP: the address of the client behind all trusted proxies, replacing any
+        /// X-Real-IP of the request. Otherwise, that of trusted proxies passes.
         pub x_real_ip: bool = default("false", boolean()),
         /// Whether upstreams get Forwarded (RFC 7239).
         pub forwarded: bool = default("false", boolean()),
-        /// The field that carries the request's id to the upstream; error responses of the gateway have the id
-        /// too. `off`: requests have none.
+        /// The field that carries the request's id to the upstream; error responses of the gateway have the id too.
+        /// `off`: requests have none.
         pub request_id: Option<HeaderName> = default("X-Request-Id", request_id()),
-        /// The pseudonym of this gateway in Via (RFC 9110 section 7.6.3). `off`: Via is not extended, and
-        /// requests that go in circles are not noticed.
+        /// The pseudonym of this gateway in Via (RFC 9110 section 7.6.3). `off`: Via is not extended, and request loops
+        /// are not detected.
         pub via: Option<Token> = default("titan", word_or("off", None, token().map(Some))),
-        /// Whether upstreams get the certificate that the client has shown, in Client-Cert (RFC 9440): `leaf` that
-        /// alone, `chain` in Client-Cert-Chain also those that the client has sent with it. What clients and
-        /// proxies send in these fields is removed always.
+        /// Whether upstreams get the certificate that the client presented, in Client-Cert (RFC 9440): `leaf` sends
+        /// only that one, `chain` also the rest of its chain in Client-Cert-Chain. What clients and proxies send in
+        /// these fields is always removed.
         pub client_cert: ClientCert = default("off", words(&[
             ("off", ClientCert::Off),
             ("leaf", ClientCert::Leaf),
             ("chain", ClientCert::Chain),
         ])),
-        /// The Server field of responses: `pass` keeps the upstream's, `remove` removes it, any other text takes
-        /// its place.
+        /// The Server field of responses: `pass` keeps the upstream's, `remove` removes it, any other string replaces
+        /// it.
         pub server: ServerField = default("pass", server()),
     }
 }

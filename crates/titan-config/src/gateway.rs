@@ -89,11 +89,11 @@ impl Config {
 
 section! {
     "workers", "the workers", Any;
-    /// The threads that carry traffic. A plain `auto` or number stands for `threads` alone.
+    /// The threads that handle traffic. A plain `auto` or number sets `threads` alone.
     pub struct Workers {
         /// How many threads; `auto` is one for each core that the process may use.
         pub threads: Threads = default("auto", threads()),
-        /// Whether each thread stays on one core. Steadier, where nothing else needs the cores.
+        /// Whether each thread stays on one core. Steadier where nothing else needs the cores.
         pub pin: bool = default("false", boolean()),
     }
 }
@@ -120,15 +120,15 @@ pub struct Admin {
 
 section! {
     "admin", "the admin interface", Any;
-    /// Health, readiness, metrics and revoked tokens, on a thread of their own. Nothing authenticates there: keep it on a
-    /// loopback address or a Unix socket. A plain text stands for `address` alone.
+    /// Health, readiness, metrics and token revocation, on a thread of their own. There is no authentication: keep it
+    /// on a loopback address or a Unix socket. A plain string sets `address` alone.
     pub(crate) struct AdminFields {
-        /// Where it listens, written like the address of a listener. Given up when a drain begins, so that a successor can
-        /// start.
+        /// Where it listens, written like the address of a listener. It closes when a drain begins, so that a successor
+        /// can start.
         pub(crate) address: At<ListenAddress> = default("127.0.0.1:8484", at(admin_address())),
-        /// Where `/healthz`, `/readyz` and `/metrics` are served as well, and nothing else: for those who ask from other
-        /// machines, such as kubelet and Prometheus. It is served until a drain has ended. Everybody who reaches it learns the
-        /// names of routes and upstreams and the addresses of endpoints.
+        /// Another address that serves `/healthz`, `/readyz` and `/metrics` only: for clients on other machines, such
+        /// as kubelet and Prometheus. It stays open until the drain has ended. Anyone who can reach it learns the names
+        /// of routes and upstreams and the addresses of endpoints.
         pub(crate) probes: Option<At<ListenAddress>> =
             optional("`address` alone serves them", at(listen_address())),
     }
@@ -136,44 +136,45 @@ section! {
 
 section! {
     "file", "a configuration", Any;
-    /// The keys of the file.
+    /// The top-level keys of the file.
     pub(crate) struct ConfigFields {
-        /// The threads that carry traffic.
+        /// The threads that handle traffic.
         pub(crate) workers: Option<Workers> = default("{}", lenient(workers())),
         /// Where clients connect.
         pub(crate) listeners: Vec<Option<ListenerDraft>> = required(one_or_list(lenient(listener()), 1..=MAX_LISTENERS)),
-        /// Which request gets which answer. Their order has no meaning.
+        /// Which requests get which response. Their order has no meaning.
         pub(crate) routes: Vec<Option<RouteDraft>> =
             required(one_or_list(lenient(route()), 1..=MAX_ROUTES)),
-        /// The groups of endpoints by name.
+        /// The groups of endpoints, by name.
         pub(crate) upstreams: Vec<Named<Name, Option<UpstreamFields>>> =
             default("{}", mapping(NAME, parse_name, lenient(upstream()), 0..=MAX_UPSTREAMS)),
-        /// What is done with requests and responses on the way, by name.
+        /// What is done to requests and responses on the way, by name.
         pub(crate) policies: Vec<Named<Name, Option<Policy>>> =
             default("{}", mapping(NAME, parse_name, lenient(policy()), 0..=MAX_POLICIES)),
-        /// The policies that the requests of every route meet, unless the route has one of the same type or does without:
-        /// at most one of each type. Their order is always the same: `cors` first, then the others as the types
-        /// stand under `policy`. A `cors` among them also says who may read what is answered without a route, such as
-        /// 404 and 405.
+        /// The policies that apply to every route, unless the route applies one of the same type or opts out
+        /// (`without`); at most one of each type. They always run in the same order: `cors` first, then the others in
+        /// the order of the types under `policy`. A `cors` among them also covers responses that no route gives, such
+        /// as 404 and 405.
         pub(crate) apply: Vec<At<String>> = default("[]", uses()),
-        /// Tokens that are refused although they are good otherwise.
+        /// Tokens that are refused although they are otherwise valid.
         pub(crate) jwt_revocations: Option<At<JwtRevocations>> =
-            optional("tokens are good until they end", at(jwt_revocations())),
+            optional("none, tokens are valid until they expire", at(jwt_revocations())),
         /// How much a client or an upstream may send.
         pub(crate) limits: Option<Limits> = default("{}", lenient(limits())),
-        /// Pages in place of problem documents where the gateway fails or refuses a request by itself, by status (`404`) or class (`4xx`,
-        /// `5xx`): `{ 404: "<h1>Not here</h1>", 5xx: { body: ... } }`. What upstreams answer stays. A client gets the document
-        /// all the same whose `Accept` prefers JSON to what the page is, and gRPC calls their status. The field `Titan-Problem`
-        /// says the code of the problem, and that of `forwarding.request_id` the request's id.
+        /// Pages in place of problem documents where the gateway itself fails or refuses a request, by status (`404`)
+        /// or class (`4xx`, `5xx`): `{ 404: "<h1>Not here</h1>", 5xx: { body: ... } }`. Responses of upstreams are not
+        /// replaced. A client whose `Accept` prefers JSON to the type of the page still gets the document, and gRPC
+        /// calls get their own status. The field `Titan-Problem` carries the code of the problem, and the field of
+        /// `forwarding.request_id` the request's id.
         pub(crate) error_pages: ErrorPages = default("{}", error_pages()),
-        /// What becomes of paths that some upstreams take for others.
+        /// What happens to paths that some upstreams treat as equal to others.
         pub(crate) paths: Option<Paths> = default("{}", lenient(section_of::<Paths>())),
-        /// How long for everything.
+        /// How long everything may take.
         pub(crate) timeouts: Option<Timeouts> = default("{}", lenient(section_of::<Timeouts>())),
-        /// What upstreams and clients are told about each other.
+        /// What the gateway tells upstreams and clients about each other.
         pub(crate) forwarding: Option<Forwarding> =
             default("{}", lenient(forwarding())),
-        /// How names of endpoints become addresses.
+        /// How names of endpoints are resolved to addresses.
         pub(crate) resolver: Option<Resolver> = default("{}", lenient(resolver())),
         /// Health, readiness and metrics; `off` for none.
         pub(crate) admin: Option<AdminDraft> = default("{}", lenient(admin())),

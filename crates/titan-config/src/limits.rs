@@ -10,84 +10,85 @@ use std::num::{NonZeroU16, NonZeroU32};
 
 section! {
     "limits", "the limits", Any;
-    /// How much a client or an upstream may send. What is over a limit is refused, never cut, except for the trailers
-    /// of a response.
+    /// How much a client or an upstream may send. What exceeds a limit is refused, never truncated, except for the
+    /// trailers of a response.
     pub struct Limits {
-        /// Request line and header fields together; a larger head is answered with 431. While a head is
-        /// incomplete its connection holds up to this much memory.
+        /// Request line and header fields together; a larger head gets 431. While a head is incomplete, its connection
+        /// holds up to this much memory.
         pub head: ByteSize = default("16KiB", size(1_024..=MAX_HEAD)),
-        /// The request target; a longer one is answered with 414. At most `head`, which lowers the default where it is
-        /// less.
+        /// The request target; a longer one gets 414. At most `head`; a smaller `head` lowers the default.
         pub target: ByteSize = default("8KiB", size(64..=MAX_HEAD)),
-        /// Header fields of a request; more are answered with 431.
+        /// Header fields of a request; more get 431.
         pub fields: NonZeroU16 = default("100", whole(1..=MAX_FIELDS)),
-        /// A request body; a larger one is answered with 413. Bodies are streamed: this costs no memory.
+        /// A request body; a larger one gets 413. Bodies are streamed: this costs no memory.
         pub body: Cap<ByteSize> = default("64MiB", body()),
-        /// What the names of request fields may consist of. `strict`: letters, digits and `-`; a request with any other
-        /// name, in its head or its trailers, is answered with 400, so that no two names are one to any upstream.
-        /// `lenient`: whatever HTTP allows (RFC 9110 section 5.1); only names that could be taken for
-        /// one that this file or the gateway knows are removed.
+        /// What the names of request fields may contain. `strict`: letters, digits and `-`; a request with any other
+        /// name, in its head or its trailers, gets 400, so that no upstream can mistake one name for another.
+        /// `lenient`: whatever HTTP allows (RFC 9110 section 5.1); only names that could be mistaken for one that this
+        /// file or the gateway uses are removed.
         pub field_names: FieldNames = default("lenient", words(&[
             ("strict", FieldNames::Strict),
             ("lenient", FieldNames::Lenient),
         ])),
-        /// The line before a chunk with its size and extensions; a longer one is answered with 400.
+        /// The line before a chunk, with its size and extensions; a longer one gets 400.
         pub chunk_line: ByteSize = default("256B", size(16..=16_384)),
-        /// The trailer section of a chunked request; a larger one is answered with 431.
+        /// The trailer section of a chunked request; a larger one gets 431.
         pub trailers: ByteSize = default("4KiB", size(64..=MAX_HEAD)),
-        /// Requests on one client connection; with the last the connection is closed. A limit lets clients
-        /// spread over new instances.
+        /// Requests on one client connection, which closes after the last. A limit lets clients spread over new
+        /// instances.
         pub requests_per_connection: Cap<NonZeroU32> =
             default("100000", cap(whole(1..=1_000_000_000))),
-        /// Pipelined requests that one read of a client may bring; one more is answered, then the connection
-        /// is closed.
+        /// How many pipelined requests one read from a client may contain. One more is answered, then the connection is
+        /// closed.
         pub pipeline: NonZeroU16 = default("128", whole(1..=10_000)),
-        /// Requests that one HTTP/2 connection may have running; more are refused, and the client may repeat them.
+        /// Concurrent requests on one HTTP/2 connection; further ones are refused, and the client may retry them.
         pub streams: NonZeroU32 = default("128", whole(1..=10_000)),
-        /// Body bytes that an HTTP/2 client may send before the gateway has passed some on, for each request: a
-        /// small one slows uploads over long distances. What is on its way is held in memory. An endpoint of
-        /// HTTP/2 may send 64 KiB of a response ahead of its client, and as much as this once the client has taken that
-        /// much; what is read ahead (`response_buffer`) does not count as taken.
+        /// Body bytes that an HTTP/2 client may send for one request before the gateway has passed some on: a small
+        /// window slows uploads over long distances. Data in transit is held in memory. An HTTP/2 endpoint may send 64
+        /// KiB of a response ahead of its client, and as much as this once the client has taken that much; data that is
+        /// read ahead (`response_buffer`) does not count as taken.
         pub stream_window: ByteSize = default("256KiB", size(MIN_WINDOW..=MAX_WINDOW)),
-        /// The same for all requests of a client's connection together.
+        /// The same for all requests on a client's connection together.
         pub connection_window: ByteSize = default("1MiB", size(MIN_WINDOW..=MAX_WINDOW)),
-        /// Tunnels, such as WebSockets, open at the same moment, over all workers; one more is answered with 503.
+        /// Open tunnels, such as WebSockets, over all workers; one more gets 503.
         pub tunnels: u32 = default("16384", whole(0..=1_000_000)),
-        /// Memory that decoding the bodies of requests (`compress.requests`) may take, over all workers; a quarter of it, or 32 MiB,
-        /// for one client: an IPv4 address, or a /64 network of IPv6. A body for which there is none is answered with 503. A
-        /// body takes 64 KiB with gzip and its window with brotli and zstd, with brotli up to 3.5 MiB more for its tables.
+        /// Memory for decompressing request bodies (`compress.requests`), over all workers; one client (an IPv4
+        /// address, or an IPv6 /64 network) may use a quarter of it, or 32 MiB if that is more. A body for which there
+        /// is no memory gets 503. A body takes 64 KiB with gzip, and its window with brotli and zstd; brotli takes up
+        /// to 3.5 MiB more for its tables.
         pub decoding_memory: ByteSize = default("256MiB", size(MIN_DECODING..=MAX_DECODING)),
-        /// Bytes per second that a request body must bring, measured over 10 s; a slower one is answered
-        /// with 408. `off`: only `timeouts.body` guards against slow bodies.
+        /// Bytes per second that a request body must deliver, measured over 10 s; a slower one gets 408. `off`: only
+        /// `timeouts.body` guards against slow bodies.
         pub body_rate: Option<ByteSize> = default("240B", rate()),
-        /// How much of a request body has to come before an endpoint is chosen; all of a smaller one. So a client
-        /// that sends it slowly keeps no connection to an endpoint meanwhile. Over HTTP/2 no more than the stream's
-        /// part of `connection_window` is waited for. Bodies without a declared length go on at once, for their
-        /// clients may wait for the response first, as do tunnels. So do requests with `Expect: 100-continue`: the
-        /// endpoint says whether the body is wanted (RFC 9110 section 10.1.1), and can refuse it before it is sent.
-        /// `off`: all do.
+        /// How much of a request body must arrive before an endpoint is chosen; a smaller body must arrive whole. So a
+        /// client that sends slowly does not hold a connection to an endpoint meanwhile. Over HTTP/2 the gateway waits
+        /// for no more than the stream's share of `connection_window`. Bodies without a declared length are forwarded
+        /// at once, because their clients may wait for the response first; so are tunnels. So are requests with
+        /// `Expect: 100-continue`: the endpoint decides whether it wants the body (RFC 9110 section 10.1.1), and can
+        /// refuse it before it is sent. `off`: all bodies are forwarded at once.
         pub request_buffer: Option<ByteSize> = default("16KiB", request_buffer()),
-        /// Bytes per second that a client must take of its response while it keeps the gateway waiting, measured
-        /// over 10 s; a slower one is disconnected, over HTTP/2 its stream is reset. One that takes nothing at all is not slow
-        /// but stalled: `timeouts.write` says how long it may. `off`: only that
-        /// guards against slow clients, and each byte counts as going on.
+        /// Bytes per second that a client must take of its response while the gateway waits for it, measured over 10 s;
+        /// a slower client is disconnected, or over HTTP/2 its stream is reset. A client that takes nothing at all is
+        /// not slow but stalled: `timeouts.write` limits how long. `off`: only that timeout guards against slow
+        /// clients, and every byte counts as progress.
         pub response_rate: Option<ByteSize> = default("240B", rate()),
-        /// How much of a response is read into memory where its client is slower than its endpoint. One that fits is
-        /// taken from the endpoint at once, and its connection serves others. `off`: none is read ahead.
+        /// How much of a response to read into memory when its client is slower than its endpoint. One that fits is
+        /// read from the endpoint at once, and the connection serves others. `off`: nothing is read ahead.
         pub response_buffer: Option<ByteSize> = default("256KiB", response_buffer()),
-        /// Memory that all responses read ahead may have together, over all workers; one client may have a quarter
-        /// of it, 32 MiB at least. Where it is used up, responses go as fast as their clients take them. Beside it each
-        /// response has a receive buffer as always, of 128 KiB at most; one from an endpoint of HTTP/2 has its
-        /// window, of 64 KiB while its client has taken none of it.
+        /// Memory for all responses that are read ahead together, over all workers; one client may use a quarter of it,
+        /// or 32 MiB if that is more. When it is used up, responses go as fast as their clients take them. In addition
+        /// each response has a receive buffer of at most 128 KiB; one from an HTTP/2 endpoint has its window, of 64 KiB
+        /// until its client has taken some of it.
         pub response_memory: ByteSize = default("256MiB", size(1 << 20..=1 << 40)),
-        /// Status line and header fields of an upstream's response together; a larger head becomes 502. Over HTTP/2 a response
-        /// that is nothing but its head, as of a gRPC call that fails at once, may have `response_trailers` instead.
+        /// Status line and header fields of an upstream's response together; a larger head becomes 502. Over HTTP/2 a
+        /// response that is only a head, such as that of a gRPC call that fails at once, may have `response_trailers`
+        /// instead.
         pub response_head: ByteSize = default("32KiB", size(1_024..=MAX_HEAD)),
         /// Header fields of an upstream's response; more become 502.
         pub response_fields: NonZeroU16 = default("200", whole(1..=MAX_FIELDS)),
-        /// The trailer section of an upstream's response (RFC 9110 section 6.5). What exceeds it, or `response_fields`,
-        /// is left out, and the client gets status, body and the other trailers; of a gRPC call `grpc-status` always.
-        /// The memory that a response holds while they come.
+        /// The trailer section of an upstream's response (RFC 9110 section 6.5). Trailers beyond this, or beyond
+        /// `response_fields`, are dropped: the client gets the status, the body and the other trailers, and of a gRPC
+        /// call always `grpc-status`. A response holds this much memory while its trailers arrive.
         pub response_trailers: ByteSize = default("64KiB", size(64..=MAX_HEAD)),
     }
 }
@@ -105,7 +106,7 @@ section! {
     "route_limits", "the limits of a route", Any;
     /// The limits of one route, in place of the global ones.
     pub(crate) struct RouteLimitFields {
-        /// A request body; a larger one is answered with 413.
+        /// A request body; a larger one gets 413.
         pub(crate) body: Option<Cap<ByteSize>> = optional("`limits.body`", body()),
     }
 }

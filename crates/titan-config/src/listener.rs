@@ -47,43 +47,43 @@ pub struct Protocols {
 }
 
 section! {
-    "proxy_protocol", "a PROXY protocol setting", Any;
-    /// The PROXY protocol (versions 1 and 2): the peers that must send it, and they alone may.
+    "proxy_protocol", "PROXY protocol settings", Any;
+    /// The PROXY protocol (versions 1 and 2), and the peers that must send it; no other peer may.
     pub struct ProxyProtocol {
-        /// The load balancers in front. A connection from one of them must start with a PROXY header and is
-        /// closed otherwise; from anyone else such a header is a bad request.
+        /// The load balancers in front. A connection from one of them is closed unless it starts with a PROXY header;
+        /// from any other peer such a header is a bad request.
         pub from: Vec<Cidr> = required(one_or_list(cidr(), 1..=MAX_NETWORKS)),
     }
 }
 
 section! {
     "listener", "a listener", Any;
-    /// A socket that clients connect to. A plain text stands for `address` alone.
+    /// A socket that clients connect to. A plain string sets `address` alone.
     pub(crate) struct ListenerFields {
-        /// What it is called where listeners are printed; unique.
+        /// Its name in output that lists listeners; unique.
         pub(crate) name: Option<At<Name>> = optional("the address", at(name())),
-        /// What it is bound to: an IP address with a port, a port on all IPv4 and IPv6 addresses (`:8080`), or
-        /// a Unix socket. `[::]` takes IPv6 alone. Port 0 takes a free port.
+        /// Where it listens: an IP address with a port, a port on all IPv4 and IPv6 addresses (`:8080`), or a Unix
+        /// socket. `[::]` is IPv6 only. Port 0 picks a free port.
         pub(crate) address: At<ListenAddress> = required(at(listen_address())),
         /// Reads the client's address from a PROXY protocol header.
         pub(crate) proxy_protocol: Option<ProxyProtocol> =
-            optional("not read", section_of::<ProxyProtocol>()),
-        /// Speaks TLS: HTTPS.
+            optional("no PROXY protocol", section_of::<ProxyProtocol>()),
+        /// Serves TLS (HTTPS).
         pub(crate) tls: Option<Tls> = default("off", tls()),
-        /// Answers every request with 308 to the same place under `https://`: `true` on port 443, a number on that
-        /// one. Only without `tls`. A request without a host is a bad one; routes are not looked at.
+        /// Redirects every request with 308 to the same URL under `https://`: `true` on port 443, a number on that
+        /// port. Only without `tls`. A request without a host gets 400; routes are not consulted.
         pub(crate) redirect_to_https: Option<NonZeroU16> =
             default("false", switch_or(HTTPS, whole(1..=65_535))),
-        /// What is spoken: `h1` (HTTP/1.1) and `h2` (HTTP/2). With TLS the handshake chooses (ALPN), and `h2` is
-        /// preferred; without TLS clients that know beforehand may begin with HTTP/2. An `Upgrade` to it is ignored.
+        /// The versions of HTTP: `h1` (HTTP/1.1) and `h2` (HTTP/2). With TLS the handshake chooses (ALPN) and prefers
+        /// `h2`; without TLS, clients with prior knowledge may start with HTTP/2. An `Upgrade` to HTTP/2 is ignored.
         pub(crate) protocols: Option<Protocols> = optional("`[h2, h1]`", protocols()),
-        /// Connections open at the same moment, over all workers; beyond it new ones are
-        /// closed. The last eighth is for clients that have few, so that no single one takes them all; an address of
-        /// `forwarding.trusted_proxies` may. Each idle one costs about 1 KiB, one of HTTP/2 about 5 KiB, and TLS about 10 KiB more.
+        /// Open connections, over all workers; beyond this, new ones are closed. The last eighth is reserved for
+        /// clients with few connections, so that no single client takes them all; addresses in
+        /// `forwarding.trusted_proxies` are exempt from that. An idle connection costs about 1 KiB, with HTTP/2 about 5
+        /// KiB, and TLS adds about 10 KiB.
         pub(crate) max_connections: NonZeroU32 = default("65536", whole(1..=MAX_CONNECTIONS)),
-        /// Connections open at the same moment from one client, over all workers; beyond it new ones are closed.
-        /// A client is an IPv4 address, or the /64 network of an IPv6 address. Where `proxy_protocol` names
-        /// the client, that address counts.
+        /// Open connections from one client, over all workers; beyond this, new ones are closed. A client is an IPv4
+        /// address, or the /64 network of an IPv6 address. With `proxy_protocol`, the address in its header counts.
         pub(crate) max_connections_per_client: Cap<NonZeroU32> =
             default("unlimited", cap(whole(1..=MAX_CONNECTIONS))),
     }

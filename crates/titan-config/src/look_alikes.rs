@@ -5,18 +5,18 @@ use crate::readers::words;
 use crate::section::section;
 
 section! {
-    "paths", "a policy for paths", Any;
-    /// What becomes of paths that some upstreams take for others. Routes compare paths byte for byte: with `/admin`
-    /// guarded and `/` open, `/ADMIN`, `/admin;x` and `/%2Fadmin` are taken by `/`. `keep`: they are passed on, which is right for
-    /// upstreams that tell them apart; `refuse`: they are answered with 400. The settings of the route that takes a
-    /// request hold. `titan check` warns where one is not stated and a guarded route lies under an open one.
+    "paths", "path settings", Any;
+    /// What happens to paths that some upstreams treat as equal to others. Routes compare paths byte for byte: with
+    /// `/admin` guarded and `/` open, `/ADMIN`, `/admin;x` and `/%2Fadmin` match `/`. `keep`: they are passed on, which
+    /// is right for upstreams that tell them apart; `refuse`: they get 400. The settings of the route that a request
+    /// matches apply. `titan check` warns if one is not set and a guarded route lies under an open one.
     pub struct Paths {
         /// Encoded slashes: `refuse` every path with a `%2F`.
         pub encoded_slashes: Option<LookAlike> = optional("`keep`", look_alike()),
         /// Parameters of segments: `refuse` every path with a `;`, encoded or not.
         pub parameters: Option<LookAlike> = optional("`keep`", look_alike()),
-        /// Letters in another case: `refuse` a path that another route would take if case made no difference. Costs
-        /// another search for the route.
+        /// Other case: `refuse` a path that would match another route if case did not matter. Costs a second route
+        /// lookup.
         pub case: Option<LookAlike> = optional("`keep`", look_alike()),
     }
 }

@@ -80,7 +80,7 @@ impl Node {
     pub(crate) fn describe(&self) -> String {
         match &self.kind {
             Kind::Null => "nothing".to_owned(),
-            Kind::Text(Text { text, quoted: true }) => format!("the text {}", quote(text)),
+            Kind::Text(Text { text, quoted: true }) => format!("the string {}", quote(text)),
             Kind::Text(Text { text, .. }) => quote(text),
             Kind::List(_) => "a list".to_owned(),
             Kind::Map(_) => "a mapping".to_owned(),

@@ -303,7 +303,7 @@ pub(crate) fn param_name() -> impl Read<Value = String> {
 }
 
 const PARAM: TextShape = TextShape {
-    what: "the name of a parameter of the path",
+    what: "the name of a path parameter",
     examples: "`id`, which `/users/{id}` captures",
     pattern: Some("^[A-Za-z0-9_]+$"),
     max: MAX_TOKEN,

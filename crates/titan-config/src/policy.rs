@@ -61,19 +61,18 @@ macro_rules! policies {
         $with! {
             /// Which pages of other origins may read responses (cross-origin resource sharing).
             Cors cors;
-            /// How many requests of one kind may come in a while, and how many may run at once, before `jwt` and `authorise`
-            /// look at them: it bounds the work that those do for anybody. Its key and its exemptions cannot have API keys and
-            /// claims. A route may have a `rate_limit` as well.
+            /// A rate limit that comes before `jwt` and `authorise`, and so bounds their work for unauthenticated clients. Its key
+            /// and its exemptions cannot use API keys and claims. A route may have a `rate_limit` as well.
             EarlyLimit early_limit;
-            /// How often clients may show what is wrong: tokens, API keys, passwords.
+            /// How often clients may present invalid tokens, API keys and passwords.
             FailureLimit failure_limit;
-            /// Who a request comes from, by JSON Web Tokens.
+            /// Authenticates requests by JSON Web Tokens.
             Jwt jwt;
-            /// Who may ask at all.
+            /// Which requests are allowed.
             Authorise authorise;
-            /// How many requests of one kind may come in a while, and how many may run at once.
+            /// How many requests with the same key may come in a period, and how many may run at once.
             RateLimit rate_limit;
-            /// What is changed in requests and responses.
+            /// Changes requests and responses.
             Transform transform;
             /// Which responses are compressed.
             Compress compress;
@@ -126,7 +125,7 @@ macro_rules! kinds {
 
         section! {
             "policy", "a policy", One;
-            /// Something that is done with requests and responses on the way. It has one of these types.
+            /// Something to do with requests and responses on the way; it has one of these types.
             pub(crate) struct PolicyFields {
                 $(
                     $(#[doc = $doc])+

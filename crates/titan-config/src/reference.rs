@@ -31,23 +31,22 @@ upstreams:
   api: ["10.0.0.1:8080", "10.0.0.2:8080"]
 ```
 
-`titan check FILE` reads a file and shows what is wrong in it, all at once as far as one error does not hide another.
-`titan schema` prints its JSON Schema, for
-completion in editors. `titan explain METHOD URL` shows which route a request takes, and why.
+`titan check FILE` shows all errors of a file at once, unless one hides another. `titan schema` prints its JSON Schema,
+for completion in editors. `titan explain METHOD URL` shows which route a request takes, and why.
 
 ## How the file is read
 
-- Unknown keys and keys that stand twice are errors.
-- A value is read as what its field holds, never as what it looks like: where a text is expected, `yes`, `1.10` and
-  `0x10` are those texts, with or without quotes. Only nothing, `~` and `null` are no texts unless they are quoted.
-- Numbers and `true` or `false` stand without quotes.
-- Where a list stands, one item can stand alone: `methods: GET` is `methods: [GET]`.
+- Unknown keys and duplicate keys are errors.
+- The field decides the type of a value, not its looks: in a string field, `yes`, `1.10` and `0x10` are strings, with
+  or without quotes. Only an empty value, `~` and `null` are not strings unless they are quoted.
+- Numbers and `true` or `false` have no quotes.
+- A list of one item needs no brackets: `methods: GET` is `methods: [GET]`.
 - A duration is a whole number with a unit: `ms`, `s`, `m`, `h`, `d`. `10` alone is an error.
-- A size is a whole number with a unit or in bytes: `B`, `KiB`, `MiB`, `GiB`, `TiB`, or decimal `KB`, `MB`, `GB`, `TB`.
-- Texts that start with `*`, `{`, `[`, `&`, `!`, `@`, `%` or a backtick need quotes, because YAML gives these a meaning:
-  `"*.example.com"`, `"{path}"`. So do texts with braces or brackets inside `{ }` and `[ ]`.
-- Of JSON one thing is missing: characters escaped as pairs (`\ud83d\ude00`). Write them as they are.
-- Anchors (`&name`) and aliases (`*name`) work; merge keys (`<<`), tags (`!name`) and several documents do not.
+- A size is a whole number of bytes, or with a unit: `B`, `KiB`, `MiB`, `GiB`, `TiB`, or decimal `KB`, `MB`, `GB`, `TB`.
+- Strings that start with `*`, `{`, `[`, `&`, `!`, `@`, `%` or a backtick need quotes, because these have a meaning in
+  YAML: `"*.example.com"`, `"{path}"`. So do strings with braces or brackets inside `{ }` and `[ ]`.
+- One feature of JSON is missing: surrogate pairs (`\ud83d\ude00`). Write the characters themselves.
+- Anchors (`&name`) and aliases (`*name`) work; merge keys (`<<`), tags (`!name`) and multiple documents do not.
 "#;
 
 /// The part of the introduction that quotes bounds.
@@ -57,22 +56,21 @@ fn rules() -> String {
 
 ## Which route a request takes
 
-The order of routes in the file has no meaning. Of the routes that match a request the most specific one is taken:
+The order of routes in the file does not matter. A request takes the most specific route that matches it:
 
 1. by host: an exact host, then the longest matching wildcard, then routes without `host`;
-2. then by path, segment by segment from the left: a literal before `{{name}}`, and that before what takes the rest,
-   which is `{{*name}}` before a `prefix`. So an exact path comes before a prefix, and a longer prefix before a
-   shorter one;
-3. then by `priority`, the higher first;
-4. then by the number of conditions in `headers` and `query`, the more first;
+2. then by path, segment by segment from the left: a literal, then `{{name}}`, then `{{*name}}`, then a `prefix`. So an
+   exact path comes before a prefix, and a longer prefix before a shorter one;
+3. then by `priority`, higher first;
+4. then by the number of conditions in `headers` and `query`, more first;
 5. then routes with `methods` before routes without.
 
-A route whose methods or conditions do not match leaves the request to the next one in this order.
+If the methods or conditions of a route do not match, the request goes to the next one in this order.
 
-Two routes that match the same request and that none of these rules puts in order are an error, and so is a route
-that another one keeps from ever being reached. Routes with the same host and path that exclude each other, by their
-methods or by different values of the same header or parameter, need no order. At most {MAX_ROUTES_PER_PATH} routes have the same
-host and path.
+Two routes that match the same request and that these rules do not order are an error, and so is a route that can never
+be reached because of another one. Routes with the same host and path need no order if they exclude each other, by their
+methods or by different values of the same header or parameter. At most {MAX_ROUTES_PER_PATH} routes may have the same host
+and path.
 "#,
         MAX_FILE >> 20
     )
@@ -116,7 +114,7 @@ fn kind(shape: &Shape) -> String {
             format!("[{what}](#{name}), or its `{key}` alone")
         }
         Shape::Either(shapes) => match one_or_list(shapes) {
-            Some((item, max)) => format!("{}, or a list of at most {max} such", kind(item)),
+            Some((item, max)) => format!("{}, or a list of at most {max}", kind(item)),
             None => alternatives(shapes.iter().map(kind).collect()),
         },
         other => other.describe(),

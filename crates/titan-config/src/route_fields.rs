@@ -36,65 +36,68 @@ use titan_http::Method;
 
 section! {
     "route", "a route", Any;
-    /// Which requests it serves (`host`, `path` or `prefix`, `methods`, `headers`, `query`,
-    /// `client_certificate`: all must match), and what answers them (exactly one of `upstream`, `redirect`, `respond` and `files`).
+    /// Which requests it matches (`host`, `path` or `prefix`, `methods`, `headers`, `query`, `client_certificate`: all
+    /// that are given must match), and how it responds (exactly one of `upstream`, `redirect`, `respond` and `files`).
     pub(crate) struct RouteFields {
-        /// What metrics and `titan explain` call it; unique.
+        /// Its name in metrics and `titan explain`; unique.
         pub(crate) name: Option<At<Name>> = optional("what it matches, such as `api.v1` for `prefix: /api/v1`", at(name())),
-        /// The hosts it serves: exact ones, or `*.` and what they end with, for any number of labels, one at least:
-        /// `*.example.com` takes `a.b.example.com`, and not `example.com`. Without regard to case and port.
+        /// The hosts it matches: exact ones, or `*.` and a suffix, for one or more labels: `*.example.com` matches
+        /// `a.b.example.com` but not `example.com`. Case and port do not matter.
         pub(crate) host: Option<Vec<HostPattern>> =
             optional("any host", one_or_list(host_pattern(), 1..=MAX_HOSTS)),
-        /// The paths it serves: exactly this one; `{name}` stands for one segment, `{*name}` at the end for the
-        /// rest, which may be empty. Compared in normal form: dot segments resolved, `//` merged. `\*` is a `*` itself, and
-        /// `\:` a `:` at the start of a segment; unescaped they are errors, because other proxies have patterns there.
+        /// The exact paths it matches; `{name}` stands for one segment, `{*name}` at the end for the rest, which may be
+        /// empty. Paths are compared in normal form: dot segments resolved, `//` merged. `\*` is a literal `*`, and
+        /// `\:` a literal `:` at the start of a segment; unescaped they are errors, because they are patterns in other
+        /// proxies.
         pub(crate) path: Option<PathPattern> = optional("any path", text(PATH, parse_path)),
-        /// The paths it serves: this one and everything below, `/api` and `/api/users` but not `/apis`.
-        /// Excludes `path`.
+        /// The path prefix it matches: this path and everything below it, `/api` and `/api/users` but not `/apis`. Not
+        /// together with `path`.
         pub(crate) prefix: Option<PathPattern> = optional("any path", text(PREFIX, parse_prefix)),
-        /// The methods it serves. GET brings HEAD with it, unless a route with the same host and path lists HEAD.
+        /// The methods it matches. GET includes HEAD, unless a route with the same host and path lists HEAD.
         pub(crate) methods: Option<Vec<Method>> =
             optional("any method", one_or_list(served_method(), 1..=MAX_METHODS)),
         /// Conditions on header fields; all must hold.
         pub(crate) headers: Vec<HeaderMatch> = default("{}", header_matches()),
         /// Conditions on query parameters; all must hold.
         pub(crate) query: Vec<QueryMatch> = default("{}", query_matches()),
-        /// Conditions on the certificate that the client has shown at a listener with
-        /// `tls.client_certificates`; `present` takes any, `absent` clients without one.
+        /// Conditions on the certificate that the client presented at a listener with `tls.client_certificates`;
+        /// `present` matches any certificate, `absent` clients without one.
         pub(crate) client_certificate: Option<Vec<CertificateMatch>> =
             optional("any client", certificate_matches()),
         /// Decides between routes with the same host and path; the higher is tried first.
         pub(crate) priority: i32 = default("0", whole(-1_000_000..=1_000_000)),
-        /// The upstream that responses, or several with their shares of the requests: `{ stable: 9, canary: 1 }`.
+        /// The upstream that serves it, or several with their shares of the requests: `{ stable: 9, canary: 1 }`.
         pub(crate) upstream: Option<Vec<Share>> = optional("", shares()),
-        /// Sends the client elsewhere.
+        /// Redirects the client.
         pub(crate) redirect: Option<RedirectFields> = optional("", redirect()),
-        /// Responses from the configuration.
+        /// Responds from the configuration.
         pub(crate) respond: Option<Respond> = optional("", respond()),
-        /// Responses with files from a directory.
+        /// Serves files from a directory.
         pub(crate) files: Option<StaticFiles> = optional("", files()),
-        /// What becomes of the path on its way to the upstream. The query stays.
+        /// How the path changes on its way to the upstream. The query stays.
         pub(crate) rewrite: Option<RewriteFields> =
             optional("the path stays", section_of::<RewriteFields>()),
-        /// The Host that the upstream gets: `preserve` the client's, `endpoint` the endpoint's name or address,
-        /// or the one given.
+        /// The Host that the upstream gets: `preserve` the client's, `endpoint` the endpoint's name or address, or the
+        /// one given.
         pub(crate) send_host: SendHost = default("preserve", send_host()),
-        /// Further attempts on other endpoints, when the first one did not process anything, or when the method
-        /// is idempotent and no body was sent.
+        /// Further attempts on other endpoints, if the first one did not process anything, or if the method is
+        /// idempotent and no body was sent.
         pub(crate) retries: u8 = default("1", whole(0..=5)),
-        /// The protocols that a client may switch to with `Upgrade`, or with extended CONNECT in HTTP/2; any other
-        /// such wish is ignored, as if it were not there. `[]`: none.
+        /// The protocols that a client may switch to with `Upgrade`, or with extended CONNECT in HTTP/2; a request for
+        /// any other is treated as if it did not ask to switch. `[]`: none.
         pub(crate) upgrades: Option<Vec<Token>> =
             optional("`[websocket]`", one_or_list(token(), 0..=MAX_UPGRADES)),
-        /// The policies that its requests meet, by name. One takes the place of the file's own of the same type.
+        /// The policies that apply to its requests, by name. Each replaces the one of the same type that the file
+        /// applies.
         pub(crate) apply: Vec<At<String>> = default("[]", uses()),
-        /// The types of the file's own policies that its requests do not meet.
+        /// The types of policies that the file applies and this route does not.
         pub(crate) without: Vec<PolicyKind> = default("[]", kinds()),
-        /// Whether gRPC-Web calls, in bytes or as text, are made into gRPC for the upstream, and its responses back.
+        /// Whether gRPC-Web calls, binary or text, are translated to gRPC for the upstream, and its responses back.
         pub(crate) grpc_web: bool = default("false", boolean()),
-        /// Pages in place of problem documents, before those of the file. `files.error_pages` come before both.
+        /// Pages in place of problem documents; they come before those of the file. `files.error_pages` come before
+        /// both.
         pub(crate) error_pages: ErrorPages = default("{}", error_pages()),
-        /// What becomes of paths that some upstreams take for others, in place of what the file says.
+        /// What happens to paths that some upstreams treat as equal to others, in place of the file's settings.
         pub(crate) paths: Paths = default("{}", section_of::<Paths>()),
         /// Timeouts in place of the global ones.
         pub(crate) timeouts: RouteTimeoutFields = default("{}", section_of::<RouteTimeoutFields>()),
@@ -105,11 +108,11 @@ section! {
 
 section! {
     "rewrite", "a rewrite", One;
-    /// What becomes of the path on its way to the upstream.
+    /// How the path changes on its way to the upstream.
     pub(crate) struct RewriteFields {
-        /// Takes the place of the route's `prefix`; `/` only removes it.
+        /// Replaces the route's `prefix`; `/` only removes it.
         pub(crate) prefix: Option<String> = optional("", text(PREFIX, parse_replacement)),
-        /// Takes the place of the whole path; `{name}` stands for what the route's `path` captured.
+        /// Replaces the whole path; `{name}` is what the route's `path` captured.
         pub(crate) path: Option<TemplateText> = optional("", path_template()),
     }
 }

@@ -117,7 +117,7 @@ impl Shape {
             }
             Shape::Section(SectionInfo { what, .. }) => (*what).to_owned(),
             Shape::Either(shapes) => match one_or_list(shapes) {
-                Some((item, _)) => format!("{}, or a list of such", item.describe()),
+                Some((item, _)) => format!("{}, or a list of these", item.describe()),
                 None => alternatives(shapes.iter().flat_map(Shape::alternatives).collect()),
             },
         }

@@ -8,30 +8,30 @@ use std::time::Duration;
 
 section! {
     "timeouts", "the timeouts", Any;
-    /// How long for everything. None can be switched off: who waits for ever holds resources for ever.
+    /// How long everything may take. None can be disabled: a wait without end holds resources without end.
     pub struct Timeouts {
         /// A TLS handshake, from accept (or the end of a PROXY header) to its end; then the connection is closed.
         pub handshake: Duration = default("10s", timeout()),
-        /// From the first byte of a request head to its last; a slower head is answered with 408. Over HTTP/2 it holds for
-        /// the preface, and for every frame but those of bodies; then the connection is closed.
+        /// From the first byte of a request head to its last; a slower head gets 408. Over HTTP/2 it applies to the
+        /// preface and to every frame except those of bodies; then the connection is closed.
         pub head: Duration = default("10s", timeout()),
-        /// A client connection without a request is closed after this, be it before the first one or between two.
+        /// How long a client connection may stay open without a request, before the first one or between two.
         pub idle: Duration = default("60s", timeout()),
-        /// The longest pause of a request body; a longer one is answered with 408.
+        /// The longest pause in a request body; a longer one gets 408.
         pub body: Duration = default("30s", timeout()),
-        /// A client that takes nothing of its response for this long is disconnected. One that takes some, but too little, is
-        /// the business of `limits.response_rate`.
+        /// A client that takes nothing of its response for this long is disconnected. `limits.response_rate` limits
+        /// clients that take too little.
         pub write: Duration = default("30s", timeout()),
         /// Connecting to one endpoint; then another is tried, or the response is 504.
         pub connect: Duration = default("5s", timeout()),
         /// From the end of the request to the head of the upstream's response; then the response is 504.
         pub response: Duration = default("60s", timeout()),
-        /// The longest pause of an upstream's response body; after it the client's connection is closed.
+        /// The longest pause in an upstream's response body; then the client's connection is closed.
         pub response_body: Duration = default("60s", timeout()),
-        /// A tunnel, such as a WebSocket, in which nothing moves in either direction for this long is closed.
+        /// A tunnel, such as a WebSocket, is closed when nothing has moved in either direction for this long.
         pub tunnel: Duration = default("1h", timeout()),
-        /// How long running requests, and tunnels, may take after a signal to stop. The process has ended within 2 s after that:
-        /// with the default within 25 s of the signal, before Kubernetes loses its patience (30 s).
+        /// How long running requests and tunnels may take after a stop signal. The process exits at most 2 s later:
+        /// with the default, within 25 s of the signal, before Kubernetes kills it (30 s).
         pub drain: Duration = default("23s", timeout()),
     }
 }
@@ -40,7 +40,7 @@ section! {
     "route_timeouts", "the timeouts of a route", Any;
     /// The timeouts of one route, in place of the global ones.
     pub(crate) struct RouteTimeoutFields {
-        /// The longest pause of a request body.
+        /// The longest pause in a request body.
         pub(crate) body: Option<Duration> = optional("`timeouts.body`", timeout()),
         /// How long a client may take nothing of its response.
         pub(crate) write: Option<Duration> = optional("`timeouts.write`", timeout()),
@@ -48,10 +48,10 @@ section! {
         pub(crate) connect: Option<Duration> = optional("`timeouts.connect`", timeout()),
         /// From the end of the request to the head of the response.
         pub(crate) response: Option<Duration> = optional("`timeouts.response`", timeout()),
-        /// The longest pause of a response body.
+        /// The longest pause in a response body.
         pub(crate) response_body: Option<Duration> =
             optional("`timeouts.response_body`", timeout()),
-        /// How long nothing may move in a tunnel.
+        /// How long a tunnel may be idle.
         pub(crate) tunnel: Option<Duration> = optional("`timeouts.tunnel`", timeout()),
     }
 }

@@ -13,35 +13,35 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 section! {
-    "tls", "a TLS setting", Any;
-    /// HTTPS on a listener: TLS 1.3 and 1.2, with resumption by tickets. Requests without TLS are answered with 400.
+    "tls", "TLS settings", Any;
+    /// HTTPS on a listener: TLS 1.3 and 1.2, with session tickets. Requests without TLS get 400.
     pub struct Tls {
-        /// The certificates with their keys. The name that a client asks for (SNI) chooses among those in them; the
-        /// first one stands in for clients that ask for none. A name may have an ECDSA and an RSA certificate.
+        /// The certificates with their keys. The name that the client asks for (SNI) chooses among them; a client that
+        /// sends no name gets the first one. A name may have an ECDSA and an RSA certificate.
         pub certificates: Vec<Certificate> =
             required(one_or_list(section_of::<Certificate>(), 1..=MAX_CERTIFICATES)),
-        /// What a client gets that asks for a name in none of the certificates: the first one, or no connection.
+        /// What a client gets whose name (SNI) is in none of the certificates: the first certificate, or no connection.
         pub unknown_name: UnknownName = default("default", words(&[
             ("default", UnknownName::Default),
             ("refuse", UnknownName::Refuse),
         ])),
-        /// The oldest version of TLS that is spoken.
+        /// The oldest version of TLS that is accepted.
         pub min_version: TlsVersion = default("1.2", words(&[
             ("1.2", TlsVersion::Tls12),
             ("1.3", TlsVersion::Tls13),
         ])),
-        /// The cipher suites that are agreed on, by their IANA names; TLS 1.3 and 1.2 have their own. All that
-        /// exist here have forward secrecy and authenticate what they encrypt, so there is no list of weak ones
-        /// to leave out: this is for rules that name fewer.
+        /// The allowed cipher suites, by their IANA names; TLS 1.3 and 1.2 each have their own. All suites here have
+        /// forward secrecy and authenticated encryption, so there are no weak ones to leave out: this is for rules that
+        /// demand fewer.
         pub ciphers: Option<Vec<Cipher>> =
             optional("all of them", one_or_list(words(Cipher::ALL), 1..=Cipher::ALL.len())),
-        /// Strict-Transport-Security (RFC 6797) in every response, in place of an upstream's own: browsers come by
-        /// HTTPS alone from then on. Take a short time first: it cannot be taken back before it is over.
+        /// Strict-Transport-Security (RFC 6797) in every response, replacing that of an upstream: browsers use HTTPS
+        /// only from then on. Start with a short time: it cannot be undone before it has passed.
         pub hsts: Option<Hsts> = optional("not sent", hsts()),
-        /// Asks clients who they are. Routes can look at the response (`client_certificate`), and upstreams can be
-        /// told (`forwarding.client_cert`).
+        /// Asks clients for certificates. Routes can match on them (`client_certificate`), and upstreams can get them
+        /// (`forwarding.client_cert`).
         pub client_certificates: Option<ClientCertificates> =
-            optional("clients are not asked", section_of::<ClientCertificates>()),
+            optional("clients are not asked for one", section_of::<ClientCertificates>()),
     }
 }
 
@@ -114,15 +114,15 @@ impl Cipher {
 }
 
 section! {
-    "hsts", "a setting of Strict-Transport-Security", Any;
-    /// What browsers are told about HTTPS. A plain duration stands for `max_age` alone.
+    "hsts", "HSTS settings", Any;
+    /// Strict-Transport-Security, which makes browsers use HTTPS. A plain duration sets `max_age` alone.
     pub struct Hsts {
-        /// How long they come by HTTPS alone, from each response on. `365d` is usual, `0s` lets them off.
+        /// How long after each response browsers use HTTPS only. `365d` is usual, `0s` ends it.
         pub max_age: Duration = required(duration(Duration::ZERO..=MOST)),
-        /// Whether that goes for all hosts below this one as well.
+        /// Whether it also covers all hosts below this one.
         pub include_subdomains: bool = default("false", boolean()),
-        /// Whether browsers may have it built in. Takes `include_subdomains` and a `max_age` of 365d at least, and
-        /// months to take back.
+        /// Whether browsers may include this host in their built-in lists. Needs `include_subdomains` and a `max_age`
+        /// of at least 365d, and takes months to undo.
         pub preload: bool = default("false", boolean()),
     }
 }
@@ -145,21 +145,21 @@ fn hsts() -> impl Read<Value = Hsts> {
 }
 
 section! {
-    "client_certificates", "a setting of client certificates", Any;
-    /// Certificates that clients show in the handshake. One that is not good ends it, in both modes: of another
-    /// authority, expired, for other uses than a client's, or revoked. The files are watched like those of
-    /// certificates; a change counts for open connections too.
+    "client_certificates", "client certificate settings", Any;
+    /// Certificates that clients present in the handshake. An invalid one ends it, in both modes: one from another
+    /// authority, expired, issued for other uses than client authentication, or revoked. The files are watched like
+    /// those of certificates; a change also affects open connections.
     pub struct ClientCertificates {
-        /// What becomes of a client that shows none: `required` ends the handshake, `optional` lets it in without
-        /// a name.
+        /// What happens to a client without a certificate: `required` ends the handshake, `optional` lets the client
+        /// connect without an identity.
         pub mode: CertificateMode = default("required", words(&[
             ("required", CertificateMode::Required),
             ("optional", CertificateMode::Optional),
         ])),
-        /// A PEM file with the authorities whose certificates are taken, and no others.
+        /// A PEM file with the certificate authorities to trust; no others are trusted.
         pub ca: PathBuf = required(file()),
-        /// PEM files with lists of revoked certificates. With any there has to be one, not past its next update,
-        /// of each authority between a certificate and `ca`, or that certificate is refused.
+        /// PEM files with certificate revocation lists. If there are any, each authority from a certificate up to `ca`
+        /// needs one that is not past its next update; otherwise the certificate is refused.
         pub crl: Vec<PathBuf> = default("[]", one_or_list(file(), 0..=MAX_CRLS)),
     }
 }
@@ -182,19 +182,19 @@ pub enum CertificateMode {
 }
 
 section! {
-    "upstream_tls", "a TLS setting of an upstream", Any;
-    /// TLS towards the endpoints of an upstream, 1.3 or 1.2. `on` stands for all defaults. An endpoint must have a
-    /// certificate for its name or address, from an authority that is trusted; otherwise the response is 502.
+    "upstream_tls", "upstream TLS settings", Any;
+    /// TLS to the endpoints of an upstream, 1.3 or 1.2. `on` takes all defaults. An endpoint must have a certificate
+    /// for its name or address from a trusted authority; otherwise the response is 502.
     pub struct UpstreamTls {
-        /// A PEM file with the authorities that are trusted, and no others.
+        /// A PEM file with the certificate authorities to trust; no others are trusted.
         pub ca: Option<PathBuf> = optional("those that the system trusts", file()),
-        /// The name that is asked for (SNI), and that the certificate has to be for.
+        /// The name to ask for (SNI), which the certificate must cover.
         pub name: Option<ServerName> =
             optional("the name or address of each endpoint", server_name()),
-        /// What the gateway authenticates itself with.
+        /// The client certificate that the gateway presents to endpoints.
         pub certificate: Option<Certificate> = optional("nothing", section_of::<Certificate>()),
-        /// Whether certificates are verified. `false` takes any, so that whoever is on the way can read and change
-        /// everything; each start warns of it.
+        /// Whether to verify certificates. `false` accepts any, so that anyone on the network path can read and change
+        /// everything; each start warns about it.
         pub verify: bool = default("true", boolean()),
     }
 }
@@ -238,7 +238,7 @@ impl ServerName {
 
 fn server_name() -> impl Read<Value = ServerName> {
     let shape = TextShape {
-        what: "a name of a server",
+        what: "a server name",
         examples: "`api.internal` or `10.0.0.1`",
         pattern: Some("^[A-Za-z0-9.:_-]+$"),
         max: 253,
@@ -257,10 +257,10 @@ fn server_name() -> impl Read<Value = ServerName> {
 
 section! {
     "certificate", "a certificate", Any;
-    /// A certificate and its key. A relative path starts at the folder of the configuration file. The files are
-    /// watched: what is new in them is used within seconds, and what cannot be used is left alone.
+    /// A certificate and its key. A relative path starts at the directory of the configuration file. The files are
+    /// watched: new ones are used within seconds; while a new one is unusable, the old one stays.
     pub struct Certificate {
-        /// A PEM file with the certificate and behind it those that lead to an authority.
+        /// A PEM file with the certificate, followed by its chain of intermediate certificates.
         pub cert: PathBuf = required(file()),
         /// A PEM file with its private key: PKCS #8, PKCS #1 or SEC 1, not encrypted.
         pub key: PathBuf = required(file()),

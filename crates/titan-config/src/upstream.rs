@@ -69,59 +69,57 @@ const MAX_QUEUE: i64 = 16_384;
 
 section! {
     "queue", "a queue", Any;
-    /// The requests that wait for a connection when every one is taken.
+    /// The requests that wait for a connection when all are in use.
     pub struct Queue {
-        /// How many may wait, over all workers; others are answered with 503. 0: none waits. In a full queue a
-        /// client gives up a place for one that has fewer. At most 16384, for who
-        /// comes next is decided under a lock.
+        /// How many may wait, over all workers; further ones get 503. 0: none waits. In a full queue, a client gives up
+        /// a place to one that has fewer. At most 16384, because choosing the next one takes a lock.
         pub length: u32 = default("1024", whole(0..=MAX_QUEUE)),
-        /// How long each may wait; then it is answered with 503.
+        /// How long each may wait; then it gets 503.
         pub timeout: Duration = default("1s", timeout()),
     }
 }
 
 section! {
     "endpoint", "an endpoint", Any;
-    /// A member of an upstream. A plain text stands for `address` alone.
+    /// A server of an upstream. A plain string sets `address` alone.
     pub(crate) struct EndpointFields {
-        /// Where it listens: a name or an IP address with a port, or a Unix socket. Of a name all addresses
-        /// are used, and looked up again as time goes by.
+        /// Its address: a name or an IP address with a port, or a Unix socket. All addresses of a name are used, and it
+        /// is resolved again when its TTL expires.
         pub(crate) address: At<EndpointAddress> = required(at(endpoint_address())),
-        /// Its share beside the other endpoints, under every balance policy.
+        /// Its share relative to the other endpoints, under every balance policy.
         pub(crate) weight: NonZeroU16 = default("1", whole(1..=1_000)),
     }
 }
 
 section! {
     "upstream", "an upstream", Any;
-    /// A named group of endpoints that serve the same. A plain text or a list stands for `endpoints` alone.
+    /// A named group of endpoints that serve the same content. A plain string or a list sets `endpoints` alone.
     pub(crate) struct UpstreamFields {
-        /// Its members, no two with the same address. One may stand without the brackets of a list.
+        /// Its endpoints, no two with the same address. A single one needs no list.
         pub(crate) endpoints: Vec<EndpointDraft> =
             required(one_or_list(endpoint(), 1..=MAX_ENDPOINTS)),
-        /// How an endpoint is chosen: `round_robin` each in turn; `least_requests` the one with the fewest
-        /// requests running; `p2c_ewma` the better of two drawn at random, by latency times running requests;
-        /// `random`; or a policy with settings. Weights count in all of them.
+        /// How an endpoint is chosen: `round_robin` takes each in turn; `least_requests` the one with the fewest
+        /// running requests; `p2c_ewma` the better of two drawn at random, by latency times running requests; `random`;
+        /// or a policy with settings. Weights count in all of them.
         pub(crate) balance: Balance = default("round_robin", balance()),
-        /// Speaks TLS with its endpoints; `on` with all defaults.
+        /// Uses TLS to its endpoints; `on` with all defaults.
         pub(crate) tls: Option<UpstreamTls> = default("off", upstream_tls()),
-        /// What is spoken with its endpoints: `h1` (HTTP/1.1), `h2` (HTTP/2; without TLS the endpoint has to know),
-        /// or `auto`: HTTP/2 where the TLS handshake agrees on it (ALPN), else HTTP/1.1.
+        /// The version of HTTP to its endpoints: `h1` (HTTP/1.1), `h2` (HTTP/2; without TLS, with prior knowledge), or
+        /// `auto`: HTTP/2 if the TLS handshake agrees on it (ALPN), else HTTP/1.1.
         pub(crate) protocol: Protocol = default("h1", words(&[
             ("h1", Protocol::H1),
             ("h2", Protocol::H2),
             ("auto", Protocol::Auto),
         ])),
-        /// Connections to one endpoint, over all workers. When all are taken requests wait in `queue`, and what
-        /// becomes free goes to the client that uses the fewest. The last eighth is for clients that use few. Where
-        /// requests share connections (HTTP/2), the same holds for the streams of each. A
-        /// client is an IPv4 address, or the /64 network of an IPv6 address. Each WebSocket takes one as long as
-        /// it is open.
+        /// Connections to one endpoint, over all workers. When all are in use, requests wait in `queue`, and a free
+        /// connection goes to the client that uses the fewest. The last eighth is reserved for clients that use few.
+        /// Where requests share connections (HTTP/2), the same applies to the streams of each. A client is an IPv4
+        /// address, or the /64 network of an IPv6 address. Each WebSocket uses one while it is open.
         pub(crate) max_connections: Cap<NonZeroU32> =
             default("unlimited", cap(whole(1..=1_000_000))),
-        /// Idle connections kept to one endpoint, over all workers. 0: a new connection for each request.
+        /// Idle connections to keep to one endpoint, over all workers. 0: a new connection for each request.
         pub(crate) max_idle: u32 = default("128", whole(0..=1_000_000)),
-        /// How long an idle connection is kept. Best a little shorter than the endpoint keeps it.
+        /// How long to keep an idle connection. Best a little shorter than the endpoint's own timeout.
         pub(crate) idle_timeout: Duration = default("55s", timeout()),
         /// The requests that wait for a connection.
         pub(crate) queue: Queue = default("{}", section_of::<Queue>()),

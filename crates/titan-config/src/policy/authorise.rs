@@ -31,51 +31,55 @@ use keys::api_keys;
 use std::path::Path;
 
 section! {
-    "authorise", "an authorisation", Any;
-    /// Who may ask: a request has to pass everything that is named here, at least one thing. What is missing is not
-    /// told unless `tell_missing` says so: 401 for a key or a password, 403 for everything else.
+    "authorise", "an authorisation policy", Any;
+    /// Who is allowed: a request must pass every check that is given here, at least one. A missing or wrong key or
+    /// password gets 401, everything else 403; responses do not say what is missing unless `tell_missing` is set.
     pub(crate) struct AuthoriseFields {
-        /// The networks of clients that may ask, by the address behind all trusted proxies. Clients without an
-        /// address, those of Unix sockets, may not.
+        /// The networks of clients that are allowed, by the address behind all trusted proxies. Clients without an
+        /// address, those of Unix sockets, are not.
         pub(crate) allow: Option<Vec<Cidr>> = optional("all", one_or_list(cidr(), 1..=MAX_NETWORKS)),
-        /// The networks of clients that may not ask, whatever `allow` says. Clients without an address may not either.
+        /// The networks of clients that are refused, whatever `allow` says. Clients without an address are refused too.
         pub(crate) deny: Vec<Cidr> = default("[]", one_or_list(cidr(), 0..=MAX_NETWORKS)),
-        /// What the certificate of the client has to be, at a listener with `tls.client_certificates`: one of these, as for
+        /// What the client's certificate must be, at a listener with `tls.client_certificates`: one of these, as for
         /// routes. `present` takes any.
         pub(crate) client_certificate: Option<Vec<Vec<CertificateMatch>>> =
             optional("any client", one_or_list(certificate_matches().then(not_absent), 1..=MAX_CONDITIONS)),
-        /// The keys of which a request has to show one.
+        /// The API keys, of which a request must present one.
         pub(crate) api_keys: Option<ApiKeys> = optional("none is asked for", api_keys()),
-        /// Ways to be let in of which one is enough: `[token, api_keys, basic]`. They are tried in this order, and the first one
-        /// that a request meets wholly counts. Each other thing that is named here has to be met besides. `token` stands for a
-        /// token with the `scopes`, `roles` and `claims` named here, if any are, and needs a policy `jwt` with
-        /// `required: false`: a token that is no good is refused whatever else is shown. What a request shows for ways
-        /// that do not count tells upstreams nothing, and is removed. A request that meets none gets 401 with all challenges.
+        /// Credentials of which one is enough: `[token, api_keys, basic]`. They are tried in this order, and the first
+        /// one that a request satisfies completely counts. Every other check that is given here must pass as well.
+        /// `token` stands for a token with the given `scopes`, `roles` and `claims`, if any, and needs a policy `jwt`
+        /// with `required: false`: an invalid token is refused whatever else is presented. Credentials that do not
+        /// count tell upstreams nothing, and are removed. A request that satisfies none gets 401 with all challenges.
         pub(crate) any_of: Vec<Credential> =
             default("[]", one_or_list(words(Credential::ALL), 0..=Credential::ALL.len())),
-        /// The scopes that the token has to grant. This, `roles` and `claims` need a policy `jwt` on the same routes.
+        /// The scopes that the token must grant. This, `roles` and `claims` need a policy `jwt` on the same routes.
         pub(crate) scopes: Option<Granted> = optional("none is asked for", scopes()),
-        /// The roles that the token has to grant.
+        /// The roles that the token must grant.
         pub(crate) roles: Option<Granted> = optional("none is asked for", roles()),
-        /// What other claims of the token have to be, by name or JSON pointer: `{ tenant: acme, /address/country: [AT, DE] }`.
-        /// A plain value is what the claim equals; of a list, it has one of the values.
+        /// What other claims of the token must be, by name or JSON pointer:
+        /// `{ tenant: acme, /address/country: [AT, DE] }`. A plain value is what the claim equals; given a list, the
+        /// claim must have one of its values.
         pub(crate) claims: Vec<ClaimRule> = default("{}", claim_rules()),
-        /// Expressions (CEL) that have to be true, all of them. They see `request.method`, `request.host` in lower case without
-        /// port, `request.path` in its normal form, `request.query` with a list of decoded values by name, `request.headers` by
-        /// lower-case name, several of one name joined with `, `, `claims` of the token, `client.address` behind all trusted
-        /// proxies, and of the client's `certificate`: `subject`, `fingerprint`, and the lists `dns`, `uri`, `email` and `ip`.
-        /// What is not there is an error, unless `has(...)` or `in` asks first; one that decides the result refuses the request, as
-        /// does a result that is no truth. There are the operators, `has`, `all`, `exists`, `exists_one`, `size`, `contains`,
-        /// `startsWith`, `endsWith`, `matches` with a regular expression in quotes, `int`, `double` and `string`. A loop sees lists
-        /// of 256 items at most, and has no other one in it. What has more than 4096 items cannot be evaluated at all.
+        /// Expressions (CEL) that must all be true. They see `request.method`, `request.host` in lower case without
+        /// port, `request.path` in its normal form, `request.query` with a list of decoded values by name,
+        /// `request.headers` by lower-case name (several of one name joined with `, `), `claims` of the token,
+        /// `client.address` behind all trusted proxies, and of the client's `certificate`: `subject`, `fingerprint`,
+        /// and the lists `dns`, `uri`, `email` and `ip`. To use something that is absent is an error, unless `has(...)`
+        /// or `in` asks first. An error that decides the result refuses the request, and so does a result that is not a
+        /// boolean. There are the operators, `has`, `all`, `exists`, `exists_one`, `size`, `contains`, `startsWith`,
+        /// `endsWith`, `matches` with a regular expression in quotes, `int`, `double` and `string`. A loop takes lists
+        /// of at most 256 items and cannot contain another loop. Values with more than 4096 items cannot be evaluated
+        /// at all.
         pub(crate) rules: Vec<Rule> = default("[]", one_or_list(rule(), 0..=MAX_RULES)),
-        /// Whether answers say which scopes, roles and claims are missing: in the member `missing` of the problem document,
-        /// and the scopes in `WWW-Authenticate` as well (RFC 6750 section 3). Attackers may learn from that what to look for.
+        /// Whether responses say which scopes, roles and claims are missing: in the member `missing` of the problem
+        /// document, and the scopes in `WWW-Authenticate` as well (RFC 6750 section 3). Attackers may learn from that
+        /// what to look for.
         pub(crate) tell_missing: bool = default("false", boolean()),
-        /// Names and passwords, of which a request has to show one.
+        /// User names and passwords, of which a request must present one.
         pub(crate) basic: Option<Box<Basic>> = optional("none is asked for", basic()),
-        /// A service that decides about requests that have passed everything else.
-        pub(crate) forward_auth: Option<Box<ForwardAuth>> = optional("nobody is asked", forward_auth()),
+        /// An external service that decides about requests that have passed all other checks.
+        pub(crate) forward_auth: Option<Box<ForwardAuth>> = optional("none", forward_auth()),
     }
 }
 

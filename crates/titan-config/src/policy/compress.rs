@@ -15,13 +15,13 @@ use titan_http::coding::Coding;
 
 section! {
     "compress", "a compression policy", Any;
-    /// Makes answers smaller for clients that say that they can read that (Accept-Encoding), while they are passed
-    /// on: what an upstream has sent is not held back for more. Never done with 204, 205, 206 and 304, responses that are
-    /// coded already, say `no-transform`, have a Content-Range or a digest of their content, and with gRPC. Who can
-    /// have a secret and a text of his own in one response, and see how long it is, can guess the secret (BREACH):
-    /// leave such routes out with `without: [compress]`, or such paths with `except`.
+    /// Compresses responses for clients that accept it (Accept-Encoding) while they are passed on: what an upstream has
+    /// sent is not held back to wait for more. Never applied to 204, 205, 206 and 304, to gRPC, and to responses that
+    /// are already encoded, say `no-transform`, or have a Content-Range or a digest of their content. An attacker who
+    /// can place text next to a secret in a response, and see the length of the response, can guess the secret
+    /// (BREACH): leave such routes out with `without: [compress]`, or such paths with `except`.
     pub struct Compress {
-        /// The codings, best first: of those that a client likes equally the first is taken.
+        /// The encodings in order of preference: of those that a client likes equally, the first is used.
         pub algorithms: Vec<Coding> = default("[zstd, br, gzip]", codings(1)),
         /// The media types of the content; `text/*` for all of a kind.
         pub types: Vec<MediaRange> = default(
@@ -29,57 +29,57 @@ section! {
              application/wasm, image/svg+xml]",
             one_or_list(media_range(), 1..=MAX_MEDIA_TYPES)
         ),
-        /// Shorter content stays as it is, where its length is known in advance.
+        /// Shorter content stays as it is, if its length is known in advance.
         pub min_size: ByteSize = default("1KiB", size(0..=MAX_MIN_SIZE)),
-        /// How hard gzip tries. 1 is fast, 9 small. A stream takes 300 KiB of memory.
+        /// How hard gzip tries: 1 is fastest, 9 smallest. A stream takes 300 KiB of memory.
         pub gzip_level: u8 = default("5", whole(1..=9)),
-        /// How hard brotli tries. 0 is fast, 9 small; what is above would hold up the other connections of a worker.
-        /// A stream takes 1 to 3 MiB of memory.
+        /// How hard brotli tries: 0 is fastest, 9 smallest; higher levels would hold up the other connections of a
+        /// worker. A stream takes 1 to 3 MiB of memory.
         pub brotli_level: u8 = default("4", whole(0..=9)),
-        /// How hard zstd tries. 1 is fast, 12 small; what is above would hold up the other connections of a worker.
-        /// A stream takes 1 to 4 MiB of memory.
+        /// How hard zstd tries: 1 is fastest, 12 smallest; higher levels would hold up the other connections of a
+        /// worker. A stream takes 1 to 4 MiB of memory.
         pub zstd_level: u8 = default("3", whole(1..=12)),
-        /// Whether responses are compressed that set cookies. Such answers often have secrets, which can be guessed where
-        /// they stand beside what an attacker has sent.
+        /// Whether to compress responses that set cookies. Such responses often contain secrets, which attackers can
+        /// guess if text of theirs is next to them.
         pub cookies: bool = default("false", boolean()),
-        /// Paths that clients ask for whose responses stay as they are, with everything below them. Compared segment by
-        /// segment, without regard to case, to escapes and to parameters behind a `;`.
+        /// Paths of requests whose responses are not compressed, with everything below them. Compared segment by
+        /// segment, regardless of case, escapes and parameters after a `;`.
         pub except: Vec<String> =
             default("[]", one_or_list(text(PREFIX, parse_literal_prefix), 0..=MAX_EXCEPTIONS)),
-        /// Up to how many bytes without a meaning are added to each response, so that its length tells less: their number
-        /// is another one each time, from 1. gzip has them as a name in its head, brotli as a block of metadata, zstd as
-        /// a frame that is skipped. Makes guessing by lengths take longer, and does not rule it out.
+        /// Up to how many meaningless bytes to add to each response, so that its length reveals less: a random number
+        /// from 1. gzip carries them as a name in its header, brotli as a metadata block, zstd as a skippable frame.
+        /// Guessing by length takes longer, but remains possible.
         pub padding: ByteSize = default("0B", size(0..=MAX_PADDING)),
-        /// Whether streams of events (`text/event-stream`) are compressed, each event by itself as it comes.
+        /// Whether to compress event streams (`text/event-stream`), flushing each event as it comes.
         pub events: bool = default("false", boolean()),
-        /// What becomes of requests whose bodies clients have compressed (Content-Encoding).
+        /// What happens to requests whose bodies clients have compressed (Content-Encoding).
         pub requests: Option<CodedRequests> =
-            optional("they go on as they are", section_of::<CodedRequests>()),
+            optional("they are passed on as they are", section_of::<CodedRequests>()),
     }
 }
 
 section! {
-    "compress_requests", "a treatment of coded requests", Any;
-    /// Decodes the bodies of requests on their way to upstreams, which get them without Content-Encoding, in chunks
-    /// or without a length, and without digests of what they were. Members of gzip may follow each other (RFC 1952
-    /// section 2.2), and frames of zstd. A body that is cut short, that goes on behind its
-    /// end, or that is something else is answered with 400. Nothing is done with bodies of gRPC and tunnels, and
-    /// where the route has no `upstream`.
+    "compress_requests", "request decompression", Any;
+    /// Decompresses request bodies on their way to upstreams, which get them without Content-Encoding, chunked or
+    /// without a length, and without digests of the compressed form. There may be several gzip members (RFC 1952
+    /// section 2.2) or zstd frames in a row. A body that is truncated, that has data after its end, or that is not in
+    /// its declared encoding gets 400. Bodies of gRPC and tunnels stay as they are, as do all on a route without
+    /// `upstream`.
     pub struct CodedRequests {
-        /// The codings that are decoded. Several one after the other count as another coding.
+        /// The encodings to decode. Several encodings on top of each other count as an unsupported one.
         pub decode: Vec<Coding> = default("[gzip, br, zstd]", codings(1)),
-        /// How large a body may become, if `limits.body` does not say less: that holds for what clients send and for
-        /// what becomes of it. 413 beyond that.
+        /// How large a body may become, unless `limits.body` is smaller: that applies both to what clients send and to
+        /// the decompressed body. 413 beyond that.
         pub max_size: ByteSize = default("10MiB", size(1..=MAX_DECODED)),
-        /// How many times as large as what was sent it may become, once it has 64 KiB. 413 beyond that.
+        /// How many times its compressed size a body may become, once it has 64 KiB. 413 beyond that.
         pub max_ratio: u32 = default("100", whole(1..=100_000)),
-        /// How large the window of brotli or zstd may be that a body needs to be decoded; one that needs a larger one is
-        /// answered with 415. A body that is being decoded takes its window in memory, all together no more than
-        /// `limits.decoding_memory`. The default is what zstd may have with HTTP (RFC 9659); encoders of brotli have 4 MiB
-        /// unless they are told otherwise. For zstd it is rounded down to a power of two. gzip always has 32 KiB.
+        /// The largest window that a brotli or zstd body may need; a larger one gets 415. A body that is being decoded
+        /// holds its window in memory, and all together no more than `limits.decoding_memory`. The default is what zstd
+        /// may use with HTTP (RFC 9659); brotli encoders use 4 MiB unless configured otherwise. For zstd it is rounded
+        /// down to a power of two. gzip always uses 32 KiB.
         pub max_window: ByteSize = default("8MiB", size(MIN_WINDOW..=MAX_WINDOW)),
-        /// What becomes of other codings: `pass` sends them on as they are, `refuse` answers 415 and says in
-        /// Accept-Encoding which there are (RFC 7694).
+        /// What happens to other encodings: `pass` sends them on as they are, `refuse` responds with 415 and lists the
+        /// supported ones in Accept-Encoding (RFC 7694).
         pub unsupported: OtherCodings = default("pass", words(&[
             ("pass", OtherCodings::Pass),
             ("refuse", OtherCodings::Refuse),

@@ -17,37 +17,36 @@ use titan_http::Method;
 
 section! {
     "cors", "a CORS policy", Any;
-    /// Which pages of other origins may read answers. Preflight requests are answered by the gateway before any other
-    /// policy looks at them, with 403 where the page may not ask. An upstream's own `Access-Control-` fields are removed;
-    /// responses of the gateway, errors among them, carry the fields too. Where the file as a whole applies the policy, so do
-    /// those that are given without a route (404, 405, 400, 431); and a preflight request that no route takes is answered
-    /// by it, so that the page gets to see the 404 or 405, unless a route of that host and path has another policy or none.
+    /// Which pages of other origins may read responses. The gateway answers preflight requests itself, before any other
+    /// policy, with 403 if the page is not allowed. It removes an upstream's own `Access-Control-` fields; its own
+    /// responses, including errors, carry these fields too. If the file as a whole applies the policy, so do responses
+    /// without a route (404, 405, 400, 431). It then also answers preflight requests that no route matches, so that the
+    /// page can see the 404 or 405, unless a route of that host and path has another policy or none.
     pub(crate) struct CorsFields {
-        /// The origins of the pages: `https://app.example.com`, `https://*.example.com` for any number of labels in
-        /// front, `*` for every page there is, or `{ regex: ... }`, which has to match the whole origin.
+        /// The origins of the pages: `https://app.example.com`, `https://*.example.com` for one or more labels in
+        /// front, `*` for every page, or `{ regex: ... }`, which must match the whole origin.
         pub(crate) origins: Vec<CorsOrigin> = required(one_or_list(origin(), 1..=MAX_ORIGINS)),
         /// The methods that pages may use.
         pub(crate) methods: Option<Vec<Method>> =
             optional("`[GET, HEAD, POST]`", one_or_list(method(), 1..=MAX_METHODS)),
-        /// The header fields that pages may send, beside those that need no leave; `*` for any.
+        /// The header fields that pages may send, besides those that need no permission; `*` for any.
         pub(crate) headers: CorsHeaders = default("[]", headers()),
-        /// The header fields of responses that pages may read, beside those that need no leave; `"*"` for any, without
-        /// `credentials`.
+        /// The header fields of responses that pages may read, besides those that need no permission; `"*"` for any,
+        /// without `credentials`.
         pub(crate) expose: Vec<HeaderName> = default("[]", one_or_list(header_name(), 0..=MAX_METHODS)),
-        /// Whether browsers send cookies and certificates along. Never with `origins: "*"`.
+        /// Whether browsers send cookies and certificates. Never with `origins: "*"`.
         pub(crate) credentials: bool = default("false", boolean()),
-        /// How long a browser may remember what a preflight request was told.
+        /// How long a browser may cache the response to a preflight request.
         pub(crate) max_age: Duration = default("10m", duration(Duration::ZERO..=DAY)),
-        /// Whether pages of public networks may ask although this gateway is in a private one.
+        /// Whether pages of public networks may send requests although this gateway is in a private one.
         pub(crate) private_network: bool = default("false", boolean()),
-        /// Whether the handshake of a WebSocket is refused with 403 where it comes from a page of another origin that
-        /// `origins` does not name. Browsers ask no leave for a WebSocket and send cookies along with its handshake,
-        /// whatever `credentials` says (cross-site WebSocket hijacking): turn it on wherever cookies say who somebody
-        /// is. Pages of the gateway's own origin may open WebSockets, and so may clients that send no `Origin`, which
-        /// are no browsers. Behind a proxy that ends TLS, the own origin is known where it is among
+        /// Whether to refuse a WebSocket handshake with 403 if it comes from a page of another origin that `origins`
+        /// does not name. Browsers do not ask permission for a WebSocket, and send cookies with its handshake whatever
+        /// `credentials` says (cross-site WebSocket hijacking): turn it on wherever cookies identify users. Pages of
+        /// the gateway's own origin may open WebSockets, and so may clients that send no `Origin`, which are not
+        /// browsers. Behind a proxy that terminates TLS, the gateway knows its own origin if that proxy is in
         /// `forwarding.trusted_proxies` and sends `X-Forwarded-Proto`, or `proto` in `Forwarded` if that is its
-        /// `trusted_field`; else name it in `origins`. Never with
-        /// `origins: "*"`.
+        /// `trusted_field`; otherwise name it in `origins`. Never with `origins: "*"`.
         pub(crate) websockets: Option<bool> = optional("what `credentials` says", boolean()),
     }
 }
@@ -102,9 +101,9 @@ pub enum CorsHeaders {
 
 section! {
     "cors_origin", "an origin", One;
-    /// Origins that an expression describes.
+    /// Origins that match an expression.
     pub(crate) struct OriginFields {
-        /// Has to match the whole origin (syntax of the Rust `regex` crate).
+        /// Must match the whole origin (syntax of the Rust `regex` crate).
         pub(crate) regex: Option<Pattern> = optional("", pattern()),
     }
 }

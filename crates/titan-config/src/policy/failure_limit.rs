@@ -11,27 +11,28 @@ use crate::section::{section, section_of};
 use std::num::NonZeroU32;
 
 section! {
-    "failure_limit", "a limit on failures", Any;
-    /// How often clients may fail to show who they are: at least one of `by_client` and `by_name`. A request counts whose token,
-    /// API key or password is wrong, or more than one, and one with `Authorization` that the service of `forward_auth`
-    /// responds with 401; one that shows nothing does not. Whoever has used up the rate is answered with 429 and
-    /// `Retry-After` before anything is checked, also with what is right. Requests that come at the same moment are checked before
-    /// any of them has failed, of one client's passwords 32 at most. Those beyond the rate are owed: whoever sent them waits the
-    /// longer, by an hour or by what 32 failures take at most, whichever is more. Routes that name the same policy share its
-    /// numbers, which are one over all workers.
+    "failure_limit", "a failure limit", Any;
+    /// How often clients may fail to authenticate: at least one of `by_client` and `by_name`. A request counts if its
+    /// token, API key or password is wrong, if it has more than one token, or if it has `Authorization` and the service
+    /// of `forward_auth` responds with 401; one without credentials does not count. A client that has used up the rate
+    /// gets 429 and `Retry-After` before anything is checked, even with valid credentials. Concurrent requests are
+    /// checked before any of them has failed, at most 32 passwords of one client. Failures beyond the rate are owed:
+    /// they lengthen the wait, by at most an hour or the time of 32 failures, whichever is longer. Routes with the same
+    /// policy share its counters, over all workers.
     pub struct FailureLimit {
-        /// How many failures in how long for each client: an IPv4 address (behind all trusted proxies), or a network of IPv6.
+        /// The rate of failures for each client: an IPv4 address (behind all trusted proxies), or an IPv6 network.
         pub by_client: Option<Rate> = optional("no limit", rate()),
-        /// How many wrong passwords in how long for each user name (`authorise.basic`), wherever they come from. Who knows a
-        /// name can keep its user out with it: make it much higher than `by_client`, if it is needed at all.
+        /// The rate of wrong passwords for each user name (`authorise.basic`), from any client. Anyone who knows a name
+        /// can lock its user out with it: if you need it at all, set it much higher than `by_client`.
         pub by_name: Option<Rate> = optional("no limit", rate()),
-        /// How many leading bits of IPv6 addresses tell clients apart.
+        /// How many leading bits of an IPv6 address identify a client.
         pub ipv6_prefix: u8 = default("64", whole(16..=128)),
-        /// Whether all requests are let through, and only the metrics tell which would not have been
-        /// (`titan_rate_limit_requests_total`), and a line on standard error once a minute at most.
+        /// Whether to let all requests pass and only report those that exceed the limit: in metrics
+        /// (`titan_rate_limit_requests_total`), and on standard error once a minute at most.
         pub shadow: bool = default("false", boolean()),
-        /// For how many clients, and for how many names, failures can be counted at the same time. One takes some 64 bytes of
-        /// memory from the start. Where more fail than have room, others wait as long as those of them that have to wait least.
+        /// For how many clients, and for how many names, failures can be counted at a time. Each takes about 64 bytes
+        /// of memory, allocated at the start. If there is no room, further ones wait as long as the one among those
+        /// counted that waits the least.
         pub capacity: NonZeroU32 = default("65536", whole(64..=MAX_LIMITED_KEYS)),
     }
 }

@@ -9,11 +9,11 @@ use crate::token::{HEADER_NAME, HeaderName, parse_header_name};
 use titan_http::{FieldName, fold_name};
 
 pub(super) const REQUEST_HEADER: TextShape =
-    TextShape { what: "a header of requests that can be changed", ..HEADER_NAME };
+    TextShape { what: "a request header that can be changed", ..HEADER_NAME };
 const TOLD_HEADER: TextShape =
-    TextShape { what: "a header that tells upstreams of clients", ..HEADER_NAME };
+    TextShape { what: "a header that can carry an identity", ..HEADER_NAME };
 pub(super) const RESPONSE_HEADER: TextShape =
-    TextShape { what: "a header of responses that can be changed", ..HEADER_NAME };
+    TextShape { what: "a response header that can be changed", ..HEADER_NAME };
 
 /// A field of requests that is nobody else's business.
 pub(super) fn request_header() -> impl Read<Value = HeaderName> {

@@ -34,112 +34,114 @@ use url::url;
 
 section! {
     "jwt", "a JWT policy", Any;
-    /// Requests have to bring a JSON Web Token (JWS compact form) that one of the providers has signed. One without,
-    /// or with one that is not good, is answered with 401. Whatever clients send in the fields of `headers` of any
-    /// policy is removed on all routes.
+    /// Requests must have a JSON Web Token (JWS compact form) signed by one of the providers. A request without one, or
+    /// with an invalid one, gets 401. Whatever clients send in the fields of any policy's `headers` is removed on all
+    /// routes.
     pub(crate) struct JwtFields {
-        /// Who may have signed a token. Where there are several, the claim `iss` says which.
+        /// Who may sign tokens. If there are several, the claim `iss` selects one.
         pub(crate) providers: Vec<JwtProvider> = required(one_or_list(provider(), 1..=MAX_PROVIDERS)),
-        /// Where tokens are. A request with more than one is answered with 400.
+        /// Where to find the token. A request with more than one gets 400.
         pub(crate) token: Option<Vec<TokenPlace>> =
             optional("`{ scheme: Bearer }`", one_or_list(place(), 1..=MAX_PLACES)),
-        /// Whether the upstream gets the token too: then always in `Authorization`, with the scheme of `token` or
-        /// `Bearer`. It is removed from where it was in either case.
+        /// Whether the upstream gets the token: always in `Authorization`, with the scheme of `token` or `Bearer`. It
+        /// is removed from where it was in either case.
         pub(crate) forward: bool = default("false", boolean()),
-        /// Fields that tell the upstream of claims: `{ X-User: sub, X-Roles: /realm_access/roles }`. Lists are joined with
-        /// commas. A claim that is no text, number, boolean or list of them makes its token no good; one that is not
-        /// there has no field.
+        /// Fields that pass claims to the upstream: `{ X-User: sub, X-Roles: /realm_access/roles }`. Lists are joined
+        /// with commas. A claim that is not a string, number, boolean or list of these makes its token invalid; a claim
+        /// that is absent sets no field.
         pub(crate) headers: Vec<ClaimHeader> = default("{}", claim_headers()),
-        /// Claims that have to be there and not `null`. With `[]` tokens without `exp` are good for ever.
+        /// Claims that must be there and not `null`. With `[]`, tokens without `exp` are valid for ever.
         pub(crate) require: Vec<Claim> = default("exp", one_or_list(claim(), 0..=MAX_CLAIMS)),
-        /// Whether a request needs a token at all. With `false` one without a token passes, and says nothing of who asks:
-        /// upstreams get no fields of `headers`, and rules an empty `claims`. One that brings a token that is no good is refused
-        /// all the same.
+        /// Whether a request needs a token at all. With `false`, a request without a token passes without an identity:
+        /// upstreams get no fields of `headers`, and rules see empty `claims`. An invalid token is refused all the
+        /// same.
         pub(crate) required: bool = default("true", boolean()),
-        /// How far the clocks of providers may be off: counts for `exp`, `nbf` and `iat`.
+        /// How far the clocks of providers may be off; it applies to `exp`, `nbf` and `iat`.
         pub(crate) leeway: Duration = default("30s", duration(Duration::ZERO..=MAX_LEEWAY)),
-        /// How old a token may be: counts from `iat`, which has to be there then.
-        pub(crate) max_age: Option<Duration> = optional("as old as it may be", duration(SECOND..=YEAR)),
-        /// The types (`typ`) that tokens may have, without regard to case and a leading `application/`: `at+jwt` for
-        /// access tokens of RFC 9068. Keeps tokens out that the provider signs for other purposes.
+        /// How old a token may be, counted from `iat`, which must then be there.
+        pub(crate) max_age: Option<Duration> = optional("any age", duration(SECOND..=YEAR)),
+        /// The types (`typ`) that tokens may have, regardless of case and a leading `application/`: `at+jwt` for access
+        /// tokens of RFC 9068. Refuses tokens that the provider signs for other purposes.
         pub(crate) types: Option<Vec<HeaderValue>> =
-            optional("any, or none", one_or_list(header_value(), 1..=MAX_CLAIMS)),
-        /// What responses with 401 say that they are for (RFC 9110 section 11.5).
+            optional("any type, or none", one_or_list(header_value(), 1..=MAX_CLAIMS)),
+        /// The realm in responses with 401 (RFC 9110 section 11.5).
         pub(crate) realm: HeaderValue = default("gateway", realm()),
-        /// How many good tokens each worker remembers, so that their signatures are checked once: 2 to 3 KiB each.
-        /// `0` for none.
+        /// How many valid tokens each worker caches, so that each signature is checked once: 2 to 3 KiB each. `0` for
+        /// none.
         pub(crate) cache: u32 = default("4096", whole(0..=MAX_CACHED_TOKENS)),
     }
 }
 
 section! {
-    "jwt_provider", "a provider of tokens", Any;
-    /// Somebody who signs tokens.
+    "jwt_provider", "a token provider", Any;
+    /// An issuer of tokens.
     pub(crate) struct ProviderFields {
-        /// What the claim `iss` has to be, byte for byte. Only one that is alone can do without.
-        pub(crate) issuer: Option<String> = optional("not looked at", text(ISSUER, not_empty)),
-        /// The claim `aud` has to be one of these, or list one. Without this a token that names an audience is meant
-        /// for somebody else, and refused.
+        /// What the claim `iss` must be, byte for byte. Optional only for a single provider.
+        pub(crate) issuer: Option<String> = optional("not checked", text(ISSUER, not_empty)),
+        /// The claim `aud` must be one of these, or contain one. Without this, a token with an audience is meant for
+        /// another service, and refused.
         pub(crate) audience: Option<Vec<String>> =
-            optional("tokens that name no audience", one_or_list(text(AUDIENCE, not_empty), 1..=MAX_CLAIMS)),
-        /// The algorithms that tokens may be signed with, as tokens name them. A key takes those that fit its type and, in a key
-        /// set, its `alg`. `Ed25519` (RFC 9864) is what `EdDSA` (RFC 8037) means here; while a provider changes from one
-        /// name to the other, list both. `HS256` and the like need `secret`, `secret_file` or a key set of shared secrets.
+            optional("only tokens without one", one_or_list(text(AUDIENCE, not_empty), 1..=MAX_CLAIMS)),
+        /// The algorithms that tokens may be signed with. A key is used with those that fit its type and, in a key set,
+        /// its `alg`. `Ed25519` (RFC 9864) is what `EdDSA` (RFC 8037) means here; while a provider changes from one
+        /// name to the other, list both. `HS256` and the like need `secret`, `secret_file` or a key set of shared
+        /// secrets.
         pub(crate) algorithms: Vec<JwtAlgorithm> =
             required(one_or_list(words(JwtAlgorithm::ALL), 1..=JwtAlgorithm::ALL.len())),
-        /// What signatures are checked with.
+        /// The keys that verify signatures.
         pub(crate) keys: JwtKeys = required(keys()),
     }
 }
 
 section! {
-    "jwt_keys", "keys for tokens", One;
-    /// What signatures are checked with. Files are read again when they change.
+    "jwt_keys", "verification keys", One;
+    /// The keys that verify signatures. Files are read again when they change.
     pub(crate) struct KeyFields {
-        /// Files in PEM form with a public key (`BEGIN PUBLIC KEY`) or a certificate each, whose dates are not looked
-        /// at. RSA of 2048 to 8192 bits, P-256, P-384, P-521, secp256k1, Ed25519.
+        /// PEM files, each with a public key (`BEGIN PUBLIC KEY`) or a certificate, whose dates are ignored. RSA of
+        /// 2048 to 8192 bits, P-256, P-384, P-521, secp256k1, Ed25519.
         pub(crate) pem: Option<Vec<PathBuf>> = optional("", one_or_list(file(), 1..=MAX_KEY_FILES)),
-        /// A shared secret, used as it is written: at least 32 bytes for HS256, 48 for HS384, 64 for HS512
-        /// (RFC 7518 section 3.2). Who can read this file can sign tokens.
+        /// A shared secret, used as written: at least 32 bytes for HS256, 48 for HS384, 64 for HS512 (RFC 7518 section
+        /// 3.2). Anyone who can read this file can sign tokens.
         pub(crate) secret: Option<Secret> = optional("", secret(SECRET, parse_secret)),
-        /// A file with a shared secret; a line end at its end does not count.
+        /// A file with a shared secret; a line break at its end does not count.
         pub(crate) secret_file: Option<PathBuf> = optional("", file()),
         /// A file with a key set (RFC 7517).
         pub(crate) jwks: Option<PathBuf> = optional("", file()),
-        /// The address of a key set, which is fetched in the background. Until it is there requests are answered with
-        /// 503, and `/readyz` says so. A plain text stands for `url` alone.
+        /// The URL of a key set, which is fetched in the background. Until it has been fetched, requests get 503, and
+        /// `/readyz` says so. A plain string sets `url` alone.
         pub(crate) jwks_url: Option<JwksUrl> = optional("", jwks_url()),
     }
 }
 
 section! {
-    "jwks_url", "the address of a key set", Any;
-    /// A key set that is fetched. The last one stays in use while its source fails, until it is too old. One without
-    /// keys withdraws all that were there: tokens of the provider get 401.
+    "jwks_url", "a key set URL", Any;
+    /// A key set to fetch. While fetching fails, the last one stays in use, until it is too old. One without keys
+    /// withdraws all keys: tokens of the provider get 401.
     pub struct JwksUrl {
-        /// Where it is: `https://id.example.com/keys`. Redirects are not followed, proxies not used; it has 10 s and 1 MiB.
+        /// Its URL: `https://id.example.com/keys`. Redirects are not followed, and proxies are not used; a fetch may
+        /// take 10 s and 1 MiB.
         pub url: Url = required(url()),
-        /// A file with the authorities that may vouch for its source.
+        /// A file with the certificate authorities to trust for it.
         pub ca: Option<PathBuf> = optional("those that the system trusts", file()),
-        /// How often it is fetched. It is also fetched when a token names a key that is not known.
+        /// How often it is fetched. It is also fetched when a token names an unknown key.
         pub refresh: Duration = default("10m", duration(SECOND..=DAY)),
-        /// How long it is not fetched again at least, whatever tokens name.
+        /// The least time between two fetches, whatever tokens name.
         pub pause: Duration = default("10s", duration(SECOND..=DAY)),
-        /// How long keys stay in use after they were fetched, where they cannot be fetched again: a key that the provider
-        /// withdraws meanwhile is good for that long. After it tokens of the provider get 503. Longer than `refresh`.
+        /// How long keys stay in use after the last fetch while fetching fails: a key that the provider withdraws
+        /// meanwhile stays valid for that long. After that, tokens of the provider get 503. Longer than `refresh`.
         pub max_stale: Cap<Duration> = default("24h", cap(duration(SECOND..=YEAR))),
     }
 }
 
 section! {
-    "jwt_token", "a place of tokens", One;
-    /// Where a token is.
+    "jwt_token", "a token location", One;
+    /// Where to find a token.
     pub(crate) struct PlaceFields {
-        /// In `Authorization`, behind this scheme.
+        /// In `Authorization`, after this scheme.
         pub(crate) scheme: Option<Token> = optional("", token()),
         /// In this cookie.
         pub(crate) cookie: Option<Token> = optional("", cookie_name()),
-        /// In this query parameter. Addresses end up in logs and histories: only for clients that can do nothing else.
+        /// In this query parameter. URLs end up in logs and histories: only for clients that can do nothing else.
         pub(crate) query: Option<String> = optional("", query_name()),
     }
 }
@@ -356,7 +358,7 @@ const ISSUER: TextShape = TextShape {
 const AUDIENCE: TextShape = TextShape { what: "an audience", examples: "`api`", ..ISSUER };
 const SECRET: TextShape = TextShape {
     what: "a shared secret",
-    examples: "at least 32 bytes that nobody can guess",
+    examples: "32 random bytes in hexadecimal",
     pattern: None,
     max: MAX_SECRET,
 };

@@ -27,43 +27,45 @@ use std::time::Duration;
 
 section! {
     "rate_limit", "a rate limit", Any;
-    /// How many requests with the same key may come in a while (`rates`), and how many may run at once (`concurrency`): at
-    /// least one of the two. Each is one number over all workers. What exceeds it is answered with 429 and `Retry-After`.
-    /// Answers tell what is left in `RateLimit` and `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers). Routes
-    /// that name the same policy share its numbers, unless `route` is part of the key.
+    /// How many requests with the same key may come in a period (`rates`), and how many may run at once
+    /// (`concurrency`): at least one of the two. Each is counted over all workers together. Requests beyond a limit get
+    /// 429 and `Retry-After`. `RateLimit` and `RateLimit-Policy` in responses tell clients what is left
+    /// (draft-ietf-httpapi-ratelimit-headers). Routes with the same policy share its counters, unless `route` is part
+    /// of the key.
     pub(crate) struct RateLimitFields {
         /// Which requests are counted together: those of one `client_address` (behind all trusted proxies), of one
-        /// `route`, with the same `api_key` (the route needs `authorise` with keys), header field, cookie, parameter of
-        /// the query, part of the path or claim (the route needs `jwt`), or of a combination of these. Requests without that field, cookie,
-        /// parameter, part or claim are counted together. What a client chooses freely, such as a field that nobody checks, limits
-        /// nobody who wants to get around it.
+        /// `route`, with the same `api_key` (the route needs `authorise` with keys), header field, cookie, query
+        /// parameter, path parameter or claim (the route needs `jwt`), or a combination of these. Requests without that
+        /// field, cookie, parameter or claim are counted together. A value that clients choose freely, such as an
+        /// unchecked header field, limits nobody who wants to evade it.
         pub(crate) key: Vec<RateKey> = default("client_address", one_or_list(key(), 1..=MAX_KEY_PARTS)),
-        /// How many leading bits of IPv6 addresses tell clients apart: one client usually has all addresses of a network
-        /// of 64 bits.
+        /// How many leading bits of an IPv6 address identify a client: one client usually has all addresses of a /64
+        /// network.
         pub(crate) ipv6_prefix: u8 = default("64", whole(16..=128)),
-        /// How many requests may come in how long; a request has to fit all of these.
+        /// How many requests may come in which period; a request must be within all of these.
         pub(crate) rates: Vec<Rate> = default("[]", one_or_list(rate(), 0..=MAX_RATES)),
         /// Other rates for requests whose token names a plan.
-        pub(crate) plans: Option<RatePlans> = optional("one for all", plans()),
-        /// How many requests may run at once, tunnels and streams among them.
+        pub(crate) plans: Option<RatePlans> = optional("the same rates for all", plans()),
+        /// How many requests may run at once, including tunnels and streams.
         pub(crate) concurrency: Option<NonZeroU32> = optional("no limit", whole(1..=1_000_000)),
-        /// By the name of a route, as how many requests one of its requests counts in `rates`, where that is not 1.
+        /// How many requests one request of a route counts as in `rates`, by the name of the route; 1 for all others.
         pub(crate) costs: Vec<Named<Name, NonZeroU32>> =
             default("{}", mapping(NAME, parse_name, whole(1..=1_000_000), 0..=MAX_ROUTES)),
-        /// How long a request waits that exceeds `rates`, instead of being refused: those of one key pass one after the other, as
-        /// fast as their rates allow, and what would have to wait longer is answered with 429. At most 4096 requests wait at the
-        /// same time, and of one client only so many that others have places left; what comes beyond is refused at once. A request
-        /// that waits counts in `concurrency`. A client that leaves gives its place up, and not its turn.
-        pub(crate) max_delay: Option<Duration> = optional("nobody waits", duration(MIN_DELAY..=MAX_DELAY)),
+        /// How long a request that exceeds `rates` may wait instead of being refused: the requests of one key pass one
+        /// after another, as fast as its rates allow, and one that would have to wait longer gets 429. At most 4096
+        /// requests wait at a time, and each client only so many that others find room; further ones are refused at
+        /// once. A waiting request counts in `concurrency`. If its client disconnects, its place becomes free but its
+        /// turn stays used.
+        pub(crate) max_delay: Option<Duration> = optional("none waits", duration(MIN_DELAY..=MAX_DELAY)),
         /// Requests that are not limited.
         pub(crate) exempt: Option<Exempt> = optional("all are limited", exempt()),
-        /// Whether all requests are let through, and only the metrics tell which would have exceeded the limit
-        /// (`titan_rate_limit_requests_total`), and a line on standard error once a minute at most.
+        /// Whether to let all requests pass and only report those that exceed the limit: in metrics
+        /// (`titan_rate_limit_requests_total`), and on standard error once a minute at most.
         pub(crate) shadow: bool = default("false", boolean()),
-        /// How many keys can be in use at the same time: those that do not have their whole burst left, or of which requests
-        /// run. Others are forgotten, which changes nothing for them. Where there is no room, a further key takes the place of
-        /// the one that has most left, and has no more left than that. With one rate a key takes some 64 bytes of memory from
-        /// the start, with each further rate (of the plan that has most) and with `concurrency` 32 more.
+        /// How many keys can be tracked at a time: those that have used some of their burst, or have running requests.
+        /// Others are forgotten, which makes no difference to them. If there is no room, a new key replaces the one
+        /// with the most left, and starts with no more than that. A key with one rate takes about 64 bytes of memory,
+        /// allocated at the start, and 32 more for each further rate (of the plan with the most) and for `concurrency`.
         pub(crate) capacity: NonZeroU32 = default("65536", whole(64..=MAX_LIMITED_KEYS)),
     }
 }

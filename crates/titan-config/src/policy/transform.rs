@@ -35,73 +35,75 @@ use titan_http::Status;
 section! {
     "transform", "a transform", Any;
     /// Changes requests on their way to upstreams, and responses on their way back: those of upstreams and the
-    /// gateway's own, errors among them. Interim responses, trailers and bodies stay as they are. A value names parts of
-    /// a request in braces: `{method}`, `{scheme}` of the connection, `{host}`, `{path}`, `{query}` with its `?` or
-    /// empty, `{client}` the address, `{request_id}`, `{route}` the name, `{header:X-Name}`, `{param:name}` of
-    /// the query, `{claim:name}` of the token by name or JSON pointer, which needs a policy `jwt`, and any other name for a
+    /// gateway's own, including errors. Interim responses, trailers and bodies stay as they are. A value can contain
+    /// variables in braces: `{method}`, `{scheme}` of the connection, `{host}`, `{path}`, `{query}` with its `?` or
+    /// empty, `{client}` (its address), `{request_id}`, `{route}` (its name), `{header:X-Name}`, `{param:name}` of the
+    /// query, `{claim:name}` of the token by name or JSON pointer, which needs a policy `jwt`, and any other name for a
     /// parameter of the route's path; `{{` and `}}` are braces. All are those of the request before the transform, and
-    /// what is of the path or the query stays percent-encoded. A value that comes out empty sets nothing, and one of more
+    /// parts of the path or the query stay percent-encoded. A value that comes out empty sets nothing, and one of more
     /// than 16 KiB is refused with 400.
     pub struct Transform {
-        /// What becomes of requests.
+        /// How requests change.
         pub request: Box<RequestTransform> =
             default("{}", section_of::<RequestTransform>().map(Box::new)),
-        /// What becomes of responses.
+        /// How responses change.
         pub response: Box<ResponseTransform> =
             default("{}", section_of::<ResponseTransform>().then(check_statuses).map(Box::new)),
     }
 }
 
 section! {
-    "request_transform", "a transform of requests", Any;
-    /// What becomes of requests: first of the path, then of the query, then of the header fields.
+    "request_transform", "a request transform", Any;
+    /// How requests change: first the path, then the query, then the header fields.
     pub struct RequestTransform {
-        /// An expression (CEL, as in `authorise.rules`) that has to be true of a request for it to be changed. It sees the
-        /// request before the transform. Where it is false, fields that `headers` would set are left as clients have sent them.
-        /// It counts as false where it looks at something that is not there, such as a field. With any other error the
-        /// request is refused with 400 (`bad-transform`), such as with a loop over more than 256 parameters or `int` of what
-        /// is no number: otherwise clients could switch off what takes fields of theirs out.
+        /// An expression (CEL, as in `authorise.rules`): only requests for which it is true are changed. It sees the
+        /// request before the transform. If it is false, fields that `headers` would set stay as clients sent them. If
+        /// it looks at something absent, such as a field, it counts as false. Any other error, such as a loop over more
+        /// than 256 parameters or `int` of something that is not a number, refuses the request with 400
+        /// (`bad-transform`): otherwise clients could switch off what removes fields of theirs.
         pub when: Option<Rule> = optional("always", rule()),
-        /// Rules for the path in its normal form, of which the first that matches is applied. Not on a route with
-        /// `rewrite`. What comes out is brought into normal form, or refused with 400.
+        /// Rules for the path in its normal form; the first that matches is applied. Not on a route with `rewrite`. The
+        /// result is brought into normal form, or refused with 400.
         pub path: Vec<PathRule> = default("[]", one_or_list(path_rule(), 0..=MAX_PATH_RULES)),
-        /// What becomes of the parameters of the query. Names compare decoded.
+        /// How the query parameters change. Names are compared decoded.
         pub query: Changes<String> = default("{}", query_changes()),
-        /// What becomes of the header fields.
+        /// How the header fields change.
         pub headers: Changes<HeaderName> = default("{}", request_headers()),
-        /// The header fields of which an expression makes other values, once `headers` is done.
+        /// Header fields whose values an expression changes, after `headers`.
         pub replace: Vec<(HeaderName, ValueRule)> =
             default("{}", pairs(REQUEST_HEADER, parse_request_header, value_rule())),
     }
 }
 
 section! {
-    "response_transform", "a transform of responses", Any;
-    /// What becomes of responses: first of the status, then come the fields for security, then what `headers`, `replace` and `cookies` say.
+    "response_transform", "a response transform", Any;
+    /// How responses change: first the status, then `security`, `headers`, `replace` and `cookies`.
     pub struct ResponseTransform {
-        /// An expression that has to be true for a response to be changed. It sees what those of requests see, the request as it
-        /// was before the transform, and `response.status`, which is that before `status`. Where a request was refused before it
-        /// came to the transform, nothing but the status is known, and what looks at more is false.
+        /// An expression: only responses for which it is true are changed. It sees what those for requests see, with
+        /// the request as it was before the transform, and `response.status` before `status` changes it. If a request
+        /// was refused before it reached the transform, only the status is known, and an expression that looks at more
+        /// is false.
         pub when: Option<Rule> = optional("always", response_rule()),
-        /// Statuses that give way to others, as in `{ 404: 410 }`. Not those that decide how a response is framed:
-        /// 1xx, 204, 205, 206 and 304. Problem documents of the gateway say the new one, and fields that the old one alone
-        /// gives a meaning go, unless `headers` gives them: `WWW-Authenticate` and `Proxy-Authenticate`, `Retry-After`,
-        /// `Allow`, `Location`, and `Content-Range`. One that needs such a field is an error unless `headers` gives it a value
-        /// that is never empty (RFC 9110): 401 `WWW-Authenticate`, 405 `Allow`. None becomes 407 or 426.
+        /// Statuses to replace with others, as in `{ 404: 410 }`. Not those that decide how a response is framed: 1xx,
+        /// 204, 205, 206 and 304. Problem documents of the gateway show the new one. Fields that only mean something
+        /// with the old one are removed, unless `headers` sets them: `WWW-Authenticate` and `Proxy-Authenticate`,
+        /// `Retry-After`, `Allow`, `Location`, and `Content-Range`. A status that needs such a field is an error unless
+        /// `headers` gives it a value that is never empty (RFC 9110): 401 `WWW-Authenticate`, 405 `Allow`. 407 and 426
+        /// are not possible.
         pub status: Vec<(Status, Status)> = default("{}", statuses()),
-        /// Whether answers get these fields where they have none of that name: `X-Content-Type-Options: nosniff`,
+        /// Whether responses get these fields if they have none of that name: `X-Content-Type-Options: nosniff`,
         /// `X-Frame-Options: DENY`, `Content-Security-Policy: frame-ancestors 'none'`,
         /// `Referrer-Policy: strict-origin-when-cross-origin`, `Cross-Origin-Opener-Policy: same-origin`,
         /// `Cross-Origin-Resource-Policy: same-origin`, `X-Permitted-Cross-Domain-Policies: none` and
         /// `Permissions-Policy: camera=(), geolocation=(), microphone=()`.
         pub security: bool = default("false", boolean()),
-        /// What becomes of the header fields.
+        /// How the header fields change.
         pub headers: Changes<HeaderName> = default("{}", response_headers()),
-        /// The header fields of which an expression makes other values, once `headers` is done.
+        /// Header fields whose values an expression changes, after `headers`.
         pub replace: Vec<(HeaderName, ValueRule)> =
             default("{}", pairs(RESPONSE_HEADER, parse_response_header, value_rule())),
-        /// What becomes of the attributes of cookies, those that `headers` gives and the gateway's own among them. Of several
-        /// rules the first that names a cookie counts.
+        /// How the attributes of cookies change, including cookies that `headers` sets and the gateway's own. If
+        /// several rules name a cookie, the first one counts.
         pub cookies: Vec<CookieRule> = default("[]", one_or_list(cookie_rule(), 0..=MAX_COOKIE_RULES)),
     }
 }
@@ -187,7 +189,7 @@ pub(super) fn policy() -> impl Read<Value = Transform> {
 }
 
 const STATUS: TextShape = TextShape {
-    what: "a status that can give way",
+    what: "a status that can be replaced",
     examples: "`404`",
     pattern: Some("^[2-5][0-9][0-9]$"),
     max: 3,

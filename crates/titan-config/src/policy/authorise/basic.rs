@@ -15,24 +15,24 @@ use crate::token::{HeaderName, HeaderValue};
 use std::path::PathBuf;
 
 section! {
-    "basic", "names and passwords", Any;
-    /// A request has to show a name and its password as browsers ask for them (HTTP Basic, RFC 7617, in UTF-8). Hashes
-    /// are slow on purpose: they are checked beside the workers, two at a time, while 256 more wait, 32 of one client;
-    /// beyond that requests get 503. Each worker remembers for a minute what was right, unless the hash changes. Without TLS
-    /// passwords can be read on the way.
+    "basic", "Basic authentication settings", Any;
+    /// A request must present a user name and its password, which browsers ask for (HTTP Basic, RFC 7617, in UTF-8).
+    /// Hashes are slow on purpose: they are checked outside the workers, two at a time, while 256 more may wait, 32 of
+    /// one client; further requests get 503. Each worker caches valid passwords for a minute, unless the hash changes.
+    /// Without TLS, passwords can be read in transit.
     pub(crate) struct BasicFields {
-        /// By the name of each user the hash of the password: Argon2id (`$argon2id$v=19$m=19456,t=2,p=1$...`), or
-        /// bcrypt (`$2b$10$...`), of which passwords have at most 72 bytes. Argon2id may take 64 MiB, and bcrypt a
-        /// cost of 14.
+        /// The password hash of each user by name: Argon2id (`$argon2id$v=19$m=19456,t=2,p=1$...`), or bcrypt
+        /// (`$2b$10$...`), with which passwords have at most 72 bytes. Argon2id may use 64 MiB, and bcrypt a cost of
+        /// 14.
         pub(crate) users: Vec<Named<String, PasswordHash>> =
             default("{}", mapping(USER, user, secret(HASH, hash), 0..=MAX_USERS)),
         /// A file with more users: lines of a name, a colon and a hash, as `htpasswd -B` writes them. It is read again
-        /// when it changes; with no line left it lets nobody in.
+        /// when it changes; once it is empty, none of its users is allowed.
         pub(crate) file: Option<PathBuf> = optional("none", file()),
-        /// What responses with 401 say that they are for (RFC 9110 section 11.5).
+        /// The realm in responses with 401 (RFC 9110 section 11.5).
         pub(crate) realm: HeaderValue = default("gateway", realm()),
-        /// A header field that tells the upstream the name. What clients send in it is removed on all routes.
-        pub(crate) identity_header: Option<HeaderName> = optional("it is not told", told_header()),
+        /// A header field that tells the upstream the user name. What clients send in it is removed on all routes.
+        pub(crate) identity_header: Option<HeaderName> = optional("none", told_header()),
         /// Whether the upstream, and the service of `forward_auth`, get the password too. Otherwise `Authorization` is
         /// removed.
         pub(crate) forward: bool = default("false", boolean()),
@@ -68,15 +68,11 @@ fn check(fields: BasicFields, node: &Node, to: &mut Reading<'_>) -> Option<Basic
     Some(Basic { users: users.collect(), file, realm, identity_header, forward })
 }
 
-const USER: TextShape = TextShape {
-    what: "the name of a user",
-    examples: "`eve`",
-    pattern: Some("^[^:]+$"),
-    max: MAX_USER,
-};
+const USER: TextShape =
+    TextShape { what: "a user name", examples: "`eve`", pattern: Some("^[^:]+$"), max: MAX_USER };
 const HASH: TextShape = TextShape {
-    what: "the hash of a password",
-    examples: "what `htpasswd -nB NAME` prints behind the colon",
+    what: "a password hash",
+    examples: "the output of `htpasswd -nB NAME` after the colon",
     pattern: Some("^\\$(argon2id|2[aby])\\$"),
     max: 256,
 };

@@ -11,15 +11,15 @@ use crate::section::{section, section_of};
 use crate::shape::{Shape, TextShape};
 
 section! {
-    "granted", "what a token grants", Any;
-    /// Words that a claim of the token has to have. The claim is a list of them, or a text in which spaces stand
-    /// between them. A plain text or a list stands for `all` alone.
+    "granted", "required grants", Any;
+    /// What a claim of the token must contain. The claim is a list of words, or a string of words with spaces between
+    /// them. A plain string or a list sets `all` alone.
     pub(crate) struct GrantedFields {
-        /// It has to have every one of these.
+        /// It must contain every one of these.
         pub(crate) all: Option<Vec<String>> = optional("none of them", one_or_list(word(), 1..=MAX_CLAIMS)),
-        /// It has to have at least one of these.
+        /// It must contain at least one of these.
         pub(crate) any: Option<Vec<String>> = optional("none of them", one_or_list(word(), 1..=MAX_CLAIMS)),
-        /// The claim, by name or JSON pointer: what is inside of another is `/realm_access/roles`, not `realm_access.roles`.
+        /// The claim, by name or JSON pointer: a nested one is `/realm_access/roles`, not `realm_access.roles`.
         pub(crate) claim: Option<Claim> = optional("`scope` for scopes, `roles` for roles", claim()),
     }
 }
@@ -36,13 +36,14 @@ pub struct Granted {
 }
 
 section! {
-    "claim_rule", "a rule for a claim", Any;
-    /// What a claim has to be. A value that is no list counts as a list of it alone. Texts, numbers and booleans are never
-    /// equal to one another: quotes make a text of `7` and `true`. A claim that is missing keeps no rule.
+    "claim_rule", "a claim rule", Any;
+    /// What a claim must be. A value that is not a list counts as a list of that one value. Strings, numbers and
+    /// booleans are never equal to one another: quotes make a string of `7` and `true`. A missing claim satisfies no
+    /// rule.
     pub(crate) struct ClaimRuleFields {
-        /// It is exactly this, and no list.
+        /// It is exactly this, and not a list.
         pub(crate) equals: Option<ClaimValue> = optional("anything", claim_value()),
-        /// One of its values at least is among these.
+        /// At least one of its values is among these.
         pub(crate) any: Option<Vec<ClaimValue>> = optional("anything", claim_values()),
         /// All of these are among its values.
         pub(crate) all: Option<Vec<ClaimValue>> = optional("anything", claim_values()),
@@ -221,11 +222,7 @@ fn word() -> impl Read<Value = String> {
     })
 }
 
-const WORD: TextShape = TextShape {
-    what: "a word of a claim",
-    examples: "`orders:read`",
-    pattern: None,
-    max: MAX_TOKEN,
-};
+const WORD: TextShape =
+    TextShape { what: "a scope or role", examples: "`orders:read`", pattern: None, max: MAX_TOKEN };
 const VALUE: TextShape =
-    TextShape { what: "a value of a claim", examples: "`sales`", pattern: None, max: MAX_VALUE };
+    TextShape { what: "a claim value", examples: "`sales`", pattern: None, max: MAX_VALUE };

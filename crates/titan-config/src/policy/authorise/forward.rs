@@ -17,56 +17,57 @@ use std::time::Duration;
 use titan_http::{FieldName, Method, is_target_byte};
 
 section! {
-    "forward_auth", "a question to another service", Any;
-    /// A service that decides about each request: it gets the chosen fields of the request, what `X-Forwarded-Method`,
-    /// `-Proto`, `-Host`, `-Uri` and `-For` say (the client's own address, its method and target as they are by then),
-    /// and no body. A status of 2xx lets the request go on. Any other one is what the client gets, with the chosen
-    /// fields and the body of the response: 401 with `WWW-Authenticate`, 302 with `Location`. gRPC calls get a
-    /// status of their own form. Where there is no response, or not in time, the client gets 503.
+    "forward_auth", "external authorisation", Any;
+    /// A service that decides about each request. It gets the chosen fields of the request and `X-Forwarded-Method`,
+    /// `-Proto`, `-Host`, `-Uri` and `-For` (the client's own address; the method and target as they are at this
+    /// point), and no body. A response of 2xx lets the request pass. Any other response goes to the client, with the
+    /// chosen fields and its body: 401 with `WWW-Authenticate`, 302 with `Location`. gRPC calls get it as a gRPC
+    /// status. If there is no response in time, the client gets 503.
     pub struct ForwardAuth {
-        /// The upstream that is asked: the service's connections, TLS and balancing are configured there.
+        /// The upstream of the service, with its connections, TLS and balancing.
         pub upstream: UpstreamId = required(upstream_name()),
-        /// The path that is asked for there, and a query if there is one.
+        /// The path of the request to it, and a query if there is one.
         pub path: String = default("/", text(TARGET, parse_target)),
-        /// The method that is asked with.
+        /// The method of the request to it.
         pub method: Method = default("GET", words(&METHODS)),
         /// The fields of the request that the service sees.
         pub request_headers: Vec<HeaderName> =
             default("[Authorization, Cookie]", names(request_header())),
-        /// The fields of a response of 2xx that the upstream sees. What clients send in them is removed: `Authorization`
-        /// and `Cookie` where this policy is in force, others on all routes.
+        /// The fields of a 2xx response that the upstream sees. What clients send in them is removed: `Authorization`
+        /// and `Cookie` where this policy applies, others on all routes.
         pub upstream_headers: Vec<HeaderName> = default("[]", names(request_header())),
-        /// The fields of any other answer that the client sees, besides those that say what its body is.
+        /// The fields of any other response that the client sees, besides those that describe its body.
         pub response_headers: Vec<HeaderName> = default(
             "[WWW-Authenticate, Location, Set-Cookie, Cache-Control]",
             names(answer_header()),
         ),
-        /// How long all of it may take, connecting and trying another endpoint included.
+        /// How long all of it may take, including connecting and trying another endpoint.
         pub timeout: Duration = default("5s", duration(SHORTEST..=LONGEST)),
-        /// The largest body of a response that clients see; beyond it they get 503. Those of 2xx nobody sees.
+        /// The largest response body to pass to clients; a larger one becomes 503. The body of a 2xx response is
+        /// discarded.
         pub body_limit: ByteSize = default("64KiB", size(0..=MAX_BODY)),
-        /// Whether decisions are remembered, consents and refusals.
-        pub cache: Option<AuthCache> = optional("each request is asked about", section_of::<AuthCache>()),
+        /// Whether to cache decisions, both to allow and to refuse.
+        pub cache: Option<AuthCache> = optional("every request is sent to the service", section_of::<AuthCache>()),
     }
 }
 
 section! {
-    "auth_cache", "remembered decisions", Any;
-    /// Decisions of a service that are used again, by each worker for itself. A right that is revoked counts until its decision is
-    /// forgotten: `ttl` is how long that takes at most. `Cache-Control` of the service shortens it (`max-age`, `s-maxage`) or keeps it
-    /// from being remembered (`no-store`, `no-cache`, `private`). Never remembered are responses with `Set-Cookie`, 408, 425, 429, 5xx
-    /// and those that are larger than 4 KiB.
+    "auth_cache", "the decision cache", Any;
+    /// Decisions of a service that are reused, by each worker separately. A revoked permission stays valid until its
+    /// decision expires, for `ttl` at most. `Cache-Control` of the service shortens that (`max-age`, `s-maxage`) or
+    /// prevents caching (`no-store`, `no-cache`, `private`). Responses with `Set-Cookie`, 408, 425, 429, 5xx and those
+    /// larger than 4 KiB are never cached.
     pub struct AuthCache {
         /// How long a decision is used at most.
         pub ttl: Duration = required(duration(SECOND..=HOUR)),
-        /// What a decision that lets a request pass depends on: requests that are alike in all of this get the same one. A
-        /// refusal may name the page that was asked for, and is for requests that the service sees alike in everything.
-        /// Words are `method`, `scheme`, `host`, `path`, `query` and `client_address`; fields are
-        /// `{ header: Authorization }`, and each field of `request_headers` has to be here. What else the service looks at
-        /// has to be here too, or somebody gets what was decided for somebody else.
+        /// What a decision that allows a request depends on: requests that are equal in all of this share it. A refusal
+        /// may name the requested page, so only requests that look the same to the service share one. Words are
+        /// `method`, `scheme`, `host`, `path`, `query` and `client_address`; fields are `{ header: Authorization }`,
+        /// and each field of `request_headers` must be here. Anything else that the service looks at must be here too,
+        /// or one client gets what was decided for another.
         pub key: Option<Vec<AuthKey>> =
-            optional("all that the service sees", one_or_list(auth_key(), 1..=MAX_CLAIMS)),
-        /// How many decisions that let requests pass each worker remembers, and how many others, of at most 4 KiB each. The
+            optional("everything that the service sees", one_or_list(auth_key(), 1..=MAX_CLAIMS)),
+        /// How many decisions that allow requests each worker caches, and how many others, of at most 4 KiB each. The
         /// oldest of its kind makes room.
         pub capacity: u32 = default("1024", whole(1..=65_536)),
     }
@@ -92,8 +93,8 @@ pub enum AuthKey {
 }
 
 section! {
-    "auth_key", "a part of what a decision depends on", Any;
-    /// A header field on which a decision depends.
+    "auth_key", "a part of the cache key", Any;
+    /// A header field that a decision depends on.
     pub(crate) struct AuthKeyFields {
         /// Its name, one of `request_headers`.
         pub(crate) header: HeaderName = required(request_header()),
@@ -211,7 +212,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// A body is in memory as a whole.
 const MAX_BODY: u64 = 1 << 20;
 const TARGET: TextShape = TextShape {
-    what: "a path to ask for",
+    what: "a request path",
     examples: "`/verify` or `/verify?realm=a`",
     pattern: Some("^/"),
     max: MAX_PATH,

@@ -18,22 +18,24 @@ use std::path::PathBuf;
 use titan_http::FieldName;
 
 section! {
-    "api_keys", "the keys of an API", Any;
-    /// Keys that clients show. The file has their hashes alone, which is safe for keys that are long and random, such as
-    /// `openssl rand -hex 32` prints them, and for no others. What carries the key is removed before the upstream.
+    "api_keys", "API key settings", Any;
+    /// Keys that clients present. The file has only their hashes, which is safe for keys that are long and random, such
+    /// as those of `openssl rand -hex 32`, and for no others. The key is removed before the request goes to the
+    /// upstream.
     pub(crate) struct ApiKeyFields {
         /// The header field that carries the key.
         pub(crate) header: HeaderName = default("X-API-Key", request_header()),
-        /// A parameter of the query that may carry the key instead, decoded. Such keys end up in histories and logs.
+        /// A query parameter that may carry the key instead, decoded. Such keys end up in histories and logs.
         pub(crate) query: Option<String> = optional("none", query_name()),
-        /// A header field that tells the upstream the name of the key. What clients send in it is removed on all routes.
-        pub(crate) identity_header: Option<HeaderName> = optional("it is not told", told_header()),
-        /// By a name for each key the SHA-256 of it, in hexadecimal: `printf %s KEY | sha256sum`. Of a client whose key
-        /// changes both can stand there for a while, under different names.
+        /// A header field that tells the upstream the name of the key. What clients send in it is removed on all
+        /// routes.
+        pub(crate) identity_header: Option<HeaderName> = optional("none", told_header()),
+        /// The SHA-256 of each key by a name, in hexadecimal: `printf %s KEY | sha256sum`. To replace a client's key,
+        /// list the old and the new one under different names for a while.
         pub(crate) keys: Vec<Named<Name, KeyHash>> =
             default("{}", mapping(NAME, parse_name, secret(HASH, parse_hash), 0..=MAX_API_KEYS)),
-        /// A file with more keys: lines of a name, a colon and a hash. It is read again when it changes; with no line left it lets
-        /// nobody in.
+        /// A file with more keys: lines of a name, a colon and a hash. It is read again when it changes; once it is
+        /// empty, none of its keys is valid.
         pub(crate) file: Option<PathBuf> = optional("none", file()),
     }
 }
@@ -170,8 +172,8 @@ pub(super) fn lines_of<T>(
 }
 
 const HASH: TextShape = TextShape {
-    what: "the hash of a key",
-    examples: "what `printf %s KEY | sha256sum` prints: 64 hexadecimal digits",
+    what: "a key hash",
+    examples: "the output of `printf %s KEY | sha256sum`: 64 hexadecimal digits",
     pattern: Some("^[0-9A-Fa-f]{64}$"),
     max: 64,
 };

@@ -10,14 +10,15 @@ use std::path::PathBuf;
 
 section! {
     "jwt_revocations", "the revoked tokens", Any;
-    /// Tokens that are refused although they are good otherwise, by all JWT policies. They are named at the admin interface,
-    /// `/jwt/revocations`. A plain text stands for `file` alone.
+    /// Tokens that all JWT policies refuse although they are otherwise valid. Revoke them at the admin interface,
+    /// `/jwt/revocations`. A plain string sets `file` alone.
     pub struct JwtRevocations {
-        /// The file that remembers them; it is made where there is none. No other process may use it. A relative path starts at
-        /// the folder of the configuration file. Where it cannot be read, or is not as it was written, Titan does not start.
+        /// The file that stores them; it is created if it does not exist. No other process may use it. A relative path
+        /// starts at the directory of the configuration file. If it cannot be read, or is corrupt, Titan does not
+        /// start.
         pub file: PathBuf = required(file()),
-        /// How many entries there may be at a time; each takes some 500 bytes of memory. Where there is no room, further ones
-        /// are refused; those whose tokens have ended make room.
+        /// How many entries there may be at a time; each takes about 500 bytes of memory. When it is full, further ones
+        /// are refused; entries whose tokens have expired make room.
         pub capacity: NonZeroU32 = default("100000", whole(1..=MAX_REVOCATIONS)),
     }
 }

@@ -25,7 +25,7 @@ pub struct Url {
 }
 
 const URL: TextShape = TextShape {
-    what: "an address",
+    what: "a URL",
     examples: "`https://id.example.com/keys`",
     pattern: None,
     max: MAX_VALUE,

@@ -12,16 +12,16 @@ use crate::token::{Name, name};
 
 section! {
     "exempt", "exemptions from a rate limit", Any;
-    /// Requests that a rate limit does not count, and whose responses have no `RateLimit` fields: those for which one of the things named
-    /// here holds. `titan_rate_limit_requests_total` counts them as `exempt`.
+    /// Requests that a rate limit does not count, and whose responses have no `RateLimit` fields: those that match any
+    /// of these. `titan_rate_limit_requests_total` counts them as `exempt`.
     pub struct Exempt {
         /// The networks of clients that are not limited, by the address behind all trusted proxies.
         pub addresses: Vec<Cidr> = default("[]", one_or_list(cidr(), 0..=MAX_NETWORKS)),
-        /// Claims by which a token is not limited, by name or JSON pointer: `{ role: [batch, admin] }`. One that holds is
-        /// enough. Needs a policy `jwt` on some route that the limit is applied to.
+        /// Claims that exempt a token, by name or JSON pointer: `{ role: [batch, admin] }`. One match is enough. Some
+        /// route with this limit needs a policy `jwt`.
         pub claims: Vec<ClaimRule> = default("{}", claim_rules()),
-        /// The names of API keys that are not limited. Needs a policy `authorise` that knows them on some route that the limit is
-        /// applied to.
+        /// The names of API keys that are not limited. Some route with this limit needs a policy `authorise` with these
+        /// keys.
         pub api_keys: Vec<Name> = default("[]", one_or_list(name(), 0..=MAX_API_KEYS)),
     }
 }

@@ -63,19 +63,20 @@ impl RateKey {
 
 section! {
     "rate_key", "an item of `key`", One;
-    /// What of a request is part of the key.
+    /// The part of a request that goes into the key.
     pub(crate) struct RateKeyFields {
         /// The value of this header field.
         pub(crate) header: Option<HeaderName> = optional("", header_name()),
         /// The value of this cookie.
         pub(crate) cookie: Option<Token> = optional("", cookie_name()),
-        /// The values of this parameter of the query, decoded. A key that `api_keys.query` names is gone by then.
+        /// The values of this query parameter, decoded. A parameter that `api_keys.query` names has been removed by
+        /// then.
         pub(crate) query: Option<String> = optional("", query_name()),
-        /// The value of this claim of the token: `sub`, or a JSON pointer such as `/realm_access/roles`. Where several providers may call
-        /// two by the same name, take `{ claim: iss }` into the key too.
+        /// The value of this claim of the token: `sub`, or a JSON pointer such as `/realm_access/roles`. If several
+        /// providers may use the same value, add `{ claim: iss }` to the key.
         pub(crate) claim: Option<Claim> = optional("", claim()),
-        /// What the route's path captures under this name, decoded: `tenant` of `/t/{tenant}/files`. At least one route that the
-        /// limit is applied to has to capture it; the requests of others are counted together.
+        /// What the route's path captures under this name, decoded: `tenant` of `/t/{tenant}/files`. At least one route
+        /// with this limit must capture it; requests of the others are counted together.
         pub(crate) param: Option<String> = optional("", param_name()),
     }
 }

@@ -13,14 +13,14 @@ use crate::token::{NAME, Name, parse_name};
 
 section! {
     "rate_plans", "the plans of a rate limit", Any;
-    /// Other rates for requests whose token names a plan: `{ claim: plan, rates: { gold: 1000/s, free: 10/s } }`. Requests with any other
-    /// token, or without one, have the `rates` of the limit. `RateLimit` and `RateLimit-Policy` tell the rates of the plan, by
-    /// the names of policy and plan: `fair:gold`. Plans are counted apart from one another.
+    /// Other rates for requests whose token names a plan: `{ claim: plan, rates: { gold: 1000/s, free: 10/s } }`.
+    /// Requests with any other token, or without one, have the `rates` of the limit. `RateLimit` and `RateLimit-Policy`
+    /// report the rates of the plan, under the names of policy and plan: `fair:gold`. Each plan is counted separately.
     pub(crate) struct RatePlanFields {
-        /// The claim that names the plan, by name or JSON pointer: a text, or a list of texts, of which the first plan named here counts.
-        /// Some route that the limit is applied to needs a policy `jwt`.
+        /// The claim that names the plan, by name or JSON pointer: a string, or a list of strings, of which the first
+        /// that is a plan here counts. Some route with this limit needs a policy `jwt`.
         pub(crate) claim: Claim = required(claim()),
-        /// By the name of a plan, the rates that take the place of the limit's own.
+        /// By the name of a plan, the rates that replace the limit's own.
         pub(crate) rates: Vec<Named<Name, Vec<Rate>>> =
             required(mapping(NAME, parse_name, one_or_list(rate(), 1..=MAX_RATES), 1..=MAX_PLANS)),
     }

@@ -43,12 +43,12 @@ impl fmt::Display for Rate {
 
 section! {
     "rate", "a rate", Any;
-    /// So many requests in so long. A plain text stands for `rate` alone.
+    /// A number of requests in a period. A plain string sets `rate` alone.
     pub(crate) struct RateFields {
-        /// How many requests in how long, evenly spread: `100/s`, `1000/m`, `20/10s`.
+        /// How many requests in which period, spread evenly: `100/s`, `1000/m`, `20/10s`.
         pub(crate) rate: (NonZeroU32, Duration) = required(text(RATE, parse_rate)),
         /// How many requests may come at once after a pause.
-        pub(crate) burst: Option<NonZeroU32> = optional("as many as the rate names", whole(1..=1_000_000_000)),
+        pub(crate) burst: Option<NonZeroU32> = optional("the number in `rate`", whole(1..=1_000_000_000)),
     }
 }
 

@@ -57,19 +57,19 @@ macro_rules! changes {
             $name, $what, Any;
             #[doc = $doc]
             pub(crate) struct $Section {
-                /// These go, however many there are.
+                /// Removes all fields or parameters of these names.
                 pub(crate) remove: Vec<$Name> =
                     default("[]", one_or_list(text($shape, $parse), 0..=MAX_HEADERS)),
-                /// These get another name. Where there is one, what had the other name before goes.
+                /// Renames these. If there is one, it replaces whatever had the new name before.
                 pub(crate) rename: Vec<($Name, $Name)> =
                     default("{}", pairs($shape, $parse, text($shape, $parse))),
-                /// These have that value and no other. Where it comes out empty, they go.
+                /// Sets these to one value each, replacing any others. An empty value removes them.
                 pub(crate) set: Vec<($Name, ValueTemplate)> =
                     default("{}", pairs($shape, $parse, value())),
-                /// These have that value too.
+                /// Adds one with this value.
                 pub(crate) append: Vec<($Name, ValueTemplate)> =
                     default("{}", pairs($shape, $parse_appended, value())),
-                /// These have that value where there is none of the name, once all else is done.
+                /// Sets these to a value if there is none of that name, after all other changes.
                 pub(crate) set_if_absent: Vec<($Name, ValueTemplate)> =
                     default("{}", pairs($shape, $parse, value())),
             }
@@ -85,23 +85,23 @@ macro_rules! changes {
 }
 
 changes! {
-    RequestHeaders, "request_headers", "changes of a request's fields",
-    "Changes of the header fields of requests, in this order. Those that frame a message, \
-     and those that the gateway writes itself, such as `Host` and `X-Forwarded-For`, cannot be changed.";
+    RequestHeaders, "request_headers", "request header changes",
+    "Changes to the header fields of requests, in this order. Fields that frame a message, and fields that the gateway \
+     writes itself, such as `Host` and `X-Forwarded-For`, cannot be changed.";
     HeaderName, REQUEST_HEADER, parse_request_header, parse_request_header
 }
 
 changes! {
-    ResponseHeaders, "response_headers", "changes of a response's fields",
-    "Changes of the header fields of responses, in this order. Those that frame a message or \
-     say how its content is coded, and those with a place of their own in this file, such as `Server`, \
-     cannot be changed; `Vary` can be appended to.";
+    ResponseHeaders, "response_headers", "response header changes",
+    "Changes to the header fields of responses, in this order. Fields that frame a message or say how its content is \
+     encoded, and fields with a key of their own in this file, such as `Server`, cannot be changed; `Vary` can be \
+     appended to.";
     HeaderName, RESPONSE_HEADER, parse_response_header, parse_appended_header
 }
 
 changes! {
-    QueryFields, "query_changes", "changes of a query",
-    "Changes of the parameters of a query, in this order. Those that are set or appended stand behind the others.";
+    QueryFields, "query_changes", "query changes",
+    "Changes to query parameters, in this order. Parameters that are set or appended come after the others.";
     String, PARAMETER, parse_parameter, parse_parameter
 }
 

@@ -12,21 +12,21 @@ use crate::shape::TextShape;
 use crate::token::{Token, cookie_name};
 
 section! {
-    "cookie_rule", "a rule for cookies", Any;
+    "cookie_rule", "a cookie rule", Any;
     /// The attributes of cookies that responses set (`Set-Cookie`). Those that are not given stay as they are.
     pub struct CookieRule {
-        /// The cookies by their names. Case counts.
+        /// The cookies by name. Case matters.
         pub names: Option<Vec<Token>> = optional("all cookies", one_or_list(cookie_name(), 1..=MAX_HEADERS)),
-        /// Whether browsers send them over TLS alone.
+        /// Whether browsers send them over TLS only.
         pub secure: Option<bool> = optional("as it is", boolean()),
-        /// Whether scripts cannot read them.
+        /// Whether to hide them from scripts.
         pub http_only: Option<bool> = optional("as it is", boolean()),
-        /// Whether requests that another site caused carry them: `strict` never, `lax` with navigation, `none` always,
+        /// Whether requests caused by another site carry them: `strict` never, `lax` with navigation, `none` always,
         /// which browsers accept only with `secure: true`.
         pub same_site: Option<SameSite> = optional("as it is", same_site()),
         /// The path below which browsers send them.
         pub path: Option<String> = optional("as it is", text(PATH, parse_path)),
-        /// The domain whose hosts they are sent to; `host` for the host alone that sets them, which is safest.
+        /// The domain to whose hosts browsers send them; `host` for only the host that sets them, which is safest.
         pub domain: Option<CookieDomain> = optional("as it is", domain()),
     }
 }
@@ -41,7 +41,7 @@ pub enum CookieDomain {
 }
 
 const PATH: TextShape = TextShape {
-    what: "a path of cookies",
+    what: "a cookie path",
     examples: "`/`",
     pattern: Some("^/[!-:<-~]*$"),
     max: MAX_VALUE,

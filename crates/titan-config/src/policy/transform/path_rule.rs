@@ -13,11 +13,11 @@ use crate::token::{Pattern, pattern};
 
 section! {
     "path_rule", "a path rule", Any;
-    /// Makes another path of those that an expression matches. Takes time in proportion to the length of the path.
+    /// Changes a path that an expression matches. Takes time linear in the length of the path.
     pub(crate) struct PathRuleFields {
-        /// What it matches gives way (syntax of the Rust `regex` crate); `^` and `$` make that the whole path.
+        /// The part of the path to replace (syntax of the Rust `regex` crate); with `^` and `$`, the whole path.
         pub(crate) regex: Pattern = required(pattern()),
-        /// What takes its place. `{1}` or `{name}` is what a group of the expression has captured.
+        /// What replaces it. `{1}` or `{name}` is what a group of the expression has captured.
         pub(crate) replace: String = required(replacement()),
     }
 }
@@ -33,12 +33,14 @@ pub struct PathRule {
 
 section! {
     "value_rule", "a value rule", Any;
-    /// Makes another value of those that an expression matches. Takes time in proportion to the length of the value. One that
-    /// comes out empty, or with more than 16 KiB, is removed.
+    /// Changes a value that an expression matches. Takes time linear in the length of the value. A value that comes out
+    /// empty, or with more than 16 KiB, is removed.
     pub(crate) struct ValueRuleFields {
-        /// What it matches first gives way (syntax of the Rust `regex` crate); `^` and `$` make that the whole value.
+        /// The part of the value to replace, its first match (syntax of the Rust `regex` crate); with `^` and `$`, the
+        /// whole value.
         pub(crate) regex: Pattern = required(pattern()),
-        /// What takes its place. `{1}` or `{name}` is what a group of the expression has captured; `{{` and `}}` are braces.
+        /// What replaces it. `{1}` or `{name}` is what a group of the expression has captured; `{{` and `}}` are
+        /// braces.
         pub(crate) replace: String = required(value_replacement()),
     }
 }
