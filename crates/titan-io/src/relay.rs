@@ -50,6 +50,12 @@ pub struct StallLimits {
     pub sink_rate: u64,
 }
 
+impl StallLimits {
+    /// No limits, for what is watched over as a whole.
+    pub const UNLIMITED: StallLimits =
+        StallLimits { source: Duration::MAX, sink: Duration::MAX, source_rate: 0, sink_rate: 0 };
+}
+
 /// Why a pump stopped before the end.
 #[derive(Clone, Copy, Debug)]
 pub enum Stop {

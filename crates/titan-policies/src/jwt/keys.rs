@@ -1,7 +1,7 @@
 //! Keys that signatures are checked with, each bound to its algorithms when it is read.
 
+use super::json;
 use super::token::decode;
-use super::{json, remote};
 use aws_lc_rs::hmac;
 use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_FIXED, ECDSA_P256K1_SHA256_FIXED, ECDSA_P384_SHA384_FIXED,
@@ -14,8 +14,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, SubjectPublicKeyInfoDer};
 use serde_json::{Map, Value};
 use std::path::Path;
-use titan_config::{JwtAlgorithm, JwtKeys, JwtProvider};
-use titan_io::tls::{BadCredentials, Files, bad};
+use titan_config::{JwksUrl, JwtAlgorithm, JwtKeys, JwtProvider, Protocol, UpstreamTls};
+use titan_io::tls::{self, BadCredentials, Files, bad};
 use x509_parser::prelude::{FromDer, X509Certificate};
 use x509_parser::public_key::PublicKey;
 use x509_parser::x509::SubjectPublicKeyInfo;
@@ -100,11 +100,21 @@ impl Source {
                 keys.map_err(|reason| bad(file, reason))?
             }
             JwtKeys::Url(url) => {
-                return Ok(Source::Elsewhere(remote::tls_for(url, files)?.map(Box::new)));
+                return Ok(Source::Elsewhere(tls_for(url, files)?.map(Box::new)));
             }
         };
         Ok(Source::Here(keys))
     }
+}
+
+/// What TLS is spoken with to the source of a set.
+fn tls_for(config: &JwksUrl, files: &Files) -> Result<Option<ClientConfig>, BadCredentials> {
+    if !config.url.is_https {
+        return Ok(None);
+    }
+    let ca = config.ca.clone();
+    let tls = UpstreamTls { ca, name: None, certificate: None, verify: true };
+    tls::client_config(&tls, Protocol::H1, files).map(Some)
 }
 
 impl KeySet {

@@ -11,9 +11,8 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use titan_config::{Cap, JwksUrl, JwtAlgorithm, Protocol, UpstreamTls, Url};
+use titan_config::{Cap, JwksUrl, JwtAlgorithm, Url};
 use titan_io::io::Phase;
-use titan_io::tls::{self, BadCredentials, Files};
 use tokio::runtime::Builder;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
@@ -198,19 +197,6 @@ async fn fetch_apart(url: &Url, tls: Option<Arc<ClientConfig>>) -> Result<Vec<u8
     let url = url.clone();
     let fetched = tokio::task::spawn_blocking(move || fetch::fetch(&url, tls)).await;
     fetched.unwrap_or_else(|_| Err("the thread has ended".to_owned()))
-}
-
-/// What TLS is spoken with to the source of a set.
-pub(super) fn tls_for(
-    config: &JwksUrl,
-    files: &Files,
-) -> Result<Option<ClientConfig>, BadCredentials> {
-    if !config.url.is_https {
-        return Ok(None);
-    }
-    let ca = config.ca.clone();
-    let tls = UpstreamTls { ca, name: None, certificate: None, verify: true };
-    tls::client_config(&tls, Protocol::H1, files).map(Some)
 }
 
 /// Fetches the sets of these policies on a thread of their own until the gateway drains.

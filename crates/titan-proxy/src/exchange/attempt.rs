@@ -2,7 +2,6 @@
 
 use super::idle::Idle;
 use super::presence::Presence;
-use super::tunnel::WITHOUT_END;
 use super::{Exchange, Record};
 use crate::grpc::{self, web};
 use crate::metrics::{Cells, UpstreamCells};
@@ -214,7 +213,11 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
             self.request.fields.set(FieldName::Te, b"trailers").map_err(|_| Kind::Internal)?;
         }
         let method = self.request.method;
-        let pump = if is_call { Pump::new(WITHOUT_END) } else { self.upload_pump(how.timeouts) };
+        let pump = if is_call {
+            Pump::new(StallLimits::UNLIMITED)
+        } else {
+            self.upload_pump(how.timeouts)
+        };
         let authority = host_upstream(how.send_host, self.request, endpoint);
         let destination =
             Destination { authority, is_https: endpoint.tls.is_some(), protocol: None };

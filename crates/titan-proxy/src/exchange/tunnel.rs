@@ -10,10 +10,6 @@ use titan_io::error::Error;
 use titan_io::relay::{Pump, StallLimits, Stop};
 use titan_upstream::call::{Call, ResponseSource};
 
-/// The pumps of a tunnel do not lose patience: it is the tunnel as a whole that is idle or not.
-pub(super) const WITHOUT_END: StallLimits =
-    StallLimits { source: Duration::MAX, sink: Duration::MAX, source_rate: 0, sink_rate: 0 };
-
 /// How long the rest may pause once one side has ended.
 const HALF_CLOSED: Duration = Duration::from_secs(60);
 
@@ -41,8 +37,9 @@ impl<B: RequestBody + ?Sized, A: ResponseSink + ?Sized> UpstreamCall<'_, B, A> {
         let limits = self.how.timeouts.tunnel;
         let clock = self.timer.clock();
         let mut tunnel = Tunnel {
-            up: Pump::new(WITHOUT_END),
-            down: Pump::new(WITHOUT_END),
+            // It is the tunnel as a whole that is idle or not.
+            up: Pump::new(StallLimits::UNLIMITED),
+            down: Pump::new(StallLimits::UNLIMITED),
             limits,
             moved: 0,
             deadline: clock.deadline(limits),
