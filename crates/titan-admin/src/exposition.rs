@@ -4,17 +4,15 @@
 mod tests;
 
 use std::fmt::{Display, Write};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use titan_proxy::{
-    Cells, Counter, EndpointStatus, Histogram, KeySetStatus, Metrics, PolicyCells, RateLimitCells,
-    RouteCells, Status, UpstreamCells,
+    Cells, Counted, Counter, EndpointStatus, Histogram, KeySetStatus, Metrics, PolicyCells,
+    RateLimitCells, RouteCells, Status, UpstreamCells,
 };
 
 /// The media type of the format.
 pub(crate) const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
-
-/// The label of what no route took. No route can have this name.
-const NO_ROUTE: &str = "(none)";
 
 /// The label values of [`RouteCells::classes`].
 const CLASSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
@@ -120,12 +118,12 @@ pub(crate) fn write(
     let mut text = Text(String::new());
     text.process(started);
     text.workers(metrics);
-    text.routes(metrics);
+    text.routes(&status.routes());
     text.failures(metrics);
     text.tokens(metrics);
     text.key_sets(&status.key_sets());
     text.revocations(revoked);
-    text.upstreams(metrics);
+    text.upstreams(&status.upstreams());
     text.rate_limits(metrics);
     text.endpoints(&status.endpoints());
     text.0
@@ -172,16 +170,16 @@ impl Text {
         }
     }
 
-    fn routes(&mut self, metrics: &Metrics) {
-        let names = || metrics.routes().iter().map(String::as_str).chain([NO_ROUTE]).enumerate();
-        let sums: Vec<_> = names().map(|(index, _)| RouteSums::new(metrics, index)).collect();
+    fn routes(&mut self, routes: &[Arc<Counted<RouteCells>>]) {
+        let sums: Vec<_> =
+            routes.iter().map(|route| (route.name(), RouteSums::new(route))).collect();
         let requests = Family::counter(
             "titan_requests_total",
             "Exchanges by route and class of the status; `none` without a complete response.",
         );
         self.begin(requests);
-        for (index, route) in names() {
-            for (class, count) in CLASSES.into_iter().zip(sums[index].classes) {
+        for (route, sums) in &sums {
+            for (class, count) in CLASSES.into_iter().zip(sums.classes) {
                 self.sample(requests.name, &[("route", route), ("class", class)], count);
             }
         }
@@ -190,8 +188,8 @@ impl Text {
             kind: "histogram",
             help: "From the complete request head to the end of the response.",
         });
-        for (index, route) in names() {
-            self.histogram(route, &sums[index]);
+        for (route, sums) in &sums {
+            self.histogram(route, sums);
         }
     }
 
@@ -258,12 +256,12 @@ impl Text {
         }
     }
 
-    fn upstreams(&mut self, metrics: &Metrics) {
+    fn upstreams(&mut self, upstreams: &[Arc<Counted<UpstreamCells>>]) {
         for (figure, family) in OF_UPSTREAM.into_iter().enumerate() {
             self.begin(family);
-            for (index, upstream) in metrics.upstreams().iter().enumerate() {
-                let count = metrics.sum(|cells| of_upstream(&cells.upstreams[index])[figure]);
-                self.sample(family.name, &[("upstream", upstream)], count);
+            for upstream in upstreams {
+                let count = upstream.sum(|cells| of_upstream(cells)[figure]);
+                self.sample(family.name, &[("upstream", upstream.name())], count);
             }
         }
     }
@@ -344,14 +342,13 @@ struct RouteSums {
 }
 
 impl RouteSums {
-    fn new(metrics: &Metrics, route: usize) -> RouteSums {
+    fn new(route: &Counted<RouteCells>) -> RouteSums {
         let mut sums = RouteSums {
             classes: [0; CLASSES.len()],
             buckets: [0; Histogram::BOUNDS.len() + 1],
             micros: 0,
         };
-        for cells in metrics.workers() {
-            let RouteCells { classes, latency } = &cells.routes[route];
+        for RouteCells { classes, latency } in route.workers() {
             let counts = sums.classes.iter_mut().zip(classes);
             counts.for_each(|(sum, class)| *sum += class.get());
             let counts = sums.buckets.iter_mut().zip(latency.buckets());
@@ -379,8 +376,6 @@ fn of_worker(cells: &Cells) -> [u64; OF_WORKER.len()] {
         tunnels_opened,
         tunnels_closed,
         busy_micros: _,
-        routes: _,
-        upstreams: _,
         policies: PolicyCells { jwt, passwords, forward_auth, rate_limits: _ },
         failures: _,
     } = cells;

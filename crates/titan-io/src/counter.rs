@@ -1,5 +1,7 @@
 //! Numbers that one thread counts and anybody may read.
 
+use crate::registry::Registry;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -13,6 +15,60 @@ pub struct Histogram {
     /// By the bounds of [`Histogram::BOUNDS`]; the last one has none.
     buckets: [Counter; Histogram::BOUNDS.len() + 1],
     micros: Counter,
+}
+
+/// The cells of a thing that has a name: each worker writes its own, so that counting is a plain store. They belong to the
+/// name, and count on when it stands somewhere else in a later configuration.
+pub struct Counted<T> {
+    name: String,
+    workers: Box<[Apart<T>]>,
+}
+
+/// Aligned so that two workers never write to the same cache line.
+#[derive(Default)]
+#[repr(align(128))]
+struct Apart<T>(T);
+
+/// What makes cells those of the same thing.
+#[derive(PartialEq, Eq, Hash)]
+struct CountedKey {
+    name: String,
+    workers: usize,
+}
+
+impl<T: Default + Send + Sync + 'static> Counted<T> {
+    /// The cells of the thing with that name, for so many workers.
+    pub fn of(registry: &Registry, name: &str, workers: usize) -> Arc<Counted<T>> {
+        let key = CountedKey { name: name.to_owned(), workers };
+        registry.shared(key, || Counted::new(name, workers))
+    }
+
+    fn new(name: &str, workers: usize) -> Counted<T> {
+        let cells = std::iter::repeat_with(Apart::default).take(workers);
+        Counted { name: name.to_owned(), workers: cells.collect() }
+    }
+}
+
+impl<T> Counted<T> {
+    /// Whose cells these are.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The cells of the worker at that place, which it alone writes.
+    pub fn cells(&self, worker: usize) -> &T {
+        &self.workers[worker].0
+    }
+
+    /// Those of all workers.
+    pub fn workers(&self) -> impl Iterator<Item = &T> {
+        self.workers.iter().map(|Apart(cells)| cells)
+    }
+
+    /// One figure over all workers.
+    pub fn sum(&self, figure: impl Fn(&T) -> u64) -> u64 {
+        self.workers().map(figure).sum()
+    }
 }
 
 impl Counter {
@@ -71,5 +127,24 @@ mod tests {
         let buckets: Vec<_> = histogram.buckets().collect();
         assert_eq!((buckets[0], buckets[1], buckets[13], buckets[14]), (2, 1, 1, 1));
         assert_eq!(histogram.micros(), 20_000_502);
+    }
+
+    #[test]
+    fn what_a_name_has_counted_stays_with_it() {
+        let registry = Registry::default();
+        let before = Counted::<Counter>::of(&registry, "a", 2);
+        before.cells(0).add(1);
+        before.cells(1).add(2);
+        let after = Counted::<Counter>::of(&registry, "a", 2);
+        assert_eq!((after.name(), after.sum(Counter::get)), ("a", 3));
+        assert_eq!(Counted::<Counter>::of(&registry, "b", 2).sum(Counter::get), 0);
+        assert_eq!(Counted::<Counter>::of(&registry, "a", 3).sum(Counter::get), 0);
+    }
+
+    #[test]
+    fn workers_write_to_cache_lines_of_their_own() {
+        let counted = Counted::<Counter>::new("a", 2);
+        let at = |worker| std::ptr::from_ref(counted.cells(worker)).addr();
+        assert!(at(1) - at(0) >= 128 && at(0).is_multiple_of(128));
     }
 }

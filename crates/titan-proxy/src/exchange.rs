@@ -458,7 +458,8 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
         index: usize,
         mut attempts: Attempts,
     ) -> Result<(), Error> {
-        let cells = &self.worker.cells().upstreams[index];
+        let snapshot: &'x Snapshot = self.snapshot;
+        let cells = snapshot.upstreams[index].counted.cells(self.worker.index());
         let mut failed: Option<Error> = None;
         loop {
             if let Err(kind) = attempts.next(self.worker.io.random(), self.record.started) {
@@ -487,7 +488,7 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
         }
     }
 
-    /// PolicyState for the operator what has gone wrong with the upstream at that place, if that is what went wrong.
+    /// Notes for the operator what has gone wrong with the upstream at that place, if that is what went wrong.
     fn note_trouble(&self, index: usize, endpoint: Option<&Arc<Endpoint>>, error: Error) {
         let is_scarce =
             matches!(error.kind, Kind::NoEndpoint | Kind::QueueFull | Kind::QueueTimeout);
@@ -495,13 +496,14 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
             return;
         }
         let describe = || {
+            let route = self.record.route;
             let reason = endpoint.and_then(|endpoint| endpoint.take_reason(error.kind));
             let reason = reason.unwrap_or_else(|| error.to_string());
             let what = endpoint.map(|endpoint| format!("{}: {reason}", endpoint.address));
             let id = self.snapshot.forwarding.request_id(&self.request.fields);
             Trouble {
                 what: what.unwrap_or(reason),
-                route: self.record.route,
+                route: route.map(|it| self.snapshot.counted(Some(it)).name().to_owned()),
                 request: id.map(|id| String::from_utf8_lossy(id).into_owned()),
             }
         };
@@ -573,9 +575,11 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
                 Err(_) => Verdict::Broken,
             };
         }
+        let Record { route, status, started, .. } = self.record;
+        let status = status.filter(|_| verdict == Verdict::Answered);
+        let of_route = self.snapshot.counted(route).cells(self.worker.index());
+        of_route.count_answer(status, started.elapsed());
         let cells = self.worker.cells();
-        let status = self.record.status.filter(|_| verdict == Verdict::Answered);
-        cells.count_answer(self.record.route, status, self.record.started.elapsed());
         cells.received.add(self.body.received());
         cells.sent.add(self.answer.sent());
         verdict

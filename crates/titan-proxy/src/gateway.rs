@@ -2,7 +2,7 @@
 
 use crate::files::check_root;
 use crate::listener::{ListenSocket, Listener, ListenerState, bind};
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, RouteCells};
 use crate::named_files;
 use crate::serve;
 use crate::snapshot::Snapshot;
@@ -13,11 +13,13 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use std::{fmt, io};
 use titan_config::{Action, Config, ListenAddress, Location, Threads};
+use titan_io::counter::Counted;
 use titan_io::io::Phase;
 use titan_io::registry::Registry;
 use titan_io::tls::{BadCredentials, ClientTls, Files, ServerTls};
 use titan_policies::credentials::{Credentials, Keys};
 use titan_policies::jwt::{KeySetStatus, Revocations};
+use titan_upstream::cells::UpstreamCells;
 use titan_upstream::endpoint::EndpointStatus;
 use titan_upstream::reclaim::Reclaim;
 use titan_upstream::resolve::{self, Names};
@@ -107,7 +109,8 @@ impl Gateway {
         if let Some((_, bad)) = bad_roots(config, files).next() {
             return Err(StartError::Credentials(bad));
         }
-        let snapshot = Arc::new(Snapshot::build(config, &registry, tls, keys, files, revoked));
+        let snapshot =
+            Arc::new(Snapshot::build(config, (&registry, count), tls, keys, files, revoked));
         snapshot.take_effect();
         let metrics = Arc::new(Snapshot::metrics(config, count));
         let (phase, watched) = watch::channel(Phase::Serve);
@@ -168,7 +171,6 @@ impl Gateway {
             let name = upstream.config().name.to_string();
             upstream.troubles.take().map(move |(code, trouble, count)| {
                 let Trouble { what, route, request } = Trouble::clone(&trouble);
-                let route = route.map(|route| self.metrics.routes()[route].clone());
                 UpstreamFailure { upstream: name.clone(), code, what, route, request, count }
             })
         });
@@ -243,6 +245,17 @@ impl Status {
     /// Every key set for tokens that is fetched.
     pub fn key_sets(&self) -> Vec<KeySetStatus> {
         self.snapshot.chains.key_sets()
+    }
+
+    /// What is counted for each route in the order of the file, and behind them for requests that no route took.
+    pub fn routes(&self) -> Vec<Arc<Counted<RouteCells>>> {
+        self.snapshot.all_counted().to_vec()
+    }
+
+    /// What is counted for each upstream, in the order of the file.
+    pub fn upstreams(&self) -> Vec<Arc<Counted<UpstreamCells>>> {
+        let upstreams = self.snapshot.upstreams.iter();
+        upstreams.map(|upstream| Arc::clone(&upstream.counted)).collect()
     }
 
     /// Every endpoint of every upstream.

@@ -20,7 +20,7 @@
 //! | 9 | choose an endpoint, get a connection, retry | [`titan_upstream`] | `Attempts::next`, `Pools::get` |
 //! | 10 | the request goes out while the response comes in | `exchange::attempt` | `Exchange::attempt` |
 //! | 11 | both bodies, back-pressure, stalls | [`titan_io::relay`] | `Pump::poll` |
-//! | 12 | one record, one set of counters | `metrics` | `Cells::count_answer` |
+//! | 12 | one record, one set of counters | `metrics` | `RouteCells::count_answer` |
 //! | - | responses with files | `files`, `exchange::files` | `Site::find`, `Site::reply` |
 //! | - | redirects and rewritten paths | `template` | `write_location`, `PathRewrite::apply` |
 //! | - | sockets, messages on them, time, buffers | [`titan_io`] | `Transport`, `Io` |
@@ -76,9 +76,10 @@ pub use explain::{Asking, BadQuestion, Explanation, explain};
 pub use gateway::{
     Bound, Gateway, StartError, Status, UpstreamFailure, check_credentials, warn_of_credentials,
 };
-pub use metrics::{Cells, Metrics, RouteCells, UpstreamCells};
-pub use titan_io::counter::{Counter, Histogram};
+pub use metrics::{Cells, Metrics, RouteCells};
+pub use titan_io::counter::{Counted, Counter, Histogram};
 pub use titan_io::tls::{BadCredentials, Files};
 pub use titan_policies::cells::{JwtCells, PolicyCells, RateLimitCells};
 pub use titan_policies::jwt::{KeySetStatus, Revocation, Revocations, Revoked};
+pub use titan_upstream::cells::UpstreamCells;
 pub use titan_upstream::endpoint::EndpointStatus;

@@ -1,7 +1,7 @@
 //! What is counted: cells that one worker writes and anybody may read.
 //!
 //! Each worker has its own cells, so that counting is a plain store to memory that no other core
-//! writes. Whoever wants the figures adds up the workers.
+//! writes. Whoever wants the figures adds up the workers. What routes and upstreams count belongs to their names ([`Counted`]).
 
 use std::time::Duration;
 use titan_http::Status;
@@ -9,13 +9,14 @@ use titan_io::counter::{Counter, Histogram};
 use titan_io::error::{Error, Kind};
 use titan_policies::cells::PolicyCells;
 
-/// All cells of a gateway.
+/// What the workers of a gateway count, whichever route a request takes.
 pub struct Metrics {
     workers: Vec<Cells>,
-    routes: Vec<String>,
-    upstreams: Vec<String>,
     rate_limits: Vec<String>,
 }
+
+/// The name of what no route took, which no route can have.
+pub(crate) const NO_ROUTE: &str = "(none)";
 
 /// The cells of one worker. Aligned so that two workers never write to the same cache line.
 #[repr(align(128))]
@@ -46,10 +47,6 @@ pub struct Cells {
     pub tunnels_closed: Counter,
     /// Microseconds of processor time that the worker has used, up to its last tick.
     pub busy_micros: Counter,
-    /// Requests by the route that took them; the last one counts those that no route took.
-    pub routes: Vec<RouteCells>,
-    /// What upstreams were asked.
-    pub upstreams: Vec<UpstreamCells>,
     /// What policies count.
     pub policies: PolicyCells,
     /// Failed exchanges by kind; [`Cells::failures_by_code`] names the kinds.
@@ -65,47 +62,16 @@ pub struct RouteCells {
     pub latency: Histogram,
 }
 
-/// What is counted for an upstream.
-#[derive(Default)]
-pub struct UpstreamCells {
-    /// Attempts to have a request answered, retries among them.
-    pub attempts: Counter,
-    /// Attempts that repeated a failed one.
-    pub retries: Counter,
-    /// Connections opened.
-    pub connects: Counter,
-    /// Attempts over a connection that was open already.
-    pub reuses: Counter,
-    /// Attempts that failed.
-    pub failures: Counter,
-}
-
 impl Metrics {
-    /// Cells for so many workers, and for the routes, upstreams and rate limits with those names.
-    pub(crate) fn new(
-        workers: usize,
-        routes: Vec<String>,
-        upstreams: Vec<String>,
-        rate_limits: Vec<String>,
-    ) -> Metrics {
-        let cells = |_| Cells::new(routes.len() + 1, upstreams.len(), rate_limits.len());
-        let workers = (0..workers).map(cells).collect();
-        Metrics { workers, routes, upstreams, rate_limits }
+    /// Cells for so many workers, and for the rate limits with those names.
+    pub(crate) fn new(workers: usize, rate_limits: Vec<String>) -> Metrics {
+        let workers = (0..workers).map(|_| Cells::new(rate_limits.len())).collect();
+        Metrics { workers, rate_limits }
     }
 
     /// The cells of each worker.
     pub fn workers(&self) -> &[Cells] {
         &self.workers
-    }
-
-    /// The names of the routes, in the order of [`Cells::routes`] without its last one.
-    pub fn routes(&self) -> &[String] {
-        &self.routes
-    }
-
-    /// The names of the upstreams, in the order of [`Cells::upstreams`].
-    pub fn upstreams(&self) -> &[String] {
-        &self.upstreams
     }
 
     /// The names of the rate limits, in the order of [`Cells::rate_limits`].
@@ -120,7 +86,7 @@ impl Metrics {
 }
 
 impl Cells {
-    fn new(routes: usize, upstreams: usize, rate_limits: usize) -> Cells {
+    fn new(rate_limits: usize) -> Cells {
         Cells {
             accepted: Counter::default(),
             closed: Counter::default(),
@@ -135,8 +101,6 @@ impl Cells {
             tunnels_opened: Counter::default(),
             tunnels_closed: Counter::default(),
             busy_micros: Counter::default(),
-            routes: std::iter::repeat_with(RouteCells::default).take(routes).collect(),
-            upstreams: std::iter::repeat_with(UpstreamCells::default).take(upstreams).collect(),
             policies: PolicyCells::new(rate_limits),
             failures: std::iter::repeat_with(Counter::default).take(Kind::CODES.len()).collect(),
         }
@@ -150,33 +114,13 @@ impl Cells {
     pub(crate) fn count_failure(&self, error: Error) {
         self.failures[error.kind.index()].add(1);
     }
-
-    pub(crate) fn count_answer(
-        &self,
-        route: Option<usize>,
-        status: Option<Status>,
-        took: Duration,
-    ) {
-        let none = self.routes.len() - 1;
-        let cells = &self.routes[route.unwrap_or(none)];
-        let class = status.map_or(0, Status::class);
-        cells.classes[usize::from(class)].add(1);
-        cells.latency.record(took);
-    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn requests_without_a_route_are_counted_too() {
-        let metrics = Metrics::new(2, vec!["a".into()], vec![], vec![]);
-        metrics.workers()[0].count_answer(None, Some(Status::NOT_FOUND), Duration::ZERO);
-        metrics.workers()[1].count_answer(Some(0), Some(Status::OK), Duration::ZERO);
-        metrics.workers()[1].count_answer(Some(0), None, Duration::ZERO);
-        assert_eq!(metrics.sum(|cells| cells.routes[1].classes[4].get()), 1);
-        assert_eq!(metrics.sum(|cells| cells.routes[0].classes[2].get()), 1);
-        assert_eq!(metrics.sum(|cells| cells.routes[0].classes[0].get()), 1);
+impl RouteCells {
+    /// Counts an exchange that is over.
+    pub(crate) fn count_answer(&self, status: Option<Status>, took: Duration) {
+        let class = status.map_or(0, Status::class);
+        self.classes[usize::from(class)].add(1);
+        self.latency.record(took);
     }
 }

@@ -4,13 +4,14 @@ use crate::error_pages::Pages;
 use crate::files::Site;
 use crate::forwarding::Forwarding;
 use crate::guard::Guard;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, NO_ROUTE, RouteCells};
 use crate::route::{LookAlikes, Routes, Split};
 use crate::template::PathRewrite;
 use crate::upgrade::{TunnelPermit, Tunnels};
 use std::path::Path;
 use std::sync::Arc;
 use titan_config::{ByteSize, Config, Limits, Route, Timeouts};
+use titan_io::counter::Counted;
 use titan_io::memory::{ClientMemory, UsedMemory};
 use titan_io::registry::Registry;
 use titan_io::tls::{ClientTls, Files};
@@ -28,6 +29,8 @@ pub(crate) struct Snapshot {
     pub(crate) look_alikes: LookAlikes,
     /// By the index of the route.
     pub(crate) actions: Vec<Action>,
+    /// What is counted for each; behind them for requests that no route took.
+    counted: Vec<Arc<Counted<RouteCells>>>,
     /// The policies that requests meet.
     pub(crate) chains: Chains,
     pub(crate) upstreams: Vec<Arc<Upstream>>,
@@ -74,23 +77,27 @@ pub(crate) struct Proxy {
 }
 
 impl Snapshot {
-    /// Builds the tables, with what outlives them out of `registry`. The configuration has been checked, and TLS has been
-    /// set up for each of its upstreams that speaks it: nothing can fail. `files` says where relative paths start.
+    /// Builds the tables for so many workers, with what outlives them out of `registry`. The configuration has been
+    /// checked, and TLS has been set up for each of its upstreams that speaks it: nothing can fail. `files` says where
+    /// relative paths start.
     pub(crate) fn build(
         config: &Config,
-        registry: &Registry,
+        (registry, workers): (&Registry, usize),
         tls: Vec<Option<ClientTls>>,
         keys: Keys,
         files: &Files,
         revoked: Option<&Revocations>,
     ) -> Snapshot {
         let upstreams = config.upstreams.iter().zip(tls);
-        let upstreams =
-            upstreams.map(|(it, tls)| Upstream::of(it, &config.resolver, tls, registry));
+        let around = (registry, workers);
+        let upstreams = upstreams.map(|(it, tls)| Upstream::of(it, &config.resolver, tls, around));
+        let routes = config.routes.iter().map(|route| route.name.as_str()).chain([NO_ROUTE]);
+        let counted = routes.map(|name| Counted::of(registry, name, workers));
         let snapshot = Snapshot {
             routes: Routes::new(&config.routes),
             look_alikes: LookAlikes::new(&config.routes),
             actions: config.routes.iter().map(|route| Action::new(route, files.folder())).collect(),
+            counted: counted.collect(),
             chains: Chains::new(config, keys, revoked),
             upstreams: upstreams.collect(),
             error_pages: Pages::new(config),
@@ -121,7 +128,8 @@ impl Snapshot {
     /// The tables of a gateway that connects to nobody: it needs no certificates.
     pub(crate) fn unconnected(config: &Config, keys: Keys) -> Snapshot {
         let tls = config.upstreams.iter().map(|_| None);
-        Snapshot::build(config, &Registry::default(), tls.collect(), keys, &Files::default(), None)
+        let around = (&Registry::default(), 1);
+        Snapshot::build(config, around, tls.collect(), keys, &Files::default(), None)
     }
 
     /// How much a stream can surely bring before any of it is passed on: its own window, or its part of that of its
@@ -141,6 +149,16 @@ impl Snapshot {
         self.limits.response_rate.map_or(0, ByteSize::bytes)
     }
 
+    /// Where requests are counted that the route at that place took, or none.
+    pub(crate) fn counted(&self, route: Option<usize>) -> &Counted<RouteCells> {
+        &self.counted[route.unwrap_or(self.counted.len() - 1)]
+    }
+
+    /// What is counted for each route, and behind them for requests that no route took.
+    pub(crate) fn all_counted(&self) -> &[Arc<Counted<RouteCells>>] {
+        &self.counted
+    }
+
     /// A place for one more tunnel, if there is one.
     pub(crate) fn enter_tunnel(&self) -> Option<TunnelPermit> {
         self.tunnels.enter(self.limits.tunnels)
@@ -148,10 +166,8 @@ impl Snapshot {
 
     /// The cells that workers with this snapshot count in.
     pub(crate) fn metrics(config: &Config, workers: usize) -> Metrics {
-        let routes = config.routes.iter().map(|route| route.name.to_string());
-        let upstreams = config.upstreams.iter().map(|upstream| upstream.name.to_string());
         let limits = rate_limits(config).map(|it| it.name.to_string());
-        Metrics::new(workers, routes.collect(), upstreams.collect(), limits.collect())
+        Metrics::new(workers, limits.collect())
     }
 }
 

@@ -86,6 +86,11 @@ impl Worker {
         Rc::clone(&self.snapshot)
     }
 
+    /// Its place among the others.
+    pub(crate) fn index(&self) -> usize {
+        self.index
+    }
+
     /// The cells that this worker counts in.
     pub(crate) fn cells(&self) -> &Cells {
         &self.metrics.workers()[self.index]

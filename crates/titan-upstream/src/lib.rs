@@ -3,6 +3,7 @@
 //!
 //! | what | module | entry |
 //! |---|---|---|
+//! | what is counted for an upstream | [`cells`] | `UpstreamCells` |
 //! | what goes wrong with an upstream, for somebody who tells of it | [`trouble`] | `Troubles::note` |
 //! | who waits, and whose turn it is | `queue` | `Queue::next` |
 //! | how many connections an endpoint may have, and who waits for one | [`slots`] | `Slots::try_take` |
@@ -17,6 +18,8 @@
 //! | idle connections, and who gives theirs away | [`pool`], [`reclaim`] | `Pools::get` |
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may stop at a surprise"))]
+
+pub mod cells;
 
 pub mod trouble;
 

@@ -1,6 +1,7 @@
 //! A named group of endpoints, and who its members are at the moment.
 
 use crate::balance::{Balancer, Turn};
+use crate::cells::UpstreamCells;
 use crate::endpoint::{Address, Endpoint, ResolvedEndpoint};
 use crate::trouble::Troubles;
 use arc_swap::ArcSwap;
@@ -12,6 +13,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use titan_config::{Location, Name, Protocol, Resolver, UpstreamTls};
+use titan_io::counter::Counted;
 use titan_io::registry::Registry;
 use titan_io::tls::ClientTls;
 use tokio::sync::watch;
@@ -36,6 +38,8 @@ pub struct Upstream {
     life: watch::Sender<()>,
     /// What goes wrong with it.
     pub troubles: Arc<Troubles>,
+    /// What is counted for it.
+    pub counted: Arc<Counted<UpstreamCells>>,
 }
 
 /// Of all upstreams of one name, the one whose configuration is in force, and where its endpoints were found last.
@@ -106,21 +110,22 @@ pub type CurrentMembers = Rc<Arc<Members>>;
 impl Upstream {
     /// The upstream of a configuration: the one that `registry` has, where nothing of it has changed. Else it is
     /// a new one, with those endpoints that are as they were, and the addresses that names were last known to have.
+    /// So many workers use it.
     pub fn of(
         config: &titan_config::Upstream,
         resolver: &Resolver,
         tls: Option<ClientTls>,
-        registry: &Registry,
+        (registry, workers): (&Registry, usize),
     ) -> Arc<Upstream> {
         let config = without_locations(config);
-        let key = UpstreamKey { config: config.clone(), resolver: resolver.clone() };
-        registry.shared(key, || Upstream::new(config, tls, registry))
+        let key = UpstreamKey { config: config.clone(), resolver: resolver.clone(), workers };
+        registry.shared(key, || Upstream::new(config, tls, (registry, workers)))
     }
 
     fn new(
         config: titan_config::Upstream,
         tls: Option<ClientTls>,
-        registry: &Registry,
+        (registry, workers): (&Registry, usize),
     ) -> Upstream {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let name = || UpstreamName(config.name.clone());
@@ -141,6 +146,7 @@ impl Upstream {
             is_followed: AtomicBool::new(false),
             life: watch::channel(()).0,
             troubles: registry.shared(name(), Troubles::default),
+            counted: Counted::of(registry, config.name.as_str(), workers),
             config,
         };
         let places = upstream.in_force().places_of(&upstream.config);
@@ -274,6 +280,7 @@ struct UpstreamName(Name);
 struct UpstreamKey {
     config: titan_config::Upstream,
     resolver: Resolver,
+    workers: usize,
 }
 
 /// What makes it TLS that is spoken with the same words.

@@ -223,7 +223,7 @@ mod tests {
                     resolver: { nameservers: ['127.0.0.1:1'] } }";
         let config = titan_config::Config::parse("test", text).unwrap();
         let registry = titan_io::registry::Registry::default();
-        let upstream = Upstream::of(&config.upstreams[0], &config.resolver, None, &registry);
+        let upstream = Upstream::of(&config.upstreams[0], &config.resolver, None, (&registry, 1));
         assert!(has_names(&upstream) && upstream.begin_to_follow() && !upstream.begin_to_follow());
         let names = Arc::new(Names::new(&config.resolver).unwrap());
         let (hour, moment) = (Duration::from_secs(3600), Duration::from_secs(10));

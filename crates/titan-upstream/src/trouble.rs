@@ -32,8 +32,8 @@ pub enum Cause {
 pub struct Trouble {
     /// The reason, with the endpoint or the name where there is one.
     pub what: String,
-    /// What the caller calls the route of the request that met it.
-    pub route: Option<usize>,
+    /// The route of the request that met it.
+    pub route: Option<String>,
     /// The id of that request.
     pub request: Option<String>,
 }

@@ -1,6 +1,7 @@
 //! What stays when one configuration follows another, and what does not.
 
 use super::*;
+use titan_http::Status;
 use titan_io::network::ClientNetwork;
 
 /// A snapshot of a configuration with those settings, with what is there already in `registry`.
@@ -8,7 +9,7 @@ fn snapshot(registry: &Registry, settings: &str) -> Snapshot {
     let text = format!("listeners: ['127.0.0.1:0']\n{settings}");
     let config = Config::parse("test", &text).unwrap_or_else(|bad| panic!("{bad}"));
     let tls = config.upstreams.iter().map(|_| None);
-    Snapshot::build(&config, registry, tls.collect(), Keys::default(), &Files::default(), None)
+    Snapshot::build(&config, (registry, 1), tls.collect(), Keys::default(), &Files::default(), None)
 }
 
 const ROUTES: &str = "routes: [{ respond: 204 }]";
@@ -59,6 +60,26 @@ fn nothing_outlives_the_last_snapshot() {
     drop(open);
     registry.sweep();
     assert!(registry.is_empty());
+}
+
+#[test]
+fn routes_and_upstreams_count_under_their_names() {
+    let registry = Registry::default();
+    let before = snapshot(&registry, UPSTREAMS);
+    let took = std::time::Duration::ZERO;
+    before.counted(Some(1)).cells(0).count_answer(Some(Status::OK), took);
+    before.counted(None).cells(0).count_answer(Some(Status::NOT_FOUND), took);
+    before.upstreams[1].counted.cells(0).attempts.add(3);
+    let inserted = UPSTREAMS
+        .replace("[{", "[{ name: new, path: /new, upstream: new }, {")
+        .replace("upstreams:\n", "upstreams:\n  new: '127.0.0.1:9'\n")
+        .replace("'127.0.0.1:3'", "'127.0.0.1:4'");
+    let after = snapshot(&registry, &inserted);
+    let answered = |route| after.counted(route).sum(|cells| cells.classes[2].get());
+    assert_eq!([Some(0), Some(1), Some(2)].map(answered), [0, 0, 1]);
+    assert_eq!(after.counted(None).sum(|cells| cells.classes[4].get()), 1);
+    let attempts = after.upstreams.iter().map(|it| it.counted.sum(|cells| cells.attempts.get()));
+    assert_eq!(attempts.collect::<Vec<_>>(), [0, 0, 3]);
 }
 
 const UPSTREAMS: &str = "

@@ -250,7 +250,7 @@ fn an_endpoint_that_keeps_the_deadline_first_is_not_blamed() {
     }
     endpoint.resets(stream_up, code::CANCEL);
     has_status(client.answer(stream), "4", "deadline");
-    assert_eq!(held.gateway.metrics().sum(|cells| cells.upstreams[0].failures.get()), 0);
+    assert_eq!(held.gateway.status().upstreams()[0].sum(|cells| cells.failures.get()), 0);
 }
 
 #[test]

@@ -302,7 +302,7 @@ pub(super) fn what_exceeds_a_rate_waits_for_its_turn() {
 fn nobody_waits_for_longer_than_configured_nor_for_nobody() {
     let gateway = under("rates: { rate: 1/m, burst: 1 }, max_delay: 60s", "");
     let metrics = gateway.metrics();
-    let is_over = |count| metrics.sum(|cells| cells.routes[0].classes[0].get()) == count;
+    let is_over = |count| gateway.status().routes()[0].sum(|cells| cells.classes[0].get()) == count;
     let delayed = |count| metrics.sum(|cells| cells.policies.rate_limits[0].delayed.get()) == count;
     gets(&gateway, "/", "").has_status(204);
     let mut waiting = gateway.connects();
@@ -326,7 +326,9 @@ fn a_stream_that_is_reset_waits_no_more() {
         metrics.sum(|cells| cells.policies.rate_limits[0].delayed.get()) == 1
     });
     client.resets(stream, code::CANCEL);
-    waits_until("it is over", || metrics.sum(|cells| cells.routes[0].classes[0].get()) == 1);
+    waits_until("it is over", || {
+        gateway.status().routes()[0].sum(|cells| cells.classes[0].get()) == 1
+    });
 }
 
 /// A shadow delays nobody.

@@ -49,7 +49,7 @@ fn pause(gateway: &Gateway) {
 
 /// The number of exchanges of the only route whose responses are of that class.
 fn answers_of(gateway: &Gateway, class: usize) -> u64 {
-    gateway.metrics().sum(|cells| cells.routes[0].classes[class].get())
+    gateway.status().routes()[0].sum(|cells| cells.classes[class].get())
 }
 
 #[test]
@@ -343,7 +343,7 @@ fn a_stray_line_after_the_last_request_does_not_cut_its_answer() {
     client.takes(LENGTH - TAIL);
     // The rest is in the kernel's hands when the gateway is done, and has gone on to something else.
     waits_until("the response to be out", || {
-        gateway.metrics().sum(|cells| cells.routes[1].classes[2].get()) == 1
+        gateway.status().routes()[1].sum(|cells| cells.classes[2].get()) == 1
     });
     gateway.get("/other").has_status(200);
     client.takes(TAIL);

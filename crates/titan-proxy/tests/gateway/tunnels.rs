@@ -223,11 +223,10 @@ pub(super) fn there_are_no_more_tunnels_than_allowed() {
     first.closes();
     endpoint.expects_close();
     endpoint.closes();
-    let metrics = gateway.metrics();
     // With or without a response that counts as complete: a client may go without a word.
     waits_until("the first tunnel to be over", || {
-        metrics.sum(|cells| {
-            let [incomplete, switched, ..] = &cells.routes[0].classes;
+        gateway.status().routes()[0].sum(|cells| {
+            let [incomplete, switched, ..] = &cells.classes;
             incomplete.get() + switched.get()
         }) == 1
     });

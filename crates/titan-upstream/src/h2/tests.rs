@@ -38,7 +38,7 @@ fn endpoint() -> Arc<Endpoint> {
                 upstreams: { u: { endpoints: '127.0.0.1:1', max_connections: 2 } } }";
     let config = titan_config::Config::parse("test", text).unwrap();
     let registry = Registry::default();
-    let upstream = Upstream::of(&config.upstreams[0], &config.resolver, None, &registry);
+    let upstream = Upstream::of(&config.upstreams[0], &config.resolver, None, (&registry, 1));
     let address = Address::Ip(([127, 0, 0, 1], 1).into());
     upstream.set_places(vec![ResolvedEndpoint {
         address,

@@ -17,7 +17,7 @@ fn later(registry: &Registry, settings: &str) -> Arc<Upstream> {
     let text =
         format!("listeners: [':0']\nroutes: [{{upstream: u}}]\nupstreams: {{u: {{{settings}}}}}");
     let config = titan_config::Config::parse("test", &text).unwrap_or_else(|bad| panic!("{bad}"));
-    Upstream::of(&config.upstreams[0], &config.resolver, None, registry)
+    Upstream::of(&config.upstreams[0], &config.resolver, None, (registry, 1))
 }
 
 /// The address `10.0.0.LAST`, which that name stands for.

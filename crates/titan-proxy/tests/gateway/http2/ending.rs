@@ -432,9 +432,9 @@ fn the_metrics_count_streams_as_requests() {
         (
             sum(|cells| cells.accepted.get()),
             sum(|cells| cells.begun.get()),
-            sum(|cells| cells.routes[0].classes[2].get()),
-            sum(|cells| cells.routes[1].classes[4].get()),
-            sum(|cells| cells.upstreams[0].attempts.get()),
+            gateway.status().routes()[0].sum(|cells| cells.classes[2].get()),
+            gateway.status().routes()[1].sum(|cells| cells.classes[4].get()),
+            gateway.status().upstreams()[0].sum(|cells| cells.attempts.get()),
             sum(|cells| {
                 cells
                     .failures_by_code()
