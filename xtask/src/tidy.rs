@@ -1,6 +1,7 @@
 //! The rules of this repository that neither rustc nor clippy knows. A module for each.
 
 mod changelog;
+mod circles;
 mod documented;
 mod heads;
 mod links;
@@ -37,6 +38,7 @@ const CHECKS: &[Check] = &[
     sizes::check,
     manifests::check,
     modules::check,
+    circles::check,
     purity::check,
     wiring::check,
     vectors::check,
@@ -112,7 +114,9 @@ mod tests {
                 "//! Head.\nconst A: &str = \"titan_a_total\";\n",
             ),
             ("crates/titan-io/src/lib.rs", "//! Head.\nmod a;\nmod b;\n"),
-            ("crates/titan-io/src/a.rs", "//! Head.\nuse crate::b::B;\n"),
+            ("crates/titan-io/src/a.rs", "//! Head.\nmod c;\nmod d;\nuse crate::b::B;\n"),
+            ("crates/titan-io/src/a/c.rs", "//! Head.\nuse super::d::D;\n"),
+            ("crates/titan-io/src/a/d.rs", "//! Head.\nuse super::c::C;\n"),
             ("SECURITY.md", "`Gone`\n"),
             ("REPORT.md", "[nowhere](nothing.md)\n"),
             (

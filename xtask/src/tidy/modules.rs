@@ -14,7 +14,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
 
 fn check_crate(tree: &Tree, path: &str, text: &str) -> Vec<Finding> {
     let folder = path.trim_end_matches("lib.rs").trim_end_matches("main.rs");
-    let root = Root::of(text);
+    let root = Declarations::of(text);
     let mut findings = Vec::new();
     for (file, text) in tree.texts(&[".rs"]) {
         let own = file.path.strip_prefix(folder).and_then(|path| path.split(['/', '.']).next());
@@ -25,25 +25,25 @@ fn check_crate(tree: &Tree, path: &str, text: &str) -> Vec<Finding> {
     findings
 }
 
-/// The root of a crate: its modules in their order, and what it says of them by `use`.
-struct Root<'a> {
-    modules: Vec<&'a str>,
+/// A file that declares modules: these in their order, and what it says of them by `use`.
+pub(super) struct Declarations<'a> {
+    pub(super) modules: Vec<&'a str>,
     /// Names, and the modules that they come from.
     used: Vec<(&'a str, &'a str)>,
 }
 
-impl<'a> Root<'a> {
-    fn of(text: &'a str) -> Root<'a> {
+impl<'a> Declarations<'a> {
+    pub(super) fn of(text: &'a str) -> Declarations<'a> {
         let used = text.split(';').filter_map(used_names).flatten();
-        Root { modules: text.lines().filter_map(declared).collect(), used: used.collect() }
+        Declarations { modules: text.lines().filter_map(declared).collect(), used: used.collect() }
     }
 
-    fn place_of_module(&self, name: &str) -> Option<usize> {
+    pub(super) fn place_of_module(&self, name: &str) -> Option<usize> {
         self.modules.iter().position(|module| *module == name)
     }
 
-    /// The place of the module that a name of the root stands for.
-    fn place_of(&self, name: &str) -> Option<usize> {
+    /// The place of the module that a name stands for.
+    pub(super) fn place_of(&self, name: &str) -> Option<usize> {
         let used = || self.used.iter().find(|(known, _)| *known == name);
         self.place_of_module(name).or_else(|| self.place_of_module(used()?.1))
     }
@@ -66,12 +66,12 @@ fn without_visibility(line: &str) -> &str {
     line.strip_prefix("pub(crate) ").or(line.strip_prefix("pub ")).unwrap_or(line)
 }
 
-fn is_of_name(it: char) -> bool {
+pub(super) fn is_of_name(it: char) -> bool {
     it == '_' || it.is_alphanumeric()
 }
 
 /// What a module names that it must not know.
-fn arrows_back(file: &File, text: &str, root: &Root<'_>, own: usize) -> Vec<Finding> {
+fn arrows_back(file: &File, text: &str, root: &Declarations<'_>, own: usize) -> Vec<Finding> {
     let above = way_to_root(&file.path);
     let mut findings = Vec::new();
     for (index, line) in code(text) {
@@ -109,7 +109,7 @@ fn way_to_root(path: &str) -> String {
 }
 
 /// The lines that are neither comments nor for tests alone.
-fn code(text: &str) -> impl Iterator<Item = (usize, &str)> {
+pub(super) fn code(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut is_for_tests = false;
     text.lines().enumerate().filter(move |(_, line)| {
         is_for_tests |= *line == "#[cfg(test)]";
@@ -121,7 +121,7 @@ fn code(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-fn is_test(path: &str) -> bool {
+pub(super) fn is_test(path: &str) -> bool {
     path.contains("/tests/") || path.ends_with("/tests.rs")
 }
 
