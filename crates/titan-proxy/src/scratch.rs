@@ -10,6 +10,8 @@ use titan_upstream::h1::H1Codec;
 
 /// Memory that an exchange uses.
 pub(crate) struct Scratch {
+    /// The snapshot whose limits its readers have.
+    snapshot: u64,
     pub(crate) requests: RequestReader,
     pub(crate) request: RequestHead,
     pub(crate) request_body: BodyReader,
@@ -48,13 +50,17 @@ const KEPT_TEXT: usize = 64 << 10;
 const WHILE: Duration = Duration::from_secs(10);
 
 impl Scratches {
-    /// One of them, or a new one.
+    /// One of them with the limits of `snapshot`, or a new one.
     pub(crate) fn take(&self, snapshot: &Snapshot) -> Box<Scratch> {
         let mut kept = self.kept.borrow_mut();
-        let Some(scratch) = kept.pop() else { return Box::new(Scratch::new(snapshot)) };
-        self.bytes.set(self.bytes.get() - scratch.bytes());
-        self.unused.set(self.unused.get().min(kept.len()));
-        scratch
+        while let Some(scratch) = kept.pop() {
+            self.bytes.set(self.bytes.get() - scratch.bytes());
+            self.unused.set(self.unused.get().min(kept.len()));
+            if scratch.snapshot == snapshot.id {
+                return scratch;
+            }
+        }
+        Box::new(Scratch::new(snapshot))
     }
 
     /// Keeps one for later, where there is room.
@@ -86,6 +92,7 @@ impl Scratch {
     fn new(snapshot: &Snapshot) -> Scratch {
         let (requests, responses) = (snapshot.request_limits, snapshot.response_limits);
         Scratch {
+            snapshot: snapshot.id,
             requests: RequestReader::new(requests),
             request: RequestHead::default(),
             request_body: BodyReader::new(Framing::None, &requests),
@@ -100,7 +107,7 @@ impl Scratch {
 
     /// The memory that its texts have come to.
     fn texts(&self) -> [usize; 7] {
-        let Scratch { requests: _, request, request_body, to_client, work } = self;
+        let Scratch { snapshot: _, requests: _, request, request_body, to_client, work } = self;
         let Work { codec, response, text } = work;
         let [out, trailers] = codec.capacities();
         [
@@ -126,8 +133,12 @@ mod tests {
     use titan_policies::credentials::Keys;
 
     fn snapshot() -> Snapshot {
-        let text = "{ listeners: ['127.0.0.1:0'], workers: 1, routes: [{ respond: 204 }] }";
-        Snapshot::unconnected(&titan_config::Config::parse("test", text).unwrap(), Keys::default())
+        snapshot_with("")
+    }
+
+    fn snapshot_with(settings: &str) -> Snapshot {
+        let text = format!("{{ listeners: [':0'], routes: [{{ respond: 204 }}], {settings} }}");
+        Snapshot::unconnected(&titan_config::Config::parse("test", &text).unwrap(), Keys::default())
     }
 
     /// A scratch whose texts have grown to that.
@@ -156,6 +167,22 @@ mod tests {
         assert_eq!(kept(&scratches), (0, 0));
         taken.into_iter().for_each(|scratch| scratches.put_back(scratch));
         assert_eq!(kept(&scratches), (count, bytes));
+    }
+
+    #[test]
+    fn limits_are_those_of_the_snapshot_that_serves() {
+        let (before, scratches) = (snapshot(), Scratches::default());
+        let after = snapshot_with("limits: { head: 4KiB, response_trailers: 1KiB }");
+        let lent = [(); 2].map(|()| scratches.take(&before));
+        let [first, second] = lent;
+        scratches.put_back(first);
+        assert_eq!(scratches.take(&after).requests.limits().head, 4 << 10);
+        assert_eq!(kept(&scratches), (0, 0), "what has other limits is of no use any more");
+        // On loan while the other one came.
+        scratches.put_back(second);
+        assert_eq!(scratches.take(&after).requests.limits().head, 4 << 10);
+        scratches.put_back(scratches.take(&after));
+        assert_eq!(kept(&scratches).0, 1);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::template::PathRewrite;
 use crate::upgrade::{TunnelPermit, Tunnels};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use titan_config::{ByteSize, Config, Limits, Route, Timeouts};
 use titan_io::counter::Counted;
 use titan_io::memory::{ClientMemory, UsedMemory};
@@ -24,6 +25,8 @@ use titan_upstream::members::Upstream;
 
 /// Everything that requests are judged by. A request sees exactly one.
 pub(crate) struct Snapshot {
+    /// Unique in the process, so that what was made for one is not taken for what was made for another.
+    pub(crate) id: u64,
     pub(crate) routes: Routes,
     /// What becomes of paths that some upstreams take for others.
     pub(crate) look_alikes: LookAlikes,
@@ -93,7 +96,9 @@ impl Snapshot {
         let upstreams = upstreams.map(|(it, tls)| Upstream::of(it, &config.resolver, tls, around));
         let routes = config.routes.iter().map(|route| route.name.as_str()).chain([NO_ROUTE]);
         let counted = routes.map(|name| Counted::of(registry, name, workers));
+        static NEXT: AtomicU64 = AtomicU64::new(0);
         let snapshot = Snapshot {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
             routes: Routes::new(&config.routes),
             look_alikes: LookAlikes::new(&config.routes),
             actions: config.routes.iter().map(|route| Action::new(route, files.folder())).collect(),
