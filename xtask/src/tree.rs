@@ -56,6 +56,15 @@ impl Tree {
         self.files.iter().find(|file| file.path == path)
     }
 
+    /// The file at `path`; where that ends with a slash, every file below it.
+    pub(crate) fn under<'t>(&'t self, path: &'t str) -> impl Iterator<Item = &'t File> {
+        let is_in = move |file: &&File| match path.ends_with('/') {
+            true => file.path.starts_with(path),
+            false => file.path == path,
+        };
+        self.files.iter().filter(is_in)
+    }
+
     /// Files whose path ends like that, with their text.
     pub(crate) fn texts<'t>(
         &'t self,

@@ -7,8 +7,8 @@ use std::fmt::{Display, Write};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use titan_proxy::{
-    Cells, Counted, Counter, EndpointStatus, Histogram, KeySetStatus, Metrics, PolicyCells,
-    RateLimitCells, RouteCells, Status, UpstreamCells,
+    Cells, Counted, Counter, EndpointStatus, Histogram, KeySetStatus, Metrics, PolicyFigure,
+    PolicyMetric, RouteCells, Status, UpstreamCells,
 };
 
 /// The media type of the format.
@@ -17,10 +17,7 @@ pub(crate) const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// The label values of [`RouteCells::classes`].
 const CLASSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
 
-/// What a rate limit decides about a request.
-const VERDICTS: [&str; 6] = ["allowed", "delayed", "limited", "full", "exempt", "shadowed"];
-
-const OF_WORKER: [Family; 18] = [
+const OF_WORKER: [Family; 12] = [
     Family::counter("titan_connections_accepted_total", "Client connections accepted."),
     Family::counter("titan_connections_closed_total", "Client connections closed again."),
     Family::counter(
@@ -42,24 +39,6 @@ const OF_WORKER: [Family; 18] = [
     Family::counter("titan_http2_streams_closed_total", "Those of them that are over."),
     Family::counter("titan_tunnels_opened_total", "Tunnels, such as WebSockets, opened."),
     Family::counter("titan_tunnels_closed_total", "Those of them that are closed."),
-    Family::counter("titan_jwt_cache_hits_total", "Good tokens that were known already."),
-    Family::counter("titan_jwt_cache_misses_total", "Good tokens whose signature was checked."),
-    Family::counter(
-        "titan_basic_auth_cache_hits_total",
-        "Passwords that were known to be right or wrong.",
-    ),
-    Family::counter(
-        "titan_basic_auth_cache_misses_total",
-        "Passwords that were compared with a hash.",
-    ),
-    Family::counter(
-        "titan_forward_auth_cache_hits_total",
-        "Decisions of services about requests that were remembered.",
-    ),
-    Family::counter(
-        "titan_forward_auth_cache_misses_total",
-        "Decisions of services that were asked for because they were not remembered.",
-    ),
 ];
 
 /// What is open: a gauge, and where [`OF_WORKER`] has what was opened and what was closed again.
@@ -120,11 +99,10 @@ pub(crate) fn write(
     text.workers(metrics);
     text.routes(&status.routes());
     text.failures(metrics);
-    text.tokens(metrics);
     text.key_sets(&status.key_sets());
     text.revocations(revoked);
     text.upstreams(&status.upstreams());
-    text.rate_limits(metrics);
+    text.policies(&metrics.policies());
     text.endpoints(&status.endpoints());
     text.0
 }
@@ -220,18 +198,6 @@ impl Text {
         }
     }
 
-    fn tokens(&mut self, metrics: &Metrics) {
-        let family = Family::counter("titan_jwt_refused_total", "Tokens refused, by the reason.");
-        self.begin(family);
-        let Some(first) = metrics.workers().first() else { return };
-        for (index, (reason, _)) in first.policies.jwt.refused_by_reason().enumerate() {
-            let count = |cells: &Cells| {
-                cells.policies.jwt.refused_by_reason().nth(index).map_or(0, |(_, count)| count)
-            };
-            self.sample(family.name, &[("reason", reason)], metrics.sum(count));
-        }
-    }
-
     fn key_sets(&mut self, sets: &[KeySetStatus]) {
         if sets.is_empty() {
             return;
@@ -266,17 +232,14 @@ impl Text {
         }
     }
 
-    fn rate_limits(&mut self, metrics: &Metrics) {
-        let family = Family::counter(
-            "titan_rate_limit_requests_total",
-            "Requests that met a rate limit, by what it decided.",
-        );
-        self.begin(family);
-        for (index, policy) in metrics.rate_limits().iter().enumerate() {
-            for (place, verdict) in VERDICTS.into_iter().enumerate() {
-                let count =
-                    metrics.sum(|cells| of_rate_limit(&cells.policies.rate_limits[index])[place]);
-                self.sample(family.name, &[("policy", policy), ("verdict", verdict)], count);
+    /// What policies count, by their names.
+    fn policies(&mut self, metrics: &[PolicyMetric]) {
+        for PolicyMetric { name, help, label, figures } in metrics {
+            self.begin(Family::counter(name, help));
+            for PolicyFigure { policy, figure, count, event: _ } in figures {
+                let labels = [("policy", policy.as_str()), (*label, *figure)];
+                let labels = if label.is_empty() { &labels[..1] } else { &labels[..] };
+                self.sample(name, labels, *count);
             }
         }
     }
@@ -376,7 +339,6 @@ fn of_worker(cells: &Cells) -> [u64; OF_WORKER.len()] {
         tunnels_opened,
         tunnels_closed,
         busy_micros: _,
-        policies: PolicyCells { jwt, passwords, forward_auth, rate_limits: _ },
         failures: _,
     } = cells;
     // Closed first: a connection that comes and goes meanwhile must not make more closed than accepted.
@@ -400,12 +362,6 @@ fn of_worker(cells: &Cells) -> [u64; OF_WORKER.len()] {
         streams_closed,
         tunnels,
         tunnels_closed,
-        jwt.hits.get(),
-        jwt.misses.get(),
-        passwords.remembered.get(),
-        passwords.checked.get(),
-        forward_auth.hits.get(),
-        forward_auth.misses.get(),
     ]
 }
 
@@ -413,12 +369,6 @@ fn of_worker(cells: &Cells) -> [u64; OF_WORKER.len()] {
 fn of_upstream(cells: &UpstreamCells) -> [u64; OF_UPSTREAM.len()] {
     let UpstreamCells { attempts, retries, connects, reuses, failures } = cells;
     [attempts, retries, connects, reuses, failures].map(Counter::get)
-}
-
-/// In the order of [`VERDICTS`].
-fn of_rate_limit(cells: &RateLimitCells) -> [u64; VERDICTS.len()] {
-    let RateLimitCells { allowed, delayed, limited, full, exempt, shadowed } = cells;
-    [allowed, delayed, limited, full, exempt, shadowed].map(Counter::get)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a microsecond in 285 years does not matter")]

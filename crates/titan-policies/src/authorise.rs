@@ -9,13 +9,14 @@ mod keys;
 mod rules;
 
 pub(super) use basic::user_shown;
-pub use basic::{Remembered, Users, Verifiers};
-pub use cells::{ForwardAuthCells, PasswordCells};
+pub(crate) use basic::{Remembered, Users, Verifiers};
+pub(crate) use cells::AuthoriseCells;
 pub(super) use claims::holds;
-pub use forward::Decisions;
+pub(crate) use forward::Decisions;
 
 use crate::context::{PolicyContext, Step};
-use crate::explained::Explained;
+use crate::policy::{Metric, Policy, Response, Setting};
+use crate::story::Story;
 use crate::values::certificate_mismatch;
 use basic::Basic;
 use claims::Claims;
@@ -26,13 +27,13 @@ pub(super) use rules::{Unmet, View};
 use serde_json::{Map, Value};
 use std::net::IpAddr;
 use std::sync::Arc;
-use titan_config::{CertificateMatch, Cidr, Config, Credential};
-use titan_http::{BadField, RequestHead, ResponseHead};
+use titan_config::{CertificateMatch, Cidr, Credential};
+use titan_http::BadField;
 use titan_io::error::{Error, Kind};
 use titan_io::tls::{BadCredentials, Files, Identity};
 
 /// A policy, with its keys as they are looked for.
-pub struct Authorise {
+pub(crate) struct Authorise {
     allow: Option<Vec<Cidr>>,
     deny: Vec<Cidr>,
     /// The certificates that may ask; those of all clients without.
@@ -48,14 +49,14 @@ pub struct Authorise {
 
 /// What the credentials of requests are compared with.
 #[derive(Default)]
-pub struct Known {
+pub(crate) struct Known {
     users: Users,
     keys: KnownKeys,
 }
 
 impl Known {
     /// What a policy and its files have.
-    pub fn read(config: &titan_config::Authorise, files: &Files) -> Result<Known, BadCredentials> {
+    fn read(config: &titan_config::Authorise, files: &Files) -> Result<Known, BadCredentials> {
         let users = config.basic.as_ref().map(|basic| Users::read(basic, files)).transpose()?;
         let keys = config.api_keys.as_ref().map(|keys| KnownKeys::read(keys, files)).transpose()?;
         Ok(Known { users: users.unwrap_or_default(), keys: keys.unwrap_or_default() })
@@ -70,25 +71,29 @@ impl Known {
 
 /// What the response has to say of the request.
 #[derive(Default)]
-pub struct AuthoriseState {
+pub(crate) struct AuthoriseState {
+    /// Whether the request has come as far as the policy.
+    is_judged: bool,
     /// Whether its response asks for a key.
     lacks_key: bool,
     /// What its response has to say of passwords.
     password: Option<basic::PasswordChallenge>,
 }
 
-/// What the policy keeps for a request, and for all of its worker.
-pub(crate) struct Own<'a> {
-    pub(crate) note: &'a mut AuthoriseState,
-    pub(crate) passwords: &'a Remembered,
-    pub(crate) decisions: &'a Decisions,
-    pub(crate) password_cells: &'a PasswordCells,
-    pub(crate) forward_cells: &'a ForwardAuthCells,
+/// What its policies keep for the requests of one worker.
+#[derive(Default)]
+pub(crate) struct Kept {
+    /// Passwords that were found right, and wrong ones.
+    passwords: Remembered,
+    /// Decisions of services that are asked about requests.
+    decisions: Decisions,
 }
+
+type Own<'m> = crate::policy::Own<'m, Authorise>;
 
 /// What is known of a request beside its head.
 #[derive(Clone, Copy, Default)]
-pub struct Asked<'a> {
+pub(crate) struct Asked<'a> {
     /// What its token says.
     pub claims: Option<&'a Map<String, Value>>,
     /// The certificate that its client has shown.
@@ -97,40 +102,48 @@ pub struct Asked<'a> {
     pub client: Option<IpAddr>,
 }
 
-impl Authorise {
-    /// The policy with that name, at that place of the configuration.
-    pub(super) fn new(
-        name: &str,
+impl Policy for Authorise {
+    type Config = titan_config::Authorise;
+    /// None where nobody has read them.
+    type Credentials = Option<Known>;
+    type State = AuthoriseState;
+    type Shared = Arc<Verifiers>;
+    type PerWorker = Kept;
+    type Cells = AuthoriseCells;
+
+    const METRICS: &'static [Metric<AuthoriseCells>] = cells::METRICS;
+
+    fn new(
         own: &titan_config::Authorise,
         known: Option<Known>,
-        (config, place): (&Config, usize),
-        verifiers: &Arc<Verifiers>,
+        setting: &Setting<'_, Authorise>,
     ) -> Authorise {
+        let Setting { name, place, config, shared } = *setting;
         let Known { users, keys } = known.unwrap_or_else(|| Known::of(own));
         let forward = own.forward_auth.clone();
         Authorise {
             allow: own.allow.clone(),
             deny: own.deny.clone(),
             certificates: own.client_certificate.clone(),
-            keys: own.api_keys.clone().map(|config| Keys::new(name, config, keys)),
+            keys: own.api_keys.as_ref().map(|config| Keys::new(name, config, keys)),
             any_of: own.any_of.clone(),
             claims: Claims::new(own),
             rules: Rules::new(&own.rules),
-            basic: own.basic.as_ref().map(|basic| Basic::new(basic, users, verifiers)),
+            basic: own.basic.as_ref().map(|basic| Basic::new(basic, users, shared)),
             forward: forward.map(|forward| Forward::new(*forward, config, place)),
         }
     }
 
-    /// Its users and keys as the files have them by now.
-    pub(super) fn read_known(&self, files: &Files) -> Result<Known, BadCredentials> {
-        let users = self.basic.as_ref().map(|basic| basic.read_users(files)).transpose()?;
-        let keys = self.keys.as_ref().map(|keys| keys.read_known(files)).transpose()?;
-        Ok(Known { users: users.unwrap_or_default(), keys: keys.unwrap_or_default() })
+    fn read(
+        config: &titan_config::Authorise,
+        files: &Files,
+    ) -> Result<Option<Known>, BadCredentials> {
+        Known::read(config, files).map(Some)
     }
 
     /// Takes other users and keys.
-    pub(super) fn replace_known(&self, known: Known) {
-        let Known { users, keys } = known;
+    fn replace(&self, known: Option<Known>) {
+        let Some(Known { users, keys }) = known else { return };
         if let Some(basic) = &self.basic {
             basic.replace_users(users);
         }
@@ -139,116 +152,122 @@ impl Authorise {
         }
     }
 
-    /// Whether there are passwords to check.
-    pub(super) fn has_passwords(&self) -> bool {
-        self.basic.is_some()
-    }
-
     /// What costs least comes first, so that nobody has passwords checked whom something cheaper would stop.
-    pub(super) async fn on_request(
-        &self,
-        meeting: &mut PolicyContext<'_>,
-        own: &mut Own<'_>,
+    async fn on_request<'m>(
+        &'m self,
+        context: &mut PolicyContext<'m>,
+        mut own: Own<'_>,
     ) -> Result<Step, Error> {
-        if !self.admits(meeting.client()) {
+        let own = &mut own;
+        own.state.is_judged = true;
+        if !self.admits(context.client()) {
             return Err(Kind::AddressRefused.into());
         }
-        if self.requires(Credential::ClientCertificate) && !self.takes(meeting.identity()) {
+        if self.requires(Credential::ClientCertificate) && !self.takes(context.identity()) {
             return Err(Kind::CertificateRefused.into());
         }
         if let Some(keys) = self.keys.as_ref().filter(|_| self.requires(Credential::ApiKeys)) {
-            keys.on_request(meeting, own)?;
+            keys.on_request(context, own)?;
         }
         if let Some(claims) = self.claims.as_ref().filter(|_| self.requires(Credential::Token)) {
-            claims.on_request(meeting.findings)?;
+            claims.on_request(context.findings)?;
         }
         if !self.any_of.is_empty() {
-            Box::pin(self.meet_any(meeting, own)).await?;
+            Box::pin(self.meet_any(context, own)).await?;
         }
         if let Some(rules) = &self.rules {
-            let asked = Asked {
-                claims: meeting.findings.claims(),
-                identity: meeting.identity(),
-                client: meeting.client(),
-            };
-            rules.on_request(meeting.request, asked)?;
+            rules.on_request(context.request, Asked::of(context))?;
         }
         if let Some(basic) = self.basic.as_ref().filter(|_| self.requires(Credential::Basic)) {
-            Box::pin(basic.on_request(meeting, own)).await?;
+            Box::pin(basic.on_request(context, own)).await?;
         }
         match &self.forward {
-            Some(forward) => Box::pin(forward.on_request(meeting, own)).await,
+            Some(forward) => Box::pin(forward.on_request(context, own)).await,
             None => Ok(Step::Go),
         }
     }
 
     /// A response says what would have been taken.
-    pub(super) fn on_response(
-        &self,
-        note: &AuthoriseState,
-        head: &mut ResponseHead,
-    ) -> Result<(), BadField> {
-        if let Some(keys) = self.keys.as_ref().filter(|_| note.lacks_key) {
+    fn on_response(&self, response: &mut Response<'_>, own: Own<'_>) -> Result<(), BadField> {
+        let Response { head, findings, .. } = response;
+        // A token that is not valid ends the request before anything else is looked at.
+        if !own.state.is_judged && findings.token_challenge.is_some() {
+            self.challenge_all(own.state);
+        }
+        if let Some(keys) = self.keys.as_ref().filter(|_| own.state.lacks_key) {
             keys.challenge(head)?;
         }
-        match (&self.basic, note.password) {
-            (Some(basic), Some(note)) => basic.on_response(note, head),
+        match (&self.basic, own.state.password) {
+            (Some(basic), Some(challenge)) => basic.on_response(challenge, head),
             _ => Ok(()),
         }
     }
 
-    /// What is decided of a request, as far as it can be told without its connection. Where nobody has said where it
-    /// comes from (`is_anybody`), nothing is decided by its address.
-    pub(super) fn explain(
-        &self,
-        request: &mut RequestHead,
-        mut asked: Asked<'_>,
-        is_anybody: bool,
-    ) -> Result<Explained, Error> {
-        let mut told = Explained::default();
-        if self.allow.is_some() || !self.deny.is_empty() {
-            match (is_anybody, self.admits(asked.client)) {
-                (true, _) => told
-                    .lines
-                    .push("needs an address that may ask; `--from` says which it is".to_owned()),
-                (false, true) => told.lines.push("the client's address may ask".to_owned()),
-                (false, false) => {
-                    let why = "the client's address may not ask".to_owned();
-                    told.refuse(Kind::AddressRefused, why);
-                }
-            }
-        }
+    /// What is decided of a request, as far as it can be told without its connection.
+    fn explain<'m>(
+        &'m self,
+        context: &mut PolicyContext<'m>,
+        _own: Own<'_>,
+        story: &mut Story<'_>,
+    ) -> Result<Step, Error> {
+        self.explain_address(context, story);
         if self.certificates.is_some() && self.requires(Credential::ClientCertificate) {
-            match self.takes(asked.identity) {
-                true => told.lines.push("the certificate that is shown may ask".to_owned()),
-                false => {
-                    let why = "no certificate is shown that may ask".to_owned();
-                    told.refuse(Kind::CertificateRefused, why);
-                }
+            match self.takes(context.identity()) {
+                true => story.tell("the certificate that is presented may ask"),
+                false => story
+                    .refuse(Kind::CertificateRefused, "no certificate is presented that may ask"),
             }
         }
         if let Some(keys) = self.keys.as_ref().filter(|_| self.requires(Credential::ApiKeys)) {
-            keys.explain(request, &mut told)?;
+            keys.explain(context, story)?;
         }
         if let Some(claims) = self.claims.as_ref().filter(|_| self.requires(Credential::Token)) {
-            claims.explain(asked.claims, &mut told);
+            claims.explain(context.findings.claims(), story);
         }
         if !self.any_of.is_empty() {
-            self.explain_any(request, asked, &mut told)?;
-        }
-        if told.forgets_token {
-            asked.claims = None;
+            self.explain_any(context, story)?;
         }
         if let Some(rules) = &self.rules {
-            rules.explain(request, asked, is_anybody, &mut told);
+            rules.explain(context.request, Asked::of(context), story);
         }
         if let Some(basic) = self.basic.as_ref().filter(|_| self.requires(Credential::Basic)) {
-            basic.explain(request, &mut told);
+            basic.explain(context.request, story);
         }
         if let Some(forward) = &self.forward {
-            told.lines.push(forward.explain());
+            story.tell(forward.explain());
         }
-        Ok(told)
+        Ok(Step::Go)
+    }
+}
+
+impl<'a> Asked<'a> {
+    /// What policies see of it.
+    fn of(context: &'a PolicyContext<'_>) -> Asked<'a> {
+        Asked {
+            claims: context.findings.claims(),
+            identity: context.identity(),
+            client: context.client(),
+        }
+    }
+}
+
+impl Authorise {
+    /// Whether there are passwords to check.
+    pub(super) fn has_passwords(&self) -> bool {
+        self.basic.is_some()
+    }
+
+    fn explain_address(&self, context: &PolicyContext<'_>, story: &mut Story<'_>) {
+        if self.allow.is_none() && self.deny.is_empty() {
+            return;
+        }
+        match (story.is_anybody, self.admits(context.client())) {
+            (true, _) => story.tell("needs an address that may ask; `--from` says which it is"),
+            (false, true) => story.tell("the client's address may ask"),
+            (false, false) => {
+                story.refuse(Kind::AddressRefused, "the client's address may not ask");
+            }
+        }
     }
 
     /// Whether a client may ask that has shown that certificate.

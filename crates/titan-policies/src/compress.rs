@@ -12,15 +12,19 @@ pub use compressor::Compressor;
 pub use decompressor::{Decoding, Decompressor};
 pub use encoder::Encoders;
 
+use crate::context::{PolicyContext, Step};
+use crate::policy::{Own, Policy, Response, Setting};
+use crate::story::Story;
+use std::rc::Rc;
 use titan_http::BodyLength;
-
 use titan_http::coding::{Accepted, Choice, Coding};
 use titan_http::query::decode;
 use titan_http::{BadField, FieldName, Fields, RequestHead, ResponseHead, Status};
 use titan_io::body::Content;
+use titan_io::error::Error;
 
 /// A policy.
-pub(super) struct Compress(titan_config::Compress);
+pub(crate) struct Compress(titan_config::Compress);
 
 /// How the body of a response is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +60,7 @@ impl Encoding {
 
 /// What is known of a request; nothing where it has not come as far as the policy.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct CompressState {
+pub(crate) struct CompressState {
     /// What its client can read.
     choice: Choice,
     /// Whether the response stays as it is, whatever it is.
@@ -64,7 +68,9 @@ pub(super) struct CompressState {
     /// Whether the client has something by a weak tag.
     has_weak: bool,
     /// What becomes of the body of the request.
-    pub(super) coded: Coded,
+    pub(crate) coded: Coded,
+    /// How the body of the response is to be encoded.
+    pub(crate) encoding: Option<Encoding>,
 }
 
 /// Fields that are about the bytes of the content as they are: compressed, it would not fit them.
@@ -80,35 +86,74 @@ fn without_digests(trailers: &Fields) -> Option<Fields> {
     })
 }
 
-impl Compress {
-    pub(super) fn new(config: &titan_config::Compress) -> Compress {
+impl Policy for Compress {
+    type Config = titan_config::Compress;
+    type Credentials = ();
+    type State = CompressState;
+    type Shared = ();
+    type PerWorker = Rc<Encoders>;
+    type Cells = ();
+
+    fn new(config: &titan_config::Compress, (): (), _setting: &Setting<'_, Compress>) -> Compress {
         Compress(config.clone())
     }
 
-    /// Whether answers for that path, as the client has it, stay as they are.
-    pub(super) fn excepts(&self, path: &[u8]) -> bool {
+    async fn on_request<'m>(
+        &'m self,
+        context: &mut PolicyContext<'m>,
+        own: Own<'_, Compress>,
+    ) -> Result<Step, Error> {
+        *own.state = self.look_at(context);
+        Ok(Step::Go)
+    }
+
+    fn on_response(
+        &self,
+        response: &mut Response<'_>,
+        own: Own<'_, Compress>,
+    ) -> Result<(), BadField> {
+        let Response { head, content, .. } = response;
+        own.state.encoding = self.encode(own.state, head, content, own.kept)?;
+        Ok(())
+    }
+
+    fn explain<'m>(
+        &'m self,
+        context: &mut PolicyContext<'m>,
+        own: Own<'_, Compress>,
+        story: &mut Story<'_>,
+    ) -> Result<Step, Error> {
+        *own.state = self.look_at(context);
+        let CompressState { choice, stays, coded, .. } = *own.state;
+        let responses = match stays {
+            true => "responses for this path stay as they are".to_owned(),
+            false => Compress::explain_choice(choice),
+        };
+        story.tell(match coded.explain() {
+            Some(body) => format!("{responses}; {body}"),
+            None => responses,
+        });
+        Ok(Step::Go)
+    }
+}
+
+impl Compress {
+    /// Whether responses for that path, as the client has it, stay as they are.
+    fn excepts(&self, path: &[u8]) -> bool {
         self.0.except.iter().any(|prefix| is_below(path, prefix.as_bytes()))
     }
 
-    pub(super) fn on_request(&self, request: &RequestHead, stays: bool) -> CompressState {
+    /// By the path that the client has asked for, which a transform may have changed.
+    fn look_at(&self, context: &PolicyContext<'_>) -> CompressState {
+        let PolicyContext { request, found, .. } = context;
+        self.judge(request, self.excepts(found.path(request)))
+    }
+
+    fn judge(&self, request: &RequestHead, stays: bool) -> CompressState {
         let choice = Accepted::of(&request.fields).choose(&self.0.algorithms);
         let requests = self.0.requests.as_ref();
         let coded = requests.map_or(Coded::Stays, |config| Coded::of(request, config));
-        CompressState { choice, stays, has_weak: has_weak(&request.fields), coded }
-    }
-
-    /// What would be decided of a request, in words.
-    pub(super) fn explain(&self, request: &RequestHead, asked: &[u8]) -> String {
-        let CompressState { choice, stays, coded, .. } =
-            self.on_request(request, self.excepts(asked));
-        let answers = match stays {
-            true => "answers for this path stay as they are".to_owned(),
-            false => Compress::explain_choice(choice),
-        };
-        match coded.explain() {
-            Some(body) => format!("{answers}; {body}"),
-            None => answers,
-        }
+        CompressState { choice, stays, has_weak: has_weak(&request.fields), coded, encoding: None }
     }
 
     fn explain_choice(choice: Choice) -> String {
@@ -120,14 +165,15 @@ impl Compress {
 
     /// Decides about a response. Where there is an encoding, the body has to be made by it, for which there is room by
     /// now among the encoders.
-    pub(super) fn on_response(
+    fn encode(
         &self,
-        note: CompressState,
+        note: &CompressState,
         head: &mut ResponseHead,
         content: &mut Content,
         encoders: &Encoders,
     ) -> Result<Option<Encoding>, BadField> {
-        let CompressState { choice: Choice { coding, insists }, stays, has_weak, coded } = note;
+        let CompressState { choice: Choice { coding, insists }, stays, has_weak, coded, .. } =
+            *note;
         if let Some(config) = &self.0.requests {
             coded.tell(config, head)?;
         }

@@ -35,6 +35,43 @@ pub struct PolicyContext<'m> {
     pub clock: &'m Clock,
     /// Asks others.
     pub subrequests: &'m dyn Subrequests,
+    /// Who is told when the request turns out to bring something wrong.
+    pub failures: Option<Failures<'m>>,
+}
+
+/// Something wrong that a request has brought to show who it comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// A token.
+    Token,
+    /// An API key.
+    ApiKey,
+    /// A password.
+    Password,
+    /// Something that the service refuses which decides about requests.
+    Service,
+}
+
+/// Who counts failures, and what those of a request count by.
+pub struct Failures<'m> {
+    pub(crate) counter: &'m dyn FailureCounter,
+    pub(crate) charged: Charged,
+}
+
+/// What the failures of a request count by.
+pub(crate) struct Charged {
+    /// Its client; none once that is charged.
+    pub(crate) client: Option<u64>,
+    /// The user whose password it brings; none once that is charged.
+    pub(crate) name: Option<u64>,
+    /// Whether it brings anything in `Authorization`.
+    pub(crate) has_authorization: bool,
+}
+
+/// Counts failures.
+pub(crate) trait FailureCounter {
+    /// Charges for one that has come about on that worker, what was charged already not again.
+    fn count(&self, failure: Failure, charged: &mut Charged, worker: usize);
 }
 
 /// What is known of the client of a request.
@@ -104,6 +141,14 @@ pub enum Step {
 }
 
 impl PolicyContext<'_> {
+    /// Has it counted that the request has brought something wrong, whatever is decided of it then: also a client that is
+    /// allowed for another reason, or refused for one, has had a guess looked at.
+    pub(crate) fn fail(&mut self, failure: Failure) {
+        if let Some(Failures { counter, charged }) = &mut self.failures {
+            counter.count(failure, charged, self.worker);
+        }
+    }
+
     /// The address of the client behind all trusted proxies; none over a Unix socket, and where they do not say it.
     pub fn client(&self) -> Option<IpAddr> {
         self.client.address(&self.request.fields)

@@ -2,6 +2,8 @@
 
 use crate::buffered_response::BufferedResponse;
 use crate::context::{Client, PolicyContext, Step};
+use crate::policy::{Own, Policy, Response, Setting};
+use crate::story::Story;
 use titan_config::{CorsHeaders, CorsOrigin};
 use titan_http::{
     BadField, FieldName, Fields, Method, RequestHead, ResponseHead, Status, is_token, list_members,
@@ -56,8 +58,15 @@ pub fn preflight(request: &RequestHead) -> Option<Method> {
     Method::parse(asked)
 }
 
-impl Cors {
-    pub(super) fn new(config: &titan_config::Cors) -> Cors {
+impl Policy for Cors {
+    type Config = titan_config::Cors;
+    type Credentials = ();
+    type State = CorsState;
+    type Shared = ();
+    type PerWorker = ();
+    type Cells = ();
+
+    fn new(config: &titan_config::Cors, (): (), _setting: &Setting<'_, Cors>) -> Cors {
         let names = |names: &[titan_config::HeaderName]| {
             let names: Vec<_> = names.iter().map(titan_config::HeaderName::as_str).collect();
             names.join(", ").into_bytes().into_boxed_slice()
@@ -77,15 +86,36 @@ impl Cors {
         }
     }
 
-    pub(super) fn on_request(
-        &self,
-        meeting: &PolicyContext<'_>,
-        note: &mut CorsState,
+    async fn on_request<'m>(
+        &'m self,
+        context: &mut PolicyContext<'m>,
+        own: Own<'_, Cors>,
     ) -> Result<Step, Error> {
-        if meeting.is_websocket && self.refuses_handshake(meeting.request, meeting.client) {
+        self.judge(context, own.state)
+    }
+
+    /// What the page may know. An upstream's own word on that does not count.
+    fn on_response(&self, response: &mut Response<'_>, own: Own<'_, Cors>) -> Result<(), BadField> {
+        self.tell_page(own.state, &mut response.head.fields)
+    }
+
+    fn explain<'m>(
+        &'m self,
+        context: &mut PolicyContext<'m>,
+        own: Own<'_, Cors>,
+        story: &mut Story<'_>,
+    ) -> Result<Step, Error> {
+        story.tell(self.decision(context.request));
+        self.judge(context, own.state)
+    }
+}
+
+impl Cors {
+    fn judge(&self, context: &PolicyContext<'_>, note: &mut CorsState) -> Result<Step, Error> {
+        if context.is_websocket && self.refuses_handshake(context.request, context.client) {
             return Err(Kind::OriginRefused.into());
         }
-        let request = &meeting.request;
+        let request = &context.request;
         match self.grants(request) {
             Some(true) => {
                 let response = self.accept_preflight(&request.fields, note);
@@ -133,8 +163,8 @@ impl Cors {
         preflight(request).map(|method| self.refusal(request, Some(method)).is_none())
     }
 
-    /// What would be decided of a request, in words.
-    pub(super) fn explain(&self, request: &RequestHead) -> String {
+    /// What is decided of a request, in words.
+    fn decision(&self, request: &RequestHead) -> String {
         let asked = preflight(request);
         match (self.refusal(request, asked), asked) {
             (Some(refusal), _) => refusal,
@@ -163,13 +193,7 @@ impl Cors {
         refused.map(|name| format!("pages may not send the field {}", text(name)))
     }
 
-    /// What the page may know. An upstream's own word on that does not count.
-    pub(super) fn on_response(
-        &self,
-        note: &CorsState,
-        head: &mut ResponseHead,
-    ) -> Result<(), BadField> {
-        let fields = &mut head.fields;
+    fn tell_page(&self, note: &CorsState, fields: &mut Fields) -> Result<(), BadField> {
         fields.retain(|field| !begins_with(field.name, OURS));
         self.vary(fields)?;
         // What is for all says so to everybody: a cache may give a page what no page has asked for.

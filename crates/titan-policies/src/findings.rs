@@ -14,10 +14,6 @@ pub struct Findings {
     pub token_challenge: Option<TokenChallenge>,
     /// The valid API key that it has brought.
     pub api_key: Option<ApiKey>,
-    /// Whether it has brought something as an API key, and none that is valid.
-    pub is_key_wrong: bool,
-    /// Whether a password that it has brought was found to be wrong.
-    pub is_password_wrong: bool,
     /// What its token lacks, where the client may know.
     pub missing: Vec<String>,
 }

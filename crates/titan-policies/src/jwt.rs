@@ -19,8 +19,10 @@ pub use remote::KeySetStatus;
 pub use remote::start as keep_fresh;
 pub use revocations::{Revocation, Revocations, Revoked};
 
-use crate::context::PolicyContext;
+use crate::context::{Failure, PolicyContext, Step};
 use crate::findings::{Findings, Token as Shown, TokenChallenge};
+use crate::policy::{Metric, Own, Policy, Response, Setting};
+use crate::story::Story;
 use arc_swap::ArcSwap;
 pub use cells::JwtCells;
 use keys::{KeySet, Unverified};
@@ -128,15 +130,19 @@ refusals! {
     Revoked "revoked";
 }
 
-impl Jwt {
-    /// The policy with that name, at that place of the file. Without `keys` no token is good.
-    pub(super) fn new(
-        name: &str,
-        config: &titan_config::Jwt,
-        place: usize,
-        sources: Vec<Source>,
-        revocations: Option<Revocations>,
-    ) -> Jwt {
+impl Policy for Jwt {
+    type Config = titan_config::Jwt;
+    /// By the provider; without them no token is valid.
+    type Credentials = Vec<Source>;
+    type State = ();
+    /// Revoked tokens, where some can be revoked.
+    type Shared = Option<Revocations>;
+    type PerWorker = Caches;
+    type Cells = JwtCells;
+
+    const METRICS: &'static [Metric<JwtCells>] = cells::METRICS;
+
+    fn new(config: &titan_config::Jwt, sources: Vec<Source>, setting: &Setting<'_, Jwt>) -> Jwt {
         let remote_of = |provider: &JwtProvider| match &provider.keys {
             JwtKeys::Url(url) => Some(Remote::new(url, &provider.algorithms)),
             _ => None,
@@ -149,12 +155,12 @@ impl Jwt {
         let with = |more: &str| format!("{start}{more}").into_bytes().into_boxed_slice();
         let told_in = config.headers.iter().map(|it| it.name.as_str().as_bytes().into());
         let jwt = Jwt {
-            name: name.into(),
-            place,
+            name: setting.name.into(),
+            place: setting.place,
             keys: config.providers.iter().map(|_| ArcSwap::default()).collect(),
             remotes: config.providers.iter().map(remote_of).collect(),
             generation: AtomicU64::new(fresh_generation()),
-            revocations,
+            revocations: setting.shared.clone(),
             challenges: Challenges {
                 missing: with(""),
                 invalid: with(", error=\"invalid_token\""),
@@ -164,17 +170,21 @@ impl Jwt {
             told_in: told_in.collect(),
             config: config.clone(),
         };
-        jwt.replace_keys(sources);
+        jwt.replace(sources);
         jwt
     }
 
-    /// Its keys as the files have them.
-    pub(super) fn read_keys(&self, files: &Files) -> Result<Vec<Source>, BadCredentials> {
-        KeySet::of_policy(&self.config, files)
+    fn read(config: &titan_config::Jwt, files: &Files) -> Result<Vec<Source>, BadCredentials> {
+        config.providers.iter().map(|provider| Source::read(provider, files)).collect()
+    }
+
+    fn faults(config: &titan_config::Jwt, files: &Files) -> Vec<BadCredentials> {
+        let keys = config.providers.iter().map(|provider| Source::read(provider, files));
+        keys.filter_map(Result::err).collect()
     }
 
     /// Takes other keys; those that are fetched stay.
-    pub(super) fn replace_keys(&self, sources: Vec<Source>) {
+    fn replace(&self, sources: Vec<Source>) {
         for (place, source) in sources.into_iter().enumerate() {
             match (source, &self.remotes[place]) {
                 (Source::Here(keys), _) => self.set_keys(place, keys),
@@ -184,6 +194,33 @@ impl Jwt {
         }
     }
 
+    async fn on_request<'m>(
+        &'m self,
+        context: &mut PolicyContext<'m>,
+        own: Own<'_, Jwt>,
+    ) -> Result<Step, Error> {
+        let judged = self.admit(context, own.kept, own.cells);
+        if judged.is_err_and(|error| is_wrong(error.kind)) {
+            context.fail(Failure::Token);
+        }
+        judged.map(|()| Step::Go)
+    }
+
+    fn on_response(&self, response: &mut Response<'_>, _own: Own<'_, Jwt>) -> Result<(), BadField> {
+        self.challenge(response.findings, response.head)
+    }
+
+    fn explain<'m>(
+        &'m self,
+        context: &mut PolicyContext<'m>,
+        _own: Own<'_, Jwt>,
+        story: &mut Story<'_>,
+    ) -> Result<Step, Error> {
+        self.tell_story(context, story).map(|()| Step::Go)
+    }
+}
+
+impl Jwt {
     /// Takes other keys of a provider. What was found with those before counts no more, also where it is being looked
     /// for.
     fn set_keys(&self, place: usize, keys: KeySet) {
@@ -216,13 +253,13 @@ impl Jwt {
         troubles.map(|trouble| trouble.to_string()).collect()
     }
 
-    pub(super) fn on_request(
+    fn admit(
         &self,
-        meeting: &mut PolicyContext<'_>,
+        context: &mut PolicyContext<'_>,
         tokens: &Caches,
         cells: &JwtCells,
     ) -> Result<(), Error> {
-        let PolicyContext { request, findings, .. } = meeting;
+        let PolicyContext { request, findings, .. } = context;
         let found = match places::find(&self.config.token, request) {
             Ok(found) => found,
             Err(Nowhere::Missing) if !self.config.required => return Ok(()),
@@ -265,11 +302,8 @@ impl Jwt {
         Ok(())
     }
 
-    pub(super) fn on_response(
-        &self,
-        findings: &Findings,
-        head: &mut ResponseHead,
-    ) -> Result<(), BadField> {
+    /// Says what a response has to say of tokens.
+    fn challenge(&self, findings: &Findings, head: &mut ResponseHead) -> Result<(), BadField> {
         let Challenges { missing, invalid, ambiguous, insufficient } = &self.challenges;
         let (challenge, scopes) = match &findings.token_challenge {
             None => return Ok(()),
@@ -461,6 +495,11 @@ impl Verified {
 fn fresh_generation() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Whether a client that is refused for that has brought something wrong.
+fn is_wrong(kind: Kind) -> bool {
+    matches!(kind, Kind::TokenInvalid | Kind::TokenAmbiguous)
 }
 
 /// Counts a refusal, and has the client told of it.

@@ -5,11 +5,11 @@
 //! |---|---|
 //! | the route's verdict, a response in memory, conditions on values | [`matched`], [`buffered_response`], [`values`] |
 //! | what a policy sees of a request, what it finds out, and whom it may ask | [`context`], [`findings`] |
-//! | what one says of a request that nobody has made | [`explained`] |
-//! | what all of them leave for the response, keep for a worker, count there | [`state`], [`worker`], [`cells`] |
-//! | the policies themselves | [`cors`], [`rate_limit`], [`jwt`], [`authorise`], [`transform`], [`compress`] |
-//! | keys, users and passwords from files | [`credentials`] |
-//! | which of them a request meets, in what order | [`chain`] |
+//! | what one tells of a request that nobody has made | [`story`] |
+//! | what a policy is | `policy` |
+//! | the policies themselves | `cors`, `early_limit`, `failure_limit`, [`jwt`], `authorise`, `rate_limit`, [`transform`], [`compress`] |
+//! | what follows from the list of them: the order, states, credentials, metrics | [`list`] |
+//! | all of a configuration, and those of each route | [`credentials`], [`state`], [`chain`] |
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may stop at a surprise"))]
 
@@ -21,28 +21,32 @@ pub mod values;
 
 pub mod findings;
 
-pub mod explained;
-
 pub mod context;
+
+pub mod story;
+
+pub mod policy;
 
 pub mod cors;
 
 pub mod jwt;
 
-pub mod authorise;
+mod authorise;
 
-pub mod rate_limit;
+mod rate_limit;
+
+mod early_limit;
+
+mod failure_limit;
 
 pub mod transform;
 
 pub mod compress;
 
+pub mod list;
+
 pub mod credentials;
 
 pub mod state;
-
-pub mod worker;
-
-pub mod cells;
 
 pub mod chain;

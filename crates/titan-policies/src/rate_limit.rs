@@ -3,25 +3,24 @@
 //! The fields of responses are those of draft-ietf-httpapi-ratelimit-headers: `RateLimit-Policy` says what the limits are,
 //! `RateLimit` how it stands with them.
 
-mod cells;
+pub(crate) mod cells;
 mod delay;
 mod exempt;
-mod failures;
-mod limiter;
+pub(crate) mod limiter;
 mod plans;
 mod sync;
-mod table;
+pub(crate) mod table;
 #[cfg(test)]
 mod tests;
 
 use super::jwt::find;
-use crate::context::PolicyContext;
-use crate::explained::Asker;
-pub use cells::RateLimitCells;
-pub use delay::Waiting;
+use crate::context::{PolicyContext, Step};
+use crate::policy::{Metric, Own, Policy, Response, Setting};
+use crate::story::Story;
+use cells::RateLimitCells;
+pub(crate) use delay::Waiting;
 use delay::{Turn, WaitPermit};
 use exempt::is_exempt;
-pub(super) use failures::{FailureLimit, FailureState};
 use limiter::{Ask, Count, Limiter, MAX_RATES, Pace, Taken, Verdict};
 use plans::Plans;
 use serde_json::Value;
@@ -32,7 +31,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use table::Maker;
-use titan_config::{Claim, Config, Exempt, NamedPolicy, Rate, RateKey, Route};
+use titan_config::{Claim, Config, Exempt, Rate, RateKey, Route};
 use titan_http::cookie;
 use titan_http::query::{self, decode};
 use titan_http::{BadField, FieldName, Fields, ResponseHead};
@@ -40,8 +39,8 @@ use titan_io::error::{Error, Kind};
 use titan_io::network::ClientNetwork;
 
 /// A policy, with the numbers that all workers count in.
-pub struct RateLimit {
-    limiter: Limiter,
+pub(crate) struct RateLimit {
+    limiter: Arc<Limiter>,
     key: Vec<Part>,
     /// The bits of an IPv6 address that tell clients apart.
     mask: u128,
@@ -59,15 +58,13 @@ pub struct RateLimit {
     concurrency: Option<NonZeroU32>,
     /// What its keys are, in words.
     words: Box<str>,
-    /// Its place among the cells of rate limits.
-    cells: usize,
     /// The requests that wait for this and all other limits.
     waiting: Arc<Waiting>,
 }
 
 /// What the response to a request says of its limits.
 #[derive(Default)]
-pub struct RateLimitState {
+pub(crate) struct RateLimitState {
     /// The place of the plan that it has.
     plan: usize,
     counts: Option<[Count; MAX_RATES]>,
@@ -91,7 +88,7 @@ enum Part {
 
 /// A request that counts as running until this is dropped.
 struct Running {
-    limit: Arc<RateLimit>,
+    limiter: Arc<Limiter>,
     place: usize,
 }
 
@@ -102,13 +99,53 @@ const SOON: u64 = 1;
 /// In nanoseconds.
 const SECOND: u64 = 1_000_000_000;
 
+impl Policy for RateLimit {
+    type Config = titan_config::RateLimit;
+    type Credentials = ();
+    type State = RateLimitState;
+    type Shared = Arc<Waiting>;
+    type PerWorker = ();
+    type Cells = RateLimitCells;
+
+    const METRICS: &'static [Metric<RateLimitCells>] = cells::METRICS;
+
+    fn new(limit: &titan_config::RateLimit, (): (), setting: &Setting<'_, RateLimit>) -> RateLimit {
+        RateLimit::of(limit, setting.name, setting.config, setting.shared)
+    }
+
+    async fn on_request<'m>(
+        &'m self,
+        context: &mut PolicyContext<'m>,
+        own: Own<'_, RateLimit>,
+    ) -> Result<Step, Error> {
+        self.let_pass(context, own.state, own.cells).await
+    }
+
+    fn on_response(
+        &self,
+        response: &mut Response<'_>,
+        own: Own<'_, RateLimit>,
+    ) -> Result<(), BadField> {
+        self.tell_client(own.state, response.head)
+    }
+
+    fn explain<'m>(
+        &'m self,
+        context: &mut PolicyContext<'m>,
+        _own: Own<'_, RateLimit>,
+        story: &mut Story<'_>,
+    ) -> Result<Step, Error> {
+        story.tell(self.decision(context, story));
+        Ok(Step::Go)
+    }
+}
+
 impl RateLimit {
-    /// The policy with that name, of a configuration that has it; `cells` is its place among the rate limits.
-    pub(super) fn new(
-        named: &NamedPolicy,
+    /// The policy with that name, of a configuration that has it. Its requests wait among all that do.
+    pub(crate) fn of(
         limit: &titan_config::RateLimit,
+        name: &str,
         config: &Config,
-        cells: usize,
         waiting: &Arc<Waiting>,
     ) -> RateLimit {
         let titan_config::RateLimit {
@@ -123,17 +160,17 @@ impl RateLimit {
             shadow,
             capacity,
         } = limit;
-        let plans = Plans::new(named, limit);
+        let plans = Plans::new(name, limit);
         let cost_of = |route: &Route| {
             let cost = costs.iter().find(|cost| cost.route == route.name);
             cost.map_or(1, |cost| cost.cost.get().into())
         };
         RateLimit {
-            limiter: Limiter::new(
+            limiter: Arc::new(Limiter::new(
                 plans.paces(),
                 concurrency.map(|most| most.get().into()),
                 capacity.get().try_into().unwrap_or(usize::MAX),
-            ),
+            )),
             key: key.iter().map(|part| Part::new(part, config)).collect(),
             mask: mask_of(*ipv6_prefix),
             exempt: exempt.clone(),
@@ -145,18 +182,18 @@ impl RateLimit {
             plans,
             concurrency: *concurrency,
             words: words(&limit.key).into(),
-            cells,
             waiting: Arc::clone(waiting),
         }
     }
 
-    /// What may pass of the requests like one of that route, of that client and with such a token, in words.
-    pub(super) fn explain(&self, route: usize, asker: Asker<'_>) -> String {
+    /// What may pass of the requests like that one, in words.
+    pub(crate) fn decision(&self, context: &PolicyContext<'_>, story: &Story<'_>) -> String {
+        let (client, findings) = (story.client(context), &*context.findings);
         let exempt = self.exempt.as_ref();
-        if let Some(why) = exempt.and_then(|exempt| exempt::explain(exempt, asker)) {
+        if let Some(why) = exempt.and_then(|it| exempt::explain(it, client, findings)) {
             return why.to_owned();
         }
-        let Asker { client, claims, api_key: _ } = asker;
+        let (claims, route) = (findings.claims(), context.found.route);
         let cost = match self.costs[route] {
             1 => String::new(),
             cost => format!(", and each of this route counts {cost} times"),
@@ -184,25 +221,40 @@ impl RateLimit {
         format!("{} at most {most}{plan}{delay}{watched}{cost}{client}", self.words)
     }
 
-    /// Decides about a request, which may have to wait for its turn. The note is for the response, whatever is decided.
-    pub(super) fn on_request(
-        self: &Arc<Self>,
-        meeting: &PolicyContext<'_>,
-        cells: &[RateLimitCells],
+    /// Lets a request pass, when its turn has come, or refuses it.
+    pub(crate) async fn let_pass(
+        &self,
+        context: &PolicyContext<'_>,
+        state: &mut RateLimitState,
+        cells: &RateLimitCells,
+    ) -> Result<Step, Error> {
+        let (noted, decided) = self.judge(context, cells);
+        *state = noted;
+        if let Some(turn) = decided? {
+            Box::pin(turn.comes()).await;
+        }
+        Ok(Step::Go)
+    }
+
+    /// Decides about a request, which may have to wait for its turn. The state is for the response, whatever is decided.
+    fn judge(
+        &self,
+        context: &PolicyContext<'_>,
+        cells: &RateLimitCells,
     ) -> (RateLimitState, Result<Option<Turn>, Error>) {
-        let cells = &cells[self.cells];
-        if self.exempt.as_ref().is_some_and(|exempt| is_exempt(exempt, meeting)) {
+        if self.exempt.as_ref().is_some_and(|exempt| is_exempt(exempt, context)) {
             cells.exempt.add(1);
             return (RateLimitState::default(), Ok(None));
         }
-        let plan = self.plans.of(meeting.findings.claims());
-        let (Taken { verdict, counts }, place) = self.take(plan, meeting);
+        let plan = self.plans.of(context.findings.claims());
+        let (Taken { verdict, counts }, place) = self.take(plan, context);
         let (kind, wait) = match verdict {
             Verdict::Passed { place: entry, delay } => {
                 let turn = place.filter(|_| delay > 0).map(|place| place.turn_in(delay));
                 if turn.is_some() { &cells.delayed } else { &cells.allowed }.add(1);
                 let running = self.limiter.limits_concurrency();
-                let running = running.then(|| Running { limit: Arc::clone(self), place: entry });
+                let running =
+                    running.then(|| Running { limiter: Arc::clone(&self.limiter), place: entry });
                 let counts = (!self.is_shadow).then_some(counts);
                 return (
                     RateLimitState { plan, counts, retry_after: None, _running: running },
@@ -225,10 +277,10 @@ impl RateLimit {
     }
 
     /// Asks for a request to pass, and where it does not, to wait for its turn if there is a place for it.
-    fn take(&self, plan: usize, meeting: &PolicyContext<'_>) -> (Taken, Option<WaitPermit>) {
-        let hash = self.hash(meeting, plan);
-        let ask = Ask { cost: self.costs[meeting.found.route], plan, max_delay: 0 };
-        let maker = Maker::new(meeting.worker);
+    fn take(&self, plan: usize, context: &PolicyContext<'_>) -> (Taken, Option<WaitPermit>) {
+        let hash = self.hash(context, plan);
+        let ask = Ask { cost: self.costs[context.found.route], plan, max_delay: 0 };
+        let maker = Maker::new(context.worker);
         let take = |ask| self.limiter.take(hash, ask, maker, || since(self.started));
         let taken = take(ask);
         let waits = match taken.verdict {
@@ -238,14 +290,15 @@ impl RateLimit {
         if !waits {
             return (taken, None);
         }
-        let client = meeting.client().map(ClientNetwork::of);
+        let client = context.client().map(ClientNetwork::of);
         match self.waiting.enter(client) {
             Some(place) => (take(Ask { max_delay: self.max_delay, ..ask }), Some(place)),
             None => (taken, None),
         }
     }
 
-    pub(super) fn on_response(
+    /// Has a response say how it stands with the limit.
+    pub(crate) fn tell_client(
         &self,
         note: &RateLimitState,
         head: &mut ResponseHead,
@@ -259,34 +312,34 @@ impl RateLimit {
     }
 
     /// What the request is counted by.
-    fn hash(&self, meeting: &PolicyContext<'_>, plan: usize) -> u64 {
+    fn hash(&self, context: &PolicyContext<'_>, plan: usize) -> u64 {
         let mut hasher = self.hasher.build_hasher();
         // What is owed at a slow rate would keep from a fast one whoever has changed to that.
         hasher.write_usize(plan);
         for part in &self.key {
-            let fields = &meeting.request.fields;
+            let fields = &context.request.fields;
             match part {
-                Part::Client => write_client(&mut hasher, meeting.client(), self.mask),
-                Part::Route => hasher.write_usize(meeting.found.route),
+                Part::Client => write_client(&mut hasher, context.client(), self.mask),
+                Part::Route => hasher.write_usize(context.found.route),
                 // Routes that count by keys ask for them: there is one.
                 Part::ApiKey => {
-                    hasher.write_u64(meeting.findings.api_key.as_ref().map_or(0, |(id, _)| *id));
+                    hasher.write_u64(context.findings.api_key.as_ref().map_or(0, |(id, _)| *id));
                 }
                 Part::Header(name) => write_all(&mut hasher, fields.named(name)),
                 Part::Claim(claim) => {
-                    let claims = meeting.findings.claims();
+                    let claims = context.findings.claims();
                     write_claim(&mut hasher, claims.and_then(|claims| find(claims, claim)));
                 }
                 Part::Query(name) => {
-                    write_all(&mut hasher, query::values(meeting.request.query(), name));
+                    write_all(&mut hasher, query::values(context.request.query(), name));
                 }
                 Part::Cookie(name) => {
                     write_all(&mut hasher, cookie::first(fields, name).into_iter());
                 }
                 Part::Param(places) => {
-                    let place = places[meeting.found.route].into_iter();
-                    let params = &meeting.found.params;
-                    let path = meeting.request.path();
+                    let place = places[context.found.route].into_iter();
+                    let params = &context.found.params;
+                    let path = context.request.path();
                     write_all(&mut hasher, place.map(|it| decode(params.get(it, path))));
                 }
             }
@@ -315,7 +368,7 @@ impl Part {
 }
 
 impl Pace {
-    fn of(rate: &Rate) -> Pace {
+    pub(crate) fn of(rate: &Rate) -> Pace {
         let interval = rate.interval();
         Pace { interval, tolerance: interval * u64::from(rate.burst.get()) }
     }
@@ -323,7 +376,7 @@ impl Pace {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.limit.limiter.give_back(self.place);
+        self.limiter.give_back(self.place);
     }
 }
 
@@ -342,11 +395,11 @@ fn words(key: &[RateKey]) -> String {
 }
 
 /// The bits of an IPv6 address that tell clients apart.
-fn mask_of(prefix: u8) -> u128 {
+pub(crate) fn mask_of(prefix: u8) -> u128 {
     u128::MAX << (128 - u32::from(prefix))
 }
 
-fn since(started: Instant) -> u64 {
+pub(crate) fn since(started: Instant) -> u64 {
     nanoseconds(started.elapsed())
 }
 
@@ -354,12 +407,12 @@ fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn write_retry_after(fields: &mut Fields, seconds: u64) -> Result<(), BadField> {
+pub(crate) fn write_retry_after(fields: &mut Fields, seconds: u64) -> Result<(), BadField> {
     let mut text = [0; 20];
     fields.set(FieldName::RetryAfter, written(&mut text, |out| write!(out, "{seconds}")))
 }
 
-fn write_client(hasher: &mut impl Hasher, client: Option<IpAddr>, mask: u128) {
+pub(crate) fn write_client(hasher: &mut impl Hasher, client: Option<IpAddr>, mask: u128) {
     match client {
         None => hasher.write_u8(0),
         Some(IpAddr::V4(address)) => {
@@ -374,7 +427,7 @@ fn write_client(hasher: &mut impl Hasher, client: Option<IpAddr>, mask: u128) {
 }
 
 /// So that no two lists of values are written alike.
-fn write_all(hasher: &mut impl Hasher, values: impl Iterator<Item = impl AsRef<[u8]>>) {
+pub(crate) fn write_all(hasher: &mut impl Hasher, values: impl Iterator<Item = impl AsRef<[u8]>>) {
     for value in values {
         let value = value.as_ref();
         hasher.write_usize(value.len());
@@ -399,7 +452,7 @@ fn write_claim(hasher: &mut impl Hasher, value: Option<&Value>) {
 }
 
 /// Rounded up: whoever waits that long has waited long enough.
-fn seconds(nanoseconds: u64) -> u64 {
+pub(crate) fn seconds(nanoseconds: u64) -> u64 {
     nanoseconds.div_ceil(SECOND)
 }
 

@@ -13,6 +13,9 @@ mod value;
 pub use body::Body;
 pub use value::Seen;
 
+use crate::context::{PolicyContext, Step};
+use crate::policy::{Own, Policy, Response, Setting};
+use crate::story::Story;
 use condition::{Condition, Kept};
 use std::sync::Arc;
 use titan_config::{Changes, CookieRule, HeaderName, PathPiece, PathRule, Route, ValueRule};
@@ -25,7 +28,9 @@ use titan_io::error::{Error, Kind};
 use value::{Made, Target, Value};
 
 /// A transform with all that is known of its values before a request comes.
-pub(super) struct Transform {
+pub(crate) struct Transform {
+    /// What it was made of, where each route has values of its own.
+    per_route: Option<titan_config::Transform>,
     when_request: Option<Condition>,
     when_response: Option<Condition>,
     path: Box<[PathRule]>,
@@ -46,15 +51,6 @@ struct Edits<N> {
     set: Box<[(N, Value)]>,
     append: Box<[(N, Value)]>,
     set_if_absent: Box<[(N, Value)]>,
-}
-
-/// A transform that is ready for every route.
-#[derive(Clone)]
-pub(super) enum Ready {
-    /// It is the same for all of them.
-    Shared(Arc<Transform>),
-    /// It has values that each route has of its own.
-    Own(Arc<titan_config::Transform>),
 }
 
 /// What the response gets of its request; nothing where the request has not come as far as the transform.
@@ -103,26 +99,67 @@ fn fits(name: FieldName, status: u16) -> bool {
     }
 }
 
-impl Ready {
-    pub(super) fn new(config: &titan_config::Transform) -> Ready {
-        match config.depends_on_route() {
-            true => Ready::Own(Arc::new(config.clone())),
-            false => Ready::Shared(Arc::new(Transform::new(config, None))),
+impl Policy for Transform {
+    type Config = titan_config::Transform;
+    type Credentials = ();
+    type State = TransformState;
+    type Shared = ();
+    type PerWorker = ();
+    type Cells = ();
+
+    fn new(
+        config: &titan_config::Transform,
+        (): (),
+        _setting: &Setting<'_, Transform>,
+    ) -> Transform {
+        let per_route = config.depends_on_route().then(|| config.clone());
+        Transform { per_route, ..Transform::of(config, None) }
+    }
+
+    fn for_route(self: &Arc<Transform>, route: &Route) -> Arc<Transform> {
+        match &self.per_route {
+            Some(config) => Arc::new(Transform::of(config, Some(route))),
+            None => Arc::clone(self),
         }
     }
 
-    pub(super) fn for_route(self, route: &Route) -> Arc<Transform> {
-        match self {
-            Ready::Shared(transform) => transform,
-            Ready::Own(config) => Arc::new(Transform::new(&config, Some(route))),
-        }
+    async fn on_request<'m>(
+        &'m self,
+        context: &mut PolicyContext<'m>,
+        own: Own<'_, Transform>,
+    ) -> Result<Step, Error> {
+        *own.state = self.change_request(context)?;
+        Ok(Step::Go)
+    }
+
+    fn on_response(
+        &self,
+        response: &mut Response<'_>,
+        own: Own<'_, Transform>,
+    ) -> Result<(), BadField> {
+        self.change_response(own.state, response.sent, response.head)
+    }
+
+    fn explain<'m>(
+        &'m self,
+        context: &mut PolicyContext<'m>,
+        own: Own<'_, Transform>,
+        story: &mut Story<'_>,
+    ) -> Result<Step, Error> {
+        let before = context.request.clone();
+        self.conditions(&before, &Seen::of(context)).iter().for_each(|it| story.tell(it));
+        *own.state = self.change_request(context)?;
+        story.tell_changes(&before, context);
+        Ok(Step::Go)
     }
 }
 
 impl Transform {
-    fn new(config: &titan_config::Transform, route: Option<&Route>) -> Transform {
+    /// As it is for the requests of that route, or of those that are all alike for it.
+    fn of(config: &titan_config::Transform, route: Option<&Route>) -> Transform {
         let titan_config::Transform { request, response } = config;
         Transform {
+            per_route: None,
             when_request: request.when.as_ref().map(Condition::new),
             when_response: response.when.as_ref().map(Condition::new),
             path: request.path.clone().into(),
@@ -138,11 +175,9 @@ impl Transform {
     }
 
     /// Changes a request. What its response will be given is put together too.
-    pub(super) fn on_request(
-        &self,
-        request: &mut RequestHead,
-        seen: &Seen<'_>,
-    ) -> Result<TransformState, Error> {
+    fn change_request(&self, context: &mut PolicyContext<'_>) -> Result<TransformState, Error> {
+        let PolicyContext { request, findings, client, found, .. } = context;
+        let seen = &Seen { client: *client, found, claims: findings.shared_claims() };
         let made = self.response.make(request, seen, Target::Field)?;
         let kept = self.when_response.as_ref().map(|when| when.keep(request, seen));
         let kept = kept.transpose().map_err(|_| Kind::Internal)?;
@@ -167,7 +202,7 @@ impl Transform {
     }
 
     /// Changes a response that goes out with the status `sent`.
-    pub(super) fn on_response(
+    fn change_response(
         &self,
         note: &TransformState,
         sent: Status,
@@ -198,7 +233,7 @@ impl Transform {
     }
 
     /// What its conditions make of a request and of its response, in words.
-    pub(super) fn explain(&self, request: &RequestHead, seen: &Seen<'_>) -> Vec<String> {
+    fn conditions(&self, request: &RequestHead, seen: &Seen<'_>) -> Vec<String> {
         let of_request = self.when_request.as_ref().map(|when| when.explain(request, seen));
         let of_response = self.when_response.as_ref();
         let of_response = of_response.map(|when| when.explain_response(request, seen));
@@ -216,7 +251,7 @@ impl Transform {
 
     /// Removes what other policies, the gateway and the upstream have said for the status that was there before, and
     /// what says nothing or something else with the new one.
-    pub(super) fn remove_misfits(&self, head: &mut ResponseHead) {
+    pub(crate) fn remove_misfits(&self, head: &mut ResponseHead) {
         let status = head.status.code();
         let is_ours = |name: FieldName| self.response.gives(name.as_str().as_bytes());
         let misfits = OF_STATUS.into_iter().filter(|name| !fits(*name, status) && !is_ours(*name));

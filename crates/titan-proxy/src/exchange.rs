@@ -42,10 +42,7 @@ use titan_io::error::{Error, Kind, Side};
 use titan_io::network::ClientNetwork;
 use titan_io::transform::{Transformed, Transforms};
 use titan_policies::buffered_response::BufferedResponse;
-use titan_policies::chain::Own;
-use titan_policies::compress::{
-    Coded, Decoding, Decompressor, Encoders, Encoding, describe_decoded,
-};
+use titan_policies::compress::{Coded, Decoding, Decompressor, Encoding, describe_decoded};
 use titan_policies::context::{PolicyContext, Step};
 use titan_policies::state::PolicyState;
 use titan_upstream::attempts::Attempts;
@@ -96,23 +93,24 @@ pub(crate) struct Record {
     /// Whether any of the request body has gone out: it is kept nowhere and cannot be sent again.
     is_body_used: bool,
     /// What the policies have noted.
-    notes: PolicyState,
+    policies: PolicyState,
 }
 
 impl Record {
     /// The response halves of the policies that the route asks for. Where there is an encoding, the body has to be
     /// made by it.
-    pub(super) fn meet_answer(
-        &self,
+    pub(super) fn meet_response(
+        &mut self,
         snapshot: &Snapshot,
         upgrade: Option<&Upgrade>,
         head: &mut ResponseHead,
         content: &mut Content,
-        encoders: &Encoders,
+        worker: &Worker,
     ) -> Result<Option<Encoding>, Error> {
         let sent = self.status_for(snapshot, upgrade, head.status);
         let chain = snapshot.chains.of(self.route);
-        let encoding = chain.on_response(&self.notes, sent, head, content, encoders);
+        let state = (&mut self.policies, sent);
+        let encoding = chain.meet_response(state, head, content, worker.of_policies());
         encoding.map_err(|_| Kind::Internal.into())
     }
 
@@ -123,7 +121,7 @@ impl Record {
         upgrade: Option<&Upgrade>,
         status: Status,
     ) -> Status {
-        let sent = snapshot.chains.of(self.route).status_for(self.notes.transform(), status);
+        let sent = snapshot.chains.of(self.route).status_for(&self.policies, status);
         // The client would take it for the consent to a tunnel, whatever a policy makes of a refusal.
         let is_consent = sent.is_success() && upgrade.is_some_and(Upgrade::is_binding);
         if is_consent { status } else { sent }
@@ -142,7 +140,7 @@ impl Default for Record {
             timeout: None,
             is_sent: false,
             is_body_used: false,
-            notes: PolicyState::default(),
+            policies: PolicyState::default(),
         }
     }
 }
@@ -254,25 +252,22 @@ impl<'x, B: RequestBody, A: ResponseSink> Exchange<'x, B, A> {
     async fn meet_policies(&mut self, found: &Match) -> Result<Step, Error> {
         let Exchange { snapshot, origin, worker, .. } = self;
         let client = KnownClient { forwarding: &snapshot.forwarding, origin };
-        let state = &mut self.record.notes;
-        let own = Own {
-            notes: &mut state.notes,
-            kept: &worker.policies,
-            cells: &worker.cells().policies,
-        };
-        let context = PolicyContext {
+        let state = &mut self.record.policies;
+        let (kept, worker_index) = worker.of_policies();
+        let mut context = PolicyContext {
             request: self.request,
             findings: &mut state.findings,
             client: &client,
             found,
             is_websocket: self.upgrade.as_ref().is_some_and(Upgrade::is_websocket),
             is_grpc: self.record.dialect.is_some(),
-            worker: worker.policies.index,
+            worker: worker_index,
             clock: &worker.io.clock,
             subrequests: &Asker { worker, snapshot, origin, route: self.record.route },
+            failures: None,
         };
         let chain = self.snapshot.chains.of(Some(found.route));
-        let mut met = pin!(chain.on_request(context, own));
+        let mut met = pin!(chain.on_request(&mut context, &mut state.states, kept));
         poll_fn(|cx| match met.as_mut().poll(cx) {
             Poll::Pending if self.body.poll_lost(cx).is_ready() || self.body.is_broken() => {
                 Poll::Ready(Err(Kind::ClientGone.into()))
@@ -310,8 +305,7 @@ impl<'x, B: RequestBody, A: ResponseSink> Exchange<'x, B, A> {
         let Exchange { snapshot, request, origin, record, .. } = self;
         let view =
             route::Request::new(request, origin.shown.as_ref().map(|shown| &*shown.identity));
-        let notes = &mut record.notes;
-        match answer_unrouted_preflight(snapshot, request, &view, notes) {
+        match answer_unrouted_preflight(snapshot, request, &view, &mut record.policies) {
             Some(BufferedResponse { head, body }) => self.send(head, &body).await,
             None => Err(error),
         }
@@ -353,7 +347,7 @@ impl<'x, B: RequestBody, A: ResponseSink> Exchange<'x, B, A> {
 
     /// How the body of the request is to be decoded, where it is.
     fn decoding(&self) -> Result<Option<Decoding>, Error> {
-        match self.record.notes.coded() {
+        match self.record.policies.coded() {
             _ if self.length.is_empty() || self.upgrade.is_some() => Ok(None),
             Coded::Stays => Ok(None),
             Coded::Decode(decoding) => Ok(Some(decoding)),

@@ -25,6 +25,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU16;
 use std::ops::ControlFlow;
+use std::rc::Rc;
 use std::sync::Arc;
 use titan_config::{ClientCert, Config, Redirect, Respond, Share};
 use titan_h1::{BodyReader, Framing, RequestReader};
@@ -34,7 +35,6 @@ use titan_io::error::{Error, Kind};
 use titan_io::tls::{Files, Identity};
 use titan_policies::credentials::Keys;
 use titan_policies::state::PolicyState;
-use titan_policies::transform::TransformState;
 use words::{code, text};
 
 /// What a request would get, and why. `Display` shows it in lines with a title each.
@@ -71,7 +71,7 @@ pub fn explain(
     let Asking { method, url, fields, certificate, from } = *asking;
     let question = Question::parse(method, url, fields)?;
     let identity = certificate.map(Identity::of_pem).transpose();
-    let identity = identity.map_err(BadQuestion::Certificate)?;
+    let identity = identity.map_err(BadQuestion::Certificate)?.map(Rc::new);
     let (keys, unread) = Keys::read_some(config, files);
     let unread = unread.iter().map(|why| Some(why.as_ref()?.to_string())).collect();
     let snapshot = &Snapshot::unconnected(config, keys);
@@ -86,7 +86,7 @@ pub fn explain(
         is_anybody: from.is_none(),
         dialect: None,
         route: None,
-        note: None,
+        state: PolicyState::default(),
         page: Explanation::default(),
     };
     if let Err(Stop { error, why }) = tale.serve(&question) {
@@ -104,7 +104,7 @@ struct Tale<'c> {
     snapshot: &'c Snapshot,
     /// Why the keys of each policy cannot be read, of those whose cannot.
     unread: Vec<Option<String>>,
-    identity: Option<Identity>,
+    identity: Option<Rc<Identity>>,
     /// Where the connection comes from.
     origin: Origin,
     /// Whether nobody has said where.
@@ -113,8 +113,8 @@ struct Tale<'c> {
     dialect: Option<Dialect>,
     /// The route that takes the request, once it is found.
     route: Option<usize>,
-    /// What its transform has noted.
-    note: TransformState,
+    /// What its policies have noted.
+    state: PolicyState,
     page: Explanation,
 }
 
@@ -260,7 +260,7 @@ impl Tale<'_> {
     /// Every route that is tried, in order, and why those before the last one do not take the request.
     fn candidates(&mut self, head: &RequestHead) {
         let Tale { config, snapshot, identity, page, .. } = self;
-        let identity = identity.as_ref();
+        let identity = identity.as_deref();
         let mut number = 0;
         snapshot.routes.explain(&route::Request::new(head, identity), |index, mismatch| {
             let route = &config.routes[index];
@@ -280,7 +280,7 @@ impl Tale<'_> {
 
     /// The route; none where the response needs none.
     fn find_route(&mut self, head: &RequestHead) -> Result<Option<Match>, Stop> {
-        let request = route::Request::new(head, self.identity.as_ref());
+        let request = route::Request::new(head, self.identity.as_deref());
         if let Some(found) = preflight_route(self.snapshot, head, request) {
             self.page.tell("preflight", "for the route of the request that a page wants to send");
             return Ok(Some(found));
@@ -289,8 +289,8 @@ impl Tale<'_> {
             Ok(found) => return Ok(Some(found)),
             Err(no_match) => no_match,
         };
-        let notes = &mut PolicyState::default();
-        let response = answer_unrouted_preflight(self.snapshot, head, &request, notes);
+        let state = &mut PolicyState::default();
+        let response = answer_unrouted_preflight(self.snapshot, head, &request, state);
         if let Some(response) = response {
             self.page.tell("preflight", "for what no route takes: the page may see that");
             self.answer(response.head.status, "");
@@ -316,7 +316,7 @@ impl Tale<'_> {
     /// Whether the path is refused because upstreams may take it for that of another route, and whether they may.
     fn judge_path(&mut self, found: &Match, head: &RequestHead) -> Result<(), Stop> {
         let Tale { config, snapshot, identity, page, .. } = self;
-        let view = route::Request::new(head, identity.as_ref());
+        let view = route::Request::new(head, identity.as_deref());
         let plain = plain_reading(view.path);
         let plain = route::Request { path: &plain, ..view };
         let other = Folded::new(&config.routes).other_route(found.route, &plain, &mut Vec::new());
@@ -453,7 +453,7 @@ impl Tale<'_> {
 
     /// A status of the gateway's own, and what a transform makes of it.
     fn answer(&mut self, status: Status, why: &str) {
-        let sent = self.snapshot.chains.of(self.route).status_for(&self.note, status);
+        let sent = self.snapshot.chains.of(self.route).status_for(&self.state, status);
         self.page.tell("answer", format!("{}{why}", words::status(sent)));
         if sent != status {
             self.page.tell("", format!("in place of {}, by the transform", words::status(status)));
@@ -471,7 +471,7 @@ impl Tale<'_> {
             }
         }
         self.page.tell("", error.to_string());
-        let sent = self.snapshot.chains.of(self.route).status_for(&self.note, error.status());
+        let sent = self.snapshot.chains.of(self.route).status_for(&self.state, error.status());
         if let Some(page) = self.snapshot.error_pages.find(self.route, sent)
             && self.dialect.is_none()
         {

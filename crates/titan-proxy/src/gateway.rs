@@ -17,7 +17,7 @@ use titan_io::counter::Counted;
 use titan_io::io::Phase;
 use titan_io::registry::Registry;
 use titan_io::tls::{BadCredentials, ClientTls, Files, ServerTls};
-use titan_policies::credentials::{Credentials, Keys};
+use titan_policies::credentials::{self, Keys};
 use titan_policies::jwt::{KeySetStatus, Revocations};
 use titan_upstream::cells::UpstreamCells;
 use titan_upstream::endpoint::EndpointStatus;
@@ -112,7 +112,7 @@ impl Gateway {
         let snapshot =
             Arc::new(Snapshot::build(config, (&registry, count), tls, keys, files, revoked));
         snapshot.take_effect();
-        let metrics = Arc::new(Snapshot::metrics(config, count));
+        let metrics = Arc::new(snapshot.metrics(count));
         let (phase, watched) = watch::channel(Phase::Serve);
         snapshot.chains.fetch_keys(watched.clone()).map_err(StartError::Thread)?;
         snapshot.chains.check_passwords().map_err(StartError::Thread)?;
@@ -329,7 +329,7 @@ pub fn check_credentials(config: &Config, files: &Files) -> Vec<(Location, BadCr
         found.extend(client_tls(upstream, files).err().map(|bad| (upstream.location, bad)));
     }
     for policy in &config.policies {
-        let faults = Credentials::faults(&policy.policy, files);
+        let faults = credentials::faults(&policy.policy, files);
         found.extend(faults.into_iter().map(|bad| (policy.location, bad)));
     }
     found.extend(bad_roots(config, files));

@@ -14,7 +14,7 @@
 //! | - | which fields of requests are let in | `guard` | `Guard::strip_head` |
 //! | 6 | one normal form of the path | [`titan_http::path`] | `normalise` |
 //! | 7 | host, path, method and match rules | `route` | `Routes::find`, `LookAlikes::judge` |
-//! | - | policies: the request half, the response half | [`titan_policies`] | `Chain::on_request`, `Chain::on_response` |
+//! | - | policies: the request half, the response half | [`titan_policies`] | `Chain::on_request`, `Chain::meet_response` |
 //! | 8 | who the client is, and what the upstream is told of it | `origin`, `forwarding` | `Forwarding::tell_upstream` |
 //! | - | another protocol in place of HTTP | `upgrade`, `exchange::tunnel` | `Upgrade`, `UpstreamCall::tunnel` |
 //! | 9 | choose an endpoint, get a connection, retry | [`titan_upstream`] | `Attempts::next`, `Pools::get` |
@@ -79,7 +79,7 @@ pub use gateway::{
 pub use metrics::{Cells, Metrics, RouteCells};
 pub use titan_io::counter::{Counted, Counter, Histogram};
 pub use titan_io::tls::{BadCredentials, Files};
-pub use titan_policies::cells::{JwtCells, PolicyCells, RateLimitCells};
 pub use titan_policies::jwt::{KeySetStatus, Revocation, Revocations, Revoked};
+pub use titan_policies::list::{PolicyFigure, PolicyMetric};
 pub use titan_upstream::cells::UpstreamCells;
 pub use titan_upstream::endpoint::EndpointStatus;

@@ -7,12 +7,13 @@ use std::time::Duration;
 use titan_http::Status;
 use titan_io::counter::{Counter, Histogram};
 use titan_io::error::{Error, Kind};
-use titan_policies::cells::PolicyCells;
+use titan_policies::chain::PolicyCounters;
+use titan_policies::list::PolicyMetric;
 
 /// What the workers of a gateway count, whichever route a request takes.
 pub struct Metrics {
     workers: Vec<Cells>,
-    rate_limits: Vec<String>,
+    policies: PolicyCounters,
 }
 
 /// The name of what no route took, which no route can have.
@@ -47,8 +48,6 @@ pub struct Cells {
     pub tunnels_closed: Counter,
     /// Microseconds of processor time that the worker has used, up to its last tick.
     pub busy_micros: Counter,
-    /// What policies count.
-    pub policies: PolicyCells,
     /// Failed exchanges by kind; [`Cells::failures_by_code`] names the kinds.
     pub failures: Vec<Counter>,
 }
@@ -63,10 +62,10 @@ pub struct RouteCells {
 }
 
 impl Metrics {
-    /// Cells for so many workers, and for the rate limits with those names.
-    pub(crate) fn new(workers: usize, rate_limits: Vec<String>) -> Metrics {
-        let workers = (0..workers).map(|_| Cells::new(rate_limits.len())).collect();
-        Metrics { workers, rate_limits }
+    /// Cells for so many workers; policies have their own.
+    pub(crate) fn new(workers: usize, policies: PolicyCounters) -> Metrics {
+        let workers = (0..workers).map(|_| Cells::new()).collect();
+        Metrics { workers, policies }
     }
 
     /// The cells of each worker.
@@ -74,9 +73,16 @@ impl Metrics {
         &self.workers
     }
 
-    /// The names of the rate limits, in the order of [`Cells::rate_limits`].
-    pub fn rate_limits(&self) -> &[String] {
-        &self.rate_limits
+    /// What policies count.
+    pub fn policies(&self) -> Vec<PolicyMetric> {
+        self.policies.metrics()
+    }
+
+    /// One figure over all policies; 0 where there is none of that name.
+    pub fn of_policies(&self, metric: &str, figure: &str) -> u64 {
+        let metrics = self.policies.metrics();
+        let figures = metrics.iter().filter(|it| it.name == metric).flat_map(|it| &it.figures);
+        figures.filter(|it| it.figure == figure).map(|it| it.count).sum()
     }
 
     /// One figure over all workers.
@@ -86,7 +92,7 @@ impl Metrics {
 }
 
 impl Cells {
-    fn new(rate_limits: usize) -> Cells {
+    fn new() -> Cells {
         Cells {
             accepted: Counter::default(),
             closed: Counter::default(),
@@ -101,7 +107,6 @@ impl Cells {
             tunnels_opened: Counter::default(),
             tunnels_closed: Counter::default(),
             busy_micros: Counter::default(),
-            policies: PolicyCells::new(rate_limits),
             failures: std::iter::repeat_with(Counter::default).take(Kind::CODES.len()).collect(),
         }
     }

@@ -138,7 +138,8 @@ mod tests {
 
     fn snapshot_with(settings: &str) -> Snapshot {
         let text = format!("{{ listeners: [':0'], routes: [{{ respond: 204 }}], {settings} }}");
-        Snapshot::unconnected(&titan_config::Config::parse("test", &text).unwrap(), Keys::default())
+        let config = titan_config::Config::parse("test", &text).unwrap();
+        Snapshot::unconnected(&config, Keys::unread(&config))
     }
 
     /// A scratch whose texts have grown to that.

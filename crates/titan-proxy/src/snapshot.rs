@@ -16,9 +16,10 @@ use titan_io::counter::Counted;
 use titan_io::memory::{ClientMemory, UsedMemory};
 use titan_io::registry::Registry;
 use titan_io::tls::{ClientTls, Files};
-use titan_policies::chain::{Chains, rate_limits};
+use titan_policies::chain::Chains;
 use titan_policies::credentials::Keys;
 use titan_policies::jwt::Revocations;
+use titan_policies::list::Shared;
 use titan_policies::transform::Body;
 use titan_upstream::h2::Sharing;
 use titan_upstream::members::Upstream;
@@ -103,7 +104,7 @@ impl Snapshot {
             look_alikes: LookAlikes::new(&config.routes),
             actions: config.routes.iter().map(|route| Action::new(route, files.folder())).collect(),
             counted: counted.collect(),
-            chains: Chains::new(config, keys, revoked),
+            chains: Chains::new(config, keys, Shared::new(revoked), around),
             upstreams: upstreams.collect(),
             error_pages: Pages::new(config),
             limits: config.limits.clone(),
@@ -170,9 +171,8 @@ impl Snapshot {
     }
 
     /// The cells that workers with this snapshot count in.
-    pub(crate) fn metrics(config: &Config, workers: usize) -> Metrics {
-        let limits = rate_limits(config).map(|it| it.name.to_string());
-        Metrics::new(workers, limits.collect())
+    pub(crate) fn metrics(&self, workers: usize) -> Metrics {
+        Metrics::new(workers, self.chains.counters())
     }
 }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 use titan_http::{BadField, FieldName, Fields};
 use titan_io::clock::TICK;
 use titan_io::io::Io;
-use titan_policies::worker::PerWorker;
+use titan_policies::list::PerWorker;
 use titan_upstream::members::Known;
 use titan_upstream::pool::Pools;
 use titan_upstream::reclaim::Reclaim;
@@ -69,7 +69,7 @@ impl Worker {
             pools: Pools::new(index, reclaim, &io),
             io,
             members: Known::default(),
-            policies: PerWorker::new(index),
+            policies: PerWorker::default(),
             snapshot: Rc::new(snapshot),
             index,
             metrics,
@@ -89,6 +89,11 @@ impl Worker {
     /// Its place among the others.
     pub(crate) fn index(&self) -> usize {
         self.index
+    }
+
+    /// What policies keep here, and whose it is: the worker's place among the others.
+    pub(crate) fn of_policies(&self) -> (&PerWorker, usize) {
+        (&self.policies, self.index)
     }
 
     /// The cells that this worker counts in.

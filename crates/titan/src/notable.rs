@@ -1,7 +1,7 @@
 //! What is said of requests that somebody should hear of: one line for each kind and minute, however many they are.
 
 use std::time::{Duration, Instant};
-use titan_proxy::{Cells, Metrics};
+use titan_proxy::Metrics;
 
 /// What was said of each kind, by its place among them.
 #[derive(Default)]
@@ -21,7 +21,7 @@ const QUIET: Duration = Duration::from_secs(60);
 impl Notable {
     /// What there is to say now.
     pub(crate) fn look(&mut self, metrics: &Metrics, now: Instant) -> Vec<String> {
-        self.tell(watched(metrics).chain(refused(metrics)), now)
+        self.tell(events(metrics), now)
     }
 
     /// The same for how many there are of each kind, with what is said of them.
@@ -43,24 +43,10 @@ impl Notable {
     }
 }
 
-/// The requests that rate limits have let through because they only watch.
-fn watched(metrics: &Metrics) -> impl Iterator<Item = (String, u64)> {
-    metrics.rate_limits().iter().enumerate().map(|(place, name)| {
-        let what = format!("rate limit `{name}` only watches: it would have refused");
-        (what, metrics.sum(|cells| cells.policies.rate_limits[place].shadowed.get()))
-    })
-}
-
-/// The tokens that were no good, by the reason, which no client is told.
-fn refused(metrics: &Metrics) -> impl Iterator<Item = (String, u64)> {
-    let reasons = metrics.workers().first().into_iter();
-    let reasons = reasons.flat_map(|cells| cells.policies.jwt.refused_by_reason()).enumerate();
-    reasons.map(|(place, (reason, _))| {
-        let count = |cells: &Cells| {
-            cells.policies.jwt.refused_by_reason().nth(place).map_or(0, |(_, count)| count)
-        };
-        (format!("tokens were refused (`{reason}`):"), metrics.sum(count))
-    })
+/// What policies have counted that the operator should hear of.
+fn events(metrics: &Metrics) -> impl Iterator<Item = (String, u64)> {
+    let figures = metrics.policies().into_iter().flat_map(|metric| metric.figures);
+    figures.filter_map(|figure| Some((figure.event?, figure.count)))
 }
 
 #[cfg(test)]

@@ -296,7 +296,7 @@ fn tokens_that_are_refused_are_told_of_in_one_line() {
         assert!(answer.starts_with("HTTP/1.1 401 Unauthorized\r\n"), "{answer}");
     }
     let line = titan.next_complaint();
-    assert!(line.starts_with("tokens were refused (`malformed`): "), "{line}");
+    assert!(line.starts_with("policy `p` refused tokens (`malformed`): "), "{line}");
 }
 
 #[test]
@@ -311,5 +311,5 @@ fn a_limit_that_only_watches_is_told_of_in_one_line() {
     }
     let line = titan.next_complaint();
     // How many of them had come by then is a matter of time.
-    assert!(line.starts_with("rate limit `p` only watches: it would have refused "), "{line}");
+    assert!(line.starts_with("policy `p` only watches: it would have refused "), "{line}");
 }

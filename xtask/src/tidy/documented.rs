@@ -6,20 +6,28 @@ use crate::tree::Tree;
 const PAGE: &str = "docs/operations.md";
 pub(super) const CODES: &str = "crates/titan-io/src/error.rs";
 pub(super) const METRICS: &str = "crates/titan-admin/src/exposition.rs";
+/// Policies declare codes and metrics of their own.
+pub(super) const POLICIES: &str = "crates/titan-policies/src/";
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let page = tree.file(PAGE).and_then(|file| file.text.as_deref()).unwrap_or_default();
-    let mut findings = missing(tree, CODES, codes, page);
-    findings.extend(missing(tree, METRICS, metrics, page));
-    findings
+    let places =
+        [(CODES, codes as Names), (METRICS, metrics), (POLICIES, codes), (POLICIES, metrics)];
+    places.iter().flat_map(|(path, names)| missing(tree, path, *names, page)).collect()
 }
 
-fn missing(tree: &Tree, path: &str, names: fn(&str) -> Vec<&str>, page: &str) -> Vec<Finding> {
-    let Some(file) = tree.file(path) else { return Vec::new() };
+/// The names in a line.
+type Names = fn(&str) -> Vec<&str>;
+
+fn missing(tree: &Tree, path: &str, names: Names, page: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for (index, line) in file.text.as_deref().unwrap_or_default().lines().enumerate() {
-        for name in names(line).into_iter().filter(|name| !page.contains(&format!("`{name}`"))) {
-            findings.push(Finding::line(file, index, format!("{PAGE} does not tell of `{name}`")));
+    for file in tree.under(path) {
+        for (index, line) in file.text.as_deref().unwrap_or_default().lines().enumerate() {
+            let is_missing = |name: &&str| !page.contains(&format!("`{name}`"));
+            for name in names(line).into_iter().filter(is_missing) {
+                let message = format!("{PAGE} does not tell of `{name}`");
+                findings.push(Finding::line(file, index, message));
+            }
         }
     }
     findings
@@ -62,20 +70,21 @@ mod tests {
                 METRICS,
                 "self.sample(\"titan_a_seconds_sum\", &labels);\nlet x = \"titan version\";\n",
             ),
+            ("crates/titan-policies/src/a.rs", "name: \"titan_b_total\",\n"),
         ];
         check(&Tree::of(&files)).into_iter().map(|finding| finding.message).collect()
     }
 
     #[test]
     fn codes_and_metrics_stand_on_the_page() {
-        assert_eq!(messages("`connect-timeout` `titan_a_seconds`"), [""; 0]);
+        assert_eq!(messages("`connect-timeout` `titan_a_seconds` `titan_b_total`"), [""; 0]);
         assert_eq!(
-            messages("`connect-timeout`"),
+            messages("`connect-timeout` `titan_b_total`"),
             ["docs/operations.md does not tell of `titan_a_seconds`"]
         );
         assert_eq!(
-            messages("`titan_a_seconds`"),
-            ["docs/operations.md does not tell of `connect-timeout`"]
+            messages("`titan_a_seconds` `connect-timeout`"),
+            ["docs/operations.md does not tell of `titan_b_total`"]
         );
     }
 }

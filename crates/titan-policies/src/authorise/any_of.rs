@@ -1,11 +1,11 @@
 //! Ways to be let in of which one is enough.
 
-use super::{Asked, Authorise, AuthoriseState, Own, basic};
-use crate::context::PolicyContext;
-use crate::explained::Explained;
+use super::{Authorise, AuthoriseState, Own, basic};
+use crate::context::{Failure, PolicyContext};
 use crate::findings::Findings;
+use crate::story::Story;
 use titan_config::Credential;
-use titan_http::{FieldName, RequestHead};
+use titan_http::FieldName;
 use titan_io::error::{Error, Kind};
 
 impl Authorise {
@@ -31,7 +31,9 @@ impl Authorise {
             let is_met = match way {
                 Credential::ClientCertificate => self.takes(meeting.identity()),
                 Credential::ApiKeys => {
-                    meeting.findings.is_key_wrong = is_key_wrong;
+                    if is_key_wrong {
+                        meeting.fail(Failure::ApiKey);
+                    }
                     key.is_some()
                 }
                 Credential::Token => self.grants(meeting.findings),
@@ -39,7 +41,9 @@ impl Authorise {
                     Some((basic, password)) => {
                         let checked = basic.check(password, meeting, own).await;
                         is_busy = checked == Err(Kind::PasswordQueue);
-                        meeting.findings.is_password_wrong = checked == Err(Kind::Password);
+                        if checked == Err(Kind::Password) {
+                            meeting.fail(Failure::Password);
+                        }
                         checked.is_ok()
                     }
                     None => false,
@@ -52,7 +56,7 @@ impl Authorise {
         }
         self.remove_others(met, meeting)?;
         match met {
-            None => Err(self.refuse_all(is_busy, own.note, meeting.findings).into()),
+            None => Err(self.refuse_all(is_busy, own.state, meeting.findings).into()),
             Some(Credential::ApiKeys) => match keys.zip(key) {
                 Some((keys, key)) => keys.tell(key, meeting),
                 None => Ok(()),
@@ -112,7 +116,10 @@ impl Authorise {
             note.password = Some(basic::PasswordChallenge::Busy);
             return Kind::PasswordQueue;
         }
-        self.challenge_all(note, findings);
+        self.challenge_all(note);
+        if !self.requires(Credential::Token) {
+            findings.ask_for_token();
+        }
         match &self.claims {
             Some(claims) if has_token => {
                 claims.on_request(findings).err().unwrap_or(Kind::Credential)
@@ -122,12 +129,12 @@ impl Authorise {
     }
 
     /// Has the response say which credentials are taken, where one of several is enough: also when a token is no good.
-    pub(crate) fn challenge_all(&self, note: &mut AuthoriseState, findings: &mut Findings) {
+    pub(super) fn challenge_all(&self, note: &mut AuthoriseState) {
         for way in &self.any_of {
             match way {
-                Credential::ClientCertificate => {}
+                // Tokens are asked for by the policy that judges them.
+                Credential::ClientCertificate | Credential::Token => {}
                 Credential::ApiKeys => note.lacks_key = true,
-                Credential::Token => findings.ask_for_token(),
                 Credential::Basic => note.password = Some(basic::PasswordChallenge::Wanted),
             }
         }
@@ -136,40 +143,40 @@ impl Authorise {
     /// Which way a request meets, as far as it can be told; takes what it shows out.
     pub(super) fn explain_any(
         &self,
-        request: &mut RequestHead,
-        asked: Asked<'_>,
-        told: &mut Explained,
+        context: &mut PolicyContext<'_>,
+        story: &mut Story<'_>,
     ) -> Result<(), Error> {
         let keys = self.keys.as_ref().filter(|_| !self.requires(Credential::ApiKeys));
-        let key = keys.and_then(|keys| keys.shown(request));
+        let key = keys.and_then(|keys| keys.shown(context.request));
         let basic = self.basic.as_ref().filter(|_| !self.requires(Credential::Basic));
-        let password = basic.and_then(|_| basic::Shown::of(&request.fields));
-        let grants = asked.claims.is_some_and(|claims| {
-            self.claims.as_ref().is_none_or(|asks| asks.missing(claims).is_none())
-        });
+        let password = basic.and_then(|_| basic::Shown::of(&context.request.fields));
         let met = self.any_of.iter().find(|way| match way {
-            Credential::ClientCertificate => self.takes(asked.identity),
+            Credential::ClientCertificate => self.takes(context.identity()),
             Credential::ApiKeys => key.is_some(),
-            Credential::Token => grants,
+            Credential::Token => self.grants(context.findings),
             Credential::Basic => password.is_some(),
         });
         let ways: Vec<_> = self.any_of.iter().map(|way| way.as_str()).collect();
         let ways = ways.join(", ");
         match met {
-            None => told.refuse(Kind::Credential, format!("meets none of {ways}")),
+            None => story.refuse(Kind::Credential, format!("meets none of {ways}")),
             Some(way) => {
                 let unsure = match way {
                     Credential::Basic => ", if the password is right, which is not looked at here",
                     _ => "",
                 };
-                told.lines.push(format!("meets `{}` of {ways}{unsure}", way.as_str()));
-                let shown = key.filter(|_| *way == Credential::ApiKeys);
-                told.api_key = shown.map(|(_, name)| name.to_string()).or(told.api_key.take());
+                story.tell(format!("meets `{}` of {ways}{unsure}", way.as_str()));
             }
         }
-        told.forgets_token = !self.requires(Credential::Token) && met != Some(&Credential::Token);
-        if told.forgets_token && asked.claims.is_some() {
-            told.lines.push("what the token says counts for nothing".to_owned());
+        let PolicyContext { request, findings, .. } = context;
+        if let Some(key) = key.filter(|_| met == Some(&Credential::ApiKeys)) {
+            findings.api_key = Some(key);
+        }
+        if !self.requires(Credential::Token) && met != Some(&Credential::Token) {
+            if findings.token.is_some() {
+                story.tell("what the token says counts for nothing");
+            }
+            findings.forget_token(&mut request.fields);
         }
         if basic.is_some() {
             request.fields.remove(FieldName::Authorization);

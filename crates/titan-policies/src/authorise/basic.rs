@@ -5,15 +5,15 @@ mod remembered;
 mod users;
 mod verifiers;
 
-pub use remembered::Remembered;
+pub(crate) use remembered::Remembered;
 use remembered::Verdict;
-pub use users::Users;
-pub use verifiers::Verifiers;
+pub(crate) use users::Users;
+pub(crate) use verifiers::Verifiers;
 
 use super::Own;
-use crate::context::PolicyContext;
-use crate::explained::Explained;
+use crate::context::{Failure, PolicyContext};
 use crate::jwt::credentials;
+use crate::story::Story;
 use arc_swap::ArcSwap;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -21,7 +21,6 @@ use std::sync::Arc;
 use titan_http::{BadField, FieldName, Fields, RequestHead, ResponseHead};
 use titan_io::error::{Error, Kind};
 use titan_io::network::ClientNetwork;
-use titan_io::tls::{BadCredentials, Files};
 
 /// Names and passwords of which a request has to show one.
 pub(super) struct Basic {
@@ -68,11 +67,6 @@ impl Basic {
         }
     }
 
-    /// Its users as the file has them by now.
-    pub(super) fn read_users(&self, files: &Files) -> Result<Users, BadCredentials> {
-        Users::read(&self.config, files)
-    }
-
     /// Takes other users. What was right before counts no more, unless nothing has changed.
     pub(super) fn replace_users(&self, users: Users) {
         if !self.users.load().is_same_as(&users) {
@@ -88,17 +82,19 @@ impl Basic {
     ) -> Result<(), Error> {
         let shown = self.take(&mut meeting.request.fields);
         let Some(shown) = shown else {
-            own.note.password = Some(PasswordChallenge::Wanted);
+            own.state.password = Some(PasswordChallenge::Wanted);
             return Err(Kind::Password.into());
         };
         if let Err(kind) = self.check(&shown, meeting, own).await {
-            meeting.findings.is_password_wrong = kind == Kind::Password;
+            if kind == Kind::Password {
+                meeting.fail(Failure::Password);
+            }
             let note = if kind == Kind::PasswordQueue {
                 PasswordChallenge::Busy
             } else {
                 PasswordChallenge::Wanted
             };
-            own.note.password = Some(note);
+            own.state.password = Some(note);
             return Err(kind.into());
         }
         self.tell(&shown, &mut meeting.request.fields)
@@ -125,15 +121,15 @@ impl Basic {
     }
 
     /// What can be said of a request without a look at the password.
-    pub(super) fn explain(&self, request: &mut RequestHead, told: &mut Explained) {
+    pub(super) fn explain(&self, request: &mut RequestHead, story: &mut Story<'_>) {
         match self.take(&mut request.fields) {
             Some(shown) => {
                 let name = String::from_utf8_lossy(shown.name()).into_owned();
-                told.lines.push(format!(
+                story.tell(format!(
                     "shows a password of `{name}`; whether it is right is not looked at here"
                 ));
             }
-            None => told.refuse(Kind::Password, "needs a name and a password".to_owned()),
+            None => story.refuse(Kind::Password, "needs a name and a password"),
         }
     }
 
@@ -159,19 +155,19 @@ impl Basic {
         own: &Own<'_>,
     ) -> Result<(), Kind> {
         let users = self.users.load_full();
-        let (remembered, clock) = (own.passwords, meeting.clock);
-        let cells = own.password_cells;
+        let (remembered, clock) = (&own.kept.passwords, meeting.clock);
+        let cells = own.cells;
         let digest = remembered.digest(users.generation(), &shown.bytes);
         let known = digest.and_then(|digest| remembered.verdict(&digest, clock));
         if let Some(verdict) = known {
-            cells.remembered.add(1);
+            cells.passwords_remembered.add(1);
             return verdict.into();
         }
         // Whether there is a user of that name does not show in how long it takes.
         let (hash, is_known) = users.find(shown.name()).ok_or(Kind::Password)?;
         let client = meeting.client().map(ClientNetwork::of);
         let is_right = self.verifiers.check(client, hash, shown.password()).await?;
-        cells.checked.add(1);
+        cells.passwords_checked.add(1);
         let verdict = if is_right && is_known { Verdict::Right } else { Verdict::Wrong };
         if let Some(digest) = digest {
             remembered.insert(digest, verdict, clock);

@@ -1,21 +1,49 @@
-//! What is counted of passwords and of those who are asked about requests.
+//! What is counted of passwords, and of the services that are asked about requests.
 
+use crate::policy::{Metric, no_event};
 use titan_io::counter::Counter;
 
-/// What is counted of passwords.
+/// What is counted of passwords, and of the decisions of services.
 #[derive(Default)]
-pub struct PasswordCells {
-    /// Those that were remembered to be right or wrong.
-    pub remembered: Counter,
+pub(crate) struct AuthoriseCells {
+    /// Passwords that were remembered to be right or wrong.
+    pub(super) passwords_remembered: Counter,
     /// Those that were compared with a hash.
-    pub checked: Counter,
+    pub(super) passwords_checked: Counter,
+    /// Decisions that were remembered.
+    pub(super) decisions_remembered: Counter,
+    /// Those that were asked for because they were not.
+    pub(super) decisions_asked: Counter,
 }
 
-/// What is counted of the decisions of services.
-#[derive(Default)]
-pub struct ForwardAuthCells {
-    /// Those that were remembered.
-    pub hits: Counter,
-    /// Those that were asked for because they were not.
-    pub misses: Counter,
-}
+/// What is made of it.
+pub(super) const METRICS: &[Metric<AuthoriseCells>] = &[
+    Metric {
+        name: "titan_basic_auth_cache_hits_total",
+        help: "Passwords that were known to be right or wrong.",
+        label: "",
+        figures: |cells| vec![("", cells.passwords_remembered.get())],
+        event: no_event,
+    },
+    Metric {
+        name: "titan_basic_auth_cache_misses_total",
+        help: "Passwords that were compared with a hash.",
+        label: "",
+        figures: |cells| vec![("", cells.passwords_checked.get())],
+        event: no_event,
+    },
+    Metric {
+        name: "titan_forward_auth_cache_hits_total",
+        help: "Decisions of services about requests that were remembered.",
+        label: "",
+        figures: |cells| vec![("", cells.decisions_remembered.get())],
+        event: no_event,
+    },
+    Metric {
+        name: "titan_forward_auth_cache_misses_total",
+        help: "Decisions of services that were asked for because they were not remembered.",
+        label: "",
+        figures: |cells| vec![("", cells.decisions_asked.get())],
+        event: no_event,
+    },
+];

@@ -1,8 +1,8 @@
 //! What tokens have to say.
 
-use crate::explained::Explained;
 use crate::findings::{Findings, TokenChallenge};
 use crate::jwt::find;
+use crate::story::Story;
 use serde_json::{Map, Value};
 use titan_config::{ClaimRule, ClaimValue, Granted};
 use titan_io::error::Kind;
@@ -37,12 +37,12 @@ impl Claims {
     }
 
     /// What the token lacks, good or not.
-    pub(super) fn explain(&self, claims: Option<&Map<String, Value>>, told: &mut Explained) {
+    pub(super) fn explain(&self, claims: Option<&Map<String, Value>>, story: &mut Story<'_>) {
         match claims.map_or_else(|| Some(Vec::new()), |claims| self.missing(claims)) {
-            None => told.lines.push("the token says what it has to".to_owned()),
+            None => story.tell("the token says what it has to"),
             Some(missing) => {
                 let lacks = format!("the token lacks {}", missing.join(" and "));
-                told.refuse(Kind::InsufficientScope, lacks);
+                story.refuse(Kind::InsufficientScope, lacks);
             }
         }
     }

@@ -4,8 +4,8 @@ mod decisions;
 
 use super::Own;
 use crate::buffered_response::BufferedResponse;
-use crate::context::{Answered, PolicyContext, Step, Subrequest};
-pub use decisions::Decisions;
+use crate::context::{Answered, Failure, PolicyContext, Step, Subrequest};
+pub(crate) use decisions::Decisions;
 use decisions::{Digest, Digests, Owner, lasts};
 use titan_config::{AuthCache, AuthKey, Config, ForwardAuth, HeaderName, RouteTimeouts, SendHost};
 use titan_http::{BadField, FieldName, Fields, RequestHead, ResponseHead, Status};
@@ -53,7 +53,14 @@ impl Forward {
             return taken.map(|()| Step::Go).map_err(|_| Kind::Internal.into());
         }
         if meeting.is_grpc {
-            return Err(kind_of(status).into());
+            let kind = kind_of(status);
+            if kind == Kind::AuthAnonymous {
+                meeting.fail(Failure::Service);
+            }
+            return Err(kind.into());
+        }
+        if status == Status::UNAUTHORIZED {
+            meeting.fail(Failure::Service);
         }
         let head = self.answer(&response.head).map_err(|_| Kind::Internal)?;
         Ok(Step::Respond(Box::new(BufferedResponse { head, body: response.body })))
@@ -113,9 +120,11 @@ impl Forward {
         meeting: &PolicyContext<'_>,
         own: &Own<'_>,
     ) -> Option<BufferedResponse> {
-        let known = own.decisions.get(self.owner, digests, meeting.clock);
-        let cells = own.forward_cells;
-        if known.is_some() { &cells.hits } else { &cells.misses }.add(1);
+        let known = own.kept.decisions.get(self.owner, digests, meeting.clock);
+        let cells = own.cells;
+        let counter =
+            if known.is_some() { &cells.decisions_remembered } else { &cells.decisions_asked };
+        counter.add(1);
         known.map(|response| (*response).clone())
     }
 
@@ -136,7 +145,7 @@ impl Forward {
         }
         let kept = BufferedResponse { head, body: response.body.clone() };
         let capacity = cache.capacity.try_into().unwrap_or(usize::MAX);
-        own.decisions.put((self.owner, capacity), digests, kept, (clock, lasts));
+        own.kept.decisions.put((self.owner, capacity), digests, kept, (clock, lasts));
         Ok(())
     }
 
@@ -213,7 +222,7 @@ fn digests(
 
 /// Of all of the question, which has no id yet.
 fn digest_all(question: &RequestHead, own: &Own<'_>) -> Option<Digest> {
-    let mut digesting = own.decisions.digest()?;
+    let mut digesting = own.kept.decisions.digest()?;
     for field in question.fields.iter() {
         digesting.add(field.name);
         digesting.add(field.value);
@@ -228,7 +237,7 @@ fn digest_key(
     question: &RequestHead,
     own: &Own<'_>,
 ) -> Option<Digest> {
-    let mut digesting = own.decisions.digest()?;
+    let mut digesting = own.kept.decisions.digest()?;
     for part in key {
         let name = match part {
             AuthKey::Path => {

@@ -1,9 +1,9 @@
 //! Keys that clients show.
 
 use super::Own;
-use crate::context::PolicyContext;
-use crate::explained::Explained;
+use crate::context::{Failure, PolicyContext};
 use crate::findings::ApiKey as Shown;
+use crate::story::Story;
 use arc_swap::ArcSwap;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,7 +19,6 @@ pub(super) struct Keys {
     query: Option<String>,
     /// The field that tells the upstream which key it was.
     tell: Option<Box<[u8]>>,
-    config: ApiKeys,
     known: ArcSwap<KnownKeys>,
     challenge: Box<[u8]>,
 }
@@ -55,21 +54,15 @@ impl KnownKeys {
 }
 
 impl Keys {
-    pub(super) fn new(name: &str, config: ApiKeys, known: KnownKeys) -> Keys {
-        let ApiKeys { header, query, identity_header, .. } = config.clone();
+    pub(super) fn new(name: &str, config: &ApiKeys, known: KnownKeys) -> Keys {
+        let ApiKeys { header, query, identity_header, .. } = config;
         Keys {
             header: header.as_str().as_bytes().into(),
-            query,
-            tell: identity_header.map(|name| name.as_str().as_bytes().into()),
-            config,
+            query: query.clone(),
+            tell: identity_header.as_ref().map(|name| name.as_str().as_bytes().into()),
             known: ArcSwap::from_pointee(known),
             challenge: format!("ApiKey realm=\"{name}\"").into_bytes().into(),
         }
-    }
-
-    /// Its keys as the file has them by now.
-    pub(super) fn read_known(&self, files: &Files) -> Result<KnownKeys, BadCredentials> {
-        KnownKeys::read(&self.config, files)
     }
 
     /// Takes other keys.
@@ -84,10 +77,12 @@ impl Keys {
         own: &mut Own<'_>,
     ) -> Result<(), Error> {
         let shown = self.shown(meeting.request);
-        meeting.findings.is_key_wrong = shown.is_none() && self.shows_any(meeting.request);
+        if shown.is_none() && self.shows_any(meeting.request) {
+            meeting.fail(Failure::ApiKey);
+        }
         self.hide(meeting.request)?;
         let Some(shown) = shown else {
-            own.note.lacks_key = true;
+            own.state.lacks_key = true;
             return Err(Kind::ApiKey.into());
         };
         self.tell(shown, meeting)
@@ -110,23 +105,23 @@ impl Keys {
     /// Whose key a request shows; takes it out.
     pub(super) fn explain(
         &self,
-        request: &mut RequestHead,
-        told: &mut Explained,
+        context: &mut PolicyContext<'_>,
+        story: &mut Story<'_>,
     ) -> Result<(), Error> {
-        match self.shown(request) {
-            Some((_, name)) => {
-                told.lines.push(format!("shows the API key `{name}`"));
-                told.api_key = Some(name.to_string());
+        match self.shown(context.request) {
+            Some(shown) => {
+                story.tell(format!("shows the API key `{}`", shown.1));
+                context.findings.api_key = Some(shown);
             }
             None => {
                 let mut place = String::from_utf8_lossy(&self.header).into_owned();
                 if let Some(name) = &self.query {
                     place = format!("{place} or the parameter `{name}`");
                 }
-                told.refuse(Kind::ApiKey, format!("needs one API key that is known, in {place}"));
+                story.refuse(Kind::ApiKey, format!("needs one API key that is known, in {place}"));
             }
         }
-        self.hide(request)
+        self.hide(context.request)
     }
 
     /// The key that a request shows, by a part of its hash and its name; one that shows several shows none.

@@ -5,7 +5,7 @@
 //! `MAX_ITEMS`.
 
 use super::Asked;
-use crate::explained::Explained;
+use crate::story::Story;
 use cel::extractors::This;
 use cel::{Context, Env, ExecutionError, Value};
 use serde_json::{Map, Value as Json};
@@ -42,31 +42,25 @@ impl Rules {
         if all { Ok(()) } else { Err(Kind::RuleRefused) }
     }
 
-    /// Which rules a request meets, which may come from anybody.
-    pub(super) fn explain(
-        &self,
-        request: &RequestHead,
-        asked: Asked<'_>,
-        is_anybody: bool,
-        told: &mut Explained,
-    ) {
+    /// Which rules a request meets.
+    pub(super) fn explain(&self, request: &RequestHead, asked: Asked<'_>, story: &mut Story<'_>) {
         for rule in &self.0 {
             let text = rule.text();
-            if is_anybody && rule.reads(RulePart::Client) {
+            if story.is_anybody && rule.reads(RulePart::Client) {
                 let line =
                     format!("needs an address for the rule {text}; `--from` says which it is");
-                told.lines.push(line);
+                story.tell(line);
                 continue;
             }
             let why = match is_met(rule, request, asked) {
                 Ok(true) => {
-                    told.lines.push(format!("meets the rule {text}"));
+                    story.tell(format!("meets the rule {text}"));
                     continue;
                 }
                 Ok(false) => String::new(),
                 Err(unmet) => unmet.to_string(),
             };
-            told.refuse(Kind::RuleRefused, format!("does not meet the rule {text}{why}"));
+            story.refuse(Kind::RuleRefused, format!("does not meet the rule {text}{why}"));
         }
     }
 }

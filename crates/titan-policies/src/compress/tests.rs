@@ -107,7 +107,7 @@ fn what_codes_at_once_is_bounded() {
                 policies: { p: { compress: {} } }";
     let config = titan_config::Config::parse("titan.yaml", text).unwrap();
     let titan_config::Policy::Compress(config) = &config.policies[0].policy else { panic!() };
-    let policy = Compress::new(config);
+    let policy = Compress((**config).clone());
     for coding in [Coding::Gzip, Coding::Brotli, Coding::Zstd] {
         let encoders = Rc::<Encoders>::default();
         let decide = || {
@@ -118,7 +118,7 @@ fn what_codes_at_once_is_bounded() {
             let mut head = ResponseHead::with_status(Status::OK);
             head.fields.append(FieldName::ContentType, b"text/html").unwrap();
             let mut content = Content { length: BodyLength::Unknown, declared: None };
-            let encoding = policy.on_response(note, &mut head, &mut content, &encoders).unwrap();
+            let encoding = policy.encode(&note, &mut head, &mut content, &encoders).unwrap();
             let is_told = head.fields.get(FieldName::ContentEncoding).is_some();
             assert_eq!(
                 (encoding.is_some(), head.fields.get(FieldName::Vary)),

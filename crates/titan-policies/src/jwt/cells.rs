@@ -1,22 +1,43 @@
 //! What is counted of tokens.
 
 use super::Refusal;
+use crate::policy::{Metric, no_event};
 use titan_io::counter::Counter;
+
+/// What is made of it.
+pub(super) const METRICS: &[Metric<JwtCells>] = &[
+    Metric {
+        name: "titan_jwt_cache_hits_total",
+        help: "Valid tokens that were known already.",
+        label: "",
+        figures: |cells| vec![("", cells.hits.get())],
+        event: no_event,
+    },
+    Metric {
+        name: "titan_jwt_cache_misses_total",
+        help: "Valid tokens whose signature was checked.",
+        label: "",
+        figures: |cells| vec![("", cells.misses.get())],
+        event: no_event,
+    },
+    Metric {
+        name: "titan_jwt_refused_total",
+        help: "Tokens refused, by the reason.",
+        label: "reason",
+        figures: |cells| {
+            Refusal::WORDS.iter().copied().zip(cells.refused.iter().map(Counter::get)).collect()
+        },
+        event: |policy, reason| Some(format!("policy `{policy}` refused tokens (`{reason}`):")),
+    },
+];
 
 /// What is counted of tokens.
 #[derive(Default)]
 pub struct JwtCells {
-    /// Good ones that were known already.
+    /// Valid ones that were known already.
     pub hits: Counter,
-    /// Good ones whose signature had to be checked.
+    /// Valid ones whose signature had to be checked.
     pub misses: Counter,
-    /// Others, by why they are no good; [`JwtCells::refused_by_reason`] names the reasons.
+    /// Invalid ones by the reason.
     pub refused: [Counter; Refusal::WORDS.len()],
-}
-
-impl JwtCells {
-    /// Tokens that are no good by the reason.
-    pub fn refused_by_reason(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        Refusal::WORDS.iter().copied().zip(self.refused.iter().map(Counter::get))
-    }
 }

@@ -3,50 +3,44 @@
 use super::places::{self, Found, Nowhere};
 use super::token::Token;
 use super::{Jwt, Refusal, Verified};
-use crate::explained::Explained;
-use crate::findings::TokenClaims;
+use crate::context::PolicyContext;
+use crate::findings::Token as Shown;
+use crate::story::Story;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use titan_http::RequestHead;
 use titan_io::error::{Error, Kind};
 
 impl Jwt {
     /// What becomes of a request, and what its token says where it goes on. What is `unread` of the keys is why
     /// they are not there.
-    pub(crate) fn explain(
+    pub(super) fn tell_story(
         &self,
-        request: &mut RequestHead,
-        unread: Option<&str>,
-        told: &mut Explained,
-    ) -> Result<Option<Rc<TokenClaims>>, Error> {
+        context: &mut PolicyContext<'_>,
+        story: &mut Story<'_>,
+    ) -> Result<(), Error> {
+        let PolicyContext { request, findings, .. } = context;
         let Found { token, place } = match places::find(&self.config.token, request) {
             Ok(found) => found,
             Err(Nowhere::Missing) if !self.config.required => {
-                told.lines.push("there is no token, and none is needed".to_owned());
-                return Ok(None);
+                story.tell("there is no token, and none is needed");
+                return Ok(());
             }
             Err(nowhere) => {
                 let why = match nowhere {
                     Nowhere::Missing => "there is no token",
                     Nowhere::Ambiguous => "there are several tokens",
                 };
-                told.refuse(nowhere.kind(), why.to_owned());
-                return Ok(None);
+                story.refuse(nowhere.kind(), why);
+                return Ok(());
             }
         };
-        let said = self.explain_token(token, unread, told);
-        places::remove(&self.config.token[place], request).map_err(|_| Kind::Internal)?;
-        Ok(said)
+        findings.token = self.explain_token(token, story);
+        places::remove(&self.config.token[place], request).map_err(|_| Kind::Internal.into())
     }
 
-    fn explain_token(
-        &self,
-        token: &[u8],
-        unread: Option<&str>,
-        told: &mut Explained,
-    ) -> Option<Rc<TokenClaims>> {
+    fn explain_token(&self, token: &[u8], story: &mut Story<'_>) -> Option<Rc<Shown>> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let (verified, unchecked) = match (unread, self.verify(token, now)) {
+        let (verified, unchecked) = match (story.unread(), self.verify(token, now)) {
             (None, Err(Refusal::NoKeys)) => (
                 self.judge_unsigned(token, now),
                 Some("its keys are fetched when the gateway runs"),
@@ -55,20 +49,20 @@ impl Jwt {
             (None, verified) => (verified, None),
         };
         let verified = verified.map_err(|refusal| {
-            told.refuse(Kind::TokenInvalid, refusal.reason());
+            story.refuse(Kind::TokenInvalid, refusal.reason());
         });
         let Verified { token, fields, .. } = verified.ok()?;
-        told.lines.push(match unchecked {
+        story.tell(match unchecked {
             None => "the token is valid, unless it was revoked".to_owned(),
             Some(why) => format!(
-                "the signature of the token is not checked: {why}; what it says is good, and is believed here"
+                "the signature of the token is not checked: {why}; what it says is valid, and is believed here"
             ),
         });
         for (place, value) in &fields {
             let (name, value) = (&self.config.headers[*place].name, String::from_utf8_lossy(value));
-            told.lines.push(format!("tells the upstream {}: {value}", name.as_str()));
+            story.tell(format!("tells the upstream {}: {value}", name.as_str()));
         }
-        Some(Rc::clone(&token.claims))
+        Some(token)
     }
 
     /// Judges everything of a token but its signature.

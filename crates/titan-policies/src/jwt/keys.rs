@@ -118,14 +118,6 @@ fn tls_for(config: &JwksUrl, files: &Files) -> Result<Option<ClientConfig>, BadC
 }
 
 impl KeySet {
-    /// Those of each provider of a policy.
-    pub(super) fn of_policy(
-        policy: &titan_config::Jwt,
-        files: &Files,
-    ) -> Result<Vec<Source>, BadCredentials> {
-        policy.providers.iter().map(|provider| Source::read(provider, files)).collect()
-    }
-
     fn of(
         found: Vec<(Option<String>, Material)>,
         algorithms: &[JwtAlgorithm],

@@ -4,6 +4,7 @@ mod claims;
 mod requests;
 
 use super::*;
+use crate::policy::Policy as _;
 use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{
@@ -158,7 +159,8 @@ fn try_policy(fields: &str, file: &str) -> Result<Jwt, BadCredentials> {
     let Policy::Jwt(jwt) = &config.policies[0].policy else { panic!("it is one of jwt") };
     let mut files = Files::default();
     files.insert("k".into(), file.as_bytes().to_vec());
-    Ok(Jwt::new("p", jwt, 0, KeySet::of_policy(jwt, &files)?, None))
+    let setting = Setting { name: "p", place: 0, config: &config, shared: &None };
+    Ok(Jwt::new(jwt, Jwt::read(jwt, &files)?, &setting))
 }
 
 fn policy(fields: &str, file: &str) -> Jwt {
@@ -592,9 +594,7 @@ fn files_that_are_of_no_use_say_why() {
 
 #[test]
 fn without_keys_no_token_is_good() {
-    let Jwt { config, .. } = secret("");
-    assert_eq!(
-        judge(&Jwt::new("p", &config, 0, Vec::new(), None), &token(GOOD)),
-        Err(Refusal::Key)
-    );
+    let jwt = secret("");
+    jwt.set_keys(0, KeySet::default());
+    assert_eq!(judge(&jwt, &token(GOOD)), Err(Refusal::Key));
 }

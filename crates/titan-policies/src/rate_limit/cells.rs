@@ -1,20 +1,43 @@
 //! What is counted for a rate limit.
 
+use crate::policy::Metric;
 use titan_io::counter::Counter;
+
+/// What is made of it, for limits of all types.
+pub(crate) const METRICS: &[Metric<RateLimitCells>] = &[Metric {
+    name: "titan_rate_limit_requests_total",
+    help: "Requests that met a rate limit, by what it decided.",
+    label: "verdict",
+    figures: |cells| {
+        let RateLimitCells { allowed, delayed, limited, full, exempt, shadowed } = cells;
+        vec![
+            ("allowed", allowed.get()),
+            ("delayed", delayed.get()),
+            ("limited", limited.get()),
+            ("full", full.get()),
+            ("exempt", exempt.get()),
+            ("shadowed", shadowed.get()),
+        ]
+    },
+    event: |policy, verdict| {
+        let is_watched = verdict == "shadowed";
+        is_watched.then(|| format!("policy `{policy}` only watches: it would have refused"))
+    },
+}];
 
 /// What is counted for a rate limit.
 #[derive(Default)]
-pub struct RateLimitCells {
+pub(crate) struct RateLimitCells {
     /// Requests that it let through.
-    pub allowed: Counter,
+    pub(crate) allowed: Counter,
     /// Requests that it let through when they had waited for their turn, or lets wait.
-    pub delayed: Counter,
+    pub(crate) delayed: Counter,
     /// Requests that it refused.
-    pub limited: Counter,
+    pub(crate) limited: Counter,
     /// Requests that it refused for want of room for their keys.
-    pub full: Counter,
+    pub(crate) full: Counter,
     /// Requests that it does not count.
-    pub exempt: Counter,
+    pub(crate) exempt: Counter,
     /// Requests that it let through alone because it only watches.
-    pub shadowed: Counter,
+    pub(crate) shadowed: Counter,
 }

@@ -8,7 +8,7 @@ use titan_io::shares::{Counter, Shares};
 use tokio::time::sleep;
 
 /// The requests that wait for limits, over all of these and all workers.
-pub struct Waiting {
+pub(crate) struct Waiting {
     most: u32,
     /// How many more may wait.
     free: AtomicU32,
@@ -31,14 +31,15 @@ pub(super) struct WaitPermit {
 /// refused.
 const MAX_WAITING: u32 = 4096;
 
-impl Waiting {
-    /// Nobody waits.
-    pub fn new() -> Arc<Waiting> {
+impl Default for Waiting {
+    fn default() -> Waiting {
         Waiting::of(MAX_WAITING)
     }
+}
 
-    fn of(most: u32) -> Arc<Waiting> {
-        Arc::new(Waiting { most, free: AtomicU32::new(most), shares: Shares::new() })
+impl Waiting {
+    fn of(most: u32) -> Waiting {
+        Waiting { most, free: AtomicU32::new(most), shares: Shares::new() }
     }
 
     /// A place for a request of that client, if there is one.
@@ -85,7 +86,7 @@ mod tests {
 
     #[test]
     fn so_many_wait_and_one_client_leaves_room_for_others() {
-        let waiting = Waiting::of(16);
+        let waiting = Arc::new(Waiting::of(16));
         let client = |last| Some(ClientNetwork::of([192, 0, 2, last].into()));
         let greedy: Vec<_> = (0..20).filter_map(|_| waiting.enter(client(1))).collect();
         assert_eq!(greedy.len(), 14);
@@ -97,7 +98,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_turn_comes_when_it_is_due() {
-        let waiting = Waiting::of(1);
+        let waiting = Arc::new(Waiting::of(1));
         let turn = waiting.enter(None).unwrap().turn_in(500_000_000);
         assert!(waiting.enter(None).is_none());
         let mut comes = pin!(turn.comes());
@@ -112,7 +113,7 @@ mod tests {
 
     #[test]
     fn who_gives_up_waits_no_more() {
-        let waiting = Waiting::of(1);
+        let waiting = Arc::new(Waiting::of(1));
         drop(waiting.enter(None).unwrap().turn_in(1).comes());
         assert!(waiting.enter(None).is_some());
     }

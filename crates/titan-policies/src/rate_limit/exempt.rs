@@ -2,7 +2,7 @@
 
 use crate::authorise::holds;
 use crate::context::PolicyContext;
-use crate::explained::Asker;
+use crate::findings::Findings;
 use serde_json::{Map, Value};
 use std::net::IpAddr;
 use titan_config::Exempt;
@@ -17,8 +17,12 @@ pub(super) fn is_exempt(exempt: &Exempt, meeting: &PolicyContext<'_>) -> bool {
 }
 
 /// Why the requests of such a client are exempt, in words.
-pub(super) fn explain(exempt: &Exempt, asker: Asker<'_>) -> Option<&'static str> {
-    let Asker { client, claims, api_key } = asker;
+pub(super) fn explain(
+    exempt: &Exempt,
+    client: Option<IpAddr>,
+    findings: &Findings,
+) -> Option<&'static str> {
+    let (claims, api_key) = (findings.claims(), findings.api_key.as_ref().map(|(_, name)| &**name));
     let by_claim = || has_claim(exempt, claims).then_some("the token is exempt by its claims");
     let by_key = || has_key(exempt, api_key).then_some("the API key is exempt");
     let by_address = has_address(exempt, client).then_some("the client's address is exempt");

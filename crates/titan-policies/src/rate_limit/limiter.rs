@@ -21,7 +21,7 @@ use super::sync::{AtomicU64, Ordering};
 use super::table::{Debt, MAX_TIMES, Maker, Table};
 
 /// The most rates that a limit can have.
-pub(super) const MAX_RATES: usize = MAX_TIMES;
+pub(crate) const MAX_RATES: usize = MAX_TIMES;
 /// The nanoseconds after which to try again where nobody can tell.
 const SOON: u64 = 1_000_000_000;
 /// What can be owed beyond a rate, in nanoseconds: an hour.
@@ -30,7 +30,7 @@ const MAX_OWED: u64 = 3600 * 1_000_000_000;
 const MIN_OWED: u64 = 32;
 
 /// Decides about the requests of all keys.
-pub(super) struct Limiter {
+pub(crate) struct Limiter {
     table: Table,
     /// The rates of each plan. Only the first one counts what has happened already.
     plans: Box<[Box<[Pace]>]>,
@@ -41,39 +41,39 @@ pub(super) struct Limiter {
 
 /// What a request asks for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ask {
+pub(crate) struct Ask {
     /// As how many requests it counts.
-    pub(super) cost: u64,
+    pub(crate) cost: u64,
     /// The place of its plan.
-    pub(super) plan: usize,
+    pub(crate) plan: usize,
     /// How many nanoseconds it would wait for its turn.
-    pub(super) max_delay: u64,
+    pub(crate) max_delay: u64,
 }
 
 /// A rate, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pace {
+pub(crate) struct Pace {
     /// The time that one request takes.
-    pub(super) interval: u64,
+    pub(crate) interval: u64,
     /// The time that a burst takes.
-    pub(super) tolerance: u64,
+    pub(crate) tolerance: u64,
 }
 
 impl Ask {
     /// One request that does not wait, of the first plan.
-    pub(super) const ONE: Ask = Ask { cost: 1, plan: 0, max_delay: 0 };
+    pub(crate) const ONE: Ask = Ask { cost: 1, plan: 0, max_delay: 0 };
 }
 
 /// What has become of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Taken {
-    pub(super) verdict: Verdict,
+pub(crate) struct Taken {
+    pub(crate) verdict: Verdict,
     /// How it then stands with each of the rates.
-    pub(super) counts: [Count; MAX_RATES],
+    pub(crate) counts: [Count; MAX_RATES],
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     /// It passes.
     Passed {
         /// Where what it takes of the concurrency is to be given back.
@@ -97,13 +97,13 @@ pub(super) enum Verdict {
 
 /// How it stands with a rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Count {
+pub(crate) struct Count {
     /// How many requests would pass now.
-    pub(super) left: u64,
+    pub(crate) left: u64,
     /// The nanoseconds until the whole burst is back.
-    pub(super) reset: u64,
+    pub(crate) reset: u64,
     /// The nanoseconds after which the request would have passed, where it has not.
-    pub(super) wait: u64,
+    pub(crate) wait: u64,
 }
 
 /// How often a request whose entry is taken away from under it looks for another.
@@ -111,7 +111,7 @@ const PATIENCE: usize = 64;
 
 impl Limiter {
     /// A limiter of requests with one of these plans, of which there is at least one.
-    pub(super) fn new(
+    pub(crate) fn new(
         plans: Box<[Box<[Pace]>]>,
         concurrency: Option<u64>,
         capacity: usize,
@@ -123,7 +123,7 @@ impl Limiter {
     }
 
     /// Decides about a request. Those of one key have the same plan. `clock` tells nanoseconds that never go back.
-    pub(super) fn take(&self, hash: u64, ask: Ask, maker: Maker, clock: impl Fn() -> u64) -> Taken {
+    pub(crate) fn take(&self, hash: u64, ask: Ask, maker: Maker, clock: impl Fn() -> u64) -> Taken {
         let paces = &self.plans[ask.plan];
         for _ in 0..PATIENCE {
             let now = clock();
@@ -149,7 +149,7 @@ impl Limiter {
 
     /// Charges a key with one request that has happened already, also where that fits no more: then the excess is owed, and
     /// the key waits the longer. In a full set the key that owes least gives way, whatever it owes.
-    pub(super) fn owe(&self, hash: u64, maker: Maker, clock: impl Fn() -> u64) {
+    pub(crate) fn owe(&self, hash: u64, maker: Maker, clock: impl Fn() -> u64) {
         for _ in 0..PATIENCE {
             let now = clock();
             let debt = |values: &[AtomicU64]| self.debt(values, now);
@@ -168,7 +168,7 @@ impl Limiter {
 
     /// The nanoseconds after which one request of the key would pass. Charges nothing. Of a key without an entry counts what it
     /// would take over with one: in a full set that is the least that is owed there.
-    pub(super) fn wait(&self, hash: u64, now: u64) -> u64 {
+    pub(crate) fn wait(&self, hash: u64, now: u64) -> u64 {
         let owed = self.table.owed(hash, |values| self.debt(values, now));
         let rates = self.plans[0].iter().zip(owed.times);
         rates
@@ -178,11 +178,11 @@ impl Limiter {
     }
 
     /// A request that has passed is over.
-    pub(super) fn give_back(&self, place: usize) {
+    pub(crate) fn give_back(&self, place: usize) {
         self.leave(self.table.values_at(place));
     }
 
-    pub(super) fn limits_concurrency(&self) -> bool {
+    pub(crate) fn limits_concurrency(&self) -> bool {
         self.concurrency.is_some()
     }
 

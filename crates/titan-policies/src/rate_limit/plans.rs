@@ -6,7 +6,7 @@ use super::{RATE_LIMIT, seconds, written};
 use crate::jwt::find;
 use serde_json::{Map, Value};
 use std::io::Write;
-use titan_config::{Claim, NamedPolicy, Rate, RateLimit, RatePlan};
+use titan_config::{Claim, Rate, RateLimit, RatePlan};
 use titan_http::{BadField, Fields};
 
 /// The plans of a limit. The first one is that of requests without any.
@@ -29,8 +29,7 @@ struct Plan {
 const MAX_VALUE: usize = MAX_RATES * 256;
 
 impl Plans {
-    pub(super) fn new(named: &NamedPolicy, limit: &RateLimit) -> Plans {
-        let policy = named.name.as_str();
+    pub(super) fn new(policy: &str, limit: &RateLimit) -> Plans {
         let others = Plan::new("", policy, &limit.rates);
         let own = limit.plans.iter().flat_map(|plans| &plans.plans);
         let own = own.map(|RatePlan { name, rates }| {

@@ -39,7 +39,7 @@ const RETIRING: u64 = 1 << 63;
 const EMPTY: u64 = 0;
 
 /// The entries of all keys that are in use.
-pub(super) struct Table {
+pub(crate) struct Table {
     sets: Box<[Set]>,
     values: Box<[AtomicU64]>,
     /// How many values an entry has.
@@ -50,25 +50,25 @@ pub(super) struct Table {
 struct Set([AtomicU64; WAYS]);
 
 /// An entry that a key held when it was looked for.
-pub(super) struct Slot<'t> {
+pub(crate) struct Slot<'t> {
     word: &'t AtomicU64,
     held: u64,
     /// Where it is, for [`Table::values_at`].
-    pub(super) place: usize,
+    pub(crate) place: usize,
     /// What its holder counts in.
-    pub(super) values: &'t [AtomicU64],
+    pub(crate) values: &'t [AtomicU64],
 }
 
 /// What the holder of an entry owes: by value, how long it takes to come back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Debt {
-    pub(super) times: [u64; MAX_TIMES],
+pub(crate) struct Debt {
+    pub(crate) times: [u64; MAX_TIMES],
     /// Whether it counts something that has to be given back to that entry.
-    pub(super) is_running: bool,
+    pub(crate) is_running: bool,
 }
 
 /// Of how many values an entry owes at most.
-pub(super) const MAX_TIMES: usize = 4;
+pub(crate) const MAX_TIMES: usize = 4;
 
 /// Whether a set has room for another key.
 enum Room {
@@ -82,11 +82,11 @@ enum Room {
 
 /// Who makes changes: a number from 1 that no other thread has.
 #[derive(Clone, Copy)]
-pub(super) struct Maker(u64);
+pub(crate) struct Maker(u64);
 
 impl Maker {
     /// The worker with that index.
-    pub(super) fn new(index: usize) -> Maker {
+    pub(crate) fn new(index: usize) -> Maker {
         let number = u64::try_from(index).expect("there are fewer workers") + 1;
         assert!(number < 1 << (63 - OWNER_BITS), "there are at most 256 workers");
         Maker(number << OWNER_BITS)
@@ -95,7 +95,7 @@ impl Maker {
 
 impl Table {
     /// A table with room for at least so many keys, whose entries have so many values.
-    pub(super) fn new(capacity: usize, stride: usize) -> Table {
+    pub(crate) fn new(capacity: usize, stride: usize) -> Table {
         let sets = (capacity * ROOM).div_ceil(WAYS).next_power_of_two();
         let empty = || Set(std::array::from_fn(|_| AtomicU64::new(EMPTY)));
         let values = sets * WAYS * stride;
@@ -109,7 +109,7 @@ impl Table {
     /// The entry of a key, which gets one if there is a slot whose holder owes less than all others of its set, and no more
     /// than is `bearable`. Of a new entry the values are those that were left in it: who comes takes over what was owed.
     /// `debt` tells what the holder of values owes.
-    pub(super) fn find(
+    pub(crate) fn find(
         &self,
         hash: u64,
         maker: Maker,
@@ -143,7 +143,7 @@ impl Table {
 
     /// What a key owes, or would take over: without an entry what was left in a slot that is empty, and in a full set what the
     /// key owes that would give way. Changes nothing.
-    pub(super) fn owed(&self, hash: u64, debt: impl Fn(&[AtomicU64]) -> Debt) -> Debt {
+    pub(crate) fn owed(&self, hash: u64, debt: impl Fn(&[AtomicU64]) -> Debt) -> Debt {
         let (set, held) = self.place_of(hash);
         let words = self.words(set);
         let debt_at = |way: usize| debt(self.values_at(set * WAYS + way));
@@ -215,7 +215,7 @@ impl Table {
     }
 
     /// The values of the entry at a place.
-    pub(super) fn values_at(&self, place: usize) -> &[AtomicU64] {
+    pub(crate) fn values_at(&self, place: usize) -> &[AtomicU64] {
         &self.values[place * self.stride..][..self.stride]
     }
 
@@ -239,7 +239,7 @@ impl Debt {
 impl Slot<'_> {
     /// Whether what was changed in the values counts for the key. Where it does not the change has to be taken back,
     /// and the key to be looked for again.
-    pub(super) fn is_kept(&self) -> bool {
+    pub(crate) fn is_kept(&self) -> bool {
         let now = load(self.word);
         now == self.held || is_retiring(now, self.held) && swap(self.word, now, self.held)
     }

@@ -1,6 +1,6 @@
 //! Values that are put together of what a request brings.
 
-use crate::context::Client;
+use crate::context::{Client, PolicyContext};
 use crate::findings::TokenClaims;
 use crate::jwt::{find, text_of};
 use crate::matched::Match;
@@ -26,6 +26,14 @@ pub struct Seen<'s> {
     pub found: &'s Match,
     /// What the request's token says.
     pub claims: Option<&'s Rc<TokenClaims>>,
+}
+
+impl<'s> Seen<'s> {
+    /// What is known of a request that policies look at.
+    pub(super) fn of(context: &'s PolicyContext<'_>) -> Seen<'s> {
+        let PolicyContext { findings, client, found, .. } = context;
+        Seen { client: *client, found, claims: findings.shared_claims() }
+    }
 }
 
 /// Where a value goes.
@@ -123,7 +131,9 @@ impl Piece {
             ValuePiece::QueryParam(name) => Piece::QueryParam(name.clone()),
             ValuePiece::Claim(claim) => Piece::Claim(claim.clone()),
             ValuePiece::Param(name) => {
-                let place = route.and_then(|route| route.path.params().position(|it| it == name));
+                // Without a route there is nothing that its path could have captured.
+                let Some(route) = route else { return text("") };
+                let place = route.path.params().position(|it| it == name);
                 Piece::Param(place.expect("the configuration has been checked"))
             }
         }

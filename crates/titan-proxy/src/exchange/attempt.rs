@@ -30,7 +30,7 @@ use titan_io::relay::{Lender, Pump, ReadAhead, Rest, StallLimits, Stop};
 use titan_io::splice::Pipes;
 use titan_io::stream::Inbox;
 use titan_io::transform::{Transformed, Transforms};
-use titan_policies::compress::{Compressor, Encoders};
+use titan_policies::compress::Compressor;
 use titan_upstream::attempts::{Attempts, Latency};
 use titan_upstream::call::{Call, ReceivedHead, ResponseSource, Upload};
 use titan_upstream::cells::UpstreamCells;
@@ -74,7 +74,6 @@ macro_rules! upstream_call {
             timer: $exchange.timer,
             pipes: &$exchange.worker.io.pipes,
             worker: $exchange.worker,
-            encoders: &$exchange.worker.policies.encoders,
             cells: $exchange.worker.cells(),
             body: &mut *$exchange.body,
             answer: &mut *$exchange.answer,
@@ -310,7 +309,6 @@ pub(super) struct UpstreamCall<'c, B: ?Sized, A: ?Sized> {
     pub(super) timer: &'c Timer,
     pipes: &'c Rc<Pipes>,
     worker: &'c Worker,
-    encoders: &'c Rc<Encoders>,
     cells: &'c Cells,
     pub(super) body: &'c mut B,
     pub(super) answer: &'c mut A,
@@ -390,11 +388,11 @@ impl<B: RequestBody + ?Sized, A: ResponseSink + ?Sized> UpstreamCall<'_, B, A> {
         if self.attempts.set_cookie(text) {
             response.fields.append(FieldName::SetCookie, text).map_err(|_| Kind::Internal)?;
         }
-        let (snapshot, upgrade, encoders) = (self.snapshot, self.upgrade, self.encoders);
-        let encoding = self.record.meet_answer(snapshot, upgrade, response, content, encoders)?;
+        let (snapshot, upgrade, worker) = (self.snapshot, self.upgrade, self.worker);
+        let encoding = self.record.meet_response(snapshot, upgrade, response, content, worker)?;
         let mut transforms = Transforms::default();
         if let Some(encoding) = encoding {
-            transforms.push(Compressor::new(encoding, encoders));
+            transforms.push(Compressor::new(encoding, worker.policies.encoders()));
         }
         if let Some(dialect) = self.record.dialect.filter(|_| self.how.grpc_web) {
             web::from_native(dialect, self.response, content, &mut transforms)

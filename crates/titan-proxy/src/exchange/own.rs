@@ -67,7 +67,7 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
         let seen = Seen {
             client: &KnownClient { forwarding, origin },
             found,
-            claims: self.record.notes.findings.shared_claims(),
+            claims: self.record.policies.findings.shared_claims(),
         };
         let made = template.make(self.request, &seen)?;
         self.send(head, &made).await
@@ -99,13 +99,12 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
     ) -> Result<Option<Encoding>, Error> {
         self.snapshot.forwarding.tell_client(self.origin, &mut head).map_err(|_| Kind::Internal)?;
         if self.record.route.is_none() {
-            self.snapshot.chains.note_unrouted(&self.request.fields, &mut self.record.notes);
+            self.snapshot.chains.note_unrouted(&self.request.fields, &mut self.record.policies);
         }
         let upgrade = self.upgrade.as_ref();
-        let encoders = &self.worker.policies.encoders;
-        let record = &self.record;
+        let (snapshot, worker) = (self.snapshot, self.worker);
         let encoding =
-            record.meet_answer(self.snapshot, upgrade, &mut head, &mut content, encoders)?;
+            self.record.meet_response(snapshot, upgrade, &mut head, &mut content, worker)?;
         self.worker.date(&mut head.fields).map_err(|_| Kind::Internal)?;
         if self.body.is_abandoned() {
             self.answer.close_after();
@@ -122,7 +121,7 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
     ) -> Result<(), Error> {
         let Some(encoding) = encoding else { return self.send_body(source).await };
         let mut transforms = Transforms::default();
-        transforms.push(Compressor::new(encoding, &self.worker.policies.encoders));
+        transforms.push(Compressor::new(encoding, self.worker.policies.encoders()));
         let source: &mut dyn BodySource = source;
         self.send_body(&mut Transformed::new(source, transforms)).await
     }
@@ -171,7 +170,7 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
         let mut text = std::mem::take(&mut self.work.text);
         text.clear();
         let id = self.snapshot.forwarding.request_id(&self.request.fields);
-        problem::write(&mut text, error, status, id, &self.record.notes.findings.missing);
+        problem::write(&mut text, error, status, id, &self.record.policies.findings.missing);
         let head = self.error_head(error).and_then(|mut head| {
             let described = head.fields.append(FieldName::ContentType, problem::CONTENT_TYPE);
             let described =

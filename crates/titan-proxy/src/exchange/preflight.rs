@@ -23,8 +23,8 @@ pub(crate) fn answer_unrouted(
     snapshot: &Snapshot,
     request: &RequestHead,
     view: &route::Request<'_>,
-    notes: &mut PolicyState,
+    state: &mut PolicyState,
 ) -> Option<BufferedResponse> {
     let any_under = |departs: &dyn Fn(usize) -> bool| snapshot.routes.any_under(view, departs);
-    snapshot.chains.answer_unrouted_preflight(request, notes, any_under)
+    snapshot.chains.answer_unrouted_preflight(request, state, any_under)
 }

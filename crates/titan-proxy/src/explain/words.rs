@@ -8,7 +8,7 @@ use titan_config::{
     Proxy, Route, RouteTimeouts, SendHost, StaticFiles, StickyCookie, Token, Upstream, UpstreamTls,
     ValueMatch,
 };
-use titan_http::{Field, Method, RequestHead, Status, query};
+use titan_http::{Method, RequestHead, Status, query};
 use titan_io::tls::Identity;
 
 /// Bytes as text.
@@ -247,24 +247,4 @@ pub(super) fn files(files: &Site, plan: &Plan) -> Vec<(&'static str, String)> {
         lines.push(("", format!("or what is beside it for the client: {}", endings.join(", "))));
     }
     lines
-}
-
-/// What a policy has made of a request.
-pub(super) fn changes(before: &RequestHead, after: &RequestHead) -> Vec<String> {
-    let mut changes = Vec::new();
-    if before.path() != after.path() {
-        changes.push(format!("path {}", text(after.path())));
-    }
-    if before.query() != after.query() {
-        changes.push(format!("query {}", after.query().map_or("none".to_owned(), text)));
-    }
-    let has = |head: &RequestHead, field: Field<'_>| {
-        head.fields.iter().any(|it| it.name == field.name && it.value == field.value)
-    };
-    let line = |field: Field<'_>| format!("{}: {}", text(field.name), text(field.value));
-    let gone = before.fields.iter().filter(|field| !has(after, *field));
-    changes.extend(gone.map(|field| format!("without {}", line(field))));
-    let come = after.fields.iter().filter(|field| !has(before, *field));
-    changes.extend(come.map(|field| format!("with {}", line(field))));
-    changes
 }

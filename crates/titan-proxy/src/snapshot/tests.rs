@@ -9,7 +9,14 @@ fn snapshot(registry: &Registry, settings: &str) -> Snapshot {
     let text = format!("listeners: ['127.0.0.1:0']\n{settings}");
     let config = Config::parse("test", &text).unwrap_or_else(|bad| panic!("{bad}"));
     let tls = config.upstreams.iter().map(|_| None);
-    Snapshot::build(&config, (registry, 1), tls.collect(), Keys::default(), &Files::default(), None)
+    Snapshot::build(
+        &config,
+        (registry, 1),
+        tls.collect(),
+        Keys::unread(&config),
+        &Files::default(),
+        None,
+    )
 }
 
 const ROUTES: &str = "routes: [{ respond: 204 }]";

@@ -141,8 +141,8 @@ fn a_password_is_checked_once_in_a_while() {
     let gateway = gateway.unwrap_or_else(|error| panic!("{error}"));
     let counts = || {
         let metrics = gateway.metrics();
-        let checked = metrics.sum(|cells| cells.policies.passwords.checked.get());
-        (checked, metrics.sum(|cells| cells.policies.passwords.remembered.get()))
+        let checked = metrics.of_policies("titan_basic_auth_cache_misses_total", "");
+        (checked, metrics.of_policies("titan_basic_auth_cache_hits_total", ""))
     };
     for credentials in ["eve:secret", "eve:secret", "eve:wrong", "eve:wrong", "joe:secret"] {
         asks(&gateway, &shows(credentials));
@@ -189,7 +189,7 @@ fn clients_take_turns_at_having_passwords_checked() {
     guesser.pings();
     let from_elsewhere = format!("{}X-Forwarded-For: 192.0.2.2\r\n", shows("bob:secret"));
     asks(&gateway, &from_elsewhere).has_status(200);
-    let checked = gateway.metrics().sum(|cells| cells.policies.passwords.checked.get());
+    let checked = gateway.metrics().of_policies("titan_basic_auth_cache_misses_total", "");
     assert!(checked < 10, "{checked} were checked first");
 }
 

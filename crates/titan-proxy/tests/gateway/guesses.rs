@@ -100,7 +100,7 @@ pub(super) fn a_client_may_fail_so_often() {
         let told = [204, 204, 401, 401, 401, 401, 401, 204, 401, 204, 401];
         assert_eq!(statuses(&gateway, HERE, &requests), told, "{judge}");
         let metrics = gateway.metrics();
-        let checked = || metrics.sum(|cells| cells.policies.passwords.checked.get());
+        let checked = || metrics.of_policies("titan_basic_auth_cache_misses_total", "");
         let before = checked();
         for fields in [wrong, right, ""] {
             let refused = asks(&gateway, HERE, fields).has_problem(429, "too-many-failures");
@@ -109,7 +109,7 @@ pub(super) fn a_client_may_fail_so_often() {
         }
         assert_eq!(checked(), before, "nobody works for them");
         assert_eq!(statuses(&gateway, THERE, &[right, wrong]), [204, 401]);
-        let refused = metrics.sum(|cells| cells.policies.rate_limits[0].limited.get());
+        let refused = metrics.of_policies("titan_rate_limit_requests_total", "limited");
         assert_eq!(refused, 3);
     }
 }
@@ -163,7 +163,7 @@ pub(super) fn failures_can_be_watched_only() {
     let (right, wrong) = ("X-API-Key: one\r\n", "X-API-Key: two\r\n");
     assert_eq!(statuses(&gateway, HERE, &[wrong, wrong, right]), [401, 401, 204]);
     let metrics = gateway.metrics();
-    assert_eq!(metrics.sum(|cells| cells.policies.rate_limits[0].shadowed.get()), 2);
+    assert_eq!(metrics.of_policies("titan_rate_limit_requests_total", "shadowed"), 2);
 }
 
 /// Who finds no place among so many waits as those do who have one: nobody guesses for nothing.

@@ -76,10 +76,7 @@ fn last(upstream: &Upstream) -> Request {
 }
 
 fn refused(gateway: &Gateway, reason: &str) -> u64 {
-    gateway.metrics().sum(|cells| {
-        let mut reasons = cells.policies.jwt.refused_by_reason();
-        reasons.find(|(known, _)| *known == reason).map_or(0, |(_, count)| count)
-    })
+    gateway.metrics().of_policies("titan_jwt_refused_total", reason)
 }
 
 #[test]
@@ -309,8 +306,8 @@ pub(super) fn a_token_that_is_known_is_not_checked_again() {
     let counts = |gateway: &Gateway| {
         let metrics = gateway.metrics();
         (
-            metrics.sum(|it| it.policies.jwt.hits.get()),
-            metrics.sum(|it| it.policies.jwt.misses.get()),
+            metrics.of_policies("titan_jwt_cache_hits_total", ""),
+            metrics.of_policies("titan_jwt_cache_misses_total", ""),
         )
     };
     let good = good();

@@ -42,6 +42,11 @@ fn left(answer: &Response) -> String {
     members.map(|it| it.split(";t=").next().unwrap_or_default()).collect::<Vec<_>>().join(", ")
 }
 
+/// How many requests rate limits have decided about so.
+fn decided(metrics: &titan_proxy::Metrics, verdict: &str) -> u64 {
+    metrics.of_policies("titan_rate_limit_requests_total", verdict)
+}
+
 #[test]
 pub(super) fn what_exceeds_a_rate_is_refused_and_answers_say_what_is_left() {
     let gateway = under("rates: 3/h", "");
@@ -233,10 +238,8 @@ pub(super) fn some_requests_are_not_limited() {
         }
         assert_eq!(passing(&gateway, &[("/", limited.as_str()); 2]), [true, false], "{exempt}");
         let metrics = gateway.metrics();
-        let sum = |figure: fn(&titan_proxy::RateLimitCells) -> u64| {
-            metrics.sum(|cells| figure(&cells.policies.rate_limits[0]))
-        };
-        assert_eq!((sum(|it| it.exempt.get()), sum(|it| it.allowed.get())), (3, 1), "{exempt}");
+        let counts = (decided(&metrics, "exempt"), decided(&metrics, "allowed"));
+        assert_eq!(counts, (3, 1), "{exempt}");
     }
 }
 
@@ -303,7 +306,7 @@ fn nobody_waits_for_longer_than_configured_nor_for_nobody() {
     let gateway = under("rates: { rate: 1/m, burst: 1 }, max_delay: 60s", "");
     let metrics = gateway.metrics();
     let is_over = |count| gateway.status().routes()[0].sum(|cells| cells.classes[0].get()) == count;
-    let delayed = |count| metrics.sum(|cells| cells.policies.rate_limits[0].delayed.get()) == count;
+    let delayed = |count| decided(&metrics, "delayed") == count;
     gets(&gateway, "/", "").has_status(204);
     let mut waiting = gateway.connects();
     waiting.sends("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -322,9 +325,7 @@ fn a_stream_that_is_reset_waits_no_more() {
     let mut client = gateway.connects_h2();
     client.get("/").has_status(204);
     let stream = client.asks(&Head::get("/"));
-    waits_until("it waits", || {
-        metrics.sum(|cells| cells.policies.rate_limits[0].delayed.get()) == 1
-    });
+    waits_until("it waits", || decided(&metrics, "delayed") == 1);
     client.resets(stream, code::CANCEL);
     waits_until("it is over", || {
         gateway.status().routes()[0].sum(|cells| cells.classes[0].get()) == 1
@@ -336,7 +337,7 @@ fn a_stream_that_is_reset_waits_no_more() {
 fn a_shadow_lets_nobody_wait() {
     let gateway = under("rates: { rate: 1/m, burst: 1 }, max_delay: 60s, shadow: true", "");
     assert_eq!(passing(&gateway, &[("/", ""); 3]), [true; 3]);
-    assert_eq!(gateway.metrics().sum(|cells| cells.policies.rate_limits[0].shadowed.get()), 2);
+    assert_eq!(decided(&gateway.metrics(), "shadowed"), 2);
 }
 
 /// What a client says of itself exempts nobody.
@@ -374,10 +375,11 @@ pub(super) fn a_shadow_refuses_nobody_and_counts() {
         gets(&gateway, "/", "").has_status(204).lacks("ratelimit").lacks("ratelimit-policy");
     }
     let metrics = gateway.metrics();
-    assert_eq!(metrics.rate_limits(), ["p"]);
-    assert_eq!(metrics.sum(|cells| cells.policies.rate_limits[0].allowed.get()), 1);
-    assert_eq!(metrics.sum(|cells| cells.policies.rate_limits[0].shadowed.get()), 2);
-    assert_eq!(metrics.sum(|cells| cells.policies.rate_limits[0].limited.get()), 0);
+    let policies = metrics.policies();
+    assert!(policies.iter().flat_map(|it| &it.figures).all(|figure| figure.policy == "p"));
+    assert_eq!(decided(&metrics, "allowed"), 1);
+    assert_eq!(decided(&metrics, "shadowed"), 2);
+    assert_eq!(decided(&metrics, "limited"), 0);
 }
 
 #[test]
@@ -385,10 +387,7 @@ fn what_is_refused_is_counted() {
     let gateway = under("rates: 1/h", "");
     assert_eq!(passing(&gateway, &[("/", ""); 3]), [true, false, false]);
     let metrics = gateway.metrics();
-    let sum = |figure: fn(&titan_proxy::RateLimitCells) -> u64| {
-        metrics.sum(|cells| figure(&cells.policies.rate_limits[0]))
-    };
-    assert_eq!((sum(|it| it.allowed.get()), sum(|it| it.limited.get())), (1, 2));
+    assert_eq!((decided(&metrics, "allowed"), decided(&metrics, "limited")), (1, 2));
 }
 
 #[test]
@@ -422,7 +421,7 @@ fn who_finds_no_room_is_counted_as_such() {
     let wait: u64 = refused.field("retry-after").unwrap().parse().unwrap();
     assert!((1700..=1800).contains(&wait), "{wait}");
     refused.has_field("ratelimit", &format!("\"p\";r=0;t={wait}"));
-    let full = gateway.metrics().sum(|cells| cells.policies.rate_limits[0].full.get());
+    let full = decided(&gateway.metrics(), "full");
     assert_eq!(full, 1);
 }
 

@@ -1,6 +1,6 @@
 //! What users have names for, and where in the tree each of them is declared.
 
-use crate::tidy::documented::{CODES, METRICS, codes, metrics};
+use crate::tidy::documented::{CODES, METRICS, POLICIES, codes, metrics};
 use crate::tree::{File, Tree};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -25,16 +25,19 @@ type Find = fn(&str) -> Vec<(usize, Thing)>;
 /// All of them.
 pub(super) fn things(tree: &Tree) -> Things<'_> {
     let mut things = BTreeMap::new();
-    let parts: [(&str, Find); 4] = [
+    let parts: [(&str, Find); 6] = [
         (CONFIGURATION, fields),
         (METRICS, |text| plain(text, metrics)),
         (CODES, |text| plain(text, codes)),
+        (POLICIES, |text| plain(text, metrics)),
+        (POLICIES, |text| plain(text, codes)),
         (COMMAND_LINE, commands),
     ];
     for (path, find) in parts {
-        let Some(file) = tree.file(path) else { continue };
-        for (index, thing) in find(file.text.as_deref().unwrap_or_default()) {
-            things.entry(thing).or_insert((file, index));
+        for file in tree.under(path) {
+            for (index, thing) in find(file.text.as_deref().unwrap_or_default()) {
+                things.entry(thing).or_insert((file, index));
+            }
         }
     }
     things

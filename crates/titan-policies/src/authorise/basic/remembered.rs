@@ -13,7 +13,7 @@ use titan_io::error::Kind;
 
 /// What is remembered: digests under a key that the worker has made for itself and that nobody sees.
 #[derive(Default)]
-pub struct Remembered {
+pub(crate) struct Remembered {
     key: OnceCell<Option<hmac::Key>>,
     right: RefCell<Known>,
     wrong: RefCell<Known>,

@@ -9,7 +9,7 @@ use titan_io::tls::{BadCredentials, Files, bad};
 
 /// The users of a policy.
 #[derive(Default)]
-pub struct Users {
+pub(crate) struct Users {
     by_name: HashMap<Box<[u8]>, Arc<PasswordHash>>,
     /// What the passwords of names that nobody has are compared with.
     decoys: Vec<Arc<PasswordHash>>,
@@ -21,7 +21,7 @@ pub struct Users {
 
 impl Users {
     /// Those of the configuration and those of its file.
-    pub fn read(basic: &Basic, files: &Files) -> Result<Users, BadCredentials> {
+    pub(crate) fn read(basic: &Basic, files: &Files) -> Result<Users, BadCredentials> {
         let mut users = Users::new(&basic.users);
         let Some(file) = &basic.file else { return Ok(users) };
         let more = users_in(files.get(file)?).map_err(|reason| bad(file, reason))?;

@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 
 /// The threads of a gateway, and the queue in front of them.
 #[derive(Default)]
-pub struct Verifiers {
+pub(crate) struct Verifiers {
     /// Not there before they are started: then nobody's password is right.
     line: OnceLock<Arc<Line<Check>>>,
 }
@@ -33,7 +33,7 @@ const BCRYPT: usize = 72;
 
 impl Verifiers {
     /// Starts the threads. They end when nobody can ask them any more.
-    pub fn start(&self) -> io::Result<()> {
+    pub(crate) fn start(&self) -> io::Result<()> {
         let line = self.line.get_or_init(|| Arc::new(Line::new()));
         for number in 0..THREADS {
             let line = Arc::clone(line);

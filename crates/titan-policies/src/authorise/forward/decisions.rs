@@ -13,7 +13,7 @@ use titan_io::clock::{Clock, Moment};
 
 /// The decisions of a worker, by their policy and a digest of what they were made by: what clients show is not kept.
 #[derive(Default)]
-pub struct Decisions {
+pub(crate) struct Decisions {
     key: OnceCell<Option<hmac::Key>>,
     by_place: RefCell<HashMap<usize, Known>>,
 }

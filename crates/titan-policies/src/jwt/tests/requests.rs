@@ -61,8 +61,9 @@ fn found(policy: &Jwt, token: &str, tokens: &Caches) -> Findings {
         worker: 0,
         clock: &Clock::new(),
         subrequests: &Nobody,
+        failures: None,
     };
-    policy.on_request(&mut context, tokens, &JwtCells::default()).unwrap();
+    policy.admit(&mut context, tokens, &JwtCells::default()).unwrap();
     findings
 }
 

@@ -143,7 +143,7 @@ fn of_a_token_everything_but_its_signature_is_judged_without_keys() {
         let field = unsigned(algorithm, "{\"sub\":\"ann\",\"aud\":\"here\",\"exp\":99999999999}");
         let text = told_under(&config, "GET", "http://a/", &[&field]);
         let wanted =
-            format!("the signature of the token is not checked: {why}; what it says is good");
+            format!("the signature of the token is not checked: {why}; what it says is valid");
         assert!(text.contains(&wanted) && text.contains("sends on"), "{text}");
         assert!(text.contains("tells the upstream X-User: ann"), "{text}");
         let bad = [
@@ -366,7 +366,7 @@ routes: [{ respond: 200 }]
     let refused = page("http://h/", &["Content-Encoding: br"]);
     assert!(refused.contains("a body in that coding is refused with 415"), "{refused}");
     let stays = page("http://h/a", &["Accept-Encoding: gzip"]);
-    assert!(stays.contains("answers for this path stay as they are\n"), "{stays}");
+    assert!(stays.contains("responses for this path stay as they are\n"), "{stays}");
 }
 
 #[test]
@@ -419,7 +419,7 @@ fn an_authorisation_says_whether_a_certificate_may_ask() {
     let config = "listeners: [{ address: ':1', tls: { certificates: [{ cert: c, key: k }], client_certificates: { ca: a } } }]
 routes: [{ respond: 204 }]\napply: [p]\npolicies: { p: { authorise: { client_certificate: { dns: a } } } }";
     let text = told_under(config, "GET", "http://a/", &[]);
-    assert!(text.contains("no certificate is shown that may ask"), "{text}");
+    assert!(text.contains("no certificate is presented that may ask"), "{text}");
     assert!(text.contains("403 Forbidden (certificate-refused)"), "{text}");
 }
 

@@ -17,8 +17,8 @@ const EVE: &str = "Authorization: eve\r\n";
 
 fn counts(gateway: &Gateway) -> (u64, u64) {
     let metrics = gateway.metrics();
-    let hits = metrics.sum(|cells| cells.policies.forward_auth.hits.get());
-    (hits, metrics.sum(|cells| cells.policies.forward_auth.misses.get()))
+    let hits = metrics.of_policies("titan_forward_auth_cache_hits_total", "");
+    (hits, metrics.of_policies("titan_forward_auth_cache_misses_total", ""))
 }
 
 #[test]

@@ -1,0 +1,58 @@
+//! Limits on requests that nobody has authenticated yet: rate limits that are met earlier.
+
+use crate::context::{PolicyContext, Step};
+use crate::policy::{Metric, Own, Policy, Response, Setting};
+use crate::rate_limit::cells::{self, RateLimitCells};
+use crate::rate_limit::{RateLimit, RateLimitState, Waiting};
+use crate::story::Story;
+use std::sync::Arc;
+use titan_http::BadField;
+use titan_io::error::Error;
+
+/// A policy.
+pub(crate) struct EarlyLimit(RateLimit);
+
+impl Policy for EarlyLimit {
+    type Config = titan_config::EarlyLimit;
+    type Credentials = ();
+    type State = RateLimitState;
+    type Shared = Arc<Waiting>;
+    type PerWorker = ();
+    type Cells = RateLimitCells;
+
+    const METRICS: &'static [Metric<RateLimitCells>] = cells::METRICS;
+
+    fn new(
+        limit: &titan_config::EarlyLimit,
+        (): (),
+        setting: &Setting<'_, EarlyLimit>,
+    ) -> EarlyLimit {
+        EarlyLimit(RateLimit::of(limit, setting.name, setting.config, setting.shared))
+    }
+
+    async fn on_request<'m>(
+        &'m self,
+        context: &mut PolicyContext<'m>,
+        own: Own<'_, EarlyLimit>,
+    ) -> Result<Step, Error> {
+        self.0.let_pass(context, own.state, own.cells).await
+    }
+
+    fn on_response(
+        &self,
+        response: &mut Response<'_>,
+        own: Own<'_, EarlyLimit>,
+    ) -> Result<(), BadField> {
+        self.0.tell_client(own.state, response.head)
+    }
+
+    fn explain<'m>(
+        &'m self,
+        context: &mut PolicyContext<'m>,
+        _own: Own<'_, EarlyLimit>,
+        story: &mut Story<'_>,
+    ) -> Result<Step, Error> {
+        story.tell(self.0.decision(context, story));
+        Ok(Step::Go)
+    }
+}

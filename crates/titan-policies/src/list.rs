@@ -1,0 +1,317 @@
+//! What follows from the list of policies in titan-config: each type has its place in a chain, its state, what it keeps for a
+//! worker, its credentials and its metrics, and is met in the order of the list.
+
+use crate::context::{PolicyContext, Step};
+use crate::policy::{End, Metric, Own, Policy, Response, Setting};
+use crate::story::Story;
+use std::sync::Arc;
+use titan_config::{Config, NamedPolicy, PolicyId, PolicyKind, Route};
+use titan_http::BadField;
+use titan_io::counter::Counted;
+use titan_io::error::Error;
+use titan_io::registry::Registry;
+use titan_io::tls::{BadCredentials, Files};
+
+/// A policy where it is met.
+pub(crate) struct Placed<P: Policy> {
+    pub(crate) policy: Arc<P>,
+    /// Its place among the policies of the configuration.
+    place: usize,
+    counted: Arc<Counted<P::Cells>>,
+}
+
+/// A metric of policies: a counter for each policy and each of its figures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyMetric {
+    /// What it is called.
+    pub name: &'static str,
+    /// What it counts.
+    pub help: &'static str,
+    /// The label that tells the figures of a policy apart; empty where there is one figure.
+    pub label: &'static str,
+    /// The figures, over all workers.
+    pub figures: Vec<PolicyFigure>,
+}
+
+/// A figure of a policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyFigure {
+    /// The name of the policy.
+    pub policy: String,
+    /// Which of its figures it is; empty where there is one.
+    pub figure: &'static str,
+    /// How many.
+    pub count: u64,
+    /// What the operator is told once it has grown, before the number.
+    pub event: Option<String>,
+}
+
+/// What policies are made ready in: what outlives their configuration, and so many workers.
+pub type Around<'r> = (&'r Registry, usize);
+
+impl<P: Policy> Placed<P> {
+    fn new(policy: P, name: &str, place: usize, (registry, workers): Around<'_>) -> Placed<P> {
+        let counted = Counted::of(registry, name, workers);
+        Placed { policy: Arc::new(policy), place, counted }
+    }
+
+    /// The same for the requests of a route.
+    fn for_route(&self, route: &Route) -> Placed<P> {
+        Placed { policy: self.policy.for_route(route), ..self.clone() }
+    }
+
+    fn own<'m>(
+        &'m self,
+        state: &'m mut P::State,
+        kept: &'m P::PerWorker,
+        worker: usize,
+    ) -> Own<'m, P> {
+        Own { state, kept, cells: self.counted.cells(worker) }
+    }
+
+    /// What it has counted, over all workers.
+    fn add_to(&self, metric: &Metric<P::Cells>, figures: &mut Vec<PolicyFigure>) {
+        let start = figures.len();
+        for cells in self.counted.workers() {
+            for (place, (figure, count)) in (metric.figures)(cells).into_iter().enumerate() {
+                match figures.get_mut(start + place) {
+                    Some(sum) => sum.count += count,
+                    None => {
+                        let policy = self.counted.name().to_owned();
+                        let event = (metric.event)(&policy, figure);
+                        figures.push(PolicyFigure { policy, figure, count, event });
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl<P: Policy> Clone for Placed<P> {
+    fn clone(&self) -> Placed<P> {
+        Placed {
+            policy: Arc::clone(&self.policy),
+            place: self.place,
+            counted: Arc::clone(&self.counted),
+        }
+    }
+}
+
+/// Runs the response halves of those that are there, the last of the list first.
+macro_rules! respond {
+    ($with:tt [$first:ident $($rest:ident)*] $($last:ident)*) => {
+        respond!($with [$($rest)*] $first $($last)*)
+    };
+    (($response:ident $states:ident $kept:ident $worker:ident) [] $($field:ident)*) => {
+        $(if let Some(placed) = $field {
+            let own = placed.own(&mut $states.$field, &$kept.$field, $worker);
+            placed.policy.on_response($response, own)?;
+        })*
+    };
+}
+
+macro_rules! list {
+    ($($(#[doc = $doc:literal])+ $Kind:ident $field:ident;)+) => {
+        /// The policies that a request meets: at most one of each type.
+        #[derive(Clone, Default)]
+        pub struct Chain {
+            $(pub(crate) $field: Option<Placed<crate::$field::$Kind>>,)+
+        }
+
+        /// What each policy keeps of a request for its response and its end.
+        #[derive(Default)]
+        pub struct States {
+            $(pub(crate) $field: <crate::$field::$Kind as Policy>::State,)+
+        }
+
+        /// What the policies of one worker keep.
+        #[derive(Default)]
+        pub struct PerWorker {
+            $(pub(crate) $field: <crate::$field::$Kind as Policy>::PerWorker,)+
+        }
+
+        /// What the policies of each type have in common.
+        #[derive(Default)]
+        pub struct Shared {
+            $(pub(crate) $field: <crate::$field::$Kind as Policy>::Shared,)+
+        }
+
+        /// What the files come to that a policy names.
+        pub(crate) enum Credentials {
+            $($(#[doc = $doc])+ $Kind(<crate::$field::$Kind as Policy>::Credentials),)+
+        }
+
+        /// A policy that is ready to be met. Routes that name the same one share it.
+        #[derive(Clone)]
+        pub(crate) enum Ready {
+            $($Kind(Placed<crate::$field::$Kind>),)+
+        }
+
+        impl Credentials {
+            /// Those of a policy.
+            pub(crate) fn read(
+                policy: &titan_config::Policy,
+                files: &Files,
+            ) -> Result<Credentials, BadCredentials> {
+                match policy {
+                    $(titan_config::Policy::$Kind(config) => {
+                        crate::$field::$Kind::read(config, files).map(Credentials::$Kind)
+                    })+
+                }
+            }
+
+            /// Those of a policy whose files nobody has read.
+            pub(crate) fn unread(kind: PolicyKind) -> Credentials {
+                match kind {
+                    $(PolicyKind::$Kind => Credentials::$Kind(Default::default()),)+
+                }
+            }
+
+            /// Everything that is wrong with those of a policy.
+            pub(crate) fn faults(
+                policy: &titan_config::Policy,
+                files: &Files,
+            ) -> Vec<BadCredentials> {
+                match policy {
+                    $(titan_config::Policy::$Kind(config) => {
+                        crate::$field::$Kind::faults(config, files)
+                    })+
+                }
+            }
+        }
+
+        impl Ready {
+            /// Makes a policy ready.
+            pub(crate) fn new(
+                (place, named): (usize, &NamedPolicy),
+                credentials: Credentials,
+                config: &Config,
+                shared: &Shared,
+                around: Around<'_>,
+            ) -> Ready {
+                let name = named.name.as_str();
+                match (&named.policy, credentials) {
+                    $((titan_config::Policy::$Kind(own), Credentials::$Kind(credentials)) => {
+                        let shared = &shared.$field;
+                        let setting = Setting { name, place, config, shared };
+                        let policy = crate::$field::$Kind::new(own, credentials, &setting);
+                        Ready::$Kind(Placed::new(policy, name, place, around))
+                    })+
+                    _ => unreachable!("credentials are read in the order of the policies"),
+                }
+            }
+
+            /// Uses other credentials from now on.
+            pub(crate) fn replace(&self, credentials: Credentials) {
+                match (self, credentials) {
+                    $((Ready::$Kind(placed), Credentials::$Kind(credentials)) => {
+                        placed.policy.replace(credentials);
+                    })+
+                    _ => unreachable!("credentials are read in the order of the policies"),
+                }
+            }
+
+            /// What all of them have counted.
+            pub(crate) fn metrics(all: &[Ready]) -> Vec<PolicyMetric> {
+                let mut metrics = Vec::new();
+                $(for metric in crate::$field::$Kind::METRICS {
+                    let figures = figures_of(&mut metrics, metric);
+                    for ready in all {
+                        if let Ready::$Kind(placed) = ready {
+                            placed.add_to(metric, figures);
+                        }
+                    }
+                })+
+                metrics
+            }
+        }
+
+        impl Chain {
+            /// Those that the requests of a route meet.
+            pub(crate) fn new(route: &Route, ready: &[Ready]) -> Chain {
+                let mut chain = Chain::default();
+                let of = |id: PolicyId| &ready[id.index()];
+                let ids = PolicyKind::ALL.iter().filter_map(|kind| route.policies.of(*kind));
+                for policy in ids.map(of) {
+                    match policy {
+                        $(Ready::$Kind(placed) => chain.$field = Some(placed.for_route(route)),)+
+                    }
+                }
+                chain
+            }
+
+            /// The request half.
+            pub async fn on_request<'m>(
+                &'m self,
+                context: &mut PolicyContext<'m>,
+                states: &mut States,
+                kept: &PerWorker,
+            ) -> Result<Step, Error> {
+                $(if let Some(placed) = &self.$field {
+                    let own = placed.own(&mut states.$field, &kept.$field, context.worker);
+                    let step = placed.policy.on_request(context, own).await?;
+                    if let Step::Respond(_) = step {
+                        return Ok(step);
+                    }
+                })+
+                Ok(Step::Go)
+            }
+
+            /// The response half.
+            pub(crate) fn on_response(
+                &self,
+                response: &mut Response<'_>,
+                states: &mut States,
+                kept: &PerWorker,
+                worker: usize,
+            ) -> Result<(), BadField> {
+                let Chain { $($field,)+ } = self;
+                respond!((response states kept worker) [$($field)+]);
+                Ok(())
+            }
+
+            /// The end.
+            pub fn on_end(&self, end: &End, states: &mut States, kept: &PerWorker, worker: usize) {
+                $(if let Some(placed) = &self.$field {
+                    placed.policy.on_end(end, placed.own(&mut states.$field, &kept.$field, worker));
+                })+
+            }
+
+            /// What each decides of a request that nobody has made.
+            pub fn explain<'m>(
+                &'m self,
+                context: &mut PolicyContext<'m>,
+                states: &mut States,
+                story: &mut Story<'_>,
+            ) -> Result<Step, Error> {
+                let kept = PerWorker::default();
+                $(if let Some(placed) = &self.$field {
+                    story.begin(PolicyKind::$Kind, placed.counted.name(), placed.place);
+                    let own = placed.own(&mut states.$field, &kept.$field, context.worker);
+                    let step = placed.policy.explain(context, own, story)?;
+                    story.verdict()?;
+                    if let Step::Respond(_) = step {
+                        return Ok(step);
+                    }
+                })+
+                Ok(Step::Go)
+            }
+        }
+    };
+}
+
+titan_config::policies!(list);
+
+/// Where the figures of a metric go. Policies of several types may count the same.
+fn figures_of<'m, C>(
+    metrics: &'m mut Vec<PolicyMetric>,
+    metric: &Metric<C>,
+) -> &'m mut Vec<PolicyFigure> {
+    let Metric { name, help, label, .. } = *metric;
+    let known = metrics.iter().position(|it| it.name == name);
+    let place = known.unwrap_or_else(|| {
+        metrics.push(PolicyMetric { name, help, label, figures: Vec::new() });
+        metrics.len() - 1
+    });
+    &mut metrics[place].figures
+}
