@@ -1,7 +1,7 @@
 //! HTTP/2: a connection of either role that hears anything, split anyhow.
 
 use crate::choices::CHOICES;
-use titan_h2::{Code, Connection, Event, Fatal, Limits, StreamId, Destination};
+use titan_h2::{Code, Connection, Destination, Event, Fatal, Limits, StreamId};
 use titan_http::{Fields, Method, RequestHead, ResponseHead, Status};
 
 /// What a client sends before anything else, and the settings of either side.
