@@ -19,61 +19,62 @@ const CLASSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
 
 const OF_WORKER: [Family; 12] = [
     Family::counter("titan_connections_accepted_total", "Client connections accepted."),
-    Family::counter("titan_connections_closed_total", "Client connections closed again."),
+    Family::counter("titan_connections_closed_total", "Client connections closed."),
     Family::counter(
         "titan_connections_refused_total",
         "Client connections refused because a limit was reached.",
     ),
     Family::counter(
         "titan_tls_handshakes_failed_total",
-        "Client connections closed because the TLS handshake failed or did not end.",
+        "Client connections closed because the TLS handshake failed or did not complete.",
     ),
     Family::counter(
         "titan_tls_client_certificates_refused_total",
-        "Those of them whose client showed no certificate where it must, or one that is not taken.",
+        "Failed TLS handshakes whose client presented no certificate where one is required, or \
+            one that is not accepted.",
     ),
     Family::counter("titan_received_bytes_total", "Bytes of requests received from clients."),
     Family::counter("titan_sent_bytes_total", "Bytes of responses sent to clients."),
-    Family::counter("titan_requests_begun_total", "Requests that began, answered or not."),
-    Family::counter("titan_http2_streams_opened_total", "Streams of HTTP/2 that clients opened."),
-    Family::counter("titan_http2_streams_closed_total", "Those of them that are over."),
+    Family::counter("titan_requests_begun_total", "Requests begun, with or without a response."),
+    Family::counter("titan_http2_streams_opened_total", "HTTP/2 streams that clients opened."),
+    Family::counter("titan_http2_streams_closed_total", "HTTP/2 streams closed."),
     Family::counter("titan_tunnels_opened_total", "Tunnels, such as WebSockets, opened."),
-    Family::counter("titan_tunnels_closed_total", "Those of them that are closed."),
+    Family::counter("titan_tunnels_closed_total", "Tunnels closed."),
 ];
 
 /// What is open: a gauge, and where [`OF_WORKER`] has what was opened and what was closed again.
 const OPEN: [(Family, usize, usize); 3] = [
-    (Family::gauge("titan_connections_open", "Client connections open."), 0, 1),
-    (Family::gauge("titan_http2_streams_open", "Streams of HTTP/2 that clients have open."), 8, 9),
-    (Family::gauge("titan_tunnels_open", "Tunnels open."), 10, 11),
+    (Family::gauge("titan_connections_open", "Open client connections."), 0, 1),
+    (Family::gauge("titan_http2_streams_open", "Open HTTP/2 streams of clients."), 8, 9),
+    (Family::gauge("titan_tunnels_open", "Open tunnels."), 10, 11),
 ];
 
 const OF_UPSTREAM: [Family; 5] = [
     Family::counter(
         "titan_upstream_attempts_total",
-        "Attempts to have a request answered, retries among them.",
+        "Attempts to send a request, including retries.",
     ),
-    Family::counter("titan_upstream_retries_total", "Attempts that repeated a failed one."),
+    Family::counter("titan_upstream_retries_total", "Retries after a failed attempt."),
     Family::counter("titan_upstream_connects_total", "Connections opened."),
-    Family::counter("titan_upstream_reuses_total", "Attempts over a connection that was open."),
-    Family::counter("titan_upstream_failures_total", "Attempts that failed."),
+    Family::counter("titan_upstream_reuses_total", "Attempts that reused an open connection."),
+    Family::counter("titan_upstream_failures_total", "Failed attempts."),
 ];
 
 const OF_ENDPOINT: [Family; 4] = [
-    Family::gauge("titan_endpoint_requests_active", "Requests that run."),
-    Family::gauge("titan_endpoint_connections_open", "Connections open, idle ones among them."),
-    Family::gauge("titan_endpoint_connections_idle", "Connections that wait for a request."),
-    Family::gauge("titan_endpoint_requests_waiting", "Requests that wait for a connection."),
+    Family::gauge("titan_endpoint_requests_active", "Requests in progress."),
+    Family::gauge("titan_endpoint_connections_open", "Open connections, including idle ones."),
+    Family::gauge("titan_endpoint_connections_idle", "Idle connections."),
+    Family::gauge("titan_endpoint_requests_waiting", "Requests waiting for a connection."),
 ];
 
 /// In the order of the figures in [`Text::key_sets`].
 const OF_KEY_SET: [Family; 3] = [
-    Family::gauge("titan_jwks_keys", "Keys of a fetched set that tokens are checked with."),
+    Family::gauge("titan_jwks_keys", "Keys in use from a fetched key set."),
     Family::gauge(
         "titan_jwks_last_success_timestamp_seconds",
-        "When the set was fetched last, Unix time; 0 for never.",
+        "Unix time of the last successful fetch of the key set; 0 for never.",
     ),
-    Family::counter("titan_jwks_fetches_failed_total", "Attempts to fetch the set that failed."),
+    Family::counter("titan_jwks_fetches_failed_total", "Failed attempts to fetch the key set."),
 ];
 
 /// Metrics of one name.
@@ -109,11 +110,13 @@ pub(crate) fn write(
 
 impl Text {
     fn process(&mut self, started: SystemTime) {
-        let build = Family::gauge("titan_build_info", "What is running; always 1.");
+        let build = Family::gauge("titan_build_info", "Version of the running program; always 1.");
         self.begin(build);
         self.sample(build.name, &[("version", env!("CARGO_PKG_VERSION"))], 1);
-        let start =
-            Family::gauge("titan_process_start_time_seconds", "Start of the process, Unix time.");
+        let start = Family::gauge(
+            "titan_process_start_time_seconds",
+            "Unix time at which the process started.",
+        );
         self.begin(start);
         let since_epoch = started.duration_since(UNIX_EPOCH).unwrap_or_default();
         self.sample(start.name, &[], since_epoch.as_secs_f64());
@@ -136,7 +139,7 @@ impl Text {
         }
         let busy = Family::counter(
             "titan_worker_busy_seconds_total",
-            "Processor time of the worker; one that gains a second each second is at its end.",
+            "CPU time of the worker; a worker that gains a second each second is saturated.",
         );
         self.begin(busy);
         for (worker, cells) in metrics.workers().iter().enumerate() {
@@ -153,7 +156,7 @@ impl Text {
             routes.iter().map(|route| (route.name(), RouteSums::new(route))).collect();
         let requests = Family::counter(
             "titan_requests_total",
-            "Exchanges by route and class of the status; `none` without a complete response.",
+            "Exchanges by route and status class; `none` means no complete response.",
         );
         self.begin(requests);
         for (route, sums) in &sums {
@@ -185,10 +188,8 @@ impl Text {
     }
 
     fn failures(&mut self, metrics: &Metrics) {
-        let family = Family::counter(
-            "titan_exchange_failures_total",
-            "Exchanges that failed, by the code that problem documents carry.",
-        );
+        let family =
+            Family::counter("titan_exchange_failures_total", "Failed exchanges, by problem code.");
         self.begin(family);
         let Some(first) = metrics.workers().first() else { return };
         for (index, (code, _)) in first.failures_by_code().enumerate() {
@@ -214,8 +215,13 @@ impl Text {
     /// How many there are, and may be.
     fn revocations(&mut self, revoked: Option<(usize, usize)>) {
         let Some((count, capacity)) = revoked else { return };
-        let entries = Family::gauge("titan_jwt_revocations", "Entries about revoked tokens.");
-        let most = Family::gauge("titan_jwt_revocations_capacity", "How many there may be.");
+        let entries =
+            Family::gauge("titan_jwt_revocations", "Entries in the store of revoked tokens.");
+        let most = Family::gauge(
+            "titan_jwt_revocations_capacity",
+            "Maximum number of entries in \
+            the store of revoked tokens.",
+        );
         for (family, number) in [(entries, count), (most, capacity)] {
             self.begin(family);
             self.sample(family.name, &[], number);

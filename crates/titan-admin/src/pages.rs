@@ -25,17 +25,17 @@ const TEXT: &str = "text/plain; charset=utf-8";
 const INDEX: &str = "\
 Titan admin interface
 
-/healthz   200 while the process lives
-/readyz    200 while connections are accepted, 503 while draining or before keys are there
-/metrics   counters and histograms, Prometheus text format
+/healthz           200 while the process runs
+/readyz            200 while connections are accepted, 503 while draining or before token keys are fetched
+/metrics           counters and histograms, Prometheus text format
 /jwt/revocations   revoked tokens: GET, POST, DELETE with the id
 ";
 
 const PROBES: &str = "\
 Titan
 
-/healthz   200 while the process lives
-/readyz    200 while connections are accepted, 503 while draining or before keys are there
+/healthz   200 while the process runs
+/readyz    200 while connections are accepted, 503 while draining or before token keys are fetched
 /metrics   counters and histograms, Prometheus text format
 ";
 
@@ -61,8 +61,7 @@ impl Pages {
         if let Some(rest) = below(request.head.path(), revocations::PATH) {
             // A page may have its own name lead to this address, and reads then what it likes: it says no `Origin`.
             if self.is_local && !request.head.authority().is_none_or(is_this_machine) {
-                let detail =
-                    "ask for `localhost` or an address: only this machine has business here";
+                let detail = "use `localhost` or an IP address as the host: the admin interface accepts no other names";
                 return Response::problem(Status::FORBIDDEN, detail);
             }
             return revocations::answer(self.store.as_deref(), request, rest);
@@ -82,7 +81,10 @@ impl Pages {
             b"/readyz" => Pages::readiness,
             b"/metrics" => Pages::metrics,
             _ => {
-                return Response::problem(Status::NOT_FOUND, "there is no such page; / lists them");
+                return Response::problem(
+                    Status::NOT_FOUND,
+                    "there is no such page; / lists the pages",
+                );
             }
         };
         self.read(request, page)
@@ -93,7 +95,7 @@ impl Pages {
         match request.head.method {
             Method::GET | Method::HEAD => page(self),
             _ => {
-                let detail = "this page can only be read";
+                let detail = "this page allows only GET and HEAD";
                 let refusal = Response::problem(Status::METHOD_NOT_ALLOWED, detail);
                 refusal.with(FieldName::Allow, "GET, HEAD")
             }
@@ -104,7 +106,7 @@ impl Pages {
         match self.status.is_ready() {
             true => Response::new(Status::OK, TEXT, "ready\n"),
             false if self.status.lacks_keys() => {
-                let text = "keys of tokens have not been fetched yet\n";
+                let text = "token keys have not been fetched yet\n";
                 Response::new(Status::SERVICE_UNAVAILABLE, TEXT, text)
             }
             false => Response::new(Status::SERVICE_UNAVAILABLE, TEXT, "draining\n"),

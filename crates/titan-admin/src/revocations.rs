@@ -169,7 +169,7 @@ fn open_at(
     let (log, found) = Log::open(path, |record| entries.take(record))?;
     let warning = (found.torn > 0).then(|| {
         format!(
-            "{}: its last line was never finished, and nobody was told that it was: {} bytes of it are dropped",
+            "{}: dropped {} bytes of an incomplete last line, which was never acknowledged to a client",
             path.display(),
             found.torn
         )
@@ -214,7 +214,7 @@ impl Inner {
         if self.is_worth_compacting()
             && let Err(error) = self.compact()
         {
-            self.warning = Some(format!("the file of revoked tokens cannot be compacted: {error}"));
+            self.warning = Some(format!("cannot compact the file of revoked tokens: {error}"));
         }
     }
 

@@ -142,11 +142,11 @@ pub(crate) fn server_address() -> impl Read<Value = SocketAddr> {
     };
     text(shape, |text| match text.parse::<SocketAddr>() {
         Ok(address) if address.port() != 0 => Ok(address),
-        Ok(_) => Err(Problem::new("port 0 cannot be asked")),
+        Ok(_) => Err(Problem::new("port 0 is not a port that a server can listen on")),
         Err(_) => Err(match text.parse::<IpAddr>() {
             Ok(address) => Problem::new("the port is missing")
                 .help(format!("did you mean `{}`?", SocketAddr::new(address, 53))),
-            Err(_) => Problem::new("this is no IP address with a port"),
+            Err(_) => Problem::new("this is not an IP address with a port"),
         }),
     })
 }
@@ -161,11 +161,11 @@ pub(crate) fn parse_listen(text: &str) -> Result<ListenAddress, Problem> {
     let (host, port) = split_port(text).map_err(|problem| listen_hint(text, problem))?;
     let problem = match host {
         "" => return Ok(ListenAddress::Any(port)),
-        "*" | "0" => Problem::new("all addresses are meant where none stands before the port")
+        "*" | "0" => Problem::new("to listen on all addresses, write the port alone")
             .help(format!("did you mean `:{port}`?")),
         "localhost" => Problem::new("a listener needs an address, not a name")
             .help(format!("did you mean `127.0.0.1:{port}`?")),
-        _ => Problem::new("this is no IP address").part(0..host.len()),
+        _ => Problem::new("this is not an IP address").part(0..host.len()),
     };
     Err(problem)
 }
@@ -199,12 +199,12 @@ pub(crate) fn parse_endpoint(text: &str) -> Result<EndpointAddress, Problem> {
         return parse_socket_path(path).map(EndpointAddress::Unix);
     }
     if !text.contains("://") {
-        habits::several(text, &[','], "several endpoints are a list")?;
+        habits::several(text, &[','], "write several endpoints as a list")?;
     }
     if let Ok(address) = text.parse::<SocketAddr>() {
         return match (address.port(), address.ip().is_unspecified()) {
             (0, _) => Err(port_zero(text)),
-            (_, true) => Err(Problem::new("nothing can connect to the unspecified address")),
+            (_, true) => Err(Problem::new("this address means \"any\": nothing can connect to it")),
             _ => Ok(EndpointAddress::Ip(address)),
         };
     }
@@ -239,7 +239,8 @@ fn split_port(text: &str) -> Result<(&str, u16), Problem> {
         // `dns:///a:80` has an empty authority.
         let rest = rest.trim_start_matches('/');
         let authority = rest.split('/').next().unwrap_or(rest);
-        let problem = Problem::new("an address has no scheme").part(0..scheme.len() + 3);
+        let problem =
+            Problem::new("an address does not include a scheme").part(0..scheme.len() + 3);
         let port = match scheme {
             _ if authority
                 .rsplit_once(':')
@@ -251,8 +252,8 @@ fn split_port(text: &str) -> Result<(&str, u16), Problem> {
             _ => ":80",
         };
         let beside = match scheme {
-            "https" | "wss" => " TLS is a key of its own, `tls`",
-            "h2c" | "grpc" => " HTTP/2 is `protocol: h2` in the upstream",
+            "https" | "wss" => " Configure TLS under the key `tls`",
+            "h2c" | "grpc" => " For HTTP/2, set `protocol: h2` in the upstream",
             _ => "",
         };
         return Err(problem.help(format!("did you mean `{authority}{port}`?{beside}")));
@@ -260,7 +261,7 @@ fn split_port(text: &str) -> Result<(&str, u16), Problem> {
     let missing = || Problem::new("the port is missing");
     let (host, port) = text.rsplit_once(':').ok_or_else(missing)?;
     if host.contains(':') && !host.starts_with('[') {
-        let problem = Problem::new("an IPv6 address with a port has brackets");
+        let problem = Problem::new("an IPv6 address with a port needs brackets");
         return Err(problem.help("write it as `[::1]:8080`"));
     }
     let is_number = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
@@ -268,7 +269,7 @@ fn split_port(text: &str) -> Result<(&str, u16), Problem> {
     let part = host.len() + 1..text.len();
     let number = number.ok_or_else(|| match (port, habits::after_port(port)) {
         ("", _) => missing(),
-        (_, Some((digits, help))) => Problem::new("the address ends with its port")
+        (_, Some((digits, help))) => Problem::new("nothing may follow the port")
             .part(host.len() + 1 + digits.len()..text.len())
             .help(help),
         _ => Problem::new("the port is not a number from 0 to 65535").part(part),
@@ -278,16 +279,15 @@ fn split_port(text: &str) -> Result<(&str, u16), Problem> {
 
 fn parse_socket_path(path: &str) -> Result<PathBuf, Problem> {
     if !path.starts_with('/') {
-        let problem = Problem::new("the path of a socket starts with `/`");
+        let problem = Problem::new("the path of a Unix socket must start with `/`");
         return Err(problem.help("write it as `unix:/run/titan.sock`"));
     }
     if path.len() > MAX_SOCKET_PATH {
-        let reason =
-            format!("the path has {} bytes, and {MAX_SOCKET_PATH} is the most", path.len());
+        let reason = format!("the path has {} bytes; the maximum is {MAX_SOCKET_PATH}", path.len());
         return Err(Problem::new(reason));
     }
     if path.contains(char::is_control) {
-        return Err(Problem::new("the path has a control character"));
+        return Err(Problem::new("the path contains a control character"));
     }
     Ok(PathBuf::from(path))
 }

@@ -103,13 +103,13 @@ fn check_respond(fields: RespondFields, node: &Node, to: &mut Reading<'_>) -> Op
     let body = body.unwrap_or_default();
     let has_body = !body.is_empty() || template.is_some();
     if has_body && matches!(status.code(), 204 | 205 | 304) {
-        let message = format!("a response with status {status} has no body");
+        let message = format!("a response with status {status} cannot have a body");
         let key = if template.is_some() { "template" } else { "body" };
         let error = Diagnostic::error(node.key_span(key), message).label("remove it");
         return to.fail(error.also(node.key_span("status"), "the status is here"));
     }
     if !has_body && content_type.is_some() {
-        let error = Diagnostic::error(node.key_span("content_type"), "there is no body");
+        let error = Diagnostic::error(node.key_span("content_type"), "a content type needs a body");
         return to.fail(error.label("remove it, or add `body`"));
     }
     check_needed(status, &headers, node, to)?;
@@ -134,13 +134,13 @@ fn check_needed(
     if headers.iter().any(is_it) {
         return Some(());
     }
-    let message = format!("a response with status {status} needs the field {name}");
+    let message = format!("a response with status {status} needs the header {name}");
     let error = Diagnostic::error(node.key_span("status"), message);
     to.fail(error.label(format!("RFC 9110 section {section}")).help(match example {
         Some(example) => {
             format!("add `headers: {{ {name}: '{example}' }}`, or choose another status")
         }
-        None => "choose another status: the gateway writes this field itself".to_owned(),
+        None => "choose another status: the gateway sets this header itself".to_owned(),
     }))
 }
 
@@ -153,23 +153,26 @@ fn body_of(
 ) -> Option<BodyTemplate> {
     let Some(escaping) = Escaping::of(content_type) else {
         let span = node.key_span("content_type");
-        let error = Diagnostic::error(span, "a template cannot be of this type");
-        let error = error.label("nobody knows how values would have to be escaped");
-        return to.fail(error.help("there are `text/plain`, JSON, HTML and XML"));
+        let error = Diagnostic::error(span, "a template cannot have this content type");
+        let error = error.label("the gateway does not know how to escape values for it");
+        return to.fail(error.help("use `text/plain`, or a JSON, HTML or XML type"));
     };
     let (is_safe, where_to) = match escaping {
         Escaping::Plain => (true, ""),
-        Escaping::Json => (stands_in_strings(&text), "put it between quotes"),
+        Escaping::Json => (stands_in_strings(&text), "put it inside a quoted string"),
         Escaping::Markup => (
             stands_in_text(&text),
-            "put it into text or a quoted attribute, without scripts, styles and comments, and into URLs behind a `/`",
+            "put it into text or into a quoted attribute, not into scripts, styles or comments; \
+                in a URL, only after a `/`",
         ),
     };
     if !is_safe {
-        let error =
-            Diagnostic::error(node.key_span("template"), "a value stands where nothing holds it");
-        return to
-            .fail(error.label("a request could write more than a value there").help(where_to));
+        let error = Diagnostic::error(
+            node.key_span("template"),
+            "this variable is in a place where its \
+                value cannot be escaped safely",
+        );
+        return to.fail(error.label("a client could inject more than a value here").help(where_to));
     }
     Some(BodyTemplate { text, escaping })
 }
@@ -210,11 +213,11 @@ fn parse_response_header(text: &str) -> Result<HeaderName, Problem> {
         | FieldName::Trailer
         | FieldName::TransferEncoding
         | FieldName::Upgrade => {
-            let problem = Problem::new("the gateway writes this field itself");
+            let problem = Problem::new("the gateway sets this header itself");
             Err(problem.help("remove it"))
         }
         FieldName::ContentType => {
-            Err(Problem::new("this field has its own key").help("use `content_type`"))
+            Err(Problem::new("this header has a key of its own").help("use `content_type`"))
         }
         _ => Ok(name),
     }

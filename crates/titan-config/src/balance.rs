@@ -144,7 +144,7 @@ fn check(cookie: StickyCookie, node: &Node, to: &mut Reading<'_>) -> Option<Stic
     let error =
         Diagnostic::error(node.key_span("same_site"), message).label("needs `secure: true`");
     to.fail(match node.entry("secure") {
-        Some(entry) => error.also(entry.key_span, "`secure` is here"),
+        Some(entry) => error.also(entry.key_span, "`secure` is set here"),
         None => error.help("add `secure: true`"),
     })
 }
@@ -157,7 +157,7 @@ pub(crate) fn query_name() -> impl Read<Value = String> {
         max: MAX_TOKEN,
     };
     text(shape, |text| match text.is_empty() {
-        true => Err(Problem::new("it is empty")),
+        true => Err(Problem::new("the name is empty")),
         false => Ok(text.to_owned()),
     })
 }

@@ -74,9 +74,10 @@ fn check(fields: &ConfigFields, root: &Node, to: &mut Reading<'_>) {
     {
         let message = "the admin interface can be reached from other machines";
         let warning = Diagnostic::warning(admin.address.span, message);
-        let warning = warning.label("nothing authenticates there");
+        let warning = warning.label("it has no authentication");
         to.add(warning.help(
-            "use a loopback address such as `127.0.0.1:8484`, or a Unix socket; `probes` is for who asks from elsewhere",
+            "use a loopback address such as `127.0.0.1:8484`, or a Unix socket; `probes` serves \
+                health checks from other machines",
         ));
     }
 }
@@ -88,12 +89,13 @@ fn check_revocations(fields: &ConfigFields, to: &mut Reading<'_>) {
     let may_ask =
         |it: &Named<Name, Option<Policy>>| matches!(it.value, Some(Policy::Jwt(_)) | None);
     if !fields.policies.iter().any(may_ask) {
-        let error = Diagnostic::error(span, "nobody asks for tokens that could be revoked");
-        to.add(error.label("no effect").help("add a policy `jwt`, or remove this"));
+        let error =
+            Diagnostic::error(span, "`jwt_revocations` is set, but no policy checks tokens");
+        to.add(error.label("no effect").help("add a `jwt` policy, or remove this"));
     }
     if fields.admin == Some(AdminDraft::Off) {
-        let warning = Diagnostic::warning(span, "no token can be revoked while `admin` is off");
-        to.add(warning.label("what is in the file stays in force"));
+        let warning = Diagnostic::warning(span, "tokens cannot be revoked while `admin` is off");
+        to.add(warning.label("tokens that the file lists stay revoked"));
     }
 }
 
@@ -158,9 +160,9 @@ fn check_policies_of(
     check_optional_tokens(route.place, policies, all, to);
     check_credentials(route.place, policies, all, to);
     if route.needs_token() && policies.jwt.is_none() {
-        let message = "the template of this route needs tokens, and no policy asks for them";
+        let message = "the template of this route uses token claims, but no policy checks tokens";
         let error = Diagnostic::error(route.place, message);
-        to.add(error.label("no policy `jwt` is in force here").help("apply one to this route"));
+        to.add(error.label("no `jwt` policy applies here").help("apply one to this route"));
     }
     let in_force = PolicyKind::ALL.iter().filter_map(|kind| policies.of(*kind));
     for Named { key, value, .. } in in_force.map(|id| &all[id.index()]) {
@@ -179,7 +181,7 @@ fn check_request_id(fields: &ConfigFields, to: &mut Reading<'_>) {
         {
             let message = format!("the policy changes `{}`", id.as_str());
             let error = Diagnostic::error(*key_span, message);
-            to.add(error.label("`forwarding.request_id` is that field"));
+            to.add(error.label("`forwarding.request_id` names this header"));
         }
     }
 }
@@ -197,7 +199,7 @@ fn check_names(listeners: &[&ListenerDraft], to: &mut Reading<'_>) {
 }
 
 fn twice(what: &str, name: &str, span: Span, first: Span) -> Diagnostic {
-    let error = Diagnostic::error(span, format!("two {what}s are called `{name}`"));
+    let error = Diagnostic::error(span, format!("two {what}s have the name `{name}`"));
     error.label("here again").also(first, "first here")
 }
 
@@ -221,7 +223,7 @@ fn check_addresses(listeners: &[&ListenerDraft], admin: Option<&AdminDraft>, to:
 
 /// Two sockets on one address. One of them may be the default of `admin`, which no line shows.
 fn clash(address: &ListenAddress, span: Span, other: &ListenAddress, first: Span) -> Diagnostic {
-    let by_default = "this is where the admin interface listens by default";
+    let by_default = "the admin interface listens here by default";
     if span == Span::NOWHERE {
         let error =
             Diagnostic::error(first, format!("`{address}` is used twice")).label(by_default);
@@ -231,7 +233,7 @@ fn clash(address: &ListenAddress, span: Span, other: &ListenAddress, first: Span
         true => format!("`{address}` is used twice"),
         false => format!("`{address}` and `{other}` overlap"),
     };
-    Diagnostic::error(span, message).label("cannot be bound as well").also(first, "first here")
+    Diagnostic::error(span, message).label("cannot listen here too").also(first, "first here")
 }
 
 fn check_upstreams(
@@ -244,23 +246,27 @@ fn check_upstreams(
         if !to.has_errors() && !to.declared.upstreams.is_used(key.as_str()) {
             let warning =
                 Diagnostic::warning(*key_span, format!("no route uses the upstream `{key}`"));
-            to.add(warning.label("never gets a request"));
+            to.add(warning.label("it never receives a request"));
         }
         if value.iter().filter_map(|it| it.tls.as_ref()).any(|tls| !tls.verify) {
-            let message = format!("the upstream `{key}` takes any certificate");
+            let message = format!("the upstream `{key}` accepts any certificate");
             let warning = Diagnostic::warning(*key_span, message);
-            let warning = warning.label("whoever is on the way can read and change everything");
+            let warning =
+                warning.label("anyone on the network path can read and change the traffic");
             to.add(
                 warning
-                    .help("`ca` names the authority of certificates that you have made yourself"),
+                    .help("for certificates that you issued yourself, set `ca` to their authority"),
             );
         }
         if value.iter().any(|it| it.protocol == Protocol::Auto && it.tls.is_none()) {
-            let message = format!("the upstream `{key}` is always spoken to in HTTP/1.1");
+            let message = format!("the gateway always uses HTTP/1.1 with the upstream `{key}`");
             let warning = Diagnostic::warning(*key_span, message);
-            let warning = warning.label("`protocol: auto` leaves it to the TLS handshake");
+            let warning = warning.label(
+                "`protocol: auto` decides in the TLS handshake, and \
+                there is no TLS here",
+            );
             to.add(
-                warning.help("write `protocol: h2` where its endpoints know HTTP/2, or add `tls`"),
+                warning.help("set `protocol: h2` if its endpoints support HTTP/2, or add `tls`"),
             );
         }
         for EndpointDraft { endpoint, span } in value.iter().flat_map(|it| &it.endpoints) {
@@ -268,9 +274,8 @@ fn check_upstreams(
             let own = listeners.iter().find(|it| address.is_served_by(&it.listener.address));
             if let Some(ListenerDraft { address_span, .. }) = own {
                 let message = format!("the endpoint `{address}` is this gateway itself");
-                let warning =
-                    Diagnostic::warning(*span, message).label("a request may go in circles");
-                to.add(warning.also(*address_span, "listens here"));
+                let warning = Diagnostic::warning(*span, message).label("requests could loop");
+                to.add(warning.also(*address_span, "the gateway listens here"));
             }
         }
     }
@@ -287,18 +292,18 @@ fn check_protocols(
             let Some(UpstreamFields { protocol, tls, .. }) = value else { continue };
             let is_h1 = *protocol == Protocol::H1 || *protocol == Protocol::Auto && tls.is_none();
             if route.translates_grpc_web() && is_h1 {
-                let message = format!("the upstream `{key}` cannot be asked in gRPC");
+                let message = format!("the upstream `{key}` cannot receive gRPC calls");
                 let warning = Diagnostic::warning(route.place, message);
-                let warning = warning.label("this route makes gRPC of gRPC-Web");
-                to.add(warning.help("gRPC takes HTTP/2: give the upstream `protocol: h2`"));
+                let warning = warning.label("this route translates gRPC-Web to gRPC");
+                to.add(warning.help("gRPC needs HTTP/2: set `protocol: h2` in the upstream"));
             }
             if route.names_upgrades() && *protocol == Protocol::H2 {
-                let message = format!("the upstream `{key}` takes no tunnels");
+                let message = format!("the upstream `{key}` cannot carry tunnels");
                 let warning = Diagnostic::warning(route.place, message);
                 let warning = warning.label("this route has `upgrades`");
                 to.add(
                     warning.help(
-                        "endpoints are asked for them over HTTP/1.1: `protocol: h1`, or `auto`",
+                        "tunnels to endpoints need HTTP/1.1: set `protocol` to `h1` or `auto`",
                     ),
                 );
             }
@@ -312,8 +317,8 @@ fn check_client_certificates(fields: &ConfigFields, root: &Node, to: &mut Readin
     if may_ask_for_certificates(fields) {
         return;
     }
-    const HELP: &str = "give a listener `tls: { client_certificates: { ca: ... } }`";
-    let message = "no listener asks clients for certificates";
+    const HELP: &str = "set `tls: { client_certificates: { ca: ... } }` on a listener";
+    let message = "no listener requests client certificates";
     for route in fields.routes.iter().flatten().filter(|route| !route.certificate.is_empty()) {
         let error = Diagnostic::error(route.place, message);
         to.add(error.label("this route has a condition on them").help(HELP));
@@ -322,7 +327,7 @@ fn check_client_certificates(fields: &ConfigFields, root: &Node, to: &mut Readin
         let forwarding = root.entry("forwarding");
         let span = forwarding.map_or(root.span, |entry| entry.value.key_span("client_cert"));
         let error = Diagnostic::error(span, message);
-        to.add(error.label("there is nothing to tell upstreams").help(HELP));
+        to.add(error.label("there is no certificate to tell upstreams about").help(HELP));
     }
 }
 

@@ -76,13 +76,14 @@ fn parse(text: &str) -> Result<Cidr, Problem> {
         None => (text, None),
     };
     let end = address.len();
-    let bad_address = || Problem::new("this is no IP address").part(0..end);
+    let bad_address = || Problem::new("this is not an IP address").part(0..end);
     let address: IpAddr = address.parse().map_err(|_| bad_address())?;
     let most = if address.is_ipv4() { 32 } else { 128 };
     let bits = match bits {
         None => most,
         Some(bits) => prefix_length(bits, most).ok_or_else(|| {
-            Problem::new(format!("expected 0 to {most}")).part(end + 1..text.len())
+            Problem::new(format!("the prefix length must be from 0 to {most}"))
+                .part(end + 1..text.len())
         })?,
     };
     let block = Cidr::around(address, bits);

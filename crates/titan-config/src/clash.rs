@@ -45,8 +45,8 @@ type Numbered<'a> = (usize, &'a RouteDraft);
 fn too_many(route: &RouteDraft) -> Diagnostic {
     let message = format!("more than {MAX_ROUTES_PER_PATH} routes have the same host and path");
     let error = Diagnostic::error(route.place, message);
-    let error = error.label("a request would be compared with each of them");
-    error.help("put what distinguishes them into the path")
+    let error = error.label("each request would be compared with all of them");
+    error.help("give them different paths")
 }
 
 /// The routes by host and path, in the order of the file.
@@ -189,15 +189,15 @@ fn describe(clash: Clash, (_, first): Numbered<'_>, (_, second): Numbered<'_>) -
     };
     match clash {
         Clash::Duplicate if first_name == second_name => {
-            clashing("two routes match the same requests".to_owned(), "the same requests again")
+            clashing("two routes match the same requests".to_owned(), "matches the same requests")
         }
         Clash::Duplicate => clashing(
             format!("the route `{second_name}` is the same as `{first_name}`"),
-            "the same requests again",
+            "matches the same requests",
         ),
         Clash::Unordered => clashing(
             format!("the routes `{first_name}` and `{second_name}` can match the same request"),
-            "nothing says which comes first",
+            "their order is undefined",
         )
         .help("give one of them a higher `priority`, or conditions that exclude the other"),
         Clash::FirstShadows => shadowed((second, &second_name), (first, &first_name)),
@@ -213,8 +213,8 @@ fn shadowed(
         true => ("this route".to_owned(), "another".to_owned()),
         false => (format!("the route `{name}`"), format!("`{by_name}`")),
     };
-    let message = format!("{hidden_name} is never reached: {by_name} takes all its requests");
-    let error = Diagnostic::error(hidden.place, message).label("never reached");
-    let error = error.also(by.place, "comes first by its priority");
+    let message = format!("{hidden_name} is never reached: {by_name} matches all its requests");
+    let error = Diagnostic::error(hidden.place, message).label("no request gets here");
+    let error = error.also(by.place, "comes first because of its priority");
     error.help(format!("give it a priority above {}, or remove it", by.priority))
 }

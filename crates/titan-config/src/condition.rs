@@ -104,8 +104,9 @@ pub(crate) fn header_matches() -> impl Read<Value = Vec<HeaderMatch>> {
 pub(crate) fn refuse_same_name<T>(named: &[Named<HeaderName, T>], to: &mut Reading<'_>) {
     for (index, Named { key, key_span, .. }) in named.iter().enumerate() {
         if let Some(first) = named[..index].iter().find(|it| it.key == *key) {
-            let message = format!("the header `{}` stands twice", key.as_str());
-            let error = Diagnostic::error(*key_span, message).label("case makes no difference");
+            let message = format!("the header `{}` appears twice", key.as_str());
+            let error =
+                Diagnostic::error(*key_span, message).label("header names are not case-sensitive");
             to.add(error.also(first.key_span, "first here"));
         }
     }
@@ -120,7 +121,7 @@ pub(crate) fn query_matches() -> impl Read<Value = Vec<QueryMatch>> {
         max: MAX_TOKEN,
     };
     let parse = |name: &str| match name.is_empty() {
-        true => Err(Problem::new("it is empty")),
+        true => Err(Problem::new("the name is empty")),
         false => Ok(name.to_owned()),
     };
     mapping(shape, parse, value_match(), 0..=MAX_CONDITIONS).map(|named| {
@@ -226,8 +227,9 @@ fn certificate_parts(
     let all = std::iter::once(any).chain(given);
     let all: Vec<_> = all.map(|(part, value)| CertificateMatch { part, value }).collect();
     if all.len() == 1 {
-        let error = Diagnostic::error(node.span, "nothing is asked of the certificate");
-        return to.fail(error.help("`client_certificate: present` takes any that is verified"));
+        let error = Diagnostic::error(node.span, "this condition asks for nothing");
+        return to
+            .fail(error.help("`client_certificate: present` accepts any verified certificate"));
     }
     Some(all)
 }
@@ -247,7 +249,7 @@ fn address(value: ValueMatch, node: &Node, to: &mut Reading<'_>) -> Option<Value
     match text.parse::<IpAddr>() {
         Ok(address) => Some(ValueMatch::Exact(address.to_string())),
         Err(_) => {
-            let error = Diagnostic::error(node.span, "this is no IP address");
+            let error = Diagnostic::error(node.span, "this is not an IP address");
             to.fail(error.help("write it without port and brackets: `10.0.0.1` or `fd00::1`"))
         }
     }
@@ -260,8 +262,9 @@ fn digits(value: ValueMatch, node: &Node, to: &mut Reading<'_>) -> Option<ValueM
     if digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return Some(ValueMatch::Exact(digits.to_ascii_lowercase()));
     }
-    let error = Diagnostic::error(node.span, "this is no SHA-256 in hexadecimal digits");
-    let count = format!("it has {} characters besides colons, not 64", digits.chars().count());
+    let error = Diagnostic::error(node.span, "this is not a SHA-256 fingerprint in hexadecimal");
+    let count =
+        format!("it has {} characters, not counting colons, instead of 64", digits.chars().count());
     let error = if digits.len() == 64 { error } else { error.label(count) };
     to.fail(error.help("`openssl x509 -in FILE -noout -fingerprint -sha256` prints it"))
 }

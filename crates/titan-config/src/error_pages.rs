@@ -66,10 +66,11 @@ fn warn_of_places(page: &ErrorPage, node: &Node, to: &mut Reading<'_>) {
         return;
     }
     let span = node.entry("body").map_or(node.span, |entry| entry.value.span);
-    let warning = Diagnostic::warning(span, "this text is the page itself");
-    let warning = warning.label("clients would read nothing but that");
+    let warning = Diagnostic::warning(span, "this text is itself the page");
+    let warning = warning.label("clients would see just this text");
     to.add(warning.help(
-        "write the page here; `error_pages` under `files` of a route names files, for what that route serves",
+        "write the page's content here; to serve a file as an error page, use `error_pages` \
+            under `files` of a route",
     ));
 }
 

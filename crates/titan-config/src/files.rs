@@ -50,7 +50,7 @@ section! {
         /// in), nor names that are never served: a missing script or image stays 404, because a page in its place would
         /// break its caller in a way that is hard to see.
         pub fallback: Option<String> =
-            optional("none, such requests get 404", text(BELOW, parse_below)),
+            optional("none: such requests get 404", text(BELOW, parse_below)),
         /// Files to send in place of problem documents, with the same status: names below `root` by status, as in
         /// `{ 404: 404.html }`. The statuses of this action are 403, 404, 405, 412, 416 and 500. If the file is
         /// missing, the client gets the document.
@@ -147,8 +147,8 @@ fn error_pages() -> impl Read<Value = Vec<(Status, String)>> {
 fn parse_status(text: &str) -> Result<Status, Problem> {
     let status = STATUSES.into_iter().find(|status| status.code().to_string() == text);
     status.ok_or_else(|| {
-        let problem = Problem::new("files are never answered with that");
-        problem.help("there are 403, 404, 405, 412, 416 and 500")
+        let problem = Problem::new("a files route never responds with this status");
+        problem.help("it uses 403, 404, 405, 412, 416 and 500")
     })
 }
 
@@ -156,10 +156,9 @@ fn cache_rule() -> impl Read<Value = CacheRule> {
     section_of::<CacheRuleFields>().then(|fields, node, to| {
         let CacheRuleFields { name, types, cache_control: value } = fields;
         if name.is_none() && types.is_none() {
-            let error = Diagnostic::error(node.span, "this rule is for every file");
-            let error = error.label("`name` or `types` is missing");
-            return to
-                .fail(error.help("what holds for all is `cache_control` beside `cache_rules`"));
+            let error = Diagnostic::error(node.span, "this rule matches every file");
+            let error = error.label("set `name` or `types`");
+            return to.fail(error.help("for all files, set `cache_control` next to `cache_rules`"));
         }
         Some(CacheRule { name, types, value })
     })
@@ -174,8 +173,8 @@ pub(crate) fn check_files(
 ) -> Option<StaticFiles> {
     let given = route.entry("files").and_then(|entry| entry.value.entry("strip_prefix"));
     let Some(entry) = given.filter(|_| path.end != PathEnd::Prefix) else { return Some(files) };
-    let error = Diagnostic::error(entry.key_span, "there is no prefix to leave out");
-    let error = error.label("is about the route's `prefix`");
+    let error = Diagnostic::error(entry.key_span, "there is no prefix to strip");
+    let error = error.label("this strips the route's `prefix`");
     let error = error.also(route.key_span("path"), "this route has a `path`");
     to.fail(error.help("remove it, or give the route a `prefix`"))
 }
@@ -188,8 +187,8 @@ fn directory() -> impl Read<Value = PathBuf> {
         max: MAX_PATH_BYTES,
     };
     text(shape, |text| match text {
-        "" => Err(Problem::new("it is empty").help("write `.` for the folder of this file")),
-        text if text.contains('\0') => Err(Problem::new("it holds a NUL")),
+        "" => Err(Problem::new("it is empty").help("write `.` for the directory of this file")),
+        text if text.contains('\0') => Err(Problem::new("it contains a NUL byte")),
         text => Ok(PathBuf::from(text)),
     })
 }
@@ -197,9 +196,9 @@ fn directory() -> impl Read<Value = PathBuf> {
 fn parse_file_name(text: &str) -> Result<String, Problem> {
     match text {
         "" => Err(Problem::new("it is empty")),
-        "." | ".." => Err(Problem::new("it is a directory")),
+        "." | ".." => Err(Problem::new("it names a directory")),
         text if text.contains('/') => Err(Problem::new("it is in another directory")),
-        text if text.contains('\0') => Err(Problem::new("it holds a NUL")),
+        text if text.contains('\0') => Err(Problem::new("it contains a NUL byte")),
         text => Ok(text.to_owned()),
     }
 }
@@ -207,12 +206,12 @@ fn parse_file_name(text: &str) -> Result<String, Problem> {
 /// A name that leads downwards from the root, segment by segment.
 fn parse_below(text: &str) -> Result<String, Problem> {
     if let Some(name) = text.strip_prefix('/') {
-        let problem = Problem::new("it begins with a slash");
-        return Err(problem.help(format!("it starts at `root`: write `{name}`")));
+        let problem = Problem::new("it starts with a slash");
+        return Err(problem.help(format!("the path is relative to `root`: write `{name}`")));
     }
     if text.split('/').any(|segment| segment == "..") {
-        let problem = Problem::new("it leads out of `root`, or around in it");
-        return Err(problem.help("write its name below `root`, such as `index.html`"));
+        let problem = Problem::new("it leads outside `root`, or contains `.` or `..`");
+        return Err(problem.help("write a path below `root`, such as `index.html`"));
     }
     for segment in text.split('/') {
         parse_file_name(segment)?;
@@ -227,17 +226,17 @@ fn types() -> impl Read<Value = Vec<(String, HeaderValue)>> {
 
 fn parse_ending(text: &str) -> Result<String, Problem> {
     if let Some(ending) = text.strip_prefix('.') {
-        let problem = Problem::new("the dot is not part of it");
+        let problem = Problem::new("leave out the dot");
         return Err(problem.help(format!("write `{ending}`")));
     }
     if text.contains(['.', '/']) {
-        return Err(Problem::new("it is what follows the last dot of a name"));
+        return Err(Problem::new("an extension is the part after the last dot"));
     }
     let lower = text.to_ascii_lowercase();
     match lower == text {
         true => Ok(lower),
         false => {
-            let problem = Problem::new("names are compared without regard to case");
+            let problem = Problem::new("extensions are compared in lower case");
             Err(problem.help(format!("write `{lower}`")))
         }
     }

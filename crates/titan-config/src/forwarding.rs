@@ -99,15 +99,19 @@ fn warn_of_trust(forwarding: &Forwarding, node: &Node, to: &mut Reading<'_>) {
     if let Some(all) = proxies.iter().find(|block| block.is_everybody()) {
         let warning = Diagnostic::warning(
             node.key_span("trusted_proxies"),
-            "every client is believed about its own address",
+            "every client could forge its own address",
         );
-        let warning = warning.label(format!("`{all}` is everybody"));
-        to.add(warning.help("name the networks of the proxies in front alone"));
+        let warning = warning.label(format!("`{all}` is every address"));
+        to.add(warning.help("list just the networks of the proxies in front of the gateway"));
     }
     if let Some(entry) = node.entry("trusted_field").filter(|_| proxies.is_empty()) {
-        let warning = Diagnostic::warning(entry.key_span, "no proxy is believed");
-        let warning = warning.label("no effect without `trusted_proxies`");
-        to.add(warning.help("name the networks of the proxies in front in `trusted_proxies`"));
+        let warning = Diagnostic::warning(entry.key_span, "there are no trusted proxies");
+        let warning = warning.label("has no effect without `trusted_proxies`");
+        to.add(
+            warning.help(
+                "list the networks of the proxies in front of the gateway in `trusted_proxies`",
+            ),
+        );
     }
 }
 
@@ -125,8 +129,9 @@ fn refuse_known(name: HeaderName, node: &Node, to: &mut Reading<'_>) -> Option<H
         FieldName::XRequestId => Some(name),
         _ => {
             let message = format!("`{}` cannot carry the request id", name.as_str());
-            let error = Diagnostic::error(node.span, message).label("it has a meaning of its own");
-            to.fail(error.help("use a field such as `X-Request-Id` or `X-Correlation-Id`"))
+            let error =
+                Diagnostic::error(node.span, message).label("this header has another meaning");
+            to.fail(error.help("use a header such as `X-Request-Id` or `X-Correlation-Id`"))
         }
     }
 }

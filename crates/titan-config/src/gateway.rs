@@ -130,7 +130,7 @@ section! {
         /// as kubelet and Prometheus. It stays open until the drain has ended. Anyone who can reach it learns the names
         /// of routes and upstreams and the addresses of endpoints.
         pub(crate) probes: Option<At<ListenAddress>> =
-            optional("`address` alone serves them", at(listen_address())),
+            optional("`address` serves them", at(listen_address())),
     }
 }
 
@@ -158,7 +158,7 @@ section! {
         pub(crate) apply: Vec<At<String>> = default("[]", uses()),
         /// Tokens that are refused although they are otherwise valid.
         pub(crate) jwt_revocations: Option<At<JwtRevocations>> =
-            optional("none, tokens are valid until they expire", at(jwt_revocations())),
+            optional("none: tokens are valid until they expire", at(jwt_revocations())),
         /// How much a client or an upstream may send.
         pub(crate) limits: Option<Limits> = default("{}", lenient(limits())),
         /// Pages in place of problem documents where the gateway itself fails or refuses a request, by status (`404`)

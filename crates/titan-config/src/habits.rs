@@ -26,10 +26,10 @@ pub(crate) fn check_path(text: &str) -> Result<(), Problem> {
     check_expression(text)?;
     let Some((at, part, foreign)) = first_foreign(text) else { return Ok(()) };
     let (reason, whole) = match foreign {
-        Foreign::Param(_) => ("a parameter is written in braces", true),
-        Foreign::Rest(_) => ("the rest of a path is written `{*rest}`", is_last(text, at, part)),
-        Foreign::Part => ("a parameter is a whole segment", false),
-        Foreign::Glob => ("`*` stands for nothing here", false),
+        Foreign::Param(_) => ("write a parameter in braces", true),
+        Foreign::Rest(_) => ("write the rest of a path as `{*rest}`", is_last(text, at, part)),
+        Foreign::Part => ("a parameter must be a whole segment", false),
+        Foreign::Glob => ("`*` is not a wildcard here", false),
     };
     let problem = Problem::new(reason).part(at..at + part.len());
     Err(match (whole.then(|| translated(text)).flatten(), foreign) {
@@ -50,19 +50,19 @@ pub(crate) fn check_prefix(text: &str) -> Result<(), Problem> {
     let place = at..at + part.len();
     if !matches!(foreign, Foreign::Rest(_)) || !is_last(text, at, part) {
         let problem = match foreign {
-            Foreign::Glob => Problem::new("`*` stands for nothing here").help(LITERAL),
-            _ => Problem::new("a prefix has no parameters")
-                .help("`path` has them: `path: /users/{id}/{*rest}`"),
+            Foreign::Glob => Problem::new("`*` is not a wildcard here").help(LITERAL),
+            _ => Problem::new("a prefix cannot have parameters")
+                .help("use `path`: `path: /users/{id}/{*rest}`"),
         };
         return Err(problem.part(place));
     }
     let shorter = if at == 1 { "/" } else { &text[..at - 1] };
-    let problem = Problem::new("a prefix serves everything below it by itself").part(place);
+    let problem = Problem::new("a prefix already matches everything below it").part(place);
     Err(problem.help(format!("did you mean `{shorter}`?")))
 }
 
-const LITERAL: &str =
-    "`{name}` is a whole segment, and `prefix` whole segments; `\\*` is a `*` itself, `\\:` a `:`";
+const LITERAL: &str = "`{name}` matches a whole segment, `prefix` matches whole segments; for a literal `*` or `:` \
+        write `\\*` or `\\:`";
 
 /// The first segment that means something elsewhere, with where it starts.
 fn first_foreign(text: &str) -> Option<(usize, &str, Foreign<'_>)> {
@@ -148,7 +148,7 @@ fn check_rule(text: &str) -> Result<(), Problem> {
         });
     match rule {
         Some((path, key)) => {
-            let problem = Problem::new("a path stands for itself");
+            let problem = Problem::new("a path needs no modifier");
             Err(problem.help(format!("did you mean `{key}: {path}`?")))
         }
         None => Ok(()),
@@ -165,11 +165,13 @@ fn check_expression(text: &str) -> Result<(), Problem> {
     let literal = path.find(METACHARACTERS).map_or(path, |at| &path[..at]);
     let literal = literal.trim_end_matches('/');
     let literal = if literal.is_empty() && path.starts_with('/') { "/" } else { literal };
-    let problem = Problem::new("routes are not chosen by regular expressions, nor by modifiers");
+    let problem = Problem::new("paths are not regular expressions and have no modifiers");
     Err(match (literal.starts_with('/'), literal == path && text.starts_with('=')) {
         (true, true) => problem.help(format!("did you mean `path: {literal}`?")),
         (true, false) => problem.help(format!("did you mean `prefix: {literal}`?")),
-        (false, _) => problem.help("`prefix: /api` and `path: /users/{id}` choose whole segments"),
+        (false, _) => {
+            problem.help("use `prefix: /api` or `path: /users/{id}`, which match whole segments")
+        }
     })
 }
 
@@ -180,37 +182,37 @@ const METACHARACTERS: [char; 9] = ['(', '[', '.', '*', '+', '?', '$', '\\', '|']
 /// Looks for what others mean by the host of a route.
 pub(crate) fn check_host(text: &str) -> Result<(), Problem> {
     if text == "_" {
-        let problem = Problem::new("every host is what a route without `host` serves");
+        let problem = Problem::new("a route without `host` serves every host");
         return Err(problem.help("remove `host`"));
     }
     if let Some(rest) = text.strip_prefix('.').filter(|rest| parse_host_name(rest).is_ok()) {
-        let problem = Problem::new("hosts under a name begin with `*.`");
+        let problem = Problem::new("a wildcard host begins with `*.`");
         return Err(
-            problem.help(format!("did you mean `\"*.{rest}\"`? `{rest}` itself is another"))
+            problem.help(format!("did you mean `\"*.{rest}\"`? It does not match `{rest}` itself"))
         );
     }
     if text.starts_with(['~', '^']) {
-        let problem = Problem::new("a host is no regular expression");
-        return Err(problem.help("`\"*.example.com\"` is every host under that name"));
+        let problem = Problem::new("a host is not a regular expression");
+        return Err(problem.help("`\"*.example.com\"` matches every subdomain"));
     }
     if let Some(hosts) = text.strip_prefix("Host(").and_then(|rest| rest.strip_suffix(')')) {
         let hosts = hosts.replace(['`', '"', '\''], "");
-        let problem = Problem::new("a host stands for itself");
+        let problem = Problem::new("a host needs no modifier");
         return Err(match hosts.contains(',') {
             true => problem.help(format!("did you mean `[{hosts}]`?")),
             false => problem.help(format!("did you mean `{hosts}`?")),
         });
     }
-    several(text, &[',', ' '], "several hosts are a list")
+    several(text, &[',', ' '], "write several hosts as a list")
 }
 
 /// Looks for what others mean by any method, or by several.
 pub(crate) fn check_method(text: &str) -> Result<(), Problem> {
     if matches!(text, "*" | "ANY" | "ALL" | "any" | "all") {
-        let problem = Problem::new("every method is what a route without `methods` serves");
+        let problem = Problem::new("a route without `methods` serves every method");
         return Err(problem.help("remove `methods`"));
     }
-    several(text, &['|', ',', ' '], "several methods are a list")
+    several(text, &['|', ',', ' '], "write several methods as a list")
 }
 
 /// Looks for several things in one text, where a list is meant.
@@ -252,9 +254,9 @@ pub(crate) fn check_variables(text: &str) -> Result<(), Problem> {
         after.starts_with(|c: char| c.is_ascii_digit())
     });
     if let Some((at, _)) = captured {
-        let problem = Problem::new("a `$` begins no variable").part(at..at + 2);
+        let problem = Problem::new("`$` does not start a variable").part(at..at + 2);
         return Err(problem.help(
-            "`{name}` is what the route's `path` has captured under that name; `%24` is a `$` itself",
+            "`{name}` is what the route's `path` captured under that name; write a literal `$` as `%24`",
         ));
     }
     let is_there = |(name, _): &&(&str, &str)| text.contains(*name);
@@ -262,8 +264,8 @@ pub(crate) fn check_variables(text: &str) -> Result<(), Problem> {
     let at = text.find(first).unwrap_or(0);
     let meant =
         VARIABLES.iter().fold(text.to_owned(), |text, (name, ours)| text.replace(name, ours));
-    let problem = Problem::new("a `$` begins no variable").part(at..at + first.len());
-    Err(problem.help(format!("did you mean `{meant}`? `%24` is a `$` itself")))
+    let problem = Problem::new("`$` does not start a variable").part(at..at + first.len());
+    Err(problem.help(format!("did you mean `{meant}`? Write a literal `$` as `%24`")))
 }
 
 /// A variable of nginx in the value of a field or a parameter, where it is sent as it stands; with what it is here.
@@ -288,12 +290,12 @@ pub(crate) fn check_made_path(text: &str) -> Result<(), Problem> {
     let place: Range<usize> = at..at + part.len();
     match foreign {
         Foreign::Param(name) if part.starts_with([':', '<']) => {
-            let problem = Problem::new("a parameter is written in braces").part(place);
-            Err(problem.help(format!("did you mean `{{{name}}}`? `%3A` is a `:` itself")))
+            let problem = Problem::new("write a parameter in braces").part(place);
+            Err(problem.help(format!("did you mean `{{{name}}}`? Write a literal `:` as `%3A`")))
         }
         Foreign::Rest(_) if part.starts_with('*') => {
-            let problem = Problem::new("the rest of a path is written `{rest}`").part(place);
-            Err(problem.help("the route's `path` has to capture it: `/api/{*rest}`"))
+            let problem = Problem::new("write the rest of the path as `{rest}`").part(place);
+            Err(problem.help("the route's `path` must capture it: `/api/{*rest}`"))
         }
         _ => Ok(()),
     }
@@ -304,10 +306,10 @@ pub(crate) fn after_port(port: &str) -> Option<(&str, &'static str)> {
     let (digits, rest) = port.split_at(port.find(|c: char| !c.is_ascii_digit())?);
     let help = match rest.trim_start() {
         rest if rest.starts_with('/') => {
-            "an address has no path: `rewrite` of a route changes paths"
+            "an address has no path: to change paths, use `rewrite` in a route"
         }
-        rest if rest.starts_with("weight") => "`weight` is a key beside `address`",
-        _ => "what follows a port elsewhere are keys of their own here, such as `tls`",
+        rest if rest.starts_with("weight") => "write `weight` as a key next to `address`",
+        _ => "options are separate keys here, such as `tls`",
     };
     (!digits.is_empty()).then_some((digits, help))
 }
@@ -324,65 +326,70 @@ const KEYS_OF: &[(&str, &[&str], &str)] = &[
     (
         "rewrite",
         &["strip_prefix", "stripPrefix", "strip", "regex", "replacement"],
-        "`rewrite: { prefix: / }` takes the route's `prefix` away; the policy `transform` has regular expressions",
+        "`rewrite: { prefix: / }` strips the route's `prefix`; for regular expressions, use a \
+            `transform` policy",
     ),
     (
         "route",
         &["strip_prefix", "strip_path", "stripPrefix"],
-        "`rewrite: { prefix: / }` takes the route's `prefix` away",
+        "`rewrite: { prefix: / }` strips the route's `prefix`",
     ),
     (
         "upstream",
         &["sticky", "sticky_session"],
-        "`balance: { sticky_cookie: {} }` keeps clients at an endpoint",
+        "`balance: { sticky_cookie: {} }` keeps a client on the same endpoint",
     ),
     (
         "cache_rule",
         &["match", "path", "pattern", "glob", "extension", "extensions"],
-        "`name: '\\.js$'` is a regular expression for names, `types: text/css` chooses by the media type",
+        "`name: '\\.js$'` matches names by regular expression; `types: text/css` matches the media type",
     ),
     (
         "rate",
         &["requests", "per", "limit", "window", "period", "unit", "average", "count"],
-        "a rate is one text: `rates: 5/s`, or `rates: { rate: 5/s, burst: 10 }`",
+        "write a rate as `rates: 5/s` or `rates: { rate: 5/s, burst: 10 }`",
     ),
 ];
 
 const NO_LOG: &str =
-    "there is no log of requests yet; the metrics of the admin interface count them";
-const NO_CHECKS: &str = "there are no checks of endpoints yet; `retries` of a route asks another one where an endpoint fails";
+    "there is no access log yet; the metrics of the admin interface count requests";
+const NO_CHECKS: &str = "there are no active health checks yet; with `retries`, a route tries \
+    another endpoint when one fails";
 const NO_BREAKER: &str =
-    "there is no circuit breaker yet; `max_connections` and `queue` bound what an upstream gets";
-const NO_HTTP3: &str = "there is no HTTP/3 yet; `protocols` of a listener has what there is";
+    "there is no circuit breaker yet; `max_connections` and `queue` limit the load on an upstream";
+const NO_HTTP3: &str = "there is no HTTP/3 yet; `protocols` of a listener takes `h1` and `h2`";
 
 const KEYS: &[(&str, &str)] = &[
     (
         "rule",
-        "Host(`a.example`) is `host: a.example`, PathPrefix(`/api`) is `prefix: /api`, Path(`/x`) is `path: /x`; \
-         all that stand in one route must match",
+        "Host(`a.example`) is `host: a.example`, PathPrefix(`/api`) is `prefix: /api`, \
+            Path(`/x`) is `path: /x`; all conditions of a route must match",
     ),
     (
         "match",
-        "what a route matches stands in the route itself: `host`, `path` or `prefix`, `methods`, `headers`, `query`",
+        "put conditions directly into the route: `host`, `path` or `prefix`, `methods`, `headers`, `query`",
     ),
     (
         "matches",
-        "what a route matches stands in the route itself: `host`, `path` or `prefix`, `methods`, `headers`, `query`",
+        "put conditions directly into the route: `host`, `path` or `prefix`, `methods`, `headers`, `query`",
     ),
-    ("route", "the name of the upstream stands in the route itself: `upstream: api`"),
+    ("route", "put the upstream's name directly into the route: `upstream: api`"),
     (
         "handle",
-        "what answers stands in the route itself: `upstream`, `redirect`, `respond` or `files`",
+        "put the action directly into the route: `upstream`, `redirect`, `respond` or `files`",
     ),
     (
         "reverse_proxy",
-        "an upstream has a name, in `upstreams`, and the route names it: `upstream: api`",
+        "define the upstream under a name in `upstreams`, and name it in the route: `upstream: api`",
     ),
-    ("entryPoints", "every route is served on every listener"),
-    ("virtual_hosts", "hosts stand in the routes: `routes: [{ host: a.example, upstream: api }]`"),
-    ("http", "`listeners`, `routes` and `upstreams` stand at the top of the file"),
-    ("server", "`listeners` and `routes` stand at the top of the file; a route has its own `host`"),
-    ("static_resources", "`listeners`, `routes` and `upstreams` stand at the top of the file"),
+    ("entryPoints", "every listener serves every route"),
+    ("virtual_hosts", "put hosts into the routes: `routes: [{ host: a.example, upstream: api }]`"),
+    ("http", "put `listeners`, `routes` and `upstreams` at the top level of the file"),
+    (
+        "server",
+        "put `listeners` and `routes` at the top level of the file; each route has its own `host`",
+    ),
+    ("static_resources", "put `listeners`, `routes` and `upstreams` at the top level of the file"),
     ("load_assignment", "`endpoints` is a list of addresses: `endpoints: [\"10.0.0.1:8080\"]`"),
     ("access_log", NO_LOG),
     ("accessLog", NO_LOG),
@@ -395,6 +402,6 @@ const KEYS: &[(&str, &str)] = &[
     ("outlier_detection", NO_BREAKER),
     ("http3", NO_HTTP3),
     ("quic", NO_HTTP3),
-    ("middlewares", "`apply` names the policies of a route"),
-    ("plugins", "`apply` names the policies of a route, which stand in `policies`"),
+    ("middlewares", "to apply policies to a route, list their names in `apply`"),
+    ("plugins", "define policies in `policies`, and list their names in `apply` of the route"),
 ];

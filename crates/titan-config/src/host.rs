@@ -64,7 +64,8 @@ pub(crate) fn authority() -> impl Read<Value = HeaderValue> {
     text(shape, |text| {
         if let Some((scheme, rest)) = text.split_once("://") {
             let host = rest.split('/').next().unwrap_or(rest);
-            let problem = Problem::new("a host has no scheme").part(0..scheme.len() + 3);
+            let problem =
+                Problem::new("a host does not include a scheme").part(0..scheme.len() + 3);
             return Err(problem.help(format!("did you mean `{host}`?")));
         }
         Authority::parse(text.as_bytes()).map_err(|error| Problem::new(error.to_string()))?;
@@ -75,17 +76,18 @@ pub(crate) fn authority() -> impl Read<Value = HeaderValue> {
 fn parse_pattern(text: &str) -> Result<HostPattern, Problem> {
     if let Some(address) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
         let parsed: Result<Ipv6Addr, _> = address.parse();
-        let address = parsed.map_err(|_| Problem::new("the brackets hold no IPv6 address"))?;
+        let address =
+            parsed.map_err(|_| Problem::new("the brackets do not contain an IPv6 address"))?;
         return Ok(HostPattern::Exact(format!("[{address}]")));
     }
     habits::check_host(text)?;
     if let Some((scheme, rest)) = text.split_once("://") {
         let host = rest.split(['/', ':']).next().unwrap_or(rest);
-        let problem = Problem::new("a host has no scheme").part(0..scheme.len() + 3);
+        let problem = Problem::new("a host does not include a scheme").part(0..scheme.len() + 3);
         return Err(problem.help(format!("did you mean `{host}`?")));
     }
     if let Some((host, port)) = text.split_once(':') {
-        let problem = Problem::new("a route does not look at the port of a host");
+        let problem = Problem::new("a route does not match the port of a host");
         let problem = problem.help(format!("did you mean `{host}`?"));
         return Err(problem.part(host.len()..host.len() + 1 + port.len()));
     }
@@ -98,11 +100,12 @@ fn parse_pattern(text: &str) -> Result<HostPattern, Problem> {
         return Ok(HostPattern::Under(format!(".{suffix}")));
     }
     if text == "*" {
-        let problem = Problem::new("every host is what a route without `host` serves");
+        let problem = Problem::new("a route without `host` serves every host");
         return Err(problem.help("remove `host`"));
     }
     if let Some(at) = text.find('*') {
-        let problem = Problem::new("a `*` stands for whole labels at the start").part(at..at + 1);
+        let problem =
+            Problem::new("a `*` replaces whole labels at the start of a host").part(at..at + 1);
         return Err(problem.help("write it as \"*.example.com\""));
     }
     parse_host_name(text).map(HostPattern::Exact)

@@ -19,7 +19,7 @@ pub(crate) fn parse_host_name(text: &str) -> Result<String, Problem> {
     let last = name.rsplit('.').next().unwrap_or(name);
     let is_number = last.bytes().all(|byte| byte.is_ascii_digit());
     if is_number && name.parse::<Ipv4Addr>().is_err() {
-        return Err(Problem::new("this is neither a name nor an IPv4 address"));
+        return Err(Problem::new("this is neither a host name nor an IPv4 address"));
     }
     Ok(name.to_ascii_lowercase())
 }
@@ -44,7 +44,7 @@ fn check_label(label: &str, start: usize) -> Result<(), Problem> {
         });
     }
     if label.starts_with('-') || label.ends_with('-') {
-        return Err(Problem::new("a label starts and ends with a letter or digit").part(part));
+        return Err(Problem::new("a label must start and end with a letter or digit").part(part));
     }
     Ok(())
 }

@@ -141,7 +141,7 @@ fn check(mut limits: Limits, node: &Node, to: &mut Reading<'_>) -> Option<Limits
     };
     let error = Diagnostic::error(target.key_span, message).label(sizes);
     let head = node.entry("head").map(|entry| entry.key_span);
-    let error = head.into_iter().fold(error, |error, head| error.also(head, "`head` is here"));
+    let error = head.into_iter().fold(error, |error, head| error.also(head, "`head` is set here"));
     to.fail(error.help("lower `target`, or raise `head`"))
 }
 
@@ -150,9 +150,9 @@ fn warn_of_shares(limits: &Limits, node: &Node, to: &mut Reading<'_>) {
     let memory = limits.response_memory.bytes();
     let share = ByteSize::new((memory / 4).max(LEAST_SHARE).min(memory));
     let Some(buffer) = limits.response_buffer.filter(|buffer| *buffer > share) else { return };
-    let message = "`response_buffer` is more than one client may have";
+    let message = "`response_buffer` is larger than the share of one client";
     let warning = Diagnostic::warning(node.key_span("response_buffer"), message);
-    let warning = warning.label(format!("it is {buffer}, and one client may have {share}"));
+    let warning = warning.label(format!("it is {buffer}; the share of one client is {share}"));
     to.add(warning.help("lower it, or raise `response_memory`"));
 }
 

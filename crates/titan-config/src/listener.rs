@@ -126,10 +126,10 @@ fn draft(fields: ListenerFields, node: &Node, to: &mut Reading<'_>) -> Option<Li
         max_connections_per_client,
     } = fields;
     if tls.is_some() && redirect_to_https.is_some() {
-        let message = "who has come by HTTPS cannot be sent there";
+        let message = "clients of this listener already use HTTPS";
         let error = Diagnostic::error(node.key_span("redirect_to_https"), message);
         let error = error.label("remove it").also(node.key_span("tls"), "this listener speaks TLS");
-        return to.fail(error.help("it belongs to a listener of its own, for HTTP"));
+        return to.fail(error.help("put it on a separate listener for HTTP"));
     }
     let name_span = name.as_ref().map_or(address_span, |name| name.span);
     let listener = Listener {

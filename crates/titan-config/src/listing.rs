@@ -147,7 +147,7 @@ fn listed_path(pattern: &PathPattern) -> ListedPath {
 impl fmt::Display for RouteTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const TITLES: [&str; 7] =
-            ["ROUTE", "HOST", "PATH", "METHODS", "CONDITIONS", "POLICIES", "ANSWERED BY"];
+            ["ROUTE", "HOST", "PATH", "METHODS", "CONDITIONS", "POLICIES", "ACTION"];
         let rows: Vec<[String; 7]> =
             [TITLES.map(str::to_owned)].into_iter().chain(self.0.iter().map(row)).collect();
         let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();

@@ -37,7 +37,7 @@ fn parse_method(text: &str) -> Result<Method, Problem> {
         Some(meant) => {
             let reason = match meant.eq_ignore_ascii_case(text) {
                 true => "methods are case-sensitive",
-                false => "it is nearly a usual one",
+                false => "it looks like a misspelt standard method",
             };
             Err(Problem::new(reason).help(format!("did you mean `{meant}`?")))
         }

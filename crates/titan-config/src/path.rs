@@ -166,8 +166,9 @@ pub(crate) fn parse_path(text: &str) -> Result<PathPattern, Problem> {
                 None => segments.push(Segment::Param(parse_param(name, start + 1)?)),
                 Some(name) if is_last => end = PathEnd::Rest(parse_param(name, start + 2)?),
                 Some(_) => {
-                    let problem =
-                        Problem::new("`{*name}` takes the rest, so nothing can follow it");
+                    let problem = Problem::new(
+                        "`{*name}` matches the rest of the path, so nothing can follow it",
+                    );
                     return Err(problem.part(start..start + part.len()));
                 }
             },
@@ -185,14 +186,14 @@ pub(crate) fn parse_prefix(text: &str) -> Result<PathPattern, Problem> {
     habits::check_prefix(text)?;
     if let Some(shorter) = text.strip_suffix('/') {
         let problem =
-            Problem::new("a prefix ends at a slash by itself").part(shorter.len()..text.len());
+            Problem::new("a prefix must not end with a slash").part(shorter.len()..text.len());
         return Err(problem.help(format!(
             "did you mean `{shorter}`, which serves `{shorter}` and everything below, or `path: {shorter}/{{*rest}}`?"
         )));
     }
     if let Some(at) = text.find(['{', '}']) {
-        let problem = Problem::new("a prefix has no parameters").part(at..at + 1);
-        return Err(problem.help("`path` has them: `path: /users/{id}/{*rest}`"));
+        let problem = Problem::new("a prefix cannot have parameters").part(at..at + 1);
+        return Err(problem.help("use `path`: `path: /users/{id}/{*rest}`"));
     }
     let parts = split(text)?.into_iter();
     let segments = parts.map(|(start, part)| parse_literal(part, start, false));
@@ -203,7 +204,7 @@ pub(crate) fn parse_prefix(text: &str) -> Result<PathPattern, Problem> {
 /// The segments, each with where it starts.
 fn split(text: &str) -> Result<Vec<(usize, &str)>, Problem> {
     let Some(rest) = text.strip_prefix('/') else {
-        let problem = Problem::new("a path starts with `/`");
+        let problem = Problem::new("a path must start with `/`");
         return Err(match text.is_empty() || text.contains("://") {
             true => problem,
             false => problem.help(format!("did you mean `/{text}`?")),
@@ -216,7 +217,7 @@ fn split(text: &str) -> Result<Vec<(usize, &str)>, Problem> {
         start += part.len() + 1;
     }
     match parts.len() > MAX_SEGMENTS {
-        true => Err(Problem::new(format!("a path has at most {MAX_SEGMENTS} segments"))),
+        true => Err(Problem::new(format!("a path may have at most {MAX_SEGMENTS} segments"))),
         false => Ok(parts),
     }
 }
@@ -228,20 +229,21 @@ fn parse_literal(part: &str, start: usize, may_be_empty: bool) -> Result<String,
         "" if may_be_empty => return Ok(String::new()),
         "" => {
             let at = start - 1..start + 1;
-            return Err(Problem::new("requests never have `//`: they are merged").part(at));
+            return Err(
+                Problem::new("no request matches: the gateway merges `//` into `/`").part(at)
+            );
         }
         "." | ".." => {
             return Err(
-                Problem::new("requests never have dot segments: they are resolved").part(whole)
+                Problem::new("no request matches: the gateway resolves dot segments").part(whole)
             );
         }
         _ => {}
     }
     if let Some(at) = part.find(['{', '}']) {
-        let problem = Problem::new("braces hold a whole segment").part(start + at..start + at + 1);
-        return Err(
-            problem.help("a parameter is all that stands between two slashes: `/files/{name}`")
-        );
+        let problem =
+            Problem::new("braces must enclose a whole segment").part(start + at..start + at + 1);
+        return Err(problem.help("a parameter is everything between two slashes: `/files/{name}`"));
     }
     check_bytes(part, start)?;
     // A backslash stands nowhere but before what it makes literal.
@@ -255,15 +257,15 @@ fn check_bytes(part: &str, start: usize) -> Result<(), Problem> {
         match c {
             '%' => check_escape(&part[at..], start + at)?,
             '?' => {
-                let problem = Problem::new("a path has no query").part(place);
-                return Err(problem.help("conditions on the query go into `query`"));
+                let problem = Problem::new("a path does not include a query").part(place);
+                return Err(problem.help("to match the query, use `query`"));
             }
             c if !c.is_ascii() || c == ' ' => {
                 let mut bytes = [0; 4];
                 let bytes = c.encode_utf8(&mut bytes).bytes();
                 let escaped: String = bytes.map(|byte| format!("%{byte:02X}")).collect();
                 let problem = unexpected(start + at, c);
-                return Err(problem.help(format!("write it as requests have it: `{escaped}`")));
+                return Err(problem.help(format!("write it percent-encoded: `{escaped}`")));
             }
             '\\' if part[at + 1..].starts_with(habits::ESCAPED) => {}
             c if c == '\\' || !u8::try_from(c).is_ok_and(is_target_byte) => {
@@ -280,16 +282,18 @@ fn check_escape(text: &str, at: usize) -> Result<(), Problem> {
     let digits = text.get(1..3).filter(|it| it.bytes().all(|byte| byte.is_ascii_hexdigit()));
     let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
     let (Some(digits), Some(byte)) = (digits, byte) else {
-        let problem = Problem::new("`%` needs two hexadecimal digits").part(at..at + 1);
-        return Err(problem.help("a percent sign itself is written `%25`"));
+        let problem =
+            Problem::new("`%` must be followed by two hexadecimal digits").part(at..at + 1);
+        return Err(problem.help("write a literal percent sign as `%25`"));
     };
     let c = char::from(byte);
-    let problem = Problem::new("requests never have this escape").part(at..at + 3);
+    let problem =
+        Problem::new("no request matches: the gateway normalizes this escape").part(at..at + 3);
     match c {
         'A'..='Z' | 'a'..='z' | '0'..='9' | '-' | '.' | '_' | '~' => {
             Err(problem.help(format!("write `{c}`")))
         }
-        '\\' | '\0'..='\x1f' | '\x7f' => Err(problem.help("such requests are refused")),
+        '\\' | '\0'..='\x1f' | '\x7f' => Err(problem.help("the gateway refuses such requests")),
         _ if digits != digits.to_ascii_uppercase() => {
             Err(problem.help(format!("write `%{}`", digits.to_ascii_uppercase())))
         }
@@ -316,9 +320,8 @@ fn parse_param(name: &str, start: usize) -> Result<String, Problem> {
     }
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_';
     match name.char_indices().find(|(_, c)| !allowed(*c)) {
-        Some((at, c)) => {
-            Err(unexpected(start + at, c).help("a parameter's name has letters, digits and `_`"))
-        }
+        Some((at, c)) => Err(unexpected(start + at, c)
+            .help("a parameter's name may contain letters, digits and `_`")),
         None => Ok(name.to_owned()),
     }
 }
@@ -326,22 +329,22 @@ fn parse_param(name: &str, start: usize) -> Result<String, Problem> {
 fn check_params(pattern: &PathPattern, text: &str) -> Result<(), Problem> {
     let names: Vec<_> = pattern.params().collect();
     if names.len() > MAX_PARAMS {
-        return Err(Problem::new(format!("a path has at most {MAX_PARAMS} parameters")));
+        return Err(Problem::new(format!("a path may have at most {MAX_PARAMS} parameters")));
     }
     let again = names.iter().enumerate().find(|(index, name)| names[..*index].contains(name));
     let Some((_, name)) = again else { return Ok(()) };
     let written = [format!("/{{{name}}}"), format!("/{{*{name}}}")];
     let at = written.iter().filter_map(|it| text.rfind(it)).max().unwrap_or(0);
-    let problem = Problem::new(format!("the parameter `{name}` stands twice"));
+    let problem = Problem::new(format!("the parameter `{name}` appears twice"));
     let end = text[at + 1..].find('/').map_or(text.len(), |length| at + 1 + length);
-    Err(problem.part(at + 1..end).help("give each its own name"))
+    Err(problem.part(at + 1..end).help("give each a different name"))
 }
 
 /// Checks the replacement for a prefix, and takes the slash from its end.
 pub(crate) fn parse_replacement(text: &str) -> Result<String, Problem> {
     if let Some(shorter) = text.strip_suffix('/').filter(|shorter| parse_prefix(shorter).is_ok()) {
         let part = shorter.len()..text.len();
-        let problem = Problem::new("the rest of the path begins with its own slash").part(part);
+        let problem = Problem::new("the rest of the path already starts with a slash").part(part);
         return Err(problem.help(format!("did you mean `{shorter}`?")));
     }
     let PathPattern { segments, end: _ } = parse_prefix(text)?;

@@ -302,8 +302,9 @@ impl<'p> PolicyNames<'p> {
             };
             self.used[id.index()] = true;
             if let Some(first) = seen.insert(kind, *span) {
-                let message = format!("two policies of the type `{}`", kind.as_str());
-                let error = Diagnostic::error(*span, message).label("only one can be in force");
+                let message = format!("two policies of the type `{}` apply here", kind.as_str());
+                let error =
+                    Diagnostic::error(*span, message).label("only one policy of a type can apply");
                 to.add(error.also(first, "the first is here"));
             }
             policies.set(kind, Some(id));
@@ -319,10 +320,12 @@ impl<'p> PolicyNames<'p> {
     ) {
         for (Named { key, key_span, .. }, used) in policies.iter().zip(&self.used) {
             if !used {
-                let message = format!("nothing uses the policy `{key}`");
+                let message = format!("the policy `{key}` is not used");
                 let warning = Diagnostic::warning(*key_span, message);
                 to.add(
-                    warning.label("has no effect").help("name it in `apply`, here or in a route"),
+                    warning
+                        .label("it has no effect")
+                        .help("list it in `apply`, at the top level or in a route"),
                 );
             }
         }

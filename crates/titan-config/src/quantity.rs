@@ -155,7 +155,9 @@ fn factor_of(unit: &str, units: &[(&str, u64)], number: u64) -> Result<u64, Prob
     };
     Err(match nearest_unit(unit, &names) {
         Some(meant) => problem.help(format!("did you mean `{number}{meant}`?")),
-        None => problem.help(format!("a whole number with one of the units {}", names.join(", "))),
+        None => {
+            problem.help(format!("write a whole number with one of the units {}", names.join(", ")))
+        }
     })
 }
 

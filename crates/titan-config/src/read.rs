@@ -331,7 +331,7 @@ impl<'a> Reading<'a> {
         let error = error.label(format!("this is {}", node.describe()));
         let help = match &node.kind {
             Kind::Map(entries) if shape.takes_text() && is_unquoted(entries) => {
-                Some("quote a text that starts with `{`".to_owned())
+                Some("quote a string that starts with `{`".to_owned())
             }
             Kind::Text(Text { text, .. }) => {
                 let meant = self.did_you_mean(text, shape.words().into_iter());

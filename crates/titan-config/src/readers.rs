@@ -64,7 +64,7 @@ fn parse_text<T>(
 ) -> Option<T> {
     let TextShape { what, max, .. } = shape;
     let parsed = match text.len() > *max {
-        true => Err(Problem::new(format!("it has {} bytes, and {max} is the most", text.len()))),
+        true => Err(Problem::new(format!("it has {} bytes; the maximum is {max}", text.len()))),
         false => parse(text),
     };
     let Problem { reason, help, part } = match parsed {
@@ -481,7 +481,7 @@ fn check_length(
         true => (format!("{what} is empty"), "expected at least one".to_owned()),
         false => (
             format!("{what} has too many {parts}"),
-            format!("{length} {parts}, and {} is the most", allowed.end()),
+            format!("it has {length} {parts}; the maximum is {}", allowed.end()),
         ),
     };
     to.add(Diagnostic::error(node.span, message).label(label));

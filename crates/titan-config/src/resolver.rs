@@ -19,7 +19,7 @@ section! {
     pub struct Resolver {
         /// The name servers to ask.
         pub nameservers: Option<Vec<SocketAddr>> =
-            optional("those of the system", one_or_list(server_address(), 1..=MAX_NAMESERVERS)),
+            optional("the system's name servers", one_or_list(server_address(), 1..=MAX_NAMESERVERS)),
         /// A response is kept at least this long, even if its TTL is shorter.
         pub min_ttl: Duration = default("1s", duration(Duration::from_millis(100)..=DAY)),
         /// A response is kept at most this long. Not below `min_ttl`.
@@ -43,7 +43,7 @@ fn check(resolver: Resolver, node: &Node, to: &mut Reading<'_>) -> Option<Resolv
     let [min, max] = [resolver.min_ttl, resolver.max_ttl].map(display_duration);
     let error = error.label(format!("`min_ttl` is {min}, `max_ttl` is {max}"));
     to.fail(match node.entry("max_ttl") {
-        Some(entry) if at == "min_ttl" => error.also(entry.key_span, "`max_ttl` is here"),
+        Some(entry) if at == "min_ttl" => error.also(entry.key_span, "`max_ttl` is set here"),
         _ => error,
     })
 }

@@ -76,7 +76,7 @@ section! {
         pub(crate) files: Option<StaticFiles> = optional("", files()),
         /// How the path changes on its way to the upstream. The query stays.
         pub(crate) rewrite: Option<RewriteFields> =
-            optional("the path stays", section_of::<RewriteFields>()),
+            optional("the path stays unchanged", section_of::<RewriteFields>()),
         /// The Host that the upstream gets: `preserve` the client's, `endpoint` the endpoint's name or address, or the
         /// one given.
         pub(crate) send_host: SendHost = default("preserve", send_host()),
@@ -254,7 +254,7 @@ fn check_keys(node: &Node, to: &mut Reading<'_>) -> Option<()> {
     let action = match given(&ACTIONS).as_slice() {
         [] if has_unknown_keys::<RouteFields>(node) => return Some(()),
         [] => {
-            let error = Diagnostic::error(node.span, "this route answers nothing");
+            let error = Diagnostic::error(node.span, "this route has no action");
             return to
                 .fail(error.label("expected one of `upstream`, `redirect`, `respond` or `files`"));
         }
@@ -269,8 +269,8 @@ fn check_keys(node: &Node, to: &mut Reading<'_>) -> Option<()> {
     }
     for entry in given(&FOR_PROXY) {
         let message = format!("`{}` has no effect on a route with `{}`", entry.key, action.key);
-        let error =
-            Diagnostic::error(entry.key_span, message).label("only for routes with `upstream`");
+        let error = Diagnostic::error(entry.key_span, message)
+            .label("this key is only for routes with `upstream`");
         to.add(error.also(action.key_span, "this route does not have one"));
     }
     Some(())
@@ -287,7 +287,7 @@ fn check_template(
     let Some(unknown) = named.find(|name| !params.contains(name)) else { return Some(()) };
     let span = node.entry("respond").map_or(node.span, |entry| entry.value.key_span("template"));
     let error = Diagnostic::error(span, format!("there is no variable `{{{unknown}}}`"));
-    to.fail(error.label("the path of this route has no parameter of that name"))
+    to.fail(error.label("the path of this route has no such parameter"))
 }
 
 fn resolve_rewrite(
@@ -307,7 +307,7 @@ fn resolve_rewrite(
     }
     let span = node.entry("rewrite").map_or(node.span, |entry| entry.value.key_span("prefix"));
     let error = Diagnostic::error(span, "there is no prefix to rewrite");
-    let error = error.label("takes the place of the route's `prefix`");
+    let error = error.label("this replaces the route's `prefix`");
     let error = error.also(node.key_span("path"), "this route has a `path`");
     to.fail(error.help("use `rewrite: { path: ... }`, or give the route a `prefix`"))
 }
@@ -448,7 +448,7 @@ impl SharesReader {
                 shares.into_iter().collect::<Option<Vec<_>>>()?.into_iter().flatten().collect();
             if shares.is_empty() && !named.is_empty() {
                 let error = Diagnostic::error(node.span, "every weight is 0");
-                return to.fail(error.label("no upstream would get a request"));
+                return to.fail(error.label("no upstream would receive a request"));
             }
             Some(shares)
         })

@@ -167,7 +167,7 @@ fn refuse_key<S: Section>(entry: &Entry, to: &mut Reading<'_>) -> Option<&'stati
         (Some(meant), _) => format!("did you mean `{meant}`?"),
         (None, Some(help)) => help.to_owned(),
         (None, None) => match to.sections_with(key).as_slice() {
-            [] => format!("the keys of {what} are {}", key_list(S::KEYS)),
+            [] => format!("{what} has the keys {}", key_list(S::KEYS)),
             homes => format!("`{key}` is a key of {}", alternatives(homes.to_vec())),
         },
     };
@@ -207,5 +207,5 @@ fn is_one(info: &SectionInfo, node: &Node, to: &mut Reading<'_>) -> bool {
 pub(crate) fn exclude(first: &Entry, second: &Entry, to: &mut Reading<'_>) {
     let message = format!("`{}` and `{}` exclude each other", first.key, second.key);
     let error = Diagnostic::error(second.key_span, message).label("remove one of them");
-    to.add(error.also(first.key_span, "the other is here"));
+    to.add(error.also(first.key_span, "the other key is here"));
 }

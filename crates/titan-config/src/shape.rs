@@ -182,10 +182,10 @@ impl Shape {
                 format!("write a mapping with some of the keys {keys}; `{{}}` for the defaults")
             }
             (Pick::Any, first) => {
-                let has = if first.len() == 1 { "has" } else { "have" };
+                let verb = if first.len() == 1 { "is" } else { "are" };
                 let first: Vec<_> = first.iter().map(|field| format!("`{}`", field.key)).collect();
                 let first = first.join(" and ");
-                format!("write a mapping with the keys {keys}; {first} {has} to be there")
+                format!("write a mapping with the keys {keys}; {first} {verb} required")
             }
         })
     }
@@ -195,7 +195,7 @@ impl Shape {
         let Shape::Map { .. } = self else { return None };
         let name = items.first()?.entry("name")?.value.as_text()?;
         let (here, there) = (quote(&format!("{name}: ...")), quote(&format!("- name: {name}")));
-        Some(format!("each stands under its name: {here} in place of {there}"))
+        Some(format!("write each under its name: {here} instead of {there}"))
     }
 
     /// The sections in it, not those inside sections.

@@ -104,7 +104,7 @@ fn upstream(upstream: &Upstream) -> String {
     let tls = match &upstream.tls {
         None => "",
         Some(tls) if tls.verify => ", TLS",
-        Some(_) => ", TLS with anybody",
+        Some(_) => ", TLS without verification",
     };
     let protocol = match (upstream.protocol, &upstream.tls) {
         (Protocol::H2, _) => ", HTTP/2",

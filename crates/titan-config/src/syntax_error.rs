@@ -16,52 +16,56 @@ const COMPLAINTS: &[Complaint] = &[
     Complaint {
         contains: "mapping values are not allowed",
         message: "a `:` is not allowed here",
-        help: "quote the text if the `:` belongs to it; else check the indentation of this line and the one before",
+        help: "if the `:` is part of a string, quote it; otherwise check the indentation of this \
+            line and the previous one",
     },
     Complaint {
         contains: "illegal placement of ':'",
         message: "a `:` is not allowed here",
-        help: "a key and its `:` stand on one line; quote the text if the `:` belongs to it",
+        help: "put a key and its `:` on one line; if the `:` is part of a string, quote it",
     },
     Complaint {
         contains: "',' or ']'",
         message: "expected `,` or `]`",
-        help: "close the list with `]`, put `,` between its items, and quote texts that contain any of `[ ] { } ,`",
+        help: "close the list with `]`, put `,` between its items, and quote strings that \
+            contain any of `[ ] { } ,`",
     },
     Complaint {
         contains: "',' or '}'",
         message: "expected `,` or `}`",
-        help: "close the mapping with `}`, put `,` between its entries, and quote texts that contain any of `[ ] { } ,`",
+        help: "close the mapping with `}`, put `,` between its entries, and quote strings that \
+            contain any of `[ ] { } ,`",
     },
     Complaint {
         contains: "unknown anchor",
-        message: "no value before has that anchor",
-        help: "`*name` repeats the value marked `&name`; quote a text that starts with `*`, such as \"*.example.com\"",
+        message: "no earlier value has this anchor",
+        help: "`*name` repeats the value marked `&name`; quote a string that starts with `*`, \
+            such as \"*.example.com\"",
     },
     Complaint {
         contains: "anchor or alias",
         message: "`*` and `&` need a name after them",
-        help: "quote a text that starts with `*` or `&`, such as \"*.example.com\"",
+        help: "quote a string that starts with `*` or `&`, such as \"*.example.com\"",
     },
     Complaint {
         contains: "did not find expected key",
         message: "expected a key of the mapping above, or less indentation",
-        help: "keys of the same mapping start in the same column, each as `key: value`",
+        help: "start all keys of a mapping in the same column, each as `key: value`",
     },
     Complaint {
         contains: "did not find expected '-' indicator",
         message: "expected another `- item`, or less indentation",
-        help: "items of the same list start in the same column, each with `- `",
+        help: "start all items of a list in the same column, each with `- `",
     },
     Complaint {
         contains: "simple key expect",
         message: "expected `key: value`",
-        help: "a `:` with a space behind it separates a key from its value",
+        help: "put a `:` and a space between a key and its value",
     },
     Complaint {
         contains: "invalid indentation in quoted scalar",
-        message: "the quoted text does not end on this line",
-        help: "put the closing quote, or indent the lines that continue the text",
+        message: "the quoted string does not end on this line",
+        help: "add the closing quote, or indent the lines that continue the string",
     },
     Complaint {
         contains: "invalid indentation in flow construct",
@@ -70,33 +74,33 @@ const COMPLAINTS: &[Complaint] = &[
     },
     Complaint {
         contains: "unexpected end of stream",
-        message: "the quoted text is not closed",
-        help: "put the closing quote",
+        message: "the quoted string is not closed",
+        help: "add the closing quote",
     },
     Complaint {
         contains: "unexpected document indicator",
-        message: "the quoted text is not closed",
-        help: "put the closing quote",
+        message: "the quoted string is not closed",
+        help: "add the closing quote",
     },
     Complaint {
         contains: "unknown escape character",
-        message: "this escape does not exist",
-        help: "in \"double quotes\" a backslash is written `\\\\`; in 'single quotes' it stands for itself",
+        message: "this escape sequence does not exist",
+        help: "write a backslash in \"double quotes\" as `\\\\`; in 'single quotes' it is literal",
     },
     Complaint {
         contains: "invalid Unicode character escape",
-        message: "this escape stands for no character",
-        help: "write the character itself; JSON's pairs of escapes, such as `\\ud83d\\ude00`, are not YAML",
+        message: "this escape sequence is not a character",
+        help: "write the character itself; JSON's surrogate pairs, such as `\\ud83d\\ude00`, are not YAML",
     },
     Complaint {
         contains: "unexpected character",
         message: "a value cannot start with this character",
-        help: "quote the text",
+        help: "quote the string",
     },
     Complaint {
         contains: "invalid indentation",
-        message: "the indentation fits nothing above",
-        help: "indent with spaces, the keys of one mapping and the items of one list alike",
+        message: "the indentation does not match any line above",
+        help: "indent with spaces; give all keys of a mapping, or items of a list, the same indentation",
     },
 ];
 
@@ -108,14 +112,14 @@ pub(crate) fn explain(source: &Source, at: Location, info: &str) -> Diagnostic {
         let tab =
             Span { start: Location { column, ..at }, end: Location { column: column + 1, ..at } };
         let error = Diagnostic::error(tab, "a tab is used as indentation").label("a tab");
-        return error.help("YAML is indented with spaces");
+        return error.help("YAML must be indented with spaces");
     }
     let span = Span::at(at);
     let bracket = unclosed_bracket(source, at);
     if let Some((bracket, place)) = bracket.filter(|(_, place)| place.start.line < at.line) {
         let close = if bracket == '[' { ']' } else { '}' };
         let error = Diagnostic::error(span, format!("not valid YAML: a `{bracket}` is not closed"));
-        let error = error.label("something else starts here").also(place, "opened here");
+        let error = error.label("something else begins here").also(place, "opened here");
         return error
             .help(format!("close it with `{close}`, or indent the lines that continue it"));
     }
@@ -125,7 +129,7 @@ pub(crate) fn explain(source: &Source, at: Location, info: &str) -> Diagnostic {
     let Complaint { contains, message, help } = complaint;
     let error = Diagnostic::error(span, format!("not valid YAML: {message}")).help(*help);
     match bracket.filter(|_| contains.starts_with("','")) {
-        Some((bracket, place)) => error.also(place, format!("in this `{bracket}`")),
+        Some((bracket, place)) => error.also(place, format!("inside this `{bracket}`")),
         None => error,
     }
 }

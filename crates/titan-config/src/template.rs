@@ -102,10 +102,10 @@ fn unknown<T>(
         0 => "the path of this route has no parameters".to_owned(),
         _ => {
             let names: Vec<_> = names.iter().map(|name| format!("`{{{name}}}`")).collect();
-            format!("there are {}", names.join(", "))
+            format!("the variables are {}", names.join(", "))
         }
     });
-    to.fail(error.label("not known here").help(help))
+    to.fail(error.label("unknown here").help(help))
 }
 
 /// Where a redirect goes.
@@ -187,7 +187,7 @@ fn split(text: &str) -> Result<Vec<RawPart<'_>>, Problem> {
     let mut at = 0;
     while let Some(brace) = text[at..].find(['{', '}']).map(|found| at + found) {
         if text[brace..].starts_with('}') {
-            return Err(Problem::new("this `}` closes nothing").part(brace..brace + 1));
+            return Err(Problem::new("this `}` has no matching `{`").part(brace..brace + 1));
         }
         if at < brace {
             parts.push(RawPart::Text(&text[at..brace]));

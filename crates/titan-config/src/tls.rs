@@ -41,7 +41,7 @@ section! {
         /// Asks clients for certificates. Routes can match on them (`client_certificate`), and upstreams can get them
         /// (`forwarding.client_cert`).
         pub client_certificates: Option<ClientCertificates> =
-            optional("clients are not asked for one", section_of::<ClientCertificates>()),
+            optional("no certificate is requested", section_of::<ClientCertificates>()),
     }
 }
 
@@ -53,19 +53,19 @@ fn has_ciphers_for_its_versions(tls: Tls, node: &Node, to: &mut Reading<'_>) -> 
     let of = |version| tls.ciphers.iter().flatten().any(|cipher| cipher.version == version);
     let missing = match tls.min_version {
         _ if tls.ciphers.is_none() => None,
-        _ if !of(TlsVersion::Tls13) => Some("there is no cipher for TLS 1.3 among them"),
+        _ if !of(TlsVersion::Tls13) => Some("the list has no cipher suite for TLS 1.3"),
         TlsVersion::Tls12 if !of(TlsVersion::Tls12) => {
-            Some("there is no cipher for TLS 1.2 among them")
+            Some("the list has no cipher suite for TLS 1.2")
         }
         TlsVersion::Tls13 if of(TlsVersion::Tls12) => {
-            Some("ciphers for TLS 1.2 have no effect with `min_version: 1.3`")
+            Some("cipher suites for TLS 1.2 have no effect with `min_version: 1.3`")
         }
         _ => None,
     };
     let Some(message) = missing else { return Some(tls) };
     let error = Diagnostic::error(node.key_span("ciphers"), message);
-    let help =
-        "`TLS_ECDHE_...` are for 1.2, the others for 1.3; `min_version` says which is spoken";
+    let help = "suites named `TLS_ECDHE_...` are for TLS 1.2, the others for TLS 1.3; `min_version` \
+            sets the versions in use";
     to.fail(error.help(help))
 }
 
@@ -136,10 +136,10 @@ fn hsts() -> impl Read<Value = Hsts> {
         if !hsts.preload || hsts.include_subdomains && hsts.max_age >= YEAR {
             return Some(hsts);
         }
-        let message = "lists of preloaded hosts take no such host";
+        let message = "browsers' preload lists do not accept this";
         let error = Diagnostic::error(node.key_span("preload"), message);
         to.fail(
-            error.help("they ask for `include_subdomains: true` and a `max_age` of 365d at least"),
+            error.help("they require `include_subdomains: true` and a `max_age` of at least 365d"),
         )
     })
 }
@@ -187,10 +187,10 @@ section! {
     /// for its name or address from a trusted authority; otherwise the response is 502.
     pub struct UpstreamTls {
         /// A PEM file with the certificate authorities to trust; no others are trusted.
-        pub ca: Option<PathBuf> = optional("those that the system trusts", file()),
+        pub ca: Option<PathBuf> = optional("the system's authorities", file()),
         /// The name to ask for (SNI), which the certificate must cover.
         pub name: Option<ServerName> =
-            optional("the name or address of each endpoint", server_name()),
+            optional("the host name or address of each endpoint", server_name()),
         /// The client certificate that the gateway presents to endpoints.
         pub certificate: Option<Certificate> = optional("nothing", section_of::<Certificate>()),
         /// Whether to verify certificates. `false` accepts any, so that anyone on the network path can read and change
@@ -220,9 +220,8 @@ fn is_of_one_mind(tls: UpstreamTls, node: &Node, to: &mut Reading<'_>) -> Option
     if tls.verify || tls.ca.is_none() {
         return Some(tls);
     }
-    let error =
-        Diagnostic::error(node.span, "`ca` says whom to trust, and `verify` to trust anybody");
-    to.fail(error.help("remove `verify: false`: certificates are verified by `ca` then"))
+    let error = Diagnostic::error(node.span, "`ca` has no effect with `verify: false`");
+    to.fail(error.help("remove `verify: false`, and certificates are verified with `ca`"))
 }
 
 /// A DNS name in lower case, or an IP address.
@@ -302,10 +301,10 @@ pub(crate) fn file() -> impl Read<Value = PathBuf> {
     text(shape, |text| match text {
         "" => Err(Problem::new("it is empty")),
         text if text.contains("://") => {
-            let problem = Problem::new("an address is no file");
-            Err(problem.help("nothing is fetched: put what is there into a file"))
+            let problem = Problem::new("expected a file, not a URL");
+            Err(problem.help("the gateway does not fetch it: download it to a file first"))
         }
-        text if text.contains('\0') => Err(Problem::new("it holds a NUL")),
+        text if text.contains('\0') => Err(Problem::new("it contains a NUL byte")),
         text => Ok(PathBuf::from(text)),
     })
 }

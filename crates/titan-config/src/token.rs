@@ -246,10 +246,10 @@ pub(crate) fn unexpected(at: usize, c: char) -> Problem {
 pub(crate) fn parse_header_value(text: &str) -> Result<HeaderValue, Problem> {
     let is_control = |c: char| c.is_ascii_control() && c != '\t';
     if let Some((at, c)) = text.char_indices().find(|(_, c)| is_control(*c)) {
-        return Err(unexpected(at, c).help("a header value is one line of text"));
+        return Err(unexpected(at, c).help("a header value must be one line of text"));
     }
     if text.trim_matches([' ', '\t']) != text {
-        return Err(Problem::new("white space around a header value is not part of it"));
+        return Err(Problem::new("a header value cannot begin or end with white space"));
     }
     Ok(HeaderValue(text.to_owned()))
 }
@@ -262,7 +262,8 @@ impl Read for PatternReader {
     fn read(&self, node: &Node, to: &mut Reading<'_>) -> Option<Pattern> {
         if !to.take_regex() {
             let message = format!("the file has more than {MAX_REGEXES} regular expressions");
-            return to.fail(Diagnostic::error(node.span, message).label("this one is too many"));
+            return to
+                .fail(Diagnostic::error(node.span, message).label("this one exceeds the limit"));
         }
         text(REGEX, parse_pattern).read(node, to)
     }

@@ -148,10 +148,10 @@ fn check(fields: UpstreamFields, _: &Node, to: &mut Reading<'_>) -> Option<Upstr
     let mut seen: HashMap<&EndpointAddress, Span> = HashMap::new();
     for EndpointDraft { endpoint, span } in &fields.endpoints {
         if let Some(first) = seen.insert(&endpoint.address, *span) {
-            let message = format!("the endpoint `{}` stands twice", endpoint.address);
+            let message = format!("the endpoint `{}` appears twice", endpoint.address);
             let error =
                 Diagnostic::error(*span, message).label("here again").also(first, "first here");
-            to.add(error.help("a `weight` gives an endpoint a larger share"));
+            to.add(error.help("to give an endpoint a larger share, set its `weight`"));
         }
     }
     Some(fields)
@@ -184,7 +184,7 @@ pub(crate) fn find_upstream(name: &str, span: Span, to: &mut Reading<'_>) -> Opt
     let error = Diagnostic::error(span, format!("there is no upstream {}", quote(name)));
     let help = match parse_endpoint(name).is_ok() || name.contains("://") {
         true => {
-            "an upstream has a name, in `upstreams`, and the route names it: `upstream: api`".into()
+            "define the upstream under a name in `upstreams`, and name it in the route: `upstream: api`".into()
         }
         false => help_for(name, to),
     };
@@ -201,8 +201,8 @@ fn help_for(name: &str, to: &Reading<'_>) -> String {
     let count = upstreams.iter().len();
     let names: Vec<_> = upstreams.iter().take(SHOWN).map(quote).collect();
     match count {
-        0 => "the file has no `upstreams`".to_owned(),
-        1..=SHOWN => format!("the file has {}", names.join(", ")),
-        _ => format!("the file has {} and {} more", names.join(", "), count - SHOWN),
+        0 => "the file defines no `upstreams`".to_owned(),
+        1..=SHOWN => format!("the file defines {}", names.join(", ")),
+        _ => format!("the file defines {} and {} more", names.join(", "), count - SHOWN),
     }
 }

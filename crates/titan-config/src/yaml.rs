@@ -95,7 +95,9 @@ impl Builder<'_> {
             Event::DocumentStart(_) if self.document.is_none() => Ok(()),
             Event::DocumentStart(_) => {
                 let error = Diagnostic::error(span, "a second document starts here");
-                Err(error.help("a configuration is one document: remove the `---`").into())
+                Err(error
+                    .help("a configuration must be a single document: remove the `---`")
+                    .into())
             }
             Event::Scalar(text, style, anchor, tag) => {
                 refuse_tag(tag.is_some(), span)?;
@@ -131,7 +133,7 @@ impl Builder<'_> {
             refuse_key(is_null, is_plain, &text, span)?;
             if let Some(&first) = seen.get(&text) {
                 let error =
-                    Diagnostic::error(span, format!("the key {} stands twice", quote(&text)));
+                    Diagnostic::error(span, format!("the key {} appears twice", quote(&text)));
                 let error = error.label("here again").also(entries[first].key_span, "first here");
                 self.findings.add(error);
             }
@@ -160,7 +162,8 @@ impl Builder<'_> {
             return Err(Diagnostic::error(span, "a key cannot be an alias").into());
         }
         let Some(node) = self.anchors.get(&anchor) else {
-            let error = Diagnostic::error(span, "an alias cannot stand for what it is part of");
+            let error =
+                Diagnostic::error(span, "an alias cannot refer to a value that contains it");
             return Err(error.into());
         };
         let node = node.clone();
@@ -172,11 +175,12 @@ impl Builder<'_> {
 
     fn open(&mut self, content: Content, anchor: usize, span: Span) -> Result<(), Stop> {
         if self.expects_key() {
-            let error = Diagnostic::error(span, "a key must be a text");
-            return Err(error.help("quote a text that starts with `{` or `[`").into());
+            let error = Diagnostic::error(span, "a key must be a string");
+            return Err(error.help("quote a string that starts with `{` or `[`").into());
         }
         if self.open.len() == MAX_DEPTH {
-            let message = format!("mappings and lists are nested deeper than {MAX_DEPTH}");
+            let message =
+                format!("mappings and lists are nested more than {MAX_DEPTH} levels deep");
             return Err(Diagnostic::error(span, message).into());
         }
         self.open.push(Open { anchor, start: span, content });
@@ -240,12 +244,14 @@ impl Builder<'_> {
     fn check_bounds(&self, span: Span) -> Result<(), Stop> {
         if self.nodes > MAX_NODES {
             let message = format!("the file has more than {MAX_NODES} values, aliases expanded");
-            return Err(Diagnostic::error(span, message).label("this one is too many").into());
+            return Err(Diagnostic::error(span, message)
+                .label("this one exceeds the limit")
+                .into());
         }
         if self.bytes > MAX_TEXT_TOTAL {
             let most = MAX_TEXT_TOTAL >> 20;
             let message = format!("the file has more than {most} MiB of text, aliases expanded");
-            return Err(Diagnostic::error(span, message).label("this is too much").into());
+            return Err(Diagnostic::error(span, message).label("this exceeds the limit").into());
         }
         Ok(())
     }
@@ -256,14 +262,17 @@ fn refuse_tag(is_tagged: bool, span: Span) -> Result<(), Stop> {
         return Ok(());
     }
     let error = Diagnostic::error(span, "tags are not supported").label("this value has a tag");
-    Err(error.help("remove the `!...`; quote a text that starts with `!`").into())
+    Err(error.help("remove the `!...`; quote a string that starts with `!`").into())
 }
 
 fn refuse_key(is_null: bool, is_plain: bool, text: &str, span: Span) -> Result<(), Stop> {
     if is_plain && text == "<<" {
         let error = Diagnostic::error(span, "merge keys are not supported");
         let help = "write the keys out, or give the whole value an anchor (`&name`) and repeat it with `*name`";
-        return Err(error.label("`<<` would merge another mapping here").help(help).into());
+        return Err(error
+            .label("`<<` merges another mapping in other YAML readers")
+            .help(help)
+            .into());
     }
     if is_null {
         return Err(Diagnostic::error(span, "a key is missing").label("expected a key").into());

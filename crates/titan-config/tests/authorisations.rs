@@ -183,7 +183,7 @@ fn tokens_that_are_optional_and_needed() {
     };
     for asks in ["scopes: a", "roles: a", "claims: { a: b }"] {
         let told = file(asks, false);
-        assert!(told.contains("a token is needed here that is not required"), "{told}");
+        assert!(told.contains("this policy needs a token, but the token is optional"), "{told}");
         assert_eq!(file(asks, true), "");
     }
     assert_eq!(file("rules: has(claims.a)", false), "");
@@ -202,14 +202,19 @@ fn choices_that_are_none() {
         ("basic: { file: u }", format!("api_keys: {{ keys: {{ a: {} }} }}", "ab".repeat(32)));
     let choice = format!("any_of: [token, api_keys, basic], {basic}, {keys}");
     for (asks, required, applied, wanted) in [
-        ("any_of: basic, basic: { file: u }", false, "t, p", "with one way is no choice"),
-        ("any_of: [basic, basic], basic: { file: u }", false, "t, p", "`basic` is there twice"),
-        ("any_of: [token, basic]", false, "t, p", "names `basic`, which is not there"),
-        ("any_of: [token, api_keys], allow: ::1", false, "t, p", "names `api_keys`, which is not"),
-        ("any_of: [token, client_certificate]", false, "t, p", "names `client_certificate`, which"),
-        (&choice, false, "p", "needs tokens, and no policy asks for them"),
-        (&choice, true, "t, p", "requests without a token are refused before"),
-        (&choice, false, "t, p, l", "requests without API keys are counted by them"),
+        ("any_of: basic, basic: { file: u }", false, "t, p", "with one entry is not a choice"),
+        ("any_of: [basic, basic], basic: { file: u }", false, "t, p", "`basic` appears twice"),
+        ("any_of: [token, basic]", false, "t, p", "lists `basic`, which this policy does not"),
+        ("any_of: [token, api_keys], allow: ::1", false, "t, p", "lists `api_keys`, which"),
+        ("any_of: [token, client_certificate]", false, "t, p", "lists `client_certificate`, which"),
+        (&choice, false, "p", "needs tokens, but no policy checks them"),
+        (&choice, true, "t, p", "a request without a token is refused before"),
+        (
+            &choice,
+            false,
+            "t, p, l",
+            "this rate limit counts by API key, but no policy checks API keys",
+        ),
     ] {
         let told = file(asks, required, applied);
         assert!(told.contains(wanted), "{wanted}: {told}");
@@ -316,7 +321,7 @@ fn rules_that_are_none() {
         &deeper,
     ];
     assert_snapshot!(cases.map(rule).join("\n"));
-    assert!(rule(&format!("'{}' == ''", "x".repeat(2000))).contains("1024 is the most"));
+    assert!(rule(&format!("'{}' == ''", "x".repeat(2000))).contains("the maximum is 1024"));
 }
 
 #[test]
@@ -338,7 +343,7 @@ fn who_lets_every_page_in_cannot_keep_some_from_websockets() {
     };
     let says = cors("websockets: true");
     assert!(says.contains("pages of every origin may open WebSockets"), "{says}");
-    assert!(says.contains("name the origins"), "{says}");
+    assert!(says.contains("list the origins"), "{says}");
     assert_eq!(cors("websockets: false"), "");
 }
 
@@ -353,6 +358,6 @@ fn decisions_depend_on_what_the_service_sees() {
     assert_eq!(report("[path, { header: x-a }]"), "");
     let unseen = report("[path, { header: Cookie }]");
     assert!(unseen.contains("no decision depends on `Cookie`"), "{unseen}");
-    assert!(unseen.contains("the service does not see that field"), "{unseen}");
+    assert!(unseen.contains("the gateway does not send this header to the service"), "{unseen}");
     assert!(report("X-A").contains("expected `method`"), "{}", report("X-A"));
 }

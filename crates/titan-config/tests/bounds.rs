@@ -59,7 +59,7 @@ fn requests_in_a_queue() {
 #[test]
 fn levels() {
     let file = |depth: usize| format!("a: {}{}", "[".repeat(depth - 1), "]".repeat(depth - 1));
-    let too_deep = "nested deeper than 32";
+    let too_deep = "nested more than 32 levels deep";
     assert!(!messages(&file(bounds::MAX_DEPTH)).concat().contains(too_deep));
     refuses(&file(bounds::MAX_DEPTH + 1), too_deep);
     refuses(&"- ".repeat(100_000), too_deep);
@@ -101,14 +101,14 @@ fn listeners() {
         format!("listeners: [{listeners}]\nroutes: [{{ respond: 204 }}]")
     };
     accepts(&file(bounds::MAX_LISTENERS));
-    refuses(&file(bounds::MAX_LISTENERS + 1), "65 items, and 64 is the most");
+    refuses(&file(bounds::MAX_LISTENERS + 1), "65 items; the maximum is 64");
 }
 
 #[test]
 fn number_of_routes() {
     let file = |count| routes(&repeat(count, |n| format!("- {{ prefix: /{n}, upstream: a }}\n")));
     accepts(&file(bounds::MAX_ROUTES));
-    refuses(&file(bounds::MAX_ROUTES + 1), "10001 items, and 10000 is the most");
+    refuses(&file(bounds::MAX_ROUTES + 1), "10001 items; the maximum is 10000");
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn upstreams() {
         format!("listeners: [\":80\"]\nroutes: [{{ upstream: u0 }}]\nupstreams:\n{upstreams}")
     };
     accepts(&file(bounds::MAX_UPSTREAMS));
-    refuses(&file(bounds::MAX_UPSTREAMS + 1), "4097 entries, and 4096 is the most");
+    refuses(&file(bounds::MAX_UPSTREAMS + 1), "4097 entries; the maximum is 4096");
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn endpoints() {
         format!("listeners: [\":80\"]\nroutes: [{{ upstream: a }}]\nupstreams:\n  a:\n{endpoints}")
     };
     accepts(&file(bounds::MAX_ENDPOINTS));
-    refuses(&file(bounds::MAX_ENDPOINTS + 1), "1025 items, and 1024 is the most");
+    refuses(&file(bounds::MAX_ENDPOINTS + 1), "1025 items; the maximum is 1024");
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn shares() {
         )
     };
     accepts(&file(bounds::MAX_SHARES));
-    refuses(&file(bounds::MAX_SHARES + 1), "65 entries, and 64 is the most");
+    refuses(&file(bounds::MAX_SHARES + 1), "65 entries; the maximum is 64");
 }
 
 /// A key with `%` for its items, the bound, and an item.
@@ -189,16 +189,16 @@ fn networks_name_servers_and_headers() {
         |count| format!("resolver: {{ nameservers: [{}] }}\n", "\"1.1.1.1:53\", ".repeat(count));
     let rest = routes("  - upstream: a\n");
     accepts(&(networks(bounds::MAX_NETWORKS) + &rest));
-    refuses(&(networks(bounds::MAX_NETWORKS + 1) + &rest), "1024 is the most");
+    refuses(&(networks(bounds::MAX_NETWORKS + 1) + &rest), "the maximum is 1024");
     accepts(&(servers(bounds::MAX_NAMESERVERS) + &rest));
-    refuses(&(servers(bounds::MAX_NAMESERVERS + 1) + &rest), "8 is the most");
+    refuses(&(servers(bounds::MAX_NAMESERVERS + 1) + &rest), "the maximum is 8");
 
     let headers = |count| {
         let headers = repeat(count, |n| format!("X-{n}: a, "));
         format!("listeners: [\":80\"]\nroutes: [{{ respond: {{ headers: {{ {headers} }} }} }}]")
     };
     accepts(&headers(bounds::MAX_HEADERS));
-    refuses(&headers(bounds::MAX_HEADERS + 1), "64 is the most");
+    refuses(&headers(bounds::MAX_HEADERS + 1), "the maximum is 64");
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn lengths_of_texts() {
     ];
     for (text, most) in cases {
         accepts(&routes(&text.replace('%', &"x".repeat(most))));
-        refuses(&routes(&text.replace('%', &"x".repeat(most + 1))), "is the most");
+        refuses(&routes(&text.replace('%', &"x".repeat(most + 1))), "; the maximum is ");
     }
     let label = "x".repeat(63);
     let host = format!("{label}.{label}.{label}.{}", &label[..61]);
@@ -231,7 +231,7 @@ fn paths_of_sockets() {
         format!("listeners: [\"unix:/{path}\"]\nroutes: [{{ respond: 204 }}]")
     };
     accepts(&file(bounds::MAX_SOCKET_PATH));
-    refuses(&file(bounds::MAX_SOCKET_PATH + 1), "107 is the most");
+    refuses(&file(bounds::MAX_SOCKET_PATH + 1), "the maximum is 107");
 }
 
 #[test]

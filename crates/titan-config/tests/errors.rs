@@ -271,7 +271,7 @@ fn statuses_without_content_have_no_body() {
     for status in [204, 205, 304] {
         for body in ["body: hi", "template: '{path}'"] {
             let says = routes(&format!("  - respond: {{ status: {status}, {body} }}\n"));
-            let message = format!("a response with status {status} has no body");
+            let message = format!("a response with status {status} cannot have a body");
             assert!(says.contains(&message), "{says}");
         }
         assert!(!routes(&format!("  - respond: {status}\n")).contains("error"), "{status}");
@@ -286,7 +286,7 @@ fn statuses_that_need_a_field_are_not_given_without() {
         (405, "Allow", "GET, HEAD"),
         (407, "Proxy-Authenticate", "Basic realm=staff"),
     ] {
-        let wanted = format!("a response with status {status} needs the field {field}");
+        let wanted = format!("a response with status {status} needs the header {field}");
         let says = routes(&format!("  - respond: {status}\n"));
         assert!(says.contains(&wanted), "{says}");
         // What is to be added can be pasted.
@@ -303,18 +303,18 @@ fn statuses_that_need_a_field_are_not_given_without() {
         assert!(!with(&field.to_lowercase()).contains("error"), "{field}");
     }
     let says = routes("  - respond: 426\n");
-    assert!(says.contains("choose another status: the gateway writes this field itself"), "{says}");
+    assert!(says.contains("choose another status: the gateway sets this header itself"), "{says}");
 }
 
 #[test]
 fn files_that_nothing_can_be_done_with() {
     for (files, wanted) in [
-        ("fallback: /index.html", "it starts at `root`: write `index.html`"),
-        ("fallback: ../index.html", "it leads out of `root`"),
+        ("fallback: /index.html", "the path is relative to `root`: write `index.html`"),
+        ("fallback: ../index.html", "it leads outside `root`"),
         ("fallback: a//b", "it is empty"),
-        ("error_pages: { 404: /404.html }", "it starts at `root`: write `404.html`"),
-        ("error_pages: { 502: 502.html }", "files are never answered with that"),
-        ("cache_rules: { cache_control: a }", "`name` or `types` is missing"),
+        ("error_pages: { 404: /404.html }", "the path is relative to `root`: write `404.html`"),
+        ("error_pages: { 502: 502.html }", "a files route never responds with this status"),
+        ("cache_rules: { cache_control: a }", "set `name` or `types`"),
         ("cache_rules: { name: '(', cache_control: a }", "a regular expression"),
         ("cache_rules: { types: html, cache_control: a }", "it has no `/`"),
     ] {
@@ -431,23 +431,23 @@ fn what_clients_have_to_show_is_asked_of_somebody() {
     let route = "routes: [{ client_certificate: { subject: CN=a }, respond: 204 }]";
     assert_eq!(tls(clients, route), "");
     let says = tls("min_version: 1.2", route);
-    assert!(says.contains("no listener asks clients for certificates"), "{says}");
+    assert!(says.contains("no listener requests client certificates"), "{says}");
     assert!(says.contains("titan.yaml:4:10"), "{says}");
     let forwarding = "forwarding: { client_cert: leaf }\nroutes: [{ respond: 204 }]";
     assert_eq!(tls(clients, forwarding), "");
     let says = tls("min_version: 1.2", forwarding);
     assert!(says.contains("titan.yaml:4:15"), "{says}");
-    assert!(says.contains("there is nothing to tell upstreams"), "{says}");
+    assert!(says.contains("there is no certificate to tell upstreams about"), "{says}");
 }
 
 #[test]
 fn what_no_certificate_can_say_is_no_condition() {
     let clients = "client_certificates: { ca: ca.pem }";
     for (condition, wanted) in [
-        ("{}", "nothing is asked of the certificate"),
+        ("{}", "this condition asks for nothing"),
         ("presnt", "did you mean `present`?"),
-        ("{ ip: 10.0.0.1:80 }", "this is no IP address"),
-        ("{ fingerprint: 'ab:cd' }", "it has 4 characters besides colons, not 64"),
+        ("{ ip: 10.0.0.1:80 }", "this is not an IP address"),
+        ("{ fingerprint: 'ab:cd' }", "it has 4 characters, not counting colons, instead of 64"),
         ("{ subjct: CN=a }", "did you mean `subject`?"),
         ("{ uri: { regex: '(' } }", "a regular expression"),
     ] {
@@ -464,20 +464,20 @@ fn settings_of_tls_that_make_no_sense_are_refused() {
         ("client_certificates: { ca: a, mode: maybe }", "expected `required` or `optional`"),
         ("ciphers: [TLS_RSA_WITH_AES_128_CBC_SHA]", "`TLS_AES_128_GCM_SHA256`"),
         ("ciphers: []", "the list is empty"),
-        ("ciphers: [TLS_AES_128_GCM_SHA256]", "there is no cipher for TLS 1.2 among them"),
+        ("ciphers: [TLS_AES_128_GCM_SHA256]", "the list has no cipher suite for TLS 1.2"),
         (
             "ciphers: [TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256]",
-            "there is no cipher for TLS 1.3 among them",
+            "the list has no cipher suite for TLS 1.3",
         ),
         (
             "min_version: 1.3, ciphers: [TLS_AES_128_GCM_SHA256, TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256]",
             "have no effect with `min_version: 1.3`",
         ),
         ("hsts: 1", "expected"),
-        ("hsts: { max_age: 365d, preload: true }", "lists of preloaded hosts take no such host"),
+        ("hsts: { max_age: 365d, preload: true }", "browsers' preload lists do not accept this"),
         (
             "hsts: { max_age: 30d, include_subdomains: true, preload: true }",
-            "lists of preloaded hosts take no such host",
+            "browsers' preload lists do not accept this",
         ),
     ] {
         let says = tls(setting, "");
@@ -493,7 +493,7 @@ fn https_is_not_redirected_to_itself() {
          tls: { certificates: [{ cert: a.pem, key: a.key }] }\nroutes: [{ respond: 204 }]\n",
     );
     assert!(says.contains("titan.yaml:3:5"), "{says}");
-    assert!(says.contains("who has come by HTTPS cannot be sent there"), "{says}");
+    assert!(says.contains("clients of this listener already use HTTPS"), "{says}");
     for (value, wanted) in [
         ("yes", "write `true`, without quotes"),
         ("0", "expected a whole number from 1 to 65535"),
@@ -517,23 +517,23 @@ fn a_jwt_policy_that_would_protect_nothing_or_refuse_everything() {
         ("providers: { keys: { secret_file: k } }", "`algorithms` is missing"),
         ("providers: { algorithms: none, keys: { jwks: k } }", "expected"),
         ("providers: { algorithms: hs256, keys: { jwks: k } }", "expected"),
-        ("providers: { algorithms: HS256, keys: { pem: k } }", "no secret to sign with"),
-        ("providers: { algorithms: [RS256, HS256], keys: { pem: k } }", "no secret to sign with"),
-        ("providers: { algorithms: [HS256, RS256], keys: { secret_file: k } }", "HS512 alone"),
-        ("providers: { algorithms: HS256, keys: { jwks_url: https://a } }", "anybody can fetch"),
+        ("providers: { algorithms: HS256, keys: { pem: k } }", "a shared secret"),
+        ("providers: { algorithms: [RS256, HS256], keys: { pem: k } }", "a shared secret"),
+        ("providers: { algorithms: [HS256, RS256], keys: { secret_file: k } }", "only with HS256"),
+        ("providers: { algorithms: HS256, keys: { jwks_url: https://a } }", "cannot be fetched"),
         ("providers: { algorithms: RS256, keys: { jwks_url: a.example } }", "it has no scheme"),
         ("providers: { algorithms: RS256, keys: { jwks_url: ftp://a } }", "neither `https` nor"),
         ("providers: { algorithms: RS256, keys: { jwks_url: https://u@a/b } }", "malformed"),
-        ("providers: { algorithms: RS256, keys: { jwks_url: 'https://a/b c' } }", "be escaped"),
-        ("providers: { algorithms: RS256, keys: { jwks_url: https://a/b#c } }", "be escaped"),
+        ("providers: { algorithms: RS256, keys: { jwks_url: 'https://a/b c' } }", "be percent"),
+        ("providers: { algorithms: RS256, keys: { jwks_url: https://a/b#c } }", "be percent"),
         ("providers: { algorithms: RS256, keys: { jwks_url: http://a/b } }", "without TLS"),
         (
             "providers: { algorithms: RS256, keys: { jwks_url: { url: https://a, refresh: 1d } } }",
-            "too old before they are fetched",
+            "expire before they are fetched",
         ),
         (
             "providers: { algorithms: RS256, keys: { jwks_url: { url: https://a, max_stale: 10m } } }",
-            "too old before they are fetched",
+            "expire before they are fetched",
         ),
         ("providers: { algorithms: HS256, keys: { secret: short } }", "at least 32 bytes"),
         (
@@ -549,15 +549,15 @@ fn a_jwt_policy_that_would_protect_nothing_or_refuse_everything() {
             "providers: [{ issuer: a, algorithms: RS256, keys: { jwks: k } }, { issuer: a, algorithms: RS256, keys: { jwks: k } }]",
             "two providers with the issuer `a`",
         ),
-        (&format!("{one}, headers: {{ Host: sub }}"), "writes this field itself"),
-        (&format!("{one}, headers: {{ transfer-encoding: sub }}"), "writes this field itself"),
-        (&format!("{one}, headers: {{ X-Forwarded-For: sub }}"), "has its own place"),
-        (&format!("{one}, headers: {{ X_Forwarded_For: sub }}"), "has its own place"),
-        (&format!("{one}, headers: {{ X-Real-IP: sub }}"), "has its own place"),
-        (&format!("{one}, headers: {{ Client-Cert: sub }}"), "has its own place"),
-        (&format!("{one}, headers: {{ X-Request-Id: sub }}"), "has its own place"),
-        (&format!("{one}, headers: {{ cookie: sub }}"), "a meaning of its own"),
-        (&format!("{one}, headers: {{ X-A: sub, x-a: iss }}"), "two claims in one field"),
+        (&format!("{one}, headers: {{ Host: sub }}"), "sets this header itself"),
+        (&format!("{one}, headers: {{ transfer-encoding: sub }}"), "sets this header itself"),
+        (&format!("{one}, headers: {{ X-Forwarded-For: sub }}"), "has its own key"),
+        (&format!("{one}, headers: {{ X_Forwarded_For: sub }}"), "has its own key"),
+        (&format!("{one}, headers: {{ X-Real-IP: sub }}"), "has its own key"),
+        (&format!("{one}, headers: {{ Client-Cert: sub }}"), "has its own key"),
+        (&format!("{one}, headers: {{ X-Request-Id: sub }}"), "has its own key"),
+        (&format!("{one}, headers: {{ cookie: sub }}"), "has another meaning"),
+        (&format!("{one}, headers: {{ X-A: sub, x-a: iss }}"), "two claims use the same header"),
         (&format!("{one}, headers: {{ X-A: /a~2 }}"), "JSON pointer"),
         (&format!("{one}, realm: 'a\"b'"), "printable ASCII"),
         (&format!("{one}, leeway: 1h"), "expected"),
@@ -589,6 +589,6 @@ policies:
     jwt: { providers: { algorithms: RS256, keys: { jwks: \"https://id.example/keys\" } } }
 ",
     );
-    assert!(text.contains("an address is no file"), "{text}");
-    assert!(text.contains("nothing is fetched"), "{text}");
+    assert!(text.contains("expected a file, not a URL"), "{text}");
+    assert!(text.contains("download it to a file first"), "{text}");
 }

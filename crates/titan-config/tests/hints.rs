@@ -34,11 +34,11 @@ fn a_section_that_is_none_says_its_keys() {
         (section("limits: 10MiB"), "and 10 more; `{}` for the defaults"),
         (section("forwarding: on"), "write a mapping with some of the keys `"),
         (section("limits: [10MiB]"), "write a mapping with some of the keys `head`, `target`"),
-        (policy("cors: '*'"), "; `origins` has to be there"),
+        (policy("cors: '*'"), "; `origins` is required"),
         (policy("compress: on"), "`{}` for the defaults"),
         (
             policy("authorise: { forward_auth: { upstream: a, cache: 30s } }"),
-            "write a mapping with the keys `ttl`, `key`, `capacity`; `ttl` has to be there",
+            "write a mapping with the keys `ttl`, `key`, `capacity`; `ttl` is required",
         ),
         (section("policies: { p: jwt }"), "with one of the keys `cors`, `early_limit`, "),
         (route("upstream: api, rewrite: /foo"), "with one of the keys `prefix`, `path`"),
@@ -48,11 +48,11 @@ fn a_section_that_is_none_says_its_keys() {
         ),
         (
             report("listeners: [{ address: ':1', tls: on }]\nroutes: [{ respond: 204 }]"),
-            "; `certificates` has to be there",
+            "; `certificates` is required",
         ),
         (
             section("upstreams: [{ name: api, endpoints: a:1 }]"),
-            "each stands under its name: `api: ...` in place of `- name: api`",
+            "write each under its name: `api: ...` instead of `- name: api`",
         ),
     ] {
         assert!(says.contains(wanted), "{wanted}: {says}");
@@ -87,12 +87,12 @@ fn what_was_probably_meant_is_said() {
         (route("prefix: /a, upstream: api, strip_prefix: true"), "`rewrite: { prefix: / }`"),
         (route("prefix: /a, upstream: api, rewrite: { prefix: /x/ }"), "did you mean `/x`?"),
         (section("upstreams: { a: 'a:1,b:2' }"), "did you mean `[\"a:1\", \"b:2\"]`?"),
-        (route("upstream: api, send_host: 'http://x/'"), "a host has no scheme"),
+        (route("upstream: api, send_host: 'http://x/'"), "a host does not include a scheme"),
         (route("upstream: api, send_host: 'http://x/'"), "did you mean `x`?"),
-        (route("files: { root: w, fallback: ../secret }"), "it leads out of `root`"),
+        (route("files: { root: w, fallback: ../secret }"), "it leads outside `root`"),
         (
             route("files: { root: w, cache_rules: [{ match: '*.js', cache_control: a }] }"),
-            "`types: text/css` chooses by the media type",
+            "`types: text/css` matches the media type",
         ),
         (policy("rate_limit: { rates: 5/s, key: ip }"), "did you mean `client_address`?"),
         (policy("rate_limit: { rates: 5/s, key: $remote_addr }"), "did you mean `client_address`?"),
@@ -115,14 +115,14 @@ fn what_was_probably_meant_is_said() {
             section("upstreams: { a: { endpoints: a:1, balance: { sticky: {} } } }"),
             "did you mean `sticky_cookie`?",
         ),
-        (section("access_log: /var/log/x"), "there is no log of requests yet"),
+        (section("access_log: /var/log/x"), "there is no access log yet"),
         (
             section("upstreams: { a: { endpoints: a:1, sticky: true } }"),
             "`balance: { sticky_cookie: {} }`",
         ),
         (
             section("upstreams: { a: { endpoints: a:1, health_check: {} } }"),
-            "there are no checks of endpoints yet",
+            "there are no active health checks yet",
         ),
         (
             section("upstreams: { a: { endpoints: a:1, circuit_breaker: {} } }"),
@@ -137,9 +137,9 @@ fn what_was_probably_meant_is_said() {
 #[test]
 fn trust_that_means_everybody_or_nobody_is_told() {
     for (forwarding, wanted) in [
-        ("trusted_proxies: [10.0.0.0/8, 0.0.0.0/0]", "`0.0.0.0/0` is everybody"),
-        ("trusted_proxies: '::/0'", "`::/0` is everybody"),
-        ("trusted_field: forwarded", "no effect without `trusted_proxies`"),
+        ("trusted_proxies: [10.0.0.0/8, 0.0.0.0/0]", "`0.0.0.0/0` is every address"),
+        ("trusted_proxies: '::/0'", "`::/0` is every address"),
+        ("trusted_field: forwarded", "has no effect without `trusted_proxies`"),
     ] {
         let says = section(&format!("forwarding: {{ {forwarding} }}"));
         assert!(says.starts_with("warning: ") && says.contains(wanted), "{wanted}: {says}");
@@ -161,7 +161,7 @@ fn more_than_the_share_of_one_client_is_told() {
         match share {
             Some(share) => assert!(
                 says.starts_with("warning: ")
-                    && says.contains(&format!("one client may have {share}")),
+                    && says.contains(&format!("the share of one client is {share}")),
                 "{limits}: {says}"
             ),
             None => assert_eq!(says, "", "{limits}"),
@@ -176,7 +176,7 @@ fn a_rule_does_not_look_for_things_in_a_text() {
         ("request.path in '/a'", "`request.path.contains('x')`"),
     ] {
         let says = policy(&format!("authorise: {{ rules: \"{rule}\" }}"));
-        assert!(says.contains("the right side of `in` is a list"), "{rule}: {says}");
+        assert!(says.contains("the right side of `in` must be a list"), "{rule}: {says}");
         assert!(says.contains(wanted), "{rule}: {says}");
     }
     for rule in ["request.method in ['GET']", "'x-a' in request.headers"] {
@@ -191,7 +191,7 @@ fn a_page_that_is_a_place_is_told() {
             section(&format!("error_pages: {{ 404: {page} }}")),
             route(&format!("upstream: api, error_pages: {{ 5xx: {page} }}")),
         ] {
-            assert!(says.contains("warning: this text is the page itself"), "{page}: {says}");
+            assert!(says.contains("warning: this text is itself the page"), "{page}: {says}");
             assert!(says.contains("`error_pages` under `files`"), "{page}: {says}");
         }
     }

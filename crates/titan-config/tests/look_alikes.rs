@@ -24,10 +24,10 @@ const OPEN: &str = "{ prefix: /, upstream: a }";
 fn a_guarded_path_under_an_open_one_draws_a_warning() {
     let told = warnings(&format!("[{ADMIN}, {OPEN}]"), "");
     assert!(
-        told.contains("look-alikes of the guarded path `/admin` are taken by an open route"),
+        told.contains("an open route accepts look-alikes of the protected path `/admin`"),
         "{told}"
     );
-    assert!(told.contains("takes `/ADMIN`, `/admin;x`, `/%2Fadmin`"), "{told}");
+    assert!(told.contains("accepts `/ADMIN`, `/admin;x`, `/%2Fadmin`"), "{told}");
     for (guarded, open) in [
         (ADMIN, "{ path: '/{*rest}', upstream: a }"),
         (ADMIN, "{ prefix: /, files: /srv }"),
@@ -46,7 +46,7 @@ fn a_guarded_path_under_an_open_one_draws_a_warning() {
             &format!("[{guarded}, {open}, {{ path: /used, upstream: a, apply: [staff] }}]"),
             "",
         );
-        assert!(told.contains("look-alikes of the guarded path"), "{guarded} {open}: {told}");
+        assert!(told.contains("look-alikes of the protected path"), "{guarded} {open}: {told}");
     }
 }
 
@@ -57,7 +57,7 @@ fn what_is_stated_or_out_of_reach_draws_none() {
     let open = format!("{{ prefix: /, upstream: a, {all} }}");
     assert_eq!(warnings(&format!("[{ADMIN}, {open}]"), ""), "");
     let told = warnings(&format!("[{ADMIN}, {OPEN}]"), "paths: { parameters: refuse, case: keep }");
-    assert!(told.contains("takes `/%2Fadmin`, which"), "{told}");
+    assert!(told.contains("accepts `/%2Fadmin`, which"), "{told}");
     for routes in [
         format!("[{ADMIN}, {{ prefix: /, upstream: a, apply: [staff] }}]"),
         format!("[{ADMIN}, {{ prefix: /, respond: 200 }}]"),

@@ -84,7 +84,7 @@ fn fields_that_frame_messages_or_belong_to_the_gateway_stay() {
             assert!(report.contains("can be changed"), "{changes}: {report}");
         }
     }
-    assert!(wrong("response: { headers: { set: { Vary: x } } }").contains("appended"));
+    assert!(wrong("response: { headers: { set: { Vary: x } } }").contains("append to it"));
     assert_eq!(wrong("response: { headers: { append: { Vary: x } } }"), "nothing");
 }
 
@@ -142,10 +142,7 @@ fn a_field_that_stays_names_its_key() {
         ("Client-Cert-Chain", "client_cert"),
     ] {
         let report = told(name);
-        assert!(
-            report.contains(&format!("`forwarding.{key}` says what becomes of it")),
-            "{name}: {report}"
-        );
+        assert!(report.contains(&format!("`forwarding.{key}` controls it")), "{name}: {report}");
     }
     assert!(!told("X-Forwarded-Prefix").contains("`forwarding."), "no key says anything of it");
 }
@@ -184,7 +181,7 @@ fn variables_are_those_that_there_are() {
 fn claims_need_tokens() {
     let report = wrong("request: { headers: { set: { x: '{claim:sub}' } } }");
     assert!(
-        report.contains("the transform `p` needs tokens, and no policy asks for them"),
+        report.contains("the transform `p` uses token claims, but no policy checks tokens"),
         "{report}"
     );
     let report = wrong("request: { headers: { set: { x: '{claim:}' } } }");
@@ -208,7 +205,7 @@ fn groups_are_not_written_as_elsewhere() {
         Config::parse("titan.yaml", &text).expect("a right file").warnings.to_string()
     };
     let told = warned("^/a(.*)$", "/b$1");
-    assert!(told.contains("`$1` stands for itself") && told.contains("is `{1}`"), "{told}");
+    assert!(told.contains("`$1` is literal text here") && told.contains("write `{1}`"), "{told}");
     for (regex, replace) in [("^/a", "/b$1"), ("^/a(.*)$", "/b$a"), ("^/a(.*)$", "/b{1}")] {
         assert_eq!(warned(regex, replace), "");
     }
@@ -217,9 +214,9 @@ fn groups_are_not_written_as_elsewhere() {
 #[test]
 fn what_is_said_twice_is_refused() {
     let of = |changes: &str| wrong(&format!("request: {{ headers: {{ {changes} }} }}"));
-    assert!(of("set: { X-A: a, x-a: b }").contains("this name stands twice"));
-    assert!(of("rename: { x-a: x-c, x-b: X-C }").contains("a new name is taken already"));
-    assert!(of("rename: { x-a: X-A }").contains("a new name is taken already"));
+    assert!(of("set: { X-A: a, x-a: b }").contains("this name appears twice"));
+    assert!(of("rename: { x-a: x-c, x-b: X-C }").contains("the new name is already in use"));
+    assert!(of("rename: { x-a: X-A }").contains("the new name is already in use"));
     assert!(of("set: { x-a: '' }").contains("use `remove`"));
 }
 
@@ -243,7 +240,7 @@ fn statuses_that_need_a_field_come_with_it() {
         ("404: 405", "Allow", "GET, HEAD"),
     ] {
         let report = of(status, "");
-        assert!(report.contains(&format!("needs the field {field}")), "{report}");
+        assert!(report.contains(&format!("needs the header {field}")), "{report}");
         assert!(report.contains(&format!("set: {{ {field}: '{value}' }}")), "{report}");
         for kind in ["set", "append", "set_if_absent"] {
             let given = format!("{kind}: {{ {}: '{value}' }}", field.to_lowercase());
@@ -251,12 +248,12 @@ fn statuses_that_need_a_field_come_with_it() {
         }
         // It may be empty, and sets nothing then.
         let report = of(status, &format!("set: {{ {field}: '{{header:X-A}}' }}"));
-        assert!(report.contains("needs the field"), "{report}");
-        assert!(of(status, &format!("rename: {{ X-A: {field} }}")).contains("needs the field"));
+        assert!(report.contains("needs the header"), "{report}");
+        assert!(of(status, &format!("rename: {{ X-A: {field} }}")).contains("needs the header"));
     }
     assert_eq!(of("401: 401", ""), "nothing");
     for status in ["404: 407", "405: 426"] {
-        assert!(of(status, "").contains("choose another status: the gateway writes this field"));
+        assert!(of(status, "").contains("choose another status: the gateway sets this header"));
     }
 }
 
@@ -264,7 +261,7 @@ fn statuses_that_need_a_field_come_with_it() {
 fn values_that_no_field_could_have_are_not_made() {
     for (rule, says) in [
         ("{ regex: a, replace: '{1}' }", "there is no group `{1}`"),
-        ("{ regex: a, replace: \"b\\nc\" }", "a value has no"),
+        ("{ regex: a, replace: \"b\\nc\" }", "a value cannot contain"),
         ("{ regex: '(', replace: a }", "a regular expression"),
     ] {
         let report = wrong(&format!("response: {{ replace: {{ x-a: {rule} }} }}"));
@@ -282,10 +279,10 @@ fn cookies_that_browsers_would_drop_or_nobody_could_write() {
         ("same_site: none, secure: false", "needs `secure: true` in this rule"),
         ("names: a", "this rule changes nothing"),
         ("names: 'a b', secure: true", "a b"),
-        ("path: shop", "it does not begin with a slash"),
-        ("path: '/a; Domain=b'", "it has characters that no attribute can have"),
-        ("domain: 'a; Path=/'", "it is no domain"),
-        ("domain: '.'", "it is no domain"),
+        ("path: shop", "it does not start with a slash"),
+        ("path: '/a; Domain=b'", "it contains characters that an attribute cannot have"),
+        ("domain: 'a; Path=/'", "it is not a domain name"),
+        ("domain: '.'", "it is not a domain name"),
     ] {
         let report = of(rule);
         assert!(report.contains(says), "{rule}: {report}");
@@ -300,9 +297,9 @@ fn conditions_look_at_what_there_is() {
     let unknown = wrong("response: { when: response.body == '' }");
     assert!(unknown.contains("`response` has no `body`"), "{unknown}");
     let no_truth = wrong("response: { when: response.status }");
-    assert!(no_truth.contains("it is neither true nor false"), "{no_truth}");
+    assert!(no_truth.contains("its result is neither true nor false"), "{no_truth}");
     let claims = wrong("response: { when: claims.sub == 'a' }");
-    assert!(claims.contains("the transform `p` needs tokens"), "{claims}");
+    assert!(claims.contains("the transform `p` uses token claims"), "{claims}");
     assert_eq!(
         wrong("response: { when: response.status == 200 && request.path == '/' }"),
         "nothing"

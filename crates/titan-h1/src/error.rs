@@ -42,13 +42,13 @@ faults! {
     /// A byte in the method that no token has, or no method at all.
     Method = BAD_REQUEST "the method is not a token (RFC 9112 section 3.1)";
     /// A method longer than any that is known.
-    MethodTooLong = NOT_IMPLEMENTED "the method is longer than any that is known (RFC 9112 section 3)";
+    MethodTooLong = NOT_IMPLEMENTED "the method is longer than any known method (RFC 9112 section 3)";
     /// The request line has no target, or more than one SP before it.
-    NoTarget = BAD_REQUEST "the request line has no target where one belongs (RFC 9112 section 3)";
+    NoTarget = BAD_REQUEST "the request line has no target (RFC 9112 section 3)";
     /// A byte in the target that no URI has, or a fragment.
-    TargetByte = BAD_REQUEST "the target has a byte that no target may have (RFC 9112 section 3.2)";
+    TargetByte = BAD_REQUEST "the target contains a byte that is not allowed (RFC 9112 section 3.2)";
     /// A target in no form, or in a form that the method does not allow.
-    TargetForm = BAD_REQUEST "the target is in no form that the method allows (RFC 9112 section 3.2)";
+    TargetForm = BAD_REQUEST "the target does not have a form that the method allows (RFC 9112 section 3.2)";
     /// The authority in the target is malformed.
     TargetAuthority = BAD_REQUEST "the authority in the target is malformed (RFC 9112 section 3.2)";
     /// The target exceeds its limit.
@@ -62,7 +62,7 @@ faults! {
     /// A status code outside 100 to 599.
     StatusCode = BAD_REQUEST "the status code is outside 100 to 599 (RFC 9110 section 15)";
     /// A control byte in the reason phrase.
-    ReasonByte = BAD_REQUEST "the reason phrase has a control byte (RFC 9112 section 4)";
+    ReasonByte = BAD_REQUEST "the reason phrase contains a control byte (RFC 9112 section 4)";
     /// A line that begins with white space: a folded value, or a hidden first line.
     ObsFold = BAD_REQUEST "a field line begins with white space (RFC 9112 sections 2.2 and 5.2)";
     /// A field line that begins with its colon.
@@ -70,9 +70,9 @@ faults! {
     /// A byte in a field name that no token has, or a line without a colon.
     FieldNameByte = BAD_REQUEST "a field name is not a token (RFC 9112 section 5)";
     /// White space between a field name and its colon.
-    SpaceBeforeColon = BAD_REQUEST "white space before the colon (RFC 9112 section 5.1)";
+    SpaceBeforeColon = BAD_REQUEST "there is white space before the colon (RFC 9112 section 5.1)";
     /// A control byte in a field value.
-    ValueByte = BAD_REQUEST "a field value has a control byte (RFC 9110 section 5.5)";
+    ValueByte = BAD_REQUEST "a field value contains a control byte (RFC 9110 section 5.5)";
     /// The head exceeds its limit.
     HeadTooLong = FIELDS_TOO_LARGE "the head exceeds its limit (RFC 6585 section 5)";
     /// There are more field lines than the limit.
@@ -84,7 +84,7 @@ faults! {
     /// A `Host` that is no authority.
     HostMalformed = BAD_REQUEST "the Host field is malformed (RFC 9110 section 7.2)";
     /// A `Host` that is not the authority in the target.
-    HostDiffers = BAD_REQUEST "the Host field is not the target's authority (RFC 9112 section 3.2.2)";
+    HostDiffers = BAD_REQUEST "the Host field differs from the target's authority (RFC 9112 section 3.2.2)";
     /// A `Connection` member that is no token.
     ConnectionOption = BAD_REQUEST "a Connection member is not a token (RFC 9110 section 7.6.1)";
     /// An expectation other than `100-continue`.
@@ -104,7 +104,7 @@ faults! {
     /// A coding after `chunked`.
     ChunkedNotLast = BAD_REQUEST "the chunked coding is not the last (RFC 9112 section 6.1)";
     /// A transfer coding other than `chunked`.
-    CodingUnknown = NOT_IMPLEMENTED "a transfer coding is not understood (RFC 9112 section 6.1)";
+    CodingUnknown = NOT_IMPLEMENTED "a transfer coding is not supported (RFC 9112 section 6.1)";
     /// A body on CONNECT: it could as well be the tunnel's.
     ConnectWithBody = BAD_REQUEST "CONNECT with a body (RFC 9110 section 9.3.6)";
     /// `Transfer-Encoding` or `Content-Length` where a response cannot have a body at all.
@@ -120,9 +120,9 @@ faults! {
     /// The chunk-size line exceeds its limit.
     ChunkLineTooLong = BAD_REQUEST "the chunk-size line exceeds its limit (RFC 9112 section 7.1.1)";
     /// The data of a chunk is not followed by CRLF.
-    ChunkEnd = BAD_REQUEST "chunk data does not end where its size says (RFC 9112 section 7.1)";
+    ChunkEnd = BAD_REQUEST "chunk data is not as long as its size (RFC 9112 section 7.1)";
     /// A trailer field that may only stand in a head.
-    TrailerForbidden = BAD_REQUEST "a field that may not be a trailer (RFC 9110 section 6.5.1)";
+    TrailerForbidden = BAD_REQUEST "a field is not allowed in trailers (RFC 9110 section 6.5.1)";
     /// The trailer section exceeds its limit.
     TrailersTooLong = FIELDS_TOO_LARGE "the trailers exceed their limit (RFC 6585 section 5)";
     /// The peer closed before the message was complete.

@@ -122,21 +122,23 @@ violations! {
     /// A frame longer than 16,384 bytes.
     FrameTooLong = FrameSizeError "a frame exceeds SETTINGS_MAX_FRAME_SIZE (RFC 9113 section 4.2)";
     /// A frame whose length does not fit its type.
-    FrameLength = FrameSizeError "a frame has a length that its type may not have (RFC 9113 section 4.2)";
+    FrameLength = FrameSizeError "a frame has a length that its type does not allow (RFC 9113 section 4.2)";
     /// Padding as long as the frame or longer.
     Padding = ProtocolError "the padding exceeds the frame (RFC 9113 section 6.1)";
     /// Stream 0 where a stream belongs, or a stream where 0 belongs.
-    StreamZero = ProtocolError "a frame stands on stream 0, or must (RFC 9113 section 6)";
+    StreamZero = ProtocolError "a frame is on stream 0 where it may not be, or is not where it \
+        must be (RFC 9113 section 6)";
     /// A stream number that this peer may not open.
-    StreamNumber = ProtocolError "a stream number is not the next one of its opener (RFC 9113 section 5.1.1)";
+    StreamNumber = ProtocolError "a stream identifier is out of order (RFC 9113 section 5.1.1)";
     /// A frame on a stream that nobody has opened.
     IdleStream = ProtocolError "a frame on an idle stream (RFC 9113 section 5.1)";
     /// A frame on a stream that the peer has ended.
     ClosedStream = StreamClosed "a frame on a closed stream (RFC 9113 section 5.1)";
     /// Something else between HEADERS and the end of its block, or CONTINUATION without HEADERS.
-    Continuation = ProtocolError "a field block is interrupted or was never begun (RFC 9113 section 6.10)";
+    Continuation = ProtocolError "a field block is interrupted, or a CONTINUATION frame has no \
+        field block to continue (RFC 9113 section 6.10)";
     /// A setting with a value that it may not have.
-    SettingValue = ProtocolError "a setting has a value that it may not have (RFC 9113 section 6.5.2)";
+    SettingValue = ProtocolError "a setting has a value that is not allowed (RFC 9113 section 6.5.2)";
     /// An initial window beyond 2^31-1, or one that makes a window so.
     SettingWindow = FlowControlError "SETTINGS_INITIAL_WINDOW_SIZE overflows a window (RFC 9113 section 6.9.2)";
     /// A push, which was switched off.
@@ -152,9 +154,9 @@ violations! {
     /// A field block far beyond the limit on heads.
     BlockTooLong = EnhanceYourCalm "a field block is far too long (RFC 9113 section 10.5.1)";
     /// Too much that costs, too little that gets anything done.
-    Flood = EnhanceYourCalm "the peer costs too much and gets nothing done (RFC 9113 section 10.5)";
+    Flood = EnhanceYourCalm "the peer causes excessive work without making progress (RFC 9113 section 10.5)";
     /// Responses to control frames that the peer does not read.
-    Unread = EnhanceYourCalm "the peer does not read what it asked for (RFC 9113 section 10.5)";
+    Unread = EnhanceYourCalm "the peer does not read the replies to its frames (RFC 9113 section 10.5)";
     /// A preface of HTTP/1 style answers, such as a client role that hears HTTP/1.
     NotHttp2 = Http11Required "the peer speaks HTTP/1 (RFC 9113 section 3.3)";
 }

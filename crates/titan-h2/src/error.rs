@@ -40,17 +40,17 @@ faults! {
     /// A field name that is empty or has a byte that no token has.
     NameByte = BAD_REQUEST "a field name is not a token (RFC 9113 section 8.2.1)";
     /// A control byte in a field value, such as CR, LF or NUL.
-    ValueByte = BAD_REQUEST "a field value has a control byte (RFC 9113 section 8.2.1)";
+    ValueByte = BAD_REQUEST "a field value contains a control byte (RFC 9113 section 8.2.1)";
     /// White space at the beginning or the end of a field value.
     ValueSpace = BAD_REQUEST "a field value begins or ends with white space (RFC 9113 section 8.2.1)";
     /// A field that speaks of the connection, which HTTP/2 does by itself.
     ConnectionField = BAD_REQUEST "a connection-specific field (RFC 9113 section 8.2.2)";
     /// `te` with anything but `trailers`.
-    Te = BAD_REQUEST "TE is not trailers (RFC 9113 section 8.2.2)";
+    Te = BAD_REQUEST "the TE field has a value other than trailers (RFC 9113 section 8.2.2)";
     /// A pseudo-header field behind a regular one.
     PseudoLate = BAD_REQUEST "a pseudo-header field after a regular one (RFC 9113 section 8.3)";
     /// A pseudo-header field that is not defined for this kind of message.
-    PseudoUnknown = BAD_REQUEST "a pseudo-header field that does not belong there (RFC 9113 section 8.3)";
+    PseudoUnknown = BAD_REQUEST "a pseudo-header field that is not allowed there (RFC 9113 section 8.3)";
     /// A pseudo-header field that stands there twice.
     PseudoTwice = BAD_REQUEST "a pseudo-header field twice (RFC 9113 section 8.3)";
     /// A pseudo-header field in a trailer section.
@@ -64,13 +64,13 @@ faults! {
     /// Neither `:authority` nor `host`; with CONNECT, no `:authority`.
     NoAuthority = BAD_REQUEST ":authority and Host are missing (RFC 9113 section 8.3.1)";
     /// A `:method` that is no token, or longer than any that is known.
-    Method = BAD_REQUEST ":method is not a token that is known (RFC 9113 section 8.3.1)";
+    Method = BAD_REQUEST ":method is not a known token (RFC 9113 section 8.3.1)";
     /// A `:scheme` other than `http` and `https`.
     Scheme = BAD_REQUEST ":scheme is not http or https (RFC 9113 section 8.3.1)";
     /// A `:path` that is empty or does not begin with `/`, or `*` without OPTIONS.
     Path = BAD_REQUEST ":path does not begin with a slash (RFC 9113 section 8.3.1)";
     /// A byte in `:path` that no target may have.
-    PathByte = BAD_REQUEST ":path has a byte that no target may have (RFC 9113 section 8.3.1)";
+    PathByte = BAD_REQUEST ":path contains a byte that is not allowed (RFC 9113 section 8.3.1)";
     /// `:path` exceeds its limit.
     TargetTooLong = URI_TOO_LONG ":path exceeds its limit (RFC 9110 section 15.5.15)";
     /// An `:authority` that is no host with an optional port.
@@ -80,7 +80,7 @@ faults! {
     /// More than one `host`, equal or not.
     SecondHost = BAD_REQUEST "there is more than one Host field (RFC 9110 section 7.2)";
     /// A `host` that is not `:authority`.
-    HostDiffers = BAD_REQUEST "the Host field is not :authority (RFC 9113 section 8.3.1)";
+    HostDiffers = BAD_REQUEST "the Host field differs from :authority (RFC 9113 section 8.3.1)";
     /// CONNECT with `:scheme` or `:path`, and without `:protocol`.
     ConnectTarget = BAD_REQUEST "CONNECT with :scheme or :path (RFC 9113 section 8.5)";
     /// CONNECT with a body of declared length: it could as well be the tunnel's.
@@ -98,7 +98,7 @@ faults! {
     /// Fewer bytes of body than `content-length` says.
     BodyTooShort = BAD_REQUEST "the body is shorter than its Content-Length (RFC 9113 section 8.1.1)";
     /// A body where the response can have none.
-    BodyForbidden = BAD_REQUEST "a body in a response that has none (RFC 9110 section 6.4.1)";
+    BodyForbidden = BAD_REQUEST "a body in a response that cannot have one (RFC 9110 section 6.4.1)";
     /// An expectation other than `100-continue`.
     Expectation = EXPECTATION_FAILED "the expectation is not 100-continue (RFC 9110 section 10.1.1)";
     /// No `:status`.
@@ -112,7 +112,7 @@ faults! {
     /// There are more field lines than the limit.
     TooManyFields = FIELDS_TOO_LARGE "there are too many fields (RFC 6585 section 5)";
     /// A trailer field that may only stand in a head.
-    TrailerForbidden = BAD_REQUEST "a field that may not be a trailer (RFC 9110 section 6.5.1)";
+    TrailerForbidden = BAD_REQUEST "a field is not allowed in trailers (RFC 9110 section 6.5.1)";
     /// The trailer section exceeds its limit.
     TrailersTooLarge = FIELDS_TOO_LARGE "the trailers exceed their limit (RFC 6585 section 5)";
     /// A frame on a stream that the peer has ended, or reset.

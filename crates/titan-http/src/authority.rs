@@ -85,8 +85,8 @@ impl fmt::Display for BadAuthority {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             BadAuthority::Empty => "the host is empty",
-            BadAuthority::Host => "the host has a byte that no host may have",
-            BadAuthority::Ipv6 => "the brackets do not hold an IPv6 address",
+            BadAuthority::Host => "the host contains a byte that is not allowed",
+            BadAuthority::Ipv6 => "the brackets do not contain an IPv6 address",
             BadAuthority::Port => "the port is not a number up to 65535",
         })
     }

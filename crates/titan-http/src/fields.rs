@@ -268,7 +268,7 @@ impl fmt::Display for BadField {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             BadField::Name => "the field name is not a token",
-            BadField::Value => "the field value has a byte that no field value may have",
+            BadField::Value => "the field value contains a byte that is not allowed",
             BadField::TooLong => "the head is too long",
         })
     }

@@ -223,9 +223,9 @@ impl fmt::Display for BadPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             BadPath::Relative => "the path does not start with a slash",
-            BadPath::Byte => "the path has a byte that no path may have",
+            BadPath::Byte => "the path contains a byte that is not allowed",
             BadPath::Escape => "the path has a percent sign without two hexadecimal digits",
-            BadPath::EscapedByte => "the path has an encoded control byte or backslash",
+            BadPath::EscapedByte => "the path contains an encoded control byte or backslash",
             BadPath::AboveRoot => "the path leads above the root",
             BadPath::HiddenDots => "the path hides a dot segment",
         })

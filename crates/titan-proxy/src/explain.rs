@@ -207,7 +207,7 @@ impl Tale<'_> {
     fn redirect_to_https(&mut self, port: NonZeroU16, head: &RequestHead) -> Result<(), Stop> {
         let mut location = Vec::new();
         template::write_https(head, port, &mut location)?;
-        self.page.tell("answer", words::status(Status::PERMANENT_REDIRECT));
+        self.page.tell("response", words::status(Status::PERMANENT_REDIRECT));
         self.page.tell("", format!("Location: {}", text(&location)));
         Ok(())
     }
@@ -226,7 +226,7 @@ impl Tale<'_> {
     fn client(&mut self, head: &RequestHead) {
         let Some(peer) = self.origin.address.filter(|_| !self.is_anybody) else { return };
         let line = match self.known_client(head) {
-            None => format!("not known: the trusted proxy {peer} names no address"),
+            None => format!("unknown: the trusted proxy {peer} sent no client address"),
             Some(client) if client == peer => client.to_string(),
             Some(client) => format!("{client}, behind the trusted proxy {peer}"),
         };
@@ -265,16 +265,18 @@ impl Tale<'_> {
         snapshot.routes.explain(&route::Request::new(head, identity), |index, mismatch| {
             let route = &config.routes[index];
             let verdict = mismatch.map_or_else(
-                || "takes it".to_owned(),
-                |mismatch| format!("no: {}", words::mismatch(route, mismatch, head, identity)),
+                || "matches".to_owned(),
+                |mismatch| {
+                    format!("no match: {}", words::mismatch(route, mismatch, head, identity))
+                },
             );
             number += 1;
             page.tell("tried", format!("{number}. {}: {verdict}", route.name));
         });
         match config.routes.len() - number {
             0 => {}
-            1 => page.tell("", "1 more route comes after it"),
-            more => page.tell("", format!("{more} more routes come after it")),
+            1 => page.tell("", "1 more route follows"),
+            more => page.tell("", format!("{more} more routes follow")),
         }
     }
 
@@ -282,7 +284,7 @@ impl Tale<'_> {
     fn find_route(&mut self, head: &RequestHead) -> Result<Option<Match>, Stop> {
         let request = route::Request::new(head, self.identity.as_deref());
         if let Some(found) = preflight_route(self.snapshot, head, request) {
-            self.page.tell("preflight", "for the route of the request that a page wants to send");
+            self.page.tell("preflight", "for the route of the request that the page wants to send");
             return Ok(Some(found));
         }
         let no_match = match self.snapshot.routes.find(&request) {
@@ -292,7 +294,7 @@ impl Tale<'_> {
         let state = &mut PolicyState::default();
         let response = answer_unrouted_preflight(self.snapshot, head, &request, state);
         if let Some(response) = response {
-            self.page.tell("preflight", "for what no route takes: the page may see that");
+            self.page.tell("preflight", "for requests that match no route: the page may see that");
             self.answer(response.head.status, "");
             return Ok(None);
         }
@@ -370,7 +372,7 @@ impl Tale<'_> {
             let why = "Allow: GET, HEAD".to_owned();
             return Err(Stop { error: Kind::MethodNotAllowed.into(), why });
         }
-        let why = "No file can have that name here.".to_owned();
+        let why = "No file here can have that name.".to_owned();
         let plan = files.plan(head.path());
         let plan = plan.ok_or(Stop { error: Kind::NoFile.into(), why })?;
         for (title, line) in words::files(files, &plan) {
@@ -388,7 +390,7 @@ impl Tale<'_> {
     ) -> Result<(), Stop> {
         let snapshot::Proxy { config, split: _, rewrite } = proxy;
         if let Reach::Here(status) = count_hop(&mut head).map_err(|_| Kind::Internal)? {
-            self.answer(status, ", for Max-Forwards is 0");
+            self.answer(status, ", because Max-Forwards is 0");
             return Ok(());
         }
         if let Some(most) = config.body_limit.at_most() {
@@ -403,14 +405,14 @@ impl Tale<'_> {
         }
         self.prepare(&mut head)?;
         let query = head.query().map_or(String::new(), |query| format!("?{}", text(query)));
-        self.page.tell("sends on", format!("{:?} {}{query}", head.method, text(&path)));
+        self.page.tell("forwards", format!("{:?} {}{query}", head.method, text(&path)));
         self.page.tell("", format!("Host: {}", words::host_sent(&config.send_host, &head)));
         if self.identity.is_some() && self.config.forwarding.client_cert != ClientCert::Off {
-            self.page.tell("", "Client-Cert: the certificate shown");
+            self.page.tell("", "Client-Cert: the client's certificate");
         }
         self.upstreams(&config.shares);
         if config.grpc_web && self.dialect.is_some_and(|it| it != Dialect::Native) {
-            self.page.tell("grpc-web", "made into gRPC, and the response back");
+            self.page.tell("grpc-web", "translated to gRPC, and the response back");
         }
         let takes_tunnels = |share: &Share| {
             self.config.upstream(share.upstream).protocol != titan_config::Protocol::H2
@@ -454,9 +456,9 @@ impl Tale<'_> {
     /// A status of the gateway's own, and what a transform makes of it.
     fn answer(&mut self, status: Status, why: &str) {
         let sent = self.snapshot.chains.of(self.route).status_for(&self.state, status);
-        self.page.tell("answer", format!("{}{why}", words::status(sent)));
+        self.page.tell("response", format!("{}{why}", words::status(sent)));
         if sent != status {
-            self.page.tell("", format!("in place of {}, by the transform", words::status(status)));
+            self.page.tell("", format!("instead of {}, by the transform", words::status(status)));
         }
     }
 
@@ -476,8 +478,7 @@ impl Tale<'_> {
             && self.dialect.is_none()
         {
             let media_type = page.content_type.as_str();
-            self.page
-                .tell("", format!("with a page of {media_type}, unless `Accept` prefers JSON"));
+            self.page.tell("", format!("with a {media_type} page, unless `Accept` prefers JSON"));
         }
         if !why.is_empty() {
             self.page.tell("", why);

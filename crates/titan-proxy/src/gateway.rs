@@ -184,7 +184,7 @@ impl Gateway {
             let why = state.listener_policy.take_refusal()?;
             Some((
                 state.config.name.as_str(),
-                format!("a client's certificate is not taken: {why}"),
+                format!("a client's certificate is not accepted: {why}"),
             ))
         });
         told.collect()

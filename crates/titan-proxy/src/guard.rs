@@ -128,15 +128,15 @@ impl Guard {
             let name = String::from_utf8_lossy(field.name);
             match self.find(field.name) {
                 Some(Taken { is_exact: false, .. }) => {
-                    format!("{name}: upstreams may take it for {}", fold_name(&name))
+                    format!("{name}: upstreams may read it as {}", fold_name(&name))
                 }
                 Some(Taken { right: Right::Proxies, .. }) => {
-                    format!("{name}: it is believed of trusted proxies alone")
+                    format!("{name}: only trusted proxies may send it")
                 }
                 _ if name.eq_ignore_ascii_case(PROXY) => {
-                    format!("{name}: upstreams may take it for the proxy of their own requests")
+                    format!("{name}: upstreams may use it as the proxy for their own requests")
                 }
-                _ => format!("{name}: the gateway alone writes it"),
+                _ => format!("{name}: only the gateway may set it"),
             }
         });
         explained.collect()

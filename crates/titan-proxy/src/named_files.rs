@@ -24,7 +24,7 @@ fn missing_pages(config: &Config, files: &Files) -> impl Iterator<Item = (Locati
         let missing = fallback.chain(pages).filter(|(_, name)| !root.join(name).is_file());
         let told = missing.map(|(key, name)| {
             let file = root.join(name);
-            (route.location, format!("{}, which `{key}` names, is no file", file.display()))
+            (route.location, format!("{}, which `{key}` names, is not a file", file.display()))
         });
         told.collect()
     })
@@ -35,7 +35,7 @@ fn empty_list(named: &NamedPolicy, files: &Files) -> Option<(Location, String)> 
     let keys = api_keys(&named.policy)?;
     let file = keys.file.as_ref()?;
     let is_empty = known_names(keys, files)?.is_empty();
-    let told = || format!("{} has no keys: it lets nobody in", file.display());
+    let told = || format!("{} has no keys: every request would be refused", file.display());
     is_empty.then(|| (named.location, told()))
 }
 
@@ -58,7 +58,7 @@ fn unknown_names(limit: &NamedPolicy, config: &Config, files: &Files) -> Vec<(Lo
         exempt.api_keys.iter().filter(|name| !known.iter().flatten().any(|it| it == *name));
     let told = unknown.map(|name| {
         let policy = &limit.name;
-        (limit.location, format!("`{policy}` exempts the API key `{name}`, which nobody knows"))
+        (limit.location, format!("`{policy}` exempts the API key `{name}`, which does not exist"))
     });
     told.collect()
 }

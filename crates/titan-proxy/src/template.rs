@@ -311,7 +311,7 @@ impl fmt::Display for BadResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             BadResult::NoHost => f.write_str("the request names no host"),
-            BadResult::WrongPlace => f.write_str("a part of the path would become part of a host"),
+            BadResult::WrongPlace => f.write_str("part of the path would become part of the host"),
             BadResult::Path(bad) => bad.fmt(f),
         }
     }

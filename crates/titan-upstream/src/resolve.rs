@@ -119,7 +119,7 @@ impl Names {
     async fn ask(&self, resolver: &TokioResolver, host: &str) -> Lookup {
         let _turn = self.turns.acquire().await;
         let asked = tokio::time::timeout(self.config.timeout, resolver.lookup_ip(host)).await;
-        match asked.map_err(|_| "no name server has answered in time".to_owned())? {
+        match asked.map_err(|_| "no name server responded in time".to_owned())? {
             Ok(answer) => Ok((some_of(answer.iter().collect()), answer.valid_until())),
             // A response too: there are none.
             Err(error) if error.is_no_records_found() => {
@@ -141,13 +141,13 @@ fn some_of(mut addresses: Vec<IpAddr>) -> Vec<IpAddr> {
 fn why_none(answers: &[Lookup; 2]) -> Option<String> {
     let has_some = answers.iter().flatten().any(|(addresses, _)| !addresses.is_empty());
     let reason = || answers.iter().find_map(|answer| answer.clone().err());
-    let none = || "there is no such name, or it has no address".to_owned();
+    let none = || "the name does not exist or has no address".to_owned();
     (!has_some).then(|| reason().unwrap_or_else(none))
 }
 
 /// In place of a response where the question was not asked.
 fn unasked() -> Lookup {
-    Err("the question was not asked".to_owned())
+    Err("no query was sent".to_owned())
 }
 
 /// What the responses for both families come to; `None` when one is to be asked for again soon. Where

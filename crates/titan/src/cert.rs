@@ -28,8 +28,9 @@ const LIFETIME: Duration = Duration::days(397);
 
 /// Writes an authority and a certificate for these names, with its key, into a folder. Overwrites nothing.
 pub(crate) fn write(folder: &Path, names: &[String]) -> Result<Written, Failure> {
-    let (authority, cert, key) = make(names)
-        .map_err(|error| Failure::BadInput(format!("no certificate for {names:?}: {error}")))?;
+    let (authority, cert, key) = make(names).map_err(|error| {
+        Failure::BadInput(format!("cannot make a certificate for {names:?}: {error}"))
+    })?;
     let [authority_file, cert_file, key_file] =
         ["ca.pem", "localhost.pem", "localhost.key"].map(|name| folder.join(name));
     let files =
@@ -37,7 +38,7 @@ pub(crate) fn write(folder: &Path, names: &[String]) -> Result<Written, Failure>
     if let Some((file, ..)) = files.iter().find(|(file, ..)| file.exists()) {
         let file = file.display();
         return Err(Failure::BadInput(format!(
-            "{file} is there already: name another folder with --out"
+            "{file} already exists: choose another directory with --out"
         )));
     }
     std::fs::create_dir_all(folder)
@@ -67,7 +68,7 @@ impl Written {
              \x20   tls: {{ certificates: [{{ cert: {cert}, key: {key} }}] }}\n\
              routes:\n\
              \x20 - respond: {{ body: hello }}\n\n\
-             And a client of it:\n\n\
+             And a client for it:\n\n\
              curl --cacert {authority} https://{name}:8443/\n"
         )
     }

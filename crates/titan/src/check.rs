@@ -35,7 +35,7 @@ pub(crate) fn check(options: &CheckOptions) -> Result<ExitCode, Failure> {
         terminal::complain(&format!("warning: {name}:{place}: {warning}\n"));
     }
     if options.strict && checked.warnings() > 0 {
-        terminal::complain("error: there are warnings, and `--strict` allows none\n");
+        terminal::complain("error: there are warnings, and `--strict` does not allow any\n");
         return Ok(checked.exit_code(options.strict));
     }
     terminal::print(&match options.list_routes {

@@ -4,7 +4,7 @@ use clap::{Args, Parser, Subcommand};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-/// An API gateway: takes requests, routes them, and streams the responses of upstreams back.
+/// An API gateway: accepts requests, routes them to upstreams, and streams the responses back.
 #[derive(Debug, Parser)]
 #[command(name = "titan", version, args_conflicts_with_subcommands = true)]
 #[command(after_help = AFTER_HELP, max_term_width = 100)]
@@ -21,48 +21,48 @@ pub(crate) struct Cli {
 /// What is to be done.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Start the gateway; what happens without a command too
+    /// Start the gateway; the default without a command
     #[command(after_help = AFTER_RUN)]
     Run(RunOptions),
-    /// Validate a configuration file and print what it comes to
+    /// Validate a configuration file and print a summary
     ///
-    /// All errors are shown at once, each with its place. Nothing is started, bound or resolved.
+    /// Shows all errors at once, each with its position. Starts, binds and resolves nothing.
     #[command(after_help = AFTER_CHECK)]
     Check(CheckOptions),
-    /// Tell which route a request would take, and why not another
+    /// Show which route a request would take, and why not another
     ///
-    /// Nothing is sent: the code that serves requests reads, routes and rewrites this one.
+    /// Sends nothing: the code that serves requests reads, routes and rewrites this one.
     ///
-    /// Tokens are judged with the keys of the configuration. Where these are fetched, or cannot be read
-    /// here, signatures are not checked.
+    /// Checks tokens with the keys of the configuration. If these are fetched, or cannot be read here,
+    /// it does not check signatures.
     #[command(after_help = AFTER_EXPLAIN)]
     Explain {
         /// The method, such as GET
         method: String,
         /// `http://host/path?query`, or `/path` together with -H 'Host: ...'
         url: String,
-        /// A header field of the request; may be given several times
+        /// A header of the request; may be repeated
         #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
         fields: Vec<String>,
-        /// The certificate that the client shows, a PEM file; whether it would be taken is not looked at
+        /// The certificate that the client presents, a PEM file; it is not verified
         #[arg(long, value_name = "FILE")]
         client_cert: Option<PathBuf>,
-        /// The address that the client connects from; without it nothing is decided by the address
+        /// The address that the client connects from; without it, nothing is decided by address
         #[arg(long, value_name = "ADDRESS")]
         from: Option<IpAddr>,
         #[command(flatten)]
         config: ConfigOption,
     },
-    /// Write a certificate to develop with, and the authority that signed it
+    /// Write a certificate for development, and the authority that signed it
     ///
-    /// Writes ca.pem, localhost.pem and localhost.key, and prints what to configure. Clients that are told
-    /// to trust ca.pem accept the certificate for 397 days. The authority's key is not kept.
+    /// Writes ca.pem, localhost.pem and localhost.key, and prints what to configure. Clients that trust
+    /// ca.pem accept the certificate for 397 days. The authority's key is not kept.
     Cert {
-        /// The names and addresses that it is for
+        /// The names and addresses that the certificate is for
         #[arg(default_values = ["localhost", "127.0.0.1", "::1"])]
         names: Vec<String>,
-        /// The folder to write to
-        #[arg(short, long, value_name = "FOLDER", default_value = ".")]
+        /// The directory to write to
+        #[arg(short, long, value_name = "DIRECTORY", default_value = ".")]
         out: PathBuf,
     },
     /// Print the JSON Schema of the configuration, for editors
@@ -78,7 +78,7 @@ pub(crate) struct CheckOptions {
     /// The same as FILE
     #[arg(short, long, value_name = "FILE", conflicts_with = "file")]
     config: Option<PathBuf>,
-    /// Leave the files that it names alone: certificates, keys, lists, directories
+    /// Do not read the files and directories that it names: certificates, keys, lists
     #[arg(long)]
     pub(crate) no_files: bool,
     /// Treat warnings as errors, with exit code 3
@@ -138,23 +138,23 @@ fn file_and_no_slip(text: &str) -> Result<PathBuf, &'static str> {
     let path = PathBuf::from(text);
     match text.contains(['/', '.']) || text == "-" || path.exists() {
         true => Ok(path),
-        false => Err("there is neither a command nor a file of that name"),
+        false => Err("there is no command or file with that name"),
     }
 }
 
 const AFTER_HELP: &str = "\
 Examples:
-  titan                                   start the demo: 127.0.0.1:8080 answers with an echo
+  titan                                   start the demo: an echo service on 127.0.0.1:8080
   titan --config titan.yaml               start with a configuration
-  titan check titan.yaml                  find out what is wrong with it, or what it comes to
+  titan check titan.yaml                  show its errors, or a summary
   titan explain GET http://a.example/x -c titan.yaml
-                                          which route takes this request, and why
-  titan schema > titan.schema.json        completion and marks in editors
+                                          which route this request takes, and why
+  titan schema > titan.schema.json        completion and error marks in editors
   titan cert                              a certificate for localhost, to try HTTPS with
 
 Exit codes:
-  0    done; for `run`: drained after a signal, or cut off after `timeouts.drain`
-  1    the gateway could not start (an address is taken), one of its workers died, or standard
+  0    success; for `run`: drained after a signal, or cut off after `timeouts.drain`
+  1    the gateway could not start (an address is in use), one of its workers died, or standard
        output could not be written
   2    the configuration or the command line is wrong; nothing was started
   3    `check --strict`: there are warnings
@@ -166,29 +166,29 @@ Files:
   names are read again when they change.
 
 Environment:
-  NO_COLOR    when set, errors are printed without colours, which only a terminal gets anyway";
+  NO_COLOR    when set, errors have no colours, not even on a terminal";
 
 const AFTER_RUN: &str = "\
 Signals:
-  SIGTERM, SIGINT   accept nothing more, finish what runs (cut off after `timeouts.drain`), exit 0;
-                    a second one exits at once with 128 and its number (143, 130)
+  SIGTERM, SIGINT   drain: accept nothing new, finish running requests within `timeouts.drain`, exit 0;
+                    a second signal exits at once with 128 plus its number (143, 130)
   SIGHUP            ignored
 
-The admin interface (127.0.0.1:8484, unless the configuration says otherwise) answers /healthz,
-/readyz and /metrics. Its address is given up when the drain begins; that of `admin.probes` answers
+The admin interface (127.0.0.1:8484, unless the configuration says otherwise) serves /healthz,
+/readyz and /metrics. It closes when the drain begins; the address in `admin.probes` keeps responding
 until the end.";
 
 const AFTER_CHECK: &str = "\
 Examples:
   titan check titan.yaml
-  titan check --no-files --strict --json titan.yaml    in CI, where certificates are not
+  titan check --no-files --strict --json titan.yaml    in CI, without the certificates
   titan check --list-routes - < titan.yaml
 
 Exit codes:
   0    valid; there may be warnings
   1    standard output could not be written, or the file of `jwt_revocations` could not be read
-  2    wrong
-  3    valid, but there are warnings and --strict allows none";
+  2    invalid
+  3    valid, but there are warnings, and --strict does not allow any";
 
 const AFTER_EXPLAIN: &str = "\
 Examples:
@@ -197,7 +197,7 @@ Examples:
   titan explain GET http://a.example/ -H 'Authorization: Bearer eyJhb...' -c titan.yaml
   titan explain GET http://a.example/ --from 203.0.113.7 -c titan.yaml
 
-The exit code is 0 whatever the response would be, and 2 if that cannot be asked.";
+The exit code is 0 whatever the response would be, and 2 if the request or the configuration is invalid.";
 
 #[cfg(test)]
 mod tests {
@@ -218,16 +218,16 @@ mod tests {
     #[test]
     fn the_help_is_worth_reading() {
         insta::assert_snapshot!(help(None), @r"
-        An API gateway: takes requests, routes them, and streams the responses of upstreams back
+        An API gateway: accepts requests, routes them to upstreams, and streams the responses back
 
         Usage: titan [OPTIONS] [FILE]
                titan <COMMAND>
 
         Commands:
-          run      Start the gateway; what happens without a command too
-          check    Validate a configuration file and print what it comes to
-          explain  Tell which route a request would take, and why not another
-          cert     Write a certificate to develop with, and the authority that signed it
+          run      Start the gateway; the default without a command
+          check    Validate a configuration file and print a summary
+          explain  Show which route a request would take, and why not another
+          cert     Write a certificate for development, and the authority that signed it
           schema   Print the JSON Schema of the configuration, for editors
           help     Print this message or the help of the given subcommand(s)
 
@@ -246,17 +246,17 @@ mod tests {
                   Print version
 
         Examples:
-          titan                                   start the demo: 127.0.0.1:8080 answers with an echo
+          titan                                   start the demo: an echo service on 127.0.0.1:8080
           titan --config titan.yaml               start with a configuration
-          titan check titan.yaml                  find out what is wrong with it, or what it comes to
+          titan check titan.yaml                  show its errors, or a summary
           titan explain GET http://a.example/x -c titan.yaml
-                                                  which route takes this request, and why
-          titan schema > titan.schema.json        completion and marks in editors
+                                                  which route this request takes, and why
+          titan schema > titan.schema.json        completion and error marks in editors
           titan cert                              a certificate for localhost, to try HTTPS with
 
         Exit codes:
-          0    done; for `run`: drained after a signal, or cut off after `timeouts.drain`
-          1    the gateway could not start (an address is taken), one of its workers died, or standard
+          0    success; for `run`: drained after a signal, or cut off after `timeouts.drain`
+          1    the gateway could not start (an address is in use), one of its workers died, or standard
                output could not be written
           2    the configuration or the command line is wrong; nothing was started
           3    `check --strict`: there are warnings
@@ -268,14 +268,14 @@ mod tests {
           names are read again when they change.
 
         Environment:
-          NO_COLOR    when set, errors are printed without colours, which only a terminal gets anyway
+          NO_COLOR    when set, errors have no colours, not even on a terminal
         ");
     }
 
     #[test]
     fn the_help_of_run() {
         insta::assert_snapshot!(help(Some("run")), @r"
-        Start the gateway; what happens without a command too
+        Start the gateway; the default without a command
 
         Usage: titan run [OPTIONS] [FILE]
 
@@ -291,12 +291,12 @@ mod tests {
                   Print help
 
         Signals:
-          SIGTERM, SIGINT   accept nothing more, finish what runs (cut off after `timeouts.drain`), exit 0;
-                            a second one exits at once with 128 and its number (143, 130)
+          SIGTERM, SIGINT   drain: accept nothing new, finish running requests within `timeouts.drain`, exit 0;
+                            a second signal exits at once with 128 plus its number (143, 130)
           SIGHUP            ignored
 
-        The admin interface (127.0.0.1:8484, unless the configuration says otherwise) answers /healthz,
-        /readyz and /metrics. Its address is given up when the drain begins; that of `admin.probes` answers
+        The admin interface (127.0.0.1:8484, unless the configuration says otherwise) serves /healthz,
+        /readyz and /metrics. It closes when the drain begins; the address in `admin.probes` keeps responding
         until the end.
         ");
     }
@@ -304,9 +304,9 @@ mod tests {
     #[test]
     fn the_help_of_check() {
         insta::assert_snapshot!(help(Some("check")), @r"
-        Validate a configuration file and print what it comes to
+        Validate a configuration file and print a summary
 
-        All errors are shown at once, each with its place. Nothing is started, bound or resolved.
+        Shows all errors at once, each with its position. Starts, binds and resolves nothing.
 
         Usage: titan check [OPTIONS] [FILE]
 
@@ -319,7 +319,7 @@ mod tests {
                   The same as FILE
 
               --no-files
-                  Leave the files that it names alone: certificates, keys, lists, directories
+                  Do not read the files and directories that it names: certificates, keys, lists
 
               --strict
                   Treat warnings as errors, with exit code 3
@@ -335,25 +335,25 @@ mod tests {
 
         Examples:
           titan check titan.yaml
-          titan check --no-files --strict --json titan.yaml    in CI, where certificates are not
+          titan check --no-files --strict --json titan.yaml    in CI, without the certificates
           titan check --list-routes - < titan.yaml
 
         Exit codes:
           0    valid; there may be warnings
           1    standard output could not be written, or the file of `jwt_revocations` could not be read
-          2    wrong
-          3    valid, but there are warnings and --strict allows none
+          2    invalid
+          3    valid, but there are warnings, and --strict does not allow any
         ");
     }
 
     #[test]
     fn the_help_of_explain() {
         insta::assert_snapshot!(help(Some("explain")), @r"
-        Tell which route a request would take, and why not another
+        Show which route a request would take, and why not another
 
-        Nothing is sent: the code that serves requests reads, routes and rewrites this one.
+        Sends nothing: the code that serves requests reads, routes and rewrites this one.
 
-        Tokens are judged with the keys of the configuration. Where these are fetched, or cannot be read here, signatures are not checked.
+        Checks tokens with the keys of the configuration. If these are fetched, or cannot be read here, it does not check signatures.
 
         Usage: titan explain [OPTIONS] <METHOD> <URL>
 
@@ -366,13 +366,13 @@ mod tests {
 
         Options:
           -H, --header <NAME: VALUE>
-                  A header field of the request; may be given several times
+                  A header of the request; may be repeated
 
               --client-cert <FILE>
-                  The certificate that the client shows, a PEM file; whether it would be taken is not looked at
+                  The certificate that the client presents, a PEM file; it is not verified
 
               --from <ADDRESS>
-                  The address that the client connects from; without it nothing is decided by the address
+                  The address that the client connects from; without it, nothing is decided by address
 
           -c, --config <FILE>
                   The configuration, YAML or JSON; without it a built-in demo
@@ -386,7 +386,7 @@ mod tests {
           titan explain GET http://a.example/ -H 'Authorization: Bearer eyJhb...' -c titan.yaml
           titan explain GET http://a.example/ --from 203.0.113.7 -c titan.yaml
 
-        The exit code is 0 whatever the response would be, and 2 if that cannot be asked.
+        The exit code is 0 whatever the response would be, and 2 if the request or the configuration is invalid.
         ");
     }
 

@@ -47,7 +47,7 @@ pub(crate) fn read_named(config: &Config, file: &Path) -> Files {
             Ok(bytes) => files.insert(named.to_owned(), bytes),
             Err(error) => {
                 let reason = format!(
-                    "it cannot be read: {error} (a relative path starts at the folder of {})",
+                    "it cannot be read: {error} (relative paths start at the directory of {})",
                     file.display()
                 );
                 files.insert_unreadable(named.to_owned(), BadCredentials { file: path, reason });
@@ -121,7 +121,7 @@ fn read_to_bound(file: impl Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(MAX_FILE as u64 + 1).read_to_end(&mut bytes)?;
     if bytes.len() > MAX_FILE {
-        return Err(io::Error::other(format!("it has more than {MAX_FILE} bytes")));
+        return Err(io::Error::other(format!("it is larger than {MAX_FILE} bytes")));
     }
     Ok(bytes)
 }
@@ -133,6 +133,6 @@ fn read_text(file: &Path) -> io::Result<String> {
     };
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
-        io::Error::other(format!("it is not UTF-8, at byte {at}"))
+        io::Error::other(format!("it is not UTF-8 at byte {at}"))
     })
 }

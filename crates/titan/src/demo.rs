@@ -55,7 +55,8 @@ impl Demo {
 }
 
 /// What to know about [`config_for_reading`].
-pub(crate) const FOR_READING: &str = "The built-in configuration; its upstream takes a free port at the start, here it has port 1.\n\n";
+pub(crate) const FOR_READING: &str = "The built-in configuration. Its upstream takes a free port \
+    at the start; port 1 stands for it here.\n\n";
 
 /// The configuration where nothing is started.
 pub(crate) fn config_for_reading() -> Config {

@@ -67,17 +67,17 @@ impl Failure {
 fn help_with(kind: io::ErrorKind, what: &str) -> &'static str {
     match kind {
         io::ErrorKind::AddrInUse if what.ends_with(FOR_PROBES) => {
-            "help: something listens there already; `ss -ltnp` shows what. A gateway that drains keeps the\n\
-             \x20     address of its probes until the drain has ended: wait for that, or give this one another\n\
-             \x20     `admin.probes`\n"
+            "help: another process uses this address; `ss -ltnp` shows which. A gateway that \
+                drains keeps the\n\x20     address of its probes until the drain has ended: wait \
+                for that, or set another\n\x20     `admin.probes`\n"
         }
         io::ErrorKind::AddrInUse => {
-            "help: something listens there already; `ss -ltnp` shows what. Stop it, or write another address\n\
-             \x20     into the configuration: titan FILE\n"
+            "help: another process uses this address; `ss -ltnp` shows which. Stop it, or use a \
+                configuration\n\x20     with another address: titan FILE\n"
         }
         io::ErrorKind::PermissionDenied => {
-            "help: ports below 1024 need the capability CAP_NET_BIND_SERVICE, and Unix sockets a\n\
-             \x20     directory that this user may write to\n"
+            "help: ports below 1024 need the capability CAP_NET_BIND_SERVICE; Unix sockets need \
+                a\n\x20     directory that this user may write to\n"
         }
         io::ErrorKind::AddrNotAvailable => "help: this machine does not have that address\n",
         _ => "",
@@ -141,7 +141,7 @@ mod tests {
             let error = io::Error::from(io::ErrorKind::AddrInUse);
             Failure::Bind { what: what.to_owned(), error }.text(false)
         };
-        assert!(text("127.0.0.1:1").contains("write another address"));
+        assert!(text("127.0.0.1:1").contains("with another address"));
         let of_probes = text(&format!("127.0.0.1:1 {FOR_PROBES}"));
         assert!(of_probes.contains("A gateway that drains keeps the\n"), "{of_probes}");
     }

@@ -53,9 +53,7 @@ fn url(scheme: &str, address: &str) -> String {
 
 /// What to try next.
 fn advice(demo: &str) -> String {
-    let mut text =
-        "\nThis is the built-in demo, with an upstream that echoes what it is asked:\n\n"
-            .to_owned();
+    let mut text = "\nThis is the built-in demo. Its upstream echoes requests:\n\n".to_owned();
     for line in demo.lines() {
         let line = format!("    {line}");
         writeln!(text, "{}", line.trim_end()).expect("a String takes everything");
@@ -68,11 +66,11 @@ Try:
     curl http://127.0.0.1:8484/metrics
     titan explain GET http://127.0.0.1:8080/hello
 
-Put the lines above into titan.yaml, with upstreams of your own, and go on with:
+Put the lines above into titan.yaml, replace the upstream with your own, and continue with:
     titan check titan.yaml
     titan --config titan.yaml
 
-docs/configuration.md describes every key; `titan --help` the rest. Ctrl-C stops.
+docs/configuration.md describes every key, `titan --help` the rest. Press Ctrl-C to stop.
 ",
     );
     text
@@ -104,7 +102,7 @@ mod tests {
         listening on http://127.0.0.1:8080
         admin on http://127.0.0.1:8484
 
-        This is the built-in demo, with an upstream that echoes what it is asked:
+        This is the built-in demo. Its upstream echoes requests:
 
             listeners:
               - 127.0.0.1:8080
@@ -117,11 +115,11 @@ mod tests {
             curl http://127.0.0.1:8484/metrics
             titan explain GET http://127.0.0.1:8080/hello
 
-        Put the lines above into titan.yaml, with upstreams of your own, and go on with:
+        Put the lines above into titan.yaml, replace the upstream with your own, and continue with:
             titan check titan.yaml
             titan --config titan.yaml
 
-        docs/configuration.md describes every key; `titan --help` the rest. Ctrl-C stops.
+        docs/configuration.md describes every key, `titan --help` the rest. Press Ctrl-C to stop.
         ");
     }
 

@@ -57,7 +57,7 @@ impl Watched {
         match gateway.replace_certificates(&files) {
             Ok(()) => {
                 self.complaint.clear();
-                terminal::say("files that have changed were read again and are in use\n");
+                terminal::say("changed files were read again and are in use\n");
             }
             Err(bad) => self.complain(&bad),
         }
@@ -65,7 +65,7 @@ impl Watched {
 
     /// Says it once.
     fn complain(&mut self, bad: &BadCredentials) {
-        let complaint = format!("warning: {bad}; the old ones stay in use\n");
+        let complaint = format!("warning: {bad}; the previous files stay in use\n");
         if complaint != self.complaint {
             terminal::complain(&complaint);
             self.complaint = complaint;
@@ -153,7 +153,7 @@ async fn start(
     })?;
     match gateway.await {
         Ok(result) => Ok(result?),
-        Err(_) => Err(Failure::Runtime("the start has panicked".to_owned())),
+        Err(_) => Err(Failure::Runtime("the start-up thread panicked".to_owned())),
     }
 }
 
@@ -184,7 +184,7 @@ async fn serve(
     loop {
         tokio::select! {
             () = gateway.ended() => {
-                return Err(Failure::Runtime("a worker has died: all have stopped".to_owned()));
+                return Err(Failure::Runtime("a worker thread ended unexpectedly; all workers have stopped".to_owned()));
             }
             _ = signals.next() => break,
             () = tokio::time::sleep(LOOK) => {}
@@ -200,7 +200,7 @@ async fn serve(
     gateway.drain();
     around.admin.take().into_iter().for_each(Server::end);
     around.store = None;
-    terminal::say("draining; a second signal stops at once\n");
+    terminal::say("draining; a second signal stops the gateway at once\n");
     loop {
         tokio::select! {
             () = gateway.ended() => break,
@@ -214,7 +214,9 @@ async fn serve(
     failures.look(&gateway, Instant::now());
     match gateway.join() {
         true => Ok(ExitCode::SUCCESS),
-        false => Err(Failure::Runtime("a worker has died while draining".to_owned())),
+        false => {
+            Err(Failure::Runtime("a worker thread ended unexpectedly while draining".to_owned()))
+        }
     }
 }
 

@@ -57,7 +57,8 @@ fn files_of_another_machine_are_left_alone() {
 
 #[test]
 fn revoked_tokens_need_a_folder_that_is_there() {
-    let refused = "error: cannot use nowhere/revoked for revoked tokens: its folder does not exist";
+    let refused =
+        "error: cannot use nowhere/revoked for revoked tokens: its directory does not exist";
     let text = FILES.replace("tls: { certificates: [{ cert: a.pem, key: a.key }] }", "name: a");
     let text = text.replace("secret_file: k", "secret: '0123456789abcdef0123456789abcdef'");
     let (code, _, err) = check(&text, &[]);
@@ -65,7 +66,7 @@ fn revoked_tokens_need_a_folder_that_is_there() {
     assert!(err.contains(refused), "{err}");
     let (code, _, err) = check(&text.replace("nowhere/revoked", "/dev/null"), &[]);
     assert_eq!(code, Some(2), "{err}");
-    assert!(err.contains("it is no regular file"), "{err}");
+    assert!(err.contains("it is not a regular file"), "{err}");
     assert_eq!(check(&text, &["--no-files"]).0, Some(0));
     // The service manager is not to try that again and again: 2, as for other errors of a configuration.
     let mut run = Command::new(env!("CARGO_BIN_EXE_titan"));
@@ -88,10 +89,10 @@ fn files_that_are_hardly_meant_are_told() {
     let (code, _, err) = check(&text, &[]);
     assert_eq!(code, Some(0), "{err}");
     for wanted in [
-        "gone.html, which `fallback` names, is no file",
-        "gone404.html, which `error_pages` names, is no file",
-        "empty has no keys: it lets nobody in",
-        "`limit` exempts the API key `eve`, which nobody knows",
+        "gone.html, which `fallback` names, is not a file",
+        "gone404.html, which `error_pages` names, is not a file",
+        "empty has no keys: every request would be refused",
+        "`limit` exempts the API key `eve`, which does not exist",
     ] {
         assert!(err.contains(wanted), "{wanted}: {err}");
     }
@@ -122,7 +123,7 @@ fn warnings_fail_where_none_are_allowed() {
     let (code, out, err) = check(WARNED, &["--strict"]);
     assert_eq!((code, out.as_str()), (Some(3), ""), "{err}");
     assert!(err.contains("warning: no route uses the upstream `a`"), "{err}");
-    assert!(err.contains("error: there are warnings, and `--strict` allows none"), "{err}");
+    assert!(err.contains("error: there are warnings, and `--strict` does not allow any"), "{err}");
     assert_eq!(check(GOOD, &["--strict"]).0, Some(0));
     assert_eq!(check(BAD, &["--strict"]).0, Some(2));
 }
@@ -142,7 +143,7 @@ fn programs_read_json() {
         "line": 2,
         "column": 25,
         "path": "routes[0].prefix",
-        "message": "`/api/*` is not a prefix: a prefix serves everything below it by itself",
+        "message": "`/api/*` is not a prefix: a prefix already matches everything below it",
         "hint": "did you mean `/api`?",
     });
     assert_eq!(report["diagnostics"][0], wanted);
@@ -206,7 +207,7 @@ fn routes_are_listed_in_the_order_in_which_they_are_tried() {
     let (code, out, err) = check(ROUTES, &["--list-routes"]);
     assert_eq!((code, err.as_str()), (Some(0), ""));
     insta::assert_snapshot!(out, @r"
-    ROUTE  HOST         PATH            METHODS  CONDITIONS  POLICIES  ANSWERED BY
+    ROUTE  HOST         PATH            METHODS  CONDITIONS  POLICIES  ACTION
     me     api.example  /v1/users/me    any      0           -         upstream api
     user   api.example  /v1/users/{id}  GET,PUT  0           -         upstream api
     beta   api.example  /v1/…           any      1           -         upstream new

@@ -202,7 +202,7 @@ fn a_port_in_use_is_told_with_what_to_do() {
         let (code, out, err) = output(["--config", file.to_str().unwrap()]);
         assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
         assert!(err.starts_with(&format!("error: cannot listen on {address}")), "{err}");
-        assert!(err.contains("help: something listens there already"), "{err}");
+        assert!(err.contains("help: another process uses this address"), "{err}");
     }
 }
 
@@ -243,7 +243,7 @@ fn a_request_is_explained() {
     let url = "http://a.example/x";
     let (code, out, _) = output(["explain", "GET", url, "-c", file.to_str().unwrap()]);
     assert_eq!(code, Some(0));
-    assert!(out.ends_with("answer    200 OK\n"), "{out}");
+    assert!(out.ends_with("response  200 OK\n"), "{out}");
     let (code, _, err) = output(["explain", "GET", "x"]);
     assert_eq!(code, Some(2));
     assert!(err.starts_with("error: `x` is neither an absolute URL"), "{err}");

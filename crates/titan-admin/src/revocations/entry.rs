@@ -126,10 +126,10 @@ impl TryFrom<Asked> for Tokens {
         let Asked { jti, sub, iat, iss, exp } = asked;
         let is_name = |name: &Arc<str>| (1..=MAX_NAME).contains(&name.len());
         if ![&jti, &sub, &iss].into_iter().flatten().all(is_name) {
-            return Err("`jti`, `sub` and `iss` have 1 to 1024 bytes");
+            return Err("`jti`, `sub` and `iss` must have 1 to 1024 bytes");
         }
         if exp.max(iat.unwrap_or_default()) > MAX_DATE {
-            return Err("`exp` and `iat` are in seconds since 1970");
+            return Err("`exp` and `iat` must be Unix times in seconds");
         }
         let of = match (jti, sub, iat) {
             (Some(name), None, None) => Revoked::Token(name),

@@ -202,8 +202,8 @@ fn lock(file: &File, path: &Path) -> io::Result<bool> {
 fn check_place(path: &Path) -> Result<(), RevocationStoreError> {
     let bad = |why| Err(RevocationStoreError::BadPlace { path: path.to_owned(), why });
     match fs::metadata(path) {
-        Ok(found) if !found.is_file() => bad("it is no regular file"),
-        Err(_) if !folder_of(path).is_dir() => bad("its folder does not exist: create it"),
+        Ok(found) if !found.is_file() => bad("it is not a regular file"),
+        Err(_) if !folder_of(path).is_dir() => bad("its directory does not exist: create it"),
         Ok(_) | Err(_) => Ok(()),
     }
 }
@@ -250,8 +250,10 @@ fn read(
         let taken = parse(&line, found.hash).and_then(|(hash, record)| {
             match (number, &record) {
                 (1, Record::Start { form: FORM, .. }) => {}
-                (1, _) => return Err("it is not the first line of such a file".to_owned()),
-                (_, Record::Start { .. }) => return Err("a first line stands here".to_owned()),
+                (1, _) => return Err("this is not the first line of a revocation file".to_owned()),
+                (_, Record::Start { .. }) => {
+                    return Err("a first line appears again here".to_owned());
+                }
                 _ => found.lines += 1,
             }
             found.hash = hash;
@@ -265,7 +267,7 @@ fn read(
 
 /// The hash and the record of a line behind one of that hash.
 fn parse(line: &[u8], before: u64) -> Result<(u64, Record), String> {
-    let differs = || "it is not what was written there".to_owned();
+    let differs = || "the line is damaged".to_owned();
     let (hash, text) = line.split_at_checked(HASH).ok_or_else(differs)?;
     let text = text.strip_suffix(b"\n").ok_or_else(differs)?;
     let expected = xxh3_64_with_seed(text, before).max(1);
@@ -273,7 +275,8 @@ fn parse(line: &[u8], before: u64) -> Result<(u64, Record), String> {
         return Err(differs());
     }
     let record = serde_json::from_slice(text);
-    let record = record.map_err(|error| format!("this program cannot read it: {error}"))?;
+    let record =
+        record.map_err(|error| format!("this version of Titan cannot read the line: {error}"))?;
     Ok((expected, record))
 }
 
@@ -281,12 +284,16 @@ impl fmt::Display for RevocationStoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             RevocationStoreError::InUse(path) => {
-                write!(f, "another process uses {}: each needs a file of its own", path.display())
+                write!(
+                    f,
+                    "another process uses {}: each process needs its own file",
+                    path.display()
+                )
             }
             RevocationStoreError::Corrupt { path, line, why } => write!(
                 f,
-                "{}:{line}: {why}; revoked tokens would be good again. Put the file back as it was, \
-                 or remove it if none of them is good any more",
+                "{}:{line}: {why}; without the file, revoked tokens would be accepted again. \
+                    Restore the file, or remove it if all revoked tokens have expired",
                 path.display()
             ),
             RevocationStoreError::BadPlace { path, why } => {

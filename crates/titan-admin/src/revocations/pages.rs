@@ -35,7 +35,10 @@ struct Listing {
 pub(crate) fn answer(store: Option<&RevocationStore>, request: &Request, rest: &[u8]) -> Response {
     // A browser says so when it writes, also to a name that somebody has given this address.
     if request.head.fields.get(FieldName::Origin).is_some() {
-        return Response::problem(Status::FORBIDDEN, "pages of browsers have no business here");
+        return Response::problem(
+            Status::FORBIDDEN,
+            "requests from web pages are not allowed here",
+        );
     }
     let Some(store) = store else {
         let detail = "tokens cannot be revoked: `jwt_revocations` is not configured";
@@ -82,7 +85,7 @@ fn remove(store: &RevocationStore, rest: &[u8]) -> Response {
 
 fn list(store: &RevocationStore, query: Option<&[u8]>) -> Response {
     let Some(Page { after, limit }) = Page::parse(query.unwrap_or_default()) else {
-        let detail = "expected `after`, the id of an entry, and `limit`, from 1 to 1000";
+        let detail = "expected `after` (the id of an entry) and `limit` (from 1 to 1000)";
         return Response::problem(Status::BAD_REQUEST, detail);
     };
     let mut entries = store.list(after, limit + 1, now());
@@ -99,12 +102,12 @@ fn document(status: Status, document: &impl Serialize) -> Response {
 }
 
 fn not_allowed(methods: &'static str) -> Response {
-    let refusal = Response::problem(Status::METHOD_NOT_ALLOWED, "this cannot be done here");
+    let refusal = Response::problem(Status::METHOD_NOT_ALLOWED, "this method is not allowed here");
     refusal.with(FieldName::Allow, methods)
 }
 
 fn no_entry() -> Response {
-    Response::problem(Status::NOT_FOUND, "there is no such entry; it may have ended")
+    Response::problem(Status::NOT_FOUND, "there is no such entry; it may have expired")
 }
 
 /// The id in a path, as in `/7`.
@@ -136,19 +139,19 @@ impl Refused {
     fn response(&self) -> Response {
         match self {
             Refused::Issuer => {
-                let detail = "no provider has this `iss`: no token would be refused";
+                let detail = "no provider has this `iss`, so this would revoke no token";
                 Response::problem(Status::BAD_REQUEST, detail)
             }
             Refused::Ended => {
-                let detail = "`exp` is over: nobody takes such tokens any more";
+                let detail = "`exp` is in the past: the token has already expired";
                 Response::problem(Status::BAD_REQUEST, detail)
             }
             Refused::Full => {
-                let detail = "there are as many entries as `jwt_revocations.capacity` allows: nothing was revoked";
+                let detail = "nothing was revoked: the limit `jwt_revocations.capacity` is reached";
                 Response::problem(Status::CONFLICT, detail)
             }
             Refused::Disk(error) => {
-                let detail = format!("nothing was changed, the file cannot be written: {error}");
+                let detail = format!("nothing was changed: the file cannot be written: {error}");
                 Response::problem(Status::SERVICE_UNAVAILABLE, &detail)
             }
         }

@@ -263,7 +263,7 @@ fn any_other_change_keeps_it_from_being_used() {
     refused(b"one line\n", "another file");
     refused(&[b'x'; 100_000], "a long file");
     let error = RevocationStoreError::Corrupt { path: "f".into(), line: 3, why: "w".to_owned() };
-    assert!(error.to_string().starts_with("f:3: w; revoked tokens"), "{error}");
+    assert!(error.to_string().starts_with("f:3: w; without the file, revoked tokens"), "{error}");
     for no_file in ["/dev/null", "/nowhere/f"] {
         let opened = open_at(Path::new(no_file), 1, &config(), NOW);
         assert!(matches!(opened, Err(RevocationStoreError::BadPlace { .. })), "{no_file}");

@@ -21,17 +21,24 @@ pub(super) fn check_counted(fields: &ConfigFields, in_force: &[Policies], to: &m
         let has_keys = matches!(of(policies.authorise), Some(Policy::Authorise(it))
             if it.api_keys.is_some() && !it.is_choice(Credential::ApiKeys));
         if limit.key.contains(&RateKey::ApiKey) && !has_keys {
-            let error =
-                Diagnostic::error(route.place, "requests without API keys are counted by them");
-            let error = error.label("this route meets a rate limit with the key `api_key`");
-            to.add(error.help("apply a policy `authorise` with `api_keys`, or another rate limit"));
+            let error = Diagnostic::error(
+                route.place,
+                "this rate limit counts by API key, but no policy \
+                    checks API keys",
+            );
+            let error = error.label("a rate limit with the key `api_key` applies to this route");
+            to.add(
+                error.help("apply an `authorise` policy with `api_keys`, or another rate limit"),
+            );
         }
         let by_claim = limit.key.iter().any(|part| matches!(part, RateKey::Claim(_)));
         if by_claim && policies.jwt.is_none() {
-            let error =
-                Diagnostic::error(route.place, "requests without tokens are counted by claims");
-            let error = error.label("this route meets a rate limit with a `claim` in its key");
-            to.add(error.help("apply a policy `jwt`, or another rate limit"));
+            let error = Diagnostic::error(
+                route.place,
+                "this rate limit counts by claim, but no policy checks tokens",
+            );
+            let error = error.label("a rate limit with a `claim` in its key applies to this route");
+            to.add(error.help("apply a `jwt` policy, or another rate limit"));
         }
     }
 }
@@ -50,7 +57,7 @@ pub(super) fn check_costs(fields: &ConfigFields, in_force: &[Policies], to: &mut
             let (message, label) = match limits.get(route.as_str()) {
                 Some(ids) if ids.iter().flatten().any(|id| id.index() == index) => continue,
                 Some(_) => (
-                    format!("the route `{route}` does not meet the policy `{policy}`"),
+                    format!("the policy `{policy}` does not apply to the route `{route}`"),
                     "no effect",
                 ),
                 None => (format!("there is no route `{route}`"), "not found in `routes`"),
@@ -77,9 +84,9 @@ pub(super) fn check_params(fields: &ConfigFields, in_force: &[Policies], to: &mu
             if routes.iter().any(captures) {
                 continue;
             }
-            let message = format!("no path has the part `{param}` that `{policy}` counts by");
+            let message = format!("no path has the parameter `{param}` that `{policy}` counts by");
             let error = Diagnostic::error(*key_span, message);
-            let error = error.label("all requests would be counted together");
+            let error = error.label("it would count all requests together");
             let others = routes.iter().flat_map(|route| route.path.params());
             to.add(match suggest::nearest(param, others) {
                 Some(near) => error.help(format!("did you mean `{near}`?")),
@@ -109,13 +116,16 @@ pub(super) fn check_plans_and_exemptions(
         };
         let has_tokens = beside.iter().any(|it| it.jwt.is_some());
         if limit.plans.is_some() && !has_tokens {
-            let message = format!("`{policy}` has plans by claims where nobody asks for tokens");
-            fail(message, "nobody has one of them", "apply a policy `jwt` to the same routes");
+            let message = format!(
+                "`{policy}` has plans by claim, but no policy checks tokens on these routes"
+            );
+            fail(message, "they never apply", "apply a `jwt` policy to the same routes");
         }
         let Some(exempt) = &limit.exempt else { continue };
         if !exempt.claims.is_empty() && !has_tokens {
-            let message = format!("`{policy}` exempts by claims where nobody asks for tokens");
-            fail(message, "exempts nobody", "apply a policy `jwt` to the same routes");
+            let message =
+                format!("`{policy}` exempts by claim, but no policy checks tokens on these routes");
+            fail(message, "this exempts nobody", "apply a `jwt` policy to the same routes");
         }
         let asks = |it: &&&Policies| match &fields.policies[it.authorise?.index()].value {
             Some(Policy::Authorise(authorise)) => authorise.api_keys.as_ref(),
@@ -127,12 +137,13 @@ pub(super) fn check_plans_and_exemptions(
                 keys.file.is_some() || keys.keys.iter().any(|key| key.name == *name)
             };
             if !keys.iter().any(is_known) {
-                let message =
-                    format!("`{policy}` exempts the API key `{name}`, which nobody knows");
+                let message = format!(
+                    "`{policy}` exempts the API key `{name}`, which does not exist on these routes"
+                );
                 fail(
                     message,
-                    "exempts nobody",
-                    "name one of `authorise.api_keys` of the same routes",
+                    "this exempts nobody",
+                    "name a key in `authorise.api_keys` of the same routes",
                 );
             }
         }

@@ -41,16 +41,15 @@ pub(super) fn check_look_alikes(routes: &[InForce<'_>], file: &Paths, to: &mut R
             continue;
         };
         let path = literal_start(&guarded.route.path);
-        let message =
-            format!("look-alikes of the guarded path `{path}` are taken by an open route");
+        let message = format!("an open route accepts look-alikes of the protected path `{path}`");
         let warning = Diagnostic::warning(open.route.place, message);
         let examples = examples.join(", ");
         let warning =
-            warning.label(format!("takes {examples}, which some upstreams serve as `{path}`"));
-        let warning = warning.also(guarded.route.place, "guarded here");
+            warning.label(format!("accepts {examples}, which some upstreams serve as `{path}`"));
+        let warning = warning.also(guarded.route.place, "protected here");
         to.add(warning.help(
-            "state `encoded_slashes`, `parameters` and `case` under `paths`, for the file or this route: \
-             `refuse`, or `keep` where the upstream tells them apart",
+            "set `encoded_slashes`, `parameters` and `case` under `paths`, for the file or for \
+                this route: `refuse`, or `keep` if the upstream treats them as different paths",
         ));
     }
 }

@@ -45,7 +45,7 @@ section! {
         pub(crate) client_certificate: Option<Vec<Vec<CertificateMatch>>> =
             optional("any client", one_or_list(certificate_matches().then(not_absent), 1..=MAX_CONDITIONS)),
         /// The API keys, of which a request must present one.
-        pub(crate) api_keys: Option<ApiKeys> = optional("none is asked for", api_keys()),
+        pub(crate) api_keys: Option<ApiKeys> = optional("none is required", api_keys()),
         /// Credentials of which one is enough: `[token, api_keys, basic]`. They are tried in this order, and the first
         /// one that a request satisfies completely counts. Every other check that is given here must pass as well.
         /// `token` stands for a token with the given `scopes`, `roles` and `claims`, if any, and needs a policy `jwt`
@@ -54,9 +54,9 @@ section! {
         pub(crate) any_of: Vec<Credential> =
             default("[]", one_or_list(words(Credential::ALL), 0..=Credential::ALL.len())),
         /// The scopes that the token must grant. This, `roles` and `claims` need a policy `jwt` on the same routes.
-        pub(crate) scopes: Option<Granted> = optional("none is asked for", scopes()),
+        pub(crate) scopes: Option<Granted> = optional("none is required", scopes()),
         /// The roles that the token must grant.
-        pub(crate) roles: Option<Granted> = optional("none is asked for", roles()),
+        pub(crate) roles: Option<Granted> = optional("none is required", roles()),
         /// What other claims of the token must be, by name or JSON pointer:
         /// `{ tenant: acme, /address/country: [AT, DE] }`. A plain value is what the claim equals; given a list, the
         /// claim must have one of its values.
@@ -77,7 +77,7 @@ section! {
         /// what to look for.
         pub(crate) tell_missing: bool = default("false", boolean()),
         /// User names and passwords, of which a request must present one.
-        pub(crate) basic: Option<Box<Basic>> = optional("none is asked for", basic()),
+        pub(crate) basic: Option<Box<Basic>> = optional("none is required", basic()),
         /// An external service that decides about requests that have passed all other checks.
         pub(crate) forward_auth: Option<Box<ForwardAuth>> = optional("none", forward_auth()),
     }
@@ -256,20 +256,24 @@ pub(super) fn policy() -> impl Read<Value = Authorise> {
         };
         check_choice(&checked, node, to)?;
         if checked.is_empty() {
-            let error = Diagnostic::error(node.span, "an authorisation that lets everybody in");
-            let error = error.label("expected at least one thing that a request has to pass");
+            let error =
+                Diagnostic::error(node.span, "this authorisation policy allows every request");
+            let error = error.label("expected at least one condition");
             return to.fail(error.help("such as `allow`, `deny`, `api_keys` or `scopes`"));
         }
         let keys = checked.api_keys.as_ref().filter(|keys| keys.are_in_authorization());
         if checked.basic.is_some() && keys.is_some() {
-            let message = "keys and passwords cannot both come in `Authorization`";
+            let message = "API keys and passwords cannot both use `Authorization`";
             let error = Diagnostic::error(node.key_span("basic"), message);
-            let error = error.label("expected `api_keys` with another `header` beside it");
-            return to.fail(error.also(node.key_span("api_keys"), "the keys are there"));
+            let error = error.label("for `basic`, `api_keys` needs another `header`");
+            return to.fail(error.also(node.key_span("api_keys"), "API keys use it here"));
         }
         if checked.tell_missing && !checked.asks_tokens() {
-            let error = Diagnostic::error(node.key_span("tell_missing"), "nothing is to be told");
-            return to.fail(error.label("expected `scopes`, `roles` or `claims` beside it"));
+            let error = Diagnostic::error(
+                node.key_span("tell_missing"),
+                "`tell_missing` has no effect here",
+            );
+            return to.fail(error.label("expected `scopes`, `roles` or `claims` next to it"));
         }
         Some(checked)
     })
@@ -280,14 +284,14 @@ fn check_choice(checked: &Authorise, node: &Node, to: &mut Reading<'_>) -> Optio
     let span = node.key_span("any_of");
     let Authorise { client_certificate, api_keys, any_of, basic, .. } = checked;
     if any_of.len() == 1 {
-        let error = Diagnostic::error(span, "`any_of` with one way is no choice");
-        return to.fail(error.label("expected two ways or more, or none"));
+        let error = Diagnostic::error(span, "`any_of` with one entry is not a choice");
+        return to.fail(error.label("expected two or more entries, or no `any_of`"));
     }
     for (index, way) in any_of.iter().enumerate() {
         let word = way.as_str();
         if any_of[..index].contains(way) {
-            let error = Diagnostic::error(span, format!("`{word}` is there twice"));
-            return to.fail(error.label("each way once"));
+            let error = Diagnostic::error(span, format!("`{word}` appears twice"));
+            return to.fail(error.label("list each once"));
         }
         let is_there = match way {
             Credential::ClientCertificate => client_certificate.is_some(),
@@ -296,9 +300,11 @@ fn check_choice(checked: &Authorise, node: &Node, to: &mut Reading<'_>) -> Optio
             Credential::Basic => basic.is_some(),
         };
         if !is_there {
-            let error =
-                Diagnostic::error(span, format!("`any_of` names `{word}`, which is not there"));
-            return to.fail(error.label(format!("expected `{word}` beside it")));
+            let error = Diagnostic::error(
+                span,
+                format!("`any_of` lists `{word}`, which this policy does not configure"),
+            );
+            return to.fail(error.label(format!("expected `{word}` next to `any_of`")));
         }
     }
     Some(())
@@ -313,6 +319,7 @@ fn not_absent(
     if matches.iter().all(|it| it.value != ValueMatch::Absent) {
         return Some(matches);
     }
-    let error = Diagnostic::error(node.span, "nobody is let in for showing no certificate");
-    to.fail(error.help("a route can ask for `client_certificate: absent`"))
+    let error =
+        Diagnostic::error(node.span, "the absence of a certificate cannot authorise a request");
+    to.fail(error.help("to match clients without one, set `client_certificate: absent` in a route"))
 }

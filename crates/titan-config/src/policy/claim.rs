@@ -52,7 +52,7 @@ fn unescape(part: &str) -> Result<String, Problem> {
         let (byte, behind) = match piece.as_bytes().first() {
             Some(b'0') => ('~', &piece[1..]),
             Some(b'1') => ('/', &piece[1..]),
-            _ => return Err(Problem::new("`~` stands before `0` or `1` in a JSON pointer")),
+            _ => return Err(Problem::new("in a JSON pointer, `~` must be followed by `0` or `1`")),
         };
         out.push(byte);
         out.push_str(behind);

@@ -54,7 +54,7 @@ section! {
         pub events: bool = default("false", boolean()),
         /// What happens to requests whose bodies clients have compressed (Content-Encoding).
         pub requests: Option<CodedRequests> =
-            optional("they are passed on as they are", section_of::<CodedRequests>()),
+            optional("compressed bodies are passed on unchanged", section_of::<CodedRequests>()),
     }
 }
 
@@ -147,7 +147,7 @@ pub(crate) fn codings(least: usize) -> impl Read<Value = Vec<Coding>> {
 fn no_coding_twice(codings: Vec<Coding>, node: &Node, to: &mut Reading<'_>) -> Option<Vec<Coding>> {
     let is_again = |(index, coding): (usize, &Coding)| codings[..index].contains(coding);
     match codings.iter().enumerate().any(is_again) {
-        true => to.fail(Diagnostic::error(node.span, "a coding stands twice")),
+        true => to.fail(Diagnostic::error(node.span, "a coding appears twice")),
         false => Some(codings),
     }
 }
@@ -160,7 +160,7 @@ fn parse_media_range(text: &str) -> Result<MediaRange, Problem> {
     let (kind, subtype) = text.split_once('/').ok_or_else(|| Problem::new("it has no `/`"))?;
     let is_token = |part: &str| titan_http::is_token(part.as_bytes());
     if !is_token(kind) || !is_token(subtype) {
-        return Err(Problem::new("it is no type and subtype").help("leave parameters out"));
+        return Err(Problem::new("it is not a type and a subtype").help("leave out parameters"));
     }
     let text = text.to_ascii_lowercase();
     let range = match text.split_once('*') {
@@ -171,7 +171,7 @@ fn parse_media_range(text: &str) -> Result<MediaRange, Problem> {
     };
     let has_another = range.behind.as_ref().is_some_and(|behind| behind.contains(['*', '/']));
     match has_another {
-        true => Err(Problem::new("there is one `*`, in the subtype")),
+        true => Err(Problem::new("only one `*` is allowed, in the subtype")),
         false => Ok(range),
     }
 }

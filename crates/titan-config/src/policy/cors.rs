@@ -47,7 +47,7 @@ section! {
         /// browsers. Behind a proxy that terminates TLS, the gateway knows its own origin if that proxy is in
         /// `forwarding.trusted_proxies` and sends `X-Forwarded-Proto`, or `proto` in `Forwarded` if that is its
         /// `trusted_field`; otherwise name it in `origins`. Never with `origins: "*"`.
-        pub(crate) websockets: Option<bool> = optional("what `credentials` says", boolean()),
+        pub(crate) websockets: Option<bool> = optional("the value of `credentials`", boolean()),
     }
 }
 
@@ -134,28 +134,28 @@ fn check(fields: CorsFields, node: &Node, to: &mut Reading<'_>) -> Option<Cors> 
     } = fields;
     let is_for_all = origins.contains(&CorsOrigin::Any);
     if credentials && is_for_all {
-        let message = "every page there is could act in the name of its visitor";
+        let message = "every page on the web could act with its visitor's credentials";
         let error = Diagnostic::error(node.key_span("credentials"), message);
-        let error = error.label("not together with `origins: \"*\"`");
+        let error = error.label("cannot be combined with `origins: \"*\"`");
         return to
-            .fail(error.also(node.key_span("origins"), "any origin").help("name the origins"));
+            .fail(error.also(node.key_span("origins"), "any origin").help("list the origins"));
     }
     if websockets == Some(true) && is_for_all {
         let message = "pages of every origin may open WebSockets";
         let error = Diagnostic::error(node.key_span("websockets"), message);
-        let error = error.label("no effect together with `origins: \"*\"`");
+        let error = error.label("has no effect with `origins: \"*\"`");
         return to
-            .fail(error.also(node.key_span("origins"), "any origin").help("name the origins"));
+            .fail(error.also(node.key_span("origins"), "any origin").help("list the origins"));
     }
     if methods.iter().flatten().any(|method| method.as_str() == "*") {
         let error = Diagnostic::error(node.key_span("methods"), "there is no method `*`");
-        return to.fail(error.label("expected the methods that pages may use, one by one"));
+        return to.fail(error.label("list each method that pages may use"));
     }
     if credentials && expose.iter().any(|name| name.as_str() == "*") {
-        let message = "browsers take `*` for the name of a field here";
+        let message = "with credentials, browsers do not treat `*` as a wildcard";
         let error = Diagnostic::error(node.key_span("expose"), message);
-        let error = error.also(node.key_span("credentials"), "because of this");
-        return to.fail(error.help("name the fields"));
+        let error = error.also(node.key_span("credentials"), "credentials are allowed here");
+        return to.fail(error.help("list the headers"));
     }
     let methods = methods.unwrap_or_else(|| vec![Method::GET, Method::HEAD, Method::POST]);
     let websockets = websockets.unwrap_or(credentials);
@@ -188,20 +188,18 @@ fn parse_origin(text: &str) -> Result<CorsOrigin, Problem> {
         return Err(Problem::new("its scheme is malformed"));
     }
     if !is_lower(text) {
-        return Err(Problem::new("browsers write origins in lower case"));
+        return Err(Problem::new("browsers send origins in lower case"));
     }
     let (is_below, domain) = match host.strip_prefix("*.") {
         Some(domain) => (true, domain),
         None => (false, host),
     };
     if titan_http::Authority::parse(domain.as_bytes()).is_err() || domain.contains('*') {
-        return Err(Problem::new(
-            "behind the scheme there has to be a host, with a port or without",
-        ));
+        return Err(Problem::new("a host must follow the scheme, with or without a port"));
     }
     let usual = [("https", ":443"), ("http", ":80")];
     if usual.iter().any(|(known, port)| scheme == *known && domain.ends_with(port)) {
-        return Err(Problem::new("browsers leave the usual port out"));
+        return Err(Problem::new("browsers leave out the default port"));
     }
     Ok(match is_below {
         true => CorsOrigin::Below { before: format!("{scheme}://"), behind: format!(".{domain}") },

@@ -23,12 +23,8 @@ pub(super) fn policy() -> impl Read<Value = EarlyLimit> {
             let (key, verb, what) = fault;
             let message = format!("an early limit cannot {verb} by {what}");
             let error = Diagnostic::error(node.key_span(key), message);
-            let error = error.label("nothing has verified it yet");
-            to.add(
-                error.help(
-                    "make it a `rate_limit`, which requests meet behind `jwt` and `authorise`",
-                ),
-            );
+            let error = error.label("it runs before they are verified");
+            to.add(error.help("use a `rate_limit`, which runs after `jwt` and `authorise`"));
         }
         seen.is_empty().then_some(limit)
     })

@@ -47,6 +47,6 @@ fn check(limit: FailureLimit, node: &Node, to: &mut Reading<'_>) -> Option<Failu
     if limit.by_client.is_some() || limit.by_name.is_some() {
         return Some(limit);
     }
-    let error = Diagnostic::error(node.span, "a limit on failures that limits nothing");
+    let error = Diagnostic::error(node.span, "this failure limit limits nothing");
     to.fail(error.label("expected `by_client` or `by_name`"))
 }

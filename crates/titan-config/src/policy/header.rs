@@ -35,7 +35,7 @@ pub(super) fn parse_told_header(name: &str) -> Result<HeaderName, Problem> {
     let header = parse_request_header(name)?;
     match FieldName::of(fold_name(name).as_bytes()) {
         FieldName::Authorization | FieldName::Cookie => {
-            Err(Problem::new("this field has a meaning of its own").help("such as `X-User`"))
+            Err(Problem::new("this header has another meaning").help("such as `X-User`"))
         }
         _ => Ok(header),
     }
@@ -47,7 +47,9 @@ pub(super) fn parse_request_header(text: &str) -> Result<HeaderName, Problem> {
     match FieldName::of(known.as_bytes()) {
         FieldName::Via | FieldName::XRequestId => Err(own_key(&known)),
         _ if is_claim(&known) => Err(own_key(&known)),
-        FieldName::Host => Err(ours().help("`send_host` of a route says what upstreams get")),
+        FieldName::Host => {
+            Err(ours().help("to change what upstreams get, use `send_host` in a route"))
+        }
         FieldName::Expect | FieldName::MaxForwards => Err(ours()),
         id if frames(id) || known.starts_with("sec-websocket-") => Err(ours()),
         _ => Ok(name),
@@ -57,8 +59,8 @@ pub(super) fn parse_request_header(text: &str) -> Result<HeaderName, Problem> {
 pub(super) fn parse_response_header(text: &str) -> Result<HeaderName, Problem> {
     match FieldName::of(fold_name(text).as_bytes()) {
         FieldName::Vary => {
-            let problem = Problem::new("caches would mix up responses without what it says");
-            Err(problem.help("it can be appended to"))
+            let problem = Problem::new("without its values, caches would mix up responses");
+            Err(problem.help("you can append to it"))
         }
         _ => parse_appended_header(text),
     }
@@ -70,11 +72,10 @@ pub(super) fn parse_appended_header(text: &str) -> Result<HeaderName, Problem> {
     match FieldName::of(known.as_bytes()) {
         FieldName::Server => Err(own_key(&known)),
         FieldName::ContentEncoding | FieldName::ContentRange => {
-            Err(Problem::new("it says how the content is coded, which does not change"))
+            Err(Problem::new("it describes the content coding, which does not change"))
         }
         _ if known.starts_with("access-control-") => {
-            Err(Problem::new("pages of other origins are another policy's affair")
-                .help("use a policy of the type `cors`"))
+            Err(Problem::new("CORS headers belong to another policy").help("use a `cors` policy"))
         }
         id if frames(id) || known.starts_with("sec-websocket-") => Err(ours()),
         _ => Ok(name),
@@ -100,15 +101,16 @@ fn frames(id: FieldName) -> bool {
 }
 
 fn ours() -> Problem {
-    Problem::new("the gateway writes this field itself").help("remove it")
+    Problem::new("the gateway sets this header itself").help("remove it")
 }
 
 /// What is said of a field that has its place elsewhere in the file; of the other fields of proxies nothing can be set.
 fn own_key(folded: &str) -> Problem {
     match key_of(folded) {
-        Some(key) => Problem::new("this field has its own place")
-            .help(format!("`{key}` says what becomes of it")),
-        None => Problem::new("upstreams take this field for what a proxy says of the client")
+        Some(key) => {
+            Problem::new("this header has its own key").help(format!("`{key}` controls it"))
+        }
+        None => Problem::new("upstreams trust this header to describe the client")
             .help("use a name that does not begin with `X-Forwarded-`"),
     }
 }

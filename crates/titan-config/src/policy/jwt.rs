@@ -63,7 +63,7 @@ section! {
         /// The types (`typ`) that tokens may have, regardless of case and a leading `application/`: `at+jwt` for access
         /// tokens of RFC 9068. Refuses tokens that the provider signs for other purposes.
         pub(crate) types: Option<Vec<HeaderValue>> =
-            optional("any type, or none", one_or_list(header_value(), 1..=MAX_CLAIMS)),
+            optional("any type, or no type", one_or_list(header_value(), 1..=MAX_CLAIMS)),
         /// The realm in responses with 401 (RFC 9110 section 11.5).
         pub(crate) realm: HeaderValue = default("gateway", realm()),
         /// How many valid tokens each worker caches, so that each signature is checked once: 2 to 3 KiB each. `0` for
@@ -122,7 +122,7 @@ section! {
         /// take 10 s and 1 MiB.
         pub url: Url = required(url()),
         /// A file with the certificate authorities to trust for it.
-        pub ca: Option<PathBuf> = optional("those that the system trusts", file()),
+        pub ca: Option<PathBuf> = optional("the system's authorities", file()),
         /// How often it is fetched. It is also fetched when a token names an unknown key.
         pub refresh: Duration = default("10m", duration(SECOND..=DAY)),
         /// The least time between two fetches, whatever tokens name.
@@ -406,16 +406,17 @@ fn check(fields: JwtFields, node: &Node, to: &mut Reading<'_>) -> Option<Jwt> {
 fn check_issuers(providers: &[JwtProvider], node: &Node, to: &mut Reading<'_>) -> Option<()> {
     let span = node.entry("providers").map_or(node.span, |entry| entry.value.span);
     if providers.len() > 1 && providers.iter().any(|provider| provider.issuer.is_none()) {
-        let error = Diagnostic::error(span, "a provider without an issuer beside others");
-        return to
-            .fail(error.label("tokens could not tell them apart").help("give each an `issuer`"));
+        let error = Diagnostic::error(span, "with several providers, each needs an issuer");
+        return to.fail(
+            error.label("tokens could not be matched to a provider").help("give each an `issuer`"),
+        );
     }
     for (index, provider) in providers.iter().enumerate() {
         if providers[..index].iter().any(|before| before.issuer == provider.issuer) {
             let issuer = provider.issuer.as_deref().unwrap_or_default();
             let message = format!("two providers with the issuer `{issuer}`");
             let error = Diagnostic::error(span, message);
-            return to.fail(error.label("tokens could not tell them apart"));
+            return to.fail(error.label("tokens could not be matched to a provider"));
         }
     }
     Some(())
@@ -434,15 +435,14 @@ fn check_provider(
     let wants_secret = |algorithm: &JwtAlgorithm| algorithm.min_secret().is_some();
     let (problem, help) = match &keys {
         JwtKeys::Secret(_) | JwtKeys::SecretFile(_) if !algorithms.iter().all(wants_secret) => {
-            ("a shared secret signs with HS256, HS384 and HS512 alone", "name only those")
+            ("a shared secret works only with HS256, HS384 and HS512", "list only those")
         }
-        JwtKeys::Url(_) if algorithms.iter().any(wants_secret) => (
-            "what anybody can fetch is no secret to sign with",
-            "HS256, HS384 and HS512 need a file",
-        ),
+        JwtKeys::Url(_) if algorithms.iter().any(wants_secret) => {
+            ("a secret cannot be fetched from a URL", "for HS256, HS384 and HS512, use a file")
+        }
         JwtKeys::Pem(_) if algorithms.iter().any(wants_secret) => (
-            "a public key is no secret to sign with",
-            "HS256, HS384 and HS512 need `secret` or `secret_file`",
+            "a public key cannot be a shared secret",
+            "for HS256, HS384 and HS512, use `secret` or `secret_file`",
         ),
         JwtKeys::Secret(secret) => {
             return match is_long_enough(secret, &algorithms) {
@@ -455,7 +455,7 @@ fn check_provider(
                 Err(min) => {
                     let error = Diagnostic::error(node.key_span("keys"), "the secret is too short");
                     let label = format!("expected at least {min} bytes");
-                    to.fail(error.label(label).help("`openssl rand -base64 48` makes one"))
+                    to.fail(error.label(label).help("make one with `openssl rand -base64 48`"))
                 }
             };
         }
@@ -469,7 +469,7 @@ fn check_provider(
         }
     };
     let error = Diagnostic::error(node.key_span("algorithms"), problem);
-    to.fail(error.also(node.key_span("keys"), "the keys are here").help(help))
+    to.fail(error.also(node.key_span("keys"), "the keys are set here").help(help))
 }
 
 fn is_long_enough(secret: &Secret, algorithms: &[JwtAlgorithm]) -> Result<(), usize> {
@@ -494,7 +494,7 @@ fn jwks_url() -> impl Read<Value = JwksUrl> {
             Some(_) => {
                 let span = node.entry("max_stale").or(node.entry("refresh"));
                 let span = span.map_or(node.span, |entry| entry.key_span);
-                let message = "keys would be too old before they are fetched again";
+                let message = "the keys would expire before they are fetched again";
                 let error = Diagnostic::error(span, message);
                 to.fail(error.label("expected a `max_stale` that is longer than `refresh`"))
             }
@@ -513,7 +513,7 @@ fn claim_headers() -> impl Read<Value = Vec<ClaimHeader>> {
     mapping(HEADER_NAME, parse_told_header, claim(), 0..=MAX_CLAIMS).then(|named, _, to| {
         for (index, Named { key, key_span, .. }) in named.iter().enumerate() {
             if let Some(first) = named[..index].iter().find(|before| before.key.is_alike(key)) {
-                let error = Diagnostic::error(*key_span, "two claims in one field");
+                let error = Diagnostic::error(*key_span, "two claims use the same header");
                 return to.fail(error.label("here again").also(first.key_span, "first here"));
             }
         }
@@ -528,7 +528,7 @@ pub(super) fn realm() -> impl Read<Value = HeaderValue> {
         if realm.as_str().bytes().all(fine) && !realm.as_str().is_empty() {
             return Some(realm);
         }
-        let error = Diagnostic::error(node.span, "this is not a realm");
+        let error = Diagnostic::error(node.span, "this is not a valid realm");
         to.fail(error.label("expected printable ASCII without quotes and backslashes"))
     })
 }

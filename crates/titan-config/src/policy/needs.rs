@@ -15,10 +15,10 @@ pub(crate) fn check_tokens(place: Span, in_force: &Policies, all: &Declared, to:
     let Named { key, key_span, value: Some(Policy::Authorise(policy)) } = authorise else { return };
     if policy.needs_token() && in_force.jwt.is_none() {
         let message =
-            format!("the authorisation `{key}` needs tokens, and no policy asks for them");
-        let error = Diagnostic::error(place, message).label("no policy `jwt` is in force here");
-        let error = error.also(*key_span, "it asks for what tokens say");
-        to.add(error.help("apply one to this route, or take the authorisation off with `without`"));
+            format!("the authorisation policy `{key}` needs tokens, but no policy checks them");
+        let error = Diagnostic::error(place, message).label("no `jwt` policy applies here");
+        let error = error.also(*key_span, "it checks claims of tokens");
+        to.add(error.help("apply one to this route, or remove the authorisation with `without`"));
     }
 }
 
@@ -40,31 +40,33 @@ pub(crate) fn check_optional_tokens(
         return;
     };
     if tokens.required && asks.is_choice(Credential::Token) {
-        let message = "requests without a token are refused before anything else is looked at";
+        let message = "a request without a token is refused before the alternatives are checked";
         let error = Diagnostic::error(place, message).label("`any_of` has no effect here");
         let error = error.also(jwt.key_span, "it requires a token");
-        let error = error.also(authorise.key_span, "it takes something else in place of one");
-        to.add(error.help("say `required: false` in the policy `jwt`"));
+        let error = error.also(authorise.key_span, "it accepts something else instead of a token");
+        to.add(error.help("set `required: false` in the `jwt` policy"));
     }
     if !tokens.required && asks.refuses_without_token() {
-        let error = Diagnostic::error(place, "a token is needed here that is not required");
-        let error = error.label("no request without one would pass");
+        let error =
+            Diagnostic::error(place, "this policy needs a token, but the token is optional");
+        let error = error.label("no request without a token would pass");
         let error = error.also(jwt.key_span, "it has `required: false`");
-        let error = error.also(authorise.key_span, "it asks for what tokens grant");
-        to.add(
-            error.help("apply a policy `jwt` that requires tokens, or ask in `rules` with `has`"),
-        );
+        let error = error.also(authorise.key_span, "it checks what tokens grant");
+        to.add(error.help(
+            "apply a `jwt` policy that requires tokens, or test claims in `rules` with `has`",
+        ));
     }
     if !tokens.required
         && let Some(rule) = asks.rule_that_only_denies()
     {
         let message = "requests without a token pass rules that refuse some tokens";
         let warning = Diagnostic::warning(place, message);
-        let warning = warning.label(format!("`{}` is met without a token", rule.text()));
+        let warning = warning.label(format!("`{}` is true without a token", rule.text()));
         let warning = warning.also(jwt.key_span, "it has `required: false`");
-        let warning = warning.also(authorise.key_span, "it refuses by claims alone");
+        let warning = warning.also(authorise.key_span, "it refuses by claims only");
         to.add(warning.help(
-            "add the rule `size(claims) > 0` to refuse them, or begin this one with `size(claims) == 0 ||` where they may pass",
+            "to refuse them, add the rule `size(claims) > 0`; to allow them, begin this rule \
+                with `size(claims) == 0 ||`",
         ));
     }
 }
@@ -88,14 +90,14 @@ pub(crate) fn check_credentials(
         return;
     };
     if let Some(what) = asks.asks_in_authorization().filter(|_| tokens.takes_authorization()) {
-        let message = format!("no request could show both a token and {what}");
+        let message = format!("no request could send both a token and {what}");
         let error = Diagnostic::error(place, message);
-        let error = error.label("both would have to be in `Authorization` here");
-        let error = error.also(jwt.key_span, "it asks for a token");
-        let error = error.also(authorise.key_span, format!("it asks for {what}"));
+        let error = error.label("both use `Authorization` here");
+        let error = error.also(jwt.key_span, "it requires a token");
+        let error = error.also(authorise.key_span, format!("it requires {what}"));
         let help = match tokens.forward {
-            true => "take one of the two off with `without`; `forward` puts the token there",
-            false => "take one of the two off with `without`, or take tokens from a `cookie`",
+            true => "remove one of the two with `without`; `forward` sends the token there",
+            false => "remove one of the two with `without`, or read tokens from a `cookie`",
         };
         to.add(error.help(help));
     }
@@ -111,10 +113,10 @@ pub(crate) fn check_certificates(
     let Some(authorise) = in_force.authorise.map(|id| &all[id.index()]) else { return };
     let Named { key, key_span, value: Some(Policy::Authorise(policy)) } = authorise else { return };
     if policy.needs_certificate() {
-        let error = Diagnostic::error(place, "no listener asks clients for certificates");
-        let error = error.label(format!("the authorisation `{key}` looks at those of clients"));
+        let error = Diagnostic::error(place, "no listener requests client certificates");
+        let error = error.label(format!("the authorisation policy `{key}` checks them"));
         let error = error.also(*key_span, "it is declared here");
-        to.add(error.help("give a listener `tls: { client_certificates: { ca: ... } }`"));
+        to.add(error.help("set `tls: { client_certificates: { ca: ... } }` on a listener"));
     }
 }
 
@@ -130,11 +132,11 @@ pub(crate) fn check_key_fields(all: &Declared, to: &mut Reading<'_>) {
         };
         let teller = all.iter().find(|it| it.value.as_ref().is_some_and(tells));
         if let Some(teller) = teller {
-            let message = format!("no key could come in `{}`", keys.header.as_str());
+            let message = format!("no API key could arrive in `{}`", keys.header.as_str());
             let error = Diagnostic::error(*key_span, message);
-            let error = error.label("what clients send in that field is removed");
-            let label = "it tells upstreams of clients in that field";
-            to.add(error.also(teller.key_span, label).help("take another field for one of them"));
+            let error = error.label("the gateway removes this header from clients' requests");
+            let label = "this policy uses the header to identify clients to upstreams";
+            to.add(error.also(teller.key_span, label).help("use another header for one of them"));
         }
     }
 }

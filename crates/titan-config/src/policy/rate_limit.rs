@@ -56,9 +56,9 @@ section! {
         /// requests wait at a time, and each client only so many that others find room; further ones are refused at
         /// once. A waiting request counts in `concurrency`. If its client disconnects, its place becomes free but its
         /// turn stays used.
-        pub(crate) max_delay: Option<Duration> = optional("none waits", duration(MIN_DELAY..=MAX_DELAY)),
+        pub(crate) max_delay: Option<Duration> = optional("no request waits", duration(MIN_DELAY..=MAX_DELAY)),
         /// Requests that are not limited.
-        pub(crate) exempt: Option<Exempt> = optional("all are limited", exempt()),
+        pub(crate) exempt: Option<Exempt> = optional("none", exempt()),
         /// Whether to let all requests pass and only report those that exceed the limit: in metrics
         /// (`titan_rate_limit_requests_total`), and on standard error once a minute at most.
         pub(crate) shadow: bool = default("false", boolean()),
@@ -135,25 +135,25 @@ fn check(fields: RateLimitFields, node: &Node, to: &mut Reading<'_>) -> Option<R
         capacity,
     } = fields;
     if rates.is_empty() && concurrency.is_none() {
-        let error = Diagnostic::error(node.span, "a rate limit that limits nothing");
+        let error = Diagnostic::error(node.span, "this rate limit limits nothing");
         return to.fail(error.label("expected `rates` or `concurrency`"));
     }
     if let Some(again) = repeated(&rates, |ours, theirs| ours.window == theirs.window) {
-        let message = format!("two rates for the same time, `{}`", rates[again]);
+        let message = format!("two rates for the same period, `{}`", rates[again]);
         let error = Diagnostic::error(node.key_span("rates"), message);
-        return to.fail(error.label("one for each is enough"));
+        return to.fail(error.label("keep one of them"));
     }
     if repeated(&key, PartialEq::eq).is_some() {
-        let error = Diagnostic::error(node.key_span("key"), "a part of the key stands twice");
-        return to.fail(error.label("once is enough"));
+        let error = Diagnostic::error(node.key_span("key"), "a part of the key appears twice");
+        return to.fail(error.label("remove one of them"));
     }
     if max_delay.is_some() && rates.is_empty() {
         let error = Diagnostic::error(node.key_span("max_delay"), "a delay without `rates`");
-        return to.fail(error.label("nothing says when a request has its turn"));
+        return to.fail(error.label("without a rate, there is nothing to wait for"));
     }
     if plans.is_some() && rates.is_empty() {
         let error = Diagnostic::error(node.key_span("plans"), "plans without `rates`");
-        return to.fail(error.label("who has none of these would not be limited"));
+        return to.fail(error.label("clients without a plan would not be limited"));
     }
     let of_plans = plans.iter().flat_map(|plans| &plans.plans).flat_map(|plan| &plan.rates);
     let least = rates.iter().chain(of_plans).map(|rate| rate.burst).min();
@@ -161,10 +161,13 @@ fn check(fields: RateLimitFields, node: &Node, to: &mut Reading<'_>) -> Option<R
         let (message, label) = match least {
             Some(least) if *value <= least => continue,
             Some(least) => (
-                format!("no request of the route `{key}` could ever pass"),
-                format!("costs {value}, and the burst is {least}"),
+                format!("no request to the route `{key}` could ever pass"),
+                format!("it costs {value}, but the burst is {least}"),
             ),
-            None => ("costs without `rates`".to_owned(), "nothing counts them".to_owned()),
+            None => (
+                "costs without `rates`".to_owned(),
+                "without a rate, costs have no effect".to_owned(),
+            ),
         };
         return to.fail(Diagnostic::error(*key_span, message).label(label));
     }

@@ -141,7 +141,7 @@ impl Read for RuleReader {
             return Some(rule);
         }
         let message = format!("the file has more than {MAX_REGEXES} regular expressions");
-        to.fail(Diagnostic::error(node.span, message).label("those in here are too many"))
+        to.fail(Diagnostic::error(node.span, message).label("these are too many"))
     }
 
     fn shape(&self) -> Shape {
@@ -165,9 +165,9 @@ fn parse_rule(text: &str, has_response: bool) -> Result<Rule, Problem> {
     std::thread::scope(|scope| {
         let parser = std::thread::Builder::new().stack_size(STACK);
         let parser = parser.spawn_scoped(scope, || compile(text, has_response));
-        let parser =
-            parser.map_err(|error| Problem::new(format!("no room to read it: {error}")))?;
-        parser.join().unwrap_or_else(|_| Err(Problem::new("its parser fails")))
+        let parser = parser
+            .map_err(|error| Problem::new(format!("out of resources while parsing it: {error}")))?;
+        parser.join().unwrap_or_else(|_| Err(Problem::new("the parser failed on it")))
     })
 }
 
@@ -205,10 +205,10 @@ fn is_met_without_claims(program: &Program, env: Env) -> bool {
 /// The first fault that the parser has found. It lists all that could stand there instead, which helps nobody.
 fn fault(text: &str, errors: &ParseErrors) -> Problem {
     let Some(ParseError { pos, msg, .. }) = errors.errors.first() else {
-        return Problem::new("it is no expression");
+        return Problem::new("it is not an expression");
     };
     if msg.contains("ecursion") {
-        return Problem::new("it is nested too deeply").help("make several rules of it");
+        return Problem::new("it is nested too deeply").help("split it into several rules");
     }
     let reason = msg.strip_prefix("Syntax error: ").unwrap_or(msg);
     let reason = reason.split(" expecting ").next().unwrap_or(reason);
@@ -218,7 +218,7 @@ fn fault(text: &str, errors: &ParseErrors) -> Problem {
             let sign = rest.chars().next().unwrap_or('\'');
             let unknown = Problem::new(format!("`{sign}` means nothing here"));
             match sign {
-                '\'' | '"' => Problem::new("this text is not closed"),
+                '\'' | '"' => Problem::new("this string is not closed"),
                 '=' | '&' | '|' => unknown.help("operators are `==`, `&&` and `||`"),
                 _ => unknown.help("the language is CEL (cel.dev)"),
             }

@@ -167,20 +167,23 @@ pub(crate) fn check_use(
 ) {
     let (name, Policy::Transform(transform)) = named else { return };
     if transform.needs_token() && !has_tokens {
-        let message = format!("the transform `{name}` needs tokens, and no policy asks for them");
-        let error = Diagnostic::error(place, message).label("no policy `jwt` is in force here");
-        to.add(error.help("apply one to this route, or take the transform off with `without`"));
+        let message =
+            format!("the transform `{name}` uses token claims, but no policy checks tokens");
+        let error = Diagnostic::error(place, message).label("no `jwt` policy applies here");
+        to.add(error.help("apply one to this route, or remove the transform with `without`"));
     }
     for wanted in transform.params().filter(|wanted| path.params().all(|it| it != *wanted)) {
         let message = format!("there is no variable `{{{wanted}}}` for the transform `{name}`");
         let error = Diagnostic::error(place, message);
-        let error = error.label("the path of this route has no parameter of that name");
-        to.add(error.help(format!("without `transform`, or with a path such as `/{{{wanted}}}`")));
+        let error = error.label("the path of this route has no such parameter");
+        to.add(error.help(format!(
+            "remove `transform` with `without`, or use a path such as `/{{{wanted}}}`"
+        )));
     }
     if rewrites && !transform.request.path.is_empty() {
         let error = Diagnostic::error(place, "two rules rewrite the path of this route");
-        let error = error.label(format!("its own `rewrite` and the transform `{name}`"));
-        to.add(error.help("remove one of them, or take the transform off with `without`"));
+        let error = error.label(format!("the route's `rewrite` and the transform `{name}`"));
+        to.add(error.help("remove one of them, or remove the transform with `without`"));
     }
 }
 
@@ -199,7 +202,8 @@ fn statuses() -> impl Read<Value = Vec<(Status, Status)>> {
     let to = whole::<u16>(200..=599).then(|code, node, to| match plain_status(code) {
         Ok(status) => Some(status),
         Err(problem) => {
-            let error = Diagnostic::error(node.span, format!("{code} cannot take another's place"));
+            let error =
+                Diagnostic::error(node.span, format!("{code} cannot replace another status"));
             to.fail(error.label(problem.reason))
         }
     });
@@ -218,14 +222,14 @@ fn check_statuses(
         (!transform.gives(needed.0)).then_some((*status, needed))
     });
     let Some((status, (name, section, example))) = lacking else { return Some(transform) };
-    let message = format!("a response with status {status} needs the field {name}");
+    let message = format!("a response with status {status} needs the header {name}");
     let error = Diagnostic::error(node.key_span("status"), message);
     let example = example.filter(|_| parse_response_header(name).is_ok());
     let help = match example {
         Some(example) => {
             format!("add `headers: {{ set: {{ {name}: '{example}' }} }}`, or choose another status")
         }
-        None => "choose another status: the gateway writes this field itself".to_owned(),
+        None => "choose another status: the gateway sets this header itself".to_owned(),
     };
     to.fail(error.label(format!("RFC 9110 section {section}")).help(help))
 }
@@ -252,7 +256,7 @@ fn parse_status(text: &str) -> Result<Status, Problem> {
 fn plain_status(code: u16) -> Result<Status, Problem> {
     match (code, Status::from_code(code)) {
         (204 | 205 | 206 | 304, _) | (_, None) => {
-            Err(Problem::new("it decides how the response is framed"))
+            Err(Problem::new("it determines how the response is framed"))
         }
         (_, Some(status)) => Ok(status),
     }

@@ -73,7 +73,7 @@ fn within<T>(
 ) -> Option<T> {
     let (label, help) = match parsed {
         Ok(value) if is_one(&value) => return Some(value),
-        Ok(_) => (format!("{} is not in that range", node.describe()), None),
+        Ok(_) => (format!("{} is outside this range", node.describe()), None),
         Err(Problem { reason, help, part: _ }) => (reason, help),
     };
     let error =

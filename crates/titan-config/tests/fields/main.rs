@@ -543,6 +543,6 @@ upstreams:
     upstreams  3
                a: a:1
                b: b:1, TLS
-               c: c:1, TLS with anybody
+               c: c:1, TLS without verification
     ");
 }

@@ -33,11 +33,15 @@ impl From<Corrupt> for BadBlock {
         BadBlock::Compression(match corrupt {
             Corrupt::Truncated => "a block ends within a line (RFC 7541 section 3.1)",
             Corrupt::Integer => "an integer in a block is too large (RFC 7541 section 5.1)",
-            Corrupt::Index => "a block has an index of no entry (RFC 7541 section 2.3.3)",
-            Corrupt::SizeUpdate => "the table is to exceed its bound (RFC 7541 section 6.3)",
-            Corrupt::LateSizeUpdate => "the table changes behind a line (RFC 7541 section 4.2)",
-            Corrupt::EndOfString => "a string has the code of EOS (RFC 7541 section 5.2)",
-            Corrupt::Padding => "a string ends with wrong padding (RFC 7541 section 5.2)",
+            Corrupt::Index => {
+                "a block refers to an entry that does not exist (RFC 7541 section 2.3.3)"
+            }
+            Corrupt::SizeUpdate => "a table size update exceeds its limit (RFC 7541 section 6.3)",
+            Corrupt::LateSizeUpdate => {
+                "a table size update follows a field line (RFC 7541 section 4.2)"
+            }
+            Corrupt::EndOfString => "a string contains the EOS symbol (RFC 7541 section 5.2)",
+            Corrupt::Padding => "a string has invalid padding (RFC 7541 section 5.2)",
         })
     }
 }

@@ -119,7 +119,7 @@ fn verifier(
     let mut roots = RootCertStore::empty();
     let (good, _) = roots.add_parsable_certificates(authorities);
     if good == 0 {
-        return Err(bad(file, "it holds no certificate of an authority"));
+        return Err(bad(file, "it contains no certificate of an authority"));
     }
     WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
         .build()

@@ -37,10 +37,13 @@ impl Revocations {
         let file = file.display();
         let left = next.timestamp() - now.timestamp();
         match left {
-            ..=0 => Some(format!("{file}: it was good until {next}: clients are refused")),
-            1..SOON => {
-                Some(format!("{file}: it is good until {next}, and then clients are refused"))
+            ..=0 => {
+                Some(format!("{file}: the revocation list expired at {next}; clients are refused"))
             }
+            1..SOON => Some(format!(
+                "{file}: the revocation list expires at {next}; clients will be \
+                    refused from then on"
+            )),
             _ => None,
         }
     }
@@ -116,7 +119,7 @@ impl Files {
         match self.named.get(path) {
             Some(Ok(bytes)) => Ok(bytes),
             Some(Err(bad)) => Err(bad.clone()),
-            None => Err(bad(path, "it was not read")),
+            None => Err(bad(path, "the gateway has not read it")),
         }
     }
 
@@ -131,16 +134,17 @@ impl Files {
     pub(super) fn revocations(&self, path: &Path) -> Result<Vec<Revocations>, BadCredentials> {
         let all = CertificateRevocationListDer::pem_slice_iter(self.get(path)?);
         let all = all.collect::<Result<Vec<_>, _>>();
-        let all = all.map_err(|error| bad(path, format!("it is no PEM file: {error}")))?;
+        let all = all.map_err(|error| bad(path, format!("it is not a PEM file: {error}")))?;
         if all.is_empty() {
-            return Err(bad(path, "it holds no list of revoked certificates in PEM form"));
+            return Err(bad(path, "it contains no certificate revocation list in PEM format"));
         }
         let read = |list: CertificateRevocationListDer<'static>| {
-            let (_, parsed) = CertificateRevocationList::from_der(&list)
-                .map_err(|error| bad(path, format!("a list in it cannot be read: {error}")))?;
+            let (_, parsed) = CertificateRevocationList::from_der(&list).map_err(|error| {
+                bad(path, format!("it contains a revocation list that cannot be read: {error}"))
+            })?;
             let next = parsed.next_update();
-            let next =
-                next.ok_or_else(|| bad(path, "a list in it does not say how long it is good"))?;
+            let next = next
+                .ok_or_else(|| bad(path, "it contains a revocation list without an expiry time"))?;
             let file = path.to_owned();
             Ok(Revocations { file, next, list })
         };
@@ -155,12 +159,12 @@ impl Files {
                     "its private key is encrypted: decrypt it with `openssl pkey`".to_owned()
                 }
                 () if holds(bytes, CERTIFICATE) => {
-                    "it holds a certificate, and no private key".to_owned()
+                    "it contains a certificate, but no private key".to_owned()
                 }
                 () if bytes.starts_with(DER) => {
-                    "it is in DER form: `openssl pkey -inform der` makes PEM of it".to_owned()
+                    "it is in DER format: convert it with `openssl pkey -inform der`".to_owned()
                 }
-                () => format!("it holds no private key in PEM form: {error}"),
+                () => format!("it contains no private key in PEM format: {error}"),
             };
             bad(path, reason)
         })
@@ -187,19 +191,19 @@ pub(super) fn certificates_in(bytes: &[u8]) -> Result<Vec<CertificateDer<'static
     match CertificateDer::pem_slice_iter(bytes).collect::<Result<Vec<_>, _>>() {
         Ok(all) if all.is_empty() => Err(no_certificate(bytes).to_owned()),
         Ok(all) => Ok(all),
-        Err(error) => Err(format!("it is no PEM file: {error}")),
+        Err(error) => Err(format!("it is not a PEM file: {error}")),
     }
 }
 
 /// What a file is that holds no certificate in PEM form.
 fn no_certificate(bytes: &[u8]) -> &'static str {
     match () {
-        () if holds(bytes, KEY) => "it holds a private key, and no certificate",
+        () if holds(bytes, KEY) => "it contains a private key, but no certificate",
         () if bytes.starts_with(DER) => {
-            "it is in DER form: `openssl x509 -inform der` makes PEM of it"
+            "it is in DER format: convert it with `openssl x509 -inform der`"
         }
         () if bytes.is_empty() => "it is empty",
-        () => "it holds no certificate in PEM form",
+        () => "it contains no certificate in PEM format",
     }
 }
 
@@ -268,7 +272,7 @@ impl ResolvesServerCert for ByName {
 fn mismatch(cert: &Path, error: &rustls::Error) -> String {
     match error {
         rustls::Error::InconsistentKeys(_) => {
-            format!("it is not the key of {}", cert.display())
+            format!("it does not match the certificate in {}", cert.display())
         }
         error => error.to_string(),
     }
@@ -309,10 +313,10 @@ mod tests {
         let key =
             b"-----BEGIN ENCRYPTED PRIVATE KEY-----\nAA==\n-----END ENCRYPTED PRIVATE KEY-----\n";
         let (certificate, key) = reasons(key);
-        assert_eq!(certificate, "it holds a private key, and no certificate");
+        assert_eq!(certificate, "it contains a private key, but no certificate");
         assert!(key.starts_with("its private key is encrypted"), "{key}");
         let (_, key) = reasons(b"-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n");
-        assert_eq!(key, "it holds a certificate, and no private key");
+        assert_eq!(key, "it contains a certificate, but no private key");
         let (certificate, key) = reasons(b"\x30\x82\x01\x00");
         assert!(certificate.contains("openssl x509 -inform der"), "{certificate}");
         assert!(key.contains("openssl pkey -inform der"), "{key}");

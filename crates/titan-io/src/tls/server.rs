@@ -97,7 +97,7 @@ impl ServerTls {
             None if judge.is_required => Err(Refused::NoCertificate),
             None => Ok(None),
             Some(chain) if is_resumed && !judge.takes(&chain) => {
-                Err(Refused::Certificate("it is not taken any more".to_owned()))
+                Err(Refused::Certificate("it is no longer accepted".to_owned()))
             }
             Some(chain) => match Identity::new(chain) {
                 Ok(identity) => Ok(Some((identity, judge.edition))),
@@ -149,7 +149,7 @@ impl Judge {
         let builder = if is_required { builder } else { builder.allow_unauthenticated() };
         let verifier = builder.build().map_err(|error| {
             let file = crl.first().unwrap_or(ca);
-            bad(file, format!("clients cannot be judged by it: {error}"))
+            bad(file, format!("it cannot be used to verify clients: {error}"))
         })?;
         let digests = std::iter::once(ca).chain(crl).map(|file| files.get(file).map(sha256));
         let digests = digests.collect::<Result<Vec<_>, _>>()?;

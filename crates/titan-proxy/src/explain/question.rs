@@ -126,13 +126,16 @@ impl fmt::Display for BadQuestion {
                 "`{url}` is neither an absolute URL such as `http://host/path` nor a path such as `/path`"
             ),
             BadQuestion::Field(field) => {
-                write!(f, "`{field}` is no header field: write it as `Name: value`")
+                write!(f, "`{field}` is not a header: write it as `Name: value`")
             }
             BadQuestion::Certificate(reason) => {
                 write!(f, "the client's certificate cannot be used: {reason}")
             }
             BadQuestion::LineEnd(argument) => {
-                write!(f, "{argument:?} has a line end, which no part of a request can have")
+                write!(
+                    f,
+                    "{argument:?} contains a line break, which no part of a request may contain"
+                )
             }
         }
     }

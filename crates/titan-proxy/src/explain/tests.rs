@@ -66,9 +66,9 @@ fn told_of(config: &str, method: &str, url: &str, fields: &[&str], from: Option<
 }
 
 /// The lines from the response on.
-fn answer(method: &str, url: &str, fields: &[&str]) -> String {
+fn response(method: &str, url: &str, fields: &[&str]) -> String {
     let text = told(method, url, fields);
-    text.split_once("answer ").map_or(text.clone(), |(_, answer)| answer.trim_start().to_owned())
+    text.split_once("response ").map_or(text.clone(), |(_, rest)| rest.trim_start().to_owned())
 }
 
 /// Compares without the indentation of `expected`.
@@ -92,14 +92,14 @@ fn a_request_that_is_sent_on() {
     listener  public: :8080, the port of the URL
               unix:/run/titan.sock
     path      /items/42, the normal form of /a/..//items/%34%32
-    tried     1. item-beta: no: the header field X-Beta is `no`; it must be `yes`
-              2. item: takes it
-              3 more routes come after it
+    tried     1. item-beta: no match: the header X-Beta is `no`; it must be `yes`
+              2. item: matches
+              3 more routes follow
     route     item, line 6: GET|POST api.example|*.api.example/items/{id}
     captured  id = `42`
-    sends on  GET /v2/things/42?v=1
+    forwards  GET /v2/things/42?v=1
               Host: api.example:8080
-    upstream  stable, 9 of 10 requests, consistent_hash of the header field X-User
+    upstream  stable, 9 of 10 requests, consistent_hash of the header X-User
     endpoint  10.0.0.1:80, weight 3
               10.0.0.2:80
     upstream  canary, 1 of 10 requests, round_robin
@@ -123,12 +123,12 @@ fn a_route_with_conditions_that_hold() {
     listener  public: :8080
               unix:/run/titan.sock
     path      /items/7
-    tried     1. item-beta: takes it
-              4 more routes come after it
+    tried     1. item-beta: matches
+              4 more routes follow
     route     item-beta, line 14: api.example/items/{id}
     captured  id = `7`
-    sends on  DELETE /items/7?v=2
-              Host: that of the endpoint
+    forwards  DELETE /items/7?v=2
+              Host: the host of the endpoint
     upstream  canary, round_robin
     endpoint  canary.internal:8000
     timeouts  connect 5s, response 60s, response_body 60s, body 30s, write 30s, tunnel 3600s
@@ -154,10 +154,10 @@ fn conditions_that_do_not_hold_are_told_with_what_was_given() {
     shows(
         &lines.join("\n"),
         r"
-    tried     1. item-beta: no: the header field X-Beta is missing; it must be `yes`
-    tried     1. item-beta: no: the header field X-Beta is `no` and `maybe`; it must be `yes`
-    tried     1. item-beta: no: the header field X-Debug is `1`; it must not be there
-    tried     1. item-beta: no: the query parameter v is `1` and `x`; it must match `^[2-9]$`
+    tried     1. item-beta: no match: the header X-Beta is missing; it must be `yes`
+    tried     1. item-beta: no match: the header X-Beta is `no` and `maybe`; it must be `yes`
+    tried     1. item-beta: no match: the header X-Debug is `1`; it must be absent
+    tried     1. item-beta: no match: the query parameter v is `1` and `x`; it must match `^[2-9]$`
     ",
     );
 }
@@ -172,12 +172,12 @@ fn a_method_that_no_route_takes() {
     listener  public: :8080
               unix:/run/titan.sock
     path      /items/7
-    tried     1. item-beta: no: its host is `api.example`
-              2. item: no: its method is `GET` or `POST`
-              3. hello: no: its path is `/hello`
-              4. old: no: its path is `/old/…`
-              5. split: no: its path is `/to/{host}`
-    answer    405 Method Not Allowed (method-not-allowed)
+    tried     1. item-beta: no match: its host is `api.example`
+              2. item: no match: its method is `GET` or `POST`
+              3. hello: no match: its path is `/hello`
+              4. old: no match: its path is `/old/…`
+              5. split: no match: its path is `/to/{host}`
+    response  405 Method Not Allowed (method-not-allowed)
               This method is not allowed for this path.
               Allow: GET, POST, HEAD
     ",
@@ -187,7 +187,7 @@ fn a_method_that_no_route_takes() {
 #[test]
 fn a_path_that_no_route_takes() {
     shows(
-        &answer("GET", "http://other.example/items/7", &[]),
+        &response("GET", "http://other.example/items/7", &[]),
         r"
     404 Not Found (no-route)
               No route matches this request.
@@ -198,7 +198,7 @@ fn a_path_that_no_route_takes() {
 #[test]
 fn a_redirect() {
     shows(
-        &answer("GET", "http://a.example:81/old/x?y=z", &[]),
+        &response("GET", "http://a.example:81/old/x?y=z", &[]),
         r"
     308 Permanent Redirect
               Location: https://a.example:81/new/old/x?y=z
@@ -209,11 +209,11 @@ fn a_redirect() {
 #[test]
 fn a_redirect_that_would_go_elsewhere() {
     shows(
-        &answer("GET", "http://a.example/to/evil:80", &[]),
+        &response("GET", "http://a.example/to/evil:80", &[]),
         r"
     400 Bad Request (bad-rewrite)
               The rewritten path or redirect target is not valid.
-              Here a part of the path would become part of a host.
+              Here part of the path would become part of the host.
     ",
     );
 }
@@ -221,7 +221,7 @@ fn a_redirect_that_would_go_elsewhere() {
 #[test]
 fn a_fixed_response() {
     shows(
-        &answer("GET", "http://a.example/hello", &[]),
+        &response("GET", "http://a.example/hello", &[]),
         r"
     203
               3 bytes of text/plain; charset=utf-8
@@ -234,7 +234,7 @@ fn a_fixed_response() {
 fn a_body_over_the_limit() {
     let fields = ["Content-Length: 1025"];
     shows(
-        &answer("POST", "http://api.example/items/7", &fields),
+        &response("POST", "http://api.example/items/7", &fields),
         r"
     413 Content Too Large (body-too-large)
               The request body exceeds the limit.
@@ -247,7 +247,7 @@ fn a_body_over_the_limit() {
 fn a_call_of_grpc_is_told_in_its_own_way() {
     let fields = ["Content-Type: application/grpc"];
     shows(
-        &answer("POST", "http://nobody.example/nothing", &fields),
+        &response("POST", "http://nobody.example/nothing", &fields),
         r"
     200 OK, grpc-status 12 Unimplemented (no-route)
               No route matches this request.
@@ -267,17 +267,17 @@ fn an_upstream_of_http2_is_told_with_what_follows_from_it() {
     let text = explain(&config, &Files::default(), &asking).unwrap().to_string();
     for line in [
         "upstream  it, round_robin, HTTP/2\n",
-        "grpc-web  made into gRPC, and the response back\n",
-        "upgrades  none: the upstream speaks HTTP/2 alone\n",
+        "grpc-web  translated to gRPC, and the response back\n",
+        "upgrades  none: the upstream uses only HTTP/2\n",
     ] {
         assert!(text.contains(line), "{text}");
     }
 }
 
 #[test]
-fn what_breaks_http_is_told_with_its_answer() {
+fn what_breaks_http_is_told_with_its_response() {
     let first = |method, url, fields: &[&str]| {
-        let text = answer(method, url, fields);
+        let text = response(method, url, fields);
         text.lines().map(str::trim).collect::<Vec<_>>().join(" ")
     };
     let lines = [
@@ -297,7 +297,7 @@ fn what_breaks_http_is_told_with_its_answer() {
     400 Bad Request (malformed) The request is malformed: the Host field is missing (RFC 9112 section 3.2).
     400 Bad Request (malformed) The request is malformed: there is more than one Host field (RFC 9112 section 3.2).
     400 Bad Request (malformed) The request is malformed: Content-Length beside Transfer-Encoding (RFC 9112 section 6.3).
-    400 Bad Request (malformed) The request is malformed: white space before the colon (RFC 9112 section 5.1).
+    400 Bad Request (malformed) The request is malformed: there is white space before the colon (RFC 9112 section 5.1).
     400 Bad Request (malformed) The request is malformed: the method is not a token (RFC 9112 section 3.1).
     400 Bad Request (malformed) The request is malformed: the version is malformed (RFC 9112 section 2.3).
     400 Bad Request (bad-path) The path is not acceptable: the path leads above the root.
@@ -317,7 +317,7 @@ fn the_asterisk_is_a_target_of_options() {
 fn a_request_may_go_no_further_than_here() {
     let text =
         told("OPTIONS", "http://api.example/items/1?v=2", &["X-Beta: yes", "Max-Forwards: 0"]);
-    assert!(text.contains("for Max-Forwards is 0") && !text.contains("sends on"), "{text}");
+    assert!(text.contains("because Max-Forwards is 0") && !text.contains("forwards"), "{text}");
 }
 
 #[test]
@@ -339,8 +339,8 @@ fn what_cannot_be_asked() {
         r#"
     `hello` is neither an absolute URL such as `http://host/path` nor a path such as `/path`
     `ftp://a/` is neither an absolute URL such as `http://host/path` nor a path such as `/path`
-    `A b` is no header field: write it as `Name: value`
-    "A: b\r\nC: d" has a line end, which no part of a request can have
+    `A b` is not a header: write it as `Name: value`
+    "A: b\r\nC: d" contains a line break, which no part of a request may contain
     "#,
     );
 }
@@ -389,16 +389,19 @@ fn a_certificate_is_looked_at() {
         "          dns: shop.example",
         "          ip: 192.0.2.7",
         "          fingerprint: 8056f95cf3dc1f9c741d8ef06e8989603c2cb66b2b741537049d22f018a1dfa1",
-        "1. billing: no: a DNS name in the client's certificate is `shop.example`; it must be `billing.example`",
-        "2. known: takes it",
+        "1. billing: no match: a DNS name in the client's certificate is `shop.example`; it must be `billing.example`",
+        "2. known: matches",
     ] {
         assert!(text.contains(line), "no {line} in {text}");
     }
     let text = told_about(None, "https://a.example:8443/");
-    assert!(text.contains("billing: no: the client's certificate is missing; it must be there"));
-    assert!(text.contains("other: takes it"), "{text}");
+    assert!(
+        text.contains("billing: no match: the client's certificate is missing; it must be present")
+    );
+    assert!(text.contains("other: matches"), "{text}");
     let text = told_about(Some("nothing"), "https://a.example:8443/");
-    let wanted = "the client's certificate cannot be used: it holds no certificate in PEM form";
+    let wanted =
+        "the client's certificate cannot be used: it contains no certificate in PEM format";
     assert_eq!(text, wanted);
 }
 
@@ -422,7 +425,7 @@ fn paths_that_upstreams_may_take_for_others_are_told() {
     let note = "upstreams may take the path for one of the route guarded: see `paths`";
     for path in ["/ADMIN", "/admin;x", "/admin%2Fx", "/%2Fadmin", "/Admin;x/y"] {
         let text = under("", path);
-        assert!(text.contains(note) && text.contains("sends on"), "{text}");
+        assert!(text.contains(note) && text.contains("forwards"), "{text}");
     }
     assert!(!under("", "/other;x%2Fy").contains("upstreams may"));
     let all = "paths: { encoded_slashes: refuse, parameters: refuse, case: refuse }";

@@ -95,7 +95,7 @@ pub(super) fn mismatch(
             let asked = conditions.iter().find(|condition| condition.name.as_str() == name);
             let given = head.fields.named(name.as_bytes()).map(Cow::Borrowed);
             let asked = asked.map(|condition| &condition.value);
-            condition(&format!("the header field {name}"), asked, given)
+            condition(&format!("the header {name}"), asked, given)
         }
         Mismatch::Certificate(part, _) => {
             let asked = route.certificate.iter().find(|condition| condition.part == part);
@@ -132,8 +132,8 @@ fn condition<'v>(
 
 fn must(asked: &ValueMatch) -> String {
     match asked {
-        ValueMatch::Present => "it must be there".to_owned(),
-        ValueMatch::Absent => "it must not be there".to_owned(),
+        ValueMatch::Present => "it must be present".to_owned(),
+        ValueMatch::Absent => "it must be absent".to_owned(),
         ValueMatch::Exact(value) => format!("it must be {}", code(value)),
         ValueMatch::Prefix(start) => format!("it must start with {}", code(start)),
         ValueMatch::Regex(pattern) => format!("it must match {}", code(pattern.as_str())),
@@ -143,7 +143,7 @@ fn must(asked: &ValueMatch) -> String {
 pub(super) fn host_sent(send: &SendHost, head: &RequestHead) -> String {
     match (send, head.authority()) {
         (SendHost::Preserve, Some(authority)) => text(authority),
-        (SendHost::Preserve | SendHost::Endpoint, _) => "that of the endpoint".to_owned(),
+        (SendHost::Preserve | SendHost::Endpoint, _) => "the host of the endpoint".to_owned(),
         (SendHost::Fixed(host), _) => host.as_str().to_owned(),
     }
 }
@@ -163,7 +163,7 @@ pub(super) fn balance(balance: &Balance) -> String {
 
 fn hash_key(key: &HashKey) -> String {
     match key {
-        HashKey::Header(name) => format!("the header field {}", name.as_str()),
+        HashKey::Header(name) => format!("the header {}", name.as_str()),
         HashKey::Cookie(name) => format!("the cookie {}", name.as_str()),
         HashKey::Query(name) => format!("the query parameter {name}"),
         HashKey::ClientAddress => "the client's address".to_owned(),
@@ -174,7 +174,7 @@ fn hash_key(key: &HashKey) -> String {
 pub(super) fn spoken(upstream: &Upstream) -> String {
     let tls = match &upstream.tls {
         None => String::new(),
-        Some(UpstreamTls { verify: false, .. }) => ", TLS with anybody".to_owned(),
+        Some(UpstreamTls { verify: false, .. }) => ", TLS without verification".to_owned(),
         Some(UpstreamTls { name: Some(name), .. }) => format!(", TLS with {}", name.as_str()),
         Some(_) => ", TLS".to_owned(),
     };
@@ -215,7 +215,7 @@ pub(super) fn terms(
     let upgrades = match (upgrades.as_slice(), takes_tunnels) {
         ([], _) => "none".to_owned(),
         (_, true) => upgrades.join(", "),
-        (_, false) => "none: the upstream speaks HTTP/2 alone".to_owned(),
+        (_, false) => "none: the upstream uses only HTTP/2".to_owned(),
     };
     let retries = proxy.retries.to_string();
     [("timeouts", timeouts), ("limits", limits), ("retries", retries), ("upgrades", upgrades)]
@@ -232,19 +232,19 @@ pub(super) fn files(files: &Site, plan: &Plan) -> Vec<(&'static str, String)> {
         let names = index.iter().map(|index| join(name, index.as_bytes()));
         lines.extend(names.map(|name| ("file", described(&name))));
         if index.is_empty() {
-            lines.push(("file", "none: nothing stands for a directory".to_owned()));
+            lines.push(("file", "none: there is no index for directories".to_owned()));
         }
     } else {
         lines.push(("file", described(name)));
-        lines.push(("", "or, where that is a directory, 301 to the path with a slash".to_owned()));
+        lines.push(("", "or, if that is a directory, 301 to the path with a slash".to_owned()));
     }
     if let Some(fallback) = files.fallback(name) {
         let fallback = described(fallback.as_bytes());
-        lines.push(("", format!("or, where there is none, {fallback}")));
+        lines.push(("", format!("or, if it does not exist, {fallback}")));
     }
     if !precompressed.is_empty() {
         let endings: Vec<_> = precompressed.iter().map(|it| text(ending(*it))).collect();
-        lines.push(("", format!("or what is beside it for the client: {}", endings.join(", "))));
+        lines.push(("", format!("or a precompressed file next to it: {}", endings.join(", "))));
     }
     lines
 }

@@ -103,14 +103,14 @@ impl Root {
 /// Why files below that root cannot be served.
 pub(crate) fn check_root(path: &Path) -> Result<(), String> {
     let opened = open_root(path).map_err(|errno| match errno {
-        Errno::NOTDIR => "it is no directory".to_owned(),
+        Errno::NOTDIR => "it is not a directory".to_owned(),
         errno => format!("it cannot be opened: {}", std::io::Error::from(errno)),
     })?;
     match Root(opened).open_below(b"") {
         Err(errno @ (Errno::NOSYS | Errno::PERM)) => {
             let why = std::io::Error::from(errno);
             Err(format!(
-                "the kernel has no openat2, or it is forbidden (it takes Linux 5.6): {why}"
+                "the kernel does not have or does not allow openat2 (Linux 5.6 or newer is needed): {why}"
             ))
         }
         Err(errno) => Err(format!("it cannot be read: {}", std::io::Error::from(errno))),

@@ -112,10 +112,10 @@ impl Header {
 impl fmt::Display for Mismatch<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Mismatch::Host => f.write_str("it is for other hosts"),
-            Mismatch::Path => f.write_str("it is for other paths"),
-            Mismatch::Method => f.write_str("it is for other methods"),
-            Mismatch::Header(name, unmet) => write!(f, "the header field {name} {unmet}"),
+            Mismatch::Host => f.write_str("the host does not match"),
+            Mismatch::Path => f.write_str("the path does not match"),
+            Mismatch::Method => f.write_str("the method does not match"),
+            Mismatch::Header(name, unmet) => write!(f, "the header {name} {unmet}"),
             Mismatch::Certificate(part, unmet) => write!(f, "{} {unmet}", part.words()),
             Mismatch::Query(name, unmet) => write!(f, "the query parameter {name} {unmet}"),
         }

@@ -303,7 +303,7 @@ fn an_explanation_tells_why_each_earlier_route_does_not_take_the_request() {
     assert_eq!(why(4), Some(Mismatch::Path));
     assert_eq!(told.last(), Some(&(0, None)));
     assert_eq!(told.len(), 7);
-    assert_eq!(why(2).unwrap().to_string(), "the header field x-canary is missing");
+    assert_eq!(why(2).unwrap().to_string(), "the header x-canary is missing");
 }
 
 #[test]

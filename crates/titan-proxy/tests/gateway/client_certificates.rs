@@ -144,7 +144,7 @@ fn why_a_certificate_was_not_taken_is_told_once() {
     let [why] = told.as_slice() else { panic!("{told:?}") };
     assert!(
         why.ends_with(
-            "a client's certificate is not taken: invalid peer certificate: UnknownIssuer"
+            "a client's certificate is not accepted: invalid peer certificate: UnknownIssuer"
         ),
         "{why}"
     );
@@ -516,12 +516,16 @@ fn files_that_cannot_be_used_keep_the_gateway_from_starting() {
         let started = site.tries_to_start(WITH_LIST, ANSWERS, &files);
         started.map(drop).expect_err("it does not start").to_string()
     };
-    let wanted = "ca.pem cannot be used: it holds no certificate in PEM form";
+    let wanted = "ca.pem cannot be used: it contains no certificate in PEM format";
     assert_eq!(says("ca.pem", "nothing"), wanted);
-    let wanted = "crl.pem cannot be used: it holds no list of revoked certificates in PEM form";
+    let wanted = "crl.pem cannot be used: it contains no certificate revocation list in PEM format";
     assert_eq!(says("crl.pem", &site.authority.cert), wanted);
     let broken = "-----BEGIN X509 CRL-----\nMAA=\n-----END X509 CRL-----\n";
-    assert!(says("crl.pem", broken).starts_with("crl.pem cannot be used: a list in it"));
+    assert!(
+        says("crl.pem", broken).starts_with(
+            "crl.pem cannot be used: it contains a revocation list that cannot be read"
+        )
+    );
 }
 
 #[test]

@@ -487,7 +487,7 @@ fn a_root_has_to_be_there_at_the_start() {
     let folder = Folder::new("files-root");
     fs::write(folder.join("file"), "").unwrap();
     for (name, why) in
-        [("none", "cannot be opened: No such file or directory"), ("file", "it is no directory")]
+        [("none", "cannot be opened: No such file or directory"), ("file", "it is not a directory")]
     {
         let root = folder.join(name).display().to_string();
         let Err(error) = start(&format!("routes: [{{ files: {root} }}]"), &[]) else {

@@ -187,14 +187,14 @@ fn credentials_that_do_not_fit_keep_the_gateway_from_starting() {
     };
     let mut files = Certificate::files(&[("a", &a)]);
     files.insert("a.key".into(), b.key.clone().into_bytes());
-    assert_eq!(says(&files), "a.key cannot be used: it is not the key of a.pem");
+    assert_eq!(says(&files), "a.key cannot be used: it does not match the certificate in a.pem");
     let encrypted = b"-----BEGIN ENCRYPTED PRIVATE KEY-----\n-----END ENCRYPTED PRIVATE KEY-----\n";
     files.insert("a.key".into(), encrypted.to_vec());
     let wanted =
         "a.key cannot be used: its private key is encrypted: decrypt it with `openssl pkey`";
     assert_eq!(says(&files), wanted);
     files.insert("a.pem".into(), b"nothing".to_vec());
-    assert_eq!(says(&files), "a.pem cannot be used: it holds no certificate in PEM form");
+    assert_eq!(says(&files), "a.pem cannot be used: it contains no certificate in PEM format");
 }
 
 #[test]

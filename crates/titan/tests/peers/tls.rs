@@ -264,8 +264,8 @@ fn credentials_that_cannot_be_used_are_found_by_the_check() {
         let name = file.display();
         for (place, wanted) in [
             ("2:3", "no.pem cannot be used: it cannot be read: "),
-            ("2:3", "bad.pem cannot be used: it holds no certificate in PEM form"),
-            ("8:3", "bad.pem cannot be used: it holds no certificate in PEM form"),
+            ("2:3", "bad.pem cannot be used: it contains no certificate in PEM format"),
+            ("8:3", "bad.pem cannot be used: it contains no certificate in PEM format"),
         ] {
             let line = says.lines().find(|line| {
                 line.starts_with(&format!("error: {name}:{place}: ")) && line.contains(wanted)
@@ -301,10 +301,10 @@ fn a_list_that_is_no_longer_good_is_spoken_of() {
         String::from_utf8(output.stderr).unwrap()
     };
     assert_eq!(lasts("90000"), "");
-    assert!(lasts("80000").contains("titan.yaml:1:13: crl.pem: it is good until "));
+    assert!(lasts("80000").contains("titan.yaml:1:13: crl.pem: the revocation list expires at "));
     let gateway = Gateway::start_in(folder, CONFIG);
     let says = || std::fs::read_to_string(gateway.folder.path().join("stderr")).unwrap();
-    until("a warning", || says().contains("warning: crl.pem: it is good until "));
+    until("a warning", || says().contains("warning: crl.pem: the revocation list expires at "));
 }
 
 #[test]

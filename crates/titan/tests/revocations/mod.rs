@@ -181,7 +181,7 @@ fn a_file_that_cannot_be_trusted_or_is_in_use_keeps_the_gateway_from_starting() 
     for arguments in [["--config", written], ["check", written]] {
         let (code, _, err) = output(arguments);
         assert_eq!(code, Some(2), "{err}");
-        let place = format!("error: {}:2: it is not what was written there; ", file.display());
+        let place = format!("error: {}:2: the line is damaged; ", file.display());
         assert!(err.starts_with(&place), "{err}");
     }
 }

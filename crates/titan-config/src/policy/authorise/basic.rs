@@ -61,7 +61,7 @@ pub(super) fn basic() -> impl Read<Value = Box<Basic>> {
 fn check(fields: BasicFields, node: &Node, to: &mut Reading<'_>) -> Option<Basic> {
     let BasicFields { users, file, realm, identity_header, forward } = fields;
     if users.is_empty() && file.is_none() {
-        let error = Diagnostic::error(node.span, "passwords of nobody");
+        let error = Diagnostic::error(node.span, "there are no users");
         return to.fail(error.label("expected `users` or `file`"));
     }
     let users = users.into_iter().map(|Named { key: name, value: hash, .. }| User { name, hash });

@@ -109,7 +109,7 @@ fn granted(
 ) -> Option<Granted> {
     let GrantedFields { all, any, claim } = fields;
     if all.is_none() && any.is_none() {
-        let error = Diagnostic::error(node.span, "nothing is asked of the token");
+        let error = Diagnostic::error(node.span, "this asks nothing of the token");
         return to.fail(error.label("expected `all`, `any` or both"));
     }
     let claim = claim.unwrap_or_else(|| Claim::named(usual));
@@ -164,8 +164,12 @@ impl Read for ClaimRuleReader {
                 if fields != nothing {
                     return Some(fields);
                 }
-                let error = Diagnostic::error(node.span, "nothing is asked of the claim");
-                to.fail(error.help("`require` of the policy `jwt` asks for claims to be there"))
+                let error = Diagnostic::error(node.span, "this asks nothing of the claim");
+                to.fail(
+                    error.help(
+                        "to require that a claim is present, use `require` in the `jwt` policy",
+                    ),
+                )
             }
             Kind::Null => to.mismatch(node, self),
         }
@@ -195,11 +199,11 @@ impl Read for ClaimValueReader {
         let is_plain = matches!(&node.kind, Kind::Text(text) if !text.quoted);
         let is_number = written.parse::<f64>().is_ok() && !written.ends_with(char::is_alphabetic);
         if is_plain && is_number && written.parse::<i64>().is_err() {
-            let message = format!("no claim is compared with the number {written}");
+            let message = format!("claims cannot be compared with the number {written}");
             let error = Diagnostic::error(node.span, message);
-            let error = error.label("expected a text, `true`, `false` or a whole number");
+            let error = error.label("expected a string, `true`, `false` or a whole number");
             return to
-                .fail(error.help(format!("quote it if the claim is the text: \"{written}\"")));
+                .fail(error.help(format!("quote it if the claim is the string \"{written}\"")));
         }
         Some(match (is_plain, written.as_str(), written.parse()) {
             (true, "true", _) => ClaimValue::Bool(true),

@@ -47,7 +47,7 @@ section! {
         /// discarded.
         pub body_limit: ByteSize = default("64KiB", size(0..=MAX_BODY)),
         /// Whether to cache decisions, both to allow and to refuse.
-        pub cache: Option<AuthCache> = optional("every request is sent to the service", section_of::<AuthCache>()),
+        pub cache: Option<AuthCache> = optional("none: the service is asked about every request", section_of::<AuthCache>()),
     }
 }
 
@@ -66,7 +66,7 @@ section! {
         /// and each field of `request_headers` must be here. Anything else that the service looks at must be here too,
         /// or one client gets what was decided for another.
         pub key: Option<Vec<AuthKey>> =
-            optional("everything that the service sees", one_or_list(auth_key(), 1..=MAX_CLAIMS)),
+            optional("everything that the service receives", one_or_list(auth_key(), 1..=MAX_CLAIMS)),
         /// How many decisions that allow requests each worker caches, and how many others, of at most 4 KiB each. The
         /// oldest of its kind makes room.
         pub capacity: u32 = default("1024", whole(1..=65_536)),
@@ -125,23 +125,25 @@ fn check(forward: ForwardAuth, node: &Node, to: &mut Reading<'_>) -> Option<Forw
         let error = Diagnostic::error(span, message);
         to.add(
             error
-                .label("the service does not see that field")
-                .help("name it in `request_headers` too"),
+                .label("the gateway does not send this header to the service")
+                .help("add it to `request_headers` too"),
         );
     }
     for name in forward.request_headers.iter().filter(|sent| !fields().any(|name| name == *sent)) {
         let name = name.as_str();
         let message = format!("requests that differ in `{name}` would share a decision");
         let error = Diagnostic::error(span, message);
-        let error = error.label("the service sees that field, and `key` leaves it out");
+        let error = error.label("the service receives this header, but `key` leaves it out");
         to.add(error.help(format!(
-            "add `{{ header: {name} }}` to `key`, or list in `request_headers` only what the service looks at"
+            "add `{{ header: {name} }}` to `key`, or list only the headers that the service uses \
+                in `request_headers`"
         )));
     }
     if forward.request_headers.is_empty() && !key.contains(&AuthKey::ClientAddress) {
-        let warning = Diagnostic::warning(span, "every client gets the decision of the first one");
-        let warning = warning.label("nothing here tells clients apart");
-        to.add(warning.help("add `client_address`, or a field of `request_headers`"));
+        let warning =
+            Diagnostic::warning(span, "the decision about one client would apply to all clients");
+        let warning = warning.label("the key does not distinguish clients");
+        to.add(warning.help("add `client_address`, or a header from `request_headers`"));
     }
     Some(forward)
 }
@@ -222,7 +224,8 @@ fn parse_target(text: &str) -> Result<String, Problem> {
     match text {
         text if !text.starts_with('/') => Err(Problem::new("it does not start with `/`")),
         text if !text.bytes().all(is_target_byte) => {
-            Err(Problem::new("it has characters that no path may have").help("`%20` is a space"))
+            Err(Problem::new("it contains characters that a path cannot have")
+                .help("write a space as `%20`"))
         }
         text => Ok(text.to_owned()),
     }

@@ -96,7 +96,7 @@ pub(super) fn api_keys() -> impl Read<Value = ApiKeys> {
 fn check_keys(fields: ApiKeyFields, node: &Node, to: &mut Reading<'_>) -> Option<ApiKeys> {
     let ApiKeyFields { header, query, identity_header, keys, file } = fields;
     if keys.is_empty() && file.is_none() {
-        let error = Diagnostic::error(node.span, "there are no keys");
+        let error = Diagnostic::error(node.span, "there are no API keys");
         return to.fail(error.label("expected `keys` or `file`"));
     }
     let mut seen = HashMap::new();
@@ -109,11 +109,12 @@ fn check_keys(fields: ApiKeyFields, node: &Node, to: &mut Reading<'_>) -> Option
             seen.insert(*value, *key_span);
             continue;
         };
-        let error = Diagnostic::error(*key_span, message).label("expected one of its own");
+        let error =
+            Diagnostic::error(*key_span, message).label("expected a different hash for each key");
         return to.fail(
             seen.get(value)
                 .into_iter()
-                .fold(error, |error, first| error.also(*first, "the other is here")),
+                .fold(error, |error, first| error.also(*first, "the other key is here")),
         );
     }
     let keys = keys.into_iter().map(|Named { key, value, .. }| ApiKey { name: key, hash: value });
@@ -123,20 +124,20 @@ fn check_keys(fields: ApiKeyFields, node: &Node, to: &mut Reading<'_>) -> Option
 /// The keys of a file: lines of a name, a colon and a hash. Empty ones and those that begin with `#` do not count. There
 /// may be none: whose last line is taken out must not stay in.
 pub fn api_keys_in(bytes: &[u8]) -> Result<Vec<ApiKey>, String> {
-    let text = std::str::from_utf8(bytes).map_err(|_| "it is no text in UTF-8".to_owned())?;
+    let text = std::str::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned())?;
     let mut count = 0;
     lines_of(text, |line| {
-        let (name, hash) = line.split_once(':').ok_or("there is no colon behind a name")?;
+        let (name, hash) = line.split_once(':').ok_or("there is no colon after a name")?;
         // What stands there may be a key: it is not repeated.
         let name =
-            parse_name(name.trim()).map_err(|_| "what stands before the colon is no name")?;
+            parse_name(name.trim()).map_err(|_| "the part before the colon is not a valid name")?;
         let hash = parse_hash(hash.trim()).map_err(|problem| problem.reason)?;
         if hash == KeyHash(HASH_OF_NOTHING) {
             return Err("it is the hash of an empty key".to_owned());
         }
         count += 1;
         match count > MAX_API_KEYS {
-            true => Err(format!("{MAX_API_KEYS} keys are the most")),
+            true => Err(format!("there are more than {MAX_API_KEYS} keys")),
             false => Ok(ApiKey { name, hash }),
         }
     })
@@ -187,14 +188,14 @@ const HASH_OF_NOTHING: [u8; 32] = [
 fn parse_hash(text: &str) -> Result<KeyHash, Problem> {
     let digits = text.as_bytes();
     if digits.len() != 64 {
-        return Err(Problem::new(format!("it has {} characters instead of 64", digits.len())));
+        return Err(Problem::new(format!("it has {} characters, not 64", digits.len())));
     }
     let mut bytes = [0; 32];
     for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
         let digit = |digit: u8| char::from(digit).to_digit(16);
-        let (high, low) = digit(pair[0])
-            .zip(digit(pair[1]))
-            .ok_or_else(|| Problem::new("it has characters that are no hexadecimal digits"))?;
+        let (high, low) = digit(pair[0]).zip(digit(pair[1])).ok_or_else(|| {
+            Problem::new("it contains characters that are not hexadecimal digits")
+        })?;
         *byte = u8::try_from(high << 4 | low).map_err(|_| Problem::new("it is no byte"))?;
     }
     Ok(KeyHash(bytes))

@@ -68,17 +68,17 @@ impl fmt::Debug for PasswordHash {
 /// The users of a file as `htpasswd` writes it: lines of a name, a colon and a hash. Empty ones and those that begin
 /// with `#` do not count. There may be none: whose last line is taken out must not stay in.
 pub fn users_in(bytes: &[u8]) -> Result<Vec<User>, String> {
-    let text = std::str::from_utf8(bytes).map_err(|_| "it is no text in UTF-8".to_owned())?;
+    let text = std::str::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned())?;
     let mut names = HashSet::new();
     lines_of(text, |line| {
-        let (name, hash) = line.split_once(':').ok_or("there is no colon behind a name")?;
+        let (name, hash) = line.split_once(':').ok_or("there is no colon after a name")?;
         let name = parse_user(name)?;
         let hash = PasswordHash::parse(hash)?;
         if !names.insert(name.clone()) {
-            return Err(format!("`{name}` stands in a line before"));
+            return Err(format!("`{name}` is already in an earlier line"));
         }
         match names.len() > MAX_USERS {
-            true => Err(format!("{MAX_USERS} users are the most")),
+            true => Err(format!("there are more than {MAX_USERS} users")),
             false => Ok(User { name, hash }),
         }
     })
@@ -91,7 +91,7 @@ pub(super) fn parse_user(text: &str) -> Result<String, String> {
         "" => Err("the name is empty".to_owned()),
         text if text.len() > MAX_USER => Err(format!("the name has more than {MAX_USER} bytes")),
         text if !text.chars().all(is_fine) => {
-            Err("a name has neither colons nor control characters".to_owned())
+            Err("a name cannot contain colons or control characters".to_owned())
         }
         text => Ok(text.to_owned()),
     }
@@ -110,37 +110,39 @@ const MAX_LANES: u32 = 16;
 const MAX_COST: u32 = 14;
 const MIN_COST: u32 = 4;
 /// What makes hashes that are taken.
-const HOW: &str = "`htpasswd -nB NAME` and `argon2 SALT -id -e` make hashes that are taken";
+const HOW: &str = "use `htpasswd -nB NAME` or `argon2 SALT -id -e` to make one";
 
 /// What a text is that is none of the hashes that are taken. It may be a password, and is not repeated.
 fn unknown(kind: &str, text: &str) -> &'static str {
     match kind {
-        "apr1" | "1" => "it is a hash made with MD5, which is cracked in no time",
-        "5" | "6" => "it is a hash made with SHA-2, which is found out too fast",
-        "argon2i" | "argon2d" => "it is of another kind of Argon2 than Argon2id",
-        "2x" => "it was made by a bcrypt with an error",
-        _ if text.starts_with("{SHA}") => {
-            "it is a hash made with SHA-1, which is cracked in no time"
-        }
-        _ => "it is no hash of a password",
+        "apr1" | "1" => "it is an MD5 hash, which is too easy to crack",
+        "5" | "6" => "it is a SHA-2 hash, which is too fast to resist guessing",
+        "argon2i" | "argon2d" => "it is Argon2, but not Argon2id",
+        "2x" => "it was made by a bcrypt implementation with a known bug",
+        _ if text.starts_with("{SHA}") => "it is a SHA-1 hash, which is too easy to crack",
+        _ => "it is not a bcrypt or Argon2id hash",
     }
 }
 
 fn argon2id(parts: &[&str]) -> Result<PasswordHash, String> {
     let [version, costs, salt, output] = parts else {
-        return Err("it has not the form `$argon2id$v=19$m=..,t=..,p=..$SALT$HASH`".to_owned());
+        return Err(
+            "it does not have the form `$argon2id$v=19$m=..,t=..,p=..$SALT$HASH`".to_owned()
+        );
     };
     if *version != "v=19" {
-        return Err("it is not of version 19 of Argon2".to_owned());
+        return Err("its Argon2 version is not 19".to_owned());
     }
     let [memory, passes, lanes] = costs_of(costs).ok_or("its costs are not `m=..,t=..,p=..`")?;
     if lanes == 0 || lanes > MAX_LANES || passes == 0 || memory < 8 * lanes {
-        return Err(format!("its costs are none that Argon2 knows, or `p` exceeds {MAX_LANES}"));
+        return Err(format!(
+            "its costs are outside what Argon2 allows, or `p` exceeds {MAX_LANES}"
+        ));
     }
     if memory > MAX_MEMORY || u64::from(memory) * u64::from(passes) > MAX_WORK {
         return Err(format!(
-            "a check would cost too much: `m` may be {MAX_MEMORY}, and `m` times `t` {MAX_WORK}; \
-             make it anew with m=19456,t=2,p=1"
+            "checking it would cost too much: `m` may be at most {MAX_MEMORY}, and `m` times `t` \
+                at most {MAX_WORK}; make a new hash with m=19456,t=2,p=1"
         ));
     }
     let decode = |text: &str| PHC.decode(text).ok();
@@ -161,19 +163,22 @@ fn costs_of(text: &str) -> Option<[u32; 3]> {
 
 fn bcrypt(parts: &[&str]) -> Result<PasswordHash, String> {
     let [cost, rest] = parts else {
-        return Err("it has not the form `$2b$COST$SALT AND HASH`".to_owned());
+        return Err("it does not have the form `$2b$COST$SALT AND HASH`".to_owned());
     };
     let cost =
-        number(cost).filter(|_| cost.len() == 2).ok_or("its cost is no number of 2 digits")?;
+        number(cost).filter(|_| cost.len() == 2).ok_or("its cost is not a number of 2 digits")?;
     if !(MIN_COST..=MAX_COST).contains(&cost) {
-        return Err(format!("its cost is {cost}, and {MIN_COST} to {MAX_COST} are taken"));
+        return Err(format!(
+            "its cost is {cost}; costs from {MIN_COST} to {MAX_COST} are accepted"
+        ));
     }
     let halves = rest.split_at_checked(22);
     let decoded = halves.and_then(|(salt, output)| {
         let salt = BCRYPT.decode(salt).ok()?.try_into().ok()?;
         Some((salt, BCRYPT.decode(output).ok()?.try_into().ok()?))
     });
-    let (salt, output) = decoded.ok_or("behind its cost there are not 53 bytes as bcrypt has")?;
+    let (salt, output) =
+        decoded.ok_or("the salt and hash after its cost are not 53 bytes of bcrypt's base64")?;
     Ok(PasswordHash::Bcrypt { cost, salt, output })
 }
 
@@ -263,9 +268,9 @@ mod tests {
         for (text, reason) in [
             ("eve".to_owned(), "line 1: there is no colon"),
             (format!(":{BCRYPT}"), "line 1: the name is empty"),
-            (format!("eve:{BCRYPT}\neve:{BCRYPT}"), "line 2: `eve` stands in a line before"),
-            ("\neve:secret".to_owned(), "line 2: it is no hash of a password"),
-            ("eve:$apr1$a$b".to_owned(), "line 1: it is a hash made with MD5"),
+            (format!("eve:{BCRYPT}\neve:{BCRYPT}"), "line 2: `eve` is already in an earlier line"),
+            ("\neve:secret".to_owned(), "line 2: it is not a bcrypt or Argon2id hash"),
+            ("eve:$apr1$a$b".to_owned(), "line 1: it is an MD5 hash"),
         ] {
             let refused = users_in(text.as_bytes()).unwrap_err();
             assert!(refused.starts_with(reason) && !refused.contains("secret"), "{refused}");

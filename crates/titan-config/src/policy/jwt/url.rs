@@ -34,9 +34,11 @@ const URL: TextShape = TextShape {
 pub(super) fn url() -> impl Read<Value = Url> {
     text(URL, parse_url).then(|url, node, to| {
         if !url.is_https {
-            let message = "keys are fetched without TLS";
+            let message = "the keys are fetched without TLS";
             let warning = Diagnostic::warning(node.span, message);
-            to.add(warning.label("whoever is on the way can sign tokens").help("use `https`"));
+            to.add(
+                warning.label("anyone on the network path can forge tokens").help("use `https`"),
+            );
         }
         Some(url)
     })
@@ -52,10 +54,10 @@ fn parse_url(text: &str) -> Result<Url, Problem> {
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     let (authority, target) = rest.split_at(end);
     let parsed = titan_http::Authority::parse(authority.as_bytes());
-    let parsed = parsed.map_err(|_| Problem::new("it has no host, or one that is malformed"))?;
+    let parsed = parsed.map_err(|_| Problem::new("its host is missing or malformed"))?;
     let is_plain = |byte: u8| (b'!'..=b'~').contains(&byte) && byte != b'#';
     if !target.bytes().all(is_plain) {
-        return Err(Problem::new("its path has characters that have to be escaped"));
+        return Err(Problem::new("its path contains characters that must be percent-encoded"));
     }
     let host = &authority[..parsed.host.len()];
     Ok(Url {

@@ -35,7 +35,7 @@ fn check(exempt: Exempt, node: &Node, to: &mut Reading<'_>) -> Option<Exempt> {
     if !addresses.is_empty() || !claims.is_empty() || !api_keys.is_empty() {
         return Some(exempt);
     }
-    let error = Diagnostic::error(node.span, "exemptions that exempt nobody");
+    let error = Diagnostic::error(node.span, "these exemptions exempt nobody");
     to.fail(error.label("expected `addresses`, `claims` or `api_keys`"))
 }
 

@@ -52,9 +52,9 @@ fn check(fields: RatePlanFields, _: &Node, to: &mut Reading<'_>) -> Option<RateP
     let RatePlanFields { claim, rates } = fields;
     for Named { key, key_span, value } in &rates {
         if let Some(again) = repeated(value, |ours, theirs| ours.window == theirs.window) {
-            let message = format!("two rates of `{key}` for the same time, `{}`", value[again]);
+            let message = format!("two rates of `{key}` for the same period, `{}`", value[again]);
             let error = Diagnostic::error(*key_span, message);
-            return to.fail(error.label("one for each is enough"));
+            return to.fail(error.label("keep one of them"));
         }
     }
     let plan = |Named { key: name, value: rates, .. }| RatePlan { name, rates };

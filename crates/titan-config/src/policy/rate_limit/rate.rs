@@ -76,28 +76,28 @@ pub(crate) fn rate() -> impl Read<Value = Rate> {
 fn check_rate(rate: Rate, node: &Node, to: &mut Reading<'_>) -> Option<Rate> {
     let replenishing = u128::from(rate.interval()) * u128::from(rate.burst.get());
     if replenishing > MAX_REPLENISHING.as_nanos() {
-        let error = Diagnostic::error(node.span, "the burst takes more than a year to come back");
+        let error = Diagnostic::error(node.span, "the burst takes more than a year to refill");
         return to.fail(error.label("expected a smaller `burst`"));
     }
     Some(rate)
 }
 
 fn parse_rate(text: &str) -> Result<(NonZeroU32, Duration), Problem> {
-    let (count, window) =
-        text.split_once('/').ok_or_else(|| Problem::new("there is no `/` in it"))?;
+    let (count, window) = text.split_once('/').ok_or_else(|| Problem::new("it has no `/`"))?;
     let start = count.len() + 1;
-    let bad_count = || Problem::new("expected a number from 1").part(0..count.len());
+    let bad_count = || Problem::new("expected a number of at least 1").part(0..count.len());
     let is_plain = count.bytes().all(|byte| byte.is_ascii_digit());
     let plain = count.trim_end_matches(|c: char| c == ' ' || c.is_ascii_alphabetic());
     if plain.len() < count.len() && plain.parse::<NonZeroU32>().is_ok() {
-        let problem = Problem::new("a number stands before the `/`").part(plain.len()..count.len());
+        let problem =
+            Problem::new("the count must come before the `/`").part(plain.len()..count.len());
         return Err(problem.help(format!("did you mean `{plain}/{}`?", window.trim_start())));
     }
     let number: NonZeroU32 = count.parse().ok().filter(|_| is_plain).ok_or_else(bad_count)?;
     let number_of = if window.starts_with(|c: char| c.is_ascii_digit()) { "" } else { "1" };
     let bad_window = || {
-        let problem = Problem::new("expected a time from 1s to 31d").part(start..text.len());
-        problem.help("`s`, `m`, `h` or `d`, with a number in front or without")
+        let problem = Problem::new("expected a period from 1s to 31d").part(start..text.len());
+        problem.help("use `s`, `m`, `h` or `d`, with or without a number before it")
     };
     let window = parse_duration(&format!("{number_of}{window}")).map_err(|_| bad_window())?;
     let is_whole = window.subsec_nanos() == 0;
@@ -105,7 +105,7 @@ fn parse_rate(text: &str) -> Result<(NonZeroU32, Duration), Problem> {
         return Err(bad_window());
     }
     match u64::from(number.get()) > MAX_PER_SECOND * window.as_secs() {
-        true => Err(Problem::new("more than a million a second")),
+        true => Err(Problem::new("it is more than a million a second")),
         false => Ok((number, window)),
     }
 }

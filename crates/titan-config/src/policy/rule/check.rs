@@ -101,8 +101,8 @@ impl<'t> Check<'t> {
             _ => true,
         };
         if !is_truth {
-            let problem = Problem::new("it is neither true nor false");
-            return Err(problem.help("compare something: `request.method == 'GET'`"));
+            let problem = Problem::new("its result is neither true nor false");
+            return Err(problem.help("write a comparison: `request.method == 'GET'`"));
         }
         self.part(expression)
     }
@@ -111,7 +111,7 @@ impl<'t> Check<'t> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             let problem = self.at(expression.id, "it is nested too deeply");
-            return Err(problem.help("make several rules of it, which all have to be met"));
+            return Err(problem.help("split it into several rules; all must be true"));
         }
         let checked = match &expression.expr {
             Expr::Literal(_) => Ok(()),
@@ -121,10 +121,10 @@ impl<'t> Check<'t> {
             Expr::List(list) => list.elements.iter().try_for_each(|it| self.part(it)),
             Expr::Map(map) => map.entries.iter().try_for_each(|entry| match &entry.expr {
                 EntryExpr::MapEntry(it) => self.part(&it.key).and_then(|()| self.part(&it.value)),
-                EntryExpr::StructField(_) => Err(self.at(expression.id, "there are no types here")),
+                EntryExpr::StructField(_) => Err(self.at(expression.id, "types are not supported")),
             }),
             Expr::Comprehension(comprehension) => self.comprehension(expression.id, comprehension),
-            Expr::Struct(_) => Err(self.at(expression.id, "there are no types here")),
+            Expr::Struct(_) => Err(self.at(expression.id, "types are not supported")),
             Expr::Unspecified => Err(self.at(expression.id, "something is missing")),
         };
         self.depth -= 1;
@@ -140,7 +140,7 @@ impl<'t> Check<'t> {
                 Ok(())
             }
             (false, _, Some(fields)) => {
-                let problem = self.at(id, format!("a part of `{name}` has to be named"));
+                let problem = self.at(id, format!("name a field of `{name}`"));
                 Err(problem.help(format!("such as `{name}.{}`", fields[0].0)))
             }
             (false, _, None) => {
@@ -182,10 +182,10 @@ impl<'t> Check<'t> {
                 }
             }
             ("@in", [what, text]) if is_text(text) => {
-                let problem = self.at(id, "a text holds nothing: the right side of `in` is a list");
+                let problem = self.at(id, "the right side of `in` must be a list, not a string");
                 return Err(problem.help(match is_address(what) {
-                    true => "networks of clients are `allow` and `deny` of the policy: `deny: [10.0.0.0/8]`",
-                    false => "parts of texts are looked for as in `request.path.contains('x')`",
+                    true => "for client networks, use `allow` and `deny` of the policy: `deny: [10.0.0.0/8]`",
+                    false => "to search a string, write `request.path.contains('x')`",
                 }));
             }
             _ => {}
@@ -193,7 +193,7 @@ impl<'t> Check<'t> {
         if !OPERATORS.contains(&name.as_str()) && !FUNCTIONS.contains(&name.as_str()) {
             let message = match name.as_str() {
                 "has" | "all" | "exists" | "exists_one" => {
-                    format!("`{name}` is not used like that")
+                    format!("`{name}` cannot be used like this")
                 }
                 _ => format!("there is no function `{name}`"),
             };
@@ -215,18 +215,18 @@ impl<'t> Check<'t> {
             self.headers.extend(parse_header_name(name).ok());
             return Ok(());
         }
-        let problem = self.at(id, "names of header fields are in lower case here");
+        let problem = self.at(id, "header names are in lower case here");
         Err(problem.help(format!("write `{lower}`")))
     }
 
     /// Regular expressions are compiled with the file, and so have to be in it.
     fn pattern(&mut self, id: u64, written: Option<&IdedExpr>) -> Result<(), Problem> {
         let Some(Expr::Literal(LiteralValue::String(written))) = written.map(|it| &it.expr) else {
-            return Err(self.at_name(id, "matches", "it takes a text in quotes alone"));
+            return Err(self.at_name(id, "matches", "it takes only a quoted string"));
         };
         let written = written.inner();
         let pattern = parse_pattern(written).map_err(|problem| {
-            let message = format!("its expression is wrong: {}", problem.reason);
+            let message = format!("its regular expression is not valid: {}", problem.reason);
             Problem { help: problem.help, ..self.at_name(id, "matches", message) }
         })?;
         self.patterns.push((written.to_owned(), pattern));
@@ -236,15 +236,15 @@ impl<'t> Check<'t> {
     fn comprehension(&mut self, id: u64, it: &ComprehensionExpr) -> Result<(), Problem> {
         let ComprehensionExpr { iter_range, iter_var, iter_var2, accu_var, accu_init, .. } = it;
         if matches!(accu_init.expr, Expr::List(_) | Expr::Map(_)) {
-            let problem = self.at(id, "there are no `map` and `filter` here");
-            return Err(problem.help("there are `all`, `exists` and `exists_one`"));
+            let problem = self.at(id, "`map` and `filter` are not supported");
+            return Err(problem.help("use `all`, `exists` or `exists_one`"));
         }
         if !self.variables.is_empty() {
-            let problem = self.at(id, "a loop in a loop could take any time");
-            return Err(problem.help("make several rules of it, which all have to be met"));
+            let problem = self.at(id, "a loop inside a loop could take too long");
+            return Err(problem.help("split it into several rules; all must be true"));
         }
         if self.known(iter_var).is_some() || iter_var == "claims" {
-            return Err(self.at(id, format!("`{iter_var}` is something else already")));
+            return Err(self.at(id, format!("the name `{iter_var}` is already in use")));
         }
         self.part(iter_range)?;
         self.loops = true;
@@ -311,6 +311,6 @@ fn known(name: &str, has_response: bool) -> Option<&'static [(&'static str, Rule
 fn near(problem: Problem, written: &str, names: &[&str]) -> Problem {
     match suggest::nearest(written, names.iter().copied()) {
         Some(near) => problem.help(format!("did you mean `{near}`?")),
-        None => problem.help(format!("there are `{}`", names.join("`, `"))),
+        None => problem.help(format!("the choices are `{}`", names.join("`, `"))),
     }
 }

@@ -126,8 +126,8 @@ pub(super) fn pairs<N: PartialEq, V: Read>(
     mapping(shape, parse, value, 0..=MAX_HEADERS).then(|named, _, to| {
         for (index, Named { key, key_span, .. }) in named.iter().enumerate() {
             if let Some(first) = named[..index].iter().find(|it| it.key == *key) {
-                let error = Diagnostic::error(*key_span, "this name stands twice");
-                let error = error.label("case makes no difference");
+                let error = Diagnostic::error(*key_span, "this name appears twice");
+                let error = error.label("header names are not case-sensitive");
                 to.add(error.also(first.key_span, "first here"));
             }
         }
@@ -147,8 +147,8 @@ fn check<N: PartialEq>(
     };
     if renames.iter().enumerate().any(is_taken) {
         let place = node.entry("rename").map_or(node.span, |entry| entry.value.span);
-        let error = Diagnostic::error(place, "a new name is taken already");
-        return to.fail(error.label("each needs a new name of its own"));
+        let error = Diagnostic::error(place, "the new name is already in use");
+        return to.fail(error.label("give each a different name"));
     }
     Some(changes)
 }
@@ -158,7 +158,7 @@ const PARAMETER: TextShape =
 
 fn parse_parameter(text: &str) -> Result<String, Problem> {
     match text.is_empty() {
-        true => Err(Problem::new("it is empty")),
+        true => Err(Problem::new("the name is empty")),
         false => Ok(text.to_owned()),
     }
 }

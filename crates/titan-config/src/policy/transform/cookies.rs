@@ -18,16 +18,16 @@ section! {
         /// The cookies by name. Case matters.
         pub names: Option<Vec<Token>> = optional("all cookies", one_or_list(cookie_name(), 1..=MAX_HEADERS)),
         /// Whether browsers send them over TLS only.
-        pub secure: Option<bool> = optional("as it is", boolean()),
+        pub secure: Option<bool> = optional("unchanged", boolean()),
         /// Whether to hide them from scripts.
-        pub http_only: Option<bool> = optional("as it is", boolean()),
+        pub http_only: Option<bool> = optional("unchanged", boolean()),
         /// Whether requests caused by another site carry them: `strict` never, `lax` with navigation, `none` always,
         /// which browsers accept only with `secure: true`.
-        pub same_site: Option<SameSite> = optional("as it is", same_site()),
+        pub same_site: Option<SameSite> = optional("unchanged", same_site()),
         /// The path below which browsers send them.
-        pub path: Option<String> = optional("as it is", text(PATH, parse_path)),
+        pub path: Option<String> = optional("unchanged", text(PATH, parse_path)),
         /// The domain to whose hosts browsers send them; `host` for only the host that sets them, which is safest.
-        pub domain: Option<CookieDomain> = optional("as it is", domain()),
+        pub domain: Option<CookieDomain> = optional("unchanged", domain()),
     }
 }
 
@@ -67,7 +67,7 @@ fn check(rule: CookieRule, node: &Node, to: &mut Reading<'_>) -> Option<CookieRu
         && domain.is_none()
     {
         let error = Diagnostic::error(node.span, "this rule changes nothing");
-        return to.fail(error.label("give an attribute, such as `secure: true`"));
+        return to.fail(error.label("set an attribute, such as `secure: true`"));
     }
     if *same_site == Some(SameSite::None) && *secure != Some(true) {
         let message = "browsers drop a cookie with `same_site: none` that is not `secure`";
@@ -79,11 +79,11 @@ fn check(rule: CookieRule, node: &Node, to: &mut Reading<'_>) -> Option<CookieRu
 
 fn parse_path(text: &str) -> Result<String, Problem> {
     if !text.starts_with('/') {
-        return Err(Problem::new("it does not begin with a slash"));
+        return Err(Problem::new("it does not start with a slash"));
     }
     match text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b';') {
         true => Ok(text.to_owned()),
-        false => Err(Problem::new("it has characters that no attribute can have")),
+        false => Err(Problem::new("it contains characters that an attribute cannot have")),
     }
 }
 
@@ -92,7 +92,7 @@ fn domain() -> impl Read<Value = CookieDomain> {
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-');
         match text.bytes().all(is_name) && text.bytes().any(|byte| byte != b'.') {
             true => Ok(text.to_owned()),
-            false => Err(Problem::new("it is no domain")),
+            false => Err(Problem::new("it is not a domain name")),
         }
     });
     word_or("host", CookieDomain::Host, below.map(CookieDomain::Below))

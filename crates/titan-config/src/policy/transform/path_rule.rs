@@ -86,7 +86,7 @@ fn value_replacement() -> impl Read<Value = String> {
     };
     text(shape, |text| match text.chars().find(|c| !c.is_ascii_graphic() && *c != ' ') {
         None => split(text).map(|_| text.to_owned()),
-        Some(c) => Err(Problem::new(format!("a value has no {c:?}"))),
+        Some(c) => Err(Problem::new(format!("a value cannot contain {c:?}"))),
     })
 }
 
@@ -101,7 +101,7 @@ fn replacement() -> impl Read<Value = String> {
         let is_path = |c: char| c.is_ascii_graphic() && !"?#\\\"<>^`|".contains(c);
         match text.chars().find(|c| !is_path(*c)) {
             None => split(text).map(|_| text.to_owned()),
-            Some(c) => Err(Problem::new(format!("a path has no {c:?}"))),
+            Some(c) => Err(Problem::new(format!("a path cannot contain {c:?}"))),
         }
     })
 }
@@ -123,8 +123,10 @@ fn resolve(
                     let place = node.entry("replace").map_or(node.span, |entry| entry.value.span);
                     let message = format!("there is no group `{{{name}}}`");
                     let error = Diagnostic::error(place, message);
-                    let error = error.label("not captured by the expression");
-                    return to.fail(error.also(node.key_span("regex"), "the expression is here"));
+                    let error = error.label("the regular expression does not capture it");
+                    return to.fail(
+                        error.also(node.key_span("regex"), "the regular expression is here"),
+                    );
                 }
             },
         });
@@ -137,8 +139,8 @@ fn resolve(
     let mut numbers = texts.flat_map(|text| text.split('$').skip(1).map(number));
     if let Some(number) = numbers.find(|number| regex.group(number).is_some()) {
         let place = node.entry("replace").map_or(node.span, |entry| entry.value.span);
-        let warning = Diagnostic::warning(place, format!("`${number}` stands for itself"));
-        to.add(warning.help(format!("what the group has captured is `{{{number}}}`")));
+        let warning = Diagnostic::warning(place, format!("`${number}` is literal text here"));
+        to.add(warning.help(format!("to insert what the group captured, write `{{{number}}}`")));
     }
     Some(pieces)
 }

@@ -85,7 +85,7 @@ pub(super) fn value() -> impl Read<Value = ValueTemplate> {
         parse_header_value(text)?;
         if text.is_empty() {
             return Err(
-                Problem::new("it is empty").help("to be rid of what is there, use `remove`")
+                Problem::new("it is empty").help("to remove a header or parameter, use `remove`")
             );
         }
         let pieces = split(text)?.into_iter().map(piece).collect::<Result<_, _>>()?;
@@ -94,9 +94,8 @@ pub(super) fn value() -> impl Read<Value = ValueTemplate> {
     .then(|value, node, to| {
         let foreign = node.as_text().and_then(habits::variable_in_value);
         if let Some((theirs, ours)) = foreign {
-            let warning =
-                Diagnostic::warning(node.span, format!("`{theirs}` is sent as it stands"));
-            to.add(warning.label("no variable here").help(format!("did you mean `{ours}`?")));
+            let warning = Diagnostic::warning(node.span, format!("`{theirs}` is sent literally"));
+            to.add(warning.label("this is not a variable").help(format!("did you mean `{ours}`?")));
         }
         Some(value)
     })
@@ -148,8 +147,9 @@ fn piece(part: Part<'_>) -> Result<ValuePiece, Problem> {
         _ => {
             let problem = Problem::new(format!("there is no variable `{{{name}}}`")).part(at);
             return Err(problem.help(
-                "there are `{method}`, `{scheme}`, `{host}`, `{path}`, `{query}`, `{client}`, `{request_id}`, \
-                 `{route}`, `{header:NAME}`, `{param:NAME}`, `{claim:NAME}`, and the parameters of the route's path",
+                "the variables are `{method}`, `{scheme}`, `{host}`, `{path}`, `{query}`, \
+                    `{client}`, `{request_id}`, `{route}`, `{header:NAME}`, `{param:NAME}`, \
+                    `{claim:NAME}`, and the parameters of the route's path",
             ));
         }
     })
@@ -177,8 +177,8 @@ pub(super) fn split(text: &str) -> Result<Vec<Part<'_>>, Problem> {
             continue;
         }
         if rest.starts_with('}') {
-            let problem = Problem::new("this `}` closes nothing").part(brace..brace + 1);
-            return Err(problem.help("`{{` and `}}` stand for braces"));
+            let problem = Problem::new("this `}` has no matching `{`").part(brace..brace + 1);
+            return Err(problem.help("write literal braces as `{{` and `}}`"));
         }
         let open = || Problem::new("this `{` is not closed").part(brace..brace + 1);
         let end = rest.find('}').map(|found| brace + found + 1).ok_or_else(open)?;

@@ -20,8 +20,8 @@ fn files_are_named() {
         &told("GET", "/assets/x/a%20b.css?v=1"),
         r"
     file      www/x/a b.css, text/css; charset=utf-8
-              or, where that is a directory, 301 to the path with a slash
-              or what is beside it for the client: .br, .gz
+              or, if that is a directory, 301 to the path with a slash
+              or a precompressed file next to it: .br, .gz
     ",
     );
     shows(
@@ -29,28 +29,28 @@ fn files_are_named() {
         r"
     file      www/index.html, text/html; charset=utf-8
               www/index.txt, text/plain; charset=utf-8
-              or what is beside it for the client: .br, .gz
+              or a precompressed file next to it: .br, .gz
     ",
     );
     shows(
         &told("GET", "/logo"),
         r"
     file      /srv/logo/logo, application/octet-stream
-              or, where that is a directory, 301 to the path with a slash
+              or, if that is a directory, 301 to the path with a slash
     ",
     );
     shows(
         &told("GET", "/assets/.env"),
         r"
-    answer    404 Not Found (no-file)
+    response  404 Not Found (no-file)
               There is no file for this path.
-              No file can have that name here.
+              No file here can have that name.
     ",
     );
     shows(
         &told("PUT", "/assets/a"),
         r"
-    answer    405 Method Not Allowed (method-not-allowed)
+    response  405 Method Not Allowed (method-not-allowed)
               This method is not allowed for this path.
               Allow: GET, HEAD
     ",

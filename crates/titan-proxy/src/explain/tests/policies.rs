@@ -34,21 +34,21 @@ fn policies_are_met_in_order() {
                 query none
                 without X-Debug: 1
                 with X-Page: 7 https
-    sends on  PUT /v3/7
+    forwards  PUT /v3/7
               Host: a
     ",
     );
 }
 
 #[test]
-fn a_preflight_request_is_answered_or_refused() {
+fn a_preflight_request_is_allowed_or_refused() {
     let asks = |origin: &str| {
         let fields = [origin, "Access-Control-Request-Method: PUT"];
         told_under(POLICIES, "OPTIONS", "https://a/pages/7", &fields)
     };
     let granted = asks("Origin: https://app.example");
     assert!(
-        granted.contains("preflight for the route") && granted.contains("answer    204"),
+        granted.contains("preflight for the route") && granted.contains("response  204"),
         "{granted}"
     );
     let refused = asks("Origin: https://b");
@@ -56,14 +56,14 @@ fn a_preflight_request_is_answered_or_refused() {
 }
 
 #[test]
-fn a_preflight_request_for_what_no_route_takes_is_answered_where_all_is_under_one_policy() {
+fn a_preflight_request_that_matches_no_route_is_allowed_where_all_is_under_one_policy() {
     let asks = |config: &str| {
         let fields = ["Origin: https://app.example", "Access-Control-Request-Method: PUT"];
         told_under(config, "OPTIONS", "https://a/none", &fields)
     };
     let granted = asks(&format!("{POLICIES}\napply: [pages]"));
-    assert!(granted.contains("preflight for what no route takes"), "{granted}");
-    assert!(granted.contains("answer    204"), "{granted}");
+    assert!(granted.contains("preflight for requests that match no route"), "{granted}");
+    assert!(granted.contains("response  204"), "{granted}");
     assert!(asks(POLICIES).contains("404 Not Found (no-route)"));
 }
 
@@ -76,7 +76,7 @@ fn a_page_may_open_a_websocket_or_not() {
         told_under(&config, "GET", "https://a/pages/7", &fields)
     };
     for origin in ["Origin: https://app.example", "Origin: https://a"] {
-        assert!(asks(origin).contains("sends on"), "{origin}");
+        assert!(asks(origin).contains("forwards"), "{origin}");
     }
     let refused = asks("Origin: http://a");
     assert!(refused.contains("403 Forbidden (origin-refused)"), "{refused}");
@@ -126,7 +126,7 @@ fn tokens_are_judged() {
     let optional = under.replace("headers:", "required: false, headers:");
     let text = told_under(&optional, "GET", "http://a/", &[]);
     assert!(text.contains("there is no token, and none is needed\n"), "{text}");
-    assert!(text.contains("sends on"), "{text}");
+    assert!(text.contains("forwards"), "{text}");
     let text = with(&["Authorization: Bearer a", "Authorization: Bearer b"]);
     assert!(text.contains("400 Bad Request (token-ambiguous)"), "{text}");
 }
@@ -134,7 +134,7 @@ fn tokens_are_judged() {
 #[test]
 fn of_a_token_everything_but_its_signature_is_judged_without_keys() {
     for (keys, why) in [
-        ("{ secret_file: k }", "k cannot be used: it was not read"),
+        ("{ secret_file: k }", "k cannot be used: the gateway has not read it"),
         ("{ jwks_url: 'http://127.0.0.1:1/k' }", "its keys are fetched when the gateway runs"),
     ] {
         // Shared secrets are nothing to fetch.
@@ -144,7 +144,7 @@ fn of_a_token_everything_but_its_signature_is_judged_without_keys() {
         let text = told_under(&config, "GET", "http://a/", &[&field]);
         let wanted =
             format!("the signature of the token is not checked: {why}; what it says is valid");
-        assert!(text.contains(&wanted) && text.contains("sends on"), "{text}");
+        assert!(text.contains(&wanted) && text.contains("forwards"), "{text}");
         assert!(text.contains("tells the upstream X-User: ann"), "{text}");
         let bad = [
             (algorithm, "{\"aud\":\"here\",\"exp\":1}", "(expired)"),
@@ -196,7 +196,7 @@ fn an_address_may_ask_or_not() {
     assert!(text.contains("204 No Content"), "{text}");
     let allowed = config.replace("192.0.2.0/24", "10.0.0.0/8");
     let text = told_from("10.0.0.1", &allowed, &["X-Forwarded-For: unknown"]);
-    let line = "client    not known: the trusted proxy 10.0.0.1 names no address\n";
+    let line = "client    unknown: the trusted proxy 10.0.0.1 sent no client address\n";
     assert!(text.contains(line) && text.contains("403 Forbidden (address-refused)"), "{text}");
     // Nobody else is believed.
     let text = told_from("198.51.100.1", config, &["X-Forwarded-For: 192.0.2.9"]);
@@ -295,7 +295,7 @@ fn a_failure_with_a_page_says_so() {
         "listeners: [':1']\nroutes: [{ path: /a, respond: 204 }]\nerror_pages: { 4xx: gone }";
     let text = told_under(config, "GET", "http://h/b", &[]);
     assert!(text.contains("404 Not Found (no-route)"), "{text}");
-    let page = "with a page of text/html; charset=utf-8, unless `Accept` prefers JSON";
+    let page = "with a text/html; charset=utf-8 page, unless `Accept` prefers JSON";
     assert!(text.contains(page), "{text}");
     assert!(!told_under(config, "GET", "http://h/a", &[]).contains("with a page"));
     // By the status that the client sees.
@@ -319,14 +319,14 @@ fn a_transform_says_which_conditions_hold() {
     };
     let text = with("response.status == 404", "/a");
     assert!(text.contains("  changes the request: it meets request.path == '/a'\n"), "{text}");
-    assert!(text.contains("with X-A: 1") && text.contains("answer    410"), "{text}");
+    assert!(text.contains("with X-A: 1") && text.contains("response  410"), "{text}");
     assert!(text.contains("  changes the response if it meets response.status == 404\n"), "{text}");
     let text = with("request.path == '/b'", "/c");
     let left = "  leaves the request as it is: it does not meet request.path == '/a'\n";
     assert!(text.contains(left) && !text.contains("X-A"), "{text}");
     let left = "  leaves the response as it is: the request does not meet request.path == '/b'\n";
     assert!(text.contains(left) && text.contains("404 Not Found"), "{text}");
-    assert!(with("request.path == '/b'", "/b").contains("answer    410"));
+    assert!(with("request.path == '/b'", "/b").contains("response  410"));
 }
 
 #[test]
@@ -339,7 +339,7 @@ routes: [{ path: /a, respond: 200 }, { path: /b, respond: 200, apply: [p] }]
 "#;
     let page = told_under(config, "GET", "http://h/a", &[]);
     assert!(page.contains("201 Created\n"), "{page}");
-    assert!(page.contains("in place of 200 OK, by the transform"), "{page}");
+    assert!(page.contains("instead of 200 OK, by the transform"), "{page}");
     let asks = ["Origin: https://x", "Access-Control-Request-Method: PUT"];
     let page = told_under(config, "OPTIONS", "http://h/b", &asks);
     assert!(page.contains("404 Not Found (cors-refused)"), "{page}");
@@ -402,7 +402,7 @@ fn an_authorisation_says_which_way_of_several_is_met() {
     };
     let text = told(&[&good("a"), "X-API-Key: one"]);
     assert!(text.contains("meets `token` of token, api_keys, basic\n"), "{text}");
-    assert!(text.contains("X-Who: ann") && text.contains("sends on"), "{text}");
+    assert!(text.contains("X-Who: ann") && text.contains("forwards"), "{text}");
     let text = told(&[&good("b"), "X-API-Key: one"]);
     assert!(text.contains("meets `api_keys` of token, api_keys, basic\n"), "{text}");
     assert!(text.contains("what the token says counts for nothing\n"), "{text}");
