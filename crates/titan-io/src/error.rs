@@ -1,7 +1,7 @@
 //! What can go wrong with an exchange: whose doing it was, what to answer, and whether to try again.
 
 use std::fmt;
-use titan_http::Status;
+pub use titan_http::Status;
 
 /// A failed exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +23,41 @@ pub enum Side {
     Gateway,
 }
 
+/// Why a policy refuses a request. Each policy declares its own, with [`refusals`](crate::refusals).
+#[derive(Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The name in problem documents, logs and metrics.
+    pub code: &'static str,
+    /// Whose doing it is.
+    pub side: Side,
+    /// What the client is answered.
+    pub status: Status,
+    /// What it is told.
+    pub detail: &'static str,
+}
+
+/// Declares why a policy refuses requests: a [`Kind`] for each line, and `REFUSALS` with all of them.
+///
+/// A line is `NAME Side STATUS "code" "What the client is told.";`.
+#[macro_export]
+macro_rules! refusals {
+    ($($(#[$doc:meta])* $NAME:ident $side:ident $status:ident $code:literal $detail:literal;)+) => {
+        $(
+            $(#[$doc])*
+            pub const $NAME: $crate::error::Kind =
+                $crate::error::Kind::Refused(&$crate::error::Refusal {
+                    code: $code,
+                    side: $crate::error::Side::$side,
+                    status: $crate::error::Status::$status,
+                    detail: $detail,
+                });
+        )+
+
+        /// All of them.
+        pub const REFUSALS: &[$crate::error::Kind] = &[$($NAME,)+];
+    };
+}
+
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident $side:ident $status:ident $code:literal $detail:literal;)*) => {
         /// What happened.
@@ -34,17 +69,19 @@ macro_rules! kinds {
             MalformedStream(titan_h2::Fault),
             /// A path that cannot be brought into normal form.
             Path(titan_http::path::BadPath),
+            /// A policy refuses the request.
+            Refused(&'static Refusal),
             $($(#[$doc])* $name,)*
         }
 
         impl Kind {
-            /// Every kind that metrics count, by its code.
+            /// Every kind by its code, but for those of policies.
             pub const CODES: &[&str] = &["malformed", "bad-path", $($code,)*];
 
-            /// The place of this kind in [`Kind::CODES`].
-            pub fn index(self) -> usize {
+            /// The place of this kind in [`Kind::CODES`]; none for what policies refuse.
+            pub fn index(self) -> Option<usize> {
                 let code = self.code();
-                Kind::CODES.iter().position(|known| *known == code).expect("CODES has every kind")
+                Kind::CODES.iter().position(|known| *known == code)
             }
 
             /// The name of the kind in problem documents, logs and metrics.
@@ -52,6 +89,7 @@ macro_rules! kinds {
                 match self {
                     Kind::Malformed(_) | Kind::MalformedStream(_) => "malformed",
                     Kind::Path(_) => "bad-path",
+                    Kind::Refused(refusal) => refusal.code,
                     $(Kind::$name => $code,)*
                 }
             }
@@ -59,6 +97,9 @@ macro_rules! kinds {
             fn fixed(self) -> Option<(Side, Status, &'static str)> {
                 match self {
                     Kind::Malformed(_) | Kind::MalformedStream(_) | Kind::Path(_) => None,
+                    Kind::Refused(Refusal { side, status, detail, .. }) => {
+                        Some((*side, *status, *detail))
+                    }
                     $(Kind::$name => Some((Side::$side, Status::$status, $detail)),)*
                 }
             }
@@ -78,16 +119,6 @@ kinds! {
     BodyTooSlow Downstream REQUEST_TIMEOUT "body-too-slow" "The request body arrives too slowly.";
     /// The body exceeds the limit of its route.
     BodyTooLarge Downstream CONTENT_TOO_LARGE "body-too-large" "The request body exceeds the limit.";
-    /// The body becomes larger than it may be, or by more than it may, when it is decoded.
-    BodyExpands Downstream CONTENT_TOO_LARGE "body-expands" "The request body becomes too large when it is decoded.";
-    /// The body is not in the coding that its head names, is cut short, or goes on behind its end.
-    BadCoding Downstream BAD_REQUEST "bad-coding" "The request body is not what its Content-Encoding says.";
-    /// The body needs a larger window to be decoded than it may have.
-    WindowTooLarge Downstream UNSUPPORTED_MEDIA_TYPE "window-too-large" "The request body is compressed with a window that is too large.";
-    /// Other bodies have the memory that it takes to decode this one.
-    DecodingMemory Gateway SERVICE_UNAVAILABLE "decoding-memory" "Too many compressed request bodies are being decoded.";
-    /// The body is in a coding that is not decoded here, nor passed on.
-    CodingRefused Gateway UNSUPPORTED_MEDIA_TYPE "coding-refused" "The content coding of the request body is not supported here.";
     /// The client closed or reset the connection.
     ClientGone Downstream BAD_REQUEST "client-gone" "The client closed the connection.";
     /// The client stopped reading the response.
@@ -130,8 +161,6 @@ kinds! {
     BadRewrite Gateway BAD_REQUEST "bad-rewrite" "The rewritten path or redirect target is not valid.";
     /// A redirect needs the host, and the request has none.
     NoHost Downstream BAD_REQUEST "no-host" "The redirect needs a host, and the request names none.";
-    /// What a transform makes of the request is not valid, or too long.
-    BadTransform Gateway BAD_REQUEST "bad-transform" "The request could not be transformed as the route asks.";
     /// The upstream has no endpoint, or each was tried.
     NoEndpoint Gateway SERVICE_UNAVAILABLE "no-endpoint" "The upstream has no available endpoint.";
     /// Every connection is taken, and too many requests wait already.
@@ -172,46 +201,6 @@ kinds! {
     BadWebText Downstream BAD_REQUEST "bad-grpc-web-text" "The body is not base64.";
     /// The time that a client gives its call is over.
     Deadline Gateway GATEWAY_TIMEOUT "deadline" "The deadline of the call has passed.";
-    /// A page asks leave for what its policy does not allow.
-    CorsRefused Gateway FORBIDDEN "cors-refused" "Pages from this origin may not make this request.";
-    /// A page wants a WebSocket that pages of its origin may not have.
-    OriginRefused Gateway FORBIDDEN "origin-refused" "Pages from this origin may not open WebSockets here.";
-    /// The request brings no token where one is asked for.
-    TokenMissing Gateway UNAUTHORIZED "token-missing" "This request needs a token.";
-    /// The request brings a token that is no good.
-    TokenInvalid Gateway UNAUTHORIZED "token-invalid" "The token is not valid.";
-    /// The keys that a token is to be checked with were not fetched yet, or too long ago.
-    TokenKeys Gateway SERVICE_UNAVAILABLE "token-keys" "Tokens cannot be checked at the moment.";
-    /// The request brings several tokens.
-    TokenAmbiguous Gateway BAD_REQUEST "token-ambiguous" "The request carries more than one token.";
-    /// The client's address may not ask.
-    AddressRefused Gateway FORBIDDEN "address-refused" "Clients with this address are not allowed here.";
-    /// The client has shown no certificate that may ask.
-    CertificateRefused Gateway FORBIDDEN "certificate-refused" "This request needs a client certificate that is accepted here.";
-    /// The request shows no API key, or none that is known.
-    ApiKey Gateway UNAUTHORIZED "api-key" "This request needs a valid API key.";
-    /// The request shows nothing of which one would be enough, or nothing that is right.
-    Credential Gateway UNAUTHORIZED "credential" "This request needs one of the credentials that are accepted here.";
-    /// The request's token is good, and does not say what it has to.
-    InsufficientScope Gateway FORBIDDEN "insufficient-scope" "The token does not grant access to this.";
-    /// The request shows no name with its password.
-    Password Gateway UNAUTHORIZED "password" "This request needs a user name and a password.";
-    /// Too many passwords are waiting to be checked.
-    PasswordQueue Gateway SERVICE_UNAVAILABLE "password-queue" "Too many passwords are waiting to be checked.";
-    /// The service that decides about requests does not answer, or not as it should.
-    AuthService Gateway SERVICE_UNAVAILABLE "auth-service" "The authorization service did not respond.";
-    /// The authorization service asks for credentials.
-    AuthAnonymous Gateway UNAUTHORIZED "auth-anonymous" "The authorization service asks for credentials.";
-    /// The service that decides about calls refuses one.
-    AuthRefused Gateway FORBIDDEN "auth-refused" "The authorization service refused this call.";
-    /// A rule of an authorisation is not met.
-    RuleRefused Gateway FORBIDDEN "rule-refused" "This request is not allowed.";
-    /// A rate limit is used up.
-    RateLimited Gateway TOO_MANY_REQUESTS "rate-limited" "Too many requests.";
-    /// The client, or the user that it names, has shown too much that is wrong.
-    TooManyFailures Gateway TOO_MANY_REQUESTS "too-many-failures" "Too many failed attempts to authenticate.";
-    /// As many requests run as a limit allows.
-    ConcurrencyLimited Gateway TOO_MANY_REQUESTS "concurrency-limited" "Too many requests are running at once.";
     /// The gateway could not do its own part.
     Internal Gateway INTERNAL_SERVER_ERROR "internal" "The gateway failed.";
 }
@@ -251,7 +240,7 @@ impl Error {
         let is_late =
             matches!(self.kind, Kind::HeadTimeout | Kind::BodyTimeout | Kind::BodyTooSlow);
         let is_malformed = matches!(self.kind, Kind::Malformed(_)) && self.side == Side::Downstream;
-        let is_too_much = matches!(self.kind, Kind::BodyTooLarge | Kind::BodyExpands);
+        let is_too_much = self.status() == Status::CONTENT_TOO_LARGE;
         is_late || is_malformed || is_too_much || self.kind == Kind::ClientCertificate
     }
 
@@ -332,7 +321,7 @@ mod tests {
     #[test]
     fn codes_are_unique_and_found() {
         for kind in FIXED {
-            assert_eq!(Kind::CODES[kind.index()], kind.code());
+            assert_eq!(kind.index().map(|index| Kind::CODES[index]), Some(kind.code()));
         }
         let mut codes = Kind::CODES.to_vec();
         codes.sort_unstable();

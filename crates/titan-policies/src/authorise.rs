@@ -30,7 +30,33 @@ use std::sync::Arc;
 use titan_config::{CertificateMatch, Cidr, Credential};
 use titan_http::BadField;
 use titan_io::error::{Error, Kind};
+use titan_io::refusals;
 use titan_io::tls::{BadCredentials, Files, Identity};
+
+refusals! {
+    /// The client's address may not ask.
+    ADDRESS_REFUSED Gateway FORBIDDEN "address-refused" "Clients with this address are not allowed here.";
+    /// The client has shown no certificate that may ask.
+    CERTIFICATE_REFUSED Gateway FORBIDDEN "certificate-refused" "This request needs a client certificate that is accepted here.";
+    /// The request shows no API key, or none that is known.
+    API_KEY Gateway UNAUTHORIZED "api-key" "This request needs a valid API key.";
+    /// The request shows nothing of which one would be enough, or nothing that is right.
+    CREDENTIAL Gateway UNAUTHORIZED "credential" "This request needs one of the credentials that are accepted here.";
+    /// The request's token is good, and does not say what it has to.
+    INSUFFICIENT_SCOPE Gateway FORBIDDEN "insufficient-scope" "The token does not grant access to this.";
+    /// The request shows no name with its password.
+    PASSWORD Gateway UNAUTHORIZED "password" "This request needs a user name and a password.";
+    /// Too many passwords are waiting to be checked.
+    PASSWORD_QUEUE Gateway SERVICE_UNAVAILABLE "password-queue" "Too many passwords are waiting to be checked.";
+    /// The service that decides about requests does not answer, or not as it should.
+    AUTH_SERVICE Gateway SERVICE_UNAVAILABLE "auth-service" "The authorization service did not respond.";
+    /// The authorization service asks for credentials.
+    AUTH_ANONYMOUS Gateway UNAUTHORIZED "auth-anonymous" "The authorization service asks for credentials.";
+    /// The service that decides about calls refuses one.
+    AUTH_REFUSED Gateway FORBIDDEN "auth-refused" "The authorization service refused this call.";
+    /// A rule of an authorisation is not met.
+    RULE_REFUSED Gateway FORBIDDEN "rule-refused" "This request is not allowed.";
+}
 
 /// A policy, with its keys as they are looked for.
 pub(crate) struct Authorise {
@@ -111,6 +137,7 @@ impl Policy for Authorise {
     type PerWorker = Kept;
     type Cells = AuthoriseCells;
 
+    const REFUSALS: &'static [Kind] = REFUSALS;
     const METRICS: &'static [Metric<AuthoriseCells>] = cells::METRICS;
 
     fn new(
@@ -161,10 +188,10 @@ impl Policy for Authorise {
         let own = &mut own;
         own.state.is_judged = true;
         if !self.admits(context.client()) {
-            return Err(Kind::AddressRefused.into());
+            return Err(ADDRESS_REFUSED.into());
         }
         if self.requires(Credential::ClientCertificate) && !self.takes(context.identity()) {
-            return Err(Kind::CertificateRefused.into());
+            return Err(CERTIFICATE_REFUSED.into());
         }
         if let Some(keys) = self.keys.as_ref().filter(|_| self.requires(Credential::ApiKeys)) {
             keys.on_request(context, own)?;
@@ -214,8 +241,9 @@ impl Policy for Authorise {
         if self.certificates.is_some() && self.requires(Credential::ClientCertificate) {
             match self.takes(context.identity()) {
                 true => story.tell("the certificate that is presented may ask"),
-                false => story
-                    .refuse(Kind::CertificateRefused, "no certificate is presented that may ask"),
+                false => {
+                    story.refuse(CERTIFICATE_REFUSED, "no certificate is presented that may ask");
+                }
             }
         }
         if let Some(keys) = self.keys.as_ref().filter(|_| self.requires(Credential::ApiKeys)) {
@@ -265,7 +293,7 @@ impl Authorise {
             (true, _) => story.tell("needs an address that may ask; `--from` says which it is"),
             (false, true) => story.tell("the client's address may ask"),
             (false, false) => {
-                story.refuse(Kind::AddressRefused, "the client's address may not ask");
+                story.refuse(ADDRESS_REFUSED, "the client's address may not ask");
             }
         }
     }

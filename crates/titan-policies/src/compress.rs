@@ -21,7 +21,21 @@ use titan_http::coding::{Accepted, Choice, Coding};
 use titan_http::query::decode;
 use titan_http::{BadField, FieldName, Fields, RequestHead, ResponseHead, Status};
 use titan_io::body::Content;
-use titan_io::error::Error;
+use titan_io::error::{Error, Kind};
+use titan_io::refusals;
+
+refusals! {
+    /// The body becomes larger than it may be, or by more than it may, when it is decoded.
+    BODY_EXPANDS Downstream CONTENT_TOO_LARGE "body-expands" "The request body becomes too large when it is decoded.";
+    /// The body is not in the coding that its head names, is cut short, or goes on behind its end.
+    BAD_CODING Downstream BAD_REQUEST "bad-coding" "The request body is not what its Content-Encoding says.";
+    /// The body needs a larger window to be decoded than it may have.
+    WINDOW_TOO_LARGE Downstream UNSUPPORTED_MEDIA_TYPE "window-too-large" "The request body is compressed with a window that is too large.";
+    /// Other bodies have the memory that it takes to decode this one.
+    DECODING_MEMORY Gateway SERVICE_UNAVAILABLE "decoding-memory" "Too many compressed request bodies are being decoded.";
+    /// The body is in a coding that is not decoded here, nor passed on.
+    CODING_REFUSED Gateway UNSUPPORTED_MEDIA_TYPE "coding-refused" "The content coding of the request body is not supported here.";
+}
 
 /// A policy.
 pub(crate) struct Compress(titan_config::Compress);
@@ -93,6 +107,8 @@ impl Policy for Compress {
     type Shared = ();
     type PerWorker = Rc<Encoders>;
     type Cells = ();
+
+    const REFUSALS: &'static [Kind] = REFUSALS;
 
     fn new(config: &titan_config::Compress, (): (), _setting: &Setting<'_, Compress>) -> Compress {
         Compress(config.clone())

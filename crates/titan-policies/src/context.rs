@@ -11,8 +11,6 @@ use titan_config::{RouteTimeouts, SendHost, UpstreamId};
 use titan_http::{Fields, RequestHead, Scheme};
 use titan_io::clock::Clock;
 use titan_io::error::Error;
-#[cfg(doc)]
-use titan_io::error::Kind;
 use titan_io::tls::Identity;
 
 /// A request as its policies see it, and may change it.
@@ -92,8 +90,7 @@ pub trait Client {
 pub trait Subrequests {
     /// Has `question` say of the client what upstreams are told. `text` is overwritten.
     fn describe(&self, question: &mut RequestHead, text: &mut Vec<u8>) -> Result<(), Error>;
-    /// Has `write` make a request, and sends it with the id of the client's unless its response is known. Where none can
-    /// be had the error is [`Kind::AuthService`].
+    /// Has `write` make a request, and sends it with the id of the client's unless its response is known.
     fn ask<'a>(
         &'a self,
         subrequest: Subrequest<'a>,

@@ -9,6 +9,14 @@ use titan_http::{
     BadField, FieldName, Fields, Method, RequestHead, ResponseHead, Status, is_token, list_members,
 };
 use titan_io::error::{Error, Kind};
+use titan_io::refusals;
+
+refusals! {
+    /// A page asks leave for what its policy does not allow.
+    CORS_REFUSED Gateway FORBIDDEN "cors-refused" "Pages from this origin may not make this request.";
+    /// A page wants a WebSocket that pages of its origin may not have.
+    ORIGIN_REFUSED Gateway FORBIDDEN "origin-refused" "Pages from this origin may not open WebSockets here.";
+}
 
 /// A policy, with what it writes put together once.
 pub struct Cors {
@@ -66,6 +74,8 @@ impl Policy for Cors {
     type PerWorker = ();
     type Cells = ();
 
+    const REFUSALS: &'static [Kind] = REFUSALS;
+
     fn new(config: &titan_config::Cors, (): (), _setting: &Setting<'_, Cors>) -> Cors {
         let names = |names: &[titan_config::HeaderName]| {
             let names: Vec<_> = names.iter().map(titan_config::HeaderName::as_str).collect();
@@ -113,7 +123,7 @@ impl Policy for Cors {
 impl Cors {
     fn judge(&self, context: &PolicyContext<'_>, note: &mut CorsState) -> Result<Step, Error> {
         if context.is_websocket && self.refuses_handshake(context.request, context.client) {
-            return Err(Kind::OriginRefused.into());
+            return Err(ORIGIN_REFUSED.into());
         }
         let request = &context.request;
         match self.grants(request) {
@@ -123,7 +133,7 @@ impl Cors {
             }
             Some(false) => {
                 self.note_page(&request.fields, note);
-                Err(Kind::CorsRefused.into())
+                Err(CORS_REFUSED.into())
             }
             None => {
                 self.note_page(&request.fields, note);

@@ -13,6 +13,12 @@ use std::time::Instant;
 use titan_config::Rate;
 use titan_http::{BadField, FieldName};
 use titan_io::error::{Error, Kind};
+use titan_io::refusals;
+
+refusals! {
+    /// The client, or the user that it names, has shown too much that is wrong.
+    TOO_MANY_FAILURES Gateway TOO_MANY_REQUESTS "too-many-failures" "Too many failed attempts to authenticate.";
+}
 
 /// A policy, with the numbers that all workers count in.
 pub(crate) struct FailureLimit {
@@ -39,6 +45,7 @@ impl Policy for FailureLimit {
     type PerWorker = ();
     type Cells = RateLimitCells;
 
+    const REFUSALS: &'static [Kind] = REFUSALS;
     const METRICS: &'static [Metric<RateLimitCells>] = cells::METRICS;
 
     fn new(
@@ -80,7 +87,7 @@ impl Policy for FailureLimit {
             wait => {
                 own.cells.limited.add(1);
                 *own.state = FailureState(Some(seconds(wait)));
-                return Err(Kind::TooManyFailures.into());
+                return Err(TOO_MANY_FAILURES.into());
             }
         }
         context.failures = Some(Failures { counter: self, charged });

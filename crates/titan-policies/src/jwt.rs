@@ -37,8 +37,20 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use titan_config::{Claim, JwtKeys, JwtProvider, TokenPlace};
 use titan_http::{BadField, FieldName, Fields, ResponseHead};
 use titan_io::error::{Error, Kind};
+use titan_io::refusals;
 use titan_io::tls::{BadCredentials, Files};
 use token::{Token, is_type};
+
+refusals! {
+    /// The request brings no token where one is asked for.
+    TOKEN_MISSING Gateway UNAUTHORIZED "token-missing" "This request needs a token.";
+    /// The request brings a token that is no good.
+    TOKEN_INVALID Gateway UNAUTHORIZED "token-invalid" "The token is not valid.";
+    /// The keys that a token is to be checked with were not fetched yet, or too long ago.
+    TOKEN_KEYS Gateway SERVICE_UNAVAILABLE "token-keys" "Tokens cannot be checked at the moment.";
+    /// The request brings several tokens.
+    TOKEN_AMBIGUOUS Gateway BAD_REQUEST "token-ambiguous" "The request carries more than one token.";
+}
 
 /// A policy with its keys.
 pub struct Jwt {
@@ -140,6 +152,7 @@ impl Policy for Jwt {
     type PerWorker = Caches;
     type Cells = JwtCells;
 
+    const REFUSALS: &'static [Kind] = REFUSALS;
     const METRICS: &'static [Metric<JwtCells>] = cells::METRICS;
 
     fn new(config: &titan_config::Jwt, sources: Vec<Source>, setting: &Setting<'_, Jwt>) -> Jwt {
@@ -472,8 +485,8 @@ impl Nowhere {
 
     fn kind(&self) -> Kind {
         match self {
-            Nowhere::Missing => Kind::TokenMissing,
-            Nowhere::Ambiguous => Kind::TokenAmbiguous,
+            Nowhere::Missing => TOKEN_MISSING,
+            Nowhere::Ambiguous => TOKEN_AMBIGUOUS,
         }
     }
 }
@@ -499,17 +512,17 @@ fn fresh_generation() -> u64 {
 
 /// Whether a client that is refused for that has brought something wrong.
 fn is_wrong(kind: Kind) -> bool {
-    matches!(kind, Kind::TokenInvalid | Kind::TokenAmbiguous)
+    matches!(kind, TOKEN_INVALID | TOKEN_AMBIGUOUS)
 }
 
 /// Counts a refusal, and has the client told of it.
 fn refuse(refusal: Refusal, cells: &JwtCells, findings: &mut Findings) -> Error {
     cells.refused[refusal as usize].add(1);
     if refusal == Refusal::NoKeys {
-        return Kind::TokenKeys.into();
+        return TOKEN_KEYS.into();
     }
     findings.token_challenge = Some(TokenChallenge::Invalid);
-    Kind::TokenInvalid.into()
+    TOKEN_INVALID.into()
 }
 
 /// What is at the place of a claim.

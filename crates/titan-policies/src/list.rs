@@ -8,7 +8,7 @@ use std::sync::Arc;
 use titan_config::{Config, NamedPolicy, PolicyId, PolicyKind, Route};
 use titan_http::BadField;
 use titan_io::counter::Counted;
-use titan_io::error::Error;
+use titan_io::error::{Error, Kind};
 use titan_io::registry::Registry;
 use titan_io::tls::{BadCredentials, Files};
 
@@ -178,6 +178,12 @@ macro_rules! list {
                     })+
                 }
             }
+        }
+
+        /// Everything that policies refuse requests for.
+        pub fn refusals() -> impl Iterator<Item = Kind> {
+            let all: &[&[Kind]] = &[$(crate::$field::$Kind::REFUSALS,)+];
+            all.iter().copied().flatten().copied()
         }
 
         impl Ready {

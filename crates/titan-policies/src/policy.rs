@@ -8,7 +8,7 @@ use std::time::Duration;
 use titan_config::{Config, Route};
 use titan_http::{BadField, ResponseHead, Status};
 use titan_io::body::Content;
-use titan_io::error::Error;
+use titan_io::error::{Error, Kind};
 use titan_io::tls::{BadCredentials, Files};
 
 /// A policy of one type. The list in titan-config names them all; what is left out here is as if it did nothing.
@@ -26,6 +26,8 @@ pub(crate) trait Policy: Sized {
     /// What each of them counts on one worker.
     type Cells: Default + Send + Sync + 'static;
 
+    /// Why it refuses requests, as [`titan_io::refusals`] declares it.
+    const REFUSALS: &'static [Kind] = &[];
     /// The metrics that are made of what it counts.
     const METRICS: &'static [Metric<Self::Cells>] = &[];
 

@@ -37,6 +37,14 @@ use titan_http::query::{self, decode};
 use titan_http::{BadField, FieldName, Fields, ResponseHead};
 use titan_io::error::{Error, Kind};
 use titan_io::network::ClientNetwork;
+use titan_io::refusals;
+
+refusals! {
+    /// A rate limit is used up.
+    RATE_LIMITED Gateway TOO_MANY_REQUESTS "rate-limited" "Too many requests.";
+    /// As many requests run as a limit allows.
+    CONCURRENCY_LIMITED Gateway TOO_MANY_REQUESTS "concurrency-limited" "Too many requests are running at once.";
+}
 
 /// A policy, with the numbers that all workers count in.
 pub(crate) struct RateLimit {
@@ -107,6 +115,7 @@ impl Policy for RateLimit {
     type PerWorker = ();
     type Cells = RateLimitCells;
 
+    const REFUSALS: &'static [Kind] = REFUSALS;
     const METRICS: &'static [Metric<RateLimitCells>] = cells::METRICS;
 
     fn new(limit: &titan_config::RateLimit, (): (), setting: &Setting<'_, RateLimit>) -> RateLimit {
@@ -261,9 +270,9 @@ impl RateLimit {
                     Ok(turn),
                 );
             }
-            Verdict::Exceeded { wait } => (Kind::RateLimited, seconds(wait)),
-            Verdict::Busy => (Kind::ConcurrencyLimited, SOON),
-            Verdict::Full { wait } => (Kind::RateLimited, seconds(wait)),
+            Verdict::Exceeded { wait } => (RATE_LIMITED, seconds(wait)),
+            Verdict::Busy => (CONCURRENCY_LIMITED, SOON),
+            Verdict::Full { wait } => (RATE_LIMITED, seconds(wait)),
         };
         if self.is_shadow {
             cells.shadowed.add(1);

@@ -25,7 +25,13 @@ use titan_http::{
     BadField, FieldName, Fields, RequestHead, ResponseHead, Span, Status, TargetForm,
 };
 use titan_io::error::{Error, Kind};
+use titan_io::refusals;
 use value::{Made, Target, Value};
+
+refusals! {
+    /// What a transform makes of the request is not valid, or too long.
+    BAD_TRANSFORM Gateway BAD_REQUEST "bad-transform" "The request could not be transformed as the route asks.";
+}
 
 /// A transform with all that is known of its values before a request comes.
 pub(crate) struct Transform {
@@ -107,6 +113,8 @@ impl Policy for Transform {
     type PerWorker = ();
     type Cells = ();
 
+    const REFUSALS: &'static [Kind] = REFUSALS;
+
     fn new(
         config: &titan_config::Transform,
         (): (),
@@ -182,7 +190,7 @@ impl Transform {
         let kept = self.when_response.as_ref().map(|when| when.keep(request, seen));
         let kept = kept.transpose().map_err(|_| Kind::Internal)?;
         let holds = self.when_request.as_ref().map(|when| when.holds(request, seen));
-        if holds.transpose().map_err(|_| Kind::BadTransform)?.unwrap_or(true) {
+        if holds.transpose().map_err(|_| BAD_TRANSFORM)?.unwrap_or(true) {
             self.change(request, seen)?;
         }
         Ok(Some(TransformRecord { made, kept }))
@@ -198,7 +206,7 @@ impl Transform {
         let changed = self.request.apply(&mut request.fields, Some(&for_fields));
         let changed =
             changed.and_then(|()| replace::change(&self.replace_request, &mut request.fields));
-        changed.map_err(|_| Kind::BadTransform.into())
+        changed.map_err(|_| BAD_TRANSFORM.into())
     }
 
     /// Changes a response that goes out with the status `sent`.
@@ -283,7 +291,7 @@ impl Transform {
         }
         let query = query::change(request.query(), &self.query, made);
         let query = (!query.is_empty()).then_some(query.as_slice());
-        request.set_query(query).map_err(|_| Kind::BadTransform.into())
+        request.set_query(query).map_err(|_| BAD_TRANSFORM.into())
     }
 }
 

@@ -15,6 +15,7 @@ pub(crate) use preflight::{
     answer_unrouted as answer_unrouted_preflight, route_of as preflight_route,
 };
 use subrequest::Asker;
+use titan_policies::compress::CODING_REFUSED;
 
 use crate::forwarding::{KnownClient, Reach, Refused, count_hop};
 use crate::grpc::{self, Dialect, web};
@@ -351,7 +352,7 @@ impl<'x, B: RequestBody, A: ResponseSink> Exchange<'x, B, A> {
             _ if self.length.is_empty() || self.upgrade.is_some() => Ok(None),
             Coded::Stays => Ok(None),
             Coded::Decode(decoding) => Ok(Some(decoding)),
-            Coded::Refused => Err(Kind::CodingRefused.into()),
+            Coded::Refused => Err(CODING_REFUSED.into()),
         }
     }
 

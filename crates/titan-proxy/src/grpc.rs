@@ -9,7 +9,8 @@ pub(crate) mod web;
 use std::io::Write;
 use std::time::Duration;
 use titan_http::{BadField, FieldName, Fields, Method, RequestHead, ResponseHead, Status};
-use titan_io::error::{Error, Kind, Side};
+use titan_io::error::{Error, Kind, Refusal, Side};
+use titan_policies::jwt::TOKEN_AMBIGUOUS;
 
 /// What the client of a call speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,24 +158,9 @@ impl Code {
             | Kind::ResponseTimeout
             | Kind::ResponseStalled
             | Kind::Deadline => Code::DeadlineExceeded,
-            Kind::ClientCertificate
-            | Kind::CorsRefused
-            | Kind::OriginRefused
-            | Kind::AddressRefused
-            | Kind::CertificateRefused
-            | Kind::InsufficientScope
-            | Kind::RuleRefused
-            | Kind::AuthRefused
-            | Kind::FileForbidden => Code::PermissionDenied,
-            Kind::ApiKey | Kind::Credential | Kind::Password | Kind::AuthAnonymous => {
-                Code::Unauthenticated
-            }
-            Kind::BodyTooLarge
-            | Kind::BodyExpands
-            | Kind::RateLimited
-            | Kind::TooManyFailures
-            | Kind::ConcurrencyLimited => Code::ResourceExhausted,
-            Kind::TokenMissing | Kind::TokenInvalid | Kind::TokenAmbiguous => Code::Unauthenticated,
+            Kind::Refused(refusal) => Code::of_refusal(refusal),
+            Kind::ClientCertificate | Kind::FileForbidden => Code::PermissionDenied,
+            Kind::BodyTooLarge => Code::ResourceExhausted,
             Kind::Malformed(_) | Kind::MalformedStream(_) if is_too_much(error) => {
                 Code::ResourceExhausted
             }
@@ -192,11 +178,7 @@ impl Code {
             | Kind::Closed
             | Kind::Truncated
             | Kind::Unprocessed
-            | Kind::TooManyTunnels
-            | Kind::TokenKeys
-            | Kind::PasswordQueue
-            | Kind::DecodingMemory
-            | Kind::AuthService => Code::Unavailable,
+            | Kind::TooManyTunnels => Code::Unavailable,
             Kind::Malformed(_)
             | Kind::MalformedStream(_)
             | Kind::Path(_)
@@ -207,12 +189,8 @@ impl Code {
             | Kind::PathCase
             | Kind::BadDeadline
             | Kind::BadWebText
-            | Kind::BadCoding
-            | Kind::WindowTooLarge
-            | Kind::CodingRefused
             | Kind::BadRewrite
             | Kind::NoHost
-            | Kind::BadTransform
             | Kind::FileUnreadable
             | Kind::FileShrunk
             | Kind::PreconditionFailed
@@ -223,6 +201,21 @@ impl Code {
             | Kind::UnaskedUpgrade
             | Kind::UpgradeIgnored
             | Kind::Internal => Code::Internal,
+        }
+    }
+}
+
+impl Code {
+    /// What a call is told that a policy refuses.
+    fn of_refusal(refusal: &'static Refusal) -> Code {
+        match refusal.status {
+            // A call with several tokens shows who it comes from as little as one with none.
+            Status::UNAUTHORIZED => Code::Unauthenticated,
+            Status::FORBIDDEN => Code::PermissionDenied,
+            Status::CONTENT_TOO_LARGE | Status::TOO_MANY_REQUESTS => Code::ResourceExhausted,
+            Status::SERVICE_UNAVAILABLE => Code::Unavailable,
+            _ if Kind::Refused(refusal) == TOKEN_AMBIGUOUS => Code::Unauthenticated,
+            _ => Code::Internal,
         }
     }
 }
@@ -294,6 +287,7 @@ fn percent_encoded(message: &[u8]) -> Vec<u8> {
 mod tests {
     use super::*;
     use titan_io::error::FIXED;
+    use titan_policies::list::refusals;
 
     fn with(lines: &[(&str, &str)]) -> Fields {
         let mut fields = Fields::default();
@@ -407,10 +401,10 @@ mod tests {
         let page = include_str!("../../../docs/operations.md");
         let (_, table) = page.split_once("| grpc-status | code |").expect("there is a table");
         let rows: Vec<_> = table.lines().skip(1).take_while(|line| line.starts_with('|')).collect();
-        for kind in FIXED {
+        for kind in FIXED.iter().copied().chain(refusals()) {
             let code = format!("`{}`", kind.code());
             let told: Vec<_> = rows.iter().filter(|row| row.contains(&code)).collect();
-            let start = format!("| {} ", Code::of((*kind).into()) as u8);
+            let start = format!("| {} ", Code::of(kind.into()) as u8);
             assert!(told.len() == 1 && told[0].starts_with(&start), "{code} {start}: {told:?}");
         }
     }

@@ -3,18 +3,25 @@
 //! Each worker has its own cells, so that counting is a plain store to memory that no other core
 //! writes. Whoever wants the figures adds up the workers. What routes and upstreams count belongs to their names ([`Counted`]).
 
+use std::sync::LazyLock;
 use std::time::Duration;
 use titan_http::Status;
 use titan_io::counter::{Counter, Histogram};
 use titan_io::error::{Error, Kind};
 use titan_policies::chain::PolicyCounters;
-use titan_policies::list::PolicyMetric;
+use titan_policies::list::{PolicyMetric, refusals};
 
 /// What the workers of a gateway count, whichever route a request takes.
 pub struct Metrics {
     workers: Vec<Cells>,
     policies: PolicyCounters,
 }
+
+/// Every code that a failure can have, those of policies among them.
+static CODES: LazyLock<Vec<&str>> = LazyLock::new(|| {
+    let of_policies = refusals().map(Kind::code);
+    Kind::CODES.iter().copied().chain(of_policies).collect()
+});
 
 /// The name of what no route took, which no route can have.
 pub(crate) const NO_ROUTE: &str = "(none)";
@@ -107,17 +114,20 @@ impl Cells {
             tunnels_opened: Counter::default(),
             tunnels_closed: Counter::default(),
             busy_micros: Counter::default(),
-            failures: std::iter::repeat_with(Counter::default).take(Kind::CODES.len()).collect(),
+            failures: std::iter::repeat_with(Counter::default).take(CODES.len()).collect(),
         }
     }
 
     /// Failed exchanges by the code of their kind.
     pub fn failures_by_code(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        Kind::CODES.iter().copied().zip(self.failures.iter().map(Counter::get))
+        CODES.iter().copied().zip(self.failures.iter().map(Counter::get))
     }
 
     pub(crate) fn count_failure(&self, error: Error) {
-        self.failures[error.kind.index()].add(1);
+        let code = error.kind.code();
+        if let Some(place) = CODES.iter().position(|known| *known == code) {
+            self.failures[place].add(1);
+        }
     }
 }
 

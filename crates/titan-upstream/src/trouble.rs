@@ -44,7 +44,7 @@ const NAME: &str = "name";
 impl Troubles {
     /// Counts one, which `describe` tells of where nobody has yet.
     pub fn note(&self, cause: Cause, describe: impl FnOnce() -> Trouble) {
-        let noted = &self.0[cause.index()];
+        let Some(noted) = self.of(cause) else { return };
         noted.count.fetch_add(1, Ordering::Relaxed);
         if self.is_wanted(cause) {
             noted.first.store(Some(Arc::new(describe())));
@@ -53,7 +53,15 @@ impl Troubles {
 
     /// Whether the next one with this cause is described.
     pub fn is_wanted(&self, cause: Cause) -> bool {
-        self.0[cause.index()].first.load().is_none()
+        self.of(cause).is_some_and(|noted| noted.first.load().is_none())
+    }
+
+    /// What was noted of a cause; nothing of what policies refuse, which is no trouble of an upstream.
+    fn of(&self, cause: Cause) -> Option<&Noted> {
+        match cause {
+            Cause::Failed(kind) => Some(&self.0[kind.index()?]),
+            Cause::Name => self.0.last(),
+        }
     }
 
     /// The code of each cause, what was noted of it, and how often that happened; from now on it is noted anew.
@@ -78,15 +86,6 @@ impl Default for Troubles {
     fn default() -> Troubles {
         let causes = Kind::CODES.len() + [NAME].len();
         Troubles(std::iter::repeat_with(Noted::default).take(causes).collect())
-    }
-}
-
-impl Cause {
-    fn index(self) -> usize {
-        match self {
-            Cause::Failed(kind) => kind.index(),
-            Cause::Name => Kind::CODES.len(),
-        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Ways to be let in of which one is enough.
 
 use super::{Authorise, AuthoriseState, Own, basic};
+use crate::authorise::{CREDENTIAL, PASSWORD, PASSWORD_QUEUE};
 use crate::context::{Failure, PolicyContext};
 use crate::findings::Findings;
 use crate::story::Story;
@@ -40,8 +41,8 @@ impl Authorise {
                 Credential::Basic => match basic.zip(password.as_ref()) {
                     Some((basic, password)) => {
                         let checked = basic.check(password, meeting, own).await;
-                        is_busy = checked == Err(Kind::PasswordQueue);
-                        if checked == Err(Kind::Password) {
+                        is_busy = checked == Err(PASSWORD_QUEUE);
+                        if checked == Err(PASSWORD) {
                             meeting.fail(Failure::Password);
                         }
                         checked.is_ok()
@@ -114,17 +115,15 @@ impl Authorise {
         let has_token = findings.token.is_some() && !self.requires(Credential::Token);
         if is_busy {
             note.password = Some(basic::PasswordChallenge::Busy);
-            return Kind::PasswordQueue;
+            return PASSWORD_QUEUE;
         }
         self.challenge_all(note);
         if !self.requires(Credential::Token) {
             findings.ask_for_token();
         }
         match &self.claims {
-            Some(claims) if has_token => {
-                claims.on_request(findings).err().unwrap_or(Kind::Credential)
-            }
-            _ => Kind::Credential,
+            Some(claims) if has_token => claims.on_request(findings).err().unwrap_or(CREDENTIAL),
+            _ => CREDENTIAL,
         }
     }
 
@@ -159,7 +158,7 @@ impl Authorise {
         let ways: Vec<_> = self.any_of.iter().map(|way| way.as_str()).collect();
         let ways = ways.join(", ");
         match met {
-            None => story.refuse(Kind::Credential, format!("meets none of {ways}")),
+            None => story.refuse(CREDENTIAL, format!("meets none of {ways}")),
             Some(way) => {
                 let unsure = match way {
                     Credential::Basic => ", if the password is right, which is not looked at here",

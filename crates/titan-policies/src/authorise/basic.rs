@@ -5,6 +5,7 @@ mod remembered;
 mod users;
 mod verifiers;
 
+use crate::authorise::{PASSWORD, PASSWORD_QUEUE};
 pub(crate) use remembered::Remembered;
 use remembered::Verdict;
 pub(crate) use users::Users;
@@ -83,13 +84,13 @@ impl Basic {
         let shown = self.take(&mut meeting.request.fields);
         let Some(shown) = shown else {
             own.state.password = Some(PasswordChallenge::Wanted);
-            return Err(Kind::Password.into());
+            return Err(PASSWORD.into());
         };
         if let Err(kind) = self.check(&shown, meeting, own).await {
-            if kind == Kind::Password {
+            if kind == PASSWORD {
                 meeting.fail(Failure::Password);
             }
-            let note = if kind == Kind::PasswordQueue {
+            let note = if kind == PASSWORD_QUEUE {
                 PasswordChallenge::Busy
             } else {
                 PasswordChallenge::Wanted
@@ -129,7 +130,7 @@ impl Basic {
                     "shows a password of `{name}`; whether it is right is not looked at here"
                 ));
             }
-            None => story.refuse(Kind::Password, "needs a name and a password"),
+            None => story.refuse(PASSWORD, "needs a name and a password"),
         }
     }
 
@@ -164,7 +165,7 @@ impl Basic {
             return verdict.into();
         }
         // Whether there is a user of that name does not show in how long it takes.
-        let (hash, is_known) = users.find(shown.name()).ok_or(Kind::Password)?;
+        let (hash, is_known) = users.find(shown.name()).ok_or(PASSWORD)?;
         let client = meeting.client().map(ClientNetwork::of);
         let is_right = self.verifiers.check(client, hash, shown.password()).await?;
         cells.passwords_checked.add(1);

@@ -1,5 +1,6 @@
 //! What tokens have to say.
 
+use crate::authorise::INSUFFICIENT_SCOPE;
 use crate::findings::{Findings, TokenChallenge};
 use crate::jwt::find;
 use crate::story::Story;
@@ -33,7 +34,7 @@ impl Claims {
             if self.is_told { (missing, self.scopes()) } else { Default::default() };
         findings.missing = missing;
         findings.token_challenge = Some(TokenChallenge::Insufficient(scopes));
-        Err(Kind::InsufficientScope)
+        Err(INSUFFICIENT_SCOPE)
     }
 
     /// What the token lacks, good or not.
@@ -42,7 +43,7 @@ impl Claims {
             None => story.tell("the token says what it has to"),
             Some(missing) => {
                 let lacks = format!("the token lacks {}", missing.join(" and "));
-                story.refuse(Kind::InsufficientScope, lacks);
+                story.refuse(INSUFFICIENT_SCOPE, lacks);
             }
         }
     }

@@ -3,6 +3,7 @@
 mod decisions;
 
 use super::Own;
+use crate::authorise::{AUTH_ANONYMOUS, AUTH_REFUSED, AUTH_SERVICE};
 use crate::buffered_response::BufferedResponse;
 use crate::context::{Answered, Failure, PolicyContext, Step, Subrequest};
 pub(crate) use decisions::Decisions;
@@ -54,7 +55,7 @@ impl Forward {
         }
         if meeting.is_grpc {
             let kind = kind_of(status);
-            if kind == Kind::AuthAnonymous {
+            if kind == AUTH_ANONYMOUS {
                 meeting.fail(Failure::Service);
             }
             return Err(kind.into());
@@ -104,7 +105,8 @@ impl Forward {
         };
         let response = match meeting.subrequests.ask(subrequest, &mut write)? {
             Answered::Known(response) => return Ok(response),
-            Answered::Sent(response) => response.await?,
+            // What went wrong there is counted with its upstream, and no business of the client's.
+            Answered::Sent(response) => response.await.map_err(|_| AUTH_SERVICE)?,
         };
         if let (Some(cache), Some(digests)) = (cache, asked) {
             self.remember(cache, &digests, &response, (meeting.clock, own))
@@ -316,8 +318,8 @@ fn name_client(
 /// What a gRPC call is told that is answered with that status.
 fn kind_of(status: Status) -> Kind {
     match status.code() {
-        300..=399 | 401 | 407 => Kind::AuthAnonymous,
-        429 | 500.. => Kind::AuthService,
-        _ => Kind::AuthRefused,
+        300..=399 | 401 | 407 => AUTH_ANONYMOUS,
+        429 | 500.. => AUTH_SERVICE,
+        _ => AUTH_REFUSED,
     }
 }

@@ -1,6 +1,7 @@
 //! Keys that clients show.
 
 use super::Own;
+use crate::authorise::API_KEY;
 use crate::context::{Failure, PolicyContext};
 use crate::findings::ApiKey as Shown;
 use crate::story::Story;
@@ -83,7 +84,7 @@ impl Keys {
         self.hide(meeting.request)?;
         let Some(shown) = shown else {
             own.state.lacks_key = true;
-            return Err(Kind::ApiKey.into());
+            return Err(API_KEY.into());
         };
         self.tell(shown, meeting)
     }
@@ -118,7 +119,7 @@ impl Keys {
                 if let Some(name) = &self.query {
                     place = format!("{place} or the parameter `{name}`");
                 }
-                story.refuse(Kind::ApiKey, format!("needs one API key that is known, in {place}"));
+                story.refuse(API_KEY, format!("needs one API key that is known, in {place}"));
             }
         }
         self.hide(context.request)

@@ -5,6 +5,7 @@
 //! `MAX_ITEMS`.
 
 use super::Asked;
+use crate::authorise::RULE_REFUSED;
 use crate::story::Story;
 use cel::extractors::This;
 use cel::{Context, Env, ExecutionError, Value};
@@ -39,7 +40,7 @@ impl Rules {
 
     pub(super) fn on_request(&self, request: &RequestHead, asked: Asked<'_>) -> Result<(), Kind> {
         let all = self.0.iter().all(|rule| is_met(rule, request, asked) == Ok(true));
-        if all { Ok(()) } else { Err(Kind::RuleRefused) }
+        if all { Ok(()) } else { Err(RULE_REFUSED) }
     }
 
     /// Which rules a request meets.
@@ -60,7 +61,7 @@ impl Rules {
                 Ok(false) => String::new(),
                 Err(unmet) => unmet.to_string(),
             };
-            story.refuse(Kind::RuleRefused, format!("does not meet the rule {text}{why}"));
+            story.refuse(RULE_REFUSED, format!("does not meet the rule {text}{why}"));
         }
     }
 }

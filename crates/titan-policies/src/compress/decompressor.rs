@@ -2,9 +2,10 @@
 
 use super::decoder::{Bad, Decoder, Progress};
 use super::without_digests;
+use crate::compress::{BAD_CODING, BODY_EXPANDS, DECODING_MEMORY, WINDOW_TOO_LARGE};
 use titan_http::Fields;
 use titan_http::coding::Coding;
-use titan_io::error::{Error, Kind};
+use titan_io::error::Error;
 use titan_io::memory::Held;
 use titan_io::relay::Turn;
 use titan_io::transform::{BodyTransform, Taken};
@@ -54,7 +55,7 @@ impl Decompressor<'_> {
         let Decoding { most, ratio, .. } = self.limits;
         let expands = self.made > RATIO_FROM && self.made > self.taken.saturating_mul(ratio);
         match self.made > most || expands {
-            true => Err(Kind::BodyExpands.into()),
+            true => Err(BODY_EXPANDS.into()),
             false => Ok(()),
         }
     }
@@ -63,8 +64,8 @@ impl Decompressor<'_> {
 impl From<Bad> for Error {
     fn from(bad: Bad) -> Error {
         match bad {
-            Bad::Malformed => Kind::BadCoding.into(),
-            Bad::Window => Kind::WindowTooLarge.into(),
+            Bad::Malformed => BAD_CODING.into(),
+            Bad::Window => WINDOW_TOO_LARGE.into(),
         }
     }
 }
@@ -76,11 +77,11 @@ impl BodyTransform for Decompressor<'_> {
         let Decoding { coding, window, .. } = self.limits;
         // Before it is decoded nobody knows what it needs.
         if !self.memory.grow(ROOM + Decoder::most_memory(coding, window)) {
-            return Err(Kind::DecodingMemory.into());
+            return Err(DECODING_MEMORY.into());
         }
         let decoder = self.decoder.get_or_insert_with(|| Decoder::new(coding, window));
         if self.is_at_end && !input.is_empty() && !decoder.may_go_on() {
-            return Err(Kind::BadCoding.into());
+            return Err(BAD_CODING.into());
         }
         let start = out.len();
         out.resize(start + ROOM, 0);
@@ -88,7 +89,7 @@ impl BodyTransform for Decompressor<'_> {
         out.truncate(start + made);
         self.memory.shrink(ROOM + decoder.memory());
         if taken == 0 && made == 0 && !self.is_full {
-            return Err(Kind::BadCoding.into());
+            return Err(BAD_CODING.into());
         }
         (self.is_full, self.is_at_end) = (made == ROOM && !is_end, is_end);
         self.taken += taken as u64;
@@ -100,7 +101,7 @@ impl BodyTransform for Decompressor<'_> {
 
     fn end(&mut self, trailers: &Fields, _: &mut Vec<u8>) -> Result<Option<Fields>, Error> {
         if !self.is_at_end {
-            return Err(Kind::BadCoding.into());
+            return Err(BAD_CODING.into());
         }
         self.decoder = None;
         self.memory.shrink(ROOM);

@@ -5,6 +5,7 @@ use super::token::Token;
 use super::{Jwt, Refusal, Verified};
 use crate::context::PolicyContext;
 use crate::findings::Token as Shown;
+use crate::jwt::TOKEN_INVALID;
 use crate::story::Story;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -49,7 +50,7 @@ impl Jwt {
             (None, verified) => (verified, None),
         };
         let verified = verified.map_err(|refusal| {
-            story.refuse(Kind::TokenInvalid, refusal.reason());
+            story.refuse(TOKEN_INVALID, refusal.reason());
         });
         let Verified { token, fields, .. } = verified.ok()?;
         story.tell(match unchecked {

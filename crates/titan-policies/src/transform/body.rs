@@ -1,10 +1,11 @@
 //! Bodies that are put together of what a request brings.
 
 use super::value::{Piece, Seen, Target};
+use crate::transform::BAD_TRANSFORM;
 use std::fmt::Write;
 use titan_config::{BodyTemplate, Escaping, Route};
 use titan_http::RequestHead;
-use titan_io::error::{Error, Kind};
+use titan_io::error::Error;
 
 /// A body, ready to be put together.
 pub struct Body {
@@ -34,7 +35,7 @@ impl Body {
                 _ => write_escaped(self.escaping, &text, &mut out),
             }
             if out.len() > MAX_BODY {
-                return Err(Kind::BadTransform.into());
+                return Err(BAD_TRANSFORM.into());
             }
         }
         Ok(out.into_bytes())

@@ -4,6 +4,7 @@ use crate::context::{Client, PolicyContext};
 use crate::findings::TokenClaims;
 use crate::jwt::{find, text_of};
 use crate::matched::Match;
+use crate::transform::BAD_TRANSFORM;
 use std::io::Write;
 use std::rc::Rc;
 use titan_config::{Claim, HeaderName, Route, ValuePiece, ValueTemplate};
@@ -12,7 +13,7 @@ use titan_http::Scheme;
 use titan_http::path::escape;
 use titan_http::path::{is_path_byte, is_unreserved};
 use titan_http::query::is_parameter;
-use titan_io::error::{Error, Kind};
+use titan_io::error::Error;
 
 /// The most bytes that a value may have that is put together.
 pub(super) const MAX_MADE: usize = 16 << 10;
@@ -225,7 +226,7 @@ impl Made {
         for piece in pieces {
             piece.write(request, seen, place, &mut self.text);
             if self.text.len() - start > MAX_MADE {
-                return Err(Kind::BadTransform.into());
+                return Err(BAD_TRANSFORM.into());
             }
         }
         let mut end = self.text.len();

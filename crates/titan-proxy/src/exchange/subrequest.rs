@@ -63,9 +63,7 @@ impl Subrequests for Asker<'_> {
         // Boxed here alone: an exchange is large, and what is known needs none.
         Ok(Answered::Sent(Box::pin(async move {
             let Scratch { request, work, .. } = &mut *loan;
-            // What went wrong there is counted with its upstream, and no business of the client's.
-            let sent = self.send(subrequest, request, work).await;
-            sent.map_err(|_| Kind::AuthService.into())
+            self.send(subrequest, request, work).await
         })))
     }
 }
@@ -166,7 +164,7 @@ impl BodySink for ResponseBuffer {
         let most = if self.is_body_wanted() { self.body_limit } else { MOST_SKIPPED };
         if self.taken > most {
             self.is_cut = !self.is_body_wanted();
-            return Poll::Ready(Err(Kind::AuthService.into()));
+            return Poll::Ready(Err(Kind::Truncated.into()));
         }
         if self.is_body_wanted() {
             self.response.body.extend_from_slice(data);

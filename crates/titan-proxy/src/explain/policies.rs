@@ -88,6 +88,6 @@ impl Subrequests for Nobody {
     }
 
     fn ask<'a>(&'a self, _: Subrequest<'a>, _: Write<'_>) -> Result<Answered<'a>, Error> {
-        Err(Kind::AuthService.into())
+        Err(Kind::NoEndpoint.into())
     }
 }

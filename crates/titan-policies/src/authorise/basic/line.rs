@@ -1,6 +1,7 @@
 //! The queue in front of the threads that check passwords: clients take turns in it, so that one who sends many
 //! keeps nobody else waiting.
 
+use crate::authorise::PASSWORD_QUEUE;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use titan_io::error::Kind;
@@ -50,7 +51,7 @@ impl<T> Line<T> {
         }
         let own = waiting.by_client.get(&client).map_or(0, VecDeque::len);
         if own >= MOST_OF_ONE || waiting.count >= MOST && !waiting.takes_from_longer(own + 1) {
-            return Err(Kind::PasswordQueue);
+            return Err(PASSWORD_QUEUE);
         }
         waiting.push(client, it);
         drop(waiting);
@@ -131,7 +132,7 @@ mod tests {
     fn clients_take_turns() {
         let line = Line::new();
         (0..32).for_each(|it| push(&line, 1, it).unwrap());
-        assert_eq!(push(&line, 1, 99), Err(Kind::PasswordQueue));
+        assert_eq!(push(&line, 1, 99), Err(PASSWORD_QUEUE));
         push(&line, 2, 100).unwrap();
         push(&line, 3, 200).unwrap();
         push(&line, 2, 101).unwrap();

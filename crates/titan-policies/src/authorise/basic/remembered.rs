@@ -3,6 +3,7 @@
 //! That a wrong one is known helps nobody who guesses: it is refused sooner, and only to whoever shows the same again.
 //! Wrong ones have places of their own, so that they do not push out right ones.
 
+use crate::authorise::PASSWORD;
 use aws_lc_rs::hmac;
 use aws_lc_rs::rand::SystemRandom;
 use std::cell::{OnceCell, RefCell};
@@ -75,7 +76,7 @@ impl From<Verdict> for Result<(), Kind> {
     fn from(verdict: Verdict) -> Result<(), Kind> {
         match verdict {
             Verdict::Right => Ok(()),
-            Verdict::Wrong => Err(Kind::Password),
+            Verdict::Wrong => Err(PASSWORD),
         }
     }
 }

@@ -2,6 +2,7 @@
 //! waiting.
 
 use super::line::Line;
+use crate::authorise::PASSWORD_QUEUE;
 use argon2::{Algorithm, Argon2, Params, Version};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use std::io;
@@ -53,9 +54,9 @@ impl Verifiers {
     ) -> Result<bool, Kind> {
         let (verdict, told) = oneshot::channel();
         let check = Check { hash, password: password.to_vec(), verdict };
-        let line = self.line.get().ok_or(Kind::PasswordQueue)?;
+        let line = self.line.get().ok_or(PASSWORD_QUEUE)?;
         line.push(client, check, |check| check.verdict.is_closed())?;
-        told.await.map_err(|_| Kind::PasswordQueue)
+        told.await.map_err(|_| PASSWORD_QUEUE)
     }
 }
 
@@ -148,7 +149,7 @@ mod tests {
         assert_eq!(serve(&line), None);
         let unstarted = Verifiers::default();
         let mut check = pin!(unstarted.check(None, hash, b"secret"));
-        let refused = Poll::Ready(Err(Kind::PasswordQueue));
+        let refused = Poll::Ready(Err(PASSWORD_QUEUE));
         assert_eq!(check.as_mut().poll(&mut context), refused);
     }
 }
