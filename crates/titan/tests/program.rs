@@ -72,6 +72,7 @@ fn in_flight(titan: &Titan, upstream: &TcpListener) -> (TcpStream, TcpStream) {
     (client, served)
 }
 
+// field: file.admin, admin.address
 #[test]
 fn a_request_goes_through_and_the_metrics_show_it() {
     let upstream = free_port();
@@ -91,6 +92,7 @@ fn a_request_goes_through_and_the_metrics_show_it() {
     assert_eq!(titan.exit_code(), Some(0));
 }
 
+// field: admin.probes
 #[test]
 fn a_signal_lets_what_runs_finish() {
     for signal in [Signal::TERM, Signal::INT] {
@@ -296,7 +298,7 @@ fn tokens_that_are_refused_are_told_of_in_one_line() {
         assert!(answer.starts_with("HTTP/1.1 401 Unauthorized\r\n"), "{answer}");
     }
     let line = titan.next_complaint();
-    assert!(line.starts_with("policy `p` refused tokens (`malformed`): "), "{line}");
+    assert!(line.starts_with("warning: policy `p` refused tokens (`malformed`): "), "{line}");
 }
 
 #[test]
@@ -311,5 +313,5 @@ fn a_limit_that_only_watches_is_told_of_in_one_line() {
     }
     let line = titan.next_complaint();
     // How many of them had come by then is a matter of time.
-    assert!(line.starts_with("policy `p` only watches: it would have refused "), "{line}");
+    assert!(line.starts_with("warning: policy `p` only watches: it would have refused "), "{line}");
 }

@@ -321,7 +321,7 @@ fn a_name_without_addresses_keeps_nothing_else_from_working() {
     let says = || std::fs::read_to_string(gateway.folder.path().join("stderr")).unwrap();
     let name = "warning: upstream `it`: name: backend.test does not resolve: there is no such name";
     until("the name to be told of", || says().contains(name));
-    let requests = "warning: upstream `it`: no-endpoint: The upstream has no endpoint to ask; \
+    let requests = "warning: upstream `it`: no-endpoint: The upstream has no available endpoint; \
                     route `root`; request ";
     until("the request to be told of", || says().contains(requests));
     server.answers("backend.test", Reply::Addresses(addresses, 60));

@@ -179,6 +179,7 @@ fn a_certificate_that_changes_on_disk_is_used() {
     assert_eq!(curl(&gateway).get("/").status(), 200);
 }
 
+// field: upstream_tls.certificate
 #[test]
 fn an_endpoint_learns_who_the_gateway_is() {
     let (theirs, ours) = (Folder::new(), Folder::new());
