@@ -146,7 +146,7 @@ var answerRows = []row{
 		handler:   func(exchange) { panic("on purpose") },
 		shockwave: `500; closes`,
 		says:      "500 Internal Server Error",
-		nethttp:   `closes without an answer`,
+		nethttp:   `closes without a response`,
 		fasthttp:  dies,
 		why:       "The client gets a response while none was begun. fasthttp lets the panic end the process.",
 	},

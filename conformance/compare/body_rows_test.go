@@ -52,7 +52,7 @@ var bodyRows = []row{
 		ends:      true,
 		shockwave: `200 "POST / body=hello error"`,
 		nethttp:   `200 "POST / body=hello error"`,
-		fasthttp:  `closes without an answer`,
+		fasthttp:  `closes without a response`,
 		why:       "The handler runs while the body arrives, as in net/http, and sees the error.",
 	},
 	{
@@ -69,7 +69,7 @@ var bodyRows = []row{
 		name:      "head-cut-short",
 		request:   "GET /" + host,
 		ends:      true,
-		shockwave: `closes without an answer`,
+		shockwave: `closes without a response`,
 		nethttp:   `400`,
 		fasthttp:  `400`,
 		why:       "A client that closed its side in the middle of a head is not waiting for a response.",

@@ -8,6 +8,7 @@ mod links;
 mod manifests;
 mod modules;
 mod names;
+mod proofs;
 mod published;
 mod purity;
 mod sizes;
@@ -41,6 +42,7 @@ const CHECKS: &[Check] = &[
     circles::check,
     purity::check,
     wiring::check,
+    proofs::check,
     vectors::check,
     links::check,
     documented::check,
@@ -115,7 +117,7 @@ mod tests {
             ),
             ("crates/titan-io/src/lib.rs", "//! Head.\nmod a;\nmod b;\n"),
             ("crates/titan-io/src/a.rs", "//! Head.\nmod c;\nmod d;\nuse crate::b::B;\n"),
-            ("crates/titan-io/src/a/c.rs", "//! Head.\nuse super::d::D;\n"),
+            ("crates/titan-io/src/a/c.rs", "//! Head.\nuse super::d::D;\n// field: a.b\n"),
             ("crates/titan-io/src/a/d.rs", "//! Head.\nuse super::c::C;\n"),
             ("SECURITY.md", "`Gone`\n"),
             ("REPORT.md", "[nowhere](nothing.md)\n"),

@@ -88,8 +88,9 @@ fn text<'t>(tree: &'t Tree, path: &str) -> &'t str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tidy::documented::CONFIGURATION;
     use crate::tidy::documented::{CODES, METRICS};
-    use things::{COMMAND_LINE, CONFIGURATION};
+    use things::COMMAND_LINE;
 
     const FILES: &[(&str, &str)] = &[
         (

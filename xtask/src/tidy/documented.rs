@@ -5,6 +5,8 @@ use crate::tree::Tree;
 
 const PAGE: &str = "docs/operations.md";
 pub(super) const CODES: &str = "crates/titan-io/src/error.rs";
+/// The reference of all fields, made of what declares them.
+pub(super) const CONFIGURATION: &str = "docs/configuration.md";
 pub(super) const METRICS: &str = "crates/titan-admin/src/exposition.rs";
 /// Policies declare codes and metrics of their own.
 pub(super) const POLICIES: &str = "crates/titan-policies/src/";
@@ -53,6 +55,20 @@ pub(super) fn metrics(line: &str) -> Vec<&str> {
 fn without_series(name: &str) -> &str {
     let ends = ["_bucket", "_sum", "_count"];
     ends.iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name)
+}
+
+/// The fields in the reference, each with its line, section and key.
+pub(super) fn fields(page: &str) -> Vec<(usize, &str, &str)> {
+    let mut section = "";
+    let mut fields = Vec::new();
+    for (index, line) in page.lines().enumerate() {
+        if let Some(id) = line.strip_prefix("<a id=\"") {
+            section = id.split('"').next().unwrap_or_default();
+        } else if let Some(key) = line.strip_prefix("### `") {
+            fields.push((index, section, key.trim_end_matches('`')));
+        }
+    }
+    fields
 }
 
 #[cfg(test)]

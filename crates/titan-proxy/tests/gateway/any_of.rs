@@ -49,8 +49,9 @@ fn only(place: usize, name: &str) -> ([Option<String>; 3], bool) {
     (told, false)
 }
 
+// field: authorise.any_of
 #[test]
-pub(super) fn one_of_the_ways_is_enough() {
+fn one_of_the_ways_is_enough() {
     let (gateway, upstream) = takes("token, api_keys, basic", "", "");
     for (fields, by) in
         [(bearer("a"), only(0, "ann")), (ONE.into(), only(1, "shop")), (EVE.into(), only(2, "eve"))]

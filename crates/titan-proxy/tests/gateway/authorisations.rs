@@ -21,8 +21,9 @@ fn asks(gateway: &Gateway, target: &str, fields: &str) -> Response {
     gateway.asks(&format!("GET {target} HTTP/1.1\r\nHost: a\r\n{fields}\r\n"))
 }
 
+// field: policy.authorise, authorise.allow
 #[test]
-pub(super) fn clients_of_these_networks_may_ask() {
+fn clients_of_these_networks_may_ask() {
     let trusted = "forwarding: { trusted_proxies: [127.0.0.1] }";
     let (gateway, _upstream) = under("allow: [192.0.2.0/24, 2001:db8::/32]", trusted);
     for (address, may) in [
@@ -42,8 +43,9 @@ pub(super) fn clients_of_these_networks_may_ask() {
     }
 }
 
+// field: authorise.deny
 #[test]
-pub(super) fn clients_of_these_networks_may_not_ask() {
+fn clients_of_these_networks_may_not_ask() {
     let trusted = "forwarding: { trusted_proxies: [127.0.0.1] }";
     let (gateway, upstream) = under("allow: 192.0.2.0/24, deny: 192.0.2.7", trusted);
     asks(&gateway, "/", "X-Forwarded-For: 192.0.2.7\r\n").has_problem(403, "address-refused");
@@ -88,8 +90,9 @@ fn a_client_whose_address_a_trusted_proxy_does_not_name_is_not_the_proxy() {
     }
 }
 
+// field: authorise.api_keys, api_keys.keys
 #[test]
-pub(super) fn a_request_shows_a_key() {
+fn a_request_shows_a_key() {
     let (gateway, upstream) = under(&format!("api_keys: {{ {KEYS} }}"), "");
     for key in ["one", "two"] {
         let answer = asks(&gateway, "/", &format!("x-api-KEY: {key}\r\nX-Other: 1\r\n"));
@@ -118,8 +121,9 @@ pub(super) fn a_request_shows_a_key() {
     assert_eq!(upstream.requests().len(), 2);
 }
 
+// field: api_keys.file
 #[test]
-pub(super) fn a_file_of_keys_is_read_again() {
+fn a_file_of_keys_is_read_again() {
     const ONE: &str = "7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed";
     const TWO: &str = "3fc4ccfe745870e2c0d99f71f30ff0656c8dedd41cc1d7d3d376b0dbe685e2f3";
     let files = |text: &str| {
@@ -149,8 +153,9 @@ pub(super) fn a_file_of_keys_is_read_again() {
     assert_eq!(["one", "two"].map(status), [200, 401]);
 }
 
+// field: api_keys.header, api_keys.query
 #[test]
-pub(super) fn a_key_stands_where_the_policy_says() {
+fn a_key_stands_where_the_policy_says() {
     let keys = format!("api_keys: {{ header: Authorization, query: 'the key', {KEYS} }}");
     let (gateway, upstream) = under(&keys, "");
     asks(&gateway, "/?a=1&the%20key=%6fne&b=2", "").has_status(200);
@@ -169,8 +174,9 @@ pub(super) fn a_key_stands_where_the_policy_says() {
     }
 }
 
+// field: api_keys.identity_header
 #[test]
-pub(super) fn an_upstream_is_told_whose_key_it_was() {
+fn an_upstream_is_told_whose_key_it_was() {
     let (gateway, upstream) =
         under(&format!("api_keys: {{ identity_header: X-Client, {KEYS} }}"), "");
     asks(&gateway, "/", "X-API-Key: two\r\nX-Client: first\r\nx_client: first\r\n").has_status(200);
@@ -198,7 +204,7 @@ fn nobody_claims_to_have_shown_a_key() {
 }
 
 #[test]
-pub(super) fn a_limit_counts_by_key() {
+fn a_limit_counts_by_key() {
     let upstream = upstream::replies(upstream::ok("x"));
     let text = format!(
         "policies: {{ p: {{ authorise: {{ api_keys: {{ {KEYS} }} }} }},\n  \
@@ -225,8 +231,9 @@ fn claims(gateway: &Gateway, claims: &str) -> Response {
     asks(gateway, "/", &format!("Authorization: Bearer {token}\r\n"))
 }
 
+// field: authorise.scopes, authorise.roles, granted.all, granted.any, granted.claim
 #[test]
-pub(super) fn a_token_has_to_grant_scopes_and_roles() {
+fn a_token_has_to_grant_scopes_and_roles() {
     let rules =
         "scopes: [read, write], roles: { any: [admin, owner], all: staff, claim: /realm/roles }";
     let (gateway, upstream) = with_tokens(rules);
@@ -251,8 +258,9 @@ pub(super) fn a_token_has_to_grant_scopes_and_roles() {
     assert_eq!(upstream.requests().len(), 2);
 }
 
+// field: authorise.claims, claim_rule.equals, claim_rule.any, claim_rule.all, claim_rule.none, claim_rule.only
 #[test]
-pub(super) fn a_token_has_to_say_what_the_policy_asks_for() {
+fn a_token_has_to_say_what_the_policy_asks_for() {
     let rules = "claims: { tenant: acme, /address/country: [AT, DE], groups: { all: [a], none: [z], only: [a, b] } }";
     let (gateway, upstream) = with_tokens(rules);
     for (tenant, country, groups, may) in [
@@ -275,8 +283,9 @@ pub(super) fn a_token_has_to_say_what_the_policy_asks_for() {
     claims(&gateway, "\"groups\":[\"a\"]").has_status(200);
 }
 
+// field: authorise.tell_missing
 #[test]
-pub(super) fn a_client_learns_what_is_missing_where_it_may() {
+fn a_client_learns_what_is_missing_where_it_may() {
     let rules = "scopes: { all: [a, b], any: [c, d] }, roles: e, claims: { tenant: acme }, tell_missing: true";
     let (gateway, _upstream) = with_tokens(rules);
     let answer = claims(&gateway, "\"scope\":\"a\"");
@@ -288,8 +297,9 @@ pub(super) fn a_client_learns_what_is_missing_where_it_may() {
     );
 }
 
+// field: authorise.rules
 #[test]
-pub(super) fn a_request_meets_every_rule() {
+fn a_request_meets_every_rule() {
     let rules = "rules: [\"request.method == 'GET' && !('debug' in request.query)\", \
         \"client.address == '127.0.0.1' && request.headers['x-tenant'] == claims.tenant\"]";
     let (gateway, upstream) = with_tokens(rules);

@@ -35,8 +35,9 @@ fn number(answer: &Response) -> usize {
     answer.text().parse().expect("the number of an endpoint")
 }
 
+// field: upstream.endpoints
 #[test]
-pub(super) fn each_gets_its_turn() {
+fn each_gets_its_turn() {
     let endpoints = three();
     for workers in [1, 2] {
         let gateway = balanced_with(&format!("workers: {workers}"), "round_robin", &endpoints);
@@ -44,8 +45,9 @@ pub(super) fn each_gets_its_turn() {
     }
 }
 
+// field: endpoint.address, endpoint.weight
 #[test]
-pub(super) fn turns_are_taken_by_weight() {
+fn turns_are_taken_by_weight() {
     let [a, b, c] = three();
     let text = "upstreams: { u: { endpoints: [{ address: $0, weight: 4 }, { address: $1, weight: 1 }, $2] } }";
     let gateway = gateway(text, &[&a, &b, &c]);
@@ -71,8 +73,9 @@ fn is_stuck(gateway: &Gateway, client: &mut Peer, stuck: usize) -> bool {
     !client.has_news()
 }
 
+// field: upstream.balance
 #[test]
-pub(super) fn the_one_with_the_fewest_requests_gets_the_next() {
+fn the_one_with_the_fewest_requests_gets_the_next() {
     for workers in [1, 2] {
         let gate = Gate::closed();
         let [_, second, third] = three();
@@ -127,8 +130,9 @@ fn keys_have_endpoints(balance: &str, more: &str, request: impl Fn(usize) -> Str
     assert_eq!(used.len(), 3, "{balance}");
 }
 
+// field: balance.consistent_hash, hash_key.header, hash_key.cookie, hash_key.query
 #[test]
-pub(super) fn the_same_key_goes_to_the_same_endpoint() {
+fn the_same_key_goes_to_the_same_endpoint() {
     keys_have_endpoints("{ consistent_hash: { header: X-Tenant } }", "", |key| {
         format!("GET / HTTP/1.1\r\nHost: a\r\nX-Tenant: t{key}\r\n\r\n")
     });
@@ -167,8 +171,9 @@ fn keys_keep_their_endpoints_when_one_fails() {
     drop((b, c));
 }
 
+// field: balance.sticky_cookie
 #[test]
-pub(super) fn a_cookie_ties_a_client_to_its_endpoint() {
+fn a_cookie_ties_a_client_to_its_endpoint() {
     let endpoints = three();
     let gateway = balanced_with("workers: 2", "{ sticky_cookie: {} }", &endpoints);
     let mut used = HashSet::new();
@@ -190,8 +195,10 @@ pub(super) fn a_cookie_ties_a_client_to_its_endpoint() {
     assert_eq!(used.len(), 3);
 }
 
+// field: sticky_cookie.name, sticky_cookie.max_age, sticky_cookie.secure, sticky_cookie.http_only
+// field: sticky_cookie.same_site
 #[test]
-pub(super) fn a_cookie_is_as_the_configuration_says() {
+fn a_cookie_is_as_the_configuration_says() {
     let endpoints = three();
     let cases = [
         ("{ name: tie, max_age: 2m }", "tie=", "; Path=/; Max-Age=120; HttpOnly; SameSite=Lax"),

@@ -40,8 +40,9 @@ fn asks(gateway: &Gateway, fields: &str) -> Response {
     gateway.asks(&format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n"))
 }
 
+// field: authorise.basic, basic.users
 #[test]
-pub(super) fn a_request_shows_a_name_and_its_password() {
+fn a_request_shows_a_name_and_its_password() {
     let (gateway, upstream) = under(&users(), "");
     for credentials in ["eve:password", "bob b:secret"] {
         asks(&gateway, &shows(credentials)).has_status(200).lacks("www-authenticate");
@@ -75,8 +76,9 @@ pub(super) fn a_request_shows_a_name_and_its_password() {
     assert_eq!(upstream.requests().len(), 2);
 }
 
+// field: basic.realm, basic.identity_header, basic.forward
 #[test]
-pub(super) fn an_upstream_is_told_what_the_policy_says() {
+fn an_upstream_is_told_what_the_policy_says() {
     let basic = format!("{}, realm: staff, identity_header: X-User, forward: true", users());
     let open = "routes: [{ path: /open, upstream: u, without: [authorise] }, { upstream: u }]";
     let (gateway, upstream) = under(&basic, open);
@@ -99,8 +101,9 @@ fn files(bytes: &str) -> Files {
     files
 }
 
+// field: basic.file
 #[test]
-pub(super) fn a_file_is_read_again() {
+fn a_file_is_read_again() {
     let upstream = upstream::replies(upstream::ok("x"));
     let basic = format!("file: users, users: {{ bob: {} }}", quoted(SECRET));
     let starts = |bytes: &str| start_with(&file(&basic), &[&upstream], &files(bytes));

@@ -75,8 +75,9 @@ fn what_upstreams_take_for_a_claim_is_passed_on_over_no_protocol() {
     assert_eq!(found, [None, None, Some("kept")]);
 }
 
+// field: forwarding.trusted_proxies
 #[test]
-pub(super) fn what_a_trusted_proxy_claims_is_passed_on_and_added_to() {
+fn what_a_trusted_proxy_claims_is_passed_on_and_added_to() {
     let request = told("trusted_proxies: [10.0.0.0/8, 127.0.0.1], forwarded: true", CLAIMS);
     assert_eq!(request.field("x-forwarded-for"), Some("192.0.2.1, 127.0.0.1"));
     assert_eq!(request.field("x-forwarded-proto"), Some("https"));
@@ -92,8 +93,9 @@ pub(super) fn what_a_trusted_proxy_claims_is_passed_on_and_added_to() {
     assert_eq!(request.field("x-request-id"), Some("theirs"));
 }
 
+// field: forwarding.trusted_field
 #[test]
-pub(super) fn one_field_of_a_trusted_proxy_is_believed() {
+fn one_field_of_a_trusted_proxy_is_believed() {
     let both = "X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: gopher\r\nX-Forwarded-Host: x.example\r\n\
         X-Forwarded-Port: 1\r\nX-Real-IP: 192.0.2.1\r\n\
         Forwarded: for=192.0.2.9;host=f.example;proto=https\r\n";
@@ -116,8 +118,9 @@ pub(super) fn one_field_of_a_trusted_proxy_is_believed() {
     assert_eq!(request.field("x-real-ip"), None);
 }
 
+// field: forwarding.x_real_ip
 #[test]
-pub(super) fn the_address_of_the_client_stands_by_itself() {
+fn the_address_of_the_client_stands_by_itself() {
     let lies = "X-Real-IP: 6.6.6.6\r\nX_Real_IP: 6.6.6.6\r\nx.real.ip: 6.6.6.6\r\nX-Forwarded-For: 192.0.2.1\r\n";
     for (forwarding, client) in [
         ("x_real_ip: true", "127.0.0.1"),
@@ -143,8 +146,9 @@ fn what_is_malformed_swallows_nothing() {
     assert_eq!(told(forwarded, &followed).all("forwarded"), ["for=unknown, for=192.0.2.9"]);
 }
 
+// field: file.forwarding, forwarding.x_forwarded
 #[test]
-pub(super) fn each_of_these_fields_can_be_switched_off() {
+fn each_of_these_fields_can_be_switched_off() {
     let request = told("x_forwarded: false", "");
     for name in ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host"] {
         assert_eq!(request.field(name), None, "{name}");
@@ -153,8 +157,9 @@ pub(super) fn each_of_these_fields_can_be_switched_off() {
     assert_eq!(told("request_id: off", "").field("x-request-id"), None);
 }
 
+// field: forwarding.forwarded
 #[test]
-pub(super) fn forwarded_says_the_same_in_one_field() {
+fn forwarded_says_the_same_in_one_field() {
     let request = told("forwarded: true", "");
     assert_eq!(
         request.field("forwarded"),
@@ -162,8 +167,9 @@ pub(super) fn forwarded_says_the_same_in_one_field() {
     );
 }
 
+// field: forwarding.via
 #[test]
-pub(super) fn a_gateway_has_the_name_that_it_is_given() {
+fn a_gateway_has_the_name_that_it_is_given() {
     let request = told("via: edge-1", "Via: 1.0 fred\r\n");
     assert_eq!(request.all("via"), ["1.0 fred", "1.1 edge-1"]);
 }
@@ -180,8 +186,9 @@ fn a_request_that_goes_in_circles_is_stopped() {
     assert_eq!(upstream.requests().len(), 1);
 }
 
+// field: forwarding.request_id
 #[test]
-pub(super) fn a_request_has_one_id_everywhere() {
+fn a_request_has_one_id_everywhere() {
     let upstream = upstream::replies("garbage\r\n\r\n");
     let gateway = gateway("forwarding: { request_id: X-Trace }", &[&upstream]);
     let mut ids: Vec<_> = (0..3)
@@ -226,8 +233,9 @@ fn a_connection_list_cannot_take_away_what_the_gateway_says() {
     }
 }
 
+// field: forwarding.server
 #[test]
-pub(super) fn the_server_field_is_what_the_configuration_says() {
+fn the_server_field_is_what_the_configuration_says() {
     let upstream = upstream::replies(ok_with("Server: secret/1.0\r\n", ""));
     let cases = [("pass", Some("secret/1.0")), ("remove", None), ("\"front\"", Some("front"))];
     for (server, seen) in cases {

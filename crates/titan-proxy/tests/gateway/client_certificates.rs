@@ -92,8 +92,9 @@ fn refused(gateway: &Gateway) -> (u64, u64) {
     (metrics.sum(|cells| cells.certificates_refused.get()), failed)
 }
 
+// field: tls.client_certificates, client_certificates.ca
 #[test]
-pub(super) fn who_has_to_say_who_it_is_and_does_not_gets_an_alert() {
+fn who_has_to_say_who_it_is_and_does_not_gets_an_alert() {
     let site = Site::new();
     let gateway = site.starts(REQUIRED, ANSWERS);
     let stranger = authority("strangers").signs(Owner::default());
@@ -116,8 +117,9 @@ pub(super) fn who_has_to_say_who_it_is_and_does_not_gets_an_alert() {
     assert_eq!(refused(&gateway), (8, 8));
 }
 
+// field: client_certificates.mode
 #[test]
-pub(super) fn who_may_say_who_it_is_can_keep_silent() {
+fn who_may_say_who_it_is_can_keep_silent() {
     let site = Site::new();
     let routes = "routes: [{ respond: 200 }, { client_certificate: present, respond: 201 }, \
                   { client_certificate: absent, path: /, respond: 202 }]";
@@ -151,8 +153,11 @@ fn why_a_certificate_was_not_taken_is_told_once() {
     assert_eq!(gateway.refused_certificates(), [""; 0]);
 }
 
+// field: route.client_certificate, certificate_condition.subject, certificate_condition.dns
+// field: certificate_condition.uri, certificate_condition.email, certificate_condition.ip
+// field: certificate_condition.fingerprint
 #[test]
-pub(super) fn a_route_looks_at_the_certificate() {
+fn a_route_looks_at_the_certificate() {
     let site = Site::new();
     let owner = Owner {
         subject: &["C=DE", "O=Example, Inc.", "CN=billing"],
@@ -199,8 +204,9 @@ pub(super) fn a_route_looks_at_the_certificate() {
     site.get(&gateway, Some(&other)).has_status(202);
 }
 
+// field: authorise.client_certificate
 #[test]
-pub(super) fn an_authorisation_looks_at_the_certificate() {
+fn an_authorisation_looks_at_the_certificate() {
     let site = Site::new();
     let certificates = "[{ dns: billing.example }, { subject: CN=ops, email: ops@example }]";
     let rest = format!(
@@ -269,8 +275,9 @@ fn item(pem: &str) -> String {
     format!(":{}:", lines.collect::<String>())
 }
 
+// field: forwarding.client_cert
 #[test]
-pub(super) fn an_upstream_is_told_of_the_certificate() {
+fn an_upstream_is_told_of_the_certificate() {
     let site = Site::new();
     let between = site.authority.authority("between");
     let own = between.signs(Owner::default());
@@ -310,8 +317,9 @@ fn nobody_else_tells_an_upstream_of_a_certificate() {
     assert_eq!(told(&site, "client_cert: leaf", None, lines, "Client-Certificate"), ["a"]);
 }
 
+// field: client_certificates.crl
 #[test]
-pub(super) fn a_certificate_that_was_taken_back_is_refused() {
+fn a_certificate_that_was_taken_back_is_refused() {
     let site = Site::new();
     let (good, bad) =
         (site.authority.signs(Owner::default()), site.authority.signs(Owner::default()));

@@ -50,8 +50,9 @@ fn posts_in(gateway: &Gateway, coding: &str, body: &[u8]) -> Response {
     posts(gateway, &format!("Content-Encoding: {coding}\r\n"), body)
 }
 
+// field: compress.requests
 #[test]
-pub(super) fn an_upstream_gets_what_it_was_before() {
+fn an_upstream_gets_what_it_was_before() {
     let (gateway, upstream) = under("", "");
     for coding in ["gzip", "br", "zstd", "X-Gzip", "identity, gzip"] {
         let known = if coding.len() > 4 { "gzip" } else { coding };
@@ -65,8 +66,9 @@ pub(super) fn an_upstream_gets_what_it_was_before() {
     }
 }
 
+// field: compress_requests.decode
 #[test]
-pub(super) fn only_the_codings_that_are_named_are_decoded() {
+fn only_the_codings_that_are_named_are_decoded() {
     let (gateway, upstream) = under("decode: br", "");
     for coding in ["gzip", "deflate", "br, br", "gzip, br"] {
         posts_in(&gateway, coding, b"as it is").has_status(200);
@@ -80,8 +82,9 @@ pub(super) fn only_the_codings_that_are_named_are_decoded() {
     posts_in(&gateway, "br", b"as it is").has_problem(400, "bad-coding");
 }
 
+// field: compress_requests.unsupported
 #[test]
-pub(super) fn other_codings_are_refused_where_asked() {
+fn other_codings_are_refused_where_asked() {
     let (gateway, upstream) = under("decode: [zstd, gzip], unsupported: refuse", "");
     for coding in ["br", "deflate", "gzip, gzip", "zstd, identity, x"] {
         posts_in(&gateway, coding, b"abc")
@@ -95,8 +98,9 @@ pub(super) fn other_codings_are_refused_where_asked() {
     assert_eq!(upstream.requests().pop().expect("it").field("content-encoding"), Some("br"));
 }
 
+// field: compress_requests.max_size
 #[test]
-pub(super) fn a_body_may_become_so_large_and_no_larger() {
+fn a_body_may_become_so_large_and_no_larger() {
     let (exact, _upstream) = under("max_size: 5000B", "");
     let (route, _other) = under("", ", limits: { body: 5000B }");
     for gateway in [exact, route] {
@@ -110,8 +114,9 @@ pub(super) fn a_body_may_become_so_large_and_no_larger() {
     posts_in(&gateway, "gzip", &[0; 51]).has_problem(413, "body-too-large");
 }
 
+// field: compress_requests.max_ratio
 #[test]
-pub(super) fn a_body_may_become_so_many_times_as_large() {
+fn a_body_may_become_so_many_times_as_large() {
     let bomb = coded("gzip", &"a".repeat(1 << 20));
     let (gateway, _upstream) = under("", "");
     posts_in(&gateway, "gzip", &bomb).has_problem(413, "body-expands");
@@ -120,8 +125,9 @@ pub(super) fn a_body_may_become_so_many_times_as_large() {
     assert_eq!(upstream.requests().pop().expect("it").text().len(), 1 << 20);
 }
 
+// field: compress_requests.max_window
 #[test]
-pub(super) fn a_body_may_have_so_large_a_window() {
+fn a_body_may_have_so_large_a_window() {
     let with_window = |bits: u32| {
         let mut encoder = brotli::CompressorWriter::new(Vec::new(), 4096, 4, bits);
         encoder.write_all(TEXT.as_bytes()).expect("memory takes it");
@@ -137,8 +143,9 @@ pub(super) fn a_body_may_have_so_large_a_window() {
     posts_in(&gateway, "gzip", &coded("gzip", TEXT)).has_status(200);
 }
 
+// field: limits.decoding_memory
 #[test]
-pub(super) fn bodies_share_the_memory_to_decode_them() {
+fn bodies_share_the_memory_to_decode_them() {
     let conf = |memory: &str| {
         let conf = conf("max_window: 16MiB", "");
         format!("{conf}\nlimits: {{ decoding_memory: {memory} }}")

@@ -48,8 +48,9 @@ fn stays(answer: Response) {
     answer.lacks("content-encoding").has_body(text());
 }
 
+// field: policy.compress
 #[test]
-pub(super) fn each_coding_can_be_read_again() {
+fn each_coding_can_be_read_again() {
     let fields = "ETag: \"1\"\r\nAccept-Ranges: bytes\r\nVary: Origin\r\n";
     let (gateway, _upstream) = under("", html(fields));
     for coding in ["gzip", "br", "zstd"] {
@@ -83,8 +84,9 @@ fn a_client_that_has_a_coded_answer_is_told_of_the_same() {
     has("\"1\"").has_status(304).has_field("etag", "\"1\"").lacks("vary");
 }
 
+// field: compress.algorithms
 #[test]
-pub(super) fn of_codings_liked_equally_the_first_is_taken() {
+fn of_codings_liked_equally_the_first_is_taken() {
     let (gateway, _upstream) = under("algorithms: [br, gzip]", html(""));
     accepts(&gateway, "gzip, zstd, br").has_field("content-encoding", "br");
     accepts(&gateway, "gzip, br;q=0.9").has_field("content-encoding", "gzip");
@@ -94,8 +96,9 @@ pub(super) fn of_codings_liked_equally_the_first_is_taken() {
     stays(accepts(&gateway, "identity, gzip;q=0.5"));
 }
 
+// field: compress.types
 #[test]
-pub(super) fn the_media_type_decides() {
+fn the_media_type_decides() {
     let of = |policy: &str, media_type: &str| {
         let answer = upstream::ok_with(&format!("Content-Type: {media_type}\r\n"), &text());
         gets(policy, answer).field("content-encoding").is_some()
@@ -119,8 +122,9 @@ fn a_client_that_cannot_read_content_as_it_is_gets_it_coded() {
     assert_eq!(decoded("gzip", &answer.body), "x");
 }
 
+// field: compress.min_size
 #[test]
-pub(super) fn short_content_stays_as_it_is() {
+fn short_content_stays_as_it_is() {
     let short = || upstream::ok_with("Content-Type: text/html\r\n", "short");
     gets("", short()).lacks("content-encoding").lacks("vary").has_body("short");
     gets("min_size: 5", short()).has_field("content-encoding", "gzip");
@@ -130,8 +134,9 @@ pub(super) fn short_content_stays_as_it_is() {
         .lacks("content-encoding");
 }
 
+// field: compress.gzip_level, compress.brotli_level, compress.zstd_level
 #[test]
-pub(super) fn more_effort_makes_less() {
+fn more_effort_makes_less() {
     let size = |policy: &str, coding: &str| {
         let answer = accepts(&under(policy, html("")).0, coding);
         assert_eq!(decoded(coding, &answer.body), text());
@@ -142,14 +147,16 @@ pub(super) fn more_effort_makes_less() {
     assert!(size("zstd_level: 12", "zstd") < size("zstd_level: 1", "zstd"));
 }
 
+// field: compress.cookies
 #[test]
-pub(super) fn answers_that_set_cookies_stay_as_they_are() {
+fn answers_that_set_cookies_stay_as_they_are() {
     stays(gets("", html("Set-Cookie: a=b\r\n")));
     gets("cookies: true", html("Set-Cookie: a=b\r\n")).has_field("content-encoding", "gzip");
 }
 
+// field: compress.except
 #[test]
-pub(super) fn answers_for_listed_paths_stay_as_they_are() {
+fn answers_for_listed_paths_stay_as_they_are() {
     let upstream = upstream::replies(html(""));
     let conf = "routes: [{ prefix: /, upstream: u, apply: [p, t] }]\npolicies:\n  p: { compress: { except: [/account] } }\n  \
                 t: { transform: { request: { path: { regex: ^/account, replace: /elsewhere } } } }";
@@ -170,8 +177,9 @@ pub(super) fn answers_for_listed_paths_stay_as_they_are() {
     get("/accounts").has_field("content-encoding", "gzip");
 }
 
+// field: compress.padding
 #[test]
-pub(super) fn answers_get_another_length_each_time_where_asked() {
+fn answers_get_another_length_each_time_where_asked() {
     let (gateway, _upstream) = under("padding: 64B", html(""));
     let (plain, _plain_upstream) = under("", html(""));
     for coding in ["gzip", "br", "zstd"] {
@@ -225,8 +233,9 @@ fn an_answer_to_head_says_what_get_would_get() {
         .lacks("content-length");
 }
 
+// field: compress.events
 #[test]
-pub(super) fn events_are_compressed_one_by_one_where_asked() {
+fn events_are_compressed_one_by_one_where_asked() {
     let events = || upstream::ok_with("Content-Type: text/event-stream\r\n", &text());
     stays(gets("", events()));
     gets("events: true", events()).has_field("content-encoding", "gzip");

@@ -27,8 +27,9 @@ fn asks(gateway: &Gateway, origin: &str, method: &str, more: &str) -> Response {
     ))
 }
 
+// field: file.policies, policy.cors, cors.origins, cors_origin.regex
 #[test]
-pub(super) fn pages_of_these_origins_may_read_answers() {
+fn pages_of_these_origins_may_read_answers() {
     let origins =
         "origins: [https://a.example, 'https://*.b.example:8443', { regex: 'http://c[0-9]+' }]";
     let (gateway, _upstream) = under(origins);
@@ -71,8 +72,9 @@ fn every_page_may_read_what_is_for_all() {
     gateway.get("/").has_field("access-control-allow-origin", "*").lacks("vary");
 }
 
+// field: cors.methods, cors.headers, cors.max_age
 #[test]
-pub(super) fn a_page_may_ask_for_what_the_policy_allows() {
+fn a_page_may_ask_for_what_the_policy_allows() {
     let (gateway, upstream) =
         under("origins: https://a, methods: [PUT], headers: [X-One, x-two], max_age: 1m");
     let options = "Access-Control-Request-Headers: x-one,X-TWO\r\n";
@@ -102,8 +104,9 @@ fn any_field_may_be_sent_where_the_policy_says_so() {
         .has_field("access-control-allow-headers", "x-any, x-other");
 }
 
+// field: cors.expose, cors.credentials, cors.private_network
 #[test]
-pub(super) fn answers_say_what_pages_may_do_with_them() {
+fn answers_say_what_pages_may_do_with_them() {
     let (gateway, _upstream) =
         under("origins: https://a, expose: [X-A, X-B], credentials: true, private_network: true");
     gets(&gateway, "https://a")
@@ -137,8 +140,9 @@ policies: { p: { cors: { origins: https://a } } }";
     gateway.asks("OPTIONS / HTTP/1.1\r\nHost: a\r\nOrigin: https://a\r\n\r\n").has_body("x");
 }
 
+// field: file.apply, route.apply, route.without
 #[test]
-pub(super) fn routes_choose_their_policies() {
+fn routes_choose_their_policies() {
     let text = "policies:
   ours: { cors: { origins: https://ours } }
   theirs: { cors: { origins: https://theirs } }
@@ -179,8 +183,9 @@ fn may_open(gateway: &Gateway, fields: &[(&str, &str)]) -> bool {
     first
 }
 
+// field: cors.websockets
 #[test]
-pub(super) fn pages_of_other_origins_open_no_websockets() {
+fn pages_of_other_origins_open_no_websockets() {
     let upstream = upstream::replies(NO_TUNNEL);
     let under = |cors: &str| {
         let text = format!(

@@ -98,8 +98,9 @@ fn whoever_got_in_before_is_still_served() {
     gateway.waits_for_end();
 }
 
+// field: timeouts.drain
 #[test]
-pub(super) fn what_still_runs_when_the_drain_is_over_is_cut_off() {
+fn what_still_runs_when_the_drain_is_over_is_cut_off() {
     let (held, mut client, mut endpoint) = between_under("timeouts: { drain: 300ms }", GET);
     endpoint.request();
     let started = Instant::now();

@@ -20,8 +20,9 @@ routes:
   - { path: /post, methods: [POST], respond: 204 }
 ";
 
+// field: file.error_pages, error_page.body, error_page.content_type
 #[test]
-pub(super) fn failures_have_pages() {
+fn failures_have_pages() {
     let upstream = upstream::replies("nonsense").then_closes();
     let gateway = gateway(TEXT, &[&upstream]);
     let page = asks(&gateway, "/none", BROWSER).has_status(404).has_body("not here");
@@ -44,7 +45,7 @@ pub(super) fn failures_have_pages() {
 
 /// The document has it inside; who reads a page quotes it to who reads the logs.
 #[test]
-pub(super) fn a_page_comes_with_the_id_of_its_request() {
+fn a_page_comes_with_the_id_of_its_request() {
     let trusts = "forwarding: { trusted_proxies: [127.0.0.1], request_id: X-Trace }";
     let gateway = gateway(&format!("{trusts}\n{TEXT}upstreams: {{ u: 'u:1' }}"), &[]);
     asks(&gateway, "/none", "X-Trace: abc-1\r\n").has_status(404).has_field("x-trace", "abc-1");
@@ -60,8 +61,9 @@ fn without_ids_a_page_has_none() {
     asks(&gateway(&text, &[]), "/none", "").has_status(404).lacks("x-request-id");
 }
 
+// field: route.error_pages
 #[test]
-pub(super) fn a_route_has_pages_of_its_own() {
+fn a_route_has_pages_of_its_own() {
     let upstream = upstream::replies("nonsense").then_closes();
     let gateway = gateway(TEXT, &[&upstream]);
     asks(&gateway, "/own", BROWSER).has_status(502).has_body("own");

@@ -4,8 +4,9 @@ use crate::{Held, QUIET, between, between_under};
 use titan_testkit::upstream::{self, ok, ok_with};
 use titan_testkit::{End, Peer, gateway};
 
+// field: file.upstreams
 #[test]
-pub(super) fn a_request_arrives_with_its_fields_and_its_answer_returns() {
+fn a_request_arrives_with_its_fields_and_its_answer_returns() {
     let (_held, mut client, mut endpoint) =
         between("GET /a?b=c HTTP/1.1\r\nHost: a.example\r\nX-One: 1\r\nx-two: 2\r\n\r\n");
     endpoint.expects("GET /a?b=c HTTP/1.1\r\nHost: a.example\r\nX-One: 1\r\nx-two: 2\r\n\r\n");

@@ -1,6 +1,6 @@
 //! Responses with files.
 
-pub(super) mod sites;
+mod sites;
 
 use crate::listeners::Folder;
 use std::fs::{self, File, FileTimes};
@@ -72,8 +72,9 @@ fn bytes(count: usize) -> Vec<u8> {
     (0..count).map(|at| (at % 251).to_le_bytes()[0]).collect()
 }
 
+// field: route.files, files.root
 #[test]
-pub(super) fn a_file_is_sent_with_what_tells_its_states_apart() {
+fn a_file_is_sent_with_what_tells_its_states_apart() {
     let site = site("states", "").has("a.txt", "hello");
     changed_at(&site.file("a.txt"), SECONDS_THEN);
     let answer = site.get("/s/a.txt").has_status(200).has_body("hello");
@@ -108,8 +109,9 @@ fn an_empty_file_is_a_file() {
     site.asks("GET", "/s/a", &[("Range", "bytes=0-")]).has_status(200).lacks("content-range");
 }
 
+// field: files.index
 #[test]
-pub(super) fn some_files_stand_for_their_directory() {
+fn some_files_stand_for_their_directory() {
     let site = site("index", "index: [a.html, b.html]").has("b.html", "b").has("sub/x", "x");
     site.get("/s/")
         .has_status(200)
@@ -131,8 +133,9 @@ fn where_nothing_stands_for_a_directory_there_is_nothing() {
     site.get("/s/index.html").has_body("a");
 }
 
+// field: files.strip_prefix
 #[test]
-pub(super) fn the_prefix_is_part_of_the_name_or_not() {
+fn the_prefix_is_part_of_the_name_or_not() {
     let folder = Folder::new("files-prefix");
     fs::create_dir_all(folder.join("s/t")).unwrap();
     fs::write(folder.join("s/t/a"), "below").unwrap();
@@ -153,8 +156,9 @@ pub(super) fn the_prefix_is_part_of_the_name_or_not() {
     get("path").has_body("below");
 }
 
+// field: files.precompressed
 #[test]
-pub(super) fn a_client_gets_the_coding_that_lies_ready() {
+fn a_client_gets_the_coding_that_lies_ready() {
     let site = site("codings", "precompressed: [br, zstd, gzip]")
         .has("a.css", "plain")
         .has("a.css.gz", "gzipped")
@@ -184,8 +188,9 @@ pub(super) fn a_client_gets_the_coding_that_lies_ready() {
     site.asks("GET", "/s/a.css", &known).has_status(200);
 }
 
+// field: files.dotfiles
 #[test]
-pub(super) fn names_with_a_dot_in_front_are_hidden() {
+fn names_with_a_dot_in_front_are_hidden() {
     for (more, is_shown) in [("", false), ("dotfiles: true", true)] {
         let site = site(&format!("dots-{is_shown}"), more).has(".env", "secret");
         fs::create_dir_all(site.file(".git")).unwrap();
@@ -201,8 +206,9 @@ pub(super) fn names_with_a_dot_in_front_are_hidden() {
     }
 }
 
+// field: files.cache_control
 #[test]
-pub(super) fn caches_are_told_what_the_configuration_says() {
+fn caches_are_told_what_the_configuration_says() {
     let site = site("cache", "cache_control: \"public, max-age=60\"").has("a", "a");
     let answer = site.get("/s/a").has_field("cache-control", "public, max-age=60");
     let tag = answer.field("etag").unwrap().to_owned();
@@ -211,8 +217,9 @@ pub(super) fn caches_are_told_what_the_configuration_says() {
     site.get("/s/b").has_status(404).lacks("cache-control");
 }
 
+// field: files.types
 #[test]
-pub(super) fn the_ending_says_what_a_file_is() {
+fn the_ending_says_what_a_file_is() {
     let site = site("types", "types: { css: text/x, \"\": text/y, z: text/z }")
         .has("a.CSS", "")
         .has("a", "")

@@ -1,6 +1,6 @@
 //! A service of the operator's decides about requests.
 
-pub(super) mod decisions;
+mod decisions;
 
 use crate::tunnels::{CONSENT, WISH};
 use std::fmt::Display;
@@ -24,8 +24,9 @@ fn says(status: &str, fields: &str, body: &str) -> String {
     format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\n{fields}\r\n{body}", body.len())
 }
 
+// field: forward_auth.upstream, forward_auth.path, forward_auth.request_headers
 #[test]
-pub(super) fn a_service_sees_what_it_is_to_decide_about() {
+fn a_service_sees_what_it_is_to_decide_about() {
     let (to, auth) = (upstream::replies(upstream::ok("x")), upstream::replies(says("204", "", "")));
     let forward = "path: '/verify?realm=a', request_headers: [Authorization, X-Tenant]";
     let gateway = under(&to, &auth, forward, "");
@@ -53,8 +54,9 @@ pub(super) fn a_service_sees_what_it_is_to_decide_about() {
     assert!(asked.field("x-request-id").is_some());
 }
 
+// field: forward_auth.method
 #[test]
-pub(super) fn a_service_is_asked_as_configured() {
+fn a_service_is_asked_as_configured() {
     let (to, auth) = (upstream::replies(upstream::ok("x")), upstream::replies(says("200", "", "")));
     let gateway = under(&to, &auth, "path: /", "");
     asks(&gateway, "Cookie: s=1\r\nAuthorization: Basic 1\r\nX-Tenant: 1\r\n").has_status(200);
@@ -90,8 +92,9 @@ fn a_trusted_proxy_is_believed_there_too() {
     assert_eq!((auth.requests().len(), to.requests().len()), (1, 1));
 }
 
+// field: forward_auth.upstream_headers
 #[test]
-pub(super) fn what_a_service_says_of_the_client_goes_on() {
+fn what_a_service_says_of_the_client_goes_on() {
     let to = upstream::replies(upstream::ok("x"));
     let fields = "X-User: eve\r\nX-Roles: a\r\nX-Roles: b\r\nAuthorization: Bearer inside\r\n\
         X-Secret: 1\r\nConnection: X-Hop\r\nX-Hop: 1\r\n";
@@ -115,8 +118,9 @@ pub(super) fn what_a_service_says_of_the_client_goes_on() {
     assert_eq!((auth.requests().len(), auth.connections()), (1, 1));
 }
 
+// field: authorise.forward_auth, forward_auth.response_headers
 #[test]
-pub(super) fn a_refusal_is_what_the_client_gets() {
+fn a_refusal_is_what_the_client_gets() {
     let to = upstream::replies(upstream::ok("x"));
     let auth = upstream::answers(|request| {
         let uri = request.field("x-forwarded-uri").unwrap_or_default();
@@ -146,8 +150,9 @@ pub(super) fn a_refusal_is_what_the_client_gets() {
     assert!(to.requests().is_empty());
 }
 
+// field: forward_auth.body_limit
 #[test]
-pub(super) fn a_refusal_has_a_body_that_is_not_too_large() {
+fn a_refusal_has_a_body_that_is_not_too_large() {
     let to = upstream::replies(upstream::ok("x"));
     let auth = upstream::replies(says("403", "", "12345"));
     under(&to, &auth, "body_limit: 5", "").get("/").has_status(403).has_body("12345");
@@ -155,8 +160,9 @@ pub(super) fn a_refusal_has_a_body_that_is_not_too_large() {
     assert!(to.requests().is_empty());
 }
 
+// field: forward_auth.timeout
 #[test]
-pub(super) fn nothing_goes_on_without_an_answer_in_time() {
+fn nothing_goes_on_without_an_answer_in_time() {
     let to = upstream::replies(upstream::ok("x"));
     let never = upstream::stalls();
     let gateway = under(&to, &never, "timeout: 100ms", "");
@@ -321,7 +327,7 @@ fn a_service_of_http2_is_asked_too() {
 }
 
 #[test]
-pub(super) fn another_endpoint_is_asked_where_one_is_not_there() {
+fn another_endpoint_is_asked_where_one_is_not_there() {
     let (to, auth) = (upstream::replies(upstream::ok("x")), upstream::replies(says("200", "", "")));
     let gone = {
         let gone = upstream::listens();

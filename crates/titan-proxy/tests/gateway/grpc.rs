@@ -442,8 +442,9 @@ fn message(bytes: &[u8]) -> Vec<u8> {
 /// What [`echoes`] sends as its trailers, as a browser sees them.
 const TRAILER_FRAME: &[u8] = b"\x80\0\0\0\x1fgrpc-status: 0\r\nx-sum-bin: AA\r\n";
 
+// field: route.grpc_web
 #[test]
-pub(super) fn a_call_of_a_browser_is_translated_where_the_route_says_so() {
+fn a_call_of_a_browser_is_translated_where_the_route_says_so() {
     let sent = message(b"hello");
     for media_type in ["application/grpc-web", "application/grpc-web+proto"] {
         let head = Head::post("/a.B/C").with("content-type", media_type).with("x-grpc-web", "1");
@@ -593,8 +594,7 @@ fn decoded(text: &[u8]) -> Vec<u8> {
     for group in text.chunks(4) {
         let length = group.iter().position(|character| *character == b'=').unwrap_or(4);
         let bits = group[..length].iter().fold(0, |bits, it| bits << 6 | u32::from(value(*it)));
-        let bits = bits << (6 * (4 - length));
-        bytes.extend_from_slice(&bits.to_be_bytes()[1..length]);
+        bytes.extend_from_slice(&(bits << (6 * (4 - length))).to_be_bytes()[1..length]);
     }
     bytes
 }

@@ -52,8 +52,9 @@ fn statuses(gateway: &Gateway, client: &str, requests: &[&str]) -> Vec<u16> {
 const HERE: &str = "192.0.2.1";
 const THERE: &str = "192.0.2.2";
 
+// field: policy.early_limit
 #[test]
-pub(super) fn an_early_limit_counts_before_anybody_is_asked() {
+fn an_early_limit_counts_before_anybody_is_asked() {
     let gateway = under("early_limit: { rates: 2/h }", &keys());
     let right = "X-API-Key: one\r\n";
     assert_eq!(statuses(&gateway, HERE, &["", right, right]), [401, 204, 429]);
@@ -81,8 +82,9 @@ fn a_route_may_have_an_early_limit_and_another() {
 }
 
 /// Whatever is shown: after three that are wrong nothing is looked at any more, and others do not notice.
+// field: policy.failure_limit, failure_limit.by_client
 #[test]
-pub(super) fn a_client_may_fail_so_often() {
+fn a_client_may_fail_so_often() {
     let right_token =
         format!("Authorization: Bearer {}\r\n", token(&format!("{{\"exp\":{}}}", at(60))));
     let wrong_token = right_token.replace("\r\n", "x\r\n");
@@ -126,8 +128,9 @@ fn a_key_in_the_query_and_several_keys_fail_too() {
     assert_eq!(asks("/?key=one", ""), 429);
 }
 
+// field: failure_limit.by_name
 #[test]
-pub(super) fn a_user_may_be_guessed_at_so_often() {
+fn a_user_may_be_guessed_at_so_often() {
     let gateway = under("failure_limit: { by_name: 2/h }", &users());
     let (right, wrong) = (basic("eve:secret"), basic("eve:guess"));
     assert_eq!(statuses(&gateway, HERE, &[&wrong, &right]), [401, 204]);
@@ -144,8 +147,9 @@ fn a_name_that_nobody_has_is_guessed_at_as_often() {
     assert_eq!(statuses(&gateway, HERE, &[&wrong, &wrong, &wrong]), [401, 401, 429]);
 }
 
+// field: failure_limit.ipv6_prefix
 #[test]
-pub(super) fn networks_fail_as_one() {
+fn networks_fail_as_one() {
     let wrong = "X-API-Key: two\r\n";
     let fail = |bits: u8| {
         let limit = format!("failure_limit: {{ by_client: 1/h, ipv6_prefix: {bits} }}");
@@ -157,8 +161,9 @@ pub(super) fn networks_fail_as_one() {
     assert_eq!(fail(48), [401, 429, 429]);
 }
 
+// field: failure_limit.shadow
 #[test]
-pub(super) fn failures_can_be_watched_only() {
+fn failures_can_be_watched_only() {
     let gateway = under("failure_limit: { by_client: 1/h, shadow: true }", &keys());
     let (right, wrong) = ("X-API-Key: one\r\n", "X-API-Key: two\r\n");
     assert_eq!(statuses(&gateway, HERE, &[wrong, wrong, right]), [401, 401, 204]);
@@ -167,8 +172,9 @@ pub(super) fn failures_can_be_watched_only() {
 }
 
 /// Who finds no place among so many waits as those do who have one: nobody guesses for nothing.
+// field: failure_limit.capacity
 #[test]
-pub(super) fn failures_of_so_many_clients_are_counted() {
+fn failures_of_so_many_clients_are_counted() {
     let refused = |capacity: u32| {
         let limit = format!("failure_limit: {{ by_client: 1/h, capacity: {capacity} }}");
         let gateway = under(&limit, &keys());

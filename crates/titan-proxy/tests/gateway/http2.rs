@@ -68,8 +68,9 @@ fn from_h1(text: &str, request: &str) -> (Held, Peer, Endpoint) {
     (Held { gateway, upstream }, client, endpoint)
 }
 
+// field: listener.protocols
 #[test]
-pub(super) fn a_listener_speaks_what_it_is_told_to() {
+fn a_listener_speaks_what_it_is_told_to() {
     let upstream = upstream::replies(ok("x"));
     let of = |protocols: &str| {
         let text = format!("listeners: [{{ address: '127.0.0.1:0', protocols: {protocols} }}]");
@@ -126,8 +127,9 @@ fn over_tls_the_handshake_agrees_on_a_version() {
     }
 }
 
+// field: upstream.protocol
 #[test]
-pub(super) fn an_endpoint_is_spoken_to_as_the_configuration_says() {
+fn an_endpoint_is_spoken_to_as_the_configuration_says() {
     for (protocol, is_h2) in [("h1", false), ("auto", false), ("h2", true)] {
         let upstream = upstream::listens();
         let text = format!("upstreams: {{ u: {{ endpoints: $0, protocol: {protocol} }} }}");
@@ -216,8 +218,9 @@ fn auto_follows_an_endpoint_that_learns_another_version() {
     }
 }
 
+// field: limits.streams
 #[test]
-pub(super) fn a_connection_has_as_many_streams_as_allowed() {
+fn a_connection_has_as_many_streams_as_allowed() {
     let upstream = upstream::stalls();
     let gateway = gateway("limits: { streams: 3 }", &[&upstream]);
     let mut client = gateway.connects_h2();
@@ -233,8 +236,9 @@ pub(super) fn a_connection_has_as_many_streams_as_allowed() {
     upstream.waits_for_requests(4);
 }
 
+// field: limits.stream_window
 #[test]
-pub(super) fn a_stream_brings_as_much_as_its_window_allows() {
+fn a_stream_brings_as_much_as_its_window_allows() {
     for window in [65_536, 200_000] {
         let text = format!("limits: {{ stream_window: {window}B, connection_window: 1MiB }}");
         let none = [(setting::INITIAL_WINDOW_SIZE, 0)];
@@ -246,8 +250,9 @@ pub(super) fn a_stream_brings_as_much_as_its_window_allows() {
     }
 }
 
+// field: limits.connection_window
 #[test]
-pub(super) fn all_streams_bring_as_much_as_their_window_allows() {
+fn all_streams_bring_as_much_as_their_window_allows() {
     for window in [100_000, 300_000] {
         let text = format!("limits: {{ stream_window: 64KiB, connection_window: {window}B }}");
         let none = [(setting::INITIAL_WINDOW_SIZE, 0)];

@@ -79,8 +79,9 @@ fn refused(gateway: &Gateway, reason: &str) -> u64 {
     gateway.metrics().of_policies("titan_jwt_refused_total", reason)
 }
 
+// field: policy.jwt, jwt_keys.secret
 #[test]
-pub(super) fn a_request_needs_a_good_token() {
+fn a_request_needs_a_good_token() {
     let (gateway, upstream) = under(PROVIDER);
     gets(&gateway, &good()).has_body("x").lacks("www-authenticate");
     asks(&gateway, "/", "")
@@ -100,8 +101,9 @@ pub(super) fn a_request_needs_a_good_token() {
     assert_eq!((refused(&gateway, "signature"), refused(&gateway, "expired")), (1, 1));
 }
 
+// field: jwt_provider.algorithms, jwt_provider.keys, jwt_keys.pem, jwt_keys.secret_file, jwt_keys.jwks
 #[test]
-pub(super) fn keys_come_from_files() {
+fn keys_come_from_files() {
     let key = Ed25519KeyPair::generate().expect("there is randomness");
     let der: PublicKeyX509Der<'_> = key.public_key().as_der().expect("it can be written");
     let pem = format!(
@@ -154,8 +156,9 @@ fn with_other_keys_tokens_of_the_old_ones_are_no_good_any_more() {
     gets(&gateway, &token_by(OTHER, &format!("{{\"exp\":{}}}", at(60)))).has_body("x");
 }
 
+// field: jwt.token, jwt_token.scheme, jwt_token.cookie, jwt_token.query
 #[test]
-pub(super) fn a_token_is_where_the_policy_says() {
+fn a_token_is_where_the_policy_says() {
     let places = "token: [{ scheme: Token }, { cookie: session }, { query: access_token }]";
     let (gateway, upstream) = under(&format!("{PROVIDER}, {places}"));
     let good = good();
@@ -173,8 +176,9 @@ pub(super) fn a_token_is_where_the_policy_says() {
         .has_problem(400, "token-ambiguous");
 }
 
+// field: jwt.forward
 #[test]
-pub(super) fn the_upstream_gets_the_token_where_the_policy_says_so() {
+fn the_upstream_gets_the_token_where_the_policy_says_so() {
     let places = "token: [{ scheme: Bearer }, { cookie: session }], forward: true";
     let (gateway, upstream) = under(&format!("{PROVIDER}, {places}"));
     let good = good();
@@ -188,8 +192,9 @@ pub(super) fn the_upstream_gets_the_token_where_the_policy_says_so() {
     assert_eq!(request.message.field("cookie"), None);
 }
 
+// field: jwt.headers
 #[test]
-pub(super) fn claims_reach_the_upstream_in_fields_that_no_client_can_write() {
+fn claims_reach_the_upstream_in_fields_that_no_client_can_write() {
     let headers = "headers: { X-User: sub, X-Roles: /realm/roles }";
     let upstream = upstream::replies(ok("x"));
     let text = format!(
@@ -213,16 +218,18 @@ pub(super) fn claims_reach_the_upstream_in_fields_that_no_client_can_write() {
     assert_eq!(last(&upstream).message.field("x-user"), None);
 }
 
+// field: jwt.require
 #[test]
-pub(super) fn a_policy_says_what_claims_there_have_to_be() {
+fn a_policy_says_what_claims_there_have_to_be() {
     let (gateway, _upstream) = under(&format!("{PROVIDER}, require: [sub]"));
     gets(&gateway, &token("{\"sub\":\"ann\"}")).has_body("x");
     gets(&gateway, &token(&format!("{{\"exp\":{}}}", at(60)))).has_problem(401, "token-invalid");
     assert_eq!(refused(&gateway, "claim"), 1);
 }
 
+// field: jwt.required
 #[test]
-pub(super) fn a_request_without_a_token_passes_where_none_is_required() {
+fn a_request_without_a_token_passes_where_none_is_required() {
     let upstream = upstream::replies(ok("x"));
     let gateway = gateway(
         &file(&format!("{PROVIDER}, required: false, headers: {{ X-User: sub }}")),
@@ -256,8 +263,9 @@ fn a_rule_may_ask_whether_there_is_a_token() {
     gets(&gateway, &other).has_problem(403, "rule-refused");
 }
 
+// field: jwt.leeway, jwt.max_age
 #[test]
-pub(super) fn clocks_may_be_off_and_tokens_old_by_so_much() {
+fn clocks_may_be_off_and_tokens_old_by_so_much() {
     let (gateway, _upstream) = under(&format!("{PROVIDER}, leeway: 5m, max_age: 1h"));
     let with = |exp: i64, iat: i64| {
         gets(&gateway, &token(&format!("{{\"exp\":{},\"iat\":{}}}", at(exp), at(iat)))).status
@@ -268,8 +276,9 @@ pub(super) fn clocks_may_be_off_and_tokens_old_by_so_much() {
     assert_eq!(["expired", "old", "early"].map(|it| refused(&gateway, it)), [1, 1, 1]);
 }
 
+// field: jwt.types, jwt.realm
 #[test]
-pub(super) fn a_policy_says_what_types_of_tokens_it_takes() {
+fn a_policy_says_what_types_of_tokens_it_takes() {
     let (gateway, _upstream) = under(&format!("{PROVIDER}, types: at+jwt, realm: the shop"));
     let key = hmac::Key::new(hmac::HMAC_SHA256, SECRET.as_bytes());
     let claims = format!("{{\"exp\":{}}}", at(60));
@@ -282,8 +291,9 @@ pub(super) fn a_policy_says_what_types_of_tokens_it_takes() {
         .has_problem(401, "token-invalid");
 }
 
+// field: jwt.providers, jwt_provider.issuer, jwt_provider.audience
 #[test]
-pub(super) fn a_token_is_from_its_issuer_for_its_audience() {
+fn a_token_is_from_its_issuer_for_its_audience() {
     let keys = format!("algorithms: HS256, keys: {{ secret: {SECRET} }}");
     let other = format!("algorithms: HS256, keys: {{ secret: '{OTHER}' }}");
     let providers = format!(
@@ -301,8 +311,9 @@ pub(super) fn a_token_is_from_its_issuer_for_its_audience() {
     assert_eq!(with(SECRET, "three", to_api), 401);
 }
 
+// field: jwt.cache
 #[test]
-pub(super) fn a_token_that_is_known_is_not_checked_again() {
+fn a_token_that_is_known_is_not_checked_again() {
     let counts = |gateway: &Gateway| {
         let metrics = gateway.metrics();
         (
@@ -429,8 +440,9 @@ fn fetches(source: &Upstream, more: &str) -> (Gateway, Upstream) {
     (gateway(&text, &[&upstream]), upstream)
 }
 
+// field: jwt_keys.jwks_url, jwks_url.url
 #[test]
-pub(super) fn keys_are_fetched_and_kept_while_their_source_fails() {
+fn keys_are_fetched_and_kept_while_their_source_fails() {
     let (source, one) = (Arc::new(Source::default()), Signer::new("one"));
     let listening = source.listens();
     let (gateway, _upstream) = fetches(&listening, "refresh: 1s, pause: 1s");
@@ -484,8 +496,9 @@ fn a_file_without_keys_withdraws_those_of_before() {
     gets(&gateway, &token).has_problem(401, "token-invalid");
 }
 
+// field: jwks_url.max_stale
 #[test]
-pub(super) fn keys_that_cannot_be_fetched_for_too_long_count_no_more() {
+fn keys_that_cannot_be_fetched_for_too_long_count_no_more() {
     let (source, one) = (Arc::new(Source::default()), Signer::new("one"));
     source.has(Some(&[&one]));
     let listening = source.listens();
@@ -506,8 +519,9 @@ pub(super) fn keys_that_cannot_be_fetched_for_too_long_count_no_more() {
     waits_until("the same set is back", || gets(&gateway, &token).status == 200);
 }
 
+// field: jwks_url.refresh
 #[test]
-pub(super) fn keys_are_fetched_again_from_time_to_time() {
+fn keys_are_fetched_again_from_time_to_time() {
     let (source, one, two) = (Arc::new(Source::default()), Signer::new("one"), Signer::new("two"));
     source.has(Some(&[&one]));
     let listening = source.listens();
@@ -521,8 +535,9 @@ pub(super) fn keys_are_fetched_again_from_time_to_time() {
     gets(&gateway, &two.token()).has_body("x");
 }
 
+// field: jwks_url.pause
 #[test]
-pub(super) fn an_unknown_key_is_asked_for_but_not_too_often() {
+fn an_unknown_key_is_asked_for_but_not_too_often() {
     let (source, one, two) = (Arc::new(Source::default()), Signer::new("one"), Signer::new("two"));
     source.has(Some(&[&one]));
     let listening = source.listens();
@@ -543,8 +558,9 @@ pub(super) fn an_unknown_key_is_asked_for_but_not_too_often() {
     assert_eq!(source.fetched(), 1);
 }
 
+// field: jwks_url.ca
 #[test]
-pub(super) fn the_source_of_keys_proves_who_it_is() {
+fn the_source_of_keys_proves_who_it_is() {
     let (own, other) = (certificate(&["localhost"]), certificate(&["localhost"]));
     let one = Signer::new("one");
     let keys = format!("{{\"keys\":[{}]}}", one.jwk());

@@ -33,28 +33,32 @@ fn chunked(rest: &str) -> String {
     format!("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n{rest}")
 }
 
+// field: file.limits, limits.head
 #[test]
-pub(super) fn a_head_has_a_limit() {
+fn a_head_has_a_limit() {
     let limits = "head: 1KiB, target: 1KiB";
     is_limited(limits, &head_of(1024), &head_of(1025), 431, "malformed");
 }
 
+// field: limits.target
 #[test]
-pub(super) fn a_target_has_a_limit() {
+fn a_target_has_a_limit() {
     let target =
         |bytes: usize| format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "x".repeat(bytes - 1));
     is_limited("target: 64B", &target(64), &target(65), 414, "malformed");
 }
 
+// field: limits.fields
 #[test]
-pub(super) fn the_fields_of_a_request_have_a_limit() {
+fn the_fields_of_a_request_have_a_limit() {
     let fields =
         |count: usize| format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "X: 1\r\n".repeat(count - 1));
     is_limited("fields: 5", &fields(5), &fields(6), 431, "malformed");
 }
 
+// field: limits.field_names
 #[test]
-pub(super) fn names_of_fields_are_plain_where_they_have_to_be() {
+fn names_of_fields_are_plain_where_they_have_to_be() {
     let upstream = upstream::replies(ok("passed"));
     let strict = gateway("limits: { field_names: strict }", &[&upstream]);
     let asks = |field: &str| {
@@ -100,8 +104,9 @@ fn names_of_trailers_are_plain_where_they_have_to_be() {
     client.answer(stream).has_problem(400, "field-name");
 }
 
+// field: limits.body
 #[test]
-pub(super) fn a_body_of_known_length_has_a_limit() {
+fn a_body_of_known_length_has_a_limit() {
     let body = |bytes: usize| {
         format!(
             "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {bytes}\r\n\r\n{}",
@@ -131,8 +136,9 @@ fn a_chunked_body_has_a_limit_on_its_way() {
     is_limited("body: 100B", &body(100), &body(101), 413, "body-too-large");
 }
 
+// field: route.limits, route_limits.body
 #[test]
-pub(super) fn a_route_has_its_own_limit_for_bodies() {
+fn a_route_has_its_own_limit_for_bodies() {
     let upstream = upstream::replies(ok(""));
     let text = "limits: { body: 10B }
 routes:
@@ -154,20 +160,23 @@ routes:
     }
 }
 
+// field: limits.chunk_line
 #[test]
-pub(super) fn the_line_before_a_chunk_has_a_limit() {
+fn the_line_before_a_chunk_has_a_limit() {
     let line = |bytes: usize| chunked(&format!("1;{}\r\nx\r\n0\r\n\r\n", "e".repeat(bytes - 2)));
     is_limited("chunk_line: 16B", &line(16), &line(17), 400, "malformed");
 }
 
+// field: limits.trailers
 #[test]
-pub(super) fn trailers_have_a_limit() {
+fn trailers_have_a_limit() {
     let trailers = |bytes: usize| chunked(&format!("0\r\nX: {}\r\n\r\n", "x".repeat(bytes - 7)));
     is_limited("trailers: 64B", &trailers(64), &trailers(65), 431, "malformed");
 }
 
+// field: limits.requests_per_connection
 #[test]
-pub(super) fn a_connection_serves_as_many_requests_as_allowed() {
+fn a_connection_serves_as_many_requests_as_allowed() {
     let upstream = upstream::replies(ok("x"));
     let gateway = gateway("limits: { requests_per_connection: 3 }", &[&upstream]);
     let mut client = gateway.connects();
@@ -180,8 +189,9 @@ pub(super) fn a_connection_serves_as_many_requests_as_allowed() {
     assert_eq!(upstream.requests().len(), 3);
 }
 
+// field: limits.pipeline
 #[test]
-pub(super) fn a_read_brings_as_many_pipelined_requests_as_allowed() {
+fn a_read_brings_as_many_pipelined_requests_as_allowed() {
     let upstream = upstream::replies(ok("x"));
     let gateway = gateway("limits: { pipeline: 4 }", &[&upstream]);
     let mut client = gateway.connects();
@@ -198,8 +208,9 @@ pub(super) fn a_read_brings_as_many_pipelined_requests_as_allowed() {
     }
 }
 
+// field: listener.max_connections
 #[test]
-pub(super) fn a_listener_lets_in_as_many_as_allowed() {
+fn a_listener_lets_in_as_many_as_allowed() {
     let upstream = upstream::replies(ok("x"));
     for workers in [1, 2] {
         let listener = "{ address: '127.0.0.1:0', max_connections: 2 }";
@@ -250,8 +261,9 @@ fn gateway_lets_in(gateway: &Gateway) -> bool {
     gateway.connects().offers(GET).answer_if_any().is_some()
 }
 
+// field: listener.max_connections_per_client
 #[test]
-pub(super) fn a_client_gets_as_many_connections_as_allowed() {
+fn a_client_gets_as_many_connections_as_allowed() {
     let upstream = upstream::replies(ok("x"));
     for workers in [1, 2] {
         let text = format!(
@@ -287,8 +299,9 @@ fn answer_is_limited(limits: &str, passes: &str, refused: &str) {
     endpoint.rest();
 }
 
+// field: limits.response_head
 #[test]
-pub(super) fn the_head_of_an_answer_has_a_limit() {
+fn the_head_of_an_answer_has_a_limit() {
     let head = |bytes: usize| {
         let rest = bytes - "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX: \r\n\r\n".len();
         format!("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX: {}\r\n\r\n", "x".repeat(rest))
@@ -296,8 +309,9 @@ pub(super) fn the_head_of_an_answer_has_a_limit() {
     answer_is_limited("response_head: 1KiB", &head(1024), &head(1025));
 }
 
+// field: limits.response_fields
 #[test]
-pub(super) fn the_fields_of_an_answer_have_a_limit() {
+fn the_fields_of_an_answer_have_a_limit() {
     let fields = |count: usize| {
         format!("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n{}\r\n", "X: 1\r\n".repeat(count - 1))
     };
@@ -314,8 +328,9 @@ fn trailers_of_a_response_may_be_long() {
     assert_eq!(answer.trailers, [("x-long".to_owned(), "x".repeat(5000))]);
 }
 
+// field: limits.response_trailers
 #[test]
-pub(super) fn trailers_of_a_response_beyond_the_limit_are_dropped() {
+fn trailers_of_a_response_beyond_the_limit_are_dropped() {
     // The line that ends the section counts too.
     let fits = format!("X-A: {}\r\n", "x".repeat(100 - 9));
     let text = format!("{QUIET}\nlimits: {{ response_trailers: 100B, response_fields: 3 }}");

@@ -64,7 +64,7 @@ fn a_unix_socket_in_use_is_not_taken() {
 }
 
 #[test]
-pub(super) fn an_endpoint_may_be_a_unix_socket() {
+fn an_endpoint_may_be_a_unix_socket() {
     let folder = Folder::new("endpoint");
     let upstream = upstream::listens_at_unix(&folder.join("endpoint.sock"));
     let upstream = upstream.answers(|request| ok(&request.target));
@@ -99,8 +99,9 @@ fn a_port_alone_is_both_versions() {
     }
 }
 
+// field: file.listeners, listener.name, listener.address
 #[test]
-pub(super) fn each_listener_serves_under_its_name() {
+fn each_listener_serves_under_its_name() {
     let text =
         "listeners: [{ name: one, address: '127.0.0.1:0' }, { name: two, address: '127.0.0.1:0' }]
 routes: [{ path: /, respond: 204 }]";
@@ -112,7 +113,7 @@ routes: [{ path: /, respond: 204 }]";
 }
 
 #[test]
-pub(super) fn a_busy_port_is_an_error_that_names_it() {
+fn a_busy_port_is_an_error_that_names_it() {
     let busy = upstream::listens();
     let text = format!("listeners: ['127.0.0.1:0', {busy}]\nroutes: [{{ path: /, respond: 204 }}]");
     let error = start(&text, &[]).err().expect("the port is busy");
@@ -144,8 +145,9 @@ fn workers_share_a_port() {
     assert!(metrics.workers().iter().all(|cells| cells.accepted.get() > 0));
 }
 
+// field: file.workers, workers.threads
 #[test]
-pub(super) fn there_are_as_many_workers_as_configured() {
+fn there_are_as_many_workers_as_configured() {
     let routes = "routes: [{ path: /, respond: 204 }]";
     let count = |workers: &str| {
         gateway(&format!("workers: {workers}\n{routes}"), &[]).metrics().workers().len()
@@ -169,8 +171,9 @@ fn pinned_workers() -> usize {
     tasks.filter(|task| task.as_ref().is_ok_and(|task| is_pinned(task.path()))).count()
 }
 
+// field: workers.pin
 #[test]
-pub(super) fn workers_stay_on_a_core_each_where_asked_to() {
+fn workers_stay_on_a_core_each_where_asked_to() {
     if std::thread::available_parallelism().is_ok_and(|cores| cores.get() == 1) {
         println!("skipped: this machine has one core, and every thread stays on it");
         return;
@@ -209,8 +212,9 @@ fn told(upstream: &Upstream) -> Option<String> {
     upstream.requests().last().and_then(|it| it.field("x-forwarded-for").map(str::to_owned))
 }
 
+// field: listener.proxy_protocol
 #[test]
-pub(super) fn a_balancer_says_who_the_client_is() {
+fn a_balancer_says_who_the_client_is() {
     let upstream = upstream::replies(ok("x"));
     let gateway = gateway(BEHIND, &[&upstream]);
     let two = |command: u8, family: u8, block: &[u8]| {
@@ -261,8 +265,9 @@ fn a_balancer_without_a_header_is_closed() {
     assert_eq!(upstream.connections(), 0);
 }
 
+// field: proxy_protocol.from
 #[test]
-pub(super) fn a_header_from_anybody_else_is_a_bad_request() {
+fn a_header_from_anybody_else_is_a_bad_request() {
     let upstream = upstream::replies(ok("x"));
     let gateway = gateway(BEHIND, &[&upstream]);
     for header in ["PROXY TCP4 192.0.2.1 192.0.2.2 1000 80\r\n", "\r\n\r\n\0\r\nQUIT\n\x21\x11\0\0"]

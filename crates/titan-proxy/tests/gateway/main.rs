@@ -39,7 +39,6 @@ mod troubles;
 mod tunnels;
 mod uploads;
 mod vectors;
-mod wiring;
 
 use titan_testkit::{Gateway, Listening, Peer, gateway, upstream};
 

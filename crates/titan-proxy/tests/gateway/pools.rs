@@ -38,8 +38,9 @@ fn one_connection_serves_one_request_after_the_other() {
     waits_for_figures(&gateway, (1, 1, 0));
 }
 
+// field: upstream.max_connections
 #[test]
-pub(super) fn an_endpoint_gets_no_more_connections_than_allowed() {
+fn an_endpoint_gets_no_more_connections_than_allowed() {
     for workers in [1, 2] {
         let gate = Gate::closed();
         let upstream = upstream::answers(gate.before(ok("")));
@@ -61,8 +62,9 @@ pub(super) fn an_endpoint_gets_no_more_connections_than_allowed() {
     }
 }
 
+// field: upstream.queue, queue.length
 #[test]
-pub(super) fn a_request_waits_for_a_connection_in_a_queue_of_that_length() {
+fn a_request_waits_for_a_connection_in_a_queue_of_that_length() {
     for length in [0, 1, 3] {
         let gate = Gate::closed();
         let upstream = upstream::answers(gate.before(ok("")));
@@ -81,8 +83,9 @@ pub(super) fn a_request_waits_for_a_connection_in_a_queue_of_that_length() {
     }
 }
 
+// field: queue.timeout
 #[test]
-pub(super) fn a_request_waits_for_a_connection_for_that_long() {
+fn a_request_waits_for_a_connection_for_that_long() {
     let gate = Gate::closed();
     let upstream = upstream::answers(gate.before(ok("")));
     // More than the second that it would be by default.
@@ -98,8 +101,9 @@ pub(super) fn a_request_waits_for_a_connection_for_that_long() {
     first.answer().has_status(200);
 }
 
+// field: upstream.max_idle
 #[test]
-pub(super) fn as_many_idle_connections_are_kept_as_allowed() {
+fn as_many_idle_connections_are_kept_as_allowed() {
     for (most, kept) in [(0, 0), (1, 1), (2, 2), (8, 3)] {
         let gate = Gate::closed();
         let upstream = upstream::answers(gate.before(ok("")));
@@ -118,8 +122,9 @@ pub(super) fn as_many_idle_connections_are_kept_as_allowed() {
     }
 }
 
+// field: upstream.idle_timeout
 #[test]
-pub(super) fn an_idle_connection_is_kept_for_that_long() {
+fn an_idle_connection_is_kept_for_that_long() {
     let upstream = upstream::replies(ok(""));
     let gateway = gateway(&settings("idle_timeout: 100ms"), &[&upstream]);
     gateway.get("/").has_status(200);

@@ -47,8 +47,9 @@ fn decided(metrics: &titan_proxy::Metrics, verdict: &str) -> u64 {
     metrics.of_policies("titan_rate_limit_requests_total", verdict)
 }
 
+// field: policy.rate_limit, rate.rate
 #[test]
-pub(super) fn what_exceeds_a_rate_is_refused_and_answers_say_what_is_left() {
+fn what_exceeds_a_rate_is_refused_and_answers_say_what_is_left() {
     let gateway = under("rates: 3/h", "");
     for rest in [2, 1, 0] {
         let answer = gets(&gateway, "/", "").has_status(204).lacks("retry-after");
@@ -63,8 +64,9 @@ pub(super) fn what_exceeds_a_rate_is_refused_and_answers_say_what_is_left() {
         .has_field("ratelimit-policy", "\"p\";q=3;w=3600");
 }
 
+// field: rate_limit.rates
 #[test]
-pub(super) fn a_request_has_to_fit_all_rates() {
+fn a_request_has_to_fit_all_rates() {
     let gateway = under("rates: [2/h, { rate: 100/d, burst: 50 }]", "");
     let told = |answer: &Response| answer.field("ratelimit-policy").map(str::to_owned);
     let first = gets(&gateway, "/", "");
@@ -75,23 +77,26 @@ pub(super) fn a_request_has_to_fit_all_rates() {
     assert_eq!(left(&refused), "\"p:2/h\";r=0, \"p:100/d\";r=48", "it takes nothing");
 }
 
+// field: rate.burst
 #[test]
-pub(super) fn a_burst_may_come_at_once() {
+fn a_burst_may_come_at_once() {
     let gateway = under("rates: { rate: 1/h, burst: 3 }", "");
     let passed = passing(&gateway, &[("/", ""); 5]);
     assert_eq!(passed, [true, true, true, false, false]);
 }
 
+// field: rate_limit.costs
 #[test]
-pub(super) fn requests_of_some_routes_count_more() {
+fn requests_of_some_routes_count_more() {
     let gateway = under("rates: 5/h, costs: { dear: 3 }", "");
     let passed =
         passing(&gateway, &[("/dear", ""), ("/dear", ""), ("/", ""), ("/", ""), ("/", "")]);
     assert_eq!(passed, [true, false, true, true, false]);
 }
 
+// field: rate_limit.key, rate_key.header, rate_key.query, rate_key.cookie
 #[test]
-pub(super) fn the_key_says_what_is_counted_together() {
+fn the_key_says_what_is_counted_together() {
     let trusted = "forwarding: { trusted_proxies: [127.0.0.1] }";
     let of = |address: &str| format!("X-Forwarded-For: {address}\r\n");
     type Two<'t> = [(&'t str, &'t str); 2];
@@ -136,8 +141,9 @@ pub(super) fn the_key_says_what_is_counted_together() {
     }
 }
 
+// field: rate_key.param
 #[test]
-pub(super) fn parts_of_paths_are_counted_together() {
+fn parts_of_paths_are_counted_together() {
     let routes = "routes:\n  - { path: \"/t/{tenant}/a\", respond: 204 }\n  \
         - { path: \"/u/{user}/{tenant}\", respond: 204 }\n  - { prefix: /, respond: 204 }";
     let cases = [
@@ -156,8 +162,9 @@ pub(super) fn parts_of_paths_are_counted_together() {
     }
 }
 
+// field: rate_key.claim
 #[test]
-pub(super) fn what_tokens_say_is_counted_together() {
+fn what_tokens_say_is_counted_together() {
     let with = |key: &str| {
         gateway(
             &format!(
@@ -212,8 +219,9 @@ fn bearer(claims: &str) -> String {
     format!("Authorization: Bearer {token}\r\n")
 }
 
+// field: rate_limit.exempt, exempt.addresses, exempt.claims, exempt.api_keys
 #[test]
-pub(super) fn some_requests_are_not_limited() {
+fn some_requests_are_not_limited() {
     let tokens = &format!("jwt: {{ {PROVIDER}, required: false }}");
     let hash = "7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed";
     let other = "3fc4ccfe745870e2c0d99f71f30ff0656c8dedd41cc1d7d3d376b0dbe685e2f3";
@@ -243,8 +251,9 @@ pub(super) fn some_requests_are_not_limited() {
     }
 }
 
+// field: rate_limit.plans, rate_plans.claim, rate_plans.rates
 #[test]
-pub(super) fn a_token_says_what_rates_it_has() {
+fn a_token_says_what_rates_it_has() {
     let tokens = format!("jwt: {{ {PROVIDER}, required: false }}");
     let limit = "rates: 1/h, key: { claim: sub }, plans: { claim: /a/plan, rates: { gold: 3/h, \
         silver: [2/h, 100/d] } }";
@@ -285,8 +294,9 @@ fn plans_are_counted_apart() {
     assert_eq!(passed, [true, false, true, false]);
 }
 
+// field: rate_limit.max_delay
 #[test]
-pub(super) fn what_exceeds_a_rate_waits_for_its_turn() {
+fn what_exceeds_a_rate_waits_for_its_turn() {
     let gateway = under("rates: { rate: 2/s, burst: 1 }, max_delay: 20s", "");
     let started = Instant::now();
     let mut clients: Vec<_> = (0..3).map(|_| gateway.connects()).collect();
@@ -347,8 +357,9 @@ fn nobody_is_exempt_by_claiming_an_address() {
     assert_eq!(passing(&gateway, &[("/", "X-Forwarded-For: 192.0.2.9\r\n"); 2]), [true, false]);
 }
 
+// field: rate_limit.ipv6_prefix
 #[test]
-pub(super) fn networks_of_ipv6_are_as_large_as_configured() {
+fn networks_of_ipv6_are_as_large_as_configured() {
     let trusted = "forwarding: { trusted_proxies: [127.0.0.1] }";
     let requests = [
         ("/", "X-Forwarded-For: 2001:db8:0:1::1\r\n"),
@@ -368,8 +379,9 @@ fn nobody_gets_another_limit_by_claiming_an_address() {
     assert_eq!(passing(&gateway, &claims), [true, false]);
 }
 
+// field: rate_limit.shadow
 #[test]
-pub(super) fn a_shadow_refuses_nobody_and_counts() {
+fn a_shadow_refuses_nobody_and_counts() {
     let gateway = under("rates: 1/h, shadow: true", "");
     for _ in 0..3 {
         gets(&gateway, "/", "").has_status(204).lacks("ratelimit").lacks("ratelimit-policy");
@@ -390,8 +402,9 @@ fn what_is_refused_is_counted() {
     assert_eq!((decided(&metrics, "allowed"), decided(&metrics, "limited")), (1, 2));
 }
 
+// field: rate_limit.capacity
 #[test]
-pub(super) fn a_capacity_is_that_of_the_keys_in_use() {
+fn a_capacity_is_that_of_the_keys_in_use() {
     let limit = |capacity: u32| format!("rates: 1/h, key: {{ header: x-a }}, capacity: {capacity}");
     let refused = |gateway: &Gateway| {
         let mut client = gateway.connects();
@@ -425,8 +438,9 @@ fn who_finds_no_room_is_counted_as_such() {
     assert_eq!(full, 1);
 }
 
+// field: rate_limit.concurrency
 #[test]
-pub(super) fn as_many_requests_run_at_once_as_allowed() {
+fn as_many_requests_run_at_once_as_allowed() {
     let upstream = upstream::listens();
     let text = "policies: { p: { rate_limit: { concurrency: 1 } } }\napply: [p]\n\
         routes: [{ prefix: /, upstream: u }, { path: /own, respond: 204 }]";

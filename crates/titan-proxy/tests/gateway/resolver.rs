@@ -98,8 +98,9 @@ fn named(port: u16, server: &NameServer, settings: &str) -> String {
     )
 }
 
+// field: file.resolver, resolver.nameservers
 #[test]
-pub(super) fn every_address_of_a_name_is_used() {
+fn every_address_of_a_name_is_used() {
     let first = upstream::replies(ok("first"));
     let port = first.address().port();
     let second = upstream::listens_at(([127, 0, 0, 2], port).into()).answers(|_| ok("second"));
@@ -110,8 +111,9 @@ pub(super) fn every_address_of_a_name_is_used() {
     assert_eq!(second.requests()[0].field("host"), Some("a"));
 }
 
+// field: resolver.min_ttl
 #[test]
-pub(super) fn an_answer_is_kept_for_a_minimum() {
+fn an_answer_is_kept_for_a_minimum() {
     let server = NameServer::start(&[Ipv4Addr::LOCALHOST], 0);
     let _gateway = gateway(&named(1, &server, "min_ttl: 250ms"), &[]);
     for pause in server.pauses(3) {
@@ -121,8 +123,9 @@ pub(super) fn an_answer_is_kept_for_a_minimum() {
     }
 }
 
+// field: resolver.max_ttl
 #[test]
-pub(super) fn an_answer_is_kept_for_a_maximum() {
+fn an_answer_is_kept_for_a_maximum() {
     let server = NameServer::start(&[Ipv4Addr::LOCALHOST], 3600);
     let _gateway = gateway(&named(1, &server, "min_ttl: 100ms, max_ttl: 500ms"), &[]);
     for pause in server.pauses(2) {
@@ -131,8 +134,9 @@ pub(super) fn an_answer_is_kept_for_a_maximum() {
     }
 }
 
+// field: resolver.timeout
 #[test]
-pub(super) fn a_name_server_that_says_nothing_does_not_keep_the_gateway_from_starting() {
+fn a_name_server_that_says_nothing_does_not_keep_the_gateway_from_starting() {
     let server = NameServer::start(&[], 0);
     let started = Instant::now();
     let gateway = gateway(&named(1, &server, "timeout: 200ms"), &[]);

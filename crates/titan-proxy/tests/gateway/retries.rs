@@ -123,8 +123,9 @@ fn a_refused_connection_sends_any_request_elsewhere() {
     assert_eq!(upstream.requests()[7].text(), "abc");
 }
 
+// field: route.retries
 #[test]
-pub(super) fn there_are_as_many_retries_as_the_route_says() {
+fn there_are_as_many_retries_as_the_route_says() {
     for (retries, asked) in [(0, 1), (1, 2), (2, 3), (5, 4)] {
         let endpoints: Vec<_> = (0..4).map(|_| upstream::replies("").then_closes()).collect();
         let text = format!("routes: [{{ prefix: /, upstream: u, retries: {retries} }}]");

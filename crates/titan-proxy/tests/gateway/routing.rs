@@ -17,8 +17,9 @@ fn each_goes_to(routes: &str, cases: &[(&str, &str)]) {
     }
 }
 
+// field: route.host
 #[test]
-pub(super) fn the_host_decides_first() {
+fn the_host_decides_first() {
     each_goes_to(
         "- { host: a.example, prefix: /, respond: { body: exact } }
 - { host: \"*.example\", path: /x, respond: { body: wildcard } }
@@ -39,8 +40,9 @@ pub(super) fn the_host_decides_first() {
     );
 }
 
+// field: file.routes, route.path, route.prefix
 #[test]
-pub(super) fn the_path_decides_segment_by_segment() {
+fn the_path_decides_segment_by_segment() {
     each_goes_to(
         "- { prefix: /, respond: { body: root } }
 - { prefix: /api, respond: { body: api } }
@@ -78,8 +80,10 @@ fn options_of_a_bare_authority_is_for_the_server_and_not_for_its_root() {
     );
 }
 
+// field: route.methods, route.headers, route.query, route.priority, condition.present, condition.prefix
+// field: condition.regex
 #[test]
-pub(super) fn methods_and_conditions_choose_between_routes_of_one_path() {
+fn methods_and_conditions_choose_between_routes_of_one_path() {
     each_goes_to(
         "- { path: /m, methods: [GET, PUT], respond: { body: some } }
 - { path: /n, methods: GET, respond: { body: get } }
@@ -141,8 +145,9 @@ fn a_request_that_no_route_takes_keeps_its_connection() {
     client.answer().has_status(204);
 }
 
+// field: route.respond, respond.status, respond.body, respond.content_type, respond.headers
 #[test]
-pub(super) fn a_response_says_what_the_configuration_says() {
+fn a_response_says_what_the_configuration_says() {
     let text = "routes:
 - { path: /full, respond: { status: 418, body: \"<p>\", content_type: text/html, headers: { X-A: one, Cache-Control: no-store } } }
 - { path: /plain, respond: { body: hi } }
@@ -159,8 +164,9 @@ pub(super) fn a_response_says_what_the_configuration_says() {
     answer.has_status(200).has_field("content-length", "2");
 }
 
+// field: route.redirect, redirect.to, redirect.status
 #[test]
-pub(super) fn a_redirect_leads_where_the_configuration_says() {
+fn a_redirect_leads_where_the_configuration_says() {
     let text = "routes:
 - { path: /a, redirect: /b }
 - { prefix: /old, redirect: { to: \"https://{host}{path}{query}\", status: 301 } }
@@ -192,8 +198,9 @@ fn reach(routes: &str, cases: &[(&str, &str)]) {
     assert_eq!(targets, wanted);
 }
 
+// field: route.rewrite, rewrite.prefix, rewrite.path
 #[test]
-pub(super) fn a_rewrite_changes_the_path_and_keeps_the_query() {
+fn a_rewrite_changes_the_path_and_keeps_the_query() {
     reach(
         "- { prefix: /api, upstream: u, rewrite: { prefix: /v1 } }
 - { prefix: /cut, upstream: u, rewrite: { prefix: / } }
@@ -249,8 +256,9 @@ fn a_path_that_two_could_read_in_two_ways_is_refused() {
     assert_eq!(upstream.connections(), 0);
 }
 
+// field: route.send_host
 #[test]
-pub(super) fn the_upstream_gets_the_host_that_the_route_says() {
+fn the_upstream_gets_the_host_that_the_route_says() {
     let upstream = upstream::replies(ok(""));
     let text = "routes:
 - { path: /kept, upstream: u }
@@ -271,8 +279,9 @@ pub(super) fn the_upstream_gets_the_host_that_the_route_says() {
     }
 }
 
+// field: route.upstream
 #[test]
-pub(super) fn upstreams_get_their_shares() {
+fn upstreams_get_their_shares() {
     let names = ["most", "some", "none"];
     let upstreams: Vec<Upstream> = names.iter().map(|name| upstream::replies(ok(name))).collect();
     let [a, b, c] = &upstreams[..] else { unreachable!("there are three") };
@@ -289,8 +298,9 @@ upstreams: { most: $0, some: $1, none: $2 }";
     }
 }
 
+// field: route.name
 #[test]
-pub(super) fn routes_are_counted_by_their_names() {
+fn routes_are_counted_by_their_names() {
     let text = "routes: [{ name: first, path: /a, respond: 204 }, { name: second, path: /b, respond: 404 }]";
     let gateway = gateway(text, &[]);
     gateway.get("/b").has_status(404);
@@ -301,8 +311,9 @@ pub(super) fn routes_are_counted_by_their_names() {
     assert_eq!(routes[0].sum(|cells| cells.classes[2].get()), 0);
 }
 
+// field: file.paths, route.paths, paths.encoded_slashes, paths.parameters, paths.case
 #[test]
-pub(super) fn look_alikes_of_paths_are_refused_where_the_file_says() {
+fn look_alikes_of_paths_are_refused_where_the_file_says() {
     let upstream = upstream::replies(ok("open"));
     let gateway = |file: &str, route: &str| {
         let text = format!(

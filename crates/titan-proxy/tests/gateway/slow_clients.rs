@@ -24,8 +24,9 @@ fn stalls(gateway: &Gateway, size: usize) -> (Client, u32) {
     (client, stream)
 }
 
+// field: limits.response_buffer
 #[test]
-pub(super) fn a_response_that_fits_is_taken_from_its_endpoint() {
+fn a_response_that_fits_is_taken_from_its_endpoint() {
     for (buffer, size, is_free) in
         [("64KiB", 60_000, true), ("64KiB", 70_000, false), ("off", 1, false)]
     {
@@ -42,8 +43,9 @@ pub(super) fn a_response_that_fits_is_taken_from_its_endpoint() {
     }
 }
 
+// field: limits.response_memory
 #[test]
-pub(super) fn what_is_read_ahead_is_bounded_in_sum() {
+fn what_is_read_ahead_is_bounded_in_sum() {
     let (gateway, _upstream) = one_connection("response_buffer: 1MiB, response_memory: 1MiB");
     // The second finds no memory left, and keeps the connection.
     let held = stalls(&gateway, 900_000);

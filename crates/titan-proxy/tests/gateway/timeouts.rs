@@ -21,8 +21,9 @@ pub(super) fn takes<R>(least: Duration, wait: impl FnOnce() -> R) -> R {
 
 const LONG: Duration = Duration::from_millis(300);
 
+// field: file.timeouts, timeouts.head
 #[test]
-pub(super) fn a_head_that_does_not_end_is_answered() {
+fn a_head_that_does_not_end_is_answered() {
     let upstream = upstream::replies(ok("x"));
     let gateway = gateway("timeouts: { head: 300ms }", &[&upstream]);
     let (mut client, answer) = takes(LONG, || {
@@ -57,8 +58,9 @@ fn a_connection_without_a_request_is_closed_silently() {
     takes(LONG, || gateway.connects().expects_close());
 }
 
+// field: timeouts.idle
 #[test]
-pub(super) fn a_connection_between_requests_is_closed_silently() {
+fn a_connection_between_requests_is_closed_silently() {
     let upstream = upstream::replies(ok("x"));
     let gateway = gateway("timeouts: { idle: 300ms }", &[&upstream]);
     takes(LONG, || {
@@ -68,8 +70,9 @@ pub(super) fn a_connection_between_requests_is_closed_silently() {
     });
 }
 
+// field: route_timeouts.body, timeouts.body
 #[test]
-pub(super) fn a_request_body_that_pauses_is_answered() {
+fn a_request_body_that_pauses_is_answered() {
     for text in [
         "timeouts: { body: 300ms }",
         "routes: [{ prefix: /, upstream: u, timeouts: { body: 300ms } }]",
@@ -88,8 +91,9 @@ pub(super) fn a_request_body_that_pauses_is_answered() {
     }
 }
 
+// field: route.timeouts, route_timeouts.response, timeouts.response
 #[test]
-pub(super) fn an_endpoint_that_does_not_answer_is_a_504() {
+fn an_endpoint_that_does_not_answer_is_a_504() {
     for text in [
         "timeouts: { response: 300ms }",
         "routes: [{ prefix: /, upstream: u, timeouts: { response: 300ms } }]",
@@ -130,8 +134,9 @@ fn an_endpoint_that_takes_nothing_of_the_request_is_a_504() {
     client.answer().has_problem(504, "response-timeout");
 }
 
+// field: route_timeouts.response_body, timeouts.response_body
 #[test]
-pub(super) fn an_answer_that_pauses_is_cut_short() {
+fn an_answer_that_pauses_is_cut_short() {
     for text in [
         "timeouts: { response_body: 300ms }",
         "routes: [{ prefix: /, upstream: u, timeouts: { response_body: 300ms } }]",
@@ -147,8 +152,9 @@ pub(super) fn an_answer_that_pauses_is_cut_short() {
     }
 }
 
+// field: route_timeouts.write, timeouts.write
 #[test]
-pub(super) fn a_client_that_takes_nothing_of_its_answer_is_disconnected() {
+fn a_client_that_takes_nothing_of_its_answer_is_disconnected() {
     for text in [
         "timeouts: { write: 300ms }",
         "routes: [{ prefix: /, upstream: u, timeouts: { write: 300ms } }]",
@@ -163,8 +169,9 @@ pub(super) fn a_client_that_takes_nothing_of_its_answer_is_disconnected() {
     }
 }
 
+// field: route_timeouts.connect, timeouts.connect
 #[test]
-pub(super) fn an_endpoint_that_does_not_accept_is_a_504() {
+fn an_endpoint_that_does_not_accept_is_a_504() {
     for text in [
         "timeouts: { connect: 300ms }\nroutes: [{ prefix: /, upstream: u, retries: 0 }]",
         "routes: [{ prefix: /, upstream: u, retries: 0, timeouts: { connect: 300ms } }]",
@@ -215,8 +222,9 @@ fn whoever_goes_on_is_not_given_up() {
 }
 
 /// The rate is measured over ten seconds, and so this test takes as long.
+// field: limits.body_rate
 #[test]
-pub(super) fn a_request_body_has_a_minimum_rate() {
+fn a_request_body_has_a_minimum_rate() {
     let request = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\n";
     let (_held, mut slow, mut free, mut endpoint, sent) = takes(Duration::from_secs(10), || {
         let [(held, mut slow, taker), (free_held, mut free, endpoint)] =

@@ -35,8 +35,9 @@ fn asks_for(gateway: &Gateway, name: &str, trusted: &Certificate) -> Option<Peer
 const ONE: &str = "certificates: [{ cert: a.pem, key: a.key }]";
 const TWO: &str = "certificates: [{ cert: a.pem, key: a.key }, { cert: b.pem, key: b.key }]";
 
+// field: listener.tls, tls.certificates, certificate.cert, certificate.key
 #[test]
-pub(super) fn the_name_decides_about_the_certificate() {
+fn the_name_decides_about_the_certificate() {
     let (a, b) = (certificate(&["a.example"]), certificate(&["b.example", "*.c.example"]));
     let gateway = secure(TWO, &[("a", &a), ("b", &b)]);
     for (name, right, wrong) in [
@@ -55,8 +56,9 @@ pub(super) fn the_name_decides_about_the_certificate() {
     }
 }
 
+// field: tls.unknown_name
 #[test]
-pub(super) fn an_unknown_name_gets_the_first_certificate_or_nothing() {
+fn an_unknown_name_gets_the_first_certificate_or_nothing() {
     let a = certificate(&["a.example", "127.0.0.1"]);
     // Who asks for an address asks for no name, in TLS.
     for rule in ["default", "refuse"] {
@@ -69,8 +71,9 @@ pub(super) fn an_unknown_name_gets_the_first_certificate_or_nothing() {
     }
 }
 
+// field: tls.min_version
 #[test]
-pub(super) fn no_older_version_is_spoken_than_configured() {
+fn no_older_version_is_spoken_than_configured() {
     let a = certificate(&["a.example"]);
     for (least, newest, is_served) in
         [("1.2", "1.2", true), ("1.2", "1.3", true), ("1.3", "1.2", false), ("1.3", "1.3", true)]
@@ -82,8 +85,9 @@ pub(super) fn no_older_version_is_spoken_than_configured() {
     }
 }
 
+// field: timeouts.handshake
 #[test]
-pub(super) fn a_handshake_has_its_time() {
+fn a_handshake_has_its_time() {
     let a = certificate(&["a.example"]);
     let more = "timeouts: { handshake: 200ms, idle: 20s }";
     let gateway = try_secure(ONE, more, &[("a", &a)]).expect("it starts");
@@ -222,8 +226,9 @@ fn the_end_is_announced() {
     client.expects_close();
 }
 
+// field: tls.ciphers
 #[test]
-pub(super) fn only_the_named_ciphers_are_agreed_on() {
+fn only_the_named_ciphers_are_agreed_on() {
     let a = certificate(&["a.example"]);
     let named = ["TLS_AES_128_GCM_SHA256", "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"];
     let gateway = secure(&format!("{ONE}, ciphers: [{}]", named.join(", ")), &[("a", &a)]);
@@ -240,8 +245,9 @@ pub(super) fn only_the_named_ciphers_are_agreed_on() {
     }
 }
 
+// field: tls.hsts, hsts.max_age, hsts.include_subdomains, hsts.preload
 #[test]
-pub(super) fn every_answer_over_tls_asks_for_tls() {
+fn every_answer_over_tls_asks_for_tls() {
     const FIELD: &str = "Strict-Transport-Security";
     let a = certificate(&["a.example"]);
     let theirs =
@@ -279,8 +285,9 @@ pub(super) fn every_answer_over_tls_asks_for_tls() {
     }
 }
 
+// field: listener.redirect_to_https
 #[test]
-pub(super) fn who_comes_without_tls_is_sent_there() {
+fn who_comes_without_tls_is_sent_there() {
     let (plain, routes) = ("{ address: '127.0.0.1:0', redirect_to_https:", "[{ respond: 204 }]");
     let starts = |port| gateway(&format!("listeners: [{plain} {port} }}]\nroutes: {routes}"), &[]);
     let to = |gateway: &Gateway, request: &str| {
@@ -329,8 +336,9 @@ fn in_front_of(inner: &Gateway, trusted: &Certificate, tls: &str) -> Gateway {
     started.unwrap_or_else(|error| panic!("{error}"))
 }
 
+// field: upstream.tls, upstream_tls.ca
 #[test]
-pub(super) fn an_endpoint_proves_who_it_is() {
+fn an_endpoint_proves_who_it_is() {
     let (a, b) = (certificate(&["127.0.0.1"]), certificate(&["127.0.0.1"]));
     let inner = secure(ONE, &[("a", &a)]);
     in_front_of(&inner, &a, "{ ca: ca.pem }").get("/").has_status(204);
@@ -343,16 +351,18 @@ pub(super) fn an_endpoint_proves_who_it_is() {
     outer.get("/").has_problem(502, "upstream-tls");
 }
 
+// field: upstream_tls.name
 #[test]
-pub(super) fn an_endpoint_is_asked_for_another_name_where_told_so() {
+fn an_endpoint_is_asked_for_another_name_where_told_so() {
     let a = certificate(&["a.example"]);
     let inner = secure(&format!("{ONE}, unknown_name: refuse"), &[("a", &a)]);
     in_front_of(&inner, &a, "{ ca: ca.pem }").get("/").has_problem(502, "upstream-tls");
     in_front_of(&inner, &a, "{ ca: ca.pem, name: A.example }").get("/").has_status(204);
 }
 
+// field: upstream_tls.verify
 #[test]
-pub(super) fn anybody_is_taken_only_where_that_is_spelled_out() {
+fn anybody_is_taken_only_where_that_is_spelled_out() {
     let (a, b) = (certificate(&["a.example"]), certificate(&["b.example"]));
     let inner = secure(ONE, &[("a", &a)]);
     in_front_of(&inner, &b, "{ ca: ca.pem, verify: true }")

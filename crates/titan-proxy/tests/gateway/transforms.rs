@@ -1,6 +1,6 @@
 //! What is changed in requests and responses on the way.
 
-pub(super) mod conditions;
+mod conditions;
 
 use crate::jwt;
 use titan_testkit::{Gateway, Request, Response, gateway, h2, upstream};
@@ -35,8 +35,10 @@ fn returns(transform: &str, fields: &str) -> Response {
     gateway.get("/shop/t/1")
 }
 
+// field: policy.transform, transform.request, request_transform.headers, request_headers.remove
+// field: request_headers.rename, request_headers.set, request_headers.append
 #[test]
-pub(super) fn fields_of_requests_change_in_order() {
+fn fields_of_requests_change_in_order() {
     let transform = "request: { headers: {
       remove: [x-secret],
       rename: { X-Old: X-New },
@@ -73,8 +75,9 @@ fn no_field_of_a_client_passes_for_one_that_is_set() {
     assert_eq!((request.all("x-list"), request.all("x_other")), (vec!["b"], vec!["stays"]));
 }
 
+// field: request_transform.query, query_changes.remove, query_changes.rename, query_changes.set, query_changes.append
 #[test]
-pub(super) fn parameters_of_the_query_change() {
+fn parameters_of_the_query_change() {
     let transform = "request: { query: {
       remove: [admin], rename: { old: 'new name' }, set: { tenant: '{tenant}', h: '{header:x-h}' },
       append: { id: 'a b&c', p: '{param:q}' } } }";
@@ -86,8 +89,9 @@ pub(super) fn parameters_of_the_query_change() {
     assert_eq!(bare.target, "/shop/t/1");
 }
 
+// field: request_transform.path, path_rule.regex, path_rule.replace
 #[test]
-pub(super) fn a_path_is_made_of_what_an_expression_captures() {
+fn a_path_is_made_of_what_an_expression_captures() {
     let rules = "request: { path: [
       { regex: '^/shop/(?<who>[a-z]+)/v([0-9]+)/', replace: '/api/{2}/{who}/' },
       { regex: '^/shop/up/.*$', replace: '/x/../../y' },
@@ -110,8 +114,10 @@ policies: { p: { transform: { request: { path: { regex: '^/a/', replace: '/somew
     gateway.get("/a/17").has_field("location", "/somewhere/else/17?id=17");
 }
 
+// field: transform.response, response_transform.headers, response_headers.remove, response_headers.rename
+// field: response_headers.set, response_headers.append
 #[test]
-pub(super) fn fields_of_answers_change_in_order() {
+fn fields_of_answers_change_in_order() {
     let transform = "response: { headers: {
       remove: [x-powered-by], rename: { X-Old: X-New }, set: { X-Who: '{tenant} {header:x-a}', X-Empty: '{header:x-none}' },
       append: { Vary: X-Who, Cache-Control: no-store } } }";
@@ -130,8 +136,9 @@ pub(super) fn fields_of_answers_change_in_order() {
         .has_body("x");
 }
 
+// field: request_headers.set_if_absent, response_headers.set_if_absent, query_changes.set_if_absent
 #[test]
-pub(super) fn what_is_not_there_is_given() {
+fn what_is_not_there_is_given() {
     let transform = "request: { headers: { remove: [x-gone], rename: { x-old: x-new },
         set_if_absent: { X-Mine: '{tenant}', X-Gone: again, X-New: b, X-None: '{header:x-none}' } },
       query: { remove: [gone], set: { s: 1 }, set_if_absent: { a: x, 'b c': '{tenant}', gone: again, s: 2 } } },
@@ -153,8 +160,9 @@ pub(super) fn what_is_not_there_is_given() {
         .has_field("x-a", "theirs");
 }
 
+// field: request_transform.replace, response_transform.replace, value_rule.regex, value_rule.replace
 #[test]
-pub(super) fn an_expression_makes_other_values() {
+fn an_expression_makes_other_values() {
     let transform = "request: { headers: { set: { X-Made: 'v2 {tenant}' } }, replace: {
         X-Version: { regex: '^v(?<major>[0-9]+)[.]([0-9]+)', replace: '{2} of {major}' },
         X-Made: { regex: '[0-9]', replace: '{0}{0}' }, X-Gone: { regex: '.*', replace: '' } } },
@@ -174,8 +182,10 @@ pub(super) fn an_expression_makes_other_values() {
     returns(&bomb, &format!("X-A: {}\r\n", "a".repeat(1000))).has_status(200).lacks("x-a");
 }
 
+// field: response_transform.cookies, cookie_rule.names, cookie_rule.secure, cookie_rule.http_only
+// field: cookie_rule.same_site, cookie_rule.path, cookie_rule.domain
 #[test]
-pub(super) fn cookies_get_other_attributes() {
+fn cookies_get_other_attributes() {
     let transform = "response: { headers: { append: { Set-Cookie: 'made=1' } }, cookies: [
       { names: [sid, made], secure: true, http_only: true, same_site: strict, path: /shop, domain: a.example },
       { names: open, secure: false, http_only: false, same_site: lax },
@@ -197,8 +207,9 @@ pub(super) fn cookies_get_other_attributes() {
     assert_eq!(returns(named, fields).all("set-cookie"), ["SID=1;path=/", "sid=1; Secure"]);
 }
 
+// field: response_transform.status
 #[test]
-pub(super) fn a_status_gives_way_to_another() {
+fn a_status_gives_way_to_another() {
     let transform = "response: { status: { 404: 403, 502: 503 } }";
     let (gateway, _upstream) =
         under(transform, "HTTP/1.1 404 Nowhere\r\nContent-Length: 1\r\n\r\nx");
@@ -243,8 +254,9 @@ policies:
     gateway.get("/own").has_status(404).has_field("retry-after", "7");
 }
 
+// field: response_transform.security
 #[test]
-pub(super) fn browsers_are_made_careful() {
+fn browsers_are_made_careful() {
     let transform = "response: { security: true, headers: {
       remove: [x-permitted-cross-domain-policies], set: { Referrer-Policy: no-referrer } } }";
     returns(transform, "X-Frame-Options: SAMEORIGIN\r\n")
@@ -321,8 +333,9 @@ apply: [t, p]",
     assert_eq!((request.all("x-who"), request.all("x-admin")), (vec!["ann@"], vec![]));
 }
 
+// field: respond.template
 #[test]
-pub(super) fn a_body_is_made_of_the_request_and_no_value_leaves_its_place() {
+fn a_body_is_made_of_the_request_and_no_value_leaves_its_place() {
     let conf = r#"
 routes:
   - path: /json/{name}

@@ -20,7 +20,7 @@ fn opens(client: &mut Peer, endpoint: &mut Peer) {
 }
 
 #[test]
-pub(super) fn a_websocket_goes_through() {
+fn a_websocket_goes_through() {
     let (_held, mut client, mut endpoint) = between(WISH);
     let asked = endpoint.head();
     assert!(asked.contains("Upgrade: websocket\r\n"), "{asked}");
@@ -97,8 +97,9 @@ fn an_answer_other_than_101_is_an_answer() {
     client.answer().has_body("yes");
 }
 
+// field: route.upgrades
 #[test]
-pub(super) fn a_route_says_which_protocols_clients_may_switch_to() {
+fn a_route_says_which_protocols_clients_may_switch_to() {
     let upgrades =
         |list: &str| format!("{QUIET}\nroutes: [{{ prefix: /, upstream: u, upgrades: [{list}] }}]");
     for (allowed, is_asked) in
@@ -178,8 +179,9 @@ policies: { p: { transform: { response: { status: { 404: 200, 501: 200 } } } } }
     client.answer(stream).has_problem(501, "upgrade-refused");
 }
 
+// field: timeouts.tunnel, route_timeouts.tunnel
 #[test]
-pub(super) fn a_tunnel_in_which_nothing_moves_is_closed() {
+fn a_tunnel_in_which_nothing_moves_is_closed() {
     let wait = Duration::from_millis(300);
     for text in [
         "timeouts: { tunnel: 300ms }",
@@ -210,8 +212,9 @@ fn one_direction_is_enough_to_keep_a_tunnel() {
     });
 }
 
+// field: limits.tunnels
 #[test]
-pub(super) fn there_are_no_more_tunnels_than_allowed() {
+fn there_are_no_more_tunnels_than_allowed() {
     let upstream = upstream::listens();
     let gateway = gateway("limits: { tunnels: 1 }\nworkers: 2", &[&upstream]);
     let mut first = gateway.connects();

@@ -11,8 +11,9 @@ fn buffering(text: &str) -> (Gateway, Upstream) {
     (gateway(&text, &[&upstream]), upstream)
 }
 
+// field: limits.request_buffer
 #[test]
-pub(super) fn an_endpoint_is_asked_when_enough_of_the_body_has_come() {
+fn an_endpoint_is_asked_when_enough_of_the_body_has_come() {
     let length = |length: usize| {
         format!("POST /slow HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n")
     };

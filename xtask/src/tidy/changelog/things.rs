@@ -1,11 +1,10 @@
 //! What users have names for, and where in the tree each of them is declared.
 
-use crate::tidy::documented::{CODES, METRICS, POLICIES, codes, metrics};
+use crate::tidy::documented::{self, CODES, CONFIGURATION, METRICS, POLICIES, codes, metrics};
 use crate::tree::{File, Tree};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-pub(super) const CONFIGURATION: &str = "docs/configuration.md";
 pub(super) const COMMAND_LINE: &str = "crates/titan/src/cli.rs";
 
 /// Something that users have a name for.
@@ -66,18 +65,9 @@ impl fmt::Display for Thing {
     }
 }
 
-/// The fields of each section, as the reference shows them.
 fn fields(page: &str) -> Vec<(usize, Thing)> {
-    let mut section = "";
-    let mut fields = Vec::new();
-    for (index, line) in page.lines().enumerate() {
-        if let Some(id) = line.strip_prefix("<a id=\"") {
-            section = id.split('"').next().unwrap_or_default();
-        } else if let Some(key) = line.strip_prefix("### `") {
-            fields.push((index, Thing::of(section, key.trim_end_matches('`'))));
-        }
-    }
-    fields
+    let fields = documented::fields(page).into_iter();
+    fields.map(|(index, section, key)| (index, Thing::of(section, key))).collect()
 }
 
 /// Metrics or codes: names that are nobody's.

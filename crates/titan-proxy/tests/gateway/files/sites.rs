@@ -5,8 +5,9 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use titan_testkit::h2::Head;
 
+// field: files.cache_rules, cache_rule.name, cache_rule.types, cache_rule.cache_control
 #[test]
-pub(crate) fn caches_are_told_of_files_by_their_names_and_types() {
+fn caches_are_told_of_files_by_their_names_and_types() {
     let rules = "cache_control: no-store, cache_rules: [
       { name: '^assets/.*[.][0-9a-f]{4,}[.]', types: [text/*, image/png], cache_control: immutable },
       { types: text/html, cache_control: no-cache }]";
@@ -30,8 +31,9 @@ pub(crate) fn caches_are_told_of_files_by_their_names_and_types() {
     same.has_field("cache-control", "no-cache");
 }
 
+// field: files.fallback
 #[test]
-pub(crate) fn a_file_stands_for_those_that_are_not_there() {
+fn a_file_stands_for_those_that_are_not_there() {
     let more = "fallback: app/start.html, cache_control: no-cache, types: { glyph: font/x }";
     let site = site("fallback", more).has("a.css", "style");
     fs::create_dir_all(site.file("app")).unwrap();
@@ -58,8 +60,9 @@ pub(crate) fn a_file_stands_for_those_that_are_not_there() {
     site.get("/s/users/7").has_problem(404, "no-file");
 }
 
+// field: files.error_pages
 #[test]
-pub(crate) fn failures_have_pages_of_their_own() {
+fn failures_have_pages_of_their_own() {
     let pages = "{ 404: errors/404.html, 405: 405.txt, 416: none.html, 403: secret.html }";
     let site = site_under(
         "errors",

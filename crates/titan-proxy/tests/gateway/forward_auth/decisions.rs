@@ -21,8 +21,9 @@ fn counts(gateway: &Gateway) -> (u64, u64) {
     (hits, metrics.of_policies("titan_forward_auth_cache_misses_total", ""))
 }
 
+// field: forward_auth.cache
 #[test]
-pub(in super::super) fn a_decision_is_used_again_for_a_while() {
+fn a_decision_is_used_again_for_a_while() {
     let (to, auth) = (upstream::replies(upstream::ok("x")), service(""));
     let gateway = under(&to, &auth, "upstream_headers: X-User, cache: { ttl: 1h }", "workers: 1");
     for _ in 0..3 {
@@ -46,8 +47,9 @@ pub(in super::super) fn a_decision_is_used_again_for_a_while() {
     assert_eq!(auth.requests().len(), 7);
 }
 
+// field: auth_cache.ttl
 #[test]
-pub(in super::super) fn a_decision_is_forgotten() {
+fn a_decision_is_forgotten() {
     let (to, auth) = (upstream::replies(upstream::ok("x")), service(""));
     let gateway = under(&to, &auth, "cache: { ttl: 1s }", "workers: 1");
     asks(&gateway, ANN).has_status(200);
@@ -57,8 +59,9 @@ pub(in super::super) fn a_decision_is_forgotten() {
     });
 }
 
+// field: auth_cache.key, auth_key.header
 #[test]
-pub(in super::super) fn a_decision_depends_on_what_the_policy_says() {
+fn a_decision_depends_on_what_the_policy_says() {
     let alike = |forward: &str, requests: [&str; 2]| {
         let (to, auth) =
             (upstream::replies(upstream::ok("x")), upstream::replies(says("200", "", "")));
@@ -125,8 +128,9 @@ fn a_refusal_is_for_requests_that_the_service_cannot_tell_apart() {
     assert_eq!(auth.requests().len(), 5);
 }
 
+// field: auth_cache.capacity
 #[test]
-pub(in super::super) fn so_many_decisions_are_remembered() {
+fn so_many_decisions_are_remembered() {
     let (to, auth) = (upstream::replies(upstream::ok("x")), service(""));
     let gateway = under(&to, &auth, "cache: { ttl: 1h, capacity: 2 }", "workers: 1");
     for path in ["/a", "/b", "/c", "/b", "/c"] {

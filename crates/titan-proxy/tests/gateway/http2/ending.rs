@@ -362,8 +362,9 @@ fn a_client_that_gives_no_window_loses_its_stream() {
 }
 
 /// The rate is measured over ten seconds, and so this test takes as long.
+// field: limits.response_rate
 #[test]
-pub(crate) fn a_client_takes_its_response_at_a_minimum_rate() {
+fn a_client_takes_its_response_at_a_minimum_rate() {
     let upstream = upstream::replies(ok(&"x".repeat(90_000)));
     let windows = [(titan_testkit::h2::setting::INITIAL_WINDOW_SIZE, 0)];
     let client_of = |gateway: &Gateway| {

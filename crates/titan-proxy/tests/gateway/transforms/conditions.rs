@@ -4,8 +4,9 @@ use super::{passes, under};
 use crate::jwt::{PROVIDER, at, token};
 use titan_testkit::{gateway, upstream};
 
+// field: request_transform.when
 #[test]
-pub(in super::super) fn a_request_changes_where_the_condition_holds() {
+fn a_request_changes_where_the_condition_holds() {
     let cases = [
         ("request.method == 'GET'", true),
         ("request.method == 'POST'", false),
@@ -69,8 +70,9 @@ fn a_request_whose_condition_cannot_be_evaluated_is_refused() {
     }
 }
 
+// field: response_transform.when
 #[test]
-pub(in super::super) fn a_response_changes_where_the_condition_holds() {
+fn a_response_changes_where_the_condition_holds() {
     let cases = [
         ("response.status == 404", true),
         ("response.status >= 500", false),
