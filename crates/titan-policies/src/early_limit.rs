@@ -56,3 +56,27 @@ impl Policy for EarlyLimit {
         Ok(Step::Go)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::rate_limit::RATE_LIMITED;
+    use crate::trial::Trial;
+
+    #[tokio::test]
+    async fn a_client_that_comes_too_often_is_told_when_to_come_back() {
+        let trial = Trial::of("early_limit: { rates: 1/h, key: client_address }");
+        let first = trial.asks("192.0.2.1").await;
+        assert_eq!((first.refused, first.field("retry-after")), (None, None));
+        let second = trial.asks("192.0.2.1").await;
+        assert_eq!((second.refused, second.findings.detail.as_deref()), (Some(RATE_LIMITED), None));
+        assert_eq!(second.field("retry-after").as_deref(), Some("3600"));
+        assert_eq!(trial.asks("192.0.2.2").await.refused, None);
+    }
+
+    #[test]
+    fn what_it_counts_by_is_told() {
+        let (lines, refused) = Trial::of("early_limit: { rates: 1/h }").explains("192.0.2.1");
+        assert_eq!((lines[0].as_str(), refused), ("early_limit: p", None));
+        assert!(lines[1].contains("1/h"), "{lines:?}");
+    }
+}

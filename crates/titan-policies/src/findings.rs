@@ -16,6 +16,8 @@ pub struct Findings {
     pub api_key: Option<ApiKey>,
     /// What its token lacks, where the client may know.
     pub missing: Vec<String>,
+    /// Why it is refused, in the words of the configuration; without it the client is told what the kind of the error says.
+    pub detail: Option<Arc<str>>,
 }
 
 /// What a token says.

@@ -50,3 +50,6 @@ pub mod credentials;
 pub mod state;
 
 pub mod chain;
+
+#[cfg(test)]
+mod trial;

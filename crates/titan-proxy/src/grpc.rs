@@ -128,10 +128,11 @@ pub(crate) fn is_overdue(elapsed: Duration, timeout: Option<Duration>) -> bool {
 /// The whole response to a call that the gateway has failed.
 pub(crate) fn failure(
     error: Error,
+    detail: Option<&str>,
     dialect: Dialect,
     request_id: Option<&[u8]>,
 ) -> Result<ResponseHead, BadField> {
-    let mut message = error.to_string().into_bytes();
+    let mut message = detail.map_or_else(|| error.to_string(), str::to_owned).into_bytes();
     message.extend_from_slice(b" (");
     message.extend_from_slice(error.kind.code().as_bytes());
     if let Some(id) = request_id {
@@ -388,7 +389,8 @@ mod tests {
 
     #[test]
     fn a_failure_names_its_code_and_the_request() {
-        let head = failure(Kind::NoRoute.into(), Dialect::Native, Some(b"7\xc3\xa9%")).unwrap();
+        let head =
+            failure(Kind::NoRoute.into(), None, Dialect::Native, Some(b"7\xc3\xa9%")).unwrap();
         let values: Vec<_> =
             head.fields.iter().map(|field| field.value.escape_ascii().to_string()).collect();
         let message = "No route matches this request. (no-route, request 7%C3%A9%25)";

@@ -170,7 +170,7 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
         let mut text = std::mem::take(&mut self.work.text);
         text.clear();
         let id = self.snapshot.forwarding.request_id(&self.request.fields);
-        problem::write(&mut text, error, status, id, &self.record.policies.findings.missing);
+        problem::write(&mut text, error, status, id, &self.record.policies.findings);
         let head = self.error_head(error).and_then(|mut head| {
             let described = head.fields.append(FieldName::ContentType, problem::CONTENT_TYPE);
             let described =
@@ -218,7 +218,8 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
     /// Tells a client of gRPC: all of the response is its head, which is at the same time its trailers.
     async fn send_status(&mut self, error: Error, dialect: Dialect) -> Result<(), Error> {
         let id = self.snapshot.forwarding.request_id(&self.request.fields);
-        let head = grpc::failure(error, dialect, id).map_err(|_| Kind::Internal)?;
+        let detail = self.record.policies.findings.detail.as_deref();
+        let head = grpc::failure(error, detail, dialect, id).map_err(|_| Kind::Internal)?;
         self.send(head, &[]).await
     }
 }
