@@ -101,7 +101,7 @@ func (x *Ctx) fillBody() error {
 
 // receiveBody receives bytes of the body into p, or into the buffer if p is nil,
 // and before that lets the client know that it should send them, unless it has an
-// answer already (RFC 9110 section 10.1.1). It may give none: then a watch has put
+// response already (RFC 9110 section 10.1.1). It may give none: then a watch has put
 // some into the buffer.
 func (x *Ctx) receiveBody(p []byte) (int, error) {
 	if x.body.expects {
@@ -163,9 +163,9 @@ func (x *Ctx) wait(p []byte) (int, error) {
 	return n, err
 }
 
-// ReadBody gives the whole body, or what Body was not yet asked for. More than
-// max bytes are ErrBodyTooLong; a negative max leaves it to Limits.Body. Other
-// errors are those of Body.
+// ReadBody returns the whole body, or the part that Body has not read yet. A body
+// of more than max bytes fails with ErrBodyTooLong; with a negative max, only
+// Limits.Body applies. Other errors are those of Body.
 func (c *Ctx) ReadBody(max int64) ([]byte, error) {
 	c.check()
 	if max < 0 {

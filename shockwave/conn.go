@@ -150,7 +150,7 @@ func (c *conn) abandon() {
 	}
 }
 
-// panicked logs, and responses 500 if the handler had not answered.
+// panicked logs, and responds with 500 if the handler had not responded.
 func (c *conn) panicked(reason any) {
 	x := c.ctx
 	if reason == ErrAbort {
@@ -165,13 +165,13 @@ func (c *conn) panicked(reason any) {
 		x.endContext()
 	}
 	if !x.sent {
-		x.answerFault(500, "")
+		x.respondFault(500, "")
 	}
 	c.end(true)
 }
 
-// serve reads a head, has it answered, and goes on until the connection ends. The
-// error is nil if it ended between two messages.
+// serve reads a head, has the handler respond, and goes on until the connection
+// ends. The error is nil if it ended between two messages.
 func (c *conn) serve() error {
 	for {
 		if err := c.readHead(); err != nil {
@@ -193,7 +193,7 @@ func (c *conn) serve() error {
 }
 
 // readHead gets a complete head, out of what was received behind the last request
-// if it is there. Only if it is not are answers sent: so those to a batch of
+// if it is there. Only if it is not are responses sent: so those to a batch of
 // requests leave in one write.
 func (c *conn) readHead() error {
 	wait := phaseIdle
@@ -336,8 +336,8 @@ func (c *conn) wasOther() bool {
 	return true
 }
 
-// refuse ends a connection on which no further request can be read: with an
-// answer if there is a fault to name.
+// refuse ends a connection on which no further request can be read: with a
+// response if there is a fault to name.
 func (c *conn) refuse(err error) error {
 	x := c.ctx
 	inside := x != nil && x.r < x.w

@@ -36,10 +36,11 @@ type watch struct {
 }
 
 // Context ends when the client closes the connection (cause ErrClientGone), when
-// the server is closed or the time of its Shutdown is over (ErrServerClosed; see
-// ShuttingDown), at the deadline and when the handler returns. It is made when it is
-// first asked for; a request that never asks pays nothing. Responses to earlier requests
-// that wait to be sent are sent then. It may outlive the handler.
+// the server is closed or its Shutdown runs out of time (ErrServerClosed; see
+// ShuttingDown), at the deadline, and when the handler returns. It is created by
+// the first call; a request that does not call it pays nothing. That call also
+// sends responses to earlier requests that are still buffered. The context may
+// outlive the handler.
 func (c *Ctx) Context() context.Context {
 	c.check()
 	if c.context != nil {
@@ -62,10 +63,11 @@ func (c *Ctx) Context() context.Context {
 	return c.context
 }
 
-// ShuttingDown gives a channel that is closed when Shutdown of the Server begins (or
-// what a connection that is handed on says with a method of this name). A
-// graceful shutdown waits for the handler and leaves its Context alone; a handler
-// that would stream for ever returns then. In one that sends events:
+// ShuttingDown returns a channel that is closed when Shutdown of the Server
+// begins (or the channel that the connection itself returns, if it has a method
+// of this name). A graceful shutdown waits for the handler and leaves its Context
+// alone; a handler that would stream for ever returns then. In one that sends
+// events:
 //
 //	select {
 //	case event := <-events:
@@ -85,8 +87,8 @@ func (c *Ctx) ShuttingDown() <-chan struct{} {
 }
 
 // SetDeadline sets when the Context ends with context.DeadlineExceeded; the zero
-// time means never. It must come before the first call of Context, else it changes
-// nothing and says false.
+// time means never. It must be called before the first call of Context; otherwise
+// it changes nothing and returns false.
 func (c *Ctx) SetDeadline(t time.Time) bool {
 	c.check()
 	if c.context != nil {

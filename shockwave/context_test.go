@@ -181,7 +181,8 @@ func TestContextEndsBehindAWatchedBody(t *testing.T) {
 	}
 }
 
-// Whoever asks for a Context may be about to wait: answers before his are sent.
+// A handler that asks for a Context may be about to wait: earlier responses are
+// sent.
 func TestContextSendsEarlierAnswers(t *testing.T) {
 	handler := func(c *Ctx) {
 		if c.Number() == 2 {

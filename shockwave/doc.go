@@ -1,5 +1,5 @@
-// Package shockwave is an HTTP/1.1 server engine (RFC 9110, RFC 9112) that
-// allocates nothing for a request on a connection that is kept alive.
+// Package shockwave is an HTTP/1.1 server engine (RFC 9110, RFC 9112) that does
+// not allocate for a request on a keep-alive connection.
 //
 //	log.Fatal(shockwave.ListenAndServe(":8080", func(c *shockwave.Ctx) {
 //		c.Send("text/plain; charset=utf-8", []byte("hello\n"))
@@ -8,24 +8,25 @@
 // # Ownership
 //
 // A handler gets one *Ctx: the request and its response. The Ctx, and every
-// []byte it gave, belong to the connection: they are valid until the handler
-// returns, and what they show then changes. string(b) copies; Ctx.Clone copies
-// a whole request. Only the handler's goroutine may call methods of a Ctx, unless
-// Ctx.Share passes it around under a lock; the context.Context it gives may be used
-// by all. Building with the tag
-// shockdebug makes every breach of this fail loudly.
+// []byte that it returned, belong to the connection: they are valid until the
+// handler returns; then the next request reuses the memory. string(b) copies;
+// Ctx.Clone copies a whole request. Only the handler's goroutine may call methods
+// of a Ctx, unless Ctx.Share passes it around under a lock; any goroutine may use
+// the context.Context that it returns. Build with the tag shockdebug to make
+// violations fail loudly.
 //
 // # Pipelining
 //
-// Responses to requests that came together leave together, in one write: when no
-// further complete head is there, or when a buffer is full. A handler that is about
-// to take long sends what waits before its own response by calling Context or Flush.
+// Responses to requests that arrived together are sent together, in one write:
+// when no further complete head has arrived, or when a buffer is full. A handler
+// that is about to take long sends the earlier responses first by calling Context
+// or Flush.
 //
 // # What is bounded
 //
-// Everything a client can make long has a member of Limits, every wait for a
-// client has one of Timeouts, and all have defaults: a Server made with only a
-// Handler is safe in the open.
+// Limits has a field for everything that a client can make long, Timeouts has one
+// for every wait for a client, and all have defaults: a Server with only a
+// Handler is safe on the internet.
 package shockwave
 
 // One connection, top to bottom:
@@ -35,7 +36,7 @@ package shockwave
 //	a head: bytes to offsets            parse        Parser.Parse
 //	the handler's view of it             request.go, query.go
 //	its body                             body.go, chunked.go
-//	the response: fields, body, head       header.go, response.go, answers.go, head.go
+//	the response: fields, body, head       header.go, response.go, respond.go, head.go
 //	files, other protocols               file.go, hijack.go
 //	reading and writing at once          share.go
 //	bytes to the client                 write.go

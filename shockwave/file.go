@@ -22,9 +22,9 @@ const filePiece = 128 << 10
 
 // SendFile responds with a file by sendfile(2): Content-Type by its extension
 // unless set, Last-Modified, HEAD, and while the status is 200 If-Modified-Since
-// (304) and one byte range (206, 416; RFC 9110 section 14). The error of opening it
-// is returned and nothing was sent: answer 404. What is no regular file is an error
-// too.
+// (304) and one byte range (206, 416; RFC 9110 section 14). If the file cannot be
+// opened, SendFile returns the error and sends nothing: respond with 404. A path
+// that is not a regular file is an error too.
 func (c *Ctx) SendFile(path string) error {
 	c.check()
 	if c.sent || len(c.kept) > 0 || c.conn.hijacked {

@@ -194,7 +194,7 @@ type connection struct {
 }
 
 func (c *connection) serve(sent string, size int) {
-	s := &Server{Handler: c.handle, Limits: Limits{Body: 1000, Drain: 100, AnswerBuffer: 50}}
+	s := &Server{Handler: c.handle, Limits: Limits{Body: 1000, Drain: 100, ResponseBuffer: 50}}
 	conn := &tape{in: &pieces{sent, size}}
 	s.ServeConn(conn)
 	s.Close()

@@ -22,9 +22,9 @@ func (c *Ctx) hasRoom(n int) bool {
 	return headBound+len(c.conn.server.Name)+len(c.lines)+n <= cap(c.out)-len(c.out)
 }
 
-// appendOrdinary puts an ordinary answer into out, which has room for it. Up to
-// Content-Length it is what it was for the last one of this second and type; again
-// says that the type is that of the last one.
+// appendOrdinary puts an ordinary response into out, which has room for it. Up to
+// Content-Length it is what it was for the last one of this second and type;
+// again says that the type is that of the last one.
 func (c *Ctx) appendOrdinary(contentType string, again bool, body []byte) {
 	if stamp := c.conn.server.clock.stamp.Load(); c.startOf != stamp || !again {
 		c.startOf, c.startType = stamp, append(c.startType[:0], contentType...)

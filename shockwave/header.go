@@ -45,24 +45,25 @@ func kindIf(kind fieldKind, name, its string) fieldKind {
 	return anyField
 }
 
-// Set sets a field of the response in place of all lines with that name. A name
-// that is no token, or a value with CR, LF, NUL or another control byte but HTAB is
-// ErrBadField and changes nothing. White space at the ends of a value is dropped by
-// whoever reads it.
+// Set sets a field of the response and replaces all lines with that name. A name
+// that is not a token, or a value with CR, LF, NUL or another control byte except
+// HTAB, returns ErrBadField and changes nothing. Recipients drop white space at
+// the ends of a value.
 //
 // Content-Length is honoured and enforced: writing more fails, writing less
-// closes the connection. Of Connection only "close" may be set, which ends the
-// connection behind the response, and "upgrade", which goes with Upgrade (RFC 9110
-// section 7.8), beside what the engine says there; Transfer-Encoding never
-// (ErrReservedField). Date and Server replace the engine's.
+// closes the connection. Connection may be set only to "close", which ends the
+// connection after the response, or to "upgrade", which goes with Upgrade (RFC
+// 9110 section 7.8) and is added to what the engine sends there.
+// Transfer-Encoding can never be set (ErrReservedField). Date and Server replace
+// the engine's.
 func (c *Ctx) Set(name, value string) error { return c.setField(name, value, false) }
 
-// SetBytes is Set for a value that is not a string; it keeps no reference to it.
+// SetBytes is Set for a value that is not a string; it does not retain the value.
 func (c *Ctx) SetBytes(name string, value []byte) error { return c.setField(name, view(value), false) }
 
-// Add adds a field line behind those with the same name. Errors are those of Set.
-// Fields that can stand only once (Content-Length, Content-Type, Date, Server) are
-// set instead.
+// Add adds a field line after those with the same name. Its errors are those of
+// Set. Fields that may appear only once (Content-Length, Content-Type, Date,
+// Server) are set instead.
 func (c *Ctx) Add(name, value string) error { return c.setField(name, value, true) }
 
 // AddBytes is Add for a value that is not a string.
@@ -99,7 +100,7 @@ func (c *Ctx) appendBounded(lines *[]byte, name, value string, add bool) error {
 	if !add {
 		*lines = without(*lines, name)
 	}
-	if len(*lines)+len(name)+len(value)+len(": \r\n") > c.conn.server.limits.AnswerFields {
+	if len(*lines)+len(name)+len(value)+len(": \r\n") > c.conn.server.limits.ResponseFields {
 		return ErrFieldsTooLong
 	}
 	*lines = appendLine(*lines, name, value)

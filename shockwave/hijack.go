@@ -6,9 +6,9 @@ import (
 )
 
 // Hijack hands the connection over: the engine forgets it when the handler
-// returns, and does not close it. Unsent bytes of earlier responses are sent first.
-// buffered is a copy of what was received behind what was read of the request;
-// what comes later comes from conn.
+// returns, and does not close it. Unsent bytes of earlier responses are sent
+// first. buffered is a copy of what was received after the part of the request
+// that was read; read the rest from conn.
 func (c *Ctx) Hijack() (conn net.Conn, buffered []byte, err error) {
 	c.check()
 	if c.sent || len(c.kept) > 0 || c.conn.hijacked {

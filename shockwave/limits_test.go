@@ -206,7 +206,7 @@ func TestLingerLimit(t *testing.T) {
 func TestAnswerBuffer(t *testing.T) {
 	handler := func(c *Ctx) { writeInPieces(c, strings.Repeat("a", 100), 10) }
 	for limit, want := range map[int]string{100: "Content-Length: 100", 99: "Transfer-Encoding: chunked"} {
-		if got := play(t, &Server{Handler: handler, Limits: Limits{AnswerBuffer: limit}}, get); !strings.Contains(got, want) {
+		if got := play(t, &Server{Handler: handler, Limits: Limits{ResponseBuffer: limit}}, get); !strings.Contains(got, want) {
 			t.Errorf("%d: %q", limit, got)
 		}
 	}
@@ -227,7 +227,7 @@ func TestAnswerFields(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	s := &Server{Handler: handler, Limits: Limits{AnswerFields: 10}}
+	s := &Server{Handler: handler, Limits: Limits{ResponseFields: 10}}
 	if got := play(t, s, get); got != "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX: 54321\r\n\r\n" {
 		t.Errorf("got %q", got)
 	}
@@ -237,7 +237,7 @@ func TestAnswerFields(t *testing.T) {
 func TestDefaultLimits(t *testing.T) {
 	none := Limits{}.orDefault()
 	negative := Limits{Head: -1, Target: -1, Fields: -1, ChunkLine: -1, Trailers: -1, Connections: -1,
-		RequestsPerConnection: -1, AnswerBuffer: -1, AnswerFields: -1}
+		RequestsPerConnection: -1, ResponseBuffer: -1, ResponseFields: -1}
 	if got := negative.orDefault(); got != none {
 		t.Errorf("got %+v, want %+v", got, none)
 	}

@@ -7,9 +7,9 @@ import (
 	"titan.test/shockwave/parse"
 )
 
-// QueryValue gives the decoded value of the first pair of the query with that
-// name, nil if there is none. '+' is a space. A value whose %XX are malformed is
-// given as it was sent.
+// QueryValue returns the decoded value of the first pair of the query with that
+// name, nil if there is none. '+' is a space. A value with malformed %XX is
+// returned as it was sent.
 func (c *Ctx) QueryValue(name string) []byte {
 	for key, value := range c.QueryValues() {
 		if string(key) == name {
@@ -19,7 +19,7 @@ func (c *Ctx) QueryValue(name string) []byte {
 	return nil
 }
 
-// QueryValues goes over the pairs of the query, decoded like QueryValue does. The
+// QueryValues iterates over the pairs of the query, decoded as by QueryValue. The
 // value of a pair without '=' is empty.
 func (c *Ctx) QueryValues() iter.Seq2[[]byte, []byte] {
 	c.check()
@@ -73,7 +73,7 @@ func (c *Ctx) decode(text []byte, plus bool) ([]byte, bool) {
 	return c.scratch[start:len(c.scratch):len(c.scratch)], true
 }
 
-// Cookie gives the value of the first cookie with that name, nil if there is
+// Cookie returns the value of the first cookie with that name, nil if there is
 // none. Quotes around it are removed.
 func (c *Ctx) Cookie(name string) []byte {
 	for key, value := range c.Cookies() {
@@ -84,7 +84,7 @@ func (c *Ctx) Cookie(name string) []byte {
 	return nil
 }
 
-// Cookies goes over the cookies of all Cookie fields (RFC 6265 section 5.4).
+// Cookies iterates over the cookies of all Cookie fields (RFC 6265 section 5.4).
 func (c *Ctx) Cookies() iter.Seq2[[]byte, []byte] {
 	c.check()
 	return func(yield func(name, value []byte) bool) {

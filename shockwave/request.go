@@ -15,8 +15,8 @@ import (
 )
 
 // A Ctx is one request and its response. It is valid until the handler returns,
-// and so is every []byte its methods give; only the handler's goroutine may use
-// it, and with Share others in turn.
+// and so is every []byte that its methods return. Only the handler's goroutine
+// may use it; after Share, others may too, in turn.
 type Ctx struct {
 	conn     *conn
 	head     *parse.Head // the parser's
@@ -95,40 +95,41 @@ func (x *Ctx) settle() {
 	x.takeBack()
 }
 
-// Method gives the request method as it was sent; methods are case-sensitive.
+// Method returns the request method as it was sent; methods are case-sensitive.
 func (c *Ctx) Method() string {
 	c.check()
 	return c.head.Method()
 }
 
-// Target gives the request target as it was sent (RFC 9112 section 3.2).
+// Target returns the request target as it was sent (RFC 9112 section 3.2).
 func (c *Ctx) Target() []byte {
 	c.check()
 	return c.head.Target()
 }
 
-// Path gives the path of the target without decoding it: "/" for an absolute
+// Path returns the path of the target without decoding it: "/" for an absolute
 // target without a path, "*" for the asterisk form, empty for CONNECT.
 func (c *Ctx) Path() []byte {
 	c.check()
 	return c.head.Path()
 }
 
-// DecodedPath gives the path with its %XX bytes decoded; false when one of them
+// DecodedPath returns the path with its %XX bytes decoded; false if one of them
 // is malformed. It copies only if there is something to decode. A %2F becomes a
-// slash like any other: split Path first where that matters.
+// slash like any other: if that matters, split Path first.
 func (c *Ctx) DecodedPath() ([]byte, bool) {
 	c.check()
 	return c.decode(c.head.Path(), false)
 }
 
-// Query gives what follows the first '?' of the target, not decoded.
+// Query returns what follows the first '?' of the target, not decoded.
 func (c *Ctx) Query() []byte {
 	c.check()
 	return c.head.RawQuery()
 }
 
-// Host gives the Host field, or the authority of an absolute target; they agree.
+// Host returns the Host field, or the authority of an absolute target; if both
+// are present, they agree.
 func (c *Ctx) Host() []byte {
 	c.check()
 	if authority := c.head.Authority(); len(authority) > 0 {
@@ -137,29 +138,30 @@ func (c *Ctx) Host() []byte {
 	return c.head.Host()
 }
 
-// Header gives the value of the first field with that name, in any case; nil if
-// there is none.
+// Header returns the value of the first field with that name, ignoring case; nil
+// if there is none.
 func (c *Ctx) Header(name string) []byte {
 	c.check()
 	value, _ := c.head.Lookup(name)
 	return value
 }
 
-// Field gives the value of the first field with that well-known name, nil if
-// there is none. It costs no search.
+// Field returns the value of the first field with that well-known name, nil if
+// there is none. It does not search.
 func (c *Ctx) Field(id parse.FieldID) []byte {
 	c.check()
 	value, _ := c.head.Known(id)
 	return value
 }
 
-// Fields goes over the field lines in their order.
+// Fields iterates over the field lines in order.
 func (c *Ctx) Fields() iter.Seq2[[]byte, []byte] {
 	c.check()
 	return c.head.All()
 }
 
-// ContentLength gives the bytes of the body; 0 without one, -1 if it is chunked.
+// ContentLength returns the length of the body in bytes; 0 without a body, -1 if
+// it is chunked.
 func (c *Ctx) ContentLength() int64 {
 	c.check()
 	if c.head.Chunked {
@@ -168,10 +170,10 @@ func (c *Ctx) ContentLength() int64 {
 	return max(c.head.ContentLength, 0)
 }
 
-// Body reads the body without its chunked coding. The first Read asks a client
-// that waits for it to go on (100 Continue). It ends with io.EOF, with
-// ErrBodyTooLong, ErrTimeout, io.ErrUnexpectedEOF if the client closed inside
-// the body, or a *parse.Error if the coding is at fault. After an error the
+// Body reads the body without its chunked coding. The first Read tells a client
+// that waits for it to continue (100 Continue). It ends with io.EOF, with
+// ErrBodyTooLong, ErrTimeout, io.ErrUnexpectedEOF if the client closed inside the
+// body, or a *parse.Error if the coding is at fault. After an error the
 // connection is closed behind the response; if the handler gave none, the engine
 // responses with the status that the error asks for.
 func (c *Ctx) Body() io.Reader {
@@ -187,8 +189,8 @@ func (b *bodyReader) Read(p []byte) (int, error) {
 	return c.read(p)
 }
 
-// Trailers goes over the trailer fields; there are none before the body was read
-// to its end.
+// Trailers iterates over the trailer fields; there are none until the body has
+// been read to its end.
 func (c *Ctx) Trailers() iter.Seq2[[]byte, []byte] {
 	c.check()
 	if !c.body.chunked || !c.body.done {
@@ -197,7 +199,7 @@ func (c *Ctx) Trailers() iter.Seq2[[]byte, []byte] {
 	return c.trailers.All()
 }
 
-// Proto gives "HTTP/1.1" or "HTTP/1.0".
+// Proto returns "HTTP/1.1" or "HTTP/1.0".
 func (c *Ctx) Proto() string {
 	if c.IsHTTP10() {
 		return "HTTP/1.0"
@@ -205,33 +207,33 @@ func (c *Ctx) Proto() string {
 	return "HTTP/1.1"
 }
 
-// IsHTTP10 says that the client speaks HTTP/1.0.
+// IsHTTP10 reports whether the client uses HTTP/1.0.
 func (c *Ctx) IsHTTP10() bool {
 	c.check()
 	return c.head.IsHTTP10()
 }
 
-// WantsContinue says that the client sends its body only after 100 (Continue),
-// which the first use of Body or ReadBody sends. If there is none, the connection
-// is closed behind the response.
+// WantsContinue reports whether the client sends its body only after 100
+// (Continue), which the first use of Body or ReadBody sends. Without such a use,
+// the connection is closed after the response.
 func (c *Ctx) WantsContinue() bool {
 	c.check()
 	return c.head.ExpectContinue
 }
 
-// RemoteAddr gives the address of the client's end of the connection.
+// RemoteAddr returns the address of the client's end of the connection.
 func (c *Ctx) RemoteAddr() net.Addr {
 	c.check()
 	return c.conn.nc.RemoteAddr()
 }
 
-// LocalAddr gives the address of the server's end of the connection.
+// LocalAddr returns the address of the server's end of the connection.
 func (c *Ctx) LocalAddr() net.Addr {
 	c.check()
 	return c.conn.nc.LocalAddr()
 }
 
-// TLS gives the state of the TLS connection, nil without TLS.
+// TLS returns the state of the TLS connection, nil without TLS.
 func (c *Ctx) TLS() *tls.ConnectionState {
 	c.check()
 	if c.conn.tls == nil {
@@ -240,13 +242,13 @@ func (c *Ctx) TLS() *tls.ConnectionState {
 	return c.conn.tls
 }
 
-// Number gives the request's place on its connection, from 1.
+// Number returns the number of the request on its connection, from 1.
 func (c *Ctx) Number() int {
 	c.check()
 	return c.conn.requests
 }
 
-// Server gives the server that serves the request.
+// Server returns the server that serves the request.
 func (c *Ctx) Server() *Server {
 	c.check()
 	return c.conn.server
@@ -263,7 +265,7 @@ type Request struct {
 	Fields, Trailers []FieldLine
 	// ContentLength is -1 for a chunked body.
 	ContentLength int64
-	// Body is what ReadBody gave; nil if it was not called or failed.
+	// Body is what ReadBody returned; nil if it was not called or failed.
 	Body []byte
 	// RemoteAddr and LocalAddr are the ends of the connection.
 	RemoteAddr, LocalAddr net.Addr
@@ -274,8 +276,8 @@ type Request struct {
 // A FieldLine is one field line of a Request.
 type FieldLine struct{ Name, Value string }
 
-// Header gives the value of the first field with that name, in any case; "" if
-// there is none.
+// Header returns the value of the first field with that name, ignoring case; ""
+// if there is none.
 func (r *Request) Header(name string) string {
 	for _, field := range r.Fields {
 		if equalFold(field.Name, name) {
@@ -285,8 +287,8 @@ func (r *Request) Header(name string) string {
 	return ""
 }
 
-// Clone copies the request with what ReadBody gave. It is the way to keep a
-// request after the handler returned.
+// Clone copies the request, with what ReadBody returned. Use it to keep a request
+// after the handler has returned.
 func (c *Ctx) Clone() *Request {
 	c.check()
 	return &Request{

@@ -24,7 +24,7 @@ type response struct {
 	noDate   bool // no Date of the engine's
 	noServer bool
 
-	// start is the beginning of the last ordinary answer, startOf and startType
+	// start is the beginning of the last ordinary response, startOf and startType
 	// what it was put together from.
 	start     []byte
 	startOf   *stamp
@@ -69,21 +69,22 @@ func (c *Ctx) SetStatus(status int) error {
 	return nil
 }
 
-// Status gives the status of the response as it stands.
+// Status returns the current status of the response.
 func (c *Ctx) Status() int {
 	c.check()
 	return c.status
 }
 
-// Sent says that the response's head can no longer change.
+// Sent reports whether the response's head can no longer change.
 func (c *Ctx) Sent() bool {
 	c.check()
 	return c.sent
 }
 
-// Send responds with this whole body. contentType "" sends no Content-Type, or the
-// one that was Set. Nothing can be written behind it, and nothing may have been
-// before it (ErrBodyBegun). body is not kept.
+// Send responds with this whole body. With contentType "" it sends no
+// Content-Type, or the one that was Set. Nothing can be written after it, and
+// nothing may have been written before it (ErrBodyBegun). It does not retain
+// body.
 func (c *Ctx) Send(contentType string, body []byte) error {
 	c.check()
 	again := contentType == string(c.startType)
@@ -135,9 +136,10 @@ func (c *Ctx) tooLate() error {
 	return ErrBodyBegun
 }
 
-// Write adds to the response's body. Up to Limits.AnswerBuffer bytes are kept until the
-// handler returns and then sent with their Content-Length; a longer answer is
-// sent chunked (to HTTP/1.0: up to the close) unless Content-Length was set.
+// Write adds to the response's body. Up to Limits.ResponseBuffer bytes are
+// buffered until the handler returns and then sent with Content-Length; a longer
+// response is sent chunked (for HTTP/1.0: it ends with the connection) unless
+// Content-Length was set.
 func (c *Ctx) Write(p []byte) (int, error) {
 	c.check()
 	if err := c.mayWrite(len(p)); err != nil {
@@ -149,7 +151,7 @@ func (c *Ctx) Write(p []byte) (int, error) {
 	}
 	switch {
 	case !c.sent || c.coding == byChunks:
-		if len(c.kept)+len(p) <= c.conn.server.limits.AnswerBuffer {
+		if len(c.kept)+len(p) <= c.conn.server.limits.ResponseBuffer {
 			c.kept = append(c.kept, p...)
 			return len(p), nil
 		}
@@ -174,7 +176,7 @@ func (c *Ctx) mayWrite(n int) error {
 	case c.conn.hijacked:
 		return ErrHijacked
 	case c.complete:
-		return ErrAnswered
+		return ErrResponseComplete
 	case hasNoContent(c.status):
 		return ErrNoBody
 	case c.length != unset && int64(n) > c.length-c.written:
@@ -264,7 +266,7 @@ func (x *Ctx) finish() error {
 		x.endContext()
 	}
 	if x.body.fault != nil && x.untouched() {
-		x.answerFault(statusOf(x.body.fault))
+		x.respondFault(statusOf(x.body.fault))
 	}
 	if !x.complete {
 		x.finishBody()
@@ -292,17 +294,17 @@ func (x *Ctx) mayReceiveMore() bool {
 // request before it, the response has a body.
 func (x *Ctx) refuse(status int, reason string) {
 	x.bodiless = false
-	x.answerFault(status, reason)
+	x.respondFault(status, reason)
 }
 
-// answerFault answers in place of a handler, and ends the connection.
-func (x *Ctx) answerFault(status int, reason string) {
+// respondFault responds in place of a handler, and ends the connection.
+func (x *Ctx) respondFault(status int, reason string) {
 	x.reset()
 	x.keep = false
 	x.Error(status, reason)
 }
 
-// statusOf gives what to answer to a fault of a body.
+// statusOf returns the status for a fault of a body.
 func statusOf(fault error) (status int, reason string) {
 	if of, ok := fault.(*parse.Error); ok {
 		return of.Status, of.Reason
@@ -316,8 +318,9 @@ func statusOf(fault error) (status int, reason string) {
 	return 400, "the request body was cut short"
 }
 
-// Flush sends what was written so far. The first one fixes the head: without a
-// Content-Length set the response is chunked (to HTTP/1.0: up to the close).
+// Flush sends what was written so far. The first call fixes the head: unless
+// Content-Length is set, the response is chunked (for HTTP/1.0: it ends with the
+// connection).
 func (c *Ctx) Flush() error {
 	c.check()
 	if c.conn.hijacked {

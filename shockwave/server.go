@@ -14,18 +14,18 @@ import (
 	"titan.test/shockwave/parse"
 )
 
-// A Handler answers one request. It runs on the connection's goroutine; the
-// connection reads no further request until it has returned. The Ctx is its own
-// until then.
+// A Handler responds to one request. It runs on the connection's goroutine; the
+// connection reads no further request until it has returned. The Ctx belongs to
+// it until then.
 //
-// A panic in it is logged with its stack and answered 500 if nothing was sent;
-// the connection is closed. A panic with ErrAbort closes it silently.
+// A panic in it is logged with its stack, becomes a 500 if nothing was sent, and
+// closes the connection. A panic with ErrAbort closes it silently.
 type Handler func(*Ctx)
 
-// A Server serves HTTP/1.x on connections. Its members must not change once it
-// serves. The zero value with a Handler is complete.
+// A Server serves HTTP/1.x on connections. Its fields must not change once it
+// serves. The zero value with a Handler is ready to use.
 type Server struct {
-	// Handler answers the requests. If it is nil, serving panics at once.
+	// Handler responds to requests. If it is nil, serving panics at once.
 	Handler Handler
 	// Limits bounds what a client can make long.
 	Limits Limits
@@ -43,8 +43,8 @@ type Server struct {
 	// ErrorLog gets panics of handlers and failures to accept, and at debug level
 	// TLS handshakes that fail. Default: slog.Default().
 	ErrorLog *slog.Logger
-	// Name is the value of the Server field; "" sends none. What cannot be a value
-	// panics when the server begins.
+	// Name is the value of the Server field; "" sends none. An invalid value makes
+	// the server panic when it starts.
 	Name string
 
 	once     sync.Once
@@ -84,7 +84,7 @@ func (s *Server) ListenAndServe(addr string) error {
 
 // ListenAndServeTLS listens on a TCP address and serves it with TLS. The
 // certificate and key files may be "" if TLSConfig has certificates, or a way to
-// get them; else it is an error. An empty address is ":443".
+// get them; otherwise they are required. An empty address is ":443".
 func (s *Server) ListenAndServeTLS(addr, certFile, keyFile string) error {
 	config := s.tlsConfig()
 	if certFile != "" || keyFile != "" {
@@ -104,8 +104,8 @@ func (s *Server) ListenAndServeTLS(addr, certFile, keyFile string) error {
 	return s.Serve(tls.NewListener(ln, config))
 }
 
-// ServeTLS is Serve with TLS on every connection, as TLSConfig says. That it has
-// neither certificates nor a way to get them is an error.
+// ServeTLS is Serve with TLS on every connection, as TLSConfig says. If that has
+// neither certificates nor a way to get them, it returns an error.
 func (s *Server) ServeTLS(ln net.Listener) error {
 	config := s.tlsConfig()
 	if !hasCertificate(config) {
@@ -193,9 +193,9 @@ func isTemporary(err error) bool {
 	return ok && temporary.Temporary()
 }
 
-// ServeConn serves one connection and returns when it is closed or hijacked. A
-// *tls.Conn is handshaken first. The error is nil when the connection ended
-// between two messages.
+// ServeConn serves one connection and returns when it is closed or hijacked. For
+// a *tls.Conn it does the handshake first. The error is nil if the connection
+// ended between two messages.
 func (s *Server) ServeConn(nc net.Conn) error {
 	s.needHandler()
 	s.begin()
@@ -206,14 +206,14 @@ func (s *Server) ServeConn(nc net.Conn) error {
 	return c.run()
 }
 
-// Shutdown stops accepting, closes idle connections and waits until every
-// running answer, which then says Connection: close, is sent. When ctx ends first
-// it closes what is left, as Close does, and returns ctx's error. Hijacked
-// connections are not waited for.
+// Shutdown stops accepting, closes idle connections and waits until every running
+// response, which then says Connection: close, is sent. If ctx ends first,
+// Shutdown closes what is left, as Close does, and returns ctx's error. It does
+// not wait for hijacked connections.
 //
-// Contexts of running requests end only then: whoever hands his on, to a database
-// say, gets the time to finish. A response that has no end of its own must look at
-// ShuttingDown.
+// Contexts of running requests end only then, so that a handler that passes its
+// context on, to a database for example, has time to finish. A handler whose
+// response never ends by itself must watch ShuttingDown.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.begin()
 	drained := s.beginShutdown()
@@ -250,7 +250,7 @@ func (s *Server) beginShutdown() <-chan struct{} {
 	return s.drained
 }
 
-// ShuttingDown gives a channel that is closed when Shutdown or Close begins.
+// ShuttingDown returns a channel that is closed when Shutdown or Close begins.
 func (s *Server) ShuttingDown() <-chan struct{} {
 	s.begin()
 	return s.stopping
@@ -290,7 +290,7 @@ func (s *Server) stopAccepting() {
 func closeNow(nc net.Conn) { belowTLS(nc).Close() }
 
 // resetNow is closeNow such that the client does not take it for the end of an
-// answer: TCP sends RST in place of FIN.
+// response: TCP sends RST in place of FIN.
 func resetNow(nc net.Conn) {
 	nc = belowTLS(nc)
 	if tcp, ok := nc.(*net.TCPConn); ok {
@@ -311,7 +311,7 @@ func (s *Server) handshakeFailed(nc net.Conn, err error) {
 	s.log.Debug("TLS handshake failed", "client", nc.RemoteAddr(), "error", err)
 }
 
-// Connections says how many connections are being served now.
+// Connections returns how many connections are being served now.
 func (s *Server) Connections() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

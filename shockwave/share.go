@@ -7,13 +7,14 @@ import (
 	"time"
 )
 
-// Share lets other goroutines use the Ctx until the handler returns, each while it
-// holds lock; the caller holds it now. What waits for the client gives lock up
-// meanwhile: so one goroutine sends the response while another receives the body, and
-// neither waits for the other. It is one for each direction: while a call of one
-// reads (Body, ReadBody), nobody else may read or call Hijack, and while one writes
-// (Write, Flush, Send and all else that makes the response), nobody else may write or
-// call Hijack; nor may the handler return. SendFile does not give lock up.
+// Share lets other goroutines use the Ctx until the handler returns, each while
+// it holds lock; the caller holds it now. A call that waits for the client
+// releases lock meanwhile: so one goroutine can send the response while another
+// receives the body, and neither waits for the other. Each direction allows one
+// goroutine: while one reads (Body, ReadBody), no other may read or call Hijack;
+// while one writes (Write, Flush, Send and everything else that makes the
+// response), no other may write or call Hijack; and the handler may not return.
+// SendFile does not release lock.
 func (c *Ctx) Share(lock sync.Locker) {
 	c.check()
 	c.lock, c.sendingOver.L, c.untidy = lock, lock, true
@@ -40,9 +41,9 @@ func (x *Ctx) takeBack() {
 	x.lock, x.readDeadline = nil, never
 }
 
-// SetReadDeadline sets when reading the body fails with ErrTimeout, and ends a wait
-// of another goroutine for it; the zero time leaves that to Timeouts, which hold in
-// any case. It ends with the handler.
+// SetReadDeadline sets when reading the body fails with ErrTimeout; it also
+// applies to a read that another goroutine waits in. With the zero time only
+// Timeouts apply, as they do in any case. The deadline ends with the handler.
 func (c *Ctx) SetReadDeadline(t time.Time) error {
 	c.check()
 	if c.conn.hijacked {
@@ -56,10 +57,10 @@ func (c *Ctx) SetReadDeadline(t time.Time) error {
 	return c.conn.nc.SetReadDeadline(t)
 }
 
-// SetWriteDeadline sets when sending the response fails with ErrTimeout, which ends
-// the connection; the zero time leaves that to Timeouts, which hold in any case. It
-// ends with the exchange. Responses to earlier requests that wait to be sent are sent
-// before.
+// SetWriteDeadline sets when sending the response fails with ErrTimeout, which
+// ends the connection. With the zero time only Timeouts apply, as they do in any
+// case. The deadline ends with the exchange. Buffered responses to earlier
+// requests are sent first.
 func (c *Ctx) SetWriteDeadline(t time.Time) error {
 	c.check()
 	if c.conn.hijacked {

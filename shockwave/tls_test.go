@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// certificate makes one that is good for tests.
+// certificate makes one for tests.
 func certificate(t *testing.T) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

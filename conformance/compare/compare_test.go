@@ -46,7 +46,7 @@ type exchange interface {
 	sendTrailer(name, value string)
 }
 
-func TestTheThreeEnginesAnswer(t *testing.T) {
+func TestTheThreeEnginesRespond(t *testing.T) {
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
 			for _, engine := range engines {

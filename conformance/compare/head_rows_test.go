@@ -29,14 +29,14 @@ var headRows = []row{
 		request: getWith("X-A : 1\r\n"),
 		handler: shows("X-A"),
 		all:     `400; closes`,
-		says:    "white space before the colon (RFC 9112 section 5.1)",
+		says:    "there is white space before the colon (RFC 9112 section 5.1)",
 	},
 	{
 		name:    "nul-in-a-value",
 		request: getWith("X-A: 1\x002\r\n"),
 		handler: shows("X-A"),
 		all:     `400; closes`,
-		says:    "a field value has a control byte (RFC 9110 section 5.5)",
+		says:    "a field value contains a control byte (RFC 9110 section 5.5)",
 	},
 	{
 		name:    "byte-over-127-in-a-value",

@@ -35,13 +35,15 @@ func mark(table *[256]uint8, class uint8, members string) {
 	}
 }
 
-// ValidName says whether name is a field name that may be sent: a token (RFC 9110 section 5.1).
+// ValidName reports whether name is a field name that may be sent: a token (RFC
+// 9110 section 5.1).
 func ValidName(name string) bool {
 	return name != "" && all(name, tokenByte)
 }
 
-// ValidValue says whether value is a field value that may be sent (RFC 9110 section 5.5): no CR, LF or
-// NUL, and no other control byte but HTAB. White space at its ends is dropped by who receives it.
+// ValidValue reports whether value is a field value that may be sent (RFC 9110
+// section 5.5): no CR, LF or NUL, and no other control byte but HTAB. Recipients
+// drop white space at its ends.
 func ValidValue(value string) bool {
 	for ; len(value) >= 8; value = value[8:] {
 		// A control byte is one below SP, or DEL; whether one of the eight is HTAB is then looked at.

@@ -1,6 +1,6 @@
 package parse
 
-// A FieldID names a well-known field, for lookups that compare no names.
+// A FieldID identifies a well-known field, for lookups that do not compare names.
 type FieldID uint8
 
 // The well-known fields. FieldUnknown stands for every other name.

@@ -2,7 +2,7 @@ package parse
 
 import "math"
 
-// The values that members of Limits have when they are zero.
+// The defaults of the fields of Limits.
 const (
 	DefaultHead     = 16 << 10
 	DefaultTarget   = 8 << 10
@@ -11,7 +11,8 @@ const (
 	DefaultBody     = 1 << 20
 )
 
-// MaxMethod is the number of bytes of the longest method that is read; a longer one is ErrMethodTooLong.
+// MaxMethod is the length of the longest accepted method; a longer one is
+// ErrMethodTooLong.
 const MaxMethod = 23
 
 // maxHead keeps every offset within 32 bits, with room for a limit's worth of bytes behind it.

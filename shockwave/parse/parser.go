@@ -89,8 +89,8 @@ func (p *Parser) Parse(b []byte, at int) (next int, err error) {
 		}
 		p.beginHead()
 	}
-	// Only what the limit lets in is judged: so the verdict is the same whether what lies beyond has
-	// arrived already or not.
+	// Only what is within the limit is judged: so the verdict is the same whether
+	// what lies beyond has arrived already or not.
 	judged := b[:p.start+min(len(b)-p.start, p.limits.Head)]
 	isFresh := p.stage == atMethod && p.from == p.start
 	if !isFresh || !p.walkRequestLine(judged) || !p.walkFieldLines(judged) {

@@ -22,8 +22,9 @@ const (
 // A block is the masks of 64 bytes, bit 0 for the first. The fourth word makes its size a power of two.
 type block [4]uint64
 
-// A scan is the classification of a window of a buffer, made ahead of the parser and kept for the next
-// head behind it: whoever looks for the end of a token, a value or a target looks for a bit.
+// A scan is the classification of a window of a buffer, made ahead of the parser
+// and kept for the next head behind it: the search for the end of a token, a
+// value or a target is a search for a bit.
 //
 // Block i of the buffer, its bytes from 64*i on, has its masks in blocks[i%ringBlocks]. The bits
 // of tokenStop and valueStop at end are set, so that a search for them need not count.

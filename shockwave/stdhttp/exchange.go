@@ -15,13 +15,15 @@ import (
 	"titan.test/shockwave"
 )
 
-// An exchange is one request that a Shockwave server answers over an in-memory connection. Three goroutines take part:
-// the engine's, which runs the handler; the sender's, which writes the request; and the caller's, which reads the
-// answer. Nothing is held between them but the pieces in their hands, so back-pressure goes through in both ways.
+// An exchange is one request that a Shockwave server serves over an in-memory
+// connection. Three goroutines take part: the engine's, which runs the handler;
+// the sender's, which writes the request; and the caller's, which reads the
+// response. They buffer nothing beyond the piece that each is passing on, so
+// back-pressure works both ways.
 type exchange struct {
-	r      *http.Request
-	client net.Conn
-	answer *bufio.Reader // reads client; nil once it is back in the pool
+	r         *http.Request
+	client    net.Conn
+	responses *bufio.Reader // reads client; nil once it is back in the pool
 
 	invited chan struct{} // closed when the body may be sent
 	invite  sync.Once
@@ -42,15 +44,15 @@ func (b *bridge) begin(r *http.Request) (*exchange, error) {
 	}
 	client, engine := net.Pipe()
 	x := &exchange{
-		r:       r,
-		client:  client,
-		answer:  answers.Get().(*bufio.Reader),
-		invited: make(chan struct{}),
-		sent:    make(chan struct{}),
-		served:  make(chan struct{}),
+		r:         r,
+		client:    client,
+		responses: responseReaders.Get().(*bufio.Reader),
+		invited:   make(chan struct{}),
+		sent:      make(chan struct{}),
+		served:    make(chan struct{}),
 	}
 	x.taken.Store(length == 0)
-	x.answer.Reset(client)
+	x.responses.Reset(client)
 	x.unwatch = context.AfterFunc(r.Context(), func() { client.Close() })
 	if !wantsContinue(r, length) {
 		x.allowBody()
@@ -109,7 +111,7 @@ func (x *exchange) allowBody() { x.invite.Do(func() { close(x.invited) }) }
 // error ends it.
 func (x *exchange) response(interim func(*http.Response) error) (*http.Response, error) {
 	for {
-		response, err := http.ReadResponse(x.answer, x.r)
+		response, err := http.ReadResponse(x.responses, x.r)
 		if err != nil {
 			return nil, err
 		}
@@ -128,7 +130,7 @@ func (x *exchange) response(interim func(*http.Response) error) (*http.Response,
 
 // drained reads on behind a response until the engine ends the connection, which it does when the handler has returned:
 // ending it sooner would look to the handler like a client that hung up.
-func (x *exchange) drained() { io.Copy(io.Discard, x.answer) }
+func (x *exchange) drained() { io.Copy(io.Discard, x.responses) }
 
 // end closes the connection and waits until the engine and the sender are done with the request.
 func (x *exchange) end() {
@@ -136,9 +138,9 @@ func (x *exchange) end() {
 	x.client.Close()
 	<-x.served
 	<-x.sent
-	x.answer.Reset(nil)
-	answers.Put(x.answer)
-	x.answer = nil
+	x.responses.Reset(nil)
+	responseReaders.Put(x.responses)
+	x.responses = nil
 }
 
 // engineEnd is the engine's end of an in-memory connection. It shows the addresses, and with TLS the state, of the

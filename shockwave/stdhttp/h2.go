@@ -28,21 +28,27 @@ const (
 	bodyPerStream       = 256 << 10
 )
 
-// H2 lets s serve HTTP/2 beside HTTP/1.1 on its TLS ports: a connection for which ALPN chose h2 is served by the
-// standard library's implementation, and its requests by s.Handler through [ServerHandler]. Call it before s serves
-// and after its other members are set.
+// H2 lets s serve HTTP/2 beside HTTP/1.1 on its TLS ports: a connection for which
+// ALPN chose h2 is served by the standard library's implementation, and its
+// requests by s.Handler through [ServerHandler]. Call it before s serves and
+// after its other fields are set.
 //
-// Shutdown of s lets streams end and refuses new ones, and their ShuttingDown says so; Close cuts the connections.
+// Shutdown of s lets streams end, closes their ShuttingDown channel and refuses
+// new ones; Close cuts the connections.
 //
-// A connection has at most 100 streams at once, and keeps at most 1 MiB of bodies that no handler has read yet, 256
-// KiB of one stream. Of the Limits, Head bounds HTTP/2 header lists, and Connections counts a connection as one,
-// whatever its streams; Target, Fields, Body, Trailers, Drain, Linger, AnswerBuffer and AnswerFields hold for each
-// stream. ChunkLine and RequestsPerConnection do not hold.
+// A connection has at most 100 streams at once, and buffers at most 1 MiB of
+// bodies that no handler has read yet, 256 KiB of one stream. Of the Limits, Head
+// bounds HTTP/2 header lists, and Connections counts a connection as one,
+// whatever its streams; Target, Fields, Body, Trailers, Drain, Linger,
+// ResponseBuffer and ResponseFields apply to each stream. ChunkLine and
+// RequestsPerConnection do not apply.
 //
-// Of the Timeouts, Body, MinBodyRate, BodyGrace and Linger hold for each stream. Write is the time in which a stream
-// must take 16 KiB of its response, else it is reset, and the pause in which the connection takes nothing, else it is
-// closed. Idle is the pause between two streams. Head holds for the TLS handshake alone: a header list that is not
-// complete is bounded by its length, and by Idle while there is no other stream.
+// Of the Timeouts, Body, MinBodyRate, BodyGrace and Linger apply to each stream.
+// Write is the time in which a stream must take 16 KiB of its response, or it is
+// reset, and the longest pause in which the connection takes nothing, before it
+// is closed. Idle is the longest pause between two streams. Head applies only to
+// the TLS handshake: a header list that is not complete is bounded by its length,
+// and by Idle while there is no other stream.
 func H2(s *shockwave.Server) {
 	if s.NextProto == nil {
 		s.NextProto = make(map[string]func(*shockwave.Server, *tls.Conn))

@@ -32,7 +32,8 @@ func TestH2BesideHTTP1OnOnePort(t *testing.T) {
 	}
 }
 
-// TestH2WithCurl asks a client that is not Go's. Whoever has none may go without; CI may not.
+// TestH2WithCurl asks a client that is not Go's. Without curl it is skipped, but
+// not in CI.
 func TestH2WithCurl(t *testing.T) {
 	without := t.Skip
 	if os.Getenv("CI") != "" {

@@ -7,24 +7,26 @@ import (
 	"titan.test/shockwave"
 )
 
-// Handler makes h a Shockwave handler. It sees what it would see under net/http: the whole request with its body,
-// trailers, TLS state and a context that ends when the client hangs up, and a ResponseWriter that also is an
-// http.Flusher, http.Hijacker, io.ReaderFrom and io.StringWriter, works with http.ResponseController, sends interim
-// answers (WriteHeader with 1xx) and trailers (announced by the Trailer field, or with http.TrailerPrefix), guesses a
-// missing Content-Type and obeys the rules of WriteHeader.
+// Handler makes h a Shockwave handler. h sees what it would see under net/http:
+// the whole request with its body, trailers, TLS state and a context that ends
+// when the client hangs up, and a ResponseWriter that also is an http.Flusher,
+// http.Hijacker, io.ReaderFrom and io.StringWriter, works with
+// http.ResponseController, sends interim responses (WriteHeader with 1xx) and
+// trailers (announced by the Trailer field, or with http.TrailerPrefix), guesses
+// a missing Content-Type and follows the rules of WriteHeader.
 //
 // What differs from net/http:
 //
 //   - What the engine refuses never arrives: it reads RFC 9112 strictly and has limits on the body too
 //     ([shockwave.Limits]). A body over its limit fails with *http.MaxBytesError.
-//   - A panic before anything was sent is answered 500; net/http closes without a response.
+//   - A panic before anything was sent becomes a 500; net/http closes without a response.
 //     http.ErrAbortHandler closes silently in both.
-//   - Answers get a Content-Length up to Limits.AnswerBuffer, which is more than net/http's 2048 bytes.
-//   - Request and answer are full duplex from the start.
+//   - Responses get a Content-Length up to Limits.ResponseBuffer, which is more than net/http's 2048 bytes.
+//   - Request and response are full duplex from the start.
 //   - Deadlines of http.ResponseController can shorten the engine's Timeouts, not lift them. A goroutine that reads the
-//     body when the handler returns is cut off, and the connection is closed behind the response.
+//     body when the handler returns is cut off, and the connection is closed after the response.
 //   - Of Connection only close and upgrade are sent. Transfer-Encoding is left out, also when it is identity: a response
-//     of unknown length is chunked then. Fields beyond Limits.AnswerFields are answered 500, and logged.
+//     of unknown length is chunked then. Fields beyond Limits.ResponseFields become a 500 and are logged.
 //   - WriteHeader(101) must be followed by Hijack; without it the response is 200.
 //   - Pragma: no-cache of a request does not make a Cache-Control.
 //   - 205 has no body.

@@ -443,7 +443,7 @@ func TestTooManyFields(t *testing.T) {
 			t.Error("the body was taken")
 		}
 	}
-	server := Start(&shockwave.Server{Handler: Handler(http.HandlerFunc(h)), Limits: shockwave.Limits{AnswerFields: 500},
+	server := Start(&shockwave.Server{Handler: Handler(http.HandlerFunc(h)), Limits: shockwave.Limits{ResponseFields: 500},
 		ErrorLog: slog.New(slog.NewTextHandler(&log, nil))})
 	defer server.Close()
 	p := dial(t, strings.TrimPrefix(server.URL, "http://"))
@@ -454,7 +454,7 @@ func TestTooManyFields(t *testing.T) {
 			t.Error(s, err)
 		}
 	}
-	if !strings.Contains(log.String(), "AnswerFields") {
+	if !strings.Contains(log.String(), "ResponseFields") {
 		t.Error("nobody was told:", log.String())
 	}
 }

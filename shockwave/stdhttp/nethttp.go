@@ -11,19 +11,21 @@ import (
 	"titan.test/shockwave"
 )
 
-// HTTPHandler makes h a net/http handler. It serves HTTP/1 and HTTP/2 with what a [shockwave.Ctx] can do: bodies both
-// ways at the same time, trailers, early hints, and the cancellation of the Ctx's context when the client has gone. A
-// handler that hijacks the connection may answer 101 and take the protocol over, in HTTP/1.1 only; it must have read
-// the body.
+// HTTPHandler makes h a net/http handler. It serves HTTP/1 and HTTP/2 with what a
+// [shockwave.Ctx] can do: bodies both ways at the same time, trailers, early
+// hints, and the cancellation of the Ctx's context when the client has gone. A
+// handler that hijacks the connection may respond with 101 and take over the
+// protocol, in HTTP/1.1 only; it must have read the body.
 //
-// The limits and timeouts of the engine hold with their defaults; to choose them, use [ServerHandler]. A request that
-// is over a limit, or that net/http takes and RFC 9112 does not, is answered as Shockwave answers it. In HTTP/2
-// requests the Ctx says HTTP/1.1.
+// The limits and timeouts of the engine apply with their defaults; to choose them, use [ServerHandler]. A request
+// that exceeds a limit, or that net/http accepts and RFC 9112 does not, gets the response that Shockwave would send.
+// In HTTP/2 requests the Ctx says HTTP/1.1.
 //
-// A handler that panics is answered as on a socket. If its response has already begun, or it asked for the connection to
-// be cut, the stream or connection is aborted by http.ErrAbortHandler. So is one whose client takes less than 16 KiB of
-// a response within Timeouts.Write. A response to HTTP/1 that begins before the body has come to its end closes the
-// connection.
+// A panic of the handler has the same effect as on a socket. If its response has
+// already begun, or it asked for the connection to be cut, the stream or
+// connection is aborted by http.ErrAbortHandler. So is one whose client takes
+// less than 16 KiB of a response within Timeouts.Write. An HTTP/1 response that
+// begins before the end of the request body closes the connection.
 //
 // Middleware that wraps the http.ResponseWriter needs an Unwrap method; without it no timeout reaches the connection,
 // and an exchange lasts until the client has sent its body and taken the response.
@@ -32,8 +34,8 @@ func HTTPHandler(h shockwave.Handler) http.Handler {
 }
 
 // ServerHandler is [HTTPHandler] with the handler, limits, timeouts, base context, name and log of s. It copies them:
-// later changes of s have no effect, and s need not be serving. What ShuttingDown of a Ctx says is Shutdown of s, not of
-// the net/http server; with [HTTPHandler] nothing.
+// later changes of s have no effect, and s need not be serving. ShuttingDown of a Ctx reports Shutdown of s, not of
+// the net/http server; with [HTTPHandler] it reports nothing.
 func ServerHandler(s *shockwave.Server) http.Handler {
 	if s.Handler == nil {
 		panic("stdhttp: the handler is nil")
@@ -57,7 +59,7 @@ func ServerHandler(s *shockwave.Server) http.Handler {
 	}
 }
 
-// A bridge answers net/http's requests by a Shockwave server.
+// A bridge serves net/http's requests by a Shockwave server.
 type bridge struct {
 	server *shockwave.Server
 	model  *shockwave.Server // what ServerHandler got
@@ -253,7 +255,7 @@ func (x *exchange) switchProtocols(control *http.ResponseController, response *h
 		x.client.Close()
 		outer.Close()
 	}()
-	relay(outer, x.answer)
+	relay(outer, x.responses)
 	outer.Close()
 	<-done
 }

@@ -12,5 +12,6 @@ type piece [pieceSize]byte
 
 var pieces = sync.Pool{New: func() any { return new(piece) }}
 
-// answers holds readers of responses that come over an in-memory connection.
-var answers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 4<<10) }}
+// responseReaders holds readers of responses that come over an in-memory
+// connection.
+var responseReaders = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 4<<10) }}

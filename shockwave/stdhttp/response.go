@@ -133,9 +133,10 @@ func (w *responseWriter) add(name, value string) error {
 	return err
 }
 
-// refuse answers in place of a handler whose fields pass the limit: some of them would be another response.
+// refuse responds in place of a handler whose fields exceed the limit: some of
+// them would be another response.
 func (w *responseWriter) refuse() {
-	w.complain("the fields of the response exceed Limits.AnswerFields")
+	w.complain("the fields of the response exceed Limits.ResponseFields")
 	for name := range w.fields {
 		w.c.Del(name)
 	}
@@ -313,7 +314,7 @@ func (w *responseWriter) finish() {
 			w.trailer(textproto.CanonicalMIMEHeaderKey(name), values)
 		}
 	}
-	// If nothing was written this is the response; else it changes nothing. Without it the engine would answer for a
+	// If nothing was written this is the response; else it changes nothing. Without it the engine would respond for a
 	// handler that met a broken body and said nothing.
 	_ = w.c.Send("", nil)
 }
@@ -321,7 +322,7 @@ func (w *responseWriter) finish() {
 func (w *responseWriter) trailer(name string, values []string) {
 	for _, value := range values {
 		if w.c.Trailer(name, clean(value)) == shockwave.ErrFieldsTooLong {
-			w.complain("trailers exceed Limits.AnswerFields")
+			w.complain("trailers exceed Limits.ResponseFields")
 			return
 		}
 	}

@@ -20,8 +20,9 @@ func patience(t shockwave.Timeouts) time.Duration {
 	return write + min(write/2, time.Second/2)
 }
 
-// A sink is where net/http takes a response. The engine's own timeout ends its wait for whoever reads the response from
-// the connection in memory; that one waits here for the client.
+// A sink is where net/http takes a response. The engine's own timeout ends its
+// wait for the reader of the response from the connection in memory; that one
+// waits here for the client.
 //
 // A deadline is set only when a wait is over its time: set before each wait, it would lift the one that http.Server's
 // WriteTimeout has set.

@@ -20,10 +20,11 @@ import (
 	"titan.test/shockwave"
 )
 
-// Do answers r by h in memory, through the engine's own connection code: for tests of handlers. Requests of
-// http.NewRequest and of httptest.NewRequest are both fit. Like http.Client.Do it gives the response when its head is
-// there, and Body must be closed; that cancels the handler's context if it is still running. Interim responses go to
-// r's httptrace.ClientTrace.
+// Do has h respond to r in memory, through the engine's own connection code: for
+// tests of handlers. It accepts requests from http.NewRequest and
+// httptest.NewRequest. Like http.Client.Do it returns the response when its head
+// has arrived, and Body must be closed; that cancels the handler's context if the
+// handler is still running. Interim responses go to r's httptrace.ClientTrace.
 //
 // The error is [ErrBadRequest] for a request that cannot be sent, and that of reading the response if there is none,
 // such as when the handler panics with [shockwave.ErrAbort] or r's context ends.
@@ -80,7 +81,8 @@ type TestServer struct {
 // NewServer serves h without TLS.
 func NewServer(h shockwave.Handler) *TestServer { return Start(&shockwave.Server{Handler: h}) }
 
-// NewTLSServer serves h with TLS, in HTTP/1.1 and HTTP/2, with a certificate of its own that Client trusts.
+// NewTLSServer serves h with TLS, over HTTP/1.1 and HTTP/2, with a certificate
+// that Client trusts.
 func NewTLSServer(h shockwave.Handler) *TestServer { return StartTLS(&shockwave.Server{Handler: h}) }
 
 // Start is [NewServer] for a server with settings of its own. It panics if there is no free port.
@@ -125,7 +127,7 @@ func start(s *shockwave.Server, scheme string, serve func(net.Listener) error, t
 	return t
 }
 
-// Client gives a client that trusts the server; with TLS it prefers HTTP/2.
+// Client returns a client that trusts the server; with TLS it prefers HTTP/2.
 func (t *TestServer) Client() *http.Client { return t.client }
 
 // closeWait bounds how long Close waits for handlers.

@@ -11,8 +11,9 @@ import (
 	"titan.test/shockwave/parse"
 )
 
-// ErrBadRequest says that a request cannot be written as HTTP/1.1: its method, target, Host or a field holds bytes
-// that would change where the message ends or what it means.
+// ErrBadRequest says that a request cannot be written as HTTP/1.1: its method,
+// target, Host or a field contains bytes that would change where the message ends
+// or what it means.
 var ErrBadRequest = errors.New("stdhttp: request cannot be written as HTTP/1.1")
 
 // bodyLength is the length that r's body is sent with: 0 for none, -1 for the chunked coding. Trailers need the

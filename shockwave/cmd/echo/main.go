@@ -1,9 +1,10 @@
 // Command echo is a small HTTP service on Shockwave that does what a request asks for: it tells what it received, or
-// responses with so many bytes, after such a delay, in chunks, with a status, or badly. It is the upstream of tests and
+// responds with so many bytes, after such a delay, in chunks, with a status, or badly. It is the upstream of tests and
 // benchmarks of gateways.
 //
-// On standard output its first line is "listening on " and the address, once it takes connections. It serves until
-// SIGINT or SIGTERM, then lets running answers end for at most ten seconds.
+// On standard output its first line is "listening on " and the address, once it
+// takes connections. It serves until SIGINT or SIGTERM, then lets running
+// responses finish for at most ten seconds.
 //
 // Run it with -help for the flags and the paths.
 package main
@@ -27,7 +28,7 @@ import (
 	"titan.test/shockwave/stdhttp"
 )
 
-// grace is how long running answers may take after the signal.
+// grace is how long running responses may take after the signal.
 const grace = 10 * time.Second
 
 // anyPort is the address without -listen and -unix.
@@ -81,10 +82,10 @@ func newServer(o options) (*shockwave.Server, error) {
 	s := &shockwave.Server{
 		Handler: newService(o.name).handle,
 		Limits: shockwave.Limits{
-			// What gateways let through is theirs to decide, and /headers responses with more than is usual.
-			Head:         64 << 10,
-			Body:         math.MaxInt64,
-			AnswerFields: maxFieldBytes + maxFields*len("X-Echo-1000: \r\n") + 1<<10,
+			// What gateways let through is theirs to decide, and /headers responds with more than is usual.
+			Head:           64 << 10,
+			Body:           math.MaxInt64,
+			ResponseFields: maxFieldBytes + maxFields*len("X-Echo-1000: \r\n") + 1<<10,
 		},
 	}
 	if o.cert == "" {

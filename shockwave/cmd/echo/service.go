@@ -52,7 +52,7 @@ Paths, for every method:
   /health           200; POST /health/down and /health/up make it 503 and 200 again
   /stats            JSON: name, requests so far with this one, connections now
   /missing          404, and so is all below it
-Every other path is answered like /. A path with wrong numbers is 400. Each answer has the field Echo-Name if -name is
+Every other path is handled like /. A path with invalid numbers gets 400. Each response has the field Echo-Name if -name is
 given.
 `
 
@@ -90,11 +90,11 @@ func (s *service) handle(c *shockwave.Ctx) {
 		c.Set("Echo-Name", s.name)
 	}
 	first, rest, _ := bytes.Cut(bytes.TrimPrefix(c.Path(), []byte("/")), []byte("/"))
-	answer, ok := routes[string(first)]
+	respond, ok := routes[string(first)]
 	if !ok {
-		answer = (*service).echo
+		respond = (*service).echo
 	}
-	if err := answer(s, c, rest); err != nil {
+	if err := respond(s, c, rest); err != nil {
 		s.fail(c, err)
 	}
 }
@@ -102,7 +102,8 @@ func (s *service) handle(c *shockwave.Ctx) {
 // errNumber says that a path has no number where one belongs, or one that is too large.
 var errNumber = errors.New("the path needs numbers within their bounds; see -help")
 
-// fail answers what went wrong. Where the head has gone, cutting the connection is the one way left to say it.
+// fail responds with what went wrong. Once the head has been sent, the only way
+// left to say so is to cut the connection.
 func (s *service) fail(c *shockwave.Ctx, err error) {
 	fault, isFault := errors.AsType[*parse.Error](err)
 	switch {

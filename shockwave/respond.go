@@ -8,8 +8,8 @@ import (
 	"titan.test/shockwave/parse"
 )
 
-// JSON responds with v as encoding/json writes it, application/json. Nothing was
-// sent if it fails to encode.
+// JSON responds with v as encoding/json writes it, with application/json. If
+// encoding fails, nothing was sent.
 func (c *Ctx) JSON(v any) error {
 	c.check()
 	c.text.Reset()
@@ -23,10 +23,10 @@ func (c *Ctx) JSON(v any) error {
 	return c.Send("application/json", text[:len(text)-len("\n")])
 }
 
-// Error responses with a status from 400 to 599 and a short text/plain body: detail,
-// or the status and its name if it is "". It replaces what was written and not sent
-// yet. What the handler set for another body is left out: Content-Encoding, ETag,
-// Last-Modified, Cache-Control.
+// Error responds with a status from 400 to 599 and a short text/plain body:
+// detail, or the status and its name if it is "". It replaces what was written
+// but not sent yet. It leaves out what the handler set for another body:
+// Content-Encoding, ETag, Last-Modified, Cache-Control.
 func (c *Ctx) Error(status int, detail string) error {
 	c.check()
 	if status < 400 {
@@ -65,10 +65,11 @@ func (c *Ctx) Redirect(status int, location string) error {
 	return c.Send("", nil)
 }
 
-// Stream responds with a body of unknown length that write produces; each Write is
-// kept until Limits.AnswerBuffer bytes are there or Flush is called. An error of write
-// closes the connection if something was sent, so that the client cannot take the
-// part for the whole; if nothing was, another response can be given.
+// Stream responds with a body of unknown length that write produces; each Write
+// is buffered until Limits.ResponseBuffer bytes have come or Flush is called. If
+// write returns an error after something was sent, the connection is closed, so
+// that the client cannot mistake the part for the whole; if nothing was sent,
+// another response can follow.
 func (c *Ctx) Stream(contentType string, write func(w io.Writer) error) error {
 	c.check()
 	if c.sent || len(c.kept) > 0 || c.conn.hijacked {
@@ -92,15 +93,15 @@ func (c *Ctx) Stream(contentType string, write func(w io.Writer) error) error {
 	return err
 }
 
-// Trailer sets a trailer field of a chunked answer (RFC 9110 section 6.5). It
-// makes the response chunked; to a client of HTTP/1.0, in responses without a body and
-// beside a Content-Length of the handler's it is left out. Names that cannot be
-// trailers are ErrReservedField.
+// Trailer sets a trailer field (RFC 9110 section 6.5). It makes the response
+// chunked. It is left out for clients of HTTP/1.0, in responses without a body,
+// and if the handler has set Content-Length. Names that cannot be trailers return
+// ErrReservedField.
 func (c *Ctx) Trailer(name, value string) error {
 	c.check()
 	switch {
 	case c.complete:
-		return ErrAnswered
+		return ErrResponseComplete
 	case !parse.ValidName(name) || !parse.ValidValue(value):
 		return ErrBadField
 	case !mayBeTrailer(name):
@@ -118,7 +119,7 @@ func mayBeTrailer(name string) bool {
 }
 
 // Early sends 103 Early Hints with these field lines, name and value in turn (RFC
-// 8297). To HTTP/1.0 it sends nothing and says ErrInterim.
+// 8297). To a client of HTTP/1.0 it sends nothing and returns ErrInterim.
 func (c *Ctx) Early(fields ...string) error { return c.Interim(103, fields...) }
 
 // Interim sends an interim response, 102 to 199, like Early.
