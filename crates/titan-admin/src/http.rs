@@ -3,7 +3,7 @@
 //! It is for what is asked seldom and answered at once; traffic goes through `titan-proxy`.
 
 mod connection;
-mod places;
+mod slots;
 mod socket;
 #[cfg(test)]
 mod tests;
@@ -11,8 +11,8 @@ mod tests;
 pub use socket::Socket;
 
 use connection::Connection;
-use places::Places;
 use serde_json::json;
+use slots::ConnectionSlots;
 use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
@@ -100,7 +100,7 @@ async fn accept(
     bounds: Bounds,
     answer: Arc<impl Fn(&Request) -> Response + Send + Sync + 'static>,
 ) {
-    let places = Arc::new(Places::new(bounds.connections));
+    let places = Arc::new(ConnectionSlots::new(bounds.connections));
     loop {
         match listening.accept().await {
             Ok(stream) => {

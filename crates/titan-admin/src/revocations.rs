@@ -9,7 +9,7 @@ pub(crate) mod tests;
 pub use log::RevocationStoreError;
 pub(crate) use pages::{PATH, answer};
 
-use entry::{Entry, Target, Tokens};
+use entry::{Entry, Tokens, TokensKey};
 use log::{Log, Record};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
@@ -40,14 +40,14 @@ struct Inner {
 #[derive(Default)]
 struct Entries {
     by_id: BTreeMap<u64, Entry>,
-    by_target: HashMap<Target, u64>,
+    by_target: HashMap<TokensKey, u64>,
     /// With when their tokens end.
     by_end: BTreeSet<(u64, u64)>,
     /// The id of the next one.
     next: u64,
 }
 
-/// What became of a wish to take tokens back.
+/// What became of a request to revoke tokens.
 #[derive(Debug, PartialEq)]
 enum Outcome {
     /// There is an entry more.
@@ -125,7 +125,7 @@ impl RevocationStore {
         Ok(if known.is_some() { Outcome::Known(entry) } else { Outcome::Added(entry) })
     }
 
-    /// Lets tokens be good again. False where there is no such entry.
+    /// Removes an entry, so that its tokens are accepted again. False if there is no such entry.
     fn lift(&self, id: u64, now: u64) -> io::Result<bool> {
         let mut inner = self.lock();
         inner.evict(&self.table, now);
@@ -209,7 +209,7 @@ impl Inner {
         self.log.lines() > 2 * self.entries.by_id.len() + SLACK
     }
 
-    /// What is in the file stays good when this fails: it is tried again with the next change.
+    /// The file stays valid if this fails: the next change tries again.
     fn compact_if_worth_it(&mut self) {
         if self.is_worth_compacting()
             && let Err(error) = self.compact()
@@ -224,7 +224,7 @@ impl Inner {
 }
 
 impl Entries {
-    fn with(&self, target: &Target) -> Option<&Entry> {
+    fn with(&self, target: &TokensKey) -> Option<&Entry> {
         self.by_id.get(self.by_target.get(target)?)
     }
 

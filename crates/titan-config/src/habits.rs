@@ -5,9 +5,9 @@ use crate::host_name::parse_host_name;
 use crate::problem::Problem;
 use std::ops::Range;
 
-/// A segment of a path as others write it.
+/// A segment of a path as other proxies write it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Foreign<'a> {
+enum ForeignSegment<'a> {
     /// `:id` (Express, Gin), `<id>` (Flask), `{id:[0-9]+}` (gorilla/mux): one segment.
     Param(&'a str),
     /// `*`, `**`, `*rest`, `{rest...}` (Go), `{rest+}` (AWS), `{**rest}` (ASP.NET), `{rest=**}` (gRPC transcoding): the rest.
@@ -26,14 +26,16 @@ pub(crate) fn check_path(text: &str) -> Result<(), Problem> {
     check_expression(text)?;
     let Some((at, part, foreign)) = first_foreign(text) else { return Ok(()) };
     let (reason, whole) = match foreign {
-        Foreign::Param(_) => ("write a parameter in braces", true),
-        Foreign::Rest(_) => ("write the rest of a path as `{*rest}`", is_last(text, at, part)),
-        Foreign::Part => ("a parameter must be a whole segment", false),
-        Foreign::Glob => ("`*` is not a wildcard here", false),
+        ForeignSegment::Param(_) => ("write a parameter in braces", true),
+        ForeignSegment::Rest(_) => {
+            ("write the rest of a path as `{*rest}`", is_last(text, at, part))
+        }
+        ForeignSegment::Part => ("a parameter must be a whole segment", false),
+        ForeignSegment::Glob => ("`*` is not a wildcard here", false),
     };
     let problem = Problem::new(reason).part(at..at + part.len());
     Err(match (whole.then(|| translated(text)).flatten(), foreign) {
-        (Some(path), Foreign::Rest("rest")) => {
+        (Some(path), ForeignSegment::Rest("rest")) => {
             let prefix = text[..at - 1].to_owned();
             let prefix = if prefix.is_empty() { "/" } else { &prefix };
             problem.help(format!("did you mean `path: {path}`, or `prefix: {prefix}`?"))
@@ -48,9 +50,9 @@ pub(crate) fn check_prefix(text: &str) -> Result<(), Problem> {
     check_expression(text)?;
     let Some((at, part, foreign)) = first_foreign(text) else { return Ok(()) };
     let place = at..at + part.len();
-    if !matches!(foreign, Foreign::Rest(_)) || !is_last(text, at, part) {
+    if !matches!(foreign, ForeignSegment::Rest(_)) || !is_last(text, at, part) {
         let problem = match foreign {
-            Foreign::Glob => Problem::new("`*` is not a wildcard here").help(LITERAL),
+            ForeignSegment::Glob => Problem::new("`*` is not a wildcard here").help(LITERAL),
             _ => Problem::new("a prefix cannot have parameters")
                 .help("use `path`: `path: /users/{id}/{*rest}`"),
         };
@@ -65,7 +67,7 @@ const LITERAL: &str = "`{name}` matches a whole segment, `prefix` matches whole 
         write `\\*` or `\\:`";
 
 /// The first segment that means something elsewhere, with where it starts.
-fn first_foreign(text: &str) -> Option<(usize, &str, Foreign<'_>)> {
+fn first_foreign(text: &str) -> Option<(usize, &str, ForeignSegment<'_>)> {
     let mut start = 1;
     text.strip_prefix('/')?.split('/').find_map(|part| {
         let at = start;
@@ -78,37 +80,41 @@ fn is_last(text: &str, at: usize, part: &str) -> bool {
     at + part.len() == text.len()
 }
 
-fn foreign(part: &str) -> Option<Foreign<'_>> {
+fn foreign(part: &str) -> Option<ForeignSegment<'_>> {
     if let Some(name) = part.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
         return in_braces(name);
     }
     if let Some(name) = part.strip_prefix('<').and_then(|rest| rest.strip_suffix('>')) {
         let name = name.rsplit(':').next().unwrap_or(name);
-        return is_name(name).then_some(Foreign::Param(name));
+        return is_name(name).then_some(ForeignSegment::Param(name));
     }
     // `:8080` is nobody's parameter.
     let named = part.strip_prefix(':').filter(|it| it.starts_with(|c: char| is_letter(c)));
     if let Some(name) = named {
-        return Some(if is_name(name) { Foreign::Param(name) } else { Foreign::Part });
+        return Some(if is_name(name) {
+            ForeignSegment::Param(name)
+        } else {
+            ForeignSegment::Part
+        });
     }
     match part.strip_prefix('*') {
-        Some("" | "*") => Some(Foreign::Rest("rest")),
-        Some(name) if is_name(name) => Some(Foreign::Rest(name)),
-        _ => has_star(part).then_some(Foreign::Glob),
+        Some("" | "*") => Some(ForeignSegment::Rest("rest")),
+        Some(name) if is_name(name) => Some(ForeignSegment::Rest(name)),
+        _ => has_star(part).then_some(ForeignSegment::Glob),
     }
 }
 
 /// What stands between braces elsewhere, and could not here.
-fn in_braces(text: &str) -> Option<Foreign<'_>> {
+fn in_braces(text: &str) -> Option<ForeignSegment<'_>> {
     let behind = ["...", "+", "*"].into_iter().find_map(|rest| text.strip_suffix(rest));
     let name = behind.or_else(|| text.strip_prefix("**")).filter(|name| is_name(name));
     if let Some(name) = name {
-        return Some(Foreign::Rest(name));
+        return Some(ForeignSegment::Rest(name));
     }
     let (name, rule) = text.split_once([':', '=']).filter(|(name, _)| is_name(name))?;
     match rule {
-        "**" | ".*" | ".+" => Some(Foreign::Rest(name)),
-        _ => Some(Foreign::Param(name)),
+        "**" | ".*" | ".+" => Some(ForeignSegment::Rest(name)),
+        _ => Some(ForeignSegment::Param(name)),
     }
 }
 
@@ -131,9 +137,9 @@ fn translated(text: &str) -> Option<String> {
     let last = parts.len() - 1;
     let segment = |(index, part): (usize, &&str)| match foreign(part) {
         None => Some((*part).to_owned()),
-        Some(Foreign::Param(name)) => Some(format!("{{{name}}}")),
-        Some(Foreign::Rest(name)) if index == last => Some(format!("{{*{name}}}")),
-        Some(Foreign::Rest(_) | Foreign::Part | Foreign::Glob) => None,
+        Some(ForeignSegment::Param(name)) => Some(format!("{{{name}}}")),
+        Some(ForeignSegment::Rest(name)) if index == last => Some(format!("{{*{name}}}")),
+        Some(ForeignSegment::Rest(_) | ForeignSegment::Part | ForeignSegment::Glob) => None,
     };
     let segments: Option<Vec<_>> = parts.iter().enumerate().map(segment).collect();
     Some(format!("/{}", segments?.join("/")))
@@ -289,11 +295,11 @@ pub(crate) fn check_made_path(text: &str) -> Result<(), Problem> {
     let Some((at, part, foreign)) = first_foreign(text) else { return Ok(()) };
     let place: Range<usize> = at..at + part.len();
     match foreign {
-        Foreign::Param(name) if part.starts_with([':', '<']) => {
+        ForeignSegment::Param(name) if part.starts_with([':', '<']) => {
             let problem = Problem::new("write a parameter in braces").part(place);
             Err(problem.help(format!("did you mean `{{{name}}}`? Write a literal `:` as `%3A`")))
         }
-        Foreign::Rest(_) if part.starts_with('*') => {
+        ForeignSegment::Rest(_) if part.starts_with('*') => {
             let problem = Problem::new("write the rest of the path as `{rest}`").part(place);
             Err(problem.help("the route's `path` must capture it: `/api/{*rest}`"))
         }

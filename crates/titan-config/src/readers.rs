@@ -212,15 +212,15 @@ impl<R: Read, S: Read<Value = R::Value>> Read for TextOr<R, S> {
 
 /// A section, or the value of its most important field alone.
 pub(crate) fn short_for<R: Read>(key: &'static str, section: R) -> impl Read<Value = R::Value> {
-    ShortFor { key, section }
+    Shorthand { key, section }
 }
 
-struct ShortFor<R> {
+struct Shorthand<R> {
     key: &'static str,
     section: R,
 }
 
-impl<R: Read> Read for ShortFor<R> {
+impl<R: Read> Read for Shorthand<R> {
     type Value = R::Value;
 
     fn read(&self, node: &Node, to: &mut Reading<'_>) -> Option<R::Value> {
@@ -252,7 +252,7 @@ impl<R: Read> Read for ShortFor<R> {
     }
 }
 
-impl<R: Read> ShortFor<R> {
+impl<R: Read> Shorthand<R> {
     /// Adds what else can be said to an error about the one field that is given, where it says nothing else.
     fn tell_keys(&self, before: usize, to: &mut Reading<'_>) {
         let (count, Some(error)) = to.last_error() else { return };
@@ -332,18 +332,18 @@ where
 }
 
 /// A whole number within a range.
-pub(crate) fn whole<T: FromWhole>(range: RangeInclusive<i64>) -> impl Read<Value = T> {
+pub(crate) fn whole<T: FromInteger>(range: RangeInclusive<i64>) -> impl Read<Value = T> {
     WholeReader { range, number: std::marker::PhantomData }
 }
 
 /// A type that holds whole numbers; a range within it is the caller's promise.
-pub(crate) trait FromWhole: Sized {
+pub(crate) trait FromInteger: Sized {
     fn from_whole(number: i64) -> Option<Self>;
 }
 
 macro_rules! from_whole {
     ($($Type:ty => $convert:expr,)+) => {
-        $(impl FromWhole for $Type {
+        $(impl FromInteger for $Type {
             fn from_whole(number: i64) -> Option<$Type> {
                 $convert(number)
             }
@@ -365,7 +365,7 @@ struct WholeReader<T> {
     number: std::marker::PhantomData<T>,
 }
 
-impl<T: FromWhole> Read for WholeReader<T> {
+impl<T: FromInteger> Read for WholeReader<T> {
     type Value = T;
 
     fn read(&self, node: &Node, to: &mut Reading<'_>) -> Option<T> {

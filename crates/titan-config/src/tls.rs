@@ -177,7 +177,7 @@ impl ClientCertificates {
 pub enum CertificateMode {
     /// It gets no connection.
     Required,
-    /// It is let in, and nobody knows who it is.
+    /// It is accepted, but unidentified.
     Optional,
 }
 

@@ -1,4 +1,4 @@
-//! Authorisations that let in everybody or nobody, and how that is told: each message is a snapshot.
+//! Authorisations that allow everybody or nobody, and the errors for these: each message is a snapshot.
 
 use insta::assert_snapshot;
 use titan_config::Config;

@@ -10,7 +10,7 @@
 //! | in reading order | |
 //! |---|---|
 //! | [`Limits`] | the bounds of everything that a peer can make long |
-//! | [`Error`] | what a peer did wrong, and the status that responses it |
+//! | [`Error`] | what a peer did wrong, and the status to respond with |
 //! | `scan` | fast searches for the first byte that does not belong |
 //! | `lines` | field lines, of heads and of trailers |
 //! | `target` | the four forms of a request target |

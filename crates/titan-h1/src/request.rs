@@ -78,8 +78,8 @@ impl RequestReader {
         {
             return Ok(None);
         }
-        // Only what the limit lets in is judged: so the verdict is the same whether what lies beyond
-        // has arrived already or not.
+        // Only what is within the limit is judged: so the verdict is the same whether what lies beyond has arrived
+        // already or not.
         let limit = self.start + self.limits.head;
         let text = &buf[..buf.len().min(limit)];
         let fault = match self.advance(text, head) {

@@ -46,7 +46,7 @@ codes! {
     NoError = 0 "NO_ERROR";
     /// A rule was broken that has no code of its own.
     ProtocolError = 1 "PROTOCOL_ERROR";
-    /// Whoever sends it has failed.
+    /// The sender failed.
     InternalError = 2 "INTERNAL_ERROR";
     /// More was sent than the window allowed.
     FlowControlError = 3 "FLOW_CONTROL_ERROR";

@@ -30,7 +30,7 @@ use crate::head::{HeadReader, HeadWriter};
 use crate::limits::Limits;
 use crate::output::Output;
 use crate::settings::{self, PeerSettings, Role};
-use crate::stream::{Gone, Half, Streams};
+use crate::stream::{ClosedStreams, Half, Streams};
 use std::collections::VecDeque;
 use titan_http::{Fields, RequestHead, ResponseHead};
 
@@ -49,7 +49,7 @@ pub struct Connection {
     /// The first fault that ends the connection: nothing is read after it.
     failed: Option<Fatal>,
     streams: Streams,
-    gone: Gone,
+    gone: ClosedStreams,
     /// The highest stream number that the client has used.
     last: u32,
 
@@ -71,12 +71,12 @@ pub struct Connection {
     writer: HeadWriter,
     /// The field block that is being gathered from several frames.
     block: Vec<u8>,
-    begun: Option<heads::Begun>,
+    begun: Option<heads::PartialBlock>,
     request: RequestHead,
     response: ResponseHead,
     trailers: Fields,
 
-    leaving: ending::Leaving,
+    leaving: ending::Shutdown,
     /// The last stream that the peer serves, once it is leaving.
     peer_serves: Option<u32>,
     /// The peer owes a response to `Connection::ping`.
@@ -175,7 +175,7 @@ impl Connection {
             whole: 0,
             failed: None,
             streams: Streams::default(),
-            gone: Gone::default(),
+            gone: ClosedStreams::default(),
             last: 0,
             peer: PeerSettings::unknown(),
             window: FIRST_WINDOW,
@@ -193,7 +193,7 @@ impl Connection {
             request: RequestHead::default(),
             response: ResponseHead::default(),
             trailers: Fields::default(),
-            leaving: ending::Leaving::No,
+            leaving: ending::Shutdown::No,
             peer_serves: None,
             pinged: false,
         };

@@ -84,7 +84,7 @@ impl Floods {
         self.points = self.points.saturating_sub(points);
     }
 
-    /// A stream was answered. Whoever has had answers may change its mind for once.
+    /// A stream got its response. A client that has had responses may change its mind for once.
     #[inline]
     pub(crate) fn answered(&mut self) {
         match self.points.checked_sub(1) {

@@ -8,7 +8,7 @@
 //! | in reading order | |
 //! |---|---|
 //! | [`Limits`] | the bounds of everything that a peer can make long, or many |
-//! | [`Fault`] | what is wrong with one message, and the status that responses it |
+//! | [`Fault`] | what is wrong with one message, and the status to respond with |
 //! | `hpack` | lists of fields to bytes and back |
 //! | [`Code`], [`Violation`], [`Fatal`] | what ends a stream or the connection |
 //! | `frame` | the nine bytes before a payload |

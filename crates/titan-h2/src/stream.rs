@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!              HEADERS           END_STREAM              END_STREAM
-//! idle ------> Head / Body ----> one half is Done -----> both are: out of `Streams`, into `Gone`
+//! idle ------> Head / Body ----> one half is Done -----> both are: out of `Streams`, into `ClosedStreams`
 //!                    \_________________\___ RST_STREAM ____________/
 //! ```
 
@@ -17,7 +17,7 @@ pub(crate) struct Stream {
     pub(crate) sending: Half,
     pub(crate) turn: Turn,
     /// What the request was, as far as it bears on the response.
-    pub(crate) asked: Asked,
+    pub(crate) asked: RequestKind,
     /// Interim responses that have come.
     pub(crate) interim: u8,
     /// The head was refused: what still comes is dropped.
@@ -66,9 +66,9 @@ pub(crate) enum Turn {
     Granted,
 }
 
-/// What the request of a stream was.
+/// The kind of request of a stream, as far as its response depends on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum RequestKind {
     #[default]
     Any,
     /// HEAD: the response has no body, whatever it declares.
@@ -213,19 +213,19 @@ pub(crate) enum End {
     ByUs,
 }
 
-/// How the last streams ended, those that ended last.
+/// How the streams that closed last ended.
 #[derive(Debug)]
-pub(crate) struct Gone {
-    ends: [(u32, End); Gone::SIZE],
+pub(crate) struct ClosedStreams {
+    ends: [(u32, End); ClosedStreams::SIZE],
     next: usize,
 }
 
-impl Gone {
+impl ClosedStreams {
     const SIZE: usize = 128;
 
     pub(crate) fn push(&mut self, id: u32, end: End) {
         self.ends[self.next] = (id, end);
-        self.next = (self.next + 1) % Gone::SIZE;
+        self.next = (self.next + 1) % ClosedStreams::SIZE;
     }
 
     /// Notes that the peer has reset a stream that is over; whether that is the first time, and news to it.
@@ -239,9 +239,9 @@ impl Gone {
     }
 }
 
-impl Default for Gone {
-    fn default() -> Gone {
-        Gone { ends: [(0, End::Complete); Gone::SIZE], next: 0 }
+impl Default for ClosedStreams {
+    fn default() -> ClosedStreams {
+        ClosedStreams { ends: [(0, End::Complete); ClosedStreams::SIZE], next: 0 }
     }
 }
 
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn only_the_last_ends_are_known() {
-        let mut gone = Gone::default();
+        let mut gone = ClosedStreams::default();
         assert_eq!(gone.find(1), None);
         for id in 1..=200 {
             gone.push(id, End::ByUs);

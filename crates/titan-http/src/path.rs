@@ -12,7 +12,7 @@
 //! | `/a%2Fb` | unchanged: an encoded slash separates nothing |
 //! | `/%252e` | unchanged: an encoded percent sign is a percent sign |
 //! | `/..`, `/a/../..` | refused: above the root |
-//! | `/..%2Fa`, `/a%2F..%2Fb`, `/..;x/a` | refused: a dot segment to whoever decodes once more |
+//! | `/..%2Fa`, `/a%2F..%2Fb`, `/..;x/a` | refused: a dot segment to a server that decodes once more |
 //! | `\`, `%5C` | refused: a slash to some, a byte to others |
 //! | `%00`, `%0a`, any encoded control byte | refused |
 //! | `%`, `%4`, `%zz` | refused |

@@ -57,7 +57,7 @@ pub fn is_token(text: &[u8]) -> bool {
 
 /// The members of a comma-separated list with the white space around them removed.
 ///
-/// Empty members are yielded too: whoever must refuse them can see them.
+/// Empty members are yielded too, so that a caller that must refuse them sees them.
 pub fn list_members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&byte| byte == b',').map(trim)
 }

@@ -21,13 +21,13 @@ pub struct Histogram {
 /// name, and count on when it stands somewhere else in a later configuration.
 pub struct Counted<T> {
     name: String,
-    workers: Box<[Apart<T>]>,
+    workers: Box<[CachePadded<T>]>,
 }
 
-/// Aligned so that two workers never write to the same cache line.
+/// Padded so that two workers never write to the same cache line.
 #[derive(Default)]
 #[repr(align(128))]
-struct Apart<T>(T);
+struct CachePadded<T>(T);
 
 /// What makes cells those of the same thing.
 #[derive(PartialEq, Eq, Hash)]
@@ -44,7 +44,7 @@ impl<T: Default + Send + Sync + 'static> Counted<T> {
     }
 
     fn new(name: &str, workers: usize) -> Counted<T> {
-        let cells = std::iter::repeat_with(Apart::default).take(workers);
+        let cells = std::iter::repeat_with(CachePadded::default).take(workers);
         Counted { name: name.to_owned(), workers: cells.collect() }
     }
 }
@@ -62,7 +62,7 @@ impl<T> Counted<T> {
 
     /// Those of all workers.
     pub fn workers(&self) -> impl Iterator<Item = &T> {
-        self.workers.iter().map(|Apart(cells)| cells)
+        self.workers.iter().map(|CachePadded(cells)| cells)
     }
 
     /// One figure over all workers.

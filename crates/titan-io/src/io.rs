@@ -60,7 +60,7 @@ impl Io {
         self.idle_until.get()
     }
 
-    /// A random number (xorshift64*). Good for choosing endpoints, not for secrets.
+    /// A random number (xorshift64*). Suitable for choosing endpoints, not for secrets.
     pub fn random(&self) -> u64 {
         let mut state = self.random.get();
         state ^= state >> 12;

@@ -21,8 +21,8 @@ pub struct UsedMemory {
     hasher: RandomState,
 }
 
-/// What one body has of it. Given back when it is dropped.
-pub struct Held<'m> {
+/// The memory that one body has reserved; released when dropped.
+pub struct Reservation<'m> {
     all: Budget<'m>,
     share: Budget<'m>,
     bytes: usize,
@@ -50,12 +50,12 @@ impl ClientMemory {
     }
 
     /// For a body of that client, which has no memory yet.
-    pub fn of(&self, client: Option<ClientNetwork>) -> Held<'_> {
+    pub fn of(&self, client: Option<ClientNetwork>) -> Reservation<'_> {
         let ClientMemory { most, used } = self;
         let UsedMemory { all, shares, hasher } = &**used;
         let hash = usize::try_from(hasher.hash_one(client) % SHARES as u64);
         let of_one = (most / SHARE).max(LEAST_SHARE).min(*most);
-        Held {
+        Reservation {
             all: Budget { most: *most, used: all },
             share: Budget { most: of_one, used: &shares[hash.unwrap_or_default()] },
             bytes: 0,
@@ -70,7 +70,7 @@ impl Default for UsedMemory {
     }
 }
 
-impl Held<'_> {
+impl Reservation<'_> {
     /// Takes what is missing of so many bytes. Where there is no room for that it takes nothing.
     pub fn grow(&mut self, bytes: usize) -> bool {
         let more = bytes.saturating_sub(self.bytes);
@@ -93,14 +93,14 @@ impl Held<'_> {
     }
 }
 
-impl Held<'_> {
+impl Reservation<'_> {
     /// How much it has.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for Reservation<'_> {
     fn drop(&mut self) {
         self.shrink(0);
     }

@@ -352,7 +352,7 @@ impl BodySink for Outgoing<'_> {
 
     fn poll_end(&mut self, cx: &mut Context<'_>, trailers: &Fields) -> Poll<Result<(), Error>> {
         if self.left.is_some_and(|left| left > 0) {
-            // The next bytes would be read as the missing ones, whoever they belong to.
+            // The next bytes would be read as the missing ones, no matter what they belong to.
             return Poll::Ready(Err(Kind::Internal.into()));
         }
         if self.chunked && !self.ended {

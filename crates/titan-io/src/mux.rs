@@ -52,14 +52,14 @@ struct Slot {
     trailers: Option<Fields>,
     /// Whether the peer's message is complete.
     is_whole: bool,
-    lost: Option<Lost>,
+    lost: Option<StreamLoss>,
     /// Who serves the stream.
     task: Option<Waker>,
 }
 
 /// How a stream was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Lost {
+enum StreamLoss {
     /// The peer has done nothing with it.
     Unprocessed,
     /// The peer has reset it.
@@ -151,7 +151,7 @@ impl Mux {
     /// Nothing will come or go any more.
     pub fn lose(&self) {
         for slot in self.shared.borrow_mut().streams.values_mut() {
-            slot.lose(Lost::Connection);
+            slot.lose(StreamLoss::Connection);
         }
     }
 
@@ -182,13 +182,13 @@ impl Mux {
         Rc::new(StreamHandle { mux: Rc::clone(self), stream, farewell: Cell::new(Code::Cancel) })
     }
 
-    fn error(&self, lost: Lost, is_answered: bool) -> Error {
+    fn error(&self, lost: StreamLoss, is_answered: bool) -> Error {
         match (lost, self.peer) {
-            (Lost::Fault(fault), side) => Error { side, kind: Kind::MalformedStream(fault) },
-            (Lost::Unprocessed, Side::Upstream) => Kind::Unprocessed.into(),
+            (StreamLoss::Fault(fault), side) => Error { side, kind: Kind::MalformedStream(fault) },
+            (StreamLoss::Unprocessed, Side::Upstream) => Kind::Unprocessed.into(),
             (_, Side::Upstream) if is_answered => Kind::Truncated.into(),
-            (Lost::Reset(_), Side::Upstream) => Kind::Reset.into(),
-            (Lost::Connection, Side::Upstream) => Kind::Closed.into(),
+            (StreamLoss::Reset(_), Side::Upstream) => Kind::Reset.into(),
+            (StreamLoss::Connection, Side::Upstream) => Kind::Closed.into(),
             _ => Kind::ClientGone.into(),
         }
     }
@@ -223,9 +223,9 @@ impl Shared {
             }
             Event::Reset { stream, code, fault } => {
                 let lost = match (fault, code) {
-                    (Some(fault), _) => Lost::Fault(fault),
-                    (None, Code::RefusedStream) => Lost::Unprocessed,
-                    (None, code) => Lost::Reset(code),
+                    (Some(fault), _) => StreamLoss::Fault(fault),
+                    (None, Code::RefusedStream) => StreamLoss::Unprocessed,
+                    (None, code) => StreamLoss::Reset(code),
                 };
                 self.at(stream, |slot| slot.lose(lost));
             }
@@ -233,7 +233,7 @@ impl Shared {
                 self.streams
                     .iter_mut()
                     .filter(|(stream, _)| **stream > last)
-                    .for_each(|(_, slot)| slot.lose(Lost::Unprocessed));
+                    .for_each(|(_, slot)| slot.lose(StreamLoss::Unprocessed));
                 return Some(event);
             }
             event => return Some(event),
@@ -284,7 +284,7 @@ impl Slot {
         }
     }
 
-    fn lose(&mut self, lost: Lost) {
+    fn lose(&mut self, lost: StreamLoss) {
         self.lost.get_or_insert(lost);
         self.wake();
     }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Places that clients take and leave, over all workers.
 ///
-/// The last eighth of them is for clients that have few: whoever takes all it can get leaves those to others.
+/// The last eighth of them is for clients that have few: a client that takes all it can get leaves those to others.
 pub struct Shares {
     taken: AtomicU32,
     by_client: Box<[AtomicU32]>,

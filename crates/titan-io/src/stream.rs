@@ -141,7 +141,7 @@ impl Stream {
         let _ = rustix::net::shutdown(self.fd(), rustix::net::Shutdown::Write);
     }
 
-    /// Announces the end where TLS has a way to: whoever reads can tell it from one that was cut short.
+    /// Announces the end if TLS can: the reader can tell it from a connection that was cut.
     pub fn say_goodbye(&self) {
         if let Some(session) = &self.tls {
             session.close(self.fd());

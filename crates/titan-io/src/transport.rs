@@ -1,4 +1,4 @@
-//! A connection over a socket as whoever serves it holds it.
+//! A connection over a socket, as its server holds it.
 
 use crate::buffer::SMALL;
 use crate::clock::{Moment, Timer};
@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
-/// A connected socket, what was read from it and is not used yet, and the timer of whoever serves it.
+/// A connected socket, what was read from it and is not used yet, and the timer of its server.
 pub struct Transport {
     /// What its worker does input and output with.
     pub io: Rc<Io>,

@@ -20,8 +20,8 @@ pub(crate) use disk::check_root;
 
 use crate::template::after_segments;
 use condition::{Validators, Verdict};
-use disk::{Below, OpenFile, Root};
-use range::Wanted;
+use disk::{Lookup, OpenFile, Root};
+use range::RequestedRange;
 use std::borrow::Cow;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
@@ -45,11 +45,11 @@ pub(crate) enum Found<'s> {
     /// What has this name is a directory, whose name ends with a slash.
     Directory,
     /// A file.
-    File(Box<Served<'s>>),
+    File(Box<FoundFile<'s>>),
 }
 
 /// A file as the response to a request, before anything is decided about conditions and parts.
-pub(crate) struct Served<'s> {
+pub(crate) struct FoundFile<'s> {
     file: OpenFile,
     coding: Option<Coding>,
     media_type: Cow<'s, str>,
@@ -93,9 +93,9 @@ impl Site {
         let found = match is_directory {
             true => self.find_index(&root, &name)?,
             false => match root.find(&name)? {
-                Below::File(file) => Some((name.clone(), file)),
-                Below::Directory => return Ok(Found::Directory),
-                Below::Nothing => None,
+                Lookup::File(file) => Some((name.clone(), file)),
+                Lookup::Directory => return Ok(Found::Directory),
+                Lookup::Nothing => None,
             },
         };
         let found = match found {
@@ -131,7 +131,7 @@ impl Site {
     fn find_index(&self, root: &Root, name: &[u8]) -> Result<Option<(Vec<u8>, OpenFile)>, Error> {
         for index in &self.config.index {
             let name = join(name, index.as_bytes());
-            if let Below::File(file) = root.find(&name)? {
+            if let Lookup::File(file) = root.find(&name)? {
                 return Ok(Some((name, file)));
             }
         }
@@ -146,8 +146,8 @@ impl Site {
     ) -> Result<Option<(Vec<u8>, OpenFile)>, Error> {
         let Some(fallback) = self.fallback(name) else { return Ok(None) };
         match root.find(fallback.as_bytes())? {
-            Below::File(file) => Ok(Some((fallback.as_bytes().to_vec(), file))),
-            Below::Directory | Below::Nothing => Ok(None),
+            Lookup::File(file) => Ok(Some((fallback.as_bytes().to_vec(), file))),
+            Lookup::Directory | Lookup::Nothing => Ok(None),
         }
     }
 
@@ -164,13 +164,13 @@ impl Site {
         let rule = rules.find(|rule| rule.fits(name, &media_type)).map(|rule| &rule.value);
         let cache_control = rule.or(self.config.cache_control.as_ref());
         let found = |file, coding| {
-            Found::File(Box::new(Served { file, coding, media_type, cache_control }))
+            Found::File(Box::new(FoundFile { file, coding, media_type, cache_control }))
         };
         let accepted = Accepted::of(&request.fields);
         let mut codings = self.config.precompressed.clone();
         while let Some(coding) = accepted.choose(&codings).coding {
             let beside = [name, ending(coding)].concat();
-            if let Ok(Below::File(file)) = root.find(&beside) {
+            if let Ok(Lookup::File(file)) = root.find(&beside) {
                 return found(file, Some(coding));
             }
             codings.retain(|it| *it != coding);
@@ -182,21 +182,21 @@ impl Site {
     pub(crate) fn error_page(&self, status: Status) -> Option<(OwnedFd, u64, Cow<'_, str>)> {
         let (_, name) = self.config.error_pages.iter().find(|(known, _)| *known == status)?;
         match Root::open(&self.root).ok()?.find(name.as_bytes()).ok()? {
-            Below::File(OpenFile { fd, length, .. }) => {
+            Lookup::File(OpenFile { fd, length, .. }) => {
                 Some((fd, length, self.media_type(name.as_bytes())))
             }
-            Below::Directory | Below::Nothing => None,
+            Lookup::Directory | Lookup::Nothing => None,
         }
     }
 
     /// What of a file goes out, under the conditions of a request of GET or HEAD.
     pub(crate) fn reply(
         &self,
-        served: Served<'_>,
+        served: FoundFile<'_>,
         request: &RequestHead,
         now: SystemTime,
     ) -> Result<FileResponse, Error> {
-        let Served { file, coding, media_type, cache_control } = served;
+        let FoundFile { file, coding, media_type, cache_control } = served;
         let OpenFile { fd, length, .. } = file;
         let tag = file.state.tag(coding);
         let modified = file.state.modified(now);
@@ -205,14 +205,14 @@ impl Site {
         let wanted = match verdict {
             Verdict::Failed => return Err(Kind::PreconditionFailed.into()),
             Verdict::Go => range::wanted(&request.fields, length),
-            Verdict::GoWhole | Verdict::Same => Wanted::Whole,
+            Verdict::GoWhole | Verdict::Same => RequestedRange::Whole,
         };
         let (status, content) = match wanted {
             _ if verdict == Verdict::Same => (Status::NOT_MODIFIED, Content::None),
             _ if request.method == Method::HEAD => (Status::OK, Content::Declared(length)),
-            Wanted::Whole => (Status::OK, Content::Part(fd, 0..length)),
-            Wanted::Part(part) => (Status::PARTIAL_CONTENT, Content::Part(fd, part)),
-            Wanted::Beyond => (Status::RANGE_NOT_SATISFIABLE, Content::Beyond(length)),
+            RequestedRange::Whole => (Status::OK, Content::Part(fd, 0..length)),
+            RequestedRange::Part(part) => (Status::PARTIAL_CONTENT, Content::Part(fd, part)),
+            RequestedRange::Beyond => (Status::RANGE_NOT_SATISFIABLE, Content::Beyond(length)),
         };
         let mut head = ResponseHead::with_status(status);
         let mut written = self.write_validators(&mut head, validators, cache_control);

@@ -358,9 +358,9 @@ impl Forwarding {
         self.trusted.iter().any(|block| block.contains(address))
     }
 
-    /// Goes from `peer` back along `hops`, the nearest first, as long as whoever named the next one is trusted; answers
-    /// where it ends, and after how many. A hop that is no address ends the way, and nobody knows where, as does the last
-    /// of too many trusted ones: it is not the client.
+    /// Goes from `peer` back along `hops`, the nearest first, as long as the one that named the next is trusted;
+    /// answers where it ends, and after how many. A hop that is no address ends the way, and nobody knows where, as
+    /// does the last of too many trusted ones: it is not the client.
     fn behind(
         &self,
         peer: IpAddr,

@@ -22,7 +22,7 @@ use titan_policies::jwt::{KeySetStatus, Revocations};
 use titan_upstream::cells::UpstreamCells;
 use titan_upstream::endpoint::EndpointStatus;
 use titan_upstream::reclaim::Reclaim;
-use titan_upstream::resolve::{self, Names};
+use titan_upstream::resolve::{self, NameResolver};
 use titan_upstream::trouble::Trouble;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{mpsc, watch};
@@ -435,7 +435,7 @@ fn resolve_names(
         let runtime =
             Builder::new_current_thread().enable_all().build().expect("a runtime for names");
         runtime.block_on(async {
-            let names = match Names::new(&config) {
+            let names = match NameResolver::new(&config) {
                 Ok(names) => Arc::new(names),
                 Err(error) => return drop(done.send(Err(error.to_string()))),
             };

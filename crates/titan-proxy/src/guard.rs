@@ -1,17 +1,17 @@
-//! Which fields of requests are let in.
+//! Which fields of requests are accepted.
 //!
-//! Some fields are believed because of who writes them: the gateway, a proxy in front that is trusted. Others are what
-//! routes, policies and the gateway itself decide by. Upstreams that cannot tell `X_Role` from `X-Role` would take
-//! one that nobody here has looked at for one of these, so that a look-alike goes, whoever sends it:
+//! Some fields are trusted because of who writes them: the gateway, or a trusted proxy in front. By others, routes,
+//! policies and the gateway itself decide. Upstreams that cannot tell `X_Role` from `X-Role` would mistake an
+//! unchecked field for one of these, so the guard removes a look-alike, no matter who sends it:
 //!
-//! | who may write it | by its name | a look-alike | in trailers |
+//! | who may write it | its own name | a look-alike | in trailers |
 //! |---|---|---|---|
-//! | the gateway alone, or nobody ([`Right::Gateway`]) | goes | goes | goes |
-//! | trusted proxies ([`Right::Proxies`]) | goes from anybody else | goes | goes |
-//! | anybody, but something is decided by it ([`Right::Judged`]) | stays | goes | goes |
-//! | anybody, but the gateway knows it ([`Right::Known`]) | stays | goes | `may_be_trailer` decides |
+//! | only the gateway, or nobody ([`Writers::Gateway`]) | removed | removed | removed |
+//! | trusted proxies ([`Writers::Proxies`]) | removed from anyone else | removed | removed |
+//! | anyone, but something is decided by it ([`Writers::Judged`]) | kept | removed | removed |
+//! | anyone, but the gateway knows it ([`Writers::Known`]) | kept | removed | `may_be_trailer` decides |
 //!
-//! Fields of any other name are nobody's business here. It happens once for each request, before anything looks at it.
+//! Fields with any other name are not touched. This happens once for each request, before anything else looks at it.
 
 use std::collections::BTreeMap;
 use titan_config::{Config, FieldNames, HeaderName, TrustedField};
@@ -20,22 +20,22 @@ use titan_http::{
 };
 use titan_io::error::Kind;
 
-/// The names that mean something.
+/// The names of fields that have a meaning here.
 #[derive(Debug)]
 pub(crate) struct Guard {
     /// By the length of names, as far as lengths count.
-    lengths: [Length; LENGTHS],
+    lengths: [NamesOfLength; LENGTHS],
     /// What begins so.
-    starts: Vec<(&'static [u8], Right)>,
-    /// Whether all names have to be plain.
+    starts: Vec<(&'static [u8], Writers)>,
+    /// Whether all names must be plain.
     is_strict: bool,
-    /// The known names that do not simply stay where they are spelled as they should be.
+    /// The well-known names that are not simply kept when spelled as usual.
     asserted: FieldSet,
 }
 
-/// Who may write a field: the stricter comes later.
+/// Who may write a field; stricter ones come later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Right {
+enum Writers {
     Known,
     Judged,
     Proxies,
@@ -44,31 +44,31 @@ enum Right {
 
 /// The names of one length.
 #[derive(Debug, Default)]
-struct Length {
+struct NamesOfLength {
     /// A bit for each byte that one of them begins with: of those that come, hardly any goes on from here.
     first: u32,
     names: Vec<Guarded>,
 }
 
-/// A name, and those that are alike to it.
+/// A name and its look-alikes.
 #[derive(Debug)]
 struct Guarded {
     /// How it may be spelled, but for case.
     spellings: Vec<Box<[u8]>>,
-    right: Right,
+    writers: Writers,
 }
 
-/// What a name is taken for.
-struct Taken {
-    right: Right,
+/// What a name is recognized as.
+struct Recognized {
+    writers: Writers,
     /// Whether it is spelled so.
     is_exact: bool,
 }
 
-/// Names of this length or a greater one are in one place.
+/// Names of this length or longer are in one place.
 const LENGTHS: usize = 40;
 
-/// The fields that carry the client's certificate. Nobody's are believed, those of trusted proxies neither: one
+/// The fields that carry the client's certificate. They are trusted from nobody, not even from trusted proxies: one
 /// that does not know these fields passes on what its client has sent.
 pub(crate) const CLIENT_CERT: &str = "Client-Cert";
 pub(crate) const CLIENT_CERT_CHAIN: &str = "Client-Cert-Chain";
@@ -80,37 +80,38 @@ const PROXY: &str = "Proxy";
 impl Guard {
     /// The names of a configuration, and those that the gateway knows anyway.
     pub(crate) fn new(config: &Config) -> Guard {
-        let mut names = Names::default();
+        let mut names = NameGroups::default();
         let known = FieldName::ALL.iter().map(|name| name.as_str());
-        known.for_each(|name| names.add(name, Right::Known));
+        known.for_each(|name| names.add(name, Writers::Known));
         let judged = config.request_fields();
-        judged.into_iter().for_each(|name| names.add(name.as_str(), Right::Judged));
+        judged.into_iter().for_each(|name| names.add(name.as_str(), Writers::Judged));
         // A proxy that writes one of the two passes on what its client has sent in the other.
         let (of_x_forwarded, of_forwarded) = match config.forwarding.trusted_field {
-            TrustedField::XForwardedFor => (Right::Proxies, Right::Gateway),
-            TrustedField::Forwarded => (Right::Gateway, Right::Proxies),
+            TrustedField::XForwardedFor => (Writers::Proxies, Writers::Gateway),
+            TrustedField::Forwarded => (Writers::Gateway, Writers::Proxies),
         };
-        let of_real_ip = if config.forwarding.x_real_ip { Right::Gateway } else { of_x_forwarded };
+        let of_real_ip =
+            if config.forwarding.x_real_ip { Writers::Gateway } else { of_x_forwarded };
         names.add("X-Real-IP", of_real_ip);
         names.add(FieldName::Forwarded.as_str(), of_forwarded);
         let id = config.forwarding.request_id.as_ref().map(HeaderName::as_str);
-        id.into_iter().for_each(|name| names.add(name, Right::Proxies));
+        id.into_iter().for_each(|name| names.add(name, Writers::Proxies));
         let told = config.policies.iter().flat_map(|named| named.policy.told_fields());
-        told.for_each(|name| names.add(name.as_str(), Right::Gateway));
+        told.for_each(|name| names.add(name.as_str(), Writers::Gateway));
         let never_passed = [CLIENT_CERT, CLIENT_CERT_CHAIN, PROXY];
-        never_passed.iter().for_each(|name| names.add(name, Right::Gateway));
+        never_passed.iter().for_each(|name| names.add(name, Writers::Gateway));
         let is_strict = config.limits.field_names == FieldNames::Strict;
         names.guard(
             is_strict,
             vec![
                 (b"x-forwarded-", of_x_forwarded),
-                (b"sec-websocket-", Right::Known),
-                (b"if-", Right::Known),
+                (b"sec-websocket-", Writers::Known),
+                (b"if-", Writers::Known),
             ],
         )
     }
 
-    /// The first name that is not let in at all.
+    /// The first name that is not accepted at all.
     pub(crate) fn refused_name<'f>(&self, fields: &'f Fields) -> Option<&'f [u8]> {
         let mut names = fields.iter().filter(|_| self.is_strict).map(|field| field.name);
         names.find(|name| !is_plain_name(name))
@@ -127,10 +128,10 @@ impl Guard {
         let explained = goes.map(|field| {
             let name = String::from_utf8_lossy(field.name);
             match self.find(field.name) {
-                Some(Taken { is_exact: false, .. }) => {
+                Some(Recognized { is_exact: false, .. }) => {
                     format!("{name}: upstreams may read it as {}", fold_name(&name))
                 }
-                Some(Taken { right: Right::Proxies, .. }) => {
+                Some(Recognized { writers: Writers::Proxies, .. }) => {
                     format!("{name}: only trusted proxies may send it")
                 }
                 _ if name.eq_ignore_ascii_case(PROXY) => {
@@ -146,10 +147,10 @@ impl Guard {
         if field.id != FieldName::Other && !self.asserted.has(field.id) {
             return true;
         }
-        self.find(field.name).is_none_or(|taken| match taken.right {
-            Right::Gateway => false,
-            Right::Proxies => is_trusted && taken.is_exact,
-            Right::Judged | Right::Known => taken.is_exact,
+        self.find(field.name).is_none_or(|taken| match taken.writers {
+            Writers::Gateway => false,
+            Writers::Proxies => is_trusted && taken.is_exact,
+            Writers::Judged | Writers::Known => taken.is_exact,
         })
     }
 
@@ -160,7 +161,7 @@ impl Guard {
     pub(crate) fn admit_trailers(&self, trailers: &mut Fields) -> Result<(), Kind> {
         let stays = |field: Field<'_>| {
             let taken = self.find(field.name);
-            taken.is_none_or(|taken| taken.right == Right::Known && taken.is_exact)
+            taken.is_none_or(|taken| taken.writers == Writers::Known && taken.is_exact)
         };
         if trailers.is_empty() {
             return Ok(());
@@ -174,20 +175,20 @@ impl Guard {
 
     /// What upstreams may take a field of that name for.
     #[inline]
-    fn find(&self, name: &[u8]) -> Option<Taken> {
+    fn find(&self, name: &[u8]) -> Option<Recognized> {
         let length = &self.lengths[name.len().min(LENGTHS - 1)];
         let first = name.first().map_or(0, |byte| bit(*byte));
         if length.first & first == 0 { None } else { self.find_among(length, name) }
     }
 
-    fn find_among(&self, length: &Length, name: &[u8]) -> Option<Taken> {
+    fn find_among(&self, length: &NamesOfLength, name: &[u8]) -> Option<Recognized> {
         let known = length.names.iter().find(|it| is_alike(&it.spellings[0], name));
-        if let Some(Guarded { spellings, right }) = known {
+        if let Some(Guarded { spellings, writers }) = known {
             let is_exact = spellings.iter().any(|it| it.eq_ignore_ascii_case(name));
-            return Some(Taken { right: *right, is_exact });
+            return Some(Recognized { writers: *writers, is_exact });
         }
-        let (_, right) = self.starts.iter().find(|(start, _)| starts_alike(name, start))?;
-        Some(Taken { right: *right, is_exact: is_plain_name(name) })
+        let (_, writers) = self.starts.iter().find(|(start, _)| starts_alike(name, start))?;
+        Some(Recognized { writers: *writers, is_exact: is_plain_name(name) })
     }
 }
 
@@ -199,29 +200,29 @@ fn bit(byte: u8) -> u32 {
     }
 }
 
-/// Names by how they look to servers that tell few apart.
+/// Names, grouped by how they look to servers that distinguish few bytes.
 #[derive(Default)]
-struct Names(BTreeMap<String, Guarded>);
+struct NameGroups(BTreeMap<String, Guarded>);
 
-impl Names {
-    /// The strictest right of those that are alike holds for all of them.
-    fn add(&mut self, name: &str, right: Right) {
-        let new = || Guarded { spellings: Vec::new(), right };
+impl NameGroups {
+    /// The strictest rule of those that are alike applies to all of them.
+    fn add(&mut self, name: &str, writers: Writers) {
+        let new = || Guarded { spellings: Vec::new(), writers };
         let guarded = self.0.entry(fold_name(name)).or_insert_with(new);
-        guarded.right = guarded.right.max(right);
+        guarded.writers = guarded.writers.max(writers);
         guarded.spellings.push(name.as_bytes().into());
     }
 
-    fn guard(self, is_strict: bool, starts: Vec<(&'static [u8], Right)>) -> Guard {
-        let mut lengths = [(); LENGTHS].map(|()| Length::default());
+    fn guard(self, is_strict: bool, starts: Vec<(&'static [u8], Writers)>) -> Guard {
+        let mut lengths = [(); LENGTHS].map(|()| NamesOfLength::default());
         for (start, _) in &starts {
             let at_least = lengths.iter_mut().skip(start.len().min(LENGTHS - 1));
             at_least.for_each(|length| length.first |= bit(start[0]));
         }
         for (name, mut guarded) in self.0 {
             let begun = starts.iter().filter(|(start, _)| name.as_bytes().starts_with(start));
-            let begun = begun.map(|(_, right)| *right);
-            guarded.right = begun.fold(guarded.right, Right::max);
+            let begun = begun.map(|(_, writers)| *writers);
+            guarded.writers = begun.fold(guarded.writers, Writers::max);
             let length = &mut lengths[name.len().min(LENGTHS - 1)];
             length.first |= bit(name.as_bytes()[0]);
             length.names.push(guarded);
@@ -229,7 +230,7 @@ impl Names {
         let mut guard = Guard { lengths, starts, is_strict, asserted: FieldSet::default() };
         let is_asserted = |name: &&FieldName| {
             let taken = guard.find(name.as_str().as_bytes());
-            taken.is_some_and(|it| it.right >= Right::Proxies || !it.is_exact)
+            taken.is_some_and(|it| it.writers >= Writers::Proxies || !it.is_exact)
         };
         let asserted: Vec<_> =
             FieldName::ALL.iter().copied().filter(|it| is_asserted(&it)).collect();

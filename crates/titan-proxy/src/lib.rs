@@ -11,7 +11,7 @@
 //! | 3 | TLS: certificates, the handshake, records | [`titan_io::tls`] | `accept` |
 //! | 4 | bytes to heads, heads to bytes | `downstream`: `h1`, `h2` | `serve` |
 //! | 5 | **the spine** | `exchange` | `Exchange::run` |
-//! | - | which fields of requests are let in | `guard` | `Guard::strip_head` |
+//! | - | which fields of requests are accepted | `guard` | `Guard::strip_head` |
 //! | 6 | one normal form of the path | [`titan_http::path`] | `normalise` |
 //! | 7 | host, path, method and match rules | `route` | `Routes::find`, `LookAlikes::judge` |
 //! | - | policies: the request half, the response half | [`titan_policies`] | `Chain::on_request`, `Chain::meet_response` |

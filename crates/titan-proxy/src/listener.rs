@@ -207,8 +207,8 @@ impl Listener {
                 None => break,
             }
         }
-        // Closing the socket would reset those whom the kernel has let in already. It is the kernel that
-        // is asked: the runtime knows of those only that it has been told of.
+        // Closing the socket would reset those that the kernel has already accepted. It is the kernel that is asked:
+        // the runtime knows of those only that it has been told of.
         let socket = socket.into_std()?;
         while let Ok((stream, peer)) = socket.accept() {
             admit(&worker, &state, stream, peer);
@@ -290,7 +290,7 @@ fn admit(worker: &Rc<Worker>, state: &Arc<ListenerState>, stream: Stream, peer: 
     drop(tokio::task::spawn_local(guest.converse()));
 }
 
-/// A connection that was let in. Dropped, it closes before it stops to count.
+/// An accepted connection. When dropped, it closes before it stops being counted.
 struct AdmittedConnection {
     client: Client,
     permit: ConnectionPermit,

@@ -1,7 +1,7 @@
 //! What is counted: cells that one worker writes and anybody may read.
 //!
-//! Each worker has its own cells, so that counting is a plain store to memory that no other core
-//! writes. Whoever wants the figures adds up the workers. What routes and upstreams count belongs to their names ([`Counted`]).
+//! Each worker has its own cells, so that counting is a plain store to memory that no other core writes. Readers add
+//! up the workers. What routes and upstreams count belongs to their names ([`Counted`]).
 
 use std::sync::LazyLock;
 use std::time::Duration;

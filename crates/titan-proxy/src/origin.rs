@@ -28,7 +28,7 @@ pub(crate) struct Origin {
 pub(crate) struct Shown {
     /// Exchanges may keep it for longer than the connection is looked at.
     pub(crate) identity: Rc<Identity>,
-    /// Which edition of the list of those who are let in that was compared with last.
+    /// The edition of the files for accepted clients that it was last checked against.
     pub(crate) edition: Cell<u64>,
 }
 

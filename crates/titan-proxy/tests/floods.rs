@@ -407,7 +407,7 @@ fn unending() -> Vec<u8> {
     encoder.get_ref().clone()
 }
 
-/// An upstream that reads all and responses nothing; counts the requests of which most has come.
+/// An upstream that reads everything and never responds; counts the requests of which most has come.
 fn takes_everything() -> (SocketAddr, Arc<AtomicU64>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("there are ports");
     let address = listener.local_addr().expect("it is bound");

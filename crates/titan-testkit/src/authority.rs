@@ -25,9 +25,9 @@ pub struct Owner<'o> {
     pub subject: &'o [&'o str],
     /// The alternative names: `dns:`, `uri:`, `email:` or `ip:` and a name.
     pub names: &'o [&'o str],
-    /// The last year in which it is good.
+    /// The last year in which it is valid.
     pub until: i32,
-    /// The seconds that it is good for from now on, instead.
+    /// The seconds for which it is valid from now on, instead.
     pub seconds: Option<i64>,
     /// Whether it is for servers alone.
     pub is_server: bool,

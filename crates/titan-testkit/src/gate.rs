@@ -28,7 +28,7 @@ impl Gate {
     pub fn passes(&self) {
         let (is_open, changed) = &*self.shared;
         let closed = is_open.lock().unwrap_or_else(PoisonError::into_inner);
-        // Whoever waits in vain goes on: what it says then comes too late, and the test sees that.
+        // A task that waits in vain goes on: what it says then comes too late, and the test sees that.
         drop(changed.wait_timeout_while(closed, DEADLINE, |is_open| !*is_open));
     }
 

@@ -18,13 +18,13 @@
 //! client.answer(stream).has_status(200).has_body("x");
 //! ```
 
+mod connection;
 mod frame;
 mod hpack;
-mod talk;
 
+pub use connection::Connection;
 pub use frame::{Frame, code, setting};
 pub use hpack::block;
-pub use talk::Talk;
 
 use crate::message::{Message, Request, Response};
 use crate::peer::Peer;
@@ -40,14 +40,14 @@ pub struct Head(pub Vec<(Vec<u8>, Vec<u8>)>);
 /// A client's end of a connection.
 #[derive(Debug)]
 pub struct Client {
-    talk: Talk,
+    connection: Connection,
     next: u32,
 }
 
 /// An endpoint's end of a connection.
 #[derive(Debug)]
 pub struct Endpoint {
-    talk: Talk,
+    connection: Connection,
     index: usize,
     /// Bodies of responses that it gives on its own, as far as they have not gone out.
     pending: Vec<Pending>,
@@ -121,7 +121,7 @@ impl Client {
     #[track_caller]
     pub fn begins(mut peer: Peer, settings: &[(u16, u32)]) -> Client {
         peer.offers([PREFACE, &Frame::settings(settings).bytes()].concat());
-        Client { talk: Talk::new(peer), next: 1 }
+        Client { connection: Connection::new(peer), next: 1 }
     }
 
     /// Sends a request without a body; answers its stream.
@@ -166,21 +166,21 @@ impl Client {
 
     /// The connection below, and nothing else of it.
     pub fn into_peer(self) -> Peer {
-        self.talk.into_peer()
+        self.connection.into_peer()
     }
 
     /// Waits for the next response on a stream: an interim one, or the whole of the final one.
     #[track_caller]
     pub fn answer(&mut self, stream: u32) -> Response {
         let wanted = format!("a response on stream {stream}");
-        self.talk.waits(&wanted, |talk| talk.take_answer(stream))
+        self.connection.waits(&wanted, |connection| connection.take_answer(stream))
     }
 
     /// Waits for the head of the next response on a stream, and leaves its body where it is.
     #[track_caller]
     pub fn answer_head(&mut self, stream: u32) -> Response {
         let wanted = format!("the head of a response on stream {stream}");
-        self.talk.waits(&wanted, |talk| talk.take_answer_head(stream))
+        self.connection.waits(&wanted, |connection| connection.take_answer_head(stream))
     }
 }
 
@@ -190,7 +190,7 @@ impl Endpoint {
     pub(crate) fn begins(mut peer: Peer, settings: &[(u16, u32)], index: usize) -> Endpoint {
         peer.expects(PREFACE);
         peer.offers(Frame::settings(settings).bytes());
-        Endpoint { talk: Talk::new(peer), index, pending: Vec::new() }
+        Endpoint { connection: Connection::new(peer), index, pending: Vec::new() }
     }
 
     /// The end of a connection that an upstream serves on its own; what it was where that speaks no HTTP/2.
@@ -199,32 +199,33 @@ impl Endpoint {
             return Err(peer);
         }
         peer.offers(Frame::settings(&[]).bytes());
-        Ok(Endpoint { talk: Talk::new(peer), index, pending: Vec::new() })
+        Ok(Endpoint { connection: Connection::new(peer), index, pending: Vec::new() })
     }
 
     /// The connection below, and nothing else of it.
     pub fn into_peer(self) -> Peer {
-        self.talk.into_peer()
+        self.connection.into_peer()
     }
 
     /// Waits for the next request as a whole; answers its stream, too.
     #[track_caller]
     pub fn request(&mut self) -> (u32, Request) {
         let index = self.index;
-        self.talk.waits("a request", |talk| talk.take_request(index))
+        self.connection.waits("a request", |connection| connection.take_request(index))
     }
 
     /// The stream of the next request, if that has come as a whole. Does not wait.
     pub fn request_so_far(&mut self) -> Option<u32> {
         self.looks();
-        self.talk.take_request(self.index).map(|(stream, _)| stream)
+        self.connection.take_request(self.index).map(|(stream, _)| stream)
     }
 
     /// Waits for the head of the next request, and leaves its body where it is.
     #[track_caller]
     pub fn request_head(&mut self) -> (u32, Request) {
         let index = self.index;
-        self.talk.waits("the head of a request", |talk| talk.take_request_head(index))
+        self.connection
+            .waits("the head of a request", |connection| connection.take_request_head(index))
     }
 
     /// Sends a response with that body; with an empty one the head is the end.
@@ -239,18 +240,18 @@ impl Endpoint {
 
     /// The next request as a whole; `None` when the connection ends before that. Meanwhile bodies go out.
     pub fn next_request(&mut self) -> Option<(u32, Request)> {
-        let Endpoint { talk, index, pending } = self;
-        talk.looks_for(|talk| {
-            pending.retain_mut(|answer| !answer.goes_out(talk));
-            talk.take_request(*index)
+        let Endpoint { connection, index, pending } = self;
+        connection.looks_for(|connection| {
+            pending.retain_mut(|answer| !answer.goes_out(connection));
+            connection.take_request(*index)
         })
     }
 
     /// Sends bodies until nothing is left of them, or the connection ends.
     pub(crate) fn flushes(&mut self) {
-        let Endpoint { talk, pending, .. } = self;
-        talk.looks_for(|talk| {
-            pending.retain_mut(|answer| !answer.goes_out(talk));
+        let Endpoint { connection, pending, .. } = self;
+        connection.looks_for(|connection| {
+            pending.retain_mut(|answer| !answer.goes_out(connection));
             pending.is_empty().then_some(())
         });
     }
@@ -282,15 +283,15 @@ impl Endpoint {
 
 impl Pending {
     /// Sends as much as the windows allow; whether that was all, or nobody wants the rest.
-    fn goes_out(&mut self, talk: &mut Talk) -> bool {
+    fn goes_out(&mut self, connection: &mut Connection) -> bool {
         let Pending { stream, body, trailers } = self;
         let has_trailers = !trailers.0.is_empty();
-        while talk.has_reset(*stream).is_none() {
-            let sent = talk.tries_to_send(*stream, body, !has_trailers);
+        while connection.has_reset(*stream).is_none() {
+            let sent = connection.tries_to_send(*stream, body, !has_trailers);
             body.drain(..sent);
             match sent {
                 _ if body.is_empty() && has_trailers => {
-                    talk.sends_head(*stream, trailers, true);
+                    connection.sends_head(*stream, trailers, true);
                     return true;
                 }
                 _ if body.is_empty() => return true,
@@ -303,29 +304,29 @@ impl Pending {
 }
 
 impl Deref for Client {
-    type Target = Talk;
+    type Target = Connection;
 
-    fn deref(&self) -> &Talk {
-        &self.talk
+    fn deref(&self) -> &Connection {
+        &self.connection
     }
 }
 
 impl DerefMut for Client {
-    fn deref_mut(&mut self) -> &mut Talk {
-        &mut self.talk
+    fn deref_mut(&mut self) -> &mut Connection {
+        &mut self.connection
     }
 }
 
 impl Deref for Endpoint {
-    type Target = Talk;
+    type Target = Connection;
 
-    fn deref(&self) -> &Talk {
-        &self.talk
+    fn deref(&self) -> &Connection {
+        &self.connection
     }
 }
 
 impl DerefMut for Endpoint {
-    fn deref_mut(&mut self) -> &mut Talk {
-        &mut self.talk
+    fn deref_mut(&mut self) -> &mut Connection {
+        &mut self.connection
     }
 }

@@ -91,13 +91,13 @@ impl Peer {
     }
 
     pub(crate) fn new(stream: Stream, index: usize) -> Peer {
-        stream.set_patience(Some(DEADLINE)).expect("a socket takes a timeout");
+        stream.set_timeout(Some(DEADLINE)).expect("a socket takes a timeout");
         Peer { stream, received: Vec::new(), end: None, index, resets: true }
     }
 
     /// The end of a connection that an upstream serves on its own, for as long as it lasts.
     pub(crate) fn serving(stream: Stream, index: usize) -> Peer {
-        stream.set_patience(None).expect("a socket takes a timeout");
+        stream.set_timeout(None).expect("a socket takes a timeout");
         Peer { stream, received: Vec::new(), end: None, index, resets: false }
     }
 
@@ -132,14 +132,14 @@ impl Peer {
     pub fn sends_until_blocked(&mut self, most: usize) -> usize {
         const MOMENT: Duration = Duration::from_millis(300);
         let piece = [b'x'; 64 << 10];
-        self.stream.set_patience(Some(MOMENT)).expect("a socket takes a timeout");
+        self.stream.set_timeout(Some(MOMENT)).expect("a socket takes a timeout");
         let mut sent = 0;
         while sent < most {
             let count = self.stream.write(&piece[..piece.len().min(most - sent)]);
             let Ok(count) = count else { break };
             sent += count;
         }
-        self.stream.set_patience(Some(DEADLINE)).expect("a socket takes a timeout");
+        self.stream.set_timeout(Some(DEADLINE)).expect("a socket takes a timeout");
         sent
     }
 

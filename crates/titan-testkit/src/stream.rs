@@ -16,8 +16,8 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
-    pub(crate) fn connect(address: SocketAddr, patience: Duration) -> io::Result<Stream> {
-        let stream = TcpStream::connect_timeout(&address, patience)?;
+    pub(crate) fn connect(address: SocketAddr, timeout: Duration) -> io::Result<Stream> {
+        let stream = TcpStream::connect_timeout(&address, timeout)?;
         // What a test sends in two pieces has to arrive as two.
         stream.set_nodelay(true)?;
         Ok(Stream::Tcp(stream))
@@ -74,10 +74,10 @@ impl Stream {
     }
 
     /// How long a read or a write may block; `None` for ever.
-    pub(crate) fn set_patience(&self, patience: Option<Duration>) -> io::Result<()> {
+    pub(crate) fn set_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         let socket = self.socket();
-        socket.set_read_timeout(patience)?;
-        socket.set_write_timeout(patience)
+        socket.set_read_timeout(timeout)?;
+        socket.set_write_timeout(timeout)
     }
 
     pub(crate) fn shut_down(&mut self, side: Shutdown) {

@@ -25,7 +25,7 @@ pub struct Listening {
     accepted: std::cell::Cell<usize>,
 }
 
-/// An endpoint that responses every request on its own, and remembers it.
+/// An endpoint that responds to every request by itself, and remembers it.
 ///
 /// Shown as its address, as it stands in a configuration.
 pub struct Upstream {

@@ -1,6 +1,6 @@
 //! How an exchange goes through the endpoints of an upstream.
 
-use crate::balance::{Draw, KeySource};
+use crate::balance::{KeySource, PickContext};
 use crate::endpoint::Endpoint;
 use crate::members::{CurrentMembers, Upstream};
 use std::sync::{Arc, LazyLock};
@@ -56,7 +56,7 @@ impl Attempts {
     /// Chooses the next endpoint to try.
     pub fn next(&mut self, random: u64, at: Instant) -> Result<(), Kind> {
         let excluded = &self.tried[..self.count];
-        let draw = Draw { key: self.key, random, now: since_start(at), excluded };
+        let draw = PickContext { key: self.key, random, now: since_start(at), excluded };
         let chosen = match self.count < MAX_ATTEMPTS {
             true => self.members.balancer.choose(&draw).ok_or(Kind::NoEndpoint)?,
             false => return Err(Kind::NoEndpoint),

@@ -47,9 +47,9 @@ enum Policy {
     StickyCookie(StickyCookie),
 }
 
-/// What one choice depends on.
+/// What the choice of an endpoint depends on.
 #[derive(Clone, Copy, Debug)]
-pub struct Draw<'a> {
+pub struct PickContext<'a> {
     /// From [`Balancer::key`].
     pub key: Option<u64>,
     /// A fresh random number.
@@ -109,7 +109,7 @@ impl Balancer {
     }
 
     /// The place of the endpoint to take; `None` when each is excluded, or there is none.
-    pub fn choose(&self, draw: &Draw<'_>) -> Option<usize> {
+    pub fn choose(&self, draw: &PickContext<'_>) -> Option<usize> {
         match &self.policy {
             Policy::RoundRobin => self.in_turn(draw),
             Policy::LeastRequests => self.least_requests(draw),
@@ -134,13 +134,13 @@ impl Balancer {
 
     /// The next in turn. Where that one is excluded its place goes to the others by their weights, not
     /// to its neighbour alone.
-    fn in_turn(&self, draw: &Draw<'_>) -> Option<usize> {
+    fn in_turn(&self, draw: &PickContext<'_>) -> Option<usize> {
         let next = self.rotation.take().filter(|&place| draw.allows(place));
         next.or_else(|| self.at_random(draw.random, |place| draw.allows(place)))
     }
 
     /// The smallest load for its weight. Equal ones take turns: an idle upstream is shared out too.
-    fn least_requests(&self, draw: &Draw<'_>) -> Option<usize> {
+    fn least_requests(&self, draw: &PickContext<'_>) -> Option<usize> {
         let load = |place: usize| {
             let Member { state, weight } = &self.members[place];
             Ratio { count: state.active().into(), weight: u64::from(*weight) }
@@ -154,7 +154,7 @@ impl Balancer {
 
     /// Two by weight, the better of them by latency times load. Two are enough: the best of all would
     /// draw every worker to the same endpoint at the same moment.
-    fn better_of_two(&self, draw: &Draw<'_>) -> Option<usize> {
+    fn better_of_two(&self, draw: &PickContext<'_>) -> Option<usize> {
         let first = self.at_random(draw.random, |place| draw.allows(place))?;
         let others = |place| place != first && draw.allows(place);
         let Some(second) = self.at_random(mix(draw.random), others) else { return Some(first) };
@@ -172,7 +172,7 @@ impl Balancer {
         state.expected_latency(now) * (1.0 + f64::from(state.active()) / relative)
     }
 
-    fn hashed(&self, table: &Maglev, draw: &Draw<'_>) -> Option<usize> {
+    fn hashed(&self, table: &Maglev, draw: &PickContext<'_>) -> Option<usize> {
         let Some(key) = draw.key else { return self.in_turn(draw) };
         let mut hash = mix(key);
         for _ in 0..=MAX_REHASHES {
@@ -185,7 +185,7 @@ impl Balancer {
         self.at_random(hash, |place| draw.allows(place))
     }
 
-    fn named(&self, draw: &Draw<'_>) -> Option<usize> {
+    fn named(&self, draw: &PickContext<'_>) -> Option<usize> {
         let id = draw.key?;
         let place = self.members.iter().position(|member| member.state.id() == id)?;
         draw.allows(place).then_some(place)
@@ -206,7 +206,7 @@ impl Balancer {
     }
 }
 
-impl Draw<'_> {
+impl PickContext<'_> {
     fn allows(&self, place: usize) -> bool {
         !self.excluded.contains(&place)
     }

@@ -10,7 +10,7 @@
 //! | which endpoint a request goes to | [`balance`] | `Balancer::choose` |
 //! | one address, and what is known of it | [`endpoint`] | `Endpoint` |
 //! | a named group of them | [`members`] | `Upstream::set_places` |
-//! | names to addresses, again when they expire | [`resolve`] | `Names::keep_fresh` |
+//! | names to addresses, again when they expire | [`resolve`] | `NameResolver::keep_fresh` |
 //! | the endpoints that an exchange goes through | [`attempts`] | `Attempts::next` |
 //! | a connection | [`connection`] | `Connection` |
 //! | the request out while the response comes in | [`call`] | `Call::poll_head` |

@@ -4,7 +4,7 @@ use crate::connection::{Connection, open};
 use crate::endpoint::Endpoint;
 use crate::h2::{H2Connections, Seat, Sharing};
 use crate::reclaim::Reclaim;
-use crate::slots::{Bidder, QueuePlace, Slot, Wants};
+use crate::slots::{Awaited, QueuePlace, Requester, Slot};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -46,8 +46,8 @@ pub enum PooledConnection {
     },
 }
 
-/// How often in a row a connection goes to those who wait on its worker while others wait elsewhere:
-/// then it is closed, and its slot goes to whoever has waited longest.
+/// How often in a row a connection goes to those who wait on its worker while others wait elsewhere: then it is
+/// closed, and its slot goes to the request that has waited longest.
 const MOST_IN_A_ROW: u8 = 8;
 
 /// A connection that waits for its next exchange.
@@ -106,8 +106,8 @@ impl Pools {
                 let _opening = self.h2_connections.opening(endpoint.id);
                 return self.open_either(endpoint, slot, options).await;
             }
-            let wants = if is_opening { Wants::Nothing } else { Wants::Slot };
-            let waited = match endpoint.slots.queue(self.bidder(options), wants) {
+            let wants = if is_opening { Awaited::Nothing } else { Awaited::Slot };
+            let waited = match endpoint.slots.queue(self.requester(options), wants) {
                 // However many try one after the other and fail.
                 Ok(place) if is_opening => {
                     let until =
@@ -127,7 +127,7 @@ impl Pools {
                 Err(full) => Err(full),
             };
             let slot = match waited {
-                // One is being opened, and whoever has no place to wait for it may open another.
+                // One is being opened; a request without a place to wait for it may open another.
                 Err(Kind::QueueFull) => {
                     Some(endpoint.slots.try_take(options.client).ok_or(Kind::QueueFull)?)
                 }
@@ -142,8 +142,8 @@ impl Pools {
         }
     }
 
-    fn bidder(&self, options: AcquireOptions<'_>) -> Bidder {
-        Bidder { client: options.client, worker: self.worker }
+    fn requester(&self, options: AcquireOptions<'_>) -> Requester {
+        Requester { client: options.client, worker: self.worker }
     }
 
     /// Waits until a connection may have room, or there is a slot for a new one instead.
@@ -155,7 +155,7 @@ impl Pools {
         until: Instant,
     ) -> Result<Option<Slot>, Kind> {
         let offered = self.h2_connections.wait(endpoint, options.client);
-        // Whoever comes first may take what was offered: that is no new beginning for this one.
+        // Another request may take what was offered first: this one keeps its place.
         let timeout = until.saturating_duration_since(Instant::now());
         let got = place.wait(timeout, offered).await?;
         Ok(got.err())
@@ -186,7 +186,7 @@ impl Pools {
         endpoint: &Arc<Endpoint>,
         options: AcquireOptions<'_>,
     ) -> Result<PooledConnection, Error> {
-        let place = endpoint.slots.queue(self.bidder(options), Wants::Connection)?;
+        let place = endpoint.slots.queue(self.requester(options), Awaited::Connection)?;
         // What is idle may be a connection of HTTP/2, which does not count as such.
         self.reclaim.ask(endpoint.id);
         let (offer, offered) = oneshot::channel();

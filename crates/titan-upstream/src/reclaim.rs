@@ -1,28 +1,28 @@
-//! How a worker on which a request waits comes by the slots of connections that lie idle on others.
+//! How a worker on which a request waits gets the slots of connections that are idle on other workers.
 
 use std::sync::{Mutex, PoisonError};
 use tokio::sync::Notify;
 
-/// What each worker is asked to give up, for all workers of a gateway.
+/// Requests to each worker of a gateway to close idle connections.
 pub struct Reclaim {
-    workers: Box<[Asked]>,
+    workers: Box<[WorkerRequests]>,
 }
 
-/// What one worker is asked for.
+/// What one worker is asked to give up.
 #[derive(Default)]
-struct Asked {
+struct WorkerRequests {
     /// The endpoints whose idle connections are wanted, each once.
     endpoints: Mutex<Vec<u64>>,
     news: Notify,
 }
 
 impl Reclaim {
-    /// Nothing is wanted of any of so many workers.
+    /// For so many workers, without any request yet.
     pub fn new(workers: usize) -> Reclaim {
-        Reclaim { workers: (0..workers).map(|_| Asked::default()).collect() }
+        Reclaim { workers: (0..workers).map(|_| WorkerRequests::default()).collect() }
     }
 
-    /// Asks all workers for connections to that endpoint that nobody uses.
+    /// Asks all workers for their idle connections to that endpoint.
     pub fn ask(&self, endpoint: u64) {
         for asked in &self.workers {
             let mut endpoints = asked.endpoints.lock().unwrap_or_else(PoisonError::into_inner);

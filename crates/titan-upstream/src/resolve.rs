@@ -1,4 +1,4 @@
-//! Names of endpoints: resolved off the workers, again whenever their responses expire.
+//! Names of endpoints: resolved outside of the workers, again whenever their answers expire.
 
 use crate::endpoint::{Address, ResolvedEndpoint};
 use crate::members::Upstream;
@@ -18,23 +18,23 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 /// Keeps the endpoints of upstreams up to date.
-pub struct Names {
+pub struct NameResolver {
     config: titan_config::Resolver,
-    /// One for IPv4 and one for IPv6: a question for the one that is never answered, as some name
-    /// servers do, must not take the other along.
+    /// One for IPv4 and one for IPv6: a query for one family that gets no answer, as happens with some name
+    /// servers, must not fail the other.
     resolvers: [TokioResolver; 2],
-    /// What keeps [`MAX_QUESTIONS`].
+    /// Enforces [`MAX_QUESTIONS`].
     turns: Semaphore,
 }
 
-/// The addresses of a name that are of one family, and when they expire; why there is none when nobody answered.
+/// The addresses of a name in one family, and when they expire; or why there are none.
 type Lookup = Result<(Vec<IpAddr>, Instant), String>;
 
-/// How soon a name that did not resolve is asked for again.
+/// How soon a name that did not resolve is queried again.
 const RETRY: Duration = Duration::from_secs(1);
-/// More addresses than this are not taken from one name.
+/// The most addresses that are used of one name.
 const MAX_ADDRESSES: usize = 256;
-/// Questions that wait for a response at the same moment; others wait for their turn.
+/// The most queries in flight at once; others wait.
 const MAX_QUESTIONS: usize = 64;
 
 /// Whether `upstream` has names to resolve. One that has none is complete from the start.
@@ -43,14 +43,14 @@ pub fn has_names(upstream: &Upstream) -> bool {
     upstream.config().endpoints.iter().any(is_name)
 }
 
-impl Names {
+impl NameResolver {
     /// Reads the system's configuration, unless nameservers are given.
-    pub fn new(config: &titan_config::Resolver) -> Result<Names, NetError> {
+    pub fn new(config: &titan_config::Resolver) -> Result<NameResolver, NetError> {
         let resolvers = [
             resolver(config, LookupIpStrategy::Ipv4Only)?,
             resolver(config, LookupIpStrategy::Ipv6Only)?,
         ];
-        Ok(Names { config: config.clone(), resolvers, turns: Semaphore::new(MAX_QUESTIONS) })
+        Ok(NameResolver { config: config.clone(), resolvers, turns: Semaphore::new(MAX_QUESTIONS) })
     }
 
     /// Resolves all names of `upstream` once. Tells when to do so again.
@@ -225,7 +225,7 @@ mod tests {
         let registry = titan_io::registry::Registry::default();
         let upstream = Upstream::of(&config.upstreams[0], &config.resolver, None, (&registry, 1));
         assert!(has_names(&upstream) && upstream.begin_to_follow() && !upstream.begin_to_follow());
-        let names = Arc::new(Names::new(&config.resolver).unwrap());
+        let names = Arc::new(NameResolver::new(&config.resolver).unwrap());
         let (hour, moment) = (Duration::from_secs(3600), Duration::from_secs(10));
         let again = Instant::now() + hour;
         let mut follows = tokio::spawn(names.keep_fresh(Arc::clone(&upstream), again));

@@ -1,10 +1,10 @@
-//! How many connections to an endpoint may be open, over all workers, and who waits for one.
+//! How many connections to an endpoint may be open, over all workers, and which requests wait for one.
 //!
-//! Where the configuration sets no limit nobody waits, and all that is done is to count. Where it does, whoever
-//! waits is served by client: the one with the fewest connections in use comes first, and among its requests
-//! the one that has waited longest. A client that sends more than its part waits behind itself.
+//! Without a configured limit nothing waits, and connections are only counted. With one, a free connection goes to
+//! the client with the fewest connections in use, and among its requests to the one that has waited longest. A client
+//! that sends more than its share waits behind itself.
 //!
-//! Limits may change while connections are open and requests wait: those count on.
+//! Limits may change while connections are open and requests wait: these still count.
 
 use crate::queue::{Queue, Spot};
 use std::future::{Future, poll_fn};
@@ -45,28 +45,28 @@ struct Limit<'s> {
     used: &'s Shares,
 }
 
-/// Somebody who waits.
+/// A request that waits.
 struct Waiter {
-    tell: oneshot::Sender<Told>,
+    tell: oneshot::Sender<SlotNotice>,
     worker: usize,
-    wants: Wants,
+    wants: Awaited,
 }
 
-/// What somebody waits for.
+/// What a request waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wants {
-    /// Nothing that the queue gives: a connection that is being opened, say.
+pub enum Awaited {
+    /// Nothing that the queue hands out: for example a connection that is being opened.
     Nothing,
-    /// The right to open a connection.
+    /// A slot: the right to open a connection.
     Slot,
-    /// That, or a connection that becomes free on its worker.
+    /// A slot, or a connection that becomes free on its worker.
     Connection,
 }
 
 /// Who a connection is for.
 #[derive(Clone, Copy, Debug)]
-pub struct Bidder {
-    /// The client that has asked, where its address is known.
+pub struct Requester {
+    /// The client, if its address is known.
     pub client: Option<ClientNetwork>,
     /// The worker that serves it.
     pub worker: usize,
@@ -83,14 +83,14 @@ pub struct Slot {
 pub struct QueuePlace {
     slots: Arc<Slots>,
     spot: Spot,
-    told: oneshot::Receiver<Told>,
+    told: oneshot::Receiver<SlotNotice>,
 }
 
-/// What somebody who waits is told.
-enum Told {
-    /// A slot is free, and taken for it.
+/// What a waiting request is told.
+enum SlotNotice {
+    /// A slot is free and now belongs to it.
     Slot(Slot),
-    /// The queue is full, and its client has more in it than others.
+    /// It lost its place: the queue is full, and its client has more requests in it than others.
     Displaced,
 }
 
@@ -173,11 +173,15 @@ impl Slots {
         }
     }
 
-    /// Takes a place in the queue, if there is one. Where it is full, whoever has the most in it gives one up
+    /// Takes a place in the queue, if there is one. Where it is full, the client that has the most in it gives one up
     /// for a client that has fewer.
-    pub fn queue(self: &Arc<Self>, bidder: Bidder, wants: Wants) -> Result<QueuePlace, Kind> {
+    pub fn queue(
+        self: &Arc<Self>,
+        requester: Requester,
+        wants: Awaited,
+    ) -> Result<QueuePlace, Kind> {
         let (tell, told) = oneshot::channel();
-        let Bidder { client, worker } = bidder;
+        let Requester { client, worker } = requester;
         // Where nothing is shared out nobody asks whose turn it is.
         let counter = self.limit().map(|limit| limit.used.counter(client));
         let mut queue = self.lock();
@@ -185,7 +189,7 @@ impl Slots {
             let displaced = queue.displace_for(client).ok_or(Kind::QueueFull)?;
             self.note_left(&queue, &displaced);
             // One who has left meanwhile has no need to know.
-            let _ = displaced.tell.send(Told::Displaced);
+            let _ = displaced.tell.send(SlotNotice::Displaced);
         }
         let waiter = Waiter { tell, worker, wants };
         self.wanted.fetch_add(u32::from(waiter.wants()), Ordering::SeqCst);
@@ -224,7 +228,7 @@ impl Slots {
     fn serve_waiting(self: &Arc<Self>) {
         while let Some((waiter, slot)) = self.match_one() {
             // Where it has left in this moment, the slot goes to the next as it is dropped.
-            let _ = waiter.tell.send(Told::Slot(slot));
+            let _ = waiter.tell.send(SlotNotice::Slot(slot));
         }
     }
 
@@ -287,12 +291,12 @@ impl Limit<'_> {
 impl Waiter {
     /// Whether it wants what the queue gives.
     fn wants(&self) -> bool {
-        self.wants != Wants::Nothing
+        self.wants != Awaited::Nothing
     }
 
     /// Whether a connection that becomes free on that worker would do.
     fn takes_connection_on(&self, worker: usize) -> bool {
-        self.wants == Wants::Connection && self.worker == worker
+        self.wants == Awaited::Connection && self.worker == worker
     }
 }
 
@@ -307,7 +311,8 @@ impl Slot {
         }
     }
 
-    /// Notes that the connection serves many at once. Whoever waited for its client to have less may have a turn.
+    /// Notes that the connection serves many at once. A request that waited for its client to have fewer may have its
+    /// turn.
     pub fn share(&mut self) {
         self.vacate();
         self.slots.serve_waiting();
@@ -346,8 +351,8 @@ impl QueuePlace {
         let got = poll_fn(|cx| match offered.as_mut().poll(cx) {
             Poll::Ready(Ok(offer)) => Poll::Ready(Ok(Ok(offer))),
             _ => pin!(&mut *told).poll(cx).map(|told| match told {
-                Ok(Told::Slot(slot)) => Ok(Err(slot)),
-                Ok(Told::Displaced) | Err(_) => Err(Kind::QueueFull),
+                Ok(SlotNotice::Slot(slot)) => Ok(Err(slot)),
+                Ok(SlotNotice::Displaced) | Err(_) => Err(Kind::QueueFull),
             }),
         });
         tokio::time::timeout(timeout, got).await.map_err(|_| Kind::QueueTimeout)?

@@ -1,6 +1,6 @@
 //! `titan cert`: certificates to develop with.
 //!
-//! The key of the authority is thrown away once it has signed: whoever trusts the authority trusts this one
+//! The key of the authority is discarded once it has signed: a client that trusts the authority trusts this one
 //! certificate, and a stolen folder signs nothing.
 
 use crate::failure::Failure;

@@ -1,42 +1,42 @@
-//! What is said of requests that somebody should hear of: one line for each kind and minute, however many they are.
+//! Events that the operator should know of: one line for each kind and minute, however many there are.
 
 use std::time::{Duration, Instant};
 use titan_proxy::Metrics;
 
-/// What was said of each kind, by its place among them.
+/// What was last reported of each kind of event, by its index.
 #[derive(Default)]
-pub(crate) struct Notable(Vec<Said>);
+pub(crate) struct Events(Vec<Reported>);
 
-/// What was said of one kind.
+/// What was last reported of one kind.
 #[derive(Clone, Copy, Default)]
-struct Said {
-    /// How many there were until then.
+struct Reported {
+    /// How many there were in all by then.
     count: u64,
     when: Option<Instant>,
 }
 
-/// For how long nothing is said of the same kind again.
+/// How long the same kind is not reported again.
 const QUIET: Duration = Duration::from_secs(60);
 
-impl Notable {
-    /// What there is to say now.
+impl Events {
+    /// The lines to print now.
     pub(crate) fn look(&mut self, metrics: &Metrics, now: Instant) -> Vec<String> {
         self.tell(events(metrics), now)
     }
 
-    /// The same for how many there are of each kind, with what is said of them.
+    /// The same for the count of each kind, with the start of its line.
     fn tell(&mut self, kinds: impl Iterator<Item = (String, u64)>, now: Instant) -> Vec<String> {
         let mut lines = Vec::new();
         for (place, (what, count)) in kinds.enumerate() {
-            self.0.resize(self.0.len().max(place + 1), Said::default());
-            let said = &mut self.0[place];
-            let is_quiet = said.when.is_some_and(|when| now.duration_since(when) < QUIET);
-            if count > said.count && !is_quiet {
-                lines.push(match said.count {
+            self.0.resize(self.0.len().max(place + 1), Reported::default());
+            let reported = &mut self.0[place];
+            let is_quiet = reported.when.is_some_and(|when| now.duration_since(when) < QUIET);
+            if count > reported.count && !is_quiet {
+                lines.push(match reported.count {
                     0 => format!("{what} {count} so far"),
                     before => format!("{what} {} more, {count} in all", count - before),
                 });
-                *said = Said { count, when: Some(now) };
+                *reported = Reported { count, when: Some(now) };
             }
         }
         lines
@@ -55,10 +55,10 @@ mod tests {
 
     #[test]
     fn each_is_told_of_at_once_and_then_once_a_minute() {
-        let (mut notable, start) = (Notable::default(), Instant::now());
+        let (mut events, start) = (Events::default(), Instant::now());
         let mut tell = |counts: [u64; 2], seconds: u64| {
             let kinds = ["a", "b"].into_iter().map(str::to_owned).zip(counts);
-            notable.tell(kinds, start + Duration::from_secs(seconds)).concat()
+            events.tell(kinds, start + Duration::from_secs(seconds)).concat()
         };
         assert_eq!(tell([0, 0], 0), "");
         assert_eq!(tell([3, 0], 2), "a 3 so far");

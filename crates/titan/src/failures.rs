@@ -1,4 +1,4 @@
-//! What goes wrong while the gateway serves, told on standard error: the same once in a while.
+//! Failures while the gateway serves, reported on standard error: the same one at most once a minute.
 
 use crate::terminal;
 use std::collections::HashMap;
@@ -7,30 +7,30 @@ use std::fmt::Write;
 use std::time::{Duration, Instant};
 use titan_proxy::{Gateway, UpstreamFailure};
 
-/// What was told of lately. Its size is bounded by upstreams, causes and listeners, which the configuration has, and
+/// What was reported lately. Its size is bounded by upstreams, causes and listeners, which the configuration has, and
 /// by lists of certificates and sets of keys, which it names.
 #[derive(Default)]
 pub(crate) struct Failures {
-    told: HashMap<String, Told>,
-    /// What was said of lists and keys lately, and when.
+    reported: HashMap<String, Reported>,
+    /// Which warnings about lists and keys were printed lately, and when.
     warned: HashMap<String, Instant>,
 }
 
-/// What was told of one place.
-struct Told {
+/// What was reported of one place.
+struct Reported {
     reason: String,
     when: Instant,
     /// How often the same has happened since without a line.
-    untold: u64,
+    unreported: u64,
 }
 
-/// For how long the same failure is not told of again.
+/// How long the same failure is not reported again.
 const QUIET: Duration = Duration::from_secs(60);
-/// For how long the same is not said again of a list of revoked certificates.
+/// How long the same warning about a revocation list or a key set is not repeated.
 const LONG: Duration = Duration::from_secs(3600);
 
 impl Failures {
-    /// Tells of what has gone wrong since this was asked last.
+    /// Reports what has gone wrong since the last call.
     pub(crate) fn look(&mut self, gateway: &Gateway, now: Instant) {
         for failure in &gateway.upstream_failures() {
             // The reason is not compared: endpoints that fail in turn have one each.
@@ -44,7 +44,7 @@ impl Failures {
         self.warn(gateway.key_troubles(), now);
     }
 
-    /// Warns of what stays as it is for long.
+    /// Warns of lasting conditions.
     pub(crate) fn warn(&mut self, warnings: Vec<String>, now: Instant) {
         self.warned.retain(|_, when| now.duration_since(*when) < LONG);
         for warning in warnings {
@@ -61,7 +61,7 @@ impl Failures {
         }
     }
 
-    /// What to say of `count` failures at that place, unless the same was said a moment ago.
+    /// The line for `count` failures at that place, unless the same was reported a moment ago.
     fn line(
         &mut self,
         place: &str,
@@ -71,15 +71,15 @@ impl Failures {
         now: Instant,
     ) -> Option<String> {
         let mut more = count.saturating_sub(1);
-        if let Some(told) = self.told.get_mut(place).filter(|told| told.reason == reason) {
+        if let Some(told) = self.reported.get_mut(place).filter(|told| told.reason == reason) {
             if now.duration_since(told.when) < QUIET {
-                told.untold += count;
+                told.unreported += count;
                 return None;
             }
-            more += told.untold;
+            more += told.unreported;
         }
-        let told = Told { reason: reason.to_owned(), when: now, untold: 0 };
-        self.told.insert(place.to_owned(), told);
+        let reported = Reported { reason: reason.to_owned(), when: now, unreported: 0 };
+        self.reported.insert(place.to_owned(), reported);
         let more = if more > 0 { format!("; {more} more like it") } else { String::new() };
         Some(format!("{place}: {what}{more}"))
     }

@@ -8,7 +8,7 @@
 //! | the gateway without a configuration file | `demo` |
 //! | `titan check` | `check` |
 //! | `titan cert` | `cert` |
-//! | which requests are told of | `notable` |
+//! | events that the operator should know of | `events` |
 //! | what goes wrong with upstreams, certificates and keys while it serves | `failures` |
 //! | reading the file | `config_file` |
 //! | why the program ends before its time | `failure` |
@@ -34,7 +34,7 @@ mod failures;
 
 mod greeting;
 
-mod notable;
+mod events;
 
 mod run;
 

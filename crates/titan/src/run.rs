@@ -2,10 +2,10 @@
 
 use crate::config_file::{self, FileState};
 use crate::demo::Demo;
+use crate::events::Events;
 use crate::failure::{FOR_PROBES, Failure};
 use crate::failures::Failures;
 use crate::greeting::Greeting;
-use crate::notable::Notable;
 use crate::terminal;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -73,8 +73,8 @@ impl Watched {
     }
 }
 
-/// What serves, beside the gateway itself.
-struct Around {
+/// The servers beside the gateway itself.
+struct Servers {
     admin: Option<Server>,
     _probes: Option<Server>,
     _demo: Option<Server>,
@@ -133,8 +133,8 @@ pub(crate) fn run(file: Option<&Path>) -> Result<ExitCode, Failure> {
         };
         terminal::say(&greeting.text());
         let demo = demo.map(|(_, upstream)| upstream);
-        let around = Around { admin, _probes: probes, _demo: demo, store };
-        serve(gateway, signals, watched, around).await
+        let servers = Servers { admin, _probes: probes, _demo: demo, store };
+        serve(gateway, signals, watched, servers).await
     })
 }
 
@@ -177,9 +177,9 @@ async fn serve(
     mut gateway: Gateway,
     mut signals: Signals,
     mut watched: Option<Watched>,
-    mut around: Around,
+    mut servers: Servers,
 ) -> Result<ExitCode, Failure> {
-    let (mut failures, mut notable) = (Failures::default(), Notable::default());
+    let (mut failures, mut events) = (Failures::default(), Events::default());
     let metrics = gateway.metrics();
     loop {
         tokio::select! {
@@ -193,13 +193,13 @@ async fn serve(
             watched.look(&gateway);
         }
         failures.look(&gateway, Instant::now());
-        notable.look(&metrics, Instant::now()).iter().for_each(|line| terminal::event(line));
-        let of_file = around.store.as_ref().and_then(|store| store.take_warning());
+        events.look(&metrics, Instant::now()).iter().for_each(|line| terminal::event(line));
+        let of_file = servers.store.as_ref().and_then(|store| store.take_warning());
         failures.warn(of_file.into_iter().collect(), Instant::now());
     }
     gateway.drain();
-    around.admin.take().into_iter().for_each(Server::end);
-    around.store = None;
+    servers.admin.take().into_iter().for_each(Server::end);
+    servers.store = None;
     terminal::say("draining; a second signal stops the gateway at once\n");
     loop {
         tokio::select! {

@@ -1,4 +1,4 @@
-//! Standard output and standard error. Whoever reads them may have gone: that is no failure.
+//! Standard output and standard error. Their reader may be gone: that is not a failure.
 
 use crate::failure::Failure;
 use std::io::{self, IsTerminal, Write};

@@ -1,6 +1,6 @@
 //! One connection of the small server: a whole request in, a whole response out, again and again.
 
-use super::places::Places;
+use super::slots::ConnectionSlots;
 use super::socket::Stream;
 use super::{Bounds, Request, Response};
 use std::io;
@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout};
 pub(super) struct Connection<'p> {
     stream: Box<dyn Stream>,
     bounds: Bounds,
-    places: &'p Places,
+    places: &'p ConnectionSlots,
     /// When it has lasted long enough.
     until: Instant,
     /// Requests that were answered.
@@ -35,9 +35,9 @@ enum Fault {
     Gone,
 }
 
-/// What of a request decides how its response is sent.
+/// How the response to a request is to be sent.
 #[derive(Clone, Copy)]
-struct Asked {
+struct ResponseOptions {
     method: Method,
     version: Version,
     keep_alive: bool,
@@ -59,7 +59,7 @@ impl<'p> Connection<'p> {
     pub(super) fn new(
         stream: Box<dyn Stream>,
         bounds: Bounds,
-        places: &'p Places,
+        places: &'p ConnectionSlots,
     ) -> Connection<'p> {
         let limits = Limits { body: Request::MAX_BODY as u64, ..Limits::default() };
         Connection {
@@ -78,17 +78,18 @@ impl<'p> Connection<'p> {
     pub(super) async fn serve(mut self, answer: impl Fn(&Request) -> Response) -> io::Result<()> {
         while self.has_news().await? {
             let received = timeout(MESSAGE, self.receive()).await;
-            let (response, mut asked) = match received.unwrap_or(Err(Fault::Late)) {
-                Ok((request, asked)) => (answer(&request), asked),
+            let (response, mut options) = match received.unwrap_or(Err(Fault::Late)) {
+                Ok((request, options)) => (answer(&request), options),
                 Err(fault) => match fault.response() {
-                    Some(response) => (response, Asked::UNKNOWN),
+                    Some(response) => (response, ResponseOptions::UNKNOWN),
                     None => return Ok(()),
                 },
             };
             self.answered = self.answered.saturating_add(1);
-            asked.keep_alive &= self.answered < self.bounds.requests && Instant::now() < self.until;
-            timeout(WRITE, self.send(response, asked)).await??;
-            if !asked.keep_alive {
+            options.keep_alive &=
+                self.answered < self.bounds.requests && Instant::now() < self.until;
+            timeout(WRITE, self.send(response, options)).await??;
+            if !options.keep_alive {
                 return self.linger().await;
             }
         }
@@ -101,12 +102,12 @@ impl<'p> Connection<'p> {
         if !self.unread.is_empty() {
             return Ok(true);
         }
-        let patience = self.bounds.idle.min(self.until - Instant::now());
+        let idle = self.bounds.idle.min(self.until - Instant::now());
         let places = self.places;
         tokio::select! {
             // A request that has come in the same moment is answered.
             biased;
-            news = timeout(patience, self.fill()) => news.unwrap_or(Ok(false)),
+            news = timeout(idle, self.fill()) => news.unwrap_or(Ok(false)),
             () = places.is_wanted() => Ok(false),
         }
     }
@@ -116,7 +117,7 @@ impl<'p> Connection<'p> {
         Ok(self.stream.read_buf(&mut self.unread).await? > 0)
     }
 
-    async fn receive(&mut self) -> Result<(Request, Asked), Fault> {
+    async fn receive(&mut self) -> Result<(Request, ResponseOptions), Fault> {
         let mut head = RequestHead::default();
         let start = loop {
             if let Some(start) = self.requests.read(&self.unread, &mut head)? {
@@ -130,8 +131,8 @@ impl<'p> Connection<'p> {
         }
         let body = self.receive_body(start.framing).await?;
         let (method, version) = (head.method, head.version);
-        let asked = Asked { method, version, keep_alive: start.keep_alive };
-        Ok((Request { head, body }, asked))
+        let options = ResponseOptions { method, version, keep_alive: start.keep_alive };
+        Ok((Request { head, body }, options))
     }
 
     async fn receive_body(&mut self, framing: Framing) -> Result<Vec<u8>, Fault> {
@@ -157,9 +158,9 @@ impl<'p> Connection<'p> {
         }
     }
 
-    async fn send(&mut self, response: Response, asked: Asked) -> io::Result<()> {
+    async fn send(&mut self, response: Response, options: ResponseOptions) -> io::Result<()> {
         let Response { mut head, body } = response;
-        let Asked { method, version, keep_alive } = asked;
+        let ResponseOptions { method, version, keep_alive } = options;
         let date = httpdate::fmt_http_date(SystemTime::now());
         head.fields.append(FieldName::Date, date.as_bytes()).map_err(io::Error::other)?;
         let connection = match (keep_alive, version) {
@@ -185,10 +186,10 @@ impl<'p> Connection<'p> {
     }
 }
 
-impl Asked {
+impl ResponseOptions {
     /// For a response to what could not be read: nothing that follows can be understood.
-    const UNKNOWN: Asked =
-        Asked { method: Method::GET, version: Version::Http11, keep_alive: false };
+    const UNKNOWN: ResponseOptions =
+        ResponseOptions { method: Method::GET, version: Version::Http11, keep_alive: false };
 }
 
 impl Fault {
@@ -236,7 +237,7 @@ mod tests {
             let (mut ours, theirs) = duplex(READ);
             let answer = |_: &Request| Response::new(Status::OK, "text/plain", "x".repeat(READ));
             let serving = tokio::spawn(async move {
-                let places = Places::new(1);
+                let places = ConnectionSlots::new(1);
                 Connection::new(Box::new(theirs), BOUNDS, &places).serve(answer).await
             });
             let started = Instant::now();

@@ -1,26 +1,26 @@
-//! Who may be connected at the same moment, and who has to go for the next one.
+//! How many connections may be open at once, and which idle one closes for the next.
 
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The places of a server.
+/// The connections that a server may have open.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(super) struct ConnectionSlots {
     free: Arc<Semaphore>,
-    /// How many connections have to go. Those that are idle queue here, and a semaphore is fair: the one
-    /// that has been idle for longest goes.
+    /// How many idle connections have to close. They queue here, and a semaphore is fair: the one that has been
+    /// idle for longest closes.
     wanted: Semaphore,
 }
 
-impl Places {
+impl ConnectionSlots {
     /// So many, all free.
-    pub(super) fn new(count: usize) -> Places {
-        Places { free: Arc::new(Semaphore::new(count)), wanted: Semaphore::new(0) }
+    pub(super) fn new(count: usize) -> ConnectionSlots {
+        ConnectionSlots { free: Arc::new(Semaphore::new(count)), wanted: Semaphore::new(0) }
     }
 
-    /// Takes a place until what it returns is dropped.
+    /// Takes a slot until the permit is dropped.
     pub(super) async fn take(&self) -> OwnedSemaphorePermit {
-        const OPEN: &str = "nobody closes the semaphore";
+        const OPEN: &str = "the semaphore is never closed";
         if let Ok(place) = Arc::clone(&self.free).try_acquire_owned() {
             return place;
         }
@@ -31,8 +31,8 @@ impl Places {
         place
     }
 
-    /// Waits until whoever waits here has to leave.
+    /// Waits until the connection that waits here has to close.
     pub(super) async fn is_wanted(&self) {
-        self.wanted.acquire().await.expect("nobody closes the semaphore").forget();
+        self.wanted.acquire().await.expect("the semaphore is never closed").forget();
     }
 }

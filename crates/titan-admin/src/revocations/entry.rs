@@ -1,4 +1,4 @@
-//! What is revoked, as the file and the interface write it: with the names that tokens have for it.
+//! What is revoked, in the form of the file and of the admin interface, with the names of token claims.
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use titan_proxy::{Revocation, Revoked};
 
 /// One entry: tokens that are refused, and for how long.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Written", into = "Written")]
+#[serde(try_from = "EntryJson", into = "EntryJson")]
 pub(crate) struct Entry {
     /// Never given to another one.
     pub(super) id: u64,
@@ -17,7 +17,7 @@ pub(crate) struct Entry {
 
 /// Tokens that are refused, and for how long.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "Asked")]
+#[serde(try_from = "TokensJson")]
 pub(crate) struct Tokens {
     pub(super) of: Revoked,
     pub(super) issuer: Option<Arc<str>>,
@@ -25,15 +25,15 @@ pub(crate) struct Tokens {
     pub(super) ends: u64,
 }
 
-/// What two entries cannot both be about.
+/// What identifies an entry: no two have the same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Target {
+pub(super) struct TokensKey {
     is_subject: bool,
     name: Arc<str>,
     issuer: Option<Arc<str>>,
 }
 
-/// Bytes of the name of a token, of whom it is about or of who has issued it.
+/// Bytes of a `jti`, a `sub` or an `iss`.
 pub(super) const MAX_NAME: usize = 1024;
 /// The end of the year 9999, in seconds since 1970. What is later was meant as milliseconds.
 const MAX_DATE: u64 = 253_402_300_799;
@@ -42,27 +42,27 @@ impl Entry {
     /// The same as workers are told of it.
     pub(super) fn revocation(&self) -> Revocation {
         let Tokens { of, issuer, ends } = &self.tokens;
-        // A token is good for that much longer than it says.
+        // A token stays valid for that much longer than it says.
         let until = Duration::from_secs(*ends) + MAX_LEEWAY;
         Revocation { of: of.clone(), issuer: issuer.clone(), until }
     }
 }
 
 impl Tokens {
-    pub(super) fn target(&self) -> Target {
-        Target {
+    pub(super) fn target(&self) -> TokensKey {
+        TokensKey {
             is_subject: matches!(self.of, Revoked::Subject(..)),
             name: Arc::clone(self.of.name()),
             issuer: self.issuer.clone(),
         }
     }
 
-    /// Whether nobody takes such a token any more, revoked or not.
+    /// Whether such tokens have expired, revoked or not.
     pub(super) fn have_ended(&self, now: u64) -> bool {
         now >= self.ends + MAX_LEEWAY.as_secs()
     }
 
-    /// All that these refuse or others of the same target do.
+    /// Refuses what these or `others`, with the same key, refuse.
     pub(super) fn and(&self, others: &Tokens) -> Tokens {
         let of = match (&self.of, &others.of) {
             (Revoked::Subject(name, ours), Revoked::Subject(_, theirs)) => {
@@ -76,7 +76,7 @@ impl Tokens {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct EntryJson {
     id: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     jti: Option<Arc<str>>,
@@ -91,7 +91,7 @@ struct Written {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Asked {
+struct TokensJson {
     jti: Option<Arc<str>>,
     sub: Option<Arc<str>>,
     iat: Option<u64>,
@@ -99,31 +99,31 @@ struct Asked {
     exp: u64,
 }
 
-impl TryFrom<Written> for Entry {
+impl TryFrom<EntryJson> for Entry {
     type Error = &'static str;
 
-    fn try_from(written: Written) -> Result<Entry, &'static str> {
-        let Written { id, jti, sub, iat, iss, exp } = written;
-        Ok(Entry { id, tokens: Asked { jti, sub, iat, iss, exp }.try_into()? })
+    fn try_from(written: EntryJson) -> Result<Entry, &'static str> {
+        let EntryJson { id, jti, sub, iat, iss, exp } = written;
+        Ok(Entry { id, tokens: TokensJson { jti, sub, iat, iss, exp }.try_into()? })
     }
 }
 
-impl From<Entry> for Written {
-    fn from(entry: Entry) -> Written {
+impl From<Entry> for EntryJson {
+    fn from(entry: Entry) -> EntryJson {
         let Entry { id, tokens: Tokens { of, issuer, ends } } = entry;
         let (jti, sub, iat) = match of {
             Revoked::Token(name) => (Some(name), None, None),
             Revoked::Subject(name, issued) => (None, Some(name), Some(issued.as_secs())),
         };
-        Written { id, jti, sub, iat, iss: issuer, exp: ends }
+        EntryJson { id, jti, sub, iat, iss: issuer, exp: ends }
     }
 }
 
-impl TryFrom<Asked> for Tokens {
+impl TryFrom<TokensJson> for Tokens {
     type Error = &'static str;
 
-    fn try_from(asked: Asked) -> Result<Tokens, &'static str> {
-        let Asked { jti, sub, iat, iss, exp } = asked;
+    fn try_from(asked: TokensJson) -> Result<Tokens, &'static str> {
+        let TokensJson { jti, sub, iat, iss, exp } = asked;
         let is_name = |name: &Arc<str>| (1..=MAX_NAME).contains(&name.len());
         if ![&jti, &sub, &iss].into_iter().flatten().all(is_name) {
             return Err("`jti`, `sub` and `iss` must have 1 to 1024 bytes");

@@ -1,4 +1,4 @@
-//! `/jwt/revocations`: how tokens are revoked, looked at, and let be good again.
+//! `/jwt/revocations`: tokens are revoked and listed, and revocations removed.
 
 use super::entry::{Entry, Tokens};
 use super::{Outcome, Refused, RevocationStore, now};

@@ -135,7 +135,7 @@ fn a_full_ledger_refuses_and_those_that_have_ended_make_room() {
     let short = tokens(&format!("{{\"jti\":\"short\",\"exp\":{}}}", NOW + 1));
     store.revoke(short, NOW).unwrap();
     store.revoke(token("a"), NOW).unwrap();
-    // Providers' clocks may be off: a token may be good for that much longer than it says.
+    // Providers' clocks may be off: a token may be accepted for that much longer than it says.
     let ended = NOW + 1 + MAX_LEEWAY.as_secs();
     for now in [NOW, ended - 1] {
         assert!(matches!(store.revoke(token("b"), now), Err(Refused::Full)));

@@ -1,4 +1,4 @@
-//! Authorisation: who may ask at all. Each way to be let in has a module.
+//! Authorisation: which requests are allowed. Each kind of credential has a module.
 
 mod basic;
 mod claims;
@@ -119,7 +119,7 @@ pub enum Credential {
     ClientCertificate,
     /// An API key.
     ApiKeys,
-    /// A token that is good and grants what is asked for.
+    /// A valid token that grants what is required.
     Token,
     /// A name and its password.
     Basic,

@@ -1,7 +1,7 @@
 //! Frames that move no message: PRIORITY, SETTINGS, PING, WINDOW_UPDATE (RFC 9113 sections 6.3 to 6.9).
 
 use super::Connection;
-use super::ending::Leaving;
+use super::ending::Shutdown;
 use super::reading::{Frame, Outcome};
 use crate::code::Violation;
 use crate::error::Fault;
@@ -101,7 +101,7 @@ impl Connection {
                 .reply(|out| frame::write_ping(out, frame::ACK, frame.payload))
                 .map(|()| None);
         }
-        if frame.payload == LEAVING && matches!(self.leaving, Leaving::Announced { .. }) {
+        if frame.payload == LEAVING && matches!(self.leaving, Shutdown::Announced { .. }) {
             self.leave();
             return Ok(None);
         }

@@ -9,9 +9,9 @@ use crate::frame::{self, MAX_31};
 use crate::settings::Role;
 use crate::stream::{End, Half, Stream, Turn};
 
-/// Whether this side serves further streams.
+/// How far this side has stopped accepting streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Leaving {
+pub(super) enum Shutdown {
     No,
     /// The client was told that this side will leave; what it opens before it knows is served, up to the last of
     /// as many streams as it could have opened at once.
@@ -41,14 +41,14 @@ impl Connection {
     /// Ends the connection in good order: what has begun is finished. A client is told in two steps, so that
     /// no request is lost that it sends before it knows.
     pub fn drain(&mut self) {
-        if self.leaving != Leaving::No {
+        if self.leaving != Shutdown::No {
             return;
         }
         match self.role {
             Role::Client => self.leave(),
             Role::Server => {
                 let more = self.limits.streams.saturating_mul(2);
-                self.leaving = Leaving::Announced { last: self.last.saturating_add(more) };
+                self.leaving = Shutdown::Announced { last: self.last.saturating_add(more) };
                 frame::write_go_away(self.output.buf(), MAX_31, Code::NoError);
                 self.ping_leaving();
             }
@@ -57,8 +57,8 @@ impl Connection {
 
     /// Serves no further stream. What has begun goes on until the driver closes.
     pub fn go_away(&mut self, code: Code) {
-        if self.leaving != Leaving::Final || code != Code::NoError {
-            self.leaving = Leaving::Final;
+        if self.leaving != Shutdown::Final || code != Code::NoError {
+            self.leaving = Shutdown::Final;
             let last = self.last_served();
             frame::write_go_away(self.output.buf(), last, code);
         }
@@ -66,12 +66,12 @@ impl Connection {
 
     /// Whether one side has said that it leaves: no stream should be opened any more.
     pub fn is_leaving(&self) -> bool {
-        self.failed.is_some() || self.leaving != Leaving::No || self.peer_serves.is_some()
+        self.failed.is_some() || self.leaving != Shutdown::No || self.peer_serves.is_some()
     }
 
     /// Whether nothing more can come: one side has left, and no stream is open.
     pub fn is_over(&self) -> bool {
-        let is_leaving = self.leaving == Leaving::Final || self.peer_serves.is_some();
+        let is_leaving = self.leaving == Shutdown::Final || self.peer_serves.is_some();
         self.failed.is_some() || is_leaving && self.streams.is_empty()
     }
 
@@ -178,7 +178,7 @@ impl Connection {
         }
     }
 
-    /// This side ends a stream. Whoever has asked has to expect that some of the response is on its way.
+    /// This side ends a stream. The peer has to expect that some of the response is on its way.
     fn give_up(&mut self, stream: &Stream) {
         if self.role == Role::Client {
             self.floods.excuse(stream.inflow.available());

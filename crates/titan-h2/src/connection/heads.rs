@@ -1,7 +1,7 @@
 //! Field blocks (RFC 9113 sections 4.3, 6.2 and 8): streams begin, messages begin and end.
 
 use super::Connection;
-use super::ending::Leaving;
+use super::ending::Shutdown;
 use super::reading::{Frame, Outcome};
 use crate::code::Violation;
 use crate::error::Fault;
@@ -10,7 +10,7 @@ use crate::flow::{Inflow, Outflow};
 use crate::frame::{self, FrameHead};
 use crate::head::{Excess, Extent, PATIENCE, RequestFacts, ResponseFacts};
 use crate::settings::Role;
-use crate::stream::{Asked, End, Half, Rest, Stream};
+use crate::stream::{End, Half, RequestKind, Rest, Stream};
 use titan_http::{Fields, RequestHead, ResponseHead};
 
 /// CONTINUATION frames of one block: enough for the longest that is read, in parts of 512 bytes.
@@ -22,16 +22,16 @@ const FREE_INTERIM: u8 = 16;
 /// Bytes that a block may have beyond what its list may: what compression can make longer, at the most.
 const BLOCK_SLACK: usize = 16 << 10;
 
-/// A block that goes on in CONTINUATION frames.
+/// A field block that continues in CONTINUATION frames.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Begun {
-    opening: Opening,
+pub(super) struct PartialBlock {
+    opening: BlockStart,
     continuations: u32,
 }
 
-/// What the HEADERS frame said.
+/// What the HEADERS frame says beside its fields.
 #[derive(Clone, Copy, Debug)]
-struct Opening {
+struct BlockStart {
     stream: u32,
     /// END_STREAM.
     end: bool,
@@ -59,7 +59,7 @@ impl Connection {
         frame.head.must_be_on_stream()?;
         let (_, payload) = frame::without_padding(frame.head, frame.payload)?;
         let (dependency, fragment) = without_priority(frame.head, payload)?;
-        let opening = Opening {
+        let opening = BlockStart {
             stream: frame.head.stream,
             end: frame.head.has(frame::END_STREAM),
             depends_on_itself: dependency == Some(frame.head.stream),
@@ -68,7 +68,7 @@ impl Connection {
             return self.on_block(opening, fragment);
         }
         self.block.clear();
-        self.begun = Some(Begun { opening, continuations: 0 });
+        self.begun = Some(PartialBlock { opening, continuations: 0 });
         self.gather(fragment)?;
         Ok(None)
     }
@@ -113,7 +113,7 @@ impl Connection {
     }
 
     /// A block is complete. Whatever becomes of it, it goes through the reader, whose table it changes.
-    fn on_block(&mut self, opening: Opening, block: &[u8]) -> Outcome {
+    fn on_block(&mut self, opening: BlockStart, block: &[u8]) -> Outcome {
         let id = opening.stream;
         if opening.depends_on_itself {
             self.reader.skip(block)?;
@@ -136,13 +136,13 @@ impl Connection {
         id % 2 == 1 && id > self.last
     }
 
-    fn on_request(&mut self, opening: Opening, block: &[u8]) -> Outcome {
+    fn on_request(&mut self, opening: BlockStart, block: &[u8]) -> Outcome {
         let id = opening.stream;
-        if matches!(self.leaving, Leaving::Announced { last } if id > last) {
+        if matches!(self.leaving, Shutdown::Announced { last } if id > last) {
             // It does not say that it has seen GOAWAY, and goes on as if it had not.
             self.leave();
         }
-        if self.leaving == Leaving::Final {
+        if self.leaving == Shutdown::Final {
             self.reader.skip(block)?;
             return self.floods.charge(1).map(|()| None);
         }
@@ -192,10 +192,10 @@ impl Connection {
         }
     }
 
-    fn on_response(&mut self, opening: Opening, block: &[u8]) -> Outcome {
+    fn on_response(&mut self, opening: BlockStart, block: &[u8]) -> Outcome {
         let id = opening.stream;
         let Some(stream) = self.streams.get_mut(id) else { return Ok(None) };
-        let is_head = stream.asked == Asked::Head;
+        let is_head = stream.asked == RequestKind::Head;
         let extent = if opening.end { Extent::Whole } else { Extent::Beginning };
         let read = self.reader.read_response(block, is_head, extent, &mut self.response)?;
         let facts = match read {
@@ -222,7 +222,7 @@ impl Connection {
         Ok(Some(Event::Response { stream: StreamId(id), start }))
     }
 
-    fn on_trailers(&mut self, opening: Opening, block: &[u8]) -> Outcome {
+    fn on_trailers(&mut self, opening: BlockStart, block: &[u8]) -> Outcome {
         let id = opening.stream;
         if !opening.end {
             return self.fail_with(id, block, Fault::TrailersNotLast);
@@ -243,7 +243,7 @@ impl Connection {
     }
 
     /// Trailers of a request whose head was refused.
-    fn drop_trailers(&mut self, opening: Opening, block: &[u8]) -> Outcome {
+    fn drop_trailers(&mut self, opening: BlockStart, block: &[u8]) -> Outcome {
         self.reader.skip(block)?;
         if opening.end {
             self.end_receiving(opening.stream);
@@ -267,7 +267,7 @@ impl Connection {
     /// A frame on a stream that is not open: only one that was may have any.
     pub(super) fn on_stray(&self, id: u32) -> Result<(), Violation> {
         let was_opened = id % 2 == 1 && id <= self.last;
-        match self.leaving == Leaving::Final && self.role == Role::Server && id % 2 == 1 {
+        match self.leaving == Shutdown::Final && self.role == Role::Server && id % 2 == 1 {
             // Opened before the client could know that this side is leaving.
             true => Ok(()),
             false if was_opened => Ok(()),
@@ -286,7 +286,7 @@ impl Connection {
 
     /// HEADERS that are wrong before their block is looked at, on whatever stream.
     fn fail_headers(&mut self, id: u32, fault: Fault) -> Outcome {
-        if self.role == Role::Server && self.is_next(id) && self.leaving != Leaving::Final {
+        if self.role == Role::Server && self.is_next(id) && self.leaving != Shutdown::Final {
             self.last = id;
         }
         self.on_stray(id)?;
@@ -294,10 +294,10 @@ impl Connection {
     }
 }
 
-impl Asked {
+impl RequestKind {
     /// The length that a response declares, where it means anything.
     fn length_of(self, length: Option<u64>, status: titan_http::Status) -> Option<u64> {
-        length.filter(|_| self != Asked::Connect || !status.is_success())
+        length.filter(|_| self != RequestKind::Connect || !status.is_success())
     }
 }
 

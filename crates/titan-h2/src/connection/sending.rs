@@ -4,7 +4,7 @@ use super::Connection;
 use crate::event::{Destination, StreamId};
 use crate::frame::{self, MAX_31, MAX_PAYLOAD};
 use crate::settings::Role;
-use crate::stream::{Asked, Half, Turn};
+use crate::stream::{Half, RequestKind, Turn};
 use titan_http::{Fields, Method, RequestHead, ResponseHead};
 
 /// Bytes that may wait to be written before no further request is begun: a server that reads nothing is
@@ -43,7 +43,7 @@ impl Connection {
         let mut stream = self.stream(id, false);
         stream.receiving = Half::Head;
         stream.sending = if end { Half::Done } else { Half::Body };
-        stream.asked = Asked::by(head.method);
+        stream.asked = RequestKind::by(head.method);
         self.streams.insert(stream);
         self.floods.earn_asides(0);
         let at = self.begin_block(id, end);
@@ -224,12 +224,12 @@ impl Connection {
     }
 }
 
-impl Asked {
-    fn by(method: Method) -> Asked {
+impl RequestKind {
+    fn by(method: Method) -> RequestKind {
         match method {
-            Method::HEAD => Asked::Head,
-            Method::CONNECT => Asked::Connect,
-            _ => Asked::Any,
+            Method::HEAD => RequestKind::Head,
+            Method::CONNECT => RequestKind::Connect,
+            _ => RequestKind::Any,
         }
     }
 }

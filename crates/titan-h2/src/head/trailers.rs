@@ -32,7 +32,7 @@ pub(super) fn read(
 ) -> Result<Result<(), Fault>, BadBlock> {
     fields.clear();
     let mut size = Size::new(reader.limits.trailers, &reader.limits);
-    let mut room = Room::within(&reader.limits);
+    let mut room = Remaining::within(&reader.limits);
     let mut outcome = Ok(());
     reader.decoder.decode(block, |line| {
         size.add(&line)?;
@@ -48,15 +48,15 @@ pub(super) fn read(
 }
 
 /// What the limits still allow.
-struct Room {
+struct Remaining {
     bytes: usize,
     lines: usize,
     has_status: bool,
 }
 
-impl Room {
-    fn within(limits: &Limits) -> Room {
-        Room { bytes: limits.trailers, lines: limits.fields, has_status: false }
+impl Remaining {
+    fn within(limits: &Limits) -> Remaining {
+        Remaining { bytes: limits.trailers, lines: limits.fields, has_status: false }
     }
 
     /// Whether there is room for the line, which then is taken.

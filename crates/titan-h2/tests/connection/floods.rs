@@ -13,7 +13,7 @@ const MOST_OUTPUT: usize = 128 << 10;
 /// What a peer sends for the nth time.
 type Flood = fn(u32) -> Vec<Vec<u8>>;
 
-/// Runs a flood against a server that responses nothing.
+/// Runs a flood against a server that never responds.
 fn cut(flood: Flood) -> (u32, Fatal) {
     let mut tested = Tested::server(Limits::default());
     tested.opens(&post(1));

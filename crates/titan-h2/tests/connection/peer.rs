@@ -227,7 +227,7 @@ impl Tested {
         frames
     }
 
-    /// Reads a request that is alone in the bytes, and responses its stream.
+    /// Reads a request that is alone in the bytes, and returns its stream.
     pub(crate) fn opens(&mut self, bytes: &[u8]) -> StreamId {
         match self.receives(bytes).unwrap().as_slice() {
             [Event::Request { stream, .. }] => *stream,

@@ -62,7 +62,7 @@ fn streams_share_the_connection_in_turn() {
     tested.sent();
     assert_eq!(tested.connection.next_unblocked(), None);
     tested.receives(&window_update(0, 20_000)).unwrap();
-    // Whoever comes later waits behind those that wait.
+    // Later ones wait behind those that wait already.
     let later = tested.opens(&get(7));
     tested.answers(later, Status::OK, false);
     assert_eq!(tested.connection.send_data(later, b"abc", true), 0);

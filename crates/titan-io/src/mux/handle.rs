@@ -1,6 +1,6 @@
 //! A stream of a connection, and its two directions.
 
-use super::{Lost, Mux, SPARE, Shared, Slot};
+use super::{Mux, SPARE, Shared, Slot, StreamLoss};
 use crate::body::{BodySink, BodySource};
 use crate::error::{Error, Kind, Side};
 use std::cell::Cell;
@@ -89,7 +89,7 @@ impl StreamHandle {
 
     /// Takes back what the peer was charged for giving the stream up, if it has.
     pub fn forgive_reset(&self) {
-        if self.with(|slot| matches!(slot.lost, Some(Lost::Reset(_)))) {
+        if self.with(|slot| matches!(slot.lost, Some(StreamLoss::Reset(_)))) {
             self.mux.connection().forgive_reset();
         }
     }
@@ -182,7 +182,7 @@ impl Receiver {
         let StreamHandle { mux, stream, .. } = &*self.handle;
         let mut shared = mux.shared.borrow_mut();
         let slot = shared.streams.get_mut(stream).expect(KEPT);
-        if let Some(lost @ Lost::Fault(_)) = slot.lost {
+        if let Some(lost @ StreamLoss::Fault(_)) = slot.lost {
             // Nobody has been told of the head, and it belongs to a message that is none.
             return Poll::Ready(Err(mux.error(lost, false)));
         }
@@ -334,7 +334,7 @@ impl Sender {
     }
 
     fn lost(&self) -> Error {
-        let lost = self.handle.with(|slot| slot.lost).unwrap_or(Lost::Connection);
+        let lost = self.handle.with(|slot| slot.lost).unwrap_or(StreamLoss::Connection);
         match self.handle.mux.peer {
             Side::Upstream => Kind::Closed.into(),
             _ => self.handle.mux.error(lost, true),

@@ -2,7 +2,7 @@
 
 use crate::body::BodySource;
 use crate::error::Error;
-use crate::memory::{ClientMemory, Held};
+use crate::memory::{ClientMemory, Reservation};
 use crate::network::ClientNetwork;
 use crate::stream::ReadHalf;
 use std::task::{Context, Poll};
@@ -24,7 +24,7 @@ pub struct Rest<'m> {
     bytes: Vec<u8>,
     /// Bytes of it that were consumed. `start <= bytes.len()`
     start: usize,
-    memory: Option<Held<'m>>,
+    memory: Option<Reservation<'m>>,
     trailers: Fields,
 }
 

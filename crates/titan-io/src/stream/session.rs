@@ -169,7 +169,7 @@ impl Session {
                 *self.unopened.borrow_mut() = sealed.to_vec();
                 // rustls gives back the room for a whole record when it is about to read the next one.
                 if !self.has_news() {
-                    let _ = tls.read_tls(&mut Nothing);
+                    let _ = tls.read_tls(&mut NoData);
                 }
                 return Ok(());
             }
@@ -227,10 +227,10 @@ impl Session {
     }
 }
 
-/// A socket that nothing has come from.
-struct Nothing;
+/// A socket without data to read.
+struct NoData;
 
-impl Read for Nothing {
+impl Read for NoData {
     fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
         Err(io::ErrorKind::WouldBlock.into())
     }

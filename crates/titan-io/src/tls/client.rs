@@ -85,7 +85,7 @@ pub fn client_config(
     let provider = Arc::new(aws_lc_rs::default_provider());
     let verifier: Arc<dyn ServerCertVerifier> = match verify {
         true => verifier(ca.as_deref(), files, &provider)?,
-        false => Arc::new(Anybody(Arc::clone(&provider))),
+        false => Arc::new(AcceptAnyCertificate(Arc::clone(&provider))),
     };
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -126,11 +126,11 @@ fn verifier(
         .map_err(|error| bad(file, error.to_string()))
 }
 
-/// Takes any certificate, but only from whoever has its key.
+/// Accepts any certificate, but only from a peer that has its key.
 #[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
+struct AcceptAnyCertificate(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

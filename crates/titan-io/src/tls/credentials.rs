@@ -13,7 +13,7 @@ use titan_config::{Certificate, UnknownName};
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{ASN1Time, CertificateRevocationList, FromDer, X509Certificate};
 
-/// What the files hold that a configuration names. Read by whoever knows the disk.
+/// The contents of the files that a configuration names. The caller reads them from disk.
 #[derive(Clone, Default)]
 pub struct Files {
     /// Where relative paths start.

@@ -11,7 +11,7 @@ use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer, X509Certificate};
 use x509_parser::x509::{AttributeTypeAndValue, X509Name};
 
-/// What a certificate says of its owner. That it is true has been verified by whoever made this.
+/// What a certificate says of its owner. The creator of this value has verified the certificate.
 #[derive(Debug)]
 pub struct Identity {
     subject: Box<str>,

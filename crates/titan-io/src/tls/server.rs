@@ -1,4 +1,4 @@
-//! TLS with clients: what handshakes at a listener are held with, and whose certificates are taken.
+//! TLS with clients: the configuration of handshakes at a listener, and which client certificates it accepts.
 
 use super::credentials::{BadCredentials, ByName, Files, Revocations, bad};
 use super::identity::{Identity, sha256};
@@ -19,11 +19,11 @@ use x509_parser::prelude::ASN1Time;
 pub struct ServerTls {
     config: Arc<ServerConfig>,
     /// `None` where clients are not asked for certificates.
-    judge: Option<Judge>,
+    clients: Option<ClientVerifier>,
 }
 
-/// Who decides about the certificates of clients.
-struct Judge {
+/// Decides which client certificates are accepted.
+struct ClientVerifier {
     verifier: Arc<dyn ClientCertVerifier>,
     is_required: bool,
     revoked: Vec<Revocations>,
@@ -41,10 +41,11 @@ impl ServerTls {
         files: &Files,
     ) -> Result<ServerTls, BadCredentials> {
         let provider = Arc::new(provider(tls.ciphers.as_deref()));
-        let judge = tls.client_certificates.as_ref();
-        let judge = judge.map(|theirs| Judge::new(theirs, files, &provider)).transpose()?;
-        let config = server_config(tls, protocols, files, provider, judge.as_ref())?;
-        Ok(ServerTls { config: Arc::new(config), judge })
+        let clients = tls.client_certificates.as_ref();
+        let clients =
+            clients.map(|theirs| ClientVerifier::new(theirs, files, &provider)).transpose()?;
+        let config = server_config(tls, protocols, files, provider, clients.as_ref())?;
+        Ok(ServerTls { config: Arc::new(config), clients })
     }
 
     /// All that is wrong with the files; where one is, the others are looked at too.
@@ -54,15 +55,16 @@ impl ServerTls {
             |pair| ByName::new(&[Certificate::clone(pair)], tls.unknown_name, files, &provider);
         let mut faults: Vec<_> = tls.certificates.iter().filter_map(|it| pair(it).err()).collect();
         let theirs = tls.client_certificates.as_ref();
-        faults.extend(theirs.and_then(|theirs| Judge::new(theirs, files, &provider).err()));
+        faults
+            .extend(theirs.and_then(|theirs| ClientVerifier::new(theirs, files, &provider).err()));
         if faults.is_empty() {
             faults.extend(ServerTls::new(tls, protocols, files).err());
         }
         faults
     }
 
-    /// What it would be if `files` were what is on disk. Tickets stay good, unless others are let in now:
-    /// a ticket lets in whoever had been let in before.
+    /// What it would be if `files` were what is on disk. Tickets stay valid, unless other clients are accepted now: a
+    /// ticket admits a client that was accepted before.
     pub fn renew(
         &self,
         tls: &Tls,
@@ -70,9 +72,9 @@ impl ServerTls {
         files: &Files,
     ) -> Result<ServerTls, BadCredentials> {
         let mut renewed = ServerTls::new(tls, protocols, files)?;
-        let digest = |tls: &ServerTls| tls.judge.as_ref().map(|judge| judge.digest);
+        let digest = |tls: &ServerTls| tls.clients.as_ref().map(|clients| clients.digest);
         if digest(self) == digest(&renewed) {
-            if let (Some(new), Some(old)) = (&mut renewed.judge, &self.judge) {
+            if let (Some(new), Some(old)) = (&mut renewed.clients, &self.clients) {
                 new.edition = old.edition;
             }
             let config = Arc::get_mut(&mut renewed.config).expect("nobody else has it yet");
@@ -92,15 +94,15 @@ impl ServerTls {
         chain: Option<Vec<CertificateDer<'static>>>,
         is_resumed: bool,
     ) -> Result<Option<(Identity, u64)>, Refused> {
-        let Some(judge) = &self.judge else { return Ok(None) };
+        let Some(clients) = &self.clients else { return Ok(None) };
         match chain {
-            None if judge.is_required => Err(Refused::NoCertificate),
+            None if clients.is_required => Err(Refused::NoCertificate),
             None => Ok(None),
-            Some(chain) if is_resumed && !judge.takes(&chain) => {
+            Some(chain) if is_resumed && !clients.takes(&chain) => {
                 Err(Refused::Certificate("it is no longer accepted".to_owned()))
             }
             Some(chain) => match Identity::new(chain) {
-                Ok(identity) => Ok(Some((identity, judge.edition))),
+                Ok(identity) => Ok(Some((identity, clients.edition))),
                 Err(why) => Err(Refused::Certificate(why)),
             },
         }
@@ -109,27 +111,27 @@ impl ServerTls {
     /// What there is to say of lists that are no longer good, or not for long.
     pub fn warnings(&self) -> Vec<String> {
         let now = ASN1Time::now();
-        let lists = self.judge.iter().flat_map(|judge| &judge.revoked);
+        let lists = self.clients.iter().flat_map(|clients| &clients.revoked);
         lists.filter_map(|list| list.warning(now)).collect()
     }
 
-    /// Which edition of the files clients are judged by now; 0 where they are not.
+    /// The edition of the files that clients are verified with now; 0 if they are not.
     pub fn edition(&self) -> u64 {
-        self.judge.as_ref().map_or(0, |judge| judge.edition)
+        self.clients.as_ref().map_or(0, |clients| clients.edition)
     }
 
-    /// Whether a client would still be let in that was before.
+    /// Whether a client that was accepted before would still be accepted.
     pub fn still_takes(&self, identity: &Identity) -> bool {
-        self.judge.as_ref().is_some_and(|judge| judge.takes(identity.chain()))
+        self.clients.as_ref().is_some_and(|clients| clients.takes(identity.chain()))
     }
 }
 
-impl Judge {
+impl ClientVerifier {
     fn new(
         clients: &ClientCertificates,
         files: &Files,
         provider: &Arc<CryptoProvider>,
-    ) -> Result<Judge, BadCredentials> {
+    ) -> Result<ClientVerifier, BadCredentials> {
         let ClientCertificates { mode, ca, crl } = clients;
         let mut roots = RootCertStore::empty();
         for authority in files.certificates(ca)? {
@@ -155,7 +157,7 @@ impl Judge {
         let digests = digests.collect::<Result<Vec<_>, _>>()?;
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let (digest, edition) = (sha256(&digests.concat()), NEXT.fetch_add(1, Ordering::Relaxed));
-        Ok(Judge { verifier, is_required, revoked, digest, edition })
+        Ok(ClientVerifier { verifier, is_required, revoked, digest, edition })
     }
 
     fn takes(&self, chain: &[CertificateDer<'_>]) -> bool {
@@ -169,13 +171,13 @@ fn server_config(
     protocols: Protocols,
     files: &Files,
     provider: Arc<CryptoProvider>,
-    judge: Option<&Judge>,
+    clients: Option<&ClientVerifier>,
 ) -> Result<ServerConfig, BadCredentials> {
     let Tls {
         certificates,
         unknown_name,
         min_version,
-        // They are in the provider, the judge and the listener's entry.
+        // They are in the provider, the client verifier and the listener's entry.
         ciphers: _,
         client_certificates: _,
         hsts: _,
@@ -186,9 +188,9 @@ fn server_config(
     let builder = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(versions(*min_version))
         .expect("titan-config checks that there are suites for each version");
-    let builder = match judge {
+    let builder = match clients {
         None => builder.with_no_client_auth(),
-        Some(judge) => builder.with_client_cert_verifier(Arc::clone(&judge.verifier)),
+        Some(clients) => builder.with_client_cert_verifier(Arc::clone(&clients.verifier)),
     };
     let mut config = builder.with_cert_resolver(Arc::new(names));
     // This is how much is skipped of early data that comes with a ticket of another server. None is accepted, and no

@@ -6,7 +6,7 @@ use crate::compress::{BAD_CODING, BODY_EXPANDS, DECODING_MEMORY, WINDOW_TOO_LARG
 use titan_http::Fields;
 use titan_http::coding::Coding;
 use titan_io::error::Error;
-use titan_io::memory::Held;
+use titan_io::memory::Reservation;
 use titan_io::relay::Turn;
 use titan_io::transform::{BodyTransform, Taken};
 
@@ -27,7 +27,7 @@ pub struct Decompressor<'m> {
     limits: Decoding,
     /// There from the first byte of the body to its end.
     decoder: Option<Decoder>,
-    memory: Held<'m>,
+    memory: Reservation<'m>,
     /// Bytes that were taken of the body, and that came out, in all.
     taken: u64,
     made: u64,
@@ -46,7 +46,7 @@ const RATIO_FROM: u64 = 64 << 10;
 
 impl Decompressor<'_> {
     /// A decompressor within those limits, which has its memory from there.
-    pub fn new(limits: Decoding, memory: Held<'_>) -> Decompressor<'_> {
+    pub fn new(limits: Decoding, memory: Reservation<'_>) -> Decompressor<'_> {
         let (taken, made, is_full, is_at_end) = (0, 0, false, false);
         Decompressor { limits, decoder: None, memory, taken, made, is_full, is_at_end }
     }

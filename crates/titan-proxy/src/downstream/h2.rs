@@ -37,7 +37,7 @@ pub(crate) async fn serve(client: &mut Client, deadline: Moment) {
         client,
         shared: Rc::clone(&shared),
         progress,
-        unfinished: Some(Unfinished { at: 0, until: deadline }),
+        unfinished: Some(PartialFrame { at: 0, until: deadline }),
         idle: None,
         served: 0,
     };
@@ -60,7 +60,7 @@ struct Connection<'c> {
     client: &'c mut Client,
     shared: Rc<Shared>,
     progress: Progress,
-    unfinished: Option<Unfinished>,
+    unfinished: Option<PartialFrame>,
     /// Until when a request must have come, where none is served.
     idle: Option<Moment>,
     /// Requests so far.
@@ -69,7 +69,7 @@ struct Connection<'c> {
 
 /// What has come in part of a head, or of another frame without a body. Nothing else can come before it is whole.
 #[derive(Clone, Copy)]
-struct Unfinished {
+struct PartialFrame {
     /// Where it begins in all that has come.
     at: u64,
     until: Moment,
@@ -130,7 +130,7 @@ impl Connection<'_> {
 
 /// Until when what has come in part must be whole. Not while so much waits for the client that nothing is read.
 fn head_deadline(
-    unfinished: &mut Option<Unfinished>,
+    unfinished: &mut Option<PartialFrame>,
     shared: &Shared,
     unread: &[u8],
     clock: &Clock,
@@ -140,7 +140,7 @@ fn head_deadline(
     let at = connection.unfinished(unread).filter(|_| !connection.is_clogged());
     *unfinished = at.map(|at| match *unfinished {
         Some(before) if before.at == at => before,
-        _ => Unfinished { at, until: clock.deadline(worker.snapshot().timeouts.head) },
+        _ => PartialFrame { at, until: clock.deadline(worker.snapshot().timeouts.head) },
     });
     unfinished.map_or(Moment::NEVER, |unfinished| unfinished.until)
 }

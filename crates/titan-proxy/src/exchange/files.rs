@@ -1,7 +1,7 @@
 //! Responses with files.
 
 use super::Exchange;
-use crate::files::{self, FileBody, FileResponse, Found, Served, Site};
+use crate::files::{self, FileBody, FileResponse, Found, FoundFile, Site};
 use crate::route::{Allow, Match};
 use crate::template::Parts;
 use std::ops::Range;
@@ -59,7 +59,7 @@ impl<B: RequestBody, A: ResponseSink> Exchange<'_, B, A> {
         self.send(head, &[]).await
     }
 
-    async fn send_served(&mut self, files: &Site, served: Served<'_>) -> Result<(), Error> {
+    async fn send_served(&mut self, files: &Site, served: FoundFile<'_>) -> Result<(), Error> {
         let FileResponse { head, content } =
             files.reply(served, self.request, SystemTime::now())?;
         let bare = |declared| Content { length: BodyLength::None, declared };

@@ -20,7 +20,7 @@ use xxhash_rust::xxh3::xxh3_64;
 pub(super) struct Root(OwnedFd);
 
 /// What has a name.
-pub(super) enum Below {
+pub(super) enum Lookup {
     /// A regular file.
     File(OpenFile),
     /// A directory.
@@ -59,7 +59,7 @@ impl Root {
     }
 
     /// Looks for a name; an empty one is that of the root.
-    pub(super) fn find(&self, name: &[u8]) -> Result<Below, Error> {
+    pub(super) fn find(&self, name: &[u8]) -> Result<Lookup, Error> {
         let opened = match self.open_below(name) {
             Ok(opened) => opened,
             Err(Errno::ACCESS) => return Err(Kind::FileForbidden.into()),
@@ -70,17 +70,17 @@ impl Root {
                 | Errno::XDEV | Errno::LOOP
                 // A socket, or a device without anything behind it.
                 | Errno::NXIO | Errno::NODEV,
-            ) => return Ok(Below::Nothing),
+            ) => return Ok(Lookup::Nothing),
             Err(_) => return Err(Kind::FileUnreadable.into()),
         };
         let stat = fstat(&opened).map_err(|_| Kind::FileUnreadable)?;
         Ok(match rustix::fs::FileType::from_raw_mode(stat.st_mode) {
             rustix::fs::FileType::RegularFile => {
                 let state = State::of(&stat);
-                Below::File(OpenFile { fd: opened, length: state.length, state })
+                Lookup::File(OpenFile { fd: opened, length: state.length, state })
             }
-            rustix::fs::FileType::Directory => Below::Directory,
-            _ => Below::Nothing,
+            rustix::fs::FileType::Directory => Lookup::Directory,
+            _ => Lookup::Nothing,
         })
     }
 

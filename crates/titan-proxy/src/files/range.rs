@@ -15,7 +15,7 @@ use titan_http::{FieldName, Fields};
 
 /// What a request wants of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum RequestedRange {
     /// All of it.
     Whole,
     /// Those bytes, of which there is one at least.
@@ -25,16 +25,16 @@ pub(super) enum Wanted {
 }
 
 /// What a request wants of a file of that length.
-pub(super) fn wanted(fields: &Fields, length: u64) -> Wanted {
+pub(super) fn wanted(fields: &Fields, length: u64) -> RequestedRange {
     let mut all = fields.all(FieldName::Range);
     match (all.next(), all.next()) {
-        (Some(value), None) => parse(value, length).unwrap_or(Wanted::Whole),
-        _ => Wanted::Whole,
+        (Some(value), None) => parse(value, length).unwrap_or(RequestedRange::Whole),
+        _ => RequestedRange::Whole,
     }
 }
 
 /// None where the field says nothing that can be done.
-fn parse(value: &[u8], length: u64) -> Option<Wanted> {
+fn parse(value: &[u8], length: u64) -> Option<RequestedRange> {
     let (unit, range) = value.split_at_checked(b"bytes=".len())?;
     if !unit.eq_ignore_ascii_case(b"bytes=") {
         return None;
@@ -46,13 +46,13 @@ fn parse(value: &[u8], length: u64) -> Option<Wanted> {
         (None, None) => None,
         // Some clients ask for a part of everything, and would take 416 for a failure.
         _ if length == 0 => None,
-        (None, Some(0)) => Some(Wanted::Beyond),
-        (None, Some(count)) => Some(Wanted::Part(length.saturating_sub(count)..length)),
+        (None, Some(0)) => Some(RequestedRange::Beyond),
+        (None, Some(count)) => Some(RequestedRange::Part(length.saturating_sub(count)..length)),
         (Some(first), Some(last)) if last < first => None,
-        (Some(first), _) if first >= length => Some(Wanted::Beyond),
+        (Some(first), _) if first >= length => Some(RequestedRange::Beyond),
         (Some(first), last) => {
             let end = last.map_or(length, |last| last.saturating_add(1).min(length));
-            Some(Wanted::Part(first..end))
+            Some(RequestedRange::Part(first..end))
         }
     }
 }
@@ -73,7 +73,7 @@ fn number(digits: &[u8]) -> Option<Option<u64>> {
 mod tests {
     use super::*;
 
-    fn of(values: &[&str], length: u64) -> Wanted {
+    fn of(values: &[&str], length: u64) -> RequestedRange {
         let mut fields = Fields::default();
         for value in values {
             fields.append(FieldName::Range, value.as_bytes()).unwrap();
@@ -97,17 +97,17 @@ mod tests {
             ("bytes= 1-2 ", 1..3),
         ];
         for (value, part) in cases {
-            assert_eq!(of(&[value], 50), Wanted::Part(part.clone()), "{value}");
+            assert_eq!(of(&[value], 50), RequestedRange::Part(part.clone()), "{value}");
         }
     }
 
     #[test]
     fn what_is_not_there_is_beyond() {
         for value in ["bytes=50-", "bytes=50-60", "bytes=-0", "bytes=99999999999999999999999-"] {
-            assert_eq!(of(&[value], 50), Wanted::Beyond, "{value}");
+            assert_eq!(of(&[value], 50), RequestedRange::Beyond, "{value}");
         }
         for value in ["bytes=0-", "bytes=0-0", "bytes=5-", "bytes=-5", "bytes=-0"] {
-            assert_eq!(of(&[value], 0), Wanted::Whole, "{value}");
+            assert_eq!(of(&[value], 0), RequestedRange::Whole, "{value}");
         }
     }
 
@@ -131,9 +131,9 @@ mod tests {
             "bytes=0x1-2",
         ];
         for value in values {
-            assert_eq!(of(&[value], 50), Wanted::Whole, "{value}");
+            assert_eq!(of(&[value], 50), RequestedRange::Whole, "{value}");
         }
-        assert_eq!(of(&[], 50), Wanted::Whole);
-        assert_eq!(of(&["bytes=0-1", "bytes=0-1"], 50), Wanted::Whole);
+        assert_eq!(of(&[], 50), RequestedRange::Whole);
+        assert_eq!(of(&["bytes=0-1", "bytes=0-1"], 50), RequestedRange::Whole);
     }
 }

@@ -117,7 +117,7 @@ fn a_token_that_is_no_good_is_refused_whatever_else_is_shown() {
     assert_eq!(upstream.requests(), []);
 }
 
-/// Else whoever has a key could try passwords, and see by what the upstream says which one is right.
+/// Otherwise a client with a key could try passwords, and learn from the upstream which one is right.
 #[test]
 fn who_is_let_in_by_something_else_cannot_try_passwords_for_ever() {
     let text = format!(

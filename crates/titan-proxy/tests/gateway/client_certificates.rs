@@ -1,4 +1,4 @@
-//! Certificates of clients: who is let in, what routes and upstreams learn of them, and what a change on disk does.
+//! Client certificates: which are accepted, what routes and upstreams learn of them, and what a change on disk does.
 
 use std::sync::Arc;
 use titan_proxy::{Files, StartError};

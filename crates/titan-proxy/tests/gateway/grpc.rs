@@ -4,7 +4,7 @@ use crate::QUIET;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use titan_testkit::h2::{Client, Endpoint, Frame, Head, Talk, code, reply, setting};
+use titan_testkit::h2::{Client, Connection, Endpoint, Frame, Head, code, reply, setting};
 use titan_testkit::upstream;
 use titan_testkit::{DEADLINE, Gateway, Listening, Response, gateway};
 
@@ -203,7 +203,7 @@ fn a_failure_of_the_gateway_is_a_status() {
         );
         has_status(gateway.asks(&request), status, code);
     }
-    // Whoever does not speak gRPC is told as ever.
+    // A client that does not speak gRPC gets an ordinary response.
     gateway.get("/a.B/None").has_problem(404, "no-route");
 }
 
@@ -367,7 +367,7 @@ const SHORT: &str = "timeouts: { body: 1ms, response_body: 1s }\n\
 const LONGER: Duration = Duration::from_millis(1300);
 
 /// Sends one message after the other in one direction for longer than the other may be silent.
-fn talks(from: &mut Talk, stream_from: u32, to: &mut Talk, stream_to: u32) {
+fn talks(from: &mut Connection, stream_from: u32, to: &mut Connection, stream_to: u32) {
     let begun = Instant::now();
     while begun.elapsed() < LONGER {
         from.sends_data(stream_from, EMPTY, false);
@@ -422,7 +422,7 @@ fn a_call_in_which_nothing_moves_is_given_up() {
 /// A route that translates.
 const WEB: &str = "routes: [{ prefix: /, upstream: u, grpc_web: true }]";
 
-/// An endpoint of gRPC that responses each call with what it was sent, as one message, and with trailers.
+/// A gRPC endpoint that responds to each call with what it was sent, as one message, and with trailers.
 #[track_caller]
 fn echoes(endpoint: &mut Endpoint) -> titan_testkit::Request {
     let (stream, request) = endpoint.request();

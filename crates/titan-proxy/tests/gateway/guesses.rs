@@ -217,7 +217,7 @@ fn what_a_service_refuses_is_a_failure_of_who_shows_something() {
     assert_eq!([calls(), calls()], [Some("16".to_owned()), Some("8".to_owned())]);
 }
 
-/// Whoever sends many at once has all of them looked at, and waits for all of them.
+/// A client that sends many at once has all of them checked, and waits for all of them.
 #[test]
 fn what_fails_at_once_is_owed() {
     const CALLS: usize = 4;

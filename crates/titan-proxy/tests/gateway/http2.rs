@@ -151,7 +151,7 @@ fn an_endpoint_is_spoken_to_as_the_configuration_says() {
     }
 }
 
-/// A gateway in front of one with TLS that speaks `inner` to it, and responses with the version that it met.
+/// A gateway in front of one with TLS that speaks `inner` to it, and responds with the version that it met.
 fn through_tls(protocol: &str, inner: &str) -> (Gateway, Gateway, upstream::Upstream) {
     let a = certificate(&["127.0.0.1"]);
     let endpoint = upstream::answers(|request| ok(request.field("via").unwrap_or_default()));

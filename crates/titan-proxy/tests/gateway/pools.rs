@@ -54,7 +54,7 @@ fn an_endpoint_gets_no_more_connections_than_allowed() {
         upstream.waits_for_open(2);
         assert_eq!(upstream.connections(), 2, "{workers} workers");
         gate.opens();
-        // Whoever waits gets the connection that becomes free, or one in its place.
+        // The waiting request gets the connection that becomes free, or one in its place.
         for client in &mut clients {
             client.answer().has_status(200);
         }

@@ -283,7 +283,7 @@ fn a_token_says_what_rates_it_has() {
     assert_eq!(passing(&behind(&tokens, limit), &[("/", ""); 2]), [true, false]);
 }
 
-/// Whoever has used up a slow rate does not wait for that with a fast one.
+/// A client that has used up a slow rate does not wait for it under a fast one.
 #[test]
 fn plans_are_counted_apart() {
     let tokens = format!("jwt: {{ {PROVIDER} }}");
@@ -310,7 +310,7 @@ fn what_exceeds_a_rate_waits_for_its_turn() {
     assert!(started.elapsed() >= Duration::from_secs(1), "{:?}", started.elapsed());
 }
 
-/// What would have to wait longer is refused, and whoever leaves waits no more.
+/// A request that would have to wait longer is refused, and one whose client leaves stops waiting.
 #[test]
 fn nobody_waits_for_longer_than_configured_nor_for_nobody() {
     let gateway = under("rates: { rate: 1/m, burst: 1 }, max_delay: 60s", "");

@@ -3,7 +3,7 @@
 use titan_testkit::upstream::{self, ok};
 use titan_testkit::{Upstream, gateway, waits_until};
 
-/// The name of the route that responses each request, in a gateway whose routes answer with their own names.
+/// The name of the route that serves each request, in a gateway whose routes answer with their own names.
 #[track_caller]
 fn each_goes_to(routes: &str, cases: &[(&str, &str)]) {
     let gateway = gateway(&format!("routes:\n{routes}"), &[]);

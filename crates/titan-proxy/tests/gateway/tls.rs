@@ -10,7 +10,7 @@ use titan_testkit::{
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// A gateway that responses everything itself, with that much about TLS and those files.
+/// A gateway that responds to everything itself, with that much about TLS and those files.
 fn secure(tls: &str, files: &[(&str, &Certificate)]) -> Gateway {
     try_secure(tls, "", files).unwrap_or_else(|error| panic!("{error}"))
 }

@@ -5,7 +5,7 @@ mod conditions;
 use crate::jwt;
 use titan_testkit::{Gateway, Request, Response, gateway, h2, upstream};
 
-/// A gateway with that transform on its way to an upstream that responses so.
+/// A gateway with that transform on its way to an upstream that responds so.
 fn under(transform: &str, answer: impl Into<Vec<u8>>) -> (Gateway, upstream::Upstream) {
     let text = format!(
         "{}

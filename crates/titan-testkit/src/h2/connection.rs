@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, VecDeque};
 /// One end of a connection. What the protocol asks for by itself happens while it waits for something:
 /// settings and pings are acknowledged, and data is given back as window, unless a test says otherwise.
 #[derive(Debug)]
-pub struct Talk {
+pub struct Connection {
     peer: Peer,
-    streams: BTreeMap<u32, Heard>,
+    streams: BTreeMap<u32, StreamEvents>,
     /// Streams that the other side has opened and nobody has taken.
     opened: VecDeque<u32>,
     settings: BTreeMap<u16, u32>,
@@ -31,9 +31,9 @@ pub struct Talk {
     data: usize,
 }
 
-/// What has come on a stream and was not taken.
+/// What has come on a stream and was not taken yet.
 #[derive(Clone, Debug, Default)]
-struct Heard {
+struct StreamEvents {
     heads: VecDeque<Vec<(String, String)>>,
     body: Vec<u8>,
     trailers: Vec<(String, String)>,
@@ -45,9 +45,9 @@ struct Heard {
 const FIRST_WINDOW: u32 = 65_535;
 const MOST: usize = 16_384;
 
-impl Talk {
-    pub(super) fn new(peer: Peer) -> Talk {
-        Talk {
+impl Connection {
+    pub(super) fn new(peer: Peer) -> Connection {
+        Connection {
             peer,
             streams: BTreeMap::new(),
             opened: VecDeque::new(),
@@ -76,19 +76,19 @@ impl Talk {
     }
 
     /// Gives no window back for what comes from now on.
-    pub fn holds_windows(&mut self) -> &mut Talk {
+    pub fn holds_windows(&mut self) -> &mut Connection {
         self.gives_windows = false;
         self
     }
 
     /// Answers neither settings nor pings from now on.
-    pub fn acknowledges_nothing(&mut self) -> &mut Talk {
+    pub fn acknowledges_nothing(&mut self) -> &mut Connection {
         self.acknowledges = false;
         self
     }
 
     /// Answers them again, those that have come first.
-    pub fn acknowledges(&mut self) -> &mut Talk {
+    pub fn acknowledges(&mut self) -> &mut Connection {
         self.acknowledges = true;
         let owed = std::mem::take(&mut self.owed);
         self.offers(&owed)
@@ -96,26 +96,26 @@ impl Talk {
 
     /// Sends a frame of any kind.
     #[track_caller]
-    pub fn sends(&mut self, frame: &Frame) -> &mut Talk {
+    pub fn sends(&mut self, frame: &Frame) -> &mut Connection {
         self.peer.sends(frame.bytes());
         self
     }
 
     /// Sends these frames in one go, as far as the other side takes them.
-    pub fn offers(&mut self, frames: &[Frame]) -> &mut Talk {
+    pub fn offers(&mut self, frames: &[Frame]) -> &mut Connection {
         self.peer.offers(frames.iter().flat_map(Frame::bytes).collect::<Vec<u8>>());
         self
     }
 
     /// Sends HEADERS: a head or trailers.
     #[track_caller]
-    pub fn sends_head(&mut self, stream: u32, head: &Head, end: bool) -> &mut Talk {
+    pub fn sends_head(&mut self, stream: u32, head: &Head, end: bool) -> &mut Connection {
         self.sends_block(stream, &hpack::block(head), end)
     }
 
     /// Sends a block in HEADERS, and in CONTINUATION where it is long.
     #[track_caller]
-    pub fn sends_block(&mut self, stream: u32, block: &[u8], end: bool) -> &mut Talk {
+    pub fn sends_block(&mut self, stream: u32, block: &[u8], end: bool) -> &mut Connection {
         let mut parts = block.chunks(MOST);
         let mut frames = vec![Frame::headers(stream, parts.next().unwrap_or_default(), end)];
         frames.extend(parts.map(|part| Frame::continuation(stream, part, true)));
@@ -128,7 +128,12 @@ impl Talk {
 
     /// Sends data as the windows allow, and waits for them where they do not.
     #[track_caller]
-    pub fn sends_data(&mut self, stream: u32, data: impl AsRef<[u8]>, end: bool) -> &mut Talk {
+    pub fn sends_data(
+        &mut self,
+        stream: u32,
+        data: impl AsRef<[u8]>,
+        end: bool,
+    ) -> &mut Connection {
         let mut data = data.as_ref();
         loop {
             let sent = self.tries_to_send(stream, data, end);
@@ -174,7 +179,7 @@ impl Talk {
     #[track_caller]
     pub fn sends_until_reset(&mut self, streams: &[u32]) {
         let mut left = streams.to_vec();
-        let mut with_room = |talk: &mut Talk| {
+        let mut with_room = |talk: &mut Connection| {
             left.retain(|stream| talk.has_reset(*stream).is_none());
             let found = left.iter().find_map(|&stream| Some((stream, talk.room(stream)?)));
             (found.is_some() || left.is_empty()).then_some(found)
@@ -187,19 +192,19 @@ impl Talk {
 
     /// Sends trailers, which end a message.
     #[track_caller]
-    pub fn sends_trailers(&mut self, stream: u32, trailers: &Head) -> &mut Talk {
+    pub fn sends_trailers(&mut self, stream: u32, trailers: &Head) -> &mut Connection {
         self.sends_head(stream, trailers, true)
     }
 
     /// Gives a stream up.
     #[track_caller]
-    pub fn resets(&mut self, stream: u32, code: u32) -> &mut Talk {
+    pub fn resets(&mut self, stream: u32, code: u32) -> &mut Connection {
         self.sends(&Frame::reset(stream, code))
     }
 
     /// Sends a ping and waits for its response: then the other side has read everything before it.
     #[track_caller]
-    pub fn pings(&mut self) -> &mut Talk {
+    pub fn pings(&mut self) -> &mut Connection {
         self.pings += 1;
         let number = self.pings;
         self.sends(&Frame::ping(number.to_be_bytes()));
@@ -260,7 +265,7 @@ impl Talk {
         self.peer.ended().expect("it has ended")
     }
 
-    /// Waits for the settings of the other side, and responses one of them.
+    /// Waits for the settings of the other side, and acknowledges one of them.
     #[track_caller]
     pub fn setting(&mut self, id: u16) -> Option<u32> {
         self.waits("settings", |talk| (!talk.settings.is_empty()).then_some(()));
@@ -284,13 +289,13 @@ impl Talk {
 
     /// Gives a window more.
     #[track_caller]
-    pub fn gives(&mut self, stream: u32, bytes: u32) -> &mut Talk {
+    pub fn gives(&mut self, stream: u32, bytes: u32) -> &mut Connection {
         self.sends(&Frame::window_update(stream, bytes))
     }
 
     /// Reads until `look` finds something; the connection may not end before that.
     #[track_caller]
-    pub fn waits<R>(&mut self, wanted: &str, look: impl FnMut(&mut Talk) -> Option<R>) -> R {
+    pub fn waits<R>(&mut self, wanted: &str, look: impl FnMut(&mut Connection) -> Option<R>) -> R {
         match self.looks_for(look) {
             Some(found) => found,
             None => panic!(
@@ -304,7 +309,10 @@ impl Talk {
 
     /// Reads until `look` finds something, or the connection ends.
     #[track_caller]
-    pub fn looks_for<R>(&mut self, mut look: impl FnMut(&mut Talk) -> Option<R>) -> Option<R> {
+    pub fn looks_for<R>(
+        &mut self,
+        mut look: impl FnMut(&mut Connection) -> Option<R>,
+    ) -> Option<R> {
         loop {
             if let Some(found) = look(self) {
                 return Some(found);
@@ -317,7 +325,7 @@ impl Talk {
 
     /// Reads what has come already. Does not wait.
     #[track_caller]
-    pub fn looks(&mut self) -> &mut Talk {
+    pub fn looks(&mut self) -> &mut Connection {
         while self.peer.has_news() && self.step() {}
         self
     }

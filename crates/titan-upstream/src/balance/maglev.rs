@@ -21,8 +21,8 @@ pub(super) struct Maglev {
     slots: Box<[u32]>,
 }
 
-/// The order in which one place asks for slots.
-struct Wish {
+/// The order in which one place takes slots: its permutation in the paper.
+struct SlotOrder {
     next: usize,
     step: usize,
     weight: u64,
@@ -38,12 +38,12 @@ impl Maglev {
             return Maglev { slots: Box::default() };
         }
         let size = size_for(weights);
-        let mut wishes: Vec<(u64, Wish)> = (0_u32..)
+        let mut orders: Vec<(u64, SlotOrder)> = (0_u32..)
             .zip(ids.iter().zip(weights))
-            .map(|(place, (&id, &weight))| (id, Wish::new(place, id, weight, size)))
+            .map(|(place, (&id, &weight))| (id, SlotOrder::new(place, id, weight, size)))
             .collect();
-        wishes.sort_by_key(|(id, _)| *id);
-        Maglev { slots: fill(size, wishes.into_iter().map(|(_, wish)| wish).collect()) }
+        orders.sort_by_key(|(id, _)| *id);
+        Maglev { slots: fill(size, orders.into_iter().map(|(_, order)| order).collect()) }
     }
 
     /// The place for a hash; `None` where there is no endpoint.
@@ -54,32 +54,32 @@ impl Maglev {
     }
 }
 
-impl Wish {
-    fn new(place: u32, id: u64, weight: u32, size: usize) -> Wish {
+impl SlotOrder {
+    fn new(place: u32, id: u64, weight: u32, size: usize) -> SlotOrder {
         let below = |bits: u64, bound: usize| {
             let remainder = bits % u64::try_from(bound).unwrap_or(1);
             usize::try_from(remainder).unwrap_or(0)
         };
         let (next, step) = (below(mix(id), size), below(mix(!id), size - 1) + 1);
-        Wish { next, step, weight: weight.into(), spent: 0, place }
+        SlotOrder { next, step, weight: weight.into(), spent: 0, place }
     }
 }
 
 /// Lets the places take slots in rounds. One with half of the greatest weight sits every other round out.
-fn fill(size: usize, mut wishes: Vec<Wish>) -> Box<[u32]> {
-    let greatest = wishes.iter().map(|wish| wish.weight).max().unwrap_or(1);
+fn fill(size: usize, mut orders: Vec<SlotOrder>) -> Box<[u32]> {
+    let greatest = orders.iter().map(|order| order.weight).max().unwrap_or(1);
     let mut slots = vec![None; size];
     let mut free = size;
     for round in 1_u64.. {
-        for wish in &mut wishes {
-            if round * wish.weight < wish.spent + greatest {
+        for order in &mut orders {
+            if round * order.weight < order.spent + greatest {
                 continue;
             }
-            wish.spent += greatest;
-            while slots[wish.next].is_some() {
-                wish.next = (wish.next + wish.step) % size;
+            order.spent += greatest;
+            while slots[order.next].is_some() {
+                order.next = (order.next + order.step) % size;
             }
-            slots[wish.next] = Some(wish.place);
+            slots[order.next] = Some(order.place);
             free -= 1;
             if free == 0 {
                 return slots.into_iter().flatten().collect();

@@ -30,16 +30,16 @@ const EVERY_POLICY: &[&str] = &[
     "{sticky_cookie: {}}",
 ];
 
-fn draw(number: u64) -> Draw<'static> {
+fn draw(number: u64) -> PickContext<'static> {
     let now = Duration::from_secs(1);
-    Draw { key: Some(mix(number)), random: mix(mix(number)), now, excluded: &[] }
+    PickContext { key: Some(mix(number)), random: mix(mix(number)), now, excluded: &[] }
 }
 
 /// How often each endpoint is chosen by that many draws, none of which runs on.
 fn shares(balancer: &Balancer, count: usize, draws: u64, excluded: &[usize]) -> Vec<f64> {
     let mut counts = vec![0.0; count];
     for number in 0..draws {
-        counts[balancer.choose(&Draw { excluded, ..draw(number) }).unwrap()] += 1.0;
+        counts[balancer.choose(&PickContext { excluded, ..draw(number) }).unwrap()] += 1.0;
     }
     let total: f64 = counts.iter().sum();
     counts.into_iter().map(|count| count / total).collect()
@@ -86,11 +86,11 @@ fn the_last_endpoint_is_found_and_then_none() {
         let (balancer, _) = balancer(policy, &[1; 40]);
         let excluded: Vec<usize> = (0..40).filter(|&place| place != 23).collect();
         for number in 0..100 {
-            let chosen = balancer.choose(&Draw { excluded: &excluded, ..draw(number) });
+            let chosen = balancer.choose(&PickContext { excluded: &excluded, ..draw(number) });
             assert_eq!(chosen, Some(23), "{policy}");
         }
         let all: Vec<usize> = (0..40).collect();
-        assert_eq!(balancer.choose(&Draw { excluded: &all, ..draw(1) }), None, "{policy}");
+        assert_eq!(balancer.choose(&PickContext { excluded: &all, ..draw(1) }), None, "{policy}");
     }
 }
 
@@ -112,9 +112,9 @@ fn round_robin_needs_neither_key_nor_chance() {
 #[test]
 fn random_follows_its_number_alone() {
     let (balancer, _) = balancer("random", &[1, 1, 2]);
-    let at = |quarter: u64| balancer.choose(&Draw { random: quarter << 62, ..draw(0) });
+    let at = |quarter: u64| balancer.choose(&PickContext { random: quarter << 62, ..draw(0) });
     assert_eq!([at(0), at(1), at(2), at(3)], [Some(0), Some(1), Some(2), Some(2)]);
-    assert_eq!(balancer.choose(&Draw { random: u64::MAX, ..draw(0) }), Some(2));
+    assert_eq!(balancer.choose(&PickContext { random: u64::MAX, ..draw(0) }), Some(2));
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn the_same_key_finds_the_same_endpoint_and_the_same_second_choice() {
     for number in 0..100 {
         let key = Some(mix(number));
         let choose = |random, excluded: &[usize]| {
-            balancer.choose(&Draw { key, random, excluded, now: Duration::ZERO }).unwrap()
+            balancer.choose(&PickContext { key, random, excluded, now: Duration::ZERO }).unwrap()
         };
         let first = choose(1, &[]);
         assert_eq!(choose(2, &[]), first);
@@ -207,7 +207,7 @@ fn a_client_is_the_same_over_both_families() {
 fn without_a_key_requests_take_turns() {
     let (balancer, _) = balancer("{consistent_hash: {header: x-user}}", &[1, 1]);
     let chosen: Vec<_> =
-        (0..4).map(|_| balancer.choose(&Draw { key: None, ..draw(1) }).unwrap()).collect();
+        (0..4).map(|_| balancer.choose(&PickContext { key: None, ..draw(1) }).unwrap()).collect();
     assert_eq!(chosen.iter().filter(|&&place| place == 0).count(), 2);
 }
 
@@ -222,16 +222,16 @@ fn cookie_key(balancer: &Balancer, set_cookie: &[u8]) -> Option<u64> {
 fn a_sticky_cookie_brings_the_client_back() {
     let (balancer, _) = balancer("{sticky_cookie: {}}", &[1; 5]);
     for number in 0..10 {
-        let first = Draw { key: None, ..draw(number) };
+        let first = PickContext { key: None, ..draw(number) };
         let chosen = balancer.choose(&first).unwrap();
         let mut value = Vec::new();
         assert!(balancer.set_cookie(None, chosen, &mut value));
         let key = cookie_key(&balancer, &value);
-        let again = Draw { key, ..draw(number + 100) };
+        let again = PickContext { key, ..draw(number + 100) };
         assert_eq!(balancer.choose(&again), Some(chosen));
         assert!(!balancer.set_cookie(key, chosen, &mut value), "it has the cookie");
         let excluded = [chosen];
-        let elsewhere = balancer.choose(&Draw { excluded: &excluded, ..again }).unwrap();
+        let elsewhere = balancer.choose(&PickContext { excluded: &excluded, ..again }).unwrap();
         assert_ne!(elsewhere, chosen);
         assert!(balancer.set_cookie(key, elsewhere, &mut value), "it needs another");
     }
@@ -244,7 +244,7 @@ fn a_cookie_that_names_no_endpoint_counts_for_nothing() {
         let cookie = format!("titan_sticky={cookie}");
         assert_eq!(balancer.key(&source(None, &fields(&[("Cookie", &cookie)]))), None);
     }
-    let unknown = Draw { key: Some(1), ..draw(1) };
+    let unknown = PickContext { key: Some(1), ..draw(1) };
     let chosen: Vec<_> = (0..2).map(|_| balancer.choose(&unknown).unwrap()).collect();
     assert_ne!(chosen[0], chosen[1]);
     assert!(balancer.set_cookie(Some(1), chosen[0], &mut Vec::new()));

@@ -3,7 +3,7 @@
 use super::*;
 use crate::endpoint::{Address, ResolvedEndpoint};
 use crate::members::Upstream;
-use crate::slots::{Bidder, Slot, Wants};
+use crate::slots::{Awaited, Requester, Slot};
 use std::num::NonZeroU16;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Wake;
@@ -116,7 +116,8 @@ fn another_gives_way_where_the_streams_of_the_first_go_on() {
     let endpoint = endpoint();
     let mut taken = [(); 2].map(|()| endpoint.slots.try_take(None).unwrap());
     taken.iter_mut().for_each(Slot::share);
-    let _elsewhere = endpoint.slots.queue(Bidder { client: None, worker: 1 }, Wants::Slot).unwrap();
+    let _elsewhere =
+        endpoint.slots.queue(Requester { client: None, worker: 1 }, Awaited::Slot).unwrap();
     let clock = Clock::new();
     let open = [(); 2].map(|()| shared(&endpoint, clock.now()));
     let mut connections =

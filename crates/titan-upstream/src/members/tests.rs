@@ -1,7 +1,7 @@
 //! Tests of what becomes of an upstream when its names are asked for again.
 
 use super::*;
-use crate::balance::Draw;
+use crate::balance::PickContext;
 use std::num::NonZeroU16;
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn place(name: &str, last: u8) -> ResolvedEndpoint {
 
 /// The last bytes of the addresses that the next requests are sent to.
 fn next(upstream: &Upstream, count: usize) -> Vec<u8> {
-    let draw = Draw { key: None, random: 0, now: Duration::ZERO, excluded: NONE };
+    let draw = PickContext { key: None, random: 0, now: Duration::ZERO, excluded: NONE };
     let next = |_| {
         let members = upstream.members();
         let chosen = members.balancer.choose(&draw).unwrap();
@@ -69,7 +69,7 @@ fn a_weight_that_has_changed_is_a_change() {
     assert_eq!(turns.iter().filter(|&&last| last == 2).count(), 6, "{turns:?}");
 }
 
-/// One request between two refreshes: whoever begins anew each time always asks the same endpoint.
+/// One request between two refreshes: a rotation that started over each time would always choose the same endpoint.
 #[test]
 fn turns_go_on_whether_names_are_refreshed_or_change() {
     let upstream = upstream("balance: round_robin");

@@ -8,25 +8,25 @@ use titan_io::shares::Shares;
 /// Slots of an endpoint that takes `most` connections.
 fn slots(most: u32, length: u32) -> Arc<Slots> {
     let mut slots = Slots::new(NonZeroU32::new(most), length);
-    slots.used = Shares::apart(&[1, 2, 3].map(|client| bidder(client).client)).into();
+    slots.used = Shares::apart(&[1, 2, 3].map(|client| requester(client).client)).into();
     Arc::new(slots)
 }
 
 /// A client of that number, served by the first worker.
-fn bidder(client: u8) -> Bidder {
+fn requester(client: u8) -> Requester {
     let client = Some(ClientNetwork::of([192, 0, 2, client].into()));
-    Bidder { client, worker: 0 }
+    Requester { client, worker: 0 }
 }
 
 /// Somebody who waits for a slot, for a second.
 async fn waits(slots: &Arc<Slots>, client: u8) -> Result<Slot, Kind> {
-    let place = slots.queue(bidder(client), Wants::Slot)?;
+    let place = slots.queue(requester(client), Awaited::Slot)?;
     let got = place.wait(Duration::from_secs(1), pending::<Result<(), _>>()).await?;
     Ok(got.expect_err("nothing is offered"))
 }
 
 fn take(slots: &Arc<Slots>, client: u8) -> Option<Slot> {
-    slots.try_take(bidder(client).client)
+    slots.try_take(requester(client).client)
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn a_client_that_takes_all_leaves_some_to_others() {
     let greedy: Vec<_> = (0..100).map_while(|_| take(&slots, 1)).collect();
     let other: Vec<_> = (0..100).map_while(|_| take(&slots, 2)).collect();
     assert_eq!((greedy.len(), other.len()), (88, 3));
-    assert!(!slots.admits(bidder(1).client) && slots.admits(bidder(3).client));
+    assert!(!slots.admits(requester(1).client) && slots.admits(requester(3).client));
 }
 
 #[tokio::test(start_paused = true)]
@@ -109,7 +109,7 @@ async fn an_offer_is_as_good_as_a_slot() {
     let slots = slots(1, 1);
     let mut taken = take(&slots, 1).expect("all are free");
     let (offer, offered) = oneshot::channel();
-    let place = slots.queue(bidder(1), Wants::Connection).expect("one may wait");
+    let place = slots.queue(requester(1), Awaited::Connection).expect("one may wait");
     let ticket = place.ticket();
     let gives = async {
         assert_eq!(slots.next_on(0), None, "the connection is in use");
@@ -154,7 +154,7 @@ async fn in_a_full_queue_a_client_gives_way_to_one_that_has_fewer() {
 async fn a_slot_that_was_given_to_one_who_left_goes_on() {
     let slots = slots(1, 2);
     let taken = take(&slots, 1);
-    let place = slots.queue(bidder(1), Wants::Slot).expect("two may wait");
+    let place = slots.queue(requester(1), Awaited::Slot).expect("two may wait");
     let mut leaves = Box::pin(place.wait(Duration::from_secs(1), pending::<Result<(), _>>()));
     assert!(futures_poll(leaves.as_mut()).is_pending());
     let stays = async { waits(&slots, 2).await.is_ok() };
@@ -175,13 +175,13 @@ fn what_is_open_counts_under_other_limits() {
     assert!(slots.is_full() && take(&slots, 2).is_none());
     open.truncate(8);
     let mut last = take(&slots, 2).expect("there are eight of nine");
-    open[0].enter(bidder(1).client);
+    open[0].enter(requester(1).client);
     let used = slots.used.get().unwrap();
-    let of = |client| used.of(used.counter(bidder(client).client));
+    let of = |client| used.of(used.counter(requester(client).client));
     assert_eq!((of(1), of(2)), (1, 1), "counted from their next client on");
     slots.set_limits(None, 0);
     assert!(take(&slots, 3).is_some() && !slots.is_limited());
-    last.enter(bidder(3).client);
+    last.enter(requester(3).client);
     drop((open, last));
     assert_eq!((slots.open(), of(1), of(2), of(3)), (0, 0, 0, 0));
 }
@@ -202,9 +202,9 @@ async fn those_who_wait_are_served_when_more_are_allowed() {
 fn a_queue_may_become_shorter() {
     let slots = slots(1, 2);
     let _taken = take(&slots, 1);
-    let _places = [1, 2].map(|client| slots.queue(bidder(client), Wants::Slot).unwrap());
+    let _places = [1, 2].map(|client| slots.queue(requester(client), Awaited::Slot).unwrap());
     slots.set_limits(NonZeroU32::new(1), 1);
-    assert_eq!(slots.queue(bidder(3), Wants::Slot).err(), Some(Kind::QueueFull));
+    assert_eq!(slots.queue(requester(3), Awaited::Slot).err(), Some(Kind::QueueFull));
     assert_eq!(slots.waiting(), 2, "those who wait already go on");
 }
 
@@ -217,10 +217,10 @@ fn the_counters_come_back_to_nothing() {
     let slots = slots(16, 0);
     let mut slot = take(&slots, 1).expect("all are free");
     slot.vacate();
-    slot.enter(bidder(2).client);
+    slot.enter(requester(2).client);
     let used = slots.used.get().unwrap();
-    assert_eq!(used.of(used.counter(bidder(2).client)), 1);
+    assert_eq!(used.of(used.counter(requester(2).client)), 1);
     drop(slot);
-    assert_eq!(used.of(used.counter(bidder(2).client)), 0);
+    assert_eq!(used.of(used.counter(requester(2).client)), 0);
     assert_eq!((slots.open(), used.admits(used.counter(None), 16)), (0, true));
 }

@@ -6,7 +6,7 @@ use crate::place::Folder;
 use crate::program::{output_of, python};
 use std::collections::BTreeMap;
 
-/// By the algorithm a token that is good, and one that another key has signed.
+/// By algorithm: a valid token, and one that another key has signed.
 type Tokens = BTreeMap<String, [String; 2]>;
 
 fn sign(folder: &Folder) -> Tokens {

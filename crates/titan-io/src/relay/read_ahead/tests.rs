@@ -16,7 +16,7 @@ struct Pieces {
     fails: bool,
     trailers: Fields,
     is_ahead: bool,
-    /// Bytes that were consumed, and not ahead of whoever wants them.
+    /// Bytes that were consumed, and not ahead of their reader.
     used: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Streams and connections that end before their time, whoever ends them.
+//! Streams and connections that end early, on either side.
 
 use super::{TO_H2, between, between_h1, from_h1};
 use crate::timeouts::takes;
