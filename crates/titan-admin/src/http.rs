@@ -1,6 +1,6 @@
 //! A small HTTP/1.1 server: one thread, whole messages, everything bounded.
 //!
-//! It is for what is asked seldom and answered at once; traffic goes through `titan-proxy`.
+//! It serves rare requests with immediate responses; traffic goes through `titan-proxy`.
 
 mod connection;
 mod slots;

@@ -2,7 +2,7 @@
 //!
 //! | what | module | entry |
 //! |---|---|---|
-//! | which path is answered how | `pages` | `Pages::answer` |
+//! | the response for each path | `pages` | `Pages::answer` |
 //! | revoked tokens, in a file and for all workers | `revocations` | [`RevocationStore::open`] |
 //! | the counters of the workers as text | `exposition` | `exposition::write` |
 //! | a small HTTP/1.1 server, which the demo upstream uses too | [`http`] | [`http::Server::start`] |

@@ -1,4 +1,4 @@
-//! What the admin interface answers, by path.
+//! The responses of the admin interface, by path.
 
 use crate::exposition;
 use crate::http::{Request, Response};

@@ -1,4 +1,4 @@
-//! Revoked tokens before their time: what is in force, and on the disk.
+//! Tokens revoked before they expire: in memory, and on disk.
 
 mod entry;
 mod log;

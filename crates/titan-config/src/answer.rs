@@ -1,4 +1,4 @@
-//! The responses that the gateway gives by itself: redirects and fixed responses.
+//! The gateway's own responses: redirects and fixed responses.
 
 use crate::body_template::{BodyTemplate, Escaping, stands_in_strings, stands_in_text};
 use crate::bounds::{MAX_HEADERS, MAX_RESPONSE_BODY};

@@ -1,4 +1,4 @@
-//! Bodies that are put together of what a request brings, and how its values are kept from being more than that.
+//! Bodies built from values of a request, and the escaping that keeps a value from being more than text.
 
 use crate::policy::{ValuePiece, ValueTemplate};
 

@@ -1,4 +1,4 @@
-//! The checks that need more than one place of the file, and the making of the [`Config`].
+//! The checks that need several parts of the file, and the construction of the [`Config`].
 
 mod limits;
 mod look_alikes;

@@ -1,4 +1,4 @@
-//! Blocks of addresses, for lists of peers that are trusted.
+//! Address blocks, for example for lists of trusted peers.
 
 use crate::problem::Problem;
 use crate::read::Read;

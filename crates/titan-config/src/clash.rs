@@ -1,4 +1,4 @@
-//! Routes that response the same requests: duplicates, routes without an order, and routes never reached.
+//! Routes that match the same requests: duplicates, routes without an order, and routes never reached.
 //!
 //! Precedence goes from the specific to the general: host (exact, then the longest wildcard, then any), then the
 //! path segment by segment (literal, `{name}`, `{*rest}`, prefix). A route that comes earlier by host or path

@@ -1,4 +1,4 @@
-//! Conditions of a route on header fields and query parameters.
+//! Conditions of a route on headers, query parameters and client certificates.
 
 use crate::bounds::{MAX_CONDITIONS, MAX_TOKEN, MAX_VALUE};
 use crate::diagnostic::Diagnostic;

@@ -1,4 +1,4 @@
-//! Pages in place of problem documents, for the failures that the gateway tells of by itself.
+//! Error pages instead of problem documents, for the gateway's own failures.
 
 use crate::answer::body;
 use crate::bounds::MAX_STATUSES;

@@ -1,4 +1,4 @@
-//! Routes that response with files from a directory.
+//! Routes that serve files from a directory.
 
 use crate::bounds::{
     MAX_CACHE_RULES, MAX_INDEX, MAX_MEDIA_TYPES, MAX_NAME_BYTES, MAX_PATH_BYTES, MAX_TOKEN,

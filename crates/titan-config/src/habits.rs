@@ -1,5 +1,5 @@
-//! What other proxies have in their files, and what it is here. It would often be taken for something else and match
-//! nothing; so it is an error, which says what to write.
+//! Syntax of other proxies' files, and its equivalent here. It would often be valid here but match nothing; so it is
+//! an error, which says what to write.
 
 use crate::host_name::parse_host_name;
 use crate::problem::Problem;

@@ -1,4 +1,4 @@
-//! Hosts: names of machines, and the patterns by which routes choose them.
+//! Hosts: host names, and the patterns by which routes match them.
 
 use crate::bounds::{MAX_ADDRESS, MAX_HOST};
 use crate::habits;

@@ -1,4 +1,4 @@
-//! Names of hosts (RFC 1123), alone or as a part of something.
+//! Host names (RFC 1123), alone or as part of something.
 
 use crate::bounds::MAX_HOST;
 use crate::problem::Problem;

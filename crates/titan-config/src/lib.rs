@@ -6,7 +6,7 @@
 //! | what is wrong, where, and how it is shown | `location`, `source`, `diagnostic`, `render`, `report`, `suggest` |
 //! | text to a tree with places | `node`, `syntax_error`, `yaml` |
 //! | what a value may look like, and what reads it | `problem`, `quantity`, `shape`, `declared`, `read`, `readers` |
-//! | what other proxies have in their files | `habits` |
+//! | syntax of other proxies | `habits` |
 //! | how a field is declared, once, and what follows from it | `section` |
 //! | texts with a grammar | `token`, `host_name`, `host`, `path`, `address`, `cidr`, `method`, `template` ... |
 //! | the sections of the file | `timeouts`, `tls`, `listener`, `upstream`, `policy`, `files`, `route_fields`, `gateway` ... |

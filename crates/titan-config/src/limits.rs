@@ -1,4 +1,4 @@
-//! Limits: how much of everything.
+//! Limits: the section and its defaults.
 
 use crate::diagnostic::Diagnostic;
 use crate::node::Node;

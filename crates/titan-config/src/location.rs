@@ -1,4 +1,4 @@
-//! Places in the configuration file.
+//! Positions in the configuration file.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Paths that some upstreams take for others: what becomes of them.
+//! Paths that some upstreams confuse with others: how they are handled.
 
 use crate::read::{Read, optional};
 use crate::readers::words;

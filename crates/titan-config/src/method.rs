@@ -1,4 +1,4 @@
-//! Methods of requests, and what is nearly one.
+//! Request methods, and misspelt ones.
 
 use crate::habits;
 use crate::problem::Problem;

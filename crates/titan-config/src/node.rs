@@ -1,4 +1,4 @@
-//! The tree of a file: what was written, and where. Nothing is interpreted yet; a text is as it stands.
+//! The tree of a file: what was written, and where. Nothing is interpreted yet; strings are as written.
 
 use crate::location::Span;
 

@@ -1,4 +1,4 @@
-//! Policies: what is done with requests and responses on the way, declared once and used by name.
+//! Policies: what the gateway does with requests and responses, declared once and used by name.
 
 mod authorise;
 mod claim;

@@ -1,8 +1,8 @@
-//! Why a text is not what it should be.
+//! Why a string is not valid.
 
 use std::ops::Range;
 
-/// Why a text is not what it should be, and what can be done about it.
+/// Why a string is not valid, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
     /// What is wrong, in words that go after "this is not ...:".

@@ -1,4 +1,4 @@
-//! Quantities: sizes, durations and limits that may be switched off, and how they are written.
+//! Quantities: sizes, durations and limits that can be switched off, and their syntax.
 
 use crate::problem::Problem;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! The resolver: how names of endpoints become addresses.
+//! The resolver: how endpoints' names are resolved.
 
 use crate::address::server_address;
 use crate::bounds::MAX_NAMESERVERS;

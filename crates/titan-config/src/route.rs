@@ -1,4 +1,4 @@
-//! Routes: which request gets which answer.
+//! Routes: which request gets which response.
 
 use crate::answer::{Redirect, Respond};
 use crate::condition::{CertificateMatch, HeaderMatch, QueryMatch};

@@ -1,4 +1,4 @@
-//! The JSON Schema of the file, for editors: completion, documentation, marks under what is wrong.
+//! The JSON Schema of the file, for editors: completion, documentation, error marks.
 
 use crate::json::Json;
 use crate::language::sections;

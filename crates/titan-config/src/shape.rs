@@ -1,4 +1,4 @@
-//! What a value may look like: the one description behind messages, the schema and the reference.
+//! The form of a value: the one description behind messages, the schema and the reference.
 
 use crate::node::{Node, quote};
 use crate::quantity::{ByteSize, display_duration};

@@ -1,4 +1,4 @@
-//! What RFC 9110 asks of responses by their status.
+//! What RFC 9110 requires of responses, by status.
 
 use titan_http::Status;
 

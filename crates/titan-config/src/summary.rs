@@ -1,4 +1,4 @@
-//! What a configuration comes to, in a few lines: what `titan check` prints for a good file.
+//! The summary of a configuration in a few lines, which `titan check` prints for a valid file.
 
 use crate::gateway::{Admin, Config, Threads};
 use crate::listener::Listener;

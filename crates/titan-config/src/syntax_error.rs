@@ -1,4 +1,4 @@
-//! What the YAML parser complains about, in words that say what to do.
+//! Errors of the YAML parser, reworded to say what to do.
 
 use crate::diagnostic::Diagnostic;
 use crate::location::{Location, Span};

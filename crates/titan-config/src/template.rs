@@ -1,4 +1,4 @@
-//! Templates: text with places for what a request brings.
+//! Templates: text with placeholders for parts of a request.
 
 use crate::bounds::MAX_PATH;
 use crate::diagnostic::Diagnostic;

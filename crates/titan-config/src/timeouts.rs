@@ -1,4 +1,4 @@
-//! Timeouts: how long for everything.
+//! Timeouts: the section and its defaults.
 
 use crate::read::{Read, default, optional};
 use crate::readers::duration;

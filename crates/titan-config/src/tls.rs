@@ -1,4 +1,4 @@
-//! TLS on listeners and towards upstreams: certificates, and what is agreed on.
+//! TLS on listeners and to upstreams: certificates, versions and cipher suites.
 
 use crate::bounds::{MAX_CERTIFICATES, MAX_CRLS, MAX_PATH_BYTES};
 use crate::diagnostic::Diagnostic;

@@ -1,5 +1,5 @@
-//! Chunk extensions (RFC 9112 section 7.1.1). They mean nothing here and go no further, but they have to be
-//! well-formed: what one recipient skips and another takes for the end of the line is how bodies are smuggled.
+//! Chunk extensions (RFC 9112 section 7.1.1). They are ignored and not forwarded, but they must be well-formed:
+//! bodies are smuggled by what one recipient skips and another takes for the end of the line.
 //!
 //! ```text
 //!          +------------------------- ; --------------------------+
@@ -10,7 +10,7 @@
 //!          +------------------------- ; --------------------------+
 //! ```
 //!
-//! White space behind a name is `Named`, behind a value `Valued`: the line may not end there.
+//! White space after a name is `Named`, after a value `Valued`: the line may not end there.
 
 use titan_http::{is_field_byte, is_token_byte};
 

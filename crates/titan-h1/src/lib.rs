@@ -18,7 +18,7 @@
 //! | [`Framing`] | how long is this message? One function per role decides |
 //! | [`RequestReader`] | server role: the head of a request |
 //! | [`ResponseReader`] | client role: the head of a response |
-//! | `extension` | what may stand behind a chunk's size |
+//! | `extension` | what may follow a chunk's size |
 //! | `chunked` | the chunked coding |
 //! | [`BodyReader`] | both roles: the body of a message |
 //! | [`write_request`], [`write_response`] | heads and chunks to bytes |

@@ -1,4 +1,4 @@
-//! One connection, in either role: what it keeps between frames, and what a driver asks of it.
+//! One connection, in either role: its state between frames, and the calls of its driver.
 //!
 //! | in reading order | |
 //! |---|---|

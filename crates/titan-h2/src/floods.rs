@@ -1,23 +1,23 @@
-//! What a peer costs without getting anything done (RFC 9113 section 10.5).
+//! The budget against floods: what a peer costs without getting anything done (RFC 9113 section 10.5).
 //!
-//! Each frame that a peer can send at will and that leads to nothing is charged for. Work that gets done
-//! gives points back, and so does time. A peer that costs more than the budget it was given is sent away.
+//! Each frame that a peer can send at will and that achieves nothing costs points. Completed work gives points back,
+//! and so does time. If a peer exceeds its budget, the connection ends.
 //!
 //! | what | points |
 //! |---|---|
 //! | a stream that is opened beyond the limit | 1 |
-//! | a stream that is reset before it was answered | 1, or 1 of the credit that answered streams have earned |
-//! | the same where the driver says that there was a reason, such as a deadline | nothing |
-//! | a stream that this side has to reset because a rule was broken | 2 |
+//! | a stream that is reset before its response | 1, or 1 of the credit that completed responses have earned |
+//! | the same, if the driver says that there was a reason, such as a deadline | nothing |
+//! | a stream that this side must reset because the peer broke a rule | 2 |
 //! | a head that is refused with a response | 2 |
 //! | PING, GOAWAY, interim responses beyond `FREE_INTERIM` of a stream | 1 |
-//! | frames on streams that are over, unless this side has asked and then given the stream up | 1 |
-//! | the first reset of a stream that is over, which may have crossed the response | nothing |
+//! | frames on closed streams, unless this side opened the stream and then reset it | 1 |
+//! | the first reset of a closed stream, which may have crossed the response | nothing |
 //! | SETTINGS | 2, and 1 for each 8 settings |
 //! | CONTINUATION | 1; the number for one block is bounded as well |
 //! | DATA without data | 1 |
 //! | DATA of a few bytes | 1 for each `THIN_DEBT` bytes that frames fall short of `THIN` on average |
-//! | DATA on streams that are over | 1 for each `LOST_DEBT` bytes |
+//! | DATA on closed streams | 1 for each `LOST_DEBT` bytes |
 //! | WINDOW_UPDATE, PRIORITY, frames of unknown types | 1 for each beyond what streams and sent data have earned |
 
 use crate::code::Violation;

@@ -1,4 +1,4 @@
-//! Heads and trailers: what stands in a block, as fields and facts (RFC 9113 section 8), and back.
+//! Heads and trailers: from a field block to fields and facts (RFC 9113 section 8), and back.
 
 mod facts;
 

@@ -18,7 +18,7 @@
 //! | `settings` | what each side announces |
 //! | `output` | what waits to be written |
 //! | [`Event`] | what a connection tells its driver |
-//! | `head` | heads and trailers: what stands in a block, as fields and facts |
+//! | `head` | heads and trailers: from field blocks to fields and facts |
 //! | [`Connection`] | all of it together |
 
 #![forbid(unsafe_code)]

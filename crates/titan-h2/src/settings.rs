@@ -1,4 +1,4 @@
-//! SETTINGS (RFC 9113 section 6.5): what this side announces, and what the peer has.
+//! SETTINGS (RFC 9113 section 6.5): what this side announces, and what the peer has announced.
 
 use crate::code::Violation;
 use crate::flow::FIRST_WINDOW;

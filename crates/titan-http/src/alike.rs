@@ -1,7 +1,8 @@
-//! Names of fields that some upstreams take for one another.
+//! Field names that some upstreams cannot tell apart.
 //!
-//! CGI and its descendants make `HTTP_X_ROLE` of `X-Role`, and of `X_Role`, `X.Role` and `X~Role` as well: whatever is
-//! no letter and no digit becomes `_` (RFC 3875 section 4.1.18). What protects a name has to protect all of these.
+//! CGI and its descendants make `HTTP_X_ROLE` of `X-Role`, and of `X_Role`, `X.Role` and `X~Role` as well: every
+//! character that is not a letter or digit becomes `_` (RFC 3875 section 4.1.18). What protects a name must protect
+//! all of these.
 
 /// Whether two names are one to such servers.
 pub fn is_alike(one: &[u8], other: &[u8]) -> bool {

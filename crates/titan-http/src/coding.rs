@@ -1,4 +1,4 @@
-//! Content codings (RFC 9110 section 8.4.1): which a client can read, and how gladly (section 12.5.3).
+//! Content codings (RFC 9110 section 8.4.1): which a client accepts, and with which preference (section 12.5.3).
 
 use crate::field_name::FieldName;
 use crate::fields::Fields;

@@ -1,6 +1,6 @@
 //! The one form of a path that routes, rewrites and upstreams see (RFC 3986 section 6.2.2).
 //!
-//! Decided here, once, because two readings of one path are how access rules are walked around:
+//! Decided here, once, because two readings of one path let attackers bypass access rules:
 //!
 //! | received | becomes |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! The parameters of a query, as `application/x-www-form-urlencoded` has them but for `+`.
+//! The parameters of a query, in the form of `application/x-www-form-urlencoded`, except for `+`.
 
 use crate::path::decode_hex;
 use std::borrow::Cow;

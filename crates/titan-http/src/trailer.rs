@@ -1,4 +1,4 @@
-//! Which fields may stand in a trailer section (RFC 9110 section 6.5.1).
+//! Which fields are allowed in a trailer section (RFC 9110 section 6.5.1).
 
 use crate::field_name::{FieldName, FieldSet};
 

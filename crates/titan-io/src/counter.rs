@@ -1,4 +1,4 @@
-//! Numbers that one thread counts and anybody may read.
+//! Counters that one thread writes and any thread may read.
 
 use crate::registry::Registry;
 use std::sync::Arc;

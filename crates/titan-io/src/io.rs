@@ -1,4 +1,4 @@
-//! What all connections of one worker do their input and output with.
+//! What all connections of one worker use for input and output.
 
 use crate::buffer::Buffers;
 use crate::clock::{Clock, Moment};

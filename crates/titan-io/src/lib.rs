@@ -3,17 +3,17 @@
 //! | what | module |
 //! |---|---|
 //! | state that outlives a configuration | [`registry`] |
-//! | numbers that one thread counts | [`counter`] |
-//! | what went wrong, whose doing it was, and the status that says so | [`error`] |
-//! | whom a limit counts as one client, and who uses how much of what is scarce | [`network`], [`shares`], [`memory`] |
+//! | counters that one thread writes | [`counter`] |
+//! | errors: which side caused them, and their status | [`error`] |
+//! | what a limit counts as one client, and how much each client uses of shared resources | [`network`], [`shares`], [`memory`] |
 //! | time, receive buffers | [`clock`], [`buffer`] |
 //! | a socket of any kind, its halves, the TLS session over it | [`stream`] |
 //! | bytes that go from socket to socket | [`splice`] |
-//! | what a worker gives its connections; a connection as it is served | [`io`], [`transport`] |
-//! | TLS handshakes, certificates, who a client is by its certificate | [`tls`] |
+//! | what a worker provides to its connections; a connection that is being served | [`io`], [`transport`] |
+//! | TLS handshakes, certificates, the identity in a client's certificate | [`tls`] |
 //! | where a body comes from, where one goes to | [`body`] |
 //! | moving a body from one side to the other | [`relay`] |
-//! | making another body of one while it passes | [`transform`] |
+//! | transforming a body while it passes | [`transform`] |
 //! | an HTTP/1.1 message on a socket | [`message`] |
 //! | an HTTP/2 connection and its streams | [`mux`] |
 

@@ -1,5 +1,5 @@
-//! Memory that bodies have in common, over all workers: a client decides how many there are, how large they are,
-//! and how slowly they go.
+//! Memory that all bodies share, over all workers. Clients decide how many bodies there are, how large they are, and
+//! how slowly they move; so each client gets only a share of it.
 
 use crate::network::ClientNetwork;
 use std::hash::{BuildHasher, RandomState};

@@ -1,8 +1,7 @@
 //! One HTTP/2 connection, shared by the driver that owns its socket and the exchanges on its streams.
 //!
-//! The driver reads the socket and puts what has come where the streams find it; the streams put what
-//! they send into the connection's output, which the driver writes. Neither waits for the other: each
-//! wakes the other's task.
+//! The driver reads the socket and stores what arrives where the streams find it; the streams put what they send into
+//! the connection's output, which the driver writes. Neither waits for the other: each wakes the other's task.
 
 mod handle;
 mod wire;

@@ -1,4 +1,4 @@
-//! Who counts as one client where clients share something.
+//! What counts as one client where clients share something.
 
 use std::net::{IpAddr, Ipv6Addr};
 

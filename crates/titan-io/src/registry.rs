@@ -1,8 +1,8 @@
 //! State that outlives what is built from one configuration.
 //!
-//! What a configuration comes to is replaced as a whole. What has come about while it served (counts, loads, connections,
-//! what is remembered) belongs to things that the next configuration may have too. Whoever builds asks here for such a
-//! thing by what makes it the thing that it is: its key. It gets the living one, or makes a new one.
+//! What is built from a configuration is replaced as a whole. State that accumulated while it served (counts, loads,
+//! connections, caches) belongs to things that the next configuration may have too. The builder looks such a thing up
+//! here by what identifies it: its key. It gets the existing one, or creates a new one.
 //!
 //! The registry owns nothing: a thing lives as long as something that was built uses it.
 

@@ -1,7 +1,7 @@
-//! What each client has of something that all of them share and that can run out.
+//! How much each client uses of a shared resource that can run out.
 //!
-//! Clients are counted by a hash of their network: two of them may share a counter, which costs them something
-//! only where the last places are given out. The hash is keyed, so that nobody can choose whose counter to share.
+//! Clients are counted by a hash of their network. Two of them may share a counter, which matters only when the last
+//! slots are given out. The hash is keyed, so that nobody can choose whose counter to share.
 
 use crate::network::ClientNetwork;
 use std::collections::hash_map::RandomState;

@@ -1,4 +1,4 @@
-//! Large bodies from socket to socket through a pipe, without passing through this process (splice(2)).
+//! Moves large bodies from socket to socket through a pipe, without copying them into this process (splice(2)).
 
 use crate::stream::{ReadHalf, WriteHalf};
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};

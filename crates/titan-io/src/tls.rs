@@ -1,4 +1,4 @@
-//! TLS: handshakes with clients and endpoints, and what they are held with.
+//! TLS: handshakes with clients and endpoints, and their configuration.
 
 mod client;
 mod credentials;

@@ -1,7 +1,7 @@
-//! Bodies that become others while they pass: compressed, decoded, translated, counted.
+//! Bodies that are transformed while they pass: compressed, decompressed, translated, counted.
 //!
-//! A [`BodyTransform`] does no I/O: bytes in, bytes out, and the end. A [`Transformed`] body has a short list of them, of
-//! which each gets what the one before it has put out. What has no transform does not go through here at all.
+//! A [`BodyTransform`] does no I/O: bytes in, bytes out, and the end. A [`Transformed`] body has a short list of
+//! them; each gets the output of the one before it. Bodies without a transform do not go through here.
 
 use crate::body::{BodySource, Gone, RequestBody};
 use crate::error::{Error, Kind};

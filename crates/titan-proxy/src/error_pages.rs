@@ -1,4 +1,4 @@
-//! Pages in place of problem documents: which one there is for a failure, and whether its client wants it.
+//! Error pages instead of problem documents: which page a failure has, and whether its client prefers it.
 
 use crate::problem::CONTENT_TYPE;
 use titan_config::{Config, ErrorPage, ErrorPages};

@@ -1,4 +1,4 @@
-//! Files from a directory: which one a request gets, and what its response says.
+//! Files from a directory: which file a request gets, and the head of its response.
 //!
 //! | | |
 //! |---|---|

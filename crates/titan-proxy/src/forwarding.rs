@@ -1,8 +1,8 @@
-//! What an upstream is told of the client, and what is believed of those who tell it here.
+//! What upstreams are told about the client, and which claims about the client are trusted.
 //!
-//! `X-Forwarded-*`, `Forwarded`, `X-Real-IP` and the request id are claims. From a trusted proxy they
-//! are kept and added to; those of anyone else the `guard` has removed, whether this gateway writes such fields
-//! itself or not, for an upstream would believe them.
+//! `X-Forwarded-*`, `Forwarded`, `X-Real-IP` and the request id are claims. From a trusted proxy they are kept and
+//! extended; from anyone else the `guard` has removed them, whether or not this gateway writes such fields itself,
+//! because an upstream would trust them.
 
 mod element;
 mod hops;

@@ -1,7 +1,6 @@
-//! gRPC: which requests are calls of it, how long they may take, and how it says that something failed.
+//! gRPC: which requests are gRPC calls, how long they may take, and how failures are reported.
 //!
-//! The words are those of its specification: `PROTOCOL-HTTP2.md`, `statuscodes.md` and
-//! `http-grpc-status-mapping.md`.
+//! The terms are those of its specification: `PROTOCOL-HTTP2.md`, `statuscodes.md` and `http-grpc-status-mapping.md`.
 
 mod text;
 pub(crate) mod web;

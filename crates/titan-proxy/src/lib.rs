@@ -1,7 +1,7 @@
-//! The data plane: requests in, answers out.
+//! The data plane: requests in, responses out.
 //!
-//! One request, top to bottom. Below, the modules are declared from the ground up: each knows those before it alone
-//! (`cargo xtask tidy`).
+//! One request, top to bottom. Below, the modules are declared bottom-up: each knows only those before it (`cargo
+//! xtask tidy`).
 //!
 //! | # | what happens | module | entry |
 //! |---|---|---|---|

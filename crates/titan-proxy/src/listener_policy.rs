@@ -1,4 +1,4 @@
-//! What a listener asks of everything that comes in there. Connections hold it as long as they live.
+//! The rules of a listener for all its connections, which hold them for as long as they live.
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use std::num::NonZeroU16;

@@ -1,4 +1,4 @@
-//! What is counted: cells that one worker writes and anybody may read.
+//! What is counted: cells that one worker writes and any thread may read.
 //!
 //! Each worker has its own cells, so that counting is a plain store to memory that no other core writes. Readers add
 //! up the workers. What routes and upstreams count belongs to their names ([`Counted`]).

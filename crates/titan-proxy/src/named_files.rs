@@ -1,4 +1,4 @@
-//! What there is to say of files that can be used, and that are probably not what was meant.
+//! Warnings about files that can be used but are probably not what was meant.
 
 use titan_config::{Action, ApiKeys, Config, Location, Name, NamedPolicy, Policy, api_keys_in};
 use titan_io::tls::Files;

@@ -1,4 +1,4 @@
-//! Where a connection comes from, and what its client has shown of itself.
+//! Where a connection comes from, and the certificate that its client has presented.
 
 use crate::listener_policy::ListenerPolicy;
 use std::cell::Cell;

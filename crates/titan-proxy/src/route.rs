@@ -12,8 +12,8 @@
 //! 4. the greater number of header, query and certificate conditions,
 //! 5. a list of methods before none. GET in a list takes HEAD too, after a route that lists HEAD.
 //!
-//! A route that does not take the request leaves it to the next one, over all hosts: a route for any
-//! host is the fall-back of those for one.
+//! A route that does not match the request leaves it to the next one, over all hosts: a route for any host is the
+//! fallback of those for one.
 
 mod condition;
 mod layout;

@@ -1,13 +1,12 @@
-//! What is made out of a request's parts: the Location of a redirect, the path for an upstream.
+//! Text built from parts of a request: the Location of a redirect, the path for an upstream.
 //!
-//! Parts of a request are only ever written as bytes of a URI: whatever is none is escaped, so that no
-//! request can put a line end into a field or a request line. What a part may mean depends on where
-//! in the URI it stands:
+//! Parts of a request are only ever written as bytes of a URI: all other bytes are escaped, so that no request can
+//! put a line end into a field or a request line. What a part may mean depends on where in the URI it stands:
 //!
 //! | place | a captured part of the path |
 //! |---|---|
-//! | host | letters, digits, `-` and `.`, or there is no response: it must not choose another host |
-//! | path | as it is: it is a part of a path already |
+//! | host | letters, digits, `-` and `.`; otherwise the request is refused: it must not choose another host |
+//! | path | unchanged: it is already part of a path |
 //! | query, fragment | with `&`, `=`, `+`, `;`, `?` and `#` escaped: it is one value |
 
 use crate::route::{Match, Params};

@@ -1,5 +1,5 @@
-//! Clients that want to go on in another protocol: what they ask for, what the upstream is asked, and what
-//! its consent looks like to them (RFC 9110 section 7.8, RFC 8441).
+//! Clients that ask to switch to another protocol: what they request, what the upstream is asked, and the response
+//! when it agrees (RFC 9110 section 7.8, RFC 8441).
 
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use base64::Engine;
@@ -18,7 +18,7 @@ pub(crate) struct Upgrade {
     form: Form,
 }
 
-/// How the wish came.
+/// How the client asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// With `Upgrade`, in HTTP/1.1.

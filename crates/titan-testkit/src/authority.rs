@@ -1,4 +1,4 @@
-//! An authority for tests that signs certificates of clients and takes them back.
+//! An authority for tests that signs client certificates and revokes them.
 
 use crate::certificate::Certificate;
 use rcgen::{

@@ -1,4 +1,4 @@
-//! How long a test waits, and the waiting for what no event tells of.
+//! How long a test waits, and how it waits for something that has no event.
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! What a scripted upstream waits at until the test lets it go on.
+//! A gate at which a scripted upstream waits until the test opens it.
 
 use crate::deadline::DEADLINE;
 use crate::message::Request;

@@ -14,8 +14,8 @@
 //! client.expects_nothing_more();
 //! ```
 //!
-//! Nothing here sleeps: everything waits for an event, for [`DEADLINE`] at most, and a wait that ends in
-//! vain fails the test with what had come. Every port is one that the kernel chose.
+//! Nothing here sleeps: everything waits for an event, for [`DEADLINE`] at most, and a wait that times out fails the
+//! test and shows what had arrived. Every port is one that the kernel chose.
 
 mod certificate;
 

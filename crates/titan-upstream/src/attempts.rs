@@ -1,4 +1,4 @@
-//! How an exchange goes through the endpoints of an upstream.
+//! In which order an exchange tries the endpoints of an upstream.
 
 use crate::balance::{KeySource, PickContext};
 use crate::endpoint::Endpoint;

@@ -1,7 +1,7 @@
 //! Which endpoint of an upstream takes a request. Pure: randomness and time are arguments.
 //!
-//! What a policy counts is one number over all workers: turns and loads are shared atomics. Every
-//! policy honours weights, and none ever returns an endpoint that the exchange has tried already.
+//! What a balance policy counts is one number over all workers: turns and loads are shared atomics. Every policy
+//! respects weights, and none returns an endpoint that the exchange has already tried.
 
 mod load;
 mod maglev;

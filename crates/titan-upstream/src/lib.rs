@@ -4,9 +4,9 @@
 //! | what | module | entry |
 //! |---|---|---|
 //! | what is counted for an upstream | [`cells`] | `UpstreamCells` |
-//! | what goes wrong with an upstream, for somebody who tells of it | [`trouble`] | `Troubles::note` |
-//! | who waits, and whose turn it is | `queue` | `Queue::next` |
-//! | how many connections an endpoint may have, and who waits for one | [`slots`] | `Slots::try_take` |
+//! | failures of an upstream, for those who report them | [`trouble`] | `Troubles::note` |
+//! | waiting requests, and whose turn it is | `queue` | `Queue::next` |
+//! | how many connections an endpoint may have, and which requests wait for one | [`slots`] | `Slots::try_take` |
 //! | which endpoint a request goes to | [`balance`] | `Balancer::choose` |
 //! | one address, and what is known of it | [`endpoint`] | `Endpoint` |
 //! | a named group of them | [`members`] | `Upstream::set_places` |
@@ -15,7 +15,7 @@
 //! | a connection | [`connection`] | `Connection` |
 //! | the request out while the response comes in | [`call`] | `Call::poll_head` |
 //! | the same over HTTP/1.1, over HTTP/2 | [`h1`], [`h2`] | `H1Codec::call`, `H2Connections::seat` |
-//! | idle connections, and who gives theirs away | [`pool`], [`reclaim`] | `Pools::get` |
+//! | idle connections, and who gives them up | [`pool`], [`reclaim`] | `Pools::get` |
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may stop at a surprise"))]
 

@@ -1,4 +1,4 @@
-//! The idle connections of one worker, and how a request comes by a connection.
+//! The idle connections of one worker, and how a request gets a connection.
 
 use crate::connection::{Connection, open};
 use crate::endpoint::Endpoint;

@@ -1,4 +1,4 @@
-//! Who waits for something that clients share: a connection to an endpoint, or a stream of one.
+//! Requests that wait for something that clients share: a connection to an endpoint, or a stream of one.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use titan_io::network::ClientNetwork;

@@ -1,7 +1,7 @@
-//! `titan cert`: certificates to develop with.
+//! `titan cert`: certificates for development.
 //!
 //! The key of the authority is discarded once it has signed: a client that trusts the authority trusts this one
-//! certificate, and a stolen folder signs nothing.
+//! certificate, and a stolen directory signs nothing.
 
 use crate::failure::Failure;
 use rcgen::{

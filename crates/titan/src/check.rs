@@ -1,4 +1,4 @@
-//! `titan check`: what is wrong with a configuration and what it comes to, for people and for programs.
+//! `titan check`: the errors of a configuration or its summary, for people and for programs.
 
 use crate::cli::CheckOptions;
 use crate::config_file;

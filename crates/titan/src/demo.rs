@@ -1,5 +1,4 @@
-//! The gateway without a configuration file: a built-in configuration, and an upstream that echoes
-//! what it is asked.
+//! The gateway without a configuration file: a built-in configuration, and an upstream that echoes requests.
 
 use crate::failure::Failure;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Why the program ends before its time, and with which exit code.
+//! Why the program fails, and with which exit code.
 
 use std::io;
 use std::process::ExitCode;
@@ -6,12 +6,12 @@ use titan_admin::RevocationStoreError;
 use titan_config::{Location, Report};
 use titan_proxy::{BadCredentials, BadQuestion, StartError};
 
-/// Why the program ends before its time.
+/// Why the program fails.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The configuration is wrong.
     Config(Report),
-    /// Certificates, keys or lists cannot be used; each with its place.
+    /// Certificates, keys or lists cannot be used; each with its position.
     Credentials {
         /// The configuration that names them.
         file: String,
@@ -32,7 +32,7 @@ pub(crate) enum Failure {
 /// The exit code for a wrong configuration or command line; clap uses the same.
 pub(crate) const BAD_INPUT: u8 = 2;
 const RUNTIME: u8 = 1;
-/// How [`Failure::Bind`] calls the socket of the probes.
+/// What [`Failure::Bind`] calls the socket of the probes.
 pub(crate) const FOR_PROBES: &str = "for probes";
 
 impl Failure {
@@ -44,7 +44,7 @@ impl Failure {
         })
     }
 
-    /// What is printed of it.
+    /// The text that is printed.
     pub(crate) fn text(&self, color: bool) -> String {
         let word = if color { "\x1b[1;31merror\x1b[0m" } else { "error" };
         match self {

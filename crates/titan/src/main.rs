@@ -9,9 +9,9 @@
 //! | `titan check` | `check` |
 //! | `titan cert` | `cert` |
 //! | events that the operator should know of | `events` |
-//! | what goes wrong with upstreams, certificates and keys while it serves | `failures` |
+//! | failures of upstreams, certificates and keys while it serves | `failures` |
 //! | reading the file | `config_file` |
-//! | why the program ends before its time | `failure` |
+//! | why the program fails | `failure` |
 //! | standard output and standard error | `terminal` |
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may stop at a surprise"))]

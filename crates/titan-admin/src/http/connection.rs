@@ -1,4 +1,4 @@
-//! One connection of the small server: a whole request in, a whole response out, again and again.
+//! One connection of the small server: a whole request in, a whole response out, until it closes.
 
 use super::slots::ConnectionSlots;
 use super::socket::Stream;

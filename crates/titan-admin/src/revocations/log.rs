@@ -1,4 +1,4 @@
-//! The file of what was revoked: a line for each change, on the disk before anybody is told that it was made.
+//! The revocation file: a line for each change, written to disk before the change is acknowledged.
 //!
 //! ```text
 //! 3f0c59dfe40a1be2 {"start":{"form":1,"next":1}}
@@ -6,8 +6,9 @@
 //! 71aa...          {"remove":1}
 //! ```
 //!
-//! In front of each line is a hash of it and of all before it: a line that is changed, missing or moved is found. What a crash
-//! leaves is told from that: a last line without its end, or with bytes that never got to the disk, which read as NUL.
+//! Each line begins with a hash of it and of all lines before it, so that a changed, missing or moved line is
+//! detected. What a crash leaves differs from that: a last line without its end, or with bytes that never reached the
+//! disk and read as NUL.
 
 use super::entry::Entry;
 use rustix::fs::{FlockOperation, flock};

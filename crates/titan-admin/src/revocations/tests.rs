@@ -1,4 +1,4 @@
-//! What the file brings back, whatever has happened to it, and what the interface answers.
+//! What is read back from the file, whatever has happened to it, and how the interface responds.
 
 use super::log::new_path;
 use super::*;

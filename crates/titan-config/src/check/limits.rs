@@ -1,4 +1,4 @@
-//! What rate limits need of the routes that they are applied to.
+//! What rate limits require of the routes that they apply to.
 
 use crate::diagnostic::Diagnostic;
 use crate::gateway::ConfigFields;

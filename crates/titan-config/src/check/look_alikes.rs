@@ -1,4 +1,4 @@
-//! Open routes that take look-alikes of guarded paths.
+//! Open routes that accept look-alikes of protected paths.
 
 use crate::diagnostic::Diagnostic;
 use crate::host::HostPattern;

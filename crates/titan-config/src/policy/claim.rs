@@ -1,4 +1,4 @@
-//! Claims of tokens, and where they stand.
+//! Claims of tokens, and where they are found.
 
 use crate::bounds::MAX_CLAIM;
 use crate::problem::Problem;

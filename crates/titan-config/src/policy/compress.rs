@@ -1,4 +1,4 @@
-//! Compression: which responses are compressed for clients that can read that, and how; which requests are decoded.
+//! Compression: which responses are compressed for clients that accept it, and how; which requests are decompressed.
 
 use super::section::PolicySection;
 use crate::bounds::{MAX_EXCEPTIONS, MAX_MEDIA_TYPES, MAX_TOKEN};

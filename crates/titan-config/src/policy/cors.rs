@@ -1,4 +1,4 @@
-//! Cross-origin resource sharing (the Fetch standard): which pages may read answers.
+//! Cross-origin resource sharing (the Fetch standard): which pages may read responses.
 
 use super::section::PolicySection;
 use crate::bounds::{MAX_METHODS, MAX_ORIGINS, MAX_TOKEN, MAX_VALUE};

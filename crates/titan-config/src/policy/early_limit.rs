@@ -1,10 +1,10 @@
-//! Limits on requests that nobody has authenticated yet.
+//! Limits on requests before authentication.
 
 use super::rate_limit::{self, Exempt, RateKey, RateLimit};
 use crate::diagnostic::Diagnostic;
 use crate::read::Read;
 
-/// A rate limit that requests meet before anybody has looked at who sends them.
+/// A rate limit that applies before authentication.
 pub type EarlyLimit = RateLimit;
 
 pub(super) fn policy() -> impl Read<Value = EarlyLimit> {

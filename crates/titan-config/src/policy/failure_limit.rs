@@ -1,4 +1,4 @@
-//! Limits on failures: how often clients may show what is wrong.
+//! Limits on failures: how often a client may fail to authenticate.
 
 use super::rate_limit::{Rate, rate};
 use super::section::PolicySection;

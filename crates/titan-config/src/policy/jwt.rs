@@ -1,4 +1,4 @@
-//! JSON Web Tokens (RFC 7519, RFC 8725): who has to have signed them, with which keys, and what they have to say.
+//! JSON Web Tokens (RFC 7519, RFC 8725): who must have signed them, with which keys, and which claims they must have.
 
 mod revocations;
 mod url;

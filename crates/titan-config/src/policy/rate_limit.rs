@@ -1,4 +1,4 @@
-//! Rate limits: how many requests of one kind may come in a while, and how many may run at once.
+//! Rate limits: how many requests with the same key may come in a period, and how many may run at once.
 
 mod exempt;
 mod key;

@@ -1,4 +1,4 @@
-//! Rules: expressions of CEL that requests have to meet.
+//! Rules: CEL expressions that requests must meet.
 
 mod check;
 

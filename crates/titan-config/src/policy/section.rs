@@ -1,4 +1,4 @@
-//! What a policy says of itself to the rest of the file.
+//! What the rest of the file needs to know of a policy.
 
 use crate::token::HeaderName;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Transforms: what is changed in requests on their way to upstreams, and in responses on their way back.
+//! Transforms: changes to requests on their way to upstreams, and to responses on their way back.
 
 mod changes;
 mod cookies;

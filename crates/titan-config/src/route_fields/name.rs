@@ -1,4 +1,4 @@
-//! What a route is called that has no name in the file: what it matches, wherever it stands.
+//! The default name of a route without one: made from what it matches, not from its position.
 //!
 //! | what it matches | its name |
 //! |---|---|

@@ -1,7 +1,7 @@
 //! The Huffman code of RFC 7541 appendix B.
 //!
-//! The code is canonical: short codes come before long ones, and those of one length stand in the
-//! order of their bytes. So the lengths say everything, and the tables are made from them.
+//! The code is canonical: short codes come before long ones, and codes of one length are in the order of their bytes.
+//! So the lengths determine the code, and the tables are built from them.
 
 use super::corrupt::Corrupt;
 

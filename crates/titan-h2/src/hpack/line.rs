@@ -1,5 +1,4 @@
-//! A field as it comes out of a block. What is to be known of it is found out once: when its bytes
-//! are read, not when a table repeats it.
+//! A field as it comes out of a block. It is analysed once: when its bytes are read, not when a table repeats it.
 
 use crate::error::Fault;
 use titan_http::{FieldName, is_token_byte};

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `line` | a field as it comes out of a block: what its name means, and what is wrong with it |
 //! | `static_table` | the fields that both sides know from the beginning |
-//! | `table` | the fields that the peer's encoder has told of |
+//! | `table` | the fields that the peer's encoder has added |
 //! | `corrupt` | what is wrong with a block that cannot be decoded |
 //! | `huffman` | the code that strings may be written in |
 //! | `decode` | blocks to lines |

@@ -1,5 +1,4 @@
-//! The dynamic table (RFC 7541 section 2.3.2): the fields that the peer's encoder has told of,
-//! newest first.
+//! The dynamic table (RFC 7541 section 2.3.2): the fields that the peer's encoder has added, newest first.
 
 use super::line::{Key, Line, OVERHEAD, check_name};
 use crate::error::Fault;

@@ -1,4 +1,4 @@
-//! The socket of an HTTP/2 connection: what has come is handed on, what waits is written.
+//! The socket of an HTTP/2 connection: passes on what arrives, writes what waits.
 
 use super::Mux;
 use crate::buffer::{Buffers, LARGE, SMALL};

@@ -1,4 +1,4 @@
-//! The end of a response in memory, so that its endpoint need not wait for a client that is slow.
+//! The end of a response, held in memory so that its endpoint need not wait for a slow client.
 
 use crate::body::BodySource;
 use crate::error::Error;

@@ -1,4 +1,4 @@
-//! How much work is done for one body before the other connections of the worker have their turn.
+//! How much work is done for one body before the worker's other connections get their turn.
 
 use std::pin::pin;
 use std::task::{Context, Poll};

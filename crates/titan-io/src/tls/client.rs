@@ -1,4 +1,4 @@
-//! TLS towards the endpoints of an upstream: whom to trust, and which name to ask for.
+//! TLS with the endpoints of an upstream: which authorities to trust, and which name to ask for.
 
 use super::credentials::{BadCredentials, Files, bad};
 use super::{H2, HTTP11};

@@ -1,4 +1,4 @@
-//! Certificates, keys and who is trusted: from what files hold to what a handshake needs.
+//! Certificates, keys and trusted authorities: from files to what a handshake needs.
 
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;

@@ -1,4 +1,4 @@
-//! Who a client is, by the certificate that it has shown; and how that is told to an upstream (RFC 9440).
+//! Who a client is, according to its certificate; and how an upstream learns of it (RFC 9440).
 
 use super::credentials::certificates_in;
 use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;

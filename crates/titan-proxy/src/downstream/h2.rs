@@ -1,8 +1,7 @@
 //! A client connection that speaks HTTP/2: a task for the connection, and one for each stream.
 //!
-//! The connection's task reads and writes the socket. A request that has come is served by a task of its
-//! own, which begins only when everything that has arrived was read: what a client takes back in the same
-//! breath costs nobody anything.
+//! The connection's task reads and writes the socket. Each request is served by its own task, which starts only after
+//! everything that has arrived was read: a request that its client resets at once costs nothing more.
 
 use super::{Client, drain};
 use crate::error_pages::ask_for_document;

@@ -1,4 +1,4 @@
-//! The request that is asked about, as the bytes that a client would send.
+//! The request to explain, as the bytes that a client would send.
 
 use std::fmt;
 

@@ -1,8 +1,8 @@
 //! The bytes of a file on their way to a client.
 //!
-//! Where they go out as they are, they go from the file to the socket (sendfile(2), see `Pump`); where TLS,
-//! HTTP/2 or a coding stands in between, or the file is small, they are read in pieces. Either way the length is
-//! the one that was announced: a file that has grown ends there, and one that has shrunk breaks the response.
+//! If nothing changes them, they go directly from the file to the socket (sendfile(2), see `Pump`). With TLS, HTTP/2
+//! or a coding in between, or if the file is small, they are read in pieces. Either way the body has the length that
+//! was announced: a file that has grown is cut off there, and one that has shrunk breaks the response.
 
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};

@@ -1,11 +1,10 @@
 //! Opening files below a root, and nothing else.
 //!
 //! The kernel resolves names with openat2(2) and `RESOLVE_BENEATH`: neither `..` nor a symbolic link leads out of the
-//! root, whatever is renamed meanwhile. A kernel that does not know that serves no files; there is no other way
-//! that would be as safe.
+//! root, whatever is renamed meanwhile. On a kernel without it no files are served; no other way would be as safe.
 //!
-//! Opening and looking are done on the worker. They take microseconds for what the kernel has in memory, and
-//! as long as the disk for what it has not: docs/decisions/0016-files.md weighs that.
+//! Files are opened and examined on the worker. That takes microseconds if the kernel has the data in memory, and as
+//! long as the disk takes if not: docs/decisions/0016-files.md weighs that.
 
 use rustix::fs::{Mode, OFlags, ResolveFlags, Stat, fstat, open, openat2};
 use rustix::io::{Errno, retry_on_intr};

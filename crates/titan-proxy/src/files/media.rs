@@ -1,7 +1,7 @@
-//! Media types by the ending of a file's name.
+//! Media types by file extension.
 //!
-//! Most come from a table that others maintain. What a browser runs comes from the one here alone: whoever lets
-//! strangers put files there looks for `.html` and `.svg` among their names, and thinks of no `.hxt`.
+//! Most come from a table that others maintain. Types that a browser executes come only from the table here: a site
+//! that strangers may upload to checks their names for `.html` and `.svg`, and does not think of `.hxt`.
 
 use std::borrow::Cow;
 

@@ -1,17 +1,17 @@
-//! Which file a path stands for, before anybody looks whether there is one.
+//! Which file a path stands for, before it is looked up.
 //!
 //! | path below the route's prefix | file |
 //! |---|---|
 //! | `/a/b.css`, `/%C3%A9` | `a/b.css`, `é`: decoded once |
 //! | `/`, nothing | the root itself |
-//! | `/a%2Fb` | none: no name has a slash in it |
-//! | `/%00`, `/a\b` | none: nobody's names, and somebody's separators |
+//! | `/a%2Fb` | none: a name cannot contain a slash |
+//! | `/%00`, `/a\b` | none: not usual in names, and separators on some systems |
 //! | `/..`, `/%252e` | none; `%2e`: what is decoded is not decoded again |
 //! | `/.env`, `/a/.git/config` | none, unless the route has `dotfiles` |
 //! | `/.well-known/x` | `.well-known/x` (RFC 8615), and none below `/a/.well-known` |
 //!
-//! Paths come in their normal form (`path.rs`), which has no dot segments; that is not relied on here, and
-//! the kernel does not rely on this: it opens nothing outside the root.
+//! Paths come in their normal form (`path.rs`), which has no dot segments; this code does not rely on that, and the
+//! kernel does not rely on this code: it opens nothing outside the root.
 
 use titan_http::path::decode_hex;
 

@@ -1,14 +1,14 @@
 //! Parts of a file (RFC 9110 section 14).
 //!
-//! | Range | answer |
+//! | Range | response |
 //! |---|---|
 //! | `bytes=0-99`, `bytes=100-`, `bytes=-100` | that part |
-//! | `bytes=0-99` of 50 bytes | what there is of it |
+//! | `bytes=0-99` of 50 bytes | the part that exists |
 //! | `bytes=50-`, `bytes=-0` of 50 bytes | 416 |
 //! | any part of an empty file, several parts, another unit, anything malformed, two fields | the whole |
 //!
-//! A client that asks for several parts may be given the whole. That is what is done: parts that overlap, or
-//! a thousand small ones, cost nobody more than the file.
+//! A server may respond with the whole file if a client asks for several parts. This one always does: so overlapping
+//! parts, or a thousand small ones, cost no more than the file.
 
 use std::ops::Range;
 use titan_http::{FieldName, Fields};

@@ -1,4 +1,5 @@
-//! Pages of the gateway's own origin (RFC 6454): those that ask the very scheme and authority that they come from.
+//! Pages of the gateway's own origin (RFC 6454): those whose requests go to the scheme and authority that they came
+//! from.
 
 use super::element::value_of;
 use super::{Forwarding, x_forwarded_for};

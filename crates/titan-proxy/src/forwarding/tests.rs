@@ -1,4 +1,4 @@
-//! Tests of what is believed and what is told.
+//! Tests of which claims are trusted, and what upstreams are told.
 
 use super::*;
 use crate::guard::Guard;

@@ -1,4 +1,4 @@
-//! Base64 that comes in pieces of any size. Padding may stand wherever its sender had to flush.
+//! Base64 that arrives in pieces of any size. Padding may occur wherever the sender had to flush.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -1,7 +1,6 @@
-//! gRPC-Web: what browsers speak, which see no trailers, made into gRPC and back (`PROTOCOL-WEB.md`).
+//! gRPC-Web, the form for browsers, which cannot read trailers: translated to gRPC and back (`PROTOCOL-WEB.md`).
 //!
-//! What a message's body passes through makes it one of gRPC, or one of gRPC-Web: in between the call is one of gRPC
-//! like any other.
+//! Body transforms translate the messages; in between, the call is a gRPC call like any other.
 
 use super::text::{Decoder, encode};
 use super::{Dialect, MEDIA_TYPE, suffix};

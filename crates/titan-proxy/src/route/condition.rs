@@ -1,4 +1,4 @@
-//! What a route asks of a request beside host and path: method, header fields, query parameters.
+//! What a route requires of a request beside host and path: method, headers, query parameters.
 
 use super::Request;
 use std::borrow::Cow;

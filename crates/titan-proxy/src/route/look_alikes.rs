@@ -1,8 +1,8 @@
-//! Paths that some upstreams take for others, and what becomes of requests for them.
+//! Paths that some upstreams confuse with others, and what happens to requests for them.
 //!
-//! A route takes a path byte for byte, so that what another one guards is not what an upstream serves that decodes
-//! `%2F`, ignores what follows a `;`, or the case of letters. What the file says of that holds on the route that takes
-//! the request; where it refuses nothing, a look at that is all it costs.
+//! A route matches a path byte for byte. An upstream that decodes `%2F`, or ignores letter case or what follows a
+//! `;`, may serve such a path as one that another route protects. The settings of the route that matches the request
+//! apply; if they refuse nothing, checking them is all it costs.
 
 use super::{Match, Request, Routes};
 use std::borrow::Cow;

@@ -1,4 +1,4 @@
-//! What stays when one configuration follows another, and what does not.
+//! What survives when one configuration replaces another, and what does not.
 
 use super::*;
 use titan_http::Status;

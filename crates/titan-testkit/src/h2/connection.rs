@@ -1,4 +1,4 @@
-//! What both ends of an HTTP/2 connection do: frames go out, and what comes is sorted by streams.
+//! What both ends of an HTTP/2 connection do: send frames, and sort what arrives by stream.
 
 use super::frame::{Frame, setting};
 use super::{Head, hpack};

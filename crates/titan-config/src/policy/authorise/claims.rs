@@ -1,4 +1,4 @@
-//! What tokens have to say.
+//! Required claims of tokens.
 
 use crate::bounds::{MAX_CLAIMS, MAX_TOKEN, MAX_VALUE};
 use crate::diagnostic::Diagnostic;

@@ -1,4 +1,4 @@
-//! Forward-auth: a service of the operator's decides about requests.
+//! Forward authentication: a service of the operator decides about requests.
 
 use crate::bounds::{MAX_CLAIMS, MAX_PATH};
 use crate::diagnostic::Diagnostic;

@@ -1,4 +1,4 @@
-//! Keys of APIs, by their hashes.
+//! API keys, by their hashes.
 
 use crate::balance::query_name;
 use crate::bounds::MAX_API_KEYS;

@@ -1,4 +1,4 @@
-//! Passwords, of which files have hashes alone: Argon2id (RFC 9106) and bcrypt.
+//! Password hashes: Argon2id (RFC 9106) and bcrypt.
 
 use super::keys::lines_of;
 use base64::alphabet;

@@ -1,4 +1,4 @@
-//! Revoked tokens: where they are remembered, for all policies.
+//! Revoked tokens: where they are stored, for all policies.
 
 use crate::bounds::MAX_REVOCATIONS;
 use crate::read::{Read, default, required};

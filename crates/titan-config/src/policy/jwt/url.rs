@@ -1,4 +1,4 @@
-//! Addresses that something is fetched from.
+//! URLs that something is fetched from.
 
 use crate::bounds::MAX_VALUE;
 use crate::diagnostic::Diagnostic;

@@ -1,4 +1,4 @@
-//! What requests have in common that are counted together.
+//! The key of a rate limit: requests with the same key are counted together.
 
 use crate::balance::query_name;
 use crate::path::param_name;
@@ -8,7 +8,7 @@ use crate::readers::words_or;
 use crate::section::{section, section_of};
 use crate::token::{HeaderName, Token, cookie_name, header_name};
 
-/// What requests have in common that are counted together.
+/// The key of a rate limit: requests with the same key are counted together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RateKey {
     /// The address of the client behind all trusted proxies.

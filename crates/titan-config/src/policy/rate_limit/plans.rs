@@ -1,4 +1,4 @@
-//! Rates that depend on what a token says.
+//! Rates that depend on claims of tokens.
 
 use super::rate::{Rate, rate};
 use super::repeated;

@@ -1,4 +1,4 @@
-//! Rules that make another path of one, and another value of a field.
+//! Rules that rewrite paths, and values of headers.
 
 use crate::bounds::{MAX_PATH, MAX_VALUE};
 use crate::diagnostic::Diagnostic;

@@ -1,4 +1,4 @@
-//! Values with places for what a request brings.
+//! Values with placeholders for parts of a request.
 
 use crate::bounds::{MAX_RESPONSE_BODY, MAX_VALUE};
 use crate::diagnostic::Diagnostic;

@@ -1,4 +1,4 @@
-//! Routes that response with files.
+//! Routes that serve files.
 
 use super::{shows, told_under};
 
