@@ -136,6 +136,95 @@ pub struct Content {
     pub declared: Option<u64>,
 }
 
+impl<S: BodySource + ?Sized> BodySource for &mut S {
+    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        (**self).poll_data(cx)
+    }
+
+    fn data(&self) -> &[u8] {
+        (**self).data()
+    }
+
+    fn consume(&mut self, count: usize) {
+        (**self).consume(count);
+    }
+
+    fn set_ahead(&mut self, is_ahead: bool) {
+        (**self).set_ahead(is_ahead);
+    }
+
+    fn is_done(&self) -> bool {
+        (**self).is_done()
+    }
+
+    fn is_last(&self) -> bool {
+        (**self).is_last()
+    }
+
+    fn trailers(&self) -> &Fields {
+        (**self).trailers()
+    }
+
+    fn open_tunnel(&mut self) {
+        (**self).open_tunnel();
+    }
+
+    fn arrived(&self, taken: u64) -> u64 {
+        (**self).arrived(taken)
+    }
+
+    fn socket(&self) -> Option<(&ReadHalf<'_>, u64)> {
+        (**self).socket()
+    }
+
+    fn file(&self) -> Option<FilePart<'_>> {
+        (**self).file()
+    }
+
+    fn skip(&mut self, count: usize) -> Result<(), Error> {
+        (**self).skip(count)
+    }
+}
+
+impl<S: BodySink + ?Sized> BodySink for &mut S {
+    fn poll_send(
+        &mut self,
+        cx: &mut Context<'_>,
+        data: &[u8],
+        is_last: bool,
+    ) -> Poll<Result<usize, Error>> {
+        (**self).poll_send(cx, data, is_last)
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        (**self).poll_flush(cx)
+    }
+
+    fn poll_end(&mut self, cx: &mut Context<'_>, trailers: &Fields) -> Poll<Result<(), Error>> {
+        (**self).poll_end(cx, trailers)
+    }
+
+    fn open_tunnel(&mut self) {
+        (**self).open_tunnel();
+    }
+
+    fn written(&self) -> u64 {
+        (**self).written()
+    }
+
+    fn insist(&mut self) {
+        (**self).insist();
+    }
+
+    fn socket(&self) -> Option<&WriteHalf<'_>> {
+        (**self).socket()
+    }
+
+    fn wrote(&mut self, result: io::Result<usize>) -> Result<(), Error> {
+        (**self).wrote(result)
+    }
+}
+
 /// A body that is in memory as a whole.
 pub struct Text<'t> {
     rest: &'t [u8],

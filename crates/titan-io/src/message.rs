@@ -33,8 +33,14 @@ pub struct Outgoing<'c> {
     writer: WriteHalf<'c>,
     /// Whose socket it goes to.
     side: Side,
-    out: &'c mut Vec<u8>,
-    /// Bytes of `out` that the kernel has taken. `sent <= out.len()`
+    outbox: &'c mut Outbox,
+}
+
+/// How far a message has been sent, and what of it waits to be. Its memory serves one message after the other.
+#[derive(Default)]
+pub struct Outbox {
+    bytes: Vec<u8>,
+    /// Bytes of `bytes` that the kernel has taken. `sent <= bytes.len()`
     sent: usize,
     /// Bytes that the kernel, or a TLS session, has taken in all.
     written: u64,
@@ -217,66 +223,76 @@ impl BodySource for Incoming<'_> {
     }
 }
 
+impl Outbox {
+    /// The memory that it has come to.
+    pub fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    /// Whether all of the message has gone out.
+    pub fn is_sent(&self) -> bool {
+        self.ended && self.sent == self.bytes.len()
+    }
+
+    /// Forgets the message before.
+    fn clear(&mut self, sealed_before: u64) {
+        let mut bytes = std::mem::take(&mut self.bytes);
+        bytes.clear();
+        *self = Outbox { bytes, sealed_before, ..Outbox::default() };
+    }
+}
+
 impl<'c> Outgoing<'c> {
     /// A message that [`Outgoing::start`] will begin.
-    pub fn new(side: Side, writer: WriteHalf<'c>, out: &'c mut Vec<u8>) -> Outgoing<'c> {
-        out.clear();
-        let (sent, written, sealed_before) = (0, 0, writer.sealed().unwrap_or(0));
-        let (chunked, chunk_left, left, ended) = (false, 0, None, false);
-        Outgoing {
-            writer,
-            side,
-            out,
-            sent,
-            written,
-            sealed_before,
-            chunked,
-            chunk_left,
-            left,
-            ended,
-            is_tunnel: false,
-        }
+    pub fn new(side: Side, writer: WriteHalf<'c>, outbox: &'c mut Outbox) -> Outgoing<'c> {
+        outbox.clear(writer.sealed().unwrap_or(0));
+        Outgoing { writer, side, outbox }
+    }
+
+    /// The message that was begun with that outbox on the same socket.
+    pub fn resume(side: Side, writer: WriteHalf<'c>, outbox: &'c mut Outbox) -> Outgoing<'c> {
+        Outgoing { writer, side, outbox }
     }
 
     /// Starts the message: `write` writes its head, which frames the body as `body` says, and that body
     /// has to follow.
     pub fn start(&mut self, body: Body, write: impl FnOnce(&mut Vec<u8>, Body)) {
-        self.chunked = matches!(body, Body::Chunked);
-        self.left = match body {
+        self.outbox.chunked = matches!(body, Body::Chunked);
+        self.outbox.left = match body {
             Body::Length(length) => Some(length),
             Body::None => Some(0),
             Body::Chunked | Body::UntilClose => None,
         };
-        write(self.out, body);
+        write(&mut self.outbox.bytes, body);
     }
 
     /// Notes that the body stays away although its length is declared: the response to HEAD, and 304.
     pub fn without_body(&mut self) {
-        self.left = Some(0);
+        self.outbox.left = Some(0);
     }
 
     /// Puts an interim head before the message.
     pub fn write(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
-        write(self.out);
+        write(&mut self.outbox.bytes);
     }
 
     /// Bytes that have gone out, or wait in a TLS session to do so.
     pub fn sent(&self) -> u64 {
-        self.written
+        self.outbox.written
     }
 
     fn poll_write(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<Result<usize, Error>> {
-        let waiting = &self.out[self.sent..];
+        let waiting = &self.outbox.bytes[self.outbox.sent..];
         let count = match ready!(self.writer.poll_write(cx, waiting, data)) {
             Ok(count) if count > 0 => count,
             _ => return Poll::Ready(Err(self.lost())),
         };
-        self.written += count as u64;
+        self.outbox.written += count as u64;
         let of_out = count.min(waiting.len());
-        self.sent += of_out;
-        if self.sent == self.out.len() {
-            self.out.clear();
-            self.sent = 0;
+        self.outbox.sent += of_out;
+        if self.outbox.sent == self.outbox.bytes.len() {
+            self.outbox.bytes.clear();
+            self.outbox.sent = 0;
         }
         Poll::Ready(Ok(count - of_out))
     }
@@ -284,29 +300,29 @@ impl<'c> Outgoing<'c> {
     /// Writes the line before a chunk of all of `data`, unless one is open. Tells how much of `data`
     /// belongs to the chunk.
     fn open_chunk(&mut self, data: &[u8]) -> usize {
-        if !self.chunked {
+        if !self.outbox.chunked {
             return data.len();
         }
-        if self.chunk_left == 0 {
-            self.chunk_left = data.len();
-            titan_h1::write_chunk_head(self.out, data.len());
+        if self.outbox.chunk_left == 0 {
+            self.outbox.chunk_left = data.len();
+            titan_h1::write_chunk_head(&mut self.outbox.bytes, data.len());
         }
-        data.len().min(self.chunk_left)
+        data.len().min(self.outbox.chunk_left)
     }
 
     fn close_chunk(&mut self, count: usize) {
-        if !self.chunked || count == 0 {
+        if !self.outbox.chunked || count == 0 {
             return;
         }
-        self.chunk_left -= count;
-        if self.chunk_left == 0 {
-            self.out.extend_from_slice(titan_h1::CHUNK_END);
+        self.outbox.chunk_left -= count;
+        if self.outbox.chunk_left == 0 {
+            self.outbox.bytes.extend_from_slice(titan_h1::CHUNK_END);
         }
     }
 
     /// Counts bytes of the body against the length that was declared.
     fn count(&mut self, count: usize) -> Result<(), Error> {
-        let Some(left) = &mut self.left else { return Ok(()) };
+        let Some(left) = &mut self.outbox.left else { return Ok(()) };
         *left = left.checked_sub(count as u64).ok_or(Kind::Internal)?;
         Ok(())
     }
@@ -326,14 +342,14 @@ impl BodySink for Outgoing<'_> {
         data: &[u8],
         _: bool,
     ) -> Poll<Result<usize, Error>> {
-        if self.out.len() > LARGE {
+        if self.outbox.bytes.len() > LARGE {
             ready!(self.poll_flush(cx))?;
         }
         let length = self.open_chunk(data);
         let data = &data[..length];
         let count = match data.len() < COPIED {
             true => {
-                self.out.extend_from_slice(data);
+                self.outbox.bytes.extend_from_slice(data);
                 data.len()
             }
             false => ready!(self.poll_write(cx, data))?,
@@ -344,48 +360,87 @@ impl BodySink for Outgoing<'_> {
     }
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        while self.sent < self.out.len() {
+        while self.outbox.sent < self.outbox.bytes.len() {
             ready!(self.poll_write(cx, &[]))?;
         }
         self.writer.poll_flush(cx).map_err(|_| self.lost())
     }
 
     fn poll_end(&mut self, cx: &mut Context<'_>, trailers: &Fields) -> Poll<Result<(), Error>> {
-        if self.left.is_some_and(|left| left > 0) {
+        if self.outbox.left.is_some_and(|left| left > 0) {
             // The next bytes would be read as the missing ones, no matter what they belong to.
             return Poll::Ready(Err(Kind::Internal.into()));
         }
-        if self.chunked && !self.ended {
-            titan_h1::write_last_chunk(self.out, trailers);
+        if self.outbox.chunked && !self.outbox.ended {
+            titan_h1::write_last_chunk(&mut self.outbox.bytes, trailers);
         }
-        self.ended = true;
+        self.outbox.ended = true;
         ready!(self.poll_flush(cx))?;
-        if self.is_tunnel {
+        if self.outbox.is_tunnel {
             self.writer.shut_down();
         }
         Poll::Ready(Ok(()))
     }
 
     fn open_tunnel(&mut self) {
-        (self.left, self.chunked, self.ended, self.is_tunnel) = (None, false, false, true);
+        let Outbox { left, chunked, ended, is_tunnel, .. } = &mut *self.outbox;
+        (*left, *chunked, *ended, *is_tunnel) = (None, false, false, true);
     }
 
     fn socket(&self) -> Option<&WriteHalf<'_>> {
-        let is_plain = self.out.is_empty() && !self.chunked && self.writer.is_plain();
+        let is_plain =
+            self.outbox.bytes.is_empty() && !self.outbox.chunked && self.writer.is_plain();
         is_plain.then_some(&self.writer)
     }
 
     fn wrote(&mut self, result: io::Result<usize>) -> Result<(), Error> {
         let count = result.map_err(|_| self.lost())?;
-        self.written += count as u64;
+        self.outbox.written += count as u64;
         self.count(count)
     }
 
     fn written(&self) -> u64 {
-        self.writer.sealed().map_or(self.written, |sealed| sealed - self.sealed_before)
+        self.writer
+            .sealed()
+            .map_or(self.outbox.written, |sealed| sealed - self.outbox.sealed_before)
     }
 
     fn insist(&mut self) {
         self.writer.insist();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stream::Stream;
+    use std::future::poll_fn;
+    use std::io::Read;
+    use std::task::Waker;
+    use tokio::net::UnixStream;
+
+    /// Unix sockets report room once three quarters of their buffer are free.
+    #[tokio::test]
+    async fn who_insists_does_so_until_the_kernel_takes_no_more() {
+        let (socket, peer) = std::os::unix::net::UnixStream::pair().unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let mut stream = Stream::from(UnixStream::from_std(socket).unwrap());
+        let (mut outbox, mut cx) = (Outbox::default(), Context::from_waker(Waker::noop()));
+        let side = Side::Upstream;
+        poll_fn(|cx| stream.split().1.poll_ready(cx)).await.unwrap();
+        Outgoing::new(side, stream.split().1, &mut outbox).start(Body::UntilClose, |_, _| {});
+        let mut send = |insists: bool| {
+            let mut message = Outgoing::resume(side, stream.split().1, &mut outbox);
+            if insists {
+                message.insist();
+            }
+            message.poll_send(&mut cx, &[b'x'; COPIED], false)
+        };
+        while send(false).is_ready() {}
+        (&peer).read_exact(&mut [0; 3 * COPIED]).unwrap();
+        assert!(send(false).is_pending(), "nothing says that there is room");
+        assert!(send(true).is_ready());
+        assert!(send(false).is_ready(), "the same message over another half");
+        while send(false).is_ready() {}
     }
 }

@@ -22,6 +22,8 @@ use tokio::net::{TcpStream, UnixStream, tcp, unix};
 pub struct Stream {
     socket: Socket,
     tls: Option<Box<Session>>,
+    /// Whether writes go to the kernel although the runtime knows of no room.
+    insists: Cell<bool>,
 }
 
 enum Socket {
@@ -44,8 +46,8 @@ enum ReadSocket<'s> {
 pub struct WriteHalf<'s> {
     socket: WriteSocket<'s>,
     tls: Option<&'s Session>,
-    /// Whether calls go to the kernel although the runtime knows of no room.
-    insists: Cell<bool>,
+    /// That of the stream: a message may go on over another half.
+    insists: &'s Cell<bool>,
 }
 
 enum WriteSocket<'s> {
@@ -87,7 +89,7 @@ impl Stream {
                 (ReadSocket::Unix(read), WriteSocket::Unix(write))
             }
         };
-        let insists = Cell::new(false);
+        let insists = &self.insists;
         (ReadHalf { socket: read, tls }, WriteHalf { socket: write, tls, insists })
     }
 
@@ -171,13 +173,13 @@ impl Stream {
 
 impl From<TcpStream> for Stream {
     fn from(stream: TcpStream) -> Stream {
-        Stream { socket: Socket::Tcp(stream), tls: None }
+        Stream { socket: Socket::Tcp(stream), tls: None, insists: Cell::new(false) }
     }
 }
 
 impl From<UnixStream> for Stream {
     fn from(stream: UnixStream) -> Stream {
-        Stream { socket: Socket::Unix(stream), tls: None }
+        Stream { socket: Socket::Unix(stream), tls: None, insists: Cell::new(false) }
     }
 }
 

@@ -2,9 +2,11 @@
 
 mod ahead;
 mod attempt;
+mod deliver;
 mod files;
 mod idle;
 mod own;
+mod pending;
 mod preflight;
 mod presence;
 mod subrequest;
@@ -21,7 +23,6 @@ use crate::forwarding::{KnownClient, Reach, Refused, count_hop};
 use crate::grpc::{self, Dialect, web};
 use crate::origin::Origin;
 use crate::route::{self, Allow, Match, NoMatch};
-use crate::scratch::Work;
 use crate::snapshot::{Action, Proxy, Snapshot};
 use crate::template::Parts;
 use crate::upgrade::{TunnelPermit, Upgrade};
@@ -67,7 +68,8 @@ pub(crate) struct Exchange<'x, B: ?Sized, A: ?Sized> {
     pub(crate) expects_continue: bool,
     pub(crate) body: &'x mut B,
     pub(crate) answer: &'x mut A,
-    pub(crate) work: &'x mut Work,
+    /// A text that is being put together.
+    pub(crate) text: &'x mut Vec<u8>,
     /// The protocol that the client wants to go on in.
     pub(crate) upgrade: Option<Upgrade>,
     pub(crate) record: Record,
@@ -234,7 +236,7 @@ impl<'x, B: RequestBody, A: ResponseSink> Exchange<'x, B, A> {
         if self.request.target.form == TargetForm::Asterisk {
             return Ok(());
         }
-        match normalise(self.request.path(), &mut self.work.text).map_err(Kind::Path)? {
+        match normalise(self.request.path(), self.text).map_err(Kind::Path)? {
             Normal::Same => Ok(()),
             Normal::Changed(path) => self.request.set_path(path).map_err(|_| Kind::Internal.into()),
         }
@@ -244,7 +246,7 @@ impl<'x, B: RequestBody, A: ResponseSink> Exchange<'x, B, A> {
     fn judge_path(&mut self, found: &Match) -> Result<(), Error> {
         let identity = self.origin.shown.as_ref().map(|shown| &*shown.identity);
         let view = route::Request::new(self.request, identity);
-        let judged = self.snapshot.look_alikes.judge(found, &view, &mut self.work.text);
+        let judged = self.snapshot.look_alikes.judge(found, &view, self.text);
         judged.map_err(Error::from)
     }
 
@@ -379,7 +381,7 @@ impl<'x, B: RequestBody, A: ResponseSink> Exchange<'x, B, A> {
             expects_continue: self.expects_continue,
             body,
             answer,
-            work: &mut *self.work,
+            text: &mut *self.text,
             // What passes through something is no tunnel.
             upgrade: None,
             record: std::mem::take(&mut self.record),
@@ -457,23 +459,27 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
         let cells = snapshot.upstreams[index].counted.cells(self.worker.index());
         let mut failed: Option<Error> = None;
         loop {
-            if let Err(kind) = attempts.next(self.worker.io.random(), self.record.started) {
-                return Err(failed.unwrap_or_else(|| {
+            let chosen = attempts.next(self.worker.io.random(), self.record.started);
+            let attempt = chosen.map_err(|kind| {
+                failed.unwrap_or_else(|| {
                     self.note_trouble(index, None, kind.into());
                     kind.into()
-                }));
-            }
-            let result = self.attempt(how, &attempts, cells).await;
+                })
+            })?;
+            let result = match self.start(how, &attempt, cells).await {
+                Ok(pending) => self.deliver(how, pending).await,
+                Err(error) => Err(error),
+            };
             let error = match result.map_err(|error| self.or_deadline(error)) {
                 Ok(None) => return Ok(()),
-                Ok(Some(delivery)) => return Box::pin(self.deliver(delivery)).await,
+                Ok(Some(delivery)) => return Box::pin(self.deliver_rest(delivery)).await,
                 Err(error) => error,
             };
             let telling = failed.map_or(error, |before| before.or_more_telling(error));
             cells.failures.add(u64::from(error.side == Side::Upstream));
-            self.note_trouble(index, Some(attempts.endpoint()), error);
+            self.note_trouble(index, Some(attempt.endpoint()), error);
             if error.side == Side::Upstream && !self.answer.is_started() {
-                attempts.note_failure(how.timeouts.response, self.record.started);
+                attempt.note_failure(how.timeouts.response, self.record.started);
             }
             if !self.may_retry(error) || attempts.count() > how.retries.into() {
                 return Err(telling);
@@ -531,7 +537,7 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
 
     /// Makes of the request what the upstream is to see.
     fn prepare(&mut self, proxy: &Proxy, found: &Match) -> Result<(), Error> {
-        let text = &mut self.work.text;
+        let text = &mut *self.text;
         if let Some(rewrite) = &proxy.rewrite {
             rewrite.apply(&Parts::of(self.request, found), text).map_err(Kind::from)?;
             self.request.set_path(text).map_err(|_| Kind::Internal)?;
@@ -543,17 +549,6 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
         })?;
         let asked = self.upgrade.as_ref().map(|upgrade| upgrade.ask(&mut self.request.fields));
         asked.transpose().map(drop).map_err(|_| Kind::Internal.into())
-    }
-
-    /// Whether another endpoint may be asked. Not once the response is on its way; not when the request
-    /// body is gone; and not when the request may have had its effect, unless that does no harm.
-    fn may_retry(&self, error: Error) -> bool {
-        let Record { is_sent, is_body_used, .. } = self.record;
-        let may_have_effect = is_sent && !error.nothing_was_done();
-        error.is_worth_a_retry()
-            && !self.answer.is_started()
-            && !is_body_used
-            && (!may_have_effect || self.request.method.is_idempotent())
     }
 
     /// Tells the client of a failure if it still can be told, and records how the exchange went.

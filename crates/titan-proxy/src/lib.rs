@@ -16,9 +16,9 @@
 //! | 7 | host, path, method and match rules | `route` | `Routes::find`, `LookAlikes::judge` |
 //! | - | policies: the request half, the response half | [`titan_policies`] | `Chain::on_request`, `Chain::meet_response` |
 //! | 8 | who the client is, and what the upstream is told of it | `origin`, `forwarding` | `Forwarding::tell_upstream` |
-//! | - | another protocol in place of HTTP | `upgrade`, `exchange::tunnel` | `Upgrade`, `UpstreamCall::tunnel` |
+//! | - | another protocol in place of HTTP | `upgrade`, `exchange::tunnel` | `Upgrade`, `Exchange::tunnel` |
 //! | 9 | choose an endpoint, get a connection, retry | [`titan_upstream`] | `Attempts::next`, `Pools::get` |
-//! | 10 | the request goes out while the response comes in | `exchange::attempt` | `Exchange::attempt` |
+//! | 10 | the request out, the response in | `exchange::attempt`, `exchange::deliver` | `Exchange::start`, `Exchange::deliver` |
 //! | 11 | both bodies, back-pressure, stalls | [`titan_io::relay`] | `Pump::poll` |
 //! | 12 | one record, one set of counters | `metrics` | `RouteCells::count_answer` |
 //! | - | responses with files | `files`, `exchange::files` | `Site::find`, `Site::reply` |

@@ -1,40 +1,42 @@
-//! Memory of exchanges, which one leaves to the next.
+//! Memory of exchanges and of their calls to endpoints, which one leaves to the next.
 
 use crate::snapshot::Snapshot;
 use std::cell::{Cell, RefCell};
+use std::ops::{Deref, DerefMut};
+use std::rc::Rc;
 use std::time::Duration;
 use titan_h1::{BodyReader, Framing, RequestReader};
-use titan_http::{RequestHead, ResponseHead};
+use titan_http::RequestHead;
 use titan_io::clock::Moment;
-use titan_upstream::h1::H1Codec;
+use titan_io::message::Outbox;
+use titan_upstream::call::CallMemory;
 
 /// Memory that an exchange uses.
 pub(crate) struct Scratch {
-    /// The snapshot whose limits its readers have.
-    snapshot: u64,
     pub(crate) requests: RequestReader,
     pub(crate) request: RequestHead,
     pub(crate) request_body: BodyReader,
-    pub(crate) to_client: Vec<u8>,
-    pub(crate) work: Work,
-}
-
-/// The part of it that serves the upstream's side.
-pub(crate) struct Work {
-    pub(crate) codec: H1Codec,
-    pub(crate) response: ResponseHead,
+    pub(crate) to_client: Outbox,
     /// A text that is being put together.
     pub(crate) text: Vec<u8>,
 }
 
-/// The scratches of one worker that nobody uses. The one given back last is lent first: it is still in the cache.
-#[derive(Default)]
-pub(crate) struct Scratches {
-    #[expect(
-        clippy::vec_box,
-        reason = "lent and given back for each request: only a pointer moves"
-    )]
-    kept: RefCell<Vec<Box<Scratch>>>,
+/// Memory that is used again.
+pub(crate) trait Reused: Sized {
+    /// For a worker that serves from `snapshot`.
+    fn new(snapshot: &Snapshot) -> Self;
+    /// The memory that each of its texts has come to.
+    fn texts(&self) -> impl Iterator<Item = usize>;
+
+    /// What it takes in all.
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + self.texts().sum::<usize>()
+    }
+}
+
+/// What of such memory nobody uses on one worker. What was given back last is lent first: it is still in the cache.
+pub(crate) struct Scratches<S> {
+    kept: RefCell<Vec<Made<S>>>,
     /// What these take.
     bytes: Cell<usize>,
     /// How many of them nobody has used since `looked`.
@@ -42,33 +44,57 @@ pub(crate) struct Scratches {
     looked: Cell<Option<Moment>>,
 }
 
-/// How many bytes of scratches a worker keeps.
+/// What is on loan; goes back when dropped.
+pub(crate) struct Loan<S: Reused> {
+    lent: Option<Made<S>>,
+    home: Rc<Scratches<S>>,
+}
+
+/// What was made for a snapshot: its readers have the limits of that one.
+struct Made<S> {
+    snapshot: u64,
+    /// Only a pointer moves when it is lent and given back, for each request.
+    memory: Box<S>,
+}
+
+/// How many bytes of each kind a worker keeps.
 const KEPT: usize = 16 << 20;
 /// A text that has grown beyond this is not kept.
 const KEPT_TEXT: usize = 64 << 10;
 /// How long what nobody uses is kept: that long, and as long again at the most.
 const WHILE: Duration = Duration::from_secs(10);
 
-impl Scratches {
-    /// One of them with the limits of `snapshot`, or a new one.
-    pub(crate) fn take(&self, snapshot: &Snapshot) -> Box<Scratch> {
+impl<S> Default for Scratches<S> {
+    fn default() -> Scratches<S> {
+        let (kept, bytes, unused, looked) = Default::default();
+        Scratches { kept, bytes, unused, looked }
+    }
+}
+
+impl<S: Reused> Scratches<S> {
+    /// Lends one of them with the limits of `snapshot`, or a new one.
+    pub(crate) fn lend(self: &Rc<Self>, snapshot: &Snapshot) -> Loan<S> {
+        Loan { lent: Some(self.take(snapshot)), home: Rc::clone(self) }
+    }
+
+    fn take(&self, snapshot: &Snapshot) -> Made<S> {
         let mut kept = self.kept.borrow_mut();
-        while let Some(scratch) = kept.pop() {
-            self.bytes.set(self.bytes.get() - scratch.bytes());
+        while let Some(made) = kept.pop() {
+            self.bytes.set(self.bytes.get() - made.memory.bytes());
             self.unused.set(self.unused.get().min(kept.len()));
-            if scratch.snapshot == snapshot.id {
-                return scratch;
+            if made.snapshot == snapshot.id {
+                return made;
             }
         }
-        Box::new(Scratch::new(snapshot))
+        Made { snapshot: snapshot.id, memory: Box::new(S::new(snapshot)) }
     }
 
     /// Keeps one for later, where there is room.
-    pub(crate) fn put_back(&self, scratch: Box<Scratch>) {
-        let bytes = self.bytes.get() + scratch.bytes();
-        if bytes <= KEPT && scratch.texts().iter().all(|length| *length <= KEPT_TEXT) {
+    fn put_back(&self, made: Made<S>) {
+        let bytes = self.bytes.get() + made.memory.bytes();
+        if bytes <= KEPT && made.memory.texts().all(|length| length <= KEPT_TEXT) {
             self.bytes.set(bytes);
-            self.kept.borrow_mut().push(scratch);
+            self.kept.borrow_mut().push(made);
         }
     }
 
@@ -81,48 +107,61 @@ impl Scratches {
         }
         let mut kept = self.kept.borrow_mut();
         // Those at the bottom were used last a longer time ago than those above them.
-        let freed: usize = kept.drain(..self.unused.get()).map(|scratch| scratch.bytes()).sum();
+        let freed: usize = kept.drain(..self.unused.get()).map(|made| made.memory.bytes()).sum();
         self.bytes.set(self.bytes.get() - freed);
         self.unused.set(kept.len());
         self.looked.set(Some(now));
     }
 }
 
-impl Scratch {
+impl<S: Reused> Deref for Loan<S> {
+    type Target = S;
+
+    fn deref(&self) -> &S {
+        &self.lent.as_ref().expect("only drop takes it").memory
+    }
+}
+
+impl<S: Reused> DerefMut for Loan<S> {
+    fn deref_mut(&mut self) -> &mut S {
+        &mut self.lent.as_mut().expect("only drop takes it").memory
+    }
+}
+
+impl<S: Reused> Drop for Loan<S> {
+    fn drop(&mut self) {
+        if let Some(lent) = self.lent.take() {
+            self.home.put_back(lent);
+        }
+    }
+}
+
+impl Reused for Scratch {
     fn new(snapshot: &Snapshot) -> Scratch {
-        let (requests, responses) = (snapshot.request_limits, snapshot.response_limits);
+        let requests = snapshot.request_limits;
         Scratch {
-            snapshot: snapshot.id,
             requests: RequestReader::new(requests),
             request: RequestHead::default(),
             request_body: BodyReader::new(Framing::None, &requests),
-            to_client: Vec::new(),
-            work: Work {
-                codec: H1Codec::new(responses),
-                response: ResponseHead::default(),
-                text: Vec::new(),
-            },
+            to_client: Outbox::default(),
+            text: Vec::new(),
         }
     }
 
-    /// The memory that its texts have come to.
-    fn texts(&self) -> [usize; 7] {
-        let Scratch { snapshot: _, requests: _, request, request_body, to_client, work } = self;
-        let Work { codec, response, text } = work;
-        let [out, trailers] = codec.capacities();
-        [
-            request.fields.capacity(),
-            response.fields.capacity(),
-            request_body.capacity(),
-            to_client.capacity(),
-            text.capacity(),
-            out,
-            trailers,
-        ]
+    fn texts(&self) -> impl Iterator<Item = usize> {
+        let Scratch { requests: _, request, request_body, to_client, text } = self;
+        let (head, body) = (request.fields.capacity(), request_body.capacity());
+        [head, body, to_client.capacity(), text.capacity()].into_iter()
+    }
+}
+
+impl Reused for CallMemory {
+    fn new(snapshot: &Snapshot) -> CallMemory {
+        CallMemory::new(snapshot.response_limits)
     }
 
-    fn bytes(&self) -> usize {
-        size_of::<Scratch>() + self.texts().iter().sum::<usize>()
+    fn texts(&self) -> impl Iterator<Item = usize> {
+        self.capacities().into_iter()
     }
 }
 
@@ -143,16 +182,15 @@ mod tests {
     }
 
     /// A scratch whose texts have grown to that.
-    fn grown(snapshot: &Snapshot, to: usize) -> Box<Scratch> {
-        let mut scratch = Box::new(Scratch::new(snapshot));
-        scratch.to_client.reserve_exact(to);
-        scratch.work.text.reserve_exact(to);
-        scratch
+    fn grown(snapshot: &Snapshot, to: usize) -> Made<Scratch> {
+        let mut memory = Box::new(Scratch::new(snapshot));
+        memory.text.reserve_exact(to);
+        Made { snapshot: snapshot.id, memory }
     }
 
-    fn kept(scratches: &Scratches) -> (usize, usize) {
+    fn kept(scratches: &Scratches<Scratch>) -> (usize, usize) {
         let kept = scratches.kept.borrow();
-        assert_eq!(scratches.bytes.get(), kept.iter().map(|it| it.bytes()).sum::<usize>());
+        assert_eq!(scratches.bytes.get(), kept.iter().map(|it| it.memory.bytes()).sum::<usize>());
         (kept.len(), scratches.bytes.get())
     }
 
@@ -163,7 +201,7 @@ mod tests {
         assert_eq!(kept(&scratches).0, 0, "none that is too large");
         (0..1000).for_each(|_| scratches.put_back(grown(&snapshot, KEPT_TEXT)));
         let (count, bytes) = kept(&scratches);
-        assert!(count < 128 && bytes <= KEPT && bytes > KEPT / 8 * 7, "{count} of {bytes} bytes");
+        assert!(count < 256 && bytes <= KEPT && bytes > KEPT / 8 * 7, "{count} of {bytes} bytes");
         let taken: Vec<_> = (0..count).map(|_| scratches.take(&snapshot)).collect();
         assert_eq!(kept(&scratches), (0, 0));
         taken.into_iter().for_each(|scratch| scratches.put_back(scratch));
@@ -172,16 +210,16 @@ mod tests {
 
     #[test]
     fn limits_are_those_of_the_snapshot_that_serves() {
-        let (before, scratches) = (snapshot(), Scratches::default());
+        let (before, scratches) = (snapshot(), Scratches::<Scratch>::default());
         let after = snapshot_with("limits: { head: 4KiB, response_trailers: 1KiB }");
         let lent = [(); 2].map(|()| scratches.take(&before));
         let [first, second] = lent;
         scratches.put_back(first);
-        assert_eq!(scratches.take(&after).requests.limits().head, 4 << 10);
+        assert_eq!(scratches.take(&after).memory.requests.limits().head, 4 << 10);
         assert_eq!(kept(&scratches), (0, 0), "what has other limits is of no use any more");
         // On loan while the other one came.
         scratches.put_back(second);
-        assert_eq!(scratches.take(&after).requests.limits().head, 4 << 10);
+        assert_eq!(scratches.take(&after).memory.requests.limits().head, 4 << 10);
         scratches.put_back(scratches.take(&after));
         assert_eq!(kept(&scratches).0, 1);
     }

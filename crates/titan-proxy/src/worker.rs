@@ -4,11 +4,10 @@
 //! and atomics, nothing else.
 
 use crate::metrics::{Cells, Metrics};
-use crate::scratch::{Scratch, Scratches};
+use crate::scratch::{Loan, Scratch, Scratches};
 use crate::snapshot::Snapshot;
 use std::cell::Cell;
 use std::convert::Infallible;
-use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +15,7 @@ use titan_http::{BadField, FieldName, Fields};
 use titan_io::clock::TICK;
 use titan_io::io::Io;
 use titan_policies::list::PerWorker;
+use titan_upstream::call::CallMemory;
 use titan_upstream::members::Known;
 use titan_upstream::pool::Pools;
 use titan_upstream::reclaim::Reclaim;
@@ -38,17 +38,12 @@ pub(crate) struct Worker {
     all_closed: Notify,
     /// The time of the last tick as a `Date` field says it.
     date: Cell<[u8; 29]>,
-    scratches: Scratches,
+    scratches: Rc<Scratches<Scratch>>,
+    calls: Rc<Scratches<CallMemory>>,
 }
 
 /// A worker's own count around the one that all workers share, so that no request touches that.
 pub(crate) type CurrentSnapshot = Rc<Arc<Snapshot>>;
-
-/// A scratch on loan; goes back when dropped.
-pub(crate) struct Loan {
-    scratch: Option<Box<Scratch>>,
-    home: Rc<Worker>,
-}
 
 /// How long a drain waits for a last request on a connection that has none: clients that keep
 /// connections may have sent it already.
@@ -77,7 +72,8 @@ impl Worker {
             seated: Cell::new(0),
             all_closed: Notify::new(),
             date: Cell::new(date()),
-            scratches: Scratches::default(),
+            scratches: Rc::default(),
+            calls: Rc::default(),
         })
     }
 
@@ -126,8 +122,13 @@ impl Worker {
     }
 
     /// Memory for an exchange.
-    pub(crate) fn scratch(self: &Rc<Self>) -> Loan {
-        Loan { scratch: Some(self.scratches.take(&self.snapshot)), home: Rc::clone(self) }
+    pub(crate) fn scratch(&self) -> Loan<Scratch> {
+        self.scratches.lend(&self.snapshot)
+    }
+
+    /// Memory for a call to an endpoint, for an exchange that `snapshot` serves.
+    pub(crate) fn call_memory(&self, snapshot: &Snapshot) -> Loan<CallMemory> {
+        self.calls.lend(snapshot)
     }
 
     /// Ticks for ever: without that there are no timeouts.
@@ -142,6 +143,7 @@ impl Worker {
                     self.pools.sweep(&self.io.clock);
                     self.members.sweep();
                     self.scratches.sweep(self.io.clock.now());
+                    self.calls.sweep(self.io.clock.now());
                     self.cells().busy_micros.set(processor_micros());
                 }
                 () = self.pools.idle_wanted() => self.pools.yield_idle(&self.io.clock),
@@ -182,28 +184,6 @@ impl Drop for Counted {
         worker.cells().closed.add(1);
         if worker.open.get() == 0 {
             worker.all_closed.notify_one();
-        }
-    }
-}
-
-impl Deref for Loan {
-    type Target = Scratch;
-
-    fn deref(&self) -> &Scratch {
-        self.scratch.as_ref().expect("only drop takes it")
-    }
-}
-
-impl DerefMut for Loan {
-    fn deref_mut(&mut self) -> &mut Scratch {
-        self.scratch.as_mut().expect("only drop takes it")
-    }
-}
-
-impl Drop for Loan {
-    fn drop(&mut self) {
-        if let Some(scratch) = self.scratch.take() {
-            self.home.scratches.put_back(scratch);
         }
     }
 }

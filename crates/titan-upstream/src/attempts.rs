@@ -1,8 +1,10 @@
 //! In which order an exchange tries the endpoints of an upstream.
 
-use crate::balance::{KeySource, PickContext};
+use crate::balance::{InFlight, KeySource, PickContext};
 use crate::endpoint::Endpoint;
 use crate::members::{CurrentMembers, Upstream};
+use std::ops::Deref;
+use std::rc::Rc;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 use titan_config::Balance;
@@ -21,6 +23,23 @@ pub struct Attempts {
     count: usize,
 }
 
+/// One of them: a request to an endpoint. It knows no other, so that several can run at the same time.
+#[derive(Clone)]
+pub struct Attempt {
+    members: CurrentMembers,
+    /// The place of the endpoint among the members.
+    chosen: usize,
+    measures_latency: bool,
+    key: Option<u64>,
+    client: Option<ClientNetwork>,
+}
+
+/// An attempt that counts as a request that runs at its endpoint, while it lives.
+pub struct Running {
+    attempt: Attempt,
+    _counted: InFlight,
+}
+
 /// One attempt more than the retries that a route can ask for.
 const MAX_ATTEMPTS: usize = 6;
 
@@ -33,6 +52,27 @@ impl Attempts {
         Attempts { members, measures_latency, key, client, tried: [0; MAX_ATTEMPTS], count: 0 }
     }
 
+    /// How many endpoints were chosen.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Chooses the next endpoint to try.
+    pub fn next(&mut self, random: u64, at: Instant) -> Result<Attempt, Kind> {
+        let excluded = &self.tried[..self.count];
+        let draw = PickContext { key: self.key, random, now: since_start(at), excluded };
+        let chosen = match self.count < MAX_ATTEMPTS {
+            true => self.members.balancer.choose(&draw).ok_or(Kind::NoEndpoint)?,
+            false => return Err(Kind::NoEndpoint),
+        };
+        self.tried[self.count] = chosen;
+        self.count += 1;
+        let Attempts { measures_latency, key, client, .. } = *self;
+        Ok(Attempt { members: Rc::clone(&self.members), chosen, measures_latency, key, client })
+    }
+}
+
+impl Attempt {
     /// Whom the request is for, where that is known.
     pub fn client(&self) -> Option<ClientNetwork> {
         self.client
@@ -43,30 +83,17 @@ impl Attempts {
         self.measures_latency
     }
 
-    /// How many endpoints were chosen.
-    pub fn count(&self) -> usize {
-        self.count
-    }
-
-    /// The endpoint chosen last.
+    /// The endpoint.
     pub fn endpoint(&self) -> &Arc<Endpoint> {
-        &self.members.endpoints[self.tried[self.count - 1]]
+        &self.members.endpoints[self.chosen]
     }
 
-    /// Chooses the next endpoint to try.
-    pub fn next(&mut self, random: u64, at: Instant) -> Result<(), Kind> {
-        let excluded = &self.tried[..self.count];
-        let draw = PickContext { key: self.key, random, now: since_start(at), excluded };
-        let chosen = match self.count < MAX_ATTEMPTS {
-            true => self.members.balancer.choose(&draw).ok_or(Kind::NoEndpoint)?,
-            false => return Err(Kind::NoEndpoint),
-        };
-        self.tried[self.count] = chosen;
-        self.count += 1;
-        Ok(())
+    /// Counts it from now on.
+    pub fn begin(&self) -> Running {
+        Running { attempt: self.clone(), _counted: self.endpoint().load.begin() }
     }
 
-    /// Notes how the endpoint chosen last has answered.
+    /// Notes how the endpoint has answered.
     pub fn note_answer(&self, version: Version, latency: Option<Latency>) {
         self.endpoint().note_version(version);
         if let Some(latency) = latency {
@@ -74,18 +101,25 @@ impl Attempts {
         }
     }
 
-    /// Notes that the endpoint chosen last has failed. One that fails at once must not look fast, so
-    /// it counts as if it had kept the request waiting for `penalty`.
+    /// Notes that the endpoint has failed. One that fails at once must not look fast, so it counts as if it had kept
+    /// the request waiting for `penalty`.
     pub fn note_failure(&self, penalty: Duration, at: Instant) {
         if self.measures_latency {
             self.endpoint().load.record(penalty, since_start(at));
         }
     }
 
-    /// Writes the cookie that ties the client to the endpoint chosen last, where one is due.
+    /// Writes the cookie that ties the client to the endpoint, where one is due.
     pub fn set_cookie(&self, out: &mut Vec<u8>) -> bool {
-        let chosen = self.tried[self.count - 1];
-        self.members.balancer.set_cookie(self.key, chosen, out)
+        self.members.balancer.set_cookie(self.key, self.chosen, out)
+    }
+}
+
+impl Deref for Running {
+    type Target = Attempt;
+
+    fn deref(&self) -> &Attempt {
+        &self.attempt
     }
 }
 

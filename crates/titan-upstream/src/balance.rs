@@ -9,7 +9,7 @@ mod rotation;
 #[cfg(test)]
 mod tests;
 
-pub use load::EndpointState;
+pub use load::{EndpointState, InFlight};
 pub use rotation::{Rotation, Turn};
 
 use maglev::Maglev;

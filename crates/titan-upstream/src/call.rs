@@ -1,26 +1,61 @@
 //! One exchange with an endpoint, whatever protocol it speaks: the request goes out while the response
 //! comes in.
 
+use crate::connection::Connection;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use titan_h1::{BodyReader, Framing, Limits, ResponseReader};
 use titan_http::ResponseHead;
 use titan_io::body::{BodySink, BodySource, Content};
 use titan_io::clock::{Clock, Moment};
 use titan_io::error::{Error, Kind};
+use titan_io::message::Outbox;
 use titan_io::relay::{Pump, Stop};
 
-/// Where the response to a request comes from.
-pub trait ResponseSource {
+/// What one request and its response go over: a connection of HTTP/1.1, or a stream of one of HTTP/2. It owns that, so
+/// that dropping it gives up what is not complete.
+pub trait Channel {
+    /// The request on its way out.
+    type Request<'c>: BodySink
+    where
+        Self: 'c;
     /// The body of the final response.
-    type Body: BodySource;
+    type Response<'c>: BodySource
+    where
+        Self: 'c;
+
     /// Waits for the head of the next response, interim or final.
     fn poll_head(
         &mut self,
         cx: &mut Context<'_>,
-        head: &mut ResponseHead,
+        memory: &mut CallMemory,
     ) -> Poll<Result<ReceivedHead, Error>>;
-    /// The body behind the final head, which was read.
-    fn into_body(self) -> Self::Body;
+
+    /// The request, until the final head is there.
+    fn request<'c>(&'c mut self, memory: &'c mut CallMemory) -> Self::Request<'c>;
+
+    /// The request, which may go on, and the body behind the final head, which was read. To be asked for once.
+    fn split<'c>(
+        &'c mut self,
+        memory: &'c mut CallMemory,
+    ) -> (Self::Request<'c>, Self::Response<'c>);
+
+    /// Notes how the call has failed, where that says something of its connection.
+    fn note_failure(&self, error: Error) {
+        let _ = error;
+    }
+
+    /// The connection, where another call may go over it now that both messages are complete.
+    fn into_connection(self, memory: &CallMemory) -> Option<Connection>;
+}
+
+/// Memory that calls use, one after the other.
+pub struct CallMemory {
+    /// The head of the response that came last.
+    pub response: ResponseHead,
+    pub(crate) heads: ResponseReader,
+    pub(crate) body: BodyReader,
+    pub(crate) outbox: Outbox,
 }
 
 /// The head of a response, apart from the head itself.
@@ -35,29 +70,45 @@ pub struct ReceivedHead {
 }
 
 /// A request on its way out, and a response whose head is on its way in.
-pub struct Call<S, R> {
-    /// The request on its way out.
-    pub upload: Upload<S>,
-    reply: R,
+pub struct Call<C> {
+    channel: C,
+    /// The body of the request on its way out.
+    pub upload: Upload,
     /// How long the head of the response may take once the request is out.
     timeout: Duration,
     deadline: Moment,
 }
 
-/// A request on its way out. It may go on while the response comes in.
-pub struct Upload<S> {
-    /// Where it goes to.
-    pub request: S,
+/// The body of a request on its way out. It may go on while the response comes in.
+pub struct Upload {
     pump: Pump,
     /// Whether the endpoint has stopped taking the request. Its response may still come.
     is_refused: bool,
 }
 
-impl<S: BodySink, R: ResponseSource> Call<S, R> {
-    /// A call whose request head has been written to `request`.
-    pub fn new(request: S, reply: R, pump: Pump, timeout: Duration) -> Call<S, R> {
-        let upload = Upload { request, pump, is_refused: false };
-        Call { upload, reply, timeout, deadline: Moment::NEVER }
+impl CallMemory {
+    /// The memory of calls to endpoints that may send what is within those limits.
+    pub fn new(limits: Limits) -> CallMemory {
+        CallMemory {
+            response: ResponseHead::default(),
+            heads: ResponseReader::new(limits),
+            body: BodyReader::new(Framing::None, &limits),
+            outbox: Outbox::default(),
+        }
+    }
+
+    /// The memory that its texts have come to: the head, what goes out, and trailers.
+    pub fn capacities(&self) -> [usize; 3] {
+        let CallMemory { response, heads: _, body, outbox } = self;
+        [response.fields.capacity(), outbox.capacity(), body.capacity()]
+    }
+}
+
+impl<C: Channel> Call<C> {
+    /// A call whose request head has been written to `channel`.
+    pub fn new(channel: C, pump: Pump, timeout: Duration) -> Call<C> {
+        let upload = Upload { pump, is_refused: false };
+        Call { channel, upload, timeout, deadline: Moment::NEVER }
     }
 
     /// When this call wants to be polled again although nothing happened.
@@ -71,18 +122,39 @@ impl<S: BodySink, R: ResponseSource> Call<S, R> {
         cx: &mut Context<'_>,
         clock: &Clock,
         body: &mut (impl BodySource + ?Sized),
-        head: &mut ResponseHead,
+        memory: &mut CallMemory,
     ) -> Poll<Result<ReceivedHead, Error>> {
-        self.upload.poll(cx, clock, body)?;
-        match self.reply.poll_head(cx, head) {
+        if !self.upload.is_over() {
+            self.upload.poll(cx, clock, body, &mut self.channel.request(memory))?;
+        }
+        match self.channel.poll_head(cx, memory) {
             Poll::Pending => self.wait(clock),
             ready => ready,
         }
     }
 
-    /// The upload that may go on while the response comes in, and the body of the response.
-    pub fn into_answer(self) -> (Upload<S>, R::Body) {
-        (self.upload, self.reply.into_body())
+    /// Whether the endpoint has been sent any of the request.
+    pub fn is_sent(&mut self, memory: &mut CallMemory) -> bool {
+        self.channel.request(memory).written() > 0
+    }
+
+    /// The upload that may go on while the response comes in, and what both bodies go through.
+    pub fn split<'c>(
+        &'c mut self,
+        memory: &'c mut CallMemory,
+    ) -> (&'c mut Upload, C::Request<'c>, C::Response<'c>) {
+        let (request, response) = self.channel.split(memory);
+        (&mut self.upload, request, response)
+    }
+
+    /// What the call went over.
+    pub fn channel(&self) -> &C {
+        &self.channel
+    }
+
+    /// The same, when the call is over.
+    pub fn into_channel(self) -> C {
+        self.channel
     }
 
     /// Nothing has come yet: has that lasted too long?
@@ -97,7 +169,7 @@ impl<S: BodySink, R: ResponseSource> Call<S, R> {
     }
 }
 
-impl<S: BodySink> Upload<S> {
+impl Upload {
     /// Whether the whole request is out.
     pub fn is_done(&self) -> bool {
         self.pump.is_done()
@@ -130,11 +202,12 @@ impl<S: BodySink> Upload<S> {
         cx: &mut Context<'_>,
         clock: &Clock,
         body: &mut (impl BodySource + ?Sized),
+        request: &mut impl BodySink,
     ) -> Result<(), Error> {
         if self.is_over() {
             return Ok(());
         }
-        match self.pump.poll(cx, clock, body, &mut self.request) {
+        match self.pump.poll(cx, clock, body, request) {
             Poll::Pending | Poll::Ready(Ok(())) => Ok(()),
             Poll::Ready(Err(Stop::Sink(_))) => {
                 self.is_refused = true;

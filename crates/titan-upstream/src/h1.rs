@@ -1,121 +1,109 @@
 //! An exchange with an endpoint over HTTP/1.1.
 
-use crate::call::{ReceivedHead, ResponseSource};
+use crate::call::{CallMemory, Channel, ReceivedHead};
+use crate::connection::Connection;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use titan_h1::{BodyReader, Framing, Limits, ResponseReader, ResponseStart};
-use titan_http::{Method, ResponseHead};
+use titan_h1::{Body, ResponseStart};
+use titan_http::Method;
 use titan_io::body::Content;
 use titan_io::buffer::{Buffers, LARGE};
 use titan_io::error::{Error, Kind, Side};
 use titan_io::message::{Incoming, Outgoing};
-use titan_io::stream::{Inbox, ReadHalf, Stream};
+use titan_io::stream::Inbox;
 
-/// Memory that exchanges with endpoints use, one after the other.
-pub struct H1Codec {
-    heads: ResponseReader,
-    body: BodyReader,
-    out: Vec<u8>,
-}
-
-/// What was read from the connection and is not used yet, and the buffers for it.
-pub struct H1Io<'c> {
-    /// The socket.
-    pub stream: &'c mut Stream,
+/// A connection with one request and its response on it.
+pub struct H1Channel<'w> {
+    connection: Connection,
     /// What has come and was not used yet.
-    pub inbox: &'c mut Inbox,
-    /// Receive buffers.
-    pub buffers: &'c Rc<Buffers>,
-}
-
-/// The response on its way in.
-pub struct H1Response<'c> {
-    reader: ReadHalf<'c>,
-    inbox: &'c mut Inbox,
-    heads: &'c mut ResponseReader,
-    body: &'c mut BodyReader,
+    inbox: Inbox,
+    buffers: &'w Rc<Buffers>,
+    /// Of the request.
     method: Method,
-    buffers: &'c Rc<Buffers>,
 }
 
-impl H1Codec {
-    /// A codec that has read nothing.
-    pub fn new(limits: Limits) -> H1Codec {
-        let body = BodyReader::new(Framing::None, &limits);
-        H1Codec { heads: ResponseReader::new(limits), body, out: Vec::new() }
-    }
-
-    /// The memory that its texts have come to: what goes out, and trailers.
-    pub fn capacities(&self) -> [usize; 2] {
-        [self.out.capacity(), self.body.capacity()]
-    }
-
-    /// Whether the last response was ended within its trailers, so that nothing can follow it.
-    pub fn is_cut(&self) -> bool {
-        self.body.is_cut()
-    }
-
-    /// The two directions of a connection: a request that is to be started, and its response.
-    pub fn call<'c>(
-        &'c mut self,
-        h1_io: H1Io<'c>,
+impl<'w> H1Channel<'w> {
+    /// Begins a request: `write` writes its head, which frames the body as `body` says.
+    pub fn start(
+        mut connection: Connection,
+        buffers: &'w Rc<Buffers>,
+        memory: &mut CallMemory,
         method: Method,
-    ) -> (Outgoing<'c>, H1Response<'c>) {
-        let H1Codec { heads, body, out } = self;
-        let H1Io { stream, inbox, buffers } = h1_io;
-        let (reader, writer) = stream.split();
-        heads.reset();
-        let request = Outgoing::new(Side::Upstream, writer, out);
-        (request, H1Response { reader, inbox, heads, body, method, buffers })
+        body: Body,
+        write: impl FnOnce(&mut Vec<u8>, Body),
+    ) -> H1Channel<'w> {
+        memory.heads.reset();
+        let (_, writer) = connection.stream.split();
+        Outgoing::new(Side::Upstream, writer, &mut memory.outbox).start(body, write);
+        H1Channel { connection, inbox: Inbox::default(), buffers, method }
     }
-}
 
-impl H1Response<'_> {
-    fn read_head(&mut self, head: &mut ResponseHead) -> Result<Option<ReceivedHead>, Error> {
+    fn read_head(&mut self, memory: &mut CallMemory) -> Result<Option<ReceivedHead>, Error> {
         if self.inbox.is_empty() {
             return Ok(None);
         }
-        if !self.heads.in_progress() {
-            head.clear();
+        let CallMemory { response, heads, body, .. } = memory;
+        if !heads.in_progress() {
+            response.clear();
         }
-        let read = self.heads.read(self.inbox.unread(), self.method, head);
+        let read = heads.read(self.inbox.unread(), self.method, response);
         let Some(start) = read.map_err(Error::bad_response)? else { return Ok(None) };
         let ResponseStart { consumed, framing, declared_length, keep_alive, interim } = start;
         self.inbox.consume(consumed);
-        self.body.reset(framing);
+        body.reset(framing);
         let content = Content { length: framing.into(), declared: declared_length };
         Ok(Some(ReceivedHead { interim, content, keep_alive }))
     }
-
-    fn closed(&self) -> Kind {
-        match self.heads.in_progress() {
-            true => Kind::Truncated,
-            false => Kind::Closed,
-        }
-    }
 }
 
-impl<'c> ResponseSource for H1Response<'c> {
-    type Body = Incoming<'c>;
+impl Channel for H1Channel<'_> {
+    type Request<'c>
+        = Outgoing<'c>
+    where
+        Self: 'c;
+    type Response<'c>
+        = Incoming<'c>
+    where
+        Self: 'c;
 
     fn poll_head(
         &mut self,
         cx: &mut Context<'_>,
-        head: &mut ResponseHead,
+        memory: &mut CallMemory,
     ) -> Poll<Result<ReceivedHead, Error>> {
         loop {
-            if let Some(start) = self.read_head(head)? {
+            if let Some(start) = self.read_head(memory)? {
                 return Poll::Ready(Ok(start));
             }
-            match self.inbox.poll_fill(cx, &self.reader, self.buffers, LARGE) {
+            let (reader, _) = self.connection.stream.split();
+            match self.inbox.poll_fill(cx, &reader, self.buffers, LARGE) {
                 Poll::Ready(Ok(count)) if count > 0 => {}
-                Poll::Ready(_) => return Poll::Ready(Err(self.closed().into())),
+                Poll::Ready(_) => {
+                    let is_cut = memory.heads.in_progress();
+                    let kind = if is_cut { Kind::Truncated } else { Kind::Closed };
+                    return Poll::Ready(Err(kind.into()));
+                }
                 Poll::Pending => return Poll::Pending,
             }
         }
     }
 
-    fn into_body(self) -> Incoming<'c> {
-        Incoming::new(Side::Upstream, self.reader, self.inbox, self.body, self.buffers)
+    fn request<'c>(&'c mut self, memory: &'c mut CallMemory) -> Outgoing<'c> {
+        let (_, writer) = self.connection.stream.split();
+        Outgoing::resume(Side::Upstream, writer, &mut memory.outbox)
+    }
+
+    fn split<'c>(&'c mut self, memory: &'c mut CallMemory) -> (Outgoing<'c>, Incoming<'c>) {
+        let H1Channel { connection, inbox, buffers, .. } = self;
+        let (reader, writer) = connection.stream.split();
+        let request = Outgoing::resume(Side::Upstream, writer, &mut memory.outbox);
+        (request, Incoming::new(Side::Upstream, reader, inbox, &mut memory.body, buffers))
+    }
+
+    fn into_connection(self, memory: &CallMemory) -> Option<Connection> {
+        // What has come beyond the response belongs to nobody, and behind trailers that were cut nothing can follow.
+        let is_whole = memory.body.is_done() && !memory.body.is_cut();
+        let is_clean = self.inbox.is_empty() && is_whole && memory.outbox.is_sent();
+        is_clean.then_some(self.connection)
     }
 }

@@ -3,7 +3,7 @@
 //! Where `max_connections` is set, their streams are shared out as connections are: the last eighth of those of a
 //! connection is for clients that have few, and whoever waits for one is served by client.
 
-use crate::call::{ReceivedHead, ResponseSource};
+use crate::call::{CallMemory, Channel, ReceivedHead};
 use crate::connection::Connection;
 use crate::endpoint::Endpoint;
 use crate::queue::{Queue, Spot};
@@ -16,12 +16,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use titan_h2::{Code, Event, ResponseStart};
-use titan_http::{BodyLength, Method, ResponseHead, Status};
+use titan_http::{BodyLength, Method, Status};
 use titan_io::body::Content;
 use titan_io::clock::{Clock, Moment};
-use titan_io::error::{Error, Side};
+use titan_io::error::{Error, Kind, Side};
 use titan_io::io::Io;
-use titan_io::mux::{Mux, Progress, Receiver, Wire};
+use titan_io::mux::{Mux, Progress, Receiver, Sender, StreamHandle, Wire};
 use titan_io::network::ClientNetwork;
 use titan_io::shares::{Counter, Shares};
 use titan_io::stream::Inbox;
@@ -99,8 +99,8 @@ enum Doubt {
 
 /// An exchange that waits for its endpoint. Where it ends before anything has come, be it that its client has no
 /// more patience, the connection may be dead, and that would be noticed by nobody.
-pub struct Trial<'t> {
-    shared: &'t H2Connection,
+struct Trial<'t> {
+    shared: Rc<H2Connection>,
     clock: &'t Clock,
     began: Moment,
 }
@@ -368,8 +368,8 @@ impl H2Connection {
     }
 
     /// An exchange begins on it.
-    pub fn trial<'t>(&'t self, clock: &'t Clock) -> Trial<'t> {
-        Trial { shared: self, clock, began: clock.now() }
+    fn trial<'t>(self: &Rc<Self>, clock: &'t Clock) -> Trial<'t> {
+        Trial { shared: Rc::clone(self), clock, began: clock.now() }
     }
 
     /// Asks the endpoint whether it is there, unless that was asked not long ago.
@@ -475,22 +475,49 @@ impl Driver {
     }
 }
 
-/// The response on its way in.
-pub struct H2Response {
-    /// What comes on its stream.
-    pub receiver: Receiver,
+/// A stream with one request and its response on it.
+pub struct H2Channel<'w> {
+    sender: Sender,
+    receiver: Receiver,
     /// Of the request.
-    pub method: Method,
+    method: Method,
+    trial: Trial<'w>,
+    _seat: Seat,
 }
 
-impl ResponseSource for H2Response {
-    type Body = Receiver;
+impl<'w> H2Channel<'w> {
+    /// Opens the stream that the seat is for; `open` sends the head of the request. Its body has so many bytes, where
+    /// that is known. None where the connection takes no more streams.
+    pub fn start(
+        seat: Seat,
+        clock: &'w Clock,
+        method: Method,
+        length: Option<u64>,
+        open: impl FnOnce(&Rc<Mux>) -> Option<Rc<StreamHandle>>,
+    ) -> Option<H2Channel<'w>> {
+        let (receiver, mut sender) = open(&seat.shared.mux)?.split();
+        sender.begin(length, length == Some(0));
+        let trial = seat.shared.trial(clock);
+        Some(H2Channel { sender, receiver, method, trial, _seat: seat })
+    }
+}
+
+impl Channel for H2Channel<'_> {
+    type Request<'c>
+        = &'c mut Sender
+    where
+        Self: 'c;
+    type Response<'c>
+        = &'c mut Receiver
+    where
+        Self: 'c;
 
     fn poll_head(
         &mut self,
         cx: &mut Context<'_>,
-        head: &mut ResponseHead,
+        memory: &mut CallMemory,
     ) -> Poll<Result<ReceivedHead, Error>> {
+        let head = &mut memory.response;
         self.receiver.poll_head(cx, head).map_ok(|start| {
             let ResponseStart { interim, .. } = start;
             let content = content(start, self.method, head.status);
@@ -498,8 +525,24 @@ impl ResponseSource for H2Response {
         })
     }
 
-    fn into_body(self) -> Receiver {
-        self.receiver
+    fn request<'c>(&'c mut self, _: &'c mut CallMemory) -> &'c mut Sender {
+        &mut self.sender
+    }
+
+    fn split<'c>(&'c mut self, _: &'c mut CallMemory) -> (&'c mut Sender, &'c mut Receiver) {
+        (&mut self.sender, &mut self.receiver)
+    }
+
+    fn note_failure(&self, error: Error) {
+        if error.kind == Kind::ResponseTimeout {
+            // Whether the endpoint is slow or the connection dead cannot be told: nobody else is to find out.
+            self.trial.shared.retire();
+        }
+    }
+
+    fn into_connection(self, _: &CallMemory) -> Option<Connection> {
+        // The others go on over it.
+        None
     }
 }
 

@@ -14,7 +14,7 @@
 //! | the endpoints that an exchange goes through | [`attempts`] | `Attempts::next` |
 //! | a connection | [`connection`] | `Connection` |
 //! | the request out while the response comes in | [`call`] | `Call::poll_head` |
-//! | the same over HTTP/1.1, over HTTP/2 | [`h1`], [`h2`] | `H1Codec::call`, `H2Connections::seat` |
+//! | the same over HTTP/1.1, over HTTP/2 | [`h1`], [`h2`] | `H1Channel`, `H2Channel` |
 //! | idle connections, and who gives them up | [`pool`], [`reclaim`] | `Pools::get` |
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may stop at a surprise"))]

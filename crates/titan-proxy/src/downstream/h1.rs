@@ -23,7 +23,7 @@ use titan_io::body::{Content, Gone, RequestBody, ResponseSink};
 use titan_io::buffer::SMALL;
 use titan_io::clock::{Moment, TICK};
 use titan_io::error::{Error, Kind, Side};
-use titan_io::message::{Incoming, Outgoing};
+use titan_io::message::{Incoming, Outbox, Outgoing};
 use titan_io::stream::{Peek, ReadHalf, WriteHalf};
 use titan_io::transport::Transport;
 
@@ -174,7 +174,7 @@ impl Connection<'_> {
         self.client.is_answering = true;
         let Client { worker, transport, origin, .. } = &mut *self.client;
         let Transport { io, stream, inbox, timer } = transport;
-        let Scratch { request, request_body, to_client, work, .. } = scratch;
+        let Scratch { request, request_body, to_client, text, .. } = scratch;
         let snapshot = worker.snapshot();
         let (reader, writer) = stream.split();
         request_body.reset(start.framing);
@@ -200,7 +200,7 @@ impl Connection<'_> {
             expects_continue: start.expect_continue,
             body: &mut body,
             answer: &mut answer,
-            work,
+            text,
             upgrade: None,
             record: Record::default(),
         };
@@ -371,7 +371,7 @@ struct Response<'c> {
 impl<'c> Response<'c> {
     fn new(
         writer: WriteHalf<'c>,
-        out: &'c mut Vec<u8>,
+        out: &'c mut Outbox,
         (method, version): (Method, Version),
     ) -> Response<'c> {
         let message = Outgoing::new(Side::Downstream, writer, out);

@@ -8,9 +8,9 @@ use crate::error_pages::ask_for_document;
 use crate::exchange::{Exchange, Record, Verdict};
 use crate::guard::Guard;
 use crate::origin::Origin;
-use crate::scratch::Scratch;
+use crate::scratch::{Loan, Scratch};
 use crate::upgrade::Upgrade;
-use crate::worker::{Loan, Worker};
+use crate::worker::Worker;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -195,13 +195,13 @@ fn refused(fault: titan_h2::Fault) -> Error {
 async fn answer(
     shared: Rc<Shared>,
     handle: Rc<StreamHandle>,
-    mut scratch: Loan,
+    mut scratch: Loan<Scratch>,
     head: Result<RequestStart, Error>,
 ) {
     let Shared { worker, origin, .. } = &*shared;
     let snapshot = worker.snapshot();
     let timer = worker.io.clock.timer();
-    let Scratch { request, work, .. } = &mut *scratch;
+    let Scratch { request, text, .. } = &mut *scratch;
     let (receiver, sender) = handle.split();
     let upgrade = head.ok().and_then(|start| start.protocol).map(|protocol| {
         let protocol = protocol.of(request.fields.text()).to_vec();
@@ -244,7 +244,7 @@ async fn answer(
         expects_continue: head.is_ok_and(|start| start.expect_continue),
         body: &mut body,
         answer: &mut response,
-        work,
+        text,
         upgrade,
         record: Record::default(),
     };

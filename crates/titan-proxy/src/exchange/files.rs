@@ -46,7 +46,7 @@ impl<B: RequestBody, A: ResponseSink> Exchange<'_, B, A> {
     /// Relative links in a directory's index lead elsewhere without the slash. The client is sent to the path that it has
     /// asked for, whatever became of that since.
     async fn redirect_to_directory(&mut self, found: &Match) -> Result<(), Error> {
-        let text = &mut self.work.text;
+        let text = &mut *self.text;
         text.clear();
         text.extend_from_slice(found.path(self.request));
         text.push(b'/');

@@ -25,7 +25,7 @@ use titan_policies::transform::{Body, Seen};
 
 impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
     pub(super) async fn redirect_to_https(&mut self, port: NonZeroU16) -> Result<(), Error> {
-        let text = &mut self.work.text;
+        let text = &mut *self.text;
         template::write_https(self.request, port, text).map_err(Kind::from)?;
         let mut head = ResponseHead::with_status(Status::PERMANENT_REDIRECT);
         head.fields.append(FieldName::Location, text).map_err(|_| Kind::BadRewrite)?;
@@ -38,7 +38,7 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
         found: &Match,
     ) -> Result<(), Error> {
         let Redirect { to, status } = redirect;
-        let text = &mut self.work.text;
+        let text = &mut *self.text;
         template::write_location(to, &Parts::of(self.request, found), text).map_err(Kind::from)?;
         let mut head = ResponseHead::with_status(*status);
         head.fields.append(FieldName::Location, text).map_err(|_| Kind::BadRewrite)?;
@@ -167,7 +167,7 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
         {
             return self.send_page(error, page).await;
         }
-        let mut text = std::mem::take(&mut self.work.text);
+        let mut text = std::mem::take(self.text);
         text.clear();
         let id = self.snapshot.forwarding.request_id(&self.request.fields);
         problem::write(&mut text, error, status, id, &self.record.policies.findings);
@@ -181,7 +181,7 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
             Ok(head) => self.send(head, &text).await,
             Err(error) => Err(error),
         };
-        self.work.text = text;
+        *self.text = text;
         sent
     }
 

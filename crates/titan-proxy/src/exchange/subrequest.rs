@@ -8,7 +8,7 @@ use super::key_source;
 use super::{Exchange, Record};
 use crate::forwarding::Refused;
 use crate::origin::Origin;
-use crate::scratch::{Scratch, Work};
+use crate::scratch::Scratch;
 use crate::snapshot::Snapshot;
 use crate::worker::Worker;
 use std::future::{Future, poll_fn};
@@ -53,8 +53,8 @@ impl Subrequests for Asker<'_> {
         write: Write<'_>,
     ) -> Result<Answered<'a>, Error> {
         let mut loan = self.worker.scratch();
-        let Scratch { request, work, .. } = &mut *loan;
-        if let Some(known) = write(request, &mut work.text)? {
+        let Scratch { request, text, .. } = &mut *loan;
+        if let Some(known) = write(request, text)? {
             return Ok(Answered::Known(known));
         }
         let id = &subrequest.request.fields;
@@ -62,8 +62,8 @@ impl Subrequests for Asker<'_> {
         told.map_err(|_| Kind::Internal)?;
         // Boxed here alone: an exchange is large, and what is known needs none.
         Ok(Answered::Sent(Box::pin(async move {
-            let Scratch { request, work, .. } = &mut *loan;
-            self.send(subrequest, request, work).await
+            let Scratch { request, text, .. } = &mut *loan;
+            self.send(subrequest, request, text).await
         })))
     }
 }
@@ -74,7 +74,7 @@ impl Asker<'_> {
         &self,
         subrequest: Subrequest<'_>,
         request: &mut RequestHead,
-        work: &mut Work,
+        text: &mut Vec<u8>,
     ) -> Result<BufferedResponse, Error> {
         let Asker { worker, snapshot, origin, route } = *self;
         let Subrequest { upstream, send_host, timeouts, timeout, retries, body_limit, request: _ } =
@@ -96,7 +96,7 @@ impl Asker<'_> {
             expects_continue: false,
             body,
             answer: &mut answer as &mut dyn ResponseSink,
-            work,
+            text,
             upgrade: None,
             record: Record { route, ..Record::default() },
         };
@@ -120,7 +120,7 @@ impl Asker<'_> {
 }
 
 /// The response on its way into memory.
-struct ResponseBuffer {
+pub(super) struct ResponseBuffer {
     response: BufferedResponse,
     is_started: bool,
     /// Bytes of the body so far.
@@ -131,7 +131,7 @@ struct ResponseBuffer {
 }
 
 impl ResponseBuffer {
-    fn new(body_limit: usize) -> ResponseBuffer {
+    pub(super) fn new(body_limit: usize) -> ResponseBuffer {
         ResponseBuffer {
             response: BufferedResponse::default(),
             is_started: false,
@@ -145,7 +145,7 @@ impl ResponseBuffer {
         !self.response.head.status.is_success()
     }
 
-    fn into_reply(self, result: Result<(), Error>) -> Result<BufferedResponse, Error> {
+    pub(super) fn into_reply(self, result: Result<(), Error>) -> Result<BufferedResponse, Error> {
         match result {
             Err(error) if !self.is_cut => Err(error),
             _ => Ok(self.response),
@@ -212,7 +212,7 @@ impl ResponseSink for ResponseBuffer {
 }
 
 /// The body of a request that has none, of a client that stays: whether the real one does is watched by whoever waits.
-struct Nothing(Text<'static>);
+pub(super) struct Nothing(pub(super) Text<'static>);
 
 impl BodySource for Nothing {
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {

@@ -1,6 +1,7 @@
 //! A connection that goes on in another protocol: bytes both ways until both sides have ended.
 
-use super::attempt::UpstreamCall;
+use super::Exchange;
+use super::pending::PendingResponse;
 use std::future::poll_fn;
 use std::task::Poll;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use titan_io::body::{BodySink, BodySource, RequestBody, ResponseSink};
 use titan_io::clock::{Clock, Moment};
 use titan_io::error::Error;
 use titan_io::relay::{Pump, StallLimits, Stop};
-use titan_upstream::call::{Call, ResponseSource};
+use titan_upstream::call::Channel;
 
 /// How long the rest may pause once one side has ended.
 const HALF_CLOSED: Duration = Duration::from_secs(60);
@@ -24,18 +25,19 @@ struct Tunnel {
     deadline: Moment,
 }
 
-impl<B: RequestBody + ?Sized, A: ResponseSink + ?Sized> UpstreamCall<'_, B, A> {
-    /// Moves bytes both ways until both sides have ended, or nothing has moved for too long.
-    pub(super) async fn tunnel<S: BodySink, R: ResponseSource>(
+impl<B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'_, B, A> {
+    /// Moves bytes both ways until both sides have ended, or nothing has moved for that long.
+    pub(super) async fn tunnel<C: Channel>(
         &mut self,
-        call: Call<S, R>,
+        limits: Duration,
+        pending: &mut PendingResponse<'_, C>,
     ) -> Result<(), Error> {
-        let (mut upload, mut incoming) = call.into_answer();
+        let (_, mut request, mut incoming) = pending.call.split(&mut pending.memory);
         incoming.open_tunnel();
-        upload.request.open_tunnel();
+        request.open_tunnel();
         self.body.open_tunnel();
-        let limits = self.how.timeouts.tunnel;
-        let clock = self.timer.clock();
+        let Exchange { timer, body, answer, .. } = self;
+        let clock = timer.clock();
         let mut tunnel = Tunnel {
             // It is the tunnel as a whole that is idle or not.
             up: Pump::new(StallLimits::UNLIMITED),
@@ -44,15 +46,14 @@ impl<B: RequestBody + ?Sized, A: ResponseSink + ?Sized> UpstreamCall<'_, B, A> {
             moved: 0,
             deadline: clock.deadline(limits),
         };
-        let (body, answer, request) = (&mut *self.body, &mut *self.answer, &mut upload.request);
         poll_fn(|cx| {
             let Tunnel { up, down, .. } = &mut tunnel;
-            let sent = up.poll(cx, clock, body, request);
-            let came = down.poll(cx, clock, &mut incoming, answer);
+            let sent = up.poll(cx, clock, *body, &mut request);
+            let came = down.poll(cx, clock, &mut incoming, *answer);
             ready_error(sent)?;
             ready_error(came)?;
             let end = tunnel.poll_end(clock);
-            self.timer.wake_at(cx, tunnel.deadline);
+            timer.wake_at(cx, tunnel.deadline);
             end.map(Ok)
         })
         .await

@@ -23,7 +23,7 @@ pub struct EndpointState {
 
 /// A running request: counts while it lives.
 #[derive(Debug)]
-pub struct InFlight<'e>(&'e EndpointState);
+pub struct InFlight(Arc<EndpointState>);
 
 /// A latency and when it was known.
 #[derive(Clone, Copy)]
@@ -43,9 +43,10 @@ impl EndpointState {
     }
 
     /// Counts a request until what is returned is dropped.
-    pub fn begin(&self) -> InFlight<'_> {
+    pub fn begin(self: &Arc<Self>) -> InFlight {
         self.active.fetch_add(1, Ordering::Relaxed);
-        InFlight(self)
+        // Its own count stands beside that one, in memory that was just touched.
+        InFlight(Arc::clone(self))
     }
 
     /// How many requests run.
@@ -86,7 +87,7 @@ impl EndpointState {
     }
 }
 
-impl Drop for InFlight<'_> {
+impl Drop for InFlight {
     fn drop(&mut self) {
         self.0.active.fetch_sub(1, Ordering::Relaxed);
     }
@@ -193,7 +194,7 @@ mod tests {
             }
         });
         assert_eq!(state.active(), 0);
-        let running: Vec<InFlight<'_>> = (0..3).map(|_| state.begin()).collect();
+        let running: Vec<InFlight> = (0..3).map(|_| state.begin()).collect();
         assert_eq!(state.active(), 3);
         drop(running);
         assert_eq!(state.active(), 0);

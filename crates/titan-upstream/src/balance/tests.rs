@@ -1,6 +1,5 @@
 //! Tests of the policies: shares by weight, real decisions, retries that go elsewhere.
 
-use super::load::InFlight;
 use super::*;
 use proptest::prelude::*;
 use titan_config::Config;
@@ -285,7 +284,7 @@ proptest! {
         steps in proptest::collection::vec((any::<u64>(), any::<bool>()), 0..60),
     ) {
         let (balancer, states) = balancer("least_requests", &weights);
-        let mut running: Vec<(usize, InFlight<'_>)> = Vec::new();
+        let mut running: Vec<(usize, InFlight)> = Vec::new();
         let mut model = vec![0_u32; weights.len()];
         for (number, ends) in steps {
             if ends && !running.is_empty() {

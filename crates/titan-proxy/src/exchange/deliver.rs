@@ -1,0 +1,213 @@
+//! The response of an endpoint on its way to the client.
+
+use super::Exchange;
+use super::attempt::SendOptions;
+use super::pending::{Pending, PendingResponse, Watch};
+use crate::grpc::web;
+use crate::snapshot::Snapshot;
+use std::future::poll_fn;
+use std::task::Poll;
+use std::time::Duration;
+use titan_config::{ByteSize, RouteTimeouts};
+use titan_http::{FieldName, ResponseHead, Status, remove_hop_by_hop};
+use titan_io::body::{BodySink, BodySource, Content, RequestBody, ResponseSink};
+use titan_io::error::{Error, Kind, Side};
+use titan_io::relay::{Lender, Pump, ReadAhead, Rest, StallLimits, Stop};
+use titan_io::transform::{Transformed, Transforms};
+use titan_policies::compress::Compressor;
+use titan_upstream::attempts::Attempt;
+use titan_upstream::call::{Channel, Upload};
+
+/// The end of a response that was taken from its endpoint, on its way to the client.
+pub(super) struct Delivery<'m> {
+    pump: Pump,
+    rest: Rest<'m>,
+}
+
+/// What came of a response that was passed on.
+#[derive(Default)]
+struct Delivered<'m> {
+    /// Whether both messages are complete, and its connection may be used for another call.
+    may_be_reused: bool,
+    /// What the client has not taken yet.
+    rest: Option<Delivery<'m>>,
+}
+
+impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
+    /// Sends the client a response whose head has come. What is left to be sent when all of it is in memory needs the
+    /// endpoint no more.
+    pub(super) async fn deliver(
+        &mut self,
+        how: SendOptions<'_>,
+        pending: Pending<'x>,
+    ) -> Result<Option<Delivery<'x>>, Error> {
+        match pending {
+            Pending::H1(pending) => self.deliver_over(how, pending).await,
+            Pending::H2(pending) => self.deliver_over(how, pending).await,
+        }
+    }
+
+    async fn deliver_over<C: Channel>(
+        &mut self,
+        how: SendOptions<'_>,
+        mut pending: PendingResponse<'x, C>,
+    ) -> Result<Option<Delivery<'x>>, Error> {
+        let delivered = self.pass_on(how, &mut pending).await;
+        let PendingResponse { call, memory, .. } = pending;
+        match delivered {
+            Ok(Delivered { may_be_reused: true, .. }) => {
+                if let Some(connection) = call.into_channel().into_connection(&memory) {
+                    self.worker.pools.keep(connection, &self.worker.io.clock);
+                }
+            }
+            Ok(_) => {}
+            Err(error) => call.channel().note_failure(error),
+        }
+        delivered.map(|delivered| delivered.rest)
+    }
+
+    async fn pass_on<C: Channel>(
+        &mut self,
+        how: SendOptions<'_>,
+        pending: &mut PendingResponse<'x, C>,
+    ) -> Result<Delivered<'x>, Error> {
+        let head = pending.head()?;
+        let mut content = head.content;
+        let response = &mut pending.memory.response;
+        let transforms = self.tell_client(how, &pending.attempt, response, &mut content)?;
+        if response.status == Status::SWITCHING_PROTOCOLS {
+            self.switch(how, pending).await?;
+            return Ok(Delivered::default());
+        }
+        if !pending.call.upload.is_done() {
+            // The end of the request will never be known to be its end.
+            self.answer.close_after();
+        }
+        self.record.status = Some(response.status);
+        self.answer.start(response, content);
+        let lender = self.lender(&pending.attempt).for_body_of(content.length);
+        let PendingResponse { call, memory, watch, .. } = pending;
+        let (upload, mut request, mut incoming) = call.split(memory);
+        let sides = (&mut *upload, &mut request);
+        let rest = match transforms.is_empty() {
+            true => {
+                let incoming = ReadAhead::new(incoming, lender);
+                self.relay(how.timeouts, watch, sides, incoming).await?
+            }
+            false => {
+                let incoming: &mut dyn BodySource = &mut incoming;
+                let body = ReadAhead::new(Transformed::new(incoming, transforms), lender);
+                Box::pin(self.relay(how.timeouts, watch, sides, body)).await?
+            }
+        };
+        Ok(Delivered { may_be_reused: head.keep_alive && upload.is_done(), rest })
+    }
+
+    /// Sends the client what is in memory of its response.
+    pub(super) async fn deliver_rest(&mut self, delivery: Delivery<'_>) -> Result<(), Error> {
+        let Delivery { pump, mut rest } = delivery;
+        self.send_through(pump, &mut rest).await
+    }
+
+    /// Tells the client that the endpoint consents, and goes on as a tunnel.
+    async fn switch<C: Channel>(
+        &mut self,
+        how: SendOptions<'_>,
+        pending: &mut PendingResponse<'x, C>,
+    ) -> Result<(), Error> {
+        let response = &mut pending.memory.response;
+        let granted = self.upgrade.as_ref().map(|upgrade| upgrade.grant(response));
+        granted.transpose().map_err(|_| Kind::Internal)?;
+        self.record.status = Some(response.status);
+        self.answer.start_tunnel(response);
+        self.worker.cells().tunnels_opened.add(1);
+        let result = self.tunnel(how.timeouts.tunnel, pending).await;
+        self.worker.cells().tunnels_closed.add(1);
+        result
+    }
+
+    /// Makes of the head of the response what the client is to see. Its body has to pass through what it returns.
+    fn tell_client(
+        &mut self,
+        how: SendOptions<'_>,
+        attempt: &Attempt,
+        response: &mut ResponseHead,
+        content: &mut Content,
+    ) -> Result<Transforms<'static>, Error> {
+        if !remove_hop_by_hop(&mut response.fields) {
+            return Err(Error { side: Side::Upstream, kind: Kind::ConnectionList });
+        }
+        let told = self.snapshot.forwarding.tell_client(self.origin, response);
+        told.map_err(|_| Kind::Internal)?;
+        self.worker.date(&mut response.fields).map_err(|_| Kind::Internal)?;
+        if attempt.set_cookie(self.text) {
+            let set = response.fields.append(FieldName::SetCookie, self.text);
+            set.map_err(|_| Kind::Internal)?;
+        }
+        let (snapshot, worker) = (self.snapshot, self.worker);
+        let upgrade = self.upgrade.as_ref();
+        let met = self.record.meet_response(snapshot, upgrade, response, content, worker);
+        let mut transforms = Transforms::default();
+        if let Some(encoding) = met? {
+            transforms.push(Compressor::new(encoding, worker.policies.encoders()));
+        }
+        if let Some(dialect) = self.record.dialect.filter(|_| how.grpc_web) {
+            web::from_native(dialect, response, content, &mut transforms)
+                .map_err(|_| Kind::Internal)?;
+        }
+        Ok(transforms)
+    }
+
+    /// Where memory is had from for a response that its client takes slowly.
+    fn lender(&self, attempt: &Attempt) -> Lender<'x> {
+        let snapshot: &'x Snapshot = self.snapshot;
+        let most = snapshot.limits.response_buffer.map_or(0, ByteSize::as_usize);
+        Lender { memory: &snapshot.response_memory, client: attempt.client(), most }
+    }
+
+    /// Sends the response on, and the rest of the request while it lasts. What is left when all of it is in memory
+    /// has no more need of the endpoint.
+    async fn relay<'m>(
+        &mut self,
+        timeouts: &RouteTimeouts,
+        watch: &mut Watch<'_>,
+        (upload, request): (&mut Upload, &mut impl BodySink),
+        mut incoming: ReadAhead<'m, impl BodySource>,
+    ) -> Result<Option<Delivery<'m>>, Error> {
+        let RouteTimeouts { response_body, write, .. } = *timeouts;
+        // A client that reads nothing may not hold a response in memory by sending a little now and then.
+        let source = if watch.idle.is_some() { Duration::MAX } else { response_body };
+        let sink_rate = self.snapshot.response_rate();
+        let timeout = StallLimits { source, sink: write, source_rate: 0, sink_rate };
+        let mut download = Pump::new(timeout).with_pipes(&self.worker.io.pipes);
+        watch.renew();
+        let Exchange { timer, body, answer, .. } = self;
+        let clock = timer.clock();
+        let is_over = poll_fn(|cx| {
+            match upload.poll(cx, clock, *body, request) {
+                // A client may stop sending once it sees the response (RFC 9110 section 9.1.1): that must
+                // not take the response from it.
+                Err(error) if error.is_slow_client() => upload.give_up(),
+                result => result?,
+            }
+            if let Poll::Ready(result) = download.poll(cx, clock, &mut incoming, *answer) {
+                return Poll::Ready(result.map_err(Stop::of_answer).map(|()| true));
+            }
+            if download.awaits_sink() {
+                incoming.read(cx);
+                if incoming.is_read() && upload.is_over() {
+                    return Poll::Ready(Ok(false));
+                }
+            }
+            watch.look(cx, *body, upload.is_done())?;
+            if watch.is_idle(upload.taken() + download.taken()) {
+                return Poll::Ready(Err(Kind::ResponseStalled.into()));
+            }
+            let deadline = upload.deadline().min(download.deadline());
+            timer.wake_at(cx, deadline.min(watch.next_look()));
+            Poll::Pending
+        })
+        .await?;
+        Ok((!is_over).then(|| Delivery { pump: download, rest: incoming.into_rest() }))
+    }
+}

@@ -1,0 +1,216 @@
+//! A response that is waited for: what an attempt owns of it, apart from the exchange that it is made for.
+
+use super::Exchange;
+use super::idle::Idle;
+use super::presence::Presence;
+use crate::scratch::Loan;
+use std::task::{Context, Poll};
+use titan_http::{Status, remove_hop_by_hop};
+use titan_io::body::{RequestBody, ResponseSink};
+use titan_io::clock::{Clock, Moment};
+use titan_io::error::{Error, Kind};
+use titan_upstream::attempts::{Latency, Running};
+use titan_upstream::call::{Call, CallMemory, Channel, ReceivedHead};
+use titan_upstream::h1::H1Channel;
+use titan_upstream::h2::H2Channel;
+
+/// How many interim responses an endpoint may send before the final one.
+const MAX_INTERIM: u32 = 16;
+
+/// A request that was sent to an endpoint, and its response as far as it has come. It owns its connection or stream and
+/// its memory: several can be waited for at the same time, and one that is dropped is closed, or reset.
+pub(super) struct PendingResponse<'x, C> {
+    pub(super) attempt: Running,
+    pub(super) memory: Loan<CallMemory>,
+    pub(super) call: Call<C>,
+    /// The head of the final response, once it has come.
+    head: Option<ReceivedHead>,
+    pub(super) watch: Watch<'x>,
+    latency: Option<Latency>,
+    /// Whether the client waits for 100 (Continue).
+    wants_continue: bool,
+    /// Interim responses so far.
+    interim: u32,
+}
+
+/// The same over a connection of its own, or over one that is shared.
+pub(super) enum Pending<'x> {
+    /// HTTP/1.1.
+    H1(PendingResponse<'x, H1Channel<'x>>),
+    /// HTTP/2.
+    H2(PendingResponse<'x, H2Channel<'x>>),
+}
+
+/// What is watched while bodies move: whether the client is still there, and whether anything moves at all.
+pub(super) struct Watch<'x> {
+    clock: &'x Clock,
+    presence: Presence,
+    /// For a gRPC call: a direction may pause for as long as it likes, both together not.
+    pub(super) idle: Option<Idle>,
+}
+
+impl<'x, C: Channel> PendingResponse<'x, C> {
+    /// The response to a call that has been made for `exchange`.
+    pub(super) fn new<B: RequestBody + ?Sized, A: ResponseSink + ?Sized>(
+        attempt: Running,
+        memory: Loan<CallMemory>,
+        call: Call<C>,
+        exchange: &Exchange<'x, B, A>,
+    ) -> PendingResponse<'x, C> {
+        let clock = &exchange.worker.io.clock;
+        PendingResponse {
+            latency: attempt.measures_latency().then(Latency::default),
+            attempt,
+            memory,
+            call,
+            head: None,
+            watch: Watch { clock, presence: Presence::unknown(clock), idle: None },
+            wants_continue: exchange.expects_continue,
+            interim: 0,
+        }
+    }
+
+    /// The head of the final response; an error where it was not waited for.
+    pub(super) fn head(&self) -> Result<ReceivedHead, Error> {
+        self.head.ok_or(Kind::Internal.into())
+    }
+
+    /// Sends the request of the exchange on and waits for the head of the final response.
+    fn poll_head<B: RequestBody + ?Sized, A: ResponseSink + ?Sized>(
+        &mut self,
+        cx: &mut Context<'_>,
+        exchange: &mut Exchange<'_, B, A>,
+    ) -> Poll<Result<(), Error>> {
+        loop {
+            let clock = self.watch.clock;
+            let polled = self.call.poll_head(cx, clock, exchange.body, &mut self.memory);
+            let upload = &self.call.upload;
+            if let Some(latency) = self.latency.as_mut().filter(|_| upload.is_over()) {
+                latency.start();
+            }
+            match polled {
+                Poll::Ready(Ok(head)) if head.interim => self.pass_interim(exchange)?,
+                Poll::Ready(Ok(head)) => {
+                    exchange.check_upgrade(&self.memory.response)?;
+                    self.attempt.note_answer(self.memory.response.version, self.latency);
+                    self.head = Some(head);
+                    return Poll::Ready(Ok(()));
+                }
+                Poll::Ready(Err(error)) => {
+                    self.call.channel().note_failure(error);
+                    return Poll::Ready(Err(error));
+                }
+                Poll::Pending => {
+                    if let Poll::Ready(result) = exchange.answer.poll_flush(cx) {
+                        result?;
+                    }
+                    self.watch.look(cx, exchange.body, upload.is_done())?;
+                    if !upload.is_over() && self.watch.is_idle(upload.taken()) {
+                        return Poll::Ready(Err(Kind::BodyTimeout.into()));
+                    }
+                    return Poll::Pending;
+                }
+            }
+        }
+    }
+
+    /// Passes an interim response on, where the client can use it.
+    fn pass_interim<B: RequestBody + ?Sized, A: ResponseSink + ?Sized>(
+        &mut self,
+        exchange: &mut Exchange<'_, B, A>,
+    ) -> Result<(), Error> {
+        let head = &mut self.memory.response;
+        self.interim += 1;
+        if self.interim > MAX_INTERIM {
+            return Err(Kind::TooManyInterim.into());
+        }
+        if head.status == Status::CONTINUE && !std::mem::take(&mut self.wants_continue) {
+            return Ok(());
+        }
+        if remove_hop_by_hop(&mut head.fields) {
+            exchange.snapshot.forwarding.name_server(head).map_err(|_| Kind::Internal)?;
+            exchange.answer.interim(head);
+        }
+        Ok(())
+    }
+
+    fn deadline(&self) -> Moment {
+        self.call.deadline().min(self.watch.next_look())
+    }
+
+    fn is_sent(&mut self) -> bool {
+        self.call.is_sent(&mut self.memory)
+    }
+}
+
+impl<'x> Pending<'x> {
+    /// Sends the request of the exchange on and waits for the head of the final response.
+    pub(super) fn poll_head<B: RequestBody + ?Sized, A: ResponseSink + ?Sized>(
+        &mut self,
+        cx: &mut Context<'_>,
+        exchange: &mut Exchange<'x, B, A>,
+    ) -> Poll<Result<(), Error>> {
+        match self {
+            Pending::H1(pending) => pending.poll_head(cx, exchange),
+            Pending::H2(pending) => pending.poll_head(cx, exchange),
+        }
+    }
+
+    /// When it wants to be polled again although nothing happened.
+    pub(super) fn deadline(&self) -> Moment {
+        match self {
+            Pending::H1(pending) => pending.deadline(),
+            Pending::H2(pending) => pending.deadline(),
+        }
+    }
+
+    /// Whether the endpoint has been sent any of the request.
+    pub(super) fn is_sent(&mut self) -> bool {
+        match self {
+            Pending::H1(pending) => pending.is_sent(),
+            Pending::H2(pending) => pending.is_sent(),
+        }
+    }
+
+    /// Whether any of the request's body was taken for it, and cannot be had again.
+    pub(super) fn has_taken_body(&self) -> bool {
+        let taken = match self {
+            Pending::H1(pending) => pending.call.upload.taken(),
+            Pending::H2(pending) => pending.call.upload.taken(),
+        };
+        taken > 0
+    }
+}
+
+impl Watch<'_> {
+    /// Whether nothing has moved in either direction for too long, where that is what matters.
+    pub(super) fn is_idle(&mut self, moved: u64) -> bool {
+        self.idle.as_mut().is_some_and(|idle| idle.is_over(self.clock, moved))
+    }
+
+    /// Begins to wait anew for something to move.
+    pub(super) fn renew(&mut self) {
+        if let Some(idle) = &mut self.idle {
+            idle.renew(self.clock);
+        }
+    }
+
+    /// When to look again although nothing happens.
+    pub(super) fn next_look(&self) -> Moment {
+        let idle = self.idle.as_ref().map_or(Moment::NEVER, Idle::deadline);
+        idle.min(self.presence.next_look())
+    }
+
+    /// Notices that the client has left.
+    pub(super) fn look(
+        &mut self,
+        cx: &mut Context<'_>,
+        body: &mut (impl RequestBody + ?Sized),
+        is_sent: bool,
+    ) -> Result<(), Error> {
+        self.presence.watch(cx, self.clock, body, is_sent)
+    }
+}
+
+#[cfg(test)]
+mod tests;
