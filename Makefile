@@ -24,27 +24,27 @@ say = @printf '\n== %s\n' '$(1)'
 
 .PHONY: help build run test peers lint tidy unit fuzz-smoke go conformance bench audit docs fmt clean
 
-help: ## this list
+help: ## prints this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/p' Makefile | expand -t 14
 
 # The symbols are found by the name in the program's debug link, in the folder of the program.
-build: ## the gateway, optimised, and its symbols: target/dist/titan and titan.debug
+build: ## builds the gateway, optimised, and its symbols: target/dist/titan and titan.debug
 	cargo build --release --package titan
 	@mkdir -p $(DIST)
 	objcopy --only-keep-debug --compress-debug-sections=zlib $(CARGO_TARGET_DIR)/release/titan $(DIST)/titan.debug
 	objcopy --strip-all --add-gnu-debuglink=$(DIST)/titan.debug $(CARGO_TARGET_DIR)/release/titan $(DIST)/titan
 
-run: ## the gateway with its embedded configuration
+run: ## runs the gateway with its embedded configuration
 	cargo run --release
 
-test: peers lint tidy unit fuzz-smoke go ## everything; stops at the first failure
+test: peers lint tidy unit fuzz-smoke go ## runs all tests and checks; stops at the first failure
 	$(call say,all passed)
 
-peers: ## what the tests need beyond Rust, Go and make (apt; nothing when all is there)
+peers: ## installs what the tests need beyond Rust, Go and make (with apt, if anything is missing)
 	$(call say,peers)
 	@scripts/install-peers.sh
 
-lint: ## formatting and clippy, of every workspace
+lint: ## checks formatting and clippy in every workspace
 	$(call say,lint)
 	@cargo fmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1 || \
 	    { echo "adding rustfmt and clippy to the toolchain"; rustup component add rustfmt clippy; }
@@ -54,26 +54,26 @@ lint: ## formatting and clippy, of every workspace
 	     cargo clippy --quiet --workspace --all-targets -- --deny warnings); \
 	done
 
-tidy: ## the rules that neither rustc nor clippy knows; licences, sources and doubled versions of dependencies
+tidy: ## checks the project's own rules, and licences, sources and duplicate versions of dependencies
 	$(call say,tidy)
 	@cargo xtask tidy
 	@cargo xtask dependencies
 
 # The second run names the workspace, not the package: cargo would choose the features of a package's dependencies for
 # it alone, and build these, the gateway and its tests again.
-unit: ## unit, property, conformance and integration tests in Rust
+unit: ## runs the unit, property, conformance and integration tests in Rust
 	$(call say,tests)
 	@cargo test --quiet --workspace
 	$(call say,the gateway again, with TLS towards clients)
 	@TITAN_TEST_TLS=1 cargo test --quiet --workspace --test gateway
 	@if [ -e bench/engines/Cargo.toml ]; then cd bench/engines && cargo test --quiet; fi
 
-fuzz-smoke: ## each fuzz target over a bounded, repeatable corpus, on stable Rust
+fuzz-smoke: ## runs each fuzz target over a bounded, repeatable corpus, on stable Rust
 	$(call say,fuzz smoke)
 	@if [ -e fuzz/Cargo.toml ]; then cd fuzz && cargo test --quiet; fi
 
 # -count=1: Go's cache does not see the vectors, which lie outside its modules.
-go: ## formatting, vet, staticcheck and tests of every Go module; then each fuzz target for a moment
+go: ## checks and tests every Go module; then runs each fuzz target for a moment
 	$(call say,go)
 	@for folder in $(GO_MODULES); do \
 	    echo "$$folder"; \
@@ -84,19 +84,19 @@ go: ## formatting, vet, staticcheck and tests of every Go module; then each fuzz
 	@cd shockwave && go test -count=1 -cover ./... && go test -count=1 -tags shockdebug ./...
 	@scripts/fuzz-go.sh 5s
 
-conformance: ## the HTTP/1.1 vectors alone
+conformance: ## runs only the HTTP/1.1 vectors
 	cargo test --package titan-h1 --test conformance
 	cd shockwave && go test -count=1 -run 'Vector|Titan|Unread|Alike|Behind' .
 
-bench: peers ## processor time per request beside nginx, HAProxy and a bare forwarder: bench/README.md
+bench: peers ## measures CPU time per request next to nginx, HAProxy and a bare forwarder: bench/README.md
 	cd bench/engines && cargo run --release
 	cd bench/engines/go && go run .
 
-audit: ## known vulnerabilities in what is depended on; asks databases on the network, so it is no part of `test`
+audit: ## checks dependencies for known vulnerabilities; needs databases on the network, so `test` does not include it
 	$(call say,audit)
 	@scripts/audit.sh
 
-docs: ## docs/configuration.md from the field docs
+docs: ## writes docs/configuration.md from the field docs
 	cargo xtask reference
 
 fmt: ## formats every workspace

@@ -19,7 +19,7 @@ pub(crate) fn check(root: &Path) -> Result<(), String> {
     let tree =
         Tree::read(root).map_err(|error| format!("cannot read {}: {error}", root.display()))?;
     let text = tree.file(RULES).and_then(|file| file.text.as_deref());
-    let rules = Rules::parse(text.ok_or_else(|| format!("{RULES} is not there"))?);
+    let rules = Rules::parse(text.ok_or_else(|| format!("{RULES} is missing"))?);
     let mut packages = BTreeSet::new();
     let mut findings = Vec::new();
     for manifest in workspaces(&tree) {
@@ -28,7 +28,7 @@ pub(crate) fn check(root: &Path) -> Result<(), String> {
             .extend(rules.faults(&these).into_iter().map(|fault| format!("{manifest}: {fault}")));
         packages.extend(these);
     }
-    findings.extend(rules.idle(&packages).map(|it| format!("{RULES}: nothing is there of {it}")));
+    findings.extend(rules.idle(&packages).map(|it| format!("{RULES}: no dependency matches {it}")));
     if findings.is_empty() { Ok(()) } else { Err(findings.join("\n")) }
 }
 
@@ -133,7 +133,7 @@ impl Rules {
         let twice = versions.iter().filter(|(_, versions)| versions.len() > 1);
         faults.extend(twice.map(|(name, versions)| {
             format!(
-                "{name}: stands there as {}; `cargo tree -i {name}@VERSION` says why",
+                "{name}: has several versions, {}; `cargo tree -i {name}@VERSION` shows why",
                 versions.join(" and ")
             )
         }));

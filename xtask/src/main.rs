@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const USAGE: &str = "\
-cargo xtask tidy                  the rules that neither rustc nor clippy knows
-cargo xtask dependencies          holds what is depended on to deny.toml
+cargo xtask tidy                  checks the rules that neither rustc nor clippy knows
+cargo xtask dependencies          checks dependencies against deny.toml
 cargo xtask reference             writes docs/configuration.md from the field docs
-cargo xtask reference --check     fails where that would change something";
+cargo xtask reference --check     fails if that would change something";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

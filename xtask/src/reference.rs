@@ -22,7 +22,10 @@ fn test(root: &Path) -> Command {
 fn run(command: &mut Command) -> Result<(), String> {
     match command.status() {
         Ok(status) if status.success() => Ok(()),
-        Ok(_) => Err("the reference is not what the field docs say".to_owned()),
+        Ok(_) => {
+            Err("the reference does not match the field docs: run `cargo xtask reference`"
+                .to_owned())
+        }
         Err(error) => Err(format!("cannot run cargo: {error}")),
     }
 }

@@ -35,7 +35,7 @@ fn unnamed(tree: &Tree) -> Vec<Finding> {
         };
         if !first.contains(thing.to_string().as_str()) && !entries.iter().any(is_named) {
             let message = format!(
-                "no entry of {PAGE} names `{thing}`: tell users what is new, with its name in backticks"
+                "no entry of {PAGE} names `{thing}`: add one for users, with the name in backticks"
             );
             findings.push(Finding::line(file, *index, message));
         }
@@ -49,7 +49,8 @@ fn gone(tree: &Tree) -> Vec<Finding> {
     let there: BTreeSet<String> = things(tree).keys().map(Thing::to_string).collect();
     let lines = text(tree, FIRST).lines().enumerate();
     let gone = lines.filter(|(_, line)| !there.contains(*line));
-    let message = |name| format!("`{name}` is gone: say so in {PAGE}, and take it off this list");
+    let message =
+        |name| format!("`{name}` is gone: say so in {PAGE}, and remove it from this list");
     gone.map(|(index, name)| Finding::line(list, index, message(name))).collect()
 }
 
@@ -62,7 +63,7 @@ fn headings(tree: &Tree) -> Vec<Finding> {
         if line.starts_with("## ") {
             seen.clear();
         } else if line.starts_with("### ") && !seen.insert(line) {
-            let message = format!("`{line}` stands above already: join the two");
+            let message = format!("`{line}` appears twice: join the two");
             findings.push(Finding::line(page, index, message));
         }
     }
@@ -146,7 +147,7 @@ mod tests {
         assert_eq!(
             gone,
             [format!(
-                "{FIRST}:8: `limits.gone` is gone: say so in {PAGE}, and take it off this list"
+                "{FIRST}:8: `limits.gone` is gone: say so in {PAGE}, and remove it from this list"
             )]
         );
     }
@@ -156,7 +157,7 @@ mod tests {
         let twice = format!("## [0.2.0]\n### Fixed\n\n{ALL}\n### Fixed\n## [0.1.0]\n### Fixed\n");
         assert_eq!(
             found(&twice, ""),
-            [format!("{PAGE}:9: `### Fixed` stands above already: join the two")]
+            [format!("{PAGE}:9: `### Fixed` appears twice: join the two")]
         );
     }
 }

@@ -32,7 +32,7 @@ fn circle_in(tree: &Tree, parent: &File, text: &str) -> Option<Finding> {
         arrows[own].extend(named.into_iter().filter(|it| *it != own));
     }
     let circle: Vec<_> = circle(&arrows)?.iter().map(|place| declared.modules[*place]).collect();
-    let message = format!("its modules know each other in a circle: {}", circle.join(" -> "));
+    let message = format!("its modules depend on each other in a circle: {}", circle.join(" -> "));
     Some(Finding::file(parent, message))
 }
 

@@ -27,7 +27,7 @@ fn missing(tree: &Tree, path: &str, names: Names, page: &str) -> Vec<Finding> {
         for (index, line) in file.text.as_deref().unwrap_or_default().lines().enumerate() {
             let is_missing = |name: &&str| !page.contains(&format!("`{name}`"));
             for name in names(line).into_iter().filter(is_missing) {
-                let message = format!("{PAGE} does not tell of `{name}`");
+                let message = format!("{PAGE} does not mention `{name}`");
                 findings.push(Finding::line(file, index, message));
             }
         }
@@ -96,11 +96,11 @@ mod tests {
         assert_eq!(messages("`connect-timeout` `titan_a_seconds` `titan_b_total`"), [""; 0]);
         assert_eq!(
             messages("`connect-timeout` `titan_b_total`"),
-            ["docs/operations.md does not tell of `titan_a_seconds`"]
+            ["docs/operations.md does not mention `titan_a_seconds`"]
         );
         assert_eq!(
             messages("`titan_a_seconds` `connect-timeout`"),
-            ["docs/operations.md does not tell of `titan_b_total`"]
+            ["docs/operations.md does not mention `titan_b_total`"]
         );
     }
 }

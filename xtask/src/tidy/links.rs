@@ -10,7 +10,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
         for (index, line) in text.lines().enumerate() {
             let broken = targets(line).filter(|target| !tree.has(&resolve(folder, target)));
             findings.extend(
-                broken.map(|it| Finding::line(file, index, format!("`{it}` is not there"))),
+                broken.map(|it| Finding::line(file, index, format!("`{it}` does not exist"))),
             );
         }
     }

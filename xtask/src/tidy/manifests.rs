@@ -61,7 +61,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
             continue;
         }
         if !text.contains("[lints]\nworkspace = true\n") {
-            findings.push(Finding::file(file, "does not take the lints of the workspace"));
+            findings.push(Finding::file(file, "does not use the lints of the workspace"));
         }
         findings.extend(dependencies(text).filter_map(|it| fault(file, &it)));
     }
@@ -99,14 +99,15 @@ fn fault(file: &File, dependency: &Dependency<'_>) -> Option<Finding> {
         return Some(Finding::line(
             file,
             *index,
-            format!("the version of `{name}` belongs into the root manifest"),
+            format!("the version of `{name}` belongs in the root manifest"),
         ));
     }
     let from = file.path.split('/').nth(1)?;
     let arrows = ARROWS.iter().find(|arrows| arrows.from == from).filter(|_| !is_for_tests)?;
     let is_ours = name.starts_with("titan");
     let is_allowed = if is_ours { arrows.to.contains(name) } else { !arrows.never.contains(name) };
-    (!is_allowed).then(|| Finding::line(file, *index, format!("`{from}` must not know `{name}`")))
+    (!is_allowed)
+        .then(|| Finding::line(file, *index, format!("`{from}` must not depend on `{name}`")))
 }
 
 #[cfg(test)]

@@ -82,16 +82,16 @@ fn arrows_back(file: &File, text: &str, root: &Declarations<'_>, own: usize) -> 
             let module = root.modules[own];
             let message = match root.place_of(name) {
                 None if named.starts_with(['{', '*']) => {
-                    "name each module in a `use` of its own".to_owned()
+                    "use a separate `use` for each module".to_owned()
                 }
                 None if !name.is_empty() => {
                     format!(
-                        "`{name}` is the root's own, which knows `{module}`: put it into a module"
+                        "`{name}` belongs to the root, which depends on `{module}`: move it into a module"
                     )
                 }
                 Some(place) if place > own => {
                     let other = root.modules[place];
-                    format!("`{module}` must not know `{other}`, which is declared after it")
+                    format!("`{module}` must not depend on `{other}`, which is declared after it")
                 }
                 _ => continue,
             };
@@ -151,7 +151,7 @@ mod tests {
             assert_eq!(messages(path, text).len(), 0, "{path}");
         }
         let found = messages("a/inner.rs", "\nlet it = crate::c::f();\n");
-        assert!(found[0].contains("inner.rs:2: `a` must not know `c`"), "{found:?}");
+        assert!(found[0].contains("inner.rs:2: `a` must not depend on `c`"), "{found:?}");
         assert_eq!(messages("b.rs", "use crate::{a, c};\n").len(), 1);
     }
 
@@ -170,9 +170,9 @@ mod tests {
 
     #[test]
     fn what_the_root_re_exports_stands_for_its_module() {
-        assert!(messages("a.rs", "use crate::D;\n")[0].contains("`a` must not know `c`"));
+        assert!(messages("a.rs", "use crate::D;\n")[0].contains("`a` must not depend on `c`"));
         assert_eq!(messages("c/inner.rs", "use crate::D;\n").len(), 0);
-        assert!(messages("c.rs", "crate::own();\n")[0].contains("`own` is the root's own"));
+        assert!(messages("c.rs", "crate::own();\n")[0].contains("`own` belongs to the root"));
     }
 
     #[test]

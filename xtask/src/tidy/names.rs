@@ -20,8 +20,9 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     for (file, text) in tree.texts(PAGES) {
         for (index, line) in text.lines().enumerate() {
             let gone = names(line).filter(|name| !code.contains(name));
-            findings
-                .extend(gone.map(|it| Finding::line(file, index, format!("no code has `{it}`"))));
+            findings.extend(
+                gone.map(|it| Finding::line(file, index, format!("`{it}` is not in the code"))),
+            );
         }
     }
     findings

@@ -23,7 +23,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     for (file, text) in tree.texts(&[".rs"]).filter(|(file, _)| file.path.starts_with("crates/")) {
         for (index, field) in marks(text, file, &mut findings) {
             if !names.contains(field) {
-                let message = format!("`{field}` is no field of the configuration");
+                let message = format!("`{field}` is not a field of the configuration");
                 findings.push(Finding::line(file, index, message));
             }
             proven.insert(field);
@@ -48,7 +48,7 @@ fn marks<'t>(text: &'t str, file: &File, findings: &mut Vec<Finding>) -> Vec<(us
         let Some(named) = line.strip_prefix(MARK) else { continue };
         let mut below = lines[index..].iter().skip_while(|line| line.starts_with(MARK));
         if !below.next().is_some_and(|line| is_test_attribute(line)) {
-            let message = "a field is proven by a test: this is not above a `#[test]`";
+            let message = "tests prove fields: this mark is not above a `#[test]`";
             findings.push(Finding::line(file, index, message));
         }
         marks.extend(named.split(',').map(|field| (index, field.trim())));
@@ -87,11 +87,10 @@ mod tests {
     #[test]
     fn a_mark_names_a_field_and_stands_above_a_test() {
         let both = "// field: limits.head, limits.body\n";
-        let stray =
-            "crates/a/tests/b.rs:1: a field is proven by a test: this is not above a `#[test]`";
+        let stray = "crates/a/tests/b.rs:1: tests prove fields: this mark is not above a `#[test]`";
         assert_eq!(messages(&format!("{both}fn a() {{}}\n")), [stray]);
         assert_eq!(messages(&format!("{both}// #[test]\nfn a() {{}}\n")), [stray]);
-        let gone = "crates/a/tests/b.rs:2: `limits.tail` is no field of the configuration";
+        let gone = "crates/a/tests/b.rs:2: `limits.tail` is not a field of the configuration";
         assert_eq!(
             messages(&format!("{both}// field: limits.tail\n#[test]\nfn a() {{}}\n")),
             [gone]

@@ -43,7 +43,7 @@ fn crates(tree: &Tree, root: &File, names: &Names<'_>) -> Vec<Finding> {
         else {
             findings.push(Finding::file(
                 root,
-                format!("publishes `{name}`, and crates/{name} is no crate of that name"),
+                format!("publishes `{name}`, but crates/{name} is not a crate with that name"),
             ));
             continue;
         };
@@ -54,7 +54,7 @@ fn crates(tree: &Tree, root: &File, names: &Names<'_>) -> Vec<Finding> {
         findings.extend(missing.map(|it| {
             Finding::file(
                 manifest,
-                format!("is published and needs `{it}`, which is not: see {ROOT}"),
+                format!("is published and needs `{it}`, which is not published: see {ROOT}"),
             )
         }));
     }
@@ -118,12 +118,12 @@ go = \"a.example/shockwave\"
         assert_eq!(messages(TITAN, H1, ""), [""; 0]);
         assert_eq!(
             messages(TITAN, &H1.replace("titan-h1", "titan-http1"), ""),
-            ["Cargo.toml: publishes `titan-h1`, and crates/titan-h1 is no crate of that name"]
+            ["Cargo.toml: publishes `titan-h1`, but crates/titan-h1 is not a crate with that name"]
         );
         assert_eq!(
             messages(&TITAN.replace("titan-h1", "titan-h2"), H1, ""),
             [
-                "crates/titan/Cargo.toml: is published and needs `titan-h2`, which is not: see Cargo.toml"
+                "crates/titan/Cargo.toml: is published and needs `titan-h2`, which is not published: see Cargo.toml"
             ]
         );
     }

@@ -31,7 +31,7 @@ fn ids(file: &File, text: &str, seen: &mut HashMap<String, String>) -> Vec<Findi
         Err(error) => return vec![Finding::file(file, format!("is not JSON: {error}"))],
     };
     let Some(vectors) = document["vectors"].as_array().filter(|vectors| !vectors.is_empty()) else {
-        return vec![Finding::file(file, "holds no vectors")];
+        return vec![Finding::file(file, "contains no vectors")];
     };
     let mut findings = Vec::new();
     for (index, vector) in vectors.iter().enumerate() {
@@ -40,7 +40,7 @@ fn ids(file: &File, text: &str, seen: &mut HashMap<String, String>) -> Vec<Findi
             continue;
         };
         if let Some(first) = seen.insert(id.to_owned(), file.path.clone()) {
-            findings.push(Finding::file(file, format!("the id `{id}` stands in {first} already")));
+            findings.push(Finding::file(file, format!("the id `{id}` is already in {first}")));
         }
     }
     findings
@@ -63,7 +63,7 @@ mod tests {
         assert_eq!(messages(&[README, (a, one)]), [""; 0]);
         assert_eq!(
             messages(&[README, (a, one), (b, one)]),
-            ["the id `x` stands in conformance/http1/a.json already"]
+            ["the id `x` is already in conformance/http1/a.json"]
         );
         for text in ["{", "{}", r#"{"vectors": []}"#, r#"{"vectors": [{}]}"#] {
             assert_eq!(messages(&[README, (a, text)]).len(), 1, "{text}");
