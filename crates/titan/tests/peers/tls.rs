@@ -239,7 +239,7 @@ fn a_certificate_to_develop_with_is_trusted_where_its_authority_is() {
     // What is there is not overwritten.
     let again = cert.output().unwrap();
     assert_eq!(again.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&again.stderr).contains("is there already"));
+    assert!(String::from_utf8_lossy(&again.stderr).contains("already exists"));
 }
 
 #[test]
