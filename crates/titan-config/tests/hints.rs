@@ -40,7 +40,7 @@ fn a_section_that_is_none_says_its_keys() {
             policy("authorise: { forward_auth: { upstream: a, cache: 30s } }"),
             "write a mapping with the keys `ttl`, `key`, `capacity`; `ttl` is required",
         ),
-        (section("policies: { p: jwt }"), "with one of the keys `cors`, `early_limit`, "),
+        (section("policies: { p: jwt }"), "with one of the keys `cors`, "),
         (route("upstream: api, rewrite: /foo"), "with one of the keys `prefix`, `path`"),
         (
             route("respond: hello"),

@@ -7,7 +7,7 @@
 //! | what a policy sees of a request, what it finds out, and whom it may ask | [`context`], [`findings`] |
 //! | what one tells of a request that nobody has made | [`story`] |
 //! | what a policy is | `policy` |
-//! | the policies themselves | `cors`, `early_limit`, `failure_limit`, [`jwt`], `authorise`, `rate_limit`, [`transform`], [`compress`] |
+//! | the policies themselves | a module for each, with the names of [`titan_config::policies`] |
 //! | what follows from the list of them: the order, states, credentials, metrics | [`list`] |
 //! | all of a configuration, and those of each route | [`credentials`], [`state`], [`chain`] |
 

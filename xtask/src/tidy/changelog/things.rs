@@ -47,9 +47,12 @@ impl Thing {
         Thing { owner: owner.to_owned(), name: name.to_owned() }
     }
 
-    /// Whether one of the words says whose it is. Lists of sections go by their plural: `listeners[].protocols`.
+    /// Whether one of the words says whose it is. Lists of sections go by their plural: `listeners[].protocols`, `policies.*.cors`.
     pub(super) fn is_owned(&self, words: &BTreeSet<&str>) -> bool {
-        let singular = |word: &str| word.trim_end_matches('s').to_owned();
+        let singular = |word: &str| match word.strip_suffix("ies") {
+            Some(stem) => format!("{stem}y"),
+            None => word.trim_end_matches('s').to_owned(),
+        };
         self.owner.is_empty() || words.iter().any(|word| singular(word) == singular(&self.owner))
     }
 }
