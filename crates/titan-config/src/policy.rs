@@ -8,6 +8,7 @@ mod early_limit;
 mod failure_limit;
 mod header;
 mod jwt;
+mod maintenance;
 mod needs;
 mod rate_limit;
 mod rule;
@@ -61,6 +62,8 @@ macro_rules! policies {
         $with! {
             /// Which pages of other origins may read responses (cross-origin resource sharing).
             Cors cors;
+            /// Closes routes for a while.
+            Maintenance maintenance;
             /// A rate limit that comes before `jwt` and `authorise`, and so bounds their work for unauthenticated clients. Its key
             /// and its exemptions cannot use API keys and claims. A route may have a `rate_limit` as well.
             EarlyLimit early_limit;

@@ -35,6 +35,8 @@ mod authorise;
 
 mod rate_limit;
 
+mod maintenance;
+
 mod early_limit;
 
 mod failure_limit;
