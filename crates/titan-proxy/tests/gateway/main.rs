@@ -24,6 +24,7 @@ mod jwt;
 mod large;
 mod limits;
 mod listeners;
+mod maintenance;
 mod pools;
 mod rate_limits;
 mod regressions;
