@@ -38,7 +38,7 @@ pub struct Bounds {
     pub idle: Duration,
     /// How many requests a connection may bring.
     pub requests: u32,
-    /// How long a connection may last, but for the request that is being answered then.
+    /// How long a connection may last, except for the request that it serves then.
     pub life: Duration,
 }
 
@@ -56,7 +56,7 @@ pub struct Request {
 pub struct Response {
     /// Status and fields.
     pub head: ResponseHead,
-    /// Not sent in answer to HEAD.
+    /// Not sent in response to HEAD.
     pub body: Vec<u8>,
 }
 
@@ -64,13 +64,13 @@ pub struct Response {
 const PAUSE: Duration = Duration::from_millis(100);
 
 impl Server {
-    /// Starts a thread of that name which responds with `answer`. All requests have to wait for each
-    /// answer: it must not block.
+    /// Starts a thread of that name in which `handler` responds. All requests wait for each
+    /// response: it must not block.
     pub fn start(
         name: &str,
         socket: Socket,
         bounds: Bounds,
-        answer: impl Fn(&Request) -> Response + Send + Sync + 'static,
+        handler: impl Fn(&Request) -> Response + Send + Sync + 'static,
     ) -> io::Result<Server> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let listening = {
@@ -78,7 +78,7 @@ impl Server {
             socket.enter()?
         };
         let (stop, stopped) = oneshot::channel();
-        let accepting = accept(listening, bounds, Arc::new(answer));
+        let accepting = accept(listening, bounds, Arc::new(handler));
         let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
             runtime.spawn(accepting);
             // Nothing is ever sent: this is the end of the sender.
@@ -98,19 +98,19 @@ impl Server {
 async fn accept(
     listening: socket::Listening,
     bounds: Bounds,
-    answer: Arc<impl Fn(&Request) -> Response + Send + Sync + 'static>,
+    handler: Arc<impl Fn(&Request) -> Response + Send + Sync + 'static>,
 ) {
-    let places = Arc::new(ConnectionSlots::new(bounds.connections));
+    let slots = Arc::new(ConnectionSlots::new(bounds.connections));
     loop {
         match listening.accept().await {
             Ok(stream) => {
-                let place = places.take().await;
-                let (places, answer) = (Arc::clone(&places), Arc::clone(&answer));
+                let slot = slots.take().await;
+                let (slots, handler) = (Arc::clone(&slots), Arc::clone(&handler));
                 tokio::spawn(async move {
-                    let connection = Connection::new(stream, bounds, &places);
+                    let connection = Connection::new(stream, bounds, &slots);
                     // An error means that the client has gone: nobody is left to be told.
-                    let _ = connection.serve(&*answer).await;
-                    drop(place);
+                    let _ = connection.serve(&*handler).await;
+                    drop(slot);
                 });
             }
             Err(_) => tokio::time::sleep(PAUSE).await,
@@ -119,7 +119,7 @@ async fn accept(
 }
 
 impl Request {
-    /// The largest body that is read; a larger one is answered with 413.
+    /// The largest body that is read; a larger one gets 413.
     pub const MAX_BODY: usize = 64 << 10;
 }
 

@@ -2,7 +2,7 @@
 //!
 //! | what | module | entry |
 //! |---|---|---|
-//! | the response for each path | `pages` | `Pages::answer` |
+//! | the response for each path | `pages` | `Pages::respond` |
 //! | revoked tokens, in a file and for all workers | `revocations` | [`RevocationStore::open`] |
 //! | the counters of the workers as text | `exposition` | `exposition::write` |
 //! | a small HTTP/1.1 server, which the demo upstream uses too | [`http`] | [`http::Server::start`] |
@@ -42,12 +42,12 @@ pub fn start(
     store: Option<Arc<RevocationStore>>,
 ) -> io::Result<http::Server> {
     let pages = Pages::new(gateway.metrics(), gateway.status(), store).at(socket.address());
-    http::Server::start("admin", socket, BOUNDS, move |request| pages.answer(request))
+    http::Server::start("admin", socket, BOUNDS, move |request| pages.respond(request))
 }
 
 /// Serves health, readiness and metrics of `gateway` at `socket`, and nothing that changes anything, until what it returns is
 /// dropped.
 pub fn start_probes(socket: http::Socket, gateway: &Gateway) -> io::Result<http::Server> {
     let pages = Pages::new(gateway.metrics(), gateway.status(), None);
-    http::Server::start("probes", socket, BOUNDS, move |request| pages.answer_probe(request))
+    http::Server::start("probes", socket, BOUNDS, move |request| pages.respond_to_probe(request))
 }

@@ -57,24 +57,24 @@ impl Pages {
     }
 
     /// Answers a request.
-    pub(crate) fn answer(&self, request: &Request) -> Response {
+    pub(crate) fn respond(&self, request: &Request) -> Response {
         if let Some(rest) = below(request.head.path(), revocations::PATH) {
             // A page may have its own name lead to this address, and reads then what it likes: it says no `Origin`.
             if self.is_local && !request.head.authority().is_none_or(is_this_machine) {
                 let detail = "use `localhost` or an IP address as the host: the admin interface accepts no other names";
                 return Response::problem(Status::FORBIDDEN, detail);
             }
-            return revocations::answer(self.store.as_deref(), request, rest);
+            return revocations::respond(self.store.as_deref(), request, rest);
         }
-        self.answer_page(request, INDEX)
+        self.respond_with_page(request, INDEX)
     }
 
     /// Answers a request at the address of the probes, where there is nothing but pages.
-    pub(crate) fn answer_probe(&self, request: &Request) -> Response {
-        self.answer_page(request, PROBES)
+    pub(crate) fn respond_to_probe(&self, request: &Request) -> Response {
+        self.respond_with_page(request, PROBES)
     }
 
-    fn answer_page(&self, request: &Request, index: &'static str) -> Response {
+    fn respond_with_page(&self, request: &Request, index: &'static str) -> Response {
         let page: fn(&Pages) -> Response = match request.head.path() {
             b"/" => return self.read(request, |_| Response::new(Status::OK, TEXT, index)),
             b"/healthz" => |_| Response::new(Status::OK, TEXT, "ok\n"),
@@ -151,7 +151,7 @@ mod tests {
     fn ask(pages: &Pages, method: Method, path: &str) -> (u16, String) {
         let mut head = RequestHead { method, ..RequestHead::default() };
         head.set_path(path.as_bytes()).unwrap();
-        let Response { head, body } = pages.answer(&Request { head, body: Vec::new() });
+        let Response { head, body } = pages.respond(&Request { head, body: Vec::new() });
         (head.status.code(), String::from_utf8(body).unwrap())
     }
 
@@ -191,7 +191,7 @@ mod tests {
             if let Some(host) = host {
                 head.fields.append(FieldName::Host, host.as_bytes()).unwrap();
             }
-            pages.answer(&Request { head, body: Vec::new() }).head.status.code()
+            pages.respond(&Request { head, body: Vec::new() }).head.status.code()
         };
         let list = "/jwt/revocations";
         for local in ["127.0.0.1:8484", "[::1]:8484"] {
@@ -224,7 +224,7 @@ mod tests {
         let status = |method, path: &str| {
             let mut head = RequestHead { method, ..RequestHead::default() };
             head.set_path(path.as_bytes()).unwrap();
-            pages.answer_probe(&Request { head, body: Vec::new() }).head.status.code()
+            pages.respond_to_probe(&Request { head, body: Vec::new() }).head.status.code()
         };
         for path in ["/", "/healthz", "/readyz", "/metrics"] {
             assert_eq!(status(Method::GET, path), 200, "{path}");

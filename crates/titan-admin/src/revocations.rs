@@ -7,7 +7,7 @@ mod pages;
 pub(crate) mod tests;
 
 pub use log::RevocationStoreError;
-pub(crate) use pages::{PATH, answer};
+pub(crate) use pages::{PATH, respond};
 
 use entry::{Entry, Tokens, TokensKey};
 use log::{Log, Record};

@@ -1,12 +1,12 @@
 //! Error pages instead of problem documents, for the gateway's own failures.
 
-use crate::answer::body;
 use crate::bounds::MAX_STATUSES;
 use crate::diagnostic::Diagnostic;
 use crate::node::Node;
 use crate::problem::Problem;
 use crate::read::{Read, Reading, default, required};
 use crate::readers::{Named, mapping, short_for};
+use crate::respond::body;
 use crate::section::{section, section_of};
 use crate::shape::TextShape;
 use crate::token::{HeaderValue, header_value};

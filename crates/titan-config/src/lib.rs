@@ -92,7 +92,7 @@ mod policy;
 
 mod body_template;
 
-mod answer;
+mod respond;
 
 mod error_pages;
 
@@ -123,7 +123,6 @@ mod json;
 mod schema;
 
 pub use address::{EndpointAddress, ListenAddress};
-pub use answer::{Redirect, Respond};
 pub use balance::{Balance, HashKey, SameSite, StickyCookie};
 pub use body_template::{BodyTemplate, Escaping};
 pub use cidr::Cidr;
@@ -145,6 +144,7 @@ pub use quantity::{ByteSize, Cap};
 pub use reference::reference;
 pub use report::Report;
 pub use resolver::Resolver;
+pub use respond::{Redirect, Respond};
 pub use route::{Action, Proxy, Rewrite, Route, SendHost, Share};
 pub use schema::schema;
 pub use template::{Piece, Template};

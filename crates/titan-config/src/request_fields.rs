@@ -1,9 +1,9 @@
 //! The fields of requests that a configuration names: it decides by them, or changes them.
 
-use crate::answer::Respond;
 use crate::balance::{Balance, HashKey};
 use crate::gateway::Config;
 use crate::policy::ValueTemplate;
+use crate::respond::Respond;
 use crate::route::{Action, Route};
 use crate::token::HeaderName;
 use crate::upstream::Upstream;

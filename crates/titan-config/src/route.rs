@@ -1,6 +1,5 @@
 //! Routes: which request gets which response.
 
-use crate::answer::{Redirect, Respond};
 use crate::condition::{CertificateMatch, HeaderMatch, QueryMatch};
 use crate::error_pages::ErrorPages;
 use crate::files::StaticFiles;
@@ -10,6 +9,7 @@ use crate::look_alikes::Paths;
 use crate::path::PathPattern;
 use crate::policy::Policies;
 use crate::quantity::{ByteSize, Cap};
+use crate::respond::{Redirect, Respond};
 use crate::template::Template;
 use crate::timeouts::RouteTimeouts;
 use crate::token::{HeaderValue, Name, Token};

@@ -2,7 +2,6 @@
 
 mod name;
 
-use crate::answer::{Redirect, RedirectFields, Respond, redirect, respond};
 use crate::bounds::{MAX_HOSTS, MAX_METHODS, MAX_SHARES, MAX_UPGRADES};
 use crate::condition::{
     CertificateMatch, HeaderMatch, QueryMatch, certificate_matches, header_matches, query_matches,
@@ -24,6 +23,7 @@ use crate::problem::Problem;
 use crate::quantity::{ByteSize, Cap};
 use crate::read::{At, Read, Reading, at, default, optional};
 use crate::readers::{Named, boolean, mapping, one_or_list, text, whole, words_or};
+use crate::respond::{Redirect, RedirectFields, Respond, redirect, respond};
 use crate::route::{Action, Proxy, Rewrite, Route, SendHost, Share};
 use crate::section::{exclude, has_unknown_keys, section, section_of};
 use crate::shape::{Shape, TextShape};

@@ -138,7 +138,7 @@ faults! {
 impl Fault {
     /// Whether the client deserves a response: it broke no rule of the protocol, it merely asked for
     /// more than this side takes.
-    pub(crate) fn is_answerable(self) -> bool {
+    pub(crate) fn gets_response(self) -> bool {
         matches!(
             self,
             Fault::HeadTooLarge | Fault::TooManyFields | Fault::TargetTooLong | Fault::Expectation

@@ -56,7 +56,7 @@ const LEAK: u32 = 10;
 pub(crate) struct Floods {
     flood_budget: u32,
     points: u32,
-    /// Resets that are free because streams before them were answered: at most `flood_budget`.
+    /// Resets that are free because streams before them were responded: at most `flood_budget`.
     credit: u32,
     /// Bytes that frames have fallen short of being worth their trouble, below `THIN_DEBT`.
     thin: u32,
@@ -86,14 +86,14 @@ impl Floods {
 
     /// A stream got its response. A client that has had responses may change its mind for once.
     #[inline]
-    pub(crate) fn answered(&mut self) {
+    pub(crate) fn responded(&mut self) {
         match self.points.checked_sub(1) {
             Some(left) => self.points = left,
             None => self.credit = (self.credit + 1).min(self.flood_budget),
         }
     }
 
-    /// A stream was reset before it was answered.
+    /// A stream was reset before it was responded.
     pub(crate) fn reset(&mut self) -> Result<(), Violation> {
         match self.credit.checked_sub(1) {
             Some(left) => {
@@ -194,15 +194,15 @@ mod tests {
     #[test]
     fn answers_earn_resets_and_nothing_else() {
         let mut floods = Floods::new(200);
-        (0..10).for_each(|_| floods.answered());
+        (0..10).for_each(|_| floods.responded());
         assert_eq!(until_flood(|| floods.reset()), 210);
-        (0..2).for_each(|_| floods.answered());
+        (0..2).for_each(|_| floods.responded());
         assert_eq!(until_flood(|| floods.reset()), 1);
         let mut floods = Floods::new(200);
-        (0..1000).for_each(|_| floods.answered());
+        (0..1000).for_each(|_| floods.responded());
         assert_eq!(until_flood(|| floods.charge(1)), 200);
         let mut floods = Floods::new(200);
-        (0..1000).for_each(|_| floods.answered());
+        (0..1000).for_each(|_| floods.responded());
         assert_eq!(until_flood(|| floods.reset()), 400);
     }
 

@@ -181,11 +181,11 @@ impl Mux {
         Rc::new(StreamHandle { mux: Rc::clone(self), stream, farewell: Cell::new(Code::Cancel) })
     }
 
-    fn error(&self, lost: StreamLoss, is_answered: bool) -> Error {
+    fn error(&self, lost: StreamLoss, has_head: bool) -> Error {
         match (lost, self.peer) {
             (StreamLoss::Fault(fault), side) => Error { side, kind: Kind::MalformedStream(fault) },
             (StreamLoss::Unprocessed, Side::Upstream) => Kind::Unprocessed.into(),
-            (_, Side::Upstream) if is_answered => Kind::Truncated.into(),
+            (_, Side::Upstream) if has_head => Kind::Truncated.into(),
             (StreamLoss::Reset(_), Side::Upstream) => Kind::Reset.into(),
             (StreamLoss::Connection, Side::Upstream) => Kind::Closed.into(),
             _ => Kind::ClientGone.into(),

@@ -110,7 +110,7 @@ pub async fn accept(
 }
 
 /// Tells a client that it came to the wrong port, and waits until it has seen that or a moment is over.
-pub async fn answer_plain(transport: &mut Transport) {
+pub async fn respond_plain(transport: &mut Transport) {
     let fd = transport.stream.fd();
     let _ = rustix::net::send(fd, NOT_PLAIN, rustix::net::SendFlags::NOSIGNAL);
     transport.stream.shut_down();

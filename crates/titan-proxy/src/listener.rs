@@ -332,7 +332,7 @@ impl AdmittedConnection {
                 client.origin.shown = shown.map(Shown::new);
                 return true;
             }
-            Err(Refused::Plain) => tls::answer_plain(&mut client.transport).await,
+            Err(Refused::Plain) => tls::respond_plain(&mut client.transport).await,
             Err(refused @ (Refused::NoCertificate | Refused::Certificate(_))) => {
                 client.worker.cells().certificates_refused.add(1);
                 if let Refused::Certificate(why) = refused {

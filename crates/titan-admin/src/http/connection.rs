@@ -14,18 +14,18 @@ use tokio::time::{Instant, timeout};
 pub(super) struct Connection<'p> {
     stream: Box<dyn Stream>,
     bounds: Bounds,
-    places: &'p ConnectionSlots,
+    slots: &'p ConnectionSlots,
     /// When it has lasted long enough.
     until: Instant,
-    /// Requests that were answered.
-    answered: u32,
+    /// Requests that were served.
+    served: u32,
     /// Received and not understood yet: at most a head, and one read beyond.
     unread: Vec<u8>,
     requests: RequestReader,
     body: BodyReader,
 }
 
-/// Why there is no request to answer.
+/// Why there is no request.
 enum Fault {
     /// It breaks HTTP/1.1 or a limit.
     Refused(titan_h1::Error),
@@ -59,15 +59,15 @@ impl<'p> Connection<'p> {
     pub(super) fn new(
         stream: Box<dyn Stream>,
         bounds: Bounds,
-        places: &'p ConnectionSlots,
+        slots: &'p ConnectionSlots,
     ) -> Connection<'p> {
         let limits = Limits { body: Request::MAX_BODY as u64, ..Limits::default() };
         Connection {
             stream,
             bounds,
-            places,
+            slots,
             until: Instant::now() + bounds.life,
-            answered: 0,
+            served: 0,
             unread: Vec::new(),
             requests: RequestReader::new(limits),
             body: BodyReader::new(Framing::None, &limits),
@@ -75,19 +75,18 @@ impl<'p> Connection<'p> {
     }
 
     /// Answers requests until the connection ends.
-    pub(super) async fn serve(mut self, answer: impl Fn(&Request) -> Response) -> io::Result<()> {
+    pub(super) async fn serve(mut self, handler: impl Fn(&Request) -> Response) -> io::Result<()> {
         while self.has_news().await? {
             let received = timeout(MESSAGE, self.receive()).await;
             let (response, mut options) = match received.unwrap_or(Err(Fault::Late)) {
-                Ok((request, options)) => (answer(&request), options),
+                Ok((request, options)) => (handler(&request), options),
                 Err(fault) => match fault.response() {
                     Some(response) => (response, ResponseOptions::UNKNOWN),
                     None => return Ok(()),
                 },
             };
-            self.answered = self.answered.saturating_add(1);
-            options.keep_alive &=
-                self.answered < self.bounds.requests && Instant::now() < self.until;
+            self.served = self.served.saturating_add(1);
+            options.keep_alive &= self.served < self.bounds.requests && Instant::now() < self.until;
             timeout(WRITE, self.send(response, options)).await??;
             if !options.keep_alive {
                 return self.linger().await;
@@ -103,12 +102,12 @@ impl<'p> Connection<'p> {
             return Ok(true);
         }
         let idle = self.bounds.idle.min(self.until - Instant::now());
-        let places = self.places;
+        let slots = self.slots;
         tokio::select! {
-            // A request that has come in the same moment is answered.
+            // A request that has come at the same moment is served.
             biased;
             news = timeout(idle, self.fill()) => news.unwrap_or(Ok(false)),
-            () = places.is_wanted() => Ok(false),
+            () = slots.is_wanted() => Ok(false),
         }
     }
 
@@ -235,10 +234,10 @@ mod tests {
         let runtime = runtime.enable_all().start_paused(true).build().unwrap();
         runtime.block_on(async {
             let (mut ours, theirs) = duplex(READ);
-            let answer = |_: &Request| Response::new(Status::OK, "text/plain", "x".repeat(READ));
+            let handler = |_: &Request| Response::new(Status::OK, "text/plain", "x".repeat(READ));
             let serving = tokio::spawn(async move {
-                let places = ConnectionSlots::new(1);
-                Connection::new(Box::new(theirs), BOUNDS, &places).serve(answer).await
+                let slots = ConnectionSlots::new(1);
+                Connection::new(Box::new(theirs), BOUNDS, &slots).serve(handler).await
             });
             let started = Instant::now();
             client(&mut ours).await;

@@ -21,14 +21,14 @@ impl ConnectionSlots {
     /// Takes a slot until the permit is dropped.
     pub(super) async fn take(&self) -> OwnedSemaphorePermit {
         const OPEN: &str = "the semaphore is never closed";
-        if let Ok(place) = Arc::clone(&self.free).try_acquire_owned() {
-            return place;
+        if let Ok(slot) = Arc::clone(&self.free).try_acquire_owned() {
+            return slot;
         }
         self.wanted.add_permits(1);
-        let place = Arc::clone(&self.free).acquire_owned().await.expect(OPEN);
+        let slot = Arc::clone(&self.free).acquire_owned().await.expect(OPEN);
         // Another one may have left on its own.
         self.wanted.forget_permits(1);
-        place
+        slot
     }
 
     /// Waits until the connection that waits here has to close.

@@ -42,7 +42,7 @@ fn a_unix_socket_is_served_too() {
 }
 
 /// What comes back until the end, without the dates.
-fn answers(address: SocketAddr, bytes: &[u8]) -> String {
+fn responses_to(address: SocketAddr, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(bytes).unwrap();
     stream.shutdown(Shutdown::Write).unwrap();
@@ -59,7 +59,7 @@ fn requests_are_answered_in_order() {
         POST /b HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n\
         HEAD /c HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
     assert_eq!(
-        answers(address, bytes),
+        responses_to(address, bytes),
         "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 7\r\n\r\nGET /a \
          HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 10\r\n\r\nPOST /b hi\
          HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 8\r\n\
@@ -86,7 +86,7 @@ fn a_client_that_waits_is_told_to_go_on() {
 #[test]
 fn what_breaks_the_rules_gets_an_answer_and_the_end() {
     let (_server, address) = echo();
-    let refused = |bytes: &str| answers(address, bytes.as_bytes())[9..12].to_owned();
+    let refused = |bytes: &str| responses_to(address, bytes.as_bytes())[9..12].to_owned();
     let second = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
     assert_eq!(refused(&format!("GET / HTTP/1.1\r\n\r\n{second}")), "400");
     let large = Request::MAX_BODY + 1;
@@ -100,7 +100,7 @@ fn what_breaks_the_rules_gets_an_answer_and_the_end() {
     assert_eq!(refused(&format!("GET /{} HTTP/1.1\r\n", "x".repeat(9 << 10))), "414");
     let fields = "X: y\r\n".repeat(4 << 10);
     assert_eq!(refused(&format!("GET / HTTP/1.1\r\nHost: x\r\n{fields}\r\n")), "431");
-    let document = answers(address, b"GET / HTTP/1.1\r\n\r\n");
+    let document = responses_to(address, b"GET / HTTP/1.1\r\n\r\n");
     assert!(document.contains("Content-Type: application/problem+json\r\n"), "{document}");
     assert!(document.ends_with("\"title\":\"Bad Request\",\"type\":\"about:blank\"}\n"));
 }
@@ -110,7 +110,7 @@ fn clients(address: SocketAddr, count: usize) -> Vec<TcpStream> {
     (0..count).map(|_| TcpStream::connect(address).unwrap()).collect()
 }
 
-fn is_answered(stream: &mut TcpStream) -> bool {
+fn gets_response(stream: &mut TcpStream) -> bool {
     let mut first = [0; 9];
     stream.read_exact(&mut first).is_ok() && &first == b"HTTP/1.1 "
 }
@@ -125,7 +125,7 @@ fn the_connection_that_is_idle_for_longest_gives_way() {
             clients.push(TcpStream::connect(address).unwrap());
         }
         clients[client].write_all(b"HEAD / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
-        assert!(is_answered(&mut clients[client]), "{client}");
+        assert!(gets_response(&mut clients[client]), "{client}");
     }
     clients[1].read_to_end(&mut Vec::new()).unwrap();
     clients[0].write_all(b"HEAD / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
@@ -147,7 +147,7 @@ fn a_connection_that_is_sending_its_request_does_not_give_way() {
         let head =
             b"PUT / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n";
         client.write_all(head).unwrap();
-        assert!(is_answered(client));
+        assert!(gets_response(client));
     }
     let mut last = TcpStream::connect(address).unwrap();
     last.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
@@ -155,7 +155,7 @@ fn a_connection_that_is_sending_its_request_does_not_give_way() {
     assert_eq!(last.read(&mut [0]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
     last.set_nonblocking(false).unwrap();
     clients[0].write_all(b"!").unwrap();
-    assert!(is_answered(&mut last));
+    assert!(gets_response(&mut last));
     let mut text = String::new();
     clients[0].read_to_string(&mut text).unwrap();
     assert!(text.ends_with("PUT / !"), "it is answered before it has to go: {text}");

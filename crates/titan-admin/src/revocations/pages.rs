@@ -32,7 +32,7 @@ struct Listing {
 }
 
 /// Answers a request for [`PATH`] or what is under it, `rest`.
-pub(crate) fn answer(store: Option<&RevocationStore>, request: &Request, rest: &[u8]) -> Response {
+pub(crate) fn respond(store: Option<&RevocationStore>, request: &Request, rest: &[u8]) -> Response {
     // A browser says so when it writes, also to a name that somebody has given this address.
     if request.head.fields.get(FieldName::Origin).is_some() {
         return Response::problem(

@@ -350,7 +350,7 @@ fn ask(
         head.fields.append(*name, value.as_bytes()).unwrap();
     }
     let request = Request { head, body: body.into() };
-    let Response { head, body } = answer(Some(store), &request, path.as_bytes());
+    let Response { head, body } = respond(Some(store), &request, path.as_bytes());
     (head.status.code(), String::from_utf8(body).unwrap())
 }
 
@@ -421,8 +421,8 @@ fn a_wish_that_is_not_understood_or_comes_from_a_page_does_nothing() {
     fs::create_dir(new_path(&place.file())).unwrap();
     assert_eq!(ask(&store, Method::DELETE, "/1", &[], "").0, 503);
     let request = Request { head: RequestHead::default(), body: Vec::new() };
-    let answer = answer(None, &request, b"");
-    assert_eq!(answer.head.status.code(), 404);
+    let response = respond(None, &request, b"");
+    assert_eq!(response.head.status.code(), 404);
 }
 
 #[derive(Clone, Debug)]
@@ -452,9 +452,9 @@ type Model = Vec<(u64, bool, u8, u64, u64)>;
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever happens in whatever order, what the file brings back is what was answered for.
+    /// Whatever happens in whatever order, what is read back from the file is what was acknowledged.
     #[test]
-    fn what_comes_back_is_what_was_answered_for(steps in steps()) {
+    fn what_comes_back_is_what_was_acknowledged(steps in steps()) {
         let place = Place::new();
         let mut store = place.opens_for(3).unwrap();
         let (mut model, mut now, mut next): (Model, u64, u64) = (Vec::new(), NOW, 1);
@@ -490,7 +490,7 @@ proptest! {
                 Step::Pass(seconds) => now += seconds * 10,
                 Step::Restart { torn } => {
                     drop(store);
-                    let line = b"0123456789abcdef {\"add\":{\"id\":99,\"jti\":\"never answered\",\"exp\":1}}";
+                    let line = b"0123456789abcdef {\"add\":{\"id\":99,\"jti\":\"never acknowledged\",\"exp\":1}}";
                     place.adds(&line[..torn]);
                     store = open_at(&place.file(), 3, &config(), now).unwrap();
                     prop_assert_eq!(store.take_warning().is_some(), torn > 0);

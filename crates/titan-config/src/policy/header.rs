@@ -26,7 +26,7 @@ pub(super) fn told_header() -> impl Read<Value = HeaderName> {
 }
 
 /// A field of responses that somebody else may write.
-pub(super) fn answer_header() -> impl Read<Value = HeaderName> {
+pub(super) fn response_header() -> impl Read<Value = HeaderName> {
     text(RESPONSE_HEADER, parse_appended_header)
 }
 

@@ -25,7 +25,7 @@ pub(super) enum Shutdown {
 impl Connection {
     /// Gives a stream up; there is no event for it. Nothing happens where it is over.
     ///
-    /// A server that has answered completely while the request goes on says so with [`Code::NoError`].
+    /// A server that has responded completely while the request goes on says so with [`Code::NoError`].
     pub fn reset(&mut self, stream: StreamId, code: Code) {
         if let Some(stream) = self.streams.remove(stream.0) {
             self.give_up(&stream);
@@ -35,7 +35,7 @@ impl Connection {
 
     /// Takes back what a client was charged for a reset: it had a reason that only the driver knows.
     pub fn forgive_reset(&mut self) {
-        self.floods.answered();
+        self.floods.responded();
     }
 
     /// Ends the connection in good order: what has begun is finished. A client is told in two steps, so that
@@ -174,7 +174,7 @@ impl Connection {
         if is_complete {
             self.streams.remove(id);
             self.gone.push(id, End::Complete);
-            self.floods.answered();
+            self.floods.responded();
         }
     }
 

@@ -153,7 +153,7 @@ impl Connection {
         let stream = self.stream(id, opening.end);
         match self.reader.read_request(block, &mut self.request)? {
             Ok(facts) => self.open_request(stream, facts),
-            Err(fault) if fault.is_answerable() => self.open_refused(stream, fault),
+            Err(fault) if fault.gets_response() => self.open_refused(stream, fault),
             Err(fault) => self.fail_stream(id, fault),
         }
     }

@@ -22,7 +22,7 @@ impl Facts {
     /// much, and of each the first.
     #[inline]
     pub(super) fn note(&mut self, fault: Fault) {
-        let place = if fault.is_answerable() { &mut self.refusal } else { &mut self.fault };
+        let place = if fault.gets_response() { &mut self.refusal } else { &mut self.fault };
         place.get_or_insert(fault);
     }
 

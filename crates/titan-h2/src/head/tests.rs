@@ -259,7 +259,7 @@ fn what_fits_of_a_refused_head_is_kept() {
     let long = "a".repeat(980);
     let (facts, head) = request(&get_with(&[("a", "1"), ("b", &long), ("c", "2")]));
     assert_eq!(facts, Err(Fault::HeadTooLarge));
-    assert!(Fault::HeadTooLarge.is_answerable());
+    assert!(Fault::HeadTooLarge.gets_response());
     assert_eq!((head.method, head.authority()), (Method::GET, Some(b"a.example".as_slice())));
     assert_eq!(head.fields.len(), 1);
 }

@@ -3,7 +3,7 @@
 use crate::bounds::{MAX_CLAIMS, MAX_PATH};
 use crate::diagnostic::Diagnostic;
 use crate::node::Node;
-use crate::policy::header::{answer_header, request_header};
+use crate::policy::header::{request_header, response_header};
 use crate::problem::Problem;
 use crate::quantity::ByteSize;
 use crate::read::{Read, Reading, default, optional, required};
@@ -39,7 +39,7 @@ section! {
         /// The fields of any other response that the client sees, besides those that describe its body.
         pub response_headers: Vec<HeaderName> = default(
             "[WWW-Authenticate, Location, Set-Cookie, Cache-Control]",
-            names(answer_header()),
+            names(response_header()),
         ),
         /// How long all of it may take, including connecting and trying another endpoint.
         pub timeout: Duration = default("5s", duration(SHORTEST..=LONGEST)),
