@@ -1,4 +1,4 @@
-//! Authorisation: who may ask at all. Each way to be let in has a module.
+//! Authorisation: which requests are allowed. Each kind of credential has a module.
 
 mod any_of;
 mod basic;
@@ -240,9 +240,12 @@ impl Policy for Authorise {
         self.explain_address(context, story);
         if self.certificates.is_some() && self.requires(Credential::ClientCertificate) {
             match self.takes(context.identity()) {
-                true => story.tell("the certificate that is presented may ask"),
+                true => story.tell("the client certificate is allowed"),
                 false => {
-                    story.refuse(CERTIFICATE_REFUSED, "no certificate is presented that may ask");
+                    story.refuse(
+                        CERTIFICATE_REFUSED,
+                        "there is no client certificate that is allowed",
+                    );
                 }
             }
         }
@@ -290,10 +293,10 @@ impl Authorise {
             return;
         }
         match (story.is_anybody, self.admits(context.client())) {
-            (true, _) => story.tell("needs an address that may ask; `--from` says which it is"),
-            (false, true) => story.tell("the client's address may ask"),
+            (true, _) => story.tell("needs an allowed client address; set one with `--from`"),
+            (false, true) => story.tell("the client's address is allowed"),
             (false, false) => {
-                story.refuse(ADDRESS_REFUSED, "the client's address may not ask");
+                story.refuse(ADDRESS_REFUSED, "the client's address is not allowed");
             }
         }
     }

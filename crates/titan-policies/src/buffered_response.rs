@@ -1,4 +1,4 @@
-//! A response that is in memory as a whole.
+//! A response that is held in memory as a whole.
 
 use titan_http::ResponseHead;
 

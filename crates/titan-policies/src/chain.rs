@@ -1,7 +1,7 @@
-//! The policies of a configuration, and those that the requests of each route meet.
+//! The policies of a configuration, and those that apply to each route.
 //!
-//! The request half runs in the order of the list and may answer by itself; the response half runs in the reverse order, over
-//! the responses of upstreams and those of the gateway alike.
+//! The request half runs in the order of the list and may respond by itself; the response half runs in reverse order,
+//! over the responses of upstreams and of the gateway alike.
 
 use crate::buffered_response::BufferedResponse;
 use crate::compress::{Encoders, Encoding};
@@ -20,7 +20,7 @@ use titan_io::io::Phase;
 use titan_io::tls::{BadCredentials, Files};
 use tokio::sync::watch;
 
-/// The policies of a configuration, and those that the requests of each route meet.
+/// The policies of a configuration, and those that apply to each route.
 pub struct Chains {
     by_route: Vec<Chain>,
     /// For requests that no route takes: a page is to see that, and nothing else is done with them.
@@ -31,7 +31,7 @@ pub struct Chains {
     shared: Shared,
 }
 
-/// What policies have counted, whoever serves by now.
+/// What policies have counted, also after a reload.
 #[derive(Clone, Default)]
 pub struct PolicyCounters(Arc<[Ready]>);
 

@@ -1,5 +1,5 @@
-//! Compression (RFC 9110 section 8.4): which responses are compressed, and what their heads say then; which
-//! requests are decoded.
+//! Compression (RFC 9110 section 8.4): which responses are compressed, with their heads; which requests are
+//! decompressed.
 
 mod coded;
 mod compressor;
@@ -142,7 +142,7 @@ impl Policy for Compress {
         *own.state = self.look_at(context);
         let CompressState { choice, stays, coded, .. } = *own.state;
         let responses = match stays {
-            true => "responses for this path stay as they are".to_owned(),
+            true => "responses for this path are not compressed".to_owned(),
             false => Compress::explain_choice(choice),
         };
         story.tell(match coded.explain() {
@@ -174,8 +174,8 @@ impl Compress {
 
     fn explain_choice(choice: Choice) -> String {
         match choice.coding {
-            Some(coding) => format!("{} for responses that it is for", coding.name()),
-            None => "the client wants none of its codings".to_owned(),
+            Some(coding) => format!("{} for responses that qualify", coding.name()),
+            None => "the client accepts none of its codings".to_owned(),
         }
     }
 

@@ -1,4 +1,4 @@
-//! What a policy sees of a request: facts, and nothing of how they came about.
+//! What a policy sees of a request: facts, not where they come from.
 
 use crate::buffered_response::BufferedResponse;
 use crate::findings::Findings;

@@ -1,4 +1,4 @@
-//! Cross-origin resource sharing (the Fetch standard, section 3.2): which pages may read answers.
+//! Cross-origin resource sharing (the Fetch standard, section 3.2): which pages may read responses.
 
 use crate::buffered_response::BufferedResponse;
 use crate::context::{Client, PolicyContext, Step};
@@ -179,7 +179,8 @@ impl Cors {
         match (self.refusal(request, asked), asked) {
             (Some(refusal), _) => refusal,
             (None, Some(_)) => {
-                "the page may ask that: the preflight request is answered here".into()
+                "the page may send this request: the gateway responds to the preflight request"
+                    .into()
             }
             (None, None) => "pages of this origin may read the response".into(),
         }
@@ -189,7 +190,7 @@ impl Cors {
     fn refusal(&self, request: &RequestHead, asked: Option<Method>) -> Option<String> {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let Some(origin) = request.fields.get(FieldName::Origin) else {
-            return Some("no Origin: the request comes from no page".into());
+            return Some("no Origin: the request is not cross-origin".into());
         };
         if !self.allows(origin) {
             return Some(format!("pages of {} may not read the response", text(origin)));

@@ -1,4 +1,4 @@
-//! What the files come to that policies name.
+//! The contents of the files that policies name.
 
 use crate::list::Credentials;
 use titan_config::{Config, Policy};

@@ -1,4 +1,4 @@
-//! Limits on requests that nobody has authenticated yet: rate limits that are met earlier.
+//! Limits on requests before authentication: rate limits that apply earlier.
 
 use crate::context::{PolicyContext, Step};
 use crate::policy::{Metric, Own, Policy, Response, Setting};

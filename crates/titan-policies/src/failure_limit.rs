@@ -1,4 +1,4 @@
-//! Limits on failures: a client that has brought too much that is wrong is not looked at any more for a while.
+//! Limits on failures: a client with too many failed attempts is refused for a while, unchecked.
 
 use crate::authorise::user_shown;
 use crate::context::{Charged, Failure, FailureCounter, Failures, PolicyContext, Step};
@@ -157,5 +157,5 @@ fn words(limit: &titan_config::FailureLimit) -> String {
     };
     let both = [of(limit.by_client, "client"), of(limit.by_name, "user name")];
     let both = both.into_iter().flatten().collect::<Vec<_>>().join(", ");
-    format!("failures at most {both}{}", if limit.shadow { " (watched only)" } else { "" })
+    format!("failures at most {both}{}", if limit.shadow { " (shadow mode)" } else { "" })
 }

@@ -1,4 +1,4 @@
-//! What policies find out about a request, for those that look at it after them and for its response.
+//! What policies find out about a request, for later policies and for its response.
 
 use serde_json::{Map, Value};
 use std::rc::Rc;

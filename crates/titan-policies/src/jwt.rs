@@ -1,4 +1,4 @@
-//! JSON Web Tokens (RFC 7519, RFC 6750, RFC 8725): a request goes on only with a token that is good.
+//! JSON Web Tokens (RFC 7519, RFC 6750, RFC 8725): a request proceeds only with a valid token.
 
 mod cache;
 mod cells;
@@ -82,7 +82,7 @@ struct Challenges {
 /// What a good token says.
 pub struct Verified {
     token: Rc<Shown>,
-    /// It is good from then on, and until then.
+    /// It is valid from then on, and until then.
     from: Duration,
     until: Duration,
     /// What the upstream is told of it, by the place of the field in the policy.
@@ -96,7 +96,7 @@ type Told = (usize, Box<[u8]>);
 
 macro_rules! refusals {
     ($(#[doc = $doc:literal] $name:ident $word:literal;)+) => {
-        /// Why a token is no good. Counted, and not told to the client.
+        /// Why a token is not valid. Counted, but not told to the client.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Refusal {
             $(#[doc = $doc] $name,)+
@@ -434,7 +434,7 @@ impl Jwt {
         if kind.is_some_and(is_wanted) { Ok(()) } else { Err(Refusal::Type) }
     }
 
-    /// From when the token is good, and until when; not, where that is not now.
+    /// From when until when the token is valid; an error if that is not now.
     fn check_times(
         &self,
         claims: &Map<String, Value>,
@@ -492,7 +492,7 @@ impl Nowhere {
 }
 
 impl Verified {
-    /// Whether it is good at that time.
+    /// Whether it is valid at that time.
     fn holds_at(&self, now: Duration) -> bool {
         self.from <= now && now < self.until
     }

@@ -1,11 +1,11 @@
-//! The policies of routes: a module for each, and what they have in common. They know facts about a request, and nothing
-//! of connections that carry traffic, upstreams and the snapshot.
+//! The policies of routes: a module for each, and what they have in common. They know facts about a request, but
+//! nothing of connections that carry traffic, upstreams or the snapshot.
 //!
 //! | what | module |
 //! |---|---|
-//! | the route's verdict, a response in memory, conditions on values | [`matched`], [`buffered_response`], [`values`] |
-//! | what a policy sees of a request, what it finds out, and whom it may ask | [`context`], [`findings`] |
-//! | what one tells of a request that nobody has made | [`story`] |
+//! | the matched route, a response in memory, conditions on values | [`matched`], [`buffered_response`], [`values`] |
+//! | what a policy sees of a request, what it finds out, and the subrequests it may send | [`context`], [`findings`] |
+//! | what a policy tells `titan explain` | [`story`] |
 //! | what a policy is | `policy` |
 //! | the policies themselves | a module for each, with the names of [`titan_config::policies`] |
 //! | what follows from the list of them: the order, states, credentials, metrics | [`list`] |

@@ -1,5 +1,5 @@
-//! What follows from the list of policies in titan-config: each type has its place in a chain, its state, what it keeps for a
-//! worker, its credentials and its metrics, and is met in the order of the list.
+//! What follows from the list of policies in titan-config: each type has its place in a chain, its state, its state
+//! per worker, its credentials and its metrics, and runs in the order of the list.
 
 use crate::context::{PolicyContext, Step};
 use crate::policy::{End, Metric, Own, Policy, Response, Setting};

@@ -1,4 +1,4 @@
-//! What a route has made of a request.
+//! The route that a request matched, and what it captured.
 
 use titan_http::{RequestHead, Span};
 

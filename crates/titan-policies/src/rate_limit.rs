@@ -1,7 +1,7 @@
-//! Rate limits: which requests are counted together, and what clients are told of it.
+//! Rate limits: which requests are counted together, and what clients are told.
 //!
-//! The fields of responses are those of draft-ietf-httpapi-ratelimit-headers: `RateLimit-Policy` says what the limits are,
-//! `RateLimit` how it stands with them.
+//! The fields of responses are those of draft-ietf-httpapi-ratelimit-headers: `RateLimit-Policy` says what the limits
+//! are, `RateLimit` how much is left of them.
 
 pub(crate) mod cells;
 mod delay;
@@ -205,7 +205,7 @@ impl RateLimit {
         let (claims, route) = (findings.claims(), context.found.route);
         let cost = match self.costs[route] {
             1 => String::new(),
-            cost => format!(", and each of this route counts {cost} times"),
+            cost => format!(", and each request to this route counts {cost} times"),
         };
         let client = client.filter(|_| self.key.iter().any(|it| matches!(it, Part::Client)));
         let client = match client {
@@ -217,16 +217,16 @@ impl RateLimit {
             }
         };
         let (rates, plan) = self.plans.words(self.plans.of(claims));
-        let running = self.concurrency.map(|most| format!("{most} that run"));
+        let running = self.concurrency.map(|most| format!("{most} at once"));
         let most = rates.chain(running).collect::<Vec<_>>().join(", ");
         let plan = plan.map_or(String::new(), |plan| format!(", by the plan {plan}"));
         let delay = Duration::from_nanos(self.max_delay);
         let delay = if delay.is_zero() {
             String::new()
         } else {
-            format!(", and what exceeds that waits for up to {delay:?}")
+            format!(", and requests over the limit wait for up to {delay:?}")
         };
-        let watched = if self.is_shadow { " (watched only)" } else { "" };
+        let watched = if self.is_shadow { " (shadow mode)" } else { "" };
         format!("{} at most {most}{plan}{delay}{watched}{cost}{client}", self.words)
     }
 
@@ -323,7 +323,7 @@ impl RateLimit {
     /// What the request is counted by.
     fn hash(&self, context: &PolicyContext<'_>, plan: usize) -> u64 {
         let mut hasher = self.hasher.build_hasher();
-        // What is owed at a slow rate would keep from a fast one whoever has changed to that.
+        // A debt at a slow rate would block a client that has changed to a fast one.
         hasher.write_usize(plan);
         for part in &self.key {
             let fields = &context.request.fields;
@@ -460,7 +460,7 @@ fn write_claim(hasher: &mut impl Hasher, value: Option<&Value>) {
     }
 }
 
-/// Rounded up: whoever waits that long has waited long enough.
+/// Rounded up: a client that waits that long has waited long enough.
 pub(crate) fn seconds(nanoseconds: u64) -> u64 {
     nanoseconds.div_ceil(SECOND)
 }

@@ -1,4 +1,4 @@
-//! What policies tell of a request that nobody has made.
+//! What policies tell `titan explain` about a hypothetical request.
 
 use crate::context::PolicyContext;
 use std::net::IpAddr;
@@ -65,7 +65,9 @@ impl<'s> Story<'s> {
         let Some(stand_in) = context.client().filter(|_| self.is_anybody) else { return };
         let stand_in = stand_in.to_string();
         if changes.iter().any(|change| change.contains(&stand_in)) {
-            self.tell(format!("({stand_in} stands for the client's address)"));
+            self.tell(format!(
+                "({stand_in} stands for the client's address; set it with `--from`)"
+            ));
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Transforms: what is changed in requests on their way to upstreams, and in responses on their way back.
+//! Transforms: changes to requests on their way to upstreams, and to responses on their way back.
 //!
-//! Every value is put together before anything changes. It gets into a head by `Fields` and `set_query`
-//! alone, which take no line ends: no request can write a field that the configuration does not.
+//! Every value is built before anything changes. Values get into a head only through `Fields` and `set_query`, which
+//! accept no line ends: a request cannot inject a field.
 
 mod body;
 mod condition;

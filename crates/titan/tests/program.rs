@@ -313,5 +313,8 @@ fn a_limit_that_only_watches_is_told_of_in_one_line() {
     }
     let line = titan.next_complaint();
     // How many of them had come by then is a matter of time.
-    assert!(line.starts_with("warning: policy `p` only watches: it would have refused "), "{line}");
+    assert!(
+        line.starts_with("warning: policy `p` is in shadow mode; requests it would have refused: "),
+        "{line}"
+    );
 }

@@ -1,4 +1,4 @@
-//! Ways to be let in of which one is enough.
+//! Alternative credentials, of which one is enough.
 
 use super::{Authorise, AuthoriseState, Own, basic};
 use crate::authorise::{CREDENTIAL, PASSWORD, PASSWORD_QUEUE};
@@ -161,7 +161,9 @@ impl Authorise {
             None => story.refuse(CREDENTIAL, format!("meets none of {ways}")),
             Some(way) => {
                 let unsure = match way {
-                    Credential::Basic => ", if the password is right, which is not looked at here",
+                    Credential::Basic => {
+                        ", if the password is correct, which `explain` does not check"
+                    }
                     _ => "",
                 };
                 story.tell(format!("meets `{}` of {ways}{unsure}", way.as_str()));
@@ -173,7 +175,7 @@ impl Authorise {
         }
         if !self.requires(Credential::Token) && met != Some(&Credential::Token) {
             if findings.token.is_some() {
-                story.tell("what the token says counts for nothing");
+                story.tell("the token's claims do not count");
             }
             findings.forget_token(&mut request.fields);
         }

@@ -1,4 +1,4 @@
-//! Names and passwords (RFC 7617).
+//! User names and passwords (RFC 7617).
 
 mod line;
 mod remembered;
@@ -126,11 +126,9 @@ impl Basic {
         match self.take(&mut request.fields) {
             Some(shown) => {
                 let name = String::from_utf8_lossy(shown.name()).into_owned();
-                story.tell(format!(
-                    "shows a password of `{name}`; whether it is right is not looked at here"
-                ));
+                story.tell(format!("has a password for `{name}`, which `explain` does not check"));
             }
-            None => story.refuse(PASSWORD, "needs a name and a password"),
+            None => story.refuse(PASSWORD, "needs a user name and a password"),
         }
     }
 
@@ -177,7 +175,7 @@ impl Basic {
     }
 }
 
-/// The name of the user whose password a request shows, whoever asks for it.
+/// The user whose password a request carries, no matter which policy asks for it.
 pub(crate) fn user_shown(fields: &Fields) -> Option<Vec<u8>> {
     Some(Shown::of(fields)?.name().to_vec())
 }

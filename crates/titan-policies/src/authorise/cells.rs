@@ -1,4 +1,4 @@
-//! What is counted of passwords, and of the services that are asked about requests.
+//! Counters of passwords, and of requests to authorization services.
 
 use crate::policy::{Metric, no_event};
 use titan_io::counter::Counter;
@@ -20,28 +20,28 @@ pub(crate) struct AuthoriseCells {
 pub(super) const METRICS: &[Metric<AuthoriseCells>] = &[
     Metric {
         name: "titan_basic_auth_cache_hits_total",
-        help: "Passwords that were known to be right or wrong.",
+        help: "Passwords found in the cache of checked passwords.",
         label: "",
         figures: |cells| vec![("", cells.passwords_remembered.get())],
         event: no_event,
     },
     Metric {
         name: "titan_basic_auth_cache_misses_total",
-        help: "Passwords that were compared with a hash.",
+        help: "Passwords compared with a hash.",
         label: "",
         figures: |cells| vec![("", cells.passwords_checked.get())],
         event: no_event,
     },
     Metric {
         name: "titan_forward_auth_cache_hits_total",
-        help: "Decisions of services about requests that were remembered.",
+        help: "Decisions of authorization services found in the cache.",
         label: "",
         figures: |cells| vec![("", cells.decisions_remembered.get())],
         event: no_event,
     },
     Metric {
         name: "titan_forward_auth_cache_misses_total",
-        help: "Decisions of services that were asked for because they were not remembered.",
+        help: "Requests sent to authorization services because no decision was cached.",
         label: "",
         figures: |cells| vec![("", cells.decisions_asked.get())],
         event: no_event,

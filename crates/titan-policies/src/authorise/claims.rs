@@ -1,4 +1,4 @@
-//! What tokens have to say.
+//! Required claims of tokens.
 
 use crate::authorise::INSUFFICIENT_SCOPE;
 use crate::findings::{Findings, TokenChallenge};
@@ -40,7 +40,7 @@ impl Claims {
     /// What the token lacks, good or not.
     pub(super) fn explain(&self, claims: Option<&Map<String, Value>>, story: &mut Story<'_>) {
         match claims.map_or_else(|| Some(Vec::new()), |claims| self.missing(claims)) {
-            None => story.tell("the token says what it has to"),
+            None => story.tell("the token meets the requirements"),
             Some(missing) => {
                 let lacks = format!("the token lacks {}", missing.join(" and "));
                 story.refuse(INSUFFICIENT_SCOPE, lacks);

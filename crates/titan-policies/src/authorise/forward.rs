@@ -1,4 +1,4 @@
-//! Forward-auth: a service of the operator's decides about requests.
+//! Forward authentication: a service of the operator decides about requests.
 
 mod decisions;
 
@@ -74,12 +74,12 @@ impl Forward {
         let cache = self.config.cache.as_ref().map(|AuthCache { ttl, key, .. }| {
             let key = key.as_ref().map(|key| key.iter().map(ToString::to_string));
             let key = key.map(|parts| parts.collect::<Vec<_>>().join(", "));
-            let key = key.unwrap_or_else(|| "all that the service sees".to_owned());
-            format!("; decisions are remembered for {ttl:?} by {key}")
+            let key = key.unwrap_or_else(|| "everything that the service receives".to_owned());
+            format!("; decisions are cached for {ttl:?} by {key}")
         });
         let cache = cache.unwrap_or_default();
         let name = &self.name;
-        format!("needs leave of `{name}`, which is asked with {method} {path}, but not here{cache}")
+        format!("asks `{name}` with {method} {path}, which `explain` does not do{cache}")
     }
 
     async fn ask(

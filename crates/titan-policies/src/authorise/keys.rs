@@ -1,4 +1,4 @@
-//! Keys that clients show.
+//! API keys.
 
 use super::Own;
 use crate::authorise::API_KEY;
@@ -98,7 +98,7 @@ impl Keys {
         Ok(())
     }
 
-    /// Whoever asks without a key that is taken is told that it takes one (RFC 9110 section 11.6.1).
+    /// A client without a valid key is told that one is required (RFC 9110 section 11.6.1).
     pub(super) fn challenge(&self, head: &mut ResponseHead) -> Result<(), BadField> {
         head.fields.append_named(b"WWW-Authenticate", &self.challenge)
     }
@@ -111,7 +111,7 @@ impl Keys {
     ) -> Result<(), Error> {
         match self.shown(context.request) {
             Some(shown) => {
-                story.tell(format!("shows the API key `{}`", shown.1));
+                story.tell(format!("has the API key `{}`", shown.1));
                 context.findings.api_key = Some(shown);
             }
             None => {
@@ -119,7 +119,7 @@ impl Keys {
                 if let Some(name) = &self.query {
                     place = format!("{place} or the parameter `{name}`");
                 }
-                story.refuse(API_KEY, format!("needs one API key that is known, in {place}"));
+                story.refuse(API_KEY, format!("needs exactly one valid API key in {place}"));
             }
         }
         self.hide(context.request)

@@ -1,8 +1,7 @@
-//! Rules: expressions of CEL that requests have to meet.
+//! Rules: CEL expressions that requests must meet.
 //!
-//! What one of them costs is bounded when the file is read: its length, its depth, no loops in loops. Here its input
-//! is: heads and tokens have limits, lists and mappings have `MAX_MEMBERS`, and what a loop may go through has
-//! `MAX_ITEMS`.
+//! The cost of a rule is bounded when the file is read: its length, its depth, no loops in loops. Here its input is
+//! bounded: heads and tokens have limits, lists and mappings have `MAX_MEMBERS`, and loops have `MAX_ITEMS`.
 
 use super::Asked;
 use crate::authorise::RULE_REFUSED;
@@ -49,7 +48,7 @@ impl Rules {
             let text = rule.text();
             if story.is_anybody && rule.reads(RulePart::Client) {
                 let line =
-                    format!("needs an address for the rule {text}; `--from` says which it is");
+                    format!("needs a client address for the rule {text}; set one with `--from`");
                 story.tell(line);
                 continue;
             }
@@ -80,8 +79,8 @@ pub(crate) enum Unmet {
 impl fmt::Display for Unmet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Unmet::TooMuch => f.write_str(" (there is too much to go through)"),
-            Unmet::NoTruth => f.write_str(" (its result is no truth)"),
+            Unmet::TooMuch => f.write_str(" (its evaluation takes too many steps)"),
+            Unmet::NoTruth => f.write_str(" (its result is not true or false)"),
             Unmet::Error(error) => write!(f, " ({error})"),
         }
     }

@@ -1,4 +1,4 @@
-//! Which requests are decoded, and what their heads say then.
+//! Which requests are decompressed, with their heads.
 
 use super::{DIGESTS, Decoding, is_grpc};
 use titan_config::{CodedRequests, OtherCodings};
@@ -44,13 +44,13 @@ impl Coded {
         match self {
             Coded::Stays => None,
             Coded::Decode(decoding) => {
-                Some(format!("a body is decoded from {}", decoding.coding.name()))
+                Some(format!("a body is decompressed from {}", decoding.coding.name()))
             }
             Coded::Refused => Some("a body in that coding is refused with 415".to_owned()),
         }
     }
 
-    /// Tells whoever was refused for a coding which ones there are (RFC 7694 section 3).
+    /// Tells a client that was refused for a coding which codings are accepted (RFC 7694 section 3).
     pub(super) fn tell(
         self,
         config: &CodedRequests,

@@ -1,7 +1,7 @@
 //! A body that is compressed while it passes.
 //!
-//! It keeps what has come only as long as there is more: where the source pauses, everything is put out, so that events
-//! are not held back.
+//! It buffers input only as long as more is coming: when the source pauses, everything is flushed, so that events are
+//! not held back.
 
 use super::encoder::{Encoder, Encoders, Room};
 use super::{Encoding, without_digests};

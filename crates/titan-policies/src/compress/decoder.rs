@@ -1,4 +1,4 @@
-//! The codings from the other side: bytes of a body in, as many bytes out as there is room for.
+//! Decoders of the codings: bytes of a body in, as many bytes out as there is room for.
 
 mod brotli;
 

@@ -1,4 +1,4 @@
-//! The body of a request that is decoded while it passes, no faster than the upstream takes it.
+//! The body of a request that is decompressed while it passes, no faster than the upstream takes it.
 
 use super::decoder::{Bad, Decoder, Progress};
 use super::without_digests;
@@ -75,7 +75,7 @@ impl BodyTransform for Decompressor<'_> {
         // So that the work is bounded too where nothing comes out.
         let input = &input[..input.len().min(ROOM)];
         let Decoding { coding, window, .. } = self.limits;
-        // Before it is decoded nobody knows what it needs.
+        // What it needs is unknown before it is decoded.
         if !self.memory.grow(ROOM + Decoder::most_memory(coding, window)) {
             return Err(DECODING_MEMORY.into());
         }

@@ -1,4 +1,4 @@
-//! The codings behind one face: bytes in, bytes out, and everything out on demand.
+//! Encoders of the codings behind one interface: bytes in, bytes out, and a flush on demand.
 
 mod brotli;
 mod gzip;
@@ -62,7 +62,7 @@ impl Encoders {
 }
 
 impl Room {
-    /// The room for a body of that encoding. Whoever wrote its head has looked whether there is any.
+    /// The room for a body of that encoding. The code that wrote its head has checked that there is some.
     pub(super) fn new(encoding: Encoding, home: &Rc<Encoders>) -> Room {
         let bytes = encoding.memory();
         home.at_work.set(home.at_work.get() + bytes);

@@ -1,4 +1,4 @@
-//! What the tests of both directions need, and those of heads.
+//! Helpers for the tests of both directions, and tests of heads.
 
 use super::*;
 use std::cell::Cell;

@@ -1,4 +1,4 @@
-//! Tokens that a worker has found valid, so that the signature of each is checked once.
+//! Tokens that a worker has found valid, so that each signature is checked once.
 
 use super::Verified;
 use std::cell::RefCell;

@@ -1,4 +1,4 @@
-//! What is counted of tokens.
+//! Counters of tokens.
 
 use super::Refusal;
 use crate::policy::{Metric, no_event};
@@ -8,7 +8,7 @@ use titan_io::counter::Counter;
 pub(super) const METRICS: &[Metric<JwtCells>] = &[
     Metric {
         name: "titan_jwt_cache_hits_total",
-        help: "Valid tokens that were known already.",
+        help: "Valid tokens found in the token cache.",
         label: "",
         figures: |cells| vec![("", cells.hits.get())],
         event: no_event,
@@ -22,7 +22,7 @@ pub(super) const METRICS: &[Metric<JwtCells>] = &[
     },
     Metric {
         name: "titan_jwt_refused_total",
-        help: "Tokens refused, by the reason.",
+        help: "Tokens refused, by reason.",
         label: "reason",
         figures: |cells| {
             Refusal::WORDS.iter().copied().zip(cells.refused.iter().map(Counter::get)).collect()
@@ -31,7 +31,7 @@ pub(super) const METRICS: &[Metric<JwtCells>] = &[
     },
 ];
 
-/// What is counted of tokens.
+/// Counters of tokens.
 #[derive(Default)]
 pub struct JwtCells {
     /// Valid ones that were known already.

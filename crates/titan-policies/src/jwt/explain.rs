@@ -1,4 +1,4 @@
-//! What is decided of a token, and why, told to who keeps the gateway.
+//! What is decided about a token, and why, for the operator.
 
 use super::places::{self, Found, Nowhere};
 use super::token::Token;
@@ -44,7 +44,7 @@ impl Jwt {
         let (verified, unchecked) = match (story.unread(), self.verify(token, now)) {
             (None, Err(Refusal::NoKeys)) => (
                 self.judge_unsigned(token, now),
-                Some("its keys are fetched when the gateway runs"),
+                Some("its keys are fetched only while the gateway runs"),
             ),
             (Some(why), _) => (self.judge_unsigned(token, now), Some(why)),
             (None, verified) => (verified, None),
@@ -56,12 +56,12 @@ impl Jwt {
         story.tell(match unchecked {
             None => "the token is valid, unless it was revoked".to_owned(),
             Some(why) => format!(
-                "the signature of the token is not checked: {why}; what it says is valid, and is believed here"
+                "the signature of the token is not checked ({why}); its claims are valid and are trusted here"
             ),
         });
         for (place, value) in &fields {
             let (name, value) = (&self.config.headers[*place].name, String::from_utf8_lossy(value));
-            story.tell(format!("tells the upstream {}: {value}", name.as_str()));
+            story.tell(format!("sends the upstream {}: {value}", name.as_str()));
         }
         Some(token)
     }
@@ -80,6 +80,6 @@ impl Jwt {
 impl Refusal {
     fn reason(self) -> String {
         let (word, reason) = (Refusal::WORDS[self as usize], Refusal::REASONS[self as usize]);
-        format!("the token is no good ({word}): {}", reason.trim())
+        format!("the token is not valid ({word}): {}", reason.trim())
     }
 }

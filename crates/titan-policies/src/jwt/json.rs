@@ -1,7 +1,7 @@
-//! JSON as tokens may hold it (RFC 7159, RFC 8725 section 2.4): no member twice, nested no deeper than anyone needs.
+//! JSON as tokens may hold it (RFC 7159, RFC 8725 section 2.4): no duplicate members, bounded depth.
 //!
-//! Two parsers that disagree about which of two members counts are how a token says one thing to the gateway and
-//! another to the upstream.
+//! If two parsers disagree about which of two members counts, a token says one thing to the gateway and another to
+//! the upstream.
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
@@ -68,7 +68,7 @@ impl<'de> Visitor<'de> for Strict {
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
         let number = Number::from_f64(value);
-        number.map(Value::Number).ok_or_else(|| E::custom("it is no number"))
+        number.map(Value::Number).ok_or_else(|| E::custom("it is not a number"))
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Value, E> {
@@ -90,7 +90,7 @@ impl<'de> Visitor<'de> for Strict {
         while let Some(name) = members.next_key::<String>()? {
             let value = members.next_value_seed(Strict { depth })?;
             if object.insert(name, value).is_some() {
-                return Err(A::Error::custom("a member is there twice"));
+                return Err(A::Error::custom("a member appears twice"));
             }
         }
         Ok(Value::Object(object))

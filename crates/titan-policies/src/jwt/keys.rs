@@ -1,4 +1,4 @@
-//! Keys that signatures are checked with, each bound to its algorithms when it is read.
+//! Keys to verify signatures, each bound to its algorithms when it is read.
 
 use super::json;
 use super::token::decode;
@@ -124,8 +124,9 @@ impl KeySet {
         file: &Path,
     ) -> Result<KeySet, BadCredentials> {
         let key = |(id, material)| {
-            Key::new(id, &material, algorithms)
-                .ok_or_else(|| bad(file, "its key fits none of the `algorithms`, or is too short"))
+            Key::new(id, &material, algorithms).ok_or_else(|| {
+                bad(file, "its key does not fit any of the `algorithms`, or is too short")
+            })
         };
         found.into_iter().map(key).collect::<Result<_, _>>().map(KeySet)
     }
@@ -142,7 +143,7 @@ impl KeySet {
         let list = list_in(bytes)?;
         let keys = KeySet::fitting(&list, algorithms);
         match keys.is_empty() && !list.is_empty() {
-            true => Err("none of its keys fits one of the `algorithms`".to_owned()),
+            true => Err("none of its keys fits any of the `algorithms`".to_owned()),
             false => Ok(keys),
         }
     }
@@ -156,7 +157,7 @@ impl KeySet {
         self.0.len()
     }
 
-    /// Whether there is none: then no token is good.
+    /// Whether there is none: then no token is valid.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -187,12 +188,13 @@ impl KeySet {
 
 /// The keys that a set lists.
 fn list_in(bytes: &[u8]) -> Result<Vec<Value>, String> {
-    let mut members = json::object(bytes).ok_or("it is no JSON object, or has a member twice")?;
+    let mut members =
+        json::object(bytes).ok_or("it is not a JSON object, or a member appears twice")?;
     let Some(Value::Array(list)) = members.remove("keys") else {
-        return Err("it has no list `keys`".to_owned());
+        return Err("it has no `keys` array".to_owned());
     };
     if list.len() > MAX_KEYS {
-        return Err(format!("it has {} keys, and {MAX_KEYS} is the most", list.len()));
+        return Err(format!("it has {} keys; the maximum is {MAX_KEYS}", list.len()));
     }
     Ok(list)
 }
@@ -271,9 +273,8 @@ fn bits(number: &[u8]) -> usize {
 /// The secret that a file is.
 fn secret_in(bytes: &[u8]) -> Result<Material, String> {
     if bytes.starts_with(b"-----BEGIN") {
-        return Err(
-            "it holds a key or certificate in PEM form, which is no shared secret".to_owned()
-        );
+        return Err("it contains a key or certificate in PEM format, which is not a shared secret"
+            .to_owned());
     }
     let line = bytes.strip_suffix(b"\n").unwrap_or(bytes);
     Ok(Material::Secret(line.strip_suffix(b"\r").unwrap_or(line).to_vec()))
@@ -281,7 +282,7 @@ fn secret_in(bytes: &[u8]) -> Result<Material, String> {
 
 /// The public keys in a PEM file; where there are none, that of its first certificate.
 fn public_keys_in(bytes: &[u8]) -> Result<Vec<Material>, String> {
-    let no_pem = |error| format!("it is no PEM file: {error}");
+    let no_pem = |error| format!("it is not a PEM file: {error}");
     let keys = SubjectPublicKeyInfoDer::pem_slice_iter(bytes);
     let keys = keys.collect::<Result<Vec<_>, _>>().map_err(no_pem)?;
     if !keys.is_empty() {
@@ -299,8 +300,8 @@ fn public_keys_in(bytes: &[u8]) -> Result<Vec<Material>, String> {
 fn no_public_key(bytes: &[u8]) -> &'static str {
     const PRIVATE: &[u8] = b"PRIVATE KEY-----";
     match bytes.windows(PRIVATE.len()).any(|it| it == PRIVATE) {
-        true => "it holds a private key: `openssl pkey -pubout` makes the public one of it",
-        false => "it holds no public key and no certificate in PEM form",
+        true => "it contains a private key: extract the public key with `openssl pkey -pubout`",
+        false => "it contains no public key or certificate in PEM format",
     }
 }
 
@@ -314,7 +315,7 @@ fn material_of(der: &[u8]) -> Result<Material, String> {
     let (rest, info) = SubjectPublicKeyInfo::from_der(der)
         .map_err(|error| format!("its public key cannot be read: {error}"))?;
     if !rest.is_empty() {
-        return Err("there is something behind its public key".to_owned());
+        return Err("there is extra data after its public key".to_owned());
     }
     let bytes = info.subject_public_key.data.to_vec();
     if info.algorithm.algorithm.to_id_string() == ED25519 {

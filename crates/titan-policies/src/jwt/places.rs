@@ -1,4 +1,4 @@
-//! Where a request has its token.
+//! Where a request carries its token.
 
 use titan_config::TokenPlace;
 use titan_http::query::is_parameter;

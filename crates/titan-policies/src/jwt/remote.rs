@@ -1,5 +1,4 @@
-//! Key sets from elsewhere: fetched in the background, by a thread of their own, and kept for a while when the source
-//! fails.
+//! Remote key sets: fetched in the background, by their own thread, and kept for a while when the source fails.
 
 mod fetch;
 
@@ -123,14 +122,14 @@ impl Remote {
         let JwksUrl { url, ca: _, refresh, pause, max_stale: _ } = &remote.config;
         let mut known = Vec::new();
         loop {
-            // Whoever asks from now on asks for what comes after this.
+            // A request for a fetch from now on means the next one.
             remote.is_wanted.store(false, Ordering::Release);
             let fetched = fetch_apart(url, remote.tls.load_full()).await;
             let again = match fetched.and_then(|bytes| remote.take(&jwt, place, &mut known, bytes))
             {
                 Ok(()) => *refresh,
                 Err(reason) => {
-                    let reason = format!("no keys from {}: {reason}", url.text);
+                    let reason = format!("cannot get keys from {}: {reason}", url.text);
                     remote.failure.store(Some(Arc::new(reason)));
                     remote.failed.fetch_add(1, Ordering::Relaxed);
                     if remote.has_come() { *pause } else { IMPATIENT.min(*pause) }
@@ -153,7 +152,7 @@ impl Remote {
             jwt.set_keys(place, KeySet::default());
             let url = &remote.config.url.text;
             remote.lose(format!(
-                "no keys from {url} for {max_stale:?} (`max_stale`): those of before are used no more"
+                "no keys from {url} for {max_stale:?} (`max_stale`): the previous keys are no longer used"
             ));
         }
     }
@@ -172,7 +171,7 @@ impl Remote {
             if keys.is_empty() {
                 let url = &self.config.url.text;
                 self.lose(format!(
-                    "the key set from {url} has no key that fits: all of before are withdrawn"
+                    "the key set from {url} has no usable key; the previous keys are no longer used"
                 ));
             }
             jwt.set_keys(place, keys);

@@ -1,4 +1,4 @@
-//! Revoked tokens before their time: one table for all workers, which none of them waits for.
+//! Tokens revoked before they expire: one table for all workers, which none of them waits for.
 
 use super::{Refusal, date};
 use arc_swap::ArcSwap;
@@ -10,23 +10,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Tokens that are good no more. Clones are the same table: what is added to one is refused by every worker that
-/// looks at another.
+/// Revoked tokens. Clones share one table: what is added to one is refused by every worker that looks at another.
 #[derive(Clone, Default)]
 pub struct Revocations(Arc<Table>);
 
-/// Which tokens are good no more.
+/// Which tokens are revoked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Revocation {
     /// What they have in common.
     pub of: Revoked,
-    /// Who has issued them (`iss`); whoever it was where there is none.
+    /// Their issuer (`iss`); any issuer if there is none.
     pub issuer: Option<Arc<str>>,
     /// Until when they are refused, since 1970. Later than their own end, or they come to life again.
     pub until: Duration,
 }
 
-/// What tokens have in common that are good no more.
+/// What revoked tokens have in common.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Revoked {
     /// The name of the token (`jti`).
@@ -80,7 +79,7 @@ impl Revocations {
         self.0.edition.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Lets them be good again.
+    /// Removes the revocation.
     pub fn remove(&self, revocation: &Revocation) {
         self.change(&revocation.of, revocation.issuer.as_deref(), None);
     }

@@ -1,4 +1,4 @@
-//! What makes a token good, and everything that must not: the classes of RFC 8725 and of the lists of attacks.
+//! What makes a token valid, and everything that must not: the classes of RFC 8725 and of the lists of attacks.
 
 mod claims;
 mod requests;
@@ -302,7 +302,7 @@ fn a_public_key_is_no_shared_secret() {
     }
     let fields = "providers: { algorithms: HS256, keys: { secret_file: k } }";
     let bad = try_policy(fields, &pem).err().unwrap().to_string();
-    assert!(bad.contains("no shared secret"), "{bad}");
+    assert!(bad.contains("not a shared secret"), "{bad}");
 }
 
 #[test]
@@ -579,11 +579,11 @@ fn files_that_are_of_no_use_say_why() {
         try_policy(&fields, file).err().map(|bad| bad.to_string()).unwrap_or_default()
     };
     let cases = [
-        ("RS256", "pem", "nothing", "no public key and no certificate"),
-        ("ES256", "pem", &pem("RS256"), "fits none of the `algorithms`"),
+        ("RS256", "pem", "nothing", "no public key or certificate"),
+        ("ES256", "pem", &pem("RS256"), "does not fit any of the `algorithms`"),
         ("HS256", "secret_file", "short", "too short"),
-        ("RS256", "jwks", "{", "no JSON object"),
-        ("RS256", "jwks", "{\"keys\":{}}", "no list `keys`"),
+        ("RS256", "jwks", "{", "not a JSON object"),
+        ("RS256", "jwks", "{\"keys\":{}}", "no `keys` array"),
         ("RS256", "jwks", "{\"keys\":[1]}", "none of its keys"),
     ];
     for (algorithms, kind, file, wanted) in cases {

@@ -1,4 +1,4 @@
-//! The compact form of a signed token (RFC 7515 section 7.1), taken apart strictly. Nothing in it is believed yet.
+//! The compact form of a signed token (RFC 7515 section 7.1), parsed strictly. Nothing in it is trusted yet.
 
 use super::Refusal;
 use super::json;

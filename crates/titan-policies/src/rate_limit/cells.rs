@@ -1,4 +1,4 @@
-//! What is counted for a rate limit.
+//! Counters of rate limits.
 
 use crate::policy::Metric;
 use titan_io::counter::Counter;
@@ -6,7 +6,7 @@ use titan_io::counter::Counter;
 /// What is made of it, for limits of all types.
 pub(crate) const METRICS: &[Metric<RateLimitCells>] = &[Metric {
     name: "titan_rate_limit_requests_total",
-    help: "Requests that met a rate limit, by what it decided.",
+    help: "Requests checked against a rate limit, by decision.",
     label: "verdict",
     figures: |cells| {
         let RateLimitCells { allowed, delayed, limited, full, exempt, shadowed } = cells;
@@ -21,11 +21,13 @@ pub(crate) const METRICS: &[Metric<RateLimitCells>] = &[Metric {
     },
     event: |policy, verdict| {
         let is_watched = verdict == "shadowed";
-        is_watched.then(|| format!("policy `{policy}` only watches: it would have refused"))
+        is_watched.then(|| {
+            format!("policy `{policy}` is in shadow mode; requests it would have refused:")
+        })
     },
 }];
 
-/// What is counted for a rate limit.
+/// Counters of rate limits.
 #[derive(Default)]
 pub(crate) struct RateLimitCells {
     /// Requests that it let through.
@@ -38,6 +40,6 @@ pub(crate) struct RateLimitCells {
     pub(crate) full: Counter,
     /// Requests that it does not count.
     pub(crate) exempt: Counter,
-    /// Requests that it let through alone because it only watches.
+    /// Requests that passed only because the limit is in shadow mode.
     pub(crate) shadowed: Counter,
 }

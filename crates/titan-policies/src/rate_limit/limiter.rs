@@ -1,4 +1,4 @@
-//! What may pass: the generic cell rate algorithm over all rates of a limit, and how many run at once.
+//! Which requests pass: the generic cell rate algorithm over all rates of a limit, and the number that run at once.
 //!
 //! For each key and rate there is one number, the theoretical arrival time: the time at which the whole burst will be back.
 //! A request moves it on by the rate's interval, from now if it lies behind, and passes if it then is no further
@@ -8,10 +8,10 @@
 //! A request that may wait may go beyond a burst by as much as it would wait. It then passes, with the time after which it is
 //! its turn; so those that wait are a queue without a list, in which the number itself is the last place.
 //!
-//! Whoever counts in an entry that is taken by another key at that very moment takes back what it has counted, and that key
-//! may be refused meanwhile though it would fit; and who is pushed out of another entry of the set at that moment may have
-//! one request more. This can only happen where a set of the table is full. All keys of a set together never have more than
-//! its entries let through.
+//! A request that counts in an entry while another key takes that entry undoes its count; meanwhile that key may be
+//! refused although it would fit, and a key that is pushed out of another entry of the set at that moment may have
+//! one request more. This can only happen when a set of the table is full. All keys of a set together never have more
+//! than its entries let through.
 //!
 //! Numbers are moved by compare-exchange, by all workers. With several rates all are looked at before one is moved; where
 //! one then fails nevertheless the others are moved back, which is exact as long as they lie ahead of the clock, and without

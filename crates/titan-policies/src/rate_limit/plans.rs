@@ -1,4 +1,4 @@
-//! The rates of a limit for requests that have a plan and for those that have none, and how clients are told of them.
+//! The rates of a limit for requests with and without a plan, and how clients are told of them.
 
 use super::RATE_LIMIT_POLICY;
 use super::limiter::{Count, MAX_RATES, Pace};

@@ -1,4 +1,4 @@
-//! What rate limits are built on. A test that looks at many orders of events puts its own in the place of this.
+//! The atomics that rate limits use. A test that explores orders of events substitutes its own.
 
 pub(super) use std::sync::atomic::{AtomicU64, Ordering};
 

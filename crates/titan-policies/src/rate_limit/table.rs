@@ -1,4 +1,4 @@
-//! Who has which entry: a table of fixed size that all workers write, without locks.
+//! Which key has which entry: a table of fixed size that all workers write, without locks.
 //!
 //! An entry has one word that says whose it is, and values that its holder counts in. Keys are hashes; a
 //! key can be in any of the [`WAYS`] slots of its set.
@@ -11,18 +11,18 @@
 //!                   +-----> EMPTY
 //! ```
 //!
-//! No key ever holds two slots: whoever takes one looks at all others of the set *after* its claim can be
-//! seen, dislodges claims to the same key, and gives way to who holds it. Of two that claim at the same time
-//! at least one sees the other. A claim names who made it, so that nobody confirms a claim but its maker.
+//! No key ever holds two slots: a key that takes one looks at all others of the set *after* its claim can be seen,
+//! dislodges claims to the same key, and gives way to who holds it. Of two that claim at the same time at least one
+//! sees the other. A claim names who made it, so that nobody confirms a claim but its maker.
 //!
-//! In a full set the key that owes least gives way, which may be nothing, and whoever takes its slot takes over what it owes.
-//! A key that has lost its slot finds one when it comes back in which at least as much is owed as it owed itself, since all
-//! debts get smaller equally fast: nobody gains by being pushed out. (Except where another holder is just taking a charge
-//! back, because its slot has changed hands under it: then it may gain that one.)
+//! In a full set the key that owes least gives way, which may be nothing, and the key that takes its slot takes over
+//! what it owes. A key that has lost its slot finds one when it comes back in which at least as much is owed as it
+//! owed itself, since all debts get smaller equally fast: nobody gains by being pushed out. (Except where another
+//! holder is just taking a charge back, because its slot has changed hands under it: then it may gain that one.)
 //!
-//! A slot is retired first, then its values are looked at once more. Whoever has changed a value looks whether the slot is
-//! still its own afterwards ([`Slot::is_kept`]): either the one sees the change or the other sees that the slot is gone. The
-//! order of all this is sequentially consistent, which the argument needs.
+//! A slot is retired first, then its values are looked at once more. A request that has changed a value checks
+//! whether the slot is still its own afterwards ([`Slot::is_kept`]): either the one sees the change or the other sees
+//! that the slot is gone. The order of all this is sequentially consistent, which the argument needs.
 
 use super::sync::{AtomicU64, Ordering, WAYS};
 
@@ -161,7 +161,7 @@ impl Table {
         }
     }
 
-    /// A slot that is empty now: one that was, or that of whoever owes least.
+    /// A slot that is empty now: one that was, or that of the key that owes least.
     fn make_room(
         &self,
         set: usize,
@@ -180,7 +180,7 @@ impl Table {
         let settled = holders.iter().enumerate().filter(|(_, (word, _))| is_settled(*word));
         let free = settled.filter(|(_, (_, debt))| !debt.is_running);
         let least = free.min_by_key(|(_, (_, debt))| debt.sum());
-        // Whoever loses a slot may come back to another one of the set: it must owe no less there.
+        // A key that loses a slot may come back to another one of the set: it must owe no less there.
         let least = least.filter(|(_, (_, least))| {
             holders.iter().all(|(_, other)| least.is_at_most(other)) && bearable(least)
         });
@@ -237,8 +237,8 @@ impl Debt {
 }
 
 impl Slot<'_> {
-    /// Whether what was changed in the values counts for the key. Where it does not the change has to be taken back,
-    /// and the key to be looked for again.
+    /// Whether what was changed in the values counts for the key. Where it does not the change has to be undone, and
+    /// the key to be looked for again.
     pub(crate) fn is_kept(&self) -> bool {
         let now = load(self.word);
         now == self.held || is_retiring(now, self.held) && swap(self.word, now, self.held)
@@ -273,7 +273,7 @@ fn claim(words: &[AtomicU64; WAYS], way: usize, held: u64, maker: Maker) -> bool
 fn rescue_any(words: &[AtomicU64; WAYS], held: u64) -> bool {
     words.iter().any(|word| {
         let seen = load(word);
-        // Whoever has changed it first has rescued it, or has found that nobody needs it.
+        // The first to change it has rescued it, or has found that nobody needs it.
         let is_one = is_retiring(seen, held);
         if is_one {
             swap(word, seen, held);

@@ -1,4 +1,4 @@
-//! What passes: against a model that is plain, from many threads, and in a table that is full.
+//! Which requests pass: compared with a simple model, from many threads, and in a full table.
 
 use super::limiter::{Ask, Count, Limiter, MAX_RATES, Pace, Verdict};
 use super::table::{Debt, Maker, Table};
@@ -175,7 +175,7 @@ fn who_has_no_entry_in_a_full_table_waits_too() {
     assert!(waits(20_000..20_100, longest).iter().all(|&wait| wait == 0));
 }
 
-/// Whoever comes back to a full table has not gained by having lost its entry.
+/// A key that comes back to a full table has not gained by losing its entry.
 #[test]
 fn nobody_gains_by_being_pushed_out() {
     let paces = [pace(3, SECOND, 3), pace(20, 60 * SECOND, 7)];

@@ -1,4 +1,4 @@
-//! Bodies that are put together of what a request brings.
+//! Bodies built from values of a request.
 
 use super::value::{Piece, Seen, Target};
 use crate::transform::BAD_TRANSFORM;

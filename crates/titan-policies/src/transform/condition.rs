@@ -1,4 +1,4 @@
-//! What has to be true of a request or a response for it to be changed.
+//! The condition under which a request or a response is changed.
 
 use super::Seen;
 use crate::authorise::{Asked, Unmet, View};

@@ -1,4 +1,4 @@
-//! Changes of a query, parameter by parameter.
+//! Changes to a query, parameter by parameter.
 
 use super::Edits;
 use super::value::{Made, Value};

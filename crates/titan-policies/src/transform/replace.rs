@@ -1,4 +1,4 @@
-//! Values of fields that expressions make others of.
+//! Header values rewritten by regular expressions.
 
 use super::value::MAX_MADE;
 use titan_config::{HeaderName, PathPiece, ValueRule};

@@ -1,4 +1,4 @@
-//! Queries with changes, against what a reader of queries would make of them.
+//! Changed queries, compared with what a query parser reads from them.
 
 use super::Edits;
 use super::query;

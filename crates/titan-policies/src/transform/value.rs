@@ -1,4 +1,4 @@
-//! Values that are put together of what a request brings.
+//! Values built from parts of a request.
 
 use crate::context::{Client, PolicyContext};
 use crate::findings::TokenClaims;

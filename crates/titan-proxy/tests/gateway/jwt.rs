@@ -473,7 +473,7 @@ fn a_set_without_keys_withdraws_those_of_before() {
     waits_until("the key is withdrawn", || gets(&gateway, &token).status != 200);
     gets(&gateway, &token).has_problem(401, "token-invalid");
     assert_eq!(gateway.status().key_sets()[0].keys, 0);
-    assert!(gateway.tells_of_keys().contains("all of before are withdrawn"));
+    assert!(gateway.tells_of_keys().contains("the previous keys are no longer used"));
     assert!(gateway.status().is_ready(), "other routes are served");
     source.has(Some(&[&one]));
     waits_until("it is back", || gets(&gateway, &token).status == 200);
@@ -510,7 +510,7 @@ fn keys_that_cannot_be_fetched_for_too_long_count_no_more() {
     waits_until("the keys are too old", || gets(&gateway, &token).status != 200);
     gets(&gateway, &token).has_problem(503, "token-keys");
     waits_until("it is told", || {
-        gateway.tells_of_keys().contains("those of before are used no more")
+        gateway.tells_of_keys().contains("the previous keys are no longer used")
     });
     assert!(gateway.status().is_ready(), "other routes are served");
     let set = gateway.status().key_sets().remove(0);

@@ -1,5 +1,5 @@
-//! The queue in front of the threads that check passwords: clients take turns in it, so that one who sends many
-//! keeps nobody else waiting.
+//! The queue in front of the threads that check passwords: clients take turns, so that one that sends many does not
+//! keep the others waiting.
 
 use crate::authorise::PASSWORD_QUEUE;
 use std::collections::{HashMap, VecDeque};

@@ -1,7 +1,7 @@
-//! Passwords that a worker has found right or wrong, so that the slow check of each is made once in a while.
+//! Passwords that a worker has found right or wrong, so that each is checked slowly only once in a while.
 //!
-//! That a wrong one is known helps nobody who guesses: it is refused sooner, and only to whoever shows the same again.
-//! Wrong ones have places of their own, so that they do not push out right ones.
+//! To cache a wrong one does not help an attacker: it is only refused sooner when the same one is sent again. Wrong
+//! ones have their own slots, so that they do not push out right ones.
 
 use crate::authorise::PASSWORD;
 use aws_lc_rs::hmac;

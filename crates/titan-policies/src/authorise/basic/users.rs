@@ -1,4 +1,4 @@
-//! Who has which password.
+//! Users and their password hashes.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -27,7 +27,7 @@ impl Users {
         let more = users_in(files.get(file)?).map_err(|reason| bad(file, reason))?;
         let both = more.iter().find(|user| users.by_name.contains_key(user.name.as_bytes()));
         if let Some(User { name, .. }) = both {
-            return Err(bad(file, format!("`{name}` stands in the configuration too")));
+            return Err(bad(file, format!("`{name}` is also in the configuration")));
         }
         users.add(&more);
         Ok(users)

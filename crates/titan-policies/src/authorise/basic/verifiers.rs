@@ -1,5 +1,4 @@
-//! The threads that check passwords: hashes are slow on purpose, and must not keep the other requests of a worker
-//! waiting.
+//! The threads that check passwords: hashes are slow on purpose, and must not block the other requests of a worker.
 
 use super::line::Line;
 use crate::authorise::PASSWORD_QUEUE;

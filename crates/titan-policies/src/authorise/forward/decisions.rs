@@ -1,4 +1,4 @@
-//! Decisions of services that a worker remembers, so that the same question is not asked again for a while.
+//! A worker's cache of decisions, so that the same question is not asked again for a while.
 
 use crate::buffered_response::BufferedResponse;
 use aws_lc_rs::hmac;

@@ -1,4 +1,4 @@
-//! Bodies that come in pieces, against what decoders make of them.
+//! Bodies in pieces, compared with what decoders produce.
 
 use super::super::tests::{Pieces, behind, decoded};
 use super::*;

@@ -1,4 +1,4 @@
-//! Bodies that come in pieces, against what encoders made of them.
+//! Bodies in pieces, compared with what encoders were given.
 
 use super::super::tests::{Pieces, behind};
 use super::*;

@@ -1,4 +1,4 @@
-//! RFC 1952. The head and the tail are written here, because a head with a name of any length is what padding is.
+//! RFC 1952. The header and the trailer are written here, because padding is a header with a name of random length.
 
 use super::PIECE;
 use flate2::{Compress, Compression, Crc, FlushCompress, Status};

@@ -1,4 +1,4 @@
-//! One GET, on a thread that may wait.
+//! One GET, on a thread that may block.
 
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
@@ -21,7 +21,7 @@ const MAX_INTERIM: usize = 4;
 pub(super) fn fetch(url: &Url, tls: Option<Arc<ClientConfig>>) -> Result<Vec<u8>, String> {
     let socket = Timed::connect(url).map_err(|error| error.to_string())?;
     let bytes = match tls {
-        None if url.is_https => return Err("there is nobody to trust".to_owned()),
+        None if url.is_https => return Err("there is no trusted authority".to_owned()),
         None => upstream_call(socket, url),
         Some(config) => {
             let name = ServerName::try_from(url.host.clone()).map_err(|error| error.to_string())?;
@@ -43,7 +43,7 @@ impl Timed {
     fn connect(url: &Url) -> io::Result<Timed> {
         let addresses = (url.host.as_str(), url.port).to_socket_addrs()?;
         let deadline = Instant::now() + TIME;
-        let mut failed = io::Error::other("its name has no address");
+        let mut failed = io::Error::other("the host name has no address");
         for address in addresses {
             match TcpStream::connect_timeout(&address, left(deadline)?) {
                 Ok(socket) => return Ok(Timed { socket, deadline }),
@@ -127,7 +127,7 @@ fn read_head(
         match head.status {
             _ if start.interim => *interim += 1,
             Status::OK => return Ok(Some(start.framing)),
-            status => return Err(io::Error::other(format!("the response is {status}"))),
+            status => return Err(io::Error::other(format!("the response has status {status}"))),
         }
     }
     Err(io::Error::other("there are too many interim responses"))

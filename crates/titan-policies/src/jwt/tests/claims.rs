@@ -1,4 +1,4 @@
-//! What a token has to say, and when, for whom.
+//! Which claims a token must have: times, issuer, audience.
 
 use super::*;
 

@@ -109,7 +109,7 @@ fn tokens_are_judged() {
     let claims = "{\"sub\":\"ann\",\"aud\":\"here\",\"exp\":99999999999}";
     let text = with(&[&token(SECRET, claims), "X-User: mallory"]);
     assert!(text.contains("jwt: p\n") && text.contains("the token is valid"), "{text}");
-    assert!(text.contains("tells the upstream X-User: ann") && !text.contains("mallory"), "{text}");
+    assert!(text.contains("sends the upstream X-User: ann") && !text.contains("mallory"), "{text}");
     let bad = [
         (token("another secret of at least 32 bytes", claims), "(signature)"),
         (token(SECRET, "{\"aud\":\"there\",\"exp\":99999999999}"), "(audience)"),
@@ -118,7 +118,7 @@ fn tokens_are_judged() {
     ];
     for (field, why) in bad {
         let text = with(&[&field]);
-        assert!(text.contains(&format!("the token is no good {why}")), "{why}: {text}");
+        assert!(text.contains(&format!("the token is not valid {why}")), "{why}: {text}");
         assert!(text.contains("401 Unauthorized (token-invalid)"), "{text}");
     }
     let text = with(&[]);
@@ -135,7 +135,10 @@ fn tokens_are_judged() {
 fn of_a_token_everything_but_its_signature_is_judged_without_keys() {
     for (keys, why) in [
         ("{ secret_file: k }", "k cannot be used: the gateway has not read it"),
-        ("{ jwks_url: 'http://127.0.0.1:1/k' }", "its keys are fetched when the gateway runs"),
+        (
+            "{ jwks_url: 'http://127.0.0.1:1/k' }",
+            "its keys are fetched only while the gateway runs",
+        ),
     ] {
         // Shared secrets are nothing to fetch.
         let algorithm = if keys.contains("url") { "ES256" } else { "HS256" };
@@ -143,9 +146,9 @@ fn of_a_token_everything_but_its_signature_is_judged_without_keys() {
         let field = unsigned(algorithm, "{\"sub\":\"ann\",\"aud\":\"here\",\"exp\":99999999999}");
         let text = told_under(&config, "GET", "http://a/", &[&field]);
         let wanted =
-            format!("the signature of the token is not checked: {why}; what it says is valid");
+            format!("the signature of the token is not checked ({why}); its claims are valid");
         assert!(text.contains(&wanted) && text.contains("forwards"), "{text}");
-        assert!(text.contains("tells the upstream X-User: ann"), "{text}");
+        assert!(text.contains("sends the upstream X-User: ann"), "{text}");
         let bad = [
             (algorithm, "{\"aud\":\"here\",\"exp\":1}", "(expired)"),
             (algorithm, "{\"aud\":\"here\",\"exp\":99999999999,\"nbf\":99999999998}", "(early)"),
@@ -175,7 +178,7 @@ fn a_rate_limit_says_what_may_pass() {
         key: [client_address, { header: X-A }], costs: { dear: 2 }, shadow: true } } }";
     let text = told_under(limits, "GET", "http://a/", &[]);
     let wanted = "for each client and X-A at most 5/s with bursts up to 5, 100/m with bursts up to 7, \
-        3 that run (watched only), and each of this route counts 2 times";
+        3 at once (shadow mode), and each request to this route counts 2 times";
     assert!(text.contains(wanted), "{text}");
 }
 
@@ -188,7 +191,7 @@ fn an_address_may_ask_or_not() {
     assert!(text.contains("client    192.0.2.1\n") && text.contains("204 No Content"), "{text}");
     for address in ["192.0.2.7", "198.51.100.1", "2001:db8::1"] {
         let text = told_from(address, config, &[]);
-        assert!(text.contains("the client's address may not ask"), "{text}");
+        assert!(text.contains("the client's address is not allowed"), "{text}");
         assert!(text.contains("403 Forbidden (address-refused)"), "{text}");
     }
     let text = told_from("10.0.0.1", config, &["X-Forwarded-For: 192.0.2.9"]);
@@ -221,7 +224,8 @@ fn a_limit_says_who_waits() {
     let config = "listeners: [':1']\nroutes: [{ respond: 204 }]\napply: [p]\n\
         policies: { p: { rate_limit: { rates: 5/s, max_delay: 500ms } } }";
     let text = told_under(config, "GET", "http://a/", &[]);
-    let wanted = "at most 5/s with bursts up to 5, and what exceeds that waits for up to 500ms\n";
+    let wanted =
+        "at most 5/s with bursts up to 5, and requests over the limit wait for up to 500ms\n";
     assert!(text.contains(wanted), "{text}");
 }
 
@@ -284,7 +288,10 @@ fn somebody_stands_for_the_client() {
         policies: { p: { transform: { request: { headers: { set: { X-Who: '{client}' } } } } } }";
     let text = told_under(shape, "GET", "http://a/", &[]);
     assert!(text.contains("with X-Who: 192.0.2.1\n"), "{text}");
-    assert!(text.contains("(192.0.2.1 stands for the client's address)"), "{text}");
+    assert!(
+        text.contains("(192.0.2.1 stands for the client's address; set it with `--from`)"),
+        "{text}"
+    );
     let text = told_from("203.0.113.5", shape, &[]);
     assert!(text.contains("with X-Who: 203.0.113.5\n") && !text.contains("stands for"), "{text}");
 }
@@ -360,13 +367,13 @@ routes: [{ respond: 200 }]
     let page = |path: &str, fields: &[&str]| told_under(config, "POST", path, fields);
     let gzip = page("http://h/", &["Accept-Encoding: gzip", "Content-Encoding: gzip"]);
     assert!(
-        gzip.contains("gzip for responses that it is for; a body is decoded from gzip"),
+        gzip.contains("gzip for responses that qualify; a body is decompressed from gzip"),
         "{gzip}"
     );
     let refused = page("http://h/", &["Content-Encoding: br"]);
     assert!(refused.contains("a body in that coding is refused with 415"), "{refused}");
     let stays = page("http://h/a", &["Accept-Encoding: gzip"]);
-    assert!(stays.contains("responses for this path stay as they are\n"), "{stays}");
+    assert!(stays.contains("responses for this path are not compressed\n"), "{stays}");
 }
 
 #[test]
@@ -377,14 +384,14 @@ fn an_authorisation_says_what_a_request_needs() {
          policies: {{ p: {{ authorise: {{ deny: ::1, api_keys: {{ keys: {{ a: {hash} }} }} }} }} }}"
     );
     let text = told_under(&config, "GET", "http://a/", &[]);
-    assert!(text.contains("needs an address that may ask"), "{text}");
-    assert!(text.contains("needs one API key that is known, in X-API-Key\n"), "{text}");
+    assert!(text.contains("needs an allowed client address"), "{text}");
+    assert!(text.contains("needs exactly one valid API key in X-API-Key\n"), "{text}");
     let both = config.replace("keys: { a", "query: k, keys: { a");
     let text = told_under(&both, "GET", "http://a/?k=two", &[]);
     assert!(text.contains("in X-API-Key or the parameter `k`\n"), "{text}");
     assert!(text.contains("401 Unauthorized (api-key)"), "{text}");
     let text = told_under(&config, "GET", "http://a/", &["X-API-Key: one"]);
-    assert!(text.contains("shows the API key `a`") && text.contains("204 No Content"), "{text}");
+    assert!(text.contains("has the API key `a`") && text.contains("204 No Content"), "{text}");
 }
 
 #[test]
@@ -405,7 +412,7 @@ fn an_authorisation_says_which_way_of_several_is_met() {
     assert!(text.contains("X-Who: ann") && text.contains("forwards"), "{text}");
     let text = told(&[&good("b"), "X-API-Key: one"]);
     assert!(text.contains("meets `api_keys` of token, api_keys, basic\n"), "{text}");
-    assert!(text.contains("what the token says counts for nothing\n"), "{text}");
+    assert!(text.contains("the token's claims do not count\n"), "{text}");
     assert!(!text.contains("X-Who: ann"), "{text}");
     let text = told(&["Authorization: Basic ZXZlOnNlY3JldA=="]);
     assert!(text.contains("meets `basic` of token, api_keys, basic, if the password"), "{text}");
@@ -419,7 +426,7 @@ fn an_authorisation_says_whether_a_certificate_may_ask() {
     let config = "listeners: [{ address: ':1', tls: { certificates: [{ cert: c, key: k }], client_certificates: { ca: a } } }]
 routes: [{ respond: 204 }]\napply: [p]\npolicies: { p: { authorise: { client_certificate: { dns: a } } } }";
     let text = told_under(config, "GET", "http://a/", &[]);
-    assert!(text.contains("no certificate is presented that may ask"), "{text}");
+    assert!(text.contains("there is no client certificate that is allowed"), "{text}");
     assert!(text.contains("403 Forbidden (certificate-refused)"), "{text}");
 }
 
@@ -439,7 +446,8 @@ fn an_authorisation_says_which_rule_is_not_met() {
     // Where nobody says whose request it is.
     let config = config.replace("request.headers['x-a'] == 'b'", "client.address == '192.0.2.1'");
     let text = told_under(&config, "GET", "http://a/", &[]);
-    let line = "needs an address for the rule client.address == '192.0.2.1'; `--from` says";
+    let line =
+        "needs a client address for the rule client.address == '192.0.2.1'; set one with `--from`";
     assert!(text.contains(line) && text.contains("204 No Content"), "{text}");
     let text = told_from("192.0.2.1", &config, &[]);
     assert!(text.contains("meets the rule client.address") && text.contains("204"), "{text}");
@@ -461,7 +469,7 @@ fn an_authorisation_says_what_a_token_lacks() {
     assert!(text.contains("the token lacks scope b and claim tenant"), "{text}");
     assert!(text.contains("403 Forbidden (insufficient-scope)"), "{text}");
     let text = told("{\"scope\":\"b a\",\"tenant\":\"x\"}");
-    assert!(text.contains("the token says what it has to"), "{text}");
+    assert!(text.contains("the token meets the requirements"), "{text}");
     assert!(text.contains("204 No Content"), "{text}");
 }
 
@@ -470,15 +478,12 @@ fn an_authorisation_says_who_is_asked() {
     let config = "listeners: [':1']\nroutes: [{ respond: 204 }]\napply: [p]\nupstreams: { sso: a:1 }\n\
         policies: { p: { authorise: { forward_auth: { upstream: sso, path: /verify } } } }";
     let text = told_under(config, "GET", "http://a/", &[]);
-    assert!(
-        text.contains("needs leave of `sso`, which is asked with GET /verify, but not here"),
-        "{text}"
-    );
+    assert!(text.contains("asks `sso` with GET /verify, which `explain` does not do"), "{text}");
     for (cache, wanted) in [
-        ("cache: { ttl: 30s }", "remembered for 30s by all that the service sees\n"),
+        ("cache: { ttl: 30s }", "cached for 30s by everything that the service receives\n"),
         (
             "request_headers: Cookie, cache: { ttl: 30s, key: [client_address, { header: Cookie }] }",
-            "remembered for 30s by client address, Cookie\n",
+            "cached for 30s by client address, Cookie\n",
         ),
     ] {
         let config = config.replace("path: /verify", cache);
@@ -492,9 +497,9 @@ fn an_authorisation_says_who_shows_a_password() {
     let config = "listeners: [':1']\nroutes: [{ respond: 204 }]\napply: [p]\n\
         policies: { p: { authorise: { basic: { file: users } } } }";
     let text = told_under(config, "GET", "http://a/", &[]);
-    assert!(text.contains("needs a name and a password"), "{text}");
+    assert!(text.contains("needs a user name and a password"), "{text}");
     assert!(text.contains("401 Unauthorized (password)"), "{text}");
     let text = told_under(config, "GET", "http://a/", &["Authorization: Basic ZXZlOmdlaGVpbQ=="]);
-    assert!(text.contains("shows a password of `eve`"), "{text}");
+    assert!(text.contains("has a password for `eve`"), "{text}");
     assert!(text.contains("204 No Content") && !text.contains("geheim"), "{text}");
 }
