@@ -29,16 +29,16 @@ pub struct Cors {
     is_for_all: bool,
 }
 
-/// What the response to a request says of its page.
+/// What the response says about the page.
 #[derive(Default)]
 pub struct CorsState {
-    /// The page's origin, where it may read the response.
+    /// The page's origin, if it may read the response.
     origin: Option<Box<[u8]>>,
-    /// What a preflight request asks leave for.
-    asked: Option<Asked>,
+    /// What a preflight request asks permission for.
+    asked: Option<PreflightRequest>,
 }
 
-struct Asked {
+struct PreflightRequest {
     /// The fields, as the request lists them.
     headers: Box<[u8]>,
     /// Whether this gateway seems to be in a private network.
@@ -156,7 +156,7 @@ impl Cors {
     ) -> BufferedResponse {
         self.note_page(fields, note);
         let private_network = fields.named(ASKED_NETWORK).next().is_some();
-        note.asked = Some(Asked { headers: asked_headers(fields), private_network });
+        note.asked = Some(PreflightRequest { headers: asked_headers(fields), private_network });
         BufferedResponse { head: ResponseHead::with_status(Status::NO_CONTENT), body: Vec::new() }
     }
 
@@ -222,7 +222,7 @@ impl Cors {
     }
 
     /// What a preflight request is told.
-    fn grant(&self, asked: &Asked, fields: &mut Fields) -> Result<(), BadField> {
+    fn grant(&self, asked: &PreflightRequest, fields: &mut Fields) -> Result<(), BadField> {
         fields.append_named(ALLOW_METHODS, &self.methods)?;
         let headers = match self.config.headers {
             // Named, for with credentials `*` would mean a field of that name.

@@ -11,12 +11,12 @@ mod replace;
 mod value;
 
 pub use body::Body;
-pub use value::Seen;
+pub use value::RequestParts;
 
 use crate::context::{PolicyContext, Step};
 use crate::policy::{Own, Policy, Response, Setting};
 use crate::story::Story;
-use condition::{Condition, Kept};
+use condition::{Condition, PendingCondition};
 use std::sync::Arc;
 use titan_config::{Changes, CookieRule, HeaderName, PathPiece, PathRule, Route, ValueRule};
 use titan_http::path::is_path_byte;
@@ -26,7 +26,7 @@ use titan_http::{
 };
 use titan_io::error::{Error, Kind};
 use titan_io::refusals;
-use value::{Made, Target, Value};
+use value::{BuiltValues, Target, Value};
 
 refusals! {
     /// What a transform makes of the request is not valid, or too long.
@@ -64,9 +64,9 @@ pub type TransformState = Option<TransformRecord>;
 
 /// What the response gets of its request.
 pub struct TransformRecord {
-    made: Made,
+    made: BuiltValues,
     /// What its condition still needs of the request, if it has one.
-    kept: Option<Kept>,
+    kept: Option<PendingCondition>,
 }
 
 /// The fields that make browsers careful.
@@ -155,7 +155,7 @@ impl Policy for Transform {
         story: &mut Story<'_>,
     ) -> Result<Step, Error> {
         let before = context.request.clone();
-        self.conditions(&before, &Seen::of(context)).iter().for_each(|it| story.tell(it));
+        self.conditions(&before, &RequestParts::of(context)).iter().for_each(|it| story.tell(it));
         *own.state = self.change_request(context)?;
         story.tell_changes(&before, context);
         Ok(Step::Go)
@@ -185,7 +185,7 @@ impl Transform {
     /// Changes a request. What its response will be given is put together too.
     fn change_request(&self, context: &mut PolicyContext<'_>) -> Result<TransformState, Error> {
         let PolicyContext { request, findings, client, found, .. } = context;
-        let seen = &Seen { client: *client, found, claims: findings.shared_claims() };
+        let seen = &RequestParts { client: *client, found, claims: findings.shared_claims() };
         let made = self.response.make(request, seen, Target::Field)?;
         let kept = self.when_response.as_ref().map(|when| when.keep(request, seen));
         let kept = kept.transpose().map_err(|_| Kind::Internal)?;
@@ -196,7 +196,7 @@ impl Transform {
         Ok(Some(TransformRecord { made, kept }))
     }
 
-    fn change(&self, request: &mut RequestHead, seen: &Seen<'_>) -> Result<(), Error> {
+    fn change(&self, request: &mut RequestHead, seen: &RequestParts<'_>) -> Result<(), Error> {
         let for_query = self.query.make(request, seen, Target::Query)?;
         let for_fields = self.request.make(request, seen, Target::Field)?;
         if request.target.form != TargetForm::Asterisk {
@@ -241,7 +241,7 @@ impl Transform {
     }
 
     /// What its conditions make of a request and of its response, in words.
-    fn conditions(&self, request: &RequestHead, seen: &Seen<'_>) -> Vec<String> {
+    fn conditions(&self, request: &RequestHead, seen: &RequestParts<'_>) -> Vec<String> {
         let of_request = self.when_request.as_ref().map(|when| when.explain(request, seen));
         let of_response = self.when_response.as_ref();
         let of_response = of_response.map(|when| when.explain_response(request, seen));
@@ -285,7 +285,7 @@ impl Transform {
         request.set_path(&made).map_err(|_| Kind::BadRewrite.into())
     }
 
-    fn change_query(&self, request: &mut RequestHead, made: &Made) -> Result<(), Error> {
+    fn change_query(&self, request: &mut RequestHead, made: &BuiltValues) -> Result<(), Error> {
         if self.query.is_empty() {
             return Ok(());
         }
@@ -329,8 +329,13 @@ impl<N> Edits<N> {
     }
 
     /// Puts the values together that depend on the request.
-    fn make(&self, request: &RequestHead, seen: &Seen<'_>, place: Target) -> Result<Made, Error> {
-        let mut made = Made::default();
+    fn make(
+        &self,
+        request: &RequestHead,
+        seen: &RequestParts<'_>,
+        place: Target,
+    ) -> Result<BuiltValues, Error> {
+        let mut made = BuiltValues::default();
         for (_, value) in self.given() {
             made.add(value, request, seen, place)?;
         }
@@ -347,7 +352,7 @@ impl Edits<HeaderName> {
     }
 
     /// Without `made` what depends on the request stays as it is.
-    fn apply(&self, fields: &mut Fields, made: Option<&Made>) -> Result<(), BadField> {
+    fn apply(&self, fields: &mut Fields, made: Option<&BuiltValues>) -> Result<(), BadField> {
         let Edits { remove, rename, set, append, set_if_absent } = self;
         remove.iter().for_each(|name| fields.remove_named(name.as_str().as_bytes()));
         for (from, to) in rename {

@@ -1,12 +1,12 @@
 //! Exchanges with an endpoint over HTTP/2: many share a connection.
 //!
 //! Where `max_connections` is set, their streams are shared out as connections are: the last eighth of those of a
-//! connection is for clients that have few, and whoever waits for one is served by client.
+//! connection is for clients that have few, and requests that wait for one are served by client.
 
 use crate::call::{CallMemory, Channel, ReceivedHead};
 use crate::connection::Connection;
 use crate::endpoint::Endpoint;
-use crate::queue::{Queue, Spot};
+use crate::queue::{Queue, QueuePosition};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
@@ -77,29 +77,29 @@ pub struct H2Connection {
     opened: Moment,
     /// Whether it takes no more exchanges, because something is wrong with it.
     is_retired: Cell<bool>,
-    /// When something last came from the endpoint.
+    /// When the endpoint last sent something.
     heard: Cell<Moment>,
-    doubt: Cell<Doubt>,
+    liveness: Cell<Liveness>,
 }
 
-/// The streams of a connection that has one left.
-struct Room {
+/// How many streams a connection has in use, and may have.
+struct StreamCapacity {
     taken: u32,
     most: u32,
 }
 
-/// Whether the endpoint is still there, as far as anybody has asked.
+/// Whether the endpoint still responds, as far as pings have shown.
 #[derive(Clone, Copy)]
-enum Doubt {
-    /// It is believed to be; not asked again before that.
+enum Liveness {
+    /// It does; no ping before that time.
     None { until: Moment },
-    /// It has been asked, and has to answer by then.
+    /// It was pinged, and must respond by then.
     Asked { until: Moment },
 }
 
-/// An exchange that waits for its endpoint. Where it ends before anything has come, be it that its client has no
-/// more patience, the connection may be dead, and that would be noticed by nobody.
-struct Trial<'t> {
+/// An exchange that waits for its endpoint. If it ends before anything has come, for example because its client gives
+/// up, the connection may be dead without anyone noticing: it is pinged then.
+struct PendingResponse<'t> {
     shared: Rc<H2Connection>,
     clock: &'t Clock,
     began: Moment,
@@ -107,21 +107,20 @@ struct Trial<'t> {
 
 /// How long the response to a ping may take.
 const PONG: Duration = Duration::from_secs(2);
-/// How long an endpoint that has answered one gets no other: servers send away who pings often.
+/// How long an endpoint that has responded to a ping gets no other: servers disconnect clients that ping often.
 const BELIEF: Duration = Duration::from_secs(60);
 
-/// Whoever opens a connection; when dropped, those who wait for it look again.
-pub struct Opening<'t> {
+/// Held while a connection is being opened; when dropped, the requests that wait for it look again.
+pub struct OpeningGuard<'t> {
     h2_connections: &'t H2Connections,
     endpoint: u64,
 }
 
-/// A wait for a stream. Whoever is told to look and has no use for a stream any more leaves it to the next one
-/// who waits.
-pub struct Offered<'t> {
+/// A wait for a stream. A request that is woken and no longer needs a stream leaves it to the next one that waits.
+pub struct StreamWait<'t> {
     h2_connections: &'t H2Connections,
     endpoint: u64,
-    spot: Spot,
+    position: QueuePosition,
     offered: oneshot::Receiver<()>,
 }
 
@@ -155,9 +154,9 @@ impl H2Connections {
     }
 
     /// Has those who come wait for the connection that the caller opens, for as long as this is kept.
-    pub fn opening(&self, endpoint: u64) -> Opening<'_> {
+    pub fn opening(&self, endpoint: u64) -> OpeningGuard<'_> {
         self.by_endpoint.borrow_mut().entry(endpoint).or_default().is_opening = true;
-        Opening { h2_connections: self, endpoint }
+        OpeningGuard { h2_connections: self, endpoint }
     }
 
     /// Whether somebody opens a connection to the endpoint.
@@ -166,13 +165,13 @@ impl H2Connections {
     }
 
     /// Waits until it may be worth while to look for a connection again.
-    pub fn wait(&self, endpoint: &Endpoint, client: Option<ClientNetwork>) -> Offered<'_> {
+    pub fn wait(&self, endpoint: &Endpoint, client: Option<ClientNetwork>) -> StreamWait<'_> {
         let (offer, offered) = oneshot::channel();
         let mut all = self.by_endpoint.borrow_mut();
         let connections = all.entry(endpoint.id).or_default();
         let counter = connections.counter(endpoint, client).unwrap_or_default();
-        let spot = connections.waiting.push(client, counter, offer);
-        Offered { h2_connections: self, endpoint: endpoint.id, spot, offered }
+        let position = connections.waiting.push(client, counter, offer);
+        StreamWait { h2_connections: self, endpoint: endpoint.id, position, offered }
     }
 
     /// Shares a connection from now on, in a task of its own, until nobody can use it.
@@ -206,11 +205,11 @@ impl H2Connections {
     }
 
     /// Lets the next of those who wait have a look, where there is room. It comes back for a stream, and the driver
-    /// looks again when it is opened; whoever finds none waits again.
+    /// looks again when it is opened; a request that finds none waits again.
     fn offer(&self, endpoint: u64) {
         let mut all = self.by_endpoint.borrow_mut();
         let Some(connections) = all.get_mut(&endpoint) else { return };
-        let next = connections.next().and_then(|spot| connections.waiting.remove(spot));
+        let next = connections.next().and_then(|position| connections.waiting.remove(position));
         if let Some((_, offer)) = next {
             wake(offer);
         }
@@ -248,7 +247,7 @@ impl EndpointConnections {
     }
 
     /// Whose turn it is, where there is a stream for it.
-    fn next(&self) -> Option<Spot> {
+    fn next(&self) -> Option<QueuePosition> {
         self.open.iter().filter_map(|shared| shared.room()).find_map(|room| {
             let has = |counter| {
                 let share = self.share(Some(counter));
@@ -274,8 +273,8 @@ impl EndpointConnections {
         }
     }
 
-    /// Retires a connection that has had its turn, where there can be no other and somebody waits who cannot
-    /// use it: on another worker, or for HTTP/1.1. The slot goes to whoever has waited longest.
+    /// Retires a connection that has had its turn, where there can be no other and somebody waits who cannot use it:
+    /// on another worker, or for HTTP/1.1. The slot goes to the request that has waited longest.
     fn give_way(&mut self, now: Moment) {
         let Some(first) = self.open.first() else { return };
         let slots = &first.endpoint.slots;
@@ -297,7 +296,7 @@ fn wake(offer: oneshot::Sender<()>) {
     let _ = offer.send(());
 }
 
-impl Future for Offered<'_> {
+impl Future for StreamWait<'_> {
     type Output = Result<(), RecvError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -305,19 +304,19 @@ impl Future for Offered<'_> {
     }
 }
 
-impl Drop for Offered<'_> {
+impl Drop for StreamWait<'_> {
     fn drop(&mut self) {
         let mut all = self.h2_connections.by_endpoint.borrow_mut();
         let Some(connections) = all.get_mut(&self.endpoint) else { return };
         if matches!(self.offered.try_recv(), Err(TryRecvError::Empty)) {
-            connections.waiting.remove(self.spot);
+            connections.waiting.remove(self.position);
         }
         // By the time that the drivers look, the stream is taken, or nobody here wants it.
         connections.open.iter().for_each(|shared| shared.mux.wake_driver());
     }
 }
 
-impl Drop for Opening<'_> {
+impl Drop for OpeningGuard<'_> {
     fn drop(&mut self) {
         let mut all = self.h2_connections.by_endpoint.borrow_mut();
         if let Some(connections) = all.get_mut(&self.endpoint) {
@@ -355,42 +354,42 @@ impl H2Connection {
             opened: now,
             is_retired: Cell::new(false),
             heard: Cell::new(now),
-            doubt: Cell::new(Doubt::None { until: now }),
+            liveness: Cell::new(Liveness::None { until: now }),
         })
     }
 
     /// What it has left for one more exchange.
-    fn room(&self) -> Option<Room> {
+    fn room(&self) -> Option<StreamCapacity> {
         let connection = self.mux.connection();
         let taken = u32::try_from(connection.open_streams()).unwrap_or(u32::MAX);
         let is_there = !self.is_retired.get() && connection.can_open();
-        is_there.then(|| Room { taken, most: connection.peer_streams() })
+        is_there.then(|| StreamCapacity { taken, most: connection.peer_streams() })
     }
 
     /// An exchange begins on it.
-    fn trial<'t>(self: &Rc<Self>, clock: &'t Clock) -> Trial<'t> {
-        Trial { shared: Rc::clone(self), clock, began: clock.now() }
+    fn trial<'t>(self: &Rc<Self>, clock: &'t Clock) -> PendingResponse<'t> {
+        PendingResponse { shared: Rc::clone(self), clock, began: clock.now() }
     }
 
     /// Asks the endpoint whether it is there, unless that was asked not long ago.
     fn ask(&self, clock: &Clock) {
-        if matches!(self.doubt.get(), Doubt::None { until } if clock.is_past(until)) {
+        if matches!(self.liveness.get(), Liveness::None { until } if clock.is_past(until)) {
             self.mux.connection().ping();
-            self.doubt.set(Doubt::Asked { until: clock.deadline(PONG) });
+            self.liveness.set(Liveness::Asked { until: clock.deadline(PONG) });
             self.mux.wake_driver();
         }
     }
 
     /// Takes it out of use when the endpoint has not answered in time; until when it may.
     fn judge(&self, clock: &Clock) -> Moment {
-        match self.doubt.get() {
-            Doubt::Asked { until } if !self.is_retired.get() => {
+        match self.liveness.get() {
+            Liveness::Asked { until } if !self.is_retired.get() => {
                 if clock.is_past(until) {
                     self.retire();
                 }
                 until
             }
-            Doubt::Asked { .. } | Doubt::None { .. } => Moment::NEVER,
+            Liveness::Asked { .. } | Liveness::None { .. } => Moment::NEVER,
         }
     }
 
@@ -401,14 +400,14 @@ impl H2Connection {
     }
 }
 
-impl Room {
+impl StreamCapacity {
     /// Whether a client that has so many streams may have one more, where that counts.
     fn is_for(&self, share: Option<(&Rc<Shares>, Counter)>) -> bool {
         share.is_none_or(|(used, counter)| used.admits_to(counter, self.taken, self.most))
     }
 }
 
-impl Drop for Trial<'_> {
+impl Drop for PendingResponse<'_> {
     fn drop(&mut self) {
         if self.shared.heard.get() < self.began {
             self.shared.ask(self.clock);
@@ -430,7 +429,7 @@ impl Driver {
         let timer = io.clock.timer();
         let (mut inbox, mut progress) = (Inbox::default(), Progress::new(&io.clock));
         let mut idle_until = None;
-        let H2Connection { mux, endpoint, is_retired, heard, doubt, .. } = &*shared;
+        let H2Connection { mux, endpoint, is_retired, heard, liveness, .. } = &*shared;
         poll_fn(|cx| {
             let clock = timer.clock();
             let mut wire = Wire {
@@ -444,7 +443,7 @@ impl Driver {
             };
             let on_event = |event| {
                 if matches!(event, Event::Pong) {
-                    doubt.set(Doubt::None { until: clock.deadline(BELIEF) });
+                    liveness.set(Liveness::None { until: clock.deadline(BELIEF) });
                 }
             };
             if wire.poll(cx, on_event).is_ready() {
@@ -481,7 +480,7 @@ pub struct H2Channel<'w> {
     receiver: Receiver,
     /// Of the request.
     method: Method,
-    trial: Trial<'w>,
+    trial: PendingResponse<'w>,
     _seat: Seat,
 }
 

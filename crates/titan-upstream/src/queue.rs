@@ -4,32 +4,32 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use titan_io::network::ClientNetwork;
 use titan_io::shares::Counter;
 
-/// Those who wait, by client; those of a client in the order in which they came.
+/// Waiting requests, by client; those of a client in order of arrival.
 pub(super) struct Queue<T> {
     clients: BTreeMap<Client, Line<T>>,
-    /// The clients, and their counters, by who is the first to wait for them.
+    /// The clients, and their counters, by the id of their first request.
     by_first: BTreeMap<u64, (Client, Counter)>,
-    /// The clients by how many wait for them.
+    /// The clients by the number of their waiting requests.
     by_length: BTreeSet<(usize, Client)>,
     next_id: u64,
     len: usize,
 }
 
-/// Nobody's address is known over a Unix socket.
+/// Over a Unix socket no address is known.
 type Client = Option<ClientNetwork>;
 
-/// Those who wait for one client; never empty but while it changes.
+/// The waiting requests of one client; empty only while it changes.
 struct Line<T> {
-    /// What the client has of what is shared is counted there.
+    /// Counts what the client uses of the shared resource.
     counter: Counter,
     waiting: VecDeque<(u64, T)>,
 }
 
-/// Where somebody stands.
+/// The position of a request in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Spot {
+pub(super) struct QueuePosition {
     client: Client,
-    /// Grows: who has the smaller one has waited longer.
+    /// Grows: the smaller one has waited longer.
     pub(super) id: u64,
 }
 
@@ -41,29 +41,29 @@ impl<T> Default for Queue<T> {
 }
 
 impl<T> Queue<T> {
-    /// How many wait.
+    /// How many requests wait.
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
-    /// Puts somebody at the end.
-    pub(super) fn push(&mut self, client: Client, counter: Counter, who: T) -> Spot {
+    /// Adds a request at the end.
+    pub(super) fn push(&mut self, client: Client, counter: Counter, who: T) -> QueuePosition {
         let id = self.next_id;
         self.next_id += 1;
         self.len += 1;
         self.change(client, counter, |waiting| waiting.push_back((id, who)));
-        Spot { client, id }
+        QueuePosition { client, id }
     }
 
-    /// Whose turn it is among those who fit: of the clients that `used` lets have one more, the one that has the
-    /// fewest; among those that have as many, the one that has waited longest.
+    /// Whose turn it is among those that fit: of the clients that `used` allows one more, the one that uses the
+    /// fewest; among equals, the one that has waited longest.
     ///
-    /// This looks at no more clients than have some, and one that has none.
+    /// This looks at no more clients than use some, and one that uses none.
     pub(super) fn next(
         &self,
         used: impl Fn(Counter) -> Option<u32>,
         fits: impl Fn(&T) -> bool,
-    ) -> Option<Spot> {
+    ) -> Option<QueuePosition> {
         let mut next = None;
         let mut least = u32::MAX;
         for &(client, counter) in self.by_first.values() {
@@ -72,7 +72,7 @@ impl<T> Queue<T> {
             else {
                 continue;
             };
-            (next, least) = (Some(Spot { client, id: *id }), used);
+            (next, least) = (Some(QueuePosition { client, id: *id }), used);
             if least == 0 {
                 break;
             }
@@ -80,8 +80,11 @@ impl<T> Queue<T> {
         next
     }
 
-    /// Takes somebody out, with the client's counter.
-    pub(super) fn remove(&mut self, Spot { client, id }: Spot) -> Option<(Counter, T)> {
+    /// Removes a request, with the client's counter.
+    pub(super) fn remove(
+        &mut self,
+        QueuePosition { client, id }: QueuePosition,
+    ) -> Option<(Counter, T)> {
         let Line { counter, waiting } = self.clients.get(&client)?;
         let (counter, index) = (*counter, waiting.binary_search_by_key(&id, |(id, _)| *id).ok()?);
         self.len -= 1;
@@ -89,17 +92,17 @@ impl<T> Queue<T> {
         Some((counter, who))
     }
 
-    /// Makes room for a client: the last of those who wait for the client that has the most in the queue, where
-    /// that is more than the other would have then.
+    /// Makes room for a client: removes the last request of the client that has the most in the queue, if that is
+    /// more than the other would then have.
     pub(super) fn displace_for(&mut self, client: Client) -> Option<T> {
         let own = self.clients.get(&client).map_or(0, |line| line.waiting.len());
         let &(_, most) = self.by_length.last().filter(|(length, _)| *length > own + 1)?;
         let (id, _) = self.clients[&most].waiting.back()?;
-        let spot = Spot { client: most, id: *id };
-        self.remove(spot).map(|(_, who)| who)
+        let position = QueuePosition { client: most, id: *id };
+        self.remove(position).map(|(_, who)| who)
     }
 
-    /// Takes out everybody, in the order in which it would be their turn if each got what it waits for.
+    /// Removes all, in the order of their turns if each got what it waits for.
     pub(super) fn drain(&mut self, used: impl Fn(Counter) -> u32) -> impl Iterator<Item = T> {
         let Queue { clients, next_id, .. } = std::mem::take(self);
         self.next_id = next_id;
@@ -112,7 +115,7 @@ impl<T> Queue<T> {
         all.into_iter().map(|(_, _, who)| who)
     }
 
-    /// Changes a client's line, which may begin or end with that.
+    /// Changes a client's line, which this may create or remove.
     fn change<R>(
         &mut self,
         client: Client,
@@ -151,8 +154,8 @@ mod tests {
     /// Everybody in turn, where nobody has anything yet and each keeps what it gets.
     fn in_turn(queue: &mut Queue<&'static str>, shares: &Shares) -> Vec<&'static str> {
         let next = |queue: &mut Queue<&'static str>| {
-            let spot = queue.next(|counter| Some(shares.of(counter)), |_| true)?;
-            let (counter, who) = queue.remove(spot)?;
+            let position = queue.next(|counter| Some(shares.of(counter)), |_| true)?;
+            let (counter, who) = queue.remove(position)?;
             shares.take(counter);
             Some(who)
         };
@@ -215,14 +218,14 @@ mod tests {
                 let of = |counter| used[counters.iter().position(|it| *it == counter).unwrap()];
                 match step {
                     0 | 1 => {
-                        let spot = queue.push(client(who), counters[usize::from(who)], who);
-                        naive.0.push((spot.id, who));
+                        let position = queue.push(client(who), counters[usize::from(who)], who);
+                        naive.0.push((position.id, who));
                     }
                     2 => {
                         let next = queue.next(|counter| Some(of(counter)), |_| true);
-                        prop_assert_eq!(next.map(|spot| spot.id), naive.next(used));
-                        naive.0.retain(|it| Some(it.0) != next.map(|spot| spot.id));
-                        let removed = next.map(|spot| queue.remove(spot).is_some());
+                        prop_assert_eq!(next.map(|position| position.id), naive.next(used));
+                        naive.0.retain(|it| Some(it.0) != next.map(|position| position.id));
+                        let removed = next.map(|position| queue.remove(position).is_some());
                         prop_assert!(removed.unwrap_or(true));
                     }
                     _ => {
@@ -256,8 +259,8 @@ mod tests {
             looks.set(looks.get() + 1);
             Some(shares.of(counter))
         };
-        while let Some(spot) = queue.next(used, |_| true) {
-            queue.remove(spot);
+        while let Some(position) = queue.next(used, |_| true) {
+            queue.remove(position);
         }
         assert_eq!(looks.get(), 1000);
     }

@@ -6,7 +6,7 @@
 //!
 //! Limits may change while connections are open and requests wait: these still count.
 
-use crate::queue::{Queue, Spot};
+use crate::queue::{Queue, QueuePosition};
 use std::future::{Future, poll_fn};
 use std::num::NonZeroU32;
 use std::pin::pin;
@@ -82,7 +82,7 @@ pub struct Slot {
 /// A place in the queue; left when dropped.
 pub struct QueuePlace {
     slots: Arc<Slots>,
-    spot: Spot,
+    position: QueuePosition,
     told: oneshot::Receiver<SlotNotice>,
 }
 
@@ -193,22 +193,22 @@ impl Slots {
         }
         let waiter = Waiter { tell, worker, wants };
         self.wanted.fetch_add(u32::from(waiter.wants()), Ordering::SeqCst);
-        let spot = queue.push(client, counter.unwrap_or_default(), waiter);
+        let position = queue.push(client, counter.unwrap_or_default(), waiter);
         self.count(&queue);
         drop(queue);
         // Something may have become free since this one looked.
         self.serve_waiting();
-        Ok(QueuePlace { slots: Arc::clone(self), spot, told })
+        Ok(QueuePlace { slots: Arc::clone(self), position, told })
     }
 
     /// The next of those who wait on that worker for a connection, who leaves the queue with it.
     pub fn next_on(&self, worker: usize) -> Option<u64> {
         let limit = self.limit()?;
         let mut queue = self.lock();
-        let spot = limit.next(&queue, |waiter| waiter.takes_connection_on(worker))?;
-        let (_, waiter) = queue.remove(spot)?;
+        let position = limit.next(&queue, |waiter| waiter.takes_connection_on(worker))?;
+        let (_, waiter) = queue.remove(position)?;
         self.note_left(&queue, &waiter);
-        Some(spot.id)
+        Some(position.id)
     }
 
     /// Whether somebody waits for a slot on another worker, or for something else than a connection.
@@ -282,7 +282,7 @@ impl Limit<'_> {
     }
 
     /// Whose turn it is among those who fit.
-    fn next(&self, queue: &Queue<Waiter>, fits: impl Fn(&Waiter) -> bool) -> Option<Spot> {
+    fn next(&self, queue: &Queue<Waiter>, fits: impl Fn(&Waiter) -> bool) -> Option<QueuePosition> {
         let used = |counter| self.admits(counter).then(|| self.used.of(counter));
         queue.next(used, fits)
     }
@@ -337,7 +337,7 @@ impl Drop for Slot {
 impl QueuePlace {
     /// What [`Slots::next_on`] calls it.
     pub fn ticket(&self) -> u64 {
-        self.spot.id
+        self.position.id
     }
 
     /// Waits for an offer, or for a slot (`Err`), whichever comes first.
@@ -363,7 +363,7 @@ impl Drop for QueuePlace {
     fn drop(&mut self) {
         // A slot that it was told of, and does not take, goes to the next as the channel is dropped.
         let mut queue = self.slots.lock();
-        if let Some((_, waiter)) = queue.remove(self.spot) {
+        if let Some((_, waiter)) = queue.remove(self.position) {
             self.slots.note_left(&queue, &waiter);
         }
     }

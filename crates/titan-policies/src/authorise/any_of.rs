@@ -19,31 +19,31 @@ impl Authorise {
     /// anything: only one of them says who asks.
     pub(super) async fn meet_any(
         &self,
-        meeting: &mut PolicyContext<'_>,
+        context: &mut PolicyContext<'_>,
         own: &mut Own<'_>,
     ) -> Result<(), Error> {
         let keys = self.keys.as_ref().filter(|_| !self.requires(Credential::ApiKeys));
-        let key = keys.and_then(|keys| keys.shown(meeting.request));
-        let is_key_wrong = key.is_none() && keys.is_some_and(|it| it.shows_any(meeting.request));
+        let key = keys.and_then(|keys| keys.shown(context.request));
+        let is_key_wrong = key.is_none() && keys.is_some_and(|it| it.shows_any(context.request));
         let basic = self.basic.as_ref().filter(|_| !self.requires(Credential::Basic));
-        let password = basic.and_then(|_| basic::Shown::of(&meeting.request.fields));
+        let password = basic.and_then(|_| basic::Shown::of(&context.request.fields));
         let (mut met, mut is_busy) = (None, false);
         for way in &self.any_of {
             let is_met = match way {
-                Credential::ClientCertificate => self.takes(meeting.identity()),
+                Credential::ClientCertificate => self.takes(context.identity()),
                 Credential::ApiKeys => {
                     if is_key_wrong {
-                        meeting.fail(Failure::ApiKey);
+                        context.fail(Failure::ApiKey);
                     }
                     key.is_some()
                 }
-                Credential::Token => self.grants(meeting.findings),
+                Credential::Token => self.grants(context.findings),
                 Credential::Basic => match basic.zip(password.as_ref()) {
                     Some((basic, password)) => {
-                        let checked = basic.check(password, meeting, own).await;
+                        let checked = basic.check(password, context, own).await;
                         is_busy = checked == Err(PASSWORD_QUEUE);
                         if checked == Err(PASSWORD) {
-                            meeting.fail(Failure::Password);
+                            context.fail(Failure::Password);
                         }
                         checked.is_ok()
                     }
@@ -55,15 +55,15 @@ impl Authorise {
                 break;
             }
         }
-        self.remove_others(met, meeting)?;
+        self.remove_others(met, context)?;
         match met {
-            None => Err(self.refuse_all(is_busy, own.state, meeting.findings).into()),
+            None => Err(self.refuse_all(is_busy, own.state, context.findings).into()),
             Some(Credential::ApiKeys) => match keys.zip(key) {
-                Some((keys, key)) => keys.tell(key, meeting),
+                Some((keys, key)) => keys.tell(key, context),
                 None => Ok(()),
             },
             Some(Credential::Basic) => match basic.zip(password) {
-                Some((basic, password)) => basic.tell(&password, &mut meeting.request.fields),
+                Some((basic, password)) => basic.tell(&password, &mut context.request.fields),
                 None => Ok(()),
             },
             Some(Credential::ClientCertificate | Credential::Token) => Ok(()),
@@ -80,16 +80,16 @@ impl Authorise {
     fn remove_others(
         &self,
         met: Option<Credential>,
-        meeting: &mut PolicyContext<'_>,
+        context: &mut PolicyContext<'_>,
     ) -> Result<(), Error> {
         let is_other = |way| !self.requires(way) && met != Some(way);
-        let PolicyContext { findings, request, .. } = meeting;
+        let PolicyContext { findings, request, .. } = context;
         let forwards_token = findings.token.as_ref().is_some_and(|token| token.is_forwarded);
         if is_other(Credential::Token) && met.is_some() {
             findings.forget_token(&mut request.fields);
         }
         if let Some(keys) = self.keys.as_ref().filter(|_| !self.requires(Credential::ApiKeys)) {
-            keys.hide(meeting.request)?;
+            keys.hide(context.request)?;
         }
         let Some(basic) = self.basic.as_ref().filter(|_| !self.requires(Credential::Basic)) else {
             return Ok(());
@@ -100,7 +100,7 @@ impl Authorise {
             _ => false,
         };
         if !is_for_upstream {
-            meeting.request.fields.remove(FieldName::Authorization);
+            context.request.fields.remove(FieldName::Authorization);
         }
         Ok(())
     }

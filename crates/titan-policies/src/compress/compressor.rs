@@ -3,7 +3,7 @@
 //! It buffers input only as long as more is coming: when the source pauses, everything is flushed, so that events are
 //! not held back.
 
-use super::encoder::{Encoder, Encoders, Room};
+use super::encoder::{Encoder, EncoderMemory, Encoders};
 use super::{Encoding, without_digests};
 use std::rc::Rc;
 use titan_http::Fields;
@@ -17,7 +17,7 @@ pub struct Compressor {
     encoders: Rc<Encoders>,
     /// From the first byte of the body to its end: the encoder serves others before and after that.
     encoder: Option<Encoder>,
-    _room: Room,
+    _room: EncoderMemory,
     /// Whether the encoder has bytes that have not come out.
     is_holding: bool,
 }
@@ -28,7 +28,7 @@ const HEAVY: usize = 2;
 impl Compressor {
     /// A compressor by `encoding`.
     pub fn new(encoding: Encoding, encoders: &Rc<Encoders>) -> Compressor {
-        let _room = Room::new(encoding, encoders);
+        let _room = EncoderMemory::new(encoding, encoders);
         Compressor {
             encoding,
             encoders: Rc::clone(encoders),

@@ -37,14 +37,14 @@ pub struct Encoders {
     at_work: Cell<usize>,
 }
 
-/// The room of a body that is compressed. Free again when it is dropped.
-pub(super) struct Room {
+/// The memory of a body that is being compressed; released when dropped.
+pub(super) struct EncoderMemory {
     bytes: usize,
     home: Rc<Encoders>,
 }
 
-/// How much memory the encoders of a worker may have that are at work. A client decides how many bodies it asks for,
-/// and how slowly it takes them.
+/// How much memory the active encoders of a worker may use. Clients decide how many bodies they ask for, and how
+/// slowly they take them.
 const MOST_AT_WORK: usize = 512 << 20;
 
 /// How many encoders of gzip a worker keeps, of 300 KiB each.
@@ -61,16 +61,16 @@ impl Encoders {
     }
 }
 
-impl Room {
+impl EncoderMemory {
     /// The room for a body of that encoding. The code that wrote its head has checked that there is some.
-    pub(super) fn new(encoding: Encoding, home: &Rc<Encoders>) -> Room {
+    pub(super) fn new(encoding: Encoding, home: &Rc<Encoders>) -> EncoderMemory {
         let bytes = encoding.memory();
         home.at_work.set(home.at_work.get() + bytes);
-        Room { bytes, home: Rc::clone(home) }
+        EncoderMemory { bytes, home: Rc::clone(home) }
     }
 }
 
-impl Drop for Room {
+impl Drop for EncoderMemory {
     fn drop(&mut self) {
         let at_work = &self.home.at_work;
         at_work.set(at_work.get() - self.bytes);
@@ -142,22 +142,22 @@ impl Drop for Encoder {
     }
 }
 
-type Shelf<E> = RefCell<Vec<(u8, Box<E>)>>;
+type SpareEncoders<E> = RefCell<Vec<(u8, Box<E>)>>;
 
-/// The one of that level that was given back last.
-fn take<E>(shelf: &Shelf<E>, level: u8) -> Option<Box<E>> {
-    let mut shelf = shelf.borrow_mut();
-    let place = shelf.iter().rposition(|(of, _)| *of == level)?;
-    Some(shelf.remove(place).1)
+/// The one of that level that was returned last.
+fn take<E>(spares: &SpareEncoders<E>, level: u8) -> Option<Box<E>> {
+    let mut spares = spares.borrow_mut();
+    let place = spares.iter().rposition(|(of, _)| *of == level)?;
+    Some(spares.remove(place).1)
 }
 
-/// Where there are enough already, the one that was used longest ago gives way: its level may be used no more.
-fn keep<E>(shelf: &Shelf<E>, level: u8, encoder: Box<E>, most: usize) {
-    let mut shelf = shelf.borrow_mut();
-    if shelf.len() == most {
-        shelf.remove(0);
+/// If there are enough already, the one that was used longest ago is dropped: its level may be out of use.
+fn keep<E>(spares: &SpareEncoders<E>, level: u8, encoder: Box<E>, most: usize) {
+    let mut spares = spares.borrow_mut();
+    if spares.len() == most {
+        spares.remove(0);
     }
-    shelf.push((level, encoder));
+    spares.push((level, encoder));
 }
 
 /// A number from 1 to `most` that nobody can foresee; 0 for 0.

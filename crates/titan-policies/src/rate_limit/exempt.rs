@@ -8,11 +8,11 @@ use std::net::IpAddr;
 use titan_config::Exempt;
 
 /// Whether one of the things holds by which requests are exempt.
-pub(super) fn is_exempt(exempt: &Exempt, meeting: &PolicyContext<'_>) -> bool {
+pub(super) fn is_exempt(exempt: &Exempt, context: &PolicyContext<'_>) -> bool {
     let Exempt { addresses, claims, api_keys } = exempt;
-    let key = || meeting.findings.api_key.as_ref().map(|(_, name)| &**name);
-    !addresses.is_empty() && has_address(exempt, meeting.client())
-        || !claims.is_empty() && has_claim(exempt, meeting.findings.claims())
+    let key = || context.findings.api_key.as_ref().map(|(_, name)| &**name);
+    !addresses.is_empty() && has_address(exempt, context.client())
+        || !claims.is_empty() && has_claim(exempt, context.findings.claims())
         || !api_keys.is_empty() && has_key(exempt, key())
 }
 

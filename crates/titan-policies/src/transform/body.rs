@@ -1,6 +1,6 @@
 //! Bodies built from values of a request.
 
-use super::value::{Piece, Seen, Target};
+use super::value::{Piece, RequestParts, Target};
 use crate::transform::BAD_TRANSFORM;
 use std::fmt::Write;
 use titan_config::{BodyTemplate, Escaping, Route};
@@ -24,7 +24,7 @@ impl Body {
     }
 
     /// The body for that request. Whatever its values have in them, each is one value.
-    pub fn make(&self, request: &RequestHead, seen: &Seen<'_>) -> Result<Vec<u8>, Error> {
+    pub fn make(&self, request: &RequestHead, seen: &RequestParts<'_>) -> Result<Vec<u8>, Error> {
         let (mut out, mut value) = (String::new(), Vec::new());
         for piece in &self.pieces {
             value.clear();

@@ -1,6 +1,6 @@
 //! The condition under which a request or a response is changed.
 
-use super::Seen;
+use super::RequestParts;
 use crate::authorise::{Asked, Unmet, View};
 use crate::findings::TokenClaims;
 use std::net::IpAddr;
@@ -9,21 +9,21 @@ use titan_config::{Rule, RulePart};
 use titan_http::{BadField, FieldName, RequestHead, Status};
 use titan_io::tls::Identity;
 
-/// An expression that decides whether anything is changed.
+/// An expression that decides whether a transform applies.
 pub(super) struct Condition(Rule);
 
-/// What the condition of a response still needs of its request.
-pub(super) enum Kept {
-    /// Nothing: it does not look at the response, and is decided.
+/// The condition of a response, as far as its request decides it.
+pub(super) enum PendingCondition {
+    /// Decided: it does not depend on the response.
     Decided(bool),
-    /// What it looks at.
+    /// It depends on the response too: the facts of the request that it uses.
     Open(Box<RequestFacts>),
 }
 
-/// What a condition looks at of a request, as it came: evaluated, a head takes many times its bytes, and a response may be
-/// long in coming.
+/// The parts of a request that a condition uses, as received: evaluated, a head takes many times its bytes, and a
+/// response may take long.
 pub(super) struct RequestFacts {
-    /// As much of the head as it looks at.
+    /// As much of the head as it uses.
     request: RequestHead,
     claims: Option<Rc<TokenClaims>>,
     identity: Option<Rc<Identity>>,
@@ -37,19 +37,27 @@ impl Condition {
 
     /// Whether a request is to be changed: not, where what is looked at is not there. Otherwise an error is one: clients
     /// can provoke some, and none may pass what a transform would have taken out.
-    pub(super) fn holds(&self, request: &RequestHead, seen: &Seen<'_>) -> Result<bool, Unmet> {
+    pub(super) fn holds(
+        &self,
+        request: &RequestHead,
+        seen: &RequestParts<'_>,
+    ) -> Result<bool, Unmet> {
         match View::of(&self.0, request, asked(request, seen))?.meets(&self.0) {
             Err(unmet) if unmet.is_absence() => Ok(false),
             met => met,
         }
     }
 
-    /// What its response needs of a request that goes on.
-    pub(super) fn keep(&self, request: &RequestHead, seen: &Seen<'_>) -> Result<Kept, BadField> {
+    /// What the response's condition needs of a request that proceeds.
+    pub(super) fn keep(
+        &self,
+        request: &RequestHead,
+        seen: &RequestParts<'_>,
+    ) -> Result<PendingCondition, BadField> {
         if !self.0.reads(RulePart::Response) {
-            return Ok(Kept::Decided(self.holds(request, seen) == Ok(true)));
+            return Ok(PendingCondition::Decided(self.holds(request, seen) == Ok(true)));
         }
-        Ok(Kept::Open(Box::new(RequestFacts {
+        Ok(PendingCondition::Open(Box::new(RequestFacts {
             request: excerpt(&self.0, request)?,
             claims: seen.claims.filter(|_| self.0.reads(RulePart::Claims)).cloned(),
             identity: seen
@@ -62,17 +70,17 @@ impl Condition {
     }
 
     /// Whether a response with that status is to be changed. Without what was kept of its request, nothing is known of that.
-    pub(super) fn holds_for(&self, kept: Option<&Kept>, status: Status) -> bool {
+    pub(super) fn holds_for(&self, kept: Option<&PendingCondition>, status: Status) -> bool {
         let view = match kept {
-            Some(Kept::Decided(holds)) => return *holds,
-            Some(Kept::Open(facts)) => facts.view(&self.0),
+            Some(PendingCondition::Decided(holds)) => return *holds,
+            Some(PendingCondition::Open(facts)) => facts.view(&self.0),
             None => View::default(),
         };
         view.with_status(status.code()).meets(&self.0) == Ok(true)
     }
 
-    /// What becomes of a request, in words.
-    pub(super) fn explain(&self, request: &RequestHead, seen: &Seen<'_>) -> String {
+    /// What happens to a request, in words.
+    pub(super) fn explain(&self, request: &RequestHead, seen: &RequestParts<'_>) -> String {
         let text = self.0.text();
         match self.holds(request, seen) {
             Ok(true) => format!("changes the request: it meets {text}"),
@@ -82,7 +90,11 @@ impl Condition {
     }
 
     /// What becomes of its response, in words.
-    pub(super) fn explain_response(&self, request: &RequestHead, seen: &Seen<'_>) -> String {
+    pub(super) fn explain_response(
+        &self,
+        request: &RequestHead,
+        seen: &RequestParts<'_>,
+    ) -> String {
         let text = self.0.text();
         if self.0.reads(RulePart::Response) {
             return format!("changes the response if it meets {text}");
@@ -123,7 +135,7 @@ fn excerpt(rule: &Rule, request: &RequestHead) -> Result<RequestHead, BadField> 
     Ok(excerpt)
 }
 
-fn asked<'s>(request: &RequestHead, seen: &Seen<'s>) -> Asked<'s> {
+fn asked<'s>(request: &RequestHead, seen: &RequestParts<'s>) -> Asked<'s> {
     let identity = seen.client.identity().map(Rc::as_ref);
     let client = seen.client.address(&request.fields);
     Asked { claims: seen.claims.map(Rc::as_ref), identity, client }

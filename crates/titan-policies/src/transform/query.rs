@@ -1,13 +1,13 @@
 //! Changes to a query, parameter by parameter.
 
 use super::Edits;
-use super::value::{Made, Value};
+use super::value::{BuiltValues, Value};
 use titan_http::path::escape;
 use titan_http::path::is_unreserved;
 use titan_http::query::is_parameter;
 
 /// The query with the changes. What is not changed stays as the client wrote it.
-pub(super) fn change(query: Option<&[u8]>, edits: &Edits<String>, made: &Made) -> Vec<u8> {
+pub(super) fn change(query: Option<&[u8]>, edits: &Edits<String>, made: &BuiltValues) -> Vec<u8> {
     let Edits { remove, rename, set, append, set_if_absent } = edits;
     let query = query.unwrap_or_default();
     let pairs = || {
@@ -43,7 +43,7 @@ pub(super) fn change(query: Option<&[u8]>, edits: &Edits<String>, made: &Made) -
     out
 }
 
-fn add(out: &mut Vec<u8>, name: &str, value: &Value, made: &Made) {
+fn add(out: &mut Vec<u8>, name: &str, value: &Value, made: &BuiltValues) {
     let value = value.of(Some(made)).unwrap_or_default();
     if !value.is_empty() {
         begin(out, name);

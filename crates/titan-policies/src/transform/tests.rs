@@ -2,7 +2,7 @@
 
 use super::Edits;
 use super::query;
-use super::value::{Made, Target};
+use super::value::{BuiltValues, Target};
 use proptest::prelude::*;
 use titan_config::{Changes, ValuePiece, ValueTemplate};
 
@@ -27,7 +27,7 @@ proptest! {
         };
         let set = [("c", value.as_str())];
         let edits = edits(&["a"], &[("b", "b & b")], &set);
-        let changed = query::change(Some(query.as_bytes()), &edits, &Made::default());
+        let changed = query::change(Some(query.as_bytes()), &edits, &BuiltValues::default());
         prop_assert!(changed.iter().all(|&byte| titan_http::is_target_byte(byte)));
         prop_assert_eq!(of(&changed, "a"), Vec::<Vec<u8>>::new());
         prop_assert_eq!(of(&changed, "b"), Vec::<Vec<u8>>::new());

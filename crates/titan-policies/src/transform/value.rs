@@ -15,25 +15,25 @@ use titan_http::path::{is_path_byte, is_unreserved};
 use titan_http::query::is_parameter;
 use titan_io::error::Error;
 
-/// The most bytes that a value may have that is put together.
+/// The most bytes of a built value.
 pub(super) const MAX_MADE: usize = 16 << 10;
 
-/// What values can be put together of, beside the request itself.
+/// What values can be built from, beside the request itself.
 #[derive(Clone, Copy)]
-pub struct Seen<'s> {
-    /// Who the request comes from.
+pub struct RequestParts<'s> {
+    /// The client.
     pub client: &'s dyn Client,
     /// The route, and what it captured of the path.
     pub found: &'s Match,
-    /// What the request's token says.
+    /// The claims of the request's token.
     pub claims: Option<&'s Rc<TokenClaims>>,
 }
 
-impl<'s> Seen<'s> {
-    /// What is known of a request that policies look at.
-    pub(super) fn of(context: &'s PolicyContext<'_>) -> Seen<'s> {
+impl<'s> RequestParts<'s> {
+    /// From what policies know of a request.
+    pub(super) fn of(context: &'s PolicyContext<'_>) -> RequestParts<'s> {
         let PolicyContext { findings, client, found, .. } = context;
-        Seen { client: *client, found, claims: findings.shared_claims() }
+        RequestParts { client: *client, found, claims: findings.shared_claims() }
     }
 }
 
@@ -46,14 +46,14 @@ pub(super) enum Target {
     Query,
 }
 
-/// A value, ready to be put together.
+/// A value, ready to be built.
 pub(super) enum Value {
     /// The same for every request.
     Fixed(Box<[u8]>),
     /// Of parts of the request.
-    Made {
+    Built {
         pieces: Box<[Piece]>,
-        /// Which of those it is that are put together.
+        /// Its index among the built values.
         index: usize,
     },
 }
@@ -70,19 +70,19 @@ pub(super) enum Piece {
     Header(HeaderName),
     QueryParam(String),
     Claim(Claim),
-    /// The place of the parameter among those of the route's path.
+    /// The index of the parameter among those of the route's path.
     Param(usize),
 }
 
-/// Values that were put together, in order.
+/// Built values, in order.
 #[derive(Debug, Default)]
-pub(super) struct Made {
+pub(super) struct BuiltValues {
     text: Vec<u8>,
     spans: Vec<(usize, usize)>,
 }
 
 impl Value {
-    /// `made` counts those that are put together. Only a template that names parts of a route needs it.
+    /// `made` counts the built values. Only a template that names parts of a route needs `route`.
     pub(super) fn new(
         template: &ValueTemplate,
         route: Option<&Route>,
@@ -92,7 +92,7 @@ impl Value {
         let pieces: Vec<_> = template.pieces.iter().map(|it| Piece::new(it, route)).collect();
         if pieces.iter().any(|piece| !matches!(piece, Piece::Text(_))) {
             *made += 1;
-            return Value::Made { pieces: pieces.into(), index: *made - 1 };
+            return Value::Built { pieces: pieces.into(), index: *made - 1 };
         }
         let mut text = Vec::new();
         for piece in &pieces {
@@ -104,10 +104,10 @@ impl Value {
     }
 
     /// Its bytes; none for a value that was not put together.
-    pub(super) fn of<'v>(&'v self, made: Option<&'v Made>) -> Option<&'v [u8]> {
+    pub(super) fn of<'v>(&'v self, made: Option<&'v BuiltValues>) -> Option<&'v [u8]> {
         match self {
             Value::Fixed(text) => Some(text),
-            Value::Made { index, .. } => {
+            Value::Built { index, .. } => {
                 let made = made?;
                 made.spans.get(*index).map(|&(start, end)| &made.text[start..end])
             }
@@ -144,7 +144,7 @@ impl Piece {
     pub(super) fn write(
         &self,
         request: &RequestHead,
-        seen: &Seen<'_>,
+        seen: &RequestParts<'_>,
         place: Target,
         out: &mut Vec<u8>,
     ) {
@@ -212,16 +212,16 @@ impl Target {
     }
 }
 
-impl Made {
+impl BuiltValues {
     /// Puts another value together, unless it is fixed.
     pub(super) fn add(
         &mut self,
         value: &Value,
         request: &RequestHead,
-        seen: &Seen<'_>,
+        seen: &RequestParts<'_>,
         place: Target,
     ) -> Result<(), Error> {
-        let Value::Made { pieces, .. } = value else { return Ok(()) };
+        let Value::Built { pieces, .. } = value else { return Ok(()) };
         let mut start = self.text.len();
         for piece in pieces {
             piece.write(request, seen, place, &mut self.text);

@@ -21,7 +21,7 @@ use titan_io::error::{Error, Kind};
 use titan_io::relay::{Pump, StallLimits, Stop};
 use titan_io::transform::{Transformed, Transforms};
 use titan_policies::compress::{Compressor, Encoding};
-use titan_policies::transform::{Body, Seen};
+use titan_policies::transform::{Body, RequestParts};
 
 impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
     pub(super) async fn redirect_to_https(&mut self, port: NonZeroU16) -> Result<(), Error> {
@@ -64,7 +64,7 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
         fields.map_err(|_| Kind::Internal)?;
         let Some(template) = template else { return self.send(head, body.as_bytes()).await };
         let (forwarding, origin) = (&self.snapshot.forwarding, self.origin);
-        let seen = Seen {
+        let seen = RequestParts {
             client: &KnownClient { forwarding, origin },
             found,
             claims: self.record.policies.findings.shared_claims(),
