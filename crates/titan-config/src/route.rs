@@ -76,6 +76,8 @@ pub struct Proxy {
     pub timeouts: RouteTimeouts,
     /// The largest request body.
     pub body_limit: Cap<ByteSize>,
+    /// The largest request body that is held, so that it can be sent again.
+    pub retry_body: Option<ByteSize>,
     /// The protocols that clients may switch to.
     pub upgrades: Vec<Token>,
     /// Whether gRPC-Web calls are translated.

@@ -20,7 +20,6 @@ use crate::path::{
 };
 use crate::policy::{Policies, PolicyKind, Uses, kinds, uses};
 use crate::problem::Problem;
-use crate::quantity::{ByteSize, Cap};
 use crate::read::{At, Read, Reading, at, default, optional};
 use crate::readers::{Named, boolean, mapping, one_or_list, text, whole, words_or};
 use crate::respond::{Redirect, RedirectFields, Respond, redirect, respond};
@@ -81,7 +80,7 @@ section! {
         /// one given.
         pub(crate) send_host: SendHost = default("preserve", send_host()),
         /// Further attempts on other endpoints, if the first one did not process anything, or if the method is
-        /// idempotent and no body was sent.
+        /// idempotent and no body was sent; `limits.retry_body` allows them after a body was sent, too.
         pub(crate) retries: u8 = default("1", whole(0..=5)),
         /// The protocols that a client may switch to with `Upgrade`, or with extended CONNECT in HTTP/2; a request for
         /// any other is treated as if it did not ask to switch. `[]`: none.
@@ -156,7 +155,7 @@ pub(crate) struct ProxyDraft {
     upgrades: Option<Vec<Token>>,
     grpc_web: bool,
     timeouts: RouteTimeoutFields,
-    body_limit: Option<Cap<ByteSize>>,
+    limits: RouteLimitFields,
 }
 
 pub(crate) fn route() -> impl Read<Value = RouteDraft> {
@@ -188,7 +187,7 @@ fn draft(fields: RouteFields, node: &Node, to: &mut Reading<'_>) -> Option<Route
         error_pages,
         paths,
         timeouts,
-        limits: RouteLimitFields { body: body_limit },
+        limits,
     } = fields;
     check_keys(node, to)?;
     let path = path.or(prefix).unwrap_or(PathPattern::EVERY);
@@ -206,7 +205,7 @@ fn draft(fields: RouteFields, node: &Node, to: &mut Reading<'_>) -> Option<Route
             upgrades,
             grpc_web,
             timeouts,
-            body_limit,
+            limits,
         })
     } else if let Some(RedirectFields { to: location, status }) = redirect {
         let location = location.resolve(&params, Variables::OfRequest, to)?;
@@ -413,12 +412,23 @@ impl ProxyDraft {
             upgrades,
             grpc_web,
             timeouts,
-            body_limit,
+            limits: RouteLimitFields { body, retry_body },
         } = self;
         let upgrades = upgrades.unwrap_or_else(|| vec![Token::websocket()]);
         let timeouts = timeouts.over(global);
-        let body_limit = body_limit.unwrap_or(limits.body);
-        Proxy { shares, rewrite, send_host, retries, timeouts, body_limit, upgrades, grpc_web }
+        let body_limit = body.unwrap_or(limits.body);
+        let retry_body = retry_body.unwrap_or(limits.retry_body);
+        Proxy {
+            shares,
+            rewrite,
+            send_host,
+            retries,
+            timeouts,
+            body_limit,
+            retry_body,
+            upgrades,
+            grpc_web,
+        }
     }
 }
 

@@ -31,7 +31,7 @@ fn policy(policy: &str) -> String {
 fn a_section_that_is_none_says_its_keys() {
     for (says, wanted) in [
         (section("timeouts: 30s"), "write a mapping with some of the keys `handshake`, "),
-        (section("limits: 10MiB"), "and 10 more; `{}` for the defaults"),
+        (section("limits: 10MiB"), "and 12 more; `{}` for the defaults"),
         (section("forwarding: on"), "write a mapping with some of the keys `"),
         (section("limits: [10MiB]"), "write a mapping with some of the keys `head`, `target`"),
         (policy("cors: '*'"), "; `origins` is required"),

@@ -98,6 +98,12 @@ pub trait RequestBody: BodySource {
     fn set_limit(&mut self, bytes: u64) -> Result<(), Error>;
     /// Bytes of the request, its head included, that have arrived and been used.
     fn received(&self) -> u64;
+    /// Begins anew, where everything that was taken is still there; false where it is not.
+    fn rewind(&mut self) -> bool {
+        false
+    }
+    /// Notes that it will not have to begin anew.
+    fn settle(&mut self) {}
 }
 
 /// Whether a client has gone, and how.
@@ -222,6 +228,32 @@ impl<S: BodySink + ?Sized> BodySink for &mut S {
 
     fn wrote(&mut self, result: io::Result<usize>) -> Result<(), Error> {
         (**self).wrote(result)
+    }
+}
+
+impl<S: ResponseSink + ?Sized> ResponseSink for &mut S {
+    fn interim(&mut self, head: &ResponseHead) {
+        (**self).interim(head);
+    }
+
+    fn start(&mut self, head: &ResponseHead, content: Content) {
+        (**self).start(head, content);
+    }
+
+    fn start_tunnel(&mut self, head: &ResponseHead) {
+        (**self).start_tunnel(head);
+    }
+
+    fn is_started(&self) -> bool {
+        (**self).is_started()
+    }
+
+    fn close_after(&mut self) {
+        (**self).close_after();
+    }
+
+    fn sent(&self) -> u64 {
+        (**self).sent()
     }
 }
 

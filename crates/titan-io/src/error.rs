@@ -119,6 +119,8 @@ kinds! {
     BodyTooSlow Downstream REQUEST_TIMEOUT "body-too-slow" "The request body arrives too slowly.";
     /// The body exceeds the limit of its route.
     BodyTooLarge Downstream CONTENT_TOO_LARGE "body-too-large" "The request body exceeds the limit.";
+    /// Other bodies have the memory in which this one has to be held.
+    RequestMemory Gateway SERVICE_UNAVAILABLE "request-memory" "Too many request bodies are being held in memory.";
     /// The client closed or reset the connection.
     ClientGone Downstream BAD_REQUEST "client-gone" "The client closed the connection.";
     /// The client stopped reading the response.

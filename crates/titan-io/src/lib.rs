@@ -14,6 +14,7 @@
 //! | where a body comes from, where one goes to | [`body`] |
 //! | moving a body from one side to the other | [`relay`] |
 //! | transforming a body while it passes | [`transform`] |
+//! | holding a request body in memory, to send it again | [`held_body`] |
 //! | an HTTP/1.1 message on a socket | [`message`] |
 //! | an HTTP/2 connection and its streams | [`mux`] |
 
@@ -50,6 +51,8 @@ pub mod body;
 pub mod relay;
 
 pub mod transform;
+
+pub mod held_body;
 
 pub mod message;
 

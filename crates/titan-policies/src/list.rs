@@ -69,6 +69,20 @@ impl<P: Policy> Placed<P> {
         Own { state, kept, cells: self.counted.cells(worker) }
     }
 
+    /// Shows it the body, if it needs one.
+    fn meet_body(
+        &self,
+        body: &[u8],
+        state: &mut P::State,
+        kept: &P::PerWorker,
+        worker: usize,
+    ) -> Result<(), Error> {
+        match self.policy.needs_body() {
+            Some(_) => self.policy.on_body(body, self.own(state, kept, worker)),
+            None => Ok(()),
+        }
+    }
+
     /// What it has counted, over all workers.
     fn add_to(&self, metric: &Metric<P::Cells>, figures: &mut Vec<PolicyFigure>) {
         let start = figures.len();
@@ -95,6 +109,11 @@ impl<P: Policy> Clone for Placed<P> {
             counted: Arc::clone(&self.counted),
         }
     }
+}
+
+/// How many bytes of a body all of them can look at, where one needs it.
+fn needed(by_each: impl IntoIterator<Item = Option<usize>>) -> Option<usize> {
+    by_each.into_iter().flatten().min()
 }
 
 /// Runs the response halves of those that are there, the last of the list first.
@@ -263,6 +282,24 @@ macro_rules! list {
                 Ok(Step::Go)
             }
 
+            /// How many bytes of a body its policies can look at, where one of them has to see all of it.
+            pub fn needs_body(&self) -> Option<usize> {
+                needed([$(self.$field.as_ref().and_then(|placed| placed.policy.needs_body()),)+])
+            }
+
+            /// The body, for those that need it.
+            pub fn on_body(
+                &self,
+                body: &[u8],
+                states: &mut States,
+                (kept, worker): (&PerWorker, usize),
+            ) -> Result<(), Error> {
+                $(if let Some(placed) = &self.$field {
+                    placed.meet_body(body, &mut states.$field, &kept.$field, worker)?;
+                })+
+                Ok(())
+            }
+
             /// The response half.
             pub(crate) fn on_response(
                 &self,
@@ -320,4 +357,72 @@ fn figures_of<'m, C>(
         metrics.len() - 1
     });
     &mut metrics[place].figures
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Refuses bodies with an `x`, and needs them where it has a limit.
+    struct Probe {
+        most: Option<usize>,
+    }
+
+    impl Policy for Probe {
+        type Config = ();
+        type Credentials = ();
+        type State = usize;
+        type Shared = ();
+        type PerWorker = ();
+        type Cells = ();
+
+        fn new(_: &(), _: (), _: &Setting<'_, Self>) -> Probe {
+            Probe { most: None }
+        }
+
+        fn needs_body(&self) -> Option<usize> {
+            self.most
+        }
+
+        fn on_body(&self, body: &[u8], own: Own<'_, Self>) -> Result<(), Error> {
+            *own.state = body.len();
+            if body.contains(&b'x') { Err(Kind::BodyTooLarge.into()) } else { Ok(()) }
+        }
+
+        fn explain<'m>(
+            &'m self,
+            _: &mut PolicyContext<'m>,
+            _: Own<'_, Self>,
+            _: &mut Story<'_>,
+        ) -> Result<Step, Error> {
+            Ok(Step::Go)
+        }
+    }
+
+    fn probe(most: Option<usize>) -> Placed<Probe> {
+        Placed::new(Probe { most }, "probe", 0, (&Registry::default(), 1))
+    }
+
+    #[test]
+    fn only_who_needs_a_body_is_shown_it() {
+        let (needs, does_not) = (probe(Some(10)), probe(None));
+        let mut seen = 0;
+        assert_eq!(needs.meet_body(b"abc", &mut seen, &(), 0), Ok(()));
+        assert_eq!(seen, 3);
+        let refused = needs.meet_body(b"xy", &mut seen, &(), 0);
+        assert_eq!((refused, seen), (Err(Kind::BodyTooLarge.into()), 2));
+        assert_eq!(does_not.meet_body(b"xyz", &mut seen, &(), 0), Ok(()));
+        assert_eq!(seen, 2);
+    }
+
+    #[test]
+    fn a_body_is_no_larger_than_all_can_look_at() {
+        assert_eq!(needed([None, None]), None);
+        assert_eq!(needed([Some(10), None, Some(7)]), Some(7));
+    }
+
+    #[test]
+    fn nobody_needs_a_body_unless_it_says_so() {
+        assert_eq!(Chain::default().needs_body(), None);
+    }
 }

@@ -65,6 +65,18 @@ pub(crate) trait Policy: Sized {
         std::future::ready(Ok(Step::Go))
     }
 
+    /// How many bytes of a body it can look at, if it has to look at all of it before an upstream gets any. The body is
+    /// held then; a larger one is refused.
+    fn needs_body(&self) -> Option<usize> {
+        None
+    }
+
+    /// The body of the request, as an upstream gets it, where it needs one: runs behind the request halves of all, and
+    /// may refuse it.
+    fn on_body(&self, _body: &[u8], _own: Own<'_, Self>) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// The response half: runs in the reverse order, over the responses of upstreams and those of the gateway alike, also
     /// where the request half was not reached.
     fn on_response(

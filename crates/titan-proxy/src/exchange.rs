@@ -1,9 +1,9 @@
 //! The spine: one request and its response, from the complete head to the record of how it went.
 
-mod ahead;
 mod attempt;
 mod deliver;
 mod files;
+mod hold;
 mod idle;
 mod own;
 mod pending;
@@ -13,6 +13,7 @@ mod subrequest;
 mod tunnel;
 
 use attempt::SendOptions;
+use hold::Hold;
 pub(crate) use preflight::{
     answer_unrouted as answer_unrouted_preflight, route_of as preflight_route,
 };
@@ -49,9 +50,7 @@ use titan_policies::context::{PolicyContext, Step};
 use titan_policies::state::PolicyState;
 use titan_upstream::attempts::Attempts;
 use titan_upstream::balance::KeySource;
-use titan_upstream::endpoint::Endpoint;
 use titan_upstream::members::Upstream;
-use titan_upstream::trouble::{Cause, Trouble};
 
 /// One request with its response.
 pub(crate) struct Exchange<'x, B: ?Sized, A: ?Sized> {
@@ -93,7 +92,7 @@ pub(crate) struct Record {
     timeout: Option<Duration>,
     /// Whether the attempt that runs has sent any of the request.
     is_sent: bool,
-    /// Whether any of the request body has gone out: it is kept nowhere and cannot be sent again.
+    /// Whether any of the request body has gone out. Unless it is held, it cannot be sent again.
     is_body_used: bool,
     /// What the policies have noted.
     policies: PolicyState,
@@ -206,7 +205,11 @@ impl<'x, B: RequestBody, A: ResponseSink> Exchange<'x, B, A> {
             let BufferedResponse { head, body } = *response;
             return self.send(head, &body).await;
         }
-        match &self.snapshot.actions[found.route] {
+        let action = &self.snapshot.actions[found.route];
+        if !matches!(action, Action::Proxy(_)) {
+            self.show_body().await?;
+        }
+        match action {
             Action::Proxy(proxy) => {
                 let transforms = self.request_transforms(proxy)?;
                 match transforms.is_empty() {
@@ -439,7 +442,20 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
         let index = proxy.split.pick();
         let upstream = &snapshot.upstreams[index];
         let _tunnel = self.admit_upgrade(proxy, upstream)?;
-        self.await_body(&proxy.config).await?;
+        match self.hold(proxy) {
+            Hold::Nothing => {}
+            Hold::Beginning(bytes) => self.await_beginning(bytes, &proxy.config.timeouts).await?,
+            Hold::Whole(whole) => {
+                return Box::pin(self.forward_held(whole, proxy, found, index)).await;
+            }
+        }
+        self.forward(proxy, found, index).await
+    }
+
+    /// Sends the request on to the upstream at that place.
+    async fn forward(&mut self, proxy: &Proxy, found: &Match, index: usize) -> Result<(), Error> {
+        let snapshot: &'x Snapshot = self.snapshot;
+        let upstream = &snapshot.upstreams[index];
         let client = snapshot.forwarding.client(self.origin, &self.request.fields);
         // Chosen by what the client asked for, before that is rewritten for the upstream.
         let members = self.worker.members.get(index, upstream);
@@ -487,28 +503,6 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
             cells.retries.add(1);
             failed = Some(telling);
         }
-    }
-
-    /// Notes for the operator what has gone wrong with the upstream at that place, if that is what went wrong.
-    fn note_trouble(&self, index: usize, endpoint: Option<&Arc<Endpoint>>, error: Error) {
-        let is_scarce =
-            matches!(error.kind, Kind::NoEndpoint | Kind::QueueFull | Kind::QueueTimeout);
-        if error.side != Side::Upstream && !is_scarce {
-            return;
-        }
-        let describe = || {
-            let route = self.record.route;
-            let reason = endpoint.and_then(|endpoint| endpoint.take_reason(error.kind));
-            let reason = reason.unwrap_or_else(|| error.to_string());
-            let what = endpoint.map(|endpoint| format!("{}: {reason}", endpoint.address));
-            let id = self.snapshot.forwarding.request_id(&self.request.fields);
-            Trouble {
-                what: what.unwrap_or(reason),
-                route: route.map(|it| self.snapshot.counted(Some(it)).name().to_owned()),
-                request: id.map(|id| String::from_utf8_lossy(id).into_owned()),
-            }
-        };
-        self.snapshot.upstreams[index].troubles.note(Cause::Failed(error.kind), describe);
     }
 
     /// Whether the client would take any good answer for the consent to a tunnel.

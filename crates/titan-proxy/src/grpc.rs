@@ -178,6 +178,7 @@ impl Code {
             | Kind::Closed
             | Kind::Truncated
             | Kind::Unprocessed
+            | Kind::RequestMemory
             | Kind::TooManyTunnels => Code::Unavailable,
             Kind::Malformed(_)
             | Kind::MalformedStream(_)

@@ -57,6 +57,8 @@ pub(crate) struct Snapshot {
     tunnels: Arc<Tunnels>,
     /// What decoders of request bodies may have.
     pub(crate) decoding_memory: ClientMemory,
+    /// What request bodies may have that are held.
+    pub(crate) request_memory: ClientMemory,
     /// What responses may have whose client is slow.
     pub(crate) response_memory: ClientMemory,
 }
@@ -120,6 +122,7 @@ impl Snapshot {
             },
             tunnels: registry.shared((), Tunnels::default),
             decoding_memory: memory(registry, Bodies::Decoded, config.limits.decoding_memory),
+            request_memory: memory(registry, Bodies::Held, config.limits.request_memory),
             response_memory: memory(registry, Bodies::ReadAhead, config.limits.response_memory),
         };
         registry.sweep();
@@ -201,6 +204,8 @@ impl Action {
 enum Bodies {
     /// Those of requests that are decoded.
     Decoded,
+    /// Those of requests that are held.
+    Held,
     /// Those of responses whose client is slow.
     ReadAhead,
 }

@@ -39,6 +39,13 @@ pub(super) const ROWS: &[Row] = &[
     ),
     ("limits", "body_rate", "limits: { body_rate: off }", "body_rate: None"),
     ("limits", "request_buffer", "limits: { request_buffer: off }", "request_buffer: None"),
+    ("limits", "retry_body", "limits: { retry_body: 1KB }", "retry_body: Some(ByteSize(1000))"),
+    (
+        "limits",
+        "request_memory",
+        "limits: { request_memory: 8MiB }",
+        "request_memory: ByteSize(8388608)",
+    ),
     (
         "limits",
         "response_rate",

@@ -244,6 +244,12 @@ const ROWS: &[Row] = &[
         "body_limit: Unlimited",
     ),
     (
+        "route_limits",
+        "retry_body",
+        "limits: { retry_body: 1KB }\nroutes: [{ upstream: a, limits: { retry_body: off } }]",
+        "body_limit: AtMost(ByteSize(67108864)), retry_body: None",
+    ),
+    (
         "upstream",
         "endpoints",
         "upstreams: { a: { endpoints: [\"10.0.0.1:80\", \"unix:/run/a\"] } }",

@@ -9,6 +9,7 @@ use crate::worker::Worker;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
 use titan_config::{RouteTimeouts, SendHost};
@@ -17,7 +18,7 @@ use titan_h2::Destination;
 use titan_http::BodyLength;
 use titan_http::{FieldName, Method, RequestHead, ResponseHead, Status};
 use titan_io::body::{RequestBody, ResponseSink};
-use titan_io::error::{Error, Kind};
+use titan_io::error::{Error, Kind, Side};
 use titan_io::relay::{Pump, StallLimits};
 use titan_upstream::attempts::{Attempt, Running};
 use titan_upstream::call::Call;
@@ -27,6 +28,7 @@ use titan_upstream::endpoint::Endpoint;
 use titan_upstream::h1::H1Channel;
 use titan_upstream::h2::{H2Channel, Seat};
 use titan_upstream::pool::{AcquireOptions, PooledConnection};
+use titan_upstream::trouble::{Cause, Trouble};
 
 /// How many connections in a row an endpoint may leave before it has served a request.
 const MOST_DEPARTURES: u32 = 4;
@@ -97,15 +99,46 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
         }
     }
 
-    /// Whether another endpoint may be asked. Not once the response is on its way; not when the request
-    /// body is gone; and not when the request may have had its effect, unless that does no harm.
-    pub(super) fn may_retry(&self, error: Error) -> bool {
+    /// Whether another endpoint may be asked. Not once the response is on its way; not when the request may have had its
+    /// effect, unless that does no harm; and not when the request body is gone. One that is held begins anew.
+    pub(super) fn may_retry(&mut self, error: Error) -> bool {
         let Record { is_sent, is_body_used, .. } = self.record;
         let may_have_effect = is_sent && !error.nothing_was_done();
-        error.is_worth_a_retry()
+        let may_repeat = error.is_worth_a_retry()
             && !self.answer.is_started()
-            && !is_body_used
-            && (!may_have_effect || self.request.method.is_idempotent())
+            && (!may_have_effect || self.request.method.is_idempotent());
+        if !may_repeat || is_body_used && !self.body.rewind() {
+            return false;
+        }
+        self.record.is_body_used = false;
+        true
+    }
+
+    /// Notes for the operator what has gone wrong with the upstream at that place, if that is what went wrong.
+    pub(super) fn note_trouble(
+        &self,
+        index: usize,
+        endpoint: Option<&Arc<Endpoint>>,
+        error: Error,
+    ) {
+        let is_scarce =
+            matches!(error.kind, Kind::NoEndpoint | Kind::QueueFull | Kind::QueueTimeout);
+        if error.side != Side::Upstream && !is_scarce {
+            return;
+        }
+        let describe = || {
+            let route = self.record.route;
+            let reason = endpoint.and_then(|endpoint| endpoint.take_reason(error.kind));
+            let reason = reason.unwrap_or_else(|| error.to_string());
+            let what = endpoint.map(|endpoint| format!("{}: {reason}", endpoint.address));
+            let id = self.snapshot.forwarding.request_id(&self.request.fields);
+            Trouble {
+                what: what.unwrap_or(reason),
+                route: route.map(|it| self.snapshot.counted(Some(it)).name().to_owned()),
+                request: id.map(|id| String::from_utf8_lossy(id).into_owned()),
+            }
+        };
+        self.snapshot.upstreams[index].troubles.note(Cause::Failed(error.kind), describe);
     }
 
     /// Comes by a connection, unless the client gives the request up meanwhile: then nobody is to do it.

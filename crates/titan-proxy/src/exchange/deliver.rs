@@ -72,6 +72,8 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
         pending: &mut PendingResponse<'x, C>,
     ) -> Result<Delivered<'x>, Error> {
         let head = pending.head()?;
+        // No other endpoint is asked for what has a response.
+        self.body.settle();
         let mut content = head.content;
         let response = &mut pending.memory.response;
         let transforms = self.tell_client(how, &pending.attempt, response, &mut content)?;

@@ -39,13 +39,15 @@ fn tunnels_that_are_open_count_under_another_limit() {
 fn memory_that_bodies_use_counts_under_another_limit() {
     let registry = Registry::default();
     let limited = |most| {
-        let limits = format!("limits: {{ decoding_memory: {most}, response_memory: {most} }}");
+        let limits = ["decoding_memory", "request_memory", "response_memory"];
+        let limits = limits.map(|name| format!("{name}: {most}")).join(", ");
+        let limits = format!("limits: {{ {limits} }}");
         snapshot(&registry, &format!("{ROUTES}\n{limits}"))
     };
     let client = |last| Some(ClientNetwork::of([192, 0, 2, last].into()));
     let (before, after) = (limited("64MiB"), limited("32MiB"));
-    let memories: [fn(&Snapshot) -> &ClientMemory; 2] =
-        [|it| &it.decoding_memory, |it| &it.response_memory];
+    let memories: [fn(&Snapshot) -> &ClientMemory; 3] =
+        [|it| &it.decoding_memory, |it| &it.request_memory, |it| &it.response_memory];
     for of in memories {
         let mut held = of(&before).of(client(1));
         assert!(held.grow(16 << 20) && held.grow(32 << 20));

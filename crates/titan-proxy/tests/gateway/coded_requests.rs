@@ -66,6 +66,24 @@ fn an_upstream_gets_what_it_was_before() {
     }
 }
 
+#[test]
+fn what_is_decoded_and_held_can_be_sent_again() {
+    let (first, second) = (upstream::listens(), upstream::replies(upstream::ok("")));
+    let text = format!("{}\nlimits: {{ retry_body: 1MiB }}", conf("", ""));
+    let gateway = gateway(&text, &[&first, &second]);
+    let mut client = gateway.connects();
+    let body = coded("gzip", TEXT);
+    let length = body.len();
+    let head = "PUT / HTTP/1.1\r\nHost: a\r\nContent-Encoding: gzip\r\n";
+    let head = format!("{head}Content-Length: {length}\r\n\r\n");
+    client.sends([head.as_bytes(), &body].concat());
+    let mut endpoint = first.accepts();
+    assert_eq!(endpoint.request().text(), TEXT);
+    endpoint.closes();
+    client.answer().has_status(200);
+    assert_eq!(second.request().text(), TEXT);
+}
+
 // field: compress_requests.decode
 #[test]
 fn only_the_codings_that_are_named_are_decoded() {

@@ -2,6 +2,7 @@
 
 use crate::between_under;
 use std::net::SocketAddr;
+use titan_testkit::h2::Head;
 use titan_testkit::upstream::{self, ok};
 use titan_testkit::{End, Gateway, Listening, Peer, gateway};
 
@@ -170,4 +171,147 @@ fn an_answer_that_breaks_the_protocol_is_not_asked_for_again() {
     endpoint.sends("garbage\r\n\r\n");
     client.answer().has_problem(502, "malformed");
     held.upstream.expects_no_connection();
+}
+
+/// What becomes of a request whose endpoint reads it and closes the connection: the response to its client, and whether
+/// another endpoint got it.
+fn is_repeated(settings: &str, request: impl AsRef<[u8]>) -> bool {
+    let first = upstream::listens();
+    let second = upstream::answers(|request| ok(&request.text()));
+    let gateway = gateway(settings, &[&first, &second]);
+    let mut client = gateway.connects();
+    client.sends(request);
+    let mut endpoint = first.accepts();
+    let body = endpoint.request().text();
+    endpoint.closes();
+    let answer = client.answer();
+    match second.requests().is_empty() {
+        true => drop(answer.has_problem(502, "upstream-closed")),
+        false => drop(answer.has_status(200).has_body(body)),
+    }
+    !second.requests().is_empty()
+}
+
+fn put(length: usize) -> String {
+    format!("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n{}", "x".repeat(length))
+}
+
+// field: limits.retry_body
+#[test]
+fn a_body_is_sent_again_if_it_was_held() {
+    let held = "limits: { retry_body: 100KiB }";
+    assert!(!is_repeated("", put(3)));
+    for length in [1, 3, 100 << 10] {
+        assert!(is_repeated(held, put(length)), "{length}");
+    }
+    assert!(!is_repeated(held, put((100 << 10) + 1)), "too large");
+    assert!(!is_repeated(held, POST), "it may have had its effect");
+    let chunked =
+        "PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n";
+    assert!(!is_repeated(held, chunked), "its length is not declared");
+    let expects = put(3).replace("\r\n\r\n", "\r\nExpect: 100-continue\r\n\r\n");
+    assert!(!is_repeated(held, expects), "its endpoint decides whether it comes");
+}
+
+// field: route_limits.retry_body
+#[test]
+fn a_route_says_which_bodies_are_held() {
+    let route = |held| format!("routes: [{{ upstream: u, limits: {{ retry_body: {held} }} }}]");
+    assert!(is_repeated(&route("1KiB"), put(3)));
+    assert!(!is_repeated(&format!("limits: {{ retry_body: 1KiB }}\n{}", route("off")), put(3)));
+}
+
+/// Without another endpoint it goes over another connection to the same one.
+#[test]
+fn a_body_that_is_held_outlives_a_connection_that_died_while_idle() {
+    let upstream = upstream::listens();
+    let gateway = gateway("limits: { retry_body: 1KiB }", &[&upstream]);
+    let mut client = gateway.connects();
+    client.sends(GET);
+    let mut endpoint = upstream.accepts();
+    endpoint.request();
+    endpoint.sends(ok(""));
+    client.answer().has_status(200);
+    client.sends(put(3));
+    endpoint.request();
+    endpoint.closes();
+    let mut next = upstream.accepts();
+    assert_eq!(next.request().text(), "xxx");
+    next.sends(ok("again"));
+    client.answer().has_status(200).has_body("again");
+}
+
+#[test]
+fn a_body_that_is_held_is_whole_before_an_endpoint_is_asked() {
+    let upstream = upstream::answers(|request| ok(&request.text()));
+    let gateway = gateway("limits: { retry_body: 1KiB }", &[&upstream]);
+    let mut client = gateway.connects();
+    client.sends("PUT /slow HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nab");
+    gateway.get("/").has_status(200);
+    assert_eq!(upstream.requests().len(), 1);
+    client.sends("c").answer().has_status(200).has_body("abc");
+}
+
+// field: limits.request_memory
+#[test]
+fn bodies_that_are_held_are_bounded_in_sum() {
+    const LENGTH: usize = 600 << 10;
+    for (memory, fits) in [("1MiB", false), ("64MiB", true)] {
+        let endpoints = [upstream::listens(), upstream::listens()];
+        let last = upstream::answers(|_| ok("last"));
+        let text = format!("limits: {{ retry_body: 1MiB, request_memory: {memory} }}");
+        let gateway = gateway(&text, &[&endpoints[0], &endpoints[1], &last]);
+        let mut clients = [gateway.connects(), gateway.connects()];
+        // They are asked in turn.
+        let mut peers = Vec::new();
+        for (client, endpoint) in clients.iter_mut().zip(&endpoints) {
+            client.sends(put(LENGTH));
+            peers.push(endpoint.accepts());
+            assert_eq!(peers.last_mut().map(|peer| peer.request().body.len()), Some(LENGTH));
+        }
+        let [first, second] = &mut clients;
+        peers.pop().into_iter().for_each(Peer::closes);
+        match fits {
+            true => drop(second.answer().has_body("last")),
+            false => drop(second.answer().has_problem(502, "upstream-closed")),
+        }
+        peers[0].sends(ok("first"));
+        first.answer().has_body("first");
+    }
+}
+
+/// What the exchange has noted goes on although what held its body is given up.
+#[test]
+fn the_deadline_of_a_call_whose_body_is_held_meets_the_policies_of_its_route() {
+    let upstream = upstream::listens();
+    let text = "limits: { retry_body: 1KiB }
+routes: [{ upstream: u, apply: [p] }]
+policies: { p: { transform: { response: { headers: { set: { x-seen: yes } } } } } }
+upstreams: { u: { endpoints: $0, protocol: h2 } }";
+    let gateway = gateway(text, &[&upstream]);
+    let mut client = gateway.connects_h2();
+    let head = Head::post("/").with("content-type", "application/grpc").with("te", "trailers");
+    let head = head.with("grpc-timeout", "400m").with("content-length", "5");
+    let stream = client.starts(&head);
+    client.sends_data(stream, [0; 5], true);
+    let mut endpoint = upstream.accepts_h2();
+    endpoint.request();
+    client.answer(stream).has_field("grpc-status", "4").has_field("x-seen", "yes");
+}
+
+/// What is held does not wait in the window of its stream.
+#[test]
+fn over_http2_a_body_that_is_held_may_be_larger_than_its_window() {
+    let (first, second) = (upstream::listens(), upstream::answers(|request| ok(&request.text())));
+    let text = "limits: { retry_body: 1MiB, stream_window: 64KiB, connection_window: 64KiB }";
+    let gateway = gateway(text, &[&first, &second]);
+    let mut client = gateway.connects_h2();
+    let body = "x".repeat(300 << 10);
+    let length = body.len().to_string();
+    let stream = client.starts(&Head::request("PUT", "/").with("content-length", &length));
+    client.sends_data(stream, &body, true);
+    let mut endpoint = first.accepts();
+    endpoint.request();
+    endpoint.closes();
+    client.answer(stream).has_status(200).has_body(body);
 }

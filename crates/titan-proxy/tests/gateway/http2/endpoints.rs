@@ -216,6 +216,17 @@ fn a_refused_stream_whose_body_is_used_is_not_sent_again() {
 }
 
 #[test]
+fn a_refused_stream_is_sent_again_with_a_body_that_was_held() {
+    let (_held, mut client, mut endpoint) = from_h1("limits: { retry_body: 1KiB }", POST);
+    let (stream, sent) = endpoint.request();
+    endpoint.resets(stream, code::REFUSED_STREAM);
+    let (stream, again) = endpoint.request();
+    assert_eq!((sent.text(), again.text()), ("abc".to_owned(), "abc".to_owned()));
+    endpoint.answers(stream, &reply(200), "again");
+    client.answer().has_body("again");
+}
+
+#[test]
 fn a_stream_that_is_reset_is_not_sent_again() {
     for code in [code::CANCEL, code::INTERNAL_ERROR, code::NO_ERROR] {
         let (_held, mut client, mut endpoint) = from_h1("", GET);
