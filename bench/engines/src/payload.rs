@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_answers_calls_and_messages_have_one_length_and_differ() {
+    fn small_responses_calls_and_messages_have_one_length_and_differ() {
         for (target, length) in
             [(Target::Small, 128), (Target::Call, 5 + 64), (Target::Message, 2 + 64)]
         {

@@ -17,7 +17,7 @@ fn gets_and_calls_have_no_errors() {
 }
 
 #[test]
-fn answers_of_another_status_are_errors() {
+fn responses_of_another_status_are_errors() {
     let report = Origin::start().under_load(Target::Body30k);
     assert_eq!(report.requests, 0);
     assert_eq!(report.first_error.as_deref(), Some("status \"HTTP/2.0 404 Not Found\""));

@@ -221,7 +221,7 @@ fn what_is_said_twice_is_refused() {
 }
 
 #[test]
-fn statuses_that_frame_answers_stay() {
+fn statuses_that_frame_responses_stay() {
     for pair in [
         "204: 200", "304: 200", "206: 200", "101: 200", "200: 204", "200: 304", "x: 200",
         "200: 600",

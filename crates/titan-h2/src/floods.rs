@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_earn_resets_and_nothing_else() {
+    fn responses_earn_resets_and_nothing_else() {
         let mut floods = Floods::new(200);
         (0..10).for_each(|_| floods.responded());
         assert_eq!(until_flood(|| floods.reset()), 210);

@@ -67,7 +67,7 @@ fn race(limiter: &Arc<Limiter>, threads: &[&'static [usize]], now: u64) -> [u64;
 }
 
 #[test]
-fn a_new_key_gets_one_entry_whoever_comes_first() {
+fn a_new_key_gets_one_entry_whichever_thread_is_first() {
     in_many_orders(|| {
         let limiter = limiter(&[1], None);
         assert_eq!(race(&limiter, &[&[0], &[0], &[0, 0]], 0)[0], 1);

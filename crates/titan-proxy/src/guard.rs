@@ -371,7 +371,7 @@ upstreams:
     }
 
     #[test]
-    fn look_alikes_are_let_in_from_nobody() {
+    fn look_alikes_are_accepted_from_nobody() {
         for name in [OWN.as_slice(), &CLAIMS, &JUDGED, &KNOWN].concat() {
             for other in look_alikes(name) {
                 assert!(in_head(false, &[&other]).is_empty(), "{other}");
@@ -393,7 +393,7 @@ upstreams:
 
     proptest! {
         #[test]
-        fn a_name_is_let_in_as_the_naive_twin_says(name in near_names(), is_trusted in any::<bool>()) {
+        fn a_name_is_accepted_as_the_naive_twin_says(name in near_names(), is_trusted in any::<bool>()) {
             let all = [OWN.as_slice(), &CLAIMS, &JUDGED, &KNOWN].concat();
             let folded = fold_name(&name);
             let alike: Vec<_> = all.iter().filter(|it| fold_name(it) == folded).collect();

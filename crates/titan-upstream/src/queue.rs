@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_in_the_middle_may_leave() {
+    fn a_request_in_the_middle_may_leave() {
         let (mut queue, counter) = (Queue::default(), Counter::default());
         let spots: Vec<_> = (0..5).map(|who| queue.push(None, counter, who)).collect();
         assert_eq!(queue.remove(spots[2]), Some((counter, 2)));

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_is_told_of_at_once_and_then_once_a_minute() {
+    fn each_is_reported_at_once_and_then_once_a_minute() {
         let (mut events, start) = (Events::default(), Instant::now());
         let mut tell = |counts: [u64; 2], seconds: u64| {
             let kinds = ["a", "b"].into_iter().map(str::to_owned).zip(counts);

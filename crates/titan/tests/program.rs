@@ -255,7 +255,7 @@ fn a_request_is_explained() {
 }
 
 #[test]
-fn the_other_commands_answer_and_end() {
+fn the_other_commands_print_and_exit() {
     let (code, out, _) = output(["--version"]);
     assert_eq!((code, out), (Some(0), format!("titan {}\n", env!("CARGO_PKG_VERSION"))));
     let (code, out, _) = output(["schema"]);
@@ -267,7 +267,7 @@ fn the_other_commands_answer_and_end() {
 }
 
 #[test]
-fn an_answer_that_cannot_be_written_is_a_failure() {
+fn output_that_cannot_be_written_is_a_failure() {
     let file = config("full", FIXED);
     let file = file.to_str().unwrap();
     let explain = ["explain", "GET", "http://a.example/", "-c", file];
@@ -286,7 +286,7 @@ fn a_reader_that_has_gone_is_no_failure() {
 }
 
 #[test]
-fn tokens_that_are_refused_are_told_of_in_one_line() {
+fn tokens_that_are_refused_are_reported_in_one_line() {
     let text = FIXED.replace(
         "routes: [{ respond: 200 }]",
         "routes: [{ respond: 200 }]\napply: [p]\npolicies: { p: { jwt: { providers: { algorithms: HS256, \
@@ -302,7 +302,7 @@ fn tokens_that_are_refused_are_told_of_in_one_line() {
 }
 
 #[test]
-fn a_limit_that_only_watches_is_told_of_in_one_line() {
+fn a_limit_in_shadow_mode_is_reported_in_one_line() {
     let text = FIXED.replace(
         "routes: [{ respond: 200 }]",
         "routes: [{ respond: 200 }]\napply: [p]\npolicies: { p: { rate_limit: { rates: 1/h, shadow: true } } }",

@@ -53,7 +53,7 @@ fn responses_to(address: SocketAddr, bytes: &[u8]) -> String {
 }
 
 #[test]
-fn requests_are_answered_in_order() {
+fn requests_get_responses_in_order() {
     let (_server, address) = echo();
     let bytes = b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n\
         POST /b HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n\
@@ -84,7 +84,7 @@ fn a_client_that_waits_is_told_to_go_on() {
 }
 
 #[test]
-fn what_breaks_the_rules_gets_an_answer_and_the_end() {
+fn what_breaks_the_rules_gets_a_response_and_the_end() {
     let (_server, address) = echo();
     let refused = |bytes: &str| responses_to(address, bytes.as_bytes())[9..12].to_owned();
     let second = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";

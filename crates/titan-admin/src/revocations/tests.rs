@@ -71,7 +71,7 @@ fn ids(store: &RevocationStore, now: u64) -> Vec<u64> {
 }
 
 #[test]
-fn what_is_taken_back_stays_so_over_a_restart() {
+fn what_is_revoked_stays_so_over_a_restart() {
     let place = Place::new();
     let store = place.opens().unwrap();
     for name in ["a", "b", "c"] {
@@ -208,7 +208,7 @@ fn written() -> (Place, Vec<u8>) {
 }
 
 #[test]
-fn a_line_that_a_crash_has_cut_is_dropped_and_told_of() {
+fn a_line_that_a_crash_has_cut_is_dropped_and_reported() {
     let (place, bytes) = written();
     let last = bytes.len()
         - 1
@@ -357,7 +357,7 @@ fn ask(
 const JSON: &[(FieldName, &str)] = &[(FieldName::ContentType, "application/json; charset=utf-8")];
 
 #[test]
-fn tokens_are_taken_back_listed_and_let_be_good_again() {
+fn tokens_are_revoked_listed_and_accepted_again() {
     let place = Place::new();
     let store = place.opens().unwrap();
     let ends = now() + HOUR;

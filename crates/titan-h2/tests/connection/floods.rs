@@ -176,7 +176,7 @@ fn answered(request: fn(u32) -> Vec<u8>) -> Option<u32> {
 }
 
 #[test]
-fn answers_outweigh_what_comes_with_requests() {
+fn responses_outweigh_what_comes_with_requests() {
     assert_eq!(answered(|id| [get(id), ping(0, b"12345678")].concat()), None);
     let in_two = |id| {
         let empty = frame(CONTINUATION, END_HEADERS, id, b"");
@@ -186,7 +186,7 @@ fn answers_outweigh_what_comes_with_requests() {
 }
 
 #[test]
-fn a_reset_that_crosses_an_answer_is_free_once() {
+fn a_reset_that_crosses_a_response_is_free_once() {
     let mut tested = Tested::server(Limits::default());
     for nth in 0..100 {
         let stream = tested.opens(&get(2 * nth + 1));
@@ -200,7 +200,7 @@ fn a_reset_that_crosses_an_answer_is_free_once() {
 }
 
 #[test]
-fn who_was_answered_may_give_up_more() {
+fn a_client_that_had_responses_may_give_up_more() {
     let mut tested = Tested::server(Limits::default());
     tested.connection.calm(1);
     for nth in 0..100 {
@@ -217,7 +217,7 @@ fn who_was_answered_may_give_up_more() {
 }
 
 #[test]
-fn answers_do_not_outweigh_everything() {
+fn responses_do_not_outweigh_everything() {
     let in_many = |id| {
         let empty = frame(CONTINUATION, 0, id, b"");
         let end = frame(CONTINUATION, END_HEADERS, id, b"");
@@ -290,7 +290,7 @@ fn what_a_client_has_asked_for_is_no_flood() {
 }
 
 #[test]
-fn what_follows_a_wrong_answer_is_no_flood() {
+fn what_follows_a_wrong_response_is_no_flood() {
     let mut tested = Tested::client(Limits::default());
     for _ in 0..1000 {
         let id = tested.asks(Method::GET, true).unwrap().number();
@@ -303,7 +303,7 @@ fn what_follows_a_wrong_answer_is_no_flood() {
 }
 
 #[test]
-fn interim_answers_to_many_requests_are_no_flood() {
+fn interim_responses_to_many_requests_are_no_flood() {
     let mut tested = Tested::client(Limits::default());
     for _ in 0..1000 {
         let id = tested.asks(Method::GET, true).unwrap().number();
@@ -337,7 +337,7 @@ fn what_nobody_has_asked_for_is_cut_at_a_client_too() {
 }
 
 #[test]
-fn a_client_that_reads_no_answers_clogs_the_connection() {
+fn a_client_that_reads_no_responses_clogs_the_connection() {
     let mut tested = Tested::server(Limits::default());
     let mut count = 0;
     while !tested.connection.is_clogged() {

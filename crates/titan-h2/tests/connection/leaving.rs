@@ -76,7 +76,7 @@ fn a_server_that_will_leave_serves_what_has_begun() {
 }
 
 #[test]
-fn a_client_leaves_when_it_has_its_answers() {
+fn a_client_leaves_when_it_has_its_responses() {
     let mut tested = Tested::client(Limits::default());
     let stream: StreamId = tested.asks(Method::GET, true).unwrap();
     tested.connection.drain();

@@ -5,7 +5,7 @@ use titan_h2::{Code, Connection, Destination, Event, Fault, Limits, RequestStart
 use titan_http::{Fields, Method, RequestHead, ResponseHead, Status, Version};
 
 #[test]
-fn a_request_and_its_answer() {
+fn a_request_and_its_response() {
     let mut tested = Tested::server(Limits::default());
     let stream = tested.opens(&headers(1, 0, &and(POST, ("content-length", "3"))));
     let mut head = RequestHead::default();
@@ -104,7 +104,7 @@ fn padding_is_not_told_and_is_given_back() {
 }
 
 #[test]
-fn a_head_that_is_too_much_is_answered() {
+fn a_head_that_is_too_much_gets_a_response() {
     let long = "/".repeat(9000);
     let mut lines = POST.to_vec();
     lines[2].1 = long.as_str();
@@ -133,7 +133,7 @@ fn a_head_that_is_too_much_is_answered() {
 }
 
 #[test]
-fn an_expectation_that_nobody_knows_is_answered() {
+fn an_expectation_that_nobody_knows_gets_a_response() {
     let mut tested = Tested::server(Limits::default());
     let lines = and(POST, ("expect", "wonders"));
     let events = tested.receives(&headers(1, END_STREAM, &lines)).unwrap();
@@ -178,7 +178,7 @@ fn a_client_speaks_first() {
 }
 
 #[test]
-fn a_client_asks_and_is_answered() {
+fn a_client_asks_and_gets_a_response() {
     let mut tested = Tested::client(Limits::default());
     let stream = tested.asks(Method::POST, false).unwrap();
     assert_eq!(stream.number(), 1);
@@ -213,7 +213,7 @@ fn a_client_keeps_to_the_streams_that_the_server_takes() {
 }
 
 #[test]
-fn a_successful_answer_to_connect_has_no_length() {
+fn a_successful_response_to_connect_has_no_length() {
     let mut tested = Tested::client(Limits::default());
     let head = RequestHead { method: Method::CONNECT, ..RequestHead::default() };
     let to = Destination { authority: b"a.example:1", is_https: true, protocol: None };

@@ -282,7 +282,7 @@ fn messages_are_in_order() {
 }
 
 #[test]
-fn answers_are_in_order() {
+fn responses_are_in_order() {
     let client = || {
         let mut tested = Tested::client(Limits::default());
         tested.asks(Method::GET, true).unwrap();

@@ -369,7 +369,7 @@ fn the_name_of_a_key_is_compared_and_nothing_else() {
 }
 
 #[test]
-fn members_that_stand_twice_make_a_token_no_good() {
+fn members_that_appear_twice_make_a_token_invalid() {
     for header in [
         "{\"alg\":\"HS256\",\"alg\":\"HS256\"}",
         "{\"alg\":\"none\",\"alg\":\"HS256\"}",
@@ -440,7 +440,7 @@ fn there_is_one_way_to_write_a_token() {
 }
 
 #[test]
-fn whatever_is_changed_of_a_token_makes_it_no_good() {
+fn any_change_to_a_token_makes_it_invalid() {
     for (policy, good) in [
         (secret(""), token(GOOD)),
         (with("ES256", "pem", &pem("ES256")), token_as("ES256", &header_of("ES256"), GOOD)),
@@ -593,7 +593,7 @@ fn files_that_are_of_no_use_say_why() {
 }
 
 #[test]
-fn without_keys_no_token_is_good() {
+fn without_keys_no_token_is_valid() {
     let jwt = secret("");
     jwt.set_keys(0, KeySet::default());
     assert_eq!(judge(&jwt, &token(GOOD)), Err(Refusal::Key));

@@ -55,7 +55,7 @@ fn it_says_what_is_left_and_how_long_to_wait() {
 }
 
 #[test]
-fn whoever_has_patience_waits_for_its_turn() {
+fn a_request_that_may_wait_waits_for_its_turn() {
     let limiter = limiter(&[pace(10, SECOND, 2), pace(20, 60 * SECOND, 20)], None, 64);
     let take = |max_delay: u64, now: u64| {
         limiter.take(key(1), Ask { max_delay, ..Ask::ONE }, Maker::new(0), || now).verdict
@@ -105,7 +105,7 @@ fn what_one_rate_refuses_takes_nothing_of_the_others() {
 }
 
 #[test]
-fn as_many_run_as_may_whoever_gives_back() {
+fn as_many_run_as_allowed_whichever_worker_releases() {
     let limiter = limiter(&[], Some(2), 64);
     let take = |number| limiter.take(key(number), Ask::ONE, Maker::new(0), || 0).verdict;
     let Verdict::Passed { place, .. } = take(1) else { panic!("none runs") };

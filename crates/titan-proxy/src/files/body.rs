@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_for_a_socket_waits_for_a_turn_at_most() {
+    fn a_wait_for_a_socket_lasts_a_turn_at_most() {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .build_local(tokio::runtime::LocalOptions::default());

@@ -390,7 +390,7 @@ fn hopped(method: Method, values: &[&str]) -> (Reach, Vec<String>) {
 }
 
 #[test]
-fn hops_are_counted_down_and_the_last_one_answers() {
+fn hops_are_counted_down_and_the_last_one_responds() {
     let passes = |method, value: &str, left: &str| {
         assert_eq!(hopped(method, &[value]), (Reach::Upstream, vec![left.to_owned()]), "{value}");
     };

@@ -167,7 +167,7 @@ fn a_route_for_any_host_is_the_fall_back() {
 }
 
 #[test]
-fn methods_that_no_route_takes_are_answered_with_those_that_one_does() {
+fn methods_that_no_route_allows_get_a_list_of_those_that_are() {
     let routes = routes(&[
         "path: /a, methods: [GET]",
         "path: /a, methods: [POST, PURGE]",

@@ -106,7 +106,7 @@ fn a_way_that_is_not_met_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_token_that_is_no_good_is_refused_whatever_else_is_shown() {
+fn an_invalid_token_is_refused_whatever_else_is_shown() {
     let (gateway, upstream) = takes("api_keys, token, basic", "", "");
     let bad = format!("{ONE}Authorization: Bearer a.b.c\r\n");
     let answer = asks(&gateway, &bad);
@@ -119,7 +119,7 @@ fn a_token_that_is_no_good_is_refused_whatever_else_is_shown() {
 
 /// Otherwise a client with a key could try passwords, and learn from the upstream which one is right.
 #[test]
-fn who_is_let_in_by_something_else_cannot_try_passwords_for_ever() {
+fn a_client_that_is_allowed_by_something_else_cannot_try_passwords_for_ever() {
     let text = format!(
         "apply: [t, p, f]\npolicies:\n  f: {{ failure_limit: {{ by_client: 2/h }} }}\n  \
          t: {{ jwt: {{ {PROVIDER}, required: false }} }}\n  \

@@ -312,7 +312,7 @@ fn max_forwards_counts_down_to_the_gateway() {
 }
 
 #[test]
-fn interim_answers_keep_the_server_to_themselves_too() {
+fn interim_responses_keep_the_server_to_themselves_too() {
     let upstream = upstream::listens();
     let gateway = gateway("forwarding: { server: remove }", &[&upstream]);
     let mut client = gateway.connects();

@@ -319,7 +319,7 @@ fn nobody_else_tells_an_upstream_of_a_certificate() {
 
 // field: client_certificates.crl
 #[test]
-fn a_certificate_that_was_taken_back_is_refused() {
+fn a_certificate_that_was_revoked_is_refused() {
     let site = Site::new();
     let (good, bad) =
         (site.authority.signs(Owner::default()), site.authority.signs(Owner::default()));
@@ -370,7 +370,7 @@ fn tickets_stay_good_where_nothing_changes() {
 }
 
 #[test]
-fn a_certificate_taken_back_ends_tickets_and_connections() {
+fn a_revoked_certificate_ends_tickets_and_connections() {
     for version in ["1.2", "1.3"] {
         let site = Site::new();
         let own = [site.authority.signs(Owner::default()), site.authority.signs(Owner::default())];

@@ -71,7 +71,7 @@ fn each_coding_can_be_read_again() {
 }
 
 #[test]
-fn a_client_that_has_a_coded_answer_is_told_of_the_same() {
+fn a_client_that_has_a_coded_response_learns_that_it_is_the_same() {
     let (gateway, _upstream) = under("", "HTTP/1.1 304 Not Modified\r\nETag: \"1\"\r\n\r\n");
     let has = |tags: &str| {
         gateway.asks(&format!(
@@ -149,14 +149,14 @@ fn more_effort_makes_less() {
 
 // field: compress.cookies
 #[test]
-fn answers_that_set_cookies_stay_as_they_are() {
+fn responses_that_set_cookies_stay_as_they_are() {
     stays(gets("", html("Set-Cookie: a=b\r\n")));
     gets("cookies: true", html("Set-Cookie: a=b\r\n")).has_field("content-encoding", "gzip");
 }
 
 // field: compress.except
 #[test]
-fn answers_for_listed_paths_stay_as_they_are() {
+fn responses_for_listed_paths_stay_as_they_are() {
     let upstream = upstream::replies(html(""));
     let conf = "routes: [{ prefix: /, upstream: u, apply: [p, t] }]\npolicies:\n  p: { compress: { except: [/account] } }\n  \
                 t: { transform: { request: { path: { regex: ^/account, replace: /elsewhere } } } }";
@@ -179,7 +179,7 @@ fn answers_for_listed_paths_stay_as_they_are() {
 
 // field: compress.padding
 #[test]
-fn answers_get_another_length_each_time_where_asked() {
+fn responses_get_another_length_each_time_where_asked() {
     let (gateway, _upstream) = under("padding: 64B", html(""));
     let (plain, _plain_upstream) = under("", html(""));
     for coding in ["gzip", "br", "zstd"] {
@@ -219,7 +219,7 @@ fn what_must_not_be_coded_stays_as_it_is() {
 }
 
 #[test]
-fn an_answer_to_head_says_what_get_would_get() {
+fn a_response_to_head_says_what_get_would_get() {
     let head =
         "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 9000\r\nETag: \"1\"\r\n\r\n";
     let (gateway, _upstream) = under("", head);
@@ -295,7 +295,7 @@ fn prefix(coding: &str, bytes: &[u8]) -> String {
 }
 
 #[test]
-fn the_gateways_own_answers_are_compressed_too() {
+fn the_gateways_own_responses_are_compressed_too() {
     let conf = format!(
         "routes: [{{ prefix: /, respond: {{ body: \"{}\" }}, apply: [p] }}]\npolicies: {{ p: {{ compress: {{}} }} }}",
         "titan ".repeat(500)
@@ -325,7 +325,7 @@ fn all_protocols_get_it_alike() {
 }
 
 #[test]
-fn a_cut_answer_is_not_completed() {
+fn a_cut_response_is_not_completed() {
     let answer = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 9000\r\n\r\nabc";
     let upstream = upstream::listens();
     let conf =

@@ -29,7 +29,7 @@ fn asks(gateway: &Gateway, origin: &str, method: &str, more: &str) -> Response {
 
 // field: file.policies, policy.cors, cors.origins, cors_origin.regex
 #[test]
-fn pages_of_these_origins_may_read_answers() {
+fn pages_of_these_origins_may_read_responses() {
     let origins =
         "origins: [https://a.example, 'https://*.b.example:8443', { regex: 'http://c[0-9]+' }]";
     let (gateway, _upstream) = under(origins);
@@ -106,7 +106,7 @@ fn any_field_may_be_sent_where_the_policy_says_so() {
 
 // field: cors.expose, cors.credentials, cors.private_network
 #[test]
-fn answers_say_what_pages_may_do_with_them() {
+fn responses_say_what_pages_may_do_with_them() {
     let (gateway, _upstream) =
         under("origins: https://a, expose: [X-A, X-B], credentials: true, private_network: true");
     gets(&gateway, "https://a")
@@ -275,7 +275,7 @@ routes: [{ path: /one, methods: [GET], respond: 200 },
   { path: /guarded, methods: [PUT], headers: { x-b: { present: true } }, respond: 200, apply: [q] }]";
 
 #[test]
-fn a_page_can_read_what_is_answered_without_a_route() {
+fn a_page_can_read_responses_without_a_route() {
     let gateway = gateway(EVERYWHERE, &[]);
     let asks = |request: &str, rest: &str| {
         gateway.asks(&format!("{request} HTTP/1.1\r\nHost: a\r\nOrigin: https://a\r\n{rest}"))

@@ -57,7 +57,7 @@ fn a_request_whose_body_is_coming_is_finished() {
 }
 
 #[test]
-fn a_request_that_has_been_sent_is_still_answered_and_is_the_last() {
+fn a_request_that_has_been_sent_still_gets_its_response_and_is_the_last() {
     let (held, mut client, mut endpoint) = between_under("", GET.repeat(3));
     endpoint.request();
     begins(&held);
@@ -83,7 +83,7 @@ fn nobody_new_gets_in() {
 }
 
 #[test]
-fn whoever_got_in_before_is_still_served() {
+fn a_client_that_was_accepted_before_is_still_served() {
     let upstream = upstream::replies(ok("x"));
     let gateway = gateway("", &[&upstream]);
     let mut clients: Vec<_> = (0..10).map(|_| gateway.connects()).collect();

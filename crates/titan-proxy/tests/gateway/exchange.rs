@@ -6,7 +6,7 @@ use titan_testkit::{End, Peer, gateway};
 
 // field: file.upstreams
 #[test]
-fn a_request_arrives_with_its_fields_and_its_answer_returns() {
+fn a_request_arrives_with_its_fields_and_its_response_returns() {
     let (_held, mut client, mut endpoint) =
         between("GET /a?b=c HTTP/1.1\r\nHost: a.example\r\nX-One: 1\r\nx-two: 2\r\n\r\n");
     endpoint.expects("GET /a?b=c HTTP/1.1\r\nHost: a.example\r\nX-One: 1\r\nx-two: 2\r\n\r\n");
@@ -89,7 +89,7 @@ fn trailers_pass_in_both_directions() {
 }
 
 #[test]
-fn an_answer_to_head_has_a_length_and_no_body() {
+fn a_response_to_head_has_a_length_and_no_body() {
     let (_held, mut client, mut endpoint) =
         between("HEAD / HTTP/1.1\r\nHost: a\r\n\r\nGET /2 HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(endpoint.request().method, "HEAD");
@@ -101,7 +101,7 @@ fn an_answer_to_head_has_a_length_and_no_body() {
 }
 
 #[test]
-fn some_answers_never_have_a_body() {
+fn some_responses_never_have_a_body() {
     for (head, passed) in [
         (
             "HTTP/1.1 204 No Content\r\nDate: x\r\n\r\n",
@@ -128,7 +128,7 @@ fn some_answers_never_have_a_body() {
 }
 
 #[test]
-fn interim_answers_pass_in_order() {
+fn interim_responses_pass_in_order() {
     let (_held, mut client, mut endpoint) = between("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     endpoint.request();
     endpoint.sends("HTTP/1.1 103 Early Hints\r\nLink: </a>; rel=preload\r\n\r\n");
@@ -143,7 +143,7 @@ fn interim_answers_pass_in_order() {
 }
 
 #[test]
-fn interim_answers_do_not_reach_an_older_client() {
+fn interim_responses_do_not_reach_an_older_client() {
     let (_held, mut client, mut endpoint) = between("GET / HTTP/1.0\r\nHost: a\r\n\r\n");
     endpoint.request();
     endpoint.sends("HTTP/1.1 103 Early Hints\r\n\r\n");
@@ -191,7 +191,7 @@ fn a_refused_expectation_ends_the_connection() {
 }
 
 #[test]
-fn the_gateway_answers_an_expectation_that_an_older_endpoint_would_not() {
+fn the_gateway_responds_to_an_expectation_that_an_older_endpoint_would_not() {
     let upstream = upstream::replies("HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n");
     let gateway = gateway(QUIET, &[&upstream]);
     gateway.get("/").has_status(200);
@@ -268,7 +268,7 @@ fn an_older_endpoint_s_connection_is_used_once_unless_it_says_otherwise() {
 }
 
 #[test]
-fn a_client_that_asks_to_close_gets_its_answer_and_the_close() {
+fn a_client_that_asks_to_close_gets_its_response_and_the_close() {
     let (held, mut client, mut endpoint) = between(
         "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\nGET /never HTTP/1.1\r\nHost: a\r\n\r\n",
     );
@@ -318,7 +318,7 @@ fn connect_opens_no_tunnel() {
 }
 
 #[test]
-fn pipelined_requests_are_answered_in_order() {
+fn pipelined_requests_get_responses_in_order() {
     let upstream = upstream::answers(|request| ok(&request.target));
     let gateway = gateway(QUIET, &[&upstream]);
     let requests: Vec<_> = (0..200)
@@ -361,7 +361,7 @@ fn a_request_may_arrive_in_pieces_of_any_size() {
 }
 
 #[test]
-fn an_answer_may_arrive_in_pieces_of_any_size() {
+fn a_response_may_arrive_in_pieces_of_any_size() {
     const ANSWER: &str =
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nT: 1\r\n\r\n";
     let (_held, mut client, mut endpoint) = between("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -411,7 +411,7 @@ fn a_connection_list_without_end_is_refused() {
 }
 
 #[test]
-fn a_client_that_closes_its_sending_side_still_gets_a_fast_answer() {
+fn a_client_that_closes_its_sending_side_still_gets_a_fast_response() {
     let (_held, mut client, mut endpoint) = between("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     client.finishes();
     endpoint.request();
@@ -472,7 +472,7 @@ fn a_client_that_leaves_in_its_body_takes_its_request_along() {
 }
 
 #[test]
-fn an_answer_may_come_before_the_end_of_the_request() {
+fn a_response_may_come_before_the_end_of_the_request() {
     let (_held, mut client, mut endpoint) =
         between("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nabc");
     endpoint.head();
@@ -565,7 +565,7 @@ fn a_client_that_takes_nothing_holds_the_endpoint_back() {
 }
 
 #[test]
-fn a_malformed_request_is_answered_and_ends_the_connection() {
+fn a_malformed_request_gets_a_response_and_ends_the_connection() {
     let upstream = upstream::listens();
     let gateway = gateway(QUIET, &[&upstream]);
     let mut client = gateway.connects();

@@ -396,7 +396,7 @@ fn hollow(site: &Site, name: &str) -> File {
 }
 
 #[test]
-fn an_answer_breaks_off_where_its_file_does() {
+fn a_response_breaks_off_where_its_file_does() {
     let site = site("shrunk", "");
     let file = hollow(&site, "a");
     let mut client = site.gateway.connects();
@@ -439,7 +439,7 @@ fn a_client_that_leaves_a_file_leaves_the_gateway_as_it_was() {
 }
 
 #[test]
-fn policies_see_files_as_they_see_any_answer() {
+fn policies_see_files_as_they_see_any_response() {
     let text = "policies:
   small: { compress: { min_size: 10 } }
   careful:

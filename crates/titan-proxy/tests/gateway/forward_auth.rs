@@ -162,7 +162,7 @@ fn a_refusal_has_a_body_that_is_not_too_large() {
 
 // field: forward_auth.timeout
 #[test]
-fn nothing_goes_on_without_an_answer_in_time() {
+fn nothing_goes_on_without_a_response_in_time() {
     let to = upstream::replies(upstream::ok("x"));
     let never = upstream::stalls();
     let gateway = under(&to, &never, "timeout: 100ms", "");
@@ -176,7 +176,7 @@ fn nothing_goes_on_without_an_answer_in_time() {
 }
 
 #[test]
-fn nothing_goes_on_without_an_answer_that_is_one() {
+fn nothing_goes_on_without_a_response_that_is_one() {
     let to = upstream::replies(upstream::ok("x"));
     let nobody = {
         let gone = upstream::listens();
@@ -202,7 +202,7 @@ fn nothing_goes_on_without_an_answer_that_is_one() {
 }
 
 #[test]
-fn a_connection_is_used_again_where_its_answer_was_read() {
+fn a_connection_is_used_again_where_its_response_was_read() {
     let to = upstream::replies(upstream::ok("x"));
     let auth = upstream::answers(|request| {
         let length = request.field("x-forwarded-uri").and_then(|uri| uri[1..].parse().ok());
@@ -249,7 +249,7 @@ fn a_client_that_leaves_takes_the_question_along() {
 }
 
 #[test]
-fn a_preflight_request_is_answered_before_anybody_is_asked() {
+fn a_preflight_request_gets_its_response_before_the_service_is_asked() {
     let (to, auth) = (upstream::replies(upstream::ok("x")), upstream::replies(says("401", "", "")));
     let text = "policies: { p: { authorise: { forward_auth: { upstream: auth } } }, \
          c: { cors: { origins: https://a } } }\napply: [c, p]\n\

@@ -208,7 +208,7 @@ fn a_failure_of_the_gateway_is_a_status() {
 }
 
 #[test]
-fn the_answer_of_an_endpoint_is_passed_on_whatever_it_is() {
+fn the_response_of_an_endpoint_is_passed_on_whatever_it_is() {
     let (_held, mut client, stream, mut endpoint) = between("", &call("/a.B/C"));
     client.sends_data(stream, EMPTY, true);
     let (stream_up, _) = endpoint.request();
@@ -217,7 +217,7 @@ fn the_answer_of_an_endpoint_is_passed_on_whatever_it_is() {
 }
 
 #[test]
-fn a_failure_after_the_answer_has_begun_is_a_reset() {
+fn a_failure_after_the_response_has_begun_is_a_reset() {
     let (_held, mut client, stream, mut endpoint) = between("", &call("/a.B/C"));
     client.sends_data(stream, EMPTY, true);
     let (stream_up, _) = endpoint.request();
@@ -254,7 +254,7 @@ fn an_endpoint_that_keeps_the_deadline_first_is_not_blamed() {
 }
 
 #[test]
-fn a_deadline_ends_an_answer_that_has_begun() {
+fn a_deadline_ends_a_response_that_has_begun() {
     let head = call("/a.B/C").with("grpc-timeout", "400m");
     let (_held, mut client, stream, mut endpoint) = between("", &head);
     let (stream_up, _) = endpoint.request_head();
@@ -351,7 +351,7 @@ fn a_deadline_that_cannot_be_read_is_refused() {
 }
 
 #[test]
-fn a_route_bounds_the_wait_for_an_answer_all_the_same() {
+fn a_route_bounds_the_wait_for_a_response_all_the_same() {
     let head = call("/a.B/C").with("grpc-timeout", "1H");
     let (held, mut client, stream, mut endpoint) = between("timeouts: { response: 200ms }", &head);
     client.sends_data(stream, EMPTY, true);
@@ -557,7 +557,7 @@ fn a_status_without_a_message_stays_in_the_head() {
 }
 
 #[test]
-fn a_browser_gets_an_answer_that_is_none_of_grpc_as_it_is() {
+fn a_browser_gets_a_response_that_is_not_grpc_unchanged() {
     let head = Head::post("/a.B/C").with("content-type", "application/grpc-web-text");
     let (_held, mut client, stream, mut endpoint) = between(WEB, &head);
     client.sends_data(stream, "AAAAAAA=", true);

@@ -26,7 +26,7 @@ fn after(answer: impl AsRef<[u8]>) -> Response {
 }
 
 #[test]
-fn an_answer_that_breaks_the_protocol_becomes_a_502() {
+fn a_response_that_breaks_the_protocol_becomes_a_502() {
     let long = "x".repeat(40_000);
     let many = "X: 1\r\n".repeat(300);
     let cases = [
@@ -74,7 +74,7 @@ fn an_answer_that_breaks_the_protocol_becomes_a_502() {
 }
 
 #[test]
-fn an_interim_answer_that_never_becomes_final_is_given_up() {
+fn an_interim_response_that_never_becomes_final_is_given_up() {
     let interim = "HTTP/1.1 102 Processing\r\n\r\n";
     let (_held, mut client, mut endpoint) = between_under("", GET);
     endpoint.request();
@@ -90,7 +90,7 @@ fn an_interim_answer_that_never_becomes_final_is_given_up() {
 }
 
 #[test]
-fn an_endpoint_that_closes_before_its_answer_is_a_502() {
+fn an_endpoint_that_closes_before_its_response_is_a_502() {
     let text = "routes: [{ prefix: /, upstream: u, retries: 0 }]";
     for end in [End::Close, End::Reset] {
         let (_held, mut client, mut endpoint) = between_under(text, GET);
@@ -192,7 +192,7 @@ fn a_client_sees_that_a_body_turns_into_garbage() {
 }
 
 #[test]
-fn what_follows_an_answer_is_nobody_s() {
+fn what_follows_a_response_is_nobody_s() {
     let upstream = upstream::listens();
     let gateway = gateway("", &[&upstream]);
     let mut client = gateway.connects();
@@ -211,7 +211,7 @@ fn what_follows_an_answer_is_nobody_s() {
 
 /// The same, but it comes while the connection waits for its next request.
 #[test]
-fn an_answer_that_nobody_asked_for_spoils_an_idle_connection() {
+fn a_response_that_nobody_asked_for_spoils_an_idle_connection() {
     for method in ["GET", "POST"] {
         let upstream = upstream::listens();
         let gateway = gateway("", &[&upstream]);

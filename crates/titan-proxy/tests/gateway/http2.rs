@@ -330,7 +330,7 @@ fn the_scheme_is_that_of_the_connection() {
 }
 
 #[test]
-fn answers_without_a_body_have_none() {
+fn responses_without_a_body_have_none() {
     let answers = |request: &titan_testkit::Request| match (&*request.method, &*request.target) {
         ("HEAD", _) => b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n".to_vec(),
         (_, "/204") => b"HTTP/1.1 204 No Content\r\n\r\n".to_vec(),

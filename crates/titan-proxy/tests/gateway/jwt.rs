@@ -141,7 +141,7 @@ fn files(name: &str, bytes: &str) -> Files {
 }
 
 #[test]
-fn with_other_keys_tokens_of_the_old_ones_are_no_good_any_more() {
+fn with_other_keys_tokens_of_the_old_ones_are_no_longer_valid() {
     let policy = "providers: { algorithms: HS256, keys: { secret_file: key } }";
     let upstream = upstream::replies(ok("x"));
     let gateway = start_with(&file(policy), &[&upstream], &files("key", SECRET));

@@ -13,7 +13,7 @@ fn bytes(count: usize) -> Vec<u8> {
 }
 
 #[test]
-fn large_answers_follow_each_other_on_one_connection() {
+fn large_responses_follow_each_other_on_one_connection() {
     let body = bytes(LARGE);
     let sent =
         [format!("HTTP/1.1 200 OK\r\nContent-Length: {LARGE}\r\n\r\n").as_bytes(), &body].concat();
@@ -45,7 +45,7 @@ fn large_requests_follow_each_other_on_one_connection() {
 }
 
 #[test]
-fn a_large_answer_that_is_cut_short_does_not_look_complete() {
+fn a_large_response_that_is_cut_short_does_not_look_complete() {
     for end in [End::Close, End::Reset] {
         let (_held, mut client, mut endpoint) = between(GET);
         endpoint.request();
@@ -59,7 +59,7 @@ fn a_large_answer_that_is_cut_short_does_not_look_complete() {
 }
 
 #[test]
-fn a_large_answer_that_pauses_is_cut_short() {
+fn a_large_response_that_pauses_is_cut_short() {
     let (_held, mut client, mut endpoint) = between_under("timeouts: { response_body: 1s }", GET);
     endpoint.request();
     endpoint.sends(format!("HTTP/1.1 200 OK\r\nContent-Length: {LARGE}\r\n\r\n"));
@@ -71,7 +71,7 @@ fn a_large_answer_that_pauses_is_cut_short() {
 }
 
 #[test]
-fn a_client_that_leaves_a_large_answer_releases_the_endpoint() {
+fn a_client_that_leaves_a_large_response_releases_the_endpoint() {
     for end in [End::Close, End::Reset] {
         let (_held, mut client, mut endpoint) = between(GET);
         endpoint.request();
@@ -100,7 +100,7 @@ fn a_client_that_leaves_a_large_request_releases_the_endpoint() {
 }
 
 #[test]
-fn a_large_request_that_pauses_is_answered() {
+fn a_large_request_that_pauses_gets_a_response() {
     let (_held, mut client, mut endpoint) = between_under(
         "timeouts: { body: 1s }",
         format!("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: {LARGE}\r\n\r\n"),
@@ -114,7 +114,7 @@ fn a_large_request_that_pauses_is_answered() {
 }
 
 #[test]
-fn what_follows_a_large_answer_is_nobody_s() {
+fn what_follows_a_large_response_is_nobody_s() {
     let body = bytes(LARGE);
     let (held, mut client, mut endpoint) = between(GET);
     endpoint.request();
@@ -134,7 +134,7 @@ fn what_follows_a_large_answer_is_nobody_s() {
 }
 
 #[test]
-fn an_expectation_that_the_gateway_answers_itself_ends_the_connection() {
+fn an_expectation_that_the_gateway_responds_to_itself_ends_the_connection() {
     let gateway = gateway("routes: [{ path: /a, respond: 204 }]", &[]);
     for (path, status) in [("/a", 204), ("/b", 404)] {
         let mut client = gateway.connects();

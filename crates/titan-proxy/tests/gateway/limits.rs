@@ -210,7 +210,7 @@ fn a_read_brings_as_many_pipelined_requests_as_allowed() {
 
 // field: listener.max_connections
 #[test]
-fn a_listener_lets_in_as_many_as_allowed() {
+fn a_listener_accepts_as_many_as_allowed() {
     let upstream = upstream::replies(ok("x"));
     for workers in [1, 2] {
         let listener = "{ address: '127.0.0.1:0', max_connections: 2 }";
@@ -301,7 +301,7 @@ fn answer_is_limited(limits: &str, passes: &str, refused: &str) {
 
 // field: limits.response_head
 #[test]
-fn the_head_of_an_answer_has_a_limit() {
+fn the_head_of_a_response_has_a_limit() {
     let head = |bytes: usize| {
         let rest = bytes - "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX: \r\n\r\n".len();
         format!("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX: {}\r\n\r\n", "x".repeat(rest))
@@ -311,7 +311,7 @@ fn the_head_of_an_answer_has_a_limit() {
 
 // field: limits.response_fields
 #[test]
-fn the_fields_of_an_answer_have_a_limit() {
+fn the_fields_of_a_response_have_a_limit() {
     let fields = |count: usize| {
         format!("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n{}\r\n", "X: 1\r\n".repeat(count - 1))
     };

@@ -49,7 +49,7 @@ fn decided(metrics: &titan_proxy::Metrics, verdict: &str) -> u64 {
 
 // field: policy.rate_limit, rate.rate
 #[test]
-fn what_exceeds_a_rate_is_refused_and_answers_say_what_is_left() {
+fn what_exceeds_a_rate_is_refused_and_responses_say_what_is_left() {
     let gateway = under("rates: 3/h", "");
     for rest in [2, 1, 0] {
         let answer = gets(&gateway, "/", "").has_status(204).lacks("retry-after");

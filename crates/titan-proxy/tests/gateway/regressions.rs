@@ -74,7 +74,7 @@ fn a_body_that_was_on_its_way_to_a_dying_endpoint_is_not_sent_to_another_one() {
 }
 
 #[test]
-fn an_answer_that_nobody_asked_for_is_seen_in_the_middle_of_a_pipeline() {
+fn a_response_that_nobody_asked_for_is_seen_in_the_middle_of_a_pipeline() {
     let upstream = upstream::listens();
     let text = "- { path: /here, respond: { body: here } }\n- { prefix: /, upstream: u }";
     let gateway = gateway_with_busy(text, &[&upstream]);
@@ -108,7 +108,7 @@ fn an_answer_that_nobody_asked_for_is_seen_in_the_middle_of_a_pipeline() {
 }
 
 #[test]
-fn a_client_that_takes_its_answer_slowly_gets_it() {
+fn a_client_that_takes_its_response_slowly_gets_it() {
     const LENGTH: usize = 30_000_000;
     let upstream = upstream::listens();
     // The pause is longer than one time that a client is given, and shorter than two.
@@ -211,7 +211,7 @@ fn workers_leave_idle_connections_to_each_other_at_once() {
 }
 
 #[test]
-fn an_early_answer_outlives_a_request_that_has_stopped() {
+fn an_early_response_outlives_a_request_that_has_stopped() {
     let text = "timeouts: { body: 300ms, idle: 200ms }";
     let request = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\nabc";
     let (held, mut client, mut endpoint) = between_under(text, request);
@@ -300,7 +300,7 @@ fn a_full_endpoint_leaves_its_requests_to_another_one() {
 }
 
 #[test]
-fn an_answer_that_does_not_arrive_counts_as_none() {
+fn a_response_that_does_not_arrive_counts_as_none() {
     let (held, client, mut endpoint) = between(GET);
     endpoint.request();
     client.resets();
@@ -319,7 +319,7 @@ fn an_answer_that_does_not_arrive_counts_as_none() {
 }
 
 #[test]
-fn a_stray_line_after_the_last_request_does_not_cut_its_answer() {
+fn a_stray_line_after_the_last_request_does_not_cut_its_response() {
     const LENGTH: usize = 3_000_000;
     const TAIL: usize = 100_000;
     let text = "\
@@ -432,7 +432,7 @@ fn a_request_that_waits_is_not_given_a_connection_that_has_been_closed() {
 }
 
 #[test]
-fn a_drain_that_cuts_an_answer_off_says_so() {
+fn a_drain_that_cuts_a_response_off_says_so() {
     let text = "timeouts: { drain: 300ms }";
     let (held, mut client, mut endpoint) = between_under(text, "GET / HTTP/1.0\r\n\r\n");
     endpoint.request();

@@ -150,7 +150,7 @@ fn no_endpoint_that_can_be_reached_is_a_502() {
 }
 
 #[test]
-fn an_answer_that_has_begun_is_not_replaced_by_another() {
+fn a_response_that_has_begun_is_not_replaced_by_another() {
     let (first, second) = (upstream::listens(), upstream::listens());
     let gateway = gateway("", &[&first, &second]);
     let mut client = gateway.connects();
@@ -165,7 +165,7 @@ fn an_answer_that_has_begun_is_not_replaced_by_another() {
 }
 
 #[test]
-fn an_answer_that_breaks_the_protocol_is_not_asked_for_again() {
+fn a_response_that_breaks_the_protocol_is_not_asked_for_again() {
     let (held, mut client, mut endpoint) = between_under("", GET);
     endpoint.request();
     endpoint.sends("garbage\r\n\r\n");

@@ -40,7 +40,7 @@ fn refused(gateway: &Gateway) -> u64 {
 }
 
 #[test]
-fn a_token_that_is_remembered_is_refused_once_it_is_taken_back() {
+fn a_token_that_is_remembered_is_refused_once_it_is_revoked() {
     let (gateway, upstream, revocations) = revocable(1);
     let (bad, good) = (named("bad"), named("good"));
     for token in [&bad, &good, &bad, &good] {
@@ -119,7 +119,7 @@ fn streams_tunnels_and_calls_of_connections_that_are_open_are_refused_too() {
 }
 
 #[test]
-fn a_token_whose_name_is_no_text_could_not_be_taken_back() {
+fn a_token_whose_name_is_no_text_could_not_be_revoked() {
     let (gateway, _upstream, _revocations) = revocable(1);
     for name in ["jti", "sub"] {
         let token = token(&format!("{{\"{name}\":1,\"exp\":{}}}", at(60)));

@@ -23,7 +23,7 @@ const LONG: Duration = Duration::from_millis(300);
 
 // field: file.timeouts, timeouts.head
 #[test]
-fn a_head_that_does_not_end_is_answered() {
+fn a_head_that_does_not_end_gets_a_response() {
     let upstream = upstream::replies(ok("x"));
     let gateway = gateway("timeouts: { head: 300ms }", &[&upstream]);
     let (mut client, answer) = takes(LONG, || {
@@ -38,7 +38,7 @@ fn a_head_that_does_not_end_is_answered() {
 }
 
 #[test]
-fn a_head_that_comes_in_drops_is_answered() {
+fn a_head_that_comes_in_drops_gets_a_response() {
     let upstream = upstream::replies(ok("x"));
     let gateway = gateway("timeouts: { head: 300ms }", &[&upstream]);
     let mut client = gateway.connects();
@@ -72,7 +72,7 @@ fn a_connection_between_requests_is_closed_silently() {
 
 // field: route_timeouts.body, timeouts.body
 #[test]
-fn a_request_body_that_pauses_is_answered() {
+fn a_request_body_that_pauses_gets_a_response() {
     for text in [
         "timeouts: { body: 300ms }",
         "routes: [{ prefix: /, upstream: u, timeouts: { body: 300ms } }]",
@@ -93,7 +93,7 @@ fn a_request_body_that_pauses_is_answered() {
 
 // field: route.timeouts, route_timeouts.response, timeouts.response
 #[test]
-fn an_endpoint_that_does_not_answer_is_a_504() {
+fn an_endpoint_that_does_not_respond_is_a_504() {
     for text in [
         "timeouts: { response: 300ms }",
         "routes: [{ prefix: /, upstream: u, timeouts: { response: 300ms } }]",
@@ -136,7 +136,7 @@ fn an_endpoint_that_takes_nothing_of_the_request_is_a_504() {
 
 // field: route_timeouts.response_body, timeouts.response_body
 #[test]
-fn an_answer_that_pauses_is_cut_short() {
+fn a_response_that_pauses_is_cut_short() {
     for text in [
         "timeouts: { response_body: 300ms }",
         "routes: [{ prefix: /, upstream: u, timeouts: { response_body: 300ms } }]",
@@ -154,7 +154,7 @@ fn an_answer_that_pauses_is_cut_short() {
 
 // field: route_timeouts.write, timeouts.write
 #[test]
-fn a_client_that_takes_nothing_of_its_answer_is_disconnected() {
+fn a_client_that_takes_nothing_of_its_response_is_disconnected() {
     for text in [
         "timeouts: { write: 300ms }",
         "routes: [{ prefix: /, upstream: u, timeouts: { write: 300ms } }]",
@@ -196,7 +196,7 @@ fn an_endpoint_that_does_not_accept_sends_any_request_elsewhere() {
 
 /// Time is counted from what was last heard: a body and a response that go on may take as long as they like.
 #[test]
-fn whoever_goes_on_is_not_given_up() {
+fn a_client_that_goes_on_is_not_given_up() {
     let text = "timeouts: { body: 1s, response_body: 1s, idle: 200ms }";
     let request = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 7\r\n\r\n";
     let (held, mut client, mut endpoint) = between_under(text, request);

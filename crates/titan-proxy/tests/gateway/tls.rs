@@ -114,7 +114,7 @@ fn early_data_is_skipped() {
 }
 
 #[test]
-fn what_cannot_be_understood_is_not_answered_with_an_end_in_good_order() {
+fn what_cannot_be_understood_does_not_end_in_good_order() {
     let a = certificate(&["a.example"]);
     let gateway = try_secure(ONE, "", &[("a", &a)]).expect("it starts");
     // A part of a hello, and a warning in the middle of it.
@@ -202,7 +202,7 @@ fn credentials_that_do_not_fit_keep_the_gateway_from_starting() {
 }
 
 #[test]
-fn whoever_speaks_http_there_is_told() {
+fn a_client_that_speaks_http_there_is_told() {
     let a = certificate(&["a.example"]);
     let gateway = secure(ONE, &[("a", &a)]);
     let mut client = Peer::connects(gateway.address());
@@ -247,7 +247,7 @@ fn only_the_named_ciphers_are_agreed_on() {
 
 // field: tls.hsts, hsts.max_age, hsts.include_subdomains, hsts.preload
 #[test]
-fn every_answer_over_tls_asks_for_tls() {
+fn every_response_over_tls_asks_for_tls() {
     const FIELD: &str = "Strict-Transport-Security";
     let a = certificate(&["a.example"]);
     let theirs =

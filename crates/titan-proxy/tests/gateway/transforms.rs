@@ -117,7 +117,7 @@ policies: { p: { transform: { request: { path: { regex: '^/a/', replace: '/somew
 // field: transform.response, response_transform.headers, response_headers.remove, response_headers.rename
 // field: response_headers.set, response_headers.append
 #[test]
-fn fields_of_answers_change_in_order() {
+fn fields_of_responses_change_in_order() {
     let transform = "response: { headers: {
       remove: [x-powered-by], rename: { X-Old: X-New }, set: { X-Who: '{tenant} {header:x-a}', X-Empty: '{header:x-none}' },
       append: { Vary: X-Who, Cache-Control: no-store } } }";
@@ -271,7 +271,7 @@ fn browsers_are_made_careful() {
 }
 
 #[test]
-fn the_gateways_own_answers_change_too() {
+fn the_gateways_own_responses_change_too() {
     let text = "policies: { p: { transform: { response: { security: true, headers: { set: { X-A: '{path}' } } } } } }
 routes: [{ path: /a, respond: 200, apply: [p] }, { path: /b, upstream: u, apply: [p], retries: 0 }]";
     let closed = upstream::listens();

@@ -33,7 +33,7 @@ fn only(gateway: &Gateway) -> UpstreamFailure {
 }
 
 #[test]
-fn an_endpoint_that_refuses_is_told_of_with_route_endpoint_and_request() {
+fn an_endpoint_that_refuses_is_reported_with_route_endpoint_and_request() {
     let address = refuses();
     let gateway = shop(&format!("['{address}']"), "");
     let answer = gateway.get("/secret?token=secret").has_status(502);
@@ -60,7 +60,7 @@ fn an_endpoint_that_speaks_no_tls_is_told_as_such() {
 }
 
 #[test]
-fn a_service_that_decides_and_fails_is_told_of_with_the_route() {
+fn a_service_that_decides_and_fails_is_reported_with_the_route() {
     let text = format!(
         "routes: [{{ name: shop, respond: 204, apply: p }}]\nupstreams: {{ sso: '{}' }}\n\
          policies: {{ p: {{ authorise: {{ forward_auth: {{ upstream: sso }} }} }} }}",
@@ -79,7 +79,7 @@ fn many_failures_are_one_and_a_number() {
 }
 
 #[test]
-fn an_endpoint_that_fails_is_told_of_where_another_has_answered() {
+fn an_endpoint_that_fails_is_reported_where_another_has_responded() {
     let bad = refuses();
     let good = upstream::replies(ok("good"));
     let gateway = shop(&format!("['{bad}', '{}']", good.address()), "");
@@ -108,7 +108,7 @@ fn silent() -> UdpSocket {
 }
 
 #[test]
-fn a_name_that_does_not_resolve_is_told_of_and_so_are_the_requests_that_it_fails() {
+fn a_name_that_does_not_resolve_is_reported_and_so_are_the_requests_that_it_fails() {
     let server = silent();
     let address = server.local_addr().expect("a bound socket has an address");
     let resolver = format!("resolver: {{ nameservers: ['{address}'], timeout: 100ms }}");
@@ -128,7 +128,7 @@ fn a_name_that_does_not_resolve_is_told_of_and_so_are_the_requests_that_it_fails
 }
 
 #[test]
-fn what_clients_do_wrong_is_not_told_of() {
+fn what_clients_do_wrong_is_not_reported() {
     let upstream = upstream::listens();
     let gateway = shop(&format!("['{}']", upstream.address()), "limits: { body: 1 }");
     gateway.asks("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nab").has_status(413);

@@ -86,7 +86,7 @@ fn who_takes_nothing_holds_up_the_other_side_and_loses_nothing() {
 }
 
 #[test]
-fn an_answer_other_than_101_is_an_answer() {
+fn a_response_other_than_101_is_a_response() {
     let (_held, mut client, mut endpoint) = between(WISH);
     endpoint.head();
     endpoint.sends(ok("no"));

@@ -153,7 +153,7 @@ fn passes(vector: &Vector, gateway: &Gateway, upstream: &Upstream) {
 const DELIVERED: &[&str] = &["9112-7.1.2-response-section-of-4097-bytes"];
 
 #[test]
-fn an_answer_that_must_be_refused_never_looks_complete() {
+fn a_response_that_must_be_refused_never_looks_complete() {
     for vector in vectors("client", "reject") {
         if DELIVERED.contains(&vector.id.as_str()) {
             continue;
@@ -173,7 +173,7 @@ fn an_answer_that_must_be_refused_never_looks_complete() {
 }
 
 #[test]
-fn an_answer_that_is_cut_short_never_looks_complete() {
+fn a_response_that_is_cut_short_never_looks_complete() {
     for vector in vectors("client", "incomplete").into_iter().filter(|vector| vector.close) {
         let upstream = upstream::listens();
         let gateway = gateway(VECTORS, &[&upstream]);
@@ -197,7 +197,7 @@ fn is_not_passed_off(id: &str, answer: Option<Response>) {
 }
 
 #[test]
-fn an_answer_that_passes_says_the_same_on_both_sides() {
+fn a_response_that_passes_says_the_same_on_both_sides() {
     let mut passed = 0;
     for vector in vectors("client", "accept") {
         let Some(method) = method(&vector) else { continue };

@@ -58,7 +58,7 @@ fn a_client_that_takes_all_leaves_some_to_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_waits_gets_what_is_freed() {
+async fn a_waiting_request_gets_what_is_freed() {
     let slots = slots(1, 1);
     let taken = take(&slots, 1);
     let (got, ()) = tokio::join!(waits(&slots, 1), async { drop(taken) });
@@ -67,7 +67,7 @@ async fn whoever_waits_gets_what_is_freed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_one_client_whoever_has_waited_longest_is_the_next() {
+async fn of_one_client_the_request_that_has_waited_longest_is_next() {
     let slots = slots(1, 2);
     let taken = take(&slots, 1);
     let order = RefCell::new(Vec::new());

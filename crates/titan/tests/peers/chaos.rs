@@ -62,7 +62,7 @@ fn duration() -> Duration {
 }
 
 #[test]
-fn no_answer_is_mixed_up_or_lost_without_need() {
+fn no_response_is_mixed_up_or_lost_without_need() {
     // Here, so that they outlive the clients: the end of the run is no outage.
     let mut servers = [(); 3].map(|()| go::Server::start());
     let gateway = gateway(&servers);

@@ -65,7 +65,7 @@ fn the_tools_of_each_format_take_what_comes_and_it_is_small() {
 }
 
 #[test]
-fn what_nginx_has_made_smaller_stays_as_it_is() {
+fn what_nginx_has_compressed_stays_as_it_is() {
     let nginx =
         Nginx::start("location /files/ { types { text/html html; } gzip on; gzip_proxied any; }");
     nginx.file("pages.html", &pages());

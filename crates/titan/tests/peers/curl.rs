@@ -106,7 +106,7 @@ impl Curl {
 }
 
 #[test]
-fn each_version_is_answered_in_its_way() {
+fn each_version_gets_a_response_in_its_way() {
     let server = go::Server::start();
     let gateway = Gateway::to(server.address);
     for (version, protocol) in [("--http1.1", "HTTP/1.1"), ("--http1.0", "HTTP/1.0")] {
@@ -143,7 +143,7 @@ fn a_large_post_waits_for_100_continue_and_gets_it() {
 }
 
 #[test]
-fn the_gateway_answers_expectations_that_it_refuses() {
+fn the_gateway_responds_to_expectations_that_it_refuses() {
     let server = go::Server::start();
     let gateway = Gateway::start(&(config_to(server.address) + "limits: { body: 1KiB }\n"));
     let folder = Folder::new();

@@ -119,7 +119,7 @@ fn haproxy_is_an_upstream_like_others() {
 }
 
 #[test]
-fn answers_that_haproxy_makes_itself_pass() {
+fn responses_that_haproxy_makes_itself_pass() {
     let rest = "  http-request return status 418 content-type text/plain lf-string \"%[path]\"\n";
     let behind = HaProxy::start("http", rest);
     let gateway = Gateway::to(behind.address);

@@ -105,7 +105,7 @@ fn files_of_every_length_arrive_as_they_are() {
 }
 
 #[test]
-fn chunked_answers_arrive_as_they_are() {
+fn chunked_responses_arrive_as_they_are() {
     let nginx = Nginx::start("ssi on; ssi_types *;");
     let gateway = Gateway::to(nginx.address);
     for length in LENGTHS {

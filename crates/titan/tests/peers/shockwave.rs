@@ -137,7 +137,7 @@ fn trailers_and_early_hints_pass() {
 }
 
 #[test]
-fn an_answer_that_is_cut_off_does_not_look_whole() {
+fn a_response_that_is_cut_off_does_not_look_whole() {
     let (_echo, _gateway, mut client) = client();
     client.send(get("/abort/1000").as_bytes()).unwrap();
     assert!(client.answer().is_err());

@@ -18,7 +18,7 @@ fn is_refused(address: SocketAddr) -> bool {
 }
 
 #[test]
-fn requests_that_wait_for_their_upstream_are_answered() {
+fn requests_that_wait_for_their_upstream_get_responses() {
     // The test takes part: nothing is answered before all is asked and the gateway drains.
     let (asked, drained) =
         (Arc::new(Barrier::new(CLIENTS + 1)), Arc::new(Barrier::new(CLIENTS + 1)));

@@ -106,7 +106,7 @@ fn an_event_is_there_before_the_next_one_is_sent() {
 }
 
 #[test]
-fn a_poll_is_answered_when_there_is_news() {
+fn a_poll_gets_a_response_when_there_is_news() {
     let server = go::Server::start();
     let mut direct = Client::connect(server.address).unwrap();
     each_way(&server, |gateway, name, arguments| {

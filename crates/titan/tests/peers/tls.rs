@@ -130,7 +130,7 @@ fn early_data_for_another_server_is_skipped() {
 }
 
 #[test]
-fn whoever_takes_one_kind_of_signature_gets_it() {
+fn a_client_that_accepts_one_kind_of_signature_gets_it() {
     let folder = Folder::new();
     let ec = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"];
     let pairs = [

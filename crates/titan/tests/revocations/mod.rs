@@ -63,7 +63,7 @@ fn admin(titan: &Titan, method: &str, target: &str, body: &str) -> (u16, String)
     (head[9..12].parse().unwrap(), body.to_owned())
 }
 
-fn takes_back(titan: &Titan, name: &str) -> (u16, String) {
+fn revokes(titan: &Titan, name: &str) -> (u16, String) {
     let body = format!("{{\"jti\":\"{name}\",\"exp\":{}}}", later());
     admin(titan, "POST", "/jwt/revocations", &body)
 }
@@ -102,7 +102,7 @@ impl Client {
 
 // field: file.jwt_revocations, jwt_revocations.file
 #[test]
-fn a_token_that_is_taken_back_stays_so_after_the_process_was_killed() {
+fn a_token_that_is_revoked_stays_so_after_the_process_was_killed() {
     let (file, text) = remembering("killed", "");
     let mut titan = Titan::start("killed", &text);
     let (bad, good) = (token("bad"), token("good"));
@@ -111,7 +111,7 @@ fn a_token_that_is_taken_back_stays_so_after_the_process_was_killed() {
     for client in &mut clients {
         assert_eq!([client.shows(&bad), client.shows(&good), client.shows(&bad)], [200; 3]);
     }
-    assert_eq!(takes_back(&titan, "bad").0, 201);
+    assert_eq!(revokes(&titan, "bad").0, 201);
     for client in &mut clients {
         assert_eq!((client.shows(&bad), client.shows(&good)), (401, 200));
     }
@@ -140,7 +140,7 @@ fn a_token_that_is_taken_back_stays_so_after_the_process_was_killed() {
 }
 
 #[test]
-fn a_token_that_is_good_for_its_leeway_alone_can_be_taken_back() {
+fn a_token_that_is_valid_only_by_its_leeway_can_be_revoked() {
     let (_file, text) = remembering("leeway", "");
     // As much leeway as there can be.
     let text = text.replace("jwt: { providers", "jwt: { leeway: 5m, providers");
@@ -158,7 +158,7 @@ fn a_token_that_is_good_for_its_leeway_alone_can_be_taken_back() {
 fn there_are_as_many_entries_as_configured() {
     let (_file, text) = remembering("full", ", capacity: 2");
     let titan = Titan::start("full", &text);
-    let statuses = ["a", "b", "c", "a"].map(|name| takes_back(&titan, name).0);
+    let statuses = ["a", "b", "c", "a"].map(|name| revokes(&titan, name).0);
     assert_eq!(statuses, [201, 201, 409, 200]);
     let mut client = Client::connects(&titan);
     assert_eq!(["a", "b", "c"].map(|name| client.shows(&token(name))), [401, 401, 200]);
@@ -172,8 +172,8 @@ fn a_file_that_cannot_be_trusted_or_is_in_use_keeps_the_gateway_from_starting() 
     assert_eq!(output(["check", written]).0, Some(0));
     assert!(!file.exists(), "a check has made it");
     let titan = Titan::start("refused", &text);
-    takes_back(&titan, "a");
-    takes_back(&titan, "b");
+    revokes(&titan, "a");
+    revokes(&titan, "b");
     assert_eq!(output(["check", written]).0, Some(0), "a check does not need it alone");
     let (code, out, err) = output(["--config", written]);
     assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_right_answer_passes_at_every_split_with_and_without_a_known_head() {
+    fn a_right_response_passes_at_every_split_with_and_without_a_known_head() {
         let mut shared = KnownHead::default();
         for at in 0..=ANSWER.len() {
             assert!(right(ANSWER, at, &mut KnownHead::default()).expect("it is right"));
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_in_a_tunnel_are_bodies_only() {
+    fn responses_in_a_tunnel_are_bodies_only() {
         let mut checker = Checker::headless();
         for _ in 0..2 {
             let taken = checker.take(b"hello", b"hello", &mut KnownHead::default());

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_right_answer_passes_at_every_split() {
+    fn a_right_response_passes_at_every_split() {
         for answer in answers() {
             let mut known = KnownBody::default();
             for at in 0..=answer.len() {

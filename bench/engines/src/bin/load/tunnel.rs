@@ -73,7 +73,7 @@ mod tests {
                         Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
 
     #[test]
-    fn the_right_answer_opens_at_every_split() {
+    fn the_right_response_opens_at_every_split() {
         for at in 1..HEAD.len() {
             let mut opening = Opening::new(b"");
             assert!(!opening.take(&HEAD.as_bytes()[..at]).expect("it is right so far"));
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn any_other_answer_does_not() {
+    fn any_other_response_does_not() {
         for (right, wrong) in [("101", "200"), ("WebSocket", "h2c"), ("xOo=", "xOp=")] {
             let head = HEAD.replace(right, wrong);
             let taken = Opening::new(b"").take(head.as_bytes());

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tunnel_needs_the_nonce_that_the_answer_fits() {
+    fn a_tunnel_needs_the_nonce_that_the_response_fits() {
         let opening = websocket::opening();
         assert!(parse(&opening).is_ok_and(|head| head.upgrade));
         let other = String::from_utf8_lossy(&opening).replace(websocket::KEY, "AAAA");

@@ -106,7 +106,7 @@ fn others_have_their_turn_while_a_large_piece_is_coded() {
 const HIGHEST: [(Coding, u8); 3] = [(Coding::Gzip, 9), (Coding::Brotli, 9), (Coding::Zstd, 12)];
 
 #[test]
-fn whoever_waits_for_a_socket_waits_for_a_turn_at_most() {
+fn a_wait_for_a_socket_lasts_a_turn_at_most() {
     for (coding, level) in HIGHEST {
         let piece: Vec<u8> = (0..400_000_u32).map(|at| (at / 9 % 251) as u8 & 0x3f).collect();
         let runtime = tokio::runtime::Builder::new_current_thread()

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_read_whatever_their_framing() {
+    fn responses_are_read_whatever_their_framing() {
         let start = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n";
         for rest in [
             "Content-Length: 4\r\n\r\nkeys",

@@ -141,7 +141,7 @@ async fn race(worker: &Rc<Worker>) -> Result<Raced, Error> {
 }
 
 #[test]
-fn of_two_connections_the_first_to_answer_is_delivered_and_the_other_is_closed() {
+fn of_two_connections_the_first_to_respond_is_delivered_and_the_other_is_closed() {
     let endpoints = [upstream::listens(), upstream::listens()];
     let race = Race::between("h1", [&endpoints[0], &endpoints[1]]);
     let mut peers = endpoints.each_ref().map(Listening::accepts);
@@ -157,7 +157,7 @@ fn of_two_connections_the_first_to_answer_is_delivered_and_the_other_is_closed()
 }
 
 #[test]
-fn of_two_streams_the_first_to_answer_is_delivered_and_the_other_is_reset() {
+fn of_two_streams_the_first_to_respond_is_delivered_and_the_other_is_reset() {
     let endpoints = [upstream::listens(), upstream::listens()];
     let race = Race::between("h2", [&endpoints[0], &endpoints[1]]);
     let mut peers = endpoints.each_ref().map(Listening::accepts_h2);

@@ -94,7 +94,7 @@ fn trailers_pass_in_every_combination() {
 }
 
 #[test]
-fn interim_answers_pass_in_every_combination() {
+fn interim_responses_pass_in_every_combination() {
     let hints = reply(103).with("link", "</a>");
     let head = Head::post("/").with("expect", "100-continue").with("content-length", "3");
     let (_held, mut client, stream, mut endpoint) = between("", &head, false);
@@ -157,7 +157,7 @@ fn a_client_without_a_window_stops_an_endpoint_of_http2() {
 }
 
 #[test]
-fn the_window_of_an_answer_grows_as_the_answer_is_taken() {
+fn the_window_of_a_response_grows_as_the_response_is_taken() {
     for most in [100_000, 256 << 10] {
         let upstream = upstream::listens();
         let text = format!("{TO_H2}\nlimits: {{ stream_window: {most}B, response_buffer: off }}");
@@ -185,7 +185,7 @@ fn the_window_of_an_answer_grows_as_the_answer_is_taken() {
 }
 
 #[test]
-fn the_window_of_an_answer_does_not_grow_as_the_answer_is_read_ahead() {
+fn the_window_of_a_response_does_not_grow_as_the_response_is_read_ahead() {
     const AHEAD: usize = 256 << 10;
     let upstream = upstream::listens();
     let limits = format!("limits: {{ stream_window: 1MiB, response_buffer: {AHEAD}B }}");
@@ -285,7 +285,7 @@ fn clients_that_take_nothing_hold_up_no_other_client() {
 }
 
 #[test]
-fn an_early_answer_ends_the_request_without_harm() {
+fn an_early_response_ends_the_request_without_harm() {
     // To an endpoint of HTTP/2, which says that it needs no more.
     let (_held, mut client, stream, mut endpoint) = between("", &Head::post("/"), false);
     client.sends_data(stream, "abc", false);
@@ -321,7 +321,7 @@ fn an_early_answer_ends_the_request_without_harm() {
 }
 
 #[test]
-fn a_client_may_send_its_body_to_the_end_after_an_early_answer() {
+fn a_client_may_send_its_body_to_the_end_after_an_early_response() {
     let (_held, mut client, stream, mut endpoint) = between("", &Head::post("/"), false);
     let (theirs, _) = endpoint.request_head();
     endpoint.answers(theirs, &reply(403), "no");

@@ -80,7 +80,7 @@ fn a_client_that_leaves_gives_up_all_its_requests() {
 }
 
 #[test]
-fn an_answer_that_breaks_off_is_broken_off() {
+fn a_response_that_breaks_off_is_broken_off() {
     let (_held, mut client, stream, mut endpoint) = between("", &Head::get("/"), true);
     let (theirs, _) = endpoint.request();
     endpoint.sends_head(theirs, &reply(200).with("content-length", "5"), false);
@@ -109,7 +109,7 @@ fn an_answer_that_breaks_off_is_broken_off() {
 }
 
 #[test]
-fn what_came_of_an_answer_that_breaks_off_arrives() {
+fn what_came_of_a_response_that_breaks_off_arrives() {
     let (_held, mut client, stream, mut endpoint) = between_h1("", &Head::get("/"), true);
     endpoint.request();
     endpoint.sends("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1e8480\r\n");
@@ -320,7 +320,7 @@ fn a_client_that_reads_nothing_is_disconnected() {
 }
 
 #[test]
-fn answers_that_nobody_reads_are_not_gathered() {
+fn responses_that_nobody_reads_are_not_gathered() {
     const HEAD: u64 = 16_000;
     // What the kernel keeps, and then some.
     const MOST: u64 = 16 << 20;
@@ -449,7 +449,7 @@ fn the_metrics_count_streams_as_requests() {
 }
 
 #[test]
-fn what_a_client_asks_for_in_its_first_flight_is_answered_at_once() {
+fn what_a_client_asks_for_in_its_first_flight_gets_a_response_at_once() {
     // Over TLS nothing is read before it is known that HTTP/2 is spoken.
     if scheme() == "https" {
         return;

@@ -96,7 +96,7 @@ fn requests_wait_where_there_are_enough_connections() {
 }
 
 #[test]
-fn whoever_gives_up_waiting_is_not_sent() {
+fn a_request_that_gives_up_waiting_is_not_sent() {
     let upstream = upstream::listens();
     let text = "max_connections: 1, queue: { length: 9, timeout: 1m }";
     let gateway = gateway(&settings(text), &[&upstream]);
@@ -355,7 +355,7 @@ fn an_endpoint_that_speaks_something_else_is_a_502() {
 }
 
 #[test]
-fn a_malformed_answer_ends_its_stream_alone() {
+fn a_malformed_response_ends_its_stream_alone() {
     let bad = [
         Head::default().with("x", "no status"),
         reply(200).with("X", "upper case"),
@@ -384,7 +384,7 @@ fn a_malformed_answer_ends_its_stream_alone() {
 }
 
 #[test]
-fn an_answer_longer_or_shorter_than_declared_is_broken_off() {
+fn a_response_longer_or_shorter_than_declared_is_broken_off() {
     for sent in ["abcd", "ab"] {
         let (_held, mut client, stream, mut endpoint) = between("", &Head::get("/"), true);
         let (theirs, _) = endpoint.request();
@@ -422,7 +422,7 @@ fn a_connection_that_breaks_a_rule_is_replaced() {
 }
 
 #[test]
-fn an_endpoint_that_does_not_answer_is_a_504() {
+fn an_endpoint_that_does_not_respond_is_a_504() {
     let (held, mut client, mut endpoint) = from_h1("timeouts: { response: 200ms }", GET);
     let (theirs, _) = endpoint.request();
     client.answer().has_problem(504, "response-timeout");
@@ -435,7 +435,7 @@ fn an_endpoint_that_does_not_answer_is_a_504() {
 }
 
 #[test]
-fn an_answer_that_pauses_is_cut_short() {
+fn a_response_that_pauses_is_cut_short() {
     let (_held, mut client, stream, mut endpoint) =
         between("timeouts: { response_body: 200ms }", &Head::get("/"), true);
     let (theirs, _) = endpoint.request();
@@ -458,7 +458,7 @@ fn connections_close_when_the_gateway_ends() {
 }
 
 #[test]
-fn what_clients_take_back_does_not_cost_the_others_their_connection() {
+fn what_clients_cancel_does_not_cost_the_others_their_connection() {
     let (_held, mut old, mut endpoint) = from_h1("", POST);
     let (running, _) = endpoint.request();
     let mut client = _held.gateway.connects_h2();

@@ -65,7 +65,7 @@ fn a_client_that_takes_all_streams_leaves_some_to_others() {
 }
 
 #[test]
-fn whoever_loses_its_place_while_a_connection_is_opened_hears_of_it() {
+fn a_request_that_loses_its_place_while_a_connection_is_opened_hears_of_it() {
     let upstream = upstream::accepts_nobody();
     let gateway = believing(&upstream);
     let mut client = gateway.connects_h2();

@@ -99,7 +99,7 @@ fn trailers_have_a_limit() {
 }
 
 #[test]
-fn a_body_that_pauses_is_answered() {
+fn a_body_that_pauses_gets_a_response() {
     let (_held, mut client, stream, mut endpoint) =
         between("timeouts: { body: 300ms }", &Head::post("/"), false);
     let (theirs, _) = endpoint.request_head();
