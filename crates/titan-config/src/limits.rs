@@ -126,7 +126,7 @@ section! {
 
 const MAX_HEAD: u64 = 1 << 20;
 const MAX_FIELDS: i64 = 10_000;
-/// What one client may have of `response_memory` at least.
+/// What one client may have of `request_memory` and of `response_memory` at least.
 const LEAST_SHARE: u64 = 32 << 20;
 const MIN_WINDOW: u64 = 64 << 10;
 const MAX_WINDOW: u64 = 64 << 20;
@@ -158,15 +158,21 @@ fn check(mut limits: Limits, node: &Node, to: &mut Reading<'_>) -> Option<Limits
     to.fail(error.help("lower `target`, or raise `head`"))
 }
 
-/// Warns where no client could have as much of its response read ahead as one response may.
+/// Warns where no client could have as much of a body in memory as one body may have.
 fn warn_of_shares(limits: &Limits, node: &Node, to: &mut Reading<'_>) {
-    let memory = limits.response_memory.bytes();
-    let share = ByteSize::new((memory / 4).max(LEAST_SHARE).min(memory));
-    let Some(buffer) = limits.response_buffer.filter(|buffer| *buffer > share) else { return };
-    let message = "`response_buffer` is larger than the share of one client";
-    let warning = Diagnostic::warning(node.key_span("response_buffer"), message);
-    let warning = warning.label(format!("it is {buffer}; the share of one client is {share}"));
-    to.add(warning.help("lower it, or raise `response_memory`"));
+    let Limits { retry_body, request_memory, response_buffer, response_memory, .. } = limits;
+    for (key, most, memory_key, memory) in [
+        ("retry_body", retry_body, "request_memory", request_memory),
+        ("response_buffer", response_buffer, "response_memory", response_memory),
+    ] {
+        let memory = memory.bytes();
+        let share = ByteSize::new((memory / 4).max(LEAST_SHARE).min(memory));
+        let Some(most) = most.filter(|most| *most > share) else { continue };
+        let message = format!("`{key}` is larger than the share of one client");
+        let warning = Diagnostic::warning(node.key_span(key), message);
+        let warning = warning.label(format!("it is {most}; the share of one client is {share}"));
+        to.add(warning.help(format!("lower it, or raise `{memory_key}`")));
+    }
 }
 
 fn body() -> impl Read<Value = Cap<ByteSize>> {

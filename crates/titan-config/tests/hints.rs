@@ -154,6 +154,10 @@ fn more_than_the_share_of_one_client_is_told() {
         ("response_buffer: 33MiB, response_memory: 64MiB", Some("32MiB")),
         ("response_buffer: 2MiB, response_memory: 1MiB", Some("1MiB")),
         ("response_memory: 1MiB", None),
+        ("retry_body: 33MiB, request_memory: 64MiB", Some("32MiB")),
+        ("retry_body: 2MiB, request_memory: 1MiB", Some("1MiB")),
+        ("retry_body: 64MiB", None),
+        ("retry_body: 2MiB, response_memory: 1MiB", None),
         ("response_buffer: 64MiB", None),
         ("response_buffer: off, response_memory: 1MiB", None),
     ] {
