@@ -1,8 +1,10 @@
 //! What the request halves of policies leave for their response halves.
 
-use crate::compress::Coded;
+use crate::compress::{CODING_REFUSED, Coded, Decoding};
 use crate::findings::Findings;
 use crate::list::States;
+use titan_http::BodyLength;
+use titan_io::error::Error;
 
 /// What is noted of a request.
 #[derive(Default)]
@@ -14,8 +16,13 @@ pub struct PolicyState {
 }
 
 impl PolicyState {
-    /// What is to become of the request's body.
-    pub fn coded(&self) -> Coded {
-        self.states.compress.coded
+    /// How the body of a request with that length is decoded, if it is.
+    pub fn decoding(&self, length: BodyLength) -> Result<Option<Decoding>, Error> {
+        match self.states.compress.coded {
+            _ if length.is_empty() => Ok(None),
+            Coded::Stays => Ok(None),
+            Coded::Decode(decoding) => Ok(Some(decoding)),
+            Coded::Refused => Err(CODING_REFUSED.into()),
+        }
     }
 }

@@ -7,25 +7,20 @@ mod hold;
 mod idle;
 mod own;
 mod pending;
-mod preflight;
 mod presence;
 mod subrequest;
 mod tunnel;
 
 use attempt::SendOptions;
 use hold::Hold;
-pub(crate) use preflight::{
-    answer_unrouted as answer_unrouted_preflight, route_of as preflight_route,
-};
 use subrequest::Asker;
-use titan_policies::compress::CODING_REFUSED;
 
-use crate::forwarding::{KnownClient, Reach, Refused, count_hop};
+use crate::forwarding::{KnownClient, Reach, count_hop};
 use crate::grpc::{self, Dialect, web};
 use crate::origin::Origin;
-use crate::route::{self, Allow, Match, NoMatch};
+use crate::route::{Allow, Match};
 use crate::snapshot::{Action, Proxy, Snapshot};
-use crate::template::Parts;
+use crate::steps::{Destination, Observer, Steps};
 use crate::upgrade::{TunnelPermit, Upgrade};
 use crate::worker::Worker;
 use std::future::{Future, poll_fn};
@@ -37,15 +32,14 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 use titan_config::Protocol;
 use titan_http::BodyLength;
-use titan_http::path::{Normal, normalise};
-use titan_http::{Method, RequestHead, ResponseHead, Status, TargetForm, remove_hop_by_hop};
+use titan_http::{RequestHead, ResponseHead, Status};
 use titan_io::body::{Content, RequestBody, ResponseSink};
 use titan_io::clock::Timer;
 use titan_io::error::{Error, Kind, Side};
 use titan_io::network::ClientNetwork;
 use titan_io::transform::{Transformed, Transforms};
 use titan_policies::buffered_response::BufferedResponse;
-use titan_policies::compress::{Coded, Decoding, Decompressor, Encoding, describe_decoded};
+use titan_policies::compress::{Decoding, Decompressor, Encoding, describe_decoded};
 use titan_policies::context::{PolicyContext, Step};
 use titan_policies::state::PolicyState;
 use titan_upstream::attempts::Attempts;
@@ -130,6 +124,20 @@ impl Record {
     }
 }
 
+impl Observer for Record {
+    fn policies(&mut self) -> &mut PolicyState {
+        &mut self.policies
+    }
+
+    fn takes(&mut self, found: &Match, _: &RequestHead) {
+        self.route = Some(found.route);
+    }
+
+    fn allows(&mut self, allow: Allow) {
+        self.allow = Some(allow);
+    }
+}
+
 impl Default for Record {
     fn default() -> Record {
         Record {
@@ -169,7 +177,10 @@ impl<'x, B: RequestBody, A: ResponseSink> Exchange<'x, B, A> {
         self.record.dialect = dialect.map(|dialect| dialect.answered(&self.request.fields));
         let result = match refused {
             None => self.serve().await,
-            Some(error) => self.identify().and(Err(error)),
+            Some(error) => {
+                let fresh = self.worker.io.random_id();
+                self.steps().0.identify(fresh).and(Err(error))
+            }
         };
         self.conclude(result).await
     }
@@ -178,29 +189,16 @@ impl<'x, B: RequestBody, A: ResponseSink> Exchange<'x, B, A> {
         if self.upgrade.is_none() {
             self.upgrade = Upgrade::of_request(self.request, self.length);
         }
-        let has_plain_names = self.snapshot.guard.refused_name(&self.request.fields).is_none();
-        // First of all, so that no field the gateway writes itself can be taken away by a Connection list.
-        let is_honest = remove_hop_by_hop(&mut self.request.fields);
-        self.snapshot.guard.strip_head(self.origin.is_trusted, &mut self.request.fields);
-        self.identify()?;
-        if !has_plain_names {
-            return Err(Kind::FieldName.into());
-        }
-        if !is_honest {
-            return Err(Kind::ConnectionList.into());
-        }
-        if !self.origin.is_still_admitted() {
-            return Err(Kind::ClientCertificate.into());
-        }
-        self.normalise_path()?;
-        if let Some(port) = self.origin.listener_policy.https {
-            return self.redirect_to_https(port).await;
-        }
-        let found = match self.find_route() {
-            Ok(found) => found.of(self.request),
-            Err(error) => return self.answer_unrouted(error).await,
+        let fresh = self.worker.io.random_id();
+        let (mut steps, record) = self.steps();
+        let found = match steps.route(fresh, record)? {
+            Destination::Route(found) => found,
+            Destination::Https(port) => return self.redirect_to_https(port).await,
+            Destination::Response(response) => {
+                let BufferedResponse { head, body } = *response;
+                return self.send(head, &body).await;
+            }
         };
-        self.judge_path(&found)?;
         if let Step::Respond(response) = self.meet_policies(&found).await? {
             let BufferedResponse { head, body } = *response;
             return self.send(head, &body).await;
@@ -222,35 +220,6 @@ impl<'x, B: RequestBody, A: ResponseSink> Exchange<'x, B, A> {
             Action::Respond(respond, body) => self.respond(respond, body.as_ref(), &found).await,
             Action::Files(files) => Box::pin(self.send_file(files, &found)).await,
         }
-    }
-
-    fn identify(&mut self) -> Result<(), Error> {
-        let fresh = self.worker.io.random_id();
-        let fields = &mut self.request.fields;
-        let identified = self.snapshot.forwarding.identify(self.origin, fields, fresh);
-        identified.map_err(|_| Kind::Internal.into())
-    }
-
-    /// Gives the path the one form that routes and upstreams see.
-    fn normalise_path(&mut self) -> Result<(), Error> {
-        if self.request.method == Method::CONNECT {
-            return Err(Kind::ConnectMethod.into());
-        }
-        if self.request.target.form == TargetForm::Asterisk {
-            return Ok(());
-        }
-        match normalise(self.request.path(), self.text).map_err(Kind::Path)? {
-            Normal::Same => Ok(()),
-            Normal::Changed(path) => self.request.set_path(path).map_err(|_| Kind::Internal.into()),
-        }
-    }
-
-    /// Refuses paths that upstreams may take for those of other routes, where the route that takes them says so.
-    fn judge_path(&mut self, found: &Match) -> Result<(), Error> {
-        let identity = self.origin.shown.as_ref().map(|shown| &*shown.identity);
-        let view = route::Request::new(self.request, identity);
-        let judged = self.snapshot.look_alikes.judge(found, &view, self.text);
-        judged.map_err(Error::from)
     }
 
     /// The request halves of the policies that the route asks for, unless the client gives the request up while one
@@ -288,45 +257,6 @@ impl<'x, B: RequestBody, A: ResponseSink> Exchange<'x, B, A> {
         .await
     }
 
-    fn find_route(&mut self) -> Result<Match, Error> {
-        if let Some(found) = self.find_route_of_preflight() {
-            self.record.route = Some(found.route);
-            return Ok(found);
-        }
-        match self.snapshot.routes.find(&self.view()) {
-            Ok(found) => {
-                self.record.route = Some(found.route);
-                Ok(found)
-            }
-            Err(NoMatch::NotFound) => Err(Kind::NoRoute.into()),
-            Err(NoMatch::MethodNotAllowed(allow)) => {
-                self.record.allow = Some(allow);
-                Err(Kind::MethodNotAllowed.into())
-            }
-        }
-    }
-
-    /// Refuses what no route takes, but not before its page has sent it.
-    async fn answer_unrouted(&mut self, error: Error) -> Result<(), Error> {
-        let Exchange { snapshot, request, origin, record, .. } = self;
-        let view =
-            route::Request::new(request, origin.shown.as_ref().map(|shown| &*shown.identity));
-        match answer_unrouted_preflight(snapshot, request, &view, &mut record.policies) {
-            Some(BufferedResponse { head, body }) => self.send(head, &body).await,
-            None => Err(error),
-        }
-    }
-
-    /// A preflight request is for the route of the request that it asks leave for, where that can give it.
-    fn find_route_of_preflight(&self) -> Option<Match> {
-        preflight_route(self.snapshot, self.request, self.view())
-    }
-
-    /// What routes and balancers see of the request.
-    fn view(&self) -> route::Request<'_> {
-        route::Request::new(self.request, self.origin.shown.as_ref().map(|shown| &*shown.identity))
-    }
-
     /// What the body of the request passes through on its way to an upstream. The head says what it is then.
     fn request_transforms(&mut self, proxy: &Proxy) -> Result<Transforms<'x>, Error> {
         let mut transforms = Transforms::default();
@@ -351,14 +281,10 @@ impl<'x, B: RequestBody, A: ResponseSink> Exchange<'x, B, A> {
         dialect.filter(|dialect| *dialect != Dialect::Native)
     }
 
-    /// How the body of the request is to be decoded, where it is.
+    /// How the body of the request is decoded, if it is: what a client wants to say over a tunnel is no body.
     fn decoding(&self) -> Result<Option<Decoding>, Error> {
-        match self.record.policies.coded() {
-            _ if self.length.is_empty() || self.upgrade.is_some() => Ok(None),
-            Coded::Stays => Ok(None),
-            Coded::Decode(decoding) => Ok(Some(decoding)),
-            Coded::Refused => Err(CODING_REFUSED.into()),
-        }
+        let length = if self.upgrade.is_some() { BodyLength::None } else { self.length };
+        self.record.policies.decoding(length)
     }
 
     /// Has an upstream answer a request whose body passes through something. Only this way has calls that are found at
@@ -510,6 +436,12 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
         self.upgrade.as_ref().is_some_and(Upgrade::is_binding)
     }
 
+    /// The request for the steps that explain takes as well, and what notes how they go.
+    fn steps(&mut self) -> (Steps<'_>, &mut Record) {
+        let Exchange { snapshot, origin, request, text, record, .. } = self;
+        (Steps { snapshot, origin, request, text }, record)
+    }
+
     /// Decides about the protocol that the client wants to go on in. A wish that is not granted is as if it were
     /// not there, where it can be.
     fn admit_upgrade(
@@ -531,16 +463,7 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
 
     /// Makes of the request what the upstream is to see.
     fn prepare(&mut self, proxy: &Proxy, found: &Match) -> Result<(), Error> {
-        let text = &mut *self.text;
-        if let Some(rewrite) = &proxy.rewrite {
-            rewrite.apply(&Parts::of(self.request, found), text).map_err(Kind::from)?;
-            self.request.set_path(text).map_err(|_| Kind::Internal)?;
-        }
-        let told = self.snapshot.forwarding.tell_upstream(self.origin, self.request, text);
-        told.map_err(|refused| match refused {
-            Refused::Loop => Kind::Loop,
-            Refused::Field(_) => Kind::Internal,
-        })?;
+        self.steps().0.prepare(proxy, found)?;
         let asked = self.upgrade.as_ref().map(|upgrade| upgrade.ask(&mut self.request.fields));
         asked.transpose().map(drop).map_err(|_| Kind::Internal.into())
     }

@@ -1,7 +1,7 @@
 //! What a request would get, and why: told by the code that serves requests.
 //!
-//! The steps are those of `Exchange::serve`, in its order and on the same tables; where the exchange
-//! would do something, this says it.
+//! From the head to the route it takes the steps of the exchange (`Steps`) and tells what it hears of them; policies tell for
+//! themselves, in the chain that serves; what a route does is made by the same functions and shown instead of done.
 
 mod policies;
 mod question;
@@ -11,13 +11,15 @@ mod words;
 
 pub use question::BadQuestion;
 
-use crate::exchange::{answer_unrouted_preflight, preflight_route};
 use crate::files::Site;
-use crate::forwarding::{Reach, Refused, count_hop};
-use crate::grpc::{Code, Dialect};
-use crate::origin::Origin;
-use crate::route::{self, Folded, Match, NoMatch, plain_reading};
+use crate::forwarding::{Reach, count_hop};
+use crate::grpc::{self, Code, Dialect};
+use crate::guard::Guard;
+use crate::listener_policy::ListenerPolicy;
+use crate::origin::{Origin, Shown};
+use crate::route::{self, Allow, Folded, Match, plain_reading};
 use crate::snapshot::{self, Action, Snapshot};
+use crate::steps::{Destination, Observer, Steps, Unsendable};
 use crate::template::{self, BadResult, Parts};
 use crate::upgrade::Upgrade;
 use question::Question;
@@ -25,12 +27,11 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU16;
 use std::ops::ControlFlow;
-use std::rc::Rc;
 use std::sync::Arc;
 use titan_config::{ClientCert, Config, Redirect, Respond, Share};
 use titan_h1::{BodyReader, Framing, RequestReader};
-use titan_http::path::{Normal, normalise};
-use titan_http::{Method, RequestHead, Scheme, Status, TargetForm, remove_hop_by_hop};
+use titan_http::path::Normal;
+use titan_http::{Fields, Method, RequestHead, Scheme, Status, TargetForm};
 use titan_io::error::{Error, Kind};
 use titan_io::tls::{Files, Identity};
 use titan_policies::credentials::Keys;
@@ -71,26 +72,30 @@ pub fn explain(
     let Asking { method, url, fields, certificate, from } = *asking;
     let question = Question::parse(method, url, fields)?;
     let identity = certificate.map(Identity::of_pem).transpose();
-    let identity = identity.map_err(BadQuestion::Certificate)?.map(Rc::new);
+    let identity = identity.map_err(BadQuestion::Certificate)?;
     let (keys, unread) = Keys::read_some(config, files);
     let unread = unread.iter().map(|why| Some(why.as_ref()?.to_string())).collect();
     let snapshot = &Snapshot::unconnected(config, keys);
     let scheme = if question.is_https() { Scheme::Https } else { Scheme::Http };
     let peer = from.unwrap_or(IpAddr::V4(SOMEBODY));
+    let mut policy = ListenerPolicy::default();
+    policy.https = https(config, &question);
+    let mut origin = snapshot.forwarding.origin(Some(peer), scheme, &Arc::new(policy));
+    origin.shown = identity.map(|identity| Shown::new((identity, 0)));
     let mut tale = Tale {
         config,
         snapshot,
         unread,
-        identity,
-        origin: snapshot.forwarding.origin(Some(peer), scheme, &Arc::default()),
+        origin,
         is_anybody: from.is_none(),
         dialect: None,
         route: None,
         state: PolicyState::default(),
+        why: String::new(),
         page: Explanation::default(),
     };
-    if let Err(Stop { error, why }) = tale.serve(&question) {
-        tale.refused(error, &why);
+    if let Err(error) = tale.serve(&question) {
+        tale.refused(error);
     }
     Ok(tale.page)
 }
@@ -98,14 +103,20 @@ pub fn explain(
 /// Who asks where nobody says it: nobody has such an address (RFC 5737).
 const SOMEBODY: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 
+/// Where to the listener that the URL leads to sends every request, if it does.
+fn https(config: &Config, question: &Question) -> Option<NonZeroU16> {
+    let port = question.port().filter(|_| !question.is_https());
+    let reached = config.listeners.iter().find(|it| words::is_at(it, port));
+    reached.and_then(|listener| listener.redirect_to_https)
+}
+
 /// An explanation as far as it has come.
 struct Tale<'c> {
     config: &'c Config,
     snapshot: &'c Snapshot,
     /// Why the keys of each policy cannot be read, of those whose cannot.
     unread: Vec<Option<String>>,
-    identity: Option<Rc<Identity>>,
-    /// Where the connection comes from.
+    /// Where the connection comes from, and the certificate that is shown.
     origin: Origin,
     /// Whether nobody has said where.
     is_anybody: bool,
@@ -115,18 +126,13 @@ struct Tale<'c> {
     route: Option<usize>,
     /// What its policies have noted.
     state: PolicyState,
+    /// What would be wrong if the request went no further than here, and the client is not told.
+    why: String,
     page: Explanation,
 }
 
-/// Why the request goes no further.
-struct Stop {
-    error: Error,
-    /// What the response does not say to the client; often nothing.
-    why: String,
-}
-
 impl Tale<'_> {
-    fn serve(&mut self, question: &Question) -> Result<(), Stop> {
+    fn serve(&mut self, question: &Question) -> Result<(), Error> {
         self.page.tell("request", question.first_line());
         let mut head = RequestHead::default();
         let framing = self.read_head(question, &mut head)?;
@@ -134,25 +140,18 @@ impl Tale<'_> {
         self.certificate();
         self.client(&head);
         let upgrade = Upgrade::of_request(&head, framing.into());
-        if let Some(name) = self.snapshot.guard.refused_name(&head.fields) {
-            let why =
-                format!("Its name is {}; `limits.field_names` is `strict`.", code(&text(name)));
-            return Err(Stop { error: Kind::FieldName.into(), why });
+        let found = match self.take_steps(&mut head)? {
+            Destination::Route(found) => found,
+            Destination::Https(port) => return self.redirect_to_https(port, &head),
+            Destination::Response(response) => {
+                self.answer(response.head.status, "");
+                return Ok(());
+            }
+        };
+        let look_alike = std::mem::take(&mut self.why);
+        if !look_alike.is_empty() {
+            self.page.tell("look-alike", look_alike);
         }
-        if !remove_hop_by_hop(&mut head.fields) {
-            return Err(Kind::ConnectionList.into());
-        }
-        self.strip(&mut head);
-        self.normalise_path(&mut head)?;
-        if let Some(port) = self.https(question) {
-            return self.redirect_to_https(port, &head);
-        }
-        self.candidates(&head);
-        let Some(found) = self.find_route(&head)? else { return Ok(()) };
-        let found = found.of(&head);
-        self.route = Some(found.route);
-        self.route(&found, &head);
-        self.judge_path(&found, &head)?;
         if let ControlFlow::Break(status) = self.policies(&found, &mut head, upgrade.as_ref())? {
             self.answer(status, "");
             return Ok(());
@@ -168,7 +167,13 @@ impl Tale<'_> {
         }
     }
 
-    fn read_head(&mut self, question: &Question, head: &mut RequestHead) -> Result<Framing, Stop> {
+    /// Takes the steps that every request takes.
+    fn take_steps(&mut self, request: &mut RequestHead) -> Result<Destination, Error> {
+        let (snapshot, origin) = (self.snapshot, &self.origin.clone());
+        Steps { snapshot, origin, request, text: &mut Vec::new() }.route(0, self)
+    }
+
+    fn read_head(&mut self, question: &Question, head: &mut RequestHead) -> Result<Framing, Error> {
         let mut reader = RequestReader::new(self.snapshot.request_limits);
         let read = reader.read(question.bytes(), head).map_err(Error::bad_request)?;
         let start = read.expect("a question ends with an empty line");
@@ -182,14 +187,6 @@ impl Tale<'_> {
         Ok(start.framing)
     }
 
-    /// Removes what the peer may not write.
-    fn strip(&mut self, head: &mut RequestHead) {
-        let guard = &self.snapshot.guard;
-        let removed = guard.explain(self.origin.is_trusted, &head.fields);
-        removed.into_iter().for_each(|field| self.page.tell("removed", field));
-        guard.strip_head(self.origin.is_trusted, &mut head.fields);
-    }
-
     /// Routes belong to no listener; which one the client reaches is a matter of the port alone.
     fn listeners(&mut self, port: Option<u16>) {
         for listener in &self.config.listeners {
@@ -197,16 +194,9 @@ impl Tale<'_> {
         }
     }
 
-    /// Where to the listener that the URL leads to sends every request, if it does.
-    fn https(&self, question: &Question) -> Option<NonZeroU16> {
-        let port = question.port().filter(|_| !question.is_https());
-        let reached = self.config.listeners.iter().find(|it| words::is_at(it, port));
-        reached.and_then(|listener| listener.redirect_to_https)
-    }
-
-    fn redirect_to_https(&mut self, port: NonZeroU16, head: &RequestHead) -> Result<(), Stop> {
+    fn redirect_to_https(&mut self, port: NonZeroU16, head: &RequestHead) -> Result<(), Error> {
         let mut location = Vec::new();
-        template::write_https(head, port, &mut location)?;
+        template::write_https(head, port, &mut location).map_err(|bad| self.bad_result(bad))?;
         self.page.tell("response", words::status(Status::PERMANENT_REDIRECT));
         self.page.tell("", format!("Location: {}", text(&location)));
         Ok(())
@@ -214,9 +204,9 @@ impl Tale<'_> {
 
     /// What routes can see of the certificate that is shown. Whether it would be taken is not looked at.
     fn certificate(&mut self) {
-        let Tale { identity: Some(identity), page, .. } = self else { return };
+        let Tale { origin: Origin { shown: Some(shown), .. }, page, .. } = self else { return };
         for part in words::PARTS {
-            for value in identity.values(part) {
+            for value in shown.identity.values(part) {
                 page.tell("shown", format!("{}: {value}", words::part(part)));
             }
         }
@@ -238,29 +228,10 @@ impl Tale<'_> {
         client.filter(|_| !self.is_anybody)
     }
 
-    fn normalise_path(&mut self, head: &mut RequestHead) -> Result<(), Stop> {
-        if head.method == Method::CONNECT {
-            return Err(Kind::ConnectMethod.into());
-        }
-        if head.target.form == TargetForm::Asterisk {
-            self.page.tell("path", "* (the server as a whole)");
-            return Ok(());
-        }
-        let received = text(head.path());
-        match normalise(head.path(), &mut Vec::new()).map_err(Kind::Path)? {
-            Normal::Same => self.page.tell("path", received),
-            Normal::Changed(path) => {
-                self.page.tell("path", format!("{}, the normal form of {received}", text(path)));
-                head.set_path(path).map_err(|_| Kind::Internal)?;
-            }
-        }
-        Ok(())
-    }
-
     /// Every route that is tried, in order, and why those before the last one do not take the request.
     fn candidates(&mut self, head: &RequestHead) {
-        let Tale { config, snapshot, identity, page, .. } = self;
-        let identity = identity.as_deref();
+        let Tale { config, snapshot, origin, page, .. } = self;
+        let identity = origin.shown.as_ref().map(|shown| &*shown.identity);
         let mut number = 0;
         snapshot.routes.explain(&route::Request::new(head, identity), |index, mismatch| {
             let route = &config.routes[index];
@@ -280,32 +251,6 @@ impl Tale<'_> {
         }
     }
 
-    /// The route; none where the response needs none.
-    fn find_route(&mut self, head: &RequestHead) -> Result<Option<Match>, Stop> {
-        let request = route::Request::new(head, self.identity.as_deref());
-        if let Some(found) = preflight_route(self.snapshot, head, request) {
-            self.page.tell("preflight", "for the route of the request that the page wants to send");
-            return Ok(Some(found));
-        }
-        let no_match = match self.snapshot.routes.find(&request) {
-            Ok(found) => return Ok(Some(found)),
-            Err(no_match) => no_match,
-        };
-        let state = &mut PolicyState::default();
-        let response = answer_unrouted_preflight(self.snapshot, head, &request, state);
-        if let Some(response) = response {
-            self.page.tell("preflight", "for requests that match no route: the page may see that");
-            self.answer(response.head.status, "");
-            return Ok(None);
-        }
-        Err(match no_match {
-            NoMatch::NotFound => Kind::NoRoute.into(),
-            NoMatch::MethodNotAllowed(allow) => {
-                Stop { error: Kind::MethodNotAllowed.into(), why: format!("Allow: {allow}") }
-            }
-        })
-    }
-
     fn route(&mut self, found: &Match, head: &RequestHead) {
         let route = &self.config.routes[found.route];
         self.page.tell("route", words::route(route));
@@ -315,25 +260,16 @@ impl Tale<'_> {
         }
     }
 
-    /// Whether the path is refused because upstreams may take it for that of another route, and whether they may.
-    fn judge_path(&mut self, found: &Match, head: &RequestHead) -> Result<(), Stop> {
-        let Tale { config, snapshot, identity, page, .. } = self;
-        let view = route::Request::new(head, identity.as_deref());
+    /// The route for whose path upstreams may take that of the request, if there is one.
+    fn look_alike(&self, found: &Match, head: &RequestHead) -> Option<String> {
+        let routes = &self.config.routes;
+        let identity = self.origin.shown.as_ref().map(|shown| &*shown.identity);
+        let view = route::Request::new(head, identity);
         let plain = plain_reading(view.path);
         let plain = route::Request { path: &plain, ..view };
-        let other = Folded::new(&config.routes).other_route(found.route, &plain, &mut Vec::new());
-        let why = other.map_or(String::new(), |other| {
-            let other = &config.routes[other].name;
-            format!("upstreams may take the path for one of the route {other}: see `paths`")
-        });
-        snapshot
-            .look_alikes
-            .judge(found, &view, &mut Vec::new())
-            .map_err(|kind| Stop { error: kind.into(), why: why.clone() })?;
-        if !why.is_empty() {
-            page.tell("look-alike", why);
-        }
-        Ok(())
+        let other = Folded::new(routes).other_route(found.route, &plain, &mut Vec::new())?;
+        let other = &routes[other].name;
+        Some(format!("upstreams may take the path for one of the route {other}: see `paths`"))
     }
 
     fn redirect(
@@ -341,10 +277,11 @@ impl Tale<'_> {
         redirect: &Redirect,
         found: &Match,
         head: &RequestHead,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), Error> {
         let Redirect { to, status } = redirect;
         let mut location = Vec::new();
-        template::write_location(to, &Parts::of(head, found), &mut location)?;
+        let written = template::write_location(to, &Parts::of(head, found), &mut location);
+        written.map_err(|bad| self.bad_result(bad))?;
         self.answer(*status, "");
         self.page.tell("", format!("Location: {}", text(&location)));
         Ok(())
@@ -367,14 +304,13 @@ impl Tale<'_> {
     }
 
     /// Which files would be looked for. Nobody looks.
-    fn files(&mut self, files: &Site, head: &RequestHead) -> Result<(), Stop> {
+    fn files(&mut self, files: &Site, head: &RequestHead) -> Result<(), Error> {
         if ![Method::GET, Method::HEAD].contains(&head.method) {
-            let why = "Allow: GET, HEAD".to_owned();
-            return Err(Stop { error: Kind::MethodNotAllowed.into(), why });
+            return Err(self.because(Kind::MethodNotAllowed, "Allow: GET, HEAD"));
         }
-        let why = "No file here can have that name.".to_owned();
         let plan = files.plan(head.path());
-        let plan = plan.ok_or(Stop { error: Kind::NoFile.into(), why })?;
+        let plan =
+            plan.ok_or_else(|| self.because(Kind::NoFile, "No file here can have that name."))?;
         for (title, line) in words::files(files, &plan) {
             self.page.tell(title, line);
         }
@@ -387,8 +323,12 @@ impl Tale<'_> {
         found: &Match,
         mut head: RequestHead,
         framing: Framing,
-    ) -> Result<(), Stop> {
-        let snapshot::Proxy { config, split: _, rewrite } = proxy;
+    ) -> Result<(), Error> {
+        let config = &proxy.config;
+        self.state.decoding(framing.into())?;
+        if self.dialect.is_some() {
+            grpc::timeout(&head.fields)?;
+        }
         if let Reach::Here(status) = count_hop(&mut head).map_err(|_| Kind::Internal)? {
             self.answer(status, ", because Max-Forwards is 0");
             return Ok(());
@@ -397,17 +337,13 @@ impl Tale<'_> {
             let mut body = BodyReader::new(framing, &self.snapshot.request_limits);
             let why = || format!("The limit of this route is {most}.");
             let limited = body.set_limit(most.bytes());
-            limited.map_err(|_| Stop { error: Kind::BodyTooLarge.into(), why: why() })?;
+            limited.map_err(|_| self.because(Kind::BodyTooLarge, why()))?;
         }
-        let mut path = head.path().to_vec();
-        if let Some(rewrite) = rewrite {
-            rewrite.apply(&Parts::of(&head, found), &mut path)?;
-        }
-        self.prepare(&mut head)?;
+        self.prepare(proxy, found, &mut head)?;
         let query = head.query().map_or(String::new(), |query| format!("?{}", text(query)));
-        self.page.tell("forwards", format!("{:?} {}{query}", head.method, text(&path)));
+        self.page.tell("forwards", format!("{:?} {}{query}", head.method, text(head.path())));
         self.page.tell("", format!("Host: {}", words::host_sent(&config.send_host, &head)));
-        if self.identity.is_some() && self.config.forwarding.client_cert != ClientCert::Off {
+        if self.origin.shown.is_some() && self.config.forwarding.client_cert != ClientCert::Off {
             self.page.tell("", "Client-Cert: the client's certificate");
         }
         self.upstreams(&config.shares);
@@ -424,13 +360,18 @@ impl Tale<'_> {
         Ok(())
     }
 
-    /// Refuses what the exchange refuses when it makes of the request what the upstream is to see.
-    fn prepare(&mut self, head: &mut RequestHead) -> Result<(), Stop> {
-        let forwarding = &self.snapshot.forwarding;
-        let told = forwarding.tell_upstream(&self.origin, head, &mut Vec::new());
-        told.map_err(|refused| match refused {
-            Refused::Loop => Kind::Loop.into(),
-            Refused::Field(_) => Kind::Internal.into(),
+    /// Makes of the request what the upstream sees, as the exchange does.
+    fn prepare(
+        &mut self,
+        proxy: &snapshot::Proxy,
+        found: &Match,
+        request: &mut RequestHead,
+    ) -> Result<(), Error> {
+        let (snapshot, origin) = (self.snapshot, &self.origin);
+        let mut steps = Steps { snapshot, origin, request, text: &mut Vec::new() };
+        steps.prepare(proxy, found).map_err(|unsendable| match unsendable {
+            Unsendable::Rewrite(bad) => self.bad_result(bad),
+            other => other.into(),
         })
     }
 
@@ -462,7 +403,18 @@ impl Tale<'_> {
         }
     }
 
-    fn refused(&mut self, error: Error, why: &str) {
+    /// An error, with what the response does not say to the client.
+    fn because(&mut self, kind: Kind, why: impl Into<String>) -> Error {
+        self.why = why.into();
+        kind.into()
+    }
+
+    fn bad_result(&mut self, bad: BadResult) -> Error {
+        let why = format!("Here {bad}.");
+        self.because(bad.into(), why)
+    }
+
+    fn refused(&mut self, error: Error) {
         let code = error.kind.code();
         match self.dialect {
             None => self.answer(error.status(), &format!(" ({code})")),
@@ -480,9 +432,63 @@ impl Tale<'_> {
             let media_type = page.content_type.as_str();
             self.page.tell("", format!("with a {media_type} page, unless `Accept` prefers JSON"));
         }
-        if !why.is_empty() {
-            self.page.tell("", why);
+        if !self.why.is_empty() {
+            self.page.tell("", &self.why);
         }
+    }
+}
+
+impl Observer for Tale<'_> {
+    fn policies(&mut self) -> &mut PolicyState {
+        &mut self.state
+    }
+
+    fn takes(&mut self, found: &Match, request: &RequestHead) {
+        self.route = Some(found.route);
+        self.route(found, request);
+        self.why = self.look_alike(found, request).unwrap_or_default();
+    }
+
+    fn allows(&mut self, allow: Allow) {
+        self.why = format!("Allow: {allow}");
+    }
+
+    fn bad_name(&mut self, name: &[u8]) {
+        let name = code(&text(name));
+        self.why = format!("Its name is {name}; `limits.field_names` is `strict`.");
+    }
+
+    fn strips(&mut self, guard: &Guard, fields: &Fields) {
+        let removed = guard.explain(self.origin.is_trusted, fields);
+        removed.into_iter().for_each(|field| self.page.tell("removed", field));
+    }
+
+    fn normalised(&mut self, received: &[u8], path: Normal<'_>) {
+        let received = text(received);
+        self.page.tell(
+            "path",
+            match path {
+                Normal::Same => received,
+                Normal::Changed(path) => {
+                    format!("{}, the normal form of {received}", text(path))
+                }
+            },
+        );
+    }
+
+    fn seeks_route(&mut self, request: &RequestHead) {
+        if request.target.form == TargetForm::Asterisk {
+            self.page.tell("path", "* (the server as a whole)");
+        }
+        self.candidates(request);
+    }
+
+    fn is_preflight(&mut self, for_route: bool) {
+        let what = match for_route {
+            true => "for the route of the request that the page wants to send",
+            false => "for requests that match no route: the page may see that",
+        };
+        self.page.tell("preflight", what);
     }
 }
 
@@ -502,24 +508,5 @@ impl fmt::Display for Explanation {
             before = if title.is_empty() { before } else { title };
         }
         Ok(())
-    }
-}
-
-impl From<Error> for Stop {
-    fn from(error: Error) -> Stop {
-        Stop { error, why: String::new() }
-    }
-}
-
-impl From<Kind> for Stop {
-    fn from(kind: Kind) -> Stop {
-        Error::from(kind).into()
-    }
-}
-
-impl From<BadResult> for Stop {
-    fn from(bad: BadResult) -> Stop {
-        let why = format!("Here {bad}.");
-        Stop { error: Kind::from(bad).into(), why }
     }
 }

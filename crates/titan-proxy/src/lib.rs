@@ -11,6 +11,7 @@
 //! | 3 | TLS: certificates, the handshake, records | [`titan_io::tls`] | `accept` |
 //! | 4 | bytes to heads, heads to bytes | `downstream`: `h1`, `h2` | `serve` |
 //! | 5 | **the spine** | `exchange` | `Exchange::run` |
+//! | - | from the head to the route, for the exchange and for explain | `steps` | `Steps::route` |
 //! | - | which fields of requests are accepted | `guard` | `Guard::strip_head` |
 //! | 6 | one normal form of the path | [`titan_http::path`] | `normalise` |
 //! | 7 | host, path, method and match rules | `route` | `Routes::find`, `LookAlikes::judge` |
@@ -53,6 +54,8 @@ mod files;
 mod snapshot;
 
 mod scratch;
+
+mod steps;
 
 mod worker;
 

@@ -1,19 +1,14 @@
 //! What the policies that a request meets make of it.
 
-use super::{Stop, Tale};
+use super::Tale;
 use crate::forwarding::KnownClient;
 use crate::route::Match;
 use crate::upgrade::Upgrade;
-use std::net::IpAddr;
 use std::ops::ControlFlow;
-use std::rc::Rc;
-use titan_http::{Fields, RequestHead, Scheme, Status};
+use titan_http::{RequestHead, Status};
 use titan_io::clock::Clock;
 use titan_io::error::{Error, Kind};
-use titan_io::tls::Identity;
-use titan_policies::context::{
-    Answered, Client, PolicyContext, Step, Subrequest, Subrequests, Write,
-};
+use titan_policies::context::{Answered, PolicyContext, Step, Subrequest, Subrequests, Write};
 use titan_policies::story::Story;
 
 impl Tale<'_> {
@@ -23,15 +18,14 @@ impl Tale<'_> {
         found: &Match,
         head: &mut RequestHead,
         upgrade: Option<&Upgrade>,
-    ) -> Result<ControlFlow<Status>, Stop> {
-        let Tale { snapshot, unread, identity, origin, is_anybody, dialect, state, page, .. } =
-            self;
-        let known = KnownClient { forwarding: &snapshot.forwarding, origin };
+    ) -> Result<ControlFlow<Status>, Error> {
+        let Tale { snapshot, unread, origin, is_anybody, dialect, state, page, .. } = self;
+        let client = KnownClient { forwarding: &snapshot.forwarding, origin };
         let clock = Clock::new();
         let mut context = PolicyContext {
             request: head,
             findings: &mut state.findings,
-            client: &Asking { known, identity: identity.as_ref() },
+            client: &client,
             found,
             is_websocket: upgrade.is_some_and(Upgrade::is_websocket),
             is_grpc: dialect.is_some(),
@@ -48,34 +42,6 @@ impl Tale<'_> {
             Step::Go => ControlFlow::Continue(()),
             Step::Respond(response) => ControlFlow::Break(response.head.status),
         })
-    }
-}
-
-/// The client that would ask, with the certificate that it would present.
-struct Asking<'a> {
-    known: KnownClient<'a>,
-    identity: Option<&'a Rc<Identity>>,
-}
-
-impl Client for Asking<'_> {
-    fn address(&self, fields: &Fields) -> Option<IpAddr> {
-        self.known.address(fields)
-    }
-
-    fn scheme(&self) -> Scheme {
-        self.known.scheme()
-    }
-
-    fn identity(&self) -> Option<&Rc<Identity>> {
-        self.identity
-    }
-
-    fn request_id<'f>(&self, fields: &'f Fields) -> Option<&'f [u8]> {
-        self.known.request_id(fields)
-    }
-
-    fn is_same_origin(&self, page: &[u8], request: &RequestHead) -> bool {
-        self.known.is_same_origin(page, request)
     }
 }
 

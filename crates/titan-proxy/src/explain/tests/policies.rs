@@ -362,7 +362,8 @@ apply: [p, t]
 policies:
   p: { compress: { except: [/a], requests: { decode: gzip, unsupported: refuse } } }
   t: { transform: { request: { path: { regex: ^/a, replace: /b } } } }
-routes: [{ respond: 200 }]
+routes: [{ respond: 200 }, { prefix: /up, upstream: u }]
+upstreams: { u: "u:1" }
 "#;
     let page = |path: &str, fields: &[&str]| told_under(config, "POST", path, fields);
     let gzip = page("http://h/", &["Accept-Encoding: gzip", "Content-Encoding: gzip"]);
@@ -372,6 +373,11 @@ routes: [{ respond: 200 }]
     );
     let refused = page("http://h/", &["Content-Encoding: br"]);
     assert!(refused.contains("a body in that coding is refused with 415"), "{refused}");
+    let with_body = page("http://h/up", &["Content-Encoding: br", "Content-Length: 1"]);
+    assert!(with_body.contains("415 Unsupported Media Type (coding-refused)"), "{with_body}");
+    let call = ["Content-Type: application/grpc", "TE: trailers", "grpc-timeout: soon"];
+    let call = page("http://h/up", &call);
+    assert!(call.contains("(bad-grpc-timeout)"), "{call}");
     let stays = page("http://h/a", &["Accept-Encoding: gzip"]);
     assert!(stays.contains("responses for this path are not compressed\n"), "{stays}");
 }

@@ -8,7 +8,7 @@ use titan_policies::cors::preflight;
 use titan_policies::state::PolicyState;
 
 /// The route of the request that a preflight request asks leave for, where its chain can give that.
-pub(crate) fn route_of(
+pub(super) fn route_of(
     snapshot: &Snapshot,
     request: &RequestHead,
     view: route::Request<'_>,
@@ -19,7 +19,7 @@ pub(crate) fn route_of(
 }
 
 /// The response to a preflight request for what no route takes.
-pub(crate) fn answer_unrouted(
+pub(super) fn for_no_route(
     snapshot: &Snapshot,
     request: &RequestHead,
     view: &route::Request<'_>,
