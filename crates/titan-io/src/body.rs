@@ -87,7 +87,7 @@ pub trait RequestBody: BodySource {
     /// How much of it has come and was not taken.
     fn ahead(&self) -> usize;
     /// Waits until there is something to say about the client. Only asked once the body is done.
-    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<Gone>;
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<ClientState>;
     /// Waits until the client has given the request up, where that shows although nothing is read.
     fn poll_lost(&mut self, cx: &mut Context<'_>) -> Poll<()>;
     /// Whether the connection is broken, whatever has arrived before that. Asks the kernel.
@@ -98,22 +98,22 @@ pub trait RequestBody: BodySource {
     fn set_limit(&mut self, bytes: u64) -> Result<(), Error>;
     /// Bytes of the request, its head included, that have arrived and been used.
     fn received(&self) -> u64;
-    /// Begins anew, where everything that was taken is still there; false where it is not.
+    /// Starts over, if everything that was consumed is still there; false otherwise.
     fn rewind(&mut self) -> bool {
         false
     }
-    /// Notes that it will not have to begin anew.
+    /// Notes that it will not have to start over.
     fn settle(&mut self) {}
 }
 
-/// Whether a client has gone, and how.
+/// Whether a client is still there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gone {
+pub enum ClientState {
     /// It will send nothing more, but may still read: some clients close that side early.
     HalfClosed,
     /// The connection is broken.
     Broken,
-    /// It has not: its next request has arrived.
+    /// It is there: its next request has arrived.
     Present,
 }
 

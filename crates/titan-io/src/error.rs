@@ -1,4 +1,4 @@
-//! What can go wrong with an exchange: whose doing it was, what to answer, and whether to try again.
+//! The errors of exchanges: which side caused them, the response to them, and whether to retry.
 
 use std::fmt;
 pub use titan_http::Status;
@@ -6,20 +6,20 @@ pub use titan_http::Status;
 /// A failed exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// Whose doing it was.
+    /// Which side caused it.
     pub side: Side,
     /// What happened.
     pub kind: Kind,
 }
 
-/// Whose doing it was.
+/// Which side caused it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// The client's.
+    /// The client.
     Downstream,
-    /// The endpoint's, or the way to it.
+    /// The endpoint, or the network to it.
     Upstream,
-    /// The gateway's own decision.
+    /// The gateway: its own decision.
     Gateway,
 }
 
@@ -28,11 +28,11 @@ pub enum Side {
 pub struct Refusal {
     /// The name in problem documents, logs and metrics.
     pub code: &'static str,
-    /// Whose doing it is.
+    /// Which side causes it.
     pub side: Side,
-    /// What the client is answered.
+    /// The status of the response.
     pub status: Status,
-    /// What it is told.
+    /// The detail of the response.
     pub detail: &'static str,
 }
 
@@ -67,7 +67,7 @@ macro_rules! kinds {
             Malformed(titan_h1::Error),
             /// A message that breaks HTTP/2.
             MalformedStream(titan_h2::Fault),
-            /// A path that cannot be brought into normal form.
+            /// A path that cannot be normalized.
             Path(titan_http::path::BadPath),
             /// A policy refuses the request.
             Refused(&'static Refusal),
@@ -75,10 +75,10 @@ macro_rules! kinds {
         }
 
         impl Kind {
-            /// Every kind by its code, but for those of policies.
+            /// The codes of all kinds except those of policies.
             pub const CODES: &[&str] = &["malformed", "bad-path", $($code,)*];
 
-            /// The place of this kind in [`Kind::CODES`]; none for what policies refuse.
+            /// The index of this kind in [`Kind::CODES`]; none for refusals of policies.
             pub fn index(self) -> Option<usize> {
                 let code = self.code();
                 Kind::CODES.iter().position(|known| *known == code)
@@ -105,7 +105,7 @@ macro_rules! kinds {
             }
         }
 
-        /// The kinds that carry nothing with them.
+        /// The kinds without data.
         pub const FIXED: &[Kind] = &[$(Kind::$name,)*];
     };
 }
@@ -119,7 +119,7 @@ kinds! {
     BodyTooSlow Downstream REQUEST_TIMEOUT "body-too-slow" "The request body arrives too slowly.";
     /// The body exceeds the limit of its route.
     BodyTooLarge Downstream CONTENT_TOO_LARGE "body-too-large" "The request body exceeds the limit.";
-    /// Other bodies have the memory in which this one has to be held.
+    /// Other bodies use the memory in which this one would be held.
     RequestMemory Gateway SERVICE_UNAVAILABLE "request-memory" "Too many request bodies are being held in memory.";
     /// The client closed or reset the connection.
     ClientGone Downstream BAD_REQUEST "client-gone" "The client closed the connection.";
@@ -127,11 +127,11 @@ kinds! {
     ClientStalled Downstream REQUEST_TIMEOUT "client-stalled" "The client stopped reading the response.";
     /// The client takes its response more slowly than the minimum rate.
     ClientTooSlow Downstream REQUEST_TIMEOUT "client-too-slow" "The client reads the response too slowly.";
-    /// The Connection field names too many fields, be it in a request or in a response.
+    /// The Connection field names too many fields, in a request or in a response.
     ConnectionList Downstream BAD_REQUEST "connection-list" "The Connection field names too many fields.";
-    /// A field has a name that is not plain, where names have to be.
+    /// A field name contains characters that this configuration does not allow.
     FieldName Downstream BAD_REQUEST "field-name" "A field name contains characters that are not allowed here.";
-    /// The client has shown a certificate that is not taken any more.
+    /// The client has presented a certificate that is no longer accepted.
     ClientCertificate Downstream FORBIDDEN "client-certificate" "The client's certificate is no longer accepted.";
     /// A CONNECT request: the gateway opens no tunnels.
     ConnectMethod Downstream NOT_IMPLEMENTED "connect-method" "CONNECT is not supported.";
@@ -141,21 +141,21 @@ kinds! {
     EncodedSlash Downstream BAD_REQUEST "encoded-slash" "The path contains an encoded slash, which is not allowed here.";
     /// The path has a parameter, which its route refuses.
     PathParameter Downstream BAD_REQUEST "path-parameter" "The path contains a parameter (;), which is not allowed here.";
-    /// The path is that of another route but for the case of letters, which its route refuses.
+    /// The path differs from that of another route only in letter case, which its route refuses.
     PathCase Downstream BAD_REQUEST "path-case" "The path differs only in letter case from one that is served here.";
-    /// No route takes the request.
+    /// No route matches the request.
     NoRoute Gateway NOT_FOUND "no-route" "No route matches this request.";
-    /// A route takes the path, but not with this method.
+    /// A route matches the path, but not this method.
     MethodNotAllowed Gateway METHOD_NOT_ALLOWED "method-not-allowed" "This method is not allowed for this path.";
     /// There is no file for the path.
     NoFile Gateway NOT_FOUND "no-file" "There is no file for this path.";
-    /// The gateway has no right to read the file.
+    /// The gateway has no permission to read the file.
     FileForbidden Gateway FORBIDDEN "file-forbidden" "The file may not be read.";
     /// The file cannot be opened or read.
     FileUnreadable Gateway INTERNAL_SERVER_ERROR "file-unreadable" "The file cannot be read.";
-    /// The file has become shorter while it was sent.
+    /// The file became shorter while it was sent.
     FileShrunk Gateway INTERNAL_SERVER_ERROR "file-shrunk" "The file became shorter while it was sent.";
-    /// The request is for another state of the file.
+    /// The request is for another version of the file.
     PreconditionFailed Downstream PRECONDITION_FAILED "precondition-failed" "The file has changed: a precondition of the request failed.";
     /// The request is for a part that the file does not have.
     BeyondFile Downstream RANGE_NOT_SATISFIABLE "range-not-satisfiable" "The requested range is outside the file.";
@@ -163,9 +163,9 @@ kinds! {
     BadRewrite Gateway BAD_REQUEST "bad-rewrite" "The rewritten path or redirect target is not valid.";
     /// A redirect needs the host, and the request has none.
     NoHost Downstream BAD_REQUEST "no-host" "The redirect needs a host, and the request names none.";
-    /// The upstream has no endpoint, or each was tried.
+    /// The upstream has no endpoint, or all were tried.
     NoEndpoint Gateway SERVICE_UNAVAILABLE "no-endpoint" "The upstream has no available endpoint.";
-    /// Every connection is taken, and too many requests wait already.
+    /// Every connection is in use, and too many requests already wait.
     QueueFull Gateway SERVICE_UNAVAILABLE "queue-full" "Too many requests are waiting for the upstream.";
     /// No connection became free in time.
     QueueTimeout Gateway SERVICE_UNAVAILABLE "queue-timeout" "No connection to the upstream became free in time.";
@@ -175,35 +175,35 @@ kinds! {
     ConnectTimeout Upstream GATEWAY_TIMEOUT "connect-timeout" "The upstream did not accept the connection in time.";
     /// The endpoint and the gateway could not agree on TLS.
     Tls Upstream BAD_GATEWAY "upstream-tls" "A TLS connection to the upstream could not be established.";
-    /// The endpoint closed the connection before it had answered.
+    /// The endpoint closed the connection before it had responded.
     Closed Upstream BAD_GATEWAY "upstream-closed" "The upstream closed the connection without responding.";
-    /// The endpoint reset the stream before it had answered.
+    /// The endpoint reset the stream before it had responded.
     Reset Upstream BAD_GATEWAY "upstream-reset" "The upstream reset the stream without responding.";
-    /// The endpoint has done nothing with the request, and says so.
+    /// The endpoint has not processed the request, and says so.
     Unprocessed Upstream SERVICE_UNAVAILABLE "upstream-refused" "The upstream accepts no requests at the moment.";
     /// The head of the response did not arrive in time.
     ResponseTimeout Upstream GATEWAY_TIMEOUT "response-timeout" "The upstream did not respond in time.";
     /// The body of the response paused for too long.
     ResponseStalled Upstream GATEWAY_TIMEOUT "response-stalled" "The upstream's response stalled.";
-    /// The response ended before its end.
+    /// The response ended early.
     Truncated Upstream BAD_GATEWAY "truncated" "The upstream's response is incomplete.";
-    /// The endpoint sent more interim responses than anyone needs.
+    /// The endpoint sent too many interim responses.
     TooManyInterim Upstream BAD_GATEWAY "too-many-interim" "The upstream sent too many interim responses.";
-    /// The endpoint switched to a protocol that nobody asked for.
+    /// The endpoint switched to a protocol that was not requested.
     UnaskedUpgrade Upstream BAD_GATEWAY "unasked-upgrade" "The upstream switched protocols without being asked to.";
-    /// The endpoint has answered a wish for a tunnel as if it had been none.
+    /// The endpoint responded to an upgrade request without switching protocols.
     UpgradeIgnored Upstream BAD_GATEWAY "upgrade-ignored" "The upstream did not switch protocols.";
-    /// A tunnel is asked for in a protocol that the route does not allow, or where none can be.
+    /// The client asks for a tunnel in a protocol that the route does not allow, or where none is possible.
     UpgradeRefused Gateway NOT_IMPLEMENTED "upgrade-refused" "Upgrading to that protocol is not allowed for this path.";
     /// Too many tunnels are open.
     TooManyTunnels Gateway SERVICE_UNAVAILABLE "too-many-tunnels" "Too many tunnels are open.";
-    /// The time that a client gives a gRPC call cannot be read.
+    /// The deadline of a gRPC call is malformed.
     BadDeadline Downstream BAD_REQUEST "bad-grpc-timeout" "The grpc-timeout field is not valid.";
-    /// The body of a gRPC-Web call is no text as it has to be.
+    /// The body of a gRPC-Web text call is not valid base64.
     BadWebText Downstream BAD_REQUEST "bad-grpc-web-text" "The body is not base64.";
-    /// The time that a client gives its call is over.
+    /// The deadline of a call has passed.
     Deadline Gateway GATEWAY_TIMEOUT "deadline" "The deadline of the call has passed.";
-    /// The gateway could not do its own part.
+    /// The gateway itself failed.
     Internal Gateway INTERNAL_SERVER_ERROR "internal" "The gateway failed.";
 }
 
@@ -223,7 +223,7 @@ impl Error {
         Error { side: Side::Upstream, kind: Kind::Malformed(error) }
     }
 
-    /// What the client is answered, if it can still be answered.
+    /// The status of the response, if one can still be sent.
     pub fn status(self) -> Status {
         match (self.kind, self.side) {
             (Kind::Malformed(error), Side::Downstream) => error.status(),
@@ -237,7 +237,7 @@ impl Error {
         }
     }
 
-    /// Whether nothing that follows on the client's connection can be understood after this.
+    /// Whether the client's connection cannot be used after this.
     pub fn ends_the_connection(self) -> bool {
         let is_late =
             matches!(self.kind, Kind::HeadTimeout | Kind::BodyTimeout | Kind::BodyTooSlow);
@@ -246,26 +246,25 @@ impl Error {
         is_late || is_malformed || is_too_much || self.kind == Kind::ClientCertificate
     }
 
-    /// Of this failure and that of a later attempt, the one to answer with: the later, unless that says
-    /// only that an endpoint was not reached.
+    /// Of this failure and that of a later attempt, the one to report: the later one, unless it says only that an
+    /// endpoint was not reached.
     pub fn or_more_telling(self, later: Error) -> Error {
         let is_unreached =
             |error: Error| matches!(error.kind, Kind::Connect | Kind::ConnectTimeout);
         if is_unreached(later) && !is_unreached(self) { self } else { later }
     }
 
-    /// Whether nobody is there to be told of it.
+    /// Whether there is no client left to respond to.
     pub fn has_no_client(self) -> bool {
         matches!(self.kind, Kind::ClientGone | Kind::ClientStalled | Kind::ClientTooSlow)
     }
 
-    /// Whether the client sends its body too slowly, or has stopped to.
+    /// Whether the client sends its body too slowly, or not at all.
     pub fn is_slow_client(self) -> bool {
         matches!(self.kind, Kind::BodyTimeout | Kind::BodyTooSlow)
     }
 
-    /// Whether no endpoint has done anything with the request, so that it can go to another one whatever its
-    /// method.
+    /// Whether no endpoint has processed the request, so that it can go to another one whatever its method.
     pub fn nothing_was_done(self) -> bool {
         let is_full = matches!(self.kind, Kind::QueueFull | Kind::QueueTimeout);
         let is_unreached = matches!(self.kind, Kind::Connect | Kind::ConnectTimeout | Kind::Tls);

@@ -2,7 +2,7 @@
 //!
 //! A [`BodyBuffer`] takes the body as any sink does. A [`HeldBody`] gives it back, in front of what has not come yet.
 
-use crate::body::{BodySink, BodySource, Gone, RequestBody};
+use crate::body::{BodySink, BodySource, ClientState, RequestBody};
 use crate::error::{Error, Kind};
 use crate::memory::Reservation;
 use crate::stream::ReadHalf;
@@ -187,7 +187,7 @@ impl<B: RequestBody + ?Sized> RequestBody for HeldBody<'_, B> {
         self.unread().len() + self.source.ahead()
     }
 
-    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<Gone> {
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<ClientState> {
         self.source.poll_gone(cx)
     }
 

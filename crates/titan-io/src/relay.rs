@@ -84,8 +84,8 @@ impl Stop {
         }
     }
 
-    /// What it means for the exchange when a response stops.
-    pub fn of_answer(self) -> Error {
+    /// The error of the exchange when a response stops.
+    pub fn of_response(self) -> Error {
         match self {
             Stop::Source(error) | Stop::Sink(error) => error,
             Stop::SourceStalled | Stop::SourceTooSlow => Kind::ResponseStalled.into(),

@@ -3,7 +3,7 @@
 //! A [`BodyTransform`] does no I/O: bytes in, bytes out, and the end. A [`Transformed`] body has a short list of
 //! them; each gets the output of the one before it. Bodies without a transform do not go through here.
 
-use crate::body::{BodySource, Gone, RequestBody};
+use crate::body::{BodySource, ClientState, RequestBody};
 use crate::error::{Error, Kind};
 use crate::relay::Turn;
 use std::task::{Context, Poll};
@@ -14,7 +14,12 @@ pub trait BodyTransform {
     /// Takes some of `input` and appends to `out` what comes of it. It spends of the turn what that costs, and stops
     /// when the turn is over. Either there is input, or it has more; whatever there is, it takes some, puts some
     /// out, or fails.
-    fn take(&mut self, input: &[u8], turn: &mut Turn, out: &mut Vec<u8>) -> Result<Taken, Error>;
+    fn take(
+        &mut self,
+        input: &[u8],
+        turn: &mut Turn,
+        out: &mut Vec<u8>,
+    ) -> Result<StepResult, Error>;
 
     /// Ends the body: everything that came was taken, and nothing more comes but `trailers`. Those that it returns stand
     /// in place of them.
@@ -32,41 +37,41 @@ pub trait BodyTransform {
     }
 }
 
-/// What has come of a call.
+/// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Taken {
-    /// Bytes of the input that were taken.
+pub struct StepResult {
+    /// Bytes of the input that were consumed.
     pub bytes: usize,
-    /// Whether more comes out of what was taken: it is asked for before there is more input.
+    /// Whether more output is ready: it is taken before there is more input.
     pub has_more: bool,
 }
 
-/// What a body passes through, in order. Takes memory only where there is something.
+/// The transforms of a body, in order. Allocates only if there are any.
 #[derive(Default)]
 pub struct Transforms<'t>(Vec<Stage<'t>>);
 
-/// A body behind its transforms.
+/// A body after its transforms.
 pub struct Transformed<'t, S: ?Sized> {
     source: &'t mut S,
     stages: Transforms<'t>,
     /// Bytes that were taken from the source.
     taken: u64,
     turn: Turn,
-    /// How the source has failed: told once what came before that was consumed.
+    /// How the source failed: reported after what came before was consumed.
     broken: Option<Error>,
     /// In place of those of the source.
     trailers: Option<Fields>,
 }
 
-/// A transform, and what it has put out.
+/// A transform and its output.
 struct Stage<'t> {
     transform: Box<dyn BodyTransform + 't>,
     out: Vec<u8>,
     /// Bytes of `out` that were consumed. `start <= out.len()`
     start: usize,
-    /// Whether more comes out without more input.
+    /// Whether more output is ready without more input.
     has_more: bool,
-    /// Whether it has taken something since it was last told to put out all that it holds.
+    /// Whether it has consumed something since the last flush.
     is_holding: bool,
     has_ended: bool,
 }
@@ -181,7 +186,7 @@ impl Stage<'_> {
     /// Tells how much of the input was taken.
     fn take(&mut self, input: &[u8], turn: &mut Turn) -> Result<usize, Error> {
         let (before, had_more) = (self.out.len(), self.has_more);
-        let Taken { bytes, has_more } = self.transform.take(input, turn, &mut self.out)?;
+        let StepResult { bytes, has_more } = self.transform.take(input, turn, &mut self.out)?;
         if bytes == 0 && self.out.len() == before && has_more == had_more {
             // It would be asked for ever.
             return Err(Kind::Internal.into());
@@ -265,7 +270,7 @@ impl<B: RequestBody + ?Sized> RequestBody for Transformed<'_, B> {
         self.source.ahead()
     }
 
-    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<Gone> {
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<ClientState> {
         self.source.poll_gone(cx)
     }
 

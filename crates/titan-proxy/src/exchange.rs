@@ -159,7 +159,7 @@ impl Default for Record {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// The client has a complete response.
-    Answered,
+    Responded,
     /// The response is incomplete, and the client must see that.
     Broken,
     /// The client has gone, or takes nothing: there is nobody to see anything.
@@ -470,11 +470,11 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
 
     /// Tells the client of a failure if it still can be told, and records how the exchange went.
     async fn conclude(mut self, result: Result<(), Error>) -> Verdict {
-        let mut verdict = Verdict::Answered;
+        let mut verdict = Verdict::Responded;
         if let Err(error) = result {
             self.worker.cells().count_failure(error);
             verdict = match self.tell(error).await {
-                Ok(()) => Verdict::Answered,
+                Ok(()) => Verdict::Responded,
                 Err(error) if error.has_no_client() => {
                     let Record { started, timeout, .. } = self.record;
                     Verdict::Left { is_overdue: grpc::is_overdue(started.elapsed(), timeout) }
@@ -483,9 +483,9 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
             };
         }
         let Record { route, status, started, .. } = self.record;
-        let status = status.filter(|_| verdict == Verdict::Answered);
+        let status = status.filter(|_| verdict == Verdict::Responded);
         let of_route = self.snapshot.counted(route).cells(self.worker.index());
-        of_route.count_answer(status, started.elapsed());
+        of_route.count_response(status, started.elapsed());
         let cells = self.worker.cells();
         cells.received.add(self.body.received());
         cells.sent.add(self.answer.sent());

@@ -21,7 +21,7 @@
 //! | 9 | choose an endpoint, get a connection, retry | [`titan_upstream`] | `Attempts::next`, `Pools::get` |
 //! | 10 | the request out, the response in | `exchange::attempt`, `exchange::deliver` | `Exchange::start`, `Exchange::deliver` |
 //! | 11 | both bodies, back-pressure, stalls | [`titan_io::relay`] | `Pump::poll` |
-//! | 12 | one record, one set of counters | `metrics` | `RouteCells::count_answer` |
+//! | 12 | one record, one set of counters | `metrics` | `RouteCells::count_response` |
 //! | - | responses with files | `files`, `exchange::files` | `Site::find`, `Site::reply` |
 //! | - | redirects and rewritten paths | `template` | `write_location`, `PathRewrite::apply` |
 //! | - | sockets, messages on them, time, buffers | [`titan_io`] | `Transport`, `Io` |

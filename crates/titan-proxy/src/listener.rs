@@ -283,7 +283,7 @@ fn admit(worker: &Rc<Worker>, state: &Arc<ListenerState>, stream: Stream, peer: 
         worker: Rc::clone(worker),
         transport: Transport::new(&worker.io, stream),
         origin: worker.snapshot().forwarding.origin(peer, Scheme::Http, &state.listener_policy),
-        is_answering: false,
+        is_responding: false,
     };
     let guest =
         Box::new(AdmittedConnection { client, permit, _counted: worker.count_connection() });

@@ -133,7 +133,7 @@ impl Cells {
 
 impl RouteCells {
     /// Counts an exchange that is over.
-    pub(crate) fn count_answer(&self, status: Option<Status>, took: Duration) {
+    pub(crate) fn count_response(&self, status: Option<Status>, took: Duration) {
         let class = status.map_or(0, Status::class);
         self.classes[usize::from(class)].add(1);
         self.latency.record(took);

@@ -48,7 +48,7 @@ impl RequestBody for Client<'_> {
         self.data().len()
     }
 
-    fn poll_gone(&mut self, _: &mut Context<'_>) -> Poll<Gone> {
+    fn poll_gone(&mut self, _: &mut Context<'_>) -> Poll<ClientState> {
         Poll::Pending
     }
 

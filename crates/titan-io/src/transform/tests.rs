@@ -71,7 +71,7 @@ impl RequestBody for Pieces {
         self.ahead.front().copied().unwrap_or_default()
     }
 
-    fn poll_gone(&mut self, _: &mut Context<'_>) -> Poll<Gone> {
+    fn poll_gone(&mut self, _: &mut Context<'_>) -> Poll<ClientState> {
         Poll::Pending
     }
 
@@ -165,8 +165,13 @@ fn sealed_trailers() -> Fields {
 }
 
 impl BodyTransform for Running {
-    fn take(&mut self, input: &[u8], turn: &mut Turn, out: &mut Vec<u8>) -> Result<Taken, Error> {
-        let all = Taken { bytes: input.len(), has_more: false };
+    fn take(
+        &mut self,
+        input: &[u8],
+        turn: &mut Turn,
+        out: &mut Vec<u8>,
+    ) -> Result<StepResult, Error> {
+        let all = StepResult { bytes: input.len(), has_more: false };
         turn.spend(input.len());
         match self.toy {
             Toy::Swell(times) => {
@@ -179,7 +184,7 @@ impl BodyTransform for Running {
                 };
                 let count = self.held.len().min(AT_ONCE);
                 out.extend(self.held.drain(..count));
-                Ok(Taken { bytes, has_more: !self.held.is_empty() })
+                Ok(StepResult { bytes, has_more: !self.held.is_empty() })
             }
             Toy::Hold => {
                 self.held.extend_from_slice(input);
@@ -195,7 +200,7 @@ impl BodyTransform for Running {
             Toy::Toil => {
                 out.push(input[0]);
                 turn.spend(TURN / 2);
-                Ok(Taken { bytes: 1, has_more: false })
+                Ok(StepResult { bytes: 1, has_more: false })
             }
             Toy::Seal => {
                 self.count += input.len();
@@ -324,8 +329,8 @@ fn others_have_their_turn() {
 struct Idle;
 
 impl BodyTransform for Idle {
-    fn take(&mut self, _: &[u8], _: &mut Turn, _: &mut Vec<u8>) -> Result<Taken, Error> {
-        Ok(Taken { bytes: 0, has_more: false })
+    fn take(&mut self, _: &[u8], _: &mut Turn, _: &mut Vec<u8>) -> Result<StepResult, Error> {
+        Ok(StepResult { bytes: 0, has_more: false })
     }
 
     fn end(&mut self, _: &Fields, _: &mut Vec<u8>) -> Result<Option<Fields>, Error> {

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use titan_http::Fields;
 use titan_io::error::{Error, Kind};
 use titan_io::relay::Turn;
-use titan_io::transform::{BodyTransform, Taken};
+use titan_io::transform::{BodyTransform, StepResult};
 
 /// Compresses one body.
 pub struct Compressor {
@@ -45,7 +45,12 @@ impl Compressor {
 }
 
 impl BodyTransform for Compressor {
-    fn take(&mut self, input: &[u8], turn: &mut Turn, out: &mut Vec<u8>) -> Result<Taken, Error> {
+    fn take(
+        &mut self,
+        input: &[u8],
+        turn: &mut Turn,
+        out: &mut Vec<u8>,
+    ) -> Result<StepResult, Error> {
         let is_heavy = self.encoding.is_heavy();
         let price = if is_heavy { HEAVY } else { 1 };
         let bytes = input.len().min(turn.left().div_ceil(price));
@@ -56,7 +61,7 @@ impl BodyTransform for Compressor {
             // What it keeps for later it would work on in one go then, with that of the next turn.
             self.flush(out)?;
         }
-        Ok(Taken { bytes, has_more: false })
+        Ok(StepResult { bytes, has_more: false })
     }
 
     fn end(&mut self, trailers: &Fields, out: &mut Vec<u8>) -> Result<Option<Fields>, Error> {

@@ -8,7 +8,7 @@ use titan_http::coding::Coding;
 use titan_io::error::Error;
 use titan_io::memory::Reservation;
 use titan_io::relay::Turn;
-use titan_io::transform::{BodyTransform, Taken};
+use titan_io::transform::{BodyTransform, StepResult};
 
 /// What a body is decoded by, and how much may become of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +71,12 @@ impl From<Bad> for Error {
 }
 
 impl BodyTransform for Decompressor<'_> {
-    fn take(&mut self, input: &[u8], turn: &mut Turn, out: &mut Vec<u8>) -> Result<Taken, Error> {
+    fn take(
+        &mut self,
+        input: &[u8],
+        turn: &mut Turn,
+        out: &mut Vec<u8>,
+    ) -> Result<StepResult, Error> {
         // So that the work is bounded too where nothing comes out.
         let input = &input[..input.len().min(ROOM)];
         let Decoding { coding, window, .. } = self.limits;
@@ -96,7 +101,7 @@ impl BodyTransform for Decompressor<'_> {
         self.made += made as u64;
         turn.spend(taken + made + if is_end { PART } else { 0 });
         self.check_size()?;
-        Ok(Taken { bytes: taken, has_more: self.is_full })
+        Ok(StepResult { bytes: taken, has_more: self.is_full })
     }
 
     fn end(&mut self, trailers: &Fields, _: &mut Vec<u8>) -> Result<Option<Fields>, Error> {

@@ -19,7 +19,7 @@ use titan_h1::{Body, RequestStart};
 use titan_http::BodyLength;
 use titan_http::{FieldName, Fields, Method, RequestHead, ResponseHead, Version};
 use titan_io::body::{BodySink, BodySource};
-use titan_io::body::{Content, Gone, RequestBody, ResponseSink};
+use titan_io::body::{ClientState, Content, RequestBody, ResponseSink};
 use titan_io::buffer::SMALL;
 use titan_io::clock::{Moment, TICK};
 use titan_io::error::{Error, Kind, Side};
@@ -171,7 +171,7 @@ impl Connection<'_> {
         }
         let start = head.unwrap_or(NO_REQUEST);
         let may_continue = start.keep_alive && !self.has_served_enough();
-        self.client.is_answering = true;
+        self.client.is_responding = true;
         let Client { worker, transport, origin, .. } = &mut *self.client;
         let Transport { io, stream, inbox, timer } = transport;
         let Scratch { request, request_body, to_client, text, .. } = scratch;
@@ -209,15 +209,15 @@ impl Connection<'_> {
         // The end of a short response to a whole request without a body cannot be lost any more.
         let is_surely_read =
             head.is_ok() && start.framing.is_empty() && answer.sent() <= SMALL as u64;
-        if verdict != Verdict::Answered {
-            self.client.is_answering = is_started;
+        if verdict != Verdict::Responded {
+            self.client.is_responding = is_started;
             if verdict == Verdict::Broken && is_started {
                 self.client.break_off(is_framed).await;
             }
             return Next::Close;
         }
         let is_whole = body.is_done() || !is_closing && drain(&mut body, timer, DRAINED).await;
-        self.client.is_answering = false;
+        self.client.is_responding = false;
         match is_whole {
             true if !is_closing => Next::Idle,
             true if !start.keep_alive && is_surely_read => Next::Close,
@@ -325,11 +325,11 @@ impl RequestBody for Request<'_> {
         self.message.data().len()
     }
 
-    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<Gone> {
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<ClientState> {
         match ready!(self.message.poll_beyond(cx)) {
-            Peek::End => Poll::Ready(Gone::HalfClosed),
-            Peek::Broken => Poll::Ready(Gone::Broken),
-            Peek::Bytes | Peek::Nothing => Poll::Ready(Gone::Present),
+            Peek::End => Poll::Ready(ClientState::HalfClosed),
+            Peek::Broken => Poll::Ready(ClientState::Broken),
+            Peek::Bytes | Peek::Nothing => Poll::Ready(ClientState::Present),
         }
     }
 

@@ -17,7 +17,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use titan_h2::{Code, Event, RequestStart, StreamId};
 use titan_http::{BodyLength, Fields, ResponseHead};
-use titan_io::body::{BodySink, BodySource, Content, Gone, RequestBody, ResponseSink};
+use titan_io::body::{BodySink, BodySource, ClientState, Content, RequestBody, ResponseSink};
 use titan_io::clock::{Clock, Moment, Timer};
 use titan_io::error::{Error, Kind, Side};
 use titan_io::mux::{Halt, Mux, Progress, Receiver, Sender, StreamHandle, Wire};
@@ -30,7 +30,7 @@ pub(crate) async fn serve(client: &mut Client, deadline: Moment) {
     let mux = Mux::new(titan_h2::Connection::server(limits), Side::Downstream);
     let origin = Origin::clone(&client.origin);
     let shared = Rc::new(Shared { worker, mux, origin });
-    client.is_answering = true;
+    client.is_responding = true;
     let progress = Progress::new(&client.transport.io.clock);
     let mut connection = Connection {
         client,
@@ -48,7 +48,7 @@ pub(crate) async fn serve(client: &mut Client, deadline: Moment) {
         if mux.handles() == 0 { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;
-    client.is_answering = end == End::Gone;
+    client.is_responding = end == End::Gone;
     if end == End::Over {
         client.linger().await;
     }
@@ -249,11 +249,11 @@ async fn answer(
         record: Record::default(),
     };
     let verdict = exchange.run(refused).await;
-    if verdict == Verdict::Answered && !body.is_done() {
+    if verdict == Verdict::Responded && !body.is_done() {
         // Some clients lose a response that is followed by a reset at once, whatever RFC 9113 section 8.1 says.
         drain(&mut body, &timer, DROPPED).await;
     }
-    if verdict != Verdict::Answered && response.sender.is_waiting() && !handle.is_lost() {
+    if verdict != Verdict::Responded && response.sender.is_waiting() && !handle.is_lost() {
         handle.charge_for_stall();
     }
     if verdict == (Verdict::Left { is_overdue: true }) {
@@ -261,7 +261,7 @@ async fn answer(
     }
     worker.cells().streams_closed.add(1);
     handle.set_farewell(match verdict {
-        Verdict::Answered => Code::NoError,
+        Verdict::Responded => Code::NoError,
         Verdict::Broken | Verdict::Left { .. } => Code::InternalError,
     });
 }
@@ -338,8 +338,8 @@ impl RequestBody for Request<'_> {
         self.receiver.ahead()
     }
 
-    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<Gone> {
-        self.receiver.handle().poll_lost(cx).map(|()| Gone::Broken)
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<ClientState> {
+        self.receiver.handle().poll_lost(cx).map(|()| ClientState::Broken)
     }
 
     fn poll_lost(&mut self, cx: &mut Context<'_>) -> Poll<()> {

@@ -28,7 +28,7 @@ pub(crate) struct Client {
     pub(crate) transport: Transport,
     pub(crate) origin: Origin,
     /// Whether a response is under way: then the connection must not end as if that were complete.
-    pub(crate) is_answering: bool,
+    pub(crate) is_responding: bool,
 }
 
 /// Serves a client until the connection ends, in the protocol that it begins to speak, or has agreed on.
@@ -83,7 +83,7 @@ impl Client {
     /// it is incomplete, a reset does.
     async fn break_off(&mut self, is_framed: bool) {
         if is_framed {
-            self.is_answering = false;
+            self.is_responding = false;
             return self.linger().await;
         }
         let Client { worker, transport, .. } = self;
@@ -122,7 +122,7 @@ async fn drain(body: &mut impl BodySource, timer: &Timer, most: usize) -> bool {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        match self.is_answering {
+        match self.is_responding {
             true => self.transport.stream.reset(),
             false => self.transport.stream.say_goodbye(),
         }

@@ -193,7 +193,7 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
                 result => result?,
             }
             if let Poll::Ready(result) = download.poll(cx, clock, &mut incoming, *answer) {
-                return Poll::Ready(result.map_err(Stop::of_answer).map(|()| true));
+                return Poll::Ready(result.map_err(Stop::of_response).map(|()| true));
             }
             if download.awaits_sink() {
                 incoming.read(cx);

@@ -145,7 +145,7 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
             // A stream that is lost is not written to, and so shows nothing else.
             match moved.is_pending() && self.body.poll_lost(cx).is_ready() {
                 true => Poll::Ready(Err(Kind::ClientGone.into())),
-                false => moved.map_err(Stop::of_answer),
+                false => moved.map_err(Stop::of_response),
             }
         })
         .await

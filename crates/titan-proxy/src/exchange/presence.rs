@@ -2,7 +2,7 @@
 
 use std::task::{Context, Poll};
 use std::time::Duration;
-use titan_io::body::{Gone, RequestBody};
+use titan_io::body::{ClientState, RequestBody};
 use titan_io::clock::{Clock, Moment};
 use titan_io::error::{Error, Kind};
 
@@ -75,11 +75,11 @@ impl Presence {
         body: &mut (impl RequestBody + ?Sized),
     ) -> Result<(), Error> {
         *self = match body.poll_gone(cx) {
-            Poll::Ready(Gone::Broken) => return Err(Kind::ClientGone.into()),
-            Poll::Ready(Gone::HalfClosed) => {
+            Poll::Ready(ClientState::Broken) => return Err(Kind::ClientGone.into()),
+            Poll::Ready(ClientState::HalfClosed) => {
                 Presence::Leaving { until: clock.deadline(HALF_CLOSED) }
             }
-            Poll::Ready(Gone::Present) => {
+            Poll::Ready(ClientState::Present) => {
                 Presence::Certain { until: clock.deadline(Duration::ZERO) }
             }
             Poll::Pending => Presence::Watched,

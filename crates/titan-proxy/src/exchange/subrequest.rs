@@ -19,7 +19,7 @@ use std::task::{Context, Poll};
 use titan_http::BodyLength;
 use titan_http::{Fields, RequestHead, ResponseHead};
 use titan_io::body::{BodySink, BodySource, Text};
-use titan_io::body::{Content, Gone, RequestBody, ResponseSink};
+use titan_io::body::{ClientState, Content, RequestBody, ResponseSink};
 use titan_io::error::{Error, Kind};
 use titan_policies::buffered_response::BufferedResponse;
 use titan_policies::context::{Answered, Subrequest, Subrequests, Write};
@@ -249,7 +249,7 @@ impl RequestBody for Nothing {
         0
     }
 
-    fn poll_gone(&mut self, _: &mut Context<'_>) -> Poll<Gone> {
+    fn poll_gone(&mut self, _: &mut Context<'_>) -> Poll<ClientState> {
         Poll::Pending
     }
 

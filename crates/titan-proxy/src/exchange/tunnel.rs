@@ -79,7 +79,7 @@ impl Tunnel {
 
 fn ready_error(moved: Poll<Result<(), Stop>>) -> Result<(), Error> {
     match moved {
-        Poll::Ready(Err(stop)) => Err(stop.of_answer()),
+        Poll::Ready(Err(stop)) => Err(stop.of_response()),
         Poll::Ready(Ok(())) | Poll::Pending => Ok(()),
     }
 }

@@ -8,7 +8,7 @@ use titan_http::{BadField, BodyLength, FieldName, Fields, RequestHead, ResponseH
 use titan_io::body::Content;
 use titan_io::error::{Error, Kind};
 use titan_io::relay::Turn;
-use titan_io::transform::{BodyTransform, Taken, Transforms};
+use titan_io::transform::{BodyTransform, StepResult, Transforms};
 
 /// The flag of the frame that holds trailers.
 const TRAILERS: u8 = 0x80;
@@ -50,11 +50,16 @@ pub(crate) fn from_native(
 pub(crate) struct TextDecoder(Decoder);
 
 impl BodyTransform for TextDecoder {
-    fn take(&mut self, input: &[u8], turn: &mut Turn, out: &mut Vec<u8>) -> Result<Taken, Error> {
+    fn take(
+        &mut self,
+        input: &[u8],
+        turn: &mut Turn,
+        out: &mut Vec<u8>,
+    ) -> Result<StepResult, Error> {
         let bytes = input.len().min(STEP);
         turn.spend(bytes);
         self.0.read(&input[..bytes], out).map_err(|_| Kind::BadWebText)?;
-        Ok(Taken { bytes, has_more: false })
+        Ok(StepResult { bytes, has_more: false })
     }
 
     fn end(&mut self, _: &Fields, _: &mut Vec<u8>) -> Result<Option<Fields>, Error> {
@@ -78,11 +83,16 @@ impl Framer {
 }
 
 impl BodyTransform for Framer {
-    fn take(&mut self, input: &[u8], turn: &mut Turn, out: &mut Vec<u8>) -> Result<Taken, Error> {
+    fn take(
+        &mut self,
+        input: &[u8],
+        turn: &mut Turn,
+        out: &mut Vec<u8>,
+    ) -> Result<StepResult, Error> {
         let bytes = input.len().min(STEP);
         turn.spend(bytes);
         self.write(&input[..bytes], out);
-        Ok(Taken { bytes, has_more: false })
+        Ok(StepResult { bytes, has_more: false })
     }
 
     fn end(&mut self, trailers: &Fields, out: &mut Vec<u8>) -> Result<Option<Fields>, Error> {

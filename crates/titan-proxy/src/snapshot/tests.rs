@@ -76,8 +76,8 @@ fn routes_and_upstreams_count_under_their_names() {
     let registry = Registry::default();
     let before = snapshot(&registry, UPSTREAMS);
     let took = std::time::Duration::ZERO;
-    before.counted(Some(1)).cells(0).count_answer(Some(Status::OK), took);
-    before.counted(None).cells(0).count_answer(Some(Status::NOT_FOUND), took);
+    before.counted(Some(1)).cells(0).count_response(Some(Status::OK), took);
+    before.counted(None).cells(0).count_response(Some(Status::NOT_FOUND), took);
     before.upstreams[1].counted.cells(0).attempts.add(3);
     let inserted = UPSTREAMS
         .replace("[{", "[{ name: new, path: /new, upstream: new }, {")
