@@ -145,7 +145,7 @@ impl Policy for Authorise {
         known: Option<Known>,
         setting: &Setting<'_, Authorise>,
     ) -> Authorise {
-        let Setting { name, place, config, shared } = *setting;
+        let Setting { name, place, config, shared, registry: _ } = *setting;
         let Known { users, keys } = known.unwrap_or_else(|| Known::of(own));
         let forward = own.forward_auth.clone();
         Authorise {

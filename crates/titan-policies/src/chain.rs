@@ -7,8 +7,9 @@ use crate::buffered_response::BufferedResponse;
 use crate::compress::{Encoders, Encoding};
 use crate::credentials::Keys;
 use crate::jwt::{self, KeySetStatus, Revocations};
-use crate::list::{Around, Chain, PerWorker, PolicyMetric, Ready, Shared};
+use crate::list::{Around, Chain, Counters, PerWorker, PolicyMetric, Ready, Shared};
 use crate::policy::Response;
+use crate::rate_limit::Waiting;
 use crate::state::PolicyState;
 use std::io;
 use std::rc::Rc;
@@ -17,6 +18,7 @@ use titan_config::{Config, Policy};
 use titan_http::{BadField, Fields, RequestHead, ResponseHead, Status};
 use titan_io::body::Content;
 use titan_io::io::Phase;
+use titan_io::registry::Registry;
 use titan_io::tls::{BadCredentials, Files};
 use tokio::sync::watch;
 
@@ -25,30 +27,34 @@ pub struct Chains {
     by_route: Vec<Chain>,
     /// For requests that no route takes: a page is to see that, and nothing else is done with them.
     none: Chain,
-    policies: Arc<[Ready]>,
+    policies: Box<[Ready]>,
     /// The section of each.
     sections: Vec<Policy>,
     shared: Shared,
 }
 
-/// What policies have counted, also after a reload.
+/// What policies have counted, also after a reload. It keeps none of them.
 #[derive(Clone, Default)]
-pub struct PolicyCounters(Arc<[Ready]>);
+pub struct PolicyCounters(Arc<[Counters]>);
 
 impl PolicyCounters {
     /// Every metric of every type of policy.
     pub fn metrics(&self) -> Vec<PolicyMetric> {
-        Ready::metrics(&self.0)
+        Counters::metrics(&self.0)
     }
 }
 
 impl Shared {
-    /// What nobody has used yet.
-    pub fn new(revocations: Option<&Revocations>) -> Shared {
-        let mut shared = Shared { jwt: revocations.cloned(), ..Shared::default() };
+    /// What is there already, or what nobody has used yet.
+    pub fn new(revocations: Option<&Revocations>, registry: &Registry) -> Shared {
         // Requests that wait are bounded over all limits.
-        shared.early_limit = Arc::clone(&shared.rate_limit);
-        shared
+        let waiting = registry.shared((), Waiting::default);
+        Shared {
+            jwt: revocations.cloned(),
+            early_limit: Arc::clone(&waiting),
+            rate_limit: waiting,
+            ..Shared::default()
+        }
     }
 }
 
@@ -60,7 +66,7 @@ impl Chains {
         let policies = numbered.map(|(numbered, credentials)| {
             Ready::new(numbered, credentials, config, &shared, around)
         });
-        let policies: Arc<[Ready]> = policies.collect();
+        let policies: Box<[Ready]> = policies.collect();
         let by_route = config.routes.iter().map(|route| Chain::new(route, &policies)).collect();
         let cors = config.everywhere.cors.map(|id| &policies[id.index()]);
         let cors = cors.and_then(|ready| match ready {
@@ -85,7 +91,7 @@ impl Chains {
 
     /// What its policies count.
     pub fn counters(&self) -> PolicyCounters {
-        PolicyCounters(Arc::clone(&self.policies))
+        PolicyCounters(self.policies.iter().map(Ready::counters).collect())
     }
 
     /// Fetches the keys that are elsewhere until the gateway drains.

@@ -6,6 +6,7 @@ use crate::rate_limit::cells::{self, RateLimitCells};
 use crate::rate_limit::{RateLimit, RateLimitState, Waiting};
 use crate::story::Story;
 use std::sync::Arc;
+use titan_config::PolicyKind;
 use titan_http::BadField;
 use titan_io::error::Error;
 
@@ -27,7 +28,7 @@ impl Policy for EarlyLimit {
         (): (),
         setting: &Setting<'_, EarlyLimit>,
     ) -> EarlyLimit {
-        EarlyLimit(RateLimit::of(limit, setting.name, setting.config, setting.shared))
+        EarlyLimit(RateLimit::of(limit, (PolicyKind::EarlyLimit, setting.name), setting))
     }
 
     async fn on_request<'m>(

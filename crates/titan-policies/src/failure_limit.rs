@@ -4,12 +4,14 @@ use crate::authorise::user_shown;
 use crate::context::{Charged, Failure, FailureCounter, Failures, PolicyContext, Step};
 use crate::policy::{Metric, Own, Policy, Response, Setting};
 use crate::rate_limit::cells::{self, RateLimitCells};
+use crate::rate_limit::keyed::KeyedLimiter;
 use crate::rate_limit::limiter::{Limiter, Pace};
 use crate::rate_limit::table::Maker;
-use crate::rate_limit::{mask_of, seconds, since, write_all, write_client, write_retry_after};
+use crate::rate_limit::{mask_of, seconds, write_all, write_client, write_retry_after};
 use crate::story::Story;
-use std::hash::{BuildHasher, Hasher, RandomState};
-use std::time::Instant;
+use std::hash::{Hash, Hasher};
+use std::num::NonZeroU32;
+use std::sync::Arc;
 use titan_config::Rate;
 use titan_http::{BadField, FieldName};
 use titan_io::error::{Error, Kind};
@@ -22,15 +24,28 @@ refusals! {
 
 /// A policy, with the numbers that all workers count in.
 pub(crate) struct FailureLimit {
-    by_client: Option<Limiter>,
-    by_name: Option<Limiter>,
+    by_client: Option<Arc<KeyedLimiter>>,
+    by_name: Option<Arc<KeyedLimiter>>,
     mask: u128,
     is_shadow: bool,
-    /// Keyed anew at each start: nobody can choose two keys that count as one.
-    hasher: RandomState,
-    started: Instant,
     /// What is allowed, in words.
     words: Box<str>,
+}
+
+/// What makes a limit count on: that it has the same name, and counts the same failures against the same rate.
+#[derive(PartialEq, Eq)]
+struct FailureKey {
+    name: String,
+    of: Whose,
+    rate: Rate,
+    capacity: NonZeroU32,
+}
+
+/// Whose failures are counted together.
+#[derive(PartialEq, Eq)]
+enum Whose {
+    Client { ipv6_prefix: u8 },
+    Name,
 }
 
 /// The seconds after which to come again, where a request was not looked at.
@@ -51,19 +66,23 @@ impl Policy for FailureLimit {
     fn new(
         limit: &titan_config::FailureLimit,
         (): (),
-        _setting: &Setting<'_, FailureLimit>,
+        setting: &Setting<'_, FailureLimit>,
     ) -> FailureLimit {
         let titan_config::FailureLimit { by_client, by_name, ipv6_prefix, shadow, capacity } =
             limit;
-        let capacity = capacity.get().try_into().unwrap_or(usize::MAX);
-        let limiter = |rate: &Rate| Limiter::new([[Pace::of(rate)].into()].into(), None, capacity);
+        let limiter = |rate: Rate, of: Whose| {
+            let name = setting.name.to_owned();
+            let key = FailureKey { name, of, rate, capacity: *capacity };
+            let capacity = capacity.get().try_into().unwrap_or(usize::MAX);
+            let make = || Limiter::new([[Pace::of(&rate)].into()].into(), None, capacity);
+            KeyedLimiter::shared(setting.registry, key, make)
+        };
+        let client = Whose::Client { ipv6_prefix: *ipv6_prefix };
         FailureLimit {
-            by_client: by_client.as_ref().map(limiter),
-            by_name: by_name.as_ref().map(limiter),
+            by_client: by_client.map(|rate| limiter(rate, client)),
+            by_name: by_name.map(|rate| limiter(rate, Whose::Name)),
             mask: mask_of(*ipv6_prefix),
             is_shadow: *shadow,
-            hasher: RandomState::new(),
-            started: Instant::now(),
             words: words(limit).into(),
         }
     }
@@ -75,9 +94,8 @@ impl Policy for FailureLimit {
         own: Own<'_, FailureLimit>,
     ) -> Result<Step, Error> {
         let charged = self.charged(context);
-        let now = since(self.started);
-        let wait_of = |limiter: &Option<Limiter>, key: Option<u64>| {
-            limiter.as_ref().zip(key).map_or(0, |(limiter, key)| limiter.wait(key, now))
+        let wait_of = |limiter: &Option<Arc<KeyedLimiter>>, key: Option<u64>| {
+            limiter.as_ref().zip(key).map_or(0, |(limiter, key)| limiter.wait(key))
         };
         let by_client = wait_of(&self.by_client, charged.client);
         let wait = by_client.max(wait_of(&self.by_name, charged.name));
@@ -120,9 +138,9 @@ impl FailureCounter for FailureLimit {
             return;
         }
         let maker = Maker::new(worker);
-        let charge = |limiter: &Option<Limiter>, key: &mut Option<u64>| {
+        let charge = |limiter: &Option<Arc<KeyedLimiter>>, key: &mut Option<u64>| {
             if let Some((limiter, key)) = limiter.as_ref().zip(key.take()) {
-                limiter.owe(key, maker, || since(self.started));
+                limiter.owe(key, maker);
             }
         };
         charge(&self.by_client, &mut charged.client);
@@ -136,18 +154,24 @@ impl FailureLimit {
     /// What the failures of a request count by.
     fn charged(&self, context: &PolicyContext<'_>) -> Charged {
         let fields = &context.request.fields;
-        let client = self.by_client.as_ref().map(|_| {
-            let mut hasher = self.hasher.build_hasher();
+        let client = self.by_client.as_ref().map(|limiter| {
+            let mut hasher = limiter.hasher();
             write_client(&mut hasher, context.client(), self.mask);
             hasher.finish()
         });
-        let name = self.by_name.as_ref().and_then(|_| {
-            let mut hasher = self.hasher.build_hasher();
+        let name = self.by_name.as_ref().and_then(|limiter| {
+            let mut hasher = limiter.hasher();
             write_all(&mut hasher, std::iter::once(user_shown(fields)?.as_slice()));
             Some(hasher.finish())
         });
         let has_authorization = fields.get(FieldName::Authorization).is_some();
         Charged { client, name, has_authorization }
+    }
+}
+
+impl Hash for FailureKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
     }
 }
 
@@ -158,4 +182,52 @@ fn words(limit: &titan_config::FailureLimit) -> String {
     let both = [of(limit.by_client, "client"), of(limit.by_name, "user name")];
     let both = both.into_iter().flatten().collect::<Vec<_>>().join(", ");
     format!("failures at most {both}{}", if limit.shadow { " (shadow mode)" } else { "" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::findings::Findings;
+    use crate::trial::Asker;
+    use titan_config::{Config, Policy as Section};
+    use titan_http::RequestHead;
+    use titan_io::registry::Registry;
+
+    /// The limit `p` with those settings, and what `registry` has of it.
+    fn later(registry: &Registry, settings: &str) -> FailureLimit {
+        let text = format!(
+            "{{ listeners: [':0'], apply: [p], routes: [{{ respond: 204 }}], policies: {{ p: {{ failure_limit: {{ {settings} }} }} }} }}"
+        );
+        let config = Config::parse("test", &text).unwrap_or_else(|report| panic!("{report}"));
+        let Section::FailureLimit(limit) = &config.policies[0].policy else { panic!("it is one") };
+        let setting = Setting { name: "p", place: 0, config: &config, shared: &(), registry };
+        FailureLimit::new(limit, (), &setting)
+    }
+
+    /// What the failures of a request of anybody count by.
+    fn charged(limit: &FailureLimit) -> Charged {
+        let (mut request, mut findings) = (RequestHead::default(), Findings::default());
+        limit.charged(&Asker::at("").context(&mut request, &mut findings))
+    }
+
+    /// Whether such a request would be looked at.
+    fn looks(limit: &FailureLimit) -> bool {
+        let charged = charged(limit);
+        limit.by_client.as_ref().zip(charged.client).is_none_or(|(of, key)| of.wait(key) == 0)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn failures_count_on_while_the_limit_is_the_same() {
+        let registry = Registry::default();
+        let before = later(&registry, "by_client: 1/h");
+        before.count(Failure::Token, &mut charged(&before), 0);
+        for same in ["by_client: 1/h", "by_client: 1/h, by_name: 9/h"] {
+            assert!(!looks(&later(&registry, same)), "{same}");
+        }
+        for other in ["by_client: 2/h", "by_client: 1/h, ipv6_prefix: 48", "by_name: 1/h"] {
+            assert!(looks(&later(&registry, other)), "{other}");
+        }
+        drop(before);
+        assert!(looks(&later(&registry, "by_client: 1/h")), "nobody had it meanwhile");
+    }
 }

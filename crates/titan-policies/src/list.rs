@@ -82,23 +82,6 @@ impl<P: Policy> Placed<P> {
             None => Ok(()),
         }
     }
-
-    /// What it has counted, over all workers.
-    fn add_to(&self, metric: &Metric<P::Cells>, figures: &mut Vec<PolicyFigure>) {
-        let start = figures.len();
-        for cells in self.counted.workers() {
-            for (place, (figure, count)) in (metric.figures)(cells).into_iter().enumerate() {
-                match figures.get_mut(start + place) {
-                    Some(sum) => sum.count += count,
-                    None => {
-                        let policy = self.counted.name().to_owned();
-                        let event = (metric.event)(&policy, figure);
-                        figures.push(PolicyFigure { policy, figure, count, event });
-                    }
-                }
-            }
-        }
-    }
 }
 
 impl<P: Policy> Clone for Placed<P> {
@@ -166,6 +149,11 @@ macro_rules! list {
             $($Kind(Placed<crate::$field::$Kind>),)+
         }
 
+        /// What a policy counts.
+        pub(crate) enum Counters {
+            $($(#[doc = $doc])+ $Kind(Arc<Counted<<crate::$field::$Kind as Policy>::Cells>>),)+
+        }
+
         impl Credentials {
             /// Those of a policy.
             pub(crate) fn read(
@@ -218,7 +206,7 @@ macro_rules! list {
                 match (&named.policy, credentials) {
                     $((titan_config::Policy::$Kind(own), Credentials::$Kind(credentials)) => {
                         let shared = &shared.$field;
-                        let setting = Setting { name, place, config, shared };
+                        let setting = Setting { name, place, config, shared, registry: around.0 };
                         let policy = crate::$field::$Kind::new(own, credentials, &setting);
                         Ready::$Kind(Placed::new(policy, name, place, around))
                     })+
@@ -236,14 +224,23 @@ macro_rules! list {
                 }
             }
 
-            /// What all of them have counted.
-            pub(crate) fn metrics(all: &[Ready]) -> Vec<PolicyMetric> {
+            /// What it counts.
+            pub(crate) fn counters(&self) -> Counters {
+                match self {
+                    $(Ready::$Kind(placed) => Counters::$Kind(Arc::clone(&placed.counted)),)+
+                }
+            }
+        }
+
+        impl Counters {
+            /// What all of these have counted.
+            pub(crate) fn metrics(all: &[Counters]) -> Vec<PolicyMetric> {
                 let mut metrics = Vec::new();
                 $(for metric in crate::$field::$Kind::METRICS {
                     let figures = figures_of(&mut metrics, metric);
-                    for ready in all {
-                        if let Ready::$Kind(placed) = ready {
-                            placed.add_to(metric, figures);
+                    for counters in all {
+                        if let Counters::$Kind(counted) = counters {
+                            add_figures(counted, metric, figures);
                         }
                     }
                 })+
@@ -357,6 +354,23 @@ fn figures_of<'m, C>(
         metrics.len() - 1
     });
     &mut metrics[place].figures
+}
+
+/// Adds what a policy has counted, over all workers.
+fn add_figures<C>(counted: &Counted<C>, metric: &Metric<C>, figures: &mut Vec<PolicyFigure>) {
+    let start = figures.len();
+    for cells in counted.workers() {
+        for (place, (figure, count)) in (metric.figures)(cells).into_iter().enumerate() {
+            match figures.get_mut(start + place) {
+                Some(sum) => sum.count += count,
+                None => {
+                    let policy = counted.name().to_owned();
+                    let event = (metric.event)(&policy, figure);
+                    figures.push(PolicyFigure { policy, figure, count, event });
+                }
+            }
+        }
+    }
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use titan_config::{Config, Route};
 use titan_http::{BadField, ResponseHead, Status};
 use titan_io::body::Content;
 use titan_io::error::{Error, Kind};
+use titan_io::registry::Registry;
 use titan_io::tls::{BadCredentials, Files};
 
 /// A policy of one type. The list in titan-config names them all; what is left out here is as if it did nothing.
@@ -31,7 +32,8 @@ pub(crate) trait Policy: Sized {
     /// The metrics that are made of what it counts.
     const METRICS: &'static [Metric<Self::Cells>] = &[];
 
-    /// Makes it ready. Nothing can fail: the configuration was checked, and the credentials are at hand.
+    /// Makes it ready. Nothing can fail: the configuration was checked, and the credentials are at hand. What it has in
+    /// common with a policy that serves comes out of the registry.
     fn new(
         config: &Self::Config,
         credentials: Self::Credentials,
@@ -109,6 +111,8 @@ pub(crate) struct Setting<'c, P: Policy> {
     pub(crate) config: &'c Config,
     /// What the policies of its type have in common.
     pub(crate) shared: &'c P::Shared,
+    /// What outlives the configuration.
+    pub(crate) registry: &'c Registry,
 }
 
 /// What is a policy's own: for a request, for a worker, and what it counts.

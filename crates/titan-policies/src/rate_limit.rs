@@ -6,6 +6,7 @@
 pub(crate) mod cells;
 mod delay;
 mod exempt;
+pub(crate) mod keyed;
 pub(crate) mod limiter;
 mod plans;
 mod sync;
@@ -21,17 +22,18 @@ use cells::RateLimitCells;
 pub(crate) use delay::Waiting;
 use delay::{Turn, WaitPermit};
 use exempt::is_exempt;
+use keyed::KeyedLimiter;
 use limiter::{Ask, Count, Limiter, MAX_RATES, Pace, Taken, Verdict};
 use plans::Plans;
 use serde_json::Value;
-use std::hash::{BuildHasher, Hasher, RandomState};
+use std::hash::{Hash, Hasher};
 use std::io::Write;
 use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use table::Maker;
-use titan_config::{Claim, Config, Exempt, Rate, RateKey, Route};
+use titan_config::{Claim, Config, Exempt, PolicyKind, Rate, RateKey, Route};
 use titan_http::cookie;
 use titan_http::query::{self, decode};
 use titan_http::{BadField, FieldName, Fields, ResponseHead};
@@ -48,7 +50,7 @@ refusals! {
 
 /// A policy, with the numbers that all workers count in.
 pub(crate) struct RateLimit {
-    limiter: Arc<Limiter>,
+    limiter: Arc<KeyedLimiter>,
     key: Vec<Part>,
     /// The bits of an IPv6 address that tell clients apart.
     mask: u128,
@@ -58,9 +60,6 @@ pub(crate) struct RateLimit {
     is_shadow: bool,
     /// As how many requests one of a route counts, by the index of the route.
     costs: Box<[u64]>,
-    /// Keyed anew at each start: nobody can choose two keys that count as one.
-    hasher: RandomState,
-    started: Instant,
     plans: Plans,
     /// How many may run at once.
     concurrency: Option<NonZeroU32>,
@@ -84,7 +83,8 @@ pub(crate) struct RateLimitState {
 /// What requests have in common that are counted together.
 enum Part {
     Client,
-    Route,
+    /// By the index of the route, the hash of its name: it counts on wherever it stands.
+    Route(Box<[u64]>),
     ApiKey,
     Header(Box<[u8]>),
     Cookie(Box<str>),
@@ -96,8 +96,16 @@ enum Part {
 
 /// A request that counts as running until this is dropped.
 struct Running {
-    limiter: Arc<Limiter>,
+    limiter: Arc<KeyedLimiter>,
     place: usize,
+}
+
+/// What makes a limit count on: that it has the same name, and counts the same things against the same rates.
+#[derive(PartialEq, Eq)]
+struct LimitKey {
+    kind: PolicyKind,
+    name: String,
+    limit: titan_config::RateLimit,
 }
 
 const RATE_LIMIT: &[u8] = b"RateLimit";
@@ -119,7 +127,7 @@ impl Policy for RateLimit {
     const METRICS: &'static [Metric<RateLimitCells>] = cells::METRICS;
 
     fn new(limit: &titan_config::RateLimit, (): (), setting: &Setting<'_, RateLimit>) -> RateLimit {
-        RateLimit::of(limit, setting.name, setting.config, setting.shared)
+        RateLimit::of(limit, (PolicyKind::RateLimit, setting.name), setting)
     }
 
     async fn on_request<'m>(
@@ -150,13 +158,13 @@ impl Policy for RateLimit {
 }
 
 impl RateLimit {
-    /// The policy with that name, of a configuration that has it. Its requests wait among all that do.
-    pub(crate) fn of(
+    /// The policy of that kind with that name. Its requests wait among all that do.
+    pub(crate) fn of<P: Policy<Shared = Arc<Waiting>>>(
         limit: &titan_config::RateLimit,
-        name: &str,
-        config: &Config,
-        waiting: &Arc<Waiting>,
+        (kind, name): (PolicyKind, &str),
+        setting: &Setting<'_, P>,
     ) -> RateLimit {
+        let Setting { name: _, place: _, config, shared: waiting, registry } = *setting;
         let titan_config::RateLimit {
             key,
             ipv6_prefix,
@@ -170,24 +178,23 @@ impl RateLimit {
             capacity,
         } = limit;
         let plans = Plans::new(name, limit);
+        let limiter = KeyedLimiter::shared(registry, LimitKey::new(kind, name, limit), || {
+            let concurrency = concurrency.map(|most| most.get().into());
+            let capacity = capacity.get().try_into().unwrap_or(usize::MAX);
+            Limiter::new(plans.paces(), concurrency, capacity)
+        });
         let cost_of = |route: &Route| {
             let cost = costs.iter().find(|cost| cost.route == route.name);
             cost.map_or(1, |cost| cost.cost.get().into())
         };
         RateLimit {
-            limiter: Arc::new(Limiter::new(
-                plans.paces(),
-                concurrency.map(|most| most.get().into()),
-                capacity.get().try_into().unwrap_or(usize::MAX),
-            )),
-            key: key.iter().map(|part| Part::new(part, config)).collect(),
+            key: key.iter().map(|part| Part::new(part, config, &limiter)).collect(),
+            limiter,
             mask: mask_of(*ipv6_prefix),
             exempt: exempt.clone(),
             max_delay: max_delay.map_or(0, nanoseconds),
             is_shadow: *shadow,
             costs: config.routes.iter().map(cost_of).collect(),
-            hasher: RandomState::new(),
-            started: Instant::now(),
             plans,
             concurrency: *concurrency,
             words: words(&limit.key).into(),
@@ -290,7 +297,7 @@ impl RateLimit {
         let hash = self.hash(context, plan);
         let ask = Ask { cost: self.costs[context.found.route], plan, max_delay: 0 };
         let maker = Maker::new(context.worker);
-        let take = |ask| self.limiter.take(hash, ask, maker, || since(self.started));
+        let take = |ask| self.limiter.take(hash, ask, maker);
         let taken = take(ask);
         let waits = match taken.verdict {
             Verdict::Exceeded { wait } => wait <= self.max_delay && !self.is_shadow,
@@ -322,14 +329,14 @@ impl RateLimit {
 
     /// What the request is counted by.
     fn hash(&self, context: &PolicyContext<'_>, plan: usize) -> u64 {
-        let mut hasher = self.hasher.build_hasher();
+        let mut hasher = self.limiter.hasher();
         // A debt at a slow rate would block a client that has changed to a fast one.
         hasher.write_usize(plan);
         for part in &self.key {
             let fields = &context.request.fields;
             match part {
                 Part::Client => write_client(&mut hasher, context.client(), self.mask),
-                Part::Route => hasher.write_usize(context.found.route),
+                Part::Route(names) => hasher.write_u64(names[context.found.route]),
                 // Routes that count by keys ask for them: there is one.
                 Part::ApiKey => {
                     hasher.write_u64(context.findings.api_key.as_ref().map_or(0, |(id, _)| *id));
@@ -358,10 +365,13 @@ impl RateLimit {
 }
 
 impl Part {
-    fn new(part: &RateKey, config: &Config) -> Part {
+    fn new(part: &RateKey, config: &Config, limiter: &KeyedLimiter) -> Part {
         match part {
             RateKey::ClientAddress => Part::Client,
-            RateKey::Route => Part::Route,
+            RateKey::Route => {
+                let routes = config.routes.iter();
+                Part::Route(routes.map(|route| limiter.hash_one(route.name.as_str())).collect())
+            }
             RateKey::ApiKey => Part::ApiKey,
             RateKey::Header(name) => Part::Header(name.as_str().as_bytes().into()),
             RateKey::Cookie(name) => Part::Cookie(name.as_str().into()),
@@ -380,6 +390,27 @@ impl Pace {
     pub(crate) fn of(rate: &Rate) -> Pace {
         let interval = rate.interval();
         Pace { interval, tolerance: interval * u64::from(rate.burst.get()) }
+    }
+}
+
+impl LimitKey {
+    /// Of a limit that asks for something else only in these: as how many requests one counts, which are exempt, how long
+    /// they wait, and whether it refuses any.
+    fn new(kind: PolicyKind, name: &str, limit: &titan_config::RateLimit) -> LimitKey {
+        let limit = titan_config::RateLimit {
+            costs: Vec::new(),
+            exempt: None,
+            max_delay: None,
+            shadow: false,
+            ..limit.clone()
+        };
+        LimitKey { kind, name: name.to_owned(), limit }
+    }
+}
+
+impl Hash for LimitKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
     }
 }
 
@@ -406,10 +437,6 @@ fn words(key: &[RateKey]) -> String {
 /// The bits of an IPv6 address that tell clients apart.
 pub(crate) fn mask_of(prefix: u8) -> u128 {
     u128::MAX << (128 - u32::from(prefix))
-}
-
-pub(crate) fn since(started: Instant) -> u64 {
-    nanoseconds(started.elapsed())
 }
 
 fn nanoseconds(duration: Duration) -> u64 {

@@ -50,7 +50,7 @@ impl Trial {
         );
         let config = Config::parse("test", &text).unwrap_or_else(|report| panic!("{report}"));
         let (registry, workers) = (Registry::default(), 1);
-        let shared = Shared::new(None);
+        let shared = Shared::new(None, &registry);
         let chains = Chains::new(&config, Keys::unread(&config), shared, (&registry, workers));
         Trial { chains, kept: PerWorker::default() }
     }
@@ -94,13 +94,19 @@ pub(crate) struct Asker {
 }
 
 impl Asker {
-    /// One with that address; with none where it is no address.
+    /// One with that address, on the first route; with none where it is no address.
     pub(crate) fn at(address: &str) -> Asker {
         let found = Match { route: 0, params: Params::default(), path: Span::default() };
         Asker { address: address.parse().ok(), found, clock: Clock::new() }
     }
 
-    /// What the policies of the first route see of its request.
+    /// The same on another route.
+    pub(crate) fn on_route(mut self, route: usize) -> Asker {
+        self.found.route = route;
+        self
+    }
+
+    /// What the policies of its route see of its request.
     pub(crate) fn context<'m>(
         &'m self,
         request: &'m mut RequestHead,

@@ -19,6 +19,7 @@ use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use std::sync::LazyLock;
 use titan_config::{Config, Policy};
+use titan_io::registry::Registry;
 use titan_io::tls::Files;
 
 const NOW: u64 = 1_700_000_000;
@@ -159,7 +160,9 @@ fn try_policy(fields: &str, file: &str) -> Result<Jwt, BadCredentials> {
     let Policy::Jwt(jwt) = &config.policies[0].policy else { panic!("it is one of jwt") };
     let mut files = Files::default();
     files.insert("k".into(), file.as_bytes().to_vec());
-    let setting = Setting { name: "p", place: 0, config: &config, shared: &None };
+    let registry = Registry::default();
+    let setting =
+        Setting { name: "p", place: 0, config: &config, shared: &None, registry: &registry };
     Ok(Jwt::new(jwt, Jwt::read(jwt, &files)?, &setting))
 }
 

@@ -1,5 +1,7 @@
 //! Which requests pass: compared with a simple model, from many threads, and in a full table.
 
+mod later;
+
 use super::limiter::{Ask, Count, Limiter, MAX_RATES, Pace, Verdict};
 use super::table::{Debt, Maker, Table};
 use proptest::prelude::*;

@@ -1,0 +1,88 @@
+//! What stays of a limit when one configuration follows another, and what does not.
+
+use crate::findings::Findings;
+use crate::policy::Setting;
+use crate::rate_limit::cells::RateLimitCells;
+use crate::rate_limit::{RateLimit, RateLimitState, Waiting};
+use crate::trial::Asker;
+use std::sync::Arc;
+use titan_config::{Config, Policy, PolicyKind};
+use titan_http::RequestHead;
+use titan_io::registry::Registry;
+
+/// The limit `p` with those settings over those routes, and what `registry` has of it.
+fn later(registry: &Registry, routes: &str, settings: &str) -> RateLimit {
+    of_kind(PolicyKind::RateLimit, registry, routes, settings)
+}
+
+fn of_kind(kind: PolicyKind, registry: &Registry, routes: &str, settings: &str) -> RateLimit {
+    let text = format!(
+        "{{ listeners: [':0'], apply: [p], routes: [{routes}], policies: {{ p: {{ rate_limit: {{ {settings} }} }} }} }}"
+    );
+    let config = Config::parse("test", &text).unwrap_or_else(|report| panic!("{report}"));
+    let Policy::RateLimit(limit) = &config.policies[0].policy else { panic!("it is a limit") };
+    let waiting: Arc<Waiting> = registry.shared((), Waiting::default);
+    let setting =
+        Setting::<RateLimit> { name: "p", place: 0, config: &config, shared: &waiting, registry };
+    RateLimit::of(limit, (kind, "p"), &setting)
+}
+
+/// What a request leaves behind that a route has taken, if it passes. It runs until that is dropped.
+fn begin(limit: &RateLimit, route: usize) -> Option<RateLimitState> {
+    let (mut request, mut findings) = (RequestHead::default(), Findings::default());
+    let asker = Asker::at("").on_route(route);
+    let context = asker.context(&mut request, &mut findings);
+    let (state, decided) = limit.judge(&context, &RateLimitCells::default());
+    decided.is_ok().then_some(state)
+}
+
+/// How many of three pass.
+fn of_three(limit: &RateLimit, route: usize) -> usize {
+    (0..3).filter_map(|_| begin(limit, route)).count()
+}
+
+const ONE: &str = "{ name: a, path: /a, respond: 204 }";
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_counts_on_while_it_is_the_same() {
+    let registry = Registry::default();
+    let before = later(&registry, ONE, "rates: 2/h");
+    assert_eq!(of_three(&before, 0), 2);
+    for same in ["rates: 2/h", "rates: 2/h, max_delay: 1s", "rates: 2/h, costs: { a: 2 }"] {
+        assert_eq!(of_three(&later(&registry, ONE, same), 0), 0, "{same}");
+    }
+    for other in ["rates: 3/h", "rates: 2/h, capacity: 64", "rates: 2/h, key: route"] {
+        assert!(of_three(&later(&registry, ONE, other), 0) > 0, "{other}");
+    }
+    let early = of_kind(PolicyKind::EarlyLimit, &registry, ONE, "rates: 2/h");
+    assert_eq!(of_three(&early, 0), 2, "another kind");
+    assert_eq!(of_three(&before, 0), 0);
+    drop(before);
+    assert_eq!(of_three(&later(&registry, ONE, "rates: 2/h"), 0), 2, "nobody had it meanwhile");
+}
+
+#[tokio::test(start_paused = true)]
+async fn routes_are_counted_by_their_names() {
+    let (registry, limit) = (Registry::default(), "rates: 2/h, key: route");
+    let before = later(&registry, ONE, limit);
+    assert_eq!(of_three(&before, 0), 2);
+    let inserted = format!("{{ name: b, path: /b, respond: 204 }}, {ONE}");
+    let after = later(&registry, &inserted, limit);
+    assert_eq!([0, 1].map(|route| of_three(&after, route)), [2, 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_that_run_count_wherever_they_began() {
+    let registry = Registry::default();
+    let before = later(&registry, ONE, "concurrency: 1");
+    let running = begin(&before, 0);
+    assert!(running.is_some());
+    let after = later(&registry, ONE, "concurrency: 1, shadow: false");
+    drop(before);
+    assert!(begin(&after, 0).is_none());
+    drop(running);
+    assert!(begin(&after, 0).is_some());
+    drop(after);
+    registry.sweep();
+    assert!(registry.is_empty());
+}
