@@ -161,6 +161,16 @@ fn check(fields: UpstreamFields, _: &Node, to: &mut Reading<'_>) -> Option<Upstr
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UpstreamId(u16);
 
+impl Upstream {
+    /// The same upstream wherever the file has it.
+    pub fn without_locations(&self) -> Upstream {
+        let location = Span::NOWHERE.start;
+        let endpoints = self.endpoints.iter().cloned();
+        let endpoints = endpoints.map(|endpoint| Endpoint { location, ..endpoint });
+        Upstream { endpoints: endpoints.collect(), location, ..self.clone() }
+    }
+}
+
 impl UpstreamId {
     /// The index into [`crate::Config::upstreams`].
     pub fn index(self) -> usize {

@@ -25,6 +25,7 @@ use keys::{Keys, KnownKeys};
 use rules::Rules;
 pub(super) use rules::{Unmet, View};
 use serde_json::{Map, Value};
+use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 use titan_config::{CertificateMatch, Cidr, Credential};
@@ -74,10 +75,10 @@ pub(crate) struct Authorise {
 }
 
 /// What the credentials of requests are compared with.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Known {
-    users: Users,
-    keys: KnownKeys,
+    users: Arc<Users>,
+    keys: Arc<KnownKeys>,
 }
 
 impl Known {
@@ -85,13 +86,16 @@ impl Known {
     fn read(config: &titan_config::Authorise, files: &Files) -> Result<Known, BadCredentials> {
         let users = config.basic.as_ref().map(|basic| Users::read(basic, files)).transpose()?;
         let keys = config.api_keys.as_ref().map(|keys| KnownKeys::read(keys, files)).transpose()?;
-        Ok(Known { users: users.unwrap_or_default(), keys: keys.unwrap_or_default() })
+        Ok(Known {
+            users: Arc::new(users.unwrap_or_default()),
+            keys: Arc::new(keys.unwrap_or_default()),
+        })
     }
 
     /// What a policy has whose files nobody has read.
     fn of(config: &titan_config::Authorise) -> Known {
         let keys = config.api_keys.as_ref().map(|keys| KnownKeys::of(&keys.keys));
-        Known { users: Users::default(), keys: keys.unwrap_or_default() }
+        Known { users: Arc::default(), keys: Arc::new(keys.unwrap_or_default()) }
     }
 }
 
@@ -145,9 +149,9 @@ impl Policy for Authorise {
         known: Option<Known>,
         setting: &Setting<'_, Authorise>,
     ) -> Authorise {
-        let Setting { name, place, config, shared, registry: _ } = *setting;
+        let Setting { name, place: _, config, shared, registry } = *setting;
         let Known { users, keys } = known.unwrap_or_else(|| Known::of(own));
-        let forward = own.forward_auth.clone();
+        let (basic, forward) = (own.basic.as_ref(), own.forward_auth.clone());
         Authorise {
             allow: own.allow.clone(),
             deny: own.deny.clone(),
@@ -156,8 +160,8 @@ impl Policy for Authorise {
             any_of: own.any_of.clone(),
             claims: Claims::new(own),
             rules: Rules::new(&own.rules),
-            basic: own.basic.as_ref().map(|basic| Basic::new(basic, users, shared)),
-            forward: forward.map(|forward| Forward::new(*forward, config, place)),
+            basic: basic.map(|basic| Basic::new((name, basic), users, shared, registry)),
+            forward: forward.map(|forward| Forward::new((name, *forward), config, registry)),
         }
     }
 
@@ -166,6 +170,10 @@ impl Policy for Authorise {
         files: &Files,
     ) -> Result<Option<Known>, BadCredentials> {
         Known::read(config, files).map(Some)
+    }
+
+    fn sweep(kept: &Kept) {
+        kept.decisions.sweep();
     }
 
     /// Takes other users and keys.
@@ -283,9 +291,9 @@ impl<'a> Asked<'a> {
 }
 
 impl Authorise {
-    /// Whether there are passwords to check.
-    pub(super) fn has_passwords(&self) -> bool {
-        self.basic.is_some()
+    /// Starts the threads that check passwords, where there are any to check.
+    pub(super) fn check_passwords(&self) -> io::Result<()> {
+        self.basic.as_ref().map_or(Ok(()), Basic::start)
     }
 
     fn explain_address(&self, context: &PolicyContext<'_>, story: &mut Story<'_>) {

@@ -3,6 +3,7 @@
 //! The request half runs in the order of the list and may respond by itself; the response half runs in reverse order,
 //! over the responses of upstreams and of the gateway alike.
 
+use crate::authorise::Verifiers;
 use crate::buffered_response::BufferedResponse;
 use crate::compress::{Encoders, Encoding};
 use crate::credentials::Keys;
@@ -30,7 +31,6 @@ pub struct Chains {
     policies: Box<[Ready]>,
     /// The section of each.
     sections: Vec<Policy>,
-    shared: Shared,
 }
 
 /// What policies have counted, also after a reload. It keeps none of them.
@@ -53,6 +53,7 @@ impl Shared {
             jwt: revocations.cloned(),
             early_limit: Arc::clone(&waiting),
             rate_limit: waiting,
+            authorise: registry.shared((), Verifiers::default),
             ..Shared::default()
         }
     }
@@ -60,11 +61,11 @@ impl Shared {
 
 impl Chains {
     /// Makes the policies of a configuration ready.
-    pub fn new(config: &Config, keys: Keys, shared: Shared, around: Around<'_>) -> Chains {
+    pub fn new(config: &Config, keys: Keys, shared: &Shared, around: Around<'_>) -> Chains {
         let credentials = keys.by_policy();
         let numbered = config.policies.iter().enumerate().zip(credentials);
         let policies = numbered.map(|(numbered, credentials)| {
-            Ready::new(numbered, credentials, config, &shared, around)
+            Ready::new(numbered, credentials, config, shared, around)
         });
         let policies: Box<[Ready]> = policies.collect();
         let by_route = config.routes.iter().map(|route| Chain::new(route, &policies)).collect();
@@ -75,7 +76,7 @@ impl Chains {
         });
         let none = Chain { cors, ..Chain::default() };
         let sections = config.policies.iter().map(|named| named.policy.clone()).collect();
-        Chains { by_route, none, policies, sections, shared }
+        Chains { by_route, none, policies, sections }
     }
 
     /// The keys of its policies, as the files have them by now.
@@ -101,10 +102,10 @@ impl Chains {
 
     /// Starts the threads that check passwords, where there are any.
     pub fn check_passwords(&self) -> io::Result<()> {
-        let has_passwords =
-            |ready: &Ready| matches!(ready, Ready::Authorise(it) if it.policy.has_passwords());
-        let is_needed = self.policies.iter().any(has_passwords);
-        if is_needed { self.shared.authorise.start() } else { Ok(()) }
+        self.policies.iter().try_for_each(|ready| match ready {
+            Ready::Authorise(authorise) => authorise.policy.check_passwords(),
+            _ => Ok(()),
+        })
     }
 
     /// Whether some policy waits for keys.

@@ -132,6 +132,13 @@ macro_rules! list {
             $(pub(crate) $field: <crate::$field::$Kind as Policy>::PerWorker,)+
         }
 
+        impl PerWorker {
+            /// Forgets what was kept for policies that are gone.
+            pub fn sweep(&self) {
+                $(crate::$field::$Kind::sweep(&self.$field);)+
+            }
+        }
+
         /// What the policies of each type have in common.
         #[derive(Default)]
         pub struct Shared {

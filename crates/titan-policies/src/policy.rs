@@ -58,6 +58,9 @@ pub(crate) trait Policy: Sized {
     /// Uses other credentials from now on.
     fn replace(&self, _credentials: Self::Credentials) {}
 
+    /// Forgets what a worker has kept for policies that are gone.
+    fn sweep(_kept: &Self::PerWorker) {}
+
     /// The request half: runs in the order of the list, and may answer by itself.
     fn on_request<'m>(
         &'m self,

@@ -106,7 +106,7 @@ impl Snapshot {
             look_alikes: LookAlikes::new(&config.routes),
             actions: config.routes.iter().map(|route| Action::new(route, files.folder())).collect(),
             counted: counted.collect(),
-            chains: Chains::new(config, keys, Shared::new(revoked, registry), around),
+            chains: Chains::new(config, keys, &Shared::new(revoked, registry), around),
             upstreams: upstreams.collect(),
             error_pages: Pages::new(config),
             limits: config.limits.clone(),

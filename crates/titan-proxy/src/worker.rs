@@ -142,6 +142,7 @@ impl Worker {
                     self.date.set(date());
                     self.pools.sweep(&self.io.clock);
                     self.members.sweep();
+                    self.policies.sweep();
                     self.scratches.sweep(self.io.clock.now());
                     self.calls.sweep(self.io.clock.now());
                     self.cells().busy_micros.set(processor_micros());

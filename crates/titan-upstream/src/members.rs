@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use titan_config::{Location, Name, Protocol, Resolver, UpstreamTls};
+use titan_config::{Name, Protocol, Resolver, UpstreamTls};
 use titan_io::counter::Counted;
 use titan_io::registry::Registry;
 use titan_io::tls::ClientTls;
@@ -117,7 +117,7 @@ impl Upstream {
         tls: Option<ClientTls>,
         (registry, workers): (&Registry, usize),
     ) -> Arc<Upstream> {
-        let config = without_locations(config);
+        let config = config.without_locations();
         let key = UpstreamKey { config: config.clone(), resolver: resolver.clone(), workers };
         registry.shared(key, || Upstream::new(config, tls, (registry, workers)))
     }
@@ -317,14 +317,6 @@ impl Hash for EndpointKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (&self.upstream, &self.address).hash(state);
     }
-}
-
-/// The same upstream wherever the file has it.
-fn without_locations(config: &titan_config::Upstream) -> titan_config::Upstream {
-    const NOWHERE: Location = Location { line: 0, column: 0 };
-    let endpoints = config.endpoints.iter().cloned();
-    let endpoints = endpoints.map(|it| titan_config::Endpoint { location: NOWHERE, ..it });
-    titan_config::Upstream { endpoints: endpoints.collect(), location: NOWHERE, ..config.clone() }
 }
 
 impl Members {

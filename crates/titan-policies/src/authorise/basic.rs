@@ -18,17 +18,34 @@ use crate::story::Story;
 use arc_swap::ArcSwap;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use std::hash::{Hash, Hasher};
+use std::io;
 use std::sync::Arc;
 use titan_http::{BadField, FieldName, Fields, RequestHead, ResponseHead};
 use titan_io::error::{Error, Kind};
 use titan_io::network::ClientNetwork;
+use titan_io::registry::Registry;
 
 /// Names and passwords of which a request has to show one.
 pub(super) struct Basic {
     config: titan_config::Basic,
-    users: ArcSwap<Users>,
+    /// They outlive a configuration: what was found right with them counts as long as they are the same.
+    users: Arc<ArcSwap<Users>>,
     challenge: Box<[u8]>,
     verifiers: Arc<Verifiers>,
+}
+
+/// What makes a password that was right a right one still: that it is for the same policy. Users have generations.
+#[derive(PartialEq, Eq)]
+struct UsersKey {
+    policy: String,
+    config: titan_config::Basic,
+}
+
+impl Hash for UsersKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.policy.hash(state);
+    }
 }
 
 /// What a response has to say of passwords.
@@ -54,24 +71,32 @@ const SOON: &[u8] = b"1";
 const MAX_SHOWN: usize = 2048;
 
 impl Basic {
+    /// With the users that the policy of that name has already, or else those that were read for it now.
     pub(super) fn new(
-        config: &titan_config::Basic,
-        users: Users,
+        (policy, config): (&str, &titan_config::Basic),
+        users: Arc<Users>,
         verifiers: &Arc<Verifiers>,
+        registry: &Registry,
     ) -> Basic {
+        let key = UsersKey { policy: policy.to_owned(), config: config.clone() };
         let challenge = format!("Basic realm=\"{}\", charset=\"UTF-8\"", config.realm.as_str());
         Basic {
             config: config.clone(),
-            users: ArcSwap::from_pointee(users),
+            users: registry.shared(key, || ArcSwap::new(users)),
             challenge: challenge.into_bytes().into(),
             verifiers: Arc::clone(verifiers),
         }
     }
 
+    /// Starts the threads that check passwords, unless they are there already.
+    pub(super) fn start(&self) -> io::Result<()> {
+        self.verifiers.start()
+    }
+
     /// Takes other users. What was right before counts no more, unless nothing has changed.
-    pub(super) fn replace_users(&self, users: Users) {
+    pub(super) fn replace_users(&self, users: Arc<Users>) {
         if !self.users.load().is_same_as(&users) {
-            self.users.store(Arc::new(users));
+            self.users.store(users);
         }
     }
 
@@ -207,6 +232,47 @@ impl Shown {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use titan_config::Policy;
+    use titan_io::tls::Files;
+
+    const USERS: &str =
+        "users: { eve: $2b$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW }";
+
+    /// The users of a policy with that section, and what `registry` has of them; and those that are in its file by now.
+    fn later(registry: &Registry, section: &str, file: &str) -> (Basic, Arc<Users>) {
+        let policy = format!("authorise: {{ basic: {{ file: f, {section} }} }}");
+        let text = format!(
+            "{{ listeners: [':0'], apply: [p], routes: [{{ respond: 204 }}], policies: {{ p: {{ {policy} }} }} }}"
+        );
+        let config = titan_config::Config::parse("test", &text);
+        let config = config.unwrap_or_else(|report| panic!("{report}"));
+        let Policy::Authorise(own) = &config.policies[0].policy else { panic!("it is one") };
+        let mut files = Files::default();
+        files.insert("f".into(), file.as_bytes().to_vec());
+        let users = Arc::new(Users::read(own.basic.as_ref().unwrap(), &files).unwrap());
+        let verifiers = registry.shared((), Verifiers::default);
+        let section = own.basic.as_ref().unwrap();
+        (Basic::new(("p", section), Arc::clone(&users), &verifiers, registry), users)
+    }
+
+    #[test]
+    fn passwords_are_right_for_the_same_users() {
+        let registry = Registry::default();
+        let hash = "$2b$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW";
+        let generation = |basic: &Basic| basic.users.load().generation();
+        let (before, _) = later(&registry, USERS, "");
+        let (after, same) = later(&registry, USERS, "");
+        after.replace_users(same);
+        assert_eq!(generation(&before), generation(&after));
+        let (after, others) = later(&registry, USERS, &format!("bob:{hash}\n"));
+        assert_eq!(generation(&before), generation(&after), "nothing has put others in place");
+        let past = generation(&before);
+        after.replace_users(others);
+        assert!(generation(&before) == generation(&after) && generation(&after) != past);
+        let (other, _) = later(&registry, &USERS.replace("eve", "ann"), "");
+        assert_ne!(generation(&before), generation(&other));
+        assert!(Arc::ptr_eq(&before.verifiers, &other.verifiers));
+    }
 
     #[test]
     fn a_name_ends_at_the_first_colon() {

@@ -8,10 +8,15 @@ use crate::buffered_response::BufferedResponse;
 use crate::context::{Answered, Failure, PolicyContext, Step, Subrequest};
 pub(crate) use decisions::Decisions;
 use decisions::{Digest, Digests, Owner, lasts};
-use titan_config::{AuthCache, AuthKey, Config, ForwardAuth, HeaderName, RouteTimeouts, SendHost};
-use titan_http::{BadField, FieldName, Fields, RequestHead, ResponseHead, Status};
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use titan_config::{
+    AuthCache, AuthKey, ByteSize, Config, ForwardAuth, HeaderName, RouteTimeouts, SendHost,
+};
+use titan_http::{BadField, FieldName, Fields, Method, RequestHead, ResponseHead, Status};
 use titan_io::clock::Clock;
 use titan_io::error::{Error, Kind};
+use titan_io::registry::Registry;
 
 /// A service and how it is asked.
 pub(super) struct Forward {
@@ -20,14 +25,62 @@ pub(super) struct Forward {
     /// What the upstream is called.
     name: Box<str>,
     /// What its decisions are remembered by.
-    owner: Owner,
+    owner: Arc<Owner>,
+}
+
+/// What makes a decision one that would be made again: who is asked, what about, and what is made of the response.
+#[derive(PartialEq, Eq)]
+struct OwnerKey {
+    policy: String,
+    service: titan_config::Upstream,
+    path: String,
+    method: Method,
+    /// Of the request, of responses that allow it, and of others.
+    fields: [Vec<HeaderName>; 3],
+    body_limit: ByteSize,
+    cache: Option<AuthCache>,
+}
+
+impl OwnerKey {
+    fn new(policy: &str, config: &ForwardAuth, service: &titan_config::Upstream) -> OwnerKey {
+        let ForwardAuth {
+            upstream: _,
+            path,
+            method,
+            request_headers,
+            upstream_headers,
+            response_headers,
+            timeout: _,
+            body_limit,
+            cache,
+        } = config;
+        OwnerKey {
+            policy: policy.to_owned(),
+            service: service.without_locations(),
+            path: path.clone(),
+            method: *method,
+            fields: [request_headers, upstream_headers, response_headers].map(Vec::clone),
+            body_limit: *body_limit,
+            cache: cache.clone(),
+        }
+    }
+}
+
+impl Hash for OwnerKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.policy.hash(state);
+    }
 }
 
 /// Further endpoints that are asked where one does not answer.
 const RETRIES: u8 = 1;
 
 impl Forward {
-    pub(super) fn new(config: ForwardAuth, all: &Config, place: usize) -> Forward {
+    pub(super) fn new(
+        (policy, config): (&str, ForwardAuth),
+        all: &Config,
+        registry: &Registry,
+    ) -> Forward {
         let ForwardAuth { upstream, timeout, .. } = config;
         let timeouts = RouteTimeouts {
             body: timeout,
@@ -37,8 +90,9 @@ impl Forward {
             response_body: timeout,
             tunnel: timeout,
         };
-        let name = all.upstream(upstream).name.as_str().into();
-        Forward { config, timeouts, name, owner: Owner::new(place) }
+        let service = all.upstream(upstream);
+        let owner = registry.shared(OwnerKey::new(policy, &config, service), Owner::new);
+        Forward { config, timeouts, name: service.name.as_str().into(), owner }
     }
 
     /// Asks about a request. It goes on, or is answered with what the service answers.
@@ -122,7 +176,7 @@ impl Forward {
         meeting: &PolicyContext<'_>,
         own: &Own<'_>,
     ) -> Option<BufferedResponse> {
-        let known = own.kept.decisions.get(self.owner, digests, meeting.clock);
+        let known = own.kept.decisions.get(&self.owner, digests, meeting.clock);
         let cells = own.cells;
         let counter =
             if known.is_some() { &cells.decisions_remembered } else { &cells.decisions_asked };
@@ -147,7 +201,7 @@ impl Forward {
         }
         let kept = BufferedResponse { head, body: response.body.clone() };
         let capacity = cache.capacity.try_into().unwrap_or(usize::MAX);
-        own.kept.decisions.put((self.owner, capacity), digests, kept, (clock, lasts));
+        own.kept.decisions.put((&self.owner, capacity), digests, kept, (clock, lasts));
         Ok(())
     }
 
@@ -321,5 +375,48 @@ fn kind_of(status: Status) -> Kind {
         300..=399 | 401 | 407 => AUTH_ANONYMOUS,
         429 | 500.. => AUTH_SERVICE,
         _ => AUTH_REFUSED,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use titan_config::Policy;
+
+    const SERVICE: &str = "path: /ask, cache: { ttl: 1m }";
+
+    /// What remembers the decisions of such a service in a policy of that name, and what `registry` has of them.
+    fn owner(registry: &Registry, policy: &str, service: &str, upstreams: &str) -> Arc<Owner> {
+        let section = format!("authorise: {{ forward_auth: {{ upstream: s, {service} }} }}");
+        let text = format!(
+            "listeners: [':0']\napply: {policy}\nroutes: [{{ respond: 204 }}]\n\
+             upstreams: {{ {upstreams} }}\npolicies: {{ {policy}: {{ {section} }} }}"
+        );
+        let config = Config::parse("test", &text).unwrap_or_else(|report| panic!("{report}"));
+        let Policy::Authorise(own) = &config.policies[0].policy else { panic!("it is one") };
+        let forward = own.forward_auth.as_deref().unwrap().clone();
+        Forward::new((policy, forward), &config, registry).owner
+    }
+
+    #[test]
+    fn decisions_are_those_of_the_same_policy_and_service() {
+        let (registry, at) = (Registry::default(), "s: '127.0.0.1:1'");
+        let before = owner(&registry, "p", SERVICE, at);
+        for (service, upstreams) in [
+            (SERVICE.to_owned(), format!("\n first: '127.0.0.1:9', {at}")),
+            (format!("{SERVICE}, timeout: 9s"), at.to_owned()),
+        ] {
+            assert!(Arc::ptr_eq(&before, &owner(&registry, "p", &service, &upstreams)));
+        }
+        for (policy, service, upstreams) in [
+            ("q", SERVICE.to_owned(), at),
+            ("p", SERVICE.replace("/ask", "/other"), at),
+            ("p", SERVICE.replace("ttl: 1m", "ttl: 1m, capacity: 9"), at),
+            ("p", format!("{SERVICE}, upstream_headers: [X-User]"), at),
+            ("p", SERVICE.to_owned(), "s: '127.0.0.1:2'"),
+        ] {
+            let other = owner(&registry, policy, &service, upstreams);
+            assert!(!Arc::ptr_eq(&before, &other), "{policy} {service} {upstreams}");
+        }
     }
 }

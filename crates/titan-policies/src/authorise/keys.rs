@@ -55,20 +55,20 @@ impl KnownKeys {
 }
 
 impl Keys {
-    pub(super) fn new(name: &str, config: &ApiKeys, known: KnownKeys) -> Keys {
+    pub(super) fn new(name: &str, config: &ApiKeys, known: Arc<KnownKeys>) -> Keys {
         let ApiKeys { header, query, identity_header, .. } = config;
         Keys {
             header: header.as_str().as_bytes().into(),
             query: query.clone(),
             tell: identity_header.as_ref().map(|name| name.as_str().as_bytes().into()),
-            known: ArcSwap::from_pointee(known),
+            known: ArcSwap::new(known),
             challenge: format!("ApiKey realm=\"{name}\"").into_bytes().into(),
         }
     }
 
     /// Takes other keys.
-    pub(super) fn replace_known(&self, known: KnownKeys) {
-        self.known.store(Arc::new(known));
+    pub(super) fn replace_known(&self, known: Arc<KnownKeys>) {
+        self.known.store(known);
     }
 
     /// Takes the key out of a request; it goes on with one that is known.

@@ -8,7 +8,6 @@ use titan_config::{Basic, PasswordHash, User, users_in};
 use titan_io::tls::{BadCredentials, Files, bad};
 
 /// The users of a policy.
-#[derive(Default)]
 pub(crate) struct Users {
     by_name: HashMap<Box<[u8]>, Arc<PasswordHash>>,
     /// What the passwords of names that nobody has are compared with.
@@ -34,9 +33,7 @@ impl Users {
     }
 
     fn new(users: &[User]) -> Users {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let generation = NEXT.fetch_add(1, Ordering::Relaxed);
-        let mut new = Users { generation, ..Users::default() };
+        let mut new = Users::default();
         new.add(users);
         new
     }
@@ -70,6 +67,19 @@ impl Users {
     }
 }
 
+/// Nobody.
+impl Default for Users {
+    fn default() -> Users {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Users {
+            by_name: HashMap::new(),
+            decoys: Vec::new(),
+            seed: RandomState::new(),
+            generation: NEXT.fetch_add(1, Ordering::Relaxed),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,6 +110,7 @@ mod tests {
         let users = || Users::new(&[user("eve", "$04$")]);
         assert!(users().is_same_as(&users()));
         assert_ne!(users().generation(), users().generation());
+        assert_ne!(Users::default().generation(), Users::default().generation());
         assert!(!users().is_same_as(&Users::new(&[user("eve", "$05$")])));
         assert!(!users().is_same_as(&Users::new(&[user("bob", "$04$")])));
     }

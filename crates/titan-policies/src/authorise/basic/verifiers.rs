@@ -12,7 +12,7 @@ use titan_io::error::Kind;
 use titan_io::network::ClientNetwork;
 use tokio::sync::oneshot;
 
-/// The threads of a gateway, and the queue in front of them.
+/// The threads of a gateway, and the queue in front of them; all policies with passwords share them.
 #[derive(Default)]
 pub(crate) struct Verifiers {
     /// Not there before they are started: then nobody's password is right.
@@ -32,13 +32,21 @@ const THREADS: usize = 2;
 const BCRYPT: usize = 72;
 
 impl Verifiers {
-    /// Starts the threads. They end when nobody can ask them any more.
+    /// Starts the threads, unless they are there already. They end when nobody can ask them any more.
     pub(crate) fn start(&self) -> io::Result<()> {
-        let line = self.line.get_or_init(|| Arc::new(Line::new()));
+        if self.line.get().is_some() {
+            return Ok(());
+        }
+        let line = Arc::new(Line::new());
         for number in 0..THREADS {
-            let line = Arc::clone(line);
-            let run = move || while serve(&line).is_some() {};
-            thread::Builder::new().name(format!("passwords-{number}")).spawn(run)?;
+            let served = Arc::clone(&line);
+            let run = move || while serve(&served).is_some() {};
+            let started = thread::Builder::new().name(format!("passwords-{number}")).spawn(run);
+            started.inspect_err(|_| line.close())?;
+        }
+        // Somebody else may have been faster.
+        if let Err(line) = self.line.set(line) {
+            line.close();
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use titan_http::{FieldName, ResponseHead};
 use titan_io::clock::{Clock, Moment};
@@ -15,15 +16,12 @@ use titan_io::clock::{Clock, Moment};
 #[derive(Default)]
 pub(crate) struct Decisions {
     key: OnceCell<Option<hmac::Key>>,
-    by_place: RefCell<HashMap<usize, Known>>,
+    by_owner: RefCell<HashMap<u64, Known>>,
 }
 
-/// Whose decisions they are.
-#[derive(Clone, Copy)]
+/// Whose decisions they are: those of a policy that asks a service, as long as some configuration has it.
 pub(super) struct Owner {
-    /// The place of the policy in its configuration.
-    place: usize,
-    /// No policy of this process has had the same: the one at that place of another configuration may ask another service.
+    /// No policy of this process has had the same.
     id: u64,
 }
 
@@ -46,7 +44,7 @@ pub(super) struct Digesting(hmac::Context);
 /// The decisions of a policy. Each kind has room of its own: anybody can make up what is refused, and must not push out
 /// what lets others in.
 struct Known {
-    owner: u64,
+    owner: Weak<Owner>,
     consents: Table,
     refusals: Table,
 }
@@ -80,12 +78,12 @@ impl Decisions {
     /// What was decided not long ago.
     pub(super) fn get(
         &self,
-        owner: Owner,
+        owner: &Owner,
         digests: &Digests,
         clock: &Clock,
     ) -> Option<Rc<BufferedResponse>> {
-        let by_place = self.by_place.borrow();
-        let known = by_place.get(&owner.place).filter(|known| known.owner == owner.id)?;
+        let by_owner = self.by_owner.borrow();
+        let known = by_owner.get(&owner.id)?;
         let refusal = || known.refusals.get(&digests.of_all, clock);
         known.consents.get(&digests.of_key, clock).or_else(refusal)
     }
@@ -94,7 +92,7 @@ impl Decisions {
     /// refusals.
     pub(super) fn put(
         &self,
-        (owner, capacity): (Owner, usize),
+        (owner, capacity): (&Arc<Owner>, usize),
         digests: &Digests,
         response: BufferedResponse,
         (clock, lasts): (&Clock, Duration),
@@ -102,11 +100,8 @@ impl Decisions {
         if response.head.fields.text().len() + response.body.len() > MAX_KEPT {
             return;
         }
-        let mut by_place = self.by_place.borrow_mut();
-        let known = by_place.entry(owner.place).or_insert_with(|| Known::new(owner));
-        if known.owner != owner.id {
-            *known = Known::new(owner);
-        }
+        let mut by_owner = self.by_owner.borrow_mut();
+        let known = by_owner.entry(owner.id).or_insert_with(|| Known::new(owner));
         let (table, digest) = match response.head.status.is_success() {
             true => (&mut known.consents, digests.of_key),
             false => (&mut known.refusals, digests.of_all),
@@ -114,19 +109,28 @@ impl Decisions {
         table.put(digest, clock.deadline(lasts), response);
         table.make_room(capacity, clock);
     }
+
+    /// Forgets those of policies that are gone.
+    pub(in super::super) fn sweep(&self) {
+        self.by_owner.borrow_mut().retain(|_, known| known.owner.strong_count() > 0);
+    }
 }
 
 impl Owner {
-    /// The policy at that place.
-    pub(super) fn new(place: usize) -> Owner {
+    /// A policy that has decided nothing.
+    pub(super) fn new() -> Owner {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        Owner { place, id: NEXT.fetch_add(1, Ordering::Relaxed) }
+        Owner { id: NEXT.fetch_add(1, Ordering::Relaxed) }
     }
 }
 
 impl Known {
-    fn new(owner: Owner) -> Known {
-        Known { owner: owner.id, consents: Table::default(), refusals: Table::default() }
+    fn new(owner: &Arc<Owner>) -> Known {
+        Known {
+            owner: Arc::downgrade(owner),
+            consents: Table::default(),
+            refusals: Table::default(),
+        }
     }
 }
 
@@ -260,12 +264,16 @@ mod tests {
     struct Scene {
         decisions: Decisions,
         clock: Rc<Clock>,
-        owner: Owner,
+        owner: Arc<Owner>,
     }
 
     impl Scene {
         fn new() -> Scene {
-            Scene { decisions: Decisions::default(), clock: Clock::new(), owner: Owner::new(1) }
+            Scene {
+                decisions: Decisions::default(),
+                clock: Clock::new(),
+                owner: Arc::new(Owner::new()),
+            }
         }
 
         fn digests(&self, text: &str) -> Digests {
@@ -275,21 +283,28 @@ mod tests {
             Digests { of_key: digest, of_all: digest }
         }
 
-        fn put_for(&self, owner: Owner, text: &str, status: u16, body: usize, lasts: Duration) {
+        fn put_for(
+            &self,
+            owner: &Arc<Owner>,
+            text: &str,
+            status: u16,
+            body: usize,
+            lasts: Duration,
+        ) {
             let response = BufferedResponse { head: head(status, &[]), body: vec![0; body] };
             self.decisions.put((owner, 2), &self.digests(text), response, (&self.clock, lasts));
         }
 
         fn put(&self, text: &str, status: u16) {
-            self.put_for(self.owner, text, status, 0, TTL);
+            self.put_for(&self.owner, text, status, 0, TTL);
         }
 
-        fn has_for(&self, owner: Owner, text: &str) -> bool {
+        fn has_for(&self, owner: &Owner, text: &str) -> bool {
             self.decisions.get(owner, &self.digests(text), &self.clock).is_some()
         }
 
         fn has<const N: usize>(&self, texts: [&str; N]) -> [bool; N] {
-            texts.map(|text| self.has_for(self.owner, text))
+            texts.map(|text| self.has_for(&self.owner, text))
         }
     }
 
@@ -298,7 +313,7 @@ mod tests {
         let scene = Scene::new();
         scene.put("a", 200);
         scene.put("b", 200);
-        scene.put_for(scene.owner, "long", 200, MAX_KEPT + 1, TTL);
+        scene.put_for(&scene.owner, "long", 200, MAX_KEPT + 1, TTL);
         assert_eq!(scene.has(["a", "b", "c", "long"]), [true, true, false, false]);
         scene.put("c", 200);
         assert_eq!(scene.has(["a", "b", "c"]), [false, true, true]);
@@ -325,20 +340,22 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_is_over_takes_no_memory() {
         let scene = Scene::new();
-        scene.put_for(scene.owner, "a", 200, 0, Duration::from_secs(1));
+        scene.put_for(&scene.owner, "a", 200, 0, Duration::from_secs(1));
         tokio::time::advance(TTL).await;
         scene.clock.tick();
         scene.put("b", 200);
-        assert_eq!(scene.decisions.by_place.borrow()[&1].consents.decisions.len(), 1);
+        assert_eq!(scene.decisions.by_owner.borrow()[&scene.owner.id].consents.decisions.len(), 1);
     }
 
-    /// The policy at the same place of another configuration may ask another service.
     #[tokio::test(start_paused = true)]
-    async fn a_decision_is_for_its_policy_alone() {
-        let (scene, others) = (Scene::new(), [Owner::new(1), Owner::new(2)]);
+    async fn a_decision_is_for_its_policy_alone_and_lasts_no_longer() {
+        let (scene, other) = (Scene::new(), Arc::new(Owner::new()));
         scene.put("a", 200);
-        assert!(others.iter().all(|other| !scene.has_for(*other, "a")));
-        scene.put_for(others[0], "b", 200, 0, TTL);
-        assert_eq!((scene.has(["a", "b"]), scene.has_for(others[0], "b")), ([false; 2], true));
+        assert!(!scene.has_for(&other, "a"));
+        scene.put_for(&other, "b", 200, 0, TTL);
+        assert_eq!((scene.has(["a", "b"]), scene.has_for(&other, "b")), ([true, false], true));
+        drop(other);
+        scene.decisions.sweep();
+        assert_eq!((scene.has(["a"]), scene.decisions.by_owner.borrow().len()), ([true], 1));
     }
 }
