@@ -149,7 +149,7 @@ impl Policy for Authorise {
         known: Option<Known>,
         setting: &Setting<'_, Authorise>,
     ) -> Authorise {
-        let Setting { name, place: _, config, shared, registry } = *setting;
+        let Setting { name, config, shared, registry } = *setting;
         let Known { users, keys } = known.unwrap_or_else(|| Known::of(own));
         let (basic, forward) = (own.basic.as_ref(), own.forward_auth.clone());
         Authorise {

@@ -60,9 +60,10 @@ impl Shared {
 }
 
 impl Chains {
-    /// Makes the policies of a configuration ready.
-    pub fn new(config: &Config, keys: Keys, shared: &Shared, around: Around<'_>) -> Chains {
-        let credentials = keys.by_policy();
+    /// Makes the policies of a configuration ready. Those keys are for what no configuration before has had: what it has in
+    /// common with one that serves changes with [`Chains::replace_keys`].
+    pub fn new(config: &Config, keys: &Keys, shared: &Shared, around: Around<'_>) -> Chains {
+        let credentials = keys.clone().by_policy();
         let numbered = config.policies.iter().enumerate().zip(credentials);
         let policies = numbered.map(|(numbered, credentials)| {
             Ready::new(numbered, credentials, config, shared, around)
@@ -97,7 +98,7 @@ impl Chains {
 
     /// Fetches the keys that are elsewhere until the gateway drains.
     pub fn fetch_keys(&self, phase: watch::Receiver<Phase>) -> io::Result<()> {
-        jwt::keep_fresh(&self.token_policies().cloned().collect::<Vec<_>>(), phase)
+        jwt::keep_fresh(self.token_policies(), phase)
     }
 
     /// Starts the threads that check passwords, where there are any.

@@ -4,7 +4,8 @@ use crate::list::Credentials;
 use titan_config::{Config, Policy};
 use titan_io::tls::{BadCredentials, Files};
 
-/// The credentials of all policies of a configuration, in their order.
+/// The credentials of all policies of a configuration, in their order. Clones share them.
+#[derive(Clone, Default)]
 pub struct Keys(Vec<Credentials>);
 
 impl Keys {

@@ -200,7 +200,7 @@ mod tests {
         );
         let config = Config::parse("test", &text).unwrap_or_else(|report| panic!("{report}"));
         let Section::FailureLimit(limit) = &config.policies[0].policy else { panic!("it is one") };
-        let setting = Setting { name: "p", place: 0, config: &config, shared: &(), registry };
+        let setting = Setting { name: "p", config: &config, shared: &(), registry };
         FailureLimit::new(limit, (), &setting)
     }
 

@@ -3,7 +3,9 @@
 mod cache;
 mod cells;
 mod explain;
+mod generation;
 mod json;
+mod key_ring;
 mod keys;
 mod places;
 mod remote;
@@ -16,30 +18,30 @@ pub use cache::Caches;
 pub use keys::Source;
 pub(super) use places::credentials;
 pub use remote::KeySetStatus;
-pub use remote::start as keep_fresh;
 pub use revocations::{Revocation, Revocations, Revoked};
 
 use crate::context::{Failure, PolicyContext, Step};
 use crate::findings::{Findings, Token as Shown, TokenChallenge};
 use crate::policy::{Metric, Own, Policy, Response, Setting};
 use crate::story::Story;
-use arc_swap::ArcSwap;
 pub use cells::JwtCells;
-use keys::{KeySet, Unverified};
+use key_ring::KeyRing;
+use keys::Unverified;
 use places::{Found, Nowhere};
-use remote::Remote;
 use serde_json::{Map, Value};
 use std::cell::Cell;
+use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use titan_config::{Claim, JwtKeys, JwtProvider, TokenPlace};
+use titan_config::{Claim, JwtProvider, TokenPlace};
 use titan_http::{BadField, FieldName, Fields, ResponseHead};
 use titan_io::error::{Error, Kind};
+use titan_io::io::Phase;
 use titan_io::refusals;
 use titan_io::tls::{BadCredentials, Files};
 use token::{Token, is_type};
+use tokio::sync::watch;
 
 refusals! {
     /// The request brings no token where one is asked for.
@@ -56,14 +58,7 @@ refusals! {
 pub struct Jwt {
     name: Box<str>,
     config: titan_config::Jwt,
-    /// Its place among the policies of the file.
-    place: usize,
-    /// By the place of the provider.
-    keys: Vec<ArcSwap<KeySet>>,
-    /// By the place of the provider, for those whose keys are fetched.
-    remotes: Vec<Option<Remote>>,
-    /// Changes with the keys: what was found with others has to be found again.
-    generation: AtomicU64,
+    keys: Arc<KeyRing>,
     /// Revoked tokens; none where nobody can take any back.
     revocations: Option<Revocations>,
     challenges: Challenges,
@@ -156,10 +151,6 @@ impl Policy for Jwt {
     const METRICS: &'static [Metric<JwtCells>] = cells::METRICS;
 
     fn new(config: &titan_config::Jwt, sources: Vec<Source>, setting: &Setting<'_, Jwt>) -> Jwt {
-        let remote_of = |provider: &JwtProvider| match &provider.keys {
-            JwtKeys::Url(url) => Some(Remote::new(url, &provider.algorithms)),
-            _ => None,
-        };
         let scheme = config.token.iter().find_map(|place| match place {
             TokenPlace::Scheme(scheme) => Some(scheme.as_str()),
             TokenPlace::Cookie(_) | TokenPlace::Query(_) => None,
@@ -167,12 +158,10 @@ impl Policy for Jwt {
         let start = format!("{} realm=\"{}\"", scheme.unwrap_or("Bearer"), config.realm.as_str());
         let with = |more: &str| format!("{start}{more}").into_bytes().into_boxed_slice();
         let told_in = config.headers.iter().map(|it| it.name.as_str().as_bytes().into());
-        let jwt = Jwt {
+        let own = (setting.name, config);
+        Jwt {
             name: setting.name.into(),
-            place: setting.place,
-            keys: config.providers.iter().map(|_| ArcSwap::default()).collect(),
-            remotes: config.providers.iter().map(remote_of).collect(),
-            generation: AtomicU64::new(fresh_generation()),
+            keys: KeyRing::of(own, sources, setting.shared.as_ref(), setting.registry),
             revocations: setting.shared.clone(),
             challenges: Challenges {
                 missing: with(""),
@@ -182,9 +171,7 @@ impl Policy for Jwt {
             },
             told_in: told_in.collect(),
             config: config.clone(),
-        };
-        jwt.replace(sources);
-        jwt
+        }
     }
 
     fn read(config: &titan_config::Jwt, files: &Files) -> Result<Vec<Source>, BadCredentials> {
@@ -196,15 +183,13 @@ impl Policy for Jwt {
         keys.filter_map(Result::err).collect()
     }
 
-    /// Takes other keys; those that are fetched stay.
+    /// Takes other keys. Those that are fetched stay, and are fetched as the section says.
     fn replace(&self, sources: Vec<Source>) {
-        for (place, source) in sources.into_iter().enumerate() {
-            match (source, &self.remotes[place]) {
-                (Source::Here(keys), _) => self.set_keys(place, keys),
-                (Source::Elsewhere(tls), Some(remote)) => remote.set_tls(tls.map(|tls| *tls)),
-                (Source::Elsewhere(_), None) => {}
-            }
-        }
+        self.keys.replace(&self.config, sources);
+    }
+
+    fn sweep(tokens: &Caches) {
+        tokens.sweep();
     }
 
     async fn on_request<'m>(
@@ -234,35 +219,23 @@ impl Policy for Jwt {
 }
 
 impl Jwt {
-    /// Takes other keys of a provider. What was found with those before counts no more, also where it is being looked
-    /// for.
-    fn set_keys(&self, place: usize, keys: KeySet) {
-        self.keys[place].store(Arc::new(keys));
-        self.generation.store(fresh_generation(), Ordering::Release);
-    }
-
-    /// Where the keys of a provider are fetched from.
-    fn remote(&self, place: usize) -> Option<&Remote> {
-        self.remotes.get(place)?.as_ref()
-    }
-
     /// Whether keys are still to come for the first time.
     pub(super) fn lacks_keys(&self) -> bool {
-        self.remotes.iter().flatten().any(|remote| !remote.has_come())
+        self.keys.fetched().any(|(_, fetched)| !fetched.remote().has_come())
     }
 
     /// How the key sets are doing that are fetched.
     pub(super) fn key_sets(&self) -> impl Iterator<Item = KeySetStatus> {
-        let sets = self.config.providers.iter().zip(&self.remotes).zip(&self.keys);
-        sets.filter_map(|((provider, remote), keys)| {
-            let issuer = provider.issuer.as_deref().unwrap_or_default();
-            Some(remote.as_ref()?.status(&self.name, issuer, keys.load().len()))
+        self.keys.fetched().map(|(place, fetched)| {
+            let issuer = self.config.providers[place].issuer.as_deref().unwrap_or_default();
+            fetched.remote().status(&self.name, issuer)
         })
     }
 
     /// What has gone wrong with keys that are fetched since this was asked last.
     pub(super) fn take_troubles(&self) -> Vec<String> {
-        let troubles = self.remotes.iter().flatten().flat_map(Remote::take_troubles);
+        let troubles =
+            self.keys.fetched().flat_map(|(_, fetched)| fetched.remote().take_troubles());
         troubles.map(|trouble| trouble.to_string()).collect()
     }
 
@@ -282,11 +255,11 @@ impl Jwt {
             }
         };
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        // Before the keys are looked at: what is found with keys that change meanwhile is of the past.
-        let generation = self.generation.load(Ordering::Acquire);
+        let policy = self.keys.generation();
+        let generation = policy.now();
         let Found { token, place } = found;
         let size = self.config.cache;
-        let known = tokens.with(self.place, size, |cache| cache.get(token, generation, now));
+        let known = tokens.with(policy, size, |cache| cache.get(token, generation, now));
         let verified = match known {
             Some(verified) => {
                 cells.hits.add(1);
@@ -297,7 +270,7 @@ impl Jwt {
                     cells.misses.add(1);
                     let verified = Rc::new(verified);
                     let put = |cache: &mut cache::Cache| cache.put(token, generation, &verified);
-                    tokens.with(self.place, size, put);
+                    tokens.with(policy, size, put);
                     verified
                 }
                 Err(refusal) => return Err(refuse(refusal, cells, findings)),
@@ -375,16 +348,12 @@ impl Jwt {
     fn verify(&self, text: &[u8], now: Duration) -> Result<Verified, Refusal> {
         let token = Token::parse(text)?;
         let place = self.provider_of(&token.claims).ok_or(Refusal::Issuer)?;
-        let remote = self.remote(place);
-        if remote.is_some_and(|remote| !remote.is_current()) {
-            return Err(Refusal::NoKeys);
-        }
-        let keys = self.keys[place].load();
+        let keys = self.keys.current(place).ok_or(Refusal::NoKeys)?;
         let Token { signed, algorithm, key_id, kind, claims, signature } = token;
         let verified = keys.verify(algorithm, key_id.as_deref(), signed, &signature);
         verified.map_err(|unverified| match unverified {
             Unverified::NoKey => {
-                remote.inspect(|remote| remote.want());
+                self.keys.want(place);
                 Refusal::Key
             }
             Unverified::Signature => Refusal::Signature,
@@ -503,16 +472,18 @@ impl Verified {
     }
 }
 
-/// A generation that no policy of this process has had: what was found under another configuration is not taken for
-/// found under this one.
-fn fresh_generation() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    NEXT.fetch_add(1, Ordering::Relaxed)
-}
-
 /// Whether a client that is refused for that has brought something wrong.
 fn is_wrong(kind: Kind) -> bool {
     matches!(kind, TOKEN_INVALID | TOKEN_AMBIGUOUS)
+}
+
+/// Fetches the keys of these policies that are elsewhere, where nobody does yet, until the gateway drains.
+pub(crate) fn keep_fresh<'j>(
+    policies: impl Iterator<Item = &'j Arc<Jwt>>,
+    phase: watch::Receiver<Phase>,
+) -> io::Result<()> {
+    let sets = policies.flat_map(|jwt| jwt.keys.fetched());
+    remote::follow(sets.map(|(_, fetched)| fetched), phase)
 }
 
 /// Counts a refusal, and has the client told of it.

@@ -146,6 +146,7 @@ macro_rules! list {
         }
 
         /// What the files come to that a policy names.
+        #[derive(Clone)]
         pub(crate) enum Credentials {
             $($(#[doc = $doc])+ $Kind(<crate::$field::$Kind as Policy>::Credentials),)+
         }
@@ -213,7 +214,7 @@ macro_rules! list {
                 match (&named.policy, credentials) {
                     $((titan_config::Policy::$Kind(own), Credentials::$Kind(credentials)) => {
                         let shared = &shared.$field;
-                        let setting = Setting { name, place, config, shared, registry: around.0 };
+                        let setting = Setting { name, config, shared, registry: around.0 };
                         let policy = crate::$field::$Kind::new(own, credentials, &setting);
                         Ready::$Kind(Placed::new(policy, name, place, around))
                     })+

@@ -17,7 +17,7 @@ pub(crate) trait Policy: Sized {
     /// Its section of the configuration.
     type Config;
     /// What the files come to that it names.
-    type Credentials: Default;
+    type Credentials: Clone + Default;
     /// What a request leaves behind for its response and its end.
     type State: Default;
     /// What the policies of this type have in common.
@@ -32,8 +32,8 @@ pub(crate) trait Policy: Sized {
     /// The metrics that are made of what it counts.
     const METRICS: &'static [Metric<Self::Cells>] = &[];
 
-    /// Makes it ready. Nothing can fail: the configuration was checked, and the credentials are at hand. What it has in
-    /// common with a policy that serves comes out of the registry.
+    /// Makes it ready. Nothing can fail: the configuration was checked, and the credentials are at hand. What it has to have in
+    /// common with a policy that serves comes out of the registry, and stays as it is: only [`Policy::replace`] changes it.
     fn new(
         config: &Self::Config,
         credentials: Self::Credentials,
@@ -55,7 +55,7 @@ pub(crate) trait Policy: Sized {
         Self::read(config, files).err().into_iter().collect()
     }
 
-    /// Uses other credentials from now on.
+    /// Uses these credentials from now on, and what it has in common with others as its section says.
     fn replace(&self, _credentials: Self::Credentials) {}
 
     /// Forgets what a worker has kept for policies that are gone.
@@ -108,8 +108,6 @@ pub(crate) trait Policy: Sized {
 pub(crate) struct Setting<'c, P: Policy> {
     /// The name that it has in the file.
     pub(crate) name: &'c str,
-    /// Its place among the policies.
-    pub(crate) place: usize,
     /// All of the configuration.
     pub(crate) config: &'c Config,
     /// What the policies of its type have in common.

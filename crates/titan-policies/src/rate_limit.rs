@@ -164,7 +164,7 @@ impl RateLimit {
         (kind, name): (PolicyKind, &str),
         setting: &Setting<'_, P>,
     ) -> RateLimit {
-        let Setting { name: _, place: _, config, shared: waiting, registry } = *setting;
+        let Setting { name: _, config, shared: waiting, registry } = *setting;
         let titan_config::RateLimit {
             key,
             ipv6_prefix,

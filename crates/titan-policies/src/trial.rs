@@ -51,7 +51,7 @@ impl Trial {
         let config = Config::parse("test", &text).unwrap_or_else(|report| panic!("{report}"));
         let (registry, workers) = (Registry::default(), 1);
         let (keys, shared) = (Keys::unread(&config), Shared::new(None, &registry));
-        let chains = Chains::new(&config, keys, &shared, (&registry, workers));
+        let chains = Chains::new(&config, &keys, &shared, (&registry, workers));
         Trial { chains, kept: PerWorker::default() }
     }
 

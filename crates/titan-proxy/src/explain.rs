@@ -75,7 +75,7 @@ pub fn explain(
     let identity = identity.map_err(BadQuestion::Certificate)?;
     let (keys, unread) = Keys::read_some(config, files);
     let unread = unread.iter().map(|why| Some(why.as_ref()?.to_string())).collect();
-    let snapshot = &Snapshot::unconnected(config, keys);
+    let snapshot = &Snapshot::unconnected(config, &keys);
     let scheme = if question.is_https() { Scheme::Https } else { Scheme::Http };
     let peer = from.unwrap_or(IpAddr::V4(SOMEBODY));
     let mut policy = ListenerPolicy::default();

@@ -110,8 +110,8 @@ impl Gateway {
             return Err(StartError::Credentials(bad));
         }
         let snapshot =
-            Arc::new(Snapshot::build(config, (&registry, count), tls, keys, files, revoked));
-        snapshot.take_effect();
+            Arc::new(Snapshot::build(config, (&registry, count), tls, &keys, files, revoked));
+        snapshot.take_effect(keys);
         let metrics = Arc::new(snapshot.metrics(count));
         let (phase, watched) = watch::channel(Phase::Serve);
         snapshot.chains.fetch_keys(watched.clone()).map_err(StartError::Thread)?;

@@ -178,7 +178,7 @@ mod tests {
     fn snapshot_with(settings: &str) -> Snapshot {
         let text = format!("{{ listeners: [':0'], routes: [{{ respond: 204 }}], {settings} }}");
         let config = titan_config::Config::parse("test", &text).unwrap();
-        Snapshot::unconnected(&config, Keys::unread(&config))
+        Snapshot::unconnected(&config, &Keys::unread(&config))
     }
 
     /// A scratch whose texts have grown to that.

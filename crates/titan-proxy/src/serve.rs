@@ -75,7 +75,7 @@ mod tests {
         let runtime =
             Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
         let runtime = runtime.unwrap();
-        let snapshot = Arc::new(Snapshot::unconnected(&config, Keys::unread(&config)));
+        let snapshot = Arc::new(Snapshot::unconnected(&config, &Keys::unread(&config)));
         let metrics = Arc::new(snapshot.metrics(1));
         let reclaim = Arc::new(Reclaim::new(1));
         let (_phase, watched) = watch::channel(Phase::Serve);

@@ -90,7 +90,7 @@ impl Snapshot {
         config: &Config,
         (registry, workers): (&Registry, usize),
         tls: Vec<Option<ClientTls>>,
-        keys: Keys,
+        keys: &Keys,
         files: &Files,
         revoked: Option<&Revocations>,
     ) -> Snapshot {
@@ -129,13 +129,15 @@ impl Snapshot {
         snapshot
     }
 
-    /// Has what is shared with other snapshots keep to this configuration from now on. Nothing of it does before.
-    pub(crate) fn take_effect(&self) {
+    /// Has what is shared with other snapshots keep to this configuration and use these keys from now on. Nothing of it does
+    /// before.
+    pub(crate) fn take_effect(&self, keys: Keys) {
         self.upstreams.iter().for_each(|upstream| upstream.take_effect());
+        self.chains.replace_keys(keys);
     }
 
     /// The tables of a gateway that connects to nobody: it needs no certificates.
-    pub(crate) fn unconnected(config: &Config, keys: Keys) -> Snapshot {
+    pub(crate) fn unconnected(config: &Config, keys: &Keys) -> Snapshot {
         let tls = config.upstreams.iter().map(|_| None);
         let around = (&Registry::default(), 1);
         Snapshot::build(config, around, tls.collect(), keys, &Files::default(), None)

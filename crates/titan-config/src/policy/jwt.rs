@@ -202,7 +202,7 @@ pub enum JwtKeys {
 }
 
 /// An algorithm of signatures (RFC 7518, RFC 8037, RFC 8812, RFC 9864).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum JwtAlgorithm {
     /// HMAC with SHA-256.
     Hs256,

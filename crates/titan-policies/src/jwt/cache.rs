@@ -1,15 +1,24 @@
 //! Tokens that a worker has found valid, so that each signature is checked once.
 
 use super::Verified;
+use super::generation::Generation;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::rc::Rc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// The tokens of a worker, by the place of their policy.
+/// The tokens of a worker, by their policy.
 #[derive(Default)]
-pub struct Caches(RefCell<Vec<Option<Cache>>>);
+pub struct Caches(RefCell<BTreeMap<u64, OfPolicy>>);
+
+/// The tokens of a policy, for as long as it lives.
+struct OfPolicy {
+    policy: Weak<Generation>,
+    tokens: Cache,
+}
 
 /// The tokens of one policy: a bounded table of sets. A token may be in one of two, so that most of the table is
 /// in use before one has to go: then the one of both that was used least lately.
@@ -46,18 +55,24 @@ const WAYS: usize = 4;
 const MAX_KEPT: usize = 4096;
 
 impl Caches {
-    /// The tokens of the policy at that place, of which as many as `size` are kept.
+    /// The tokens of a policy, of which as many as `size` are kept.
     pub(super) fn with<T>(
         &self,
-        place: usize,
+        policy: &Arc<Generation>,
         size: usize,
         look: impl FnOnce(&mut Cache) -> T,
     ) -> T {
         let mut caches = self.0.borrow_mut();
-        if caches.len() <= place {
-            caches.resize_with(place + 1, || None);
-        }
-        look(caches[place].get_or_insert_with(|| Cache::new(size)))
+        let of_policy = caches.entry(policy.first()).or_insert_with(|| OfPolicy {
+            policy: Arc::downgrade(policy),
+            tokens: Cache::new(size),
+        });
+        look(&mut of_policy.tokens)
+    }
+
+    /// Forgets the tokens of policies that are gone.
+    pub(super) fn sweep(&self) {
+        self.0.borrow_mut().retain(|_, it| it.policy.strong_count() > 0);
     }
 }
 
@@ -174,5 +189,24 @@ mod tests {
         let long = vec![b'a'; MAX_KEPT + 1];
         cache.put(&long, 1, &verified());
         assert!(cache.get(&long, 1, NOW).is_none());
+    }
+
+    #[test]
+    fn tokens_are_kept_as_long_as_their_policy() {
+        let (caches, policies) = (Caches::default(), [(); 2].map(|()| Generation::new()));
+        for policy in &policies {
+            caches.with(policy, 8, |cache| cache.put(b"a.b.c", policy.now(), &verified()));
+        }
+        let [first, second] = policies;
+        caches.sweep();
+        let is_known = |policy: &Arc<Generation>| {
+            caches.with(policy, 8, |cache| cache.get(b"a.b.c", policy.now(), NOW).is_some())
+        };
+        assert!(is_known(&first) && is_known(&second));
+        first.change();
+        assert!(!is_known(&first) && is_known(&second));
+        drop(first);
+        caches.sweep();
+        assert!(is_known(&second) && caches.0.borrow().len() == 1);
     }
 }

@@ -13,24 +13,30 @@ use rustls::ClientConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, SubjectPublicKeyInfoDer};
 use serde_json::{Map, Value};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use titan_config::{JwksUrl, JwtAlgorithm, JwtKeys, JwtProvider, Protocol, UpstreamTls};
-use titan_io::tls::{self, BadCredentials, Files, bad};
+use titan_io::tls::{self, BadCredentials, Files, bad, sha256};
 use x509_parser::prelude::{FromDer, X509Certificate};
 use x509_parser::public_key::PublicKey;
 use x509_parser::x509::SubjectPublicKeyInfo;
 
 /// Where the keys of a provider come from.
+#[derive(Clone)]
 pub enum Source {
     /// They are here.
-    Here(KeySet),
-    /// They are fetched, with that TLS.
-    Elsewhere(Option<Box<ClientConfig>>),
+    Here(Arc<KeySet>),
+    /// They are fetched, with that TLS; with none where none is spoken, and by a gateway that connects to nobody.
+    Elsewhere(Option<Arc<ClientConfig>>),
 }
 
 /// The keys of a provider.
 #[derive(Default)]
-pub struct KeySet(Vec<Key>);
+pub struct KeySet {
+    keys: Vec<Key>,
+    /// Of the files that they were read from.
+    digest: Option<[u8; 32]>,
+}
 
 struct Key {
     /// Its name, where it has one.
@@ -79,11 +85,12 @@ impl Source {
         let keys = match keys {
             JwtKeys::Secret(secret) => {
                 let key = Key::new(None, &Material::Secret(secret.bytes().to_vec()), algorithms);
-                KeySet(key.into_iter().collect())
+                KeySet::new(key.into_iter().collect()).read_from(&[], files)?
             }
             JwtKeys::SecretFile(file) => {
                 let secret = secret_in(files.get(file)?).map_err(|reason| bad(file, reason))?;
-                KeySet::of(vec![(None, secret)], algorithms, file)?
+                let keys = KeySet::of(vec![(None, secret)], algorithms, file)?;
+                keys.read_from(std::slice::from_ref(file), files)?
             }
             JwtKeys::Pem(paths) => {
                 let mut keys = Vec::new();
@@ -91,19 +98,20 @@ impl Source {
                     let found = public_keys_in(files.get(file)?);
                     let found = found.map_err(|reason| bad(file, reason))?;
                     let found = found.into_iter().map(|material| (None, material)).collect();
-                    keys.extend(KeySet::of(found, algorithms, file)?.0);
+                    keys.extend(KeySet::of(found, algorithms, file)?.keys);
                 }
-                KeySet(keys)
+                KeySet::new(keys).read_from(paths, files)?
             }
             JwtKeys::Jwks(file) => {
                 let keys = KeySet::of_file(files.get(file)?, algorithms);
-                keys.map_err(|reason| bad(file, reason))?
+                let keys = keys.map_err(|reason| bad(file, reason))?;
+                keys.read_from(std::slice::from_ref(file), files)?
             }
             JwtKeys::Url(url) => {
-                return Ok(Source::Elsewhere(tls_for(url, files)?.map(Box::new)));
+                return Ok(Source::Elsewhere(tls_for(url, files)?.map(Arc::new)));
             }
         };
-        Ok(Source::Here(keys))
+        Ok(Source::Here(Arc::new(keys)))
     }
 }
 
@@ -118,6 +126,22 @@ fn tls_for(config: &JwksUrl, files: &Files) -> Result<Option<ClientConfig>, BadC
 }
 
 impl KeySet {
+    fn new(keys: Vec<Key>) -> KeySet {
+        KeySet { keys, digest: None }
+    }
+
+    /// Notes which files these keys come from, and what was in them.
+    fn read_from(self, paths: &[PathBuf], files: &Files) -> Result<KeySet, BadCredentials> {
+        let digests = paths.iter().map(|file| files.get(file).map(sha256));
+        let digest = sha256(&digests.collect::<Result<Vec<_>, _>>()?.concat());
+        Ok(KeySet { digest: Some(digest), ..self })
+    }
+
+    /// Whether these are the keys of the same files, in which nothing has changed.
+    pub(super) fn is_same_as(&self, other: &KeySet) -> bool {
+        self.digest.is_some() && self.digest == other.digest
+    }
+
     fn of(
         found: Vec<(Option<String>, Material)>,
         algorithms: &[JwtAlgorithm],
@@ -128,7 +152,7 @@ impl KeySet {
                 bad(file, "its key does not fit any of the `algorithms`, or is too short")
             })
         };
-        found.into_iter().map(key).collect::<Result<_, _>>().map(KeySet)
+        found.into_iter().map(key).collect::<Result<_, _>>().map(KeySet::new)
     }
 
     /// Reads a key set (RFC 7517 section 5). Keys for other purposes or of other types are left out, and where none is
@@ -149,17 +173,17 @@ impl KeySet {
     }
 
     fn fitting(list: &[Value], algorithms: &[JwtAlgorithm]) -> KeySet {
-        KeySet(list.iter().filter_map(|jwk| key_of(jwk.as_object()?, algorithms)).collect())
+        KeySet::new(list.iter().filter_map(|jwk| key_of(jwk.as_object()?, algorithms)).collect())
     }
 
     /// How many keys there are.
     pub(super) fn len(&self) -> usize {
-        self.0.len()
+        self.keys.len()
     }
 
     /// Whether there is none: then no token is valid.
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.keys.is_empty()
     }
 
     /// Whether one of the keys has signed that, with that algorithm.
@@ -171,7 +195,7 @@ impl KeySet {
         signature: &[u8],
     ) -> Result<(), Unverified> {
         let is_meant = |key: &&Key| id.is_none() || key.id.is_none() || key.id.as_deref() == id;
-        let meant = self.0.iter().filter(is_meant).filter_map(|key| {
+        let meant = self.keys.iter().filter(is_meant).filter_map(|key| {
             let found = key.verifiers.iter().find(|(known, _)| *known == algorithm);
             found.map(|(_, verifier)| verifier)
         });

@@ -2,26 +2,63 @@
 
 mod fetch;
 
-use super::Jwt;
-use super::keys::KeySet;
-use arc_swap::ArcSwapOption;
+use super::generation::Generation;
+use super::keys::{KeySet, Source};
+use arc_swap::{ArcSwap, ArcSwapOption, Guard};
 use rustls::ClientConfig;
+use std::convert::Infallible;
 use std::io;
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use titan_config::{Cap, JwksUrl, JwtAlgorithm, Url};
+use titan_config::{Cap, JwksUrl, JwtAlgorithm, JwtProvider, Url};
 use titan_io::io::Phase;
+use titan_io::registry::Registry;
 use tokio::runtime::Builder;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until, timeout_at};
 
-/// Where the keys of a provider come from, and how that goes.
-pub(super) struct Remote {
+/// A key set from elsewhere, for the policies that check tokens with it: a later one of the same name has the same set. It is
+/// fetched as long as there is one of them.
+pub(super) struct Fetched {
+    remote: Arc<Remote>,
+    /// Watched by whoever fetches it. Closed when nobody needs the keys any more.
+    how: watch::Sender<How>,
+}
+
+/// A set for whoever fetches it.
+pub(super) struct Followed {
+    remote: Arc<Remote>,
+    how: watch::Receiver<How>,
+}
+
+/// How a set is fetched.
+#[derive(Clone)]
+pub(super) struct How {
     config: JwksUrl,
+    tls: Option<Arc<ClientConfig>>,
+}
+
+/// What makes it the same set for the same use.
+#[derive(PartialEq, Eq, Hash)]
+struct FetchedKey {
+    policy: String,
+    issuer: Option<String>,
+    url: String,
+    ca: Option<PathBuf>,
     algorithms: Vec<JwtAlgorithm>,
-    /// What TLS is spoken with; `None` for none at all, and for a gateway that connects to nobody.
-    tls: ArcSwapOption<ClientConfig>,
+}
+
+/// The keys that have come, and how fetching them goes.
+pub(super) struct Remote {
+    url: String,
+    algorithms: Vec<JwtAlgorithm>,
+    /// None before they have come.
+    keys: ArcSwap<KeySet>,
+    /// What changes with them.
+    generations: Mutex<Vec<Weak<Generation>>>,
     /// Whether a set was ever fetched.
     has_come: AtomicBool,
     /// Whether the last set that was fetched is recent enough to be believed.
@@ -61,12 +98,63 @@ const MAX_THREADS: usize = 4;
 /// How soon it is tried again while there are no keys at all.
 const IMPATIENT: Duration = Duration::from_secs(1);
 
+impl Fetched {
+    /// The set that a policy of that name has from there, with what has been fetched of it already.
+    pub(super) fn of(
+        (policy, provider): (&str, &JwtProvider),
+        how: How,
+        registry: &Registry,
+    ) -> Arc<Fetched> {
+        let JwtProvider { issuer, algorithms, .. } = provider;
+        let key = FetchedKey {
+            policy: policy.to_owned(),
+            issuer: issuer.clone(),
+            url: how.config.url.text.clone(),
+            ca: how.config.ca.clone(),
+            algorithms: algorithms.clone(),
+        };
+        registry.shared(key, || Fetched {
+            remote: Arc::new(Remote::new(&how.config.url, algorithms)),
+            how: watch::channel(how).0,
+        })
+    }
+
+    /// The keys, and how fetching them goes.
+    pub(super) fn remote(&self) -> &Remote {
+        &self.remote
+    }
+
+    /// Has it fetched like that from now on.
+    pub(super) fn set(&self, how: How) {
+        self.how.send_replace(how);
+    }
+
+    /// The set for a caller who fetches it from now on, unless somebody does.
+    fn follow(&self) -> Option<Followed> {
+        let is_followed = self.how.receiver_count() > 0;
+        let followed = || Followed { remote: Arc::clone(&self.remote), how: self.how.subscribe() };
+        (!is_followed).then(followed)
+    }
+}
+
+impl How {
+    /// As a section says, with what its files come to, if anybody has read them.
+    pub(super) fn new(config: &JwksUrl, source: Option<Source>) -> How {
+        let tls = match source {
+            Some(Source::Elsewhere(tls)) => tls,
+            Some(Source::Here(_)) | None => None,
+        };
+        How { config: config.clone(), tls }
+    }
+}
+
 impl Remote {
-    pub(super) fn new(config: &JwksUrl, algorithms: &[JwtAlgorithm]) -> Remote {
+    fn new(url: &Url, algorithms: &[JwtAlgorithm]) -> Remote {
         Remote {
-            config: config.clone(),
+            url: url.text.clone(),
             algorithms: algorithms.to_vec(),
-            tls: ArcSwapOption::empty(),
+            keys: ArcSwap::default(),
+            generations: Mutex::default(),
             has_come: AtomicBool::new(false),
             is_current: AtomicBool::new(false),
             fetched_at: AtomicU64::new(0),
@@ -79,8 +167,25 @@ impl Remote {
         }
     }
 
-    pub(super) fn set_tls(&self, tls: Option<ClientConfig>) {
-        self.tls.store(tls.map(Arc::new));
+    /// The keys, if a set was fetched, and not too long ago.
+    pub(super) fn current_keys(&self) -> Option<Guard<Arc<KeySet>>> {
+        self.is_current().then(|| self.keys.load())
+    }
+
+    /// Has a generation change with the keys.
+    pub(super) fn tell(&self, generation: &Arc<Generation>) {
+        let mut generations = self.generations();
+        generations.retain(|other| other.strong_count() > 0);
+        generations.push(Arc::downgrade(generation));
+    }
+
+    fn generations(&self) -> MutexGuard<'_, Vec<Weak<Generation>>> {
+        self.generations.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set_keys(&self, keys: KeySet) {
+        self.keys.store(Arc::new(keys));
+        self.generations().iter().filter_map(Weak::upgrade).for_each(|it| it.change());
     }
 
     /// Whether a set was ever fetched.
@@ -88,17 +193,16 @@ impl Remote {
         self.has_come.load(Ordering::Acquire)
     }
 
-    /// Whether tokens can be judged: a set was fetched, and not too long ago.
-    pub(super) fn is_current(&self) -> bool {
+    fn is_current(&self) -> bool {
         self.is_current.load(Ordering::Acquire)
     }
 
-    /// How the set of that issuer is doing, of which so many keys are in use.
-    pub(super) fn status(&self, policy: &str, issuer: &str, keys: usize) -> KeySetStatus {
+    /// How the set of that issuer is doing.
+    pub(super) fn status(&self, policy: &str, issuer: &str) -> KeySetStatus {
         KeySetStatus {
             policy: policy.to_owned(),
             issuer: issuer.to_owned(),
-            keys,
+            keys: self.keys.load().len(),
             fetched_at: self.fetched_at.load(Ordering::Relaxed),
             failed: self.failed.load(Ordering::Relaxed),
         }
@@ -116,65 +220,95 @@ impl Remote {
         [&self.failure, &self.loss].into_iter().filter_map(|trouble| trouble.swap(None))
     }
 
-    /// Fetches for ever what `jwt` has at that place.
-    async fn keep_fresh(jwt: Arc<Jwt>, place: usize) {
-        let Some(remote) = jwt.remote(place) else { return };
-        let JwksUrl { url, ca: _, refresh, pause, max_stale: _ } = &remote.config;
+    /// Fetches for ever.
+    async fn keep_fresh(&self, mut how: watch::Receiver<How>) -> Infallible {
         let mut known = Vec::new();
         loop {
+            let How { config, tls } = how.borrow_and_update().clone();
             // A request for a fetch from now on means the next one.
-            remote.is_wanted.store(false, Ordering::Release);
-            let fetched = fetch_apart(url, remote.tls.load_full()).await;
-            let again = match fetched.and_then(|bytes| remote.take(&jwt, place, &mut known, bytes))
-            {
-                Ok(()) => *refresh,
-                Err(reason) => {
-                    let reason = format!("cannot get keys from {}: {reason}", url.text);
-                    remote.failure.store(Some(Arc::new(reason)));
-                    remote.failed.fetch_add(1, Ordering::Relaxed);
-                    if remote.has_come() { *pause } else { IMPATIENT.min(*pause) }
-                }
+            self.is_wanted.store(false, Ordering::Release);
+            let fetched = fetch_apart(&config.url, tls).await;
+            let taken = fetched.and_then(|bytes| self.take(&mut known, bytes));
+            let has_failed = taken.is_err();
+            if let Err(reason) = taken {
+                let reason = format!("cannot get keys from {}: {reason}", self.url);
+                self.failure.store(Some(Arc::new(reason)));
+                self.failed.fetch_add(1, Ordering::Relaxed);
+            }
+            self.pause(has_failed, &mut how).await;
+        }
+    }
+
+    /// Waits until the set is due again, by times that may change meanwhile.
+    async fn pause(&self, has_failed: bool, how: &mut watch::Receiver<How>) {
+        let last = Instant::now();
+        loop {
+            let JwksUrl { refresh, pause, .. } = how.borrow_and_update().config;
+            let again = match has_failed {
+                false => refresh,
+                true if self.has_come() => pause,
+                true => IMPATIENT.min(pause),
             };
-            tokio::time::sleep(again.min(*pause)).await;
-            let rest = again.saturating_sub(*pause);
-            let _ = tokio::time::timeout(rest, remote.wake.notified()).await;
+            let is_due = async {
+                sleep_until(last + again.min(pause)).await;
+                let _ = timeout_at(last + again, self.wake.notified()).await;
+            };
+            tokio::select! {
+                () = is_due => return,
+                Ok(()) = how.changed() => {}
+            }
         }
     }
 
     /// Ends the use of keys, for ever, whenever no set was fetched for as long as it may be stale.
-    async fn keep_from_staleness(jwt: Arc<Jwt>, place: usize) {
-        let Some(remote) = jwt.remote(place) else { return };
-        let Cap::AtMost(max_stale) = remote.config.max_stale else { return };
+    async fn keep_from_staleness(&self, mut how: watch::Receiver<How>) -> Infallible {
         loop {
-            remote.renewed.notified().await;
-            while tokio::time::timeout(max_stale, remote.renewed.notified()).await.is_ok() {}
-            remote.is_current.store(false, Ordering::Release);
-            jwt.set_keys(place, KeySet::default());
-            let url = &remote.config.url.text;
-            remote.lose(format!(
+            self.renewed.notified().await;
+            let max_stale = self.becomes_stale(&mut how).await;
+            self.is_current.store(false, Ordering::Release);
+            self.set_keys(KeySet::default());
+            let url = &self.url;
+            self.lose(format!(
                 "no keys from {url} for {max_stale:?} (`max_stale`): the previous keys are no longer used"
             ));
         }
     }
 
+    /// Waits until the set that has just come is too old, and no other one has come; says how old it may be.
+    async fn becomes_stale(&self, how: &mut watch::Receiver<How>) -> Duration {
+        let mut last = Instant::now();
+        loop {
+            let max_stale = how.borrow_and_update().config.max_stale;
+            let is_stale = async {
+                match max_stale {
+                    Cap::AtMost(most) => {
+                        sleep_until(last + most).await;
+                        most
+                    }
+                    Cap::Unlimited => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = self.renewed.notified() => last = Instant::now(),
+                Ok(()) = how.changed() => {}
+                most = is_stale => return most,
+            }
+        }
+    }
+
     /// Uses a set from now on, unless it is the one in use. One without keys withdraws all that were there.
-    fn take(
-        &self,
-        jwt: &Jwt,
-        place: usize,
-        known: &mut Vec<u8>,
-        bytes: Vec<u8>,
-    ) -> Result<(), String> {
+    fn take(&self, known: &mut Vec<u8>, bytes: Vec<u8>) -> Result<(), String> {
         let is_known = self.is_current() && *known == bytes;
         if !is_known {
             let keys = KeySet::parse(&bytes, &self.algorithms)?;
             if keys.is_empty() {
-                let url = &self.config.url.text;
+                let url = &self.url;
                 self.lose(format!(
                     "the key set from {url} has no usable key; the previous keys are no longer used"
                 ));
             }
-            jwt.set_keys(place, keys);
+            self.set_keys(keys);
             *known = bytes;
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -198,29 +332,48 @@ async fn fetch_apart(url: &Url, tls: Option<Arc<ClientConfig>>) -> Result<Vec<u8
     fetched.unwrap_or_else(|_| Err("the thread has ended".to_owned()))
 }
 
-/// Fetches the sets of these policies on a thread of their own until the gateway drains.
-pub fn start(policies: &[Arc<Jwt>], mut phase: watch::Receiver<Phase>) -> io::Result<()> {
-    let sources = policies.iter().flat_map(|jwt| {
-        let places = (0..jwt.config.providers.len()).filter(|&place| jwt.remote(place).is_some());
-        places.map(|place| (Arc::clone(jwt), place))
-    });
-    let sources: Vec<_> = sources.collect();
-    if sources.is_empty() {
+/// Fetches those of these sets that nobody fetches yet, on a thread of their own, each as long as somebody needs it and until
+/// the gateway drains.
+pub(super) fn follow<'f>(
+    sets: impl Iterator<Item = &'f Arc<Fetched>>,
+    mut phase: watch::Receiver<Phase>,
+) -> io::Result<()> {
+    let sets = unfollowed(sets);
+    if sets.is_empty() {
         return Ok(());
     }
     let runtime =
         Builder::new_current_thread().enable_time().max_blocking_threads(MAX_THREADS).build()?;
     let run = move || {
         runtime.block_on(async {
-            let mut tasks = JoinSet::new();
-            for (jwt, place) in sources {
-                tasks.spawn(Remote::keep_from_staleness(Arc::clone(&jwt), place));
-                tasks.spawn(Remote::keep_fresh(jwt, place));
+            tokio::select! {
+                _ = phase.wait_for(|phase| *phase == Phase::Drain) => {}
+                () = fetch_all(sets) => {}
             }
-            let _ = phase.wait_for(|phase| *phase == Phase::Drain).await;
         });
         // What is being fetched is of no use any more.
         runtime.shutdown_background();
     };
     std::thread::Builder::new().name("jwks".to_owned()).spawn(run).map(drop)
+}
+
+/// Those of these sets that nobody fetches yet.
+pub(super) fn unfollowed<'f>(sets: impl Iterator<Item = &'f Arc<Fetched>>) -> Vec<Followed> {
+    sets.filter_map(|set| set.follow()).collect()
+}
+
+/// Fetches these sets, each as long as somebody needs it.
+pub(super) async fn fetch_all(sets: Vec<Followed>) {
+    let mut tasks = JoinSet::new();
+    for Followed { remote, how } in sets {
+        tasks.spawn(async move {
+            let mut life = how.clone();
+            tokio::select! {
+                () = async { while life.changed().await.is_ok() {} } => {}
+                never = remote.keep_fresh(how.clone()) => match never {},
+                never = remote.keep_from_staleness(how) => match never {},
+            }
+        });
+    }
+    while tasks.join_next().await.is_some() {}
 }

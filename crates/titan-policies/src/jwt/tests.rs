@@ -1,10 +1,10 @@
 //! What makes a token valid, and everything that must not: the classes of RFC 8725 and of the lists of attacks.
 
 mod claims;
+mod later;
 mod requests;
 
 use super::*;
-use crate::policy::Policy as _;
 use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{
@@ -18,9 +18,7 @@ use aws_lc_rs::{hmac, rsa::KeySize};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use std::sync::LazyLock;
-use titan_config::{Config, Policy};
 use titan_io::registry::Registry;
-use titan_io::tls::Files;
 
 const NOW: u64 = 1_700_000_000;
 const SECRET: &[u8] = b"a secret of sixty-four bytes, which is as many as HS512 asks for";
@@ -153,17 +151,8 @@ fn set(keys: &[String]) -> String {
 
 /// A policy with these fields, and a file `k` that holds that.
 fn try_policy(fields: &str, file: &str) -> Result<Jwt, BadCredentials> {
-    let text = format!(
-        "listeners: [\":1\"]\nroutes: [{{ respond: 204, apply: [p] }}]\npolicies: {{ p: {{ jwt: {{ {fields} }} }} }}"
-    );
-    let config = Config::parse("test", &text).unwrap_or_else(|report| panic!("{report}"));
-    let Policy::Jwt(jwt) = &config.policies[0].policy else { panic!("it is one of jwt") };
-    let mut files = Files::default();
-    files.insert("k".into(), file.as_bytes().to_vec());
     let registry = Registry::default();
-    let setting =
-        Setting { name: "p", place: 0, config: &config, shared: &None, registry: &registry };
-    Ok(Jwt::new(jwt, Jwt::read(jwt, &files)?, &setting))
+    later::try_later(&registry, ("p", fields), file.as_bytes(), &None).map(|(policy, _)| policy)
 }
 
 fn policy(fields: &str, file: &str) -> Jwt {
@@ -598,6 +587,6 @@ fn files_that_are_of_no_use_say_why() {
 #[test]
 fn without_keys_no_token_is_valid() {
     let jwt = secret("");
-    jwt.set_keys(0, KeySet::default());
+    jwt.replace(vec![Source::Here(Arc::default())]);
     assert_eq!(judge(&jwt, &token(GOOD)), Err(Refusal::Key));
 }

@@ -13,7 +13,7 @@ fn snapshot(registry: &Registry, settings: &str) -> Snapshot {
         &config,
         (registry, 1),
         tls.collect(),
-        Keys::unread(&config),
+        &Keys::unread(&config),
         &Files::default(),
         None,
     )
@@ -114,7 +114,7 @@ fn upstreams_stay_wherever_they_stand() {
 fn a_snapshot_that_never_serves_changes_nothing() {
     let registry = Registry::default();
     let before = snapshot(&registry, UPSTREAMS);
-    before.take_effect();
+    before.take_effect(Keys::default());
     let endpoint = Arc::clone(&before.upstreams[1].members().endpoints[1]);
     let timeout = endpoint.idle_timeout();
     let other =
@@ -125,6 +125,43 @@ fn a_snapshot_that_never_serves_changes_nothing() {
     assert!(endpoint.idle_timeout() == timeout && !endpoint.slots.is_limited());
     drop(after);
     assert!(!endpoint.is_gone());
-    snapshot(&registry, &other).take_effect();
+    snapshot(&registry, &other).take_effect(Keys::default());
     assert!(endpoint.idle_timeout().as_secs() == 7 && endpoint.slots.is_limited());
+}
+
+const POLICIES: &str = "
+apply: [count, early, failures, login, tokens]
+routes: [{ respond: 204 }]
+upstreams: { service: '127.0.0.1:1' }
+policies:
+  count: { rate_limit: { rates: 1/h, max_delay: 1s } }
+  early: { early_limit: { concurrency: 1 } }
+  failures: { failure_limit: { by_client: 1/h, by_name: 1/h } }
+  login:
+    authorise:
+      basic: { users: { eve: $2b$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW } }
+      forward_auth: { upstream: service, cache: { ttl: 1m } }
+  tokens: { jwt: { token: { cookie: t }, providers: { algorithms: RS256, keys: { jwks_url: { url: 'http://127.0.0.1:1/' } } } } }
+";
+
+#[test]
+fn what_policies_keep_ends_with_them_though_their_figures_stay() {
+    let registry = Registry::default();
+    let before = snapshot(&registry, POLICIES);
+    let (count, counters) = (registry.len(), before.chains.counters());
+    let after =
+        snapshot(&registry, &POLICIES.replace("routes: [", "routes: [{ path: /, respond: 204 }, "));
+    assert_eq!(registry.len(), count + 1, "the new route");
+    for snapshot in [&before, &after] {
+        let (_phase, watched) = tokio::sync::watch::channel(titan_io::io::Phase::Serve);
+        snapshot.chains.fetch_keys(watched).unwrap();
+        snapshot.chains.check_passwords().unwrap();
+    }
+    drop((before, after));
+    registry.sweep();
+    assert_eq!(registry.len(), 5, "the cells of the policies");
+    assert!(!counters.metrics().is_empty());
+    drop(counters);
+    registry.sweep();
+    assert!(registry.is_empty());
 }

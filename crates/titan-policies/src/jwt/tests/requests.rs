@@ -5,17 +5,25 @@ use crate::trial::Asker;
 use titan_http::RequestHead;
 
 /// A token for as long as anybody runs this.
-const LASTING: &str = "{\"exp\":9999999999}";
+pub(super) const LASTING: &str = "{\"exp\":9999999999}";
 
-/// What policies find out about a request with that token.
-fn found(policy: &Jwt, token: &str, tokens: &Caches) -> Findings {
+/// What policies find out about a request with that token, if it is let pass.
+pub(super) fn admitted(
+    policy: &Jwt,
+    token: &str,
+    tokens: &Caches,
+    cells: &JwtCells,
+) -> Result<Findings, Error> {
     let (mut request, mut findings) = (RequestHead::default(), Findings::default());
     let shown = format!("Bearer {token}");
     request.fields.append(FieldName::Authorization, shown.as_bytes()).unwrap();
     let asker = Asker::at("");
-    let mut context = asker.context(&mut request, &mut findings);
-    policy.admit(&mut context, tokens, &JwtCells::default()).unwrap();
-    findings
+    policy.admit(&mut asker.context(&mut request, &mut findings), tokens, cells)?;
+    Ok(findings)
+}
+
+fn found(policy: &Jwt, token: &str, tokens: &Caches) -> Findings {
+    admitted(policy, token, tokens, &JwtCells::default()).unwrap_or_else(|_| panic!("it is valid"))
 }
 
 #[tokio::test(start_paused = true)]

@@ -22,8 +22,7 @@ fn of_kind(kind: PolicyKind, registry: &Registry, routes: &str, settings: &str) 
     let config = Config::parse("test", &text).unwrap_or_else(|report| panic!("{report}"));
     let Policy::RateLimit(limit) = &config.policies[0].policy else { panic!("it is a limit") };
     let waiting: Arc<Waiting> = registry.shared((), Waiting::default);
-    let setting =
-        Setting::<RateLimit> { name: "p", place: 0, config: &config, shared: &waiting, registry };
+    let setting = Setting::<RateLimit> { name: "p", config: &config, shared: &waiting, registry };
     RateLimit::of(limit, (kind, "p"), &setting)
 }
 

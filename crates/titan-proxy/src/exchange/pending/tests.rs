@@ -74,8 +74,8 @@ fn worker(protocol: &str, [one, other]: [SocketAddr; 2]) -> Rc<Worker> {
             upstreams: {{ u: {{ endpoints: ['{one}', '{other}'], protocol: {protocol} }} }} }}"
     );
     let config = Config::parse("test", &text).unwrap();
-    let snapshot = Snapshot::unconnected(&config, Keys::unread(&config));
-    snapshot.take_effect();
+    let snapshot = Snapshot::unconnected(&config, &Keys::unread(&config));
+    snapshot.take_effect(Keys::default());
     let metrics = Arc::new(snapshot.metrics(1));
     Worker::new(0, Arc::new(snapshot), metrics, Arc::new(Reclaim::new(1)))
 }
