@@ -190,7 +190,7 @@ kinds! {
     /// The endpoint sent too many interim responses.
     TooManyInterim Upstream BAD_GATEWAY "too-many-interim" "The upstream sent too many interim responses.";
     /// The endpoint switched to a protocol that was not requested.
-    UnaskedUpgrade Upstream BAD_GATEWAY "unasked-upgrade" "The upstream switched protocols without being asked to.";
+    UnexpectedUpgrade Upstream BAD_GATEWAY "unexpected-upgrade" "The upstream switched protocols without being asked to.";
     /// The endpoint responded to an upgrade request without switching protocols.
     UpgradeIgnored Upstream BAD_GATEWAY "upgrade-ignored" "The upstream did not switch protocols.";
     /// The client asks for a tunnel in a protocol that the route does not allow, or where none is possible.

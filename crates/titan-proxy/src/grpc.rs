@@ -199,7 +199,7 @@ impl Code {
             | Kind::Loop
             | Kind::Reset
             | Kind::TooManyInterim
-            | Kind::UnaskedUpgrade
+            | Kind::UnexpectedUpgrade
             | Kind::UpgradeIgnored
             | Kind::Internal => Code::Internal,
         }

@@ -313,7 +313,7 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
         let is_switching = response.status == Status::SWITCHING_PROTOCOLS;
         match &self.upgrade {
             Some(upgrade) if is_switching && upgrade.is_granted_by(response) => Ok(()),
-            _ if is_switching => Err(Kind::UnaskedUpgrade.into()),
+            _ if is_switching => Err(Kind::UnexpectedUpgrade.into()),
             Some(upgrade) if upgrade.is_binding() && response.status.is_success() => {
                 Err(Kind::UpgradeIgnored.into())
             }

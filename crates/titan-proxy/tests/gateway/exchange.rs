@@ -510,7 +510,7 @@ fn an_upgrade_that_no_route_allows_is_not_asked_for_and_not_taken() {
     endpoint.expects("GET / HTTP/1.1\r\nHost: a\r\nX-Other: 13\r\n\r\n");
     endpoint
         .sends("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: other\r\n\r\n");
-    client.answer().has_problem(502, "unasked-upgrade");
+    client.answer().has_problem(502, "unexpected-upgrade");
     endpoint.expects_close();
 }
 

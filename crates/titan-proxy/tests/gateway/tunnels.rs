@@ -124,12 +124,12 @@ fn only_what_was_asked_for_is_switched_to() {
         let (_held, mut client, mut endpoint) = between(WISH);
         endpoint.head();
         endpoint.sends(consent);
-        client.answer().has_problem(502, "unasked-upgrade");
+        client.answer().has_problem(502, "unexpected-upgrade");
     }
     let (_held, mut client, mut endpoint) = between("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     endpoint.head();
     endpoint.sends(CONSENT);
-    client.answer().has_problem(502, "unasked-upgrade");
+    client.answer().has_problem(502, "unexpected-upgrade");
 }
 
 #[test]
