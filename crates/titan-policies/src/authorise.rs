@@ -74,59 +74,62 @@ pub(crate) struct Authorise {
     forward: Option<Forward>,
 }
 
-/// What the credentials of requests are compared with.
+/// The users and API keys that credentials of requests are compared with.
 #[derive(Clone, Default)]
-pub(crate) struct Known {
+pub(crate) struct KnownCredentials {
     users: Arc<Users>,
     keys: Arc<KnownKeys>,
 }
 
-impl Known {
-    /// What a policy and its files have.
-    fn read(config: &titan_config::Authorise, files: &Files) -> Result<Known, BadCredentials> {
+impl KnownCredentials {
+    /// Reads those of a policy and its files.
+    fn read(
+        config: &titan_config::Authorise,
+        files: &Files,
+    ) -> Result<KnownCredentials, BadCredentials> {
         let users = config.basic.as_ref().map(|basic| Users::read(basic, files)).transpose()?;
         let keys = config.api_keys.as_ref().map(|keys| KnownKeys::read(keys, files)).transpose()?;
-        Ok(Known {
+        Ok(KnownCredentials {
             users: Arc::new(users.unwrap_or_default()),
             keys: Arc::new(keys.unwrap_or_default()),
         })
     }
 
-    /// What a policy has whose files nobody has read.
-    fn of(config: &titan_config::Authorise) -> Known {
+    /// Those of a policy whose files have not been read.
+    fn of(config: &titan_config::Authorise) -> KnownCredentials {
         let keys = config.api_keys.as_ref().map(|keys| KnownKeys::of(&keys.keys));
-        Known { users: Arc::default(), keys: Arc::new(keys.unwrap_or_default()) }
+        KnownCredentials { users: Arc::default(), keys: Arc::new(keys.unwrap_or_default()) }
     }
 }
 
-/// What the response has to say of the request.
+/// What the response must say about the request.
 #[derive(Default)]
 pub(crate) struct AuthoriseState {
-    /// Whether the request has come as far as the policy.
+    /// Whether the request has reached the policy.
     is_judged: bool,
     /// Whether its response asks for a key.
     lacks_key: bool,
-    /// What its response has to say of passwords.
+    /// What its response must say about passwords.
     password: Option<basic::PasswordChallenge>,
 }
 
-/// What its policies keep for the requests of one worker.
+/// What these policies cache on one worker.
 #[derive(Default)]
-pub(crate) struct Kept {
-    /// Passwords that were found right, and wrong ones.
+pub(crate) struct WorkerCaches {
+    /// Passwords found right, and wrong ones.
     passwords: Remembered,
-    /// Decisions of services that are asked about requests.
+    /// Decisions of authorization services.
     decisions: Decisions,
 }
 
 type Own<'m> = crate::policy::Own<'m, Authorise>;
 
-/// What is known of a request beside its head.
+/// What rules are evaluated on, beside the head of the request.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Asked<'a> {
-    /// What its token says.
+pub(crate) struct RuleSubject<'a> {
+    /// The claims of its token.
     pub claims: Option<&'a Map<String, Value>>,
-    /// The certificate that its client has shown.
+    /// The certificate of its client.
     pub identity: Option<&'a Identity>,
     /// The address of its client.
     pub client: Option<IpAddr>,
@@ -135,10 +138,10 @@ pub(crate) struct Asked<'a> {
 impl Policy for Authorise {
     type Config = titan_config::Authorise;
     /// None where nobody has read them.
-    type Credentials = Option<Known>;
+    type Credentials = Option<KnownCredentials>;
     type State = AuthoriseState;
     type Shared = Arc<Verifiers>;
-    type PerWorker = Kept;
+    type PerWorker = WorkerCaches;
     type Cells = AuthoriseCells;
 
     const REFUSALS: &'static [Kind] = REFUSALS;
@@ -146,11 +149,11 @@ impl Policy for Authorise {
 
     fn new(
         own: &titan_config::Authorise,
-        known: Option<Known>,
+        known: Option<KnownCredentials>,
         setting: &Setting<'_, Authorise>,
     ) -> Authorise {
         let Setting { name, config, shared, registry } = *setting;
-        let Known { users, keys } = known.unwrap_or_else(|| Known::of(own));
+        let KnownCredentials { users, keys } = known.unwrap_or_else(|| KnownCredentials::of(own));
         let (basic, forward) = (own.basic.as_ref(), own.forward_auth.clone());
         Authorise {
             allow: own.allow.clone(),
@@ -168,17 +171,17 @@ impl Policy for Authorise {
     fn read(
         config: &titan_config::Authorise,
         files: &Files,
-    ) -> Result<Option<Known>, BadCredentials> {
-        Known::read(config, files).map(Some)
+    ) -> Result<Option<KnownCredentials>, BadCredentials> {
+        KnownCredentials::read(config, files).map(Some)
     }
 
-    fn sweep(kept: &Kept) {
+    fn sweep(kept: &WorkerCaches) {
         kept.decisions.sweep();
     }
 
     /// Takes other users and keys.
-    fn replace(&self, known: Option<Known>) {
-        let Some(Known { users, keys }) = known else { return };
+    fn replace(&self, known: Option<KnownCredentials>) {
+        let Some(KnownCredentials { users, keys }) = known else { return };
         if let Some(basic) = &self.basic {
             basic.replace_users(users);
         }
@@ -211,7 +214,7 @@ impl Policy for Authorise {
             Box::pin(self.meet_any(context, own)).await?;
         }
         if let Some(rules) = &self.rules {
-            rules.on_request(context.request, Asked::of(context))?;
+            rules.on_request(context.request, RuleSubject::of(context))?;
         }
         if let Some(basic) = self.basic.as_ref().filter(|_| self.requires(Credential::Basic)) {
             Box::pin(basic.on_request(context, own)).await?;
@@ -267,7 +270,7 @@ impl Policy for Authorise {
             self.explain_any(context, story)?;
         }
         if let Some(rules) = &self.rules {
-            rules.explain(context.request, Asked::of(context), story);
+            rules.explain(context.request, RuleSubject::of(context), story);
         }
         if let Some(basic) = self.basic.as_ref().filter(|_| self.requires(Credential::Basic)) {
             basic.explain(context.request, story);
@@ -279,10 +282,10 @@ impl Policy for Authorise {
     }
 }
 
-impl<'a> Asked<'a> {
+impl<'a> RuleSubject<'a> {
     /// What policies see of it.
-    fn of(context: &'a PolicyContext<'_>) -> Asked<'a> {
-        Asked {
+    fn of(context: &'a PolicyContext<'_>) -> RuleSubject<'a> {
+        RuleSubject {
             claims: context.findings.claims(),
             identity: context.identity(),
             client: context.client(),

@@ -115,8 +115,8 @@ impl Chains {
     }
 
     /// What has gone wrong with keys that are fetched since this was asked last.
-    pub fn take_key_troubles(&self) -> Vec<String> {
-        self.token_policies().flat_map(|jwt| jwt.take_troubles()).collect()
+    pub fn take_key_failures(&self) -> Vec<String> {
+        self.token_policies().flat_map(|jwt| jwt.take_failures()).collect()
     }
 
     /// How the key sets are doing that are fetched.

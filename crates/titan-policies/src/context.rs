@@ -95,7 +95,7 @@ pub trait Subrequests {
         &'a self,
         subrequest: Subrequest<'a>,
         write: Write<'_>,
-    ) -> Result<Answered<'a>, Error>;
+    ) -> Result<SubrequestOutcome<'a>, Error>;
 }
 
 /// Makes the head of a request, with a text to put values together in; or knows the response already.
@@ -103,7 +103,7 @@ pub type Write<'w> =
     &'w mut dyn FnMut(&mut RequestHead, &mut Vec<u8>) -> Result<Option<BufferedResponse>, Error>;
 
 /// The response to a request of the gateway's own.
-pub enum Answered<'a> {
+pub enum SubrequestOutcome<'a> {
     /// It was known before, and nothing was sent.
     Known(BufferedResponse),
     /// It is waited for, and read as a whole.

@@ -27,7 +27,7 @@ use crate::story::Story;
 pub use cells::JwtCells;
 use key_ring::KeyRing;
 use keys::Unverified;
-use places::{Found, Nowhere};
+use places::{Found, NoToken};
 use serde_json::{Map, Value};
 use std::cell::Cell;
 use std::io;
@@ -81,13 +81,13 @@ pub struct Verified {
     from: Duration,
     until: Duration,
     /// What the upstream is told of it, by the place of the field in the policy.
-    fields: Vec<Told>,
+    fields: Vec<ClaimField>,
     /// The last edition of the revocations that it was not among.
     cleared: Cell<u64>,
 }
 
 /// A field by its place in the policy, and its value.
-type Told = (usize, Box<[u8]>);
+type ClaimField = (usize, Box<[u8]>);
 
 macro_rules! refusals {
     ($(#[doc = $doc:literal] $name:ident $word:literal;)+) => {
@@ -233,10 +233,10 @@ impl Jwt {
     }
 
     /// What has gone wrong with keys that are fetched since this was asked last.
-    pub(super) fn take_troubles(&self) -> Vec<String> {
-        let troubles =
-            self.keys.fetched().flat_map(|(_, fetched)| fetched.remote().take_troubles());
-        troubles.map(|trouble| trouble.to_string()).collect()
+    pub(super) fn take_failures(&self) -> Vec<String> {
+        let failures =
+            self.keys.fetched().flat_map(|(_, fetched)| fetched.remote().take_failures());
+        failures.map(|failure| failure.to_string()).collect()
     }
 
     fn admit(
@@ -248,7 +248,7 @@ impl Jwt {
         let PolicyContext { request, findings, .. } = context;
         let found = match places::find(&self.config.token, request) {
             Ok(found) => found,
-            Err(Nowhere::Missing) if !self.config.required => return Ok(()),
+            Err(NoToken::Missing) if !self.config.required => return Ok(()),
             Err(nowhere) => {
                 findings.token_challenge = Some(nowhere.challenge());
                 return Err(nowhere.kind().into());
@@ -429,7 +429,7 @@ impl Jwt {
     }
 
     /// What the upstream is told.
-    fn fields_of(&self, claims: &Map<String, Value>) -> Result<Vec<Told>, Refusal> {
+    fn fields_of(&self, claims: &Map<String, Value>) -> Result<Vec<ClaimField>, Refusal> {
         let mut fields = Vec::new();
         for (place, header) in self.config.headers.iter().enumerate() {
             match find(claims, &header.claim) {
@@ -444,18 +444,18 @@ impl Jwt {
     }
 }
 
-impl Nowhere {
+impl NoToken {
     fn challenge(&self) -> TokenChallenge {
         match self {
-            Nowhere::Missing => TokenChallenge::Missing,
-            Nowhere::Ambiguous => TokenChallenge::Ambiguous,
+            NoToken::Missing => TokenChallenge::Missing,
+            NoToken::Ambiguous => TokenChallenge::Ambiguous,
         }
     }
 
     fn kind(&self) -> Kind {
         match self {
-            Nowhere::Missing => TOKEN_MISSING,
-            Nowhere::Ambiguous => TOKEN_AMBIGUOUS,
+            NoToken::Missing => TOKEN_MISSING,
+            NoToken::Ambiguous => TOKEN_AMBIGUOUS,
         }
     }
 }

@@ -13,7 +13,7 @@ use titan_io::registry::Registry;
 use titan_io::tls::{BadCredentials, Files};
 
 /// A policy where it is met.
-pub(crate) struct Placed<P: Policy> {
+pub(crate) struct ChainLink<P: Policy> {
     pub(crate) policy: Arc<P>,
     /// Its place among the policies of the configuration.
     place: usize,
@@ -49,15 +49,15 @@ pub struct PolicyFigure {
 /// What policies are made ready in: what outlives their configuration, and so many workers.
 pub type Around<'r> = (&'r Registry, usize);
 
-impl<P: Policy> Placed<P> {
-    fn new(policy: P, name: &str, place: usize, (registry, workers): Around<'_>) -> Placed<P> {
+impl<P: Policy> ChainLink<P> {
+    fn new(policy: P, name: &str, place: usize, (registry, workers): Around<'_>) -> ChainLink<P> {
         let counted = Counted::of(registry, name, workers);
-        Placed { policy: Arc::new(policy), place, counted }
+        ChainLink { policy: Arc::new(policy), place, counted }
     }
 
     /// The same for the requests of a route.
-    fn for_route(&self, route: &Route) -> Placed<P> {
-        Placed { policy: self.policy.for_route(route), ..self.clone() }
+    fn for_route(&self, route: &Route) -> ChainLink<P> {
+        ChainLink { policy: self.policy.for_route(route), ..self.clone() }
     }
 
     fn own<'m>(
@@ -84,9 +84,9 @@ impl<P: Policy> Placed<P> {
     }
 }
 
-impl<P: Policy> Clone for Placed<P> {
-    fn clone(&self) -> Placed<P> {
-        Placed {
+impl<P: Policy> Clone for ChainLink<P> {
+    fn clone(&self) -> ChainLink<P> {
+        ChainLink {
             policy: Arc::clone(&self.policy),
             place: self.place,
             counted: Arc::clone(&self.counted),
@@ -117,7 +117,7 @@ macro_rules! list {
         /// The policies that a request meets: at most one of each type.
         #[derive(Clone, Default)]
         pub struct Chain {
-            $(pub(crate) $field: Option<Placed<crate::$field::$Kind>>,)+
+            $(pub(crate) $field: Option<ChainLink<crate::$field::$Kind>>,)+
         }
 
         /// What each policy keeps of a request for its response and its end.
@@ -154,7 +154,7 @@ macro_rules! list {
         /// A policy that is ready to be met. Routes that name the same one share it.
         #[derive(Clone)]
         pub(crate) enum Ready {
-            $($Kind(Placed<crate::$field::$Kind>),)+
+            $($Kind(ChainLink<crate::$field::$Kind>),)+
         }
 
         /// What a policy counts.
@@ -216,7 +216,7 @@ macro_rules! list {
                         let shared = &shared.$field;
                         let setting = Setting { name, config, shared, registry: around.0 };
                         let policy = crate::$field::$Kind::new(own, credentials, &setting);
-                        Ready::$Kind(Placed::new(policy, name, place, around))
+                        Ready::$Kind(ChainLink::new(policy, name, place, around))
                     })+
                     _ => unreachable!("credentials are read in the order of the policies"),
                 }
@@ -421,8 +421,8 @@ mod tests {
         }
     }
 
-    fn probe(most: Option<usize>) -> Placed<Probe> {
-        Placed::new(Probe { most }, "probe", 0, (&Registry::default(), 1))
+    fn probe(most: Option<usize>) -> ChainLink<Probe> {
+        ChainLink::new(Probe { most }, "probe", 0, (&Registry::default(), 1))
     }
 
     #[test]

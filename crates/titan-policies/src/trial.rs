@@ -1,7 +1,9 @@
 //! Policies as a configuration has them, tried without a gateway: what their tests need.
 
 use crate::chain::Chains;
-use crate::context::{Answered, Client, PolicyContext, Step, Subrequest, Subrequests, Write};
+use crate::context::{
+    Client, PolicyContext, Step, Subrequest, SubrequestOutcome, Subrequests, Write,
+};
 use crate::credentials::Keys;
 use crate::findings::Findings;
 use crate::list::{PerWorker, Shared};
@@ -157,7 +159,7 @@ impl Subrequests for Nobody {
         Ok(())
     }
 
-    fn ask<'a>(&'a self, _: Subrequest<'a>, _: Write<'_>) -> Result<Answered<'a>, Error> {
+    fn ask<'a>(&'a self, _: Subrequest<'a>, _: Write<'_>) -> Result<SubrequestOutcome<'a>, Error> {
         Err(Kind::NoEndpoint.into())
     }
 }

@@ -404,7 +404,7 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
             let chosen = attempts.next(self.worker.io.random(), self.record.started);
             let attempt = chosen.map_err(|kind| {
                 failed.unwrap_or_else(|| {
-                    self.note_trouble(index, None, kind.into());
+                    self.log_failure(index, None, kind.into());
                     kind.into()
                 })
             })?;
@@ -419,7 +419,7 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
             };
             let telling = failed.map_or(error, |before| before.or_more_telling(error));
             cells.failures.add(u64::from(error.side == Side::Upstream));
-            self.note_trouble(index, Some(attempt.endpoint()), error);
+            self.log_failure(index, Some(attempt.endpoint()), error);
             if error.side == Side::Upstream && !self.answer.is_started() {
                 attempt.note_failure(how.timeouts.response, self.record.started);
             }

@@ -21,9 +21,9 @@ use titan_policies::credentials::{self, Keys};
 use titan_policies::jwt::{KeySetStatus, Revocations};
 use titan_upstream::cells::UpstreamCells;
 use titan_upstream::endpoint::EndpointStatus;
+use titan_upstream::failure_log::FailureDetail;
 use titan_upstream::reclaim::Reclaim;
 use titan_upstream::resolve::{self, NameResolver};
-use titan_upstream::trouble::Trouble;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -159,26 +159,25 @@ impl Gateway {
         self.states.iter().flat_map(|state| state.listener_policy.warnings()).collect()
     }
 
-    /// What has gone wrong with keys of tokens that are fetched since this was asked last.
-    pub fn key_troubles(&self) -> Vec<String> {
-        self.snapshot.chains.take_key_troubles()
+    /// Failures to fetch token keys since the last call.
+    pub fn key_failures(&self) -> Vec<String> {
+        self.snapshot.chains.take_key_failures()
     }
 
-    /// What has gone wrong with upstreams since this was asked last: one for each upstream and cause.
+    /// Failures of upstreams since the last call: one for each upstream and cause.
     pub fn upstream_failures(&self) -> Vec<UpstreamFailure> {
         let upstreams = self.snapshot.upstreams.iter();
         let told = upstreams.flat_map(|upstream| {
             let name = upstream.config().name.to_string();
-            upstream.troubles.take().map(move |(code, trouble, count)| {
-                let Trouble { what, route, request } = Trouble::clone(&trouble);
+            upstream.failure_log.take().map(move |(code, detail, count)| {
+                let FailureDetail { what, route, request } = FailureDetail::clone(&detail);
                 UpstreamFailure { upstream: name.clone(), code, what, route, request, count }
             })
         });
         told.collect()
     }
 
-    /// Why certificates of clients were not taken since this was asked last: the latest reason of each listener,
-    /// with its name.
+    /// Why client certificates were refused since the last call: the latest reason of each listener, with its name.
     pub fn refused_certificates(&self) -> Vec<(&str, String)> {
         let told = self.states.iter().filter_map(|state| {
             let why = state.listener_policy.take_refusal()?;

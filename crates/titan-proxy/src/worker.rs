@@ -16,7 +16,7 @@ use titan_io::clock::TICK;
 use titan_io::io::Io;
 use titan_policies::list::PerWorker;
 use titan_upstream::call::CallMemory;
-use titan_upstream::members::Known;
+use titan_upstream::members::KnownMembers;
 use titan_upstream::pool::Pools;
 use titan_upstream::reclaim::Reclaim;
 use tokio::sync::Notify;
@@ -25,7 +25,7 @@ use tokio::sync::Notify;
 pub(crate) struct Worker {
     pub(crate) io: Rc<Io>,
     pub(crate) pools: Pools,
-    pub(crate) members: Known,
+    pub(crate) members: KnownMembers,
     /// What policies keep.
     pub(crate) policies: PerWorker,
     snapshot: CurrentSnapshot,
@@ -63,7 +63,7 @@ impl Worker {
         Rc::new(Worker {
             pools: Pools::new(index, reclaim, &io),
             io,
-            members: Known::default(),
+            members: KnownMembers::default(),
             policies: PerWorker::default(),
             snapshot: Rc::new(snapshot),
             index,

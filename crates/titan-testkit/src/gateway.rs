@@ -141,7 +141,7 @@ impl Gateway {
 
     /// What has gone wrong lately with keys of tokens that it fetches.
     pub fn tells_of_keys(&self) -> String {
-        self.running().key_troubles().join("; ")
+        self.running().key_failures().join("; ")
     }
 
     /// How it is doing.

@@ -1,8 +1,8 @@
 //! One address that requests can be sent to, and what all workers know of it.
 
 use crate::balance::EndpointState;
+use crate::failure_log::{Cause, FailureLog};
 use crate::slots::Slots;
-use crate::trouble::{Cause, Troubles};
 use arc_swap::ArcSwapOption;
 use std::io;
 use std::net::SocketAddr;
@@ -54,7 +54,7 @@ pub struct Endpoint {
     /// How many upstreams have it among their members: one, and while a configuration follows another two.
     upstreams: AtomicU32,
     /// What goes wrong with its upstream.
-    troubles: Arc<Troubles>,
+    failure_log: Arc<FailureLog>,
     /// Why the last connection to it was not to be had, until somebody tells of that.
     reason: ArcSwapOption<(Kind, String)>,
 }
@@ -97,11 +97,11 @@ impl Endpoint {
         place: &ResolvedEndpoint,
         upstream: &titan_config::Upstream,
         tls: Option<&Arc<ClientTls>>,
-        troubles: &Arc<Troubles>,
+        failure_log: &Arc<FailureLog>,
     ) -> Endpoint {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let ResolvedEndpoint { address, host, weight: _ } = place;
-        let (tls, troubles) = (tls.map(|tls| tls.towards(host)), Arc::clone(troubles));
+        let (tls, failure_log) = (tls.map(|tls| tls.towards(host)), Arc::clone(failure_log));
         Endpoint {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             address: address.clone(),
@@ -117,7 +117,7 @@ impl Endpoint {
             queue_timeout: SharedDuration::new(upstream.queue.timeout),
             is_http10: AtomicBool::new(false),
             upstreams: AtomicU32::new(0),
-            troubles,
+            failure_log,
             reason: ArcSwapOption::empty(),
         }
     }
@@ -143,7 +143,7 @@ impl Endpoint {
 
     /// Why there is no connection to it, kept where somebody is going to tell of it.
     pub fn note_reason(&self, kind: Kind, error: &io::Error) {
-        if self.troubles.is_wanted(Cause::Failed(kind)) {
+        if self.failure_log.is_wanted(Cause::Failed(kind)) {
             let reason = match is_not_tls(error) {
                 true => "it does not speak TLS".to_owned(),
                 false => error.to_string(),

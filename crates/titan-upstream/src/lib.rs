@@ -4,7 +4,7 @@
 //! | what | module | entry |
 //! |---|---|---|
 //! | what is counted for an upstream | [`cells`] | `UpstreamCells` |
-//! | failures of an upstream, for those who report them | [`trouble`] | `Troubles::note` |
+//! | failures of an upstream, for those who report them | [`failure_log`] | `FailureLog::note` |
 //! | waiting requests, and whose turn it is | `queue` | `Queue::next` |
 //! | how many connections an endpoint may have, and which requests wait for one | [`slots`] | `Slots::try_take` |
 //! | which endpoint a request goes to | [`balance`] | `Balancer::choose` |
@@ -21,7 +21,7 @@
 
 pub mod cells;
 
-pub mod trouble;
+pub mod failure_log;
 
 mod queue;
 

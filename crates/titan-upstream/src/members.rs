@@ -3,7 +3,7 @@
 use crate::balance::{Balancer, Turn};
 use crate::cells::UpstreamCells;
 use crate::endpoint::{Address, Endpoint, ResolvedEndpoint};
-use crate::trouble::Troubles;
+use crate::failure_log::FailureLog;
 use arc_swap::ArcSwap;
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -37,7 +37,7 @@ pub struct Upstream {
     /// Closed when it is gone.
     life: watch::Sender<()>,
     /// What goes wrong with it.
-    pub troubles: Arc<Troubles>,
+    pub failure_log: Arc<FailureLog>,
     /// What is counted for it.
     pub counted: Arc<Counted<UpstreamCells>>,
 }
@@ -59,22 +59,22 @@ pub struct Members {
     pub balancer: Balancer,
 }
 
-/// What one worker knows of the members of all upstreams. Looking is a load; only when they have
-/// changed is a count touched that all workers share.
+/// The members of all upstreams as one worker knows them. A lookup is a load; only when they have changed, a count is
+/// touched that all workers share.
 #[derive(Default)]
-pub struct Known {
-    upstreams: RefCell<Vec<Option<Seen>>>,
+pub struct KnownMembers {
+    upstreams: RefCell<Vec<Option<SeenMembers>>>,
 }
 
-/// The members of one upstream as they were seen last.
-struct Seen {
+/// The members of one upstream as they were last seen.
+struct SeenMembers {
     upstream: Weak<Upstream>,
     id: u64,
     version: u64,
     members: CurrentMembers,
 }
 
-impl Known {
+impl KnownMembers {
     /// The members of `upstream` now; `index` is its place in the configuration.
     pub fn get(&self, index: usize, upstream: &Arc<Upstream>) -> CurrentMembers {
         let version = upstream.version.load(Ordering::Acquire);
@@ -89,7 +89,7 @@ impl Known {
             _ => {
                 let members = Rc::new(upstream.members());
                 let (upstream, id) = (Arc::downgrade(upstream), upstream.id);
-                let seen = Seen { upstream, id, version, members: Rc::clone(&members) };
+                let seen = SeenMembers { upstream, id, version, members: Rc::clone(&members) };
                 upstreams[index] = Some(seen);
                 members
             }
@@ -145,7 +145,7 @@ impl Upstream {
             in_force: registry.shared(name(), Mutex::default),
             is_followed: AtomicBool::new(false),
             life: watch::channel(()).0,
-            troubles: registry.shared(name(), Troubles::default),
+            failure_log: registry.shared(name(), FailureLog::default),
             counted: Counted::of(registry, config.name.as_str(), workers),
             config,
         };
@@ -217,7 +217,7 @@ impl Upstream {
     /// The address alone does not tell which endpoint it is: when two names swap theirs, each needs connections
     /// that were opened under its own.
     fn endpoint_at(&self, place: &ResolvedEndpoint) -> Arc<Endpoint> {
-        let Upstream { config, tls, troubles, .. } = self;
+        let Upstream { config, tls, failure_log, .. } = self;
         let key = EndpointKey {
             upstream: UpstreamName(config.name.clone()),
             address: place.address.clone(),
@@ -225,7 +225,7 @@ impl Upstream {
             tls: config.tls.clone(),
             protocol: config.protocol,
         };
-        self.registry.shared(key, || Endpoint::new(place, config, tls.as_ref(), troubles))
+        self.registry.shared(key, || Endpoint::new(place, config, tls.as_ref(), failure_log))
     }
 
     fn in_force(&self) -> MutexGuard<'_, InForce> {

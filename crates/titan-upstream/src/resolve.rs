@@ -1,8 +1,8 @@
 //! Names of endpoints: resolved outside of the workers, again whenever their answers expire.
 
 use crate::endpoint::{Address, ResolvedEndpoint};
+use crate::failure_log::{Cause, FailureDetail};
 use crate::members::Upstream;
-use crate::trouble::{Cause, Trouble};
 use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{
     ConnectionConfig, LookupIpStrategy, NameServerConfig, ResolverConfig,
@@ -77,7 +77,7 @@ impl NameResolver {
             let known: Vec<_> = before.addresses_of(&name).collect();
             let answers = asked.await.unwrap_or_else(|_| [unasked(), unasked()]);
             if let Some(reason) = why_none(&answers) {
-                upstream.troubles.note(Cause::Name, || Trouble::of_name(host, &reason));
+                upstream.failure_log.note(Cause::Name, || FailureDetail::of_name(host, &reason));
             }
             let (addresses, expires) = addresses(answers, *port, &known);
             again = again.min(expires.unwrap_or_else(|| Instant::now() + RETRY));

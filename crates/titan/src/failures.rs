@@ -41,7 +41,7 @@ impl Failures {
             self.tell(&format!("listener `{name}`"), reason, reason, 1, now);
         }
         self.warn(gateway.warnings(), now);
-        self.warn(gateway.key_troubles(), now);
+        self.warn(gateway.key_failures(), now);
     }
 
     /// Warns of lasting conditions.

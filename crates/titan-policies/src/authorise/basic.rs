@@ -103,17 +103,17 @@ impl Basic {
     /// Takes the password out of a request; it goes on with one that is right.
     pub(super) async fn on_request(
         &self,
-        meeting: &mut PolicyContext<'_>,
+        context: &mut PolicyContext<'_>,
         own: &mut Own<'_>,
     ) -> Result<(), Error> {
-        let shown = self.take(&mut meeting.request.fields);
+        let shown = self.take(&mut context.request.fields);
         let Some(shown) = shown else {
             own.state.password = Some(PasswordChallenge::Wanted);
             return Err(PASSWORD.into());
         };
-        if let Err(kind) = self.check(&shown, meeting, own).await {
+        if let Err(kind) = self.check(&shown, context, own).await {
             if kind == PASSWORD {
-                meeting.fail(Failure::Password);
+                context.fail(Failure::Password);
             }
             let note = if kind == PASSWORD_QUEUE {
                 PasswordChallenge::Busy
@@ -123,7 +123,7 @@ impl Basic {
             own.state.password = Some(note);
             return Err(kind.into());
         }
-        self.tell(&shown, &mut meeting.request.fields)
+        self.tell(&shown, &mut context.request.fields)
     }
 
     /// Tells the upstream whose password was right.
@@ -175,11 +175,11 @@ impl Basic {
     pub(super) async fn check(
         &self,
         shown: &Shown,
-        meeting: &PolicyContext<'_>,
+        context: &PolicyContext<'_>,
         own: &Own<'_>,
     ) -> Result<(), Kind> {
         let users = self.users.load_full();
-        let (remembered, clock) = (&own.kept.passwords, meeting.clock);
+        let (remembered, clock) = (&own.kept.passwords, context.clock);
         let cells = own.cells;
         let digest = remembered.digest(users.generation(), &shown.bytes);
         let known = digest.and_then(|digest| remembered.verdict(&digest, clock));
@@ -189,7 +189,7 @@ impl Basic {
         }
         // Whether there is a user of that name does not show in how long it takes.
         let (hash, is_known) = users.find(shown.name()).ok_or(PASSWORD)?;
-        let client = meeting.client().map(ClientNetwork::of);
+        let client = context.client().map(ClientNetwork::of);
         let is_right = self.verifiers.check(client, hash, shown.password()).await?;
         cells.passwords_checked.add(1);
         let verdict = if is_right && is_known { Verdict::Right } else { Verdict::Wrong };

@@ -5,7 +5,7 @@ mod decisions;
 use super::Own;
 use crate::authorise::{AUTH_ANONYMOUS, AUTH_REFUSED, AUTH_SERVICE};
 use crate::buffered_response::BufferedResponse;
-use crate::context::{Answered, Failure, PolicyContext, Step, Subrequest};
+use crate::context::{Failure, PolicyContext, Step, Subrequest, SubrequestOutcome};
 pub(crate) use decisions::Decisions;
 use decisions::{Digest, Digests, Owner, lasts};
 use std::hash::{Hash, Hasher};
@@ -98,24 +98,24 @@ impl Forward {
     /// Asks about a request. It goes on, or is answered with what the service answers.
     pub(super) async fn on_request(
         &self,
-        meeting: &mut PolicyContext<'_>,
+        context: &mut PolicyContext<'_>,
         own: &Own<'_>,
     ) -> Result<Step, Error> {
-        let response = self.ask(meeting, own).await?;
+        let response = self.ask(context, own).await?;
         let status = response.head.status;
         if status.is_success() {
-            let taken = self.take(&response.head, &mut meeting.request.fields);
+            let taken = self.take(&response.head, &mut context.request.fields);
             return taken.map(|()| Step::Go).map_err(|_| Kind::Internal.into());
         }
-        if meeting.is_grpc {
+        if context.is_grpc {
             let kind = kind_of(status);
             if kind == AUTH_ANONYMOUS {
-                meeting.fail(Failure::Service);
+                context.fail(Failure::Service);
             }
             return Err(kind.into());
         }
         if status == Status::UNAUTHORIZED {
-            meeting.fail(Failure::Service);
+            context.fail(Failure::Service);
         }
         let head = self.answer(&response.head).map_err(|_| Kind::Internal)?;
         Ok(Step::Respond(Box::new(BufferedResponse { head, body: response.body })))
@@ -138,12 +138,12 @@ impl Forward {
 
     async fn ask(
         &self,
-        meeting: &PolicyContext<'_>,
+        context: &PolicyContext<'_>,
         own: &Own<'_>,
     ) -> Result<BufferedResponse, Error> {
         let ForwardAuth { upstream, timeout, body_limit, cache, .. } = &self.config;
         let subrequest = Subrequest {
-            request: meeting.request,
+            request: context.request,
             upstream: *upstream,
             send_host: &SendHost::Endpoint,
             timeouts: &self.timeouts,
@@ -153,17 +153,17 @@ impl Forward {
         };
         let mut asked = None;
         let mut write = |question: &mut RequestHead, text: &mut Vec<u8>| {
-            self.write_question(meeting, question, text)?;
-            asked = cache.as_ref().and_then(|cache| digests(cache, meeting, question, own));
-            Ok(asked.and_then(|digests| self.recall(&digests, meeting, own)))
+            self.write_question(context, question, text)?;
+            asked = cache.as_ref().and_then(|cache| digests(cache, context, question, own));
+            Ok(asked.and_then(|digests| self.recall(&digests, context, own)))
         };
-        let response = match meeting.subrequests.ask(subrequest, &mut write)? {
-            Answered::Known(response) => return Ok(response),
+        let response = match context.subrequests.ask(subrequest, &mut write)? {
+            SubrequestOutcome::Known(response) => return Ok(response),
             // What went wrong there is counted with its upstream, and no business of the client's.
-            Answered::Sent(response) => response.await.map_err(|_| AUTH_SERVICE)?,
+            SubrequestOutcome::Sent(response) => response.await.map_err(|_| AUTH_SERVICE)?,
         };
         if let (Some(cache), Some(digests)) = (cache, asked) {
-            self.remember(cache, &digests, &response, (meeting.clock, own))
+            self.remember(cache, &digests, &response, (context.clock, own))
                 .map_err(|_| Kind::Internal)?;
         }
         Ok(response)
@@ -173,10 +173,10 @@ impl Forward {
     fn recall(
         &self,
         digests: &Digests,
-        meeting: &PolicyContext<'_>,
+        context: &PolicyContext<'_>,
         own: &Own<'_>,
     ) -> Option<BufferedResponse> {
-        let known = own.kept.decisions.get(&self.owner, digests, meeting.clock);
+        let known = own.kept.decisions.get(&self.owner, digests, context.clock);
         let cells = own.cells;
         let counter =
             if known.is_some() { &cells.decisions_remembered } else { &cells.decisions_asked };
@@ -209,14 +209,14 @@ impl Forward {
     /// services of this kind read.
     fn write_question(
         &self,
-        meeting: &PolicyContext<'_>,
+        context: &PolicyContext<'_>,
         question: &mut RequestHead,
         text: &mut Vec<u8>,
     ) -> Result<(), Error> {
-        let PolicyContext { request, client, subrequests, .. } = meeting;
+        let PolicyContext { request, client, subrequests, .. } = context;
         self.copy(request, question).map_err(|_| Kind::Internal)?;
         subrequests.describe(question, text)?;
-        let address = meeting.client().map(|client| client.to_string());
+        let address = context.client().map(|client| client.to_string());
         let scheme = client.scheme().as_str();
         let named = name_client(request, scheme, address.as_deref(), question, text);
         named.map_err(|_| Kind::Internal.into())
@@ -264,13 +264,13 @@ impl Forward {
 /// Digests of what the decision about a request depends on.
 fn digests(
     cache: &AuthCache,
-    meeting: &PolicyContext<'_>,
+    context: &PolicyContext<'_>,
     question: &RequestHead,
     own: &Own<'_>,
 ) -> Option<Digests> {
     let of_all = digest_all(question, own)?;
     let of_key = match &cache.key {
-        Some(key) => digest_key(key, meeting, question, own)?,
+        Some(key) => digest_key(key, context, question, own)?,
         None => of_all,
     };
     Some(Digests { of_key, of_all })
@@ -289,7 +289,7 @@ fn digest_all(question: &RequestHead, own: &Own<'_>) -> Option<Digest> {
 /// Of what is configured.
 fn digest_key(
     key: &[AuthKey],
-    meeting: &PolicyContext<'_>,
+    context: &PolicyContext<'_>,
     question: &RequestHead,
     own: &Own<'_>,
 ) -> Option<Digest> {
@@ -297,11 +297,11 @@ fn digest_key(
     for part in key {
         let name = match part {
             AuthKey::Path => {
-                digesting.add(meeting.request.path());
+                digesting.add(context.request.path());
                 continue;
             }
             AuthKey::Query => {
-                let query = meeting.request.query();
+                let query = context.request.query();
                 digesting.add(&[u8::from(query.is_some())]);
                 digesting.add(query.unwrap_or_default());
                 continue;

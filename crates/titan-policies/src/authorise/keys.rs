@@ -74,27 +74,27 @@ impl Keys {
     /// Takes the key out of a request; it goes on with one that is known.
     pub(super) fn on_request(
         &self,
-        meeting: &mut PolicyContext<'_>,
+        context: &mut PolicyContext<'_>,
         own: &mut Own<'_>,
     ) -> Result<(), Error> {
-        let shown = self.shown(meeting.request);
-        if shown.is_none() && self.shows_any(meeting.request) {
-            meeting.fail(Failure::ApiKey);
+        let shown = self.shown(context.request);
+        if shown.is_none() && self.shows_any(context.request) {
+            context.fail(Failure::ApiKey);
         }
-        self.hide(meeting.request)?;
+        self.hide(context.request)?;
         let Some(shown) = shown else {
             own.state.lacks_key = true;
             return Err(API_KEY.into());
         };
-        self.tell(shown, meeting)
+        self.tell(shown, context)
     }
 
     /// Notes which key a request has shown, and tells the upstream.
-    pub(super) fn tell(&self, shown: Shown, meeting: &mut PolicyContext<'_>) -> Result<(), Error> {
+    pub(super) fn tell(&self, shown: Shown, context: &mut PolicyContext<'_>) -> Result<(), Error> {
         let (_, name) = &shown;
-        let tell = |field: &[u8]| meeting.request.fields.append_named(field, name.as_bytes());
+        let tell = |field: &[u8]| context.request.fields.append_named(field, name.as_bytes());
         self.tell.as_deref().map_or(Ok(()), tell).map_err(|_| Kind::Internal)?;
-        meeting.findings.api_key = Some(shown);
+        context.findings.api_key = Some(shown);
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 //! The cost of a rule is bounded when the file is read: its length, its depth, no loops in loops. Here its input is
 //! bounded: heads and tokens have limits, lists and mappings have `MAX_MEMBERS`, and loops have `MAX_ITEMS`.
 
-use super::Asked;
+use super::RuleSubject;
 use crate::authorise::RULE_REFUSED;
 use crate::story::Story;
 use cel::extractors::This;
@@ -37,13 +37,22 @@ impl Rules {
         (!rules.is_empty()).then(|| Rules(rules.to_vec()))
     }
 
-    pub(super) fn on_request(&self, request: &RequestHead, asked: Asked<'_>) -> Result<(), Kind> {
+    pub(super) fn on_request(
+        &self,
+        request: &RequestHead,
+        asked: RuleSubject<'_>,
+    ) -> Result<(), Kind> {
         let all = self.0.iter().all(|rule| is_met(rule, request, asked) == Ok(true));
         if all { Ok(()) } else { Err(RULE_REFUSED) }
     }
 
     /// Which rules a request meets.
-    pub(super) fn explain(&self, request: &RequestHead, asked: Asked<'_>, story: &mut Story<'_>) {
+    pub(super) fn explain(
+        &self,
+        request: &RequestHead,
+        asked: RuleSubject<'_>,
+        story: &mut Story<'_>,
+    ) {
         for rule in &self.0 {
             let text = rule.text();
             if story.is_anybody && rule.reads(RulePart::Client) {
@@ -105,7 +114,11 @@ impl Default for View {
 
 impl View {
     /// What that rule looks at.
-    pub(crate) fn of(rule: &Rule, request: &RequestHead, asked: Asked<'_>) -> Result<View, Unmet> {
+    pub(crate) fn of(
+        rule: &Rule,
+        request: &RequestHead,
+        asked: RuleSubject<'_>,
+    ) -> Result<View, Unmet> {
         let View(mut context) = View::default();
         let seen = Seen { rule, most: if rule.loops() { MAX_ITEMS } else { MAX_MEMBERS } };
         context.add_variable_from_value("request", seen.request(request)?);
@@ -148,7 +161,7 @@ impl View {
     }
 }
 
-fn is_met(rule: &Rule, request: &RequestHead, asked: Asked<'_>) -> Result<bool, Unmet> {
+fn is_met(rule: &Rule, request: &RequestHead, asked: RuleSubject<'_>) -> Result<bool, Unmet> {
     View::of(rule, request, asked)?.meets(rule)
 }
 
@@ -207,7 +220,7 @@ impl Seen<'_> {
         Ok(joined.collect::<HashMap<_, _>>().into())
     }
 
-    fn client(&self, asked: Asked<'_>) -> Value {
+    fn client(&self, asked: RuleSubject<'_>) -> Value {
         let address = asked.client.map(|it| ("address".to_owned(), Value::from(it.to_string())));
         address.into_iter().collect::<HashMap<_, _>>().into()
     }
@@ -315,7 +328,7 @@ routes: [{{ respond: 204 }}]\napply: [t, p]\npolicies:
             r#"{"sub":"ann","groups":["a","b"],"level":3,"deep":{"er":[{"x":true}]},"rate":0.5}"#;
         let Ok(Json::Object(claims)) = serde_json::from_str(claims) else { panic!() };
         let client = Some("192.0.2.1".parse().unwrap());
-        let asked = Asked { claims: Some(&claims), identity: None, client };
+        let asked = RuleSubject { claims: Some(&claims), identity: None, client };
         is_met(&rules(written)[0], &request, asked)
     }
 
@@ -371,7 +384,7 @@ routes: [{{ respond: 204 }}]\napply: [t, p]\npolicies:
         let with = |items: usize| {
             let list = vec![Json::from(1); items];
             let claims = Map::from_iter([("list".to_owned(), Json::Array(list))]);
-            let asked = Asked { claims: Some(&claims), ..Asked::default() };
+            let asked = RuleSubject { claims: Some(&claims), ..RuleSubject::default() };
             let judge = |rule: &str| is_met(&rules(rule)[0], &RequestHead::default(), asked);
             (judge("claims.list.all(it, it == 1)"), judge("size(claims.list) > 0"))
         };
@@ -388,7 +401,7 @@ routes: [{{ respond: 204 }}]\napply: [t, p]\npolicies:
         let nested = rules(&format!("{}claims.level{} == 1", "size([".repeat(6), "])".repeat(6)));
         let judge = move || {
             let claims = Map::from_iter([("level".to_owned(), Json::from(1))]);
-            let asked = Asked { claims: Some(&claims), ..Asked::default() };
+            let asked = RuleSubject { claims: Some(&claims), ..RuleSubject::default() };
             let request = RequestHead::default();
             (is_met(&sum[0], &request, asked), is_met(&nested[0], &request, asked))
         };

@@ -1,6 +1,6 @@
 //! What is decided about a token, and why, for the operator.
 
-use super::places::{self, Found, Nowhere};
+use super::places::{self, Found, NoToken};
 use super::token::Token;
 use super::{Jwt, Refusal, Verified};
 use crate::context::PolicyContext;
@@ -22,14 +22,14 @@ impl Jwt {
         let PolicyContext { request, findings, .. } = context;
         let Found { token, place } = match places::find(&self.config.token, request) {
             Ok(found) => found,
-            Err(Nowhere::Missing) if !self.config.required => {
+            Err(NoToken::Missing) if !self.config.required => {
                 story.tell("there is no token, and none is needed");
                 return Ok(());
             }
             Err(nowhere) => {
                 let why = match nowhere {
-                    Nowhere::Missing => "there is no token",
-                    Nowhere::Ambiguous => "there are several tokens",
+                    NoToken::Missing => "there is no token",
+                    NoToken::Ambiguous => "there are several tokens",
                 };
                 story.refuse(nowhere.kind(), why);
                 return Ok(());

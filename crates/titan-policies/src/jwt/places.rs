@@ -11,12 +11,12 @@ pub(super) struct Found<'r> {
     pub(super) place: usize,
 }
 
-/// Why there is no token to judge.
+/// Why there is no token to check.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Nowhere {
+pub(super) enum NoToken {
     /// There is none.
     Missing,
-    /// There are several, and the upstream might take another one for the token (RFC 6750 section 2).
+    /// There are several, and the upstream might use another one (RFC 6750 section 2).
     Ambiguous,
 }
 
@@ -24,7 +24,7 @@ pub(super) enum Nowhere {
 pub(super) fn find<'r>(
     places: &[TokenPlace],
     request: &'r RequestHead,
-) -> Result<Found<'r>, Nowhere> {
+) -> Result<Found<'r>, NoToken> {
     let mut only = None;
     for (place, config) in places.iter().enumerate() {
         let mut found = false;
@@ -32,10 +32,10 @@ pub(super) fn find<'r>(
             found = only.replace(Found { token, place }).is_some() || found;
         });
         if found {
-            return Err(Nowhere::Ambiguous);
+            return Err(NoToken::Ambiguous);
         }
     }
-    only.ok_or(Nowhere::Missing)
+    only.ok_or(NoToken::Missing)
 }
 
 /// Every token at that place.
@@ -145,22 +145,22 @@ mod tests {
         assert_eq!(found(&bearer("Bearer a.b.c")), Ok("a.b.c".to_owned()));
         assert_eq!(found(&bearer("bEARER   a.b.c")), Ok("a.b.c".to_owned()));
         assert_eq!(found(&bearer("Bearer")), Ok(String::new()));
-        assert_eq!(found(&bearer("Bearera.b.c")), Err(Nowhere::Missing));
-        assert_eq!(found(&bearer("Basic a.b.c")), Err(Nowhere::Missing));
+        assert_eq!(found(&bearer("Bearera.b.c")), Err(NoToken::Missing));
+        assert_eq!(found(&bearer("Basic a.b.c")), Err(NoToken::Missing));
         let cookie = |value| request(None, &[("cookie", value)]);
         assert_eq!(found(&cookie("a=1; t=x; b=2")), Ok("x".to_owned()));
-        assert_eq!(found(&cookie("tt=x")), Err(Nowhere::Missing));
-        assert_eq!(found(&cookie("t=x; t=x")), Err(Nowhere::Ambiguous));
+        assert_eq!(found(&cookie("tt=x")), Err(NoToken::Missing));
+        assert_eq!(found(&cookie("t=x; t=x")), Err(NoToken::Ambiguous));
         assert_eq!(found(&request(Some("a=1&t=x&b"), &[])), Ok("x".to_owned()));
         assert_eq!(found(&request(Some("%74=x"), &[])), Ok("x".to_owned()));
-        assert_eq!(found(&request(Some("t=x&%74=x"), &[])), Err(Nowhere::Ambiguous));
+        assert_eq!(found(&request(Some("t=x&%74=x"), &[])), Err(NoToken::Ambiguous));
         assert_eq!(
             found(&request(Some("t=x"), &[("authorization", "Bearer y")])),
-            Err(Nowhere::Ambiguous)
+            Err(NoToken::Ambiguous)
         );
         assert_eq!(
             found(&request(None, &[("authorization", "Bearer y"), ("authorization", "Bearer y")])),
-            Err(Nowhere::Ambiguous)
+            Err(NoToken::Ambiguous)
         );
     }
 

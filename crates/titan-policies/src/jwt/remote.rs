@@ -216,8 +216,8 @@ impl Remote {
     }
 
     /// What has gone wrong since this was asked last.
-    pub(super) fn take_troubles(&self) -> impl Iterator<Item = Arc<String>> {
-        [&self.failure, &self.loss].into_iter().filter_map(|trouble| trouble.swap(None))
+    pub(super) fn take_failures(&self) -> impl Iterator<Item = Arc<String>> {
+        [&self.failure, &self.loss].into_iter().filter_map(|failure| failure.swap(None))
     }
 
     /// Fetches for ever.

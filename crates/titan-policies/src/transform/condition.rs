@@ -1,7 +1,7 @@
 //! The condition under which a request or a response is changed.
 
 use super::RequestParts;
-use crate::authorise::{Asked, Unmet, View};
+use crate::authorise::{RuleSubject, Unmet, View};
 use crate::findings::TokenClaims;
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -113,7 +113,8 @@ impl RequestFacts {
     fn view(&self, rule: &Rule) -> View {
         let RequestFacts { request, claims, identity, client } = self;
         let (claims, identity) = (claims.as_deref(), identity.as_deref());
-        View::of(rule, request, Asked { claims, identity, client: *client }).unwrap_or_default()
+        View::of(rule, request, RuleSubject { claims, identity, client: *client })
+            .unwrap_or_default()
     }
 }
 
@@ -135,8 +136,8 @@ fn excerpt(rule: &Rule, request: &RequestHead) -> Result<RequestHead, BadField> 
     Ok(excerpt)
 }
 
-fn asked<'s>(request: &RequestHead, seen: &RequestParts<'s>) -> Asked<'s> {
+fn asked<'s>(request: &RequestHead, seen: &RequestParts<'s>) -> RuleSubject<'s> {
     let identity = seen.client.identity().map(Rc::as_ref);
     let client = seen.client.address(&request.fields);
-    Asked { claims: seen.claims.map(Rc::as_ref), identity, client }
+    RuleSubject { claims: seen.claims.map(Rc::as_ref), identity, client }
 }

@@ -25,10 +25,10 @@ use titan_upstream::call::Call;
 use titan_upstream::cells::UpstreamCells;
 use titan_upstream::connection::Connection;
 use titan_upstream::endpoint::Endpoint;
+use titan_upstream::failure_log::{Cause, FailureDetail};
 use titan_upstream::h1::H1Channel;
 use titan_upstream::h2::{H2Channel, Seat};
 use titan_upstream::pool::{AcquireOptions, PooledConnection};
-use titan_upstream::trouble::{Cause, Trouble};
 
 /// How many connections in a row an endpoint may leave before it has served a request.
 const MOST_DEPARTURES: u32 = 4;
@@ -114,13 +114,8 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
         true
     }
 
-    /// Notes for the operator what has gone wrong with the upstream at that place, if that is what went wrong.
-    pub(super) fn note_trouble(
-        &self,
-        index: usize,
-        endpoint: Option<&Arc<Endpoint>>,
-        error: Error,
-    ) {
+    /// Records a failure of that upstream for the operator, if it is one.
+    pub(super) fn log_failure(&self, index: usize, endpoint: Option<&Arc<Endpoint>>, error: Error) {
         let is_scarce =
             matches!(error.kind, Kind::NoEndpoint | Kind::QueueFull | Kind::QueueTimeout);
         if error.side != Side::Upstream && !is_scarce {
@@ -132,16 +127,16 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
             let reason = reason.unwrap_or_else(|| error.to_string());
             let what = endpoint.map(|endpoint| format!("{}: {reason}", endpoint.address));
             let id = self.snapshot.forwarding.request_id(&self.request.fields);
-            Trouble {
+            FailureDetail {
                 what: what.unwrap_or(reason),
                 route: route.map(|it| self.snapshot.counted(Some(it)).name().to_owned()),
                 request: id.map(|id| String::from_utf8_lossy(id).into_owned()),
             }
         };
-        self.snapshot.upstreams[index].troubles.note(Cause::Failed(error.kind), describe);
+        self.snapshot.upstreams[index].failure_log.note(Cause::Failed(error.kind), describe);
     }
 
-    /// Comes by a connection, unless the client gives the request up meanwhile: then nobody is to do it.
+    /// Gets a connection, unless the client gives up the request meanwhile.
     pub(super) async fn acquire(
         &mut self,
         how: SendOptions<'_>,

@@ -22,7 +22,7 @@ use titan_io::body::{BodySink, BodySource, Text};
 use titan_io::body::{ClientState, Content, RequestBody, ResponseSink};
 use titan_io::error::{Error, Kind};
 use titan_policies::buffered_response::BufferedResponse;
-use titan_policies::context::{Answered, Subrequest, Subrequests, Write};
+use titan_policies::context::{Subrequest, SubrequestOutcome, Subrequests, Write};
 use titan_upstream::attempts::Attempts;
 
 /// Makes requests of the gateway's own for the client of an exchange.
@@ -51,17 +51,17 @@ impl Subrequests for Asker<'_> {
         &'a self,
         subrequest: Subrequest<'a>,
         write: Write<'_>,
-    ) -> Result<Answered<'a>, Error> {
+    ) -> Result<SubrequestOutcome<'a>, Error> {
         let mut loan = self.worker.scratch();
         let Scratch { request, text, .. } = &mut *loan;
         if let Some(known) = write(request, text)? {
-            return Ok(Answered::Known(known));
+            return Ok(SubrequestOutcome::Known(known));
         }
         let id = &subrequest.request.fields;
         let told = self.snapshot.forwarding.pass_id(id, &mut request.fields);
         told.map_err(|_| Kind::Internal)?;
         // Boxed here alone: an exchange is large, and what is known needs none.
-        Ok(Answered::Sent(Box::pin(async move {
+        Ok(SubrequestOutcome::Sent(Box::pin(async move {
             let Scratch { request, text, .. } = &mut *loan;
             self.send(subrequest, request, text).await
         })))

@@ -8,7 +8,9 @@ use std::ops::ControlFlow;
 use titan_http::{RequestHead, Status};
 use titan_io::clock::Clock;
 use titan_io::error::{Error, Kind};
-use titan_policies::context::{Answered, PolicyContext, Step, Subrequest, Subrequests, Write};
+use titan_policies::context::{
+    PolicyContext, Step, Subrequest, SubrequestOutcome, Subrequests, Write,
+};
 use titan_policies::story::Story;
 
 impl Tale<'_> {
@@ -53,7 +55,7 @@ impl Subrequests for Nobody {
         Ok(())
     }
 
-    fn ask<'a>(&'a self, _: Subrequest<'a>, _: Write<'_>) -> Result<Answered<'a>, Error> {
+    fn ask<'a>(&'a self, _: Subrequest<'a>, _: Write<'_>) -> Result<SubrequestOutcome<'a>, Error> {
         Err(Kind::NoEndpoint.into())
     }
 }

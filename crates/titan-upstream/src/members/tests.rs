@@ -107,7 +107,7 @@ fn names_that_swap_addresses_keep_their_own() {
 /// Another configuration may have another upstream at the same place, as old in its own count.
 #[test]
 fn what_is_known_of_one_upstream_is_not_known_of_another() {
-    let known = Known::default();
+    let known = KnownMembers::default();
     let (one, other) = (upstream("balance: round_robin"), upstream("balance: round_robin"));
     one.set_places(vec![place("a", 1)]);
     other.set_places(vec![place("a", 2)]);
@@ -229,7 +229,7 @@ fn what_is_not_in_force_any_more_sets_no_limits() {
 #[test]
 fn nothing_is_left_of_an_upstream_that_nobody_uses() {
     let registry = Registry::default();
-    let (known, upstream) = (Known::default(), later(&registry, TWO));
+    let (known, upstream) = (KnownMembers::default(), later(&registry, TWO));
     let endpoint = Arc::clone(&known.get(3, &upstream).endpoints[1]);
     let life = upstream.life();
     drop(upstream);

@@ -16,8 +16,8 @@ use titan_io::error::Kind;
 #[derive(Default)]
 pub(crate) struct Remembered {
     key: OnceCell<Option<hmac::Key>>,
-    right: RefCell<Known>,
-    wrong: RefCell<Known>,
+    right: RefCell<CheckedDigests>,
+    wrong: RefCell<CheckedDigests>,
 }
 
 /// What was found.
@@ -31,7 +31,7 @@ pub(super) enum Verdict {
 pub(super) type Digest = [u8; 32];
 
 #[derive(Default)]
-struct Known {
+struct CheckedDigests {
     until: HashMap<Digest, Moment>,
     /// Each of them, the oldest first: all last equally long.
     order: VecDeque<Digest>,
@@ -55,7 +55,7 @@ impl Remembered {
 
     /// What was found not long ago.
     pub(super) fn verdict(&self, digest: &Digest, clock: &Clock) -> Option<Verdict> {
-        let is_in = |known: &RefCell<Known>| known.borrow().has(digest, clock);
+        let is_in = |known: &RefCell<CheckedDigests>| known.borrow().has(digest, clock);
         if is_in(&self.right) {
             return Some(Verdict::Right);
         }
@@ -81,7 +81,7 @@ impl From<Verdict> for Result<(), Kind> {
     }
 }
 
-impl Known {
+impl CheckedDigests {
     fn has(&self, digest: &Digest, clock: &Clock) -> bool {
         self.until.get(digest).is_some_and(|until| !clock.is_past(*until))
     }

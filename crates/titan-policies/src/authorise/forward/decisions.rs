@@ -16,10 +16,10 @@ use titan_io::clock::{Clock, Moment};
 #[derive(Default)]
 pub(crate) struct Decisions {
     key: OnceCell<Option<hmac::Key>>,
-    by_owner: RefCell<HashMap<u64, Known>>,
+    by_owner: RefCell<HashMap<u64, PolicyDecisions>>,
 }
 
-/// Whose decisions they are: those of a policy that asks a service, as long as some configuration has it.
+/// The policy that decisions belong to, as long as some configuration has it.
 pub(super) struct Owner {
     /// No policy of this process has had the same.
     id: u64,
@@ -28,7 +28,7 @@ pub(super) struct Owner {
 /// Of what a decision was made by, under a key that the worker has made for itself.
 pub(super) type Digest = [u8; 32];
 
-/// What decisions are found by.
+/// The keys of a decision.
 #[derive(Clone, Copy)]
 pub(super) struct Digests {
     /// Of what is configured: what lets one request pass lets those pass that are alike in that.
@@ -38,12 +38,12 @@ pub(super) struct Digests {
     pub(super) of_all: Digest,
 }
 
-/// What a digest is made of.
+/// A digest that is being computed.
 pub(super) struct Digesting(hmac::Context);
 
-/// The decisions of a policy. Each kind has room of its own: anybody can make up what is refused, and must not push out
-/// what lets others in.
-struct Known {
+/// The decisions of a policy. Each kind has its own room: anyone can make up requests that are refused, and must not
+/// push out decisions that let others pass.
+struct PolicyDecisions {
     owner: Weak<Owner>,
     consents: Table,
     refusals: Table,
@@ -101,7 +101,7 @@ impl Decisions {
             return;
         }
         let mut by_owner = self.by_owner.borrow_mut();
-        let known = by_owner.entry(owner.id).or_insert_with(|| Known::new(owner));
+        let known = by_owner.entry(owner.id).or_insert_with(|| PolicyDecisions::new(owner));
         let (table, digest) = match response.head.status.is_success() {
             true => (&mut known.consents, digests.of_key),
             false => (&mut known.refusals, digests.of_all),
@@ -124,9 +124,9 @@ impl Owner {
     }
 }
 
-impl Known {
-    fn new(owner: &Arc<Owner>) -> Known {
-        Known {
+impl PolicyDecisions {
+    fn new(owner: &Arc<Owner>) -> PolicyDecisions {
+        PolicyDecisions {
             owner: Arc::downgrade(owner),
             consents: Table::default(),
             refusals: Table::default(),

@@ -128,7 +128,7 @@ async fn ends(task: JoinHandle<()>) {
 
 async fn comes(policy: &Jwt) {
     while policy.lacks_keys() {
-        assert_eq!(policy.take_troubles(), [""; 0]);
+        assert_eq!(policy.take_failures(), [""; 0]);
         sleep(Duration::from_millis(1)).await;
     }
 }

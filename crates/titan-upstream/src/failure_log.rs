@@ -1,0 +1,120 @@
+//! Failures of an upstream: recorded where they happen, for the lines that tell the operator.
+//!
+//! The log is bounded by the number of causes. Of each cause the first failure is described, and the others are
+//! counted until both are taken: under a flood of failures, recording one costs a load and an addition.
+
+use arc_swap::ArcSwapOption;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use titan_io::error::Kind;
+
+/// The failures since the log was last taken, by cause.
+pub struct FailureLog(Box<[FailureCount]>);
+
+/// The failures of one cause.
+#[derive(Default)]
+struct FailureCount {
+    first: ArcSwapOption<FailureDetail>,
+    count: AtomicU64,
+}
+
+/// Why something went wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// An attempt has failed, or there was none.
+    Failed(Kind),
+    /// A name has not resolved.
+    Name,
+}
+
+/// The description of one failure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailureDetail {
+    /// The reason, with the endpoint or the name where there is one.
+    pub what: String,
+    /// The route of the request that failed.
+    pub route: Option<String>,
+    /// The id of that request.
+    pub request: Option<String>,
+}
+
+/// The code of [`Cause::Name`], after those of kinds.
+const NAME: &str = "name";
+
+impl FailureLog {
+    /// Counts a failure; `describe` describes it if it is the first.
+    pub fn note(&self, cause: Cause, describe: impl FnOnce() -> FailureDetail) {
+        let Some(counted) = self.of(cause) else { return };
+        counted.count.fetch_add(1, Ordering::Relaxed);
+        if self.is_wanted(cause) {
+            counted.first.store(Some(Arc::new(describe())));
+        }
+    }
+
+    /// Whether the next one with this cause is described.
+    pub fn is_wanted(&self, cause: Cause) -> bool {
+        self.of(cause).is_some_and(|counted| counted.first.load().is_none())
+    }
+
+    /// The count of a cause; none for refusals of policies, which are not failures of an upstream.
+    fn of(&self, cause: Cause) -> Option<&FailureCount> {
+        match cause {
+            Cause::Failed(kind) => Some(&self.0[kind.index()?]),
+            Cause::Name => self.0.last(),
+        }
+    }
+
+    /// Takes the code of each cause, its first failure, and their number; counting starts over.
+    pub fn take(&self) -> impl Iterator<Item = (&'static str, Arc<FailureDetail>, u64)> {
+        let codes = Kind::CODES.iter().copied().chain([NAME]);
+        codes.zip(&self.0).filter_map(|(code, counted)| {
+            let first = counted.first.swap(None)?;
+            Some((code, first, counted.count.swap(0, Ordering::Relaxed)))
+        })
+    }
+}
+
+impl FailureDetail {
+    /// A name that has no address.
+    pub fn of_name(name: &str, reason: &str) -> FailureDetail {
+        let what = format!("{name} does not resolve: {reason}");
+        FailureDetail { what, route: None, request: None }
+    }
+}
+
+impl Default for FailureLog {
+    fn default() -> FailureLog {
+        let causes = Kind::CODES.len() + [NAME].len();
+        FailureLog(std::iter::repeat_with(FailureCount::default).take(causes).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn detail(what: &str) -> FailureDetail {
+        FailureDetail { what: what.to_owned(), route: None, request: None }
+    }
+
+    fn taken(failure_log: &FailureLog) -> Vec<(&'static str, String, u64)> {
+        failure_log.take().map(|(code, detail, count)| (code, detail.what.clone(), count)).collect()
+    }
+
+    #[test]
+    fn the_first_of_each_cause_is_described_and_the_others_are_counted() {
+        let failure_log = FailureLog::default();
+        assert_eq!(taken(&failure_log), []);
+        failure_log.note(Cause::Failed(Kind::Connect), || detail("first"));
+        for _ in 0..2 {
+            let never = || panic!("it is described already");
+            failure_log.note(Cause::Failed(Kind::Connect), never);
+        }
+        failure_log.note(Cause::Name, || detail("a.test"));
+        let told = [("connect", "first".to_owned(), 3), ("name", "a.test".to_owned(), 1)];
+        assert_eq!(taken(&failure_log), told);
+        assert_eq!(taken(&failure_log), []);
+        failure_log.note(Cause::Failed(Kind::Connect), || detail("later"));
+        assert_eq!(taken(&failure_log), [("connect", "later".to_owned(), 1)]);
+    }
+}
