@@ -141,7 +141,7 @@ impl Chains {
     /// The response to a preflight request for what no route takes, whose page is to see that: without leave its browser
     /// would not ask. Only where no route of that host and path, which `any_under` knows, is under another policy than
     /// the file as a whole, for the conditions of a route may hold for the request that is to come.
-    pub fn answer_unrouted_preflight(
+    pub fn respond_unrouted_preflight(
         &self,
         request: &RequestHead,
         state: &mut PolicyState,
@@ -166,7 +166,7 @@ impl Chains {
 
 impl Chain {
     /// The method that a page asks leave for, where this chain can give it.
-    pub fn answers_preflight(&self) -> bool {
+    pub fn responds_to_preflight(&self) -> bool {
         self.cors.is_some()
     }
 

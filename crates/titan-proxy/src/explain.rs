@@ -16,7 +16,7 @@ use crate::forwarding::{Reach, count_hop};
 use crate::grpc::{self, Code, Dialect};
 use crate::guard::Guard;
 use crate::listener_policy::ListenerPolicy;
-use crate::origin::{Origin, Shown};
+use crate::origin::{Origin, PresentedCertificate};
 use crate::route::{self, Allow, Folded, Match, plain_reading};
 use crate::snapshot::{self, Action, Snapshot};
 use crate::steps::{Destination, Observer, Steps, Unsendable};
@@ -77,12 +77,12 @@ pub fn explain(
     let unread = unread.iter().map(|why| Some(why.as_ref()?.to_string())).collect();
     let snapshot = &Snapshot::unconnected(config, &keys);
     let scheme = if question.is_https() { Scheme::Https } else { Scheme::Http };
-    let peer = from.unwrap_or(IpAddr::V4(SOMEBODY));
+    let peer = from.unwrap_or(IpAddr::V4(ASSUMED_CLIENT));
     let mut policy = ListenerPolicy::default();
     policy.https = https(config, &question);
     let mut origin = snapshot.forwarding.origin(Some(peer), scheme, &Arc::new(policy));
-    origin.shown = identity.map(|identity| Shown::new((identity, 0)));
-    let mut tale = Tale {
+    origin.shown = identity.map(|identity| PresentedCertificate::new((identity, 0)));
+    let mut explainer = Explainer {
         config,
         snapshot,
         unread,
@@ -94,44 +94,44 @@ pub fn explain(
         why: String::new(),
         page: Explanation::default(),
     };
-    if let Err(error) = tale.serve(&question) {
-        tale.refused(error);
+    if let Err(error) = explainer.serve(&question) {
+        explainer.refused(error);
     }
-    Ok(tale.page)
+    Ok(explainer.page)
 }
 
-/// Who asks where nobody says it: nobody has such an address (RFC 5737).
-const SOMEBODY: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+/// The client's address if none is given: one that no client has (RFC 5737).
+const ASSUMED_CLIENT: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 
-/// Where to the listener that the URL leads to sends every request, if it does.
+/// The port that the listener of the URL redirects every request to, if it does.
 fn https(config: &Config, question: &Question) -> Option<NonZeroU16> {
     let port = question.port().filter(|_| !question.is_https());
     let reached = config.listeners.iter().find(|it| words::is_at(it, port));
     reached.and_then(|listener| listener.redirect_to_https)
 }
 
-/// An explanation as far as it has come.
-struct Tale<'c> {
+/// Builds an explanation, step by step.
+struct Explainer<'c> {
     config: &'c Config,
     snapshot: &'c Snapshot,
-    /// Why the keys of each policy cannot be read, of those whose cannot.
+    /// Why the keys of each policy cannot be read, if they cannot.
     unread: Vec<Option<String>>,
-    /// Where the connection comes from, and the certificate that is shown.
+    /// Where the connection comes from, and the client's certificate.
     origin: Origin,
-    /// Whether nobody has said where.
+    /// Whether no client address was given.
     is_anybody: bool,
-    /// What a gRPC call is made in.
+    /// The dialect of a gRPC call.
     dialect: Option<Dialect>,
-    /// The route that takes the request, once it is found.
+    /// The route that matches the request, once it is found.
     route: Option<usize>,
-    /// What its policies have noted.
+    /// The state of its policies.
     state: PolicyState,
-    /// What would be wrong if the request went no further than here, and the client is not told.
+    /// Why the request would be refused here, beyond what the client is told.
     why: String,
     page: Explanation,
 }
 
-impl Tale<'_> {
+impl Explainer<'_> {
     fn serve(&mut self, question: &Question) -> Result<(), Error> {
         self.page.tell("request", question.first_line());
         let mut head = RequestHead::default();
@@ -204,7 +204,9 @@ impl Tale<'_> {
 
     /// What routes can see of the certificate that is shown. Whether it would be taken is not looked at.
     fn certificate(&mut self) {
-        let Tale { origin: Origin { shown: Some(shown), .. }, page, .. } = self else { return };
+        let Explainer { origin: Origin { shown: Some(shown), .. }, page, .. } = self else {
+            return;
+        };
         for part in words::PARTS {
             for value in shown.identity.values(part) {
                 page.tell("shown", format!("{}: {value}", words::part(part)));
@@ -230,7 +232,7 @@ impl Tale<'_> {
 
     /// Every route that is tried, in order, and why those before the last one do not take the request.
     fn candidates(&mut self, head: &RequestHead) {
-        let Tale { config, snapshot, origin, page, .. } = self;
+        let Explainer { config, snapshot, origin, page, .. } = self;
         let identity = origin.shown.as_ref().map(|shown| &*shown.identity);
         let mut number = 0;
         snapshot.routes.explain(&route::Request::new(head, identity), |index, mismatch| {
@@ -303,7 +305,7 @@ impl Tale<'_> {
         }
     }
 
-    /// Which files would be looked for. Nobody looks.
+    /// Which files would be looked up. Nothing is read.
     fn files(&mut self, files: &Site, head: &RequestHead) -> Result<(), Error> {
         if ![Method::GET, Method::HEAD].contains(&head.method) {
             return Err(self.because(Kind::MethodNotAllowed, "Allow: GET, HEAD"));
@@ -438,7 +440,7 @@ impl Tale<'_> {
     }
 }
 
-impl Observer for Tale<'_> {
+impl Observer for Explainer<'_> {
     fn policies(&mut self) -> &mut PolicyState {
         &mut self.state
     }

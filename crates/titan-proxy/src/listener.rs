@@ -2,7 +2,7 @@
 
 use crate::downstream::{self, Client};
 use crate::listener_policy::ListenerPolicy;
-use crate::origin::Shown;
+use crate::origin::PresentedCertificate;
 use crate::proxy_protocol;
 use crate::worker::{Counted, Worker};
 use arc_swap::ArcSwap;
@@ -329,7 +329,7 @@ impl AdmittedConnection {
         match accepted {
             Ok(shown) => {
                 client.origin.scheme = Scheme::Https;
-                client.origin.shown = shown.map(Shown::new);
+                client.origin.shown = shown.map(PresentedCertificate::new);
                 return true;
             }
             Err(Refused::Plain) => tls::respond_plain(&mut client.transport).await,

@@ -20,13 +20,13 @@ pub(crate) struct Origin {
     text: AddressText,
     /// What the listener asks of it.
     pub(crate) listener_policy: Arc<ListenerPolicy>,
-    /// What the client has shown of itself; `None` where it was not asked, or had nothing to show.
-    pub(crate) shown: Option<Rc<Shown>>,
+    /// The client's certificate; `None` if it was not requested or not presented.
+    pub(crate) shown: Option<Rc<PresentedCertificate>>,
 }
 
-/// What a client has shown of itself in the handshake.
-pub(crate) struct Shown {
-    /// Exchanges may keep it for longer than the connection is looked at.
+/// The certificate that a client presented in the handshake.
+pub(crate) struct PresentedCertificate {
+    /// Exchanges may outlive the connection's use of it.
     pub(crate) identity: Rc<Identity>,
     /// The edition of the files for accepted clients that it was last checked against.
     pub(crate) edition: Cell<u64>,
@@ -40,7 +40,7 @@ pub(crate) struct AddressText {
 }
 
 impl Origin {
-    /// A connection that nothing was shown on yet.
+    /// A connection without a certificate yet.
     pub(crate) fn new(
         address: Option<IpAddr>,
         scheme: Scheme,
@@ -74,10 +74,10 @@ impl Origin {
     }
 }
 
-impl Shown {
+impl PresentedCertificate {
     /// What was shown, and which edition of the list it was compared with.
-    pub(crate) fn new((identity, edition): (Identity, u64)) -> Rc<Shown> {
-        Rc::new(Shown { identity: Rc::new(identity), edition: Cell::new(edition) })
+    pub(crate) fn new((identity, edition): (Identity, u64)) -> Rc<PresentedCertificate> {
+        Rc::new(PresentedCertificate { identity: Rc::new(identity), edition: Cell::new(edition) })
     }
 }
 

@@ -45,7 +45,7 @@ pub(crate) struct Scratches<S> {
 }
 
 /// What is on loan; goes back when dropped.
-pub(crate) struct Loan<S: Reused> {
+pub(crate) struct Lease<S: Reused> {
     lent: Option<Made<S>>,
     home: Rc<Scratches<S>>,
 }
@@ -73,8 +73,8 @@ impl<S> Default for Scratches<S> {
 
 impl<S: Reused> Scratches<S> {
     /// Lends one of them with the limits of `snapshot`, or a new one.
-    pub(crate) fn lend(self: &Rc<Self>, snapshot: &Snapshot) -> Loan<S> {
-        Loan { lent: Some(self.take(snapshot)), home: Rc::clone(self) }
+    pub(crate) fn lend(self: &Rc<Self>, snapshot: &Snapshot) -> Lease<S> {
+        Lease { lent: Some(self.take(snapshot)), home: Rc::clone(self) }
     }
 
     fn take(&self, snapshot: &Snapshot) -> Made<S> {
@@ -114,7 +114,7 @@ impl<S: Reused> Scratches<S> {
     }
 }
 
-impl<S: Reused> Deref for Loan<S> {
+impl<S: Reused> Deref for Lease<S> {
     type Target = S;
 
     fn deref(&self) -> &S {
@@ -122,13 +122,13 @@ impl<S: Reused> Deref for Loan<S> {
     }
 }
 
-impl<S: Reused> DerefMut for Loan<S> {
+impl<S: Reused> DerefMut for Lease<S> {
     fn deref_mut(&mut self) -> &mut S {
         &mut self.lent.as_mut().expect("only drop takes it").memory
     }
 }
 
-impl<S: Reused> Drop for Loan<S> {
+impl<S: Reused> Drop for Lease<S> {
     fn drop(&mut self) {
         if let Some(lent) = self.lent.take() {
             self.home.put_back(lent);

@@ -117,7 +117,7 @@ impl Snapshot {
             response_limits: response_limits(&config.limits),
             stream_limits: stream_limits(&config.limits),
             sharing: Sharing {
-                limits: answer_limits(&config.limits),
+                limits: endpoint_stream_limits(&config.limits),
                 write: config.timeouts.write,
             },
             tunnels: registry.shared((), Tunnels::default),
@@ -257,15 +257,15 @@ fn stream_limits(limits: &Limits) -> titan_h2::Limits {
 }
 
 /// What an endpoint may send of a response before its client has taken any.
-const FIRST_ANSWER: u32 = 64 << 10;
+const FIRST_RESPONSE_WINDOW: u32 = 64 << 10;
 
-fn answer_limits(limits: &Limits) -> titan_h2::Limits {
+fn endpoint_stream_limits(limits: &Limits) -> titan_h2::Limits {
     titan_h2::Limits {
         head: limits.response_head.as_usize(),
         fields: limits.response_fields.get().into(),
         trailers: limits.response_trailers.as_usize(),
         // Clients that open no window would have that much of each of their responses lie in memory.
-        stream_window: limits.stream_window.as_u32().min(FIRST_ANSWER),
+        stream_window: limits.stream_window.as_u32().min(FIRST_RESPONSE_WINDOW),
         // Many clients share the connection: those that take nothing of their responses must not use up the
         // window of the others. Each stream has its own.
         connection_window: u32::MAX,

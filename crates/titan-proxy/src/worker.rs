@@ -4,7 +4,7 @@
 //! and atomics, nothing else.
 
 use crate::metrics::{Cells, Metrics};
-use crate::scratch::{Loan, Scratch, Scratches};
+use crate::scratch::{Lease, Scratch, Scratches};
 use crate::snapshot::Snapshot;
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -122,12 +122,12 @@ impl Worker {
     }
 
     /// Memory for an exchange.
-    pub(crate) fn scratch(&self) -> Loan<Scratch> {
+    pub(crate) fn scratch(&self) -> Lease<Scratch> {
         self.scratches.lend(&self.snapshot)
     }
 
     /// Memory for a call to an endpoint, for an exchange that `snapshot` serves.
-    pub(crate) fn call_memory(&self, snapshot: &Snapshot) -> Loan<CallMemory> {
+    pub(crate) fn call_memory(&self, snapshot: &Snapshot) -> Lease<CallMemory> {
         self.calls.lend(snapshot)
     }
 

@@ -8,7 +8,7 @@ use crate::error_pages::ask_for_document;
 use crate::exchange::{Exchange, Record, Verdict};
 use crate::guard::Guard;
 use crate::origin::Origin;
-use crate::scratch::{Loan, Scratch};
+use crate::scratch::{Lease, Scratch};
 use crate::upgrade::Upgrade;
 use crate::worker::Worker;
 use std::future::poll_fn;
@@ -184,7 +184,7 @@ fn begin(
     if most.is_some_and(|most| *served >= most.get()) {
         mux.connection().drain();
     }
-    drop(tokio::task::spawn_local(answer(Rc::clone(shared), handle, scratch, head)));
+    drop(tokio::task::spawn_local(serve_stream(Rc::clone(shared), handle, scratch, head)));
 }
 
 fn refused(fault: titan_h2::Fault) -> Error {
@@ -192,10 +192,10 @@ fn refused(fault: titan_h2::Fault) -> Error {
 }
 
 /// Answers the request on a stream, or refuses what was no request.
-async fn answer(
+async fn serve_stream(
     shared: Rc<Shared>,
     handle: Rc<StreamHandle>,
-    mut scratch: Loan<Scratch>,
+    mut scratch: Lease<Scratch>,
     head: Result<RequestStart, Error>,
 ) {
     let Shared { worker, origin, .. } = &*shared;

@@ -221,7 +221,7 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
         attempt: Running,
         connection: Connection,
     ) -> PendingResponse<'x, H1Channel<'x>> {
-        self.answer_expectation(attempt.endpoint());
+        self.respond_to_expectation(attempt.endpoint());
         let worker: &'x Rc<Worker> = self.worker;
         let (method, mut memory) = (self.request.method, worker.call_memory(self.snapshot));
         let host = host_upstream(how.send_host, self.request, attempt.endpoint());
@@ -294,7 +294,7 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
     }
 
     /// A server of HTTP/1.0 would leave the client waiting: the gateway tells it to go on.
-    fn answer_expectation(&mut self, endpoint: &Endpoint) {
+    fn respond_to_expectation(&mut self, endpoint: &Endpoint) {
         if self.expects_continue && endpoint.is_http10.load(Ordering::Relaxed) {
             self.answer.interim(&ResponseHead::with_status(Status::CONTINUE));
             self.request.fields.remove(FieldName::Expect);

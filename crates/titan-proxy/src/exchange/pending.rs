@@ -3,7 +3,7 @@
 use super::Exchange;
 use super::idle::Idle;
 use super::presence::Presence;
-use crate::scratch::Loan;
+use crate::scratch::Lease;
 use std::task::{Context, Poll};
 use titan_http::{Status, remove_hop_by_hop};
 use titan_io::body::{RequestBody, ResponseSink};
@@ -21,7 +21,7 @@ const MAX_INTERIM: u32 = 16;
 /// its memory: several can be waited for at the same time, and one that is dropped is closed, or reset.
 pub(super) struct PendingResponse<'x, C> {
     pub(super) attempt: Running,
-    pub(super) memory: Loan<CallMemory>,
+    pub(super) memory: Lease<CallMemory>,
     pub(super) call: Call<C>,
     /// The head of the final response, once it has come.
     head: Option<ReceivedHead>,
@@ -53,7 +53,7 @@ impl<'x, C: Channel> PendingResponse<'x, C> {
     /// The response to a call that has been made for `exchange`.
     pub(super) fn new<B: RequestBody + ?Sized, A: ResponseSink + ?Sized>(
         attempt: Running,
-        memory: Loan<CallMemory>,
+        memory: Lease<CallMemory>,
         call: Call<C>,
         exchange: &Exchange<'x, B, A>,
     ) -> PendingResponse<'x, C> {

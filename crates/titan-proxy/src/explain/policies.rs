@@ -1,6 +1,6 @@
 //! What the policies that a request meets make of it.
 
-use super::Tale;
+use super::Explainer;
 use crate::forwarding::KnownClient;
 use crate::route::Match;
 use crate::upgrade::Upgrade;
@@ -13,7 +13,7 @@ use titan_policies::context::{
 };
 use titan_policies::story::Story;
 
-impl Tale<'_> {
+impl Explainer<'_> {
     /// The policies that the request meets, in order, and what they make of it. Breaks with a response.
     pub(super) fn policies(
         &mut self,
@@ -21,7 +21,7 @@ impl Tale<'_> {
         head: &mut RequestHead,
         upgrade: Option<&Upgrade>,
     ) -> Result<ControlFlow<Status>, Error> {
-        let Tale { snapshot, unread, origin, is_anybody, dialect, state, page, .. } = self;
+        let Explainer { snapshot, unread, origin, is_anybody, dialect, state, page, .. } = self;
         let client = KnownClient { forwarding: &snapshot.forwarding, origin };
         let clock = Clock::new();
         let mut context = PolicyContext {
@@ -33,7 +33,7 @@ impl Tale<'_> {
             is_grpc: dialect.is_some(),
             worker: 0,
             clock: &clock,
-            subrequests: &Nobody,
+            subrequests: &NoSubrequests,
             failures: None,
         };
         let mut story = Story::new(*is_anybody, unread);
@@ -47,10 +47,10 @@ impl Tale<'_> {
     }
 }
 
-/// Nobody is asked about a request that nobody has made.
-struct Nobody;
+/// Explanations send no subrequests.
+struct NoSubrequests;
 
-impl Subrequests for Nobody {
+impl Subrequests for NoSubrequests {
     fn describe(&self, _question: &mut RequestHead, _text: &mut Vec<u8>) -> Result<(), Error> {
         Ok(())
     }

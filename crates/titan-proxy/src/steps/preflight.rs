@@ -15,7 +15,7 @@ pub(super) fn route_of(
 ) -> Option<Match> {
     let method = preflight(request)?;
     let found = snapshot.routes.find(&route::Request { method, ..view }).ok()?;
-    snapshot.chains.of(Some(found.route)).answers_preflight().then_some(found)
+    snapshot.chains.of(Some(found.route)).responds_to_preflight().then_some(found)
 }
 
 /// The response to a preflight request for what no route takes.
@@ -26,5 +26,5 @@ pub(super) fn for_no_route(
     state: &mut PolicyState,
 ) -> Option<BufferedResponse> {
     let any_under = |departs: &dyn Fn(usize) -> bool| snapshot.routes.any_under(view, departs);
-    snapshot.chains.answer_unrouted_preflight(request, state, any_under)
+    snapshot.chains.respond_unrouted_preflight(request, state, any_under)
 }
