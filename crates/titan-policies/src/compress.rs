@@ -1,6 +1,7 @@
 //! Compression (RFC 9110 section 8.4): which responses are compressed, with their heads; which requests are
 //! decompressed.
 
+mod cells;
 mod coded;
 mod compressor;
 mod decoder;
@@ -13,8 +14,10 @@ pub use decompressor::{Decoding, Decompressor};
 pub use encoder::Encoders;
 
 use crate::context::{PolicyContext, Step};
-use crate::policy::{Own, Policy, Response, Setting};
+use crate::policy::{End, Metric, Own, Policy, Response, Setting};
 use crate::story::Story;
+use cells::CompressCells;
+use std::cell::Cell;
 use std::rc::Rc;
 use titan_http::BodyLength;
 use titan_http::coding::{Accepted, Choice, Coding};
@@ -41,8 +44,25 @@ refusals! {
 pub(crate) struct Compress(titan_config::Compress);
 
 /// How the body of a response is compressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Encoding {
+    settings: Settings,
+    /// What has become of the body so far.
+    compressed: Rc<Compressed>,
+}
+
+/// Bytes of one body.
+#[derive(Debug, Default)]
+struct Compressed {
+    /// Those that were compressed.
+    input: Cell<u64>,
+    /// Those that became of them.
+    output: Cell<u64>,
+}
+
+/// What encoders are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Settings {
     coding: Coding,
     level: u8,
     /// How long the content is, where that is known.
@@ -51,8 +71,8 @@ pub struct Encoding {
     padding: u16,
 }
 
-impl Encoding {
-    /// How much memory coding by it takes at most.
+impl Settings {
+    /// How much memory coding by them takes at most.
     fn memory(self) -> usize {
         match self.coding {
             Coding::Gzip => 300 << 10,
@@ -73,7 +93,7 @@ impl Encoding {
 }
 
 /// What is known of a request; nothing where it has not come as far as the policy.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct CompressState {
     /// What its client can read.
     choice: Choice,
@@ -85,6 +105,8 @@ pub(crate) struct CompressState {
     pub(crate) coded: Coded,
     /// How the body of the response is to be encoded.
     pub(crate) encoding: Option<Encoding>,
+    /// What has become of it.
+    compressed: Option<Rc<Compressed>>,
 }
 
 /// Fields that are about the bytes of the content as they are: compressed, it would not fit them.
@@ -106,9 +128,10 @@ impl Policy for Compress {
     type State = CompressState;
     type Shared = ();
     type PerWorker = Rc<Encoders>;
-    type Cells = ();
+    type Cells = CompressCells;
 
     const REFUSALS: &'static [Kind] = REFUSALS;
+    const METRICS: &'static [Metric<CompressCells>] = cells::METRICS;
 
     fn new(config: &titan_config::Compress, (): (), _setting: &Setting<'_, Compress>) -> Compress {
         Compress(config.clone())
@@ -129,8 +152,19 @@ impl Policy for Compress {
         own: Own<'_, Compress>,
     ) -> Result<(), BadField> {
         let Response { head, content, .. } = response;
-        own.state.encoding = self.encode(own.state, head, content, own.kept)?;
+        let settings = self.encode(own.state, head, content, own.kept)?;
+        own.state.encoding = settings.map(|settings| {
+            let compressed = own.state.compressed.get_or_insert_default();
+            Encoding { settings, compressed: Rc::clone(compressed) }
+        });
         Ok(())
+    }
+
+    fn on_end(&self, _end: &End, own: Own<'_, Compress>) {
+        let Some(Compressed { input, output }) = own.state.compressed.as_deref() else { return };
+        own.cells.responses.add(1);
+        own.cells.input.add(input.get());
+        own.cells.output.add(output.get());
     }
 
     fn explain<'m>(
@@ -169,7 +203,8 @@ impl Compress {
         let choice = Accepted::of(&request.fields).choose(&self.0.algorithms);
         let requests = self.0.requests.as_ref();
         let coded = requests.map_or(Coded::Stays, |config| Coded::of(request, config));
-        CompressState { choice, stays, has_weak: has_weak(&request.fields), coded, encoding: None }
+        let has_weak = has_weak(&request.fields);
+        CompressState { choice, stays, has_weak, coded, ..CompressState::default() }
     }
 
     fn explain_choice(choice: Choice) -> String {
@@ -187,7 +222,7 @@ impl Compress {
         head: &mut ResponseHead,
         content: &mut Content,
         encoders: &Encoders,
-    ) -> Result<Option<Encoding>, BadField> {
+    ) -> Result<Option<Settings>, BadField> {
         let CompressState { choice: Choice { coding, insists }, stays, has_weak, coded, .. } =
             *note;
         if let Some(config) = &self.0.requests {
@@ -216,8 +251,8 @@ impl Compress {
         }
         vary(&mut head.fields)?;
         let Some(coding) = coding else { return Ok(None) };
-        let encoding = self.encoding(coding, length);
-        if !encoders.have_room_for(encoding) {
+        let settings = self.settings(coding, length);
+        if !encoders.have_room_for(settings) {
             return Ok(None);
         }
         describe(coding, &mut head.fields)?;
@@ -227,17 +262,17 @@ impl Compress {
             return Ok(None);
         }
         content.length = BodyLength::Unknown;
-        Ok(Some(encoding))
+        Ok(Some(settings))
     }
 
-    fn encoding(&self, coding: Coding, length: Option<u64>) -> Encoding {
+    fn settings(&self, coding: Coding, length: Option<u64>) -> Settings {
         let level = match coding {
             Coding::Gzip => self.0.gzip_level,
             Coding::Brotli => self.0.brotli_level,
             Coding::Zstd => self.0.zstd_level,
         };
         let padding = u16::try_from(self.0.padding.bytes()).unwrap_or(u16::MAX);
-        Encoding { coding, level, length, padding }
+        Settings { coding, level, length, padding }
     }
 
     /// Whether the content is of those that the policy is for.

@@ -41,6 +41,7 @@ use titan_io::transform::{Transformed, Transforms};
 use titan_policies::buffered_response::BufferedResponse;
 use titan_policies::compress::{Decoding, Decompressor, Encoding, describe_decoded};
 use titan_policies::context::{PolicyContext, Step};
+use titan_policies::policy::End;
 use titan_policies::state::PolicyState;
 use titan_upstream::attempts::Attempts;
 use titan_upstream::balance::KeySource;
@@ -482,14 +483,25 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
                 Err(_) => Verdict::Broken,
             };
         }
-        let Record { route, status, started, .. } = self.record;
-        let status = status.filter(|_| verdict == Verdict::Responded);
-        let of_route = self.snapshot.counted(route).cells(self.worker.index());
-        of_route.count_response(status, started.elapsed());
-        let cells = self.worker.cells();
-        cells.received.add(self.body.received());
-        cells.sent.add(self.answer.sent());
+        self.count(verdict == Verdict::Responded);
         verdict
+    }
+
+    /// Counts the exchange, and tells its policies that it is over.
+    fn count(&mut self, is_complete: bool) {
+        let Record { route, status, started, policies, .. } = &mut self.record;
+        let (kept, worker) = self.worker.of_policies();
+        let end = End {
+            status: status.filter(|_| is_complete),
+            took: started.elapsed(),
+            received: self.body.received(),
+            sent: self.answer.sent(),
+        };
+        self.snapshot.counted(*route).cells(worker).count_response(end.status, end.took);
+        let cells = self.worker.cells();
+        cells.received.add(end.received);
+        cells.sent.add(end.sent);
+        self.snapshot.chains.of(*route).on_end(&end, &mut policies.states, kept, worker);
     }
 
     /// Tells the client of a failure; fails with it where that cannot be told any more.

@@ -4,7 +4,7 @@ mod brotli;
 mod gzip;
 mod zstd;
 
-use super::Encoding;
+use super::Settings;
 use brotli::Brotli;
 use gzip::Gzip;
 use std::cell::{Cell, RefCell};
@@ -55,16 +55,16 @@ const KEPT_ZSTD: usize = 4;
 const PIECE: usize = 8 << 10;
 
 impl Encoders {
-    /// Whether another body can be compressed by that encoding.
-    pub(super) fn have_room_for(&self, encoding: Encoding) -> bool {
-        self.at_work.get() + encoding.memory() <= MOST_AT_WORK
+    /// Whether another body can be compressed with these settings.
+    pub(super) fn have_room_for(&self, settings: Settings) -> bool {
+        self.at_work.get() + settings.memory() <= MOST_AT_WORK
     }
 }
 
 impl EncoderMemory {
-    /// The room for a body of that encoding. The code that wrote its head has checked that there is some.
-    pub(super) fn new(encoding: Encoding, home: &Rc<Encoders>) -> EncoderMemory {
-        let bytes = encoding.memory();
+    /// The room for a body with these settings. The code that wrote its head has checked that there is some.
+    pub(super) fn new(settings: Settings, home: &Rc<Encoders>) -> EncoderMemory {
+        let bytes = settings.memory();
         home.at_work.set(home.at_work.get() + bytes);
         EncoderMemory { bytes, home: Rc::clone(home) }
     }
@@ -78,9 +78,9 @@ impl Drop for EncoderMemory {
 }
 
 impl Encoder {
-    /// An encoder for the body of that encoding.
-    pub(super) fn new(encoding: Encoding, home: &Rc<Encoders>) -> Encoder {
-        let Encoding { coding, level, length, padding } = encoding;
+    /// An encoder for a body with these settings.
+    pub(super) fn new(settings: Settings, home: &Rc<Encoders>) -> Encoder {
+        let Settings { coding, level, length, padding } = settings;
         let padding = random_up_to(padding);
         let kind = match coding {
             Coding::Gzip => {
@@ -176,19 +176,19 @@ fn random_up_to(most: u16) -> usize {
 mod tests {
     use super::*;
 
-    fn encoding(coding: Coding, level: u8) -> Encoding {
-        Encoding { coding, level, length: None, padding: 0 }
+    fn settings(coding: Coding, level: u8) -> Settings {
+        Settings { coding, level, length: None, padding: 0 }
     }
 
     #[test]
     fn what_one_body_leaves_the_next_one_uses() {
         let home = Rc::new(Encoders::default());
         for coding in [Coding::Gzip, Coding::Zstd] {
-            let mut unfinished = Encoder::new(encoding(coding, 1), &home);
+            let mut unfinished = Encoder::new(settings(coding, 1), &home);
             unfinished.write(b"of the body before", &mut Vec::new()).unwrap();
             drop(unfinished);
             let mut out = Vec::new();
-            let mut again = Encoder::new(encoding(coding, 1), &home);
+            let mut again = Encoder::new(settings(coding, 1), &home);
             again.write(b"abc", &mut out).unwrap();
             again.finish(&mut out).unwrap();
             assert_eq!(super::super::tests::decoded(coding, &out), (b"abc".to_vec(), true));
@@ -200,7 +200,7 @@ mod tests {
     fn what_is_kept_is_bounded_and_has_its_level() {
         let home = Rc::new(Encoders::default());
         for coding in [Coding::Gzip, Coding::Zstd] {
-            let many = (0..40).map(|at| Encoder::new(encoding(coding, 1 + at % 2), &home));
+            let many = (0..40).map(|at| Encoder::new(settings(coding, 1 + at % 2), &home));
             drop(many.collect::<Vec<_>>());
         }
         assert_eq!((home.gzip.borrow().len(), home.zstd.borrow().len()), (KEPT_GZIP, KEPT_ZSTD));
@@ -220,7 +220,7 @@ mod tests {
         ] {
             let mut seen = 0;
             for _ in 0..400 {
-                let padded = Encoding { padding: 600, ..encoding(coding, 4) };
+                let padded = Settings { padding: 600, ..settings(coding, 4) };
                 let (mut out, mut encoder) = (Vec::new(), Encoder::new(padded, &home));
                 encoder.write(body, &mut out).unwrap();
                 encoder.finish(&mut out).unwrap();

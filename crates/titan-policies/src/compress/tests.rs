@@ -127,11 +127,12 @@ fn what_codes_at_once_is_bounded() {
             encoding
         };
         let mut bodies = Vec::new();
-        while let Some(encoding) = decide() {
+        while let Some(settings) = decide() {
+            let encoding = Encoding { settings, compressed: Rc::default() };
             bodies.push(Compressor::new(encoding, &encoders));
         }
         let memory =
-            bodies.len() * Encoding { coding, level: 3, length: None, padding: 0 }.memory();
+            bodies.len() * Settings { coding, level: 3, length: None, padding: 0 }.memory();
         assert!((509 << 20..=512 << 20).contains(&memory), "{coding:?}: {}", bodies.len());
         // There is room again once one is over, however it was.
         drop(bodies.pop());
@@ -168,7 +169,8 @@ proptest::proptest! {
         let mut source = Pieces::new(coded.chunks(size).map(<[u8]>::to_vec).collect());
         let mut transforms = Transforms::default();
         transforms.push(Decompressor::new(limits, memory.of(None)));
-        let encoding = Encoding { coding: Coding::Zstd, level: 3, length: None, padding: 0 };
+        let settings = Settings { coding: Coding::Zstd, level: 3, length: None, padding: 0 };
+        let encoding = Encoding { settings, compressed: Rc::default() };
         transforms.push(Compressor::new(encoding, &Rc::default()));
         let mut passed = Transformed::new(&mut source, transforms);
         let (mut out, mut cx) = (Vec::new(), Context::from_waker(std::task::Waker::noop()));

@@ -1,7 +1,7 @@
 //! Responses that are compressed.
 
 use std::io::Read;
-use titan_testkit::{Gateway, Response, gateway, h2, upstream};
+use titan_testkit::{Gateway, Response, gateway, h2, upstream, waits_until};
 
 /// Some 20 KiB that can be compressed, but not trivially.
 fn text() -> String {
@@ -68,6 +68,22 @@ fn each_coding_can_be_read_again() {
     let answer = gateway.get("/");
     assert_eq!(answer.all("vary"), ["Origin", "Accept-Encoding"]);
     stays(answer.has_field("etag", "\"1\"").has_field("accept-ranges", "bytes"));
+}
+
+#[test]
+fn bytes_before_and_after_compression_are_counted() {
+    let (gateway, _upstream) = under("", html(""));
+    stays(accepts(&gateway, "identity"));
+    let compressed = accepts(&gateway, "gzip").body.len() + accepts(&gateway, "br").body.len();
+    let counts = || {
+        let metrics = gateway.metrics();
+        ["responses", "input_bytes", "output_bytes"]
+            .map(|what| metrics.of_policies(&format!("titan_compress_{what}_total"), ""))
+    };
+    let input = 2 * text().len();
+    let wanted = [2, input, compressed].map(|count| u64::try_from(count).unwrap());
+    // They are counted at the end of the exchange, which the client does not see.
+    waits_until("both are counted", || counts() == wanted);
 }
 
 #[test]

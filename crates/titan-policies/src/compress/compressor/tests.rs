@@ -1,5 +1,6 @@
 //! Bodies in pieces, compared with what decoders produce.
 
+use super::super::Settings;
 use super::super::tests::{Pieces, behind, decoded};
 use super::*;
 use proptest::prelude::*;
@@ -9,13 +10,14 @@ use titan_io::body::BodySource;
 use titan_io::transform::TURN;
 
 fn encoding(coding: Coding, level: u8) -> Encoding {
-    Encoding { coding, level, length: None, padding: 0 }
+    let settings = Settings { coding, level, length: None, padding: 0 };
+    Encoding { settings, compressed: Rc::default() }
 }
 
 /// What comes out, with what the source had given at each pause. Tells too how often others had their turn.
 fn compressed(encoding: Encoding, pieces: &[Vec<u8>], taken_at_once: usize) -> (Vec<u8>, usize) {
     let mut source = Pieces::new(pieces.to_vec());
-    let (coding, seen) = (encoding.coding, Rc::clone(&source.seen));
+    let (coding, seen) = (encoding.settings.coding, Rc::clone(&source.seen));
     let mut body = behind(&mut source, Compressor::new(encoding, &Rc::default()));
     let mut cx = Context::from_waker(Waker::noop());
     let (mut out, mut pauses) = (Vec::new(), 0);
@@ -150,6 +152,7 @@ fn a_wait_for_a_socket_lasts_a_turn_at_most() {
 fn a_turn_at_a_high_level_leaves_no_work_to_the_next() {
     for (coding, level) in HIGHEST {
         let encoding = encoding(coding, level);
+        let is_heavy = encoding.settings.is_heavy();
         let mut compressor = Compressor::new(encoding, &Rc::default());
         let (piece, mut turn, mut turns) = (vec![7; 5 * TURN], Turn::of(TURN), 0);
         let (mut out, mut left) = (Vec::new(), piece.as_slice());
@@ -157,11 +160,11 @@ fn a_turn_at_a_high_level_leaves_no_work_to_the_next() {
             let taken = compressor.take(left, &mut turn, &mut out).unwrap();
             left = &left[taken.bytes..];
             if turn.is_over() {
-                assert!(!(encoding.is_heavy() && compressor.is_holding), "{coding:?}");
+                assert!(!(is_heavy && compressor.is_holding), "{coding:?}");
                 turn.renew();
                 turns += 1;
             }
         }
-        assert_eq!(turns, if encoding.is_heavy() { 5 * HEAVY } else { 5 }, "{coding:?}");
+        assert_eq!(turns, if is_heavy { 5 * HEAVY } else { 5 }, "{coding:?}");
     }
 }
