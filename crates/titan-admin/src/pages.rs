@@ -56,7 +56,7 @@ impl Pages {
         Pages { is_local, ..self }
     }
 
-    /// Answers a request.
+    /// Responds to a request.
     pub(crate) fn respond(&self, request: &Request) -> Response {
         if let Some(rest) = below(request.head.path(), revocations::PATH) {
             // A page may have its own name lead to this address, and reads then what it likes: it says no `Origin`.
@@ -69,7 +69,7 @@ impl Pages {
         self.respond_with_page(request, INDEX)
     }
 
-    /// Answers a request at the address of the probes, where there is nothing but pages.
+    /// Responds to a request at the address of the probes, where there is nothing but pages.
     pub(crate) fn respond_to_probe(&self, request: &Request) -> Response {
         self.respond_with_page(request, PROBES)
     }

@@ -32,7 +32,7 @@ pub struct Config {
     pub workers: Workers,
     /// Where clients connect; at least one.
     pub listeners: Vec<Listener>,
-    /// What answers a request, in file order. No two are equal in precedence and match the same request.
+    /// What responds to requests, in file order. No two are equal in precedence and match the same request.
     pub routes: Vec<Route>,
     /// The upstreams in file order; an [`UpstreamId`] points here.
     pub upstreams: Vec<Upstream>,

@@ -38,8 +38,8 @@ section! {
         /// instances.
         pub requests_per_connection: Cap<NonZeroU32> =
             default("100000", cap(whole(1..=1_000_000_000))),
-        /// How many pipelined requests one read from a client may contain. One more is answered, then the connection is
-        /// closed.
+        /// How many pipelined requests one read from a client may contain. One more gets its response, then the
+        /// connection is closed.
         pub pipeline: NonZeroU16 = default("128", whole(1..=10_000)),
         /// Concurrent requests on one HTTP/2 connection; further ones are refused, and the client may retry them.
         pub streams: NonZeroU32 = default("128", whole(1..=10_000)),

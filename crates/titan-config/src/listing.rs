@@ -26,7 +26,7 @@ pub struct ListedRoute {
     pub conditions: usize,
     /// The policies that its requests meet, by name.
     pub policies: Vec<String>,
-    /// The key that says what answers: `upstream`, `redirect`, `respond` or `files`.
+    /// The key that says what responds: `upstream`, `redirect`, `respond` or `files`.
     pub action: &'static str,
     /// The upstream or upstreams with their weights, the status, or the directory.
     pub target: String,
@@ -83,7 +83,7 @@ impl Config {
         }
     }
 
-    /// The key that says what answers, and what that is.
+    /// The key that says what responds, and what that is.
     pub(crate) fn action(&self, action: &Action) -> (&'static str, String) {
         match action {
             Action::Redirect(redirect) => ("redirect", redirect.status.to_string()),

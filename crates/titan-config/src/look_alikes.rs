@@ -26,7 +26,7 @@ section! {
 pub enum LookAlike {
     /// It is passed on.
     Keep,
-    /// It is answered with 400.
+    /// It is refused with 400.
     Refuse,
 }
 

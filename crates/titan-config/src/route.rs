@@ -17,7 +17,7 @@ use crate::upstream::UpstreamId;
 use std::num::NonZeroU16;
 use titan_http::Method;
 
-/// A set of requests and what answers them.
+/// A set of requests and what responds to them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
     /// Unique.
@@ -51,11 +51,11 @@ pub struct Route {
 /// What a route does with a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// An upstream answers.
+    /// An upstream responds.
     Proxy(Proxy),
     /// The client is sent elsewhere.
     Redirect(Redirect),
-    /// The gateway answers.
+    /// The gateway responds.
     Respond(Respond),
     /// The gateway responds with files.
     Files(StaticFiles),

@@ -317,7 +317,7 @@ impl RouteDraft {
         matches!(self.action, ActionDraft::Proxy(_) | ActionDraft::Files(_))
     }
 
-    /// Whether it answers that a request is wrong, whatever comes.
+    /// Whether its response always says that the request is wrong.
     pub(crate) fn refuses_all(&self) -> bool {
         matches!(&self.action, ActionDraft::Respond(respond) if respond.status.code() / 100 == 4)
     }

@@ -57,7 +57,7 @@ impl Question {
         };
         let mut input = vec![0; size(from)?];
         from.read_exact(&mut input)?;
-        Ok(Some(Question { setting: Setting { answers: None, limits }, close, input }))
+        Ok(Some(Question { setting: Setting { response_to: None, limits }, close, input }))
     }
 }
 

@@ -216,7 +216,7 @@ impl Trailers {
         self.is_cut = false;
     }
 
-    /// Reads on; answers how much was consumed, and whether the section is complete.
+    /// Reads on; returns how much was consumed, and whether the section is complete.
     fn read(&mut self, input: &[u8], limits: &Limits) -> Result<(usize, bool), Error> {
         const END: &[u8] = b"\r\n";
         if self.text.is_empty() && input.starts_with(END) && limits.trailers >= END.len() {
@@ -233,7 +233,7 @@ impl Trailers {
         Ok((consumed, false))
     }
 
-    /// Takes in a line, or what has come of it; answers how much, and whether the section is complete. What lies
+    /// Takes in a line, or what has come of it; returns how much, and whether the section is complete. What lies
     /// beyond the limit is not judged.
     fn push(&mut self, line: &[u8], limits: &Limits) -> Result<(usize, bool), Error> {
         let room = limits.trailers.min(Fields::MAX_TEXT).saturating_sub(self.text.len());

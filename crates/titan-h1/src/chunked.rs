@@ -39,7 +39,7 @@ impl Chunked {
     /// Before the first chunk.
     pub(crate) const START: Chunked = Chunked::Size { size: 0, length: 0 };
 
-    /// Reads framing until data, trailers or the end of `input` is next; answers how much it read.
+    /// Reads framing until data, trailers or the end of `input` is next; returns how much it read.
     #[inline]
     pub(crate) fn read(&mut self, input: &[u8], limits: &Limits) -> Result<usize, Error> {
         for (at, &byte) in input.iter().enumerate() {

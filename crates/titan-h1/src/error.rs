@@ -12,7 +12,7 @@ macro_rules! faults {
         }
 
         impl Error {
-            /// What a server answers before it closes. A gateway answers 502 when its upstream did it.
+            /// What a server responds before it closes. A gateway responds with 502 when its upstream did it.
             pub fn status(&self) -> Status {
                 match self {
                     $(Error::$name => Status::$status,)*

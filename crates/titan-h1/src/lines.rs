@@ -30,7 +30,7 @@ impl Section {
 
     /// Reads the lines that are complete in `text`, which has grown since the last call.
     ///
-    /// They become lines of `fields`, as offsets into `text`, after `inspect` has seen them. Answers
+    /// They become lines of `fields`, as offsets into `text`, after `inspect` has seen them. Returns
     /// where the section ends, once it does.
     #[inline]
     pub(crate) fn read(

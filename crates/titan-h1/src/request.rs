@@ -115,7 +115,7 @@ impl RequestReader {
     }
 
     /// Skips the one empty line that a client may send after the body before (RFC 9112 section 2.2).
-    /// Answers whether a request line has begun.
+    /// Returns whether a request line has begun.
     fn begin(&mut self, buf: &[u8], head: &mut RequestHead) -> Result<bool, Error> {
         self.start = match buf {
             [] => return Ok(false),
@@ -128,7 +128,7 @@ impl RequestReader {
         Ok(true)
     }
 
-    /// Goes from stage to stage as far as the text allows; answers where the head ends.
+    /// Goes from stage to stage as far as the text allows; returns where the head ends.
     fn advance(&mut self, text: &[u8], head: &mut RequestHead) -> Result<Option<usize>, Error> {
         loop {
             let next = match &mut self.stage {

@@ -62,7 +62,7 @@ impl ResponseReader {
     /// Reads on. `buf` holds everything received since the head began: what it held at the last call,
     /// and more. `None` means that the head is not complete yet.
     ///
-    /// `method` is that of the request being answered: whether there is a body depends on it. Once
+    /// `method` is that of the request that the response is to: whether there is a body depends on it. Once
     /// the head is complete, `head` owns a copy of its bytes, the buffer is free from `consumed` on,
     /// and the reader stands at the beginning of the next head.
     pub fn read(
@@ -90,7 +90,7 @@ impl ResponseReader {
         !matches!(self.stage, Stage::Version { at: 0 })
     }
 
-    /// Goes from stage to stage as far as the text allows; answers where the head ends.
+    /// Goes from stage to stage as far as the text allows; returns where the head ends.
     fn advance(&mut self, text: &[u8], head: &mut ResponseHead) -> Result<Option<usize>, Error> {
         loop {
             let next = match &mut self.stage {

@@ -47,7 +47,7 @@ fn absolute_form(target: &[u8], start: usize, method: Method) -> Result<Target, 
     let path_start = authority_start + authority_len;
     let has_path = authority_len < rest.len();
     // OPTIONS of a bare authority asks about the server as a whole (RFC 9112 section 3.2.4). Whoever
-    // looks at the path has to see that, or a route for `/` would answer for `*`.
+    // looks at the path has to see that, or a route for `/` would match `*`.
     let form = match method == Method::OPTIONS && !has_path {
         true => TargetForm::Asterisk,
         false => TargetForm::Absolute,

@@ -157,7 +157,7 @@ violations! {
     Flood = EnhanceYourCalm "the peer causes excessive work without making progress (RFC 9113 section 10.5)";
     /// Responses to control frames that the peer does not read.
     Unread = EnhanceYourCalm "the peer does not read the replies to its frames (RFC 9113 section 10.5)";
-    /// A preface of HTTP/1 style answers, such as a client role that hears HTTP/1.
+    /// A preface of HTTP/1 style responses, such as a client role that hears HTTP/1.
     NotHttp2 = Http11Required "the peer speaks HTTP/1 (RFC 9113 section 3.3)";
 }
 

@@ -13,8 +13,8 @@ macro_rules! faults {
         }
 
         impl Fault {
-            /// What a server would answer, where a response is due (`Event::Refused`) and in logs. A
-            /// gateway answers 502 when its upstream did it.
+            /// What a server would respond, where a response is due (`Event::Refused`) and in logs. A
+            /// gateway responds with 502 when its upstream did it.
             pub fn status(self) -> Status {
                 match self {
                     $(Fault::$name => Status::$status,)*

@@ -42,7 +42,7 @@ impl Inflow {
         self.window >= 0
     }
 
-    /// Counts bytes that were used. Answers what to give back now, if that is worth a frame: half a
+    /// Counts bytes that were used. Returns what to give back now, if that is worth a frame: half a
     /// window.
     #[inline]
     pub(crate) fn release(&mut self, count: usize) -> Option<u32> {

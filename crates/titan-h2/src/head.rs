@@ -96,7 +96,7 @@ impl Size {
         Size { bytes: 0, limit, most: limits.longest_list().saturating_mul(PATIENCE) }
     }
 
-    /// Counts a line; answers whether it is within the limit.
+    /// Counts a line; returns whether it is within the limit.
     #[inline]
     fn add(&mut self, line: &Line<'_>) -> Result<bool, BadBlock> {
         self.bytes += line.size();

@@ -73,7 +73,7 @@ pub(crate) enum RequestKind {
     Any,
     /// HEAD: the response has no body, whatever it declares.
     Head,
-    /// CONNECT: a successful answer has no length.
+    /// CONNECT: a successful response has no length.
     Connect,
 }
 

@@ -14,7 +14,7 @@ pub struct Fields {
     text: Vec<u8>,
     lines: Vec<Line>,
     /// The names that lines have; perhaps a few more, whose lines were removed. Most questions are for
-    /// names that a message does not have, and are answered here.
+    /// names that a message does not have, and are handled here.
     names: FieldSet,
 }
 

@@ -22,7 +22,7 @@ enum Name {
 }
 
 impl Method {
-    /// The longest method that is understood, in bytes; a longer one is answered with 501.
+    /// The longest method that is understood, in bytes; a longer one is refused with 501.
     pub const MAX_LEN: usize = 23;
 
     /// GET: safe and idempotent.

@@ -89,11 +89,11 @@ statuses! {
     INTERNAL_SERVER_ERROR = 500 "Internal Server Error";
     /// 501: a method or transfer coding that is not understood.
     NOT_IMPLEMENTED = 501 "Not Implemented";
-    /// 502: the upstream's response was no valid answer.
+    /// 502: the upstream sent no valid response.
     BAD_GATEWAY = 502 "Bad Gateway";
     /// 503: no endpoint or no capacity for the request.
     SERVICE_UNAVAILABLE = 503 "Service Unavailable";
-    /// 504: the upstream did not answer in time.
+    /// 504: the upstream did not respond in time.
     GATEWAY_TIMEOUT = 504 "Gateway Timeout";
     /// 505: a major version that is not served.
     VERSION_NOT_SUPPORTED = 505 "HTTP Version Not Supported";

@@ -310,13 +310,13 @@ mod tests {
 
     #[test]
     fn an_endpoint_that_was_not_reached_tells_the_least() {
-        let answer_with =
+        let error_of =
             |first: Kind, later: Kind| Error::new(first).or_more_telling(later.into()).kind;
-        assert_eq!(answer_with(Kind::Tls, Kind::Connect), Kind::Tls);
-        assert_eq!(answer_with(Kind::Closed, Kind::ConnectTimeout), Kind::Closed);
-        assert_eq!(answer_with(Kind::Connect, Kind::Tls), Kind::Tls);
-        assert_eq!(answer_with(Kind::Connect, Kind::ConnectTimeout), Kind::ConnectTimeout);
-        assert_eq!(answer_with(Kind::Tls, Kind::Closed), Kind::Closed);
+        assert_eq!(error_of(Kind::Tls, Kind::Connect), Kind::Tls);
+        assert_eq!(error_of(Kind::Closed, Kind::ConnectTimeout), Kind::Closed);
+        assert_eq!(error_of(Kind::Connect, Kind::Tls), Kind::Tls);
+        assert_eq!(error_of(Kind::Connect, Kind::ConnectTimeout), Kind::ConnectTimeout);
+        assert_eq!(error_of(Kind::Tls, Kind::Closed), Kind::Closed);
     }
 
     #[test]

@@ -49,7 +49,7 @@ refusals! {
     PASSWORD Gateway UNAUTHORIZED "password" "This request needs a user name and a password.";
     /// Too many passwords are waiting to be checked.
     PASSWORD_QUEUE Gateway SERVICE_UNAVAILABLE "password-queue" "Too many passwords are waiting to be checked.";
-    /// The service that decides about requests does not answer, or not as it should.
+    /// The service that decides about requests does not respond, or not as it should.
     AUTH_SERVICE Gateway SERVICE_UNAVAILABLE "auth-service" "The authorization service did not respond.";
     /// The authorization service asks for credentials.
     AUTH_ANONYMOUS Gateway UNAUTHORIZED "auth-anonymous" "The authorization service asks for credentials.";

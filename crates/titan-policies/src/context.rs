@@ -123,7 +123,7 @@ pub struct Subrequest<'a> {
     pub timeouts: &'a RouteTimeouts,
     /// How long all of it may take.
     pub timeout: Duration,
-    /// Further endpoints that are asked where one does not answer.
+    /// Further endpoints that are asked where one does not respond.
     pub retries: u8,
     /// The largest body that is kept.
     pub body_limit: usize,
@@ -133,7 +133,7 @@ pub struct Subrequest<'a> {
 pub enum Step {
     /// It goes on.
     Go,
-    /// It is answered with that.
+    /// Its client gets that response.
     Respond(Box<BufferedResponse>),
 }
 

@@ -61,7 +61,7 @@ pub(crate) trait Policy: Sized {
     /// Forgets what a worker has kept for policies that are gone.
     fn sweep(_kept: &Self::PerWorker) {}
 
-    /// The request half: runs in the order of the list, and may answer by itself.
+    /// The request half: runs in the order of the list, and may respond by itself.
     fn on_request<'m>(
         &'m self,
         _context: &mut PolicyContext<'m>,

@@ -48,7 +48,7 @@ use titan_upstream::balance::KeySource;
 use titan_upstream::members::Upstream;
 
 /// One request with its response.
-pub(crate) struct Exchange<'x, B: ?Sized, A: ?Sized> {
+pub(crate) struct Exchange<'x, B: ?Sized, S: ?Sized> {
     pub(crate) worker: &'x Rc<Worker>,
     pub(crate) snapshot: &'x Arc<Snapshot>,
     pub(crate) timer: &'x Timer,
@@ -61,7 +61,7 @@ pub(crate) struct Exchange<'x, B: ?Sized, A: ?Sized> {
     /// Whether the client waits for 100 (Continue).
     pub(crate) expects_continue: bool,
     pub(crate) body: &'x mut B,
-    pub(crate) answer: &'x mut A,
+    pub(crate) sink: &'x mut S,
     /// A text that is being put together.
     pub(crate) text: &'x mut Vec<u8>,
     /// The protocol that the client wants to go on in.
@@ -81,7 +81,7 @@ pub(crate) struct Record {
     length: Option<u64>,
     /// The status of the final response, once it is started.
     status: Option<Status>,
-    /// What the client is answered in, where the request is a gRPC call.
+    /// What the client gets its response in, where the request is a gRPC call.
     dialect: Option<Dialect>,
     /// How long that call may take in all, where its client says so.
     timeout: Option<Duration>,
@@ -170,12 +170,12 @@ pub(crate) enum Verdict {
     },
 }
 
-impl<'x, B: RequestBody, A: ResponseSink> Exchange<'x, B, A> {
-    /// Answers the request; one whose head could not be read with what was wrong with it.
+impl<'x, B: RequestBody, S: ResponseSink> Exchange<'x, B, S> {
+    /// Responds to the request; to one whose head could not be read with what was wrong with it.
     pub(crate) async fn run(mut self, refused: Option<Error>) -> Verdict {
         self.worker.cells().begun.add(1);
         let dialect = Dialect::of_call(self.request);
-        self.record.dialect = dialect.map(|dialect| dialect.answered(&self.request.fields));
+        self.record.dialect = dialect.map(|dialect| dialect.of_response(&self.request.fields));
         let result = match refused {
             None => self.serve().await,
             Some(error) => {
@@ -288,8 +288,8 @@ impl<'x, B: RequestBody, A: ResponseSink> Exchange<'x, B, A> {
         self.record.policies.decoding(length)
     }
 
-    /// Has an upstream answer a request whose body passes through something. Only this way has calls that are found at
-    /// run time, and is compiled once for all protocols.
+    /// Has an upstream respond to a request whose body passes through something. Only this way has calls that are found
+    /// at run time, and is compiled once for all protocols.
     async fn proxy_through(
         &mut self,
         transforms: Transforms<'_>,
@@ -298,7 +298,7 @@ impl<'x, B: RequestBody, A: ResponseSink> Exchange<'x, B, A> {
     ) -> Result<(), Error> {
         let source: &mut dyn RequestBody = &mut *self.body;
         let body: &mut dyn RequestBody = &mut Transformed::new(source, transforms);
-        let answer: &mut dyn ResponseSink = &mut *self.answer;
+        let sink: &mut dyn ResponseSink = &mut *self.sink;
         let mut inner = Exchange {
             worker: self.worker,
             snapshot: self.snapshot,
@@ -310,7 +310,7 @@ impl<'x, B: RequestBody, A: ResponseSink> Exchange<'x, B, A> {
             sent_as: self.sent_as,
             expects_continue: self.expects_continue,
             body,
-            answer,
+            sink,
             text: &mut *self.text,
             // What passes through something is no tunnel.
             upgrade: None,
@@ -322,8 +322,8 @@ impl<'x, B: RequestBody, A: ResponseSink> Exchange<'x, B, A> {
     }
 }
 
-impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
-    /// Has an upstream answer, in the time that the client gives its call, if it is one of gRPC.
+impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
+    /// Has an upstream respond, in the time that the client gives its call, if it is one of gRPC.
     async fn proxy_in_time(&mut self, proxy: &Proxy, found: &Match) -> Result<(), Error> {
         if self.record.dialect.is_some() {
             self.record.timeout = grpc::timeout(&self.request.fields)?;
@@ -421,7 +421,7 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
             let telling = failed.map_or(error, |before| before.or_more_telling(error));
             cells.failures.add(u64::from(error.side == Side::Upstream));
             self.log_failure(index, Some(attempt.endpoint()), error);
-            if error.side == Side::Upstream && !self.answer.is_started() {
+            if error.side == Side::Upstream && !self.sink.is_started() {
                 attempt.note_failure(how.timeouts.response, self.record.started);
             }
             if !self.may_retry(error) || attempts.count() > how.retries.into() {
@@ -432,7 +432,7 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
         }
     }
 
-    /// Whether the client would take any good answer for the consent to a tunnel.
+    /// Whether the client would take any successful response for the consent to a tunnel.
     fn wants_tunnel(&self) -> bool {
         self.upgrade.as_ref().is_some_and(Upgrade::is_binding)
     }
@@ -495,7 +495,7 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
             status: status.filter(|_| is_complete),
             took: started.elapsed(),
             received: self.body.received(),
-            sent: self.answer.sent(),
+            sent: self.sink.sent(),
         };
         self.snapshot.counted(*route).cells(worker).count_response(end.status, end.took);
         let cells = self.worker.cells();
@@ -506,7 +506,7 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
 
     /// Tells the client of a failure; fails with it where that cannot be told any more.
     async fn tell(&mut self, error: Error) -> Result<(), Error> {
-        match self.answer.is_started() || error.has_no_client() {
+        match self.sink.is_started() || error.has_no_client() {
             true => Err(error),
             false => self.send_problem(error).await,
         }

@@ -63,7 +63,7 @@ pub struct Asking<'a> {
 /// are not checked.
 ///
 /// What no client could send is a [`BadQuestion`]; a request that breaks the rules of HTTP is explained, with the
-/// answer it would get.
+/// response it would get.
 pub fn explain(
     config: &Config,
     files: &Files,
@@ -144,7 +144,7 @@ impl Explainer<'_> {
             Destination::Route(found) => found,
             Destination::Https(port) => return self.redirect_to_https(port, &head),
             Destination::Response(response) => {
-                self.answer(response.head.status, "");
+                self.tell_status(response.head.status, "");
                 return Ok(());
             }
         };
@@ -153,7 +153,7 @@ impl Explainer<'_> {
             self.page.tell("look-alike", look_alike);
         }
         if let ControlFlow::Break(status) = self.policies(&found, &mut head, upgrade.as_ref())? {
-            self.answer(status, "");
+            self.tell_status(status, "");
             return Ok(());
         }
         match &self.snapshot.actions[found.route] {
@@ -284,14 +284,14 @@ impl Explainer<'_> {
         let mut location = Vec::new();
         let written = template::write_location(to, &Parts::of(head, found), &mut location);
         written.map_err(|bad| self.bad_result(bad))?;
-        self.answer(*status, "");
+        self.tell_status(*status, "");
         self.page.tell("", format!("Location: {}", text(&location)));
         Ok(())
     }
 
     fn respond(&mut self, respond: &Respond) {
         let Respond { status, body, template, content_type, headers } = respond;
-        self.answer(*status, "");
+        self.tell_status(*status, "");
         if let Some(media_type) = content_type {
             let media_type = media_type.as_str();
             let body = match template {
@@ -332,7 +332,7 @@ impl Explainer<'_> {
             grpc::timeout(&head.fields)?;
         }
         if let Reach::Here(status) = count_hop(&mut head).map_err(|_| Kind::Internal)? {
-            self.answer(status, ", because Max-Forwards is 0");
+            self.tell_status(status, ", because Max-Forwards is 0");
             return Ok(());
         }
         if let Some(most) = config.body_limit.at_most() {
@@ -397,7 +397,7 @@ impl Explainer<'_> {
     }
 
     /// A status of the gateway's own, and what a transform makes of it.
-    fn answer(&mut self, status: Status, why: &str) {
+    fn tell_status(&mut self, status: Status, why: &str) {
         let sent = self.snapshot.chains.of(self.route).status_for(&self.state, status);
         self.page.tell("response", format!("{}{why}", words::status(sent)));
         if sent != status {
@@ -419,11 +419,11 @@ impl Explainer<'_> {
     fn refused(&mut self, error: Error) {
         let code = error.kind.code();
         match self.dialect {
-            None => self.answer(error.status(), &format!(" ({code})")),
+            None => self.tell_status(error.status(), &format!(" ({code})")),
             Some(_) => {
                 let status = Code::of(error);
                 let why = format!(", grpc-status {} {status:?} ({code})", status as u8);
-                self.answer(Status::OK, &why);
+                self.tell_status(Status::OK, &why);
             }
         }
         self.page.tell("", error.to_string());

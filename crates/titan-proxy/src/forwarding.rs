@@ -359,7 +359,7 @@ impl Forwarding {
     }
 
     /// Goes from `peer` back along `hops`, the nearest first, as long as the one that named the next is trusted;
-    /// answers where it ends, and after how many. A hop that is no address ends the way, and nobody knows where, as
+    /// returns where it ends, and after how many. A hop that is no address ends the way, and nobody knows where, as
     /// does the last of too many trusted ones: it is not the client.
     fn behind(
         &self,

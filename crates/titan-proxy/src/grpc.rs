@@ -67,7 +67,7 @@ impl Dialect {
     }
 
     /// The dialect of the response to a call in this one. Browsers may want text for what they send as bytes.
-    pub(crate) fn answered(self, fields: &Fields) -> Dialect {
+    pub(crate) fn of_response(self, fields: &Fields) -> Dialect {
         let wants = |text: &[u8]| {
             let accepted = fields.all(FieldName::Accept);
             self != Dialect::Native && accepted.into_iter().any(|list| contains(list, text))
@@ -324,13 +324,14 @@ mod tests {
 
     #[test]
     fn a_browser_may_want_text_for_bytes() {
-        let answered = |dialect: Dialect, accept| dialect.answered(&with(&[("Accept", accept)]));
-        assert_eq!(Dialect::Web.answered(&with(&[])), Dialect::Web);
-        assert_eq!(Dialect::WebText.answered(&with(&[])), Dialect::WebText);
-        assert_eq!(answered(Dialect::WebText, "*/*"), Dialect::WebText);
-        assert_eq!(answered(Dialect::Web, "a/b, application/grpc-web-text"), Dialect::WebText);
-        assert_eq!(answered(Dialect::WebText, "application/grpc-web+proto"), Dialect::Web);
-        assert_eq!(answered(Dialect::Native, "application/grpc-web-text"), Dialect::Native);
+        let of_response =
+            |dialect: Dialect, accept| dialect.of_response(&with(&[("Accept", accept)]));
+        assert_eq!(Dialect::Web.of_response(&with(&[])), Dialect::Web);
+        assert_eq!(Dialect::WebText.of_response(&with(&[])), Dialect::WebText);
+        assert_eq!(of_response(Dialect::WebText, "*/*"), Dialect::WebText);
+        assert_eq!(of_response(Dialect::Web, "a/b, application/grpc-web-text"), Dialect::WebText);
+        assert_eq!(of_response(Dialect::WebText, "application/grpc-web+proto"), Dialect::Web);
+        assert_eq!(of_response(Dialect::Native, "application/grpc-web-text"), Dialect::Native);
     }
 
     #[test]

@@ -26,7 +26,7 @@
 //! | - | redirects and rewritten paths | `template` | `write_location`, `PathRewrite::apply` |
 //! | - | sockets, messages on them, time, buffers | [`titan_io`] | `Transport`, `Io` |
 //! | - | what a worker serves from | `snapshot` | `Snapshot::build` |
-//! | - | who failed, and what to answer | [`titan_io::error`], `problem`, `grpc` | `Error` |
+//! | - | who failed, and what to respond | [`titan_io::error`], `problem`, `grpc` | `Error` |
 //! | - | what a request would get, and why | `explain` | [`explain()`] |
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may stop at a surprise"))]

@@ -428,7 +428,7 @@ fn bind_unix(path: &Path, workers: usize) -> io::Result<Vec<ListenSocket>> {
     (0..workers).map(|_| Ok(ListenSocket::Unix(socket.try_clone()?.into()))).collect()
 }
 
-/// Removes the socket that an earlier process left behind; one that still answers is in use.
+/// Removes the socket that an earlier process left behind; one that still accepts is in use.
 fn remove_stale(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::FileTypeExt;
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket());

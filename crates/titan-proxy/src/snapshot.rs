@@ -65,11 +65,11 @@ pub(crate) struct Snapshot {
 
 /// What a route does, ready to be done.
 pub(crate) enum Action {
-    /// An upstream answers.
+    /// An upstream responds.
     Proxy(Box<Proxy>),
     /// The client is sent elsewhere.
     Redirect(titan_config::Redirect),
-    /// The gateway answers.
+    /// The gateway responds.
     Respond(titan_config::Respond, Option<Body>),
     /// The gateway responds with files.
     Files(Box<Site>),

@@ -185,8 +185,9 @@ mod tests {
         let key = u128::from_be_bytes(*b"the sample nonce");
         let upgrade = Upgrade::of_connect(b"websocket", &mut head, key);
         let granted = |fields: &[(&str, &str)]| {
-            let answer = ResponseHead { fields: request(fields).fields, ..ResponseHead::default() };
-            upgrade.is_granted_by(&answer)
+            let response =
+                ResponseHead { fields: request(fields).fields, ..ResponseHead::default() };
+            upgrade.is_granted_by(&response)
         };
         let proof = ("sec-websocket-accept", "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
         assert!(granted(&[("Upgrade", "WebSocket"), proof]));

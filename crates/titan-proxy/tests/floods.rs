@@ -18,7 +18,7 @@ use titan_testkit::{Gateway, Listening, gateway, waits_until};
 const FRAMES: usize = 1_000;
 /// What the process may grow by where no more is configured.
 const MEMORY: u64 = 16 << 20;
-/// What the other client asks for is answered by the gateway itself.
+/// What the other client asks for gets a response of the gateway itself.
 const ROUTES: &str = "routes: [{ path: /other, respond: 200 }, { prefix: /, upstream: u }]";
 const QUIET: &str = "forwarding: { x_forwarded: false, request_id: off, via: off }";
 
@@ -236,7 +236,7 @@ fn hpack_bomb() {
     assert_eq!(scene.asked(), 0);
 }
 
-/// Heads beyond the limit, each of which is answered with 431.
+/// Heads beyond the limit, each of which is refused with 431.
 #[test]
 fn heads_that_are_too_large() {
     let head = block(&Head::get("/").with("x", "y".repeat(16_384 - 30)));

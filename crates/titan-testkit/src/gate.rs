@@ -32,12 +32,15 @@ impl Gate {
         drop(changed.wait_timeout_while(closed, DEADLINE, |is_open| !*is_open));
     }
 
-    /// For [`upstream::answers`](crate::upstream::answers): that response, as soon as the gate is open.
-    pub fn before(&self, answer: Vec<u8>) -> impl Fn(&Request) -> Vec<u8> + Send + Sync + 'static {
+    /// For [`upstream::responds`](crate::upstream::responds): that response, as soon as the gate is open.
+    pub fn before(
+        &self,
+        response: Vec<u8>,
+    ) -> impl Fn(&Request) -> Vec<u8> + Send + Sync + 'static {
         let gate = self.clone();
         move |_| {
             gate.passes();
-            answer.clone()
+            response.clone()
         }
     }
 }

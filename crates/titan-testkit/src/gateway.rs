@@ -136,7 +136,7 @@ impl Gateway {
     #[track_caller]
     pub fn asks(&self, request: &str) -> Response {
         let method = request.split(' ').next().unwrap_or_default().to_owned();
-        self.connects().sends(request).answer_to(&method)
+        self.connects().sends(request).response_to(&method)
     }
 
     /// What has gone wrong lately with keys of tokens that it fetches.

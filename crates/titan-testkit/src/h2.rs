@@ -14,8 +14,8 @@
 //! let mut endpoint = upstream.accepts_h2();
 //! let (theirs, request) = endpoint.request();
 //! assert_eq!(request.target, "/a");
-//! endpoint.answers(theirs, &reply(200), "x");
-//! client.answer(stream).has_status(200).has_body("x");
+//! endpoint.responds(theirs, &reply(200), "x");
+//! client.response(stream).has_status(200).has_body("x");
 //! ```
 
 mod connection;
@@ -124,7 +124,7 @@ impl Client {
         Client { connection: Connection::new(peer), next: 1 }
     }
 
-    /// Sends a request without a body; answers its stream.
+    /// Sends a request without a body; returns its stream.
     #[track_caller]
     pub fn asks(&mut self, head: &Head) -> u32 {
         self.opens(head, true)
@@ -148,7 +148,7 @@ impl Client {
     #[track_caller]
     pub fn get(&mut self, path: &str) -> Response {
         let stream = self.asks(&Head::get(path));
-        self.answer(stream)
+        self.response(stream)
     }
 
     /// The number of the next stream, which is then taken.
@@ -171,16 +171,16 @@ impl Client {
 
     /// Waits for the next response on a stream: an interim one, or the whole of the final one.
     #[track_caller]
-    pub fn answer(&mut self, stream: u32) -> Response {
+    pub fn response(&mut self, stream: u32) -> Response {
         let wanted = format!("a response on stream {stream}");
-        self.connection.waits(&wanted, |connection| connection.take_answer(stream))
+        self.connection.waits(&wanted, |connection| connection.take_response(stream))
     }
 
     /// Waits for the head of the next response on a stream, and leaves its body where it is.
     #[track_caller]
-    pub fn answer_head(&mut self, stream: u32) -> Response {
+    pub fn response_head(&mut self, stream: u32) -> Response {
         let wanted = format!("the head of a response on stream {stream}");
-        self.connection.waits(&wanted, |connection| connection.take_answer_head(stream))
+        self.connection.waits(&wanted, |connection| connection.take_response_head(stream))
     }
 }
 
@@ -207,7 +207,7 @@ impl Endpoint {
         self.connection.into_peer()
     }
 
-    /// Waits for the next request as a whole; answers its stream, too.
+    /// Waits for the next request as a whole; returns its stream, too.
     #[track_caller]
     pub fn request(&mut self) -> (u32, Request) {
         let index = self.index;
@@ -230,7 +230,7 @@ impl Endpoint {
 
     /// Sends a response with that body; with an empty one the head is the end.
     #[track_caller]
-    pub fn answers(&mut self, stream: u32, head: &Head, body: impl AsRef<[u8]>) {
+    pub fn responds(&mut self, stream: u32, head: &Head, body: impl AsRef<[u8]>) {
         let body = body.as_ref();
         self.sends_head(stream, head, body.is_empty());
         if !body.is_empty() {
@@ -242,7 +242,7 @@ impl Endpoint {
     pub fn next_request(&mut self) -> Option<(u32, Request)> {
         let Endpoint { connection, index, pending } = self;
         connection.looks_for(|connection| {
-            pending.retain_mut(|answer| !answer.goes_out(connection));
+            pending.retain_mut(|response| !response.goes_out(connection));
             connection.take_request(*index)
         })
     }
@@ -251,30 +251,30 @@ impl Endpoint {
     pub(crate) fn flushes(&mut self) {
         let Endpoint { connection, pending, .. } = self;
         connection.looks_for(|connection| {
-            pending.retain_mut(|answer| !answer.goes_out(connection));
+            pending.retain_mut(|response| !response.goes_out(connection));
             pending.is_empty().then_some(())
         });
     }
 
-    /// Sends what an endpoint of HTTP/1.1 would answer with these bytes, where they are a response.
+    /// Sends what an endpoint of HTTP/1.1 would send with these bytes, where they are a response.
     pub(crate) fn translates(&mut self, stream: u32, bytes: &[u8], is_to_head: bool) {
         let mut rest = bytes;
-        while let Ok((answer, length)) = Response::parse(rest, is_to_head, true) {
+        while let Ok((response, length)) = Response::parse(rest, is_to_head, true) {
             rest = &rest[length..];
-            self.sends_answer(stream, answer);
+            self.sends_response(stream, response);
         }
     }
 
-    fn sends_answer(&mut self, stream: u32, answer: Response) {
+    fn sends_response(&mut self, stream: u32, response: Response) {
         let connection = ["connection", "transfer-encoding", "keep-alive"];
         let head = |lines: &[(String, String)], head| {
             let kept = lines.iter().filter(|(name, _)| !connection.contains(&&**name));
             kept.fold(head, |head: Head, (name, value)| head.with(name, value))
         };
-        let Message { fields, body, trailers, .. } = answer.message;
-        let ends = body.is_empty() && trailers.is_empty() && answer.status >= 200;
-        self.sends_head(stream, &head(&fields, reply(answer.status)), ends);
-        if !ends && answer.status >= 200 {
+        let Message { fields, body, trailers, .. } = response.message;
+        let ends = body.is_empty() && trailers.is_empty() && response.status >= 200;
+        self.sends_head(stream, &head(&fields, reply(response.status)), ends);
+        if !ends && response.status >= 200 {
             let trailers = head(&trailers, Head::default());
             self.pending.push(Pending { stream, body, trailers });
         }

@@ -309,10 +309,10 @@ mod tests {
                 let part = Response::parse(&bytes.as_bytes()[..end], false, false);
                 assert_eq!(part, Err(Unfinished::More), "{end} bytes of {bytes:?}");
             }
-            let (answer, end) =
+            let (response, end) =
                 Response::parse(format!("{bytes}HTTP").as_bytes(), false, false).unwrap();
-            assert_eq!((answer.text().as_str(), end), (body, bytes.len()));
-            assert_eq!(answer.trailers.first().map_or("", |(_, value)| value), trailer);
+            assert_eq!((response.text().as_str(), end), (body, bytes.len()));
+            assert_eq!(response.trailers.first().map_or("", |(_, value)| value), trailer);
         }
     }
 

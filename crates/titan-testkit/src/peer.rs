@@ -122,7 +122,7 @@ impl Peer {
 
     /// Sends as much of it as the other side takes before it closes.
     pub fn offers(&mut self, bytes: impl AsRef<[u8]>) -> &mut Peer {
-        // The other side may have answered and closed, and then this is what happens.
+        // The other side may have responded and closed, and then this is what happens.
         let _ = self.stream.write_all(bytes.as_ref());
         self
     }
@@ -169,19 +169,19 @@ impl Peer {
 
     /// Waits for the next response, which may be an interim one.
     #[track_caller]
-    pub fn answer(&mut self) -> Response {
-        self.answer_to("GET")
+    pub fn response(&mut self) -> Response {
+        self.response_to("GET")
     }
 
     /// Waits for the next response to a request with that method.
     #[track_caller]
-    pub fn answer_to(&mut self, method: &str) -> Response {
+    pub fn response_to(&mut self, method: &str) -> Response {
         loop {
             let has_ended = self.end == Some(End::Close);
             match Response::parse(&self.received, method == "HEAD", has_ended) {
-                Ok((answer, length)) => {
+                Ok((response, length)) => {
                     self.received.drain(..length);
-                    return answer;
+                    return response;
                 }
                 Err(Unfinished::More) if self.fill(b"a response") => {}
                 Err(why) => panic!("no response ({why:?}): {}", self.so_far()),
@@ -191,26 +191,26 @@ impl Peer {
 
     /// Waits for the next response to a GET; `None` when the connection ends before that.
     #[track_caller]
-    pub fn answer_if_any(&mut self) -> Option<Response> {
+    pub fn response_if_any(&mut self) -> Option<Response> {
         while Response::parse(&self.received, false, self.end.is_some()).is_err() {
             if !self.fill(b"a response") {
                 return None;
             }
         }
-        Some(self.answer())
+        Some(self.response())
     }
 
     /// Waits for the end of the connection; the final response before it, if it is complete.
     #[track_caller]
-    pub fn last_answer_to(&mut self, method: &str) -> Option<Response> {
+    pub fn last_response_to(&mut self, method: &str) -> Option<Response> {
         while self.fill(b"an end") {}
         loop {
             let has_ended = self.end == Some(End::Close);
             let parsed = Response::parse(&self.received, method == "HEAD", has_ended);
-            let (answer, length) = parsed.ok()?;
+            let (response, length) = parsed.ok()?;
             self.received.drain(..length);
-            if answer.status >= 200 {
-                return Some(answer);
+            if response.status >= 200 {
+                return Some(response);
             }
         }
     }

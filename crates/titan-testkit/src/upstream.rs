@@ -1,4 +1,4 @@
-//! Endpoints behind the gateway: driven by the test itself, or answering on their own.
+//! Endpoints behind the gateway: driven by the test itself, or responding on their own.
 
 use crate::deadline::{DEADLINE, waits_until};
 use crate::h2::Endpoint;
@@ -62,30 +62,30 @@ pub fn listens_at_unix(path: &Path) -> Listening {
 }
 
 /// An endpoint that gives every request that response, and keeps its connections open.
-pub fn replies(answer: impl Into<Vec<u8>>) -> Upstream {
-    let answer = answer.into();
-    answers(move |_| answer.clone())
+pub fn replies(response: impl Into<Vec<u8>>) -> Upstream {
+    let response = response.into();
+    responds(move |_| response.clone())
 }
 
-/// An endpoint that gives every request what `answer` makes of it.
-pub fn answers(answer: impl Fn(&Request) -> Vec<u8> + Send + Sync + 'static) -> Upstream {
-    listens().answers(answer)
+/// An endpoint that gives every request what `response` makes of it.
+pub fn responds(response: impl Fn(&Request) -> Vec<u8> + Send + Sync + 'static) -> Upstream {
+    listens().responds(response)
 }
 
-/// An endpoint of HTTP/2 that gives every request what `answer` makes of it, in bytes of HTTP/1.1.
-pub fn answers_h2(answer: impl Fn(&Request) -> Vec<u8> + Send + Sync + 'static) -> Upstream {
-    listens().answers_h2(answer)
+/// An endpoint of HTTP/2 that gives every request what `response` makes of it, in bytes of HTTP/1.1.
+pub fn responds_h2(response: impl Fn(&Request) -> Vec<u8> + Send + Sync + 'static) -> Upstream {
+    listens().responds_h2(response)
 }
 
 /// An endpoint of HTTP/2 that gives every request that response, which is written as in HTTP/1.1.
-pub fn replies_h2(answer: impl Into<Vec<u8>>) -> Upstream {
-    let answer = answer.into();
-    answers_h2(move |_| answer.clone())
+pub fn replies_h2(response: impl Into<Vec<u8>>) -> Upstream {
+    let response = response.into();
+    responds_h2(move |_| response.clone())
 }
 
 /// An endpoint that takes every request and responses none.
 pub fn stalls() -> Upstream {
-    answers(|_| Vec::new())
+    responds(|_| Vec::new())
 }
 
 /// An endpoint whose queue of connections is full: connecting to it takes for ever.
@@ -172,29 +172,32 @@ impl Listening {
         self.address.tcp()
     }
 
-    /// Lets it answer on its own from now on.
-    pub fn answers(self, answer: impl Fn(&Request) -> Vec<u8> + Send + Sync + 'static) -> Upstream {
-        self.answers_in(answer, false)
+    /// Lets it respond on its own from now on.
+    pub fn responds(
+        self,
+        response: impl Fn(&Request) -> Vec<u8> + Send + Sync + 'static,
+    ) -> Upstream {
+        self.responds_in(response, false)
     }
 
     /// The same in HTTP/2, with what these bytes of HTTP/1.1 say.
-    pub fn answers_h2(
+    pub fn responds_h2(
         self,
-        answer: impl Fn(&Request) -> Vec<u8> + Send + Sync + 'static,
+        response: impl Fn(&Request) -> Vec<u8> + Send + Sync + 'static,
     ) -> Upstream {
-        self.answers_in(answer, true)
+        self.responds_in(response, true)
     }
 
-    fn answers_in(
+    fn responds_in(
         self,
-        answer: impl Fn(&Request) -> Vec<u8> + Send + Sync + 'static,
+        response: impl Fn(&Request) -> Vec<u8> + Send + Sync + 'static,
         is_h2: bool,
     ) -> Upstream {
         let Listening { socket, address, accepted: _ } = self;
         socket.as_ref().set_read_timeout(None).expect("a socket takes a timeout");
-        let answer = Box::new(answer);
+        let response = Box::new(response);
         let (log, changed) = (Mutex::default(), Condvar::new());
-        let shared = Arc::new(Shared { answer, is_h2, log, changed });
+        let shared = Arc::new(Shared { response, is_h2, log, changed });
         let listener = socket.as_ref().try_clone().expect("there are descriptors left");
         shared.log().listener = Some(listener);
         let ours = Arc::clone(&shared);
@@ -282,11 +285,11 @@ impl Drop for Upstream {
     }
 }
 
-type Answering = dyn Fn(&Request) -> Vec<u8> + Send + Sync;
+type Respond = dyn Fn(&Request) -> Vec<u8> + Send + Sync;
 
 /// What the threads of an upstream have in common.
 struct Shared {
-    answer: Box<Answering>,
+    response: Box<Respond>,
     is_h2: bool,
     log: Mutex<Log>,
     changed: Condvar,
@@ -327,7 +330,7 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Answers until the connection ends.
+    /// Responds until the connection ends.
     fn converse(&self, index: usize, peer: Peer) {
         let peer = match self.is_h2 {
             true => self.converse_h2(index, peer),
@@ -343,10 +346,10 @@ impl Shared {
             Err(peer) => return peer,
         };
         while let Some((stream, request)) = endpoint.next_request() {
-            let answer = (self.answer)(&request);
+            let response = (self.response)(&request);
             let is_to_head = request.method == "HEAD";
             self.change(|log| log.requests.push(request));
-            endpoint.translates(stream, &answer, is_to_head);
+            endpoint.translates(stream, &response, is_to_head);
             if self.log().is_closing {
                 endpoint.flushes();
                 break;
@@ -357,9 +360,9 @@ impl Shared {
 
     fn converse_h1(&self, mut peer: Peer) -> Peer {
         while let Some(request) = peer.next_request() {
-            let answer = (self.answer)(&request);
+            let response = (self.response)(&request);
             self.change(|log| log.requests.push(request));
-            peer.offers(answer);
+            peer.offers(response);
             if self.log().is_closing {
                 break;
             }

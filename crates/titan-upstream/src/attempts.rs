@@ -78,7 +78,7 @@ impl Attempt {
         self.client
     }
 
-    /// Whether the choice depends on how fast endpoints have answered.
+    /// Whether the choice depends on how fast endpoints have responded.
     pub fn measures_latency(&self) -> bool {
         self.measures_latency
     }
@@ -93,8 +93,8 @@ impl Attempt {
         Running { attempt: self.clone(), _counted: self.endpoint().load.begin() }
     }
 
-    /// Notes how the endpoint has answered.
-    pub fn note_answer(&self, version: Version, latency: Option<Latency>) {
+    /// Notes how the endpoint has responded.
+    pub fn note_response(&self, version: Version, latency: Option<Latency>) {
         self.endpoint().note_version(version);
         if let Some(latency) = latency {
             self.endpoint().load.record(latency.so_far(), since_start(Instant::now()));
@@ -123,7 +123,7 @@ impl Deref for Running {
     }
 }
 
-/// How long an endpoint has taken to answer, from the moment when it had the request.
+/// How long an endpoint has taken to respond, from the moment when it had the request.
 #[derive(Clone, Copy, Default)]
 pub struct Latency {
     since: Option<Instant>,

@@ -196,7 +196,7 @@ impl Upload {
     }
 
     /// Sends what can be sent of the request. An endpoint that takes no more is no error: it may have
-    /// answered already.
+    /// responded already.
     pub fn poll(
         &mut self,
         cx: &mut Context<'_>,

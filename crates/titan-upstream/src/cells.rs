@@ -5,7 +5,7 @@ use titan_io::counter::Counter;
 /// What is counted for an upstream.
 #[derive(Default)]
 pub struct UpstreamCells {
-    /// Attempts to have a request answered, retries among them.
+    /// Attempts to get a response to a request, retries among them.
     pub attempts: Counter,
     /// Attempts that repeated a failed one.
     pub retries: Counter,

@@ -179,7 +179,7 @@ impl Endpoint {
         self.idle.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok()
     }
 
-    /// Notes what it answered with. A store only where that is news: all workers read it.
+    /// Notes what it responded with. A store only where that is news: all workers read it.
     pub fn note_version(&self, version: Version) {
         let is_http10 = version == Version::Http10;
         if self.is_http10.load(Ordering::Relaxed) != is_http10 {

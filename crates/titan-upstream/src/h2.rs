@@ -380,7 +380,7 @@ impl H2Connection {
         }
     }
 
-    /// Takes it out of use when the endpoint has not answered in time; until when it may.
+    /// Takes it out of use when the endpoint has not responded in time; until when it may.
     fn judge(&self, clock: &Clock) -> Moment {
         match self.liveness.get() {
             Liveness::Asked { until } if !self.is_retired.get() => {

@@ -171,8 +171,8 @@ fn bind_admin(config: &Config) -> Result<[Option<Socket>; 2], Failure> {
     Ok([Some(admin), probes])
 }
 
-/// Waits for a signal, then for the workers to finish. Who probes sees the drain, and the demo answers what still runs; the
-/// admin interface and the file of revoked tokens are for a successor from the signal on.
+/// Waits for a signal, then for the workers to finish. Probes see the drain, and the demo responds to what still runs;
+/// the admin interface and the file of revoked tokens are for a successor from the signal on.
 async fn serve(
     mut gateway: Gateway,
     mut signals: Signals,

@@ -31,7 +31,7 @@ fn gateway_with_probes_to(upstream: &TcpListener, admin: &str) -> String {
     gateway_to(upstream).replace("admin: 127.0.0.1:0", &both)
 }
 
-/// Answers everything without an upstream.
+/// Responds to everything without an upstream.
 const FIXED: &str =
     "workers: 1\nlisteners: [127.0.0.1:0]\nadmin: off\nroutes: [{ respond: 200 }]\n";
 
@@ -294,8 +294,8 @@ fn tokens_that_are_refused_are_reported_in_one_line() {
     );
     let mut titan = Titan::start_told("refused-tokens", &text);
     for _ in 0..5 {
-        let answer = ask_with(&titan.address, "/", "Authorization: Bearer a.b.c\r\n");
-        assert!(answer.starts_with("HTTP/1.1 401 Unauthorized\r\n"), "{answer}");
+        let response = ask_with(&titan.address, "/", "Authorization: Bearer a.b.c\r\n");
+        assert!(response.starts_with("HTTP/1.1 401 Unauthorized\r\n"), "{response}");
     }
     let line = titan.next_complaint();
     assert!(line.starts_with("warning: policy `p` refused tokens (`malformed`): "), "{line}");

@@ -20,7 +20,7 @@ policies:
   few: { rate_limit: { rates: 1/h } }
 ";
 
-/// Starts a gateway and sends it requests: one that it answers, one that fails, one without a route.
+/// Starts a gateway and sends it requests: one that succeeds, one that fails, one without a route.
 fn served() -> Gateway {
     let gateway =
         Gateway::start(&Config::parse("test", CONFIG).unwrap(), &Files::default(), None).unwrap();

@@ -74,7 +74,7 @@ impl<'p> Connection<'p> {
         }
     }
 
-    /// Answers requests until the connection ends.
+    /// Responds to requests until the connection ends.
     pub(super) async fn serve(mut self, handler: impl Fn(&Request) -> Response) -> io::Result<()> {
         while self.has_news().await? {
             let received = timeout(MESSAGE, self.receive()).await;

@@ -31,8 +31,8 @@ fn echo() -> (Server, SocketAddr) {
 fn a_unix_socket_is_served_too() {
     let path = std::env::temp_dir().join(format!("titan-http-{}", std::process::id()));
     let socket = Socket::bind(&ListenAddress::Unix(path.clone())).unwrap();
-    let answer = |_: &Request| Response::new(Status::OK, "text/plain", "hi");
-    let _server = Server::start("unix", socket, BOUNDS, answer).unwrap();
+    let response = |_: &Request| Response::new(Status::OK, "text/plain", "hi");
+    let _server = Server::start("unix", socket, BOUNDS, response).unwrap();
     let mut stream = UnixStream::connect(&path).unwrap();
     stream.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
     let mut text = String::new();

@@ -31,7 +31,7 @@ struct Listing {
     capacity: usize,
 }
 
-/// Answers a request for [`PATH`] or what is under it, `rest`.
+/// Responds to a request for [`PATH`] or what is under it, `rest`.
 pub(crate) fn respond(store: Option<&RevocationStore>, request: &Request, rest: &[u8]) -> Response {
     // A browser says so when it writes, also to a name that somebody has given this address.
     if request.head.fields.get(FieldName::Origin).is_some() {

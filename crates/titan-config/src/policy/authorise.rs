@@ -104,7 +104,7 @@ pub struct Authorise {
     pub claims: Vec<ClaimRule>,
     /// Expressions that have to be true.
     pub rules: Vec<Rule>,
-    /// Whether answers say what the token lacks.
+    /// Whether responses say what the token lacks.
     pub tell_missing: bool,
     /// Names and passwords, of which a request has to show one.
     pub basic: Option<Box<Basic>>,

@@ -17,11 +17,11 @@ use titan_http::Method;
 
 section! {
     "cors", "a CORS policy", Any;
-    /// Which pages of other origins may read responses. The gateway answers preflight requests itself, before any other
-    /// policy, with 403 if the page is not allowed. It removes an upstream's own `Access-Control-` fields; its own
+    /// Which pages of other origins may read responses. The gateway responds to preflight requests itself, before any
+    /// other policy, with 403 if the page is not allowed. It removes an upstream's own `Access-Control-` fields; its own
     /// responses, including errors, carry these fields too. If the file as a whole applies the policy, so do responses
-    /// without a route (404, 405, 400, 431). It then also answers preflight requests that no route matches, so that the
-    /// page can see the 404 or 405, unless a route of that host and path has another policy or none.
+    /// without a route (404, 405, 400, 431). It then also responds to preflight requests that no route matches, so that
+    /// the page can see the 404 or 405, unless a route of that host and path has another policy or none.
     pub(crate) struct CorsFields {
         /// The origins of the pages: `https://app.example.com`, `https://*.example.com` for one or more labels in
         /// front, `*` for every page, or `{ regex: ... }`, which must match the whole origin.

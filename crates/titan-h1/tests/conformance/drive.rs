@@ -40,7 +40,7 @@ pub(crate) struct Message {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setting {
     /// `None` reads a request, otherwise the response to a request with that method.
-    pub(crate) answers: Option<Method>,
+    pub(crate) response_to: Option<Method>,
     pub(crate) limits: Limits,
 }
 
@@ -80,7 +80,7 @@ enum HeadReader {
 impl Reading {
     fn new(setting: Setting) -> Reading {
         let limits = setting.limits;
-        let head = match setting.answers {
+        let head = match setting.response_to {
             None => HeadReader::Request(RequestReader::new(limits), RequestHead::default()),
             Some(method) => {
                 HeadReader::Response(ResponseReader::new(limits), ResponseHead::default(), method)

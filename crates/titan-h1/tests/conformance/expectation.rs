@@ -15,7 +15,7 @@ impl Vector {
         same("verdict", &self.json["verdict"], &Value::from(word))
             .map_err(|difference| format!("{difference}: {actual:?}"))?;
         match actual {
-            Verdict::Reject(error) if self.setting.answers.is_none() => {
+            Verdict::Reject(error) if self.setting.response_to.is_none() => {
                 same("status", &self.json["status"], &Value::from(error.status().code()))
             }
             Verdict::Accept(message) => self.check_message(message),
@@ -25,7 +25,7 @@ impl Vector {
 
     fn check_message(&self, message: &Message) -> Result<(), String> {
         let json = &self.json;
-        let rest = match message.persist || self.setting.answers.is_some() {
+        let rest = match message.persist || self.setting.response_to.is_some() {
             true => message.rest.as_slice(),
             false => b"",
         };
@@ -46,7 +46,7 @@ impl Vector {
     }
 
     fn head(&self, [first, second, third]: &[Vec<u8>; 3]) -> Value {
-        match self.setting.answers {
+        match self.setting.response_to {
             None => serde_json::json!({
                 "method": text(first), "target": text(second), "version": text(third)
             }),

@@ -18,7 +18,7 @@ type Parsed<T> = Result<T, Stop>;
 pub(crate) fn parse(setting: Setting, input: &[u8], close: bool) -> Parsed<Message> {
     let mut bytes = Bytes { rest: input, left: usize::MAX, overrun: 0 };
     let mut message = Message::default();
-    match setting.answers {
+    match setting.response_to {
         None => request(&mut bytes, setting, &mut message)?,
         Some(method) => response(&mut bytes, setting, method, close, &mut message)?,
     }

@@ -60,7 +60,7 @@ proptest! {
     #[test]
     fn the_engine_agrees_with_the_naive_parser(case in cases()) {
         let Case { setting, input, close } = case;
-        let is_server = setting.answers.is_none();
+        let is_server = setting.response_to.is_none();
         match (verdict(setting, &input, &[], close), naive::parse(setting, &input, close)) {
             (Verdict::Accept(engine), Ok(naive)) => prop_assert_eq!(*engine, naive),
             (Verdict::Incomplete, Err(Stop::Incomplete)) => {}

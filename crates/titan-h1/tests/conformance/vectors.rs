@@ -43,7 +43,7 @@ impl Vector {
         Vector {
             id: json["id"].as_str().expect("an id").to_owned(),
             setting: Setting {
-                answers: is_client.then_some(method),
+                response_to: is_client.then_some(method),
                 limits: limits(&json["limits"], is_client),
             },
             input: bytes(&json["input"]),

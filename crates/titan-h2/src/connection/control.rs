@@ -148,7 +148,7 @@ impl Connection {
         Ok(None)
     }
 
-    /// Answers a frame of the peer's, as long as the peer reads such answers.
+    /// Answers a frame of the peer's, as long as the peer reads what it is sent.
     pub(super) fn reply(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), Violation> {
         if self.output.reply(write) { Ok(()) } else { Err(Violation::Unread) }
     }

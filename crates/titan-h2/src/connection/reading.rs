@@ -31,7 +31,7 @@ pub(super) struct Frame<'i> {
 pub(super) type Outcome = Result<Option<Event>, Violation>;
 
 impl Connection {
-    /// Reads on. `input` is everything that was received and not consumed. Answers how many bytes are
+    /// Reads on. `input` is everything that was received and not consumed. Returns how many bytes are
     /// consumed now, and at most one event; to be called until that is `(0, None)`, which means that more
     /// bytes are needed.
     ///
@@ -121,7 +121,7 @@ impl Connection {
         }
     }
 
-    /// Whether a server answers as one of HTTP/1 does.
+    /// Whether a server responds as one of HTTP/1 does.
     fn is_http1(&self, input: &[u8]) -> bool {
         self.role == Role::Client && input.starts_with(b"HTTP/1")
     }

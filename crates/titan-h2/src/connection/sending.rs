@@ -214,7 +214,7 @@ impl Connection {
         }
     }
 
-    /// Begins a HEADERS frame, whose length comes later; answers where.
+    /// Begins a HEADERS frame, whose length comes later; returns where.
     fn begin_block(&mut self, id: u32, end: bool) -> usize {
         let out = self.output.buf();
         let at = out.len();

@@ -531,13 +531,13 @@ proptest! {
     ) {
         let limits = limits();
         let mut reader = HeadReader::new(&limits);
-        let (mut head, mut answer) = (RequestHead::default(), ResponseHead::default());
+        let (mut head, mut response) = (RequestHead::default(), ResponseHead::default());
         for block in blocks {
             let outcomes = [
                 reader.read_request(&block, &mut head).is_ok(),
-                reader.read_response(&block, false, Extent::Beginning, &mut answer).is_ok(),
+                reader.read_response(&block, false, Extent::Beginning, &mut response).is_ok(),
             ];
-            for fields in [&head.fields, &answer.fields] {
+            for fields in [&head.fields, &response.fields] {
                 prop_assert!(fields.text().len() <= 2 * limits.head);
                 prop_assert!(fields.len() <= limits.fields);
             }
@@ -552,7 +552,7 @@ proptest! {
 fn heads_on_a_warm_connection_allocate_nothing() {
     let mut reader = HeadReader::new(&Limits::default());
     let mut writer = HeadWriter::default();
-    let (mut head, mut answer) = (RequestHead::default(), ResponseHead::default());
+    let (mut head, mut response) = (RequestHead::default(), ResponseHead::default());
     let (mut out, mut count) = (Vec::new(), 0_u32);
     // `custom-value` in Huffman code, added to the table each time.
     let added = b"\x40\x01a\x89\x25\xa8\x49\xe9\x5b\xb8\xe8\xb4\xbf";
@@ -568,10 +568,10 @@ fn heads_on_a_warm_connection_allocate_nothing() {
         reader.read_request(&block[..end], &mut head).unwrap().unwrap();
         out.clear();
         writer.write_request(&mut out, &head, &TO, None);
-        answer.clear();
-        answer.fields.append(FieldName::Server, b"x").unwrap();
-        writer.write_response(&mut out, &answer, Some(5));
-        writer.write_trailers(&mut out, &answer.fields);
+        response.clear();
+        response.fields.append(FieldName::Server, b"x").unwrap();
+        writer.write_response(&mut out, &response, Some(5));
+        writer.write_trailers(&mut out, &response.fields);
     };
     (0..1000).for_each(|_| exchange());
     assert_eq!(measure(|| (0..1000).for_each(|_| exchange())).count_total, 0);

@@ -44,7 +44,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Follows the changes of the table's size, which stand in front (section 4.2); answers what is
+    /// Follows the changes of the table's size, which stand in front (section 4.2); returns what is
     /// behind them.
     fn resize<'b>(&mut self, block: &'b [u8]) -> Result<&'b [u8], Corrupt> {
         let mut input = block;

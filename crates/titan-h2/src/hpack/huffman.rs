@@ -43,7 +43,7 @@ struct Step {
     both: u8,
 }
 
-/// Decodes `input` into `out`, which grows to what is needed and keeps its length; answers how many
+/// Decodes `input` into `out`, which grows to what is needed and keeps its length; returns how many
 /// bytes of it are meant.
 pub(super) fn decode(input: &[u8], out: &mut Vec<u8>) -> Result<usize, Corrupt> {
     // A step writes two bytes, of which the second may not count.

@@ -101,7 +101,7 @@ impl Table {
         self.size += size;
     }
 
-    /// Puts name and value behind the bytes of the other entries; answers where they begin.
+    /// Puts name and value behind the bytes of the other entries; returns where they begin.
     fn append(&mut self, name: Name<'_>, name_len: usize, value: &[u8]) -> usize {
         if self.bytes.len() + name_len + value.len() > 2 * Table::MAX {
             self.compact();

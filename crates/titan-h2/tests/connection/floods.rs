@@ -148,15 +148,15 @@ fn busy_clients_are_served() {
         }
         let events = tested.receives(&bytes).unwrap();
         let Event::Request { stream, .. } = events[0] else { panic!("{events:?}") };
-        tested.answers(stream, Status::OK, false);
+        tested.responds(stream, Status::OK, false);
         assert_eq!(tested.connection.send_data(stream, b"ok", true), 2);
         tested.sent();
         tested.receives(&window_update(0, 2)).unwrap();
     }
 }
 
-/// Requests that are answered at once, with no body; answers after how many the client was sent away.
-fn answered(request: fn(u32) -> Vec<u8>) -> Option<u32> {
+/// Requests that get a response without a body at once; returns after how many the connection was closed.
+fn closed_after(request: fn(u32) -> Vec<u8>) -> Option<u32> {
     let mut tested = Tested::server(Limits::default());
     for nth in 0..MOST_FRAMES {
         let events = match tested.receives(&request(2 * nth + 1)) {
@@ -169,7 +169,7 @@ fn answered(request: fn(u32) -> Vec<u8>) -> Option<u32> {
         let (Event::Request { stream, .. } | Event::Refused { stream, .. }) = events[0] else {
             panic!("{events:?}")
         };
-        tested.answers(stream, Status::OK, true);
+        tested.responds(stream, Status::OK, true);
         tested.sent();
     }
     None
@@ -177,12 +177,12 @@ fn answered(request: fn(u32) -> Vec<u8>) -> Option<u32> {
 
 #[test]
 fn responses_outweigh_what_comes_with_requests() {
-    assert_eq!(answered(|id| [get(id), ping(0, b"12345678")].concat()), None);
+    assert_eq!(closed_after(|id| [get(id), ping(0, b"12345678")].concat()), None);
     let in_two = |id| {
         let empty = frame(CONTINUATION, END_HEADERS, id, b"");
         [frame(HEADERS, END_STREAM, id, &block(GET)), empty].concat()
     };
-    assert_eq!(answered(in_two), None);
+    assert_eq!(closed_after(in_two), None);
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn a_reset_that_crosses_a_response_is_free_once() {
     let mut tested = Tested::server(Limits::default());
     for nth in 0..100 {
         let stream = tested.opens(&get(2 * nth + 1));
-        tested.answers(stream, Status::OK, true);
+        tested.responds(stream, Status::OK, true);
         tested.sent();
     }
     let resets: Vec<_> = (0..100).flat_map(|nth| reset(2 * nth + 1, 8)).collect();
@@ -205,7 +205,7 @@ fn a_client_that_had_responses_may_give_up_more() {
     tested.connection.calm(1);
     for nth in 0..100 {
         let stream = tested.opens(&get(2 * nth + 1));
-        tested.answers(stream, Status::OK, true);
+        tested.responds(stream, Status::OK, true);
         tested.sent();
     }
     let mut given_up = 100..;
@@ -223,16 +223,16 @@ fn responses_do_not_outweigh_everything() {
         let end = frame(CONTINUATION, END_HEADERS, id, b"");
         [frame(HEADERS, END_STREAM, id, &block(GET)), empty.repeat(20), end].concat()
     };
-    assert!(answered(in_many).is_some_and(|count| count < 12));
+    assert!(closed_after(in_many).is_some_and(|count| count < 12));
     let refused = |id| headers(id, END_STREAM, &and(GET, ("expect", "wonders")));
-    assert!(answered(refused).is_some());
+    assert!(closed_after(refused).is_some());
 }
 
 #[test]
 fn windows_may_be_updated_often_during_a_download() {
     let mut tested = Tested::server(Limits::default());
     let stream = tested.opens(&get(1));
-    tested.answers(stream, Status::OK, false);
+    tested.responds(stream, Status::OK, false);
     for _ in 0..1000 {
         assert_eq!(tested.connection.send_data(stream, &[7; 16_384], false), 16_384);
         tested.sent();
@@ -295,8 +295,8 @@ fn what_follows_a_wrong_response_is_no_flood() {
     for _ in 0..1000 {
         let id = tested.asks(Method::GET, true).unwrap().number();
         let wrong = headers(id, 0, &[(":status", "200"), ("content-length", "1")]);
-        let answer = [wrong, data(id, 0, &[7; 16_000]), data(id, 0, &[7; 16_000])].concat();
-        let events = tested.receives(&answer).unwrap();
+        let response = [wrong, data(id, 0, &[7; 16_000]), data(id, 0, &[7; 16_000])].concat();
+        let events = tested.receives(&response).unwrap();
         assert!(matches!(events[..], [Event::Response { .. }, Event::Reset { .. }]));
         tested.sent();
     }
@@ -342,7 +342,7 @@ fn a_client_that_reads_no_responses_clogs_the_connection() {
     let mut count = 0;
     while !tested.connection.is_clogged() {
         let stream = tested.opens(&get(2 * count + 1));
-        tested.answers(stream, Status::NOT_FOUND, true);
+        tested.responds(stream, Status::NOT_FOUND, true);
         count += 1;
         assert!(tested.connection.output().len() < MOST_OUTPUT + 100);
     }
@@ -367,7 +367,7 @@ fn a_window_given_byte_by_byte_pays_for_nothing() {
     let mut tested = Tested::server(Limits::default());
     tested.receives(&settings(&[(4, 0)])).unwrap();
     let stream = tested.opens(&get(1));
-    tested.answers(stream, Status::OK, false);
+    tested.responds(stream, Status::OK, false);
     assert_eq!(tested.connection.send_data(stream, &[7; 1000], false), 0);
     let count = (0..2000)
         .take_while(|_| {

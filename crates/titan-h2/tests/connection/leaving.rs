@@ -29,7 +29,7 @@ fn a_server_leaves_in_two_steps() {
 
     for stream in [first, second] {
         assert!(!tested.connection.is_over());
-        tested.answers(stream, Status::OK, true);
+        tested.responds(stream, Status::OK, true);
     }
     assert!(tested.connection.is_over() && tested.connection.is_leaving());
 }
@@ -92,7 +92,7 @@ fn a_client_that_leaves_is_served() {
     let stream = tested.opens(&get(1));
     tested.receives(&go_away(0, 0)).unwrap();
     assert!(!tested.connection.is_over());
-    tested.answers(stream, Status::OK, true);
+    tested.responds(stream, Status::OK, true);
     assert!(tested.connection.is_over());
 }
 
@@ -104,7 +104,7 @@ fn a_client_that_does_not_say_that_it_has_seen_goaway_is_not_served_for_ever() {
     tested.connection.drain();
     for nth in 1..=3 {
         let stream = tested.opens(&get(2 * nth + 1));
-        tested.answers(stream, Status::OK, true);
+        tested.responds(stream, Status::OK, true);
     }
     assert_eq!(go_aways(&tested.sent()), [(0x7fff_ffff, 0)]);
     assert_eq!(tested.receives(&get(9)), Ok(vec![]));

@@ -20,7 +20,7 @@ fn a_request_and_its_response() {
     assert!(matches!(events[0], Event::Data { end: true, .. }));
     assert_eq!(tested.told.last().unwrap().data, b"abc");
 
-    tested.answers(stream, Status::EARLY_HINTS, false);
+    tested.responds(stream, Status::EARLY_HINTS, false);
     let head = ResponseHead::with_status(Status::OK);
     tested.connection.send_response(stream, &head, Some(2), false);
     assert_eq!(tested.connection.send_data(stream, b"ok", true), 2);
@@ -69,7 +69,7 @@ fn trailers_end_both_messages() {
     tested.connection.take_trailers(&mut trailers);
     assert_eq!(trailers.named(b"x-sum").next(), Some(b"7".as_slice()));
 
-    tested.answers(stream, Status::OK, false);
+    tested.responds(stream, Status::OK, false);
     tested.connection.send_trailers(stream, &one_field(b"etag", b"\"1\""));
     let sent = tested.sent();
     assert_eq!((sent[1].kind, sent[1].flags), (HEADERS, END_HEADERS | END_STREAM));
@@ -81,7 +81,7 @@ fn without_trailers_an_empty_frame_ends_a_message() {
     let mut tested = Tested::server(Limits::default());
     for (id, by_data) in [(1, true), (3, false)] {
         let stream = tested.opens(&get(id));
-        tested.answers(stream, Status::OK, false);
+        tested.responds(stream, Status::OK, false);
         match by_data {
             true => assert_eq!(tested.connection.send_data(stream, b"", true), 0),
             false => tested.connection.send_trailers(stream, &Fields::default()),
@@ -121,7 +121,7 @@ fn a_head_that_is_too_much_gets_a_response() {
     }
     let trailers = headers(1, 0, &[("x-sum", "7")]);
     assert_eq!(tested.receives(&trailers), Ok(vec![]));
-    tested.answers(stream, Status::URI_TOO_LONG, false);
+    tested.responds(stream, Status::URI_TOO_LONG, false);
     assert_eq!(tested.connection.send_data(stream, b"long", true), 4);
     let sent = tested.sent();
     let end = &sent[sent.len() - 2..];
@@ -138,7 +138,7 @@ fn an_expectation_that_nobody_knows_gets_a_response() {
     let lines = and(POST, ("expect", "wonders"));
     let events = tested.receives(&headers(1, END_STREAM, &lines)).unwrap();
     let stream = StreamIds::of(&events);
-    tested.answers(stream, Status::EXPECTATION_FAILED, true);
+    tested.responds(stream, Status::EXPECTATION_FAILED, true);
     let sent = tested.sent();
     assert_eq!((sent.len(), tested.connection.open_streams()), (1, 0));
 }
@@ -161,7 +161,7 @@ fn the_peer_gives_a_stream_up() {
     let events = tested.receives(&reset(1, 8)).unwrap();
     assert_eq!(events, [Event::Reset { stream, code: Code::Cancel, fault: None }]);
     // What is sent on it goes nowhere.
-    tested.answers(stream, Status::OK, false);
+    tested.responds(stream, Status::OK, false);
     assert_eq!(tested.connection.send_data(stream, b"abc", true), 3);
     tested.connection.send_trailers(stream, &Fields::default());
     tested.connection.reset(stream, Code::Cancel);
@@ -218,8 +218,8 @@ fn a_successful_response_to_connect_has_no_length() {
     let head = RequestHead { method: Method::CONNECT, ..RequestHead::default() };
     let to = Destination { authority: b"a.example:1", is_https: true, protocol: None };
     tested.connection.send_request(&head, to, None, false).unwrap();
-    let answer = headers(1, 0, &[(":status", "200"), ("content-length", "1")]);
-    let events = tested.receives(&[answer, data(1, 0, b"abc")].concat()).unwrap();
+    let response = headers(1, 0, &[(":status", "200"), ("content-length", "1")]);
+    let events = tested.receives(&[response, data(1, 0, b"abc")].concat()).unwrap();
     assert!(matches!(events[0], Event::Response { start, .. } if start.length.is_none()));
     assert!(matches!(events[1], Event::Data { .. }));
 }

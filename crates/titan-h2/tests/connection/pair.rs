@@ -92,7 +92,7 @@ impl End {
         side.is_sent = true;
     }
 
-    /// Reads bytes; answers the requests that are among them as planned.
+    /// Reads bytes; responds as planned to the requests among them.
     fn receive(&mut self, bytes: &[u8], plans: &[Plan]) {
         let before = self.tested.told.len();
         self.tested.receives(bytes).unwrap();
@@ -105,7 +105,7 @@ impl End {
 
     fn note(&mut self, told: &Told, plans: &[Plan]) {
         match told.event {
-            Event::Request { stream, start } => self.answer(stream, start.end, plans),
+            Event::Request { stream, start } => self.respond(stream, start.end, plans),
             Event::Response { stream, start } => {
                 self.sides.get_mut(&stream).unwrap().is_received |= start.end;
             }
@@ -131,7 +131,7 @@ impl End {
         }
     }
 
-    fn answer(&mut self, stream: StreamId, end: bool, plans: &[Plan]) {
+    fn respond(&mut self, stream: StreamId, end: bool, plans: &[Plan]) {
         let plan = &plans[(stream.number() / 2) as usize];
         let side = Side {
             to_send: plan.response,
@@ -140,7 +140,7 @@ impl End {
             ..Side::default()
         };
         self.sides.insert(stream, side);
-        self.tested.answers(stream, Status::OK, false);
+        self.tested.responds(stream, Status::OK, false);
     }
 }
 

@@ -191,7 +191,7 @@ impl Tested {
         tested
     }
 
-    /// Reads bytes to their end; answers what was told.
+    /// Reads bytes to their end; returns what was told.
     pub(crate) fn receives(&mut self, bytes: &[u8]) -> Result<Vec<Event>, Fatal> {
         let before = self.told.len();
         self.input.extend_from_slice(bytes);
@@ -236,7 +236,7 @@ impl Tested {
     }
 
     /// Sends a head with that status.
-    pub(crate) fn answers(&mut self, stream: StreamId, status: Status, end: bool) {
+    pub(crate) fn responds(&mut self, stream: StreamId, status: Status, end: bool) {
         self.connection.send_response(stream, &ResponseHead::with_status(status), None, end);
     }
 

@@ -46,12 +46,12 @@ fn server() -> Tested {
     Tested::server(Limits { streams: 4, ..Limits::default() })
 }
 
-/// Bytes after a request on stream 1 that goes on, and one on stream 3 that was answered.
+/// Bytes after a request on stream 1 that goes on, and one on stream 3 that has its response.
 fn busy_server() -> Tested {
     let mut tested = server();
     tested.opens(&post(1));
     let stream = tested.opens(&get(3));
-    tested.answers(stream, Status::OK, true);
+    tested.responds(stream, Status::OK, true);
     tested.sent();
     tested
 }

@@ -10,7 +10,7 @@ fn sending(streams: u32, window: u32) -> (Tested, Vec<StreamId>) {
     tested.receives(&settings(&[(4, window)])).unwrap();
     let ids = (0..streams).map(|index| tested.opens(&get(2 * index + 1))).collect::<Vec<_>>();
     for &id in &ids {
-        tested.answers(id, Status::OK, false);
+        tested.responds(id, Status::OK, false);
     }
     tested.sent();
     (tested, ids)
@@ -64,7 +64,7 @@ fn streams_share_the_connection_in_turn() {
     tested.receives(&window_update(0, 20_000)).unwrap();
     // Later ones wait behind those that wait already.
     let later = tested.opens(&get(7));
-    tested.answers(later, Status::OK, false);
+    tested.responds(later, Status::OK, false);
     assert_eq!(tested.connection.send_data(later, b"abc", true), 0);
     tested.sent();
     assert_eq!(tested.connection.next_unblocked(), Some(ids[0]));
@@ -232,7 +232,7 @@ fn a_stream_that_ends_while_it_waits_leaves_its_turn() {
     tested.receives(&settings(&[(4, 1 << 20)])).unwrap();
     let ids: Vec<_> = (0..6).map(|nth| tested.opens(&post(2 * nth + 1))).collect();
     for id in &ids {
-        tested.answers(*id, Status::OK, false);
+        tested.responds(*id, Status::OK, false);
     }
     assert_eq!(tested.connection.send_data(ids[0], &[0; 65_536], false), 65_535);
     for id in &ids[1..] {

@@ -72,7 +72,7 @@ impl Hash for OwnerKey {
     }
 }
 
-/// Further endpoints that are asked where one does not answer.
+/// Further endpoints that are asked where one does not respond.
 const RETRIES: u8 = 1;
 
 impl Forward {
@@ -95,7 +95,7 @@ impl Forward {
         Forward { config, timeouts, name: service.name.as_str().into(), owner }
     }
 
-    /// Asks about a request. It goes on, or is answered with what the service answers.
+    /// Asks about a request. It goes on, or its client gets the response of the service.
     pub(super) async fn on_request(
         &self,
         context: &mut PolicyContext<'_>,
@@ -117,7 +117,7 @@ impl Forward {
         if status == Status::UNAUTHORIZED {
             context.fail(Failure::Service);
         }
-        let head = self.answer(&response.head).map_err(|_| Kind::Internal)?;
+        let head = self.head_for_client(&response.head).map_err(|_| Kind::Internal)?;
         Ok(Step::Respond(Box::new(BufferedResponse { head, body: response.body })))
     }
 
@@ -197,7 +197,7 @@ impl Forward {
         if head.status.is_success() {
             copy(&self.config.upstream_headers, &response.head.fields, &mut head.fields)?;
         } else {
-            head = self.answer(&response.head)?;
+            head = self.head_for_client(&response.head)?;
         }
         let kept = BufferedResponse { head, body: response.body.clone() };
         let capacity = cache.capacity.try_into().unwrap_or(usize::MAX);
@@ -241,7 +241,7 @@ impl Forward {
         copy(&self.config.request_headers, &request.fields, &mut question.fields)
     }
 
-    /// Gives the request the fields of a good answer, in place of what its client has sent.
+    /// Gives the request the fields of a successful response, in place of what its client has sent.
     fn take(&self, head: &ResponseHead, fields: &mut Fields) -> Result<(), BadField> {
         let taken = self.config.upstream_headers.iter().map(|name| name.as_str().as_bytes());
         taken.for_each(|name| fields.remove_named(name));
@@ -249,7 +249,7 @@ impl Forward {
     }
 
     /// The head that the client gets.
-    fn answer(&self, from: &ResponseHead) -> Result<ResponseHead, BadField> {
+    fn head_for_client(&self, from: &ResponseHead) -> Result<ResponseHead, BadField> {
         let mut head = ResponseHead::with_status(from.status);
         copy(&self.config.response_headers, &from.fields, &mut head.fields)?;
         for id in [FieldName::ContentType, FieldName::ContentEncoding] {
@@ -369,7 +369,7 @@ fn name_client(
     fields.append_named(b"X-Forwarded-Uri", text)
 }
 
-/// What a gRPC call is told that is answered with that status.
+/// The error of a gRPC call for which the service responded with that status.
 fn kind_of(status: Status) -> Kind {
     match status.code() {
         300..=399 | 401 | 407 => AUTH_ANONYMOUS,

@@ -17,7 +17,7 @@ pub struct Body {
 const MAX_BODY: usize = 256 << 10;
 
 impl Body {
-    /// The body of that route's answers.
+    /// The body of that route's responses.
     pub fn new(template: &BodyTemplate, route: &Route) -> Body {
         let pieces = template.text.pieces.iter().map(|piece| Piece::new(piece, Some(route)));
         Body { pieces: pieces.collect(), escaping: template.escaping }

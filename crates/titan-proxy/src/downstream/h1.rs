@@ -1,4 +1,4 @@
-//! A client connection that speaks HTTP/1.1: heads in, answers out, one exchange after the other.
+//! A client connection that speaks HTTP/1.1: requests in, responses out, one exchange after the other.
 //!
 //! ```text
 //! idle (holds nothing) --> head --> exchange --> head ...  --> idle
@@ -162,7 +162,7 @@ impl Connection<'_> {
         .await
     }
 
-    /// Answers one request, or refuses what was no request.
+    /// Responds to one request, or refuses what was none.
     async fn exchange(&mut self, scratch: &mut Scratch, head: Result<RequestStart, Error>) -> Next {
         self.served = self.served.saturating_add(1);
         self.pipelined = self.pipelined.saturating_add(1);
@@ -185,9 +185,9 @@ impl Connection<'_> {
             received: start.consumed as u64,
             guard: &snapshot.guard,
         };
-        let mut answer = Response::new(writer, to_client, (request.method, request.version));
+        let mut response = Response::new(writer, to_client, (request.method, request.version));
         if !may_continue {
-            answer.close_after();
+            response.close_after();
         }
         let exchange = Exchange {
             worker,
@@ -199,16 +199,16 @@ impl Connection<'_> {
             sent_as: start.framing.into(),
             expects_continue: start.expect_continue,
             body: &mut body,
-            answer: &mut answer,
+            sink: &mut response,
             text,
             upgrade: None,
             record: Record::default(),
         };
         let verdict = exchange.run(head.err()).await;
-        let Response { is_started, is_closing, is_framed, .. } = answer;
+        let Response { is_started, is_closing, is_framed, .. } = response;
         // The end of a short response to a whole request without a body cannot be lost any more.
         let is_surely_read =
-            head.is_ok() && start.framing.is_empty() && answer.sent() <= SMALL as u64;
+            head.is_ok() && start.framing.is_empty() && response.sent() <= SMALL as u64;
         if verdict != Verdict::Responded {
             self.client.is_responding = is_started;
             if verdict == Verdict::Broken && is_started {

@@ -191,7 +191,7 @@ fn refused(fault: titan_h2::Fault) -> Error {
     Error { side: Side::Downstream, kind: Kind::MalformedStream(fault) }
 }
 
-/// Answers the request on a stream, or refuses what was no request.
+/// Responds to the request on a stream, or refuses what was none.
 async fn serve_stream(
     shared: Rc<Shared>,
     handle: Rc<StreamHandle>,
@@ -243,7 +243,7 @@ async fn serve_stream(
         sent_as: length,
         expects_continue: head.is_ok_and(|start| start.expect_continue),
         body: &mut body,
-        answer: &mut response,
+        sink: &mut response,
         text,
         upgrade,
         record: Record::default(),

@@ -37,7 +37,7 @@ const MOST_DEPARTURES: u32 = 4;
 #[derive(Clone, Copy)]
 pub(super) struct SendOptions<'s> {
     pub(super) timeouts: &'s RouteTimeouts,
-    /// Further endpoints that are asked where one does not answer.
+    /// Further endpoints that are asked where one does not respond.
     pub(super) retries: u8,
     pub(super) send_host: &'s SendHost,
     /// Whether clients of gRPC-Web get its responses as such.
@@ -51,7 +51,7 @@ impl<'s> From<&'s titan_config::Proxy> for SendOptions<'s> {
     }
 }
 
-impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
+impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
     /// Sends the request to one endpoint and waits for the head of its response. A kept connection that has died costs
     /// nothing: the request goes out again over a new one.
     pub(super) async fn start(
@@ -105,7 +105,7 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
         let Record { is_sent, is_body_used, .. } = self.record;
         let may_have_effect = is_sent && !error.nothing_was_done();
         let may_repeat = error.is_worth_a_retry()
-            && !self.answer.is_started()
+            && !self.sink.is_started()
             && (!may_have_effect || self.request.method.is_idempotent());
         if !may_repeat || is_body_used && !self.body.rewind() {
             return false;
@@ -296,14 +296,14 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
     /// A server of HTTP/1.0 would leave the client waiting: the gateway tells it to go on.
     fn respond_to_expectation(&mut self, endpoint: &Endpoint) {
         if self.expects_continue && endpoint.is_http10.load(Ordering::Relaxed) {
-            self.answer.interim(&ResponseHead::with_status(Status::CONTINUE));
+            self.sink.interim(&ResponseHead::with_status(Status::CONTINUE));
             self.request.fields.remove(FieldName::Expect);
             self.expects_continue = false;
         }
     }
 
     /// An endpoint may switch to what the client has asked for, and to nothing else. A client that can only have
-    /// meant a tunnel must not take another good answer for one.
+    /// meant a tunnel must not take another successful response for one.
     pub(super) fn check_upgrade(&self, response: &ResponseHead) -> Result<(), Error> {
         let is_switching = response.status == Status::SWITCHING_PROTOCOLS;
         match &self.upgrade {

@@ -33,7 +33,7 @@ struct Delivered<'m> {
     rest: Option<Delivery<'m>>,
 }
 
-impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
+impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
     /// Sends the client a response whose head has come. What is left to be sent when all of it is in memory needs the
     /// endpoint no more.
     pub(super) async fn deliver(
@@ -83,10 +83,10 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
         }
         if !pending.call.upload.is_done() {
             // The end of the request will never be known to be its end.
-            self.answer.close_after();
+            self.sink.close_after();
         }
         self.record.status = Some(response.status);
-        self.answer.start(response, content);
+        self.sink.start(response, content);
         let lender = self.lender(&pending.attempt).for_body_of(content.length);
         let PendingResponse { call, memory, watch, .. } = pending;
         let (upload, mut request, mut incoming) = call.split(memory);
@@ -121,7 +121,7 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
         let granted = self.upgrade.as_ref().map(|upgrade| upgrade.grant(response));
         granted.transpose().map_err(|_| Kind::Internal)?;
         self.record.status = Some(response.status);
-        self.answer.start_tunnel(response);
+        self.sink.start_tunnel(response);
         self.worker.cells().tunnels_opened.add(1);
         let result = self.tunnel(how.timeouts.tunnel, pending).await;
         self.worker.cells().tunnels_closed.add(1);
@@ -183,7 +183,7 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
         let timeout = StallLimits { source, sink: write, source_rate: 0, sink_rate };
         let mut download = Pump::new(timeout).with_pipes(&self.worker.io.pipes);
         watch.renew();
-        let Exchange { timer, body, answer, .. } = self;
+        let Exchange { timer, body, sink, .. } = self;
         let clock = timer.clock();
         let is_over = poll_fn(|cx| {
             match upload.poll(cx, clock, *body, request) {
@@ -192,7 +192,7 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
                 Err(error) if error.is_slow_client() => upload.give_up(),
                 result => result?,
             }
-            if let Poll::Ready(result) = download.poll(cx, clock, &mut incoming, *answer) {
+            if let Poll::Ready(result) = download.poll(cx, clock, &mut incoming, *sink) {
                 return Poll::Ready(result.map_err(Stop::of_response).map(|()| true));
             }
             if download.awaits_sink() {

@@ -11,14 +11,14 @@ use titan_http::{BodyLength, FieldName, Method, ResponseHead, Status};
 use titan_io::body::{Content, RequestBody, ResponseSink};
 use titan_io::error::{Error, Kind};
 
-impl<B: RequestBody, A: ResponseSink> Exchange<'_, B, A> {
+impl<B: RequestBody, S: ResponseSink> Exchange<'_, B, S> {
     /// Responses with the file that the path stands for, or with the page that says why not.
     pub(super) async fn send_file(&mut self, files: &Site, found: &Match) -> Result<(), Error> {
         if self.wants_tunnel() {
             return Err(Kind::UpgradeRefused.into());
         }
         let Err(error) = self.try_file(files, found).await else { return Ok(()) };
-        let has_page = !self.answer.is_started() && self.record.dialect.is_none();
+        let has_page = !self.sink.is_started() && self.record.dialect.is_none();
         match has_page.then(|| files.error_page(error.status())).flatten() {
             None => Err(error),
             Some((page, length, media_type)) => {

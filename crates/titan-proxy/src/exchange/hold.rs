@@ -66,7 +66,7 @@ impl Hold {
     }
 }
 
-impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
+impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
     /// What is held of the body of this request.
     pub(super) fn hold(&self, proxy: &Proxy) -> Hold {
         Hold::of(&Facts {
@@ -106,7 +106,7 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
     ) -> Result<(), Error> {
         let held = self.read_whole(whole, self.upload_pump(&proxy.config.timeouts)).await?;
         let mut body = HeldBody::new(&mut *self.body, held, whole.repeatable);
-        let mut answer = &mut *self.answer;
+        let mut sink = &mut *self.sink;
         let exchange = Exchange {
             worker: self.worker,
             snapshot: self.snapshot,
@@ -117,7 +117,7 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
             sent_as: self.sent_as,
             expects_continue: self.expects_continue,
             body: &mut body as &mut dyn RequestBody,
-            answer: &mut answer as &mut dyn ResponseSink,
+            sink: &mut sink as &mut dyn ResponseSink,
             text: &mut *self.text,
             upgrade: self.upgrade.take(),
             record: std::mem::take(&mut self.record),
@@ -148,7 +148,7 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
         let memory = snapshot.request_memory.of(client.map(ClientNetwork::of));
         let mut held = BodyBuffer::new(memory, needed.unwrap_or(repeatable));
         if std::mem::take(&mut self.expects_continue) {
-            self.answer.interim(&ResponseHead::with_status(Status::CONTINUE));
+            self.sink.interim(&ResponseHead::with_status(Status::CONTINUE));
             self.request.fields.remove(FieldName::Expect);
         }
         let read = poll_fn(|cx| {
@@ -157,7 +157,7 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
                 if self.body.poll_lost(cx).is_ready() {
                     return Poll::Ready(Err(Stop::Source(Kind::ClientGone.into())));
                 }
-                if let Poll::Ready(Err(error)) = self.answer.poll_flush(cx) {
+                if let Poll::Ready(Err(error)) = self.sink.poll_flush(cx) {
                     return Poll::Ready(Err(Stop::Source(error)));
                 }
                 self.timer.wake_at(cx, pump.deadline());

@@ -23,7 +23,7 @@ use titan_io::transform::{Transformed, Transforms};
 use titan_policies::compress::{Compressor, Encoding};
 use titan_policies::transform::{Body, RequestParts};
 
-impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
+impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
     pub(super) async fn redirect_to_https(&mut self, port: NonZeroU16) -> Result<(), Error> {
         let text = &mut *self.text;
         template::write_https(self.request, port, text).map_err(Kind::from)?;
@@ -107,10 +107,10 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
             self.record.meet_response(snapshot, upgrade, &mut head, &mut content, worker)?;
         self.worker.date(&mut head.fields).map_err(|_| Kind::Internal)?;
         if self.body.is_abandoned() {
-            self.answer.close_after();
+            self.sink.close_after();
         }
         self.record.status = Some(head.status);
-        self.answer.start(&head, content);
+        self.sink.start(&head, content);
         Ok(encoding)
     }
 
@@ -140,7 +140,7 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
         source: &mut impl BodySource,
     ) -> Result<(), Error> {
         poll_fn(|cx| {
-            let moved = pump.poll(cx, self.timer.clock(), source, self.answer);
+            let moved = pump.poll(cx, self.timer.clock(), source, self.sink);
             self.timer.wake_at(cx, pump.deadline());
             // A stream that is lost is not written to, and so shows nothing else.
             match moved.is_pending() && self.body.poll_lost(cx).is_ready() {
@@ -153,7 +153,7 @@ impl<'x, B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'x, B, A> {
 
     pub(super) async fn send_problem(&mut self, error: Error) -> Result<(), Error> {
         if error.ends_the_connection() {
-            self.answer.close_after();
+            self.sink.close_after();
         }
         if let Some(dialect) = self.record.dialect {
             return self.send_status(error, dialect).await;

@@ -51,11 +51,11 @@ pub(super) struct Watch<'x> {
 
 impl<'x, C: Channel> PendingResponse<'x, C> {
     /// The response to a call that has been made for `exchange`.
-    pub(super) fn new<B: RequestBody + ?Sized, A: ResponseSink + ?Sized>(
+    pub(super) fn new<B: RequestBody + ?Sized, S: ResponseSink + ?Sized>(
         attempt: Running,
         memory: Lease<CallMemory>,
         call: Call<C>,
-        exchange: &Exchange<'x, B, A>,
+        exchange: &Exchange<'x, B, S>,
     ) -> PendingResponse<'x, C> {
         let clock = &exchange.worker.io.clock;
         PendingResponse {
@@ -76,10 +76,10 @@ impl<'x, C: Channel> PendingResponse<'x, C> {
     }
 
     /// Sends the request of the exchange on and waits for the head of the final response.
-    fn poll_head<B: RequestBody + ?Sized, A: ResponseSink + ?Sized>(
+    fn poll_head<B: RequestBody + ?Sized, S: ResponseSink + ?Sized>(
         &mut self,
         cx: &mut Context<'_>,
-        exchange: &mut Exchange<'_, B, A>,
+        exchange: &mut Exchange<'_, B, S>,
     ) -> Poll<Result<(), Error>> {
         loop {
             let clock = self.watch.clock;
@@ -92,7 +92,7 @@ impl<'x, C: Channel> PendingResponse<'x, C> {
                 Poll::Ready(Ok(head)) if head.interim => self.pass_interim(exchange)?,
                 Poll::Ready(Ok(head)) => {
                     exchange.check_upgrade(&self.memory.response)?;
-                    self.attempt.note_answer(self.memory.response.version, self.latency);
+                    self.attempt.note_response(self.memory.response.version, self.latency);
                     self.head = Some(head);
                     return Poll::Ready(Ok(()));
                 }
@@ -101,7 +101,7 @@ impl<'x, C: Channel> PendingResponse<'x, C> {
                     return Poll::Ready(Err(error));
                 }
                 Poll::Pending => {
-                    if let Poll::Ready(result) = exchange.answer.poll_flush(cx) {
+                    if let Poll::Ready(result) = exchange.sink.poll_flush(cx) {
                         result?;
                     }
                     self.watch.look(cx, exchange.body, upload.is_done())?;
@@ -115,9 +115,9 @@ impl<'x, C: Channel> PendingResponse<'x, C> {
     }
 
     /// Passes an interim response on, where the client can use it.
-    fn pass_interim<B: RequestBody + ?Sized, A: ResponseSink + ?Sized>(
+    fn pass_interim<B: RequestBody + ?Sized, S: ResponseSink + ?Sized>(
         &mut self,
-        exchange: &mut Exchange<'_, B, A>,
+        exchange: &mut Exchange<'_, B, S>,
     ) -> Result<(), Error> {
         let head = &mut self.memory.response;
         self.interim += 1;
@@ -129,7 +129,7 @@ impl<'x, C: Channel> PendingResponse<'x, C> {
         }
         if remove_hop_by_hop(&mut head.fields) {
             exchange.snapshot.forwarding.name_server(head).map_err(|_| Kind::Internal)?;
-            exchange.answer.interim(head);
+            exchange.sink.interim(head);
         }
         Ok(())
     }
@@ -145,10 +145,10 @@ impl<'x, C: Channel> PendingResponse<'x, C> {
 
 impl<'x> Pending<'x> {
     /// Sends the request of the exchange on and waits for the head of the final response.
-    pub(super) fn poll_head<B: RequestBody + ?Sized, A: ResponseSink + ?Sized>(
+    pub(super) fn poll_head<B: RequestBody + ?Sized, S: ResponseSink + ?Sized>(
         &mut self,
         cx: &mut Context<'_>,
-        exchange: &mut Exchange<'x, B, A>,
+        exchange: &mut Exchange<'x, B, S>,
     ) -> Poll<Result<(), Error>> {
         match self {
             Pending::H1(pending) => pending.poll_head(cx, exchange),

@@ -82,7 +82,7 @@ impl Asker<'_> {
         let how = SendOptions { timeouts, retries, send_host, grpc_web: false };
         let (timer, limit) = (worker.io.clock.timer(), worker.io.clock.timer());
         let deadline = worker.io.clock.deadline(timeout);
-        let mut answer = ResponseBuffer::new(body_limit);
+        let mut sink = ResponseBuffer::new(body_limit);
         // Rare beside requests of clients, they share the code of bodies that pass through something.
         let body: &mut dyn RequestBody = &mut Nothing(Text::new(&[]));
         let mut exchange = Exchange {
@@ -95,7 +95,7 @@ impl Asker<'_> {
             sent_as: BodyLength::None,
             expects_continue: false,
             body,
-            answer: &mut answer as &mut dyn ResponseSink,
+            sink: &mut sink as &mut dyn ResponseSink,
             text,
             upgrade: None,
             record: Record { route, ..Record::default() },
@@ -115,7 +115,7 @@ impl Asker<'_> {
             })
             .await
         };
-        answer.into_reply(result)
+        sink.into_reply(result)
     }
 }
 

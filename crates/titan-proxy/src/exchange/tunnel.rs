@@ -25,7 +25,7 @@ struct Tunnel {
     deadline: Moment,
 }
 
-impl<B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'_, B, A> {
+impl<B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'_, B, S> {
     /// Moves bytes both ways until both sides have ended, or nothing has moved for that long.
     pub(super) async fn tunnel<C: Channel>(
         &mut self,
@@ -36,7 +36,7 @@ impl<B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'_, B, A> {
         incoming.open_tunnel();
         request.open_tunnel();
         self.body.open_tunnel();
-        let Exchange { timer, body, answer, .. } = self;
+        let Exchange { timer, body, sink, .. } = self;
         let clock = timer.clock();
         let mut tunnel = Tunnel {
             // It is the tunnel as a whole that is idle or not.
@@ -49,7 +49,7 @@ impl<B: RequestBody + ?Sized, A: ResponseSink + ?Sized> Exchange<'_, B, A> {
         poll_fn(|cx| {
             let Tunnel { up, down, .. } = &mut tunnel;
             let sent = up.poll(cx, clock, *body, &mut request);
-            let came = down.poll(cx, clock, &mut incoming, *answer);
+            let came = down.poll(cx, clock, &mut incoming, *sink);
             ready_error(sent)?;
             ready_error(came)?;
             let end = tunnel.poll_end(clock);

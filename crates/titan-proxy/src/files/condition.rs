@@ -15,9 +15,9 @@ pub(super) struct Validators<'v> {
 /// What becomes of a request under its conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It is answered.
+    /// It gets its response.
     Go,
-    /// It is answered, and what it says of a part does not count.
+    /// It gets its response, and what it says of a part does not count.
     GoWhole,
     /// The client has the same: 304.
     Same,

@@ -7,7 +7,7 @@ use titan_http::{BadField, FieldName, Fields, Method, RequestHead, Status};
 pub(crate) enum Reach {
     /// On to the upstream.
     Upstream,
-    /// No further than here, where it is answered with that status.
+    /// No further than here, where it gets a response with that status.
     Here(Status),
 }
 

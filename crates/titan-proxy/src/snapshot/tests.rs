@@ -84,8 +84,8 @@ fn routes_and_upstreams_count_under_their_names() {
         .replace("upstreams:\n", "upstreams:\n  new: '127.0.0.1:9'\n")
         .replace("'127.0.0.1:3'", "'127.0.0.1:4'");
     let after = snapshot(&registry, &inserted);
-    let answered = |route| after.counted(route).sum(|cells| cells.classes[2].get());
-    assert_eq!([Some(0), Some(1), Some(2)].map(answered), [0, 0, 1]);
+    let responses = |route| after.counted(route).sum(|cells| cells.classes[2].get());
+    assert_eq!([Some(0), Some(1), Some(2)].map(responses), [0, 0, 1]);
     assert_eq!(after.counted(None).sum(|cells| cells.classes[4].get()), 1);
     let attempts = after.upstreams.iter().map(|it| it.counted.sum(|cells| cells.attempts.get()));
     assert_eq!(attempts.collect::<Vec<_>>(), [0, 0, 3]);

@@ -60,9 +60,9 @@ fn one_of_the_ways_is_enough() {
         assert_eq!(told(&upstream), by, "{fields}");
     }
     for fields in ["", WRONG, "X-API-Key: two\r\n", "X-API-Key: one\r\nX-API-Key: one\r\n"] {
-        let answer = asks(&gateway, fields);
+        let response = asks(&gateway, fields);
         assert_eq!(
-            answer.all("www-authenticate"),
+            response.all("www-authenticate"),
             [
                 "ApiKey realm=\"p\"",
                 "Basic realm=\"gateway\", charset=\"UTF-8\"",
@@ -70,7 +70,7 @@ fn one_of_the_ways_is_enough() {
             ],
             "{fields}"
         );
-        answer.has_problem(401, "credential");
+        response.has_problem(401, "credential");
     }
     assert_eq!(upstream.requests().len(), 3);
 }
@@ -95,11 +95,11 @@ fn a_way_that_is_not_met_leaves_nothing_behind() {
     let (gateway, upstream) = takes("token, api_keys, basic", "forward: true", rules);
     asks(&gateway, &format!("{ONE}{}", bearer("read"))).has_body("x");
     assert_eq!(told(&upstream), only(1, "shop"));
-    let answer = asks(&gateway, &bearer("read"));
-    let challenges = answer.all("www-authenticate");
+    let response = asks(&gateway, &bearer("read"));
+    let challenges = response.all("www-authenticate");
     assert!(challenges.iter().any(|it| it.contains("scope=\"write\"")), "{challenges:?}");
     assert_eq!(challenges.len(), 3, "{challenges:?}");
-    answer.has_problem(403, "insufficient-scope");
+    response.has_problem(403, "insufficient-scope");
     asks(&gateway, &bearer("write")).has_body("x");
     let request = upstream.requests().pop().expect("it got one");
     assert!(request.field("authorization").is_some_and(|it| it.starts_with("Bearer ")));
@@ -109,11 +109,11 @@ fn a_way_that_is_not_met_leaves_nothing_behind() {
 fn an_invalid_token_is_refused_whatever_else_is_shown() {
     let (gateway, upstream) = takes("api_keys, token, basic", "", "");
     let bad = format!("{ONE}Authorization: Bearer a.b.c\r\n");
-    let answer = asks(&gateway, &bad);
-    let challenges = answer.all("www-authenticate");
+    let response = asks(&gateway, &bad);
+    let challenges = response.all("www-authenticate");
     assert!(challenges.iter().any(|it| it.contains("invalid_token")), "{challenges:?}");
     assert_eq!(challenges.len(), 3, "{challenges:?}");
-    answer.has_problem(401, "token-invalid");
+    response.has_problem(401, "token-invalid");
     assert_eq!(upstream.requests(), []);
 }
 
@@ -186,8 +186,8 @@ fn streams_and_calls_choose_too() {
     let (gateway, _upstream) = takes("token, api_keys, basic", "", "");
     let mut client = gateway.connects_h2();
     let stream = client.asks(&Head::get("/").with("x-api-key", "one"));
-    client.answer(stream).has_status(200);
+    client.response(stream).has_status(200);
     let call = Head::post("/a.B/C").with("content-type", "application/grpc").with("te", "trailers");
     let stream = client.asks(&call);
-    client.answer(stream).has_status(200).has_field("grpc-status", "16");
+    client.response(stream).has_status(200).has_field("grpc-status", "16");
 }

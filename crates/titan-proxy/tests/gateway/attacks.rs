@@ -38,7 +38,7 @@ impl Case {
 
 /// A gateway with these limits in front of an endpoint that responses `/large`, and anything else shortly.
 fn before(limits: &str, case: Case) -> (Gateway, Upstream) {
-    let upstream = upstream::answers(|request| match request.target.as_str() {
+    let upstream = upstream::responds(|request| match request.target.as_str() {
         "/large" => ok(&"x".repeat(LARGE)),
         _ => ok("x"),
     });
@@ -55,7 +55,7 @@ fn served(gateway: &Gateway, case: Case) -> usize {
     let source = if case == Case::Elsewhere { "127.0.0.2" } else { ATTACKERS };
     let statuses = (0..10).map(|_| {
         let mut client = gateway.connects_from(source);
-        client.sends("GET /small HTTP/1.1\r\nHost: a\r\n\r\n").answer().status
+        client.sends("GET /small HTTP/1.1\r\nHost: a\r\n\r\n").response().status
     });
     statuses.filter(|status| *status == 200).count()
 }
@@ -88,7 +88,7 @@ impl Attacker {
         client.looks();
         streams.retain(|&stream| {
             let is_over = client.has_reset(stream).is_some();
-            let is_refused = client.has_answered(stream).is_some_and(|status| status != 200);
+            let is_refused = client.has_responded(stream).is_some_and(|status| status != 200);
             if is_refused && !is_over {
                 client.resets(stream, titan_testkit::h2::code::CANCEL);
             }

@@ -35,10 +35,10 @@ fn clients_of_these_networks_may_ask() {
         ("192.0.2.1, 198.51.100.1", false),
         ("unknown", false),
     ] {
-        let answer = asks(&gateway, "/", &format!("X-Forwarded-For: {address}\r\n"));
-        assert_eq!(answer.status == 200, may, "{address}");
+        let response = asks(&gateway, "/", &format!("X-Forwarded-For: {address}\r\n"));
+        assert_eq!(response.status == 200, may, "{address}");
         if !may {
-            answer.has_problem(403, "address-refused").lacks("www-authenticate");
+            response.has_problem(403, "address-refused").lacks("www-authenticate");
         }
     }
 }
@@ -66,7 +66,7 @@ fn clients_without_an_address_are_in_no_list() {
         let mut client = gateway.connects_to_unix(&path);
         client
             .sends("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-            .answer()
+            .response()
             .has_problem(403, "address-refused");
     }
 }
@@ -83,8 +83,8 @@ fn a_client_whose_address_a_trusted_proxy_does_not_name_is_not_the_proxy() {
             let (gateway, _upstream) = under(list, &trusted);
             asks(&gateway, "/", "").has_status(200);
             for line in lines {
-                let answer = asks(&gateway, "/", &format!("{line}\r\n"));
-                answer.has_problem(403, "address-refused");
+                let response = asks(&gateway, "/", &format!("{line}\r\n"));
+                response.has_problem(403, "address-refused");
             }
         }
     }
@@ -95,8 +95,8 @@ fn a_client_whose_address_a_trusted_proxy_does_not_name_is_not_the_proxy() {
 fn a_request_shows_a_key() {
     let (gateway, upstream) = under(&format!("api_keys: {{ {KEYS} }}"), "");
     for key in ["one", "two"] {
-        let answer = asks(&gateway, "/", &format!("x-api-KEY: {key}\r\nX-Other: 1\r\n"));
-        answer.has_status(200).lacks("www-authenticate");
+        let response = asks(&gateway, "/", &format!("x-api-KEY: {key}\r\nX-Other: 1\r\n"));
+        response.has_status(200).lacks("www-authenticate");
     }
     for request in upstream.requests() {
         assert_eq!((request.field("x-api-key"), request.field("x-other")), (None, Some("1")));
@@ -245,13 +245,13 @@ fn a_token_has_to_grant_scopes_and_roles() {
         ("read write", "[\"admin\"]", false),
     ] {
         let said = format!("\"scope\":\"{scope}\",\"realm\":{{\"roles\":{roles}}}");
-        let answer = claims(&gateway, &said);
-        assert_eq!(answer.status == 200, may, "{said}");
+        let response = claims(&gateway, &said);
+        assert_eq!(response.status == 200, may, "{said}");
         if !may {
             let challenge = "Bearer realm=\"gateway\", error=\"insufficient_scope\"";
-            let answer = answer.has_problem(403, "insufficient-scope");
-            let answer = answer.has_field("www-authenticate", challenge);
-            assert!(!String::from_utf8_lossy(&answer.body).contains("missing"), "{said}");
+            let response = response.has_problem(403, "insufficient-scope");
+            let response = response.has_field("www-authenticate", challenge);
+            assert!(!String::from_utf8_lossy(&response.body).contains("missing"), "{said}");
         }
     }
     asks(&gateway, "/", "").has_problem(401, "token-missing");
@@ -288,10 +288,10 @@ fn a_token_has_to_say_what_the_policy_asks_for() {
 fn a_client_learns_what_is_missing_where_it_may() {
     let rules = "scopes: { all: [a, b], any: [c, d] }, roles: e, claims: { tenant: acme }, tell_missing: true";
     let (gateway, _upstream) = with_tokens(rules);
-    let answer = claims(&gateway, "\"scope\":\"a\"");
+    let response = claims(&gateway, "\"scope\":\"a\"");
     let told = "\"missing\":[\"scope b\",\"one of the scopes c, d\",\"role e\",\"claim tenant\"]";
-    assert!(String::from_utf8_lossy(&answer.body).contains(told), "{answer:?}");
-    answer.has_problem(403, "insufficient-scope").has_field(
+    assert!(String::from_utf8_lossy(&response.body).contains(told), "{response:?}");
+    response.has_problem(403, "insufficient-scope").has_field(
         "www-authenticate",
         "Bearer realm=\"gateway\", error=\"insufficient_scope\", scope=\"a b c d\"",
     );
@@ -339,8 +339,8 @@ fn tunnels_and_calls_are_refused(authorise: &str, code: &str) {
     let mut client = gateway.connects_h2();
     let call = Head::post("/a.B/C").with("content-type", "application/grpc");
     let stream = client.starts(&call.with("te", "trailers").with("authorization", &bearer));
-    let answer = client.answer_head(stream).has_status(200).has_field("grpc-status", "7");
-    assert!(answer.field("grpc-message").is_some_and(|it| it.contains(&format!("({code}"))));
+    let response = client.response_head(stream).has_status(200).has_field("grpc-status", "7");
+    assert!(response.field("grpc-message").is_some_and(|it| it.contains(&format!("({code}"))));
     assert!(upstream.requests().is_empty());
 }
 
@@ -351,7 +351,7 @@ fn tunnels_and_calls_need_a_key_too() {
     let mut client = gateway.connects_h2();
     let call = Head::post("/a.B/C").with("content-type", "application/grpc").with("te", "trailers");
     let stream = client.starts(&call);
-    let answer = client.answer_head(stream).has_status(200).has_field("grpc-status", "16");
-    assert!(answer.field("grpc-message").unwrap().contains("(api-key"));
+    let response = client.response_head(stream).has_status(200).has_field("grpc-status", "16");
+    assert!(response.field("grpc-message").unwrap().contains("(api-key"));
     assert!(upstream.requests().is_empty());
 }

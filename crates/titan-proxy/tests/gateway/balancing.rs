@@ -31,8 +31,8 @@ fn shares(gateway: &Gateway, count: usize) -> [usize; 3] {
     shares
 }
 
-fn number(answer: &Response) -> usize {
-    answer.text().parse().expect("the number of an endpoint")
+fn number(response: &Response) -> usize {
+    response.text().parse().expect("the number of an endpoint")
 }
 
 // field: upstream.endpoints
@@ -66,7 +66,7 @@ fn at_random_each_gets_some_and_not_in_turn() {
     assert!(order.windows(2).any(|pair| pair[0] == pair[1]), "{order:?}");
 }
 
-/// Whether that client's request has gone to the first endpoint, which answers none; `stuck` have already.
+/// Whether that client's request has gone to the first endpoint, which responds to none; `stuck` have already.
 fn is_stuck(gateway: &Gateway, client: &mut Peer, stuck: usize) -> bool {
     let active = || gateway.status().endpoints()[0].active as usize;
     waits_until("a response, or none", || client.has_news() || active() > stuck);
@@ -79,17 +79,17 @@ fn the_one_with_the_fewest_requests_gets_the_next() {
     for workers in [1, 2] {
         let gate = Gate::closed();
         let [_, second, third] = three();
-        let endpoints = [upstream::answers(gate.before(ok("0"))), second, third];
+        let endpoints = [upstream::responds(gate.before(ok("0"))), second, third];
         let gateway = balanced_with(&format!("workers: {workers}"), "least_requests", &endpoints);
         let mut client = gateway.connects();
         while !is_stuck(&gateway, client.sends(GET), 0) {
-            client.answer();
+            client.response();
         }
         let [stuck, second, third] = shares(&gateway, 20);
         assert_eq!(stuck, 0, "{workers} workers");
         assert!(second > 0 && third > 0, "idle ones share: {second} and {third}");
         gate.opens();
-        client.answer().has_body("0");
+        client.response().has_body("0");
     }
 }
 
@@ -97,7 +97,7 @@ fn the_one_with_the_fewest_requests_gets_the_next() {
 fn an_endpoint_that_is_slow_gets_less_than_the_others() {
     let gate = Gate::closed();
     let [_, second, third] = three();
-    let endpoints = [upstream::answers(gate.before(ok("0"))), second, third];
+    let endpoints = [upstream::responds(gate.before(ok("0"))), second, third];
     let gateway = balanced("p2c_ewma", &endpoints);
     let mut stuck = Vec::new();
     let mut served = [0; 3];
@@ -105,7 +105,7 @@ fn an_endpoint_that_is_slow_gets_less_than_the_others() {
         let mut client = gateway.connects();
         match is_stuck(&gateway, client.sends(GET), stuck.len()) {
             true => stuck.push(client),
-            false => served[number(&client.answer())] += 1,
+            false => served[number(&client.response())] += 1,
         }
     }
     assert!(stuck.len() < 12, "{} of 60 requests went to the slow one", stuck.len());
@@ -178,17 +178,17 @@ fn a_cookie_ties_a_client_to_its_endpoint() {
     let gateway = balanced_with("workers: 2", "{ sticky_cookie: {} }", &endpoints);
     let mut used = HashSet::new();
     for _ in 0..6 {
-        let answer = gateway.get("/");
-        let endpoint = number(&answer);
-        let set = answer.field("set-cookie").expect("a cookie").to_owned();
+        let response = gateway.get("/");
+        let endpoint = number(&response);
+        let set = response.field("set-cookie").expect("a cookie").to_owned();
         let cookie = set.split(';').next().unwrap_or_default();
         assert!(cookie.starts_with("titan_sticky="), "{set}");
         assert!(!set.contains("127.0.0.1") && !set.contains("Max-Age"), "{set}");
         assert!(set.contains("; HttpOnly") && set.contains("; SameSite=Lax"), "{set}");
         for _ in 0..3 {
             let request = format!("GET / HTTP/1.1\r\nHost: a\r\nCookie: x=y; {cookie}\r\n\r\n");
-            let answer = gateway.asks(&request).lacks("set-cookie");
-            assert_eq!(number(&answer), endpoint);
+            let response = gateway.asks(&request).lacks("set-cookie");
+            assert_eq!(number(&response), endpoint);
         }
         used.insert(endpoint);
     }
@@ -211,8 +211,8 @@ fn a_cookie_is_as_the_configuration_says() {
     ];
     for (settings, start, end) in cases {
         let gateway = balanced(&format!("{{ sticky_cookie: {settings} }}"), &endpoints);
-        let answer = gateway.get("/");
-        let set = answer.field("set-cookie").expect("a cookie");
+        let response = gateway.get("/");
+        let set = response.field("set-cookie").expect("a cookie");
         assert!(set.starts_with(start) && set.ends_with(end), "{settings}: {set}");
     }
 }

@@ -171,7 +171,7 @@ fn those_who_find_no_place_in_the_queue_are_told_when_to_come_again() {
     // Two are being checked, and those behind them wait.
     let streams: Vec<_> = (0..90).map(|number| client.asks(&ask(number))).collect();
     let last = *streams.last().unwrap();
-    let refused = client.answer(last).has_problem(503, "password-queue");
+    let refused = client.response(last).has_problem(503, "password-queue");
     refused.has_field("retry-after", "1").lacks("www-authenticate");
     // Requests without a password do not wait for them.
     gateway.get("/").has_problem(401, "password");
@@ -203,11 +203,11 @@ fn tunnels_and_calls_need_a_password_too() {
     let mut client = gateway.connects_h2();
     let call = Head::post("/a.B/C").with("content-type", "application/grpc").with("te", "trailers");
     let stream = client.starts(&call);
-    let answer = client.answer_head(stream).has_status(200).has_field("grpc-status", "16");
-    assert!(answer.field("grpc-message").unwrap().contains("(password"));
+    let response = client.response_head(stream).has_status(200).has_field("grpc-status", "16");
+    assert!(response.field("grpc-message").unwrap().contains("(password"));
     let right = BASE64_STANDARD.encode("eve:password");
     let stream = client.asks(&Head::get("/").with("authorization", format!("basic {right}")));
-    client.answer(stream).has_status(200);
+    client.response(stream).has_status(200);
     assert_eq!(upstream.requests().len(), 1);
 }
 

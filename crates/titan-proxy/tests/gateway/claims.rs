@@ -69,7 +69,7 @@ fn what_upstreams_take_for_a_claim_is_passed_on_over_no_protocol() {
     let head = Head::get("/").with("x_trace", "theirs").with("x.forwarded.for", "6.6.6.6");
     let mut client = gateway.connects_h2();
     let stream = client.asks(&head.with("x_other", "kept"));
-    client.answer(stream).has_status(200);
+    client.response(stream).has_status(200);
     let request = upstream.request();
     let found = ["x_trace", "x.forwarded.for", "x_other"].map(|name| request.field(name));
     assert_eq!(found, [None, None, Some("kept")]);
@@ -193,11 +193,11 @@ fn a_request_has_one_id_everywhere() {
     let gateway = gateway("forwarding: { request_id: X-Trace }", &[&upstream]);
     let mut ids: Vec<_> = (0..3)
         .map(|index| {
-            let answer = gateway.get("/").has_problem(502, "malformed");
+            let response = gateway.get("/").has_problem(502, "malformed");
             let request = &upstream.requests()[index];
-            assert_eq!(request.field("x-trace"), Some(answer.request_id().as_str()));
+            assert_eq!(request.field("x-trace"), Some(response.request_id().as_str()));
             assert_eq!(request.field("x-request-id"), None);
-            answer.request_id()
+            response.request_id()
         })
         .collect();
     ids.sort_unstable();
@@ -258,7 +258,7 @@ fn another_address_is_another_client() {
     {
         let mut client = gateway.connects_from(source);
         client.sends("GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n");
-        client.answer().has_status(200);
+        client.response().has_status(200);
         assert_eq!(upstream.requests()[index].field("x-forwarded-for"), Some(seen));
     }
 }
@@ -272,7 +272,7 @@ fn no_claim_comes_in_a_trailer() {
         "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\
         X-Forwarded-For: 6.6.6.6\r\nX-Real-IP: 6.6.6.6\r\nX-Sum: 1\r\n\r\n",
     );
-    client.answer().has_status(200);
+    client.response().has_status(200);
     let bytes = String::from_utf8(upstream.requests()[0].bytes.clone()).unwrap();
     assert!(bytes.ends_with("0\r\nX-Sum: 1\r\n\r\n"), "{bytes}");
 }
@@ -294,7 +294,7 @@ routes: [{ prefix: /, upstream: u, apply: [p] }, { path: /q, respond: 204, apply
         X-User: root\r\nX_Tenant: b\r\nX.Tenant: b\r\nX-Client: k\r\nX-API-Key: two\r\n\
         x_api_key: two\r\nX-Sum: 1\r\n\r\n",
     );
-    client.answer().has_status(200);
+    client.response().has_status(200);
     let bytes = String::from_utf8(upstream.requests()[0].bytes.clone()).unwrap();
     assert!(bytes.ends_with("0\r\nX-Sum: 1\r\n\r\n"), "{bytes}");
 }
@@ -304,9 +304,18 @@ fn max_forwards_counts_down_to_the_gateway() {
     let upstream = upstream::replies(ok("x"));
     let gateway = gateway("", &[&upstream]);
     let mut client = gateway.connects();
-    client.sends("OPTIONS / HTTP/1.1\r\nHost: a\r\nMax-Forwards: 1\r\n\r\n").answer().has_body("x");
-    client.sends("OPTIONS / HTTP/1.1\r\nHost: a\r\nMax-Forwards: 0\r\n\r\n").answer().has_body("");
-    client.sends("TRACE / HTTP/1.1\r\nHost: a\r\nMax-Forwards: 0\r\n\r\n").answer().has_status(501);
+    client
+        .sends("OPTIONS / HTTP/1.1\r\nHost: a\r\nMax-Forwards: 1\r\n\r\n")
+        .response()
+        .has_body("x");
+    client
+        .sends("OPTIONS / HTTP/1.1\r\nHost: a\r\nMax-Forwards: 0\r\n\r\n")
+        .response()
+        .has_body("");
+    client
+        .sends("TRACE / HTTP/1.1\r\nHost: a\r\nMax-Forwards: 0\r\n\r\n")
+        .response()
+        .has_status(501);
     assert_eq!(upstream.requests().len(), 1);
     assert_eq!(upstream.requests()[0].field("max-forwards"), Some("0"));
 }

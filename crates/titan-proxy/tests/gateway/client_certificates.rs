@@ -14,7 +14,7 @@ const SITE: &str = "certificates: [{ cert: a.pem, key: a.key }]";
 const REQUIRED: &str = "client_certificates: { ca: ca.pem }";
 const OPTIONAL: &str = "client_certificates: { ca: ca.pem, mode: optional }";
 const WITH_LIST: &str = "client_certificates: { ca: ca.pem, crl: crl.pem }";
-const ANSWERS: &str = "routes: [{ prefix: /, respond: 204 }]";
+const RESPONDS: &str = "routes: [{ prefix: /, respond: 204 }]";
 
 /// A site with an authority for its clients.
 struct Site {
@@ -62,7 +62,7 @@ impl Site {
 
     #[track_caller]
     fn get(&self, gateway: &Gateway, own: Option<&Certificate>) -> Response {
-        self.connects(gateway, own).sends(GET).answer()
+        self.connects(gateway, own).sends(GET).response()
     }
 
     #[track_caller]
@@ -96,7 +96,7 @@ fn refused(gateway: &Gateway) -> (u64, u64) {
 #[test]
 fn who_has_to_say_who_it_is_and_does_not_gets_an_alert() {
     let site = Site::new();
-    let gateway = site.starts(REQUIRED, ANSWERS);
+    let gateway = site.starts(REQUIRED, RESPONDS);
     let stranger = authority("strangers").signs(Owner::default());
     let late = site.authority.signs(Owner { until: 2001, ..Owner::default() });
     let server = site.authority.signs(Owner { is_server: true, ..Owner::default() });
@@ -112,7 +112,7 @@ fn who_has_to_say_who_it_is_and_does_not_gets_an_alert() {
             assert!(says.contains(alert), "{version}: {says}, not {alert}");
         }
         let client = site.client(Some(&good), version);
-        connects(&gateway, &client).sends(GET).answer().has_status(204);
+        connects(&gateway, &client).sends(GET).response().has_status(204);
     }
     assert_eq!(refused(&gateway), (8, 8));
 }
@@ -134,7 +134,7 @@ fn who_may_say_who_it_is_can_keep_silent() {
 #[test]
 fn why_a_certificate_was_not_taken_is_told_once() {
     let site = Site::new();
-    let gateway = site.starts(REQUIRED, ANSWERS);
+    let gateway = site.starts(REQUIRED, RESPONDS);
     site.refusal(&gateway, None);
     let stranger = authority("strangers").signs(Owner::default());
     site.refusal(&gateway, Some(&stranger));
@@ -226,18 +226,18 @@ fn an_authorisation_looks_at_the_certificate() {
     for (own, may) in
         [(Some(&billing), true), (Some(&ops), true), (Some(&half), false), (None, false)]
     {
-        let answer = site.get(&gateway, own);
+        let response = site.get(&gateway, own);
         match may {
-            true => assert_eq!(answer.status, 204),
-            false => drop(answer.has_problem(403, "certificate-refused")),
+            true => assert_eq!(response.status, 204),
+            false => drop(response.has_problem(403, "certificate-refused")),
         }
         let status = if own.is_some() { 204 } else { 403 };
         let any = "GET /any HTTP/1.1\r\nHost: a\r\n\r\n";
-        site.connects(&gateway, own).sends(any).answer().has_status(status);
+        site.connects(&gateway, own).sends(any).response().has_status(status);
         let is_billing = own.is_some_and(|own| std::ptr::eq(own, &billing));
         let rule = "GET /rule HTTP/1.1\r\nHost: a\r\n\r\n";
         let status = if is_billing { 204 } else { 403 };
-        site.connects(&gateway, own).sends(rule).answer().has_status(status);
+        site.connects(&gateway, own).sends(rule).response().has_status(status);
     }
 }
 
@@ -263,7 +263,7 @@ fn told(
     let gateway = start_with(&text, &[&upstream], &site.files(&[]));
     let gateway = gateway.unwrap_or_else(|error| panic!("{error}"));
     let mut client = site.connects(&gateway, own);
-    client.sends(format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}\r\n")).answer().has_status(200);
+    client.sends(format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}\r\n")).response().has_status(200);
     let request = upstream.request();
     let lines = request.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case(field));
     lines.map(|(_, value)| value.clone()).collect()
@@ -324,7 +324,7 @@ fn a_certificate_that_was_revoked_is_refused() {
     let (good, bad) =
         (site.authority.signs(Owner::default()), site.authority.signs(Owner::default()));
     let starts = |clients: &str, files: &Files| {
-        site.tries_to_start(clients, ANSWERS, files).unwrap_or_else(|error| panic!("{error}"))
+        site.tries_to_start(clients, RESPONDS, files).unwrap_or_else(|error| panic!("{error}"))
     };
     let gateway = starts(WITH_LIST, &site.files(&[&bad]));
     site.get(&gateway, Some(&good)).has_status(204);
@@ -352,12 +352,12 @@ fn tickets_stay_good_where_nothing_changes() {
         let (good, bad) =
             (site.authority.signs(Owner::default()), site.authority.signs(Owner::default()));
         let files = site.files(&[]);
-        let gateway = site.tries_to_start(WITH_LIST, ANSWERS, &files);
+        let gateway = site.tries_to_start(WITH_LIST, RESPONDS, &files);
         let gateway = gateway.unwrap_or_else(|error| panic!("{error}"));
         let [good, bad] = [&good, &bad].map(|own| site.client(Some(own), version));
         let resumes = |client: &Arc<rustls::ClientConfig>| {
             let mut client = connects(&gateway, client);
-            client.sends(GET).answer().has_status(204);
+            client.sends(GET).response().has_status(204);
             client.has_resumed()
         };
         for client in [&good, &bad] {
@@ -374,21 +374,21 @@ fn a_revoked_certificate_ends_tickets_and_connections() {
     for version in ["1.2", "1.3"] {
         let site = Site::new();
         let own = [site.authority.signs(Owner::default()), site.authority.signs(Owner::default())];
-        let gateway = site.starts(WITH_LIST, ANSWERS);
+        let gateway = site.starts(WITH_LIST, RESPONDS);
         let [good, bad] = [&own[0], &own[1]].map(|own| site.client(Some(own), version));
         let mut open = [&good, &bad].map(|client| connects(&gateway, client));
         for client in &mut open {
-            client.sends(GET).answer().has_status(204);
+            client.sends(GET).response().has_status(204);
         }
         gateway.replaces_certificates(&site.files(&[&own[1]])).expect("they can be used");
         // With the ticket that it has got before.
         assert!(refusal(&gateway, &bad).contains("CertificateRevoked"), "{version}");
         let [kept, cut] = &mut open;
-        kept.sends(GET).answer().has_status(204);
-        cut.sends(GET).answer().has_problem(403, "client-certificate");
+        kept.sends(GET).response().has_status(204);
+        cut.sends(GET).response().has_problem(403, "client-certificate");
         cut.expects_close();
-        kept.sends(GET).answer().has_status(204);
-        connects(&gateway, &good).sends(GET).answer().has_status(204);
+        kept.sends(GET).response().has_status(204);
+        connects(&gateway, &good).sends(GET).response().has_status(204);
     }
 }
 
@@ -396,12 +396,12 @@ fn a_revoked_certificate_ends_tickets_and_connections() {
 fn another_authority_ends_tickets_and_connections() {
     let site = Site::new();
     let own = site.authority.signs(Owner::default());
-    let gateway = site.starts(OPTIONAL, ANSWERS);
+    let gateway = site.starts(OPTIONAL, RESPONDS);
     let client = site.client(Some(&own), "1.3");
     let mut open = connects(&gateway, &client);
     let mut nameless = site.connects(&gateway, None);
     for client in [&mut open, &mut nameless] {
-        client.sends(GET).answer().has_status(204);
+        client.sends(GET).response().has_status(204);
     }
     let successor = Site { own: certificate(&["a.example"]), authority: authority("successor") };
     let mut files = successor.files(&[]);
@@ -409,8 +409,8 @@ fn another_authority_ends_tickets_and_connections() {
     files.insert("a.key".into(), site.own.key.clone().into_bytes());
     gateway.replaces_certificates(&files).expect("they can be used");
     assert!(refusal(&gateway, &client).contains("UnknownCA"));
-    open.sends(GET).answer().has_problem(403, "client-certificate");
-    nameless.sends(GET).answer().has_status(204);
+    open.sends(GET).response().has_problem(403, "client-certificate");
+    nameless.sends(GET).response().has_status(204);
     site.get(&gateway, Some(&successor.authority.signs(Owner::default()))).has_status(204);
 }
 
@@ -421,7 +421,7 @@ fn a_ticket_of_one_listener_is_none_of_another() {
         "listeners:\n\
          - {{ name: open, address: '127.0.0.1:0', tls: {{ {SITE} }} }}\n\
          - {{ name: asks, address: '127.0.0.1:0', tls: {{ {SITE}, {OPTIONAL} }} }}\n\
-         - {{ name: strict, address: '127.0.0.1:0', tls: {{ {SITE}, {REQUIRED} }} }}\n{ANSWERS}"
+         - {{ name: strict, address: '127.0.0.1:0', tls: {{ {SITE}, {REQUIRED} }} }}\n{RESPONDS}"
     );
     let gateway =
         start_with(&text, &[], &site.files(&[])).unwrap_or_else(|error| panic!("{error}"));
@@ -431,7 +431,7 @@ fn a_ticket_of_one_listener_is_none_of_another() {
             let session = || Certificate::client_with(&client, "a.example");
             for _ in 0..2 {
                 let mut peer = Peer::connects(gateway.address_of(from)).secures(session());
-                peer.sends(GET).answer().has_status(204);
+                peer.sends(GET).response().has_status(204);
             }
             let tried = Peer::connects(gateway.address_of("strict")).tries_to_secure(session());
             let says = tried.map_or_else(|error| error.to_string(), |mut peer| peer.alert());
@@ -452,7 +452,7 @@ fn a_certificate_is_one_of_several_ways_in() {
             OPTIONAL,
             &format!(
                 "apply: [p]\npolicies: {{ p: {{ authorise: {{ any_of: [{ways}], \
-                 client_certificate: {{ subject: CN=batch }}, api_keys: {{ keys: {{ shop: {KEY} }} }} }} }} }}\n{ANSWERS}"
+                 client_certificate: {{ subject: CN=batch }}, api_keys: {{ keys: {{ shop: {KEY} }} }} }} }} }}\n{RESPONDS}"
             ),
         );
         for (own, key, may) in [
@@ -467,12 +467,12 @@ fn a_certificate_is_one_of_several_ways_in() {
         ] {
             let key = if key.is_empty() { String::new() } else { format!("X-API-Key: {key}\r\n") };
             let request = format!("GET / HTTP/1.1\r\nHost: a\r\n{key}\r\n");
-            let answer = site.connects(&gateway, own).sends(request).answer();
+            let response = site.connects(&gateway, own).sends(request).response();
             match may {
-                true => drop(answer.has_status(204)),
+                true => drop(response.has_status(204)),
                 false => {
-                    assert_eq!(answer.all("www-authenticate"), ["ApiKey realm=\"p\""]);
-                    answer.has_problem(401, "credential");
+                    assert_eq!(response.all("www-authenticate"), ["ApiKey realm=\"p\""]);
+                    response.has_problem(401, "credential");
                 }
             }
         }
@@ -490,7 +490,7 @@ fn a_resumed_session_is_that_of_the_same_client() {
         let client = site.client(Some(&own), version);
         for is_resumed in [false, true] {
             let mut peer = connects(&gateway, &client);
-            peer.sends(GET).answer().has_status(200);
+            peer.sends(GET).response().has_status(200);
             assert_eq!(peer.has_resumed(), is_resumed, "{version}");
         }
     }
@@ -499,13 +499,13 @@ fn a_resumed_session_is_that_of_the_same_client() {
 #[test]
 fn a_ticket_outlives_no_certificate() {
     let site = Site::new();
-    let gateway = site.starts(REQUIRED, ANSWERS);
+    let gateway = site.starts(REQUIRED, RESPONDS);
     // Long enough for the first handshake, however slow the machine is.
     let own = site.authority.signs(Owner { seconds: Some(6), ..Owner::default() });
     let client = site.client(Some(&own), "1.2");
     let session = || Certificate::client_with(&client, "a.example");
     let mut peer = connects(&gateway, &client);
-    peer.sends(GET).answer().has_status(204);
+    peer.sends(GET).response().has_status(204);
     waits_until("the certificate to expire", || {
         let Ok(mut peer) = Peer::connects(gateway.address()).tries_to_secure(session()) else {
             return true;
@@ -521,7 +521,7 @@ fn files_that_cannot_be_used_keep_the_gateway_from_starting() {
     let says = |file: &str, bytes: &str| {
         let mut files = site.files(&[]);
         files.insert(file.into(), bytes.as_bytes().to_vec());
-        let started = site.tries_to_start(WITH_LIST, ANSWERS, &files);
+        let started = site.tries_to_start(WITH_LIST, RESPONDS, &files);
         started.map(drop).expect_err("it does not start").to_string()
     };
     let wanted = "ca.pem cannot be used: it contains no certificate in PEM format";

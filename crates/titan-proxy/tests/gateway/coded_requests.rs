@@ -43,7 +43,7 @@ fn posts(gateway: &Gateway, fields: &str, body: &[u8]) -> Response {
     let head = format!("POST / HTTP/1.1\r\nHost: a\r\n{fields}Content-Length: {length}\r\n\r\n");
     let mut client = gateway.connects();
     client.offers([head.as_bytes(), body].concat());
-    client.answer()
+    client.response()
 }
 
 fn posts_in(gateway: &Gateway, coding: &str, body: &[u8]) -> Response {
@@ -80,7 +80,7 @@ fn what_is_decoded_and_held_can_be_sent_again() {
     let mut endpoint = first.accepts();
     assert_eq!(endpoint.request().text(), TEXT);
     endpoint.closes();
-    client.answer().has_status(200);
+    client.response().has_status(200);
     assert_eq!(second.request().text(), TEXT);
 }
 
@@ -194,13 +194,13 @@ fn bodies_share_the_memory_to_decode_them() {
             let mut other = listening.accepts();
             other.request();
             other.sends(upstream::ok(""));
-            second.answer().has_status(200);
+            second.response().has_status(200);
         } else {
-            second.answer().has_problem(503, "decoding-memory");
+            second.response().has_problem(503, "decoding-memory");
         }
         first.sends(&whole[begun.len()..]);
         endpoint.expects("0\r\n\r\n").sends(upstream::ok(""));
-        first.answer().has_status(200);
+        first.response().has_status(200);
     }
 }
 
@@ -224,7 +224,7 @@ fn a_body_that_runs_out_of_memory_is_cut_short_on_both_sides() {
         )
     };
     let text = format!("{:x}\r\n{TEXT}\r\n", TEXT.len());
-    for has_answered in [false, true] {
+    for has_responded in [false, true] {
         let listening = upstream::listens();
         let conf = conf("max_window: 16MiB", "");
         let gateway =
@@ -238,7 +238,7 @@ fn a_body_that_runs_out_of_memory_is_cut_short_on_both_sides() {
             (client, endpoint)
         };
         let (mut client, mut endpoint) = begins(&small);
-        if has_answered {
+        if has_responded {
             endpoint.sends("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf");
             client.expects("HTTP/1.1 200 OK\r\n");
             client.head();
@@ -247,14 +247,14 @@ fn a_body_that_runs_out_of_memory_is_cut_short_on_both_sides() {
         // What this one has is missing for the rest of the other.
         let (mut other, mut its_endpoint) = begins(&large);
         client.sends(&small.1[small.0.len()..]);
-        match has_answered {
-            false => drop(client.answer().has_problem(503, "decoding-memory")),
+        match has_responded {
+            false => drop(client.response().has_problem(503, "decoding-memory")),
             true => assert_eq!(client.rest(), b""),
         }
         assert_eq!(endpoint.rest(), b"", "nothing more, and no last chunk");
         other.sends(&large.1[large.0.len()..]);
         its_endpoint.expects(&text).expects("0\r\n\r\n").sends(upstream::ok(""));
-        other.answer().has_status(200);
+        other.response().has_status(200);
     }
 }
 
@@ -279,12 +279,12 @@ fn a_stream_that_runs_out_of_memory_is_reset() {
     let (second_up, _) = endpoint.request_head();
     assert_eq!(endpoint.takes_data(second_up, TEXT.len()), TEXT.as_bytes());
     client.sends_data(first, &small.1[small.0.len()..], true);
-    client.answer(first).has_problem(503, "decoding-memory");
+    client.response(first).has_problem(503, "decoding-memory");
     assert_eq!(endpoint.reset_of(first_up), h2::code::CANCEL);
     client.sends_data(second, &large.1[large.0.len()..], true);
     assert_eq!(endpoint.takes_rest(second_up).0, TEXT.as_bytes());
-    endpoint.answers(second_up, &h2::reply(200), "");
-    client.answer(second).has_status(200);
+    endpoint.responds(second_up, &h2::reply(200), "");
+    client.response(second).has_status(200);
 }
 
 #[test]
@@ -345,7 +345,7 @@ fn a_client_that_waits_for_100_is_told_by_the_upstream() {
     client.expects("HTTP/1.1 100 Continue\r\n\r\n").sends(&body);
     endpoint.expects(format!("{:x}\r\n{TEXT}\r\n0\r\n\r\n", TEXT.len()));
     endpoint.sends(upstream::ok(""));
-    client.answer().has_status(200);
+    client.response().has_status(200);
 }
 
 #[test]
@@ -366,7 +366,7 @@ fn what_has_come_goes_on_before_the_rest_comes() {
     endpoint.expects("5\r\nfirst\r\n");
     client.sends(&whole[first..]);
     endpoint.expects("6\r\nsecond\r\n0\r\n\r\n").sends(upstream::ok(""));
-    client.answer().has_status(200);
+    client.response().has_status(200);
 }
 
 #[test]
@@ -382,7 +382,7 @@ fn streams_of_http2_are_decoded_too() {
         .with("content-length", body.len().to_string());
     for head in [head, with_length] {
         let stream = client.asks_with(&head, &body);
-        client.answer(stream).has_status(200);
+        client.response(stream).has_status(200);
         let seen = upstream.requests().pop().expect("it has come");
         assert_eq!(seen.text(), TEXT);
         assert_eq!((seen.field("content-length"), seen.field("content-encoding")), (None, None));

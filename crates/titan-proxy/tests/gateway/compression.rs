@@ -9,8 +9,8 @@ fn text() -> String {
 }
 
 /// A gateway with that policy in front of an upstream with that response.
-fn under(policy: &str, answer: impl Into<Vec<u8>>) -> (Gateway, upstream::Upstream) {
-    let upstream = upstream::replies(answer);
+fn under(policy: &str, response: impl Into<Vec<u8>>) -> (Gateway, upstream::Upstream) {
+    let upstream = upstream::replies(response);
     let conf = format!(
         "routes: [{{ prefix: /, upstream: u, apply: [p] }}]\npolicies: {{ p: {{ compress: {{ {policy} }} }} }}"
     );
@@ -27,8 +27,8 @@ fn accepts(gateway: &Gateway, codings: &str) -> Response {
 }
 
 /// What a client of gzip gets of that response.
-fn gets(policy: &str, answer: impl Into<Vec<u8>>) -> Response {
-    accepts(&under(policy, answer).0, "gzip")
+fn gets(policy: &str, response: impl Into<Vec<u8>>) -> Response {
+    accepts(&under(policy, response).0, "gzip")
 }
 
 fn decoded(coding: &str, bytes: &[u8]) -> String {
@@ -44,8 +44,8 @@ fn decoded(coding: &str, bytes: &[u8]) -> String {
 }
 
 #[track_caller]
-fn stays(answer: Response) {
-    answer.lacks("content-encoding").has_body(text());
+fn stays(response: Response) {
+    response.lacks("content-encoding").has_body(text());
 }
 
 // field: policy.compress
@@ -54,20 +54,20 @@ fn each_coding_can_be_read_again() {
     let fields = "ETag: \"1\"\r\nAccept-Ranges: bytes\r\nVary: Origin\r\n";
     let (gateway, _upstream) = under("", html(fields));
     for coding in ["gzip", "br", "zstd"] {
-        let answer = accepts(&gateway, coding);
-        assert_eq!(decoded(coding, &answer.body), text(), "{coding}");
-        assert!(answer.body.len() * 10 < text().len() * 4, "{coding}: {}", answer.body.len());
-        assert!(answer.is_chunked());
-        assert_eq!(answer.all("vary"), ["Origin", "Accept-Encoding"]);
-        answer
+        let response = accepts(&gateway, coding);
+        assert_eq!(decoded(coding, &response.body), text(), "{coding}");
+        assert!(response.body.len() * 10 < text().len() * 4, "{coding}: {}", response.body.len());
+        assert!(response.is_chunked());
+        assert_eq!(response.all("vary"), ["Origin", "Accept-Encoding"]);
+        response
             .has_field("content-encoding", coding)
             .has_field("etag", "W/\"1\"")
             .lacks("content-length")
             .lacks("accept-ranges");
     }
-    let answer = gateway.get("/");
-    assert_eq!(answer.all("vary"), ["Origin", "Accept-Encoding"]);
-    stays(answer.has_field("etag", "\"1\"").has_field("accept-ranges", "bytes"));
+    let response = gateway.get("/");
+    assert_eq!(response.all("vary"), ["Origin", "Accept-Encoding"]);
+    stays(response.has_field("etag", "\"1\"").has_field("accept-ranges", "bytes"));
 }
 
 #[test]
@@ -116,8 +116,8 @@ fn of_codings_liked_equally_the_first_is_taken() {
 #[test]
 fn the_media_type_decides() {
     let of = |policy: &str, media_type: &str| {
-        let answer = upstream::ok_with(&format!("Content-Type: {media_type}\r\n"), &text());
-        gets(policy, answer).field("content-encoding").is_some()
+        let response = upstream::ok_with(&format!("Content-Type: {media_type}\r\n"), &text());
+        gets(policy, response).field("content-encoding").is_some()
     };
     assert!(
         of("", "Application/LD+JSON; profile=x") && of("", "text/plain") && of("", "image/svg+xml")
@@ -132,10 +132,10 @@ fn the_media_type_decides() {
 
 #[test]
 fn a_client_that_cannot_read_content_as_it_is_gets_it_coded() {
-    let answer = upstream::ok_with("Content-Type: image/png\r\n", "x");
-    let (gateway, _upstream) = under("", answer);
-    let answer = accepts(&gateway, "gzip, identity;q=0").has_field("content-encoding", "gzip");
-    assert_eq!(decoded("gzip", &answer.body), "x");
+    let response = upstream::ok_with("Content-Type: image/png\r\n", "x");
+    let (gateway, _upstream) = under("", response);
+    let response = accepts(&gateway, "gzip, identity;q=0").has_field("content-encoding", "gzip");
+    assert_eq!(decoded("gzip", &response.body), "x");
 }
 
 // field: compress.min_size
@@ -154,9 +154,9 @@ fn short_content_stays_as_it_is() {
 #[test]
 fn more_effort_makes_less() {
     let size = |policy: &str, coding: &str| {
-        let answer = accepts(&under(policy, html("")).0, coding);
-        assert_eq!(decoded(coding, &answer.body), text());
-        answer.body.len()
+        let response = accepts(&under(policy, html("")).0, coding);
+        assert_eq!(decoded(coding, &response.body), text());
+        response.body.len()
     };
     assert!(size("gzip_level: 9", "gzip") < size("gzip_level: 1", "gzip"));
     assert!(size("brotli_level: 9", "br") < size("brotli_level: 0", "br"));
@@ -202,11 +202,11 @@ fn responses_get_another_length_each_time_where_asked() {
         let shortest = accepts(&plain, coding).body.len();
         let mut lengths = std::collections::BTreeSet::new();
         for _ in 0..16 {
-            let answer = accepts(&gateway, coding);
-            assert_eq!(decoded(coding, &answer.body), text(), "{coding}");
+            let response = accepts(&gateway, coding);
+            assert_eq!(decoded(coding, &response.body), text(), "{coding}");
             // Whatever holds the bytes has some of its own.
-            assert!((shortest + 1..=shortest + 64 + 12).contains(&answer.body.len()), "{coding}");
-            lengths.insert(answer.body.len());
+            assert!((shortest + 1..=shortest + 64 + 12).contains(&response.body.len()), "{coding}");
+            lengths.insert(response.body.len());
         }
         assert!(lengths.len() > 3, "{coding}: {lengths:?}");
     }
@@ -229,8 +229,9 @@ fn what_must_not_be_coded_stays_as_it_is() {
     partial[9..12].copy_from_slice(b"206");
     stays(gets("", partial));
     for status in ["204 No Content", "304 Not Modified"] {
-        let answer = format!("HTTP/1.1 {status}\r\nContent-Type: text/html\r\nETag: \"1\"\r\n\r\n");
-        gets("min_size: 0", answer).lacks("content-encoding").has_field("etag", "\"1\"");
+        let response =
+            format!("HTTP/1.1 {status}\r\nContent-Type: text/html\r\nETag: \"1\"\r\n\r\n");
+        gets("min_size: 0", response).lacks("content-encoding").has_field("etag", "\"1\"");
     }
 }
 
@@ -242,7 +243,7 @@ fn a_response_to_head_says_what_get_would_get() {
     let mut client = gateway.connects();
     client.sends("HEAD / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n");
     client
-        .answer_to("HEAD")
+        .response_to("HEAD")
         .has_field("content-encoding", "gzip")
         .has_field("etag", "W/\"1\"")
         .has_field("vary", "Accept-Encoding")
@@ -317,8 +318,8 @@ fn the_gateways_own_responses_are_compressed_too() {
         "titan ".repeat(500)
     );
     let gateway = gateway(&conf, &[]);
-    let answer = accepts(&gateway, "br").has_field("content-encoding", "br");
-    assert_eq!(decoded("br", &answer.body), "titan ".repeat(500));
+    let response = accepts(&gateway, "br").has_field("content-encoding", "br");
+    assert_eq!(decoded("br", &response.body), "titan ".repeat(500));
     gateway.get("/").lacks("content-encoding").has_body("titan ".repeat(500));
 }
 
@@ -327,9 +328,9 @@ fn all_protocols_get_it_alike() {
     let (gateway, _upstream) = under("", html(""));
     let mut client = gateway.connects_h2();
     let stream = client.asks(&h2::Head::get("/").with("accept-encoding", "zstd"));
-    let answer =
-        client.answer(stream).has_field("content-encoding", "zstd").lacks("content-length");
-    assert_eq!(decoded("zstd", &answer.body), text());
+    let response =
+        client.response(stream).has_field("content-encoding", "zstd").lacks("content-length");
+    assert_eq!(decoded("zstd", &response.body), text());
     let mut old = gateway.connects();
     old.sends("GET / HTTP/1.0\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n");
     let head = old.head();
@@ -342,7 +343,7 @@ fn all_protocols_get_it_alike() {
 
 #[test]
 fn a_cut_response_is_not_completed() {
-    let answer = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 9000\r\n\r\nabc";
+    let response = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 9000\r\n\r\nabc";
     let upstream = upstream::listens();
     let conf =
         "routes: [{ prefix: /, upstream: u, apply: [p] }]\npolicies: { p: { compress: {} } }";
@@ -351,7 +352,7 @@ fn a_cut_response_is_not_completed() {
     client.sends("GET / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n");
     let mut endpoint = upstream.accepts();
     endpoint.request();
-    endpoint.sends(answer);
+    endpoint.sends(response);
     client.head();
     endpoint.closes();
     assert!(!client.rest().ends_with(b"0\r\n\r\n"));

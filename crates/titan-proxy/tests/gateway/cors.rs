@@ -1,4 +1,4 @@
-//! Which pages may read answers.
+//! Which pages may read responses.
 
 use crate::tunnels::{WISH, connect};
 use titan_testkit::h2::Head;
@@ -171,11 +171,12 @@ fn may_open(gateway: &Gateway, fields: &[(&str, &str)]) -> bool {
     let head = fields.iter().fold(connect(), |head, (name, value)| head.with(name, value));
     let mut client = gateway.connects_h2();
     let stream = client.starts(&head);
-    let answers = [gateway.asks(&WISH.replacen("Host: a\r\n", &host, 1)), client.answer(stream)];
-    let [first, second] = answers.map(|answer| match answer.status {
+    let responses =
+        [gateway.asks(&WISH.replacen("Host: a\r\n", &host, 1)), client.response(stream)];
+    let [first, second] = responses.map(|response| match response.status {
         404 => true,
         _ => {
-            answer.has_problem(403, "origin-refused").lacks("access-control-allow-origin");
+            response.has_problem(403, "origin-refused").lacks("access-control-allow-origin");
             false
         }
     });
@@ -280,8 +281,8 @@ fn a_page_can_read_responses_without_a_route() {
     let asks = |request: &str, rest: &str| {
         gateway.asks(&format!("{request} HTTP/1.1\r\nHost: a\r\nOrigin: https://a\r\n{rest}"))
     };
-    let readable = |answer: Response, status: u16, code: &str| {
-        answer
+    let readable = |response: Response, status: u16, code: &str| {
+        response
             .has_field("access-control-allow-origin", "https://a")
             .has_field("access-control-allow-credentials", "true")
             .has_field("vary", "Origin")
@@ -302,7 +303,7 @@ fn a_page_can_read_responses_without_a_route() {
         (page("GET", "/one").with("x", "x".repeat(1_100)), 431, "malformed"),
     ] {
         let stream = client.asks(&head);
-        readable(client.answer(stream), status, code);
+        readable(client.response(stream), status, code);
     }
     gateway
         .asks("GET /none HTTP/1.1\r\nHost: a\r\nOrigin: https://b\r\n\r\n")

@@ -14,7 +14,7 @@ fn idle_connections_close() {
     for workers in [1, 2] {
         let gateway = gateway(&format!("workers: {workers}"), &[&upstream]);
         let mut used = gateway.connects();
-        used.sends(GET).answer().has_body("x");
+        used.sends(GET).response().has_body("x");
         let mut fresh = gateway.connects();
         waits_until("both to be accepted", || gateway.metrics().sum(|it| it.accepted.get()) == 2);
         gateway.drains();
@@ -51,7 +51,7 @@ fn a_request_whose_body_is_coming_is_finished() {
     client.sends("def");
     endpoint.expects("abcdef");
     endpoint.sends(ok("x"));
-    client.answer().has_body("x");
+    client.response().has_body("x");
     client.expects_close();
     held.gateway.waits_for_end();
 }
@@ -62,11 +62,11 @@ fn a_request_that_has_been_sent_still_gets_its_response_and_is_the_last() {
     endpoint.request();
     begins(&held);
     endpoint.sends(ok("one"));
-    client.answer().has_body("one");
-    // The next one lies in the gateway's own buffer: it is answered, and the client told to go.
+    client.response().has_body("one");
+    // The next one lies in the gateway's own buffer: it gets its response, and the client is told to go.
     endpoint.request();
     endpoint.sends(ok("two"));
-    client.answer().has_body("two").has_field("connection", "close");
+    client.response().has_body("two").has_field("connection", "close");
     client.expects_close();
     held.gateway.waits_for_end();
 }
@@ -77,7 +77,7 @@ fn nobody_new_gets_in() {
     endpoint.request();
     begins(&held);
     endpoint.sends(ok("x"));
-    client.answer().has_body("x");
+    client.response().has_body("x");
     client.expects_close();
     held.gateway.waits_for_end();
 }
@@ -92,7 +92,7 @@ fn a_client_that_was_accepted_before_is_still_served() {
         client.sends(GET);
     }
     for client in &mut clients {
-        client.answer().has_body("x");
+        client.response().has_body("x");
         client.expects_close();
     }
     gateway.waits_for_end();

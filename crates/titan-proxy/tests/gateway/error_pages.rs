@@ -101,7 +101,7 @@ fn what_a_malformed_request_takes_is_sent() {
     gateway.asks("hello\r\n\r\n").has_problem(400, "malformed");
     let mut client = gateway.connects_h2();
     let stream = client.asks(&Head::get("/").with("x", "y".repeat(20_000)));
-    client.answer(stream).has_problem(431, "malformed");
+    client.response(stream).has_problem(431, "malformed");
 }
 
 #[test]
@@ -111,11 +111,11 @@ fn pages_go_over_http2_and_calls_get_their_status() {
     let mut client = gateway.connects_h2();
     client.get("/none").has_status(404).has_body("not here");
     let head = client.asks(&Head::request("HEAD", "/none"));
-    client.answer_head(head).has_status(404).has_field("content-length", "8");
+    client.response_head(head).has_status(404).has_field("content-length", "8");
     let call =
         Head::post("/none/C").with("content-type", "application/grpc").with("te", "trailers");
     let stream = client.starts(&call);
-    client.answer_head(stream).has_status(200).has_field("grpc-status", "12");
+    client.response_head(stream).has_status(200).has_field("grpc-status", "12");
 }
 
 #[test]

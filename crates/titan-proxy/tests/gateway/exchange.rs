@@ -50,7 +50,7 @@ fn request_bodies_keep_their_framing() {
             between(format!("POST / HTTP/1.1\r\nHost: a\r\n{sent}"));
         endpoint.expects(format!("POST / HTTP/1.1\r\nHost: a\r\n{received}"));
         endpoint.sends(ok(""));
-        client.answer().has_status(200);
+        client.response().has_status(200);
         client.expects_nothing_more();
     }
 }
@@ -84,8 +84,8 @@ fn trailers_pass_in_both_directions() {
         |values: [&str; 2]| values.map(|value| ("x-sum".to_owned(), value.to_owned())).to_vec();
     assert_eq!((request.text(), request.trailers.clone()), ("a".to_owned(), trailers(["1", "2"])));
     endpoint.sends("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nb\r\n0\r\nX-Sum: 3\r\nX-Sum: 4\r\n\r\n");
-    let answer = client.answer();
-    assert_eq!((answer.text(), &answer.trailers), ("b".to_owned(), &trailers(["3", "4"])));
+    let response = client.response();
+    assert_eq!((response.text(), &response.trailers), ("b".to_owned(), &trailers(["3", "4"])));
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn a_response_to_head_has_a_length_and_no_body() {
     client.expects("HTTP/1.1 200 OK\r\nDate: x\r\nContent-Length: 5000\r\n\r\n");
     assert_eq!(endpoint.request().target, "/2");
     endpoint.sends(ok("x"));
-    client.answer().has_body("x");
+    client.response().has_body("x");
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn some_responses_never_have_a_body() {
         client.expects(passed);
         assert_eq!(endpoint.request().target, "/2");
         endpoint.sends(ok("x"));
-        client.answer().has_body("x");
+        client.response().has_body("x");
     }
 }
 
@@ -148,7 +148,7 @@ fn interim_responses_do_not_reach_an_older_client() {
     endpoint.request();
     endpoint.sends("HTTP/1.1 103 Early Hints\r\n\r\n");
     endpoint.sends(ok("x"));
-    client.answer().has_status(200).has_body("x");
+    client.response().has_status(200).has_body("x");
     client.expects_close();
 }
 
@@ -163,7 +163,7 @@ fn an_expectation_goes_to_the_endpoint_and_its_consent_back() {
     client.sends("abc");
     endpoint.expects("abc");
     endpoint.sends(ok(""));
-    client.answer().has_status(200);
+    client.response().has_status(200);
     client.expects_nothing_more();
 }
 
@@ -185,7 +185,7 @@ fn a_refused_expectation_ends_the_connection() {
     endpoint.head();
     endpoint.sends("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n");
     // Whether the body still comes is open: nothing that follows can be told from it.
-    client.answer().has_status(403).has_field("connection", "close");
+    client.response().has_status(403).has_field("connection", "close");
     client.expects_close();
     endpoint.expects_close();
 }
@@ -199,7 +199,7 @@ fn the_gateway_responds_to_an_expectation_that_an_older_endpoint_would_not() {
     client.sends("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n");
     client.expects("HTTP/1.1 100 Continue\r\n\r\n");
     client.sends("abc");
-    client.answer().has_status(200);
+    client.response().has_status(200);
     assert_eq!(upstream.requests()[1].field("expect"), None);
 }
 
@@ -209,12 +209,12 @@ fn an_older_client_gets_its_connection_closed_unless_it_asks() {
     let gateway = gateway(QUIET, &[&upstream]);
     let mut client = gateway.connects();
     client.sends("GET / HTTP/1.0\r\n\r\n");
-    client.answer().has_field("connection", "close").has_body("x");
+    client.response().has_field("connection", "close").has_body("x");
     client.expects_close();
     let mut client = gateway.connects();
     for _ in 0..2 {
         client.sends("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
-        client.answer().has_field("connection", "keep-alive").has_body("x");
+        client.response().has_field("connection", "keep-alive").has_body("x");
     }
     // Without a Host of its own the endpoint's stands in.
     let request = &upstream.requests()[0];
@@ -239,9 +239,9 @@ fn a_body_that_runs_to_the_close_reaches_the_client_in_chunks() {
         endpoint.request();
         endpoint.sends(format!("{version} 200 OK\r\n\r\nab"));
         endpoint.closes();
-        let answer = client.answer();
-        assert!(answer.is_chunked());
-        answer.has_body("ab");
+        let response = client.response();
+        assert!(response.is_chunked());
+        response.has_body("ab");
         client.sends("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
         assert_eq!(held.upstream.accepts().request().target, "/");
     }
@@ -249,21 +249,21 @@ fn a_body_that_runs_to_the_close_reaches_the_client_in_chunks() {
 
 #[test]
 fn an_older_endpoint_s_connection_is_used_once_unless_it_says_otherwise() {
-    for (answer, connections) in [
+    for (response, connections) in [
         ("HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\nx", 2),
         ("HTTP/1.0 200 OK\r\nContent-Length: 1\r\nConnection: keep-alive\r\n\r\nx", 1),
         ("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nConnection: close\r\n\r\nx", 2),
         ("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx", 1),
     ] {
-        let upstream = upstream::replies(answer);
+        let upstream = upstream::replies(response);
         let gateway = gateway(QUIET, &[&upstream]);
         let mut client = gateway.connects();
         for _ in 0..2 {
             client.sends("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
             // What the endpoint says about its connection is nothing to the client.
-            client.answer().has_body("x").lacks("connection");
+            client.response().has_body("x").lacks("connection");
         }
-        assert_eq!(upstream.connections(), connections, "{answer}");
+        assert_eq!(upstream.connections(), connections, "{response}");
     }
 }
 
@@ -274,7 +274,7 @@ fn a_client_that_asks_to_close_gets_its_response_and_the_close() {
     );
     endpoint.expects("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     endpoint.sends(ok("x"));
-    client.answer().has_field("connection", "close").has_body("x");
+    client.response().has_field("connection", "close").has_body("x");
     client.expects_close();
     // The endpoint's connection has nothing to do with that, and serves others.
     let mut other = held.gateway.connects();
@@ -312,14 +312,14 @@ fn connect_opens_no_tunnel() {
     let gateway = gateway(QUIET, &[&upstream]);
     let mut client = gateway.connects();
     client.sends("CONNECT a.example:443 HTTP/1.1\r\nHost: a.example:443\r\n\r\n");
-    client.answer().has_problem(501, "connect-method");
+    client.response().has_problem(501, "connect-method");
     client.expects_close();
     upstream.expects_no_connection();
 }
 
 #[test]
 fn pipelined_requests_get_responses_in_order() {
-    let upstream = upstream::answers(|request| ok(&request.target));
+    let upstream = upstream::responds(|request| ok(&request.target));
     let gateway = gateway(QUIET, &[&upstream]);
     let requests: Vec<_> = (0..200)
         .map(|index| match index % 3 {
@@ -334,7 +334,7 @@ fn pipelined_requests_get_responses_in_order() {
             client.sends(batch.concat());
         }
         for index in 0..100 {
-            client.answer().has_status(200).has_body(format!("/{index}"));
+            client.response().has_status(200).has_body(format!("/{index}"));
         }
     }
 }
@@ -348,10 +348,10 @@ fn a_request_may_arrive_in_pieces_of_any_size() {
     let mut client = gateway.connects();
     for split in 1..REQUEST.len() {
         client.sends(&REQUEST[..split]).sends(&REQUEST[split..]);
-        client.answer().has_status(200);
+        client.response().has_status(200);
     }
     client.sends_slowly(REQUEST);
-    client.answer().has_status(200);
+    client.response().has_status(200);
     let all = upstream.requests();
     assert_eq!((all.len(), upstream.connections()), (REQUEST.len(), 1));
     for request in all {
@@ -362,20 +362,20 @@ fn a_request_may_arrive_in_pieces_of_any_size() {
 
 #[test]
 fn a_response_may_arrive_in_pieces_of_any_size() {
-    const ANSWER: &str =
+    const RESPONSE: &str =
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nT: 1\r\n\r\n";
     let (_held, mut client, mut endpoint) = between("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-    for split in 1..ANSWER.len() {
+    for split in 1..RESPONSE.len() {
         endpoint.request();
-        endpoint.sends(&ANSWER[..split]).sends(&ANSWER[split..]);
-        let answer = client.answer();
-        assert_eq!(answer.trailers.len(), 1);
-        answer.has_body("abc");
+        endpoint.sends(&RESPONSE[..split]).sends(&RESPONSE[split..]);
+        let response = client.response();
+        assert_eq!(response.trailers.len(), 1);
+        response.has_body("abc");
         client.sends("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     }
     endpoint.request();
-    endpoint.sends_slowly(ANSWER);
-    client.answer().has_body("abc");
+    endpoint.sends_slowly(RESPONSE);
+    client.response().has_body("abc");
 }
 
 #[test]
@@ -399,11 +399,11 @@ fn a_connection_list_without_end_is_refused() {
     let list = vec!["x"; 40].join(", ");
     let upstream = upstream::replies(ok_with(&format!("Connection: {list}\r\n"), ""));
     let gateway = gateway("", &[&upstream]);
-    let answer = gateway.asks(&format!(
+    let response = gateway.asks(&format!(
         "GET / HTTP/1.1\r\nHost: a\r\nConnection: {list}\r\nX-Request-Id: mine\r\n\r\n"
     ));
-    assert_eq!(answer.request_id().len(), 32, "an id of the gateway's own");
-    answer.has_problem(400, "connection-list");
+    assert_eq!(response.request_id().len(), 32, "an id of the gateway's own");
+    response.has_problem(400, "connection-list");
     assert_eq!(upstream.connections(), 0);
     gateway.get("/").has_problem(502, "connection-list");
     gateway.get("/").has_problem(502, "connection-list");
@@ -416,7 +416,7 @@ fn a_client_that_closes_its_sending_side_still_gets_a_fast_response() {
     client.finishes();
     endpoint.request();
     endpoint.sends(ok("x"));
-    client.answer().has_body("x");
+    client.response().has_body("x");
     client.expects_close();
 }
 
@@ -434,7 +434,7 @@ const HEAD_TIMEOUT: &str = "timeouts: { head: 500ms }";
 
 /// Lets time pass: waits for a timeout of the gateway itself.
 fn lets_half_a_second_pass(held: &Held) {
-    held.gateway.connects().sends("GET").answer().has_problem(408, "head-timeout");
+    held.gateway.connects().sends("GET").response().has_problem(408, "head-timeout");
 }
 
 #[test]
@@ -456,7 +456,7 @@ fn a_request_that_takes_its_time_keeps_nobody_else_waiting() {
     client.sends("def");
     endpoint.expects("abcdef");
     endpoint.sends(ok(""));
-    client.answer().has_status(200);
+    client.response().has_status(200);
 }
 
 #[test]
@@ -496,7 +496,7 @@ fn an_early_refusal_reaches_a_client_that_is_still_sending() {
     client.sends(vec![b'x'; 200_000]);
     endpoint
         .sends("HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-    client.answer().has_status(413).has_field("connection", "close");
+    client.response().has_status(413).has_field("connection", "close");
     client.offers(vec![b'x'; 100_000]);
     drop(endpoint);
     client.expects_close();
@@ -510,7 +510,7 @@ fn an_upgrade_that_no_route_allows_is_not_asked_for_and_not_taken() {
     endpoint.expects("GET / HTTP/1.1\r\nHost: a\r\nX-Other: 13\r\n\r\n");
     endpoint
         .sends("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: other\r\n\r\n");
-    client.answer().has_problem(502, "unexpected-upgrade");
+    client.response().has_problem(502, "unexpected-upgrade");
     endpoint.expects_close();
 }
 
@@ -520,7 +520,7 @@ fn large_bodies_arrive_byte_for_byte() {
     let body: Vec<u8> =
         (0..3_000_000_u32).map(|at| ((at * 7 + at / 251) % 256).to_le_bytes()[0]).collect();
     let wanted = body.clone();
-    let upstream = upstream::answers(move |request| {
+    let upstream = upstream::responds(move |request| {
         let is_same = request.body == wanted;
         let (head, tail) = match request.is_chunked() {
             false => (format!("Content-Length: {}\r\n\r\n", wanted.len()), ""),
@@ -546,7 +546,7 @@ fn large_bodies_arrive_byte_for_byte() {
     let mut client = gateway.connects();
     for [head, tail] in requests {
         client.sends(head).sends(&body).sends(tail);
-        client.answer().has_field("x-same", "true").has_body(&body);
+        client.response().has_field("x-same", "true").has_body(&body);
     }
 }
 
@@ -570,7 +570,7 @@ fn a_malformed_request_gets_a_response_and_ends_the_connection() {
     let gateway = gateway(QUIET, &[&upstream]);
     let mut client = gateway.connects();
     client.sends("GET / HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n");
-    client.answer().has_problem(400, "malformed").has_field("connection", "close");
+    client.response().has_problem(400, "malformed").has_field("connection", "close");
     client.expects_close();
     upstream.expects_no_connection();
 }

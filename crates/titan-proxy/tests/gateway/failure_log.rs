@@ -36,13 +36,13 @@ fn only(gateway: &Gateway) -> UpstreamFailure {
 fn an_endpoint_that_refuses_is_reported_with_route_endpoint_and_request() {
     let address = refuses();
     let gateway = shop(&format!("['{address}']"), "");
-    let answer = gateway.get("/secret?token=secret").has_status(502);
+    let response = gateway.get("/secret?token=secret").has_status(502);
     let failure = only(&gateway);
     assert_eq!(failure.what, format!("{address}: Connection refused (os error 111)"));
     assert_eq!((failure.upstream.as_str(), failure.code, failure.count), ("u", "connect", 1));
     assert_eq!(failure.route.as_deref(), Some("shop"));
     let id = failure.request.expect("requests have ids unless that is off");
-    assert_eq!(answer.request_id(), id);
+    assert_eq!(response.request_id(), id);
     assert_eq!(gateway.upstream_failures(), []);
 }
 
@@ -55,7 +55,7 @@ fn an_endpoint_that_speaks_no_tls_is_told_as_such() {
     client.sends("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
     let mut endpoint = upstream.accepts();
     endpoint.sends("HTTP/1.1 400 Bad Request\r\n\r\n");
-    client.answer().has_status(502);
+    client.response().has_status(502);
     assert_eq!(only(&gateway).what, format!("{address}: it does not speak TLS"));
 }
 
@@ -96,7 +96,7 @@ fn an_endpoint_that_closes_is_another_cause() {
     let mut endpoint = upstream.accepts();
     endpoint.request();
     endpoint.ends(End::Close);
-    client.answer().has_status(502);
+    client.response().has_status(502);
     let failure = only(&gateway);
     assert_eq!(failure.code, "upstream-closed");
     assert!(failure.what.starts_with(&format!("{}: ", upstream.address())), "{}", failure.what);

@@ -77,15 +77,15 @@ fn bytes(count: usize) -> Vec<u8> {
 fn a_file_is_sent_with_what_tells_its_states_apart() {
     let site = site("states", "").has("a.txt", "hello");
     changed_at(&site.file("a.txt"), SECONDS_THEN);
-    let answer = site.get("/s/a.txt").has_status(200).has_body("hello");
-    let answer = answer
+    let response = site.get("/s/a.txt").has_status(200).has_body("hello");
+    let response = response
         .has_field("content-type", "text/plain; charset=utf-8")
         .has_field("content-length", "5")
         .has_field("last-modified", THEN)
         .has_field("accept-ranges", "bytes")
         .lacks("cache-control")
         .lacks("vary");
-    let tag = answer.field("etag").unwrap().to_owned();
+    let tag = response.field("etag").unwrap().to_owned();
     assert!(tag.starts_with('"') && tag.len() == 18, "{tag}");
     let head =
         site.asks("HEAD", "/s/a.txt", &[("Range", "bytes=0-1")]).has_status(200).has_body("");
@@ -95,8 +95,8 @@ fn a_file_is_sent_with_what_tells_its_states_apart() {
     fs::write(site.file("b.txt"), "HELLO").unwrap();
     changed_at(&site.file("b.txt"), SECONDS_THEN);
     fs::rename(site.file("b.txt"), site.file("a.txt")).unwrap();
-    let answer = site.get("/s/a.txt").has_body("HELLO");
-    assert_ne!(answer.field("etag"), Some(tag.as_str()));
+    let response = site.get("/s/a.txt").has_body("HELLO");
+    assert_ne!(response.field("etag"), Some(tag.as_str()));
     site.get("/s/none.txt").has_problem(404, "no-file");
     site.get("/s/a.txt/").has_problem(404, "no-file");
     site.get("/s/a.txt/b").has_problem(404, "no-file");
@@ -173,11 +173,11 @@ fn a_client_gets_the_coding_that_lies_ready() {
         get("/s/a.css", "gzip, br;q=0.5").has_body("gzipped").has_field("content-encoding", "gzip");
     let zst = get("/s/a.css", "zstd, gzip;q=0.1").has_body("gzipped");
     let plain = get("/s/a.css", "identity").has_body("plain").lacks("content-encoding");
-    for answer in [&br, &gz, &zst, &plain] {
-        assert_eq!(answer.field("content-type"), Some("text/css; charset=utf-8"));
-        assert_eq!(answer.field("vary"), Some("Accept-Encoding"));
+    for response in [&br, &gz, &zst, &plain] {
+        assert_eq!(response.field("content-type"), Some("text/css; charset=utf-8"));
+        assert_eq!(response.field("vary"), Some("Accept-Encoding"));
     }
-    let tags = [&br, &gz, &plain].map(|answer| answer.field("etag").unwrap().to_owned());
+    let tags = [&br, &gz, &plain].map(|response| response.field("etag").unwrap().to_owned());
     assert!(tags[0] != tags[1] && tags[1] != tags[2] && tags[0] != tags[2], "{tags:?}");
     get("/s/b", "br, gzip").has_body("plain").has_field("vary", "Accept-Encoding");
     get("/s/c", "gzip").has_problem(404, "no-file");
@@ -210,8 +210,8 @@ fn names_with_a_dot_in_front_are_hidden() {
 #[test]
 fn caches_are_told_what_the_configuration_says() {
     let site = site("cache", "cache_control: \"public, max-age=60\"").has("a", "a");
-    let answer = site.get("/s/a").has_field("cache-control", "public, max-age=60");
-    let tag = answer.field("etag").unwrap().to_owned();
+    let response = site.get("/s/a").has_field("cache-control", "public, max-age=60");
+    let tag = response.field("etag").unwrap().to_owned();
     let same = site.asks("GET", "/s/a", &[("If-None-Match", &tag)]).has_status(304);
     same.has_field("cache-control", "public, max-age=60");
     site.get("/s/b").has_status(404).lacks("cache-control");
@@ -246,8 +246,8 @@ fn a_part_is_sent_and_what_is_not_there_is_told() {
         ("bytes=-3", "789", "7-9"),
         ("bytes=0-99", "0123456789", "0-9"),
     ] {
-        let answer = get(range).has_status(206).has_body(part);
-        answer
+        let response = get(range).has_status(206).has_body(part);
+        response
             .has_field("content-range", &format!("bytes {place}/10"))
             .has_field("content-length", &part.len().to_string());
     }
@@ -298,18 +298,18 @@ fn a_file_of_the_future_was_changed_now() {
     let site = site("future", "").has("a", "a");
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     changed_at(&site.file("a"), now + 1_000_000);
-    let answer = site.get("/s/a").has_status(200);
-    let time = |name: &str| httpdate::parse_http_date(answer.field(name).unwrap()).unwrap();
+    let response = site.get("/s/a").has_status(200);
+    let time = |name: &str| httpdate::parse_http_date(response.field(name).unwrap()).unwrap();
     let age = time("date").duration_since(time("last-modified"));
-    assert!(age.is_ok_and(|age| age < Duration::from_secs(3600)), "{answer:?}");
+    assert!(age.is_ok_and(|age| age < Duration::from_secs(3600)), "{response:?}");
 }
 
 #[test]
 fn there_are_two_methods() {
     let site = site("methods", "").has("a", "a");
     for method in ["POST", "PUT", "DELETE", "OPTIONS", "PROPFIND"] {
-        let answer = site.asks(method, "/s/a", &[]).has_problem(405, "method-not-allowed");
-        answer.has_field("allow", "GET, HEAD");
+        let response = site.asks(method, "/s/a", &[]).has_problem(405, "method-not-allowed");
+        response.has_field("allow", "GET, HEAD");
     }
 }
 
@@ -374,15 +374,15 @@ fn files_of_every_length_arrive_as_they_are() {
         fs::write(site.file("a"), &content).unwrap();
         client.sends("GET /s/a HTTP/1.1\r\nHost: a\r\n\r\n");
         client
-            .answer()
+            .response()
             .has_status(200)
             .has_field("content-length", &length.to_string())
             .has_body(&content);
         let (from, to) = (length / 3, length - 1 - length / 7);
         client.sends(format!("GET /s/a HTTP/1.1\r\nHost: a\r\nRange: bytes={from}-{to}\r\n\r\n"));
-        client.answer().has_status(206).has_body(&content[from..=to]);
+        client.response().has_status(206).has_body(&content[from..=to]);
         let stream = streams.asks(&Head::get("/s/a"));
-        streams.answer(stream).has_status(200).has_body(&content);
+        streams.response(stream).has_status(200).has_body(&content);
     }
 }
 
@@ -408,7 +408,7 @@ fn a_response_breaks_off_where_its_file_does() {
     file.set_len(MUCH).unwrap();
     let mut client = site.gateway.connects_h2();
     let stream = client.asks(&Head::get("/s/a"));
-    client.answer_head(stream).has_status(200);
+    client.response_head(stream).has_status(200);
     file.set_len(1 << 20).unwrap();
     client.reset_of(stream);
 }
@@ -424,7 +424,11 @@ fn a_file_that_grows_has_the_length_that_was_announced() {
     for _ in 0..MUCH >> 20 {
         client.takes(1 << 20);
     }
-    client.sends("GET /s/b HTTP/1.1\r\nHost: a\r\n\r\n").answer().has_status(200).has_body("next");
+    client
+        .sends("GET /s/b HTTP/1.1\r\nHost: a\r\n\r\n")
+        .response()
+        .has_status(200)
+        .has_body("next");
 }
 
 #[test]
@@ -452,10 +456,11 @@ apply: [small, careful, pages]";
         .has("a.txt", "hello hello hello hello hello")
         .has("sub/index.html", "x");
     let gzip = ("Accept-Encoding", "gzip");
-    let answer = site.asks("GET", "/s/v7/a.txt", &[gzip, ("Origin", "https://a")]).has_status(200);
-    let tag = answer.field("etag").unwrap().to_owned();
-    assert!(tag.starts_with("W/") && answer.is_chunked(), "{tag}");
-    answer
+    let response =
+        site.asks("GET", "/s/v7/a.txt", &[gzip, ("Origin", "https://a")]).has_status(200);
+    let tag = response.field("etag").unwrap().to_owned();
+    assert!(tag.starts_with("W/") && response.is_chunked(), "{tag}");
+    response
         .has_field("content-encoding", "gzip")
         .has_field("x-a", "b")
         .has_field("access-control-allow-origin", "https://a")
@@ -483,10 +488,10 @@ fn a_wish_for_another_protocol_is_not_granted() {
     ];
     // A server may ignore the wish.
     site.asks("GET", "/s/a", &fields).has_status(200).has_body("a");
-    // This one cannot be ignored: any good answer would be a consent.
+    // This one cannot be ignored: any successful response would be a consent.
     let mut client = site.gateway.connects_h2();
     let stream = client.starts(&Head::request("CONNECT", "/s/a").with(":protocol", "websocket"));
-    client.answer(stream).has_problem(501, "upgrade-refused");
+    client.response(stream).has_problem(501, "upgrade-refused");
 }
 
 #[test]

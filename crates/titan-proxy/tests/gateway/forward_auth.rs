@@ -122,7 +122,7 @@ fn what_a_service_says_of_the_client_goes_on() {
 #[test]
 fn a_refusal_is_what_the_client_gets() {
     let to = upstream::replies(upstream::ok("x"));
-    let auth = upstream::answers(|request| {
+    let auth = upstream::responds(|request| {
         let uri = request.field("x-forwarded-uri").unwrap_or_default();
         let fields = "Set-Cookie: a=1\r\nSet-Cookie: b=2\r\nLocation: /login\r\nServer: auth\r\n\
             WWW-Authenticate: Basic realm=\"x\"\r\nContent-Type: text/html\r\nX-Why: because\r\n\
@@ -133,20 +133,22 @@ fn a_refusal_is_what_the_client_gets() {
     let mut client = gateway.connects();
     for status in [302, 401, 403, 404, 500] {
         let request = format!("GET /{status} HTTP/1.1\r\nHost: a\r\n\r\n");
-        let answer = client.sends(request).answer().has_status(status).has_body("sign in");
-        let answer = answer.has_field("location", "/login").has_field("content-type", "text/html");
-        let answer = answer.has_field("www-authenticate", "Basic realm=\"x\"");
-        let answer = answer.has_field("cache-control", "no-store").lacks("x-why").lacks("server");
-        assert_eq!(answer.all("set-cookie"), ["a=1", "b=2"]);
+        let response = client.sends(request).response().has_status(status).has_body("sign in");
+        let response =
+            response.has_field("location", "/login").has_field("content-type", "text/html");
+        let response = response.has_field("www-authenticate", "Basic realm=\"x\"");
+        let response =
+            response.has_field("cache-control", "no-store").lacks("x-why").lacks("server");
+        assert_eq!(response.all("set-cookie"), ["a=1", "b=2"]);
     }
     client.sends("HEAD /401 HTTP/1.1\r\nHost: a\r\n\r\n");
-    client.answer_to("HEAD").has_status(401).has_body("").has_field("content-length", "7");
+    client.response_to("HEAD").has_status(401).has_body("").has_field("content-length", "7");
     // What was not read of the client's body keeps nobody from the response.
     client.sends("POST /403 HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc");
-    client.answer().has_status(403);
+    client.response().has_status(403);
     let only = under(&to, &auth, "response_headers: X-Kind", "");
-    let answer = only.get("/401").has_status(401).lacks("www-authenticate").lacks("set-cookie");
-    answer.has_field("content-type", "text/html").has_body("sign in");
+    let response = only.get("/401").has_status(401).lacks("www-authenticate").lacks("set-cookie");
+    response.has_field("content-type", "text/html").has_body("sign in");
     assert!(to.requests().is_empty());
 }
 
@@ -183,7 +185,7 @@ fn nothing_goes_on_without_a_response_that_is_one() {
         gone.address()
     };
     under(&to, &nobody, "", "").get("/").has_problem(503, "auth-service");
-    for answer in [
+    for response in [
         "",
         "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
         "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab",
@@ -193,10 +195,14 @@ fn nothing_goes_on_without_a_response_that_is_one() {
         &format!("HTTP/1.1 200 OK\r\nX: {}\r\n\r\n", "a".repeat(100_000)),
         &"HTTP/1.1 103 Early Hints\r\n\r\n".repeat(20),
     ] {
-        let auth = upstream::replies(answer).then_closes();
-        let start: String = answer.chars().take(40).collect();
-        let answer = under(&to, &auth, "", "").get("/");
-        assert_eq!((answer.status, answer.problem().as_str()), (503, "auth-service"), "{start}");
+        let auth = upstream::replies(response).then_closes();
+        let start: String = response.chars().take(40).collect();
+        let response = under(&to, &auth, "", "").get("/");
+        assert_eq!(
+            (response.status, response.problem().as_str()),
+            (503, "auth-service"),
+            "{start}"
+        );
     }
     assert!(to.requests().is_empty());
 }
@@ -204,7 +210,7 @@ fn nothing_goes_on_without_a_response_that_is_one() {
 #[test]
 fn a_connection_is_used_again_where_its_response_was_read() {
     let to = upstream::replies(upstream::ok("x"));
-    let auth = upstream::answers(|request| {
+    let auth = upstream::responds(|request| {
         let length = request.field("x-forwarded-uri").and_then(|uri| uri[1..].parse().ok());
         says("200", "", &"a".repeat(length.unwrap_or_default())).into_bytes()
     });
@@ -299,11 +305,11 @@ fn calls_are_refused_in_their_own_form() {
         let gateway = under(&to, &auth, "", "");
         let mut client = gateway.connects_h2();
         let stream = client.starts(&call);
-        let answer = client.answer_head(stream).has_status(200).has_field("grpc-status", grpc);
-        assert!(answer.field("grpc-message").unwrap().contains(code), "{status}");
-        answer.lacks("location");
+        let response = client.response_head(stream).has_status(200).has_field("grpc-status", grpc);
+        assert!(response.field("grpc-message").unwrap().contains(code), "{status}");
+        response.lacks("location");
         let stream = client.asks(&Head::get("/"));
-        assert_eq!(client.answer(stream).status.to_string(), status);
+        assert_eq!(client.response(stream).status.to_string(), status);
     }
     assert!(to.requests().is_empty());
 }
@@ -311,7 +317,7 @@ fn calls_are_refused_in_their_own_form() {
 #[test]
 fn a_service_of_http2_is_asked_too() {
     let to = upstream::replies(upstream::ok("x"));
-    let auth = upstream::answers_h2(|request| {
+    let auth = upstream::responds_h2(|request| {
         let uri = request.field("x-forwarded-uri").unwrap_or_default();
         says(&uri[1..], "X-User: eve\r\nLocation: /login\r\n", "page").into_bytes()
     });

@@ -44,15 +44,15 @@ fn between(text: &str, head: &Head) -> (Held, Client, u32, Endpoint) {
 
 /// Checks that a response is a status in trailers alone, and that its message tells that code of the gateway.
 #[track_caller]
-fn has_status(answer: Response, status: &str, code: &str) -> Response {
-    let answer = answer
+fn has_status(response: Response, status: &str, code: &str) -> Response {
+    let response = response
         .has_status(200)
         .has_field("content-type", "application/grpc")
         .has_field("grpc-status", status)
         .has_body("");
-    let message = answer.field("grpc-message").unwrap_or_default();
+    let message = response.field("grpc-message").unwrap_or_default();
     assert!(message.contains(&format!("({code}")), "{message}");
-    answer
+    response
 }
 
 /// How many milliseconds a value of `grpc-timeout` is.
@@ -79,7 +79,7 @@ fn an_endpoint_is_told_that_trailers_are_welcome() {
     assert_eq!(request.body, EMPTY);
     endpoint.sends_head(stream_up, &begins(), false).sends_data(stream_up, EMPTY, false);
     endpoint.sends_trailers(stream_up, &Head::default().with("grpc-status", "0"));
-    assert_eq!(client.answer_head(stream).has_status(200).status, 200);
+    assert_eq!(client.response_head(stream).has_status(200).status, 200);
     let (body, trailers) = client.takes_rest(stream);
     assert_eq!(body, EMPTY);
     assert_eq!(trailers, [("grpc-status".to_owned(), "0".to_owned())]);
@@ -133,9 +133,9 @@ fn a_response_that_is_all_trailers_may_be_as_long_as_trailers() {
         let (stream_up, _) = endpoint.request_head();
         endpoint.sends_head(stream_up, &failed, end);
     }
-    let answer = client.answer(first).has_status(200).has_field("grpc-status", "9");
-    assert_eq!(answer.field("grpc-message").map(str::len), Some(40 << 10));
-    has_status(client.answer(second), "13", "malformed");
+    let response = client.response(first).has_status(200).has_field("grpc-status", "9");
+    assert_eq!(response.field("grpc-message").map(str::len), Some(40 << 10));
+    has_status(client.response(second), "13", "malformed");
 }
 
 #[test]
@@ -192,8 +192,8 @@ fn a_failure_of_the_gateway_is_a_status() {
     ];
     for (path, status, code) in cases {
         let stream = client.asks_with(&call(path).with("content-length", "11"), [0; 11]);
-        let answer = has_status(client.answer(stream), status, code);
-        let message = answer.field("grpc-message").unwrap_or_default();
+        let response = has_status(client.response(stream), status, code);
+        let message = response.field("grpc-message").unwrap_or_default();
         assert!(message.contains(", request "), "{message}");
         // The same over HTTP/1.1.
         let request = format!(
@@ -212,8 +212,8 @@ fn the_response_of_an_endpoint_is_passed_on_whatever_it_is() {
     let (_held, mut client, stream, mut endpoint) = between("", &call("/a.B/C"));
     client.sends_data(stream, EMPTY, true);
     let (stream_up, _) = endpoint.request();
-    endpoint.answers(stream_up, &reply(502).with("content-type", "text/html"), "<p>");
-    client.answer(stream).has_status(502).has_field("content-type", "text/html").has_body("<p>");
+    endpoint.responds(stream_up, &reply(502).with("content-type", "text/html"), "<p>");
+    client.response(stream).has_status(502).has_field("content-type", "text/html").has_body("<p>");
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn a_failure_after_the_response_has_begun_is_a_reset() {
     client.sends_data(stream, EMPTY, true);
     let (stream_up, _) = endpoint.request();
     endpoint.sends_head(stream_up, &begins(), false);
-    client.answer_head(stream).has_status(200);
+    client.response_head(stream).has_status(200);
     endpoint.resets(stream_up, code::INTERNAL_ERROR);
     assert_eq!(client.reset_of(stream), code::INTERNAL_ERROR);
 }
@@ -235,7 +235,7 @@ fn a_deadline_is_for_the_whole_of_a_call() {
     let (stream_up, request) = endpoint.request();
     let left = milliseconds(request.field("grpc-timeout").unwrap());
     assert!((1..400).contains(&left), "{left}");
-    has_status(client.answer(stream), "4", "deadline");
+    has_status(client.response(stream), "4", "deadline");
     assert_eq!(endpoint.reset_of(stream_up), code::CANCEL);
 }
 
@@ -249,7 +249,7 @@ fn an_endpoint_that_keeps_the_deadline_first_is_not_blamed() {
         thread::yield_now();
     }
     endpoint.resets(stream_up, code::CANCEL);
-    has_status(client.answer(stream), "4", "deadline");
+    has_status(client.response(stream), "4", "deadline");
     assert_eq!(held.gateway.status().upstreams()[0].sum(|cells| cells.failures.get()), 0);
 }
 
@@ -259,7 +259,7 @@ fn a_deadline_ends_a_response_that_has_begun() {
     let (_held, mut client, stream, mut endpoint) = between("", &head);
     let (stream_up, _) = endpoint.request_head();
     endpoint.sends_head(stream_up, &begins(), false).sends_data(stream_up, EMPTY, false);
-    client.answer_head(stream).has_status(200);
+    client.response_head(stream).has_status(200);
     assert_eq!(client.reset_of(stream), code::INTERNAL_ERROR);
     assert_eq!(endpoint.reset_of(stream_up), code::CANCEL);
 }
@@ -276,16 +276,16 @@ fn a_deadline_holds_in_a_queue_and_what_is_waited_there_is_not_given_to_the_endp
     let mut client = gateway.connects_h2();
     let short = client.asks(&call("/a.B/C").with("grpc-timeout", "100m"));
     let long = client.asks(&call("/a.B/C").with("grpc-timeout", "60S"));
-    has_status(client.answer(short), "4", "deadline");
+    has_status(client.response(short), "4", "deadline");
     endpoint.sends("HTTP/1.1 204 No Content\r\n\r\n");
     let request = endpoint.request();
     let left = milliseconds(request.field("grpc-timeout").unwrap());
     assert!((30_000..=59_900).contains(&left), "{left}");
     endpoint.sends("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
-    client.answer(long).has_status(200);
+    client.response(long).has_status(200);
 }
 
-/// A call that is over before an endpoint that does not answer is given up for slow.
+/// A call that is over before an endpoint that does not respond is given up for slow.
 fn impatient() -> Head {
     call("/a.B/C").with("grpc-timeout", "300m")
 }
@@ -299,7 +299,7 @@ fn a_dead_connection_is_noticed_although_no_client_waits_for_a_timeout() {
     let mut dead = upstream.accepts_h2();
     // Says nothing from now on, not even that it has got a ping.
     dead.request();
-    has_status(client.answer(stream), "4", "deadline");
+    has_status(client.response(stream), "4", "deadline");
     let is_replaced = AtomicBool::new(false);
     let _alive = thread::scope(|scope| {
         scope.spawn(|| {
@@ -307,7 +307,7 @@ fn a_dead_connection_is_noticed_although_no_client_waits_for_a_timeout() {
             let begun = Instant::now();
             while !is_replaced.load(Ordering::Relaxed) && begun.elapsed() < DEADLINE {
                 let stream = client.asks(&impatient());
-                has_status(client.answer(stream), "4", "deadline");
+                has_status(client.response(stream), "4", "deadline");
             }
         });
         let mut alive = upstream.accepts_h2();
@@ -328,7 +328,7 @@ fn a_connection_whose_endpoint_is_only_slow_is_kept() {
         // It answers pings, and nothing else.
         scope.spawn(move || slow.looks_for(|_| None::<()>));
         for _ in 0..10 {
-            has_status(client.answer(stream), "4", "deadline");
+            has_status(client.response(stream), "4", "deadline");
             stream = client.asks(&impatient());
         }
         upstream.expects_no_connection();
@@ -343,10 +343,10 @@ fn a_deadline_that_cannot_be_read_is_refused() {
     let mut client = gateway.connects_h2();
     for value in ["", "1", "S", "1s", "123456789m", "-1S"] {
         let stream = client.asks(&call("/a.B/C").with("grpc-timeout", value));
-        has_status(client.answer(stream), "13", "bad-grpc-timeout");
+        has_status(client.response(stream), "13", "bad-grpc-timeout");
     }
     let stream = client.asks(&call("/a.B/C").with("grpc-timeout", "0n"));
-    has_status(client.answer(stream), "4", "deadline");
+    has_status(client.response(stream), "4", "deadline");
     upstream.expects_no_connection();
 }
 
@@ -356,7 +356,7 @@ fn a_route_bounds_the_wait_for_a_response_all_the_same() {
     let (held, mut client, stream, mut endpoint) = between("timeouts: { response: 200ms }", &head);
     client.sends_data(stream, EMPTY, true);
     endpoint.request();
-    has_status(client.answer(stream), "4", "response-timeout");
+    has_status(client.response(stream), "4", "response-timeout");
     drop(held.gateway);
 }
 
@@ -381,7 +381,7 @@ fn one_side_of_a_call_may_be_silent_while_the_other_is_not() {
     let (stream_up, _) = endpoint.request_head();
     talks(&mut client, stream, &mut endpoint, stream_up);
     endpoint.sends_head(stream_up, &begins(), false);
-    client.answer_head(stream).has_status(200);
+    client.response_head(stream).has_status(200);
     talks(&mut endpoint, stream_up, &mut client, stream);
     talks(&mut client, stream, &mut endpoint, stream_up);
     client.sends_data(stream, [], true);
@@ -399,7 +399,7 @@ fn a_client_that_takes_nothing_of_its_call_is_given_up() {
     let mut endpoint = upstream.accepts_h2();
     let (stream_up, _) = endpoint.request_head();
     endpoint.sends_head(stream_up, &begins(), false).sends_data(stream_up, EMPTY, false);
-    client.answer_head(stream);
+    client.response_head(stream);
     // Long before the call as a whole is idle.
     assert_eq!(client.reset_of(stream), code::INTERNAL_ERROR);
 }
@@ -409,12 +409,12 @@ fn a_call_in_which_nothing_moves_is_given_up() {
     let text = "timeouts: { response_body: 200ms }";
     let (_held, mut client, stream, mut endpoint) = between(text, &call("/a.B/C"));
     let (stream_up, _) = endpoint.request_head();
-    has_status(client.answer(stream), "4", "body-timeout");
+    has_status(client.response(stream), "4", "body-timeout");
     endpoint.reset_of(stream_up);
     let (_held, mut client, stream, mut endpoint) = between(text, &call("/a.B/C"));
     let (stream_up, _) = endpoint.request_head();
     endpoint.sends_head(stream_up, &begins(), false);
-    client.answer_head(stream);
+    client.response_head(stream);
     assert_eq!(client.reset_of(stream), code::INTERNAL_ERROR);
     endpoint.reset_of(stream_up);
 }
@@ -454,9 +454,9 @@ fn a_call_of_a_browser_is_translated_where_the_route_says_so() {
         let native = media_type.replace("-web", "");
         assert_eq!(request.field("content-type"), Some(&*native));
         assert_eq!((request.field("te"), &request.body), (Some("trailers"), &sent));
-        let answer = client.answer(stream).has_status(200).has_field("x-head", "1");
-        assert_eq!(answer.field("content-type"), Some("application/grpc-web"));
-        assert_eq!(answer.body, [&sent, TRAILER_FRAME].concat());
+        let response = client.response(stream).has_status(200).has_field("x-head", "1");
+        assert_eq!(response.field("content-type"), Some("application/grpc-web"));
+        assert_eq!(response.body, [&sent, TRAILER_FRAME].concat());
         // The same over HTTP/1.1.
         let mut client = held.gateway.connects();
         client.sends(format!(
@@ -464,13 +464,13 @@ fn a_call_of_a_browser_is_translated_where_the_route_says_so() {
         ));
         client.sends(&sent);
         assert_eq!(echoes(&mut endpoint).body, sent);
-        assert_eq!(client.answer().has_status(200).body, [&sent, TRAILER_FRAME].concat());
+        assert_eq!(client.response().has_status(200).body, [&sent, TRAILER_FRAME].concat());
     }
     let head = Head::post("/a.B/C").with("content-type", "application/grpc-web");
     let (_held, mut client, stream, mut endpoint) = between("", &head);
     client.sends_data(stream, &sent, true);
     assert_eq!(echoes(&mut endpoint).field("content-type"), Some("application/grpc-web"));
-    assert_eq!(client.answer(stream).body, sent);
+    assert_eq!(client.response(stream).body, sent);
 }
 
 /// Calls with that body, in pieces of that length; the whole response.
@@ -484,9 +484,9 @@ fn asks_in_text(text: &[u8], piece: usize) -> Vec<u8> {
     }
     client.sends_data(stream, [], true);
     assert_eq!(echoes(&mut endpoint).body, message(b"hello"));
-    let answer = client.answer(stream).has_status(200);
-    assert_eq!(answer.field("content-type"), Some("application/grpc-web-text"));
-    answer.body.clone()
+    let response = client.response(stream).has_status(200);
+    assert_eq!(response.field("content-type"), Some("application/grpc-web-text"));
+    response.body.clone()
 }
 
 #[test]
@@ -504,10 +504,10 @@ fn text_that_is_none_is_refused() {
         let head = Head::post("/a.B/C").with("content-type", "application/grpc-web-text");
         let (_held, mut client, stream, _endpoint) = between(WEB, &head);
         client.sends_data(stream, text, true);
-        let answer = client.answer(stream).has_status(200).has_field("grpc-status", "13");
-        let message = answer.field("grpc-message").unwrap_or_default();
+        let response = client.response(stream).has_status(200).has_field("grpc-status", "13");
+        let message = response.field("grpc-message").unwrap_or_default();
         assert!(message.contains("(bad-grpc-web-text"), "{message}");
-        assert_eq!(answer.field("content-type"), Some("application/grpc-web-text"));
+        assert_eq!(response.field("content-type"), Some("application/grpc-web-text"));
     }
 }
 
@@ -520,9 +520,9 @@ fn each_message_of_a_stream_is_translated_when_it_comes() {
         let (stream_up, _) = endpoint.request();
         let head = reply(200).with("content-type", "application/grpc+proto");
         endpoint.sends_head(stream_up, &head, false);
-        let answer = client.answer_head(stream).has_status(200);
+        let response = client.response_head(stream).has_status(200);
         let media_type = if is_text { "grpc-web-text+proto" } else { "grpc-web+proto" };
-        assert_eq!(answer.field("content-type"), Some(&*format!("application/{media_type}")));
+        assert_eq!(response.field("content-type"), Some(&*format!("application/{media_type}")));
         // The client has each before the next one is sent.
         for bytes in [&b"a"[..], b"bc", &[b'd'; 40_000]] {
             let sent = message(bytes);
@@ -551,9 +551,9 @@ fn a_status_without_a_message_stays_in_the_head() {
     let (_held, mut client, stream, mut endpoint) = between(WEB, &head);
     client.sends_data(stream, "AAAAAAA=", true);
     let (stream_up, _) = endpoint.request();
-    endpoint.answers(stream_up, &begins().with("grpc-status", "7"), "");
-    let answer = client.answer(stream).has_status(200).has_field("grpc-status", "7").has_body("");
-    assert_eq!(answer.field("content-type"), Some("application/grpc-web-text"));
+    endpoint.responds(stream_up, &begins().with("grpc-status", "7"), "");
+    let response = client.response(stream).has_status(200).has_field("grpc-status", "7");
+    response.has_body("").has_field("content-type", "application/grpc-web-text");
 }
 
 #[test]
@@ -562,8 +562,8 @@ fn a_browser_gets_a_response_that_is_not_grpc_unchanged() {
     let (_held, mut client, stream, mut endpoint) = between(WEB, &head);
     client.sends_data(stream, "AAAAAAA=", true);
     let (stream_up, _) = endpoint.request();
-    endpoint.answers(stream_up, &reply(502).with("content-type", "text/html"), "<p>");
-    client.answer(stream).has_status(502).has_field("content-type", "text/html").has_body("<p>");
+    endpoint.responds(stream_up, &reply(502).with("content-type", "text/html"), "<p>");
+    client.response(stream).has_status(502).has_field("content-type", "text/html").has_body("<p>");
 }
 
 #[test]
@@ -574,8 +574,8 @@ fn a_browser_is_told_of_failures_in_its_own_dialect() {
             "POST /a.B/C HTTP/1.1\r\nHost: a\r\nContent-Type: application/{dialect}+proto\r\n\
              Content-Length: 0\r\n\r\n"
         );
-        let answer = gateway.asks(&request).has_status(200).has_field("grpc-status", "12");
-        assert_eq!(answer.field("content-type"), Some(&*format!("application/{dialect}")));
+        let response = gateway.asks(&request).has_status(200).has_field("grpc-status", "12");
+        assert_eq!(response.field("content-type"), Some(&*format!("application/{dialect}")));
     }
 }
 

@@ -185,7 +185,7 @@ fn failures_of_so_many_clients_are_counted() {
                 number / 256,
                 number % 256
             ));
-            client.answer().status == 429
+            client.response().status == 429
         };
         [(); 2].map(|()| (0..400).filter(|number| is_refused(*number)).count())
     };
@@ -212,7 +212,7 @@ fn what_a_service_refuses_is_a_failure_of_who_shows_something() {
         let call = Head::post("/a.B/C").with("content-type", "application/grpc");
         let call = call.with("te", "trailers").with("authorization", "Bearer x");
         let stream = client.asks(&call);
-        client.answer(stream).field("grpc-status").map(str::to_owned)
+        client.response(stream).field("grpc-status").map(str::to_owned)
     };
     assert_eq!([calls(), calls()], [Some("16".to_owned()), Some("8".to_owned())]);
 }
@@ -222,7 +222,7 @@ fn what_a_service_refuses_is_a_failure_of_who_shows_something() {
 fn what_fails_at_once_is_owed() {
     const CALLS: usize = 4;
     let all = Barrier::new(CALLS);
-    let refuses = upstream::answers(move |_| {
+    let refuses = upstream::responds(move |_| {
         all.wait();
         b"HTTP/1.1 401 X\r\nContent-Length: 0\r\n\r\n".to_vec()
     });
@@ -233,7 +233,7 @@ fn what_fails_at_once_is_owed() {
     let mut client = gateway.connects_h2();
     let call = Head::get("/").with("authorization", "Bearer x");
     for stream in [(); CALLS].map(|()| client.asks(&call)) {
-        client.answer(stream).has_status(401);
+        client.response(stream).has_status(401);
     }
     let refused = client.get("/").has_status(429);
     let wait: u64 = refused.field("retry-after").unwrap().parse().unwrap();

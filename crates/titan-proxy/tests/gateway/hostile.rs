@@ -8,21 +8,21 @@ use titan_testkit::{End, Response, gateway};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// What becomes of `answer` when an endpoint sends it and keeps the connection open: the client's answer.
+/// What becomes of `response` when an endpoint sends it and keeps the connection open: what the client gets.
 /// The next request over the client's connection is served over another one to the endpoint.
 #[track_caller]
-fn after(answer: impl AsRef<[u8]>) -> Response {
+fn after(response: impl AsRef<[u8]>) -> Response {
     let (held, mut client, mut endpoint) = between_under("", GET);
     endpoint.request();
-    endpoint.offers(answer);
-    let answer = client.answer();
+    endpoint.offers(response);
+    let response = client.response();
     endpoint.rest();
     client.sends(GET);
     let mut next = held.upstream.accepts();
     next.request();
     next.sends(ok("next"));
-    client.answer().has_status(200).has_body("next");
-    answer
+    client.response().has_status(200).has_body("next");
+    response
 }
 
 #[test]
@@ -65,11 +65,11 @@ fn a_response_that_breaks_the_protocol_becomes_a_502() {
         ("many-fields", format!("HTTP/1.1 200 OK\r\n{many}\r\n")),
     ];
     for (name, sent) in cases {
-        let answer = after(&sent);
-        assert_eq!((answer.status, answer.problem().as_str()), (502, "malformed"), "{name}");
-        assert_eq!(answer.request_id().len(), 32, "{name}: {}", answer.text());
+        let response = after(&sent);
+        assert_eq!((response.status, response.problem().as_str()), (502, "malformed"), "{name}");
+        assert_eq!(response.request_id().len(), 32, "{name}: {}", response.text());
         // The client has done nothing wrong: its connection goes on.
-        assert_eq!(answer.field("connection"), None, "{name}");
+        assert_eq!(response.field("connection"), None, "{name}");
     }
 }
 
@@ -79,13 +79,13 @@ fn an_interim_response_that_never_becomes_final_is_given_up() {
     let (_held, mut client, mut endpoint) = between_under("", GET);
     endpoint.request();
     endpoint.offers(interim.repeat(50));
-    let mut answer = client.answer();
+    let mut response = client.response();
     for _ in 0..16 {
-        assert_eq!(answer.status, 102);
-        answer = client.answer();
+        assert_eq!(response.status, 102);
+        response = client.response();
     }
-    assert_eq!(answer.request_id().len(), 32);
-    answer.has_problem(502, "too-many-interim");
+    assert_eq!(response.request_id().len(), 32);
+    response.has_problem(502, "too-many-interim");
     endpoint.rest();
 }
 
@@ -96,9 +96,9 @@ fn an_endpoint_that_closes_before_its_response_is_a_502() {
         let (_held, mut client, mut endpoint) = between_under(text, GET);
         endpoint.request();
         endpoint.ends(end);
-        let answer = client.answer();
-        assert_eq!(answer.request_id().len(), 32);
-        answer.has_problem(502, "upstream-closed");
+        let response = client.response();
+        assert_eq!(response.request_id().len(), 32);
+        response.has_problem(502, "upstream-closed");
     }
 }
 
@@ -109,8 +109,8 @@ fn an_endpoint_that_closes_within_its_head_is_a_502() {
         endpoint.request();
         endpoint.sends(&"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"[..end]);
         endpoint.closes();
-        // It has begun to answer, so the request had its effect: no other endpoint is asked.
-        client.answer().has_problem(502, "truncated");
+        // It has begun to respond, so the request had its effect: no other endpoint is asked.
+        client.response().has_problem(502, "truncated");
         held.upstream.expects_no_connection();
     }
 }
@@ -200,12 +200,12 @@ fn what_follows_a_response_is_nobody_s() {
     let mut endpoint = upstream.accepts();
     endpoint.request();
     endpoint.sends("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil");
-    client.answer().has_body("ok");
+    client.response().has_body("ok");
     client.sends(GET);
     let mut other = upstream.accepts();
     other.request();
     other.sends(ok("good"));
-    client.answer().has_body("good");
+    client.response().has_body("good");
     endpoint.rest();
 }
 
@@ -220,13 +220,13 @@ fn a_response_that_nobody_asked_for_spoils_an_idle_connection() {
         let mut endpoint = upstream.accepts();
         endpoint.request();
         endpoint.sends(ok("one"));
-        client.answer().has_body("one");
+        client.response().has_body("one");
         endpoint.sends(ok("evil"));
         client.sends(format!("{method} / HTTP/1.1\r\nHost: a\r\n\r\n"));
         let mut other = upstream.accepts();
         other.request();
         other.sends(ok("two"));
-        client.answer().has_body("two");
+        client.response().has_body("two");
         endpoint.rest();
     }
 }

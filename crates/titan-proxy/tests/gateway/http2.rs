@@ -82,7 +82,7 @@ fn a_listener_speaks_what_it_is_told_to() {
     let h1 = of("[h1]");
     h1.get("/").has_body("x");
     // The preface is a request that HTTP/1.1 does not know.
-    h1.connects().sends("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").answer().has_status(505);
+    h1.connects().sends("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").response().has_status(505);
     let h2 = of("[h2]");
     h2.connects_h2().get("/").has_body("x");
     let mut client = h2.connects_h2();
@@ -121,7 +121,7 @@ fn over_tls_the_handshake_agrees_on_a_version() {
                 Client::begins(peer.expect(&case), &[]).get("/").has_body("x");
             }
             Some(_) => {
-                peer.expect(&case).sends(GET).answer().has_body("x");
+                peer.expect(&case).sends(GET).response().has_body("x");
             }
         }
     }
@@ -140,13 +140,13 @@ fn an_endpoint_is_spoken_to_as_the_configuration_says() {
             let mut endpoint = upstream.accepts_h2();
             let (stream, request) = endpoint.request();
             assert_eq!(request.field(":scheme"), Some("http"));
-            endpoint.answers(stream, &reply(200), "x");
-            client.answer().has_body("x");
+            endpoint.responds(stream, &reply(200), "x");
+            client.response().has_body("x");
         } else {
             let mut endpoint = upstream.accepts();
             endpoint.request();
             endpoint.sends(ok("x"));
-            client.answer().has_body("x");
+            client.response().has_body("x");
         }
     }
 }
@@ -154,7 +154,7 @@ fn an_endpoint_is_spoken_to_as_the_configuration_says() {
 /// A gateway in front of one with TLS that speaks `inner` to it, and responds with the version that it met.
 fn through_tls(protocol: &str, inner: &str) -> (Gateway, Gateway, upstream::Upstream) {
     let a = certificate(&["127.0.0.1"]);
-    let endpoint = upstream::answers(|request| ok(request.field("via").unwrap_or_default()));
+    let endpoint = upstream::responds(|request| ok(request.field("via").unwrap_or_default()));
     let text = format!(
         "forwarding: {{ via: inner }}\nlisteners: [{{ address: '127.0.0.1:0', protocols: {inner}, \
          tls: {{ certificates: [{{ cert: a.pem, key: a.key }}] }} }}]"
@@ -191,7 +191,7 @@ fn auto_speaks_what_the_endpoint_agrees_on() {
 #[test]
 fn auto_follows_an_endpoint_that_learns_another_version() {
     let a = certificate(&["127.0.0.1"]);
-    let endpoint = upstream::answers(|request| ok(request.field("via").unwrap_or_default()));
+    let endpoint = upstream::responds(|request| ok(request.field("via").unwrap_or_default()));
     let inner = |address: &str, protocols: &str| {
         let text = format!(
             "forwarding: {{ via: inner }}\nlisteners: [{{ address: '{address}', \
@@ -286,9 +286,9 @@ fn requests_look_alike_in_both_versions() {
     endpoint.sends(
         "HTTP/1.1 201 Created\r\nContent-Length: 2\r\nX-Y: Z\r\nConnection: x\r\nX: 1\r\n\r\nok",
     );
-    let answer = client.answer(stream).has_status(201).has_body("ok");
-    let answer = answer.has_field("x-y", "Z").has_field("content-length", "2");
-    answer.lacks("connection").lacks("x");
+    let response = client.response(stream).has_status(201).has_body("ok");
+    let response = response.has_field("x-y", "Z").has_field("content-length", "2");
+    response.lacks("connection").lacks("x");
 
     let (_held, mut client, mut endpoint) = from_h1(
         "",
@@ -308,9 +308,9 @@ fn requests_look_alike_in_both_versions() {
     ];
     assert_eq!(fields, wanted);
     assert_eq!(request.text(), "abc");
-    endpoint.answers(stream, &reply(201).with("x", "1"), "ok");
-    let answer = client.answer().has_status(201).has_body("ok").has_field("x", "1");
-    assert!(answer.is_chunked(), "the length is not known");
+    endpoint.responds(stream, &reply(201).with("x", "1"), "ok");
+    let response = client.response().has_status(201).has_body("ok").has_field("x", "1");
+    assert!(response.is_chunked(), "the length is not known");
 }
 
 #[test]
@@ -321,7 +321,7 @@ fn the_scheme_is_that_of_the_connection() {
     for claimed in ["http", "https"] {
         let mut client = gateway.connects_h2();
         let stream = client.asks(&Head::get("/").but(":scheme", claimed));
-        client.answer(stream).has_body("x");
+        client.response(stream).has_body("x");
     }
     for request in upstream.requests() {
         assert_eq!(request.field("x-forwarded-proto"), Some(scheme()));
@@ -331,7 +331,7 @@ fn the_scheme_is_that_of_the_connection() {
 
 #[test]
 fn responses_without_a_body_have_none() {
-    let answers = |request: &titan_testkit::Request| match (&*request.method, &*request.target) {
+    let responses = |request: &titan_testkit::Request| match (&*request.method, &*request.target) {
         ("HEAD", _) => b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n".to_vec(),
         (_, "/204") => b"HTTP/1.1 204 No Content\r\n\r\n".to_vec(),
         (_, "/304") => {
@@ -342,7 +342,7 @@ fn responses_without_a_body_have_none() {
     for is_h2 in [false, true] {
         let listening = upstream::listens();
         let upstream =
-            if is_h2 { listening.answers_h2(answers) } else { listening.answers(answers) };
+            if is_h2 { listening.responds_h2(responses) } else { listening.responds(responses) };
         let gateway = gateway(if is_h2 { TO_H2 } else { "" }, &[&upstream]);
         let mut client = gateway.connects_h2();
         let mut old = gateway.connects();
@@ -353,14 +353,14 @@ fn responses_without_a_body_have_none() {
             ("GET", "/", 200, Some("0")),
         ] {
             let stream = client.asks(&Head::request(method, path));
-            let answer = client.answer(stream).has_status(status).has_body("");
-            assert_eq!(answer.field("content-length"), length, "{method} {path} {is_h2}");
-            let answer = old
+            let response = client.response(stream).has_status(status).has_body("");
+            assert_eq!(response.field("content-length"), length, "{method} {path} {is_h2}");
+            let response = old
                 .sends(format!("{method} {path} HTTP/1.1\r\nHost: a\r\n\r\n"))
-                .answer_to(method)
+                .response_to(method)
                 .has_status(status)
                 .has_body("");
-            assert_eq!(answer.field("content-length"), length, "{method} {path} {is_h2}");
+            assert_eq!(response.field("content-length"), length, "{method} {path} {is_h2}");
         }
     }
 }

@@ -366,10 +366,10 @@ fn streams_tunnels_and_calls_need_tokens_too() {
     client.get("/").has_field("www-authenticate", "Bearer realm=\"gateway\"").has_status(401);
     let call = Head::post("/a.B/C").with("content-type", "application/grpc");
     let stream = client.asks(&call);
-    client.answer(stream).has_status(200).has_field("grpc-status", "16");
+    client.response(stream).has_status(200).has_field("grpc-status", "16");
     let good = format!("Bearer {}", good());
     let stream = client.asks(&Head::get("/").with("authorization", &good));
-    client.answer(stream).has_status(200).has_body("x");
+    client.response(stream).has_status(200).has_body("x");
     let options = "Connection: Upgrade\r\nUpgrade: websocket\r\n\
         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
     asks(&gateway, "/", options).has_problem(401, "token-missing");
@@ -386,7 +386,7 @@ struct Source {
 impl Source {
     fn listens(self: &Arc<Self>) -> Upstream {
         let source = Arc::clone(self);
-        upstream::answers(move |request| {
+        upstream::responds(move |request| {
             assert_eq!(request.target, "/keys?all");
             source.fetched.fetch_add(1, Ordering::Relaxed);
             match source.keys.lock().expect("nobody panics").as_ref() {

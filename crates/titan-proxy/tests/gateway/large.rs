@@ -22,7 +22,7 @@ fn large_responses_follow_each_other_on_one_connection() {
     let mut client = gateway.connects();
     client.sends(GET.repeat(5));
     for _ in 0..5 {
-        client.answer().has_status(200).has_body(&body);
+        client.response().has_status(200).has_body(&body);
     }
     assert_eq!(upstream.connections(), 1);
 }
@@ -31,14 +31,14 @@ fn large_responses_follow_each_other_on_one_connection() {
 fn large_requests_follow_each_other_on_one_connection() {
     let body = bytes(LARGE);
     let upstream =
-        upstream::answers(|request| ok(&format!("{} of {}", request.target, request.body.len())));
+        upstream::responds(|request| ok(&format!("{} of {}", request.target, request.body.len())));
     let gateway = gateway(QUIET, &[&upstream]);
     let mut client = gateway.connects();
     for index in 0..5 {
         client
             .sends(format!("PUT /{index} HTTP/1.1\r\nHost: a\r\nContent-Length: {LARGE}\r\n\r\n"));
         client.sends(&body);
-        client.answer().has_status(200).has_body(format!("/{index} of {LARGE}"));
+        client.response().has_status(200).has_body(format!("/{index} of {LARGE}"));
     }
     assert!(upstream.requests().iter().all(|request| request.body == body));
     assert_eq!(upstream.connections(), 1);
@@ -108,7 +108,7 @@ fn a_large_request_that_pauses_gets_a_response() {
     endpoint.head();
     client.sends(vec![b'x'; LARGE / 2]);
     endpoint.takes(LARGE / 2);
-    client.answer().has_problem(408, "body-timeout");
+    client.response().has_problem(408, "body-timeout");
     client.expects_close();
     endpoint.rest();
 }
@@ -123,13 +123,13 @@ fn what_follows_a_large_response_is_nobody_s() {
         endpoint.sends(bytes(LARGE)).offers("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil");
         endpoint
     });
-    client.answer().has_body(&body);
+    client.response().has_body(&body);
     let mut endpoint = sending.join().expect("an endpoint that sends");
     client.sends(GET);
     let mut other = held.upstream.accepts();
     other.request();
     other.sends(ok("good"));
-    client.answer().has_body("good");
+    client.response().has_body("good");
     endpoint.rest();
 }
 
@@ -142,7 +142,7 @@ fn an_expectation_that_the_gateway_responds_to_itself_ends_the_connection() {
             "PUT {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n"
         ));
         // Whether the body comes all the same is open.
-        client.answer().has_status(status).has_field("connection", "close");
+        client.response().has_status(status).has_field("connection", "close");
         client.expects_close();
     }
 }
@@ -154,10 +154,10 @@ fn a_body_that_nobody_wants_is_dropped_if_it_is_short() {
         |length: usize| format!("PUT /a HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n");
     let mut client = gateway.connects();
     client.sends(put(1000)).sends(bytes(1000)).sends("GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
-    client.answer().has_status(204).lacks("connection");
-    client.answer().has_status(204);
+    client.response().has_status(204).lacks("connection");
+    client.response().has_status(204);
     client.sends(put(64 * LARGE));
-    client.answer().has_status(204).has_field("connection", "close");
+    client.response().has_status(204).has_field("connection", "close");
     client.offers(bytes(LARGE));
     client.rest();
 }

@@ -15,9 +15,9 @@ fn is_limited(limits: &str, passes: &str, refused: &str, status: u16, code: &str
     gateway.asks(passes).has_status(200).has_body("passed");
     let mut client = gateway.connects();
     client.sends(refused);
-    let answer = client.answer();
-    assert_eq!(answer.request_id().len(), 32, "{}", answer.text());
-    answer.has_problem(status, code).has_field("connection", "close");
+    let response = client.response();
+    assert_eq!(response.request_id().len(), 32, "{}", response.text());
+    response.has_problem(status, code).has_field("connection", "close");
     client.expects_close();
     assert_eq!(upstream.requests().len(), 1, "{limits}");
 }
@@ -68,8 +68,8 @@ fn names_of_fields_are_plain_where_they_have_to_be() {
     };
     asks("X-Plain-2").has_status(200);
     for name in ["X_Odd", "X.Odd", "X~Odd", "_", "X!"] {
-        let answer = asks(name).has_problem(400, "field-name");
-        assert_eq!(answer.request_id().len(), 32);
+        let response = asks(name).has_problem(400, "field-name");
+        assert_eq!(response.request_id().len(), 32);
     }
     assert_eq!(upstream.requests().len(), 1);
 
@@ -84,9 +84,9 @@ fn names_of_fields_are_plain_in_http2_too() {
     let gateway = gateway("limits: { field_names: strict }", &[&upstream]);
     let mut client = gateway.connects_h2();
     let odd = client.asks(&Head::get("/").with("x_odd", "1"));
-    client.answer(odd).has_problem(400, "field-name");
+    client.response(odd).has_problem(400, "field-name");
     let plain = client.asks(&Head::get("/").with("x-plain", "1"));
-    client.answer(plain).has_status(200);
+    client.response(plain).has_status(200);
 }
 
 #[test]
@@ -95,13 +95,13 @@ fn names_of_trailers_are_plain_where_they_have_to_be() {
     let gateway = gateway("limits: { field_names: strict }", &[&upstream]);
     let mut client = gateway.connects();
     client.sends(chunked("1\r\nx\r\n0\r\nX_Odd: 1\r\n\r\n"));
-    client.answer().has_problem(400, "field-name");
+    client.response().has_problem(400, "field-name");
 
     let mut client = gateway.connects_h2();
     let stream = client.starts(&Head::post("/"));
     client.sends_data(stream, "x", false);
     client.sends_trailers(stream, &Head::default().with("x.odd", "1"));
-    client.answer(stream).has_problem(400, "field-name");
+    client.response(stream).has_problem(400, "field-name");
 }
 
 // field: limits.body
@@ -125,7 +125,7 @@ fn a_body_that_is_too_long_is_refused_before_anybody_is_asked() {
     client.sends(
         "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1025\r\nExpect: 100-continue\r\n\r\n",
     );
-    client.answer().has_problem(413, "body-too-large");
+    client.response().has_problem(413, "body-too-large");
     client.expects_close();
     upstream.expects_no_connection();
 }
@@ -181,10 +181,10 @@ fn a_connection_serves_as_many_requests_as_allowed() {
     let gateway = gateway("limits: { requests_per_connection: 3 }", &[&upstream]);
     let mut client = gateway.connects();
     client.sends(GET.repeat(4));
-    client.answer().has_body("x").lacks("connection");
-    client.answer().has_body("x").lacks("connection");
+    client.response().has_body("x").lacks("connection");
+    client.response().has_body("x").lacks("connection");
     // The last one says so, and what comes behind it is not served.
-    client.answer().has_body("x").has_field("connection", "close");
+    client.response().has_body("x").has_field("connection", "close");
     client.expects_close();
     assert_eq!(upstream.requests().len(), 3);
 }
@@ -197,14 +197,14 @@ fn a_read_brings_as_many_pipelined_requests_as_allowed() {
     let mut client = gateway.connects();
     client.sends(GET.repeat(6));
     for _ in 0..4 {
-        client.answer().has_body("x").lacks("connection");
+        client.response().has_body("x").lacks("connection");
     }
-    client.answer().has_body("x").has_field("connection", "close");
+    client.response().has_body("x").has_field("connection", "close");
     client.expects_close();
     // As many as one likes may come one after the other.
     let mut client = gateway.connects();
     for _ in 0..10 {
-        client.sends(GET).answer().has_body("x").lacks("connection");
+        client.sends(GET).response().has_body("x").lacks("connection");
     }
 }
 
@@ -218,7 +218,7 @@ fn a_listener_accepts_as_many_as_allowed() {
         let gateway = gateway(&text, &[&upstream]);
         let mut inside: Vec<_> = (0..2).map(|_| gateway.connects()).collect();
         for client in &mut inside {
-            client.sends(GET).answer().has_body("x");
+            client.sends(GET).response().has_body("x");
         }
         gateway.connects().rest();
         assert_eq!(gateway.metrics().sum(|cells| cells.refused.get()), 1, "{workers} workers");
@@ -233,7 +233,7 @@ fn a_client_that_takes_all_connections_leaves_some_to_others() {
     let listener = "{ address: '127.0.0.1:0', max_connections: 16 }";
     let lets_in = |gateway: &Gateway, from: &str| {
         let mut client = Peer::connects_from(from, gateway.address());
-        client.offers(GET).answer_if_any().map(|_| client)
+        client.offers(GET).response_if_any().map(|_| client)
     };
     let gateway = gateway(&format!("listeners: [{listener}]"), &[&upstream]);
     let greedy: Vec<_> = (0..16).map_while(|_| lets_in(&gateway, "127.0.0.1")).collect();
@@ -253,12 +253,12 @@ fn a_trusted_proxy_has_all_connections() {
     let gateway = gateway(text, &[&upstream]);
     let mut clients: Vec<_> = (0..16).map(|_| gateway.connects()).collect();
     for client in &mut clients {
-        client.sends(GET).answer().has_body("x");
+        client.sends(GET).response().has_body("x");
     }
 }
 
 fn gateway_lets_in(gateway: &Gateway) -> bool {
-    gateway.connects().offers(GET).answer_if_any().is_some()
+    gateway.connects().offers(GET).response_if_any().is_some()
 }
 
 // field: listener.max_connections_per_client
@@ -272,13 +272,13 @@ fn a_client_gets_as_many_connections_as_allowed() {
         let gateway = gateway(&text, &[&upstream]);
         let mut inside: Vec<_> = (0..2).map(|_| gateway.connects()).collect();
         for client in &mut inside {
-            client.sends(GET).answer().has_body("x");
+            client.sends(GET).response().has_body("x");
         }
         gateway.connects().rest();
         assert_eq!(gateway.metrics().sum(|cells| cells.refused.get()), 1);
         // Another client is not concerned.
         let mut other = Peer::connects_from("127.0.0.2", gateway.address());
-        other.sends(GET).answer().has_body("x");
+        other.sends(GET).response().has_body("x");
         drop(inside.pop());
         waits_until("a place to become free", || gateway_lets_in(&gateway));
     }
@@ -286,16 +286,16 @@ fn a_client_gets_as_many_connections_as_allowed() {
 
 /// A response under `limits` that becomes a 502, and one at the limit that passes.
 #[track_caller]
-fn answer_is_limited(limits: &str, passes: &str, refused: &str) {
+fn response_is_limited(limits: &str, passes: &str, refused: &str) {
     let text = format!("limits: {{ {limits} }}");
     let (_held, mut client, mut endpoint) = between_under(&text, GET);
     endpoint.request();
     endpoint.sends(passes);
-    client.answer().has_status(200);
+    client.response().has_status(200);
     client.sends(GET);
     endpoint.request();
     endpoint.offers(refused);
-    client.answer().has_problem(502, "malformed");
+    client.response().has_problem(502, "malformed");
     endpoint.rest();
 }
 
@@ -306,7 +306,7 @@ fn the_head_of_a_response_has_a_limit() {
         let rest = bytes - "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX: \r\n\r\n".len();
         format!("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX: {}\r\n\r\n", "x".repeat(rest))
     };
-    answer_is_limited("response_head: 1KiB", &head(1024), &head(1025));
+    response_is_limited("response_head: 1KiB", &head(1024), &head(1025));
 }
 
 // field: limits.response_fields
@@ -315,7 +315,7 @@ fn the_fields_of_a_response_have_a_limit() {
     let fields = |count: usize| {
         format!("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n{}\r\n", "X: 1\r\n".repeat(count - 1))
     };
-    answer_is_limited("response_fields: 5", &fields(5), &fields(6));
+    response_is_limited("response_fields: 5", &fields(5), &fields(6));
 }
 
 #[test]
@@ -324,8 +324,8 @@ fn trailers_of_a_response_may_be_long() {
     let (_held, mut client, mut endpoint) = between(GET);
     endpoint.request();
     endpoint.sends(in_chunks(&trailer));
-    let answer = client.answer().has_status(200).has_body("abc");
-    assert_eq!(answer.trailers, [("x-long".to_owned(), "x".repeat(5000))]);
+    let response = client.response().has_status(200).has_body("abc");
+    assert_eq!(response.trailers, [("x-long".to_owned(), "x".repeat(5000))]);
 }
 
 // field: limits.response_trailers
@@ -344,8 +344,8 @@ fn trailers_of_a_response_beyond_the_limit_are_dropped() {
         let (_held, mut client, mut endpoint) = between_under(&text, GET);
         endpoint.request();
         endpoint.offers(in_chunks(&trailers));
-        let answer = client.answer().has_status(200).has_body("abc");
-        assert_eq!(answer.trailers.len(), kept, "{trailers:.20}");
+        let response = client.response().has_status(200).has_body("abc");
+        assert_eq!(response.trailers.len(), kept, "{trailers:.20}");
         // The client's connection goes on, and the endpoint's where its response was read to its end.
         client.sends(GET);
         match trailers == fits {

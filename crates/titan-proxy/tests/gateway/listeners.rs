@@ -36,11 +36,11 @@ fn a_unix_socket_serves_clients() {
     let path = folder.join("gateway.sock");
     let upstream = upstream::replies(ok("x"));
     for workers in [1, 2] {
-        // The second gateway finds the socket of the first, which nobody answers at.
+        // The second gateway finds the socket of the first, which nobody listens at.
         let text = format!("workers: {workers}\nlisteners: ['unix:{}']", path.display());
         let _gateway = gateway(&text, &[&upstream]);
         let mut client = Peer::connects_to_unix(&path);
-        client.sends(GET).answer().has_body("x");
+        client.sends(GET).response().has_body("x");
         client.expects_nothing_more();
     }
     // There is no address to tell.
@@ -67,7 +67,7 @@ fn a_unix_socket_in_use_is_not_taken() {
 fn an_endpoint_may_be_a_unix_socket() {
     let folder = Folder::new("endpoint");
     let upstream = upstream::listens_at_unix(&folder.join("endpoint.sock"));
-    let upstream = upstream.answers(|request| ok(&request.target));
+    let upstream = upstream.responds(|request| ok(&request.target));
     let gateway = gateway("", &[&upstream]);
     gateway.get("/a").has_body("/a");
     gateway.get("/b").has_body("/b");
@@ -81,7 +81,7 @@ fn both_sides_may_speak_over_version_6() {
         return;
     }
     let upstream = upstream::listens_at("[::1]:0".parse().expect("an address"));
-    let upstream = upstream.answers(|_| ok("six"));
+    let upstream = upstream.responds(|_| ok("six"));
     let gateway = gateway("listeners: ['[::1]:0']\nforwarding: { forwarded: true }", &[&upstream]);
     gateway.get("/").has_body("six");
     assert_eq!(upstream.request().field("x-forwarded-for"), Some("::1"));
@@ -92,10 +92,10 @@ fn both_sides_may_speak_over_version_6() {
 fn a_port_alone_is_both_versions() {
     let gateway = gateway("listeners: [':0']\nroutes: [{ path: /, respond: 204 }]", &[]);
     let port = gateway.address().port();
-    Peer::connects(([127, 0, 0, 1], port).into()).sends(GET).answer().has_status(204);
+    Peer::connects(([127, 0, 0, 1], port).into()).sends(GET).response().has_status(204);
     if TcpListener::bind("[::1]:0").is_ok() {
         let address = format!("[::1]:{port}").parse().expect("an address");
-        Peer::connects(address).sends(GET).answer().has_status(204);
+        Peer::connects(address).sends(GET).response().has_status(204);
     }
 }
 
@@ -108,7 +108,7 @@ routes: [{ path: /, respond: 204 }]";
     let gateway = gateway(text, &[]);
     assert_ne!(gateway.address_of("one"), gateway.address_of("two"));
     for name in ["one", "two"] {
-        Peer::connects(gateway.address_of(name)).sends(GET).answer().has_status(204);
+        Peer::connects(gateway.address_of(name)).sends(GET).response().has_status(204);
     }
 }
 
@@ -236,11 +236,11 @@ fn a_balancer_says_who_the_client_is() {
     for (header, client) in cases {
         let mut connection = introduced(&gateway, &header);
         for _ in 0..2 {
-            connection.answer().has_body("x");
+            connection.response().has_body("x");
             assert_eq!(told(&upstream).as_deref(), Some(client), "{}", header.escape_ascii());
             connection.sends(GET);
         }
-        connection.answer().has_body("x");
+        connection.response().has_body("x");
     }
 }
 
@@ -250,7 +250,7 @@ fn a_balancer_s_header_may_come_in_pieces() {
     let gateway = gateway(BEHIND, &[&upstream]);
     let mut client = Peer::connects_from("127.0.0.2", gateway.address());
     client.sends_slowly("PROXY TCP4 192.0.2.1 192.0.2.2 1000 80\r\n").sends(GET);
-    client.answer().has_body("x");
+    client.response().has_body("x");
     assert_eq!(told(&upstream).as_deref(), Some("192.0.2.1"));
 }
 
@@ -274,7 +274,7 @@ fn a_header_from_anybody_else_is_a_bad_request() {
     {
         let mut client = gateway.connects();
         client.offers(header).offers(GET);
-        client.answer().has_problem(400, "malformed");
+        client.response().has_problem(400, "malformed");
         client.expects_close();
     }
     gateway.get("/").has_body("x");
@@ -288,7 +288,7 @@ routes: [{ path: /, respond: 204 }]";
     let gateway = gateway(text, &[]);
     let header = |last: u8| format!("PROXY TCP4 192.0.2.{last} 192.0.2.2 1000 80\r\n");
     let mut first = introduced(&gateway, header(1).as_bytes());
-    first.answer().has_status(204);
-    introduced(&gateway, header(2).as_bytes()).answer().has_status(204);
+    first.response().has_status(204);
+    introduced(&gateway, header(2).as_bytes()).response().has_status(204);
     assert_eq!(introduced(&gateway, header(1).as_bytes()).rest(), b"");
 }

@@ -37,7 +37,7 @@ fn calls_are_told_in_their_status() {
     let mut client = gateway.connects_h2();
     let call = Head::post("/a.B/C").with("content-type", "application/grpc").with("te", "trailers");
     let stream = client.starts(&call);
-    let status = client.answer_head(stream).has_status(200).has_field("grpc-status", "14");
+    let status = client.response_head(stream).has_status(200).has_field("grpc-status", "14");
     let message = status.field("grpc-message").unwrap_or_default();
     assert!(message.starts_with("Back at 06:00, in K%C3%B6ln. (maintenance"), "{message}");
     client.get("/open").has_status(200);

@@ -31,7 +31,7 @@ fn one_connection_serves_one_request_after_the_other() {
         // Of several clients, too.
         let mut client = gateway.connects();
         for _ in 0..5 {
-            client.sends(GET).answer().has_status(200);
+            client.sends(GET).response().has_status(200);
         }
     }
     assert_eq!((upstream.requests().len(), upstream.connections()), (25, 1));
@@ -43,7 +43,7 @@ fn one_connection_serves_one_request_after_the_other() {
 fn an_endpoint_gets_no_more_connections_than_allowed() {
     for workers in [1, 2] {
         let gate = Gate::closed();
-        let upstream = upstream::answers(gate.before(ok("")));
+        let upstream = upstream::responds(gate.before(ok("")));
         let text = format!("workers: {workers}\n{}", settings("max_connections: 2"));
         let gateway = gateway(&text, &[&upstream]);
         let mut clients: Vec<_> = (0..6).map(|_| gateway.connects()).collect();
@@ -56,7 +56,7 @@ fn an_endpoint_gets_no_more_connections_than_allowed() {
         gate.opens();
         // The waiting request gets the connection that becomes free, or one in its place.
         for client in &mut clients {
-            client.answer().has_status(200);
+            client.response().has_status(200);
         }
         assert!(figures(&gateway).0 <= 2, "{workers} workers");
     }
@@ -67,7 +67,7 @@ fn an_endpoint_gets_no_more_connections_than_allowed() {
 fn a_request_waits_for_a_connection_in_a_queue_of_that_length() {
     for length in [0, 1, 3] {
         let gate = Gate::closed();
-        let upstream = upstream::answers(gate.before(ok("")));
+        let upstream = upstream::responds(gate.before(ok("")));
         let queue = format!("max_connections: 1, queue: {{ length: {length}, timeout: 1m }}");
         let gateway = gateway(&settings(&queue), &[&upstream]);
         let mut clients: Vec<_> = (0..=length).map(|_| gateway.connects()).collect();
@@ -78,7 +78,7 @@ fn a_request_waits_for_a_connection_in_a_queue_of_that_length() {
         gateway.get("/").has_problem(503, "queue-full");
         gate.opens();
         for client in &mut clients {
-            client.answer().has_status(200);
+            client.response().has_status(200);
         }
     }
 }
@@ -87,7 +87,7 @@ fn a_request_waits_for_a_connection_in_a_queue_of_that_length() {
 #[test]
 fn a_request_waits_for_a_connection_for_that_long() {
     let gate = Gate::closed();
-    let upstream = upstream::answers(gate.before(ok("")));
+    let upstream = upstream::responds(gate.before(ok("")));
     // More than the second that it would be by default.
     let text = settings("max_connections: 1, queue: { timeout: 1500ms }");
     let gateway = gateway(&text, &[&upstream]);
@@ -98,7 +98,7 @@ fn a_request_waits_for_a_connection_for_that_long() {
     gateway.get("/").has_problem(503, "queue-timeout");
     assert!(started.elapsed() >= Duration::from_millis(1500), "{:?}", started.elapsed());
     gate.opens();
-    first.answer().has_status(200);
+    first.response().has_status(200);
 }
 
 // field: upstream.max_idle
@@ -106,7 +106,7 @@ fn a_request_waits_for_a_connection_for_that_long() {
 fn as_many_idle_connections_are_kept_as_allowed() {
     for (most, kept) in [(0, 0), (1, 1), (2, 2), (8, 3)] {
         let gate = Gate::closed();
-        let upstream = upstream::answers(gate.before(ok("")));
+        let upstream = upstream::responds(gate.before(ok("")));
         let gateway = gateway(&settings(&format!("max_idle: {most}")), &[&upstream]);
         let mut clients: Vec<_> = (0..3).map(|_| gateway.connects()).collect();
         for client in &mut clients {
@@ -115,7 +115,7 @@ fn as_many_idle_connections_are_kept_as_allowed() {
         waits_for_figures(&gateway, (3, 0, 0));
         gate.opens();
         for client in &mut clients {
-            client.answer().has_status(200);
+            client.response().has_status(200);
         }
         waits_for_figures(&gateway, (kept, kept, 0));
         upstream.waits_for_open(kept as usize);
@@ -168,7 +168,7 @@ fn every_connection_is_closed_when_the_gateway_ends() {
 #[test]
 fn a_client_that_leaves_gives_up_its_place_in_the_queue() {
     let gate = Gate::closed();
-    let upstream = upstream::answers(gate.before(ok("")));
+    let upstream = upstream::responds(gate.before(ok("")));
     let text = settings("max_connections: 1, queue: { length: 1, timeout: 1m }");
     let gateway = gateway(&text, &[&upstream]);
     let mut first = gateway.connects();
@@ -183,7 +183,7 @@ fn a_client_that_leaves_gives_up_its_place_in_the_queue() {
         waits_for_figures(&gateway, (1, 0, 0));
     }
     gate.opens();
-    first.answer().has_status(200);
+    first.response().has_status(200);
     assert_eq!(upstream.requests().len(), 1, "nobody asks for those who have left");
 }
 
@@ -198,7 +198,7 @@ fn asks_as(gateway: &Gateway, client: &str, path: &str) -> titan_testkit::Peer {
 fn a_client_that_takes_all_connections_leaves_some_to_others() {
     let gate = Gate::closed();
     let held = gate.before(ok("held"));
-    let upstream = upstream::answers(move |request| match request.target.as_str() {
+    let upstream = upstream::responds(move |request| match request.target.as_str() {
         "/held" => held(request),
         _ => ok("free"),
     });
@@ -208,20 +208,20 @@ fn a_client_that_takes_all_connections_leaves_some_to_others() {
     let greedy: Vec<_> = (0..18).map(|_| asks_as(&gateway, "192.0.2.1", "/held")).collect();
     waits_for_figures(&gateway, (14, 0, 4));
     for _ in 0..20 {
-        asks_as(&gateway, "192.0.2.2", "/").answer().has_status(200).has_body("free");
+        asks_as(&gateway, "192.0.2.2", "/").response().has_status(200).has_body("free");
     }
     // Not even what others have left idle is for the one who has the most.
     waits_until("it still waits", || figures(&gateway).2 == 4);
     gate.opens();
     for mut client in greedy {
-        client.answer().has_status(200).has_body("held");
+        client.response().has_status(200).has_body("held");
     }
 }
 
 #[test]
 fn in_a_full_queue_a_client_gives_way_to_one_that_has_fewer() {
     let gate = Gate::closed();
-    let upstream = upstream::answers(gate.before(ok("")));
+    let upstream = upstream::responds(gate.before(ok("")));
     let upstreams = settings("max_connections: 1, queue: { length: 3, timeout: 1m }");
     let text = format!("forwarding: {{ trusted_proxies: [127.0.0.0/8] }}\n{upstreams}");
     let gateway = gateway(&text, &[&upstream]);
@@ -232,8 +232,8 @@ fn in_a_full_queue_a_client_gives_way_to_one_that_has_fewer() {
         waits_for_figures(&gateway, (1, 0, waiting));
     }
     let mut modest = asks_as(&gateway, "192.0.2.2", "/");
-    greedy.pop().expect("it came last").answer().has_problem(503, "queue-full");
+    greedy.pop().expect("it came last").response().has_problem(503, "queue-full");
     gate.opens();
-    modest.answer().has_status(200);
-    greedy.iter_mut().for_each(|client| drop(client.answer().has_status(200)));
+    modest.response().has_status(200);
+    greedy.iter_mut().for_each(|client| drop(client.response().has_status(200)));
 }

@@ -32,13 +32,13 @@ fn passing(gateway: &Gateway, requests: &[(&str, &str)]) -> Vec<bool> {
     requests.iter().map(|(path, fields)| gets(gateway, path, fields).status == 204).collect()
 }
 
-fn is_limited(answer: Response) -> Response {
-    answer.has_problem(429, "rate-limited")
+fn is_limited(response: Response) -> Response {
+    response.has_problem(429, "rate-limited")
 }
 
 /// `RateLimit` without the times, which depend on how long the test takes.
-fn left(answer: &Response) -> String {
-    let members = answer.field("ratelimit").unwrap_or_default().split(", ");
+fn left(response: &Response) -> String {
+    let members = response.field("ratelimit").unwrap_or_default().split(", ");
     members.map(|it| it.split(";t=").next().unwrap_or_default()).collect::<Vec<_>>().join(", ")
 }
 
@@ -52,9 +52,9 @@ fn decided(metrics: &titan_proxy::Metrics, verdict: &str) -> u64 {
 fn what_exceeds_a_rate_is_refused_and_responses_say_what_is_left() {
     let gateway = under("rates: 3/h", "");
     for rest in [2, 1, 0] {
-        let answer = gets(&gateway, "/", "").has_status(204).lacks("retry-after");
-        assert_eq!(left(&answer), format!("\"p\";r={rest}"));
-        answer.has_field("ratelimit-policy", "\"p\";q=3;w=3600");
+        let response = gets(&gateway, "/", "").has_status(204).lacks("retry-after");
+        assert_eq!(left(&response), format!("\"p\";r={rest}"));
+        response.has_field("ratelimit-policy", "\"p\";q=3;w=3600");
     }
     let refused = is_limited(gets(&gateway, "/", ""));
     let wait: u64 = refused.field("retry-after").unwrap().parse().unwrap();
@@ -68,7 +68,7 @@ fn what_exceeds_a_rate_is_refused_and_responses_say_what_is_left() {
 #[test]
 fn a_request_has_to_fit_all_rates() {
     let gateway = under("rates: [2/h, { rate: 100/d, burst: 50 }]", "");
-    let told = |answer: &Response| answer.field("ratelimit-policy").map(str::to_owned);
+    let told = |response: &Response| response.field("ratelimit-policy").map(str::to_owned);
     let first = gets(&gateway, "/", "");
     assert_eq!(told(&first).unwrap(), "\"p:2/h\";q=2;w=3600, \"p:100/d\";q=100;w=86400");
     assert_eq!(left(&first), "\"p:2/h\";r=1, \"p:100/d\";r=49");
@@ -275,8 +275,8 @@ fn a_token_says_what_rates_it_has() {
         let fields = bearer(&format!("\"sub\":\"ann\",{claims}"));
         let mut passed = 0;
         for _ in 0..5 {
-            let answer = gets(&gateway, "/", &fields).has_field("ratelimit-policy", told);
-            passed += usize::from(answer.status == 204);
+            let response = gets(&gateway, "/", &fields).has_field("ratelimit-policy", told);
+            passed += usize::from(response.status == 204);
         }
         assert_eq!(passed, count, "{claims}");
     }
@@ -304,8 +304,8 @@ fn what_exceeds_a_rate_waits_for_its_turn() {
         client.sends("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     }
     for client in &mut clients {
-        let answer = client.answer().has_status(204).lacks("retry-after");
-        assert_eq!(left(&answer), "\"p\";r=0");
+        let response = client.response().has_status(204).lacks("retry-after");
+        assert_eq!(left(&response), "\"p\";r=0");
     }
     assert!(started.elapsed() >= Duration::from_secs(1), "{:?}", started.elapsed());
 }
@@ -410,7 +410,7 @@ fn a_capacity_is_that_of_the_keys_in_use() {
         let mut client = gateway.connects();
         let is_refused = |number: &u32| {
             client.sends(format!("GET / HTTP/1.1\r\nHost: a\r\nX-A: {number}\r\n\r\n"));
-            client.answer().status == 429
+            client.response().status == 429
         };
         (0..400).filter(is_refused).count()
     };
@@ -425,11 +425,11 @@ fn who_finds_no_room_is_counted_as_such() {
     let mut client = gateway.connects();
     let mut ask = |number: u32| {
         client.sends(format!("GET / HTTP/1.1\r\nHost: a\r\nX-A: {number}\r\n\r\n"));
-        client.answer()
+        client.response()
     };
     let known = ask(0).has_status(204);
     assert_eq!(left(&known), "\"p\";r=1");
-    let refused = (1..2_000).map(&mut ask).find(|answer| answer.status == 429);
+    let refused = (1..2_000).map(&mut ask).find(|response| response.status == 429);
     let refused = refused.expect("all entries are used up").has_problem(429, "rate-limited");
     let wait: u64 = refused.field("retry-after").unwrap().parse().unwrap();
     assert!((1700..=1800).contains(&wait), "{wait}");
@@ -456,7 +456,7 @@ fn as_many_requests_run_at_once_as_allowed() {
         .has_field("retry-after", "1")
         .lacks("ratelimit");
     endpoint.sends(ok("x"));
-    first.answer().has_status(200);
+    first.response().has_status(200);
     // A request whose client goes away is over, too.
     let mut second = gateway.connects();
     second.sends(request);
@@ -499,9 +499,9 @@ fn calls_of_grpc_are_refused_in_its_own_words() {
     let _endpoint = upstream.accepts_h2();
     client.resets(first, code::CANCEL);
     let second = client.starts(&call());
-    let answer = client.answer_head(second).has_status(200).has_field("grpc-status", "8");
-    assert!(answer.field("grpc-message").unwrap().contains("(rate-limited"));
-    assert!(answer.field("retry-after").is_some() && left(&answer) == "\"p\";r=0");
+    let response = client.response_head(second).has_status(200).has_field("grpc-status", "8");
+    assert!(response.field("grpc-message").unwrap().contains("(rate-limited"));
+    assert!(response.field("retry-after").is_some() && left(&response) == "\"p\";r=0");
 }
 
 /// Both workers and all connections draw on one number.
@@ -520,7 +520,7 @@ fn of_many_connections_to_two_workers_the_rate_and_the_burst_pass() {
             scope.spawn(move || {
                 while Instant::now() < until {
                     client.sends("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-                    let has_passed = client.answer().status == 204;
+                    let has_passed = client.response().status == 204;
                     passed.fetch_add(u64::from(has_passed), Ordering::Relaxed);
                     asked.fetch_add(1, Ordering::Relaxed);
                 }

@@ -39,7 +39,7 @@ fn meanwhile(gateway: &Gateway, client: &mut Peer, request: &str, act: impl FnOn
     client.sends(request);
     waits_until("the worker to be busy", || begun() > before);
     act();
-    client.answer().has_status(200);
+    client.response().has_status(200);
 }
 
 /// Lets some time pass: until that gateway has lost its patience with a client that says nothing.
@@ -48,7 +48,7 @@ fn pause(gateway: &Gateway) {
 }
 
 /// The number of exchanges of the only route whose responses are of that class.
-fn answers_of(gateway: &Gateway, class: usize) -> u64 {
+fn responses_of(gateway: &Gateway, class: usize) -> u64 {
     gateway.status().routes()[0].sum(|cells| cells.classes[class].get())
 }
 
@@ -69,7 +69,7 @@ fn a_body_that_was_on_its_way_to_a_dying_endpoint_is_not_sent_to_another_one() {
         client.sends("1".repeat(100_000));
         endpoint.resets();
     });
-    client.answer().has_problem(502, "upstream-closed");
+    client.response().has_problem(502, "upstream-closed");
     second.expects_no_connection();
 }
 
@@ -85,22 +85,22 @@ fn a_response_that_nobody_asked_for_is_seen_in_the_middle_of_a_pipeline() {
         let mut endpoint = upstream.accepts();
         endpoint.request();
         endpoint.sends(ok("first"));
-        client.answer().has_body("first");
+        client.response().has_body("first");
         meanwhile(&gateway, &mut gateway.connects(), &busy(), || {
             endpoint.sends(ok("leftover"));
             let here = "GET /here HTTP/1.1\r\nHost: a\r\n\r\n";
             client.sends(here.repeat(pipelined) + GET);
         });
         for _ in 0..pipelined {
-            client.answer().has_body("here");
+            client.response().has_body("here");
         }
         let is_asked = || gateway.status().endpoints()[0].active == 1;
         waits_until("the last request to be sent on", || client.has_news() || is_asked());
-        assert!(!client.has_news(), "{}: {}", pipelined, client.answer().text());
+        assert!(!client.has_news(), "{}: {}", pipelined, client.response().text());
         let mut other = upstream.accepts();
         other.request();
         other.sends(ok("second"));
-        client.answer().has_body("second");
+        client.response().has_body("second");
         // So that the next round begins without a connection.
         other.closes();
         waits_until("no connection", || gateway.status().endpoints()[0].open == 0);
@@ -169,19 +169,19 @@ fn a_request_that_waits_on_another_worker_gets_the_next_connection() {
     patient.sends("GET /patient HTTP/1.1\r\nHost: a\r\n\r\n");
     waits_for_queue(&gateway, 1);
     endpoint.sends(ok("1"));
-    busy.answer().has_body("1");
+    busy.response().has_body("1");
     endpoint.expects_close();
     let mut next = upstream.accepts();
     assert_eq!(next.request().target, "/patient");
     next.sends(ok("2"));
-    patient.answer().has_body("2");
+    patient.response().has_body("2");
 }
 
 #[test]
 fn a_worker_on_which_requests_always_wait_leaves_the_connection_to_another() {
     const EACH: usize = 50;
     let gate = Gate::closed();
-    let upstream = upstream::answers(gate.before(ok("x")));
+    let upstream = upstream::responds(gate.before(ok("x")));
     let gateway = gateway_with_one_connection("10s", &upstream);
     let [mut busy, [mut patient, _]] = two_of_each_worker(&gateway);
     for client in &mut busy {
@@ -205,7 +205,7 @@ fn workers_leave_idle_connections_to_each_other_at_once() {
     // From one worker to the other with each second request. A worker looks by itself each 100 ms.
     for _ in 0..10 {
         for client in &mut clients {
-            client.sends(GET).answer().has_body("x");
+            client.sends(GET).response().has_body("x");
         }
     }
 }
@@ -224,14 +224,14 @@ fn an_early_response_outlives_a_request_that_has_stopped() {
         pause(&held.gateway);
     }
     client.expects_close();
-    assert_eq!(answers_of(&held.gateway, 4), 1);
+    assert_eq!(responses_of(&held.gateway, 4), 1);
 }
 
 #[test]
 fn a_client_that_leaves_does_not_make_its_endpoint_look_slow() {
     let gate = Gate::closed();
-    let stuck = upstream::answers(gate.before(ok("stuck")));
-    let fast = upstream::answers(|request| match request.target.as_str() {
+    let stuck = upstream::responds(gate.before(ok("stuck")));
+    let fast = upstream::responds(|request| match request.target.as_str() {
         "/silent" => Vec::new(),
         _ => ok("fast"),
     });
@@ -245,7 +245,7 @@ fn a_client_that_leaves_does_not_make_its_endpoint_look_slow() {
         active(0) > 0
     };
     while !is_stuck(waiting.sends(GET)) {
-        waiting.answer().has_body("fast");
+        waiting.response().has_body("fast");
     }
     gateway.get("/").has_body("fast");
     let mut leaving = gateway.connects();
@@ -258,10 +258,10 @@ fn a_client_that_leaves_does_not_make_its_endpoint_look_slow() {
         client.sends(GET);
         waits_until("a response, or none", || client.has_news() || active(0) > 1);
         assert_eq!(active(0), 1, "a request has gone to the slow endpoint");
-        client.answer().has_body("fast");
+        client.response().has_body("fast");
     }
     gate.opens();
-    waiting.answer().has_body("stuck");
+    waiting.response().has_body("stuck");
 }
 
 #[test]
@@ -283,7 +283,7 @@ fn pieces_of_a_large_body_do_not_wait_for_more() {
 #[test]
 fn a_full_endpoint_leaves_its_requests_to_another_one() {
     let gate = Gate::closed();
-    let stuck = upstream::answers(gate.before(ok("stuck")));
+    let stuck = upstream::responds(gate.before(ok("stuck")));
     let other = upstream::replies(ok("other"));
     let text =
         "upstreams: { u: { endpoints: [$0, $1], max_connections: 1, queue: { length: 0 } } }";
@@ -296,7 +296,7 @@ fn a_full_endpoint_leaves_its_requests_to_another_one() {
         gateway.asks(&request).has_body("other");
     }
     gate.opens();
-    first.answer().has_body("stuck");
+    first.response().has_body("stuck");
 }
 
 #[test]
@@ -305,7 +305,7 @@ fn a_response_that_does_not_arrive_counts_as_none() {
     endpoint.request();
     client.resets();
     endpoint.rest();
-    waits_until("it to be counted", || answers_of(&held.gateway, 0) == 1);
+    waits_until("it to be counted", || responses_of(&held.gateway, 0) == 1);
     let mut client = held.gateway.connects();
     client.sends(GET);
     let mut endpoint = held.upstream.accepts();
@@ -314,8 +314,8 @@ fn a_response_that_does_not_arrive_counts_as_none() {
     client.head();
     endpoint.closes();
     client.expects_close_after("ab");
-    waits_until("both to be counted", || answers_of(&held.gateway, 0) == 2);
-    assert_eq!(answers_of(&held.gateway, 2), 0);
+    waits_until("both to be counted", || responses_of(&held.gateway, 0) == 2);
+    assert_eq!(responses_of(&held.gateway, 2), 0);
 }
 
 #[test]
@@ -333,10 +333,10 @@ fn a_stray_line_after_the_last_request_does_not_cut_its_response() {
     let mut endpoint = upstream.accepts();
     endpoint.request();
     client.sends("\r\n");
-    let answer =
+    let response =
         format!("HTTP/1.1 200 OK\r\nContent-Length: {LENGTH}\r\n\r\n{}", "q".repeat(LENGTH));
     let sending = std::thread::spawn(move || {
-        endpoint.sends(answer);
+        endpoint.sends(response);
         endpoint
     });
     client.head();
@@ -378,11 +378,11 @@ fn a_request_whose_client_left_the_queue_is_not_sent() {
     waits_until("two that wait", || waiting() == 2);
     leaving.resets();
     endpoint.sends(ok("first"));
-    client.answer().has_body("first");
+    client.response().has_body("first");
     // Nor does it cost the others the connection.
     assert_eq!(endpoint.request().target, "/stayed");
     endpoint.sends(ok("stayed"));
-    staying.answer().has_body("stayed");
+    staying.response().has_body("stayed");
 }
 
 #[test]
@@ -395,14 +395,14 @@ fn a_request_with_a_body_does_not_go_over_a_connection_that_has_been_closed() {
         let mut endpoint = upstream.accepts();
         endpoint.request();
         endpoint.sends(ok(""));
-        client.answer().has_status(200);
+        client.response().has_status(200);
         // In one turn: the runtime learns of the end only when the request has gone out.
         let put = "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc";
         meanwhile(&gateway, &mut client, &(busy() + put), || endpoint.ends(end));
         let mut next = upstream.accepts();
         assert_eq!(next.request().text(), "abc");
         next.sends(ok("new"));
-        client.answer().has_body("new");
+        client.response().has_body("new");
         next.closes();
         waits_until("no connection", || gateway.status().endpoints()[0].open == 0);
     }
@@ -424,11 +424,11 @@ fn a_request_that_waits_is_not_given_a_connection_that_has_been_closed() {
         endpoint.sends(ok("first"));
         endpoint.closes();
     });
-    first.answer().has_body("first");
+    first.response().has_body("first");
     let mut next = upstream.accepts();
     assert_eq!(next.request().text(), "abc");
     next.sends(ok("second"));
-    second.answer().has_body("second");
+    second.response().has_body("second");
 }
 
 #[test]

@@ -103,7 +103,7 @@ fn named(port: u16, server: &NameServer, settings: &str) -> String {
 fn every_address_of_a_name_is_used() {
     let first = upstream::replies(ok("first"));
     let port = first.address().port();
-    let second = upstream::listens_at(([127, 0, 0, 2], port).into()).answers(|_| ok("second"));
+    let second = upstream::listens_at(([127, 0, 0, 2], port).into()).responds(|_| ok("second"));
     let server = NameServer::start(&[Ipv4Addr::new(127, 0, 0, 2), Ipv4Addr::LOCALHOST], 60);
     let gateway = gateway(&named(port, &server, ""), &[]);
     let used: HashSet<_> = (0..4).map(|_| gateway.get("/").text()).collect();

@@ -24,7 +24,7 @@ fn used() -> (Listening, Gateway, Peer, Peer) {
     let mut endpoint = upstream.accepts();
     endpoint.request();
     endpoint.sends(ok(""));
-    client.answer().has_status(200);
+    client.response().has_status(200);
     (upstream, gateway, client, endpoint)
 }
 
@@ -42,7 +42,7 @@ fn a_connection_that_died_while_idle_costs_no_request() {
             let mut next = upstream.accepts();
             next.request();
             next.sends(ok("again"));
-            client.answer().has_status(200).has_body("again");
+            client.response().has_status(200).has_body("again");
         }
     }
 }
@@ -59,7 +59,7 @@ fn a_connection_that_dies_under_an_idempotent_request_costs_nothing() {
         let mut next = upstream.accepts();
         next.request();
         next.sends(ok("again"));
-        client.answer().has_status(200).has_body("again");
+        client.response().has_status(200).has_body("again");
     }
 }
 
@@ -69,7 +69,7 @@ fn a_post_is_not_repeated_once_it_was_sent() {
     client.sends(POST);
     endpoint.request();
     endpoint.closes();
-    client.answer().has_problem(502, "upstream-closed");
+    client.response().has_problem(502, "upstream-closed");
     upstream.expects_no_connection();
 }
 
@@ -79,7 +79,7 @@ fn a_put_with_a_body_that_has_gone_is_not_repeated() {
     client.sends("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc");
     endpoint.request();
     endpoint.closes();
-    client.answer().has_problem(502, "upstream-closed");
+    client.response().has_problem(502, "upstream-closed");
     upstream.expects_no_connection();
 }
 
@@ -95,7 +95,7 @@ fn a_failed_get_goes_to_another_endpoint() {
     let mut other = second.accepts();
     other.request();
     other.sends(ok("second"));
-    client.answer().has_body("second");
+    client.response().has_body("second");
 }
 
 #[test]
@@ -107,13 +107,13 @@ fn a_failed_post_does_not_go_to_another_endpoint() {
     let mut endpoint = first.accepts();
     endpoint.request();
     endpoint.closes();
-    client.answer().has_problem(502, "upstream-closed");
+    client.response().has_problem(502, "upstream-closed");
     second.expects_no_connection();
 }
 
 #[test]
 fn a_refused_connection_sends_any_request_elsewhere() {
-    let upstream = upstream::answers(|request| ok(&request.text()));
+    let upstream = upstream::responds(|request| ok(&request.text()));
     for request in [GET, POST] {
         let gateway = gateway("upstreams: { u: [\"$0\", $1] }", &[&refuses(), &upstream]);
         for _ in 0..4 {
@@ -132,9 +132,9 @@ fn there_are_as_many_retries_as_the_route_says() {
         let text = format!("routes: [{{ prefix: /, upstream: u, retries: {retries} }}]");
         let [a, b, c, d] = &endpoints[..] else { unreachable!("there are four") };
         let gateway = gateway(&text, &[a, b, c, d]);
-        let answer = gateway.get("/");
+        let response = gateway.get("/");
         assert_eq!(
-            (answer.status, answer.problem().as_str()),
+            (response.status, response.problem().as_str()),
             (502, "upstream-closed"),
             "{retries}"
         );
@@ -169,7 +169,7 @@ fn a_response_that_breaks_the_protocol_is_not_asked_for_again() {
     let (held, mut client, mut endpoint) = between_under("", GET);
     endpoint.request();
     endpoint.sends("garbage\r\n\r\n");
-    client.answer().has_problem(502, "malformed");
+    client.response().has_problem(502, "malformed");
     held.upstream.expects_no_connection();
 }
 
@@ -177,17 +177,17 @@ fn a_response_that_breaks_the_protocol_is_not_asked_for_again() {
 /// another endpoint got it.
 fn is_repeated(settings: &str, request: impl AsRef<[u8]>) -> bool {
     let first = upstream::listens();
-    let second = upstream::answers(|request| ok(&request.text()));
+    let second = upstream::responds(|request| ok(&request.text()));
     let gateway = gateway(settings, &[&first, &second]);
     let mut client = gateway.connects();
     client.sends(request);
     let mut endpoint = first.accepts();
     let body = endpoint.request().text();
     endpoint.closes();
-    let answer = client.answer();
+    let response = client.response();
     match second.requests().is_empty() {
-        true => drop(answer.has_problem(502, "upstream-closed")),
-        false => drop(answer.has_status(200).has_body(body)),
+        true => drop(response.has_problem(502, "upstream-closed")),
+        false => drop(response.has_status(200).has_body(body)),
     }
     !second.requests().is_empty()
 }
@@ -231,25 +231,25 @@ fn a_body_that_is_held_outlives_a_connection_that_died_while_idle() {
     let mut endpoint = upstream.accepts();
     endpoint.request();
     endpoint.sends(ok(""));
-    client.answer().has_status(200);
+    client.response().has_status(200);
     client.sends(put(3));
     endpoint.request();
     endpoint.closes();
     let mut next = upstream.accepts();
     assert_eq!(next.request().text(), "xxx");
     next.sends(ok("again"));
-    client.answer().has_status(200).has_body("again");
+    client.response().has_status(200).has_body("again");
 }
 
 #[test]
 fn a_body_that_is_held_is_whole_before_an_endpoint_is_asked() {
-    let upstream = upstream::answers(|request| ok(&request.text()));
+    let upstream = upstream::responds(|request| ok(&request.text()));
     let gateway = gateway("limits: { retry_body: 1KiB }", &[&upstream]);
     let mut client = gateway.connects();
     client.sends("PUT /slow HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nab");
     gateway.get("/").has_status(200);
     assert_eq!(upstream.requests().len(), 1);
-    client.sends("c").answer().has_status(200).has_body("abc");
+    client.sends("c").response().has_status(200).has_body("abc");
 }
 
 // field: limits.request_memory
@@ -258,7 +258,7 @@ fn bodies_that_are_held_are_bounded_in_sum() {
     const LENGTH: usize = 600 << 10;
     for (memory, fits) in [("1MiB", false), ("64MiB", true)] {
         let endpoints = [upstream::listens(), upstream::listens()];
-        let last = upstream::answers(|_| ok("last"));
+        let last = upstream::responds(|_| ok("last"));
         let text = format!("limits: {{ retry_body: 1MiB, request_memory: {memory} }}");
         let gateway = gateway(&text, &[&endpoints[0], &endpoints[1], &last]);
         let mut clients = [gateway.connects(), gateway.connects()];
@@ -272,11 +272,11 @@ fn bodies_that_are_held_are_bounded_in_sum() {
         let [first, second] = &mut clients;
         peers.pop().into_iter().for_each(Peer::closes);
         match fits {
-            true => drop(second.answer().has_body("last")),
-            false => drop(second.answer().has_problem(502, "upstream-closed")),
+            true => drop(second.response().has_body("last")),
+            false => drop(second.response().has_problem(502, "upstream-closed")),
         }
         peers[0].sends(ok("first"));
-        first.answer().has_body("first");
+        first.response().has_body("first");
     }
 }
 
@@ -296,13 +296,13 @@ upstreams: { u: { endpoints: $0, protocol: h2 } }";
     client.sends_data(stream, [0; 5], true);
     let mut endpoint = upstream.accepts_h2();
     endpoint.request();
-    client.answer(stream).has_field("grpc-status", "4").has_field("x-seen", "yes");
+    client.response(stream).has_field("grpc-status", "4").has_field("x-seen", "yes");
 }
 
 /// What is held does not wait in the window of its stream.
 #[test]
 fn over_http2_a_body_that_is_held_may_be_larger_than_its_window() {
-    let (first, second) = (upstream::listens(), upstream::answers(|request| ok(&request.text())));
+    let (first, second) = (upstream::listens(), upstream::responds(|request| ok(&request.text())));
     let text = "limits: { retry_body: 1MiB, stream_window: 64KiB, connection_window: 64KiB }";
     let gateway = gateway(text, &[&first, &second]);
     let mut client = gateway.connects_h2();
@@ -313,5 +313,5 @@ fn over_http2_a_body_that_is_held_may_be_larger_than_its_window() {
     let mut endpoint = first.accepts();
     endpoint.request();
     endpoint.closes();
-    client.answer(stream).has_status(200).has_body(body);
+    client.response(stream).has_status(200).has_body(body);
 }

@@ -50,8 +50,8 @@ fn a_token_that_is_remembered_is_refused_once_it_is_revoked() {
     revocations.add(&by_name("bad"));
     let challenge = "Bearer realm=\"gateway\", error=\"invalid_token\"";
     for _ in 0..2 {
-        let answer = gateway.asks(&asking(&bad));
-        answer.has_field("www-authenticate", challenge).has_problem(401, "token-invalid");
+        let response = gateway.asks(&asking(&bad));
+        response.has_field("www-authenticate", challenge).has_problem(401, "token-invalid");
         gateway.asks(&asking(&good)).has_body("x");
     }
     assert_eq!((refused(&gateway), upstream.requests().len()), (2, 6));
@@ -84,7 +84,7 @@ fn a_revocation_reaches_every_worker_at_once() {
     let mut clients: Vec<_> = (0..32).map(|_| gateway.connects()).collect();
     for client in &mut clients {
         client.sends(asking(&token));
-        client.answer().has_body("x");
+        client.response().has_body("x");
     }
     let metrics = gateway.metrics();
     let busy = metrics.workers().iter().filter(|cells| cells.begun.get() > 0).count();
@@ -92,7 +92,7 @@ fn a_revocation_reaches_every_worker_at_once() {
     revocations.add(&by_name("bad"));
     for client in &mut clients {
         client.sends(asking(&token));
-        client.answer().has_problem(401, "token-invalid");
+        client.response().has_problem(401, "token-invalid");
     }
     assert_eq!(refused(&gateway), 32);
 }
@@ -104,13 +104,13 @@ fn streams_tunnels_and_calls_of_connections_that_are_open_are_refused_too() {
     let bearer = format!("Bearer {token}");
     let mut client = gateway.connects_h2();
     let stream = client.asks(&Head::get("/").with("authorization", &bearer));
-    client.answer(stream).has_status(200).has_body("x");
+    client.response(stream).has_status(200).has_body("x");
     revocations.add(&by_name("bad"));
     let stream = client.asks(&Head::get("/").with("authorization", &bearer));
-    client.answer(stream).has_status(401);
+    client.response(stream).has_status(401);
     let call = Head::post("/a.B/C").with("content-type", "application/grpc");
     let stream = client.asks(&call.with("authorization", &bearer));
-    client.answer(stream).has_status(200).has_field("grpc-status", "16");
+    client.response(stream).has_status(200).has_field("grpc-status", "16");
     let options = "Connection: Upgrade\r\nUpgrade: websocket\r\n\
         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
     let options = asking(&token).replace("\r\n\r\n", &format!("\r\n{options}"));

@@ -3,16 +3,16 @@
 use titan_testkit::upstream::{self, ok};
 use titan_testkit::{Upstream, gateway, waits_until};
 
-/// The name of the route that serves each request, in a gateway whose routes answer with their own names.
+/// The name of the route that serves each request, in a gateway whose routes respond with their own names.
 #[track_caller]
 fn each_goes_to(routes: &str, cases: &[(&str, &str)]) {
     let gateway = gateway(&format!("routes:\n{routes}"), &[]);
     for (request, route) in cases {
-        let answer = gateway.asks(&format!("{request}\r\n\r\n"));
+        let response = gateway.asks(&format!("{request}\r\n\r\n"));
         match *route {
-            "404" => assert_eq!(answer.problem(), "no-route", "{request}"),
-            "405" => assert_eq!(answer.problem(), "method-not-allowed", "{request}"),
-            route => assert_eq!(answer.text(), route, "{request}"),
+            "404" => assert_eq!(response.problem(), "no-route", "{request}"),
+            "405" => assert_eq!(response.problem(), "method-not-allowed", "{request}"),
+            route => assert_eq!(response.text(), route, "{request}"),
         }
     }
 }
@@ -126,13 +126,13 @@ fn methods_and_conditions_choose_between_routes_of_one_path() {
 fn a_method_that_no_route_takes_is_told_which_ones_are() {
     let text = "routes: [{ path: /m, methods: [GET, PUT], respond: 204 }, { path: /m, methods: PATCH, respond: 204 }]";
     let gateway = gateway(text, &[]);
-    let answer = gateway.asks("POST /m HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
-    let allow = answer.field("allow").expect("an Allow field").to_owned();
+    let response = gateway.asks("POST /m HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
+    let allow = response.field("allow").expect("an Allow field").to_owned();
     let mut allow: Vec<_> = allow.split(", ").collect();
     allow.sort_unstable();
     assert_eq!(allow, ["GET", "HEAD", "PATCH", "PUT"]);
-    assert_eq!(answer.request_id().len(), 32);
-    answer.has_problem(405, "method-not-allowed");
+    assert_eq!(response.request_id().len(), 32);
+    response.has_problem(405, "method-not-allowed");
     gateway.asks("HEAD /m HTTP/1.1\r\nHost: a\r\n\r\n").has_status(204);
 }
 
@@ -141,8 +141,8 @@ fn a_request_that_no_route_takes_keeps_its_connection() {
     let gateway = gateway("routes: [{ path: /a, respond: 204 }]", &[]);
     let mut client = gateway.connects();
     client.sends("POST /b HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabcGET /a HTTP/1.1\r\nHost: a\r\n\r\n");
-    client.answer().has_problem(404, "no-route").lacks("connection");
-    client.answer().has_status(204);
+    client.response().has_problem(404, "no-route").lacks("connection");
+    client.response().has_status(204);
 }
 
 // field: route.respond, respond.status, respond.body, respond.content_type, respond.headers
@@ -153,15 +153,15 @@ fn a_response_says_what_the_configuration_says() {
 - { path: /plain, respond: { body: hi } }
 - { path: /short, respond: 204 }";
     let gateway = gateway(text, &[]);
-    let answer = gateway.get("/full").has_status(418).has_field("content-type", "text/html");
-    let answer = answer.has_field("x-a", "one").has_field("cache-control", "no-store");
-    assert!(answer.field("date").is_some());
-    answer.has_body("<p>");
-    let answer = gateway.get("/plain").has_status(200);
-    answer.has_field("content-type", "text/plain; charset=utf-8").has_body("hi");
+    let response = gateway.get("/full").has_status(418).has_field("content-type", "text/html");
+    let response = response.has_field("x-a", "one").has_field("cache-control", "no-store");
+    assert!(response.field("date").is_some());
+    response.has_body("<p>");
+    let response = gateway.get("/plain").has_status(200);
+    response.has_field("content-type", "text/plain; charset=utf-8").has_body("hi");
     gateway.get("/short").has_status(204).lacks("content-length").lacks("content-type");
-    let answer = gateway.asks("HEAD /plain HTTP/1.1\r\nHost: a\r\n\r\n");
-    answer.has_status(200).has_field("content-length", "2");
+    let response = gateway.asks("HEAD /plain HTTP/1.1\r\nHost: a\r\n\r\n");
+    response.has_status(200).has_field("content-length", "2");
 }
 
 // field: route.redirect, redirect.to, redirect.status
@@ -173,9 +173,9 @@ fn a_redirect_leads_where_the_configuration_says() {
 - { path: \"/u/{id}\", redirect: { to: \"/users/{id}{query}\", status: 303 } }";
     let gateway = gateway(text, &[]);
     gateway.get("/a").has_status(308).has_field("location", "/b").has_body("");
-    let answer =
+    let response =
         gateway.asks("GET /old/x?y=z HTTP/1.1\r\nHost: a.example:80\r\n\r\n").has_status(301);
-    let location = answer.field("location").unwrap_or_default();
+    let location = response.field("location").unwrap_or_default();
     assert!(
         location.starts_with("https://a.example") && location.ends_with("/old/x?y=z"),
         "{location}"
@@ -190,8 +190,8 @@ fn reach(routes: &str, cases: &[(&str, &str)]) {
     let upstream = upstream::replies(ok(""));
     let gateway = gateway(&format!("routes:\n{routes}"), &[&upstream]);
     for (sent, _) in cases {
-        let answer = gateway.get(sent);
-        assert_eq!(answer.status, 200, "{sent}: {}", answer.text());
+        let response = gateway.get(sent);
+        assert_eq!(response.status, 200, "{sent}: {}", response.text());
     }
     let targets: Vec<_> = upstream.requests().into_iter().map(|request| request.target).collect();
     let wanted: Vec<_> = cases.iter().map(|(_, received)| *received).collect();
@@ -250,8 +250,8 @@ fn a_path_that_two_could_read_in_two_ways_is_refused() {
         "/%zz",
         "/%",
     ] {
-        let answer = gateway.get(path);
-        assert_eq!((answer.status, answer.problem().as_str()), (400, "bad-path"), "{path}");
+        let response = gateway.get(path);
+        assert_eq!((response.status, response.problem().as_str()), (400, "bad-path"), "{path}");
     }
     assert_eq!(upstream.connections(), 0);
 }

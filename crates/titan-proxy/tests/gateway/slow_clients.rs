@@ -4,9 +4,9 @@ use titan_testkit::h2::{Client, Head, setting};
 use titan_testkit::upstream::{self, Upstream, ok};
 use titan_testkit::{Gateway, gateway};
 
-/// A gateway with these limits whose endpoint takes one connection; it answers `/SIZE` with a body of that size.
+/// A gateway with these limits whose endpoint takes one connection; it responds to `/SIZE` with a body of that size.
 fn one_connection(limits: &str) -> (Gateway, Upstream) {
-    let upstream = upstream::answers(|request| {
+    let upstream = upstream::responds(|request| {
         let size = request.target.trim_start_matches('/').parse().unwrap_or(0);
         ok(&"x".repeat(size))
     });
@@ -20,7 +20,7 @@ fn stalls(gateway: &Gateway, size: usize) -> (Client, u32) {
     let mut client = gateway.connects_h2_with(&[(setting::INITIAL_WINDOW_SIZE, 0)]);
     client.holds_windows();
     let stream = client.asks(&Head::get(&format!("/{size}")));
-    client.answer_head(stream).has_status(200);
+    client.response_head(stream).has_status(200);
     (client, stream)
 }
 
@@ -72,5 +72,5 @@ fn a_response_over_http1_is_taken_from_its_endpoint_too() {
     gateway.get("/1").has_status(200);
     assert_eq!(upstream.connections(), 1);
     assert_eq!(client.takes(size).len(), size);
-    client.sends("GET /1 HTTP/1.1\r\nHost: a\r\n\r\n").answer().has_body("x");
+    client.sends("GET /1 HTTP/1.1\r\nHost: a\r\n\r\n").response().has_body("x");
 }

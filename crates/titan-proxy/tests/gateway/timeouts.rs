@@ -26,13 +26,13 @@ const LONG: Duration = Duration::from_millis(300);
 fn a_head_that_does_not_end_gets_a_response() {
     let upstream = upstream::replies(ok("x"));
     let gateway = gateway("timeouts: { head: 300ms }", &[&upstream]);
-    let (mut client, answer) = takes(LONG, || {
+    let (mut client, response) = takes(LONG, || {
         let mut client = gateway.connects();
-        let answer = client.sends("GET / HTTP/1.1\r\nHost: a").answer();
-        (client, answer)
+        let response = client.sends("GET / HTTP/1.1\r\nHost: a").response();
+        (client, response)
     });
-    assert_eq!(answer.request_id().len(), 32);
-    answer.has_problem(408, "head-timeout").has_field("connection", "close");
+    assert_eq!(response.request_id().len(), 32);
+    response.has_problem(408, "head-timeout").has_field("connection", "close");
     client.expects_close();
     assert_eq!(upstream.connections(), 0);
 }
@@ -48,7 +48,7 @@ fn a_head_that_comes_in_drops_gets_a_response() {
         client.offers("x");
         gateway.get("/").has_body("x");
     }
-    client.answer().has_status(408);
+    client.response().has_status(408);
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn a_connection_between_requests_is_closed_silently() {
     let gateway = gateway("timeouts: { idle: 300ms }", &[&upstream]);
     takes(LONG, || {
         let mut client = gateway.connects();
-        client.sends(GET).answer().has_body("x");
+        client.sends(GET).response().has_body("x");
         client.expects_close();
     });
 }
@@ -78,13 +78,13 @@ fn a_request_body_that_pauses_gets_a_response() {
         "routes: [{ prefix: /, upstream: u, timeouts: { body: 300ms } }]",
     ] {
         let request = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nabc";
-        let (_held, mut client, mut endpoint, answer) = takes(LONG, || {
+        let (_held, mut client, mut endpoint, response) = takes(LONG, || {
             let (held, mut client, endpoint) = between_under(text, request);
-            let answer = client.answer();
-            (held, client, endpoint, answer)
+            let response = client.response();
+            (held, client, endpoint, response)
         });
-        assert_eq!(answer.request_id().len(), 32);
-        answer.has_problem(408, "body-timeout").has_field("connection", "close");
+        assert_eq!(response.request_id().len(), 32);
+        response.has_problem(408, "body-timeout").has_field("connection", "close");
         client.expects_close();
         // The endpoint must not take what it has for a request.
         endpoint.rest();
@@ -99,22 +99,22 @@ fn an_endpoint_that_does_not_respond_is_a_504() {
         "routes: [{ prefix: /, upstream: u, timeouts: { response: 300ms } }]",
     ] {
         for sent in ["", "HTTP/1.1 200 O", "HTTP/1.1 103 Early Hints\r\n\r\n"] {
-            takes(LONG, || does_not_answer(text, sent));
+            takes(LONG, || does_not_respond(text, sent));
         }
     }
 }
 
 /// An endpoint that sends no more than that.
-fn does_not_answer(text: &str, sent: &str) {
+fn does_not_respond(text: &str, sent: &str) {
     let (held, mut client, mut endpoint) = between_under(text, GET);
     endpoint.request();
     endpoint.sends(sent);
     if sent.ends_with("\r\n\r\n") {
-        assert_eq!(client.answer().status, 103);
+        assert_eq!(client.response().status, 103);
     }
-    let answer = client.answer();
-    assert_eq!(answer.request_id().len(), 32);
-    answer.has_problem(504, "response-timeout").lacks("connection");
+    let response = client.response();
+    assert_eq!(response.request_id().len(), 32);
+    response.has_problem(504, "response-timeout").lacks("connection");
     // It may be at work on the request: nobody else is asked, and it is not waited for.
     endpoint.rest();
     held.upstream.expects_no_connection();
@@ -122,7 +122,7 @@ fn does_not_answer(text: &str, sent: &str) {
     let mut next = held.upstream.accepts();
     next.request();
     next.sends(ok("x"));
-    client.answer().has_body("x");
+    client.response().has_body("x");
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn an_endpoint_that_takes_nothing_of_the_request_is_a_504() {
     let request = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 50000000\r\n\r\n";
     let (_held, mut client, _endpoint) = between_under(text, request);
     client.sends_until_blocked(50_000_000);
-    client.answer().has_problem(504, "response-timeout");
+    client.response().has_problem(504, "response-timeout");
 }
 
 // field: route_timeouts.response_body, timeouts.response_body
@@ -178,9 +178,9 @@ fn an_endpoint_that_does_not_accept_is_a_504() {
     ] {
         let full = upstream::accepts_nobody();
         let gateway = gateway(text, &[&full]);
-        let answer = takes(LONG, || gateway.get("/"));
-        assert_eq!(answer.request_id().len(), 32);
-        answer.has_problem(504, "connect-timeout");
+        let response = takes(LONG, || gateway.get("/"));
+        assert_eq!(response.request_id().len(), 32);
+        response.has_problem(504, "connect-timeout");
     }
 }
 
@@ -241,9 +241,9 @@ fn a_request_body_has_a_minimum_rate() {
         }
         ((held, free_held, taker), slow, free, endpoint, sent)
     });
-    slow.answer().has_problem(408, "body-too-slow").has_field("connection", "close");
+    slow.response().has_problem(408, "body-too-slow").has_field("connection", "close");
     free.sends("x".repeat(5000 - sent));
     endpoint.request();
     endpoint.sends(ok("x"));
-    free.answer().has_body("x");
+    free.response().has_body("x");
 }

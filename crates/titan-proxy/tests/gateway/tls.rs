@@ -47,7 +47,7 @@ fn the_name_decides_about_the_certificate() {
         ("x.c.example", &b, &a),
     ] {
         let mut client = asks_for(&gateway, name, right).expect(name);
-        client.sends(GET).answer().has_status(204);
+        client.sends(GET).response().has_status(204);
         assert!(asks_for(&gateway, name, wrong).is_none(), "{name}");
     }
     // A wildcard stands for one label; whom nobody knows gets the first, which is not for that name.
@@ -109,7 +109,7 @@ fn early_data_is_skipped() {
     for bytes in [1, 10_000, 16_384] {
         let session = a.client_with_early_data("a.example", bytes);
         let mut client = Peer::connects(gateway.address()).secures(session);
-        client.sends(GET).answer().has_status(204);
+        client.sends(GET).response().has_status(204);
     }
 }
 
@@ -160,7 +160,7 @@ fn a_session_is_resumed_by_any_worker() {
     for _ in 0..8 {
         let session = Certificate::client_with(&trusted, "a.example");
         let mut client = Peer::connects(gateway.address()).secures(session);
-        client.sends(GET).answer().has_status(204);
+        client.sends(GET).response().has_status(204);
         resumed += usize::from(client.has_resumed());
     }
     assert_eq!(resumed, 7);
@@ -174,7 +174,7 @@ fn certificates_are_replaced_without_a_pause() {
     gateway.replaces_certificates(&Certificate::files(&[("a", &new)])).expect("it can be used");
     assert!(asks_for(&gateway, "a.example", &old).is_none());
     assert!(asks_for(&gateway, "a.example", &new).is_some());
-    client.sends(GET).answer().has_status(204);
+    client.sends(GET).response().has_status(204);
     // What cannot be used changes nothing.
     assert!(gateway.replaces_certificates(&Certificate::files(&[])).is_err());
     assert!(asks_for(&gateway, "a.example", &new).is_some());
@@ -206,9 +206,9 @@ fn a_client_that_speaks_http_there_is_told() {
     let a = certificate(&["a.example"]);
     let gateway = secure(ONE, &[("a", &a)]);
     let mut client = Peer::connects(gateway.address());
-    client.sends(GET).answer().has_status(400);
+    client.sends(GET).response().has_status(400);
     client.expects_close();
-    // And what is neither is not answered at all.
+    // And what is neither gets no response at all.
     Peer::connects(gateway.address()).sends(b"\0\0\0\0").expects_close();
 }
 
@@ -271,12 +271,12 @@ fn every_response_over_tls_asks_for_tls() {
         let gateway = start_with(&text, &[&upstream], &Certificate::files(&[("a", &a)]));
         let gateway = gateway.unwrap_or_else(|error| panic!("{error}"));
         let get = |client: &mut Peer, path| {
-            client.sends(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")).answer()
+            client.sends(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")).response()
         };
         let mut client = asks_for(&gateway, "a.example", &a).expect("it is the right one");
         for (path, status) in [("/own", 204), ("/u", 200), ("/none", 404), ("/%00", 400)] {
-            let answer = get(&mut client, path).has_status(status);
-            assert_eq!(answer.all(FIELD), [value], "{path}");
+            let response = get(&mut client, path).has_status(status);
+            assert_eq!(response.all(FIELD), [value], "{path}");
         }
         // Where it would mean nothing it is not said; what an upstream says is its own affair.
         let mut client = Peer::connects(gateway.address_of("plain"));
@@ -293,8 +293,8 @@ fn who_comes_without_tls_is_sent_there() {
     let to = |gateway: &Gateway, request: &str| {
         let mut client = Peer::connects(gateway.address());
         let method = request.split(' ').next().unwrap();
-        let answer = client.sends(request).answer_to(method);
-        (answer.status, answer.field("Location").unwrap_or_default().to_owned())
+        let response = client.sends(request).response_to(method);
+        (response.status, response.field("Location").unwrap_or_default().to_owned())
     };
     let (usual, other) = (starts("true"), starts("8443"));
     for (request, location) in [
@@ -314,7 +314,7 @@ fn who_comes_without_tls_is_sent_there() {
         assert_eq!(to(&other, request), (308, at(":8443")), "{request}");
     }
     let mut client = Peer::connects(usual.address());
-    client.sends("GET / HTTP/1.0\r\n\r\n").answer().has_problem(400, "no-host");
+    client.sends("GET / HTTP/1.0\r\n\r\n").response().has_problem(400, "no-host");
     for request in [
         "GET / HTTP/1.0\r\n\r\n",
         "GET / HTTP/1.1\r\n\r\n",
@@ -378,12 +378,12 @@ fn an_idle_connection_to_an_endpoint_outlives_its_tickets() {
     let outer = in_front_of(&inner, &a, "{ ca: ca.pem }");
     let mut client = outer.connects();
     for _ in 0..5 {
-        client.sends(GET).answer().has_status(204);
+        client.sends(GET).response().has_status(204);
     }
     assert_eq!(inner.metrics().sum(|cells| cells.accepted.get()), 1);
     // One that the endpoint has closed is not used again.
     drop(inner);
-    client.sends(GET).answer().has_status(502);
+    client.sends(GET).response().has_status(502);
 }
 
 #[test]
@@ -400,7 +400,7 @@ fn what_is_trusted_is_replaced_too() {
 #[test]
 fn large_bodies_go_through_two_sessions() {
     let a = certificate(&["127.0.0.1"]);
-    let endpoint = upstream::answers(|request| ok(&String::from_utf8_lossy(&request.body)));
+    let endpoint = upstream::responds(|request| ok(&String::from_utf8_lossy(&request.body)));
     let text = format!("listeners: [{{ address: '127.0.0.1:0', tls: {{ {ONE} }} }}]");
     let inner = start_with(&text, &[&endpoint], &Certificate::files(&[("a", &a)]));
     let inner = inner.unwrap_or_else(|error| panic!("{error}"));
@@ -410,7 +410,7 @@ fn large_bodies_go_through_two_sessions() {
         let body: String = (0..length).map(|index| char::from(b'a' + (index % 23) as u8)).collect();
         client
             .sends(format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n{body}"));
-        client.answer().has_body(&body);
+        client.response().has_body(&body);
     }
 }
 
@@ -420,7 +420,7 @@ fn a_client_that_is_refused_is_not_read_for_ever() {
     let a = certificate(&["a.example"]);
     let gateway = secure(ONE, &[("a", &a)]);
     let mut client = Peer::connects(gateway.address());
-    client.sends(GET).answer().has_status(400);
+    client.sends(GET).response().has_status(400);
     // What the kernel keeps comes on top of what is read.
     let sent = client.sends_until_blocked(MUCH);
     assert!(sent < MUCH / 4, "{sent} bytes");

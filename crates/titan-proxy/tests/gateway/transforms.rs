@@ -6,7 +6,7 @@ use crate::jwt;
 use titan_testkit::{Gateway, Request, Response, gateway, h2, upstream};
 
 /// A gateway with that transform on its way to an upstream that responds so.
-fn under(transform: &str, answer: impl Into<Vec<u8>>) -> (Gateway, upstream::Upstream) {
+fn under(transform: &str, response: impl Into<Vec<u8>>) -> (Gateway, upstream::Upstream) {
     let text = format!(
         "{}
 routes:
@@ -17,7 +17,7 @@ policies:
   q: {{ transform: {{}} }}",
         crate::QUIET
     );
-    let upstream = upstream::replies(answer);
+    let upstream = upstream::replies(response);
     (gateway(&text, &[&upstream]), upstream)
 }
 
@@ -124,9 +124,9 @@ fn fields_of_responses_change_in_order() {
     let fields =
         "X-Powered-By: 1\r\nX-Old: a\r\nX-New: b\r\nX-Empty: 1\r\nCache-Control: private\r\n";
     let (gateway, _upstream) = under(transform, upstream::ok_with(fields, "x"));
-    let answer = gateway.asks("GET /shop/t/1 HTTP/1.1\r\nHost: a\r\nX-A: 2\r\n\r\n");
-    assert_eq!(answer.all("cache-control"), ["private", "no-store"]);
-    answer
+    let response = gateway.asks("GET /shop/t/1 HTTP/1.1\r\nHost: a\r\nX-A: 2\r\n\r\n");
+    assert_eq!(response.all("cache-control"), ["private", "no-store"]);
+    response
         .lacks("x-powered-by")
         .lacks("x-old")
         .lacks("x-empty")
@@ -235,9 +235,9 @@ policies:
   often: { rate_limit: { rates: 1/h } }
   p: { transform: { response: { status: { 401: 404, 308: 410, 429: 420, 503: 429 } } } }
   own: { transform: { response: { status: { 503: 404 }, headers: { set: { Retry-After: '7' } } } } }";
-    let answer = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nAllow: GET\r\n\
+    let response = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nAllow: GET\r\n\
         Location: /\r\nWWW-Authenticate: Basic\r\nContent-Length: 0\r\n\r\n";
-    let upstream = upstream::replies(answer);
+    let upstream = upstream::replies(response);
     let gateway = gateway(text, &[&upstream]);
     let document = gateway.get("/key").lacks("www-authenticate").has_problem(404, "api-key");
     assert!(document.text().contains("\"title\":\"Not Found\""), "{}", document.text());
@@ -299,7 +299,7 @@ fn all_protocols_are_changed_alike() {
     let (gateway, upstream) = under(transform, upstream::ok("x"));
     let mut client = gateway.connects_h2();
     let stream = client.asks(&h2::Head::get("/shop/t/1").with("x-tenant", "forged"));
-    client.answer(stream).has_field("x-who", "t");
+    client.response(stream).has_field("x-who", "t");
     assert_eq!(upstream.requests()[0].all("x-tenant"), ["t"]);
 }
 

@@ -90,11 +90,11 @@ fn a_response_other_than_101_is_a_response() {
     let (_held, mut client, mut endpoint) = between(WISH);
     endpoint.head();
     endpoint.sends(ok("no"));
-    client.answer().has_body("no");
+    client.response().has_body("no");
     client.sends("GET /next HTTP/1.1\r\nHost: a\r\n\r\n");
     endpoint.request();
     endpoint.sends(ok("yes"));
-    client.answer().has_body("yes");
+    client.response().has_body("yes");
 }
 
 // field: route.upgrades
@@ -124,12 +124,12 @@ fn only_what_was_asked_for_is_switched_to() {
         let (_held, mut client, mut endpoint) = between(WISH);
         endpoint.head();
         endpoint.sends(consent);
-        client.answer().has_problem(502, "unexpected-upgrade");
+        client.response().has_problem(502, "unexpected-upgrade");
     }
     let (_held, mut client, mut endpoint) = between("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     endpoint.head();
     endpoint.sends(CONSENT);
-    client.answer().has_problem(502, "unexpected-upgrade");
+    client.response().has_problem(502, "unexpected-upgrade");
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn a_tunnel_is_not_translated_for_browsers() {
     let asked = endpoint.head();
     assert!(asked.contains("Upgrade: websocket\r\n"), "{asked}");
     endpoint.sends(ok("no tunnel"));
-    client.answer(stream).has_problem(502, "upgrade-ignored");
+    client.response(stream).has_problem(502, "upgrade-ignored");
 }
 
 #[test]
@@ -174,9 +174,9 @@ policies: { p: { transform: { response: { status: { 404: 200, 501: 200 } } } } }
     let mut endpoint = upstream.accepts();
     endpoint.head();
     endpoint.sends("HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno");
-    client.answer(stream).has_status(404).has_body("no");
+    client.response(stream).has_status(404).has_body("no");
     let stream = client.starts(&connect().but(":path", "/"));
-    client.answer(stream).has_problem(501, "upgrade-refused");
+    client.response(stream).has_problem(501, "upgrade-refused");
 }
 
 // field: timeouts.tunnel, route_timeouts.tunnel
@@ -222,7 +222,7 @@ fn there_are_no_more_tunnels_than_allowed() {
     let mut endpoint = upstream.accepts();
     opens(&mut first, &mut endpoint);
     let mut second = gateway.connects();
-    second.sends(WISH).answer().has_problem(503, "too-many-tunnels");
+    second.sends(WISH).response().has_problem(503, "too-many-tunnels");
     first.closes();
     endpoint.expects_close();
     endpoint.closes();

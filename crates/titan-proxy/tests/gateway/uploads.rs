@@ -32,7 +32,7 @@ fn an_endpoint_is_asked_when_enough_of_the_body_has_come() {
             gateway.get("/fast").has_status(200);
         }
         assert_eq!(upstream.requests().len(), before + 5, "{name}");
-        slow.sends(rest).answer().has_status(200).has_body("x");
+        slow.sends(rest).response().has_status(200).has_body("x");
         assert_eq!(
             upstream.requests().last().map(|it| it.target.clone()).as_deref(),
             Some("/slow")
@@ -49,7 +49,7 @@ fn over_http2_an_endpoint_is_asked_when_enough_of_the_body_has_come() {
     client.get("/fast").has_status(200);
     assert_eq!(upstream.requests().len(), 1);
     client.sends_data(slow, "5", true);
-    client.answer(slow).has_status(200);
+    client.response(slow).has_status(200);
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn streams_that_wait_for_their_bodies_leave_each_other_a_window() {
     }
     for &stream in &streams {
         client.sends_data(stream, "x".repeat(60_000 - (16 << 10)), true);
-        client.answer(stream).has_status(200);
+        client.response(stream).has_status(200);
     }
 }
 
@@ -78,7 +78,7 @@ fn a_stream_brings_no_more_than_its_window() {
     let mut client = gateway.connects_h2();
     let stream = client.starts(&Head::post("/").with("content-length", "100000"));
     client.sends_data(stream, "x".repeat(100_000), true);
-    client.answer(stream).has_status(200);
+    client.response(stream).has_status(200);
 }
 
 #[test]

@@ -66,11 +66,11 @@ fn a_request_that_must_be_refused_is_and_reaches_nobody() {
     for vector in faults {
         let mut client = gateway.connects();
         client.offers(&vector.input);
-        let answer = client.answer();
+        let response = client.response();
         let status = vector.json["status"].as_u64();
-        assert_eq!(Some(u64::from(answer.status)), status, "{}: {}", vector.id, answer.text());
-        assert_eq!(answer.field("connection"), Some("close"), "{}", vector.id);
-        assert!(!answer.problem().is_empty(), "{}", vector.id);
+        assert_eq!(Some(u64::from(response.status)), status, "{}: {}", vector.id, response.text());
+        assert_eq!(response.field("connection"), Some("close"), "{}", vector.id);
+        assert!(!response.problem().is_empty(), "{}", vector.id);
         client.expects_close();
         assert_eq!(upstream.requests(), [], "{}", vector.id);
     }
@@ -108,8 +108,8 @@ fn a_request_that_passes_says_the_same_on_both_sides() {
 fn refuses(vector: &Vector, status: u16, gateway: &Gateway, upstream: &Upstream) {
     let mut client = gateway.connects();
     client.sends(&vector.input);
-    let answer = client.answer();
-    assert_eq!(answer.status, status, "{}: {}", vector.id, answer.text());
+    let response = client.response();
+    assert_eq!(response.status, status, "{}: {}", vector.id, response.text());
     assert_eq!(upstream.requests(), [], "{}", vector.id);
 }
 
@@ -121,8 +121,8 @@ fn passes(vector: &Vector, gateway: &Gateway, upstream: &Upstream) {
         client.finishes();
     }
     let method = text(&json["head"]["method"]);
-    let answer = client.answer_to(&method);
-    assert_eq!(answer.status, 200, "{id}: {}", answer.text());
+    let response = client.response_to(&method);
+    assert_eq!(response.status, 200, "{id}: {}", response.text());
     let request = &upstream.requests()[0];
     assert_eq!(request.method, method, "{id}");
     assert_eq!(
@@ -140,7 +140,7 @@ fn passes(vector: &Vector, gateway: &Gateway, upstream: &Upstream) {
     }
     if json["persist"] == true && bytes(&json["rest"]).is_empty() && !close {
         client.sends("GET /next HTTP/1.1\r\nHost: a\r\n\r\n");
-        assert_eq!(client.answer().status, 200, "{id}");
+        assert_eq!(client.response().status, 200, "{id}");
         assert_eq!(upstream.requests()[1].target, "/next", "{id}");
     }
     if json["persist"] == false {
@@ -166,7 +166,7 @@ fn a_response_that_must_be_refused_never_looks_complete() {
         let mut endpoint = upstream.accepts();
         endpoint.request();
         endpoint.offers(&vector.input);
-        is_not_passed_off(&vector.id, client.last_answer_to(&method));
+        is_not_passed_off(&vector.id, client.last_response_to(&method));
         // Nothing that comes after it is believed either.
         endpoint.rest();
     }
@@ -184,15 +184,15 @@ fn a_response_that_is_cut_short_never_looks_complete() {
         endpoint.request();
         endpoint.sends(&vector.input);
         endpoint.closes();
-        is_not_passed_off(&vector.id, client.last_answer_to(&method));
+        is_not_passed_off(&vector.id, client.last_response_to(&method));
     }
 }
 
 /// Either the gateway says that the endpoint failed, or the client sees that something is missing.
-fn is_not_passed_off(id: &str, answer: Option<Response>) {
-    if let Some(answer) = answer {
-        assert_eq!(answer.status, 502, "{id}");
-        assert_eq!(answer.field("content-type"), Some("application/problem+json"), "{id}");
+fn is_not_passed_off(id: &str, response: Option<Response>) {
+    if let Some(response) = response {
+        assert_eq!(response.status, 502, "{id}");
+        assert_eq!(response.field("content-type"), Some("application/problem+json"), "{id}");
     }
 }
 
@@ -218,21 +218,21 @@ fn a_response_that_passes_says_the_same_on_both_sides() {
         for interim in json["interim"].as_array().into_iter().flatten() {
             // Nobody has asked for that one.
             if interim["status"] != 100 {
-                let answer = client.answer();
-                assert_eq!(Some(u64::from(answer.status)), interim["status"].as_u64(), "{id}");
-                assert_eq!(passed_on(&answer), passed_on_of(&interim["fields"]), "{id}");
+                let response = client.response();
+                assert_eq!(Some(u64::from(response.status)), interim["status"].as_u64(), "{id}");
+                assert_eq!(passed_on(&response), passed_on_of(&interim["fields"]), "{id}");
             }
         }
-        let answer = client.answer_to(&method);
-        assert_eq!(Some(u64::from(answer.status)), json["head"]["status"].as_u64(), "{id}");
-        assert_same(id, &answer, json);
+        let response = client.response_to(&method);
+        assert_eq!(Some(u64::from(response.status)), json["head"]["status"].as_u64(), "{id}");
+        assert_same(id, &response, json);
         client.sends("GET /next HTTP/1.1\r\nHost: a\r\n\r\n");
-        // What is left on its connection, or comes over it later, is nobody's answer.
+        // What is left on its connection, or comes over it later, is nobody's response.
         let goes_on = json["persist"] == true && bytes(&json["rest"]).is_empty() && !close;
         let mut next = if goes_on { endpoint } else { upstream.accepts() };
         assert_eq!(next.request().target, "/next", "{id}");
         next.sends(ok("next"));
-        assert_eq!(client.answer().body, b"next", "{id}");
+        assert_eq!(client.response().body, b"next", "{id}");
         passed += 1;
     }
     assert!(passed > 50, "only {passed} vectors pass");
@@ -284,7 +284,7 @@ fn expected_refusal(vector: &Vector) -> Option<u16> {
     refused.map(|(_, status, _)| *status)
 }
 
-/// The method of the request that the vector answers; none where the gateway would not send it on.
+/// The method of the request that the vector is a response to; none where the gateway would not send it on.
 fn method(vector: &Vector) -> Option<String> {
     let method = vector.json["request_method"].as_str().unwrap_or("GET");
     (method != "CONNECT").then(|| method.to_owned())

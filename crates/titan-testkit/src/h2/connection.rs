@@ -145,7 +145,7 @@ impl Connection {
         }
     }
 
-    /// Sends one frame of data, as long as the windows allow; answers how much that is of it.
+    /// Sends one frame of data, as long as the windows allow; returns how much that is of it.
     pub(super) fn tries_to_send(&mut self, stream: u32, data: &[u8], end: bool) -> usize {
         let length = self.room(stream).unwrap_or(0).min(data.len());
         if length > 0 || data.is_empty() {
@@ -230,7 +230,7 @@ impl Connection {
         })
     }
 
-    /// Waits until the other side resets a stream; answers the code.
+    /// Waits until the other side resets a stream; returns the code.
     #[track_caller]
     pub fn reset_of(&mut self, stream: u32) -> u32 {
         self.waits(&format!("a reset of stream {stream}"), |talk| talk.has_reset(stream))
@@ -242,12 +242,12 @@ impl Connection {
     }
 
     /// The status of a response whose head was not taken, as far as that has come.
-    pub fn has_answered(&self, stream: u32) -> Option<u16> {
+    pub fn has_responded(&self, stream: u32) -> Option<u16> {
         let head = self.streams.get(&stream)?.heads.front()?;
         value(head, ":status").parse().ok()
     }
 
-    /// Waits for GOAWAY; answers the last stream, and the code.
+    /// Waits for GOAWAY; returns the last stream, and the code.
     #[track_caller]
     pub fn go_away(&mut self) -> (u32, u32) {
         self.waits("GOAWAY", |talk| talk.go_away.take())
@@ -417,8 +417,8 @@ impl Connection {
         self.owes(Frame::new(Frame::SETTINGS, Frame::ACK, 0, []));
     }
 
-    fn owes(&mut self, answer: Frame) {
-        self.owed.push(answer);
+    fn owes(&mut self, frame: Frame) {
+        self.owed.push(frame);
         if self.acknowledges {
             self.acknowledges();
         }
@@ -445,23 +445,23 @@ impl Connection {
         *self.window_of(stream) -= length;
     }
 
-    pub(super) fn take_answer(&mut self, stream: u32) -> Option<Response> {
+    pub(super) fn take_response(&mut self, stream: u32) -> Option<Response> {
         let heard = self.streams.get_mut(&stream)?;
         let is_interim = !heard.has_final || heard.heads.len() > 1;
         if is_interim {
-            return heard.heads.pop_front().map(answer);
+            return heard.heads.pop_front().map(response);
         }
         if !heard.ended {
             return None;
         }
-        let mut answer = answer(heard.heads.pop_front()?);
-        answer.message.body = std::mem::take(&mut heard.body);
-        answer.message.trailers = std::mem::take(&mut heard.trailers);
-        Some(answer)
+        let mut response = response(heard.heads.pop_front()?);
+        response.message.body = std::mem::take(&mut heard.body);
+        response.message.trailers = std::mem::take(&mut heard.trailers);
+        Some(response)
     }
 
-    pub(super) fn take_answer_head(&mut self, stream: u32) -> Option<Response> {
-        self.streams.get_mut(&stream)?.heads.pop_front().map(answer)
+    pub(super) fn take_response_head(&mut self, stream: u32) -> Option<Response> {
+        self.streams.get_mut(&stream)?.heads.pop_front().map(response)
     }
 
     pub(super) fn take_request(&mut self, connection: usize) -> Option<(u32, Request)> {
@@ -487,7 +487,7 @@ fn message(first_line: String, fields: Vec<(String, String)>) -> Message {
     Message { first_line, fields, bytes: lines.into_bytes(), ..Message::default() }
 }
 
-fn answer(fields: Vec<(String, String)>) -> Response {
+fn response(fields: Vec<(String, String)>) -> Response {
     let status = value(&fields, ":status");
     let code = status.parse().unwrap_or(0);
     Response { status: code, message: message(format!("HTTP/2 {status}"), fields) }

@@ -54,7 +54,7 @@ impl EndpointState {
         self.active.load(Ordering::Relaxed)
     }
 
-    /// Takes in how long the endpoint needed to answer. For an attempt that failed pass what it is
+    /// Takes in how long the endpoint needed to respond. For an attempt that failed pass what it is
     /// to cost, such as the timeout: an endpoint that refuses at once is not a fast one.
     ///
     /// A rise counts at once, a fall with time: the weight of the past is `e^(-age / memory)`.

@@ -35,11 +35,11 @@ fn nginx_decides_about_requests() {
     let gateway =
         under(&nginx, "forward_auth: { upstream: it, path: /verify, upstream_headers: X-User }");
     for _ in 0..3 {
-        let answer = curl(&gateway).args(["-H", "X-User: root", "-d", "a=b"]).get("/open?a");
-        assert_eq!((answer.status(), answer.body.as_slice()), (200, &b"POST eve"[..]));
-        let answer = curl(&gateway).args(["-d", "a=b"]).get("/shut");
-        assert_eq!((answer.status(), answer.body.as_slice()), (401, &b"sign in"[..]));
-        assert_eq!(answer.field("WWW-Authenticate").as_deref(), Some("Form at=\"/login\""));
+        let response = curl(&gateway).args(["-H", "X-User: root", "-d", "a=b"]).get("/open?a");
+        assert_eq!((response.status(), response.body.as_slice()), (200, &b"POST eve"[..]));
+        let response = curl(&gateway).args(["-d", "a=b"]).get("/shut");
+        assert_eq!((response.status(), response.body.as_slice()), (401, &b"sign in"[..]));
+        assert_eq!(response.field("WWW-Authenticate").as_deref(), Some("Form at=\"/login\""));
     }
 }
 
@@ -56,8 +56,8 @@ fn nginx_and_the_gateway_read_one_file_of_passwords() {
         for (who, status) in [("eve:secret", 200), ("eve:Secret", 401), ("bob:secret", 401)] {
             assert_eq!(curl(gateway).args(["-u", who]).get("/").status(), status, "{who}");
         }
-        let answer = curl(gateway).get("/");
-        let challenge = answer.field("WWW-Authenticate").unwrap_or_default();
-        assert!(answer.status() == 401 && challenge.starts_with("Basic realm="), "{challenge}");
+        let response = curl(gateway).get("/");
+        let challenge = response.field("WWW-Authenticate").unwrap_or_default();
+        assert!(response.status() == 401 && challenge.starts_with("Basic realm="), "{challenge}");
     }
 }

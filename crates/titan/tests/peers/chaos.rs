@@ -1,7 +1,7 @@
 //! Upstreams die and come back all the time. No response may belong to another request, and nothing may
 //! fail while all are there.
 
-use crate::client::{Answer, Client};
+use crate::client::{Client, Response};
 use crate::gateway::Gateway;
 use crate::go;
 use std::io;
@@ -23,7 +23,7 @@ struct Outage {
     to: Instant,
 }
 
-/// A request that was not answered as it should be.
+/// A request that did not get the response that it should.
 struct Failure {
     sent: Instant,
     ended: Instant,
@@ -127,14 +127,14 @@ fn ask_all_the_time(address: SocketAddr, number: u64, is_over: &AtomicBool) -> T
         let asked = Asked::new(format!("{number}-{count}"), &mut random);
         let sent = Instant::now();
         match asked.ask(address, &mut client) {
-            Ok(answer) if answer.status == 200 => {
-                asked.check(&answer);
+            Ok(response) if response.status == 200 => {
+                asked.check(&response);
                 tally.answered += 1;
             }
-            Ok(answer) => {
-                let is_excuse = [502, 503, 504].contains(&answer.status);
-                assert!(is_excuse, "{asked:?}: {answer:?}");
-                let what = format!("{asked:?}: {}", answer.text());
+            Ok(response) => {
+                let is_excuse = [502, 503, 504].contains(&response.status);
+                assert!(is_excuse, "{asked:?}: {response:?}");
+                let what = format!("{asked:?}: {}", response.text());
                 tally.failures.push(Failure { sent, ended: Instant::now(), what });
             }
             Err(error) => {
@@ -163,7 +163,7 @@ impl Asked {
         Asked { id, method, path, body }
     }
 
-    fn ask(&self, address: SocketAddr, client: &mut Option<Client>) -> io::Result<Answer> {
+    fn ask(&self, address: SocketAddr, client: &mut Option<Client>) -> io::Result<Response> {
         let Asked { id, method, path, body } = self;
         let mut open = match client.take() {
             Some(open) => open,
@@ -174,19 +174,19 @@ impl Asked {
             "{method} {path} HTTP/1.1\r\nHost: a\r\nX-Asks: {id}\r\nContent-Length: {length}\r\n\r\n"
         );
         open.send(&[head.as_bytes(), body].concat())?;
-        let answer = open.answer()?;
-        *client = answer.keeps_alive().then_some(open);
-        Ok(answer)
+        let response = open.response()?;
+        *client = response.keeps_alive().then_some(open);
+        Ok(response)
     }
 
     /// Whether that is the response to this request and to no other.
-    fn check(&self, answer: &Answer) {
+    fn check(&self, response: &Response) {
         if self.path == "/mirror" {
-            assert_eq!(answer.field("X-Answers"), Some(self.id.as_str()), "{self:?}");
-            assert!(answer.body == self.body, "{self:?}: another body");
+            assert_eq!(response.field("X-Answers"), Some(self.id.as_str()), "{self:?}");
+            assert!(response.body == self.body, "{self:?}: another body");
             return;
         }
-        let seen: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
+        let seen: serde_json::Value = serde_json::from_slice(&response.body).unwrap();
         assert_eq!(seen["Header"]["X-Asks"][0], self.id.as_str(), "{self:?}");
         assert_eq!(seen["BodyLength"], self.body.len(), "{self:?}");
     }

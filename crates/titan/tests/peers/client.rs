@@ -11,7 +11,7 @@ pub(crate) struct Client {
 
 /// A response that came as a whole.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct Response {
     pub(crate) status: u16,
     head: String,
     pub(crate) body: Vec<u8>,
@@ -31,7 +31,7 @@ impl Client {
     }
 
     /// The next response. A response that is cut off is an error.
-    pub(crate) fn answer(&mut self) -> io::Result<Answer> {
+    pub(crate) fn response(&mut self) -> io::Result<Response> {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
             if self.reader.read_line(&mut head)? == 0 {
@@ -44,16 +44,16 @@ impl Client {
         }
         let status = head.get(9..12).and_then(|code| code.parse().ok());
         let status = status.unwrap_or_else(|| panic!("no status line: {head:?}"));
-        let mut answer = Answer { status, head, body: Vec::new() };
-        match (answer.field("Content-Length"), answer.field("Transfer-Encoding")) {
+        let mut response = Response { status, head, body: Vec::new() };
+        match (response.field("Content-Length"), response.field("Transfer-Encoding")) {
             (Some(length), None) => {
-                answer.body = vec![0; length.parse().unwrap()];
-                self.reader.read_exact(&mut answer.body)?;
+                response.body = vec![0; length.parse().unwrap()];
+                self.reader.read_exact(&mut response.body)?;
             }
-            (None, Some("chunked")) => self.chunks(&mut answer.body)?,
+            (None, Some("chunked")) => self.chunks(&mut response.body)?,
             framing => panic!("neither length nor chunks: {framing:?}"),
         }
-        Ok(answer)
+        Ok(response)
     }
 
     /// Reads a head that begins like this.
@@ -114,7 +114,7 @@ impl Client {
     }
 }
 
-impl Answer {
+impl Response {
     /// The value of a field.
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
         self.head.lines().find_map(|line| {

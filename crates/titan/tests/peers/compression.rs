@@ -27,10 +27,10 @@ fn compressing() -> (Nginx, Gateway) {
 fn accepting(gateway: &Gateway, coding: &str, arguments: &[&str]) -> Curl {
     let field = format!("Accept-Encoding: {coding}");
     let request = curl(gateway).args(["-H", &field]).args(arguments.iter().copied());
-    let answer = request.get("/files/pages.html");
-    assert_eq!((answer.status(), answer.code), (200, Some(0)));
-    assert_eq!(answer.field("content-encoding").as_deref(), Some(coding));
-    answer
+    let response = request.get("/files/pages.html");
+    assert_eq!((response.status(), response.code), (200, Some(0)));
+    assert_eq!(response.field("content-encoding").as_deref(), Some(coding));
+    response
 }
 
 #[test]
@@ -38,17 +38,17 @@ fn curl_reads_every_coding() {
     let (_nginx, gateway) = compressing();
     for coding in ["gzip", "br", "zstd"] {
         for version in ["--http1.0", "--http1.1", "--http2-prior-knowledge"] {
-            let answer = accepting(&gateway, coding, &["--compressed", version]);
-            assert!(answer.body == pages(), "{coding} {version}");
+            let response = accepting(&gateway, coding, &["--compressed", version]);
+            assert!(response.body == pages(), "{coding} {version}");
         }
     }
-    let answer = curl(&gateway).arg("--compressed").get("/files/pages.html");
+    let response = curl(&gateway).arg("--compressed").get("/files/pages.html");
     assert_eq!(
-        answer.field("content-encoding").as_deref(),
+        response.field("content-encoding").as_deref(),
         Some("zstd"),
         "the gateway's own order"
     );
-    assert!(answer.body == pages());
+    assert!(response.body == pages());
 }
 
 #[test]
@@ -56,9 +56,9 @@ fn the_tools_of_each_format_take_what_comes_and_it_is_small() {
     let (_nginx, gateway) = compressing();
     let folder = Folder::new();
     for (coding, tool, ending) in [("gzip", "gzip", "gz"), ("zstd", "zstd", "zst")] {
-        let answer = accepting(&gateway, coding, &[]);
-        assert!(answer.body.len() * 10 < pages().len() * 4, "{coding}: {}", answer.body.len());
-        let file = folder.write(&format!("pages.{ending}"), &answer.body);
+        let response = accepting(&gateway, coding, &[]);
+        assert!(response.body.len() * 10 < pages().len() * 4, "{coding}: {}", response.body.len());
+        let file = folder.write(&format!("pages.{ending}"), &response.body);
         let plain = output_of(peer(tool).arg("-dc").arg(&file));
         assert!(plain == pages(), "{coding}");
     }
@@ -71,15 +71,15 @@ fn what_nginx_has_compressed_stays_as_it_is() {
     nginx.file("pages.html", &pages());
     let gateway = Gateway::start(&(config_to(nginx.address) + POLICY));
     let request = curl(&gateway).args(["-H", "Accept-Encoding: gzip, br;q=0.5", "--compressed"]);
-    let answer = request.get("/files/pages.html");
-    assert_eq!(answer.field("content-encoding").as_deref(), Some("gzip"));
-    assert!(answer.body == pages());
+    let response = request.get("/files/pages.html");
+    assert_eq!(response.field("content-encoding").as_deref(), Some("gzip"));
+    assert!(response.body == pages());
 }
 
 #[test]
 fn parts_are_not_coded() {
     let (_nginx, gateway) = compressing();
-    let answer = curl(&gateway).args(["--compressed", "-r", "0-9"]).get("/files/pages.html");
-    assert_eq!((answer.status(), answer.field("content-encoding")), (206, None));
-    assert_eq!(answer.body, pages()[..10]);
+    let response = curl(&gateway).args(["--compressed", "-r", "0-9"]).get("/files/pages.html");
+    assert_eq!((response.status(), response.field("content-encoding")), (206, None));
+    assert_eq!(response.body, pages()[..10]);
 }

@@ -110,10 +110,10 @@ fn each_version_gets_a_response_in_its_way() {
     let server = go::Server::start();
     let gateway = Gateway::to(server.address);
     for (version, protocol) in [("--http1.1", "HTTP/1.1"), ("--http1.0", "HTTP/1.0")] {
-        let answer = curl(&gateway).arg(version).get("/a");
+        let response = curl(&gateway).arg(version).get("/a");
         // A server responds with its own version (RFC 9112 section 2.3).
-        assert!(answer.head().starts_with("HTTP/1.1 200 OK"), "{protocol}: {answer:?}");
-        assert_eq!(answer.seen()["Proto"], "HTTP/1.1", "the gateway speaks for itself");
+        assert!(response.head().starts_with("HTTP/1.1 200 OK"), "{protocol}: {response:?}");
+        assert_eq!(response.seen()["Proto"], "HTTP/1.1", "the gateway speaks for itself");
     }
 }
 
@@ -137,9 +137,9 @@ fn a_large_post_waits_for_100_continue_and_gets_it() {
     let data = format!("@{}", file.display());
     // Far longer than the test may take: the body is not sent without the interim response.
     let patient = ["--expect100-timeout", "50", "-H", "Expect: 100-continue"];
-    let answer = curl(&gateway).args(patient).args(["--data-binary", &data]).get("/post");
-    assert!(answer.heads.starts_with("HTTP/1.1 100 Continue\r\n"), "{}", answer.heads);
-    assert_eq!(answer.seen()["BodyLength"], 2_000_000);
+    let response = curl(&gateway).args(patient).args(["--data-binary", &data]).get("/post");
+    assert!(response.heads.starts_with("HTTP/1.1 100 Continue\r\n"), "{}", response.heads);
+    assert_eq!(response.seen()["BodyLength"], 2_000_000);
 }
 
 #[test]
@@ -151,9 +151,13 @@ fn the_gateway_responds_to_expectations_that_it_refuses() {
     let data = format!("@{}", file.display());
     for expect in ["Expect: 100-continue", "Expect:"] {
         let request = curl(&gateway).args(["--expect100-timeout", "50", "-H", expect]);
-        let answer = request.args(["--data-binary", &data]).get("/post");
-        assert_eq!(answer.status(), 413, "{expect}");
-        assert!(answer.text().contains("urn:titan:problem:body-too-large"), "{}", answer.text());
+        let response = request.args(["--data-binary", &data]).get("/post");
+        assert_eq!(response.status(), 413, "{expect}");
+        assert!(
+            response.text().contains("urn:titan:problem:body-too-large"),
+            "{}",
+            response.text()
+        );
     }
 }
 
@@ -167,8 +171,8 @@ fn requests_one_after_the_other_share_a_connection() {
     let format = ["-w", "%{num_connects}\n"];
     let request = curl(&gateway).args(format).arg(&first).args(["--next", "-q", "-sS"]);
     let request = request.args(format).args(["-d", "body"]).arg(&third).args(["--next", "-sS"]);
-    let answer = request.args(format).get("/fourth");
-    assert_eq!(answer.text(), "1\n1\n2\n0\n3\n0\n", "requests on nginx's side, connects on ours");
+    let response = request.args(format).get("/fourth");
+    assert_eq!(response.text(), "1\n1\n2\n0\n3\n0\n", "requests on nginx's side, connects on ours");
 }
 
 #[test]
@@ -179,10 +183,10 @@ fn the_other_kinds_of_listeners_serve_too() {
     let more = format!("listeners: [127.0.0.1:0, \"unix:{}\"]", socket.display());
     let config = config_to(server.address).replace("listeners: [127.0.0.1:0]", &more);
     let gateway = Gateway::start(&config);
-    let answer =
+    let response =
         to("http://any").args(["--unix-socket", socket.to_str().unwrap()]).get("/over-unix");
-    assert_eq!(answer.seen()["Target"], "/over-unix");
-    assert_eq!(answer.seen()["Host"], "any");
+    assert_eq!(response.seen()["Target"], "/over-unix");
+    assert_eq!(response.seen()["Host"], "any");
     assert_eq!(curl(&gateway).get("/over-tcp").seen()["Target"], "/over-tcp");
 }
 
@@ -224,8 +228,8 @@ fn paths_reach_the_upstream_in_one_form_or_not_at_all() {
     }
     for path in ["/../../etc/passwd", "/a/%2e%2e%2fb", "/a%00b", "/a%5c..%5cb", "/%zz", "/a/..;/b"]
     {
-        let answer = curl(&gateway).arg("--path-as-is").get(path);
-        assert_eq!(answer.status(), 400, "{path}: {}", answer.text());
+        let response = curl(&gateway).arg("--path-as-is").get(path);
+        assert_eq!(response.status(), 400, "{path}: {}", response.text());
     }
 }
 
@@ -250,7 +254,7 @@ fn unusual_fields_pass_or_are_refused_but_never_change() {
         (["-X", "CONNECT"], 400),
     ];
     for (arguments, status) in refused {
-        let answer = curl(&gateway).args(arguments).get("/");
-        assert_eq!(answer.status(), status, "{arguments:?}: {answer:?}");
+        let response = curl(&gateway).args(arguments).get("/");
+        assert_eq!(response.status(), status, "{arguments:?}: {response:?}");
     }
 }

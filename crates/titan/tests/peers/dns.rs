@@ -196,14 +196,14 @@ fn gateway(server: &NameServer, port: u16, resolver: &str) -> Gateway {
 fn get(gateway: &Gateway, path: &str) -> (u16, String) {
     let mut client = Client::connect(gateway.address()).unwrap();
     client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes()).unwrap();
-    let answer = client.answer().unwrap();
-    (answer.status, answer.text().to_owned())
+    let response = client.response().unwrap();
+    (response.status, response.text().to_owned())
 }
 
-/// Who answers some requests.
+/// Who responds to some requests.
 fn who(gateway: &Gateway) -> BTreeSet<String> {
-    let answers = (0..12).map(|_| get(gateway, "/"));
-    answers
+    let responses = (0..12).map(|_| get(gateway, "/"));
+    responses
         .map(|(status, text)| {
             assert_eq!(status, 200, "{text}");
             text
@@ -263,14 +263,14 @@ fn names_that_swap_their_addresses_keep_their_hosts() {
         ip
     });
     let server = NameServer::start();
-    let answer = |names: [&str; 2]| {
+    let set = |names: [&str; 2]| {
         for (name, address) in names.into_iter().zip(addresses) {
             server.answers(&format!("{name}.test"), Reply::Addresses(vec![address], 1));
         }
         let pairs = names.into_iter().zip(addresses);
         pairs.map(|(name, address)| format!("{address} {name}.test:{port}")).collect()
     };
-    let straight: BTreeSet<String> = answer(["a", "b"]);
+    let straight: BTreeSet<String> = set(["a", "b"]);
     let gateway = Gateway::start(&format!(
         "workers: 2\nlisteners: [127.0.0.1:0]\nadmin: off\n\
          routes: [{{ upstream: it, send_host: endpoint }}]\n\
@@ -279,7 +279,7 @@ fn names_that_swap_their_addresses_keep_their_hosts() {
         server.address
     ));
     assert_eq!(who(&gateway), straight);
-    let swapped = answer(["b", "a"]);
+    let swapped = set(["b", "a"]);
     until("each name has the other's address", || who(&gateway) == swapped);
 }
 

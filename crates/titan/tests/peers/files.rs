@@ -25,10 +25,10 @@ fn files_of_every_length_arrive_in_every_version() {
     for length in LENGTHS {
         folder.write("file", pattern(length));
         for version in ["--http1.0", "--http1.1", "--http2-prior-knowledge"] {
-            let answer = curl(&gateway).arg(version).get("/files/file");
-            assert_eq!((answer.status(), answer.code), (200, Some(0)), "{length} {version}");
-            assert_eq!(answer.field("Content-Length"), Some(length.to_string()));
-            assert!(answer.body == pattern(length), "{length} bytes came changed, {version}");
+            let response = curl(&gateway).arg(version).get("/files/file");
+            assert_eq!((response.status(), response.code), (200, Some(0)), "{length} {version}");
+            assert_eq!(response.field("Content-Length"), Some(length.to_string()));
+            assert!(response.body == pattern(length), "{length} bytes came changed, {version}");
         }
     }
 }
@@ -71,11 +71,11 @@ fn a_coding_that_lies_ready_can_be_read() {
     folder.write("page.html.gz", &gzipped);
     let gateway = serving(folder.path());
     for version in ["--http1.1", "--http2-prior-knowledge"] {
-        let answer = curl(&gateway).args(["--compressed", version]).get("/files/page.html");
-        assert_eq!(answer.field("Content-Encoding").as_deref(), Some("gzip"));
-        assert_eq!(answer.field("Content-Length"), Some(gzipped.len().to_string()));
-        assert_eq!(answer.field("Content-Type").as_deref(), Some("text/html; charset=utf-8"));
-        assert!(answer.body == pattern(300_000), "{version}");
+        let response = curl(&gateway).args(["--compressed", version]).get("/files/page.html");
+        assert_eq!(response.field("Content-Encoding").as_deref(), Some("gzip"));
+        assert_eq!(response.field("Content-Length"), Some(gzipped.len().to_string()));
+        assert_eq!(response.field("Content-Type").as_deref(), Some("text/html; charset=utf-8"));
+        assert!(response.body == pattern(300_000), "{version}");
     }
 }
 
@@ -164,8 +164,8 @@ fn nginx_and_the_gateway_say_the_same_of_the_same_files() {
 }
 
 /// What the two have to agree on. Their errors have pages of their own.
-fn said(answer: &Curl) -> (u16, Vec<Option<String>>) {
-    let names: &[&str] = match answer.status() {
+fn said(response: &Curl) -> (u16, Vec<Option<String>>) {
+    let names: &[&str] = match response.status() {
         200..300 => &[
             "Content-Length",
             "Content-Range",
@@ -176,5 +176,5 @@ fn said(answer: &Curl) -> (u16, Vec<Option<String>>) {
         304 => &["Content-Length", "Content-Range", "Content-Type", "Last-Modified"],
         _ => &["Content-Range", "Last-Modified"],
     };
-    (answer.status(), names.iter().map(|name| answer.field(name)).collect())
+    (response.status(), names.iter().map(|name| response.field(name)).collect())
 }

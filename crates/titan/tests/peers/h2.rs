@@ -41,7 +41,7 @@ fn h2spec(gateway: &Gateway, options: &[&str]) {
 fn h2spec_finds_nothing_in_clear_text() {
     let server = go::Server::start();
     for protocol in ["h1", "h2"] {
-        // With HTTP/1.1 beside it whoever begins otherwise is answered in that.
+        // With HTTP/1.1 beside it a client that begins otherwise gets its response in that.
         h2spec(&gateway(CLEAR_H2, protocol, server.address), &[]);
     }
 }
@@ -75,9 +75,9 @@ fn curl_is_served_in_every_combination() {
     for protocol in ["h1", "h2"] {
         for (listener, is_secure) in [(CLEAR, false), (SECURE, true)] {
             let gateway = gateway(listener, protocol, server.address);
-            let answer = curl(&gateway, is_secure).get("/a?b");
-            assert!(answer.heads().starts_with("HTTP/2 200"), "{answer:?}");
-            let seen = answer.seen();
+            let response = curl(&gateway, is_secure).get("/a?b");
+            assert!(response.heads().starts_with("HTTP/2 200"), "{response:?}");
+            let seen = response.seen();
             let wanted = if protocol == "h1" { "HTTP/1.1" } else { "HTTP/2.0" };
             assert_eq!((&seen["Proto"], &seen["Target"]), (&wanted.into(), &"/a?b".into()));
             // Declared and not; neither is cut or held up.
@@ -101,12 +101,12 @@ fn a_client_that_knows_no_http2_is_served_beside() {
     let server = go::Server::start();
     let gateway = gateway(CLEAR, "h2", server.address);
     for version in ["--http1.1", "--http1.0"] {
-        let answer = to(&gateway.url("")).arg(version).get("/a");
-        assert!(answer.heads().starts_with("HTTP/1.1 200"), "{answer:?}");
+        let response = to(&gateway.url("")).arg(version).get("/a");
+        assert!(response.heads().starts_with("HTTP/1.1 200"), "{response:?}");
     }
     // Asked to upgrade in clear text the gateway goes on as it was.
-    let answer = to(&gateway.url("")).arg("--http2").get("/a");
-    assert!(answer.heads().starts_with("HTTP/1.1 200"), "{answer:?}");
+    let response = to(&gateway.url("")).arg("--http2").get("/a");
+    assert!(response.heads().starts_with("HTTP/1.1 200"), "{response:?}");
 }
 
 #[test]
@@ -155,9 +155,9 @@ fn nginx_is_an_endpoint_of_http2() {
     let gateway = gateway(CLEAR, "h2", nginx.address);
     for length in LENGTHS {
         nginx.file(&length.to_string(), &pattern(length));
-        let answer = curl(&gateway, false).get(&format!("/files/{length}"));
-        assert_eq!(answer.status(), 200);
-        assert!(answer.body == pattern(length), "{length}: {} bytes", answer.body.len());
+        let response = curl(&gateway, false).get(&format!("/files/{length}"));
+        assert_eq!(response.status(), 200);
+        assert!(response.body == pattern(length), "{length}: {} bytes", response.body.len());
     }
     assert_eq!(curl(&gateway, false).get("/gone").status(), 404);
     assert_eq!(to(&gateway.url("")).get("/gone").status(), 404);

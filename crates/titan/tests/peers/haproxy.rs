@@ -53,8 +53,8 @@ impl HaProxy {
 fn seen_from(client: &str, url: &str) -> Value {
     let mut curl = peer("curl");
     let limits = ["-q", "-sS", "--fail-with-body", "--max-time", "60", "--noproxy", "*"];
-    let answer = output_of(curl.args(limits).args(["--interface", client, "-d", "body", url]));
-    serde_json::from_slice(&answer).unwrap()
+    let response = output_of(curl.args(limits).args(["--interface", client, "-d", "body", url]));
+    serde_json::from_slice(&response).unwrap()
 }
 
 /// A gateway behind balancers that speak the PROXY protocol.
@@ -125,6 +125,6 @@ fn responses_that_haproxy_makes_itself_pass() {
     let gateway = Gateway::to(behind.address);
     let mut curl = peer("curl");
     let limits = ["-q", "-sS", "--max-time", "60", "--noproxy", "*", "-w", " %{http_code}"];
-    let answer = output_of(curl.args(limits).arg(gateway.url("/tea")));
-    assert_eq!(String::from_utf8(answer).unwrap(), "/tea 418");
+    let response = output_of(curl.args(limits).arg(gateway.url("/tea")));
+    assert_eq!(String::from_utf8(response).unwrap(), "/tea 418");
 }

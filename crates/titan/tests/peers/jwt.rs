@@ -27,8 +27,8 @@ fn gateway(folder: Folder, providers: &str) -> Gateway {
 fn assert_judged(gateway: &Gateway, algorithm: &str, tokens: &[String; 2]) {
     for (token, status) in tokens.iter().zip([204, 401]) {
         let field = format!("Authorization: Bearer {token}");
-        let answer = curl(gateway).args(["-H", &field]).get("/");
-        assert_eq!(answer.status(), status, "{algorithm}");
+        let response = curl(gateway).args(["-H", &field]).get("/");
+        assert_eq!(response.status(), status, "{algorithm}");
     }
 }
 

@@ -45,9 +45,9 @@ impl Lighttpd {
 /// What a program behind that URL gets of a request with these fields: its variables made of fields.
 fn variables(request: Request, fields: &[&str]) -> Vec<(String, String)> {
     let fields = fields.iter().flat_map(|field| ["-H", field]);
-    let answer = request.args(fields).get("/show.sh");
-    assert_eq!(answer.status(), 200, "{answer:?}");
-    let lines = answer.text().lines().filter_map(|line| line.split_once('='));
+    let response = request.args(fields).get("/show.sh");
+    assert_eq!(response.status(), 200, "{response:?}");
+    let lines = response.text().lines().filter_map(|line| line.split_once('='));
     lines
         .filter(|(name, _)| name.starts_with("HTTP_"))
         .map(|(name, value)| (name.to_owned(), value.to_owned()))

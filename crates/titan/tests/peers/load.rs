@@ -21,8 +21,8 @@ fn under(load: impl FnOnce(&str) -> Command) -> String {
     String::from_utf8(output).unwrap()
 }
 
-/// How often wrk says that it was answered.
-fn answered(output: &str) -> u64 {
+/// How many responses wrk counted.
+fn responses(output: &str) -> u64 {
     let line = output.lines().find(|line| line.contains(" requests in "));
     let count = line.and_then(|line| line.trim().split(' ').next());
     count.unwrap_or_else(|| panic!("{output}")).parse().unwrap()
@@ -31,7 +31,7 @@ fn answered(output: &str) -> u64 {
 fn wrk_is_content(output: &str) {
     assert!(!output.contains("Socket errors"), "{output}");
     assert!(!output.contains("Non-2xx"), "{output}");
-    assert!(answered(output) > 100, "{output}");
+    assert!(responses(output) > 100, "{output}");
 }
 
 #[test]

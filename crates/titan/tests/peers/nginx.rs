@@ -94,10 +94,10 @@ fn files_of_every_length_arrive_as_they_are() {
     let gateway = Gateway::to(nginx.address);
     for length in LENGTHS {
         nginx.file("file", &pattern(length));
-        let answer = curl(&gateway).get("/files/file");
-        assert_eq!(answer.status(), 200, "{length}");
-        assert_eq!(answer.field("Content-Length"), Some(length.to_string()));
-        assert!(answer.body == pattern(length), "{length} bytes came back changed");
+        let response = curl(&gateway).get("/files/file");
+        assert_eq!(response.status(), 200, "{length}");
+        assert_eq!(response.field("Content-Length"), Some(length.to_string()));
+        assert!(response.body == pattern(length), "{length} bytes came back changed");
         let head = curl(&gateway).arg("-I").get("/files/file");
         assert_eq!(head.field("Content-Length"), Some(length.to_string()));
         assert_eq!(head.body, b"");
@@ -110,15 +110,15 @@ fn chunked_responses_arrive_as_they_are() {
     let gateway = Gateway::to(nginx.address);
     for length in LENGTHS {
         nginx.file("file", &pattern(length));
-        let answer = curl(&gateway).get("/files/file");
+        let response = curl(&gateway).get("/files/file");
         // Of an empty file nginx knows the length after all.
         let coding = (length > 0).then(|| "chunked".to_owned());
-        assert_eq!(answer.field("Transfer-Encoding"), coding, "{length}");
-        assert!(answer.body == pattern(length), "{length} bytes came back changed");
+        assert_eq!(response.field("Transfer-Encoding"), coding, "{length}");
+        assert!(response.body == pattern(length), "{length} bytes came back changed");
         // Who knows no chunks gets the same bytes until the end of the connection.
-        let answer = curl(&gateway).arg("--http1.0").get("/files/file");
-        assert_eq!(answer.field("Transfer-Encoding"), None);
-        assert!(answer.body == pattern(length), "{length} bytes came back changed to HTTP/1.0");
+        let response = curl(&gateway).arg("--http1.0").get("/files/file");
+        assert_eq!(response.field("Transfer-Encoding"), None);
+        assert!(response.body == pattern(length), "{length} bytes came back changed to HTTP/1.0");
     }
 }
 
@@ -174,9 +174,9 @@ fn a_refusal_in_the_middle_of_an_upload_reaches_the_client() {
     for framing in ["X-Framing: length", "Transfer-Encoding: chunked"] {
         for expect in ["Expect:", "Expect: 100-continue"] {
             let upload = curl(&gateway).arg("-T").arg(source.to_str().unwrap());
-            let answer = upload.args(["-H", framing, "-H", expect]).get("/files/file");
-            assert_eq!(answer.status(), 413, "{framing}, {expect}");
-            assert!(answer.text().contains("nginx"), "{framing}, {expect}: {}", answer.text());
+            let response = upload.args(["-H", framing, "-H", expect]).get("/files/file");
+            assert_eq!(response.status(), 413, "{framing}, {expect}");
+            assert!(response.text().contains("nginx"), "{framing}, {expect}: {}", response.text());
         }
     }
 }
@@ -187,9 +187,13 @@ fn an_upstream_that_hangs_up_is_a_bad_gateway() {
         Nginx::start("location = /silent { return 444; } location = /ok { return 200 ok; }");
     let gateway = Gateway::to(nginx.address);
     for method in ["GET", "POST"] {
-        let answer = curl(&gateway).args(["-X", method]).get("/silent");
-        assert_eq!(answer.status(), 502);
-        assert!(answer.text().contains("urn:titan:problem:upstream-closed"), "{}", answer.text());
+        let response = curl(&gateway).args(["-X", method]).get("/silent");
+        assert_eq!(response.status(), 502);
+        assert!(
+            response.text().contains("urn:titan:problem:upstream-closed"),
+            "{}",
+            response.text()
+        );
         assert_eq!(curl(&gateway).get("/ok").text(), "ok");
     }
 }
@@ -226,8 +230,8 @@ fn a_chain_of_gateways_and_nginx_changes_nothing() {
         assert!([201, 204].contains(&upload.get("/again/file").status()), "{length}");
         let arrived = fs::read(nginx.folder.path().join("files/file")).unwrap();
         assert!(arrived == pattern(length), "{length} bytes arrived changed");
-        let answer: Curl = curl(&gateway).get("/again/file");
-        assert!(answer.body == pattern(length), "{length} bytes came back changed");
+        let response: Curl = curl(&gateway).get("/again/file");
+        assert!(response.body == pattern(length), "{length} bytes came back changed");
     }
     let endless = curl(&gateway).get("/round/file");
     assert_eq!(endless.status(), 502);

@@ -32,7 +32,7 @@ impl Echo {
     fn stat(&self, name: &str) -> u64 {
         let mut client = Client::connect(self.address).unwrap();
         client.send(b"GET /stats HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
-        let stats: Value = serde_json::from_slice(&client.answer().unwrap().body).unwrap();
+        let stats: Value = serde_json::from_slice(&client.response().unwrap().body).unwrap();
         stats[name].as_u64().unwrap_or_else(|| panic!("no {name} in {stats}"))
     }
 }
@@ -74,7 +74,7 @@ fn requests_arrive_one_after_the_other_on_one_connection() {
         let request =
             format!("POST /a?b HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n{body}");
         client.send(request.as_bytes()).unwrap();
-        let seen: Value = serde_json::from_slice(&client.answer().unwrap().body).unwrap();
+        let seen: Value = serde_json::from_slice(&client.response().unwrap().body).unwrap();
         assert_eq!(
             (seen["method"].as_str(), seen["target"].as_str()),
             (Some("POST"), Some("/a?b"))
@@ -94,10 +94,10 @@ fn bodies_of_every_framing_arrive_whole() {
         ("/chunked/300/1000", 300_000),
     ] {
         client.send(get(path).as_bytes()).unwrap();
-        let answer = client.answer().unwrap();
-        assert_eq!((answer.status, answer.body.len()), (200, length), "{path}");
+        let response = client.response().unwrap();
+        assert_eq!((response.status, response.body.len()), (200, length), "{path}");
         let is_right =
-            answer.body.iter().zip(b"0123456789abcdef".iter().cycle()).all(|(a, b)| a == b);
+            response.body.iter().zip(b"0123456789abcdef".iter().cycle()).all(|(a, b)| a == b);
         assert!(is_right || path.starts_with("/chunked"), "{path}");
     }
 }
@@ -121,9 +121,9 @@ fn each_piece_goes_there_and_back_before_the_next() {
 fn trailers_and_early_hints_pass() {
     let echo = Echo::start();
     let gateway = Gateway::to(echo.address);
-    let answer = curl(&gateway).get("/early");
-    assert!(answer.heads().starts_with("HTTP/1.1 103 Early Hints\r\n"), "{answer:?}");
-    assert_eq!(answer.status(), 200);
+    let response = curl(&gateway).get("/early");
+    assert!(response.heads().starts_with("HTTP/1.1 103 Early Hints\r\n"), "{response:?}");
+    assert_eq!(response.status(), 200);
     let mut client = Client::connect(gateway.address()).unwrap();
     let head =
         "POST /trailers HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -140,7 +140,7 @@ fn trailers_and_early_hints_pass() {
 fn a_response_that_is_cut_off_does_not_look_whole() {
     let (_echo, _gateway, mut client) = client();
     client.send(get("/abort/1000").as_bytes()).unwrap();
-    assert!(client.answer().is_err());
+    assert!(client.response().is_err());
 }
 
 #[test]
@@ -179,23 +179,24 @@ fn nothing_that_the_gateway_lets_through_is_read_otherwise() {
         let mut client = Client::connect(gateway.address()).unwrap();
         client.send(&input).unwrap();
         client.finish().unwrap();
-        let answers = client.rest().unwrap();
+        let responses = client.rest().unwrap();
         let arrived = echo.stat("requests") - before - 1;
         let shown = input.escape_ascii().to_string();
-        let answered = answers.matches("\"method\":").count() as u64;
-        if answers.contains("urn:titan:problem:") || answered == 0 {
+        let answered = responses.matches("\"method\":").count() as u64;
+        if responses.contains("urn:titan:problem:") || answered == 0 {
             refused += 1;
             assert!(
                 arrived <= 1,
-                "{arrived} requests from one that was refused: {shown}\n{answers}"
+                "{arrived} requests from one that was refused: {shown}\n{responses}"
             );
         } else {
             passed += 1;
-            assert_eq!(arrived, answered, "{shown}\n{answers}");
+            assert_eq!(arrived, answered, "{shown}\n{responses}");
         }
-        let errors = answers.matches("HTTP/1.1 4").count() + answers.matches("HTTP/1.1 5").count();
-        let problems = answers.matches("urn:titan:problem:").count();
-        assert_eq!(errors, problems, "the service refused: {shown}\n{answers}");
+        let errors =
+            responses.matches("HTTP/1.1 4").count() + responses.matches("HTTP/1.1 5").count();
+        let problems = responses.matches("urn:titan:problem:").count();
+        assert_eq!(errors, problems, "the service refused: {shown}\n{responses}");
     }
     assert!(passed > 100 && refused > 300, "{passed} passed, {refused} refused");
 }

@@ -19,7 +19,7 @@ fn is_refused(address: SocketAddr) -> bool {
 
 #[test]
 fn requests_that_wait_for_their_upstream_get_responses() {
-    // The test takes part: nothing is answered before all is asked and the gateway drains.
+    // The test takes part: nothing gets a response before all is asked and the gateway drains.
     let (asked, drained) =
         (Arc::new(Barrier::new(CLIENTS + 1)), Arc::new(Barrier::new(CLIENTS + 1)));
     let (all_asked, all_drained) = (Arc::clone(&asked), Arc::clone(&drained));
@@ -40,9 +40,9 @@ fn requests_that_wait_for_their_upstream_get_responses() {
     until("the gateway accepts nothing more", || is_refused(gateway.address()));
     all_drained.wait();
     for (number, client) in clients.iter_mut().enumerate() {
-        let answer = client.answer().unwrap();
-        assert_eq!((answer.status, answer.text()), (200, number.to_string().as_str()));
-        assert!(client.answer().is_err(), "the connection is closed");
+        let response = client.response().unwrap();
+        assert_eq!((response.status, response.text()), (200, number.to_string().as_str()));
+        assert!(client.response().is_err(), "the connection is closed");
     }
     assert_eq!(gateway.exit_code(), Some(0));
 }
@@ -68,7 +68,7 @@ fn an_upload_that_has_begun_goes_on_to_its_end() {
         rest.len() >= 100_000
     });
     served.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
-    assert_eq!(client.answer().unwrap().text(), "ok");
+    assert_eq!(client.response().unwrap().text(), "ok");
     assert_eq!(gateway.exit_code(), Some(0));
 }
 
@@ -96,7 +96,7 @@ fn under_load_no_request_that_reached_an_upstream_is_lost() {
     assert!(lost.is_empty(), "of {}: {lost:?}", seen.len());
 }
 
-/// Asks over kept connections until there is no gateway any more. The ids of what was answered.
+/// Asks over kept connections until there is no gateway any more. The ids of the requests that got a response.
 fn ask_until_refused(address: SocketAddr, number: usize) -> Vec<String> {
     let mut answered = Vec::new();
     while let Ok(mut client) = Client::connect(address) {
@@ -108,9 +108,9 @@ fn ask_until_refused(address: SocketAddr, number: usize) -> Vec<String> {
             }
             // A connection that closes without a word has not taken the request: the ids that the
             // upstream saw will tell.
-            let Ok(answer) = client.answer() else { break };
-            assert_eq!((answer.status, answer.text()), (200, id.as_str()));
-            let keeps_alive = answer.keeps_alive();
+            let Ok(response) = client.response() else { break };
+            assert_eq!((response.status, response.text()), (200, id.as_str()));
+            let keeps_alive = response.keeps_alive();
             answered.push(id);
             if !keeps_alive {
                 break;

@@ -82,7 +82,7 @@ impl Reader {
 fn tell(server: &mut Client, key: &str) {
     let head = format!("GET /seen?key={key} HTTP/1.1\r\nHost: a\r\n\r\n");
     server.send(head.as_bytes()).unwrap();
-    assert_eq!(server.answer().unwrap().status, 200);
+    assert_eq!(server.response().unwrap().status, 200);
 }
 
 #[test]
@@ -113,9 +113,9 @@ fn a_poll_gets_a_response_when_there_is_news() {
         let mut reader = Reader::start(gateway, arguments, &format!("/poll?key={name}"));
         // That is taken when the request has come.
         tell(&mut direct, name);
-        let mut answer = String::new();
-        reader.lines.read_line(&mut answer).unwrap();
-        assert_eq!(answer, "now", "{name}");
+        let mut response = String::new();
+        reader.lines.read_line(&mut response).unwrap();
+        assert_eq!(response, "now", "{name}");
         assert!(reader.program.wait().success(), "{name}");
     });
 }

@@ -62,13 +62,13 @@ fn bodies_go_both_ways_sealed() {
     let gateway = secure(server.address);
     let file = gateway.folder.write("source", vec![b'x'; 20_000_000]);
     let data = format!("@{}", file.display());
-    let answer = curl(&gateway).args(["--data-binary", &data, "-H", "Expect:"]).get("/post");
-    let seen = answer.seen();
+    let response = curl(&gateway).args(["--data-binary", &data, "-H", "Expect:"]).get("/post");
+    let seen = response.seen();
     assert_eq!(seen["BodyLength"], 20_000_000);
     assert_eq!(seen["Header"]["X-Forwarded-Proto"][0], "https");
-    let answer = curl(&gateway).args(["--data-binary", &data, "-H", "Expect:"]).get("/mirror");
-    assert_eq!((answer.status(), answer.code), (200, Some(0)));
-    assert_eq!(answer.body.len(), 20_000_000);
+    let response = curl(&gateway).args(["--data-binary", &data, "-H", "Expect:"]).get("/mirror");
+    assert_eq!((response.status(), response.code), (200, Some(0)));
+    assert_eq!(response.body.len(), 20_000_000);
 }
 
 #[test]
@@ -231,10 +231,10 @@ fn a_certificate_to_develop_with_is_trusted_where_its_authority_is() {
     let authority = gateway.folder.path().join("ca.pem");
     let port = gateway.address().port();
     for host in ["localhost", "127.0.0.1"] {
-        let answer = to(&format!("https://{host}:{port}"))
+        let response = to(&format!("https://{host}:{port}"))
             .args(["--cacert", authority.to_str().unwrap(), "-4"])
             .get("/");
-        assert_eq!(answer.seen()["Host"].as_str(), Some(&*format!("{host}:{port}")));
+        assert_eq!(response.seen()["Host"].as_str(), Some(&*format!("{host}:{port}")));
     }
     // What is there is not overwritten.
     let again = cert.output().unwrap();

@@ -12,27 +12,27 @@ pub(crate) struct Request {
     pub(crate) body: Vec<u8>,
 }
 
-/// Answers what comes to `listener` with the texts that `answer` makes, until the test ends.
+/// Responds to what comes to `listener` with the texts that `response` makes, until the test ends.
 pub(crate) fn serve(
     listener: TcpListener,
-    answer: impl Fn(&Request) -> String + Send + Sync + 'static,
+    response: impl Fn(&Request) -> String + Send + Sync + 'static,
 ) -> SocketAddr {
     let address = listener.local_addr().unwrap();
-    let answer = Arc::new(answer);
+    let response = Arc::new(response);
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            let answer = Arc::clone(&answer);
-            thread::spawn(move || converse(stream, &*answer));
+            let response = Arc::clone(&response);
+            thread::spawn(move || converse(stream, &*response));
         }
     });
     address
 }
 
-fn converse(stream: TcpStream, answer: &dyn Fn(&Request) -> String) -> Option<()> {
+fn converse(stream: TcpStream, response: &dyn Fn(&Request) -> String) -> Option<()> {
     let mut reader = BufReader::new(stream);
     loop {
         let request = Request::read(&mut reader)?;
-        let text = answer(&request);
+        let text = response(&request);
         let length = text.len();
         let message = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{text}");
         reader.get_mut().write_all(message.as_bytes()).ok()?;

@@ -57,9 +57,9 @@ fn admin(titan: &Titan, method: &str, target: &str, body: &str) -> (u16, String)
         body.len()
     )
     .unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    let (head, body) = response.split_once("\r\n\r\n").unwrap();
     (head[9..12].parse().unwrap(), body.to_owned())
 }
 

@@ -172,7 +172,7 @@ mod tests {
     }
 
     /// What comes of a response; the same however it arrives.
-    fn gets(answer: &str) -> Result<String, String> {
+    fn gets(response: &str) -> Result<String, String> {
         let url = Url {
             text: "http://a:8080/keys?x".to_owned(),
             is_https: false,
@@ -182,7 +182,7 @@ mod tests {
             target: "/keys?x".to_owned(),
         };
         let results = [1, 7, usize::MAX].map(|at_once| {
-            let mut script = Script { says: answer.into(), at_once, heard: Vec::new() };
+            let mut script = Script { says: response.into(), at_once, heard: Vec::new() };
             let got = upstream_call(&mut script, &url).map_err(|error| error.to_string());
             assert!(script.heard.starts_with(b"GET /keys?x HTTP/1.1\r\nHost: a:8080\r\n"));
             got.map(|bytes| String::from_utf8(bytes).unwrap())
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn nothing_else_is_taken_for_keys() {
-        for answer in [
+        for response in [
             "",
             "HTTP/1.1 200",
             "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nkeys",
@@ -219,7 +219,7 @@ mod tests {
             &"HTTP/1.1 100 Continue\r\n\r\n".repeat(6),
             "SSH-2.0-OpenSSH\r\n",
         ] {
-            assert!(gets(answer).is_err(), "{answer}");
+            assert!(gets(response).is_err(), "{response}");
         }
         let endless = format!("HTTP/1.1 200 OK\r\n\r\n{}", "x".repeat(1_048_577));
         let mut script = Script { says: endless.into(), at_once: usize::MAX, heard: Vec::new() };

@@ -87,7 +87,7 @@ async fn race(worker: &Rc<Worker>) -> Result<Raced, Error> {
     let origin = Origin::new(None, Scheme::Http, false, &Arc::<ListenerPolicy>::default());
     let mut request = RequestHead { method: Method::GET, ..RequestHead::default() };
     request.set_path(b"/").unwrap();
-    let mut answer = ResponseBuffer::new(100);
+    let mut sink = ResponseBuffer::new(100);
     let body: &mut dyn RequestBody = &mut Nothing(Text::new(&[]));
     let timer = worker.io.clock.timer();
     let mut exchange = Exchange {
@@ -100,7 +100,7 @@ async fn race(worker: &Rc<Worker>) -> Result<Raced, Error> {
         sent_as: BodyLength::None,
         expects_continue: false,
         body,
-        answer: &mut answer as &mut dyn ResponseSink,
+        sink: &mut sink as &mut dyn ResponseSink,
         text: &mut Vec::new(),
         upgrade: None,
         record: Record::default(),
@@ -137,7 +137,7 @@ async fn race(worker: &Rc<Worker>) -> Result<Raced, Error> {
         PooledConnection::Shared { .. } => None,
     };
     let winner = winner.endpoint().address.to_string();
-    Ok(Raced { winner, response: answer.into_reply(Ok(()))?, running, is_reused })
+    Ok(Raced { winner, response: sink.into_reply(Ok(()))?, running, is_reused })
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn of_two_streams_the_first_to_respond_is_delivered_and_the_other_is_reset() {
     let mut peers = endpoints.each_ref().map(Listening::accepts_h2);
     let streams = peers.each_mut().map(|peer| peer.request().0);
     let [winner, loser] = &mut peers;
-    winner.answers(streams[0], &reply(404), "first");
+    winner.responds(streams[0], &reply(404), "first");
     let raced = race.raced.recv().unwrap();
     const CANCEL: u32 = 8;
     assert_eq!(loser.reset_of(streams[1]), CANCEL);

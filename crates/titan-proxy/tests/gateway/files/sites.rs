@@ -45,8 +45,8 @@ fn a_file_stands_for_those_that_are_not_there() {
             .has_field("content-type", "text/html; charset=utf-8")
             .has_field("cache-control", "no-cache");
     }
-    let answer = site.asks("HEAD", "/s/users/7", &[]).has_status(200).has_body("");
-    let tag = answer.field("etag").unwrap().to_owned();
+    let response = site.asks("HEAD", "/s/users/7", &[]).has_status(200).has_body("");
+    let tag = response.field("etag").unwrap().to_owned();
     site.asks("GET", "/s/other", &[("If-None-Match", &tag)]).has_status(304);
     site.get("/s/a.css").has_body("style");
     site.get("/s/sub").has_status(301);
@@ -91,7 +91,7 @@ fn failures_have_pages_of_their_own() {
     site.get("/s/a").has_status(200).has_field("cache-control", "max-age=60").has_body("0123");
     let mut client = site.gateway.connects_h2();
     let stream = client.asks(&Head::get("/s/none"));
-    client.answer(stream).has_status(404).has_body("lost");
+    client.response(stream).has_status(404).has_body("lost");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use titan_testkit::{Gateway, Upstream, upstream, waits_until};
 
 /// A service that lets everybody pass whose name is `ann`, and says so.
 fn service(fields: &'static str) -> Upstream {
-    upstream::answers(move |request| match request.field("authorization") {
+    upstream::responds(move |request| match request.field("authorization") {
         Some("ann") => says("200", &format!("X-User: ann\r\n{fields}"), "").into_bytes(),
         _ => says("401", &format!("WWW-Authenticate: x\r\n{fields}"), "sign in").into_bytes(),
     })
@@ -103,7 +103,7 @@ fn a_decision_depends_on_what_the_policy_says() {
 /// Services send those away who have no session, with the page that they wanted in the address or in the body.
 #[test]
 fn a_refusal_is_for_requests_that_the_service_cannot_tell_apart() {
-    let auth = upstream::answers(|request| {
+    let auth = upstream::responds(|request| {
         let uri = request.field("x-forwarded-uri").unwrap_or_default();
         match request.field("cookie") {
             Some("s=1") => says("200", "", "").into_bytes(),
@@ -181,7 +181,7 @@ fn a_call_is_refused_in_its_own_form_by_what_is_remembered() {
     let mut client = gateway.connects_h2();
     for _ in 0..2 {
         let stream = client.starts(&call);
-        client.answer_head(stream).has_status(200).has_field("grpc-status", "16");
+        client.response_head(stream).has_status(200).has_field("grpc-status", "16");
     }
     assert_eq!(auth.requests().len(), 1);
 }

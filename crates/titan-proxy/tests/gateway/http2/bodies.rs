@@ -13,29 +13,29 @@ const KEPT: usize = 16 << 20;
 
 /// A response with the body of the request and its trailers.
 fn echo(request: &Request) -> Vec<u8> {
-    let mut answer = format!("HTTP/1.1 200 OK\r\nX-Method: {}\r\n", request.method).into_bytes();
+    let mut response = format!("HTTP/1.1 200 OK\r\nX-Method: {}\r\n", request.method).into_bytes();
     let length = request.body.len();
     if request.trailers.is_empty() {
-        answer.extend(format!("Content-Length: {length}\r\n\r\n").into_bytes());
-        answer.extend(&request.body);
-        return answer;
+        response.extend(format!("Content-Length: {length}\r\n\r\n").into_bytes());
+        response.extend(&request.body);
+        return response;
     }
-    answer.extend(format!("Transfer-Encoding: chunked\r\n\r\n{length:x}\r\n").into_bytes());
-    answer.extend(&request.body);
+    response.extend(format!("Transfer-Encoding: chunked\r\n\r\n{length:x}\r\n").into_bytes());
+    response.extend(&request.body);
     if length > 0 {
-        answer.extend(b"\r\n0\r\n");
+        response.extend(b"\r\n0\r\n");
     }
     for (name, value) in &request.trailers {
-        answer.extend(format!("{name}: {value}\r\n").into_bytes());
+        response.extend(format!("{name}: {value}\r\n").into_bytes());
     }
-    answer.extend(b"\r\n");
-    answer
+    response.extend(b"\r\n");
+    response
 }
 
 /// A gateway before an endpoint of either version that echoes.
 fn echoing(is_h2: bool) -> (Gateway, Upstream) {
     let listening = upstream::listens();
-    let upstream = if is_h2 { listening.answers_h2(echo) } else { listening.answers(echo) };
+    let upstream = if is_h2 { listening.responds_h2(echo) } else { listening.responds(echo) };
     (gateway(&format!("{QUIET}\n{}", if is_h2 { TO_H2 } else { "" }), &[&upstream]), upstream)
 }
 
@@ -55,15 +55,19 @@ fn bodies_pass_in_every_combination() {
             let declared = Head::post("/").with("content-length", length.to_string());
             for head in [declared, Head::post("/")] {
                 let stream = client.asks_with(&head, &body);
-                client.answer(stream).has_status(200).has_body(&body).has_field("x-method", "POST");
+                client
+                    .response(stream)
+                    .has_status(200)
+                    .has_body(&body)
+                    .has_field("x-method", "POST");
             }
             old.sends(format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n"));
-            old.sends(&body).answer().has_body(&body);
+            old.sends(&body).response().has_body(&body);
             old.sends("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
             if length > 0 {
                 old.sends(format!("{length:x}\r\n")).sends(&body).sends("\r\n");
             }
-            old.sends("0\r\n\r\n").answer().has_body(&body);
+            old.sends("0\r\n\r\n").response().has_body(&body);
         }
     }
 }
@@ -81,12 +85,12 @@ fn trailers_pass_in_every_combination() {
                 client.sends_data(stream, body, false);
             }
             client.sends_trailers(stream, &trailers);
-            assert_eq!(client.answer(stream).has_body(body).trailers, wanted, "{is_h2}");
+            assert_eq!(client.response(stream).has_body(body).trailers, wanted, "{is_h2}");
         }
         let mut old = gateway.connects();
         old.sends("POST / HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nConnection: TE\r\nTransfer-Encoding: chunked\r\n\r\n");
         old.sends("3\r\nabc\r\n0\r\nX-Sum: 1\r\nX-B:\r\n\r\n");
-        assert_eq!(old.answer().has_body("abc").trailers, wanted, "{is_h2}");
+        assert_eq!(old.response().has_body("abc").trailers, wanted, "{is_h2}");
         for request in upstream.requests() {
             assert_eq!(request.trailers, wanted, "{is_h2}");
         }
@@ -101,33 +105,33 @@ fn interim_responses_pass_in_every_combination() {
     let (theirs, request) = endpoint.request_head();
     assert_eq!(request.field("expect"), Some("100-continue"));
     endpoint.sends_head(theirs, &reply(100), false);
-    client.answer_head(stream).has_status(100);
+    client.response_head(stream).has_status(100);
     client.sends_data(stream, "abc", true);
     assert_eq!(endpoint.takes_rest(theirs).0, b"abc");
     endpoint.sends_head(theirs, &hints, false);
-    client.answer_head(stream).has_status(103).has_field("link", "</a>");
-    endpoint.answers(theirs, &reply(200), "x");
-    client.answer(stream).has_status(200).has_body("x");
+    client.response_head(stream).has_status(103).has_field("link", "</a>");
+    endpoint.responds(theirs, &reply(200), "x");
+    client.response(stream).has_status(200).has_body("x");
 
     let (_held, mut client, stream, mut endpoint) = between_h1("", &head, false);
     endpoint.head();
     endpoint.sends("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n");
-    client.answer_head(stream).has_status(100);
-    client.answer_head(stream).has_status(103).has_field("link", "</a>");
+    client.response_head(stream).has_status(100);
+    client.response_head(stream).has_status(103).has_field("link", "</a>");
     client.sends_data(stream, "abc", true);
     endpoint.expects("abc").sends("HTTP/1.1 204 No Content\r\n\r\n");
-    client.answer(stream).has_status(204);
+    client.response(stream).has_status(204);
 
     let request = "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n";
     let (_held, mut client, mut endpoint) = from_h1("", request);
     let (theirs, _) = endpoint.request_head();
     endpoint.sends_head(theirs, &reply(100), false).sends_head(theirs, &hints, false);
-    client.answer().has_status(100);
-    client.answer().has_status(103).has_field("link", "</a>");
+    client.response().has_status(100);
+    client.response().has_status(103).has_field("link", "</a>");
     client.sends("abc");
     assert_eq!(endpoint.takes_rest(theirs).0, b"abc");
-    endpoint.answers(theirs, &reply(204), "");
-    client.answer().has_status(204);
+    endpoint.responds(theirs, &reply(204), "");
+    client.response().has_status(204);
 }
 
 #[test]
@@ -142,15 +146,15 @@ fn a_client_without_a_window_stops_an_endpoint_of_http2() {
     endpoint.sends_head(theirs, &reply(200), false);
     let sent = endpoint.sends_until_blocked(theirs, MUCH);
     assert_eq!(sent, 64 << 10);
-    client.answer_head(stalled).has_status(200);
+    client.response_head(stalled).has_status(200);
     assert_eq!(client.body_so_far(stalled), 0);
     // Another stream of the same two connections goes on.
     let other = client.asks(&Head::get("/other"));
     client.gives(other, 1_000_000);
     let (theirs_other, _) = endpoint.request();
     client.gives(0, 1_000_000);
-    endpoint.answers(theirs_other, &reply(200), pattern(400_000));
-    client.answer(other).has_body(pattern(400_000));
+    endpoint.responds(theirs_other, &reply(200), pattern(400_000));
+    client.response(other).has_body(pattern(400_000));
     client.gives(stalled, 1_000_000);
     endpoint.sends_data(theirs, "end", true);
     assert_eq!(client.takes_rest(stalled).0.len(), sent + 3);
@@ -217,13 +221,13 @@ fn a_client_without_a_window_stops_an_endpoint_of_http1() {
     endpoint.sends(format!("HTTP/1.1 200 OK\r\nContent-Length: {MUCH}\r\n\r\n"));
     let sent = endpoint.sends_until_blocked(MUCH);
     assert!(sent < KEPT, "{sent} bytes");
-    client.answer_head(stalled).has_status(200);
+    client.response_head(stalled).has_status(200);
     let other = client.asks(&Head::get("/other"));
     let mut second = upstream.accepts();
     second.request();
     second.sends("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nother");
     client.gives(other, 5);
-    client.answer(other).has_body("other");
+    client.response(other).has_body("other");
     client.gives(stalled, 70_000);
     client.takes_data(stalled, 60_000);
 }
@@ -244,8 +248,8 @@ fn an_endpoint_without_a_window_stops_clients_of_both_versions() {
     let (second, _) = endpoint.request_head();
     let (theirs, request) = endpoint.request_head();
     assert_eq!(request.target, "/other");
-    endpoint.answers(theirs, &reply(200), "x");
-    client.answer(other).has_body("x");
+    endpoint.responds(theirs, &reply(200), "x");
+    client.response(other).has_body("x");
     endpoint.gives(first, 100_000).gives(second, 50_000);
     endpoint.takes_data(first, 100_000);
     endpoint.takes_data(second, 50_000);
@@ -264,18 +268,18 @@ fn an_endpoint_of_http1_that_does_not_read_stops_a_client_of_http2() {
     let mut second = held.upstream.accepts();
     second.request();
     second.sends(ok("x"));
-    client.answer(other).has_body("x");
+    client.response(other).has_body("x");
 }
 
 #[test]
 fn clients_that_take_nothing_hold_up_no_other_client() {
-    let upstream = upstream::answers_h2(|_| ok(&"x".repeat(600_000)));
+    let upstream = upstream::responds_h2(|_| ok(&"x".repeat(600_000)));
     let gateway = gateway(TO_H2, &[&upstream]);
     // They share the connection to the endpoint, and fill the windows of as many streams.
     let mut stalled = gateway.connects_h2_with(&[(setting::INITIAL_WINDOW_SIZE, 0)]);
     for _ in 0..8 {
         let stream = stalled.asks(&Head::get("/"));
-        stalled.answer_head(stream).has_status(200);
+        stalled.response_head(stream).has_status(200);
     }
     stalled.pings();
     let mut client = gateway.connects_h2();
@@ -290,21 +294,21 @@ fn an_early_response_ends_the_request_without_harm() {
     let (_held, mut client, stream, mut endpoint) = between("", &Head::post("/"), false);
     client.sends_data(stream, "abc", false);
     let (theirs, _) = endpoint.request_head();
-    endpoint.answers(theirs, &reply(403), "no");
+    endpoint.responds(theirs, &reply(403), "no");
     endpoint.resets(theirs, code::NO_ERROR);
-    client.answer(stream).has_status(403).has_body("no");
+    client.response(stream).has_status(403).has_body("no");
     assert_eq!(client.reset_of(stream), code::NO_ERROR);
     let other = client.asks(&Head::get("/"));
     let (theirs, _) = endpoint.request();
-    endpoint.answers(theirs, &reply(200), "x");
-    client.answer(other).has_body("x");
+    endpoint.responds(theirs, &reply(200), "x");
+    client.response(other).has_body("x");
 
     // To one that says nothing: it is told.
     let (_held, mut client, stream, mut endpoint) = between("", &Head::post("/"), false);
     client.sends_data(stream, "abc", false);
     let (theirs, _) = endpoint.request_head();
-    endpoint.answers(theirs, &reply(403), "no");
-    client.answer(stream).has_status(403).has_body("no");
+    endpoint.responds(theirs, &reply(403), "no");
+    client.response(stream).has_status(403).has_body("no");
     assert_eq!(client.reset_of(stream), code::NO_ERROR);
     assert_eq!(endpoint.reset_of(theirs), code::CANCEL);
 
@@ -313,7 +317,7 @@ fn an_early_response_ends_the_request_without_harm() {
     client.sends_data(stream, "abc", false);
     endpoint.head();
     endpoint.sends("HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno");
-    client.answer(stream).has_status(403).has_body("no");
+    client.response(stream).has_status(403).has_body("no");
     assert_eq!(client.reset_of(stream), code::NO_ERROR);
     endpoint.rest();
     client.asks(&Head::get("/"));
@@ -324,8 +328,8 @@ fn an_early_response_ends_the_request_without_harm() {
 fn a_client_may_send_its_body_to_the_end_after_an_early_response() {
     let (_held, mut client, stream, mut endpoint) = between("", &Head::post("/"), false);
     let (theirs, _) = endpoint.request_head();
-    endpoint.answers(theirs, &reply(403), "no");
-    client.answer(stream).has_status(403);
+    endpoint.responds(theirs, &reply(403), "no");
+    client.response(stream).has_status(403);
     client.sends_data(stream, pattern(500_000), true).pings();
     assert_eq!(client.has_reset(stream), None);
 }
@@ -370,9 +374,9 @@ fn a_body_where_there_is_none_is_a_502() {
         // In one piece: nothing of it has been passed on when it shows to be wrong.
         let block = block(&reply(status));
         endpoint.offers(&[Frame::headers(theirs, block, false), Frame::data(theirs, "x", true)]);
-        let answer = client.answer(stream).has_status(502);
+        let response = client.response(stream).has_status(502);
         if method != "HEAD" {
-            answer.has_problem(502, "malformed");
+            response.has_problem(502, "malformed");
         }
     }
 }

@@ -9,8 +9,9 @@ use titan_testkit::{Gateway, gateway};
 /// A gateway before an endpoint that remembers what it is asked.
 fn scene(is_h2: bool) -> (Gateway, Upstream) {
     let listening = upstream::listens();
-    let answer = |_: &titan_testkit::Request| ok("x");
-    let upstream = if is_h2 { listening.answers_h2(answer) } else { listening.answers(answer) };
+    let response = |_: &titan_testkit::Request| ok("x");
+    let upstream =
+        if is_h2 { listening.responds_h2(response) } else { listening.responds(response) };
     (gateway(&format!("{QUIET}\n{}", if is_h2 { TO_H2 } else { "" }), &[&upstream]), upstream)
 }
 
@@ -33,11 +34,11 @@ fn are_rejected(attacks: &[(&str, Head)]) {
     }
 }
 
-/// The code with which a stream was reset, or the status with which it was answered.
+/// The code with which a stream was reset, or the status of its response.
 #[track_caller]
 fn rejection(client: &mut Client, stream: u32) -> Result<u32, u16> {
     client.waits("a reset or a response", |talk| {
-        talk.has_reset(stream).map(Ok).or_else(|| talk.has_answered(stream).map(Err))
+        talk.has_reset(stream).map(Ok).or_else(|| talk.has_responded(stream).map(Err))
     })
 }
 
@@ -252,7 +253,7 @@ fn what_only_looks_dangerous_passes() {
         Head::request("OPTIONS", "*"),
     ] {
         let stream = client.asks(&head);
-        client.answer(stream).has_body("x");
+        client.response(stream).has_body("x");
     }
     for request in upstream.requests() {
         assert_eq!(request.all("host"), ["a"], "{}", request.first_line);

@@ -14,38 +14,40 @@ fn goes_on(client: &mut Client, endpoint: &mut titan_testkit::h2::Endpoint) {
     let stream = client.asks(&Head::get("/on"));
     let (theirs, request) = endpoint.request();
     assert_eq!(request.target, "/on");
-    endpoint.answers(theirs, &reply(200), "x");
-    client.answer(stream).has_body("x");
+    endpoint.responds(theirs, &reply(200), "x");
+    client.response(stream).has_body("x");
 }
 
 #[test]
 fn a_request_that_is_given_up_ends_at_an_endpoint_of_http2() {
     // Before the response, while its body comes, and while that of the request does.
-    for (is_uploading, is_answering) in [(false, false), (false, true), (true, false), (true, true)]
+    for (is_uploading, is_responding) in
+        [(false, false), (false, true), (true, false), (true, true)]
     {
         let (_held, mut client, stream, mut endpoint) =
             between("", &Head::post("/"), !is_uploading);
         let (theirs, _) = endpoint.request_head();
-        if is_answering {
+        if is_responding {
             endpoint.sends_head(theirs, &reply(200), false);
-            client.answer_head(stream).has_status(200);
+            client.response_head(stream).has_status(200);
         }
         client.resets(stream, code::CANCEL);
-        assert_eq!(endpoint.reset_of(theirs), code::CANCEL, "{is_uploading} {is_answering}");
+        assert_eq!(endpoint.reset_of(theirs), code::CANCEL, "{is_uploading} {is_responding}");
         goes_on(&mut client, &mut endpoint);
     }
 }
 
 #[test]
 fn a_request_that_is_given_up_ends_at_an_endpoint_of_http1() {
-    for (is_uploading, is_answering) in [(false, false), (false, true), (true, false), (true, true)]
+    for (is_uploading, is_responding) in
+        [(false, false), (false, true), (true, false), (true, true)]
     {
         let (held, mut client, stream, mut endpoint) =
             between_h1("", &Head::post("/"), !is_uploading);
         endpoint.head();
-        if is_answering {
+        if is_responding {
             endpoint.sends("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n");
-            client.answer_head(stream).has_status(200);
+            client.response_head(stream).has_status(200);
         }
         client.resets(stream, code::CANCEL);
         endpoint.rest();
@@ -53,7 +55,7 @@ fn a_request_that_is_given_up_ends_at_an_endpoint_of_http1() {
         let mut second = held.upstream.accepts();
         second.request();
         second.sends(ok("x"));
-        client.answer(stream).has_body("x");
+        client.response(stream).has_body("x");
     }
 }
 
@@ -85,7 +87,7 @@ fn a_response_that_breaks_off_is_broken_off() {
     let (theirs, _) = endpoint.request();
     endpoint.sends_head(theirs, &reply(200).with("content-length", "5"), false);
     endpoint.sends_data(theirs, "ab", false);
-    client.answer_head(stream).has_status(200);
+    client.response_head(stream).has_status(200);
     assert_eq!(client.takes_data(stream, 2), b"ab");
     endpoint.resets(theirs, code::INTERNAL_ERROR);
     assert_eq!(client.reset_of(stream), code::INTERNAL_ERROR);
@@ -94,7 +96,7 @@ fn a_response_that_breaks_off_is_broken_off() {
     let (_held, mut client, stream, mut endpoint) = between_h1("", &Head::get("/"), true);
     endpoint.request();
     endpoint.sends("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab");
-    client.answer_head(stream);
+    client.response_head(stream);
     endpoint.closes();
     assert_eq!(client.reset_of(stream), code::INTERNAL_ERROR);
     client.pings();
@@ -116,7 +118,7 @@ fn what_came_of_a_response_that_breaks_off_arrives() {
     // The last of it waits in front of the gateway when the endpoint breaks off.
     let sent = endpoint.sends_until_blocked(1_000_000);
     endpoint.closes();
-    client.answer_head(stream).has_status(200);
+    client.response_head(stream).has_status(200);
     assert_eq!(client.reset_of(stream), code::INTERNAL_ERROR);
     assert_eq!(client.body_so_far(stream), sent);
 }
@@ -150,10 +152,10 @@ fn a_drain_loses_no_request() {
     assert_eq!(request.target, "/late");
     client.acknowledges();
     assert_eq!(client.go_away(), (late, code::NO_ERROR));
-    endpoint.answers(theirs, &reply(200), "one");
-    endpoint.answers(theirs_late, &reply(200), "two");
-    client.answer(stream).has_body("one");
-    client.answer(late).has_body("two");
+    endpoint.responds(theirs, &reply(200), "one");
+    endpoint.responds(theirs_late, &reply(200), "two");
+    client.response(stream).has_body("one");
+    client.response(late).has_body("two");
     assert_eq!(client.ends(), End::Close);
     held.gateway.waits_for_end();
     assert_eq!(endpoint.ends(), End::Close);
@@ -185,7 +187,7 @@ fn a_client_that_ignores_goaway_is_cut_off_when_the_drain_is_over() {
 #[test]
 fn a_connection_serves_as_many_requests_as_allowed() {
     let gate = Gate::closed();
-    let upstream = upstream::answers(gate.before(ok("x")));
+    let upstream = upstream::responds(gate.before(ok("x")));
     let gateway = gateway("limits: { requests_per_connection: 3 }", &[&upstream]);
     let mut client = gateway.connects_h2();
     let mut streams: Vec<_> = (0..3).map(|_| client.asks(&Head::get("/"))).collect();
@@ -197,7 +199,7 @@ fn a_connection_serves_as_many_requests_as_allowed() {
     assert_eq!(client.go_away(), (streams[3], code::NO_ERROR));
     gate.opens();
     for stream in streams {
-        client.answer(stream).has_body("x");
+        client.response(stream).has_body("x");
     }
     assert_eq!(client.ends(), End::Close);
 }
@@ -248,7 +250,7 @@ fn what_does_not_come_to_its_end_is_given_up() {
             endpoint.request();
             if !runs {
                 endpoint.sends(ok("x"));
-                client.answer(running).has_body("x");
+                client.response(running).has_body("x");
             }
             client.pings().acknowledges_nothing();
             takes(LONG, || {
@@ -271,8 +273,8 @@ fn a_body_may_take_longer_than_a_head() {
     client.pings().peer().sends(first);
     takes(LONG, || held.gateway.connects().rest());
     client.peer().sends(last);
-    endpoint.answers(theirs, &reply(200), "x");
-    client.answer(stream).has_body("x");
+    endpoint.responds(theirs, &reply(200), "x");
+    client.response(stream).has_body("x");
 }
 
 #[test]
@@ -303,8 +305,8 @@ fn a_running_request_keeps_its_connection() {
     let (theirs, _) = endpoint.request();
     takes(Duration::from_millis(200), || held.gateway.connects().rest());
     takes(Duration::from_millis(200), || held.gateway.connects().rest());
-    endpoint.answers(theirs, &reply(200), "x");
-    client.answer(stream).has_body("x");
+    endpoint.responds(theirs, &reply(200), "x");
+    client.response(stream).has_body("x");
 }
 
 #[test]
@@ -333,17 +335,17 @@ fn responses_that_nobody_reads_are_not_gathered() {
     let mut client = gateway.connects_h2();
     client.peer().takes_little(4096);
     let block = block(&Head::get("/"));
-    let answers = || gateway.metrics().sum(|cells| cells.begun.get());
+    let responses = || gateway.metrics().sum(|cells| cells.begun.get());
     // No more at once than streams are allowed.
     for count in (100..).step_by(100) {
         let streams: Vec<_> = (0..100).map(|_| client.next_stream()).collect();
         let frames: Vec<_> = streams.iter().map(|&it| Frame::headers(it, &*block, true)).collect();
         client.offers(&frames);
-        waits_until("answers, or the end", || answers() == count || is_over(&gateway));
+        waits_until("responses, or the end", || responses() == count || is_over(&gateway));
         if is_over(&gateway) {
             break;
         }
-        assert!(answers() * HEAD < MOST, "{} answers", answers());
+        assert!(responses() * HEAD < MOST, "{} responses", responses());
     }
 }
 
@@ -371,7 +373,7 @@ fn a_client_takes_its_response_at_a_minimum_rate() {
         let mut client = gateway.connects_h2_with(&windows);
         client.holds_windows();
         let stream = client.asks(&Head::get("/"));
-        client.answer_head(stream).has_status(200);
+        client.response_head(stream).has_status(200);
         client.gives(0, 1 << 20);
         (client, stream)
     };
@@ -411,8 +413,8 @@ fn nobody_new_gets_in_while_a_stream_runs() {
     let address = held.gateway.address();
     held.gateway.drains();
     waits_until("connections to be refused", || TcpStream::connect(address).is_err());
-    endpoint.answers(theirs, &reply(200), "x");
-    client.answer(stream).has_body("x");
+    endpoint.responds(theirs, &reply(200), "x");
+    client.response(stream).has_body("x");
     held.gateway.waits_for_end();
 }
 

@@ -22,15 +22,15 @@ pub(super) fn figures(gateway: &Gateway) -> (u32, u32) {
 }
 
 #[track_caller]
-pub(super) fn answers_next(endpoint: &mut Endpoint, text: &str) {
+pub(super) fn responds_next(endpoint: &mut Endpoint, text: &str) {
     let (stream, _) = endpoint.request();
-    endpoint.answers(stream, &reply(200), text);
+    endpoint.responds(stream, &reply(200), text);
 }
 
 #[test]
 fn many_clients_share_one_connection() {
     let gate = Gate::closed();
-    let upstream = upstream::answers_h2(gate.before(ok("x")));
+    let upstream = upstream::responds_h2(gate.before(ok("x")));
     let gateway = gateway(TO_H2, &[&upstream]);
     let mut clients: Vec<_> = (0..5).map(|_| gateway.connects_h2()).collect();
     let mut old: Vec<Peer> = (0..20).map(|_| gateway.connects()).collect();
@@ -44,11 +44,11 @@ fn many_clients_share_one_connection() {
     gate.opens();
     for (client, streams) in clients.iter_mut().zip(streams) {
         for stream in streams {
-            client.answer(stream).has_body("x");
+            client.response(stream).has_body("x");
         }
     }
     old.iter_mut().for_each(|client| {
-        client.answer().has_body("x");
+        client.response().has_body("x");
     });
     assert_eq!((upstream.requests().len(), upstream.connections()), (70, 1));
     assert_eq!(figures(&gateway), (1, 0));
@@ -62,15 +62,15 @@ fn another_connection_is_opened_when_one_takes_no_more_streams() {
     let mut client = gateway.connects_h2();
     let first = client.asks(&Head::get("/"));
     let mut endpoint = upstream.accepts_h2_with(&most);
-    // The settings have arrived when this has been answered.
-    answers_next(&mut endpoint, "first");
-    client.answer(first).has_body("first");
+    // The settings have arrived when this has its response.
+    responds_next(&mut endpoint, "first");
+    client.response(first).has_body("first");
     let streams: Vec<_> = (0..3).map(|_| client.asks(&Head::get("/"))).collect();
     let mut second = upstream.accepts_h2_with(&most);
-    answers_next(&mut second, "second");
-    answers_next(&mut endpoint, "first");
-    answers_next(&mut endpoint, "first");
-    let mut bodies: Vec<_> = streams.iter().map(|&it| client.answer(it).text()).collect();
+    responds_next(&mut second, "second");
+    responds_next(&mut endpoint, "first");
+    responds_next(&mut endpoint, "first");
+    let mut bodies: Vec<_> = streams.iter().map(|&it| client.response(it).text()).collect();
     bodies.sort();
     assert_eq!(bodies, ["first", "first", "second"]);
 }
@@ -83,14 +83,14 @@ fn requests_wait_where_there_are_enough_connections() {
     let mut client = gateway.connects_h2();
     let first = client.asks(&Head::get("/"));
     let mut endpoint = upstream.accepts_h2_with(&[(setting::MAX_CONCURRENT_STREAMS, 1)]);
-    answers_next(&mut endpoint, "0");
-    client.answer(first).has_body("0");
+    responds_next(&mut endpoint, "0");
+    client.response(first).has_body("0");
     let streams: Vec<_> = (0..3).map(|_| client.asks(&Head::get("/"))).collect();
     waits_until("two to wait", || figures(&gateway) == (1, 2));
     client.get("/").has_problem(503, "queue-full");
     for (text, stream) in ["1", "2", "3"].iter().zip(&streams) {
-        answers_next(&mut endpoint, text);
-        client.answer(*stream).has_body(text);
+        responds_next(&mut endpoint, text);
+        client.response(*stream).has_body(text);
     }
     waits_until("nobody to wait", || figures(&gateway) == (1, 0));
 }
@@ -108,12 +108,12 @@ fn a_request_that_gives_up_waiting_is_not_sent() {
     waits_until("two to wait", || figures(&gateway) == (1, 2));
     client.resets(given_up, code::CANCEL);
     waits_until("one to wait", || figures(&gateway) == (1, 1));
-    endpoint.answers(theirs, &reply(200), "1");
-    client.answer(first).has_body("1");
+    endpoint.responds(theirs, &reply(200), "1");
+    client.response(first).has_body("1");
     let (theirs, request) = endpoint.request();
     assert_eq!(request.target, "/kept");
-    endpoint.answers(theirs, &reply(200), "2");
-    client.answer(kept).has_body("2");
+    endpoint.responds(theirs, &reply(200), "2");
+    client.response(kept).has_body("2");
 }
 
 #[test]
@@ -124,8 +124,8 @@ fn a_client_of_http1_that_leaves_while_it_waits_takes_no_stream() {
     let mut client = gateway.connects_h2();
     let first = client.asks(&Head::get("/"));
     let mut endpoint = upstream.accepts_h2_with(&[(setting::MAX_CONCURRENT_STREAMS, 1)]);
-    answers_next(&mut endpoint, "0");
-    client.answer(first);
+    responds_next(&mut endpoint, "0");
+    client.response(first);
     let running = client.asks(&Head::get("/"));
     let (theirs, _) = endpoint.request();
     let mut leaving = gateway.connects();
@@ -134,12 +134,12 @@ fn a_client_of_http1_that_leaves_while_it_waits_takes_no_stream() {
     let stays = client.asks(&Head::get("/stays"));
     waits_until("two to wait", || figures(&gateway) == (1, 2));
     leaving.resets();
-    endpoint.answers(theirs, &reply(200), "1");
-    client.answer(running).has_body("1");
+    endpoint.responds(theirs, &reply(200), "1");
+    client.response(running).has_body("1");
     let (theirs, request) = endpoint.request();
     assert_eq!(request.target, "/stays");
-    endpoint.answers(theirs, &reply(200), "2");
-    client.answer(stays).has_body("2");
+    endpoint.responds(theirs, &reply(200), "2");
+    client.response(stays).has_body("2");
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn a_burst_needs_no_queue_to_wait_for_the_first_connection() {
     let frames: Vec<_> = streams.iter().map(|&it| Frame::headers(it, &*block, true)).collect();
     client.offers(&frames);
     for stream in streams {
-        client.answer(stream).has_body("x");
+        client.response(stream).has_body("x");
     }
 }
 
@@ -163,15 +163,15 @@ fn a_request_waits_for_a_stream_for_that_long() {
     let mut client = gateway.connects_h2();
     let first = client.asks(&Head::get("/"));
     let mut endpoint = upstream.accepts_h2_with(&[(setting::MAX_CONCURRENT_STREAMS, 1)]);
-    answers_next(&mut endpoint, "0");
-    client.answer(first);
+    responds_next(&mut endpoint, "0");
+    client.response(first);
     let running = client.asks(&Head::get("/"));
     let (theirs, _) = endpoint.request();
     crate::timeouts::takes(Duration::from_millis(200), || {
         client.get("/").has_problem(503, "queue-timeout");
     });
-    endpoint.answers(theirs, &reply(200), "1");
-    client.answer(running).has_body("1");
+    endpoint.responds(theirs, &reply(200), "1");
+    client.response(running).has_body("1");
 }
 
 #[test]
@@ -191,8 +191,8 @@ fn a_refused_stream_is_sent_again() {
         let (_held, mut client, mut endpoint) = from_h1("", request);
         let (stream, _) = endpoint.request();
         endpoint.resets(stream, code::REFUSED_STREAM);
-        answers_next(&mut endpoint, "again");
-        client.answer().has_body("again");
+        responds_next(&mut endpoint, "again");
+        client.response().has_body("again");
     }
     // But not for ever.
     let (_held, mut client, mut endpoint) = from_h1("", GET);
@@ -204,7 +204,7 @@ fn a_refused_stream_is_sent_again() {
             assert!(times < 10);
         }
     }
-    client.answer().has_problem(503, "upstream-refused");
+    client.response().has_problem(503, "upstream-refused");
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn a_refused_stream_whose_body_is_used_is_not_sent_again() {
     let (_held, mut client, mut endpoint) = from_h1("", POST);
     let (stream, _) = endpoint.request();
     endpoint.resets(stream, code::REFUSED_STREAM);
-    client.answer().has_problem(503, "upstream-refused");
+    client.response().has_problem(503, "upstream-refused");
 }
 
 #[test]
@@ -222,8 +222,8 @@ fn a_refused_stream_is_sent_again_with_a_body_that_was_held() {
     endpoint.resets(stream, code::REFUSED_STREAM);
     let (stream, again) = endpoint.request();
     assert_eq!((sent.text(), again.text()), ("abc".to_owned(), "abc".to_owned()));
-    endpoint.answers(stream, &reply(200), "again");
-    client.answer().has_body("again");
+    endpoint.responds(stream, &reply(200), "again");
+    client.response().has_body("again");
 }
 
 #[test]
@@ -232,10 +232,10 @@ fn a_stream_that_is_reset_is_not_sent_again() {
         let (_held, mut client, mut endpoint) = from_h1("", GET);
         let (stream, _) = endpoint.request();
         endpoint.resets(stream, code);
-        client.answer().has_problem(502, "upstream-reset");
+        client.response().has_problem(502, "upstream-reset");
         client.sends(GET);
-        answers_next(&mut endpoint, "next");
-        client.answer().has_body("next");
+        responds_next(&mut endpoint, "next");
+        client.response().has_body("next");
     }
 }
 
@@ -252,20 +252,20 @@ fn what_an_endpoint_that_leaves_has_not_processed_goes_elsewhere() {
     let mut second = held.upstream.accepts_h2();
     let (again, request) = second.request();
     assert_eq!((request.method.as_str(), request.target.as_str()), ("POST", "/late"));
-    second.answers(again, &reply(200), "late");
-    client.answer(late).has_body("late");
+    second.responds(again, &reply(200), "late");
+    client.response(late).has_body("late");
     let (again, request) = second.request_head();
     assert_eq!(request.target, "/upload");
     client.sends_data(upload, "body", true);
     assert_eq!(second.takes_rest(again).0, b"body");
-    second.answers(again, &reply(200), "upload");
-    client.answer(upload).has_body("upload");
+    second.responds(again, &reply(200), "upload");
+    client.response(upload).has_body("upload");
     // What was processed is finished there, and what is new goes where the rest went.
     let next = client.asks(&Head::get("/next"));
-    answers_next(&mut second, "next");
-    client.answer(next).has_body("next");
-    endpoint.answers(theirs, &reply(200), "first");
-    client.answer(first).has_body("first");
+    responds_next(&mut second, "next");
+    client.response(next).has_body("next");
+    endpoint.responds(theirs, &reply(200), "first");
+    client.response(first).has_body("first");
     endpoint.ends();
 }
 
@@ -277,16 +277,16 @@ fn a_request_outlives_several_connections_that_are_left() {
         for _ in 0..times {
             endpoint.request();
             endpoint.sends(&Frame::go_away(0, code::NO_ERROR));
-            match held.upstream.accepts_h2_unless(|| client.looks().has_answered(stream).is_some())
+            match held.upstream.accepts_h2_unless(|| client.looks().has_responded(stream).is_some())
             {
                 Some(next) => endpoint = next,
                 None => break,
             }
         }
         if status == 200 {
-            answers_next(&mut endpoint, "at last");
+            responds_next(&mut endpoint, "at last");
         }
-        client.answer(stream).has_status(status);
+        client.response(stream).has_status(status);
     }
 }
 
@@ -301,10 +301,10 @@ fn what_an_endpoint_has_processed_is_not_sent_again() {
         if is_replayed {
             // As after any connection that closes: it does no harm.
             let mut next = held.upstream.accepts_h2();
-            answers_next(&mut next, "again");
-            client.answer(stream).has_body("again");
+            responds_next(&mut next, "again");
+            client.response(stream).has_body("again");
         } else {
-            client.answer(stream).has_problem(502, "upstream-closed");
+            client.response(stream).has_problem(502, "upstream-closed");
             held.upstream.expects_no_connection();
         }
     }
@@ -317,21 +317,21 @@ fn an_upload_that_is_not_processed_and_used_is_not_sent_again() {
     client.sends_data(stream, "abc", false);
     endpoint.takes_data(theirs, 3);
     endpoint.sends(&Frame::go_away(0, code::NO_ERROR));
-    client.answer(stream).has_problem(503, "upstream-refused");
+    client.response(stream).has_problem(503, "upstream-refused");
     held.upstream.expects_no_connection();
 }
 
 #[test]
 fn a_connection_that_dies_is_replaced() {
     let (held, mut client, mut endpoint) = from_h1("", GET);
-    answers_next(&mut endpoint, "one");
-    client.answer().has_body("one");
+    responds_next(&mut endpoint, "one");
+    client.response().has_body("one");
     endpoint.into_peer().resets();
     waits_until("the connection to be given up", || figures(&held.gateway).0 == 0);
     client.sends(GET);
     let mut next = held.upstream.accepts_h2();
-    answers_next(&mut next, "two");
-    client.answer().has_body("two");
+    responds_next(&mut next, "two");
+    client.response().has_body("two");
 }
 
 #[test]
@@ -348,8 +348,8 @@ fn an_endpoint_that_speaks_something_else_is_a_502() {
         endpoint.takes(PREFACE.len());
         endpoint.sends(said);
         endpoint.finishes();
-        let answer = client.answer();
-        assert_eq!(answer.status, 502, "{said}: {}", answer.text());
+        let response = client.response();
+        assert_eq!(response.status, 502, "{said}: {}", response.text());
         drop(endpoint);
     }
 }
@@ -376,11 +376,11 @@ fn a_malformed_response_ends_its_stream_alone() {
         let other = client.asks(&Head::get("/"));
         let (theirs, _) = endpoint.request();
         endpoint.sends_head(theirs, &head, true);
-        client.answer(other).has_problem(502, "malformed");
+        client.response(other).has_problem(502, "malformed");
         assert_eq!(endpoint.reset_of(theirs), code::PROTOCOL_ERROR, "{head:?}");
     }
-    endpoint.answers(theirs, &reply(200), "x");
-    client.answer(stream).has_body("x");
+    endpoint.responds(theirs, &reply(200), "x");
+    client.response(stream).has_body("x");
 }
 
 #[test]
@@ -389,7 +389,7 @@ fn a_response_longer_or_shorter_than_declared_is_broken_off() {
         let (_held, mut client, stream, mut endpoint) = between("", &Head::get("/"), true);
         let (theirs, _) = endpoint.request();
         endpoint.sends_head(theirs, &reply(200).with("content-length", "3"), false);
-        client.answer_head(stream).has_status(200);
+        client.response_head(stream).has_status(200);
         endpoint.sends_data(theirs, sent, true);
         assert_ne!(client.reset_of(stream), code::NO_ERROR);
     }
@@ -409,15 +409,15 @@ fn a_connection_that_breaks_a_rule_is_replaced() {
         let (held, mut client, mut endpoint) = from_h1("", POST);
         endpoint.request();
         endpoint.sends(&frame);
-        let answer = client.answer();
-        assert_eq!(answer.status, 502, "{frame:?}: {}", answer.text());
+        let response = client.response();
+        assert_eq!(response.status, 502, "{frame:?}: {}", response.text());
         // Where some of it was left unread, a reset may overtake what the gateway says.
         let said = endpoint.looks_for(|talk| talk.has_gone_away());
         assert!(said.is_none_or(|(_, code)| code != code::NO_ERROR), "{frame:?}");
         client.sends(GET);
         let mut next = held.upstream.accepts_h2();
-        answers_next(&mut next, "next");
-        client.answer().has_body("next");
+        responds_next(&mut next, "next");
+        client.response().has_body("next");
     }
 }
 
@@ -425,13 +425,13 @@ fn a_connection_that_breaks_a_rule_is_replaced() {
 fn an_endpoint_that_does_not_respond_is_a_504() {
     let (held, mut client, mut endpoint) = from_h1("timeouts: { response: 200ms }", GET);
     let (theirs, _) = endpoint.request();
-    client.answer().has_problem(504, "response-timeout");
+    client.response().has_problem(504, "response-timeout");
     assert_eq!(endpoint.reset_of(theirs), code::CANCEL);
     // The connection may be dead: nobody else is to find out.
     client.sends(GET);
     let mut next = held.upstream.accepts_h2();
-    answers_next(&mut next, "next");
-    client.answer().has_body("next");
+    responds_next(&mut next, "next");
+    client.response().has_body("next");
 }
 
 #[test]
@@ -440,7 +440,7 @@ fn a_response_that_pauses_is_cut_short() {
         between("timeouts: { response_body: 200ms }", &Head::get("/"), true);
     let (theirs, _) = endpoint.request();
     endpoint.sends_head(theirs, &reply(200), false);
-    client.answer_head(stream);
+    client.response_head(stream);
     assert_eq!(client.reset_of(stream), code::INTERNAL_ERROR);
     assert_eq!(endpoint.reset_of(theirs), code::CANCEL);
 }
@@ -474,8 +474,8 @@ fn what_clients_cancel_does_not_cost_the_others_their_connection() {
         }
     }
     endpoint.pings();
-    endpoint.answers(running, &reply(200), "x");
-    old.answer().has_body("x");
+    endpoint.responds(running, &reply(200), "x");
+    old.response().has_body("x");
 }
 
 #[test]
@@ -486,7 +486,7 @@ fn those_who_wait_for_a_connection_do_not_wait_for_each_other() {
     let started = Instant::now();
     let streams: Vec<_> = (0..16).map(|_| client.asks(&Head::get("/"))).collect();
     for stream in streams {
-        client.answer(stream).has_problem(504, "connect-timeout");
+        client.response(stream).has_problem(504, "connect-timeout");
     }
     let took = started.elapsed();
     assert!(took < Duration::from_secs(4), "{took:?}");
@@ -523,8 +523,8 @@ fn a_connection_in_use_gives_way_to_requests_of_another_worker() {
         let Some(theirs) = comes_or_waits(&mut endpoint, &gateway, 1) else {
             break (client, stream);
         };
-        endpoint.answers(running, &reply(200), "x");
-        busy.answer(asked).has_body("x");
+        endpoint.responds(running, &reply(200), "x");
+        busy.response(asked).has_body("x");
         (busy, asked, running) = (client, stream, theirs);
     };
     // From here on the connection is never without a request.
@@ -533,16 +533,16 @@ fn a_connection_in_use_gives_way_to_requests_of_another_worker() {
         assert!(started.elapsed() < Duration::from_secs(5), "it is never given up");
         let next = busy.asks(&Head::get("/"));
         let theirs = comes_or_waits(&mut endpoint, &gateway, 2);
-        endpoint.answers(running, &reply(200), "x");
-        busy.answer(asked).has_body("x");
+        endpoint.responds(running, &reply(200), "x");
+        busy.response(asked).has_body("x");
         asked = next;
         let Some(theirs) = theirs else { break };
         running = theirs;
     }
     let mut next = upstream.accepts_h2();
-    answers_next(&mut next, "y");
-    other.answer(stream).has_body("y");
+    responds_next(&mut next, "y");
+    other.response(stream).has_body("y");
     let mut next = upstream.accepts_h2();
-    answers_next(&mut next, "x");
-    busy.answer(asked).has_body("x");
+    responds_next(&mut next, "x");
+    busy.response(asked).has_body("x");
 }

@@ -1,6 +1,6 @@
 //! How the streams of an endpoint are shared out by client.
 
-use super::endpoints::{answers_next, comes_or_waits, figures};
+use super::endpoints::{comes_or_waits, figures, responds_next};
 use std::fmt::Display;
 use titan_testkit::h2::{Client, Endpoint, Head, reply, setting};
 use titan_testkit::upstream;
@@ -25,8 +25,8 @@ fn crowded(streams: u32, running: u32) -> (Listening, Gateway, Client, Endpoint)
     let mut client = gateway.connects_h2();
     let first = client.asks(&Head::get("/"));
     let mut endpoint = upstream.accepts_h2_with(&[(setting::MAX_CONCURRENT_STREAMS, streams)]);
-    answers_next(&mut endpoint, "0");
-    client.answer(first);
+    responds_next(&mut endpoint, "0");
+    client.response(first);
     for _ in 0..running + 2 {
         asks_as(&mut client, "192.0.2.1", "/greedy");
     }
@@ -47,7 +47,7 @@ fn a_stream_goes_to_the_client_that_has_fewer() {
         asks_as(&mut client, "192.0.2.2", "/modest");
         waits_until("three to wait", || figures(&gateway) == (1, 3));
         let [first, _] = [(); 2].map(|()| endpoint.request().0);
-        endpoint.answers(first, &reply(200), "1");
+        endpoint.responds(first, &reply(200), "1");
         endpoint.request().1.target == "/modest"
     });
 }
@@ -72,6 +72,6 @@ fn a_request_that_loses_its_place_while_a_connection_is_opened_hears_of_it() {
     let greedy: Vec<_> = (0..5).map(|_| asks_as(&mut client, "192.0.2.1", "/")).collect();
     waits_until("four to wait", || figures(&gateway) == (1, 4));
     asks_as(&mut client, "192.0.2.2", "/");
-    client.answer(greedy[4]).has_problem(503, "queue-full");
+    client.response(greedy[4]).has_problem(503, "queue-full");
     assert_eq!(figures(&gateway), (1, 4));
 }

@@ -15,13 +15,13 @@ fn is_limited(limits: &str, passes: &Head, refused: &Head, status: u16, code: &s
     let gateway = gateway(&format!("limits: {{ {limits} }}"), &[&upstream]);
     let mut client = gateway.connects_h2();
     let stream = client.asks(passes);
-    client.answer(stream).has_status(200);
+    client.response(stream).has_status(200);
     let stream = client.asks(refused);
-    let answer = client.answer(stream);
-    assert_eq!(answer.request_id().len(), 32, "{}", answer.text());
-    answer.has_problem(status, code);
+    let response = client.response(stream);
+    assert_eq!(response.request_id().len(), 32, "{}", response.text());
+    response.has_problem(status, code);
     let stream = client.asks(passes);
-    client.answer(stream).has_status(200);
+    client.response(stream).has_status(200);
     assert_eq!(upstream.requests().len(), 2, "{limits}");
 }
 
@@ -64,7 +64,7 @@ fn a_declared_body_has_a_limit() {
     let gateway = gateway("limits: { body: 100B }", &[&upstream]);
     let mut client = gateway.connects_h2();
     let stream = client.starts(&Head::post("/").with("content-length", "101"));
-    client.answer(stream).has_problem(413, "body-too-large");
+    client.response(stream).has_problem(413, "body-too-large");
     // The rest is not waited for for long; the stream ends in good order.
     assert_eq!(client.reset_of(stream), code::NO_ERROR);
     upstream.expects_no_connection();
@@ -78,7 +78,7 @@ fn a_body_of_unknown_length_has_a_limit_on_its_way() {
         let gateway = gateway(&format!("{TO_H2}\nlimits: {{ body: 100B }}"), &[&upstream]);
         let mut client = gateway.connects_h2();
         let stream = client.asks_with(&Head::post("/"), "x".repeat(length));
-        client.answer(stream).has_status(status);
+        client.response(stream).has_status(status);
     }
 }
 
@@ -91,7 +91,7 @@ fn trailers_have_a_limit() {
     let mut client = gateway.connects_h2();
     let stream = client.starts(&Head::post("/"));
     client.sends_trailers(stream, &trailers(64));
-    client.answer(stream).has_status(200);
+    client.response(stream).has_status(200);
     let stream = client.starts(&Head::post("/"));
     client.sends_trailers(stream, &trailers(65));
     assert_eq!(client.reset_of(stream), code::PROTOCOL_ERROR);
@@ -105,17 +105,17 @@ fn a_body_that_pauses_gets_a_response() {
     let (theirs, _) = endpoint.request_head();
     takes(Duration::from_millis(300), || {
         client.sends_data(stream, "abc", false);
-        client.answer(stream).has_problem(408, "body-timeout");
+        client.response(stream).has_problem(408, "body-timeout");
     });
     assert_eq!(endpoint.reset_of(theirs), code::CANCEL);
     let stream = client.asks(&Head::get("/"));
     let (theirs, _) = endpoint.request();
-    endpoint.answers(theirs, &reply(200), "x");
-    client.answer(stream).has_body("x");
+    endpoint.responds(theirs, &reply(200), "x");
+    client.response(stream).has_body("x");
 
     let (_held, mut client, stream, mut endpoint) =
         between_h1("timeouts: { body: 300ms }", &Head::post("/"), false);
-    client.answer(stream).has_problem(408, "body-timeout");
+    client.response(stream).has_problem(408, "body-timeout");
     endpoint.rest();
 }
 
@@ -126,7 +126,7 @@ fn a_connect_request_is_not_served() {
     let mut client = gateway.connects_h2();
     let head = Head::default().with(":method", "CONNECT").with(":authority", "a:80");
     let stream = client.starts(&head);
-    client.answer(stream).has_problem(501, "connect-method");
+    client.response(stream).has_problem(501, "connect-method");
     upstream.expects_no_connection();
 }
 
@@ -136,6 +136,6 @@ fn an_unknown_expectation_fails() {
     let gateway = gateway("", &[&upstream]);
     let mut client = gateway.connects_h2();
     let stream = client.asks(&Head::get("/").with("expect", "more"));
-    client.answer(stream).has_status(417);
+    client.response(stream).has_status(417);
     upstream.expects_no_connection();
 }

@@ -48,11 +48,11 @@ fn a_request_whose_condition_cannot_be_evaluated_is_refused() {
     for (when, target, is_met) in cases {
         let transform = format!("request: {{ when: \"{when}\", headers: {{ remove: X-Role }} }}");
         let (gateway, upstream) = under(&transform, upstream::ok("x"));
-        let answer =
+        let response =
             gateway.asks(&format!("GET {target} HTTP/1.1\r\nHost: a\r\nX-Role: root\r\n\r\n"));
         match is_met {
             true => assert_eq!(upstream.request().field("x-role"), None, "{when}"),
-            false => drop(answer.has_problem(400, "bad-transform")),
+            false => drop(response.has_problem(400, "bad-transform")),
         }
         assert_eq!(upstream.requests().is_empty(), !is_met, "{when}");
     }
@@ -90,10 +90,10 @@ fn a_response_changes_where_the_condition_holds() {
         );
         let (gateway, _upstream) =
             under(&transform, "HTTP/1.1 404 Nowhere\r\nContent-Length: 1\r\n\r\nx");
-        let answer = gateway.get("/shop/t/1").has_status(if is_met { 410 } else { 404 });
-        let path = answer.field("x-path");
+        let response = gateway.get("/shop/t/1").has_status(if is_met { 410 } else { 404 });
+        let path = response.field("x-path");
         assert_eq!(path, is_met.then_some("/shop/t/1"), "{when}");
-        assert_eq!(answer.field("x-frame-options").is_some(), is_met, "{when}");
+        assert_eq!(response.field("x-frame-options").is_some(), is_met, "{when}");
     }
 }
 
@@ -126,13 +126,13 @@ fn claims_decide_too() {
     for (groups, is_met) in [("[\"a\",\"beta\"]", true), ("[\"a\"]", false), ("7", false)] {
         let token = token(&format!("{{\"groups\":{groups},\"exp\":{}}}", at(60)));
         let request = format!("GET / HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token}\r\n\r\n");
-        let answer = gateway.asks(&request);
+        let response = gateway.asks(&request);
         if groups == "7" {
-            answer.has_problem(400, "bad-transform");
+            response.has_problem(400, "bad-transform");
             continue;
         }
-        let answer = answer.has_status(200);
-        assert_eq!(answer.field("x-was").is_some(), is_met, "{groups}");
+        let response = response.has_status(200);
+        assert_eq!(response.field("x-was").is_some(), is_met, "{groups}");
         let sent = upstream.requests().pop().unwrap();
         assert_eq!(sent.field("x-beta").is_some(), is_met, "{groups}");
     }
