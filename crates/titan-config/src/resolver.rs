@@ -14,17 +14,17 @@ use std::time::Duration;
 
 section! {
     "resolver", "the resolver", Any;
-    /// How names of endpoints are resolved to addresses. A name is resolved again when its TTL has passed; until there
-    /// is a response, its last addresses stay in use.
+    /// How names of endpoints are resolved to addresses. A name is resolved again when its TTL has passed; until a
+    /// name server answers, its last addresses stay in use.
     pub struct Resolver {
         /// The name servers to ask.
         pub nameservers: Option<Vec<SocketAddr>> =
             optional("the system's name servers", one_or_list(server_address(), 1..=MAX_NAMESERVERS)),
-        /// A response is kept at least this long, even if its TTL is shorter.
+        /// An answer is kept at least this long, even if its TTL is shorter.
         pub min_ttl: Duration = default("1s", duration(Duration::from_millis(100)..=DAY)),
-        /// A response is kept at most this long. Not below `min_ttl`.
+        /// An answer is kept at most this long. Not below `min_ttl`.
         pub max_ttl: Duration = default("5m", duration(Duration::from_millis(100)..=DAY)),
-        /// How long a name server may take to respond. The start waits this long for the addresses of all names
+        /// How long a name server may take to answer. The start waits this long for the addresses of all names
         /// together.
         pub timeout: Duration = default("5s", timeout()),
     }

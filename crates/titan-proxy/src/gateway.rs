@@ -450,8 +450,8 @@ fn resolve_names(
                 });
             }
             drop(asked);
-            // Many names and a silent server: what has not responded by now may do so while others are
-            // served. A little more than one question may take, so that half of its response counts.
+            // Many names and a silent server: what has not answered by now may do so while others are
+            // served. A little more than one question may take, so that half of an answer counts.
             let _ = tokio::time::timeout(config.timeout + LATE, all_asked.recv()).await;
             let _ = done.send(Ok(()));
             tokio::select! {

@@ -58,14 +58,14 @@ impl NameResolver {
     /// Names that do not resolve keep the addresses that they had: a nameserver that is down must not
     /// take down what works.
     pub async fn refresh(self: &Arc<Self>, upstream: &Upstream) -> Instant {
-        // Responses are kept here, for as long as the configuration says; the resolver's own cache counts
+        // Answers are kept here, for as long as the configuration says; the resolver's own cache counts
         // in whole seconds.
         self.resolvers.iter().for_each(TokioResolver::clear_cache);
         let before = upstream.members();
         let mut places: Vec<ResolvedEndpoint> = Vec::new();
         let mut again = Instant::now() + self.config.max_ttl;
         let endpoints = &upstream.config().endpoints;
-        // All are asked for before the first response is waited for.
+        // All are asked for before the first answer is waited for.
         let asked: Vec<_> = endpoints.iter().map(|endpoint| self.ask_for(endpoint)).collect();
         for (endpoint, asked) in endpoints.iter().zip(asked) {
             let (EndpointAddress::Dns { host, port }, Some(asked)) = (&endpoint.address, asked)
@@ -119,9 +119,9 @@ impl NameResolver {
     async fn ask(&self, resolver: &TokioResolver, host: &str) -> Lookup {
         let _turn = self.turns.acquire().await;
         let asked = tokio::time::timeout(self.config.timeout, resolver.lookup_ip(host)).await;
-        match asked.map_err(|_| "no name server responded in time".to_owned())? {
+        match asked.map_err(|_| "no name server answered in time".to_owned())? {
             Ok(answer) => Ok((some_of(answer.iter().collect()), answer.valid_until())),
-            // A response too: there are none.
+            // An answer too: there are none.
             Err(error) if error.is_no_records_found() => {
                 Ok((Vec::new(), Instant::now() + self.config.max_ttl))
             }
@@ -130,7 +130,7 @@ impl NameResolver {
     }
 }
 
-/// At most [`MAX_ADDRESSES`]. Servers rotate their responses: these are the same ones whatever comes first.
+/// At most [`MAX_ADDRESSES`]. Servers rotate their answers: these are the same ones whatever comes first.
 fn some_of(mut addresses: Vec<IpAddr>) -> Vec<IpAddr> {
     addresses.sort_unstable();
     addresses.truncate(MAX_ADDRESSES);
@@ -145,13 +145,13 @@ fn why_none(answers: &[Lookup; 2]) -> Option<String> {
     (!has_some).then(|| reason().unwrap_or_else(none))
 }
 
-/// In place of a response where the question was not asked.
+/// In place of an answer where the question was not asked.
 fn unasked() -> Lookup {
     Err("no query was sent".to_owned())
 }
 
-/// What the responses for both families come to; `None` when one is to be asked for again soon. Where
-/// there is no response what is `known` stays, and so it does when there is no address at all.
+/// What the answers for both families come to; `None` when one is to be asked for again soon. Where
+/// there is no answer, what is `known` stays, and so it does when there is no address at all.
 fn addresses(
     [v4, v6]: [Lookup; 2],
     port: NonZeroU16,
@@ -173,7 +173,7 @@ fn addresses(
     if addresses.is_empty() {
         return (known.to_vec(), None);
     }
-    // Servers rotate their responses; the order of endpoints must not change with them.
+    // Servers rotate their answers; the order of endpoints must not change with them.
     addresses.sort_unstable();
     (addresses, expires)
 }

@@ -102,7 +102,7 @@ fn an_endpoint_that_closes_is_another_cause() {
     assert!(failure.what.starts_with(&format!("{}: ", upstream.address())), "{}", failure.what);
 }
 
-/// A name server that responses nobody.
+/// A name server that answers nobody.
 fn silent() -> UdpSocket {
     UdpSocket::bind("127.0.0.1:0").expect("a port is free")
 }

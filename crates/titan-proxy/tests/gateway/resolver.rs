@@ -72,7 +72,7 @@ fn end_of_question(message: &[u8]) -> Option<usize> {
     Some(12 + name + 5)
 }
 
-/// A response with that question (RFC 1035 section 4.1).
+/// An answer to that question (RFC 1035 section 4.1).
 fn answer(question: &[u8], addresses: &[Ipv4Addr], ttl: u32) -> Vec<u8> {
     let count = u8::try_from(addresses.len()).expect("there are few");
     let mut message = question[..2].to_vec();

@@ -156,7 +156,7 @@ fn records(kind: u16, addresses: &[IpAddr], ttl: u32) -> Vec<Vec<u8>> {
     fitting.map(record).collect()
 }
 
-/// The response to a query, which is repeated at its beginning.
+/// The answer to a query, which is repeated at its beginning.
 fn message(query: &[u8], error: u8, truncated: bool, records: &[Vec<u8>]) -> Vec<u8> {
     const RESPONSE_AND_RECURSION_DESIRED: u8 = 0x81;
     const RECURSION_AVAILABLE: u8 = 0x80;
@@ -358,7 +358,7 @@ fn half_an_answer_is_better_than_none() {
     assert_eq!(who(&gateway), texts(&addresses));
 }
 
-/// How long it took from one question to the next, for a response of that time to live.
+/// How long it took from one question to the next, for an answer of that time to live.
 fn pauses(ttl: u32, resolver: &str) -> Vec<Duration> {
     let server = NameServer::start();
     server.answers("backend.test", Reply::Addresses(vec![own_ip()], ttl));
