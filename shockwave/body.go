@@ -14,7 +14,7 @@ type body struct {
 	// done: every byte was read, trailers too.
 	done bool
 	// expects: the client waits for 100 (Continue), and nobody asked for the body yet.
-	// Who has sent some of it already does not wait.
+	// A client that has sent some of it already does not wait.
 	expects bool
 	// waited: bytes of it were waited for; waits: they are now.
 	waited, waits bool

@@ -27,7 +27,7 @@ type chunks struct {
 	digits uint8
 	line   int   // bytes of the unfinished chunk line
 	size   int64 // as far as it is read
-	left   int64 // bytes of data still to come; who takes them counts them off
+	left   int64 // bytes of data still to come; the taker counts them off
 	total  int64 // the sizes of all chunks so far
 }
 

@@ -123,8 +123,8 @@ func (s *Server) sweep(now time.Time, passed time.Duration) {
 }
 
 // A late is which waits were ended from outside: what progress was in a wait to read
-// or to write, and inBody in one for a body; 0 is none. Who finds his wait ended looks
-// here whether it was his. The mutex is held over both, to note it and to set the
+// or to write, and inBody in one for a body; 0 is none. A goroutine that finds its wait
+// ended looks here whether it was its own. The mutex is held over both, to note it and to set the
 // deadline: else one would be lifted that was just set.
 type late struct {
 	sync.Mutex

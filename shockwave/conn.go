@@ -266,8 +266,8 @@ func (c *conn) receiveIdle() error {
 	return err
 }
 
-// receiveIdleTLS is receiveIdle for TLS, which tells that there are bytes only to who
-// takes one of them.
+// receiveIdleTLS is receiveIdle for TLS, which tells that there are bytes only when
+// one of them is taken.
 func (c *conn) receiveIdleTLS() error {
 	if c.ctx != nil {
 		c.giveCtx()

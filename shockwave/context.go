@@ -19,7 +19,7 @@ var (
 // It is there only if the handler asked for a Context.
 //
 // On a TCP connection, with TLS or without, it asks the kernel and reads nothing.
-// Other connections tell only who reads: what it receives goes behind what the Ctx
+// On other connections it has to read: what it receives goes behind what the Ctx
 // has, and once there is no room it sees no further.
 type watch struct {
 	// done is closed when the watch has ended.

@@ -15,7 +15,7 @@ func (c *Ctx) check() {
 }
 
 // retire takes the Ctx from the handler for good: the connection goes on with
-// another one, and whoever kept this one, or bytes of it, finds out.
+// another one, and code that kept this one, or bytes of it, finds out.
 func (c *conn) retire() {
 	old := c.ctx
 	next := newCtx(c.server)

@@ -181,7 +181,7 @@ func FuzzConn(f *testing.F) {
 }
 
 // uncontinued takes out what depends on how the bytes came: 100 (Continue) is not sent
-// to who has begun already.
+// to a client that has begun already.
 func uncontinued(answers string) string {
 	return strings.ReplaceAll(undated(answers), "HTTP/1.1 100 Continue\r\n\r\n", "")
 }

@@ -76,7 +76,8 @@ func TestReadAndWriteAtOnce(t *testing.T) {
 	})
 }
 
-// Who reads the body sends 100 (Continue); a response that begins meanwhile follows that and does not come between.
+// The goroutine that reads the body sends 100 (Continue); a response that begins meanwhile follows that and does
+// not come between.
 func TestWriteWhileTheReaderSends(t *testing.T) {
 	const size = 100_000
 	handler := share(func(s *sharing) {

@@ -181,7 +181,7 @@ func TestTLSNeedsACertificate(t *testing.T) {
 	}
 }
 
-// What any client can bring about is logged for who asks for it.
+// What any client can bring about is logged only at the level that asks for it.
 func TestFailedHandshakeIsLogged(t *testing.T) {
 	for level, want := range map[slog.Level]bool{slog.LevelDebug: true, slog.LevelInfo: false} {
 		var log bytes.Buffer

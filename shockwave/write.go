@@ -11,7 +11,7 @@ import (
 // bytes.
 const pieceSize = 16 << 10
 
-// flush sends what is in the Ctx's out buffer. Whoever goes on without waiting for
+// flush sends what is in the Ctx's out buffer. A caller that goes on without waiting for
 // something else marks that: see flushNow.
 func (c *conn) flush() error {
 	for x := c.ctx; x != nil && len(x.out) > 0; {
@@ -34,8 +34,8 @@ func (x *Ctx) sendOut() error {
 	return err
 }
 
-// flushNow is flush for who makes the response. Who reads the body, or asks for the
-// Context, may be sending what was there before: what follows waits for that.
+// flushNow is flush for the goroutine that makes the response. One that reads the body, or
+// asks for the Context, may be sending what was there before: what follows waits for that.
 func (x *Ctx) flushNow() error {
 	for x.sending {
 		x.sendingOver.Wait()
@@ -45,9 +45,9 @@ func (x *Ctx) flushNow() error {
 	return err
 }
 
-// flushUnlessSent is for who has nothing of his own in the response: he sends what is
-// there, but neither waits for who is sending it already nor sends what is added
-// meanwhile, for which somebody else waits.
+// flushUnlessSent is for a goroutine that has nothing of its own in the response: it sends
+// what is there, but neither waits for one that is sending it already nor sends what is
+// added meanwhile, for which another one waits.
 func (x *Ctx) flushUnlessSent() error {
 	if x.sending {
 		return nil

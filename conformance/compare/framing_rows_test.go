@@ -18,7 +18,7 @@ var framingRows = []row{
 		says:      "there is more than one Content-Length (RFC 9112 section 6.3)",
 		nethttp:   `200 "POST / body=hi"; stays`,
 		fasthttp:  `400; closes`,
-		why:       "Refused, as the RFC allows: who comes before may have used either.",
+		why:       "Refused, as the RFC allows: a proxy in front may have used either.",
 	},
 	{
 		name:    "two-lengths",

@@ -2,7 +2,7 @@ package parse
 
 // Parse reads the head at the beginning of b with the default limits. It returns the head and the number
 // of bytes it took; ErrIncomplete when b ends before the head does; or an *Error. Each call allocates:
-// who reads more than one head keeps a Parser.
+// to read more than one head, keep a Parser.
 func Parse(b []byte) (*Head, int, error) {
 	var p Parser
 	p.Init(Limits{})
@@ -73,7 +73,7 @@ func (p *Parser) Head() *Head { return &p.head }
 // the Parser is of no use before Reset.
 //
 // What follows a head without a body begins the next one: when that is read from the offset returned,
-// the bytes that were behind it must still be there. Who has put others in their place calls Reset
+// the bytes that were behind it must still be there. If others are in their place, call Reset
 // first. b must be shorter than 2 GiB.
 func (p *Parser) Parse(b []byte, at int) (next int, err error) {
 	if at != p.next || p.scan.end > uint(len(b)) {

@@ -65,8 +65,8 @@ func (h *Head) readAbsolute(target []byte) *Error {
 	h.authority.end = h.authority.start + uint32(end)
 	h.path = h.authority.end
 	h.form = Absolute
-	// Whoever looks at the path has to see that nothing but the server is meant, or a route for "/"
-	// would answer for "*".
+	// The path has to show that nothing but the server is meant, or a route for "/"
+	// would match "*".
 	if h.method == MethodOptions && end == len(rest) {
 		h.form = Asterisk
 	}

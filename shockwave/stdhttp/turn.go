@@ -11,11 +11,11 @@ import (
 )
 
 // A turn lets one goroutine at a time use a Ctx, which knows only the handler's. net/http's handlers give the body and
-// the context to others, and those may outlive the handler. Who waits for the client gives his turn up meanwhile; see
-// [shockwave.Ctx.Share].
+// the context to others, and those may outlive the handler. A goroutine that waits for the client gives
+// its turn up meanwhile; see [shockwave.Ctx.Share].
 type turn struct {
-	// reads is held by who reads the body, writes by who writes the response, all the time: both give mu up while they
-	// wait for the client. reads is locked before writes, and both before mu.
+	// reads is held by the goroutine that reads the body, writes by the one that writes the response, all the time:
+	// both give mu up while they wait for the client. reads is locked before writes, and both before mu.
 	reads, writes sync.Mutex
 
 	mu  sync.Mutex      // guards what follows, and the Ctx

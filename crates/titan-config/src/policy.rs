@@ -173,7 +173,7 @@ macro_rules! kinds {
 policies!(kinds);
 
 impl Policy {
-    /// The fields of requests that tell upstreams of who asks: nobody else may write them, on any route.
+    /// The fields of requests that identify clients to upstreams: clients may not write them, on any route.
     pub fn told_fields(&self) -> Vec<&HeaderName> {
         self.section().told_fields()
     }

@@ -46,8 +46,8 @@ fn absolute_form(target: &[u8], start: usize, method: Method) -> Result<Target, 
     let authority_start = start + scheme_len;
     let path_start = authority_start + authority_len;
     let has_path = authority_len < rest.len();
-    // OPTIONS of a bare authority asks about the server as a whole (RFC 9112 section 3.2.4). Whoever
-    // looks at the path has to see that, or a route for `/` would match `*`.
+    // OPTIONS of a bare authority asks about the server as a whole (RFC 9112 section 3.2.4). The
+    // path has to show that, or a route for `/` would match `*`.
     let form = match method == Method::OPTIONS && !has_path {
         true => TargetForm::Asterisk,
         false => TargetForm::Absolute,

@@ -136,8 +136,8 @@ impl Connection {
         self.output.written(count);
     }
 
-    /// Whether so much waits to be written that a server should read nothing more before some of it is: whoever
-    /// asks and reads no responses would fill its memory with heads, which no window holds back.
+    /// Whether so much waits to be written that a server should read nothing more before some of it is: a
+    /// client that reads no responses would fill its memory with heads, which no window holds back.
     pub fn is_clogged(&self) -> bool {
         self.role == Role::Server && self.output.len() >= self.limits.output.saturating_mul(2)
     }

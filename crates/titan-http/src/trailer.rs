@@ -3,7 +3,7 @@
 use crate::field_name::{FieldName, FieldSet};
 
 /// Whether a recipient may find that field behind a body. Not so those that frame the message, route it, say
-/// who sends it, are its conditions, or tell how to treat and cache it: whoever needs them has decided by then.
+/// who sends it, are its conditions, or tell how to treat and cache it: they are needed before the body.
 pub fn may_be_trailer(id: FieldName, name: &[u8]) -> bool {
     !HEAD_ONLY.has(id) && !is_condition(name)
 }

@@ -14,8 +14,8 @@ pub trait BodySource {
     fn data(&self) -> &[u8];
     /// Takes the first `count` bytes of the data out.
     fn consume(&mut self, count: usize);
-    /// Says whether what is consumed from now on goes into memory, for a sink that is slow. Whoever lets its peer send
-    /// faster as more is consumed must not do so then.
+    /// Says whether what is consumed from now on goes into memory, for a sink that is slow. A source that
+    /// lets its peer send faster as more is consumed must not do so then.
     fn set_ahead(&mut self, is_ahead: bool) {
         let _ = is_ahead;
     }

@@ -121,8 +121,8 @@ impl Timer {
         Poll::Pending
     }
 
-    /// Wakes the task of `cx` at the first tick after `deadline`, also where that has passed: whoever
-    /// waits for several things is then polled once a tick and can never spin.
+    /// Wakes the task of `cx` at the first tick after `deadline`, also where that has passed: a
+    /// task that waits for several things is then polled once a tick and can never spin.
     pub fn wake_at(&self, cx: &Context<'_>, deadline: Moment) {
         let slot = &mut self.clock.slots.borrow_mut().all[self.slot];
         slot.due = deadline;

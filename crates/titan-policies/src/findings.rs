@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use titan_http::{FieldName, Fields};
 
-/// What is known of who asks, beside what its connection says.
+/// What policies have found out about the client of a request, beside what its connection says.
 #[derive(Default)]
 pub struct Findings {
     /// The valid token that the request has brought.

@@ -506,7 +506,7 @@ pub fn find<'v>(claims: &'v Map<String, Value>, claim: &Claim) -> Option<&'v Val
     })
 }
 
-/// RFC 7519 section 4.1.3: who finds nobody it knows in `aud` must refuse the token.
+/// RFC 7519 section 4.1.3: a recipient that is not named in `aud` must refuse the token.
 fn check_audience(provider: &JwtProvider, claims: &Map<String, Value>) -> Result<(), Refusal> {
     let is_us = |value: &Value| {
         value.as_str().is_some_and(|name| provider.audience.iter().any(|known| known == name))

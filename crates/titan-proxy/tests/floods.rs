@@ -25,7 +25,7 @@ const QUIET: &str = "forwarding: { x_forwarded: false, request_id: off, via: off
 /// A gateway under attack, and what it is measured by.
 struct Scene {
     attacker: Client,
-    /// Another client, who is to notice nothing.
+    /// Another client, which must notice nothing.
     other: Client,
     before: u64,
     // Behind the clients: it drains as soon as they have gone.

@@ -125,8 +125,8 @@ pub struct StreamWait<'t> {
 }
 
 impl H2Connections {
-    /// A stream to the endpoint for that client: where streams are limited, not before those who wait for one. Whoever
-    /// has waited and `was_offered` one is the next.
+    /// A stream to the endpoint for that client: where streams are limited, not before those that wait for one. A
+    /// request that has waited and `was_offered` one is the next.
     pub fn seat(
         &self,
         endpoint: &Endpoint,

@@ -188,7 +188,7 @@ impl Slots {
         if queue.len() >= self.length.load(Ordering::Relaxed) as usize {
             let displaced = queue.displace_for(client).ok_or(Kind::QueueFull)?;
             self.note_left(&queue, &displaced);
-            // One who has left meanwhile has no need to know.
+            // A request that has left meanwhile need not know.
             let _ = displaced.tell.send(SlotNotice::Displaced);
         }
         let waiter = Waiter { tell, worker, wants };

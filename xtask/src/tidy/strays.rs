@@ -35,7 +35,7 @@ const LISTED: &[(&str, &str)] = &[
     ("packaging/Dockerfile", "the container"),
     ("packaging/Dockerfile.dockerignore", "what the container is not built from"),
     ("packaging/titan.service", "the systemd unit"),
-    ("shockwave/README.md", "what Shockwave is, for who writes services on it"),
+    ("shockwave/README.md", "what Shockwave is, for those who write services on it"),
     ("conformance/*/README.md", "the format of the vectors"),
     ("conformance/*/*.json", "vectors that both engines must judge alike, and their schema"),
     ("xtask/src/tidy/changelog/first.txt", "what the first entries of the changelog sum up"),

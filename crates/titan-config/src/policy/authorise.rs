@@ -112,7 +112,7 @@ pub struct Authorise {
     pub forward_auth: Option<Box<ForwardAuth>>,
 }
 
-/// A way to show who asks.
+/// What identifies a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Credential {
     /// A certificate in the handshake.
@@ -163,7 +163,7 @@ impl Authorise {
     /// What it asks for that can be in `Authorization` and nowhere else, in words.
     pub(super) fn asks_in_authorization(&self) -> Option<&'static str> {
         if self.is_choice(Credential::Token) {
-            // Who shows a token need show nothing else.
+            // A request with a token needs no other credential.
             return None;
         }
         let is_alone = |keys: &ApiKeys| keys.are_in_authorization() && keys.query.is_none();
@@ -310,7 +310,7 @@ fn check_choice(checked: &Authorise, node: &Node, to: &mut Reading<'_>) -> Optio
     Some(())
 }
 
-/// Who shows nothing has not shown who he is.
+/// A client that presents no certificate is not identified.
 fn not_absent(
     matches: Vec<CertificateMatch>,
     node: &Node,

@@ -20,7 +20,7 @@ pub(super) fn request_header() -> impl Read<Value = HeaderName> {
     text(REQUEST_HEADER, parse_request_header)
 }
 
-/// A field that tells upstreams of who asks.
+/// A field that identifies clients to upstreams.
 pub(super) fn told_header() -> impl Read<Value = HeaderName> {
     text(TOLD_HEADER, parse_told_header)
 }

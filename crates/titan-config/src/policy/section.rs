@@ -5,7 +5,7 @@ use std::path::Path;
 
 /// What the rest of the file has to know of a policy: nothing, as long as nothing else is said.
 pub(in crate::policy) trait PolicySection {
-    /// The fields of requests that tell upstreams of who asks: nobody else may write them, on any route.
+    /// The fields of requests that identify clients to upstreams: clients may not write them, on any route.
     fn told_fields(&self) -> Vec<&HeaderName> {
         Vec::new()
     }

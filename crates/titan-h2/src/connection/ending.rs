@@ -101,7 +101,7 @@ impl Connection {
         Ok(Some(Event::Reset { stream: StreamId(id), code, fault: Some(fault) }))
     }
 
-    /// Who serves is made to reset streams for nothing; who asks has asked for each of them.
+    /// A server can be made to reset streams for nothing; a client has opened each of them itself.
     fn charge_fault(&mut self, fault: Fault) -> Result<(), Violation> {
         match (self.role, fault) {
             (Role::Client, _) => Ok(()),

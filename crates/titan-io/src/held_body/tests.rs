@@ -1,4 +1,4 @@
-//! Bodies that are held, as whoever sends them on sees them.
+//! Bodies that are held, as the code that sends them on sees them.
 
 use super::*;
 use crate::body::Text;

@@ -31,8 +31,8 @@ pub struct Session {
     barren: Cell<usize>,
 }
 
-/// What may come without a byte that can be read: more than a whole record. Who sends empty records and
-/// new keys without end would else keep a worker busy.
+/// What may come without a byte that can be read: more than a whole record. Otherwise a peer
+/// that sends empty records and new keys without end would keep a worker busy.
 const BARREN: usize = 64 << 10;
 
 /// Plain bytes that a session takes before some have gone to the kernel: four records.

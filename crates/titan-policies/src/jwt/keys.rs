@@ -161,8 +161,8 @@ impl KeySet {
         Ok(KeySet::fitting(&list_in(bytes)?, algorithms))
     }
 
-    /// The same for a file of the operator's, who has meant to withdraw all keys where there is none at all, and
-    /// something else where there are some of no use.
+    /// The same for a file of the operator's. An empty list means that all keys are withdrawn; a list of keys that
+    /// are of no use is a mistake.
     fn of_file(bytes: &[u8], algorithms: &[JwtAlgorithm]) -> Result<KeySet, String> {
         let list = list_in(bytes)?;
         let keys = KeySet::fitting(&list, algorithms);

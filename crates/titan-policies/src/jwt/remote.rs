@@ -24,11 +24,11 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 /// fetched as long as there is one of them.
 pub(super) struct Fetched {
     remote: Arc<Remote>,
-    /// Watched by whoever fetches it. Closed when nobody needs the keys any more.
+    /// Watched by the task that fetches it. Closed when nothing needs the keys any more.
     how: watch::Sender<How>,
 }
 
-/// A set for whoever fetches it.
+/// A set for the task that fetches it.
 pub(super) struct Followed {
     remote: Arc<Remote>,
     how: watch::Receiver<How>,

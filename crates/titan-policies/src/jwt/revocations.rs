@@ -36,7 +36,7 @@ pub enum Revoked {
 }
 
 struct Table {
-    /// Counts what was added. Who has not found a token here needs not look again before this changes.
+    /// Counts what was added. A token that was not found here needs no second look before this changes.
     edition: AtomicU64,
     /// Changed one by one: what is copied for a change is one of many.
     shards: Box<[ArcSwap<Shard>]>,
@@ -75,7 +75,7 @@ impl Revocations {
         };
         let rule = Rule { issuer: issuer.clone(), issued, until: *until };
         self.change(of, issuer.as_deref(), Some(&rule));
-        // After the table: who sees the edition sees what is in it.
+        // After the table: a thread that sees the edition sees what is in it.
         self.0.edition.fetch_add(1, Ordering::AcqRel);
     }
 

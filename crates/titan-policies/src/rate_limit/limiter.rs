@@ -305,7 +305,7 @@ fn refuse(paces: &[Pace], least: Option<Debt>, ask: Ask) -> Taken {
     let owed = least.unwrap_or_default().times;
     for ((pace, owed), count) in paces.iter().zip(owed).zip(&mut counts) {
         *count = Count { left: 0, ..pace.count(owed, 0) };
-        // Where it would fit, somebody runs in each entry, or who owes less by one rate owes more by another.
+        // Where it would fit, each entry has running requests, or one that owes less by one rate owes more by another.
         count.wait = pace.advance(owed, ask, 0).err().unwrap_or(SOON);
     }
     let longest = counts.iter().map(|count| count.wait).max();

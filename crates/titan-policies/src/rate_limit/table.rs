@@ -12,7 +12,7 @@
 //! ```
 //!
 //! No key ever holds two slots: a key that takes one looks at all others of the set *after* its claim can be seen,
-//! dislodges claims to the same key, and gives way to who holds it. Of two that claim at the same time at least one
+//! dislodges claims to the same key, and gives way to its holder. Of two that claim at the same time at least one
 //! sees the other. A claim names who made it, so that nobody confirms a claim but its maker.
 //!
 //! In a full set the key that owes least gives way, which may be nothing, and the key that takes its slot takes over
@@ -107,7 +107,7 @@ impl Table {
     }
 
     /// The entry of a key, which gets one if there is a slot whose holder owes less than all others of its set, and no more
-    /// than is `bearable`. Of a new entry the values are those that were left in it: who comes takes over what was owed.
+    /// than is `bearable`. A new entry keeps the values that were left in it: its key takes over what was owed.
     /// `debt` tells what the holder of values owes.
     pub(crate) fn find(
         &self,

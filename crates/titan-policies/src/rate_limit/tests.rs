@@ -161,9 +161,9 @@ fn a_flood_of_keys_keeps_new_ones_out_no_longer_than_its_requests_count() {
     assert!(later >= 9, "{later} of 10 new clients");
 }
 
-/// In a full table nobody may fail for nothing: who has no entry waits as if it had taken one over.
+/// In a full table nobody may fail for nothing: a key without an entry waits as if it had taken one over.
 #[test]
-fn who_has_no_entry_in_a_full_table_waits_too() {
+fn a_key_without_an_entry_in_a_full_table_waits_too() {
     let limiter = limiter(&[pace(1, SECOND, 1)], None, 64);
     let waits = |range: std::ops::Range<u64>, now: u64| {
         range.map(|it| limiter.wait(key(it), now)).collect::<Vec<_>>()

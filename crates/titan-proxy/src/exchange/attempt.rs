@@ -64,7 +64,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         loop {
             self.record.is_sent = false;
             cells.attempts.add(1);
-            // Whoever waits for a connection counts already.
+            // A request that waits for a connection counts already.
             let running = attempt.begin();
             let connection = self.acquire(how, attempt, new).await?;
             let (was_waited_for, shared, is_reused) = match &connection {

@@ -211,7 +211,8 @@ impl ResponseSink for ResponseBuffer {
     }
 }
 
-/// The body of a request that has none, of a client that stays: whether the real one does is watched by whoever waits.
+/// The body of a request that has none, of a client that stays: whether the real one does is watched by the exchange
+/// that waits.
 pub(super) struct Nothing(pub(super) Text<'static>);
 
 impl BodySource for Nothing {

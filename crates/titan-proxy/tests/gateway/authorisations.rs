@@ -1,4 +1,4 @@
-//! Who may ask at all.
+//! Which requests are allowed at all.
 
 use crate::jwt::{PROVIDER, at, token};
 use crate::listeners::Folder;
@@ -52,7 +52,7 @@ fn clients_of_these_networks_may_not_ask() {
     asks(&gateway, "/", "X-Forwarded-For: 192.0.2.8\r\n").has_status(200);
     assert_eq!(upstream.requests().len(), 1);
     let (gateway, _upstream) = under("deny: 192.0.2.7", "");
-    // Of nobody who is not trusted.
+    // What an untrusted peer says of its client does not count.
     asks(&gateway, "/", "X-Forwarded-For: 192.0.2.7\r\n").has_status(200);
 }
 

@@ -43,7 +43,7 @@ fn failures_have_pages() {
     asks(&gateway, "/respond", BROWSER).has_status(404).has_body("mine").lacks("titan-problem");
 }
 
-/// The document has it inside; who reads a page quotes it to who reads the logs.
+/// The document has it inside; a user who sees the page quotes it to an operator, who finds it in the logs.
 #[test]
 fn a_page_comes_with_the_id_of_its_request() {
     let trusts = "forwarding: { trusted_proxies: [127.0.0.1], request_id: X-Trace }";

@@ -1,4 +1,4 @@
-//! Floods and guesses before anybody knows who asks.
+//! Floods and guesses before the client is identified.
 
 use crate::jwt::{PROVIDER, at, token};
 use base64::Engine;

@@ -187,7 +187,7 @@ fn what_tokens_say_is_counted_together() {
         ("{ claim: /a/b }", ["\"a\":{\"b\":1}", "\"a\":{\"b\":2}"], false),
         ("{ claim: a }", ["\"a\":1", "\"a\":\"1\""], false),
         ("{ claim: a }", ["\"a\":[\"x\",\"y\"]", "\"a\":[\"x\",\"y\"]"], true),
-        // Who has none is one of many who share what one may do.
+        // Requests without the claim share one count.
         ("{ claim: a }", ["\"sub\":\"a\"", "\"sub\":\"b\""], true),
         ("{ claim: a }", ["\"sub\":\"a\"", "\"a\":null"], true),
         (

@@ -60,7 +60,7 @@ fn the_name_decides_about_the_certificate() {
 #[test]
 fn an_unknown_name_gets_the_first_certificate_or_nothing() {
     let a = certificate(&["a.example", "127.0.0.1"]);
-    // Who asks for an address asks for no name, in TLS.
+    // A client that connects to an address sends no server name.
     for rule in ["default", "refuse"] {
         let gateway = secure(&format!("{ONE}, unknown_name: {rule}"), &[("a", &a)]);
         assert!(asks_for(&gateway, "a.example", &a).is_some(), "{rule}");

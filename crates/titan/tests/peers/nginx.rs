@@ -115,7 +115,7 @@ fn chunked_responses_arrive_as_they_are() {
         let coding = (length > 0).then(|| "chunked".to_owned());
         assert_eq!(response.field("Transfer-Encoding"), coding, "{length}");
         assert!(response.body == pattern(length), "{length} bytes came back changed");
-        // Who knows no chunks gets the same bytes until the end of the connection.
+        // A client that knows no chunks gets the same bytes until the end of the connection.
         let response = curl(&gateway).arg("--http1.0").get("/files/file");
         assert_eq!(response.field("Transfer-Encoding"), None);
         assert!(response.body == pattern(length), "{length} bytes came back changed to HTTP/1.0");

@@ -210,7 +210,7 @@ fn an_endpoint_learns_who_the_gateway_is() {
         path(&ours, "site.key")
     );
     assert_eq!(asks(&own).text(), "CN=gateway asked for localhost");
-    // Who does not say who he is gets nothing.
+    // A client that presents no certificate gets nothing.
     assert_eq!(asks("verify: true").status(), 400);
 }
 

@@ -193,7 +193,7 @@ impl Conn {
                 }
                 &[]
             }
-            // Whoever sends anything else sees the tunnel end.
+            // A client that sends anything else sees the tunnel end.
             Front::Other => {
                 self.last = true;
                 &[]

@@ -179,7 +179,7 @@ impl fmt::Display for AuthKey {
 }
 
 impl ForwardAuth {
-    /// The fields that tell upstreams of who asks, and that are not for clients to send anywhere.
+    /// The fields that identify clients to upstreams, and that clients may not send on any route.
     pub(super) fn told_fields(&self) -> impl Iterator<Item = &HeaderName> {
         self.upstream_headers.iter().filter(|name| {
             let id = FieldName::of(name.as_str().as_bytes());

@@ -122,7 +122,7 @@ fn check_keys(fields: ApiKeyFields, node: &Node, to: &mut Reading<'_>) -> Option
 }
 
 /// The keys of a file: lines of a name, a colon and a hash. Empty ones and those that begin with `#` do not count. There
-/// may be none: whose last line is taken out must not stay in.
+/// may be none: when its last line is removed, that key must not stay valid.
 pub fn api_keys_in(bytes: &[u8]) -> Result<Vec<ApiKey>, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned())?;
     let mut count = 0;

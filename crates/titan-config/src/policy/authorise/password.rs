@@ -66,7 +66,7 @@ impl fmt::Debug for PasswordHash {
 }
 
 /// The users of a file as `htpasswd` writes it: lines of a name, a colon and a hash. Empty ones and those that begin
-/// with `#` do not count. There may be none: whose last line is taken out must not stay in.
+/// with `#` do not count. There may be none: when its last line is removed, that user must not stay valid.
 pub fn users_in(bytes: &[u8]) -> Result<Vec<User>, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned())?;
     let mut names = HashSet::new();

@@ -75,7 +75,7 @@ impl Drop for Verifiers {
     }
 }
 
-/// Checks one password, unless the one who asks has left; nothing when there will be none any more.
+/// Checks one password, unless its request has ended; `None` when no more will come.
 fn serve(line: &Line<Check>) -> Option<()> {
     let Check { hash, password, verdict } = line.pop()?;
     if !verdict.is_closed() {

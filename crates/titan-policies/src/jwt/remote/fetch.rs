@@ -17,7 +17,7 @@ const MAX_SET: u64 = 1 << 20;
 /// Interim responses before the final one.
 const MAX_INTERIM: usize = 4;
 
-/// What is there. Redirects are not followed: who may move keys elsewhere may replace them.
+/// What is there. Redirects are not followed: a server that may move keys elsewhere may replace them.
 pub(super) fn fetch(url: &Url, tls: Option<Arc<ClientConfig>>) -> Result<Vec<u8>, String> {
     let socket = Timed::connect(url).map_err(|error| error.to_string())?;
     let bytes = match tls {

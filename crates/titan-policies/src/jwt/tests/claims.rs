@@ -81,7 +81,7 @@ fn a_token_is_for_its_audience() {
         let token = token(&format!("{{\"exp\":1700000060,\"aud\":{audience}}}"));
         let wanted = if good { Ok(()) } else { Err(Refusal::Audience) };
         assert_eq!(judge(&listed, &token), wanted, "{audience}");
-        // Who knows no audience is in none.
+        // A policy without an audience is in none.
         assert_eq!(judge(&secret(""), &token), Err(Refusal::Audience), "{audience}");
     }
     assert_eq!(judge(&listed, &token(GOOD)), Err(Refusal::Audience));

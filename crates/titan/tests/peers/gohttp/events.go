@@ -8,7 +8,7 @@ import (
 )
 
 // events sends its events one by one: the next when the client has told by /seen that it has the last one.
-// Whoever holds back an event on its way waits for ever. With `size` they are padded to that, and the length
+// A proxy that holds back an event waits for ever. With `size` they are padded to that, and the length
 // of all of them together is declared.
 func events(w http.ResponseWriter, r *http.Request) {
 	count, size := number(r, "count"), number(r, "size")
