@@ -67,14 +67,14 @@ section! {
         /// `Expect: 100-continue`: the endpoint decides whether it wants the body (RFC 9110 section 10.1.1), and can
         /// refuse it before it is sent. `off`: all bodies are forwarded at once.
         pub request_buffer: Option<ByteSize> = default("16KiB", request_buffer()),
-        /// How much of a request body to hold in memory, so that it can be sent again. An idempotent request (RFC 9110
+        /// The largest request body to hold in memory, so that it can be sent again. An idempotent request (RFC 9110
         /// section 9.2.2), and any request that no endpoint has processed, may then go to another endpoint (`retries`)
-        /// although its body was sent. A body that is held must arrive whole before an endpoint is chosen, and takes
-        /// memory (`request_memory`) until its response begins. A larger one, one without a declared length, one with
-        /// `Expect: 100-continue` and one for which there is no memory are forwarded as they arrive, and not sent again.
-        /// `off`: no body is.
+        /// even though its body was sent. A body that is held must arrive whole before an endpoint is chosen, and takes
+        /// memory (`request_memory`) until the response begins. Larger bodies, bodies without a declared length or
+        /// with `Expect: 100-continue`, and bodies for which there is no memory are forwarded as they arrive, and are
+        /// not sent again. `off`: no body is held for this.
         pub retry_body: Option<ByteSize> = default("off", retry_body()),
-        /// Memory for all request bodies that are held (`retry_body`), over all workers; one client may use a quarter of
+        /// Memory for all request bodies that are held (`retry_body`), over all workers. One client may use a quarter of
         /// it, or 32 MiB if that is more.
         pub request_memory: ByteSize = default("256MiB", size(1 << 20..=1 << 40)),
         /// Bytes per second that a client must take of its response while the gateway waits for it, measured over 10 s;
@@ -118,7 +118,7 @@ section! {
     pub(crate) struct RouteLimitFields {
         /// A request body; a larger one gets 413.
         pub(crate) body: Option<Cap<ByteSize>> = optional("`limits.body`", body()),
-        /// How much of a request body to hold in memory, so that it can be sent again; `off` for none.
+        /// The largest request body to hold in memory, so that it can be sent again; `off` holds none.
         pub(crate) retry_body: Option<Option<ByteSize>> =
             optional("`limits.retry_body`", retry_body()),
     }

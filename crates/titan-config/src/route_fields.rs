@@ -80,7 +80,7 @@ section! {
         /// one given.
         pub(crate) send_host: SendHost = default("preserve", send_host()),
         /// Further attempts on other endpoints, if the first one did not process anything, or if the method is
-        /// idempotent and no body was sent; `limits.retry_body` allows them after a body was sent, too.
+        /// idempotent and no body was sent; with `limits.retry_body`, also after a body was sent.
         pub(crate) retries: u8 = default("1", whole(0..=5)),
         /// The protocols that a client may switch to with `Upgrade`, or with extended CONNECT in HTTP/2; a request for
         /// any other is treated as if it did not ask to switch. `[]`: none.

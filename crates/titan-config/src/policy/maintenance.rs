@@ -12,17 +12,17 @@ use std::time::Duration;
 section! {
     "maintenance", "a maintenance policy", Any;
     /// Closes routes for a while: their requests get 503 with the code `maintenance`, gRPC calls UNAVAILABLE. Rate limits
-    /// and credentials are not looked at, and no upstream is asked. Requests that are already running and open WebSockets
-    /// are not interrupted. A browser gets the page of `error_pages` for 503, if there is one.
+    /// and credentials are not checked, and no upstream is called. Running requests and open WebSockets are not
+    /// interrupted. A browser gets the page of `error_pages` for 503, if there is one.
     pub struct Maintenance {
         /// Whether the routes are closed. With `false` the policy does nothing, so it can stay in the file until it is needed.
         pub enabled: bool = default("true", boolean()),
-        /// What clients are told: the `detail` of the problem document (RFC 9457), or the message of the gRPC status.
+        /// The message for clients: the `detail` of the problem document (RFC 9457), or the message of the gRPC status.
         /// Up to 1 KiB.
         pub message: Option<Box<str>> =
             optional("\"This service is down for maintenance.\"", message()),
-        /// The networks of clients that are served as usual, by the address behind all trusted proxies: operators who test
-        /// before the routes open again, say. Clients without an address, those of Unix sockets, are never among them.
+        /// The networks of clients that are served as usual, by the address behind all trusted proxies: for operators who
+        /// test before the routes open again. Clients without an address, those of Unix sockets, are never among them.
         pub allow: Vec<Cidr> = default("[]", one_or_list(cidr(), 0..=MAX_NETWORKS)),
         /// How long clients should wait before they try again: `Retry-After` (RFC 9110 section 10.2.3), rounded up to
         /// seconds.
