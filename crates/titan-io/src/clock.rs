@@ -13,14 +13,14 @@ use tokio::time::Instant;
 /// How often timers are looked at.
 pub const TICK: Duration = Duration::from_millis(100);
 
-/// A moment in milliseconds since the worker's clock started.
+/// An instant in milliseconds since the worker's clock started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Moment(u64);
+pub struct CoarseInstant(u64);
 
 /// The clock of one worker.
 pub struct Clock {
     started: Instant,
-    now: Cell<Moment>,
+    now: Cell<CoarseInstant>,
     slots: RefCell<Slots>,
 }
 
@@ -37,22 +37,22 @@ struct Slots {
 }
 
 struct Slot {
-    due: Moment,
+    due: CoarseInstant,
     owner: Waker,
 }
 
-impl Moment {
+impl CoarseInstant {
     /// Later than every deadline: nothing is waited for.
-    pub const NEVER: Moment = Moment(u64::MAX);
+    pub const NEVER: CoarseInstant = CoarseInstant(u64::MAX);
 
     /// The moment `wait` from now, rounded so that it is never early.
-    fn after(self, wait: Duration) -> Moment {
+    fn after(self, wait: Duration) -> CoarseInstant {
         let wait = wait.saturating_add(TICK).as_millis();
-        Moment(self.0.saturating_add(u64::try_from(wait).unwrap_or(u64::MAX)))
+        CoarseInstant(self.0.saturating_add(u64::try_from(wait).unwrap_or(u64::MAX)))
     }
 
     /// How long after `earlier` this is.
-    pub fn since(self, earlier: Moment) -> Duration {
+    pub fn since(self, earlier: CoarseInstant) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
 }
@@ -60,29 +60,29 @@ impl Moment {
 impl Clock {
     /// A clock that starts now.
     pub fn new() -> Rc<Clock> {
-        let (now, slots) = (Cell::new(Moment(0)), RefCell::default());
+        let (now, slots) = (Cell::new(CoarseInstant(0)), RefCell::default());
         Rc::new(Clock { started: Instant::now(), now, slots })
     }
 
     /// The time of the last tick.
-    pub fn now(&self) -> Moment {
+    pub fn now(&self) -> CoarseInstant {
         self.now.get()
     }
 
     /// The deadline of something that may take `wait`.
-    pub fn deadline(&self, wait: Duration) -> Moment {
+    pub fn deadline(&self, wait: Duration) -> CoarseInstant {
         self.now().after(wait)
     }
 
     /// Whether `deadline` has passed.
-    pub fn is_past(&self, deadline: Moment) -> bool {
+    pub fn is_past(&self, deadline: CoarseInstant) -> bool {
         self.now() >= deadline
     }
 
     /// A timer for a new connection.
     pub fn timer(self: &Rc<Self>) -> Timer {
         let mut slots = self.slots.borrow_mut();
-        let unset = Slot { due: Moment::NEVER, owner: Waker::noop().clone() };
+        let unset = Slot { due: CoarseInstant::NEVER, owner: Waker::noop().clone() };
         let slot = match slots.free.pop() {
             Some(slot) => slot,
             None => {
@@ -96,11 +96,11 @@ impl Clock {
     /// Moves time on and wakes the owners of timers that are due.
     pub fn tick(&self) {
         let elapsed = self.started.elapsed().as_millis();
-        self.now.set(Moment(u64::try_from(elapsed).unwrap_or(u64::MAX)));
+        self.now.set(CoarseInstant(u64::try_from(elapsed).unwrap_or(u64::MAX)));
         let now = self.now();
         for slot in self.slots.borrow_mut().all.iter_mut().filter(|slot| slot.due <= now) {
             // Once: an owner that still waits sets it again.
-            slot.due = Moment::NEVER;
+            slot.due = CoarseInstant::NEVER;
             slot.owner.wake_by_ref();
         }
     }
@@ -113,7 +113,7 @@ impl Clock {
 
 impl Timer {
     /// Wakes the task of `cx` when `deadline` passes; ready at once if it has passed.
-    pub fn poll(&self, cx: &Context<'_>, deadline: Moment) -> Poll<()> {
+    pub fn poll(&self, cx: &Context<'_>, deadline: CoarseInstant) -> Poll<()> {
         if self.clock.is_past(deadline) {
             return Poll::Ready(());
         }
@@ -123,7 +123,7 @@ impl Timer {
 
     /// Wakes the task of `cx` at the first tick after `deadline`, also where that has passed: a
     /// task that waits for several things is then polled once a tick and can never spin.
-    pub fn wake_at(&self, cx: &Context<'_>, deadline: Moment) {
+    pub fn wake_at(&self, cx: &Context<'_>, deadline: CoarseInstant) {
         let slot = &mut self.clock.slots.borrow_mut().all[self.slot];
         slot.due = deadline;
         if !slot.owner.will_wake(cx.waker()) {
@@ -140,7 +140,7 @@ impl Timer {
 impl Drop for Timer {
     fn drop(&mut self) {
         let mut slots = self.clock.slots.borrow_mut();
-        slots.all[self.slot] = Slot { due: Moment::NEVER, owner: Waker::noop().clone() };
+        slots.all[self.slot] = Slot { due: CoarseInstant::NEVER, owner: Waker::noop().clone() };
         slots.free.push(self.slot);
     }
 }

@@ -1,7 +1,7 @@
 //! What all connections of one worker use for input and output.
 
 use crate::buffer::Buffers;
-use crate::clock::{Clock, Moment};
+use crate::clock::{Clock, CoarseInstant};
 use crate::splice::Pipes;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -18,7 +18,7 @@ pub struct Io {
     random: Cell<u64>,
     is_draining: Cell<bool>,
     /// When clients without a request are given up, once the worker drains.
-    idle_until: Cell<Moment>,
+    idle_until: Cell<CoarseInstant>,
 }
 
 /// What the main thread wants of the workers.
@@ -39,7 +39,7 @@ impl Io {
             pipes: Rc::default(),
             random: Cell::new(seed()),
             is_draining: Cell::new(false),
-            idle_until: Cell::new(Moment::NEVER),
+            idle_until: Cell::new(CoarseInstant::NEVER),
         })
     }
 
@@ -56,7 +56,7 @@ impl Io {
     }
 
     /// When a client without a request is given up for the drain; never before that.
-    pub fn idle_until(&self) -> Moment {
+    pub fn idle_until(&self) -> CoarseInstant {
         self.idle_until.get()
     }
 

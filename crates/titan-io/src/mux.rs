@@ -7,7 +7,7 @@ mod handle;
 mod wire;
 
 pub use handle::{Receiver, Sender, StreamHandle};
-pub use wire::{Halt, Progress, Wire};
+pub use wire::{Progress, Wire, WireEnd};
 
 use crate::error::{Error, Kind, Side};
 use std::cell::{Cell, RefCell, RefMut};

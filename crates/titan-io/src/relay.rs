@@ -6,11 +6,11 @@
 mod read_ahead;
 mod turn;
 
-pub use read_ahead::{Lender, ReadAhead, Rest};
+pub use read_ahead::{ReadAhead, ReadAheadBudget, Rest};
 pub use turn::Turn;
 
 use crate::body::{BodySink, BodySource, RequestBody};
-use crate::clock::{Clock, Moment};
+use crate::clock::{Clock, CoarseInstant};
 use crate::error::{Error, Kind, Side};
 use crate::splice::{Pipes, Splice, WORTH_IT};
 use std::io;
@@ -25,7 +25,7 @@ pub struct Pump {
     waiting: Waiting,
     /// Whether the sink was asked to try again although it had not said that it could.
     insisted: bool,
-    deadline: Moment,
+    deadline: CoarseInstant,
     arriving: Window,
     leaving: Window,
     pipes: Option<Rc<Pipes>>,
@@ -109,7 +109,7 @@ enum Waiting {
 /// The time over which the rate of one side is measured. It starts anew whenever the other side is slow.
 #[derive(Clone, Copy, Default)]
 struct Window {
-    started: Option<Moment>,
+    started: Option<CoarseInstant>,
     /// How far things were when it started.
     moved: u64,
 }
@@ -117,7 +117,7 @@ struct Window {
 impl Pump {
     /// A pump that has moved nothing yet.
     pub fn new(limits: StallLimits) -> Pump {
-        let (waiting, deadline) = (Waiting::Nobody, Moment::NEVER);
+        let (waiting, deadline) = (Waiting::Nobody, CoarseInstant::NEVER);
         let (pipes, splice) = (None, None);
         Pump {
             limits,
@@ -156,7 +156,7 @@ impl Pump {
     }
 
     /// When the pump wants to be asked again although nothing happened.
-    pub fn deadline(&self) -> Moment {
+    pub fn deadline(&self) -> CoarseInstant {
         self.deadline
     }
 
@@ -182,7 +182,7 @@ impl Pump {
             }
             self.insisted = true;
         }
-        self.deadline = Moment::NEVER;
+        self.deadline = CoarseInstant::NEVER;
         Poll::Ready(Ok(()))
     }
 

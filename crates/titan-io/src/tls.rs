@@ -10,7 +10,7 @@ pub use credentials::{BadCredentials, Files, bad};
 pub use identity::{Identity, sha256};
 pub use server::ServerTls;
 
-use crate::clock::{Moment, Timer};
+use crate::clock::{CoarseInstant, Timer};
 use crate::stream::{Session, Stream};
 use crate::transport::Transport;
 use rustls::ServerConnection;
@@ -79,7 +79,7 @@ const NOT_PLAIN: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
 pub async fn accept(
     transport: &mut Transport,
     server: &ServerTls,
-    deadline: Moment,
+    deadline: CoarseInstant,
 ) -> Result<Option<(Identity, u64)>, Refused> {
     let first = transport.read_until(deadline, |unread| unread.first().copied()).await;
     match first.ok_or(Refused::Silent)? {
@@ -129,7 +129,7 @@ pub async fn connect(stream: &mut Stream, towards: &EndpointTls, h1_only: bool) 
     poll_fn(|cx| poll_agree(cx, stream)).await
 }
 
-async fn agree(stream: &mut Stream, timer: &Timer, deadline: Moment) -> Result<(), Refused> {
+async fn agree(stream: &mut Stream, timer: &Timer, deadline: CoarseInstant) -> Result<(), Refused> {
     poll_fn(|cx| match poll_agree(cx, stream) {
         Poll::Ready(result) => Poll::Ready(result.map_err(|error| Refused::of(&error))),
         Poll::Pending => timer.poll(cx, deadline).map(|()| Err(Refused::Gone)),

@@ -1,7 +1,7 @@
 //! A connection over a socket, as its server holds it.
 
 use crate::buffer::SMALL;
-use crate::clock::{Moment, Timer};
+use crate::clock::{CoarseInstant, Timer};
 use crate::io::Io;
 use crate::stream::{Inbox, Stream};
 use std::future::poll_fn;
@@ -32,7 +32,7 @@ impl Transport {
     /// ends, or time is up, before that. A connection from which nothing has come does not hold up a drain.
     pub async fn read_until<T>(
         &mut self,
-        deadline: Moment,
+        deadline: CoarseInstant,
         mut look: impl FnMut(&[u8]) -> Option<T>,
     ) -> Option<T> {
         let Transport { io, stream, inbox, timer } = self;
@@ -46,7 +46,8 @@ impl Transport {
                     Poll::Ready(Ok(count)) if count > 0 => {}
                     Poll::Ready(_) => return Poll::Ready(None),
                     Poll::Pending => {
-                        let idle = if inbox.is_empty() { io.idle_until() } else { Moment::NEVER };
+                        let idle =
+                            if inbox.is_empty() { io.idle_until() } else { CoarseInstant::NEVER };
                         return timer.poll(cx, deadline.min(idle)).map(|()| None);
                     }
                 }
@@ -56,7 +57,7 @@ impl Transport {
     }
 
     /// Waits until the peer's kernel has what was sent, or until then.
-    pub async fn await_taken(&mut self, deadline: Moment) {
+    pub async fn await_taken(&mut self, deadline: CoarseInstant) {
         let Transport { stream, timer, .. } = self;
         poll_fn(|cx| {
             if stream.is_taken() {
@@ -71,7 +72,7 @@ impl Transport {
 
     /// Closes in two steps (RFC 9112 section 9.6): first this side, then, when the peer has closed its own or time
     /// is up, the whole. A reset would take from the peer what it has not read.
-    pub async fn close_in_turn(&mut self, deadline: Moment) {
+    pub async fn close_in_turn(&mut self, deadline: CoarseInstant) {
         let Transport { stream, timer, .. } = self;
         stream.say_goodbye();
         let (_, writer) = stream.split();
@@ -85,7 +86,7 @@ impl Transport {
     }
 
     /// Reads and drops what still comes, until the peer closes or time is up.
-    pub async fn drop_rest(&mut self, deadline: Moment) {
+    pub async fn drop_rest(&mut self, deadline: CoarseInstant) {
         let Transport { io, stream, inbox, timer } = self;
         let (reader, _) = stream.split();
         let mut left = DROPPED;

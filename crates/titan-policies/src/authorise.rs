@@ -122,7 +122,7 @@ pub(crate) struct WorkerCaches {
     decisions: Decisions,
 }
 
-type Own<'m> = crate::policy::Own<'m, Authorise>;
+type OwnState<'m> = crate::policy::OwnState<'m, Authorise>;
 
 /// What rules are evaluated on, beside the head of the request.
 #[derive(Clone, Copy, Default)]
@@ -194,7 +194,7 @@ impl Policy for Authorise {
     async fn on_request<'m>(
         &'m self,
         context: &mut PolicyContext<'m>,
-        mut own: Own<'_>,
+        mut own: OwnState<'_>,
     ) -> Result<Step, Error> {
         let own = &mut own;
         own.state.is_judged = true;
@@ -226,7 +226,7 @@ impl Policy for Authorise {
     }
 
     /// A response says what would have been taken.
-    fn on_response(&self, response: &mut Response<'_>, own: Own<'_>) -> Result<(), BadField> {
+    fn on_response(&self, response: &mut Response<'_>, own: OwnState<'_>) -> Result<(), BadField> {
         let Response { head, findings, .. } = response;
         // A token that is not valid ends the request before anything else is looked at.
         if !own.state.is_judged && findings.token_challenge.is_some() {
@@ -245,7 +245,7 @@ impl Policy for Authorise {
     fn explain<'m>(
         &'m self,
         context: &mut PolicyContext<'m>,
-        _own: Own<'_>,
+        _own: OwnState<'_>,
         story: &mut Story<'_>,
     ) -> Result<Step, Error> {
         self.explain_address(context, story);

@@ -8,7 +8,7 @@ use crate::buffered_response::BufferedResponse;
 use crate::compress::{Encoders, Encoding};
 use crate::credentials::Keys;
 use crate::jwt::{self, KeySetStatus, Revocations};
-use crate::list::{Around, Chain, Counters, PerWorker, PolicyMetric, Ready, Shared};
+use crate::list::{BuildContext, Chain, Counters, PerWorker, PolicyMetric, Ready, Shared};
 use crate::policy::Response;
 use crate::rate_limit::Waiting;
 use crate::state::PolicyState;
@@ -62,11 +62,11 @@ impl Shared {
 impl Chains {
     /// Makes the policies of a configuration ready. Those keys are for what no configuration before has had: what it has in
     /// common with one that serves changes with [`Chains::replace_keys`].
-    pub fn new(config: &Config, keys: &Keys, shared: &Shared, around: Around<'_>) -> Chains {
+    pub fn new(config: &Config, keys: &Keys, shared: &Shared, build: BuildContext<'_>) -> Chains {
         let credentials = keys.clone().by_policy();
         let numbered = config.policies.iter().enumerate().zip(credentials);
         let policies = numbered.map(|(numbered, credentials)| {
-            Ready::new(numbered, credentials, config, shared, around)
+            Ready::new(numbered, credentials, config, shared, build)
         });
         let policies: Box<[Ready]> = policies.collect();
         let by_route = config.routes.iter().map(|route| Chain::new(route, &policies)).collect();

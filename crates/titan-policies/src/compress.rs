@@ -14,7 +14,7 @@ pub use decompressor::{Decoding, Decompressor};
 pub use encoder::Encoders;
 
 use crate::context::{PolicyContext, Step};
-use crate::policy::{End, Metric, Own, Policy, Response, Setting};
+use crate::policy::{End, Metric, OwnState, Policy, Response, Setting};
 use crate::story::Story;
 use cells::CompressCells;
 use std::cell::Cell;
@@ -140,7 +140,7 @@ impl Policy for Compress {
     async fn on_request<'m>(
         &'m self,
         context: &mut PolicyContext<'m>,
-        own: Own<'_, Compress>,
+        own: OwnState<'_, Compress>,
     ) -> Result<Step, Error> {
         *own.state = self.look_at(context);
         Ok(Step::Go)
@@ -149,7 +149,7 @@ impl Policy for Compress {
     fn on_response(
         &self,
         response: &mut Response<'_>,
-        own: Own<'_, Compress>,
+        own: OwnState<'_, Compress>,
     ) -> Result<(), BadField> {
         let Response { head, content, .. } = response;
         let settings = self.encode(own.state, head, content, own.kept)?;
@@ -160,7 +160,7 @@ impl Policy for Compress {
         Ok(())
     }
 
-    fn on_end(&self, _end: &End, own: Own<'_, Compress>) {
+    fn on_end(&self, _end: &End, own: OwnState<'_, Compress>) {
         let Some(Compressed { input, output }) = own.state.compressed.as_deref() else { return };
         own.cells.responses.add(1);
         own.cells.input.add(input.get());
@@ -170,7 +170,7 @@ impl Policy for Compress {
     fn explain<'m>(
         &'m self,
         context: &mut PolicyContext<'m>,
-        own: Own<'_, Compress>,
+        own: OwnState<'_, Compress>,
         story: &mut Story<'_>,
     ) -> Result<Step, Error> {
         *own.state = self.look_at(context);

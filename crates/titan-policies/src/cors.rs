@@ -2,7 +2,7 @@
 
 use crate::buffered_response::BufferedResponse;
 use crate::context::{Client, PolicyContext, Step};
-use crate::policy::{Own, Policy, Response, Setting};
+use crate::policy::{OwnState, Policy, Response, Setting};
 use crate::story::Story;
 use titan_config::{CorsHeaders, CorsOrigin};
 use titan_http::{
@@ -99,20 +99,24 @@ impl Policy for Cors {
     async fn on_request<'m>(
         &'m self,
         context: &mut PolicyContext<'m>,
-        own: Own<'_, Cors>,
+        own: OwnState<'_, Cors>,
     ) -> Result<Step, Error> {
         self.judge(context, own.state)
     }
 
     /// What the page may know. An upstream's own word on that does not count.
-    fn on_response(&self, response: &mut Response<'_>, own: Own<'_, Cors>) -> Result<(), BadField> {
+    fn on_response(
+        &self,
+        response: &mut Response<'_>,
+        own: OwnState<'_, Cors>,
+    ) -> Result<(), BadField> {
         self.tell_page(own.state, &mut response.head.fields)
     }
 
     fn explain<'m>(
         &'m self,
         context: &mut PolicyContext<'m>,
-        own: Own<'_, Cors>,
+        own: OwnState<'_, Cors>,
         story: &mut Story<'_>,
     ) -> Result<Step, Error> {
         story.tell(self.decision(context.request));

@@ -1,7 +1,7 @@
 //! Limits on requests before authentication: rate limits that apply earlier.
 
 use crate::context::{PolicyContext, Step};
-use crate::policy::{Metric, Own, Policy, Response, Setting};
+use crate::policy::{Metric, OwnState, Policy, Response, Setting};
 use crate::rate_limit::cells::{self, RateLimitCells};
 use crate::rate_limit::{RateLimit, RateLimitState, Waiting};
 use crate::story::Story;
@@ -34,7 +34,7 @@ impl Policy for EarlyLimit {
     async fn on_request<'m>(
         &'m self,
         context: &mut PolicyContext<'m>,
-        own: Own<'_, EarlyLimit>,
+        own: OwnState<'_, EarlyLimit>,
     ) -> Result<Step, Error> {
         self.0.let_pass(context, own.state, own.cells).await
     }
@@ -42,7 +42,7 @@ impl Policy for EarlyLimit {
     fn on_response(
         &self,
         response: &mut Response<'_>,
-        own: Own<'_, EarlyLimit>,
+        own: OwnState<'_, EarlyLimit>,
     ) -> Result<(), BadField> {
         self.0.tell_client(own.state, response.head)
     }
@@ -50,7 +50,7 @@ impl Policy for EarlyLimit {
     fn explain<'m>(
         &'m self,
         context: &mut PolicyContext<'m>,
-        _own: Own<'_, EarlyLimit>,
+        _own: OwnState<'_, EarlyLimit>,
         story: &mut Story<'_>,
     ) -> Result<Step, Error> {
         story.tell(self.0.decision(context, story));

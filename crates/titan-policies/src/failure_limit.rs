@@ -2,11 +2,11 @@
 
 use crate::authorise::user_shown;
 use crate::context::{Charged, Failure, FailureCounter, Failures, PolicyContext, Step};
-use crate::policy::{Metric, Own, Policy, Response, Setting};
+use crate::policy::{Metric, OwnState, Policy, Response, Setting};
 use crate::rate_limit::cells::{self, RateLimitCells};
 use crate::rate_limit::keyed::KeyedLimiter;
-use crate::rate_limit::limiter::{Limiter, Pace};
-use crate::rate_limit::table::Maker;
+use crate::rate_limit::limiter::{CellRate, Limiter};
+use crate::rate_limit::table::WriterId;
 use crate::rate_limit::{mask_of, seconds, write_all, write_client, write_retry_after};
 use crate::story::Story;
 use std::hash::{Hash, Hasher};
@@ -74,7 +74,7 @@ impl Policy for FailureLimit {
             let name = setting.name.to_owned();
             let key = FailureKey { name, of, rate, capacity: *capacity };
             let capacity = capacity.get().try_into().unwrap_or(usize::MAX);
-            let make = || Limiter::new([[Pace::of(&rate)].into()].into(), None, capacity);
+            let make = || Limiter::new([[CellRate::of(&rate)].into()].into(), None, capacity);
             KeyedLimiter::shared(setting.registry, key, make)
         };
         let client = Whose::Client { ipv6_prefix: *ipv6_prefix };
@@ -91,7 +91,7 @@ impl Policy for FailureLimit {
     async fn on_request<'m>(
         &'m self,
         context: &mut PolicyContext<'m>,
-        own: Own<'_, FailureLimit>,
+        own: OwnState<'_, FailureLimit>,
     ) -> Result<Step, Error> {
         let charged = self.charged(context);
         let wait_of = |limiter: &Option<Arc<KeyedLimiter>>, key: Option<u64>| {
@@ -115,7 +115,7 @@ impl Policy for FailureLimit {
     fn on_response(
         &self,
         response: &mut Response<'_>,
-        own: Own<'_, FailureLimit>,
+        own: OwnState<'_, FailureLimit>,
     ) -> Result<(), BadField> {
         let FailureState(wait) = *own.state;
         wait.map_or(Ok(()), |wait| write_retry_after(&mut response.head.fields, wait))
@@ -124,7 +124,7 @@ impl Policy for FailureLimit {
     fn explain<'m>(
         &'m self,
         _context: &mut PolicyContext<'m>,
-        _own: Own<'_, FailureLimit>,
+        _own: OwnState<'_, FailureLimit>,
         story: &mut Story<'_>,
     ) -> Result<Step, Error> {
         story.tell(&self.words);
@@ -137,10 +137,10 @@ impl FailureCounter for FailureLimit {
         if failure == Failure::Service && !charged.has_authorization {
             return;
         }
-        let maker = Maker::new(worker);
+        let writer = WriterId::new(worker);
         let charge = |limiter: &Option<Arc<KeyedLimiter>>, key: &mut Option<u64>| {
             if let Some((limiter, key)) = limiter.as_ref().zip(key.take()) {
-                limiter.owe(key, maker);
+                limiter.owe(key, writer);
             }
         };
         charge(&self.by_client, &mut charged.client);

@@ -22,7 +22,7 @@ pub use revocations::{Revocation, Revocations, Revoked};
 
 use crate::context::{Failure, PolicyContext, Step};
 use crate::findings::{Findings, Token as Shown, TokenChallenge};
-use crate::policy::{Metric, Own, Policy, Response, Setting};
+use crate::policy::{Metric, OwnState, Policy, Response, Setting};
 use crate::story::Story;
 pub use cells::JwtCells;
 use key_ring::KeyRing;
@@ -195,7 +195,7 @@ impl Policy for Jwt {
     async fn on_request<'m>(
         &'m self,
         context: &mut PolicyContext<'m>,
-        own: Own<'_, Jwt>,
+        own: OwnState<'_, Jwt>,
     ) -> Result<Step, Error> {
         let judged = self.admit(context, own.kept, own.cells);
         if judged.is_err_and(|error| is_wrong(error.kind)) {
@@ -204,14 +204,18 @@ impl Policy for Jwt {
         judged.map(|()| Step::Go)
     }
 
-    fn on_response(&self, response: &mut Response<'_>, _own: Own<'_, Jwt>) -> Result<(), BadField> {
+    fn on_response(
+        &self,
+        response: &mut Response<'_>,
+        _own: OwnState<'_, Jwt>,
+    ) -> Result<(), BadField> {
         self.challenge(response.findings, response.head)
     }
 
     fn explain<'m>(
         &'m self,
         context: &mut PolicyContext<'m>,
-        _own: Own<'_, Jwt>,
+        _own: OwnState<'_, Jwt>,
         story: &mut Story<'_>,
     ) -> Result<Step, Error> {
         self.tell_story(context, story).map(|()| Step::Go)

@@ -2,7 +2,7 @@
 //! per worker, its credentials and its metrics, and runs in the order of the list.
 
 use crate::context::{PolicyContext, Step};
-use crate::policy::{End, Metric, Own, Policy, Response, Setting};
+use crate::policy::{End, Metric, OwnState, Policy, Response, Setting};
 use crate::story::Story;
 use std::sync::Arc;
 use titan_config::{Config, NamedPolicy, PolicyId, PolicyKind, Route};
@@ -46,11 +46,16 @@ pub struct PolicyFigure {
     pub event: Option<String>,
 }
 
-/// What policies are made ready in: what outlives their configuration, and so many workers.
-pub type Around<'r> = (&'r Registry, usize);
+/// What policies are built with: what outlives their configuration, and the number of workers.
+pub type BuildContext<'r> = (&'r Registry, usize);
 
 impl<P: Policy> ChainLink<P> {
-    fn new(policy: P, name: &str, place: usize, (registry, workers): Around<'_>) -> ChainLink<P> {
+    fn new(
+        policy: P,
+        name: &str,
+        place: usize,
+        (registry, workers): BuildContext<'_>,
+    ) -> ChainLink<P> {
         let counted = Counted::of(registry, name, workers);
         ChainLink { policy: Arc::new(policy), place, counted }
     }
@@ -65,8 +70,8 @@ impl<P: Policy> ChainLink<P> {
         state: &'m mut P::State,
         kept: &'m P::PerWorker,
         worker: usize,
-    ) -> Own<'m, P> {
-        Own { state, kept, cells: self.counted.cells(worker) }
+    ) -> OwnState<'m, P> {
+        OwnState { state, kept, cells: self.counted.cells(worker) }
     }
 
     /// Shows it the body, if it needs one.
@@ -208,15 +213,15 @@ macro_rules! list {
                 credentials: Credentials,
                 config: &Config,
                 shared: &Shared,
-                around: Around<'_>,
+                build: BuildContext<'_>,
             ) -> Ready {
                 let name = named.name.as_str();
                 match (&named.policy, credentials) {
                     $((titan_config::Policy::$Kind(own), Credentials::$Kind(credentials)) => {
                         let shared = &shared.$field;
-                        let setting = Setting { name, config, shared, registry: around.0 };
+                        let setting = Setting { name, config, shared, registry: build.0 };
                         let policy = crate::$field::$Kind::new(own, credentials, &setting);
-                        Ready::$Kind(ChainLink::new(policy, name, place, around))
+                        Ready::$Kind(ChainLink::new(policy, name, place, build))
                     })+
                     _ => unreachable!("credentials are read in the order of the policies"),
                 }
@@ -406,7 +411,7 @@ mod tests {
             self.most
         }
 
-        fn on_body(&self, body: &[u8], own: Own<'_, Self>) -> Result<(), Error> {
+        fn on_body(&self, body: &[u8], own: OwnState<'_, Self>) -> Result<(), Error> {
             *own.state = body.len();
             if body.contains(&b'x') { Err(Kind::BodyTooLarge.into()) } else { Ok(()) }
         }
@@ -414,7 +419,7 @@ mod tests {
         fn explain<'m>(
             &'m self,
             _: &mut PolicyContext<'m>,
-            _: Own<'_, Self>,
+            _: OwnState<'_, Self>,
             _: &mut Story<'_>,
         ) -> Result<Step, Error> {
             Ok(Step::Go)

@@ -1,7 +1,7 @@
 //! Routes that are closed for maintenance, except to some clients.
 
 use crate::context::{PolicyContext, Step};
-use crate::policy::{Own, Policy, Response, Setting};
+use crate::policy::{OwnState, Policy, Response, Setting};
 use crate::rate_limit::write_retry_after;
 use crate::story::Story;
 use std::net::IpAddr;
@@ -58,7 +58,7 @@ impl Policy for Maintenance {
     async fn on_request<'m>(
         &'m self,
         context: &mut PolicyContext<'m>,
-        own: Own<'_, Maintenance>,
+        own: OwnState<'_, Maintenance>,
     ) -> Result<Step, Error> {
         if !self.is_closed_to(context.client()) {
             return Ok(Step::Go);
@@ -71,7 +71,7 @@ impl Policy for Maintenance {
     fn on_response(
         &self,
         response: &mut Response<'_>,
-        own: Own<'_, Maintenance>,
+        own: OwnState<'_, Maintenance>,
     ) -> Result<(), BadField> {
         match (&own.state, self.retry_after) {
             (IsClosed(true), Some(seconds)) => {
@@ -84,7 +84,7 @@ impl Policy for Maintenance {
     fn explain<'m>(
         &'m self,
         context: &mut PolicyContext<'m>,
-        _own: Own<'_, Maintenance>,
+        _own: OwnState<'_, Maintenance>,
         story: &mut Story<'_>,
     ) -> Result<Step, Error> {
         match (self.is_enabled, self.is_closed_to(story.client(context))) {

@@ -65,7 +65,7 @@ pub(crate) trait Policy: Sized {
     fn on_request<'m>(
         &'m self,
         _context: &mut PolicyContext<'m>,
-        _own: Own<'_, Self>,
+        _own: OwnState<'_, Self>,
     ) -> impl Future<Output = Result<Step, Error>> {
         std::future::ready(Ok(Step::Go))
     }
@@ -78,7 +78,7 @@ pub(crate) trait Policy: Sized {
 
     /// The body of the request, as an upstream gets it, where it needs one: runs behind the request halves of all, and
     /// may refuse it.
-    fn on_body(&self, _body: &[u8], _own: Own<'_, Self>) -> Result<(), Error> {
+    fn on_body(&self, _body: &[u8], _own: OwnState<'_, Self>) -> Result<(), Error> {
         Ok(())
     }
 
@@ -87,24 +87,24 @@ pub(crate) trait Policy: Sized {
     fn on_response(
         &self,
         _response: &mut Response<'_>,
-        _own: Own<'_, Self>,
+        _own: OwnState<'_, Self>,
     ) -> Result<(), BadField> {
         Ok(())
     }
 
     /// The end: runs once the exchange is over.
-    fn on_end(&self, _end: &End, _own: Own<'_, Self>) {}
+    fn on_end(&self, _end: &End, _own: OwnState<'_, Self>) {}
 
     /// Tells what it decides of a request that nobody has made, by the code that decides. It asks nobody and counts nothing.
     fn explain<'m>(
         &'m self,
         context: &mut PolicyContext<'m>,
-        own: Own<'_, Self>,
+        own: OwnState<'_, Self>,
         story: &mut Story<'_>,
     ) -> Result<Step, Error>;
 }
 
-/// What a policy is made ready in.
+/// What a policy is built with.
 pub(crate) struct Setting<'c, P: Policy> {
     /// The name that it has in the file.
     pub(crate) name: &'c str,
@@ -116,8 +116,8 @@ pub(crate) struct Setting<'c, P: Policy> {
     pub(crate) registry: &'c Registry,
 }
 
-/// What is a policy's own: for a request, for a worker, and what it counts.
-pub(crate) struct Own<'m, P: Policy> {
+/// The state that belongs to one policy: for a request, for a worker, and its counters.
+pub(crate) struct OwnState<'m, P: Policy> {
     /// For this request.
     pub(crate) state: &'m mut P::State,
     /// For all requests of the worker.

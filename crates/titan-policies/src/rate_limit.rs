@@ -16,14 +16,14 @@ mod tests;
 
 use super::jwt::find;
 use crate::context::{PolicyContext, Step};
-use crate::policy::{Metric, Own, Policy, Response, Setting};
+use crate::policy::{Metric, OwnState, Policy, Response, Setting};
 use crate::story::Story;
 use cells::RateLimitCells;
 pub(crate) use delay::Waiting;
 use delay::{Turn, WaitPermit};
 use exempt::is_exempt;
 use keyed::KeyedLimiter;
-use limiter::{Ask, Count, Limiter, MAX_RATES, Pace, Taken, Verdict};
+use limiter::{Ask, CellRate, Count, Limiter, MAX_RATES, Outcome, Verdict};
 use plans::Plans;
 use serde_json::Value;
 use std::hash::{Hash, Hasher};
@@ -32,7 +32,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
-use table::Maker;
+use table::WriterId;
 use titan_config::{Claim, Config, Exempt, PolicyKind, Rate, RateKey, Route};
 use titan_http::cookie;
 use titan_http::query::{self, decode};
@@ -133,7 +133,7 @@ impl Policy for RateLimit {
     async fn on_request<'m>(
         &'m self,
         context: &mut PolicyContext<'m>,
-        own: Own<'_, RateLimit>,
+        own: OwnState<'_, RateLimit>,
     ) -> Result<Step, Error> {
         self.let_pass(context, own.state, own.cells).await
     }
@@ -141,7 +141,7 @@ impl Policy for RateLimit {
     fn on_response(
         &self,
         response: &mut Response<'_>,
-        own: Own<'_, RateLimit>,
+        own: OwnState<'_, RateLimit>,
     ) -> Result<(), BadField> {
         self.tell_client(own.state, response.head)
     }
@@ -149,7 +149,7 @@ impl Policy for RateLimit {
     fn explain<'m>(
         &'m self,
         context: &mut PolicyContext<'m>,
-        _own: Own<'_, RateLimit>,
+        _own: OwnState<'_, RateLimit>,
         story: &mut Story<'_>,
     ) -> Result<Step, Error> {
         story.tell(self.decision(context, story));
@@ -181,7 +181,7 @@ impl RateLimit {
         let limiter = KeyedLimiter::shared(registry, LimitKey::new(kind, name, limit), || {
             let concurrency = concurrency.map(|most| most.get().into());
             let capacity = capacity.get().try_into().unwrap_or(usize::MAX);
-            Limiter::new(plans.paces(), concurrency, capacity)
+            Limiter::new(plans.rates(), concurrency, capacity)
         });
         let cost_of = |route: &Route| {
             let cost = costs.iter().find(|cost| cost.route == route.name);
@@ -263,7 +263,7 @@ impl RateLimit {
             return (RateLimitState::default(), Ok(None));
         }
         let plan = self.plans.of(context.findings.claims());
-        let (Taken { verdict, counts }, place) = self.take(plan, context);
+        let (Outcome { verdict, counts }, place) = self.take(plan, context);
         let (kind, wait) = match verdict {
             Verdict::Passed { place: entry, delay } => {
                 let turn = place.filter(|_| delay > 0).map(|place| place.turn_in(delay));
@@ -293,23 +293,23 @@ impl RateLimit {
     }
 
     /// Asks for a request to pass, and where it does not, to wait for its turn if there is a place for it.
-    fn take(&self, plan: usize, context: &PolicyContext<'_>) -> (Taken, Option<WaitPermit>) {
+    fn take(&self, plan: usize, context: &PolicyContext<'_>) -> (Outcome, Option<WaitPermit>) {
         let hash = self.hash(context, plan);
         let ask = Ask { cost: self.costs[context.found.route], plan, max_delay: 0 };
-        let maker = Maker::new(context.worker);
-        let take = |ask| self.limiter.take(hash, ask, maker);
-        let taken = take(ask);
-        let waits = match taken.verdict {
+        let writer = WriterId::new(context.worker);
+        let take = |ask| self.limiter.take(hash, ask, writer);
+        let outcome = take(ask);
+        let waits = match outcome.verdict {
             Verdict::Exceeded { wait } => wait <= self.max_delay && !self.is_shadow,
             _ => false,
         };
         if !waits {
-            return (taken, None);
+            return (outcome, None);
         }
         let client = context.client().map(ClientNetwork::of);
         match self.waiting.enter(client) {
             Some(place) => (take(Ask { max_delay: self.max_delay, ..ask }), Some(place)),
-            None => (taken, None),
+            None => (outcome, None),
         }
     }
 
@@ -386,10 +386,10 @@ impl Part {
     }
 }
 
-impl Pace {
-    pub(crate) fn of(rate: &Rate) -> Pace {
+impl CellRate {
+    pub(crate) fn of(rate: &Rate) -> CellRate {
         let interval = rate.interval();
-        Pace { interval, tolerance: interval * u64::from(rate.burst.get()) }
+        CellRate { interval, tolerance: interval * u64::from(rate.burst.get()) }
     }
 }
 

@@ -14,7 +14,7 @@ pub use body::Body;
 pub use value::RequestParts;
 
 use crate::context::{PolicyContext, Step};
-use crate::policy::{Own, Policy, Response, Setting};
+use crate::policy::{OwnState, Policy, Response, Setting};
 use crate::story::Story;
 use condition::{Condition, PendingCondition};
 use std::sync::Arc;
@@ -134,7 +134,7 @@ impl Policy for Transform {
     async fn on_request<'m>(
         &'m self,
         context: &mut PolicyContext<'m>,
-        own: Own<'_, Transform>,
+        own: OwnState<'_, Transform>,
     ) -> Result<Step, Error> {
         *own.state = self.change_request(context)?;
         Ok(Step::Go)
@@ -143,7 +143,7 @@ impl Policy for Transform {
     fn on_response(
         &self,
         response: &mut Response<'_>,
-        own: Own<'_, Transform>,
+        own: OwnState<'_, Transform>,
     ) -> Result<(), BadField> {
         self.change_response(own.state, response.sent, response.head)
     }
@@ -151,7 +151,7 @@ impl Policy for Transform {
     fn explain<'m>(
         &'m self,
         context: &mut PolicyContext<'m>,
-        own: Own<'_, Transform>,
+        own: OwnState<'_, Transform>,
         story: &mut Story<'_>,
     ) -> Result<Step, Error> {
         let before = context.request.clone();

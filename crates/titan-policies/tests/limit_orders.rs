@@ -16,23 +16,23 @@ mod sync {
     pub(super) const WAYS: usize = 2;
 }
 
-use limiter::{Ask, Limiter, Pace, Verdict};
+use limiter::{Ask, CellRate, Limiter, Verdict};
 use shuttle::thread;
 use std::sync::Arc;
 use sync::{AtomicU64, Ordering};
-use table::Maker;
+use table::WriterId;
 
 /// Keys whose entries are in the one set.
 const KEYS: [u64; 4] = [1 << 20, 5 << 20, 9 << 20, 13 << 20];
 
 fn limiter(bursts: &[u64], concurrency: Option<u64>) -> Arc<Limiter> {
-    let paces = bursts.iter().map(|burst| Pace { interval: 100, tolerance: 100 * burst });
-    Arc::new(Limiter::new([paces.collect()].into(), concurrency, 0))
+    let rates = bursts.iter().map(|burst| CellRate { interval: 100, tolerance: 100 * burst });
+    Arc::new(Limiter::new([rates.collect()].into(), concurrency, 0))
 }
 
-fn passes(limiter: &Limiter, key: usize, maker: usize, now: u64) -> bool {
-    let taken = limiter.take(KEYS[key], Ask::ONE, Maker::new(maker), || now);
-    matches!(taken.verdict, Verdict::Passed { .. })
+fn passes(limiter: &Limiter, key: usize, writer: usize, now: u64) -> bool {
+    let outcome = limiter.take(KEYS[key], Ask::ONE, WriterId::new(writer), || now);
+    matches!(outcome.verdict, Verdict::Passed { .. })
 }
 
 /// How many orders of each kind are tried: `TITAN_ORDERS`, or a few.
@@ -51,10 +51,10 @@ fn race(limiter: &Arc<Limiter>, threads: &[&'static [usize]], now: u64) -> [u64;
     let threads: Vec<_> = threads
         .iter()
         .enumerate()
-        .map(|(maker, keys)| {
+        .map(|(writer, keys)| {
             let (limiter, keys) = (Arc::clone(limiter), *keys);
             thread::spawn(move || {
-                let passed = |key: &&usize| passes(&limiter, **key, maker, now);
+                let passed = |key: &&usize| passes(&limiter, **key, writer, now);
                 keys.iter().filter(passed).copied().collect::<Vec<_>>()
             })
         })
@@ -121,12 +121,12 @@ fn keys_that_push_each_other_out_get_no_more_than_their_bursts() {
 fn what_many_owe_at_once_is_owed_in_full() {
     in_many_orders(|| {
         let limiter = limiter(&[1], None);
-        limiter.owe(KEYS[0], Maker::new(9), || 0);
+        limiter.owe(KEYS[0], WriterId::new(9), || 0);
         let threads: Vec<_> = (0..3)
-            .map(|maker| {
+            .map(|writer| {
                 let limiter = Arc::clone(&limiter);
                 thread::spawn(move || {
-                    (0..2).for_each(|_| limiter.owe(KEYS[0], Maker::new(maker), || 0));
+                    (0..2).for_each(|_| limiter.owe(KEYS[0], WriterId::new(writer), || 0));
                 })
             })
             .collect();
@@ -141,9 +141,9 @@ fn what_more_keys_than_entries_owe_is_owed_by_all() {
     in_many_orders(|| {
         let limiter = limiter(&[1], None);
         let threads: Vec<_> = (0..4)
-            .map(|maker| {
+            .map(|writer| {
                 let limiter = Arc::clone(&limiter);
-                thread::spawn(move || limiter.owe(KEYS[maker], Maker::new(maker), || 0))
+                thread::spawn(move || limiter.owe(KEYS[writer], WriterId::new(writer), || 0))
             })
             .collect();
         threads.into_iter().for_each(|thread| thread.join().expect("it does not panic"));
@@ -169,11 +169,11 @@ fn no_two_have_the_same_turn() {
         let limiter = limiter(&[1], None);
         assert!(passes(&limiter, 0, 9, 0));
         let threads: Vec<_> = (0..4)
-            .map(|maker| {
+            .map(|writer| {
                 let limiter = Arc::clone(&limiter);
                 thread::spawn(move || {
                     let ask = Ask { max_delay: 300, ..Ask::ONE };
-                    match limiter.take(KEYS[0], ask, Maker::new(maker), || 0).verdict {
+                    match limiter.take(KEYS[0], ask, WriterId::new(writer), || 0).verdict {
                         Verdict::Passed { delay, .. } => Some(delay),
                         _ => None,
                     }
@@ -193,12 +193,12 @@ fn no_more_run_at_once_than_may() {
         let limiter = limiter(&[], Some(1));
         let running = Arc::new(AtomicU64::new(0));
         let threads: Vec<_> = (0..4)
-            .map(|maker| {
+            .map(|writer| {
                 let (limiter, running) = (Arc::clone(&limiter), Arc::clone(&running));
                 thread::spawn(move || {
-                    let key = KEYS[if maker == 3 { 1 } else { 0 }];
-                    let taken = limiter.take(key, Ask::ONE, Maker::new(maker), || 0);
-                    let Verdict::Passed { place, .. } = taken.verdict else { return };
+                    let key = KEYS[if writer == 3 { 1 } else { 0 }];
+                    let outcome = limiter.take(key, Ask::ONE, WriterId::new(writer), || 0);
+                    let Verdict::Passed { place, .. } = outcome.verdict else { return };
                     if key == KEYS[0] {
                         assert_eq!(running.fetch_add(1, Ordering::SeqCst), 0);
                         running.fetch_sub(1, Ordering::SeqCst);
@@ -209,8 +209,8 @@ fn no_more_run_at_once_than_may() {
             .collect();
         threads.into_iter().for_each(|thread| thread.join().expect("it does not panic"));
         for key in KEYS {
-            let taken = limiter.take(key, Ask::ONE, Maker::new(9), || 0);
-            let Verdict::Passed { place, .. } = taken.verdict else { panic!("none runs") };
+            let outcome = limiter.take(key, Ask::ONE, WriterId::new(9), || 0);
+            let Verdict::Passed { place, .. } = outcome.verdict else { panic!("none runs") };
             limiter.give_back(place);
         }
     });

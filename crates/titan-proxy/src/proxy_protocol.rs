@@ -1,7 +1,7 @@
 //! The PROXY protocol, versions 1 and 2 (HAProxy's proxy-protocol.txt): who the client of a balancer is.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use titan_io::clock::Moment;
+use titan_io::clock::CoarseInstant;
 use titan_io::transport::Transport;
 
 /// Why a connection that must start with a header does not.
@@ -33,7 +33,7 @@ const LONGEST_BLOCK: usize = 4096;
 /// inbox.
 pub(crate) async fn read(
     transport: &mut Transport,
-    deadline: Moment,
+    deadline: CoarseInstant,
 ) -> Result<Option<IpAddr>, BadHeader> {
     let header = transport.read_until(deadline, |unread| parse(unread).transpose()).await;
     let header = header.ok_or(BadHeader::Incomplete)??;

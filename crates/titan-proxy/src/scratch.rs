@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use titan_h1::{BodyReader, Framing, RequestReader};
 use titan_http::RequestHead;
-use titan_io::clock::Moment;
+use titan_io::clock::CoarseInstant;
 use titan_io::message::Outbox;
 use titan_upstream::call::CallMemory;
 
@@ -41,7 +41,7 @@ pub(crate) struct Scratches<S> {
     bytes: Cell<usize>,
     /// How many of them nobody has used since `looked`.
     unused: Cell<usize>,
-    looked: Cell<Option<Moment>>,
+    looked: Cell<Option<CoarseInstant>>,
 }
 
 /// What is on loan; goes back when dropped.
@@ -99,7 +99,7 @@ impl<S: Reused> Scratches<S> {
     }
 
     /// Gives back what nobody has used for a while. To be called now and then.
-    pub(crate) fn sweep(&self, now: Moment) {
+    pub(crate) fn sweep(&self, now: CoarseInstant) {
         let looked = self.looked.get().unwrap_or(now);
         self.looked.set(Some(looked));
         if now.since(looked) < WHILE {

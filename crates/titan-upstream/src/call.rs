@@ -7,7 +7,7 @@ use std::time::Duration;
 use titan_h1::{BodyReader, Framing, Limits, ResponseReader};
 use titan_http::ResponseHead;
 use titan_io::body::{BodySink, BodySource, Content};
-use titan_io::clock::{Clock, Moment};
+use titan_io::clock::{Clock, CoarseInstant};
 use titan_io::error::{Error, Kind};
 use titan_io::message::Outbox;
 use titan_io::relay::{Pump, Stop};
@@ -76,7 +76,7 @@ pub struct Call<C> {
     pub upload: Upload,
     /// How long the head of the response may take once the request is out.
     timeout: Duration,
-    deadline: Moment,
+    deadline: CoarseInstant,
 }
 
 /// The body of a request on its way out. It may go on while the response comes in.
@@ -108,11 +108,11 @@ impl<C: Channel> Call<C> {
     /// A call whose request head has been written to `channel`.
     pub fn new(channel: C, pump: Pump, timeout: Duration) -> Call<C> {
         let upload = Upload { pump, is_refused: false };
-        Call { channel, upload, timeout, deadline: Moment::NEVER }
+        Call { channel, upload, timeout, deadline: CoarseInstant::NEVER }
     }
 
     /// When this call wants to be polled again although nothing happened.
-    pub fn deadline(&self) -> Moment {
+    pub fn deadline(&self) -> CoarseInstant {
         self.upload.deadline().min(self.deadline)
     }
 
@@ -159,7 +159,7 @@ impl<C: Channel> Call<C> {
 
     /// Nothing has come yet: has that lasted too long?
     fn wait(&mut self, clock: &Clock) -> Poll<Result<ReceivedHead, Error>> {
-        if self.deadline == Moment::NEVER && self.upload.is_over() {
+        if self.deadline == CoarseInstant::NEVER && self.upload.is_over() {
             self.deadline = clock.deadline(self.timeout);
         }
         match clock.is_past(self.deadline) {
@@ -191,8 +191,8 @@ impl Upload {
     }
 
     /// When the upload wants to be polled again although nothing happened.
-    pub fn deadline(&self) -> Moment {
-        if self.is_over() { Moment::NEVER } else { self.pump.deadline() }
+    pub fn deadline(&self) -> CoarseInstant {
+        if self.is_over() { CoarseInstant::NEVER } else { self.pump.deadline() }
     }
 
     /// Sends what can be sent of the request. An endpoint that takes no more is no error: it may have

@@ -18,7 +18,7 @@ use std::time::Duration;
 use titan_h2::{Code, Event, ResponseStart};
 use titan_http::{BodyLength, Method, Status};
 use titan_io::body::Content;
-use titan_io::clock::{Clock, Moment};
+use titan_io::clock::{Clock, CoarseInstant};
 use titan_io::error::{Error, Kind, Side};
 use titan_io::io::Io;
 use titan_io::mux::{Mux, Progress, Receiver, Sender, StreamHandle, Wire};
@@ -49,7 +49,7 @@ struct EndpointConnections {
     /// How many streams each client has, where there is a limit on connections, and so on streams.
     used: Option<Rc<Shares>>,
     /// When one last gave way.
-    gave_way: Option<Moment>,
+    gave_way: Option<CoarseInstant>,
 }
 
 /// A stream for a client, to be opened on a connection that exchanges share. It counts as the client's until
@@ -74,11 +74,11 @@ pub struct H2Connection {
     /// Its streams.
     pub mux: Rc<Mux>,
     endpoint: Arc<Endpoint>,
-    opened: Moment,
+    opened: CoarseInstant,
     /// Whether it takes no more exchanges, because something is wrong with it.
     is_retired: Cell<bool>,
     /// When the endpoint last sent something.
-    heard: Cell<Moment>,
+    heard: Cell<CoarseInstant>,
     liveness: Cell<Liveness>,
 }
 
@@ -92,9 +92,9 @@ struct StreamCapacity {
 #[derive(Clone, Copy)]
 enum Liveness {
     /// It does; no ping before that time.
-    None { until: Moment },
+    None { until: CoarseInstant },
     /// It was pinged, and must respond by then.
-    Asked { until: Moment },
+    Asked { until: CoarseInstant },
 }
 
 /// An exchange that waits for its endpoint. If it ends before anything has come, for example because its client gives
@@ -102,7 +102,7 @@ enum Liveness {
 struct PendingResponse<'t> {
     shared: Rc<H2Connection>,
     clock: &'t Clock,
-    began: Moment,
+    began: CoarseInstant,
 }
 
 /// How long the response to a ping may take.
@@ -275,7 +275,7 @@ impl EndpointConnections {
 
     /// Retires a connection that has had its turn, where there can be no other and somebody waits who cannot use it:
     /// on another worker, or for HTTP/1.1. The slot goes to the request that has waited longest.
-    fn give_way(&mut self, now: Moment) {
+    fn give_way(&mut self, now: CoarseInstant) {
         let Some(first) = self.open.first() else { return };
         let slots = &first.endpoint.slots;
         let is_wanted = slots.is_full() && slots.wanted() as usize > self.waiting.len();
@@ -347,7 +347,7 @@ impl Drop for Seat {
 }
 
 impl H2Connection {
-    fn new(mux: Rc<Mux>, endpoint: Arc<Endpoint>, now: Moment) -> Rc<H2Connection> {
+    fn new(mux: Rc<Mux>, endpoint: Arc<Endpoint>, now: CoarseInstant) -> Rc<H2Connection> {
         Rc::new(H2Connection {
             mux,
             endpoint,
@@ -381,7 +381,7 @@ impl H2Connection {
     }
 
     /// Takes it out of use when the endpoint has not responded in time; until when it may.
-    fn judge(&self, clock: &Clock) -> Moment {
+    fn judge(&self, clock: &Clock) -> CoarseInstant {
         match self.liveness.get() {
             Liveness::Asked { until } if !self.is_retired.get() => {
                 if clock.is_past(until) {
@@ -389,7 +389,7 @@ impl H2Connection {
                 }
                 until
             }
-            Liveness::Asked { .. } | Liveness::None { .. } => Moment::NEVER,
+            Liveness::Asked { .. } | Liveness::None { .. } => CoarseInstant::NEVER,
         }
     }
 
@@ -455,7 +455,7 @@ impl Driver {
             let is_useless = is_retired.get() || mux.connection().is_over() || endpoint.is_gone();
             idle_until =
                 is_idle.then(|| idle_until.unwrap_or(clock.deadline(endpoint.idle_timeout())));
-            let last = idle_until.unwrap_or(Moment::NEVER);
+            let last = idle_until.unwrap_or(CoarseInstant::NEVER);
             if is_idle && (is_useless || clock.is_past(last)) {
                 mux.connection().go_away(Code::NoError);
                 let _ = wire.write(cx);

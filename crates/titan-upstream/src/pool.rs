@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use titan_config::Protocol;
-use titan_io::clock::{Clock, Moment};
+use titan_io::clock::{Clock, CoarseInstant};
 use titan_io::error::{Error, Kind};
 use titan_io::io::Io;
 use titan_io::network::ClientNetwork;
@@ -36,7 +36,7 @@ pub struct Pools {
 /// What a request goes over.
 pub enum PooledConnection {
     /// A connection of its own.
-    Own(Connection),
+    Exclusive(Connection),
     /// One that others use at the same time.
     Shared {
         /// A stream of it.
@@ -53,7 +53,7 @@ const MOST_IN_A_ROW: u8 = 8;
 /// A connection that waits for its next exchange.
 struct Idle {
     connection: Connection,
-    until: Moment,
+    until: CoarseInstant,
 }
 
 /// What a request wants of its connection.
@@ -170,7 +170,7 @@ impl Pools {
     ) -> Result<PooledConnection, Error> {
         let kept = if options.new { None } else { self.take(endpoint, options) };
         if let Some(connection) = kept {
-            return Ok(PooledConnection::Own(connection));
+            return Ok(PooledConnection::Exclusive(connection));
         }
         if let Some(slot) = endpoint.slots.try_take(options.client) {
             return self.open_either(endpoint, slot, options).await;
@@ -194,7 +194,7 @@ impl Pools {
         match place.wait(endpoint.queue_timeout(), offered).await? {
             Ok(mut connection) => {
                 connection.slot.enter(options.client);
-                Ok(PooledConnection::Own(connection))
+                Ok(PooledConnection::Exclusive(connection))
             }
             Err(slot) => self.open_either(endpoint, slot, options).await,
         }
@@ -300,7 +300,7 @@ impl Pools {
             endpoint.note_agreed(is_h2);
         }
         if !is_h2 {
-            return Ok(PooledConnection::Own(connection));
+            return Ok(PooledConnection::Exclusive(connection));
         }
         connection.slot.share();
         let shared = self.h2_connections.share(&self.io, connection, *options.sharing);
@@ -326,7 +326,7 @@ impl PooledConnection {
     /// Notes that the request had to wait: its client may have gone meanwhile.
     fn note_wait(&mut self) {
         match self {
-            PooledConnection::Own(connection) => connection.was_waited_for = true,
+            PooledConnection::Exclusive(connection) => connection.was_waited_for = true,
             PooledConnection::Shared { was_waited_for, .. } => *was_waited_for = true,
         }
     }

@@ -2,7 +2,7 @@
 
 use super::Mux;
 use crate::buffer::{Buffers, LARGE, SMALL};
-use crate::clock::{Clock, Moment};
+use crate::clock::{Clock, CoarseInstant};
 use crate::stream::{Inbox, Stream};
 use std::io;
 use std::rc::Rc;
@@ -34,16 +34,16 @@ pub struct Wire<'c> {
 /// How far things have come, from one look to the next.
 pub struct Progress {
     /// Until when the peer must have taken some of what waits for it, where something does.
-    stalled: Option<Moment>,
+    stalled: Option<CoarseInstant>,
     /// When the peer was last forgiven.
-    calmed: Moment,
+    calmed: CoarseInstant,
     /// When something last came from the peer.
-    heard: Moment,
+    heard: CoarseInstant,
 }
 
-/// Why nothing more moves.
+/// Why nothing more moves on the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Halt {
+pub enum WireEnd {
     /// The peer has gone, or takes nothing.
     Gone,
     /// The peer broke a rule, and has been told.
@@ -62,20 +62,20 @@ impl Progress {
     }
 
     /// When something last came from the peer.
-    pub fn heard(&self) -> Moment {
+    pub fn heard(&self) -> CoarseInstant {
         self.heard
     }
 
     /// When to look again although nothing happened.
-    pub fn deadline(&self) -> Moment {
-        self.stalled.unwrap_or(Moment::NEVER)
+    pub fn deadline(&self) -> CoarseInstant {
+        self.stalled.unwrap_or(CoarseInstant::NEVER)
     }
 }
 
 impl Wire<'_> {
     /// Moves what can be moved in both directions; `on_event` gets what no stream takes. Ready only when
     /// nothing more will move.
-    pub fn poll(&mut self, cx: &mut Context<'_>, mut on_event: impl FnMut(Event)) -> Poll<Halt> {
+    pub fn poll(&mut self, cx: &mut Context<'_>, mut on_event: impl FnMut(Event)) -> Poll<WireEnd> {
         self.mux.set_driver(cx);
         self.calm();
         loop {
@@ -88,19 +88,19 @@ impl Wire<'_> {
             match self.feed(&mut on_event) {
                 Ok(false) => {}
                 Ok(true) => continue,
-                Err(_) if self.write(cx).is_ok() => return Poll::Ready(Halt::Broken),
-                Err(_) => return Poll::Ready(Halt::Gone),
+                Err(_) if self.write(cx).is_ok() => return Poll::Ready(WireEnd::Broken),
+                Err(_) => return Poll::Ready(WireEnd::Gone),
             }
             match self.poll_fill(cx) {
                 Poll::Ready(Ok(1..)) => {}
-                Poll::Ready(_) => return Poll::Ready(Halt::Gone),
-                Poll::Pending if is_broken => return Poll::Ready(Halt::Gone),
+                Poll::Ready(_) => return Poll::Ready(WireEnd::Gone),
+                Poll::Pending if is_broken => return Poll::Ready(WireEnd::Gone),
                 Poll::Pending => break,
             }
         }
         self.mux.wake_unblocked();
         match self.clock.is_past(self.progress.deadline()) {
-            true => Poll::Ready(Halt::Gone),
+            true => Poll::Ready(WireEnd::Gone),
             false => Poll::Pending,
         }
     }

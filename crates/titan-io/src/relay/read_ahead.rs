@@ -13,7 +13,7 @@ use titan_http::{BodyLength, Fields};
 pub struct ReadAhead<'m, S> {
     source: S,
     rest: Rest<'m>,
-    lender: Lender<'m>,
+    budget: ReadAheadBudget<'m>,
     /// How the source has failed: told when what came before was consumed.
     broken: Option<Error>,
 }
@@ -28,9 +28,9 @@ pub struct Rest<'m> {
     trailers: Fields,
 }
 
-/// Where memory for a response is had from.
+/// The memory that a response may take while it is read ahead of its client.
 #[derive(Clone, Copy)]
-pub struct Lender<'m> {
+pub struct ReadAheadBudget<'m> {
     /// All of the memory.
     pub memory: &'m ClientMemory,
     /// Whom the response is for.
@@ -42,20 +42,22 @@ pub struct Lender<'m> {
 /// How much memory is taken at a time.
 const STEP: usize = 16 << 10;
 
-impl Lender<'_> {
+impl ReadAheadBudget<'_> {
     /// For a body of that length: none where it is known not to fit.
     pub fn for_body_of(self, length: BodyLength) -> Self {
         match length {
-            BodyLength::Known(known) if known > self.most as u64 => Lender { most: 0, ..self },
+            BodyLength::Known(known) if known > self.most as u64 => {
+                ReadAheadBudget { most: 0, ..self }
+            }
             _ => self,
         }
     }
 }
 
 impl<'m, S: BodySource> ReadAhead<'m, S> {
-    /// The body of `source`, and where memory for it is had from.
-    pub fn new(source: S, lender: Lender<'m>) -> ReadAhead<'m, S> {
-        ReadAhead { source, rest: Rest::default(), lender, broken: None }
+    /// The body of `source`, and the memory that it may take.
+    pub fn new(source: S, budget: ReadAheadBudget<'m>) -> ReadAhead<'m, S> {
+        ReadAhead { source, rest: Rest::default(), budget, broken: None }
     }
 
     /// Reads what there is, as far as it fits.
@@ -75,7 +77,7 @@ impl<'m, S: BodySource> ReadAhead<'m, S> {
                 }
                 return;
             }
-            let count = self.rest.take(self.source.data(), self.lender);
+            let count = self.rest.take(self.source.data(), self.budget);
             self.source.consume(count);
             if count == 0 {
                 return;
@@ -154,8 +156,8 @@ impl<'m> Rest<'m> {
     }
 
     /// Takes some of `data`, as far as there is room; tells how much.
-    fn take(&mut self, data: &[u8], lender: Lender<'m>) -> usize {
-        let Lender { memory, client, most } = lender;
+    fn take(&mut self, data: &[u8], budget: ReadAheadBudget<'m>) -> usize {
+        let ReadAheadBudget { memory, client, most } = budget;
         let room = most.saturating_sub(self.bytes.len());
         let count = data.len().min(room).min(STEP);
         let wanted = (self.bytes.len() + count).next_multiple_of(STEP);

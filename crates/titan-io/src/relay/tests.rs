@@ -291,7 +291,7 @@ async fn a_pump_that_is_done_waits_for_nobody() {
     scene.source.ended = true;
     assert!(matches!(scene.brings(10, SECOND).await, Poll::Ready(Ok(()))));
     assert!(scene.pump.is_done());
-    assert_eq!(scene.pump.deadline(), Moment::NEVER);
+    assert_eq!(scene.pump.deadline(), CoarseInstant::NEVER);
 }
 
 #[tokio::test(start_paused = true)]

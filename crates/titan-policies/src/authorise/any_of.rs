@@ -1,6 +1,6 @@
 //! Alternative credentials, of which one is enough.
 
-use super::{Authorise, AuthoriseState, Own, basic};
+use super::{Authorise, AuthoriseState, OwnState, basic};
 use crate::authorise::{CREDENTIAL, PASSWORD, PASSWORD_QUEUE};
 use crate::context::{Failure, PolicyContext};
 use crate::findings::Findings;
@@ -20,7 +20,7 @@ impl Authorise {
     pub(super) async fn meet_any(
         &self,
         context: &mut PolicyContext<'_>,
-        own: &mut Own<'_>,
+        own: &mut OwnState<'_>,
     ) -> Result<(), Error> {
         let keys = self.keys.as_ref().filter(|_| !self.requires(Credential::ApiKeys));
         let key = keys.and_then(|keys| keys.shown(context.request));

@@ -11,7 +11,7 @@ use remembered::Verdict;
 pub(crate) use users::Users;
 pub(crate) use verifiers::Verifiers;
 
-use super::Own;
+use super::OwnState;
 use crate::context::{Failure, PolicyContext};
 use crate::jwt::credentials;
 use crate::story::Story;
@@ -104,7 +104,7 @@ impl Basic {
     pub(super) async fn on_request(
         &self,
         context: &mut PolicyContext<'_>,
-        own: &mut Own<'_>,
+        own: &mut OwnState<'_>,
     ) -> Result<(), Error> {
         let shown = self.take(&mut context.request.fields);
         let Some(shown) = shown else {
@@ -176,7 +176,7 @@ impl Basic {
         &self,
         shown: &Shown,
         context: &PolicyContext<'_>,
-        own: &Own<'_>,
+        own: &OwnState<'_>,
     ) -> Result<(), Kind> {
         let users = self.users.load_full();
         let (remembered, clock) = (&own.kept.passwords, context.clock);

@@ -2,7 +2,7 @@
 
 mod decisions;
 
-use super::Own;
+use super::OwnState;
 use crate::authorise::{AUTH_ANONYMOUS, AUTH_REFUSED, AUTH_SERVICE};
 use crate::buffered_response::BufferedResponse;
 use crate::context::{Failure, PolicyContext, Step, Subrequest, SubrequestOutcome};
@@ -99,7 +99,7 @@ impl Forward {
     pub(super) async fn on_request(
         &self,
         context: &mut PolicyContext<'_>,
-        own: &Own<'_>,
+        own: &OwnState<'_>,
     ) -> Result<Step, Error> {
         let response = self.ask(context, own).await?;
         let status = response.head.status;
@@ -139,7 +139,7 @@ impl Forward {
     async fn ask(
         &self,
         context: &PolicyContext<'_>,
-        own: &Own<'_>,
+        own: &OwnState<'_>,
     ) -> Result<BufferedResponse, Error> {
         let ForwardAuth { upstream, timeout, body_limit, cache, .. } = &self.config;
         let subrequest = Subrequest {
@@ -174,7 +174,7 @@ impl Forward {
         &self,
         digests: &Digests,
         context: &PolicyContext<'_>,
-        own: &Own<'_>,
+        own: &OwnState<'_>,
     ) -> Option<BufferedResponse> {
         let known = own.kept.decisions.get(&self.owner, digests, context.clock);
         let cells = own.cells;
@@ -190,7 +190,7 @@ impl Forward {
         cache: &AuthCache,
         digests: &Digests,
         response: &BufferedResponse,
-        (clock, own): (&Clock, &Own<'_>),
+        (clock, own): (&Clock, &OwnState<'_>),
     ) -> Result<(), BadField> {
         let Some(lasts) = lasts(&response.head, cache.ttl) else { return Ok(()) };
         let mut head = ResponseHead::with_status(response.head.status);
@@ -266,7 +266,7 @@ fn digests(
     cache: &AuthCache,
     context: &PolicyContext<'_>,
     question: &RequestHead,
-    own: &Own<'_>,
+    own: &OwnState<'_>,
 ) -> Option<Digests> {
     let of_all = digest_all(question, own)?;
     let of_key = match &cache.key {
@@ -277,7 +277,7 @@ fn digests(
 }
 
 /// Of all of the question, which has no id yet.
-fn digest_all(question: &RequestHead, own: &Own<'_>) -> Option<Digest> {
+fn digest_all(question: &RequestHead, own: &OwnState<'_>) -> Option<Digest> {
     let mut digesting = own.kept.decisions.digest()?;
     for field in question.fields.iter() {
         digesting.add(field.name);
@@ -291,7 +291,7 @@ fn digest_key(
     key: &[AuthKey],
     context: &PolicyContext<'_>,
     question: &RequestHead,
-    own: &Own<'_>,
+    own: &OwnState<'_>,
 ) -> Option<Digest> {
     let mut digesting = own.kept.decisions.digest()?;
     for part in key {

@@ -1,6 +1,6 @@
 //! API keys.
 
-use super::Own;
+use super::OwnState;
 use crate::authorise::API_KEY;
 use crate::context::{Failure, PolicyContext};
 use crate::findings::ApiKey as Shown;
@@ -75,7 +75,7 @@ impl Keys {
     pub(super) fn on_request(
         &self,
         context: &mut PolicyContext<'_>,
-        own: &mut Own<'_>,
+        own: &mut OwnState<'_>,
     ) -> Result<(), Error> {
         let shown = self.shown(context.request);
         if shown.is_none() && self.shows_any(context.request) {

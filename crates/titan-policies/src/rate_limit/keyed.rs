@@ -1,7 +1,7 @@
 //! Limits that outlive a configuration: what has been counted, and what that means.
 
-use super::limiter::{Ask, Limiter, Taken};
-use super::table::Maker;
+use super::limiter::{Ask, Limiter, Outcome};
+use super::table::WriterId;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::Instant;
@@ -40,13 +40,13 @@ impl KeyedLimiter {
     }
 
     /// Decides about a request now: [`Limiter::take`].
-    pub(crate) fn take(&self, hash: u64, ask: Ask, maker: Maker) -> Taken {
-        self.limiter.take(hash, ask, maker, || self.now())
+    pub(crate) fn take(&self, hash: u64, ask: Ask, writer: WriterId) -> Outcome {
+        self.limiter.take(hash, ask, writer, || self.now())
     }
 
     /// Charges for what has happened: [`Limiter::owe`].
-    pub(crate) fn owe(&self, hash: u64, maker: Maker) {
-        self.limiter.owe(hash, maker, || self.now());
+    pub(crate) fn owe(&self, hash: u64, writer: WriterId) {
+        self.limiter.owe(hash, writer, || self.now());
     }
 
     /// The nanoseconds after which one request would pass: [`Limiter::wait`].

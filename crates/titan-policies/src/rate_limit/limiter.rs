@@ -18,7 +18,7 @@
 //! effect where they do not.
 
 use super::sync::{AtomicU64, Ordering};
-use super::table::{Debt, MAX_TIMES, Maker, Table};
+use super::table::{Debt, MAX_TIMES, Table, WriterId};
 
 /// The most rates that a limit can have.
 pub(crate) const MAX_RATES: usize = MAX_TIMES;
@@ -33,7 +33,7 @@ const MIN_OWED: u64 = 32;
 pub(crate) struct Limiter {
     table: Table,
     /// The rates of each plan. Only the first one counts what has happened already.
-    plans: Box<[Box<[Pace]>]>,
+    plans: Box<[Box<[CellRate]>]>,
     /// How many rates the plan has that has most: so many values of an entry are arrival times.
     rates: usize,
     concurrency: Option<u64>,
@@ -50,9 +50,9 @@ pub(crate) struct Ask {
     pub(crate) max_delay: u64,
 }
 
-/// A rate, in nanoseconds.
+/// A rate as the algorithm counts it, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pace {
+pub(crate) struct CellRate {
     /// The time that one request takes.
     pub(crate) interval: u64,
     /// The time that a burst takes.
@@ -66,7 +66,7 @@ impl Ask {
 
 /// What has become of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Taken {
+pub(crate) struct Outcome {
     pub(crate) verdict: Verdict,
     /// How it then stands with each of the rates.
     pub(crate) counts: [Count; MAX_RATES],
@@ -112,57 +112,63 @@ const PATIENCE: usize = 64;
 impl Limiter {
     /// A limiter of requests with one of these plans, of which there is at least one.
     pub(crate) fn new(
-        plans: Box<[Box<[Pace]>]>,
+        plans: Box<[Box<[CellRate]>]>,
         concurrency: Option<u64>,
         capacity: usize,
     ) -> Limiter {
-        let rates = plans.iter().map(|paces| paces.len()).max().unwrap_or(0);
+        let rates = plans.iter().map(|rates| rates.len()).max().unwrap_or(0);
         assert!(rates <= MAX_RATES, "the configuration bounds them");
         let stride = rates + usize::from(concurrency.is_some());
         Limiter { table: Table::new(capacity, stride), plans, rates, concurrency }
     }
 
     /// Decides about a request. Those of one key have the same plan. `clock` tells nanoseconds that never go back.
-    pub(crate) fn take(&self, hash: u64, ask: Ask, maker: Maker, clock: impl Fn() -> u64) -> Taken {
-        let paces = &self.plans[ask.plan];
+    pub(crate) fn take(
+        &self,
+        hash: u64,
+        ask: Ask,
+        writer: WriterId,
+        clock: impl Fn() -> u64,
+    ) -> Outcome {
+        let rates = &self.plans[ask.plan];
         for _ in 0..PATIENCE {
             let now = clock();
             let debt = |values: &[AtomicU64]| self.debt(values, now);
-            let found = self.table.find(hash, maker, debt, |debt| is_bearable(paces, debt, ask));
+            let found = self.table.find(hash, writer, debt, |debt| is_bearable(rates, debt, ask));
             let slot = match found {
                 Ok(slot) => slot,
-                Err(least) => return refuse(paces, least, ask),
+                Err(least) => return refuse(rates, least, ask),
             };
             let mut counts = [Count::default(); MAX_RATES];
             let charged = self.charge(slot.values, ask, now, &mut counts, &clock);
             if slot.is_kept() {
                 let passed = |(_, delay)| Verdict::Passed { place: slot.place, delay };
-                return Taken { verdict: charged.map_or_else(|refused| refused, passed), counts };
+                return Outcome { verdict: charged.map_or_else(|refused| refused, passed), counts };
             }
             if let Ok((written, _)) = charged {
-                undo(paces, slot.values, &written, ask.cost, &clock);
+                undo(rates, slot.values, &written, ask.cost, &clock);
                 self.leave(slot.values);
             }
         }
-        refuse(paces, None, ask)
+        refuse(rates, None, ask)
     }
 
     /// Charges a key with one request that has happened already, also where that fits no more: then the excess is owed, and
     /// the key waits the longer. In a full set the key that owes least gives way, whatever it owes.
-    pub(crate) fn owe(&self, hash: u64, maker: Maker, clock: impl Fn() -> u64) {
+    pub(crate) fn owe(&self, hash: u64, writer: WriterId, clock: impl Fn() -> u64) {
         for _ in 0..PATIENCE {
             let now = clock();
             let debt = |values: &[AtomicU64]| self.debt(values, now);
-            let Ok(slot) = self.table.find(hash, maker, debt, |_| true) else { return };
+            let Ok(slot) = self.table.find(hash, writer, debt, |_| true) else { return };
             let mut written = [0; MAX_RATES];
-            let paces = &self.plans[0];
-            for ((pace, value), written) in paces.iter().zip(slot.values).zip(&mut written) {
-                *written = pace.owe(value, now);
+            let rates = &self.plans[0];
+            for ((rate, value), written) in rates.iter().zip(slot.values).zip(&mut written) {
+                *written = rate.owe(value, now);
             }
             if slot.is_kept() {
                 return;
             }
-            undo(paces, slot.values, &written, 1, &clock);
+            undo(rates, slot.values, &written, 1, &clock);
         }
     }
 
@@ -172,7 +178,7 @@ impl Limiter {
         let owed = self.table.owed(hash, |values| self.debt(values, now));
         let rates = self.plans[0].iter().zip(owed.times);
         rates
-            .map(|(pace, owed)| pace.advance(owed, Ask::ONE, 0).err().unwrap_or(0))
+            .map(|(rate, owed)| rate.advance(owed, Ask::ONE, 0).err().unwrap_or(0))
             .max()
             .unwrap_or(0)
     }
@@ -196,13 +202,13 @@ impl Limiter {
         clock: &impl Fn() -> u64,
     ) -> Result<([u64; MAX_RATES], u64), Verdict> {
         let Ask { cost, plan, .. } = ask;
-        let paces = &self.plans[plan];
-        let rates = || paces.iter().zip(values);
+        let rates = &self.plans[plan];
+        let pairs = || rates.iter().zip(values);
         let mut wait = 0;
-        for ((pace, value), count) in rates().zip(counts.iter_mut()) {
+        for ((rate, value), count) in pairs().zip(counts.iter_mut()) {
             let arrival = load(value);
-            *count = pace.count(arrival, now);
-            count.wait = pace.advance(arrival, ask, now).err().unwrap_or(0);
+            *count = rate.count(arrival, now);
+            count.wait = rate.advance(arrival, ask, now).err().unwrap_or(0);
             wait = wait.max(count.wait);
         }
         if wait > 0 {
@@ -212,16 +218,16 @@ impl Limiter {
             return Err(Verdict::Busy);
         }
         let (mut written, mut delay) = ([0; MAX_RATES], 0);
-        for (place, (pace, value)) in rates().enumerate() {
-            match pace.charge(value, ask, now) {
+        for (place, (rate, value)) in pairs().enumerate() {
+            match rate.charge(value, ask, now) {
                 Ok(arrival) => {
                     written[place] = arrival;
-                    counts[place] = pace.count(arrival, now);
-                    delay = delay.max(arrival.saturating_sub(now + pace.tolerance));
+                    counts[place] = rate.count(arrival, now);
+                    delay = delay.max(arrival.saturating_sub(now + rate.tolerance));
                 }
                 Err(wait) => {
                     counts[place].wait = wait;
-                    undo(&paces[..place], values, &written, cost, clock);
+                    undo(&rates[..place], values, &written, cost, clock);
                     self.leave(values);
                     return Err(Verdict::Exceeded { wait });
                 }
@@ -260,7 +266,7 @@ impl Limiter {
     }
 }
 
-impl Pace {
+impl CellRate {
     /// The arrival time after a request, or the time after which it would pass or wait for its turn.
     fn advance(&self, arrival: u64, ask: Ask, now: u64) -> Result<u64, u64> {
         let next = arrival.max(now) + ask.cost * self.interval;
@@ -300,38 +306,38 @@ impl Pace {
 }
 
 /// Refuses a request that has found no entry in a set in which so much is owed at least.
-fn refuse(paces: &[Pace], least: Option<Debt>, ask: Ask) -> Taken {
+fn refuse(rates: &[CellRate], least: Option<Debt>, ask: Ask) -> Outcome {
     let mut counts = [Count::default(); MAX_RATES];
     let owed = least.unwrap_or_default().times;
-    for ((pace, owed), count) in paces.iter().zip(owed).zip(&mut counts) {
-        *count = Count { left: 0, ..pace.count(owed, 0) };
+    for ((rate, owed), count) in rates.iter().zip(owed).zip(&mut counts) {
+        *count = Count { left: 0, ..rate.count(owed, 0) };
         // Where it would fit, each entry has running requests, or one that owes less by one rate owes more by another.
-        count.wait = pace.advance(owed, ask, 0).err().unwrap_or(SOON);
+        count.wait = rate.advance(owed, ask, 0).err().unwrap_or(SOON);
     }
     let longest = counts.iter().map(|count| count.wait).max();
     let wait = longest.filter(|wait| *wait > 0).unwrap_or(SOON);
-    Taken { verdict: Verdict::Full { wait }, counts }
+    Outcome { verdict: Verdict::Full { wait }, counts }
 }
 
 /// Whether a request would pass though so much is owed already.
-fn is_bearable(paces: &[Pace], debt: &Debt, ask: Ask) -> bool {
-    let mut rates = paces.iter().zip(debt.times);
-    rates.all(|(pace, owed)| pace.advance(owed, ask, 0).is_ok())
+fn is_bearable(rates: &[CellRate], debt: &Debt, ask: Ask) -> bool {
+    let mut rates = rates.iter().zip(debt.times);
+    rates.all(|(rate, owed)| rate.advance(owed, ask, 0).is_ok())
 }
 
 /// Takes back what was written. A number that the clock has passed by may have been moved on from there: then what was
 /// written has come back by itself.
 fn undo(
-    paces: &[Pace],
+    rates: &[CellRate],
     values: &[AtomicU64],
     written: &[u64],
     cost: u64,
     clock: &impl Fn() -> u64,
 ) {
-    for ((pace, value), written) in paces.iter().zip(values).zip(written) {
+    for ((rate, value), written) in rates.iter().zip(values).zip(written) {
         let mut arrival = load(value);
         while clock() < *written {
-            match swap(value, arrival, arrival.saturating_sub(cost * pace.interval)) {
+            match swap(value, arrival, arrival.saturating_sub(cost * rate.interval)) {
                 Ok(_) => break,
                 Err(now) => arrival = now,
             }

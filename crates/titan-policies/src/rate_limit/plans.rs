@@ -1,7 +1,7 @@
 //! The rates of a limit for requests with and without a plan, and how clients are told of them.
 
 use super::RATE_LIMIT_POLICY;
-use super::limiter::{Count, MAX_RATES, Pace};
+use super::limiter::{CellRate, Count, MAX_RATES};
 use super::{RATE_LIMIT, seconds, written};
 use crate::jwt::find;
 use serde_json::{Map, Value};
@@ -42,8 +42,8 @@ impl Plans {
     }
 
     /// The rates of each plan.
-    pub(super) fn paces(&self) -> Box<[Box<[Pace]>]> {
-        self.plans.iter().map(|plan| plan.rates.iter().map(Pace::of).collect()).collect()
+    pub(super) fn rates(&self) -> Box<[Box<[CellRate]>]> {
+        self.plans.iter().map(|plan| plan.rates.iter().map(CellRate::of).collect()).collect()
     }
 
     /// The place of the plan that a token names.

@@ -13,7 +13,7 @@
 //!
 //! No key ever holds two slots: a key that takes one looks at all others of the set *after* its claim can be seen,
 //! dislodges claims to the same key, and gives way to its holder. Of two that claim at the same time at least one
-//! sees the other. A claim names who made it, so that nobody confirms a claim but its maker.
+//! sees the other. A claim names its writer, and only that one confirms it.
 //!
 //! In a full set the key that owes least gives way, which may be nothing, and the key that takes its slot takes over
 //! what it owes. A key that has lost its slot finds one when it comes back in which at least as much is owed as it
@@ -80,16 +80,16 @@ enum Room {
     Nowhere(Option<Debt>),
 }
 
-/// Who makes changes: a number from 1 that no other thread has.
+/// The thread that makes a change: a number from 1 that no other one has.
 #[derive(Clone, Copy)]
-pub(crate) struct Maker(u64);
+pub(crate) struct WriterId(u64);
 
-impl Maker {
+impl WriterId {
     /// The worker with that index.
-    pub(crate) fn new(index: usize) -> Maker {
+    pub(crate) fn new(index: usize) -> WriterId {
         let number = u64::try_from(index).expect("there are fewer workers") + 1;
         assert!(number < 1 << (63 - OWNER_BITS), "there are at most 256 workers");
-        Maker(number << OWNER_BITS)
+        WriterId(number << OWNER_BITS)
     }
 }
 
@@ -112,7 +112,7 @@ impl Table {
     pub(crate) fn find(
         &self,
         hash: u64,
-        maker: Maker,
+        writer: WriterId,
         debt: impl Fn(&[AtomicU64]) -> Debt,
         bearable: impl Fn(&Debt) -> bool,
     ) -> Result<Slot<'_>, Option<Debt>> {
@@ -125,7 +125,7 @@ impl Table {
             if rescue_any(words, held) {
                 continue;
             }
-            let way = match self.make_room(set, maker, &debt, &bearable) {
+            let way = match self.make_room(set, writer, &debt, &bearable) {
                 Room::At(way) => way,
                 Room::Disturbed => continue,
                 Room::Nowhere(least) => {
@@ -134,7 +134,7 @@ impl Table {
                     return again.map(|way| self.slot(set, way, held)).ok_or(least);
                 }
             };
-            if claim(words, way, held, maker) {
+            if claim(words, way, held, writer) {
                 return Ok(self.slot(set, way, held));
             }
         }
@@ -165,7 +165,7 @@ impl Table {
     fn make_room(
         &self,
         set: usize,
-        maker: Maker,
+        writer: WriterId,
         debt: impl Fn(&[AtomicU64]) -> Debt,
         bearable: impl Fn(&Debt) -> bool,
     ) -> Room {
@@ -188,7 +188,7 @@ impl Table {
             let least = holders.iter().map(|(_, debt)| *debt).min_by_key(Debt::sum);
             return if is_disturbed { Room::Disturbed } else { Room::Nowhere(least) };
         };
-        let retiring = held | maker.0 | RETIRING;
+        let retiring = held | writer.0 | RETIRING;
         if !swap(&words[way], *held, retiring) {
             return Room::Disturbed;
         }
@@ -246,8 +246,8 @@ impl Slot<'_> {
 }
 
 /// Takes an empty slot for a key, unless the key has another one.
-fn claim(words: &[AtomicU64; WAYS], way: usize, held: u64, maker: Maker) -> bool {
-    let claim = held | maker.0;
+fn claim(words: &[AtomicU64; WAYS], way: usize, held: u64, writer: WriterId) -> bool {
+    let claim = held | writer.0;
     if !swap(&words[way], EMPTY, claim) {
         return false;
     }

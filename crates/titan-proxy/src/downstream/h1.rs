@@ -21,7 +21,7 @@ use titan_http::{FieldName, Fields, Method, RequestHead, ResponseHead, Version};
 use titan_io::body::{BodySink, BodySource};
 use titan_io::body::{ClientState, Content, RequestBody, ResponseSink};
 use titan_io::buffer::SMALL;
-use titan_io::clock::{Moment, TICK};
+use titan_io::clock::{CoarseInstant, TICK};
 use titan_io::error::{Error, Kind, Side};
 use titan_io::message::{Incoming, Outbox, Outgoing};
 use titan_io::stream::{Peek, ReadHalf, WriteHalf};
@@ -39,7 +39,7 @@ const NO_REQUEST: RequestStart = RequestStart {
 };
 
 /// Serves a client until the connection ends. Until `deadline` its first request must have begun.
-pub(crate) async fn serve(client: &mut Client, deadline: Moment) {
+pub(crate) async fn serve(client: &mut Client, deadline: CoarseInstant) {
     let mut connection = Connection { client, deadline, served: 0, pipelined: 0 };
     while connection.has_news().await {
         // Boxed: what an exchange needs must not weigh on the thousands of connections that wait.
@@ -54,7 +54,7 @@ struct Connection<'c> {
     client: &'c mut Client,
     /// Until when the next request must have begun. What comes before that and is no part of a request
     /// does not move it: records of TLS can be empty, and short of a whole for days.
-    deadline: Moment,
+    deadline: CoarseInstant,
     /// Exchanges so far.
     served: u32,
     /// Exchanges since something was last read from the client.
@@ -85,7 +85,7 @@ impl Connection<'_> {
 
     /// Waits until the client sends something, until then at most; while the worker drains only for a
     /// moment, because a request may be on its way.
-    async fn wait(&mut self, deadline: Moment) -> bool {
+    async fn wait(&mut self, deadline: CoarseInstant) -> bool {
         let Transport { io, stream, timer, .. } = &mut self.client.transport;
         let (reader, _) = stream.split();
         poll_fn(|cx| match reader.poll_ready(cx) {

@@ -18,13 +18,13 @@ use std::time::Duration;
 use titan_h2::{Code, Event, RequestStart, StreamId};
 use titan_http::{BodyLength, Fields, ResponseHead};
 use titan_io::body::{BodySink, BodySource, ClientState, Content, RequestBody, ResponseSink};
-use titan_io::clock::{Clock, Moment, Timer};
+use titan_io::clock::{Clock, CoarseInstant, Timer};
 use titan_io::error::{Error, Kind, Side};
-use titan_io::mux::{Halt, Mux, Progress, Receiver, Sender, StreamHandle, Wire};
+use titan_io::mux::{Mux, Progress, Receiver, Sender, StreamHandle, Wire, WireEnd};
 use titan_io::transport::{DROPPED, Transport};
 
 /// Serves a client until the connection ends. Until `deadline` its preface and settings must have come.
-pub(crate) async fn serve(client: &mut Client, deadline: Moment) {
+pub(crate) async fn serve(client: &mut Client, deadline: CoarseInstant) {
     let worker = Rc::clone(&client.worker);
     let limits = worker.snapshot().stream_limits;
     let mux = Mux::new(titan_h2::Connection::server(limits), Side::Downstream);
@@ -61,7 +61,7 @@ struct Connection<'c> {
     progress: Progress,
     unfinished: Option<PartialFrame>,
     /// Until when a request must have come, where none is served.
-    idle: Option<Moment>,
+    idle: Option<CoarseInstant>,
     /// Requests so far.
     served: u32,
 }
@@ -71,7 +71,7 @@ struct Connection<'c> {
 struct PartialFrame {
     /// Where it begins in all that has come.
     at: u64,
-    until: Moment,
+    until: CoarseInstant,
 }
 
 /// What the streams of a connection have in common.
@@ -104,8 +104,8 @@ impl Connection<'_> {
         let mut wire = Wire { mux, stream, inbox, buffers, clock, timeout, progress };
         let halt = wire.poll(cx, |event| on_event(&event, shared, served));
         match halt {
-            Poll::Ready(Halt::Gone) => return Poll::Ready(End::Gone),
-            Poll::Ready(Halt::Broken) => return Poll::Ready(End::Over),
+            Poll::Ready(WireEnd::Gone) => return Poll::Ready(End::Gone),
+            Poll::Ready(WireEnd::Broken) => return Poll::Ready(End::Over),
             Poll::Pending => {}
         }
         let is_over = mux.connection().is_over() && mux.handles() == 0;
@@ -133,7 +133,7 @@ fn head_deadline(
     shared: &Shared,
     unread: &[u8],
     clock: &Clock,
-) -> Moment {
+) -> CoarseInstant {
     let Shared { worker, mux, .. } = shared;
     let connection = mux.connection();
     let at = connection.unfinished(unread).filter(|_| !connection.is_clogged());
@@ -141,15 +141,15 @@ fn head_deadline(
         Some(before) if before.at == at => before,
         _ => PartialFrame { at, until: clock.deadline(worker.snapshot().timeouts.head) },
     });
-    unfinished.map_or(Moment::NEVER, |unfinished| unfinished.until)
+    unfinished.map_or(CoarseInstant::NEVER, |unfinished| unfinished.until)
 }
 
 /// Until when a client without a request is waited for.
-fn last_moment(idle: &mut Option<Moment>, shared: &Shared, clock: &Clock) -> Moment {
+fn last_moment(idle: &mut Option<CoarseInstant>, shared: &Shared, clock: &Clock) -> CoarseInstant {
     let Shared { worker, mux, .. } = shared;
     if mux.handles() > 0 {
         *idle = None;
-        return Moment::NEVER;
+        return CoarseInstant::NEVER;
     }
     let until = idle.get_or_insert_with(|| clock.deadline(worker.snapshot().timeouts.idle));
     (*until).min(worker.io.idle_until())

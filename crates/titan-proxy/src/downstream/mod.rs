@@ -12,7 +12,7 @@ use std::time::Duration;
 use titan_config::Protocols;
 use titan_io::body::BodySource;
 use titan_io::buffer::SMALL;
-use titan_io::clock::{Moment, Timer};
+use titan_io::clock::{CoarseInstant, Timer};
 use titan_io::tls::H2;
 use titan_io::transport::Transport;
 
@@ -51,7 +51,7 @@ pub(crate) async fn serve(client: &mut Client, protocols: &Protocols) {
 
 impl Client {
     /// Whether the client begins as one of HTTP/2 does that knows what to expect here. Until `idle` it must have begun.
-    async fn begins_as_h2(&mut self, idle: Moment) -> bool {
+    async fn begins_as_h2(&mut self, idle: CoarseInstant) -> bool {
         let Client { worker, transport, .. } = self;
         let Transport { io, stream, inbox, timer } = transport;
         let (reader, _) = stream.split();
@@ -70,7 +70,7 @@ impl Client {
                         let begun = || timer.clock().deadline(worker.snapshot().timeouts.head);
                         let head = (!inbox.is_empty()).then(|| *head.get_or_insert_with(begun));
                         let deadline = idle.min(io.idle_until());
-                        let deadline = deadline.min(head.unwrap_or(Moment::NEVER));
+                        let deadline = deadline.min(head.unwrap_or(CoarseInstant::NEVER));
                         return timer.poll(cx, deadline).map(|()| false);
                     }
                 }

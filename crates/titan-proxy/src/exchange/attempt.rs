@@ -68,7 +68,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
             let running = attempt.begin();
             let connection = self.acquire(how, attempt, new).await?;
             let (was_waited_for, shared, is_reused) = match &connection {
-                PooledConnection::Own(own) => (own.was_waited_for, None, own.is_reused),
+                PooledConnection::Exclusive(it) => (it.was_waited_for, None, it.is_reused),
                 PooledConnection::Shared { seat, was_waited_for } => {
                     (*was_waited_for, Some(Rc::clone(&seat.shared)), false)
                 }
@@ -171,7 +171,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
 
     /// Gives back a connection over which nothing was sent.
     fn give_back(&self, connection: PooledConnection) {
-        if let PooledConnection::Own(connection) = connection {
+        if let PooledConnection::Exclusive(connection) = connection {
             self.worker.pools.keep(connection, &self.worker.io.clock);
         }
     }
@@ -206,7 +206,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
     ) -> Result<Pending<'x>, Error> {
         self.pass_on_timeout()?;
         match connection {
-            PooledConnection::Own(connection) => {
+            PooledConnection::Exclusive(connection) => {
                 Ok(Pending::H1(self.send_h1(how, attempt, connection)))
             }
             PooledConnection::Shared { seat, .. } => {

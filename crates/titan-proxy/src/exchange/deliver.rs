@@ -12,7 +12,7 @@ use titan_config::{ByteSize, RouteTimeouts};
 use titan_http::{FieldName, ResponseHead, Status, remove_hop_by_hop};
 use titan_io::body::{BodySink, BodySource, Content, RequestBody, ResponseSink};
 use titan_io::error::{Error, Kind, Side};
-use titan_io::relay::{Lender, Pump, ReadAhead, Rest, StallLimits, Stop};
+use titan_io::relay::{Pump, ReadAhead, ReadAheadBudget, Rest, StallLimits, Stop};
 use titan_io::transform::{Transformed, Transforms};
 use titan_policies::compress::Compressor;
 use titan_upstream::attempts::Attempt;
@@ -87,18 +87,18 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         }
         self.record.status = Some(response.status);
         self.sink.start(response, content);
-        let lender = self.lender(&pending.attempt).for_body_of(content.length);
+        let budget = self.read_ahead_budget(&pending.attempt).for_body_of(content.length);
         let PendingResponse { call, memory, watch, .. } = pending;
         let (upload, mut request, mut incoming) = call.split(memory);
         let sides = (&mut *upload, &mut request);
         let rest = match transforms.is_empty() {
             true => {
-                let incoming = ReadAhead::new(incoming, lender);
+                let incoming = ReadAhead::new(incoming, budget);
                 self.relay(how.timeouts, watch, sides, incoming).await?
             }
             false => {
                 let incoming: &mut dyn BodySource = &mut incoming;
-                let body = ReadAhead::new(Transformed::new(incoming, transforms), lender);
+                let body = ReadAhead::new(Transformed::new(incoming, transforms), budget);
                 Box::pin(self.relay(how.timeouts, watch, sides, body)).await?
             }
         };
@@ -161,10 +161,10 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
     }
 
     /// Where memory is had from for a response that its client takes slowly.
-    fn lender(&self, attempt: &Attempt) -> Lender<'x> {
+    fn read_ahead_budget(&self, attempt: &Attempt) -> ReadAheadBudget<'x> {
         let snapshot: &'x Snapshot = self.snapshot;
         let most = snapshot.limits.response_buffer.map_or(0, ByteSize::as_usize);
-        Lender { memory: &snapshot.response_memory, client: attempt.client(), most }
+        ReadAheadBudget { memory: &snapshot.response_memory, client: attempt.client(), most }
     }
 
     /// Sends the response on, and the rest of the request while it lasts. What is left when all of it is in memory

@@ -1,7 +1,7 @@
 //! Whether anything still moves in an exchange whose directions pause as they like.
 
 use std::time::Duration;
-use titan_io::clock::{Clock, Moment};
+use titan_io::clock::{Clock, CoarseInstant};
 
 /// Watches both directions of an exchange at once.
 pub(super) struct Idle {
@@ -9,7 +9,7 @@ pub(super) struct Idle {
     timeout: Duration,
     /// Bytes that have moved when last looked at, in both directions.
     moved: u64,
-    deadline: Moment,
+    deadline: CoarseInstant,
 }
 
 impl Idle {
@@ -33,7 +33,7 @@ impl Idle {
     }
 
     /// When to look again although nothing happened.
-    pub(super) fn deadline(&self) -> Moment {
+    pub(super) fn deadline(&self) -> CoarseInstant {
         self.deadline
     }
 }

@@ -7,7 +7,7 @@ use crate::scratch::Lease;
 use std::task::{Context, Poll};
 use titan_http::{Status, remove_hop_by_hop};
 use titan_io::body::{RequestBody, ResponseSink};
-use titan_io::clock::{Clock, Moment};
+use titan_io::clock::{Clock, CoarseInstant};
 use titan_io::error::{Error, Kind};
 use titan_upstream::attempts::{Latency, Running};
 use titan_upstream::call::{Call, CallMemory, Channel, ReceivedHead};
@@ -134,7 +134,7 @@ impl<'x, C: Channel> PendingResponse<'x, C> {
         Ok(())
     }
 
-    fn deadline(&self) -> Moment {
+    fn deadline(&self) -> CoarseInstant {
         self.call.deadline().min(self.watch.next_look())
     }
 
@@ -157,7 +157,7 @@ impl<'x> Pending<'x> {
     }
 
     /// When it wants to be polled again although nothing happened.
-    pub(super) fn deadline(&self) -> Moment {
+    pub(super) fn deadline(&self) -> CoarseInstant {
         match self {
             Pending::H1(pending) => pending.deadline(),
             Pending::H2(pending) => pending.deadline(),
@@ -196,8 +196,8 @@ impl Watch<'_> {
     }
 
     /// When to look again although nothing happens.
-    pub(super) fn next_look(&self) -> Moment {
-        let idle = self.idle.as_ref().map_or(Moment::NEVER, Idle::deadline);
+    pub(super) fn next_look(&self) -> CoarseInstant {
+        let idle = self.idle.as_ref().map_or(CoarseInstant::NEVER, Idle::deadline);
         idle.min(self.presence.next_look())
     }
 

@@ -3,7 +3,7 @@
 use std::task::{Context, Poll};
 use std::time::Duration;
 use titan_io::body::{ClientState, RequestBody};
-use titan_io::clock::{Clock, Moment};
+use titan_io::clock::{Clock, CoarseInstant};
 use titan_io::error::{Error, Kind};
 
 /// How long a response may still take when the client has closed its sending side: long enough for
@@ -14,13 +14,13 @@ const HALF_CLOSED: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy)]
 pub(super) enum Presence {
     /// Nobody has looked: most responses are there before that is worth it.
-    Assumed { until: Moment },
+    Assumed { until: CoarseInstant },
     /// It is watched.
     Watched,
     /// Its next request has arrived. Behind that a closed connection does not show, only a broken one.
-    Certain { until: Moment },
+    Certain { until: CoarseInstant },
     /// It has closed its sending side, and is given up after a while.
-    Leaving { until: Moment },
+    Leaving { until: CoarseInstant },
 }
 
 impl Presence {
@@ -30,12 +30,12 @@ impl Presence {
     }
 
     /// When to look again although nothing happens.
-    pub(super) fn next_look(&self) -> Moment {
+    pub(super) fn next_look(&self) -> CoarseInstant {
         match *self {
             Presence::Assumed { until }
             | Presence::Certain { until }
             | Presence::Leaving { until } => until,
-            Presence::Watched => Moment::NEVER,
+            Presence::Watched => CoarseInstant::NEVER,
         }
     }
 

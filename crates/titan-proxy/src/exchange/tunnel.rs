@@ -6,7 +6,7 @@ use std::future::poll_fn;
 use std::task::Poll;
 use std::time::Duration;
 use titan_io::body::{BodySink, BodySource, RequestBody, ResponseSink};
-use titan_io::clock::{Clock, Moment};
+use titan_io::clock::{Clock, CoarseInstant};
 use titan_io::error::Error;
 use titan_io::relay::{Pump, StallLimits, Stop};
 use titan_upstream::call::Channel;
@@ -22,7 +22,7 @@ struct Tunnel {
     limits: Duration,
     /// Bytes that have moved when last looked at, in both directions.
     moved: u64,
-    deadline: Moment,
+    deadline: CoarseInstant,
 }
 
 impl<B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'_, B, S> {

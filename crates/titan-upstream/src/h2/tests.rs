@@ -48,7 +48,7 @@ fn endpoint() -> Arc<Endpoint> {
     Arc::clone(&upstream.members().endpoints[0])
 }
 
-fn shared(endpoint: &Arc<Endpoint>, now: Moment) -> Rc<H2Connection> {
+fn shared(endpoint: &Arc<Endpoint>, now: CoarseInstant) -> Rc<H2Connection> {
     let connection = titan_h2::Connection::client(titan_h2::Limits::default());
     H2Connection::new(Mux::new(connection, Side::Upstream), Arc::clone(endpoint), now)
 }
@@ -56,7 +56,7 @@ fn shared(endpoint: &Arc<Endpoint>, now: Moment) -> Rc<H2Connection> {
 #[test]
 fn what_was_offered_to_one_who_left_is_for_the_next() {
     let endpoint = endpoint();
-    let shared = shared(&endpoint, Moment::NEVER);
+    let shared = shared(&endpoint, CoarseInstant::NEVER);
     let woken = Arc::new(Woken::default());
     shared.mux.set_driver(&Context::from_waker(&Arc::clone(&woken).into()));
     let h2_connections = H2Connections::default();
@@ -88,7 +88,7 @@ fn streams_are_offered_to_clients_that_have_fewer_and_nobody_comes_before_them()
     let endpoint = endpoint();
     let h2_connections = H2Connections::default();
     let used = Rc::new(Shares::apart(&[1, 2, 3].map(client)));
-    let open = vec![shared(&endpoint, Moment::NEVER)];
+    let open = vec![shared(&endpoint, CoarseInstant::NEVER)];
     let connections = EndpointConnections {
         open,
         used: Some(Rc::clone(&used)),

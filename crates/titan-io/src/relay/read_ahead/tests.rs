@@ -70,8 +70,8 @@ impl BodySource for Pieces {
 
 const KIB: usize = 1 << 10;
 
-fn lender(memory: &ClientMemory, most: usize) -> Lender<'_> {
-    Lender { memory, client: None, most }
+fn budget(memory: &ClientMemory, most: usize) -> ReadAheadBudget<'_> {
+    ReadAheadBudget { memory, client: None, most }
 }
 
 /// Takes everything that is there; tells how much.
@@ -93,7 +93,7 @@ fn what_fits_is_taken_from_its_source() {
     let mut trailers = Fields::default();
     trailers.append_named(b"x-sum", b"1").expect("it fits");
     let source = Pieces { trailers, ..Pieces::of(&[5 * KIB, 40 * KIB, 1], true) };
-    let mut ahead = ReadAhead::new(source, lender(&memory, 64 * KIB));
+    let mut ahead = ReadAhead::new(source, budget(&memory, 64 * KIB));
     ahead.read(&mut Context::from_waker(Waker::noop()));
     assert!(ahead.is_read() && !ahead.is_done());
     let mut rest = ahead.into_rest();
@@ -106,13 +106,13 @@ fn what_fits_is_taken_from_its_source() {
 fn what_does_not_fit_waits_in_its_source() {
     let memory = ClientMemory::new(1 << 20, Arc::default());
     let source = Pieces::of(&[50 * KIB, 50 * KIB], true);
-    let mut ahead = ReadAhead::new(source, lender(&memory, 64 * KIB));
+    let mut ahead = ReadAhead::new(source, budget(&memory, 64 * KIB));
     ahead.read(&mut Context::from_waker(Waker::noop()));
     assert!(!ahead.is_read());
     assert_eq!(ahead.rest.bytes.len(), 64 * KIB);
     assert_eq!(drain(&mut ahead), 100 * KIB);
     assert!(ahead.is_done());
-    let known = lender(&memory, 64 * KIB).for_body_of(BodyLength::Known(100 * KIB as u64));
+    let known = budget(&memory, 64 * KIB).for_body_of(BodyLength::Known(100 * KIB as u64));
     assert_eq!(known.most, 0, "nothing is read of a body that cannot fit");
 }
 
@@ -120,7 +120,7 @@ fn what_does_not_fit_waits_in_its_source() {
 fn what_is_read_ahead_is_no_sign_that_the_client_keeps_up() {
     let memory = ClientMemory::new(1 << 20, Arc::default());
     let source = Pieces::of(&[10 * KIB, 30 * KIB, 5 * KIB], true);
-    let mut ahead = ReadAhead::new(source, lender(&memory, 32 * KIB));
+    let mut ahead = ReadAhead::new(source, budget(&memory, 32 * KIB));
     let cx = &mut Context::from_waker(Waker::noop());
     assert!(ahead.poll_data(cx).is_ready());
     ahead.consume(KIB);
@@ -134,7 +134,7 @@ fn what_is_read_ahead_is_no_sign_that_the_client_keeps_up() {
 fn the_memory_of_all_is_bounded_and_given_back() {
     let memory = ClientMemory::new(128 * KIB, Arc::default());
     let ahead = |pieces: &[usize]| {
-        let mut ahead = ReadAhead::new(Pieces::of(pieces, true), lender(&memory, 64 * KIB));
+        let mut ahead = ReadAhead::new(Pieces::of(pieces, true), budget(&memory, 64 * KIB));
         ahead.read(&mut Context::from_waker(Waker::noop()));
         ahead
     };
@@ -151,7 +151,7 @@ fn the_memory_of_all_is_bounded_and_given_back() {
 fn a_source_that_fails_is_told_when_what_came_was_consumed() {
     let memory = ClientMemory::new(1 << 20, Arc::default());
     let source = Pieces { fails: true, ..Pieces::of(&[10 * KIB], false) };
-    let mut ahead = ReadAhead::new(source, lender(&memory, 64 * KIB));
+    let mut ahead = ReadAhead::new(source, budget(&memory, 64 * KIB));
     let cx = &mut Context::from_waker(Waker::noop());
     ahead.read(cx);
     assert!(!ahead.is_read());

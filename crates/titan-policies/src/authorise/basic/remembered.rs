@@ -9,7 +9,7 @@ use aws_lc_rs::rand::SystemRandom;
 use std::cell::{OnceCell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
-use titan_io::clock::{Clock, Moment};
+use titan_io::clock::{Clock, CoarseInstant};
 use titan_io::error::Kind;
 
 /// What is remembered: digests under a key that the worker has made for itself and that nobody sees.
@@ -32,7 +32,7 @@ pub(super) type Digest = [u8; 32];
 
 #[derive(Default)]
 struct CheckedDigests {
-    until: HashMap<Digest, Moment>,
+    until: HashMap<Digest, CoarseInstant>,
     /// Each of them, the oldest first: all last equally long.
     order: VecDeque<Digest>,
 }

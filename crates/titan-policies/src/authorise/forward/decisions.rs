@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use titan_http::{FieldName, ResponseHead};
-use titan_io::clock::{Clock, Moment};
+use titan_io::clock::{Clock, CoarseInstant};
 
 /// The decisions of a worker, by their policy and a digest of what they were made by: what clients show is not kept.
 #[derive(Default)]
@@ -60,7 +60,7 @@ struct Table {
 
 struct Decision {
     turn: u64,
-    until: Moment,
+    until: CoarseInstant,
     response: Rc<BufferedResponse>,
 }
 
@@ -141,7 +141,7 @@ impl Table {
     }
 
     /// Notes a decision as the newest, also in place of one that is known.
-    fn put(&mut self, digest: Digest, until: Moment, response: BufferedResponse) {
+    fn put(&mut self, digest: Digest, until: CoarseInstant, response: BufferedResponse) {
         let turn = self.next;
         self.next += 1;
         let decision = Decision { turn, until, response: Rc::new(response) };

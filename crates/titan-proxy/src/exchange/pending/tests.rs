@@ -133,7 +133,7 @@ async fn race(worker: &Rc<Worker>) -> Result<Raced, Error> {
     let running = [before, count()];
     let winner = &chosen[first];
     let is_reused = match exchange.acquire(how, winner, false).await? {
-        PooledConnection::Own(connection) => Some(connection.is_reused),
+        PooledConnection::Exclusive(connection) => Some(connection.is_reused),
         PooledConnection::Shared { .. } => None,
     };
     let winner = winner.endpoint().address.to_string();
