@@ -29,7 +29,7 @@ pub struct QueryMatch {
     pub value: ValueMatch,
 }
 
-/// A condition on the certificate that a client has shown.
+/// A condition on the certificate that a client has presented.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateMatch {
     /// Which part of it.
@@ -201,7 +201,7 @@ section! {
     }
 }
 
-/// Conditions on the certificate that a client has shown.
+/// Conditions on the certificate that a client has presented.
 pub(crate) fn certificate_matches() -> impl Read<Value = Vec<CertificateMatch>> {
     let only = |value| vec![CertificateMatch { part: CertificatePart::Any, value }];
     let words = [("present", only(ValueMatch::Present)), ("absent", only(ValueMatch::Absent))];

@@ -172,7 +172,7 @@ impl ClientCertificates {
     }
 }
 
-/// What becomes of a client that shows no certificate.
+/// What becomes of a client that presents no certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CertificateMode {
     /// It gets no connection.

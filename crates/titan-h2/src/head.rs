@@ -88,12 +88,12 @@ struct Size {
     most: usize,
 }
 
-/// How many times the limit of a head, or of trailers, a block may decode to, and still be refused politely.
-pub(crate) const PATIENCE: usize = 4;
+/// How many times the limit of a head, or of trailers, a block may decode to, and still be refused with a response.
+pub(crate) const OVERSIZE_FACTOR: usize = 4;
 
 impl Size {
     fn new(limit: usize, limits: &Limits) -> Size {
-        Size { bytes: 0, limit, most: limits.longest_list().saturating_mul(PATIENCE) }
+        Size { bytes: 0, limit, most: limits.longest_list().saturating_mul(OVERSIZE_FACTOR) }
     }
 
     /// Counts a line; returns whether it is within the limit.

@@ -26,9 +26,9 @@ pub enum Refused {
     Plain,
     /// What came is no handshake, or one that nothing can be agreed on in.
     Failed,
-    /// The client has to say who it is, and did not.
+    /// The client presented no certificate, and one is required.
     NoCertificate,
-    /// The client says who it is with a certificate that is not taken, for that reason.
+    /// The client presented a certificate that is refused, for that reason.
     Certificate(String),
     /// The connection ended, or time was up, in the middle of the handshake.
     Gone,

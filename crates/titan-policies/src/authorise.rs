@@ -37,15 +37,15 @@ use titan_io::tls::{BadCredentials, Files, Identity};
 refusals! {
     /// The client's address may not ask.
     ADDRESS_REFUSED Gateway FORBIDDEN "address-refused" "Clients with this address are not allowed here.";
-    /// The client has shown no certificate that may ask.
+    /// The client presented no certificate that is allowed.
     CERTIFICATE_REFUSED Gateway FORBIDDEN "certificate-refused" "This request needs a client certificate that is accepted here.";
     /// The request shows no API key, or none that is known.
     API_KEY Gateway UNAUTHORIZED "api-key" "This request needs a valid API key.";
-    /// The request shows nothing of which one would be enough, or nothing that is right.
+    /// The request has none of the credentials of which one is enough, or none that is valid.
     CREDENTIAL Gateway UNAUTHORIZED "credential" "This request needs one of the credentials that are accepted here.";
-    /// The request's token is good, and does not say what it has to.
+    /// The request's token is valid, but lacks something that the policy requires.
     INSUFFICIENT_SCOPE Gateway FORBIDDEN "insufficient-scope" "The token does not grant access to this.";
-    /// The request shows no name with its password.
+    /// The request has no user name with its password.
     PASSWORD Gateway UNAUTHORIZED "password" "This request needs a user name and a password.";
     /// Too many passwords are waiting to be checked.
     PASSWORD_QUEUE Gateway SERVICE_UNAVAILABLE "password-queue" "Too many passwords are waiting to be checked.";
@@ -312,7 +312,7 @@ impl Authorise {
         }
     }
 
-    /// Whether a client may ask that has shown that certificate.
+    /// Whether a client that has presented that certificate is allowed.
     fn takes(&self, identity: Option<&Identity>) -> bool {
         let is_met = |all: &Vec<_>| certificate_mismatch(all, identity).is_none();
         self.certificates.as_ref().is_none_or(|any| any.iter().any(is_met))

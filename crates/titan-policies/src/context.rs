@@ -151,7 +151,7 @@ impl PolicyContext<'_> {
         self.client.address(&self.request.fields)
     }
 
-    /// Who the client is by the certificate that it has shown.
+    /// Who the client is by the certificate that it has presented.
     pub fn identity(&self) -> Option<&Identity> {
         self.client.identity().map(Rc::as_ref)
     }

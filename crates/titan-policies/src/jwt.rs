@@ -46,7 +46,7 @@ use tokio::sync::watch;
 refusals! {
     /// The request brings no token where one is asked for.
     TOKEN_MISSING Gateway UNAUTHORIZED "token-missing" "This request needs a token.";
-    /// The request brings a token that is no good.
+    /// The request has an invalid token.
     TOKEN_INVALID Gateway UNAUTHORIZED "token-invalid" "The token is not valid.";
     /// The keys that a token is to be checked with were not fetched yet, or too long ago.
     TOKEN_KEYS Gateway SERVICE_UNAVAILABLE "token-keys" "Tokens cannot be checked at the moment.";
@@ -74,7 +74,7 @@ struct Challenges {
     insufficient: Box<[u8]>,
 }
 
-/// What a good token says.
+/// What a valid token says.
 pub struct Verified {
     token: Rc<Shown>,
     /// It is valid from then on, and until then.
@@ -336,7 +336,7 @@ impl Jwt {
         Ok(())
     }
 
-    /// Whether nobody has taken it back. One that nobody had is looked for again when something was added since.
+    /// Whether it is not revoked. One that was not is looked up again when something was added since.
     fn check_revoked(&self, verified: &Verified, now: Duration) -> Result<(), Refusal> {
         let Some(revocations) = &self.revocations else { return Ok(()) };
         // Before the table is looked at: what is added meanwhile is looked for the next time.
@@ -389,7 +389,7 @@ impl Jwt {
         Ok(Verified { token, from, until, fields, cleared: Cell::default() })
     }
 
-    /// Whose keys are to be asked. What the token says about that is not proven yet, but it has to be signed with them.
+    /// Whose keys verify it. What the token says about that is not proven yet, but it has to be signed with them.
     fn provider_of(&self, claims: &Map<String, Value>) -> Option<usize> {
         let issuer = match claims.get("iss") {
             None => None,

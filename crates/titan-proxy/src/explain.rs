@@ -53,7 +53,7 @@ pub struct Asking<'a> {
     pub url: &'a str,
     /// The header fields, each as in `Name: value`.
     pub fields: &'a [String],
-    /// The certificate that the client has shown, as PEM.
+    /// The certificate that the client presents, as PEM.
     pub certificate: Option<&'a [u8]>,
     /// The address that it connects from; without it nothing is decided by the address.
     pub from: Option<IpAddr>,
@@ -202,7 +202,7 @@ impl Explainer<'_> {
         Ok(())
     }
 
-    /// What routes can see of the certificate that is shown. Whether it would be taken is not looked at.
+    /// What routes can see of the certificate. Whether it would be accepted is not checked.
     fn certificate(&mut self) {
         let Explainer { origin: Origin { shown: Some(shown), .. }, page, .. } = self else {
             return;

@@ -308,7 +308,7 @@ impl Forwarding {
         (client != origin.address).then(|| AddressText::new(client))
     }
 
-    /// Writes the certificate that the client has shown (RFC 9440).
+    /// Writes the certificate that the client has presented (RFC 9440).
     fn tell_certificate(
         &self,
         origin: &Origin,

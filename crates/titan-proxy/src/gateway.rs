@@ -138,8 +138,8 @@ impl Gateway {
     }
 
     /// Uses other certificates from now on, if all of them can be used: `files` is what the files hold by
-    /// now. Connections that are open keep what they have; those whose client has
-    /// shown a certificate that is not taken any more are not served any more. Tickets stay good, unless whom to take has changed.
+    /// now. Connections that are open keep what they have; those whose client has presented a certificate that is no
+    /// longer accepted are not served any more. Tickets stay valid, unless the authorities or lists have changed.
     pub fn replace_certificates(&self, files: &Files) -> Result<(), BadCredentials> {
         let renewed = self.states.iter().map(|state| state.renew(files));
         let renewed = renewed.collect::<Result<Vec<_>, _>>()?;

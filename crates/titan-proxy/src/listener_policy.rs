@@ -34,7 +34,7 @@ impl ListenerPolicy {
         }
     }
 
-    /// Notes why the certificate that a client has shown is not taken.
+    /// Notes why the certificate that a client has presented is refused.
     pub(crate) fn note_refusal(&self, why: String) {
         self.refusal.store(Some(Arc::new(why)));
     }

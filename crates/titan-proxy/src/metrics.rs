@@ -37,7 +37,7 @@ pub struct Cells {
     pub refused: Counter,
     /// Client connections that were closed because the TLS handshake failed or did not end.
     pub handshakes_failed: Counter,
-    /// Those of them whose client showed no certificate where it must, or one that is not taken.
+    /// Those of them whose client presented no certificate where one is required, or an invalid one.
     pub certificates_refused: Counter,
     /// Bytes of request heads and bodies.
     pub received: Counter,

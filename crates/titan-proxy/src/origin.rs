@@ -56,7 +56,7 @@ impl Origin {
         self.text
     }
 
-    /// Whether a client may go on that was admitted here. One that has shown a certificate is judged again when
+    /// Whether a client may go on that was admitted here. One that has presented a certificate is judged again when
     /// whom to take has changed since.
     pub(crate) fn is_still_admitted(&self) -> bool {
         let (Some(shown), Some(tls)) = (&self.shown, &self.listener_policy.tls) else {

@@ -42,7 +42,7 @@ pub(crate) struct Snapshot {
     pub(crate) error_pages: Pages,
     pub(crate) limits: Limits,
     pub(crate) timeouts: Timeouts,
-    /// Which fields of requests are let in.
+    /// Which fields of requests are accepted.
     pub(crate) guard: Guard,
     pub(crate) forwarding: Forwarding,
     /// What a request may be like.

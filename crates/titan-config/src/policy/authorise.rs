@@ -191,7 +191,7 @@ impl Authorise {
         self.scopes.is_some() || self.roles.is_some() || !self.claims.is_empty()
     }
 
-    /// Whether it lets everybody in.
+    /// Whether it allows every request.
     fn is_empty(&self) -> bool {
         let is_open = self.allow.is_none() && self.deny.is_empty();
         let takes_all = self.client_certificate.is_none() && self.api_keys.is_none();

@@ -402,7 +402,7 @@ fn check(fields: JwtFields, node: &Node, to: &mut Reading<'_>) -> Option<Jwt> {
     })
 }
 
-/// A token has to show whose keys are to be asked.
+/// A token has to say whose keys verify it.
 fn check_issuers(providers: &[JwtProvider], node: &Node, to: &mut Reading<'_>) -> Option<()> {
     let span = node.entry("providers").map_or(node.span, |entry| entry.value.span);
     if providers.len() > 1 && providers.iter().any(|provider| provider.issuer.is_none()) {

@@ -8,7 +8,7 @@ use crate::error::Fault;
 use crate::event::{Event, RequestStart, ResponseStart, StreamId};
 use crate::flow::{Inflow, Outflow};
 use crate::frame::{self, FrameHead};
-use crate::head::{Excess, Extent, PATIENCE, RequestFacts, ResponseFacts};
+use crate::head::{Excess, Extent, OVERSIZE_FACTOR, RequestFacts, ResponseFacts};
 use crate::settings::Role;
 use crate::stream::{End, Half, RequestKind, Rest, Stream};
 use titan_http::{Fields, RequestHead, ResponseHead};
@@ -107,7 +107,7 @@ impl Connection {
     fn longest_block(&self) -> usize {
         let list = match self.role {
             Role::Server => self.limits.longest_list(),
-            Role::Client => self.limits.longest_list().saturating_mul(PATIENCE),
+            Role::Client => self.limits.longest_list().saturating_mul(OVERSIZE_FACTOR),
         };
         list.saturating_add(BLOCK_SLACK)
     }

@@ -69,7 +69,7 @@ impl Session {
         self.tls.borrow().alpn_protocol().map(<[u8]>::to_vec)
     }
 
-    /// The certificates that the peer has shown, in this handshake or in that of the session resumed.
+    /// The certificates that the peer has presented, in this handshake or in that of the session resumed.
     pub fn shown(&self) -> Option<Vec<CertificateDer<'static>>> {
         self.tls.borrow().peer_certificates().map(<[_]>::to_vec)
     }

@@ -70,7 +70,7 @@ impl Authorise {
         }
     }
 
-    /// Whether there is a good token that grants what is asked for.
+    /// Whether there is a valid token that grants what is required.
     fn grants(&self, findings: &Findings) -> bool {
         let claims = findings.claims();
         claims.is_some_and(|it| self.claims.as_ref().is_none_or(|asks| asks.missing(it).is_none()))
@@ -127,7 +127,7 @@ impl Authorise {
         }
     }
 
-    /// Has the response say which credentials are taken, where one of several is enough: also when a token is no good.
+    /// Has the response say which credentials are accepted, where one of several is enough, even when a token is invalid.
     pub(super) fn challenge_all(&self, note: &mut AuthoriseState) {
         for way in &self.any_of {
             match way {

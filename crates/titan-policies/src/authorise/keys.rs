@@ -103,7 +103,7 @@ impl Keys {
         head.fields.append_named(b"WWW-Authenticate", &self.challenge)
     }
 
-    /// Whose key a request shows; takes it out.
+    /// Whose key a request has; takes it out.
     pub(super) fn explain(
         &self,
         context: &mut PolicyContext<'_>,
@@ -125,7 +125,7 @@ impl Keys {
         self.hide(context.request)
     }
 
-    /// The key that a request shows, by a part of its hash and its name; one that shows several shows none.
+    /// The key of a request, by a part of its hash and its name; a request with several has none.
     pub(super) fn shown(&self, request: &RequestHead) -> Option<Shown> {
         let mut fields = request.fields.named(&self.header);
         let name = self.query.as_deref();
@@ -140,7 +140,7 @@ impl Keys {
         }
     }
 
-    /// Whether a request shows anything where keys come.
+    /// Whether a request has anything where keys come.
     pub(super) fn shows_any(&self, request: &RequestHead) -> bool {
         let in_query = |name: &String| query::values(request.query(), name).next().is_some();
         request.fields.named(&self.header).next().is_some()

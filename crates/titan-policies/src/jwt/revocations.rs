@@ -111,7 +111,7 @@ impl Revocations {
         self.0.edition.load(Ordering::Acquire)
     }
 
-    /// Whether nobody has taken a token with these claims back.
+    /// Whether a token with these claims is not revoked.
     pub(super) fn judge(&self, claims: &Map<String, Value>, now: Duration) -> Result<(), Refusal> {
         let issuer = claims.get("iss").and_then(Value::as_str);
         let issued = date(claims, "iat")?.unwrap_or_default();

@@ -107,7 +107,7 @@ pub(crate) struct Count {
 }
 
 /// How often a request whose entry is taken away from under it looks for another.
-const PATIENCE: usize = 64;
+const MAX_TRIES: usize = 64;
 
 impl Limiter {
     /// A limiter of requests with one of these plans, of which there is at least one.
@@ -131,7 +131,7 @@ impl Limiter {
         clock: impl Fn() -> u64,
     ) -> Outcome {
         let rates = &self.plans[ask.plan];
-        for _ in 0..PATIENCE {
+        for _ in 0..MAX_TRIES {
             let now = clock();
             let debt = |values: &[AtomicU64]| self.debt(values, now);
             let found = self.table.find(hash, writer, debt, |debt| is_bearable(rates, debt, ask));
@@ -156,7 +156,7 @@ impl Limiter {
     /// Charges a key with one request that has happened already, also where that fits no more: then the excess is owed, and
     /// the key waits the longer. In a full set the key that owes least gives way, whatever it owes.
     pub(crate) fn owe(&self, hash: u64, writer: WriterId, clock: impl Fn() -> u64) {
-        for _ in 0..PATIENCE {
+        for _ in 0..MAX_TRIES {
             let now = clock();
             let debt = |values: &[AtomicU64]| self.debt(values, now);
             let Ok(slot) = self.table.find(hash, writer, debt, |_| true) else { return };

@@ -29,8 +29,8 @@ use super::sync::{AtomicU64, Ordering, WAYS};
 /// Slots for each key of the capacity: with this many few sets are ever full, however the keys fall.
 const ROOM: usize = 4;
 
-/// How often one that is disturbed by others tries again.
-const PATIENCE: usize = 1 << 10;
+/// How often a change that others disturb is tried again.
+const MAX_TRIES: usize = 1 << 10;
 
 /// The bits of a word that say whose slot it is; the others say who is about to change that.
 const OWNER_BITS: u32 = 52;
@@ -117,7 +117,7 @@ impl Table {
         bearable: impl Fn(&Debt) -> bool,
     ) -> Result<Slot<'_>, Option<Debt>> {
         let (set, held) = self.place_of(hash);
-        for _ in 0..PATIENCE {
+        for _ in 0..MAX_TRIES {
             let words = self.words(set);
             if let Some(way) = words.iter().position(|word| load(word) == held) {
                 return Ok(self.slot(set, way, held));

@@ -1,4 +1,4 @@
-//! Requests that show one of several credentials.
+//! Requests with one of several credentials.
 
 use crate::jwt::{PROVIDER, at, token};
 use titan_testkit::h2::Head;

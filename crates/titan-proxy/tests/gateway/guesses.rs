@@ -97,7 +97,7 @@ fn a_client_may_fail_so_often() {
     ];
     for (judge, right, wrong) in cases {
         let gateway = under("failure_limit: { by_client: 3/h }", &judge);
-        // What is right takes nothing, and neither does a request that shows nothing.
+        // A right credential costs nothing, and neither does a request without any.
         let requests = [right, right, "", "", "", "", wrong, right, wrong, right, wrong];
         let told = [204, 204, 401, 401, 401, 401, 401, 204, 401, 204, 401];
         assert_eq!(statuses(&gateway, HERE, &requests), told, "{judge}");

@@ -43,7 +43,7 @@ fn token_by(secret: &str, claims: &str) -> String {
     signed("{\"alg\":\"HS256\"}", claims, |text| hmac::sign(&key, text).as_ref().to_vec())
 }
 
-/// A good token.
+/// A valid token.
 fn good() -> String {
     token(&format!("{{\"sub\":\"ann\",\"exp\":{}}}", at(60)))
 }

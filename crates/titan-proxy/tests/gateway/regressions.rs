@@ -42,7 +42,7 @@ fn meanwhile(gateway: &Gateway, client: &mut Peer, request: &str, act: impl FnOn
     client.response().has_status(200);
 }
 
-/// Lets some time pass: until that gateway has lost its patience with a client that says nothing.
+/// Lets some time pass: until that gateway has given up a client that says nothing.
 fn pause(gateway: &Gateway) {
     gateway.connects().expects_close();
 }

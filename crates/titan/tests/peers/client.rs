@@ -1,6 +1,6 @@
 //! A small client that notices everything: each response is read byte for byte as its head says.
 
-use crate::wait::PATIENCE;
+use crate::wait::TIMEOUT;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 
@@ -20,8 +20,8 @@ pub(crate) struct Response {
 impl Client {
     pub(crate) fn connect(address: SocketAddr) -> io::Result<Client> {
         let stream = TcpStream::connect(address)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
+        stream.set_write_timeout(Some(TIMEOUT))?;
         stream.set_nodelay(true)?;
         Ok(Client { reader: BufReader::new(stream) })
     }

@@ -4,18 +4,18 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long a thing may take that should take a moment: machines that run tests are busy.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 /// Between two looks at what does not tell when it changes, such as another process.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Looks until there is something to see, at most for [`PATIENCE`].
+/// Looks until there is something to see, at most for [`TIMEOUT`].
 pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         if let Some(seen) = look() {
             return seen;
         }
-        assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
+        assert!(Instant::now() < deadline, "not within {TIMEOUT:?}: {what}");
         thread::park_timeout(PAUSE);
     }
 }

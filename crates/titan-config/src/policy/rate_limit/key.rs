@@ -15,7 +15,7 @@ pub enum RateKey {
     ClientAddress,
     /// The route.
     Route,
-    /// The API key that the request has shown.
+    /// The API key of the request.
     ApiKey,
     /// The value of that field.
     Header(HeaderName),
