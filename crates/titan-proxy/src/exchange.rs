@@ -73,8 +73,10 @@ pub(crate) struct Exchange<'x, B: ?Sized, S: ?Sized> {
 pub(crate) struct Record {
     /// When the head of the request was complete.
     started: Instant,
-    /// The route that took the request.
+    /// The route that took the request. Of a subrequest it is that of the request which waits for it.
     route: Option<usize>,
+    /// Whether a policy asks, not a client: the response is for that policy, and no other one sees it.
+    is_subrequest: bool,
     /// The methods that would have been taken.
     allow: Option<Allow>,
     /// How long the file is of which another part was asked for.
@@ -104,6 +106,9 @@ impl Record {
         content: &mut Content,
         worker: &Worker,
     ) -> Result<Option<Encoding>, Error> {
+        if self.is_subrequest {
+            return Ok(None);
+        }
         let sent = self.status_for(snapshot, upgrade, head.status);
         let chain = snapshot.chains.of(self.route);
         let state = (&mut self.policies, sent);
@@ -144,6 +149,7 @@ impl Default for Record {
         Record {
             started: Instant::now(),
             route: None,
+            is_subrequest: false,
             allow: None,
             length: None,
             status: None,

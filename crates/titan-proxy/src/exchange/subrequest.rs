@@ -98,7 +98,7 @@ impl Asker<'_> {
             sink: &mut sink as &mut dyn ResponseSink,
             text,
             upgrade: None,
-            record: Record { route, ..Record::default() },
+            record: Record { route, is_subrequest: true, ..Record::default() },
         };
         let index = upstream.index();
         let upstream = &snapshot.upstreams[index];

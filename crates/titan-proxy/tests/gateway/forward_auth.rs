@@ -54,6 +54,37 @@ fn a_service_sees_what_it_is_to_decide_about() {
     assert!(asked.field("x-request-id").is_some());
 }
 
+/// Else a transform that hides refusals from pages would open the route.
+#[test]
+fn what_a_service_says_is_for_its_policy_alone() {
+    let transform =
+        "status: { 403: 200, 200: 404 }, headers: { remove: X-User, set: { X-Role: root } }";
+    for cache in ["", ", cache: { ttl: 1h }"] {
+        let to = upstream::replies(upstream::ok("x"));
+        let refuses = upstream::replies(says("403", "", "denied"));
+        let admits = upstream::replies(says("200", "X-User: ann\r\nX-Role: guest\r\n", ""));
+        let text = format!(
+            "policies:\n  no: {{ authorise: {{ forward_auth: {{ upstream: no {cache} }} }} }}\n  \
+               yes: {{ authorise: {{ forward_auth: {{ upstream: yes, upstream_headers: [X-User, X-Role] {cache} }} }} }}\n  \
+               t: {{ transform: {{ response: {{ {transform} }} }} }}\n  \
+               c: {{ cors: {{ origins: 'https://a.example' }} }}\napply: [t, c]\n\
+             upstreams: {{ u: $0, no: {{ endpoints: $1 }}, yes: {{ endpoints: $2 }} }}\n\
+             routes: [{{ prefix: /no, upstream: u, apply: no }}, {{ prefix: /yes, upstream: u, apply: yes }}]"
+        );
+        let gateway = gateway(&text, &[&to, &refuses, &admits]);
+        for round in 1..=2 {
+            let get = |path: &str| gateway.asks(&format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
+            // What is left of the refusal is what the client gets, through the transform.
+            get("/no").has_status(200).has_body("denied");
+            get("/yes").has_status(404).has_body("x");
+            let sent = to.requests();
+            let (last, count) = (sent.last().unwrap(), sent.len());
+            assert_eq!((last.target.as_str(), count), ("/yes", round), "no other one was sent on");
+            assert_eq!((last.field("x-user"), last.field("x-role")), (Some("ann"), Some("guest")));
+        }
+    }
+}
+
 // field: forward_auth.method
 #[test]
 fn a_service_is_asked_as_configured() {
