@@ -28,7 +28,15 @@ trait Entries: Any + Send {
 }
 
 /// Those of things that are a `T`.
-struct EntriesOf<K, T>(HashMap<K, Weak<T>>);
+struct EntriesOf<K, T> {
+    things: HashMap<K, Weak<T>>,
+    /// With how many entries it is time to forget those that nobody uses: some things come and go while one configuration
+    /// serves, as the endpoints of a name do.
+    most: usize,
+}
+
+/// How many entries of a type there may be before anybody looks for those that nobody uses.
+const FEW: usize = 64;
 
 impl Registry {
     /// The living thing with that key, or the one that `make` makes. Keys are compared as values: name and definition
@@ -63,7 +71,7 @@ impl Registry {
         Ok(self.with(|entries: &mut EntriesOf<K, T>| entries.keep(key, &made)))
     }
 
-    /// Forgets what nobody uses.
+    /// Forgets what nobody uses. Of each type that happens by itself as well, once its entries have doubled.
     pub fn sweep(&self) {
         let mut kinds = self.lock();
         kinds.values_mut().for_each(|entries| entries.sweep());
@@ -88,7 +96,7 @@ impl Registry {
         let mut kinds = self.lock();
         let entries = kinds
             .entry(TypeId::of::<EntriesOf<K, T>>())
-            .or_insert_with(|| Box::new(EntriesOf::<K, T>(HashMap::new())));
+            .or_insert_with(|| Box::new(EntriesOf::<K, T>::new()));
         let entries: &mut dyn Any = entries.as_mut();
         act(entries.downcast_mut().expect("they are kept by their type"))
     }
@@ -99,8 +107,12 @@ impl Registry {
 }
 
 impl<K: Eq + Hash, T> EntriesOf<K, T> {
+    fn new() -> EntriesOf<K, T> {
+        EntriesOf { things: HashMap::new(), most: FEW }
+    }
+
     fn living(&self, key: &K) -> Option<Arc<T>> {
-        self.0.get(key).and_then(Weak::upgrade)
+        self.things.get(key).and_then(Weak::upgrade)
     }
 
     /// Keeps what was made, unless somebody else was faster.
@@ -108,8 +120,16 @@ impl<K: Eq + Hash, T> EntriesOf<K, T> {
         if let Some(living) = self.living(&key) {
             return living;
         }
-        self.0.insert(key, Arc::downgrade(made));
+        if self.things.len() >= self.most {
+            self.forget_unused();
+        }
+        self.things.insert(key, Arc::downgrade(made));
         Arc::clone(made)
+    }
+
+    fn forget_unused(&mut self) {
+        self.things.retain(|_, thing| thing.strong_count() > 0);
+        self.most = FEW.max(2 * self.things.len());
     }
 }
 
@@ -119,11 +139,11 @@ where
     T: Send + Sync + 'static,
 {
     fn sweep(&mut self) {
-        self.0.retain(|_, thing| thing.strong_count() > 0);
+        self.forget_unused();
     }
 
     fn len(&self) -> usize {
-        self.0.len()
+        self.things.len()
     }
 }
 
@@ -135,6 +155,21 @@ mod tests {
     /// A key of a type of its own.
     #[derive(PartialEq, Eq, Hash)]
     struct Upstream(&'static str, u16);
+
+    #[test]
+    fn things_that_come_and_go_leave_no_entries_behind() {
+        let registry = Registry::default();
+        let kept: Vec<_> =
+            (0..100).map(|id| registry.shared(Upstream("kept", id), || ())).collect();
+        for id in 0..10_000 {
+            drop(registry.shared(Upstream("gone", id), || ()));
+            assert!(registry.len() <= 2 * kept.len() + FEW, "{}", registry.len());
+        }
+        for (id, thing) in (0..).zip(&kept) {
+            let again = registry.shared(Upstream("kept", id), || ());
+            assert!(Arc::ptr_eq(thing, &again));
+        }
+    }
 
     #[test]
     fn the_living_thing_is_the_one_that_others_get() {

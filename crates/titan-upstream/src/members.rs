@@ -172,8 +172,8 @@ impl Upstream {
     /// Has its endpoints keep to what its configuration says. Those that the upstream of that name had before are
     /// held to its limits until then.
     pub fn take_effect(&self) {
-        let members = self.members();
         let mut in_force = self.in_force();
+        let members = self.members();
         *in_force = InForce { upstream: Some(self.id), places: members.places.clone() };
         members.endpoints.iter().for_each(|endpoint| endpoint.set_limits(&self.config));
     }
@@ -192,11 +192,11 @@ impl Upstream {
     /// they were, nothing is replaced.
     pub fn set_places(&self, mut places: Vec<ResolvedEndpoint>) {
         without_doubles(&mut places);
+        let mut in_force = self.in_force();
         let before = self.members.load_full();
         if before.places == places {
             return;
         }
-        let mut in_force = self.in_force();
         let is_in_force = in_force.upstream == Some(self.id);
         let endpoints: Vec<_> = places.iter().map(|place| self.endpoint_at(place)).collect();
         for endpoint in without(&endpoints, &before.endpoints) {
