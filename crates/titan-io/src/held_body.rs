@@ -51,11 +51,12 @@ impl<'m> BodyBuffer<'m> {
         }
         let wanted = self.bytes.len() + count;
         if wanted > self.bytes.capacity() {
+            let least = wanted.next_multiple_of(STEP);
             let doubled = self.most.min(2 * self.bytes.capacity());
-            let capacity = wanted.next_multiple_of(STEP).max(doubled);
-            if !self.memory.grow(capacity) {
-                return Err(Kind::RequestMemory);
-            }
+            // What is left may be enough for this body, though not for as much again.
+            let capacity = [doubled.max(least), least];
+            let capacity = capacity.into_iter().find(|bytes| self.memory.grow(*bytes));
+            let capacity = capacity.ok_or(Kind::RequestMemory)?;
             self.bytes.reserve_exact(capacity - self.bytes.len());
         }
         Ok(count)

@@ -143,6 +143,12 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
     /// is read as far as there is room.
     async fn read_whole(&mut self, whole: Whole, mut pump: Pump) -> Result<BodyBuffer<'x>, Error> {
         let Whole { needed, repeatable } = whole;
+        if let (Some(most), BodyLength::Known(length)) = (needed, self.length)
+            && length > most as u64
+        {
+            // Before its client is asked to send it.
+            return Err(Kind::BodyTooLarge.into());
+        }
         let snapshot: &'x Snapshot = self.snapshot;
         let client = snapshot.forwarding.client(self.origin, &self.request.fields);
         let memory = snapshot.request_memory.of(client.map(ClientNetwork::of));
