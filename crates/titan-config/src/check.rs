@@ -21,13 +21,15 @@ use crate::policy::{
 use crate::read::{At, Read, Reading};
 use crate::readers::Named;
 use crate::report::{Findings, Report};
-use crate::route_fields::RouteDraft;
+use crate::route_fields::{RouteDraft, tell_apart};
 use crate::section::section_of;
 use crate::source::Source;
 use crate::token::Name;
 use crate::upstream::{Endpoint, EndpointDraft, Protocol, Upstream, UpstreamFields};
 use crate::yaml;
-use limits::{check_costs, check_counted, check_params, check_plans_and_exemptions};
+use limits::{
+    check_costs, check_counted, check_params, check_plans_and_exemptions, check_retry_bodies,
+};
 use look_alikes::{InForce, check_look_alikes};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -53,7 +55,8 @@ impl Config {
 fn read(source: &Source, findings: &mut Findings) -> Option<Config> {
     let root = yaml::read(source, findings)?;
     let mut to = Reading::new(source, findings, Declared::in_file(&root), language::sections);
-    let fields = section_of::<ConfigFields>().read(&root, &mut to)?;
+    let mut fields = section_of::<ConfigFields>().read(&root, &mut to)?;
+    tell_apart(&mut fields.routes);
     check(&fields, &root, &mut to);
     let policies = check_policies(&fields, &mut to)?;
     finish(fields, policies, source)
@@ -67,6 +70,7 @@ fn check(fields: &ConfigFields, root: &Node, to: &mut Reading<'_>) {
     check_routes(&fields.routes, to);
     check_upstreams(&fields.upstreams, &listeners, to);
     check_protocols(&fields.routes, &fields.upstreams, to);
+    check_retry_bodies(fields, to);
     check_client_certificates(fields, root, to);
     check_revocations(fields, to);
     if let Some(AdminDraft::On(admin)) = &fields.admin
@@ -347,12 +351,19 @@ fn check_route_names(routes: &[Option<RouteDraft>], to: &mut Reading<'_>) {
             to.add(twice("route", name.value.as_str(), name.span, first));
         }
     }
-    // Two without a name that are called the same match the same, which is another error.
+    // Only the digits of two names without one can be the same by chance. Where two match the same, that is another error.
+    let mut matched: HashMap<String, (String, Span)> = HashMap::new();
     for route in routes.iter().flatten().filter(|route| route.name.is_none()) {
-        let name = route.name();
-        if let Some(first) = seen.get(name.as_str()) {
-            to.add(twice("route", name.as_str(), route.span, *first));
+        let name = route.name().as_str().to_owned();
+        let first = seen.get(&name).copied().or_else(|| {
+            let (other, span) = matched.get(&name)?;
+            (*other != route.matched()).then_some(*span)
+        });
+        if let Some(first) = first {
+            let error = twice("route", &name, route.span, first);
+            to.add(error.help("one of them has it by default: give it another one with `name`"));
         }
+        matched.insert(name, (route.matched(), route.span));
     }
 }
 

@@ -1,9 +1,10 @@
 //! Limits: the section and its defaults.
 
 use crate::diagnostic::Diagnostic;
+use crate::location::Span;
 use crate::node::Node;
 use crate::quantity::{ByteSize, Cap};
-use crate::read::{Read, Reading, default, optional};
+use crate::read::{At, Read, Reading, at, default, optional};
 use crate::readers::{cap, size, whole, word_or, words};
 use crate::section::{section, section_of};
 use std::num::{NonZeroU16, NonZeroU32};
@@ -118,9 +119,9 @@ section! {
     pub(crate) struct RouteLimitFields {
         /// A request body; a larger one gets 413.
         pub(crate) body: Option<Cap<ByteSize>> = optional("`limits.body`", body()),
-        /// The largest request body to hold in memory, so that it can be sent again; `off` holds none.
-        pub(crate) retry_body: Option<Option<ByteSize>> =
-            optional("`limits.retry_body`", retry_body()),
+        /// The largest request body to hold in memory so that it can be sent again, as in `limits`; `off` holds none.
+        pub(crate) retry_body: Option<At<Option<ByteSize>>> =
+            optional("`limits.retry_body`", at(retry_body())),
     }
 }
 
@@ -165,14 +166,26 @@ fn warn_of_shares(limits: &Limits, node: &Node, to: &mut Reading<'_>) {
         ("retry_body", retry_body, "request_memory", request_memory),
         ("response_buffer", response_buffer, "response_memory", response_memory),
     ] {
-        let memory = memory.bytes();
-        let share = ByteSize::new((memory / 4).max(LEAST_SHARE).min(memory));
-        let Some(most) = most.filter(|most| *most > share) else { continue };
-        let message = format!("`{key}` is larger than the share of one client");
-        let warning = Diagnostic::warning(node.key_span(key), message);
-        let warning = warning.label(format!("it is {most}; the share of one client is {share}"));
-        to.add(warning.help(format!("lower it, or raise `{memory_key}`")));
+        if let Some(warning) = beyond_share((key, *most), node.key_span(key), (memory_key, *memory))
+        {
+            to.add(warning);
+        }
     }
+}
+
+/// What there is to say of a body that one client may not have in memory: it takes more than its share.
+pub(crate) fn beyond_share(
+    (key, most): (&str, Option<ByteSize>),
+    span: Span,
+    (memory_key, memory): (&str, ByteSize),
+) -> Option<Diagnostic> {
+    let memory = memory.bytes();
+    let share = ByteSize::new((memory / 4).max(LEAST_SHARE).min(memory));
+    let most = most.filter(|most| *most > share)?;
+    let message = format!("`{key}` is larger than the share of one client");
+    let warning = Diagnostic::warning(span, message);
+    let warning = warning.label(format!("it is {most}; the share of one client is {share}"));
+    Some(warning.help(format!("lower it, or raise `{memory_key}`")))
 }
 
 fn body() -> impl Read<Value = Cap<ByteSize>> {

@@ -35,8 +35,10 @@ pub(crate) struct Entry {
 }
 
 impl Node {
-    /// The value that `text` stands for as the default of a field: a text, `{}` or `[]`.
+    /// The value that `text` stands for as the default of a field: a text, `{}`, `[]` or a list of texts.
     pub(crate) fn of_default(text: &str) -> Node {
+        let is_nested = text.len() > 2 && text.starts_with('{') || text.starts_with("[[");
+        assert!(!is_nested, "a default is a text, `{{}}`, `[]` or a list of texts: {text}");
         let kind = match text {
             "{}" => Kind::Map(Vec::new()),
             "[]" => Kind::List(Vec::new()),

@@ -304,6 +304,13 @@ impl<'p> PolicyNames<'p> {
                 continue;
             };
             self.used[id.index()] = true;
+            if without.contains(&kind) {
+                let message =
+                    format!("`without` leaves out the policy `{name}` that is applied here");
+                let error = Diagnostic::error(*span, message);
+                let kind = kind.as_str();
+                to.add(error.label(format!("it has the type `{kind}`, which `without` names")));
+            }
             if let Some(first) = seen.insert(kind, *span) {
                 let message = format!("two policies of the type `{}` apply here", kind.as_str());
                 let error =

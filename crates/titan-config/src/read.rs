@@ -113,7 +113,7 @@ pub(crate) fn required<R: Read>(reader: R) -> Required<R> {
     Required(reader)
 }
 
-/// A field with a default, which is written as in a file and read by the same reader.
+/// A field with a default, which is written as in a file (a text, `{}`, `[]` or a list of texts) and read by the same reader.
 pub(crate) fn default<R: Read>(text: &'static str, reader: R) -> Defaulted<R> {
     Defaulted { text, reader }
 }

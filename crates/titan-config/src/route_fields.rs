@@ -2,6 +2,8 @@
 
 mod name;
 
+pub(crate) use name::tell_apart;
+
 use crate::bounds::{MAX_HOSTS, MAX_METHODS, MAX_SHARES, MAX_UPGRADES};
 use crate::condition::{
     CertificateMatch, HeaderMatch, QueryMatch, certificate_matches, header_matches, query_matches,
@@ -20,6 +22,7 @@ use crate::path::{
 };
 use crate::policy::{Policies, PolicyKind, Uses, kinds, uses};
 use crate::problem::Problem;
+use crate::quantity::ByteSize;
 use crate::read::{At, Read, Reading, at, default, optional};
 use crate::readers::{Named, boolean, mapping, one_or_list, text, whole, words_or};
 use crate::respond::{Redirect, RedirectFields, Respond, redirect, respond};
@@ -38,7 +41,7 @@ section! {
     /// Which requests it matches (`host`, `path` or `prefix`, `methods`, `headers`, `query`, `client_certificate`: all
     /// that are given must match), and how it responds (exactly one of `upstream`, `redirect`, `respond` and `files`).
     pub(crate) struct RouteFields {
-        /// Its name in metrics and `titan explain`; unique.
+        /// Its name in metrics and `titan explain`; unique. Digits follow a default name that would not be.
         pub(crate) name: Option<At<Name>> = optional("what it matches, such as `api.v1` for `prefix: /api/v1`", at(name())),
         /// The hosts it matches: exact ones, or `*.` and a suffix, for one or more labels: `*.example.com` matches
         /// `a.b.example.com` but not `example.com`. Case and port do not matter.
@@ -120,6 +123,8 @@ section! {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RouteDraft {
     pub(crate) name: Option<At<Name>>,
+    /// Whether its default name says all that it matches, since another route would have the short one as well.
+    pub(crate) has_namesake: bool,
     pub(crate) hosts: Vec<HostPattern>,
     pub(crate) path: PathPattern,
     pub(crate) methods: Vec<Method>,
@@ -220,6 +225,7 @@ fn draft(fields: RouteFields, node: &Node, to: &mut Reading<'_>) -> Option<Route
     let place = ["path", "prefix"].into_iter().find_map(|key| node.entry(key));
     Some(RouteDraft {
         name,
+        has_namesake: false,
         hosts: host.unwrap_or_default(),
         methods: methods.unwrap_or_default(),
         headers,
@@ -391,6 +397,11 @@ impl RouteDraft {
         self.proxy().into_iter().flat_map(|proxy| &proxy.shares).map(|share| share.upstream)
     }
 
+    /// The largest body that it has held, if it says so itself.
+    pub(crate) fn retry_body(&self) -> Option<&At<Option<ByteSize>>> {
+        self.proxy()?.limits.retry_body.as_ref()
+    }
+
     pub(crate) fn translates_grpc_web(&self) -> bool {
         self.proxy().is_some_and(|proxy| proxy.grpc_web)
     }
@@ -417,7 +428,7 @@ impl ProxyDraft {
         let upgrades = upgrades.unwrap_or_else(|| vec![Token::websocket()]);
         let timeouts = timeouts.over(global);
         let body_limit = body.unwrap_or(limits.body);
-        let retry_body = retry_body.unwrap_or(limits.retry_body);
+        let retry_body = retry_body.map_or(limits.retry_body, |it| it.value);
         Proxy {
             shares,
             rewrite,

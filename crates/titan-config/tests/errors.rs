@@ -141,7 +141,7 @@ fn names_that_stand_twice() {
         "listeners: [{ name: a, address: \":80\" }, { name: a, address: \":81\" }]
 routes:
   - { name: b, prefix: /a, respond: 204 }
-  - { prefix: /b, respond: 204 }
+  - { name: b, prefix: /b, respond: 204 }
 "
     ));
 }

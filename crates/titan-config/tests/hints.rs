@@ -171,6 +171,39 @@ fn more_than_the_share_of_one_client_is_told() {
             None => assert_eq!(says, "", "{limits}"),
         }
     }
+    let of_route = report(
+        "listeners: [':1']\nlimits: { request_memory: 64MiB }\nupstreams: { u: 'u:1' }\n\
+         routes: [{ upstream: u, limits: { retry_body: 33MiB } }]\n",
+    );
+    assert!(of_route.starts_with("warning: `retry_body` is larger"), "{of_route}");
+    assert!(of_route.contains("the share of one client is 32MiB"), "{of_route}");
+}
+
+#[test]
+fn a_route_cannot_apply_a_policy_and_do_without_it() {
+    let of = |route: &str| {
+        report(&format!(
+            "listeners: [':1']\npolicies: {{ p: {{ maintenance: {{}} }}, q: {{ maintenance: {{}} }} }}\n\
+             apply: p\nroutes: [{{ respond: 200, {route} }}, {{ prefix: /q, respond: 200, apply: q }}]\n"
+        ))
+    };
+    let says = of("apply: p, without: maintenance");
+    assert!(says.starts_with("error: `without` leaves out the policy `p`"), "{says}");
+    assert_eq!(of("without: maintenance"), "");
+}
+
+#[test]
+fn a_message_is_a_line() {
+    let long = "x".repeat(1025);
+    for (message, wanted) in [
+        ("''", "it is empty"),
+        ("\"a\\nb\"", "it has a line break"),
+        (long.as_str(), "it has 1025 bytes; the maximum is 1024"),
+    ] {
+        let says =
+            section(&format!("policies: {{ p: {{ maintenance: {{ message: {message} }} }} }}"));
+        assert!(says.contains("is not a line of text") && says.contains(wanted), "{says}");
+    }
 }
 
 #[test]

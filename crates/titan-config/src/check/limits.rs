@@ -2,10 +2,11 @@
 
 use crate::diagnostic::Diagnostic;
 use crate::gateway::ConfigFields;
+use crate::limits::beyond_share;
 use crate::policy::{
     ApiKeys, Credential, Policies, Policy, PolicyId, PolicyKind, RateKey, RouteCost,
 };
-use crate::read::Reading;
+use crate::read::{At, Reading};
 use crate::readers::Named;
 use crate::route_fields::RouteDraft;
 use crate::suggest;
@@ -39,6 +40,19 @@ pub(super) fn check_counted(fields: &ConfigFields, in_force: &[Policies], to: &m
             );
             let error = error.label("a rate limit with a `claim` in its key applies to this route");
             to.add(error.help("apply a `jwt` policy, or another rate limit"));
+        }
+    }
+}
+
+/// Whether one client may have the bodies in memory that routes hold.
+pub(super) fn check_retry_bodies(fields: &ConfigFields, to: &mut Reading<'_>) {
+    let Some(limits) = &fields.limits else { return };
+    for At { value: most, span } in
+        fields.routes.iter().flatten().filter_map(RouteDraft::retry_body)
+    {
+        let memory = ("limits.request_memory", limits.request_memory);
+        if let Some(warning) = beyond_share(("retry_body", *most), *span, memory) {
+            to.add(warning);
         }
     }
 }

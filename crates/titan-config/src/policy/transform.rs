@@ -35,13 +35,13 @@ use titan_http::Status;
 section! {
     "transform", "a transform", Any;
     /// Changes requests on their way to upstreams, and responses on their way back: those of upstreams and the
-    /// gateway's own, including errors. Interim responses, trailers and bodies stay as they are. A value can contain
-    /// variables in braces: `{method}`, `{scheme}` of the connection, `{host}`, `{path}`, `{query}` with its `?` or
-    /// empty, `{client}` (its address), `{request_id}`, `{route}` (its name), `{header:X-Name}`, `{param:name}` of the
-    /// query, `{claim:name}` of the token by name or JSON pointer, which needs a policy `jwt`, and any other name for a
-    /// parameter of the route's path; `{{` and `}}` are braces. All are those of the request before the transform, and
-    /// parts of the path or the query stay percent-encoded. A value that comes out empty sets nothing, and one of more
-    /// than 16 KiB is refused with 400.
+    /// gateway's own, including errors, but not for requests that no route matches. Interim responses, trailers and
+    /// bodies stay as they are. A value can contain variables in braces: `{method}`, `{scheme}` of the connection,
+    /// `{host}`, `{path}`, `{query}` with its `?` or empty, `{client}` (its address), `{request_id}`, `{route}` (its
+    /// name), `{header:X-Name}`, `{param:name}` of the query, `{claim:name}` of the token by name or JSON pointer,
+    /// which needs a policy `jwt`, and any other name for a parameter of the route's path; `{{` and `}}` are braces.
+    /// All are those of the request before the transform, and parts of the path or the query stay percent-encoded. A
+    /// value that comes out empty sets nothing, and one of more than 16 KiB is refused with 400.
     pub struct Transform {
         /// How requests change.
         pub request: Box<RequestTransform> =

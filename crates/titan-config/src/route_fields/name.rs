@@ -7,16 +7,29 @@
 //! | `path: /users/{id}` | `users._id-exact` |
 //! | `host: shop.example`, `prefix: /`, `methods: [GET]` | `shop.example-root-get` |
 //! | that, and a header | `shop.example-root-get-5c21e0` |
+//! | `prefix: /a.b`, beside `prefix: /a/b` | `a.b-9f3c07` |
 
 use super::RouteDraft;
 use crate::condition::{CertificatePart, ValueMatch};
 use crate::path::{PathEnd, Segment};
 use crate::token::Name;
+use std::collections::HashMap;
 use std::fmt::Write;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// The longest that a name is before the digits that stand for the rest.
 const MOST: usize = 48;
+
+/// Gives routes whose default name another one has as well the digits that stand for all that they match.
+pub(crate) fn tell_apart(routes: &mut [Option<RouteDraft>]) {
+    let mut counts: HashMap<Name, usize> = HashMap::new();
+    for route in routes.iter().flatten() {
+        *counts.entry(route.name()).or_default() += 1;
+    }
+    for route in routes.iter_mut().flatten() {
+        route.has_namesake = counts[&route.name()] > 1;
+    }
+}
 
 impl RouteDraft {
     /// The name in the file, or else one that says what the route matches. Two routes that match the same have the
@@ -29,6 +42,7 @@ impl RouteDraft {
         let readable = self.readable();
         let mut name: String = readable.chars().map(plain).collect();
         let is_all = name == readable && name.len() <= MOST && !self.has_conditions();
+        let is_all = is_all && !self.has_namesake;
         if !is_all {
             name.truncate(MOST);
             let rest = xxh3_64(self.matched().as_bytes()) & 0xff_ffff;
@@ -65,7 +79,7 @@ impl RouteDraft {
     }
 
     /// All that it matches, as a text that no two kinds of conditions share.
-    fn matched(&self) -> String {
+    pub(crate) fn matched(&self) -> String {
         let mut text = format!("{}\n", self.path);
         let mut add = |line: std::fmt::Arguments<'_>| {
             let _ = writeln!(text, "{line}");
@@ -168,6 +182,23 @@ mod tests {
         all.sort();
         all.dedup();
         assert_eq!(all.len(), alike.len());
+    }
+
+    #[test]
+    fn a_name_that_another_route_has_gets_digits() {
+        for (first, second) in [
+            ("prefix: /a.b", "prefix: /a/b"),
+            ("host: a, prefix: /", "host: a, prefix: /root"),
+            ("path: /x", "prefix: /x-exact"),
+            ("path: '/users/{id}'", "path: /users/_id"),
+            ("prefix: /a, methods: [GET]", "prefix: /a-get"),
+        ] {
+            let both = names(&[first, second]);
+            assert_ne!(both[0], both[1], "{first}, {second}");
+            assert!(both.iter().all(|name| name.len() <= 64), "{both:?}");
+        }
+        // A name in the file is what it is.
+        assert_eq!(names(&["name: api, prefix: /v1", "prefix: /api"])[0], "api");
     }
 
     #[test]
