@@ -64,7 +64,7 @@ impl Policy for Maintenance {
             return Ok(Step::Go);
         }
         *own.state = IsClosed(true);
-        context.findings.detail.clone_from(&self.message);
+        self.tell_why(context);
         Err(MAINTENANCE.into())
     }
 
@@ -91,7 +91,13 @@ impl Policy for Maintenance {
             (false, _) => story.tell("not enabled"),
             (true, false) => story.tell("closed, but this client is allowed"),
             (true, true) => {
-                story.refuse(MAINTENANCE, "closed to every client outside `allow`");
+                self.tell_why(context);
+                match story.client(context) {
+                    Some(client) => {
+                        story.refuse(MAINTENANCE, format!("closed; {client} is not in `allow`"));
+                    }
+                    None => story.refuse(MAINTENANCE, "closed to every client outside `allow`"),
+                }
             }
         }
         Ok(Step::Go)
@@ -99,6 +105,11 @@ impl Policy for Maintenance {
 }
 
 impl Maintenance {
+    /// Has the client get the message.
+    fn tell_why(&self, context: &mut PolicyContext<'_>) {
+        context.findings.detail.clone_from(&self.message);
+    }
+
     fn is_closed_to(&self, client: Option<IpAddr>) -> bool {
         let is_allowed =
             client.is_some_and(|client| self.allow.iter().any(|it| it.contains(client)));

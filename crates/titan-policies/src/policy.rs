@@ -76,14 +76,14 @@ pub(crate) trait Policy: Sized {
         None
     }
 
-    /// The body of the request, as an upstream gets it, where it needs one: runs behind the request halves of all, and
-    /// may refuse it.
+    /// The body of the request, where it needs one: runs behind the request halves of all, and may refuse it. It is as an
+    /// upstream gets it; on a route that responds by itself as the client has sent it, and so perhaps compressed.
     fn on_body(&self, _body: &[u8], _own: OwnState<'_, Self>) -> Result<(), Error> {
         Ok(())
     }
 
     /// The response half: runs in the reverse order, over the responses of upstreams and those of the gateway alike, also
-    /// where the request half was not reached.
+    /// where the request half was not reached. Requests that no route takes meet no policy but `cors`.
     fn on_response(
         &self,
         _response: &mut Response<'_>,
@@ -92,7 +92,8 @@ pub(crate) trait Policy: Sized {
         Ok(())
     }
 
-    /// The end: runs once the exchange is over.
+    /// The end: runs once the exchange is over, also where the request half was not reached. It does not run for an exchange that
+    /// is cut off, as those are that still run when the drain ends.
     fn on_end(&self, _end: &End, _own: OwnState<'_, Self>) {}
 
     /// Tells what it decides of a request that nobody has made, by the code that decides. It asks nobody and counts nothing.

@@ -59,13 +59,28 @@ impl Trial {
 
     /// A request from that address, and a response of status 200 unless it is refused.
     pub(crate) async fn asks(&self, address: &str) -> Tried {
+        self.asks_with(address, &[], &[]).await
+    }
+
+    /// The same with fields of the request, and of the response unless it is refused.
+    pub(crate) async fn asks_with(
+        &self,
+        address: &str,
+        fields: &[(&str, &str)],
+        response: &[(&str, &str)],
+    ) -> Tried {
         let (mut request, mut state) = (RequestHead::default(), PolicyState::default());
+        append(&mut request.fields, fields);
         let chain = self.chains.of(Some(0));
         let asker = Asker::at(address);
         let mut context = asker.context(&mut request, &mut state.findings);
         let met = chain.on_request(&mut context, &mut state.states, &self.kept).await;
         let (mut response, refused) = match met {
-            Ok(Step::Go) => (ResponseHead::default(), None),
+            Ok(Step::Go) => {
+                let mut head = ResponseHead::default();
+                append(&mut head.fields, response);
+                (head, None)
+            }
             Ok(Step::Respond(response)) => (response.head, None),
             Err(error) => (ResponseHead::with_status(error.status()), Some(error.kind)),
         };
@@ -85,6 +100,12 @@ impl Trial {
         let chain = self.chains.of(Some(0));
         let met = chain.explain(&mut context, &mut state.states, &mut story);
         (story.lines, met.err().map(|error| error.kind))
+    }
+}
+
+fn append(to: &mut Fields, fields: &[(&str, &str)]) {
+    for (name, value) in fields {
+        to.append_named(name.as_bytes(), value.as_bytes()).unwrap();
     }
 }
 
@@ -162,4 +183,14 @@ impl Subrequests for Nobody {
     fn ask<'a>(&'a self, _: Subrequest<'a>, _: Write<'_>) -> Result<SubrequestOutcome<'a>, Error> {
         Err(Kind::NoEndpoint.into())
     }
+}
+
+#[tokio::test]
+async fn what_a_request_and_its_response_have_is_seen() {
+    let when = "request: { when: \"request.headers['x-a'] == '1'\", headers: { set: { X-B: b } } }";
+    let response = "response: { headers: { set_if_absent: { X-C: ours, X-D: ours } } }";
+    let trial = Trial::of(&format!("transform: {{ {when}, {response} }}"));
+    let tried = trial.asks_with("", &[("X-A", "1")], &[("X-C", "theirs")]).await;
+    let fields = ["x-c", "x-d"].map(|name| tried.field(name).unwrap());
+    assert_eq!(fields, ["theirs", "ours"]);
 }

@@ -426,7 +426,8 @@ impl Explainer<'_> {
                 self.tell_status(Status::OK, &why);
             }
         }
-        self.page.tell("", error.to_string());
+        let detail = self.state.findings.detail.as_deref().map(str::to_owned);
+        self.page.tell("", detail.unwrap_or_else(|| error.to_string()));
         let sent = self.snapshot.chains.of(self.route).status_for(&self.state, error.status());
         if let Some(page) = self.snapshot.error_pages.find(self.route, sent)
             && self.dialect.is_none()
