@@ -23,7 +23,9 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     for (file, text) in tree.texts(&[".rs"]).filter(|(file, _)| file.path.starts_with("crates/")) {
         for (index, field) in marks(text, file, &mut findings) {
             if !names.contains(field) {
-                let message = format!("`{field}` is not a field of the configuration");
+                let message = format!(
+                    "`{field}` is not in {CONFIGURATION}: correct it, or run `cargo xtask reference`"
+                );
                 findings.push(Finding::line(file, index, message));
             }
             proven.insert(field);
@@ -90,7 +92,7 @@ mod tests {
         let stray = "crates/a/tests/b.rs:1: tests prove fields: this mark is not above a `#[test]`";
         assert_eq!(messages(&format!("{both}fn a() {{}}\n")), [stray]);
         assert_eq!(messages(&format!("{both}// #[test]\nfn a() {{}}\n")), [stray]);
-        let gone = "crates/a/tests/b.rs:2: `limits.tail` is not a field of the configuration";
+        let gone = "crates/a/tests/b.rs:2: `limits.tail` is not in docs/configuration.md: correct it, or run `cargo xtask reference`";
         assert_eq!(
             messages(&format!("{both}// field: limits.tail\n#[test]\nfn a() {{}}\n")),
             [gone]
