@@ -93,6 +93,9 @@ impl Rest {
 ///
 /// A table with open addressing: numbers are given out in order, so a number's lower bits are as good as a
 /// hash. At most half of it is used.
+///
+/// Neighbours stand in the order of their homes (Robin Hood hashing). Streams that follow one another fill places that
+/// do as well: without an order, one could only be found missing, or taken out, by walking past all behind it.
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
     slots: Vec<Stream>,
@@ -138,17 +141,15 @@ impl Streams {
         let stream = std::mem::take(&mut self.slots[hole]);
         self.count -= 1;
         let mask = self.slots.len() - 1;
-        let mut at = (hole + 1) & mask;
-        // What was put behind its own place because that was taken moves up, lest it is not found.
-        while self.slots[at].id != 0 {
-            let is_ahead = at.wrapping_sub(self.home(self.slots[at].id)) & mask;
-            if is_ahead >= at.wrapping_sub(hole) & mask {
-                self.slots.swap(hole, at);
-                hole = at;
+        // Those that are away from home move up. Behind one that is at home none can be nearer to its own.
+        loop {
+            let next = (hole + 1) & mask;
+            if self.slots[next].id == 0 || self.distance(next) == 0 {
+                return Some(stream);
             }
-            at = (at + 1) & mask;
+            self.slots.swap(hole, next);
+            hole = next;
         }
-        Some(stream)
     }
 
     /// Takes out the first stream that is found with a number above `last`.
@@ -173,11 +174,16 @@ impl Streams {
         }
     }
 
-    fn put(&mut self, stream: Stream) {
+    fn put(&mut self, mut stream: Stream) {
         let mask = self.slots.len() - 1;
-        let mut at = self.home(stream.id);
+        let (mut at, mut distance) = (self.home(stream.id), 0);
         while self.slots[at].id != 0 {
-            at = (at + 1) & mask;
+            let other = self.distance(at);
+            if other < distance {
+                std::mem::swap(&mut self.slots[at], &mut stream);
+                distance = other;
+            }
+            (at, distance) = ((at + 1) & mask, distance + 1);
         }
         self.slots[at] = stream;
     }
@@ -185,14 +191,21 @@ impl Streams {
     #[inline]
     fn find(&self, id: u32) -> Option<usize> {
         let mask = self.slots.len().checked_sub(1)?;
-        let mut at = self.home(id);
+        let (mut at, mut distance) = (self.home(id), 0);
         loop {
             match self.slots[at].id {
                 found if found == id => return Some(at).filter(|_| id != 0),
                 0 => return None,
-                _ => at = (at + 1) & mask,
+                _ if self.distance(at) < distance => return None,
+                _ => (at, distance) = ((at + 1) & mask, distance + 1),
             }
         }
+    }
+
+    /// How far the stream at that place is from home.
+    #[inline]
+    fn distance(&self, at: usize) -> usize {
+        at.wrapping_sub(self.home(self.slots[at].id)) & (self.slots.len() - 1)
     }
 
     /// Streams of one connection are all odd: only the client opens any.
@@ -290,6 +303,16 @@ mod tests {
                     prop_assert_eq!(streams.get(id).is_some(), naive.contains(&id));
                 }
                 prop_assert_eq!(streams.len(), naive.len());
+                let len = streams.slots.len();
+                for at in (0..len).filter(|&at| streams.slots[at].id != 0) {
+                    // Nobody is more than one place farther from home than its neighbour before it.
+                    let before = (at + len - 1) % len;
+                    let farthest = match streams.slots[before].id {
+                        0 => 0,
+                        _ => streams.distance(before) + 1,
+                    };
+                    prop_assert!(streams.distance(at) <= farthest);
+                }
             }
         }
     }
