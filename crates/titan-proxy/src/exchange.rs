@@ -415,8 +415,9 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
                     kind.into()
                 })
             })?;
-            let result = match self.start(how, &attempt, cells).await {
-                Ok(pending) => self.deliver(how, pending).await,
+            let mut pending = None;
+            let result = match self.start(how, &attempt, cells, &mut pending).await {
+                Ok(()) => self.deliver(how, &mut pending).await,
                 Err(error) => Err(error),
             };
             let error = match result.map_err(|error| self.or_deadline(error)) {

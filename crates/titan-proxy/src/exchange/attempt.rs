@@ -52,14 +52,15 @@ impl<'s> From<&'s titan_config::Proxy> for SendOptions<'s> {
 }
 
 impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
-    /// Sends the request to one endpoint and waits for the head of its response. A kept connection that has died costs
-    /// nothing: the request goes out again over a new one.
+    /// Sends the request to one endpoint and waits for the head of its response, which `pending` has then. A kept
+    /// connection that has died costs nothing: the request goes out again over a new one.
     pub(super) async fn start(
         &mut self,
         how: SendOptions<'_>,
         attempt: &Attempt,
         cells: &UpstreamCells,
-    ) -> Result<Pending<'x>, Error> {
+        pending: &mut Option<Pending<'x>>,
+    ) -> Result<(), Error> {
         let (mut new, mut departures) = (false, 0);
         loop {
             self.record.is_sent = false;
@@ -80,10 +81,13 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
             if shared.is_none() {
                 if is_reused { &cells.reuses } else { &cells.connects }.add(1);
             }
-            let error = match self.send_to_head(how, running, connection).await {
-                Ok(pending) => return Ok(pending),
-                Err(error) => error,
+            let sent = self.send_request(how, running, connection);
+            let awaited = match sent.map(|sent| pending.insert(sent)) {
+                Ok(sent) => self.await_head(sent).await,
+                Err(error) => Err(error),
             };
+            let Err(error) = awaited else { return Ok(()) };
+            *pending = None;
             // One that leaves a connection says nothing about the next.
             let has_left =
                 shared.as_ref().is_some_and(|shared| shared.mux.connection().is_leaving());
@@ -176,13 +180,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         }
     }
 
-    async fn send_to_head(
-        &mut self,
-        how: SendOptions<'_>,
-        attempt: Running,
-        connection: PooledConnection,
-    ) -> Result<Pending<'x>, Error> {
-        let mut pending = self.send_request(how, attempt, connection)?;
+    async fn await_head(&mut self, pending: &mut Pending<'x>) -> Result<(), Error> {
         let received = poll_fn(|cx| {
             let polled = pending.poll_head(cx, self);
             if polled.is_pending() {
@@ -193,7 +191,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         .await;
         self.record.is_sent = pending.is_sent();
         self.record.is_body_used |= pending.has_taken_body();
-        received.map(|()| pending)
+        received
     }
 
     /// Sends the head of the request over a connection, which the pending response owns then. The body goes out while

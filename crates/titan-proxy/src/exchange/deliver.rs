@@ -34,36 +34,35 @@ struct Delivered<'m> {
 }
 
 impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
-    /// Sends the client a response whose head has come. What is left to be sent when all of it is in memory needs the
-    /// endpoint no more.
+    /// Sends the client a response whose head has come, and leaves nothing of it in `pending`. What is left to be sent
+    /// when all of it is in memory needs the endpoint no more.
     pub(super) async fn deliver(
         &mut self,
         how: SendOptions<'_>,
-        pending: Pending<'x>,
+        pending: &mut Option<Pending<'x>>,
     ) -> Result<Option<Delivery<'x>>, Error> {
-        match pending {
-            Pending::H1(pending) => self.deliver_over(how, pending).await,
-            Pending::H2(pending) => self.deliver_over(how, pending).await,
-        }
+        let delivered = match pending {
+            Some(Pending::H1(pending)) => self.pass_on(how, pending).await,
+            Some(Pending::H2(pending)) => self.pass_on(how, pending).await,
+            None => Err(Kind::Internal.into()),
+        };
+        self.finish(pending, &delivered);
+        delivered.map(|delivered| delivered.rest)
     }
 
-    async fn deliver_over<C: Channel>(
-        &mut self,
-        how: SendOptions<'_>,
-        mut pending: PendingResponse<'x, C>,
-    ) -> Result<Option<Delivery<'x>>, Error> {
-        let delivered = self.pass_on(how, &mut pending).await;
-        let PendingResponse { call, memory, .. } = pending;
-        match delivered {
-            Ok(Delivered { may_be_reused: true, .. }) => {
-                if let Some(connection) = call.into_channel().into_connection(&memory) {
+    /// Keeps the connection for another call, where it can serve one; one of HTTP/2 serves others all the time.
+    fn finish(&self, pending: &mut Option<Pending<'x>>, delivered: &Result<Delivered<'x>, Error>) {
+        match (&*pending, delivered) {
+            (Some(Pending::H1(_)), Ok(Delivered { may_be_reused: true, .. })) => {
+                let connection = pending.take().and_then(Pending::into_connection);
+                if let Some(connection) = connection {
                     self.worker.pools.keep(connection, &self.worker.io.clock);
                 }
             }
-            Ok(_) => {}
-            Err(error) => call.channel().note_failure(error),
+            (Some(left), Err(error)) => left.note_failure(*error),
+            _ => {}
         }
-        delivered.map(|delivered| delivered.rest)
+        *pending = None;
     }
 
     async fn pass_on<C: Channel>(
@@ -78,7 +77,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         let response = &mut pending.memory.response;
         let transforms = self.tell_client(how, &pending.attempt, response, &mut content)?;
         if response.status == Status::SWITCHING_PROTOCOLS {
-            self.switch(how, pending).await?;
+            Box::pin(self.switch(how, pending)).await?;
             return Ok(Delivered::default());
         }
         if !pending.call.upload.is_done() {
@@ -93,13 +92,15 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         let sides = (&mut *upload, &mut request);
         let rest = match transforms.is_empty() {
             true => {
-                let incoming = ReadAhead::new(incoming, budget);
-                self.relay(how.timeouts, watch, sides, incoming).await?
+                let mut incoming = ReadAhead::new(incoming, budget);
+                let left = self.relay(how.timeouts, watch, sides, &mut incoming).await?;
+                left.map(|pump| Delivery { pump, rest: incoming.into_rest() })
             }
             false => {
                 let incoming: &mut dyn BodySource = &mut incoming;
-                let body = ReadAhead::new(Transformed::new(incoming, transforms), budget);
-                Box::pin(self.relay(how.timeouts, watch, sides, body)).await?
+                let mut body = ReadAhead::new(Transformed::new(incoming, transforms), budget);
+                let left = Box::pin(self.relay(how.timeouts, watch, sides, &mut body)).await?;
+                left.map(|pump| Delivery { pump, rest: body.into_rest() })
             }
         };
         Ok(Delivered { may_be_reused: head.keep_alive && upload.is_done(), rest })
@@ -168,14 +169,14 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
     }
 
     /// Sends the response on, and the rest of the request while it lasts. What is left when all of it is in memory
-    /// has no more need of the endpoint.
-    async fn relay<'m>(
+    /// has no more need of the endpoint: the pump that is returned goes on with it.
+    async fn relay(
         &mut self,
         timeouts: &RouteTimeouts,
         watch: &mut Watch<'_>,
         (upload, request): (&mut Upload, &mut impl BodySink),
-        mut incoming: ReadAhead<'m, impl BodySource>,
-    ) -> Result<Option<Delivery<'m>>, Error> {
+        incoming: &mut ReadAhead<'_, impl BodySource>,
+    ) -> Result<Option<Pump>, Error> {
         let RouteTimeouts { response_body, write, .. } = *timeouts;
         // A client that reads nothing may not hold a response in memory by sending a little now and then.
         let source = if watch.idle.is_some() { Duration::MAX } else { response_body };
@@ -192,7 +193,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
                 Err(error) if error.is_slow_client() => upload.give_up(),
                 result => result?,
             }
-            if let Poll::Ready(result) = download.poll(cx, clock, &mut incoming, *sink) {
+            if let Poll::Ready(result) = download.poll(cx, clock, incoming, *sink) {
                 return Poll::Ready(result.map_err(Stop::of_response).map(|()| true));
             }
             if download.awaits_sink() {
@@ -210,6 +211,6 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
             Poll::Pending
         })
         .await?;
-        Ok((!is_over).then(|| Delivery { pump: download, rest: incoming.into_rest() }))
+        Ok((!is_over).then_some(download))
     }
 }

@@ -11,6 +11,7 @@ use titan_io::clock::{Clock, CoarseInstant};
 use titan_io::error::{Error, Kind};
 use titan_upstream::attempts::{Latency, Running};
 use titan_upstream::call::{Call, CallMemory, Channel, ReceivedHead};
+use titan_upstream::connection::Connection;
 use titan_upstream::h1::H1Channel;
 use titan_upstream::h2::H2Channel;
 
@@ -18,7 +19,8 @@ use titan_upstream::h2::H2Channel;
 const MAX_INTERIM: u32 = 16;
 
 /// A request that was sent to an endpoint, and its response as far as it has come. It owns its connection or stream and
-/// its memory: several can be waited for at the same time, and one that is dropped is closed, or reset.
+/// its memory: several can be waited for at the same time, and one that is dropped is closed, or reset. It is large,
+/// so it stays in its place: a function that takes or returns it copies it, and needs room for a second one.
 pub(super) struct PendingResponse<'x, C> {
     pub(super) attempt: Running,
     pub(super) memory: Lease<CallMemory>,
@@ -134,6 +136,12 @@ impl<'x, C: Channel> PendingResponse<'x, C> {
         Ok(())
     }
 
+    /// Its connection, where another call may go over it now that both messages are complete.
+    fn into_connection(self) -> Option<Connection> {
+        let PendingResponse { call, memory, .. } = self;
+        call.into_channel().into_connection(&memory)
+    }
+
     fn deadline(&self) -> CoarseInstant {
         self.call.deadline().min(self.watch.next_look())
     }
@@ -179,6 +187,22 @@ impl<'x> Pending<'x> {
             Pending::H2(pending) => pending.call.upload.taken(),
         };
         taken > 0
+    }
+
+    /// Notes how it has failed, where that says something of the connection.
+    pub(super) fn note_failure(&self, error: Error) {
+        match self {
+            Pending::H1(pending) => pending.call.channel().note_failure(error),
+            Pending::H2(pending) => pending.call.channel().note_failure(error),
+        }
+    }
+
+    /// Its connection, where another call may go over it now that both messages are complete.
+    pub(super) fn into_connection(self) -> Option<Connection> {
+        match self {
+            Pending::H1(pending) => pending.into_connection(),
+            Pending::H2(pending) => pending.into_connection(),
+        }
     }
 }
 

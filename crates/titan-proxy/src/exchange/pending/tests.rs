@@ -127,9 +127,11 @@ async fn race(worker: &Rc<Worker>) -> Result<Raced, Error> {
         Poll::Pending
     });
     let first = first.await?;
-    let winner = pending.swap_remove(first);
+    let mut responded = Some(pending.swap_remove(first));
     drop(pending);
-    assert!(exchange.deliver(how, winner).await?.is_none());
+    assert!(exchange.deliver(how, &mut responded).await?.is_none());
+    assert!(responded.is_none(), "what was delivered is over");
+    drop(responded);
     let running = [before, count()];
     let winner = &chosen[first];
     let is_reused = match exchange.acquire(how, winner, false).await? {
