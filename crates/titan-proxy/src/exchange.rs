@@ -178,7 +178,7 @@ pub(crate) enum Verdict {
 
 impl<'x, B: RequestBody, S: ResponseSink> Exchange<'x, B, S> {
     /// Responds to the request; to one whose head could not be read with what was wrong with it.
-    pub(crate) async fn run(mut self, refused: Option<Error>) -> Verdict {
+    pub(crate) async fn run(&mut self, refused: Option<Error>) -> Verdict {
         self.worker.cells().begun.add(1);
         let dialect = Dialect::of_call(self.request);
         self.record.dialect = dialect.map(|dialect| dialect.of_response(&self.request.fields));
@@ -477,7 +477,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
     }
 
     /// Tells the client of a failure if it still can be told, and records how the exchange went.
-    async fn conclude(mut self, result: Result<(), Error>) -> Verdict {
+    async fn conclude(&mut self, result: Result<(), Error>) -> Verdict {
         let mut verdict = Verdict::Responded;
         if let Err(error) = result {
             self.worker.cells().count_failure(error);

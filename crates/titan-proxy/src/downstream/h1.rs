@@ -189,7 +189,7 @@ impl Connection<'_> {
         if !may_continue {
             response.close_after();
         }
-        let exchange = Exchange {
+        let verdict = Exchange {
             worker,
             snapshot: &snapshot,
             timer,
@@ -203,8 +203,9 @@ impl Connection<'_> {
             text,
             upgrade: None,
             record: Record::default(),
-        };
-        let verdict = exchange.run(head.err()).await;
+        }
+        .run(head.err())
+        .await;
         let Response { is_started, is_closing, is_framed, .. } = response;
         // The end of a short response to a whole request without a body cannot be lost any more.
         let is_surely_read =

@@ -233,7 +233,7 @@ async fn serve_stream(
     } else if length == BodyLength::Known(0) {
         refused = await_end(&mut body, &timer, snapshot.timeouts.body).await.err();
     }
-    let exchange = Exchange {
+    let verdict = Exchange {
         worker,
         snapshot: &snapshot,
         timer: &timer,
@@ -247,8 +247,9 @@ async fn serve_stream(
         text,
         upgrade,
         record: Record::default(),
-    };
-    let verdict = exchange.run(refused).await;
+    }
+    .run(refused)
+    .await;
     if verdict == Verdict::Responded && !body.is_done() {
         // Some clients lose a response that is followed by a reset at once, whatever RFC 9113 section 8.1 says.
         drain(&mut body, &timer, DROPPED).await;
