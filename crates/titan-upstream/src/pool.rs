@@ -85,7 +85,8 @@ impl Pools {
         self.reclaim.asked(self.worker).await;
     }
 
-    /// A way to `endpoint`, in the protocol that it speaks.
+    /// A way to `endpoint`, in the protocol that it speaks. What waits for one is boxed: a request that finds one has no
+    /// use for the room, and its future is moved.
     pub async fn get(
         &self,
         endpoint: &Arc<Endpoint>,
@@ -104,7 +105,7 @@ impl Pools {
             let slot = (!is_opening).then(|| endpoint.slots.try_take(options.client)).flatten();
             if let Some(slot) = slot {
                 let _opening = self.h2_connections.opening(endpoint.id);
-                return self.open_either(endpoint, slot, options).await;
+                return Box::pin(self.open_either(endpoint, slot, options)).await;
             }
             let wants = if is_opening { Awaited::Nothing } else { Awaited::Slot };
             let waited = match endpoint.slots.queue(self.requester(options), wants) {
@@ -112,8 +113,8 @@ impl Pools {
                 Ok(place) if is_opening => {
                     let until =
                         *opens_until.get_or_insert_with(|| Instant::now() + options.connect);
-                    let waited = self.wait_for_stream(endpoint, place, options, until).await;
-                    waited.map_err(|kind| match kind {
+                    let waited = self.wait_for_stream(endpoint, place, options, until);
+                    Box::pin(waited).await.map_err(|kind| match kind {
                         Kind::QueueTimeout => Kind::ConnectTimeout,
                         kind => kind,
                     })
@@ -122,7 +123,7 @@ impl Pools {
                     self.reclaim.ask(endpoint.id);
                     let timeout = endpoint.queue_timeout();
                     let until = *waits_until.get_or_insert_with(|| Instant::now() + timeout);
-                    self.wait_for_stream(endpoint, place, options, until).await
+                    Box::pin(self.wait_for_stream(endpoint, place, options, until)).await
                 }
                 Err(full) => Err(full),
             };
@@ -135,7 +136,7 @@ impl Pools {
             };
             was_offered = slot.is_none();
             if let Some(slot) = slot {
-                let mut way = self.open_either(endpoint, slot, options).await?;
+                let mut way = Box::pin(self.open_either(endpoint, slot, options)).await?;
                 way.note_wait();
                 return Ok(way);
             }
@@ -173,9 +174,9 @@ impl Pools {
             return Ok(PooledConnection::Exclusive(connection));
         }
         if let Some(slot) = endpoint.slots.try_take(options.client) {
-            return self.open_either(endpoint, slot, options).await;
+            return Box::pin(self.open_either(endpoint, slot, options)).await;
         }
-        let mut way = self.wait(endpoint, options).await?;
+        let mut way = Box::pin(self.wait(endpoint, options)).await?;
         way.note_wait();
         Ok(way)
     }
