@@ -184,7 +184,9 @@ fn begin(
     if most.is_some_and(|most| *served >= most.get()) {
         mux.connection().drain();
     }
-    drop(tokio::task::spawn_local(serve_stream(Rc::clone(shared), handle, scratch, head)));
+    // Boxed: a task moves its future into place, and out of it, several times.
+    let serving = Box::pin(serve_stream(Rc::clone(shared), handle, scratch, head));
+    drop(tokio::task::spawn_local(serving));
 }
 
 fn refused(fault: titan_h2::Fault) -> Error {
