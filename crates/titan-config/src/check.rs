@@ -30,7 +30,7 @@ use crate::yaml;
 use limits::{
     check_costs, check_counted, check_params, check_plans_and_exemptions, check_retry_bodies,
 };
-use look_alikes::{InForce, check_look_alikes};
+use look_alikes::{RouteInForce, check_look_alikes};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -146,7 +146,7 @@ fn check_policies(
 fn check_paths(fields: &ConfigFields, in_force: &[Policies], to: &mut Reading<'_>) {
     let routes = fields.routes.iter().zip(in_force);
     let routes = routes.filter_map(|(route, policies)| {
-        Some(InForce { route: route.as_ref()?, policies: *policies })
+        Some(RouteInForce { route: route.as_ref()?, policies: *policies })
     });
     let unstated = Paths::UNSTATED;
     let paths = fields.paths.as_ref().unwrap_or(&unstated);

@@ -19,7 +19,7 @@ pub struct Shares {
 
 /// The counter of a client, or of several that have it in common.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counter(usize);
+pub struct ClientCounter(usize);
 
 /// How many counters there are: 4 KiB of memory.
 const COUNTERS: usize = 1024;
@@ -39,35 +39,35 @@ impl Shares {
     }
 
     /// The counter of a client. Those whose address nobody knows count as one.
-    pub fn counter(&self, client: Option<ClientNetwork>) -> Counter {
+    pub fn counter(&self, client: Option<ClientNetwork>) -> ClientCounter {
         let hash = self.hash.hash_one(client) % COUNTERS as u64;
-        Counter(usize::try_from(hash).expect("it is less than the number of counters"))
+        ClientCounter(usize::try_from(hash).expect("it is less than the number of counters"))
     }
 
     /// Whether that client may take one more of `most` places, where one is free.
-    pub fn admits(&self, counter: Counter, most: u32) -> bool {
+    pub fn admits(&self, counter: ClientCounter, most: u32) -> bool {
         self.admits_to(counter, self.taken.load(Ordering::Relaxed), most)
     }
 
     /// The same where `taken` of them are taken.
-    pub fn admits_to(&self, counter: Counter, taken: u32, most: u32) -> bool {
+    pub fn admits_to(&self, counter: ClientCounter, taken: u32, most: u32) -> bool {
         let kept = most / KEPT_PART;
         taken < most - kept || self.of(counter) < (kept / FEW_PART).max(1)
     }
 
     /// How many places that client has.
-    pub fn of(&self, Counter(index): Counter) -> u32 {
+    pub fn of(&self, ClientCounter(index): ClientCounter) -> u32 {
         self.by_client[index].load(Ordering::Relaxed)
     }
 
     /// Notes that the client has one more.
-    pub fn take(&self, Counter(index): Counter) {
+    pub fn take(&self, ClientCounter(index): ClientCounter) {
         self.taken.fetch_add(1, Ordering::Relaxed);
         self.by_client[index].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Notes that the client has one less.
-    pub fn give_back(&self, Counter(index): Counter) {
+    pub fn give_back(&self, ClientCounter(index): ClientCounter) {
         self.by_client[index].fetch_sub(1, Ordering::Relaxed);
         self.taken.fetch_sub(1, Ordering::Relaxed);
     }
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     /// How many places a client gets that takes all it can, where so many are free of so many.
-    fn greedy(shares: &Shares, counter: Counter, (free, most): (u32, u32)) -> u32 {
+    fn greedy(shares: &Shares, counter: ClientCounter, (free, most): (u32, u32)) -> u32 {
         let takes = || shares.admits(counter, most).then(|| shares.take(counter));
         (0..free).map_while(|_| takes()).count().try_into().unwrap()
     }
@@ -106,8 +106,8 @@ mod tests {
             [(1024, 896, 32), (100, 88, 3), (8, 7, 1), (7, 7, 0), (1, 1, 0)]
         {
             let shares = Shares::new();
-            assert_eq!(greedy(&shares, Counter(0), (most, most)), first, "of {most}");
-            let got = greedy(&shares, Counter(1), (most - first, most));
+            assert_eq!(greedy(&shares, ClientCounter(0), (most, most)), first, "of {most}");
+            let got = greedy(&shares, ClientCounter(1), (most - first, most));
             assert_eq!(got, others.min(most - first), "of {most}");
         }
     }
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn what_is_given_back_is_there_for_all() {
         let shares = Shares::new();
-        let (one, other) = (Counter(0), Counter(1));
+        let (one, other) = (ClientCounter(0), ClientCounter(1));
         assert_eq!(greedy(&shares, one, (16, 16)), 14);
         shares.give_back(one);
         assert_eq!((shares.of(one), shares.of(other)), (13, 0));

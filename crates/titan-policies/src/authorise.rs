@@ -21,7 +21,7 @@ use crate::values::certificate_mismatch;
 use basic::Basic;
 use claims::Claims;
 use forward::Forward;
-use keys::{Keys, KnownKeys};
+use keys::{AcceptedKeys, KnownKeys};
 use rules::Rules;
 pub(super) use rules::{Unmet, View};
 use serde_json::{Map, Value};
@@ -65,7 +65,7 @@ pub(crate) struct Authorise {
     deny: Vec<Cidr>,
     /// The certificates that may ask; those of all clients without.
     certificates: Option<Vec<Vec<CertificateMatch>>>,
-    keys: Option<Keys>,
+    keys: Option<AcceptedKeys>,
     /// The ways of which one is enough, in the order in which they are tried.
     any_of: Vec<Credential>,
     claims: Option<Claims>,
@@ -159,7 +159,7 @@ impl Policy for Authorise {
             allow: own.allow.clone(),
             deny: own.deny.clone(),
             certificates: own.client_certificate.clone(),
-            keys: own.api_keys.as_ref().map(|config| Keys::new(name, config, keys)),
+            keys: own.api_keys.as_ref().map(|config| AcceptedKeys::new(name, config, keys)),
             any_of: own.any_of.clone(),
             claims: Claims::new(own),
             rules: Rules::new(&own.rules),

@@ -6,7 +6,7 @@
 use crate::authorise::Verifiers;
 use crate::buffered_response::BufferedResponse;
 use crate::compress::{Encoders, Encoding};
-use crate::credentials::Keys;
+use crate::credentials::PolicyCredentials;
 use crate::jwt::{self, KeySetStatus, Revocations};
 use crate::list::{BuildContext, Chain, Counters, PerWorker, PolicyMetric, Ready, Shared};
 use crate::policy::Response;
@@ -60,10 +60,15 @@ impl Shared {
 }
 
 impl Chains {
-    /// Makes the policies of a configuration ready. Those keys are for what no configuration before has had: what it has in
-    /// common with one that serves changes with [`Chains::replace_keys`].
-    pub fn new(config: &Config, keys: &Keys, shared: &Shared, build: BuildContext<'_>) -> Chains {
-        let credentials = keys.clone().by_policy();
+    /// Makes the policies of a configuration ready. The credentials go to policies that no earlier configuration
+    /// has had; those it shares with one that serves get theirs from [`Chains::replace_credentials`].
+    pub fn new(
+        config: &Config,
+        credentials: &PolicyCredentials,
+        shared: &Shared,
+        build: BuildContext<'_>,
+    ) -> Chains {
+        let credentials = credentials.clone().by_policy();
         let numbered = config.policies.iter().enumerate().zip(credentials);
         let policies = numbered.map(|(numbered, credentials)| {
             Ready::new(numbered, credentials, config, shared, build)
@@ -80,15 +85,15 @@ impl Chains {
         Chains { by_route, none, policies, sections }
     }
 
-    /// The keys of its policies, as the files have them by now.
-    pub fn read_keys(&self, files: &Files) -> Result<Keys, BadCredentials> {
-        Keys::read_all(self.sections.iter(), files)
+    /// The credentials of its policies, as the files have them now.
+    pub fn read_credentials(&self, files: &Files) -> Result<PolicyCredentials, BadCredentials> {
+        PolicyCredentials::read_all(self.sections.iter(), files)
     }
 
-    /// Uses other keys from now on.
-    pub fn replace_keys(&self, keys: Keys) {
-        let policies = self.policies.iter().zip(keys.by_policy());
-        policies.for_each(|(policy, keys)| policy.replace(keys));
+    /// Uses other credentials from now on.
+    pub fn replace_credentials(&self, credentials: PolicyCredentials) {
+        let policies = self.policies.iter().zip(credentials.by_policy());
+        policies.for_each(|(policy, credentials)| policy.replace(credentials));
     }
 
     /// What its policies count.

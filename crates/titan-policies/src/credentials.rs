@@ -6,38 +6,41 @@ use titan_io::tls::{BadCredentials, Files};
 
 /// The credentials of all policies of a configuration, in their order. Clones share them.
 #[derive(Clone, Default)]
-pub struct Keys(Vec<Credentials>);
+pub struct PolicyCredentials(Vec<Credentials>);
 
-impl Keys {
+impl PolicyCredentials {
     /// Reads the credentials of a configuration from its files.
-    pub fn read(config: &Config, files: &Files) -> Result<Keys, BadCredentials> {
-        Keys::read_all(config.policies.iter().map(|named| &named.policy), files)
+    pub fn read(config: &Config, files: &Files) -> Result<PolicyCredentials, BadCredentials> {
+        PolicyCredentials::read_all(config.policies.iter().map(|named| &named.policy), files)
     }
 
     /// Those that can be read, and of each policy why the others cannot.
-    pub fn read_some(config: &Config, files: &Files) -> (Keys, Vec<Option<BadCredentials>>) {
+    pub fn read_some(
+        config: &Config,
+        files: &Files,
+    ) -> (PolicyCredentials, Vec<Option<BadCredentials>>) {
         let read =
             config.policies.iter().map(|named| match Credentials::read(&named.policy, files) {
                 Ok(credentials) => (credentials, None),
                 Err(bad) => (Credentials::unread(named.policy.kind()), Some(bad)),
             });
         let (credentials, unread) = read.unzip();
-        (Keys(credentials), unread)
+        (PolicyCredentials(credentials), unread)
     }
 
     /// Those of policies whose files nobody has read.
-    pub fn unread(config: &Config) -> Keys {
+    pub fn unread(config: &Config) -> PolicyCredentials {
         let unread = config.policies.iter().map(|named| Credentials::unread(named.policy.kind()));
-        Keys(unread.collect())
+        PolicyCredentials(unread.collect())
     }
 
     /// Reads those of each of these.
     pub(crate) fn read_all<'p>(
         policies: impl Iterator<Item = &'p Policy>,
         files: &Files,
-    ) -> Result<Keys, BadCredentials> {
+    ) -> Result<PolicyCredentials, BadCredentials> {
         let read = policies.map(|policy| Credentials::read(policy, files));
-        read.collect::<Result<_, _>>().map(Keys)
+        read.collect::<Result<_, _>>().map(PolicyCredentials)
     }
 
     /// Those of each policy.

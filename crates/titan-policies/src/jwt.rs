@@ -21,7 +21,7 @@ pub use remote::KeySetStatus;
 pub use revocations::{Revocation, Revocations, Revoked};
 
 use crate::context::{Failure, PolicyContext, Step};
-use crate::findings::{Findings, Token as Shown, TokenChallenge};
+use crate::findings::{Findings, Token, TokenChallenge};
 use crate::policy::{Metric, OwnState, Policy, Response, Setting};
 use crate::story::Story;
 pub use cells::JwtCells;
@@ -40,7 +40,7 @@ use titan_io::error::{Error, Kind};
 use titan_io::io::Phase;
 use titan_io::refusals;
 use titan_io::tls::{BadCredentials, Files};
-use token::{Token, is_type};
+use token::{ParsedToken, is_type};
 use tokio::sync::watch;
 
 refusals! {
@@ -76,7 +76,7 @@ struct Challenges {
 
 /// What a valid token says.
 pub struct Verified {
-    token: Rc<Shown>,
+    token: Rc<Token>,
     /// It is valid from then on, and until then.
     from: Duration,
     until: Duration,
@@ -350,10 +350,10 @@ impl Jwt {
 
     /// Judges a token, but for whether it was revoked.
     fn verify(&self, text: &[u8], now: Duration) -> Result<Verified, Refusal> {
-        let token = Token::parse(text)?;
+        let token = ParsedToken::parse(text)?;
         let place = self.provider_of(&token.claims).ok_or(Refusal::Issuer)?;
         let keys = self.keys.current(place).ok_or(Refusal::NoKeys)?;
-        let Token { signed, algorithm, key_id, kind, claims, signature } = token;
+        let ParsedToken { signed, algorithm, key_id, kind, claims, signature } = token;
         let verified = keys.verify(algorithm, key_id.as_deref(), signed, &signature);
         verified.map_err(|unverified| match unverified {
             Unverified::NoKey => {
@@ -381,7 +381,7 @@ impl Jwt {
             return Err(Refusal::Claim);
         }
         let fields = self.fields_of(&claims)?;
-        let token = Rc::new(Shown {
+        let token = Rc::new(Token {
             claims: Rc::new(claims),
             told_in: Arc::clone(&self.told_in),
             is_forwarded: self.config.forward,

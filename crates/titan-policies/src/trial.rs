@@ -4,7 +4,7 @@ use crate::chain::Chains;
 use crate::context::{
     Client, PolicyContext, Step, Subrequest, SubrequestOutcome, Subrequests, Write,
 };
-use crate::credentials::Keys;
+use crate::credentials::PolicyCredentials;
 use crate::findings::Findings;
 use crate::list::{PerWorker, Shared};
 use crate::matched::{Match, Params};
@@ -52,8 +52,9 @@ impl Trial {
         );
         let config = Config::parse("test", &text).unwrap_or_else(|report| panic!("{report}"));
         let (registry, workers) = (Registry::default(), 1);
-        let (keys, shared) = (Keys::unread(&config), Shared::new(None, &registry));
-        let chains = Chains::new(&config, &keys, &shared, (&registry, workers));
+        let (credentials, shared) =
+            (PolicyCredentials::unread(&config), Shared::new(None, &registry));
+        let chains = Chains::new(&config, &credentials, &shared, (&registry, workers));
         Trial { chains, kept: PerWorker::default() }
     }
 

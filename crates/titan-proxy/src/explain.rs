@@ -34,7 +34,7 @@ use titan_http::path::Normal;
 use titan_http::{Fields, Method, RequestHead, Scheme, Status, TargetForm};
 use titan_io::error::{Error, Kind};
 use titan_io::tls::{Files, Identity};
-use titan_policies::credentials::Keys;
+use titan_policies::credentials::PolicyCredentials;
 use titan_policies::state::PolicyState;
 use words::{code, text};
 
@@ -73,9 +73,9 @@ pub fn explain(
     let question = Question::parse(method, url, fields)?;
     let identity = certificate.map(Identity::of_pem).transpose();
     let identity = identity.map_err(BadQuestion::Certificate)?;
-    let (keys, unread) = Keys::read_some(config, files);
+    let (credentials, unread) = PolicyCredentials::read_some(config, files);
     let unread = unread.iter().map(|why| Some(why.as_ref()?.to_string())).collect();
-    let snapshot = &Snapshot::unconnected(config, &keys);
+    let snapshot = &Snapshot::unconnected(config, &credentials);
     let scheme = if question.is_https() { Scheme::Https } else { Scheme::Http };
     let peer = from.unwrap_or(IpAddr::V4(ASSUMED_CLIENT));
     let mut policy = ListenerPolicy::default();

@@ -17,7 +17,7 @@ use titan_io::counter::Counted;
 use titan_io::io::Phase;
 use titan_io::registry::Registry;
 use titan_io::tls::{BadCredentials, ClientTls, Files, ServerTls};
-use titan_policies::credentials::{self, Keys};
+use titan_policies::credentials::{self, PolicyCredentials};
 use titan_policies::jwt::{KeySetStatus, Revocations};
 use titan_upstream::cells::UpstreamCells;
 use titan_upstream::endpoint::EndpointStatus;
@@ -102,16 +102,23 @@ impl Gateway {
         let (sockets, listeners) = bind_all(config, &states, count)?;
         let tls = config.upstreams.iter().map(|upstream| client_tls(upstream, files));
         let tls = tls.collect::<Result<_, _>>().map_err(StartError::Credentials)?;
-        let keys = Keys::read(config, files).map_err(StartError::Credentials)?;
+        let credentials =
+            PolicyCredentials::read(config, files).map_err(StartError::Credentials)?;
         if config.jwt_revocations.is_some() && revoked.is_none() {
             return Err(StartError::Revocations);
         }
         if let Some((_, bad)) = bad_roots(config, files).next() {
             return Err(StartError::Credentials(bad));
         }
-        let snapshot =
-            Arc::new(Snapshot::build(config, (&registry, count), tls, &keys, files, revoked));
-        snapshot.take_effect(keys);
+        let snapshot = Arc::new(Snapshot::build(
+            config,
+            (&registry, count),
+            tls,
+            &credentials,
+            files,
+            revoked,
+        ));
+        snapshot.take_effect(credentials);
         let metrics = Arc::new(snapshot.metrics(count));
         let (phase, watched) = watch::channel(Phase::Serve);
         snapshot.chains.fetch_keys(watched.clone()).map_err(StartError::Thread)?;
@@ -147,10 +154,10 @@ impl Gateway {
         let upstreams: Vec<&ClientTls> = upstreams.collect();
         let theirs = upstreams.iter().map(|tls| tls.renew(files));
         let theirs = theirs.collect::<Result<Vec<_>, _>>()?;
-        let keys = self.snapshot.chains.read_keys(files)?;
+        let credentials = self.snapshot.chains.read_credentials(files)?;
         self.states.iter().zip(renewed).for_each(|(state, tls)| state.set_tls(tls));
         upstreams.iter().zip(theirs).for_each(|(tls, renewed)| tls.replace(renewed));
-        self.snapshot.chains.replace_keys(keys);
+        self.snapshot.chains.replace_credentials(credentials);
         Ok(())
     }
 

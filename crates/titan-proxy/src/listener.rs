@@ -4,7 +4,7 @@ use crate::downstream::{self, Client};
 use crate::listener_policy::ListenerPolicy;
 use crate::origin::PresentedCertificate;
 use crate::proxy_protocol;
-use crate::worker::{Counted, Worker};
+use crate::worker::{OpenConnection, Worker};
 use arc_swap::ArcSwap;
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
@@ -25,7 +25,7 @@ use titan_io::clock::TICK;
 use titan_io::io::Phase;
 use titan_io::network::ClientNetwork;
 use titan_io::registry::Registry;
-use titan_io::shares::{Counter, Shares};
+use titan_io::shares::{ClientCounter, Shares};
 use titan_io::stream::Stream;
 use titan_io::tls::{self, BadCredentials, Files, Refused, ServerTls};
 use titan_io::transport::Transport;
@@ -72,7 +72,7 @@ struct ListenerKey {
 struct ConnectionPermit {
     state: Arc<ListenerState>,
     /// Where the connection is counted as its client's.
-    counter: Option<Counter>,
+    counter: Option<ClientCounter>,
     client: Option<ClientNetwork>,
 }
 
@@ -285,8 +285,7 @@ fn admit(worker: &Rc<Worker>, state: &Arc<ListenerState>, stream: Stream, peer: 
         origin: worker.snapshot().forwarding.origin(peer, Scheme::Http, &state.listener_policy),
         is_responding: false,
     };
-    let guest =
-        Box::new(AdmittedConnection { client, permit, _counted: worker.count_connection() });
+    let guest = Box::new(AdmittedConnection { client, permit, _open: worker.count_connection() });
     drop(tokio::task::spawn_local(guest.converse()));
 }
 
@@ -294,7 +293,7 @@ fn admit(worker: &Rc<Worker>, state: &Arc<ListenerState>, stream: Stream, peer: 
 struct AdmittedConnection {
     client: Client,
     permit: ConnectionPermit,
-    _counted: Counted,
+    _open: OpenConnection,
 }
 
 impl AdmittedConnection {

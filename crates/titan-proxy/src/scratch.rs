@@ -169,7 +169,7 @@ impl Reused for CallMemory {
 mod tests {
     use super::*;
     use titan_io::clock::Clock;
-    use titan_policies::credentials::Keys;
+    use titan_policies::credentials::PolicyCredentials;
 
     fn snapshot() -> Snapshot {
         snapshot_with("")
@@ -178,7 +178,7 @@ mod tests {
     fn snapshot_with(settings: &str) -> Snapshot {
         let text = format!("{{ listeners: [':0'], routes: [{{ respond: 204 }}], {settings} }}");
         let config = titan_config::Config::parse("test", &text).unwrap();
-        Snapshot::unconnected(&config, &Keys::unread(&config))
+        Snapshot::unconnected(&config, &PolicyCredentials::unread(&config))
     }
 
     /// A scratch whose texts have grown to that.

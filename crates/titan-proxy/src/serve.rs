@@ -50,7 +50,7 @@ mod tests {
     use std::time::Duration;
     use titan_config::Config;
     use titan_io::registry::Registry;
-    use titan_policies::credentials::Keys;
+    use titan_policies::credentials::PolicyCredentials;
     use titan_upstream::reclaim::Reclaim;
     use tokio::runtime::{Builder, LocalOptions};
 
@@ -75,7 +75,8 @@ mod tests {
         let runtime =
             Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
         let runtime = runtime.unwrap();
-        let snapshot = Arc::new(Snapshot::unconnected(&config, &Keys::unread(&config)));
+        let snapshot =
+            Arc::new(Snapshot::unconnected(&config, &PolicyCredentials::unread(&config)));
         let metrics = Arc::new(snapshot.metrics(1));
         let reclaim = Arc::new(Reclaim::new(1));
         let (_phase, watched) = watch::channel(Phase::Serve);

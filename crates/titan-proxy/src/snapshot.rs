@@ -17,7 +17,7 @@ use titan_io::memory::{ClientMemory, UsedMemory};
 use titan_io::registry::Registry;
 use titan_io::tls::{ClientTls, Files};
 use titan_policies::chain::Chains;
-use titan_policies::credentials::Keys;
+use titan_policies::credentials::PolicyCredentials;
 use titan_policies::jwt::Revocations;
 use titan_policies::list::Shared;
 use titan_policies::transform::Body;
@@ -90,7 +90,7 @@ impl Snapshot {
         config: &Config,
         (registry, workers): (&Registry, usize),
         tls: Vec<Option<ClientTls>>,
-        keys: &Keys,
+        credentials: &PolicyCredentials,
         files: &Files,
         revoked: Option<&Revocations>,
     ) -> Snapshot {
@@ -106,7 +106,7 @@ impl Snapshot {
             look_alikes: LookAlikes::new(&config.routes),
             actions: config.routes.iter().map(|route| Action::new(route, files.folder())).collect(),
             counted: counted.collect(),
-            chains: Chains::new(config, keys, &Shared::new(revoked, registry), around),
+            chains: Chains::new(config, credentials, &Shared::new(revoked, registry), around),
             upstreams: upstreams.collect(),
             error_pages: Pages::new(config),
             limits: config.limits.clone(),
@@ -129,18 +129,18 @@ impl Snapshot {
         snapshot
     }
 
-    /// Has what is shared with other snapshots keep to this configuration and use these keys from now on. Nothing of it does
-    /// before.
-    pub(crate) fn take_effect(&self, keys: Keys) {
+    /// From now on, what is shared with other snapshots follows this configuration and uses these credentials. Nothing does
+    /// before this call.
+    pub(crate) fn take_effect(&self, credentials: PolicyCredentials) {
         self.upstreams.iter().for_each(|upstream| upstream.take_effect());
-        self.chains.replace_keys(keys);
+        self.chains.replace_credentials(credentials);
     }
 
     /// The tables of a gateway that connects to nobody: it needs no certificates.
-    pub(crate) fn unconnected(config: &Config, keys: &Keys) -> Snapshot {
+    pub(crate) fn unconnected(config: &Config, credentials: &PolicyCredentials) -> Snapshot {
         let tls = config.upstreams.iter().map(|_| None);
         let around = (&Registry::default(), 1);
-        Snapshot::build(config, around, tls.collect(), keys, &Files::default(), None)
+        Snapshot::build(config, around, tls.collect(), credentials, &Files::default(), None)
     }
 
     /// How much a stream can surely bring before any of it is passed on: its own window, or its part of that of its

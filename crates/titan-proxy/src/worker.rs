@@ -98,10 +98,10 @@ impl Worker {
     }
 
     /// Counts a client connection until what it returns is dropped.
-    pub(crate) fn count_connection(self: &Rc<Self>) -> Counted {
+    pub(crate) fn count_connection(self: &Rc<Self>) -> OpenConnection {
         self.open.set(self.open.get() + 1);
         self.cells().accepted.add(1);
-        Counted(Rc::clone(self))
+        OpenConnection(Rc::clone(self))
     }
 
     /// A place among the few connections that may wait with everything at hand.
@@ -176,11 +176,11 @@ impl Drop for Seat<'_> {
 }
 
 /// An open client connection.
-pub(crate) struct Counted(Rc<Worker>);
+pub(crate) struct OpenConnection(Rc<Worker>);
 
-impl Drop for Counted {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
-        let Counted(worker) = self;
+        let OpenConnection(worker) = self;
         worker.open.set(worker.open.get() - 1);
         worker.cells().closed.add(1);
         if worker.open.get() == 0 {

@@ -29,7 +29,7 @@ const MAX_REHASHES: usize = 16;
 pub struct Balancer {
     members: Box<[Member]>,
     rotation: Rotation,
-    policy: Policy,
+    algorithm: Algorithm,
 }
 
 /// An endpoint with its weight.
@@ -38,7 +38,7 @@ struct Member {
     weight: u32,
 }
 
-enum Policy {
+enum Algorithm {
     RoundRobin,
     LeastRequests,
     Latency,
@@ -83,47 +83,50 @@ impl Balancer {
             .map(|(state, weight)| Member { state, weight: weight.get().into() })
             .collect();
         let weights: Vec<u32> = members.iter().map(|member| member.weight).collect();
-        let policy = match balance {
-            Balance::RoundRobin => Policy::RoundRobin,
-            Balance::LeastRequests => Policy::LeastRequests,
-            Balance::P2cEwma => Policy::Latency,
-            Balance::Random => Policy::Random,
+        let algorithm = match balance {
+            Balance::RoundRobin => Algorithm::RoundRobin,
+            Balance::LeastRequests => Algorithm::LeastRequests,
+            Balance::P2cEwma => Algorithm::Latency,
+            Balance::Random => Algorithm::Random,
             Balance::ConsistentHash(key) => {
                 let ids: Vec<u64> = members.iter().map(|member| member.state.id()).collect();
-                Policy::ConsistentHash(key.clone(), Maglev::new(&ids, &weights))
+                Algorithm::ConsistentHash(key.clone(), Maglev::new(&ids, &weights))
             }
-            Balance::StickyCookie(cookie) => Policy::StickyCookie(cookie.clone()),
+            Balance::StickyCookie(cookie) => Algorithm::StickyCookie(cookie.clone()),
         };
-        Balancer { members, rotation: Rotation::at(turn, &weights), policy }
+        Balancer { members, rotation: Rotation::at(turn, &weights), algorithm }
     }
 
     /// What of a request the choice depends on, for the policies that want the same endpoint again.
     pub fn key(&self, source: &KeySource<'_>) -> Option<u64> {
-        match &self.policy {
-            Policy::ConsistentHash(key, _) => hash_of(key, source),
-            Policy::StickyCookie(sticky) => {
+        match &self.algorithm {
+            Algorithm::ConsistentHash(key, _) => hash_of(key, source),
+            Algorithm::StickyCookie(sticky) => {
                 endpoint_id(cookie::first(source.fields, sticky.name.as_str())?)
             }
-            Policy::RoundRobin | Policy::LeastRequests | Policy::Latency | Policy::Random => None,
+            Algorithm::RoundRobin
+            | Algorithm::LeastRequests
+            | Algorithm::Latency
+            | Algorithm::Random => None,
         }
     }
 
     /// The place of the endpoint to take; `None` when each is excluded, or there is none.
     pub fn choose(&self, draw: &PickContext<'_>) -> Option<usize> {
-        match &self.policy {
-            Policy::RoundRobin => self.in_turn(draw),
-            Policy::LeastRequests => self.least_requests(draw),
-            Policy::Latency => self.better_of_two(draw),
-            Policy::Random => self.at_random(draw.random, |place| draw.allows(place)),
-            Policy::ConsistentHash(_, table) => self.hashed(table, draw),
-            Policy::StickyCookie(_) => self.named(draw).or_else(|| self.in_turn(draw)),
+        match &self.algorithm {
+            Algorithm::RoundRobin => self.in_turn(draw),
+            Algorithm::LeastRequests => self.least_requests(draw),
+            Algorithm::Latency => self.better_of_two(draw),
+            Algorithm::Random => self.at_random(draw.random, |place| draw.allows(place)),
+            Algorithm::ConsistentHash(_, table) => self.hashed(table, draw),
+            Algorithm::StickyCookie(_) => self.named(draw).or_else(|| self.in_turn(draw)),
         }
     }
 
     /// Writes the value of the `Set-Cookie` field that is due after `chosen` was taken for a request
     /// with that key. Nothing is due when the request's cookie named it.
     pub fn set_cookie(&self, key: Option<u64>, chosen: usize, out: &mut Vec<u8>) -> bool {
-        let Policy::StickyCookie(sticky) = &self.policy else { return false };
+        let Algorithm::StickyCookie(sticky) = &self.algorithm else { return false };
         let id = self.members[chosen].state.id();
         let is_due = key != Some(id);
         if is_due {

@@ -23,7 +23,7 @@ use titan_io::error::{Error, Kind, Side};
 use titan_io::io::Io;
 use titan_io::mux::{Mux, Progress, Receiver, Sender, StreamHandle, Wire};
 use titan_io::network::ClientNetwork;
-use titan_io::shares::{Counter, Shares};
+use titan_io::shares::{ClientCounter, Shares};
 use titan_io::stream::Inbox;
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::{RecvError, TryRecvError};
@@ -57,7 +57,7 @@ struct EndpointConnections {
 pub struct Seat {
     /// The connection.
     pub shared: Rc<H2Connection>,
-    share: Option<(Rc<Shares>, Counter)>,
+    share: Option<(Rc<Shares>, ClientCounter)>,
 }
 
 /// What holds for a connection that exchanges share.
@@ -99,7 +99,7 @@ enum Liveness {
 
 /// An exchange that waits for its endpoint. If it ends before anything has come, for example because its client gives
 /// up, the connection may be dead without anyone noticing: it is pinged then.
-struct PendingResponse<'t> {
+struct LivenessGuard<'t> {
     shared: Rc<H2Connection>,
     clock: &'t Clock,
     began: CoarseInstant,
@@ -235,14 +235,18 @@ impl EndpointConnections {
     }
 
     /// Where the streams of a client are counted, if they are.
-    fn counter(&mut self, endpoint: &Endpoint, client: Option<ClientNetwork>) -> Option<Counter> {
+    fn counter(
+        &mut self,
+        endpoint: &Endpoint,
+        client: Option<ClientNetwork>,
+    ) -> Option<ClientCounter> {
         let is_limited = endpoint.slots.is_limited();
         // How many there are depends on what the endpoint takes on each connection.
         let used = || Rc::new(Shares::new());
         is_limited.then(|| self.used.get_or_insert_with(used).counter(client))
     }
 
-    fn share(&self, counter: Option<Counter>) -> Option<(&Rc<Shares>, Counter)> {
+    fn share(&self, counter: Option<ClientCounter>) -> Option<(&Rc<Shares>, ClientCounter)> {
         self.used.as_ref().zip(counter)
     }
 
@@ -327,7 +331,7 @@ impl Drop for OpeningGuard<'_> {
 }
 
 impl Seat {
-    fn new(shared: Rc<H2Connection>, share: Option<(&Rc<Shares>, Counter)>) -> Seat {
+    fn new(shared: Rc<H2Connection>, share: Option<(&Rc<Shares>, ClientCounter)>) -> Seat {
         let share = share.map(|(used, counter)| (Rc::clone(used), counter));
         if let Some((used, counter)) = &share {
             used.take(*counter);
@@ -367,8 +371,8 @@ impl H2Connection {
     }
 
     /// An exchange begins on it.
-    fn trial<'t>(self: &Rc<Self>, clock: &'t Clock) -> PendingResponse<'t> {
-        PendingResponse { shared: Rc::clone(self), clock, began: clock.now() }
+    fn liveness<'t>(self: &Rc<Self>, clock: &'t Clock) -> LivenessGuard<'t> {
+        LivenessGuard { shared: Rc::clone(self), clock, began: clock.now() }
     }
 
     /// Asks the endpoint whether it is there, unless that was asked not long ago.
@@ -402,12 +406,12 @@ impl H2Connection {
 
 impl StreamCapacity {
     /// Whether a client that has so many streams may have one more, where that counts.
-    fn is_for(&self, share: Option<(&Rc<Shares>, Counter)>) -> bool {
+    fn is_for(&self, share: Option<(&Rc<Shares>, ClientCounter)>) -> bool {
         share.is_none_or(|(used, counter)| used.admits_to(counter, self.taken, self.most))
     }
 }
 
-impl Drop for PendingResponse<'_> {
+impl Drop for LivenessGuard<'_> {
     fn drop(&mut self) {
         if self.shared.heard.get() < self.began {
             self.shared.ask(self.clock);
@@ -480,7 +484,7 @@ pub struct H2Channel<'w> {
     receiver: Receiver,
     /// Of the request.
     method: Method,
-    trial: PendingResponse<'w>,
+    liveness: LivenessGuard<'w>,
     _seat: Seat,
 }
 
@@ -496,8 +500,8 @@ impl<'w> H2Channel<'w> {
     ) -> Option<H2Channel<'w>> {
         let (receiver, mut sender) = open(&seat.shared.mux)?.split();
         sender.begin(length, length == Some(0));
-        let trial = seat.shared.trial(clock);
-        Some(H2Channel { sender, receiver, method, trial, _seat: seat })
+        let liveness = seat.shared.liveness(clock);
+        Some(H2Channel { sender, receiver, method, liveness, _seat: seat })
     }
 }
 
@@ -535,7 +539,7 @@ impl Channel for H2Channel<'_> {
     fn note_failure(&self, error: Error) {
         if error.kind == Kind::ResponseTimeout {
             // Whether the endpoint is slow or the connection dead cannot be told: nobody else is to find out.
-            self.trial.shared.retire();
+            self.liveness.shared.retire();
         }
     }
 

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use titan_io::network::ClientNetwork;
-use titan_io::shares::Counter;
+use titan_io::shares::ClientCounter;
 
 /// Waiting requests, by client; those of a client in order of arrival.
 pub(super) struct Queue<T> {
     clients: BTreeMap<Client, Line<T>>,
     /// The clients, and their counters, by the id of their first request.
-    by_first: BTreeMap<u64, (Client, Counter)>,
+    by_first: BTreeMap<u64, (Client, ClientCounter)>,
     /// The clients by the number of their waiting requests.
     by_length: BTreeSet<(usize, Client)>,
     next_id: u64,
@@ -21,7 +21,7 @@ type Client = Option<ClientNetwork>;
 /// The waiting requests of one client; empty only while it changes.
 struct Line<T> {
     /// Counts what the client uses of the shared resource.
-    counter: Counter,
+    counter: ClientCounter,
     waiting: VecDeque<(u64, T)>,
 }
 
@@ -47,7 +47,7 @@ impl<T> Queue<T> {
     }
 
     /// Adds a request at the end.
-    pub(super) fn push(&mut self, client: Client, counter: Counter, who: T) -> QueuePosition {
+    pub(super) fn push(&mut self, client: Client, counter: ClientCounter, who: T) -> QueuePosition {
         let id = self.next_id;
         self.next_id += 1;
         self.len += 1;
@@ -61,7 +61,7 @@ impl<T> Queue<T> {
     /// This looks at no more clients than use some, and one that uses none.
     pub(super) fn next(
         &self,
-        used: impl Fn(Counter) -> Option<u32>,
+        used: impl Fn(ClientCounter) -> Option<u32>,
         fits: impl Fn(&T) -> bool,
     ) -> Option<QueuePosition> {
         let mut next = None;
@@ -84,7 +84,7 @@ impl<T> Queue<T> {
     pub(super) fn remove(
         &mut self,
         QueuePosition { client, id }: QueuePosition,
-    ) -> Option<(Counter, T)> {
+    ) -> Option<(ClientCounter, T)> {
         let Line { counter, waiting } = self.clients.get(&client)?;
         let (counter, index) = (*counter, waiting.binary_search_by_key(&id, |(id, _)| *id).ok()?);
         self.len -= 1;
@@ -103,7 +103,7 @@ impl<T> Queue<T> {
     }
 
     /// Removes all, in the order of their turns if each got what it waits for.
-    pub(super) fn drain(&mut self, used: impl Fn(Counter) -> u32) -> impl Iterator<Item = T> {
+    pub(super) fn drain(&mut self, used: impl Fn(ClientCounter) -> u32) -> impl Iterator<Item = T> {
         let Queue { clients, next_id, .. } = std::mem::take(self);
         self.next_id = next_id;
         let mut all = Vec::new();
@@ -119,7 +119,7 @@ impl<T> Queue<T> {
     fn change<R>(
         &mut self,
         client: Client,
-        counter: Counter,
+        counter: ClientCounter,
         change: impl FnOnce(&mut VecDeque<(u64, T)>) -> R,
     ) -> R {
         let line = || Line { counter, waiting: VecDeque::new() };
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn a_request_in_the_middle_may_leave() {
-        let (mut queue, counter) = (Queue::default(), Counter::default());
+        let (mut queue, counter) = (Queue::default(), ClientCounter::default());
         let spots: Vec<_> = (0..5).map(|who| queue.push(None, counter, who)).collect();
         assert_eq!(queue.remove(spots[2]), Some((counter, 2)));
         assert_eq!(queue.remove(spots[2]), None);

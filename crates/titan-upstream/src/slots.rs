@@ -16,7 +16,7 @@ use std::task::Poll;
 use std::time::Duration;
 use titan_io::error::Kind;
 use titan_io::network::ClientNetwork;
-use titan_io::shares::{Counter, Shares};
+use titan_io::shares::{ClientCounter, Shares};
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::RecvError;
 
@@ -76,7 +76,7 @@ pub struct Requester {
 /// serves one.
 pub struct Slot {
     slots: Arc<Slots>,
-    user: Option<Counter>,
+    user: Option<ClientCounter>,
 }
 
 /// A place in the queue; left when dropped.
@@ -133,7 +133,7 @@ impl Slots {
     }
 
     /// A claim that was counted as open, used by that client from now on.
-    fn slot(self: &Arc<Self>, user: Option<Counter>) -> Slot {
+    fn slot(self: &Arc<Self>, user: Option<ClientCounter>) -> Slot {
         let counted = self.used.get().zip(user);
         counted.inspect(|(used, counter)| used.take(*counter));
         Slot { slots: Arc::clone(self), user: counted.map(|(_, counter)| counter) }
@@ -277,7 +277,7 @@ impl Slots {
 
 impl Limit<'_> {
     /// Whether that client may have one more.
-    fn admits(&self, counter: Counter) -> bool {
+    fn admits(&self, counter: ClientCounter) -> bool {
         self.used.admits(counter, self.most)
     }
 

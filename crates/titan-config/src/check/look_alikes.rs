@@ -9,12 +9,12 @@ use crate::read::Reading;
 use crate::route_fields::RouteDraft;
 
 /// A route with the policies that its requests meet.
-pub(super) struct InForce<'r> {
+pub(super) struct RouteInForce<'r> {
     pub(super) route: &'r RouteDraft,
     pub(super) policies: Policies,
 }
 
-impl InForce<'_> {
+impl RouteInForce<'_> {
     /// Whether not everybody gets what there is.
     fn is_guarded(&self) -> bool {
         self.asks() || self.route.refuses_all()
@@ -31,7 +31,7 @@ impl InForce<'_> {
 }
 
 /// Warns of open routes that take look-alikes of guarded paths, where nobody has said what becomes of them.
-pub(super) fn check_look_alikes(routes: &[InForce<'_>], file: &Paths, to: &mut Reading<'_>) {
+pub(super) fn check_look_alikes(routes: &[RouteInForce<'_>], file: &Paths, to: &mut Reading<'_>) {
     for open in routes.iter().filter(|it| it.is_open()) {
         let paths = open.route.paths.over(file);
         let guarded =

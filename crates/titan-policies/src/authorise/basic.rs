@@ -1,6 +1,6 @@
 //! User names and passwords (RFC 7617).
 
-mod line;
+mod queue;
 mod remembered;
 mod users;
 mod verifiers;

@@ -15,7 +15,7 @@ use titan_io::error::{Error, Kind};
 use titan_io::tls::{BadCredentials, Files, bad, sha256};
 
 /// The keys of which a request has to show one.
-pub(super) struct Keys {
+pub(super) struct AcceptedKeys {
     header: Box<[u8]>,
     query: Option<String>,
     /// The field that tells the upstream which key it was.
@@ -54,10 +54,10 @@ impl KnownKeys {
     }
 }
 
-impl Keys {
-    pub(super) fn new(name: &str, config: &ApiKeys, known: Arc<KnownKeys>) -> Keys {
+impl AcceptedKeys {
+    pub(super) fn new(name: &str, config: &ApiKeys, known: Arc<KnownKeys>) -> AcceptedKeys {
         let ApiKeys { header, query, identity_header, .. } = config;
-        Keys {
+        AcceptedKeys {
             header: header.as_str().as_bytes().into(),
             query: query.clone(),
             tell: identity_header.as_ref().map(|name| name.as_str().as_bytes().into()),

@@ -1,10 +1,10 @@
 //! What is decided about a token, and why, for the operator.
 
 use super::places::{self, Found, NoToken};
-use super::token::Token;
+use super::token::ParsedToken;
 use super::{Jwt, Refusal, Verified};
 use crate::context::PolicyContext;
-use crate::findings::Token as Shown;
+use crate::findings::Token;
 use crate::jwt::TOKEN_INVALID;
 use crate::story::Story;
 use std::rc::Rc;
@@ -39,7 +39,7 @@ impl Jwt {
         places::remove(&self.config.token[place], request).map_err(|_| Kind::Internal.into())
     }
 
-    fn explain_token(&self, token: &[u8], story: &mut Story<'_>) -> Option<Rc<Shown>> {
+    fn explain_token(&self, token: &[u8], story: &mut Story<'_>) -> Option<Rc<Token>> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let (verified, unchecked) = match (story.unread(), self.verify(token, now)) {
             (None, Err(Refusal::NoKeys)) => (
@@ -68,7 +68,7 @@ impl Jwt {
 
     /// Judges everything of a token but its signature.
     fn judge_unsigned(&self, token: &[u8], now: Duration) -> Result<Verified, Refusal> {
-        let Token { algorithm, kind, claims, .. } = Token::parse(token)?;
+        let ParsedToken { algorithm, kind, claims, .. } = ParsedToken::parse(token)?;
         let place = self.provider_of(&claims).ok_or(Refusal::Issuer)?;
         match self.config.providers[place].algorithms.contains(&algorithm) {
             true => self.judge(place, kind.as_deref(), claims, now),

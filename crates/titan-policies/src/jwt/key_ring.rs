@@ -13,12 +13,12 @@ use titan_io::registry::Registry;
 /// The keys of all providers of a policy.
 pub(super) struct KeyRing {
     /// By the place of the provider.
-    providers: Vec<Keys>,
+    providers: Vec<ProviderKeys>,
     generation: Arc<Generation>,
 }
 
 /// The keys of a provider.
-enum Keys {
+enum ProviderKeys {
     /// Those of the configuration and its files.
     Here(ArcSwap<KeySet>),
     /// Those that are fetched.
@@ -55,10 +55,10 @@ impl KeyRing {
                 (JwtKeys::Url(url), source) => {
                     let fetched = Fetched::of((policy, provider), How::new(url, source), registry);
                     fetched.remote().tell(&generation);
-                    Keys::Elsewhere(fetched)
+                    ProviderKeys::Elsewhere(fetched)
                 }
-                (_, Some(Source::Here(keys))) => Keys::Here(ArcSwap::new(keys)),
-                (_, _) => Keys::Here(ArcSwap::default()),
+                (_, Some(Source::Here(keys))) => ProviderKeys::Here(ArcSwap::new(keys)),
+                (_, _) => ProviderKeys::Here(ArcSwap::default()),
             };
             KeyRing { providers: config.providers.iter().map(keys_of).collect(), generation }
         })
@@ -72,14 +72,14 @@ impl KeyRing {
     /// The keys of a provider; none where they were not fetched yet, or too long ago.
     pub(super) fn current(&self, provider: usize) -> Option<Guard<Arc<KeySet>>> {
         match &self.providers[provider] {
-            Keys::Here(keys) => Some(keys.load()),
-            Keys::Elsewhere(fetched) => fetched.remote().current_keys(),
+            ProviderKeys::Here(keys) => Some(keys.load()),
+            ProviderKeys::Elsewhere(fetched) => fetched.remote().current_keys(),
         }
     }
 
     /// A token has named a key of a provider that is not known.
     pub(super) fn want(&self, provider: usize) {
-        if let Keys::Elsewhere(fetched) = &self.providers[provider] {
+        if let ProviderKeys::Elsewhere(fetched) = &self.providers[provider] {
             fetched.remote().want();
         }
     }
@@ -87,8 +87,8 @@ impl KeyRing {
     /// The key sets that are fetched, each with the place of its provider.
     pub(super) fn fetched(&self) -> impl Iterator<Item = (usize, &Arc<Fetched>)> {
         self.providers.iter().enumerate().filter_map(|(place, keys)| match keys {
-            Keys::Here(_) => None,
-            Keys::Elsewhere(fetched) => Some((place, fetched)),
+            ProviderKeys::Here(_) => None,
+            ProviderKeys::Elsewhere(fetched) => Some((place, fetched)),
         })
     }
 
@@ -97,8 +97,8 @@ impl KeyRing {
         let providers = self.providers.iter().zip(&config.providers);
         for ((own, provider), source) in providers.zip(sources) {
             match (own, &provider.keys, source) {
-                (Keys::Here(own), _, Source::Here(keys)) => self.set(own, keys),
-                (Keys::Elsewhere(fetched), JwtKeys::Url(url), source) => {
+                (ProviderKeys::Here(own), _, Source::Here(keys)) => self.set(own, keys),
+                (ProviderKeys::Elsewhere(fetched), JwtKeys::Url(url), source) => {
                     fetched.set(How::new(url, Some(source)));
                 }
                 (_, _, _) => {}

@@ -13,7 +13,7 @@ pub(super) const MAX_TOKEN: usize = 16 << 10;
 const MAX_KEY_ID: usize = 256;
 
 /// A token that has been taken apart.
-pub(super) struct Token<'t> {
+pub(super) struct ParsedToken<'t> {
     /// What is signed: the first two parts as they came.
     pub(super) signed: &'t [u8],
     pub(super) algorithm: JwtAlgorithm,
@@ -29,8 +29,8 @@ pub(super) struct Token<'t> {
 /// it is read. A token with one of them was made for somebody who does as it says.
 const REFUSED: [&str; 8] = ["jku", "jwk", "x5u", "x5c", "crit", "b64", "zip", "enc"];
 
-impl<'t> Token<'t> {
-    pub(super) fn parse(text: &'t [u8]) -> Result<Token<'t>, Refusal> {
+impl<'t> ParsedToken<'t> {
+    pub(super) fn parse(text: &'t [u8]) -> Result<ParsedToken<'t>, Refusal> {
         if text.len() > MAX_TOKEN {
             return Err(Refusal::Malformed);
         }
@@ -60,7 +60,7 @@ impl<'t> Token<'t> {
         let kind = text_of(&mut header, "typ")?;
         let claims = json::object(&decode(claims)?).ok_or(Refusal::Malformed)?;
         let signature = decode(signature)?;
-        Ok(Token { signed, algorithm, key_id, kind, claims, signature })
+        Ok(ParsedToken { signed, algorithm, key_id, kind, claims, signature })
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use titan_io::network::ClientNetwork;
-use titan_io::shares::{Counter, Shares};
+use titan_io::shares::{ClientCounter, Shares};
 use tokio::time::sleep;
 
 /// The requests that wait for limits, over all of these and all workers.
@@ -24,7 +24,7 @@ pub(crate) struct Turn {
 /// The place of a request among those that wait.
 pub(super) struct WaitPermit {
     waiting: Arc<Waiting>,
-    counter: Counter,
+    counter: ClientCounter,
 }
 
 /// The most requests that wait at the same time; those of one client leave the last eighth to others. Beyond that requests are

@@ -127,9 +127,9 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
     }
 
     async fn send_body(&mut self, source: &mut impl BodySource) -> Result<(), Error> {
-        let limits = self.snapshot.timeouts.write;
+        let timeout = self.snapshot.timeouts.write;
         let sink_rate = self.snapshot.response_rate();
-        let limits = StallLimits { source: limits, sink: limits, source_rate: 0, sink_rate };
+        let limits = StallLimits { source: timeout, sink: timeout, source_rate: 0, sink_rate };
         self.send_through(Pump::new(limits), source).await
     }
 

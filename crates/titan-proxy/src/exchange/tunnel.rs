@@ -19,7 +19,7 @@ struct Tunnel {
     up: Pump,
     down: Pump,
     /// How long nothing may move.
-    limits: Duration,
+    timeout: Duration,
     /// Bytes that have moved when last looked at, in both directions.
     moved: u64,
     deadline: CoarseInstant,
@@ -29,7 +29,7 @@ impl<B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'_, B, S> {
     /// Moves bytes both ways until both sides have ended, or nothing has moved for that long.
     pub(super) async fn tunnel<C: Channel>(
         &mut self,
-        limits: Duration,
+        timeout: Duration,
         pending: &mut PendingResponse<'_, C>,
     ) -> Result<(), Error> {
         let (_, mut request, mut incoming) = pending.call.split(&mut pending.memory);
@@ -42,9 +42,9 @@ impl<B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'_, B, S> {
             // It is the tunnel as a whole that is idle or not.
             up: Pump::new(StallLimits::UNLIMITED),
             down: Pump::new(StallLimits::UNLIMITED),
-            limits,
+            timeout,
             moved: 0,
-            deadline: clock.deadline(limits),
+            deadline: clock.deadline(timeout),
         };
         poll_fn(|cx| {
             let Tunnel { up, down, .. } = &mut tunnel;
@@ -70,8 +70,8 @@ impl Tunnel {
         let moved = self.up.taken() + self.down.taken() + ends;
         if moved != self.moved {
             self.moved = moved;
-            let limits = if ends == 0 { self.limits } else { self.limits.min(HALF_CLOSED) };
-            self.deadline = clock.deadline(limits);
+            let timeout = if ends == 0 { self.timeout } else { self.timeout.min(HALF_CLOSED) };
+            self.deadline = clock.deadline(timeout);
         }
         if clock.is_past(self.deadline) { Poll::Ready(()) } else { Poll::Pending }
     }

@@ -13,7 +13,7 @@ fn snapshot(registry: &Registry, settings: &str) -> Snapshot {
         &config,
         (registry, 1),
         tls.collect(),
-        &Keys::unread(&config),
+        &PolicyCredentials::unread(&config),
         &Files::default(),
         None,
     )
@@ -114,7 +114,7 @@ fn upstreams_stay_wherever_they_stand() {
 fn a_snapshot_that_never_serves_changes_nothing() {
     let registry = Registry::default();
     let before = snapshot(&registry, UPSTREAMS);
-    before.take_effect(Keys::default());
+    before.take_effect(PolicyCredentials::default());
     let endpoint = Arc::clone(&before.upstreams[1].members().endpoints[1]);
     let timeout = endpoint.idle_timeout();
     let other =
@@ -125,7 +125,7 @@ fn a_snapshot_that_never_serves_changes_nothing() {
     assert!(endpoint.idle_timeout() == timeout && !endpoint.slots.is_limited());
     drop(after);
     assert!(!endpoint.is_gone());
-    snapshot(&registry, &other).take_effect(Keys::default());
+    snapshot(&registry, &other).take_effect(PolicyCredentials::default());
     assert!(endpoint.idle_timeout().as_secs() == 7 && endpoint.slots.is_limited());
 }
 

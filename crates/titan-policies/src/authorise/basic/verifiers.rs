@@ -1,6 +1,6 @@
 //! The threads that check passwords: hashes are slow on purpose, and must not block the other requests of a worker.
 
-use super::line::Line;
+use super::queue::FairQueue;
 use crate::authorise::PASSWORD_QUEUE;
 use argon2::{Algorithm, Argon2, Params, Version};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 #[derive(Default)]
 pub(crate) struct Verifiers {
     /// Not there before they are started: then nobody's password is right.
-    line: OnceLock<Arc<Line<Check>>>,
+    queue: OnceLock<Arc<FairQueue<Check>>>,
 }
 
 /// A password that is to be checked.
@@ -34,19 +34,19 @@ const BCRYPT: usize = 72;
 impl Verifiers {
     /// Starts the threads, unless they are there already. They end when nobody can ask them any more.
     pub(crate) fn start(&self) -> io::Result<()> {
-        if self.line.get().is_some() {
+        if self.queue.get().is_some() {
             return Ok(());
         }
-        let line = Arc::new(Line::new());
+        let queue = Arc::new(FairQueue::new());
         for number in 0..THREADS {
-            let served = Arc::clone(&line);
+            let served = Arc::clone(&queue);
             let run = move || while serve(&served).is_some() {};
             let started = thread::Builder::new().name(format!("passwords-{number}")).spawn(run);
-            started.inspect_err(|_| line.close())?;
+            started.inspect_err(|_| queue.close())?;
         }
         // Somebody else may have been faster.
-        if let Err(line) = self.line.set(line) {
-            line.close();
+        if let Err(queue) = self.queue.set(queue) {
+            queue.close();
         }
         Ok(())
     }
@@ -61,23 +61,23 @@ impl Verifiers {
     ) -> Result<bool, Kind> {
         let (verdict, told) = oneshot::channel();
         let check = Check { hash, password: password.to_vec(), verdict };
-        let line = self.line.get().ok_or(PASSWORD_QUEUE)?;
-        line.push(client, check, |check| check.verdict.is_closed())?;
+        let queue = self.queue.get().ok_or(PASSWORD_QUEUE)?;
+        queue.push(client, check, |check| check.verdict.is_closed())?;
         told.await.map_err(|_| PASSWORD_QUEUE)
     }
 }
 
 impl Drop for Verifiers {
     fn drop(&mut self) {
-        if let Some(line) = self.line.get() {
-            line.close();
+        if let Some(queue) = self.queue.get() {
+            queue.close();
         }
     }
 }
 
 /// Checks one password, unless its request has ended; `None` when no more will come.
-fn serve(line: &Line<Check>) -> Option<()> {
-    let Check { hash, password, verdict } = line.pop()?;
+fn serve(queue: &FairQueue<Check>) -> Option<()> {
+    let Check { hash, password, verdict } = queue.pop()?;
     if !verdict.is_closed() {
         let _ = verdict.send(is_password_of(&hash, &password));
     }
@@ -143,17 +143,17 @@ mod tests {
     #[test]
     fn nobody_works_for_those_who_left() {
         let hash = Arc::new(hash("$2b$14$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW"));
-        let line = Arc::new(Line::new());
-        let verifiers = Verifiers { line: OnceLock::from(Arc::clone(&line)) };
+        let queue = Arc::new(FairQueue::new());
+        let verifiers = Verifiers { queue: OnceLock::from(Arc::clone(&queue)) };
         let mut context = Context::from_waker(Waker::noop());
         {
             let mut first = pin!(verifiers.check(None, Arc::clone(&hash), b"a"));
             assert_eq!(first.as_mut().poll(&mut context), Poll::Pending);
         }
-        assert_eq!(serve(&line), Some(()));
+        assert_eq!(serve(&queue), Some(()));
         assert_eq!(Arc::strong_count(&hash), 1, "it was not kept");
         drop(verifiers);
-        assert_eq!(serve(&line), None);
+        assert_eq!(serve(&queue), None);
         let unstarted = Verifiers::default();
         let mut check = pin!(unstarted.check(None, hash, b"secret"));
         let refused = Poll::Ready(Err(PASSWORD_QUEUE));

@@ -18,7 +18,7 @@ use titan_config::Config;
 use titan_http::{BodyLength, Method, RequestHead, Scheme};
 use titan_io::body::Text;
 use titan_policies::buffered_response::BufferedResponse;
-use titan_policies::credentials::Keys;
+use titan_policies::credentials::PolicyCredentials;
 use titan_testkit::h2::reply;
 use titan_testkit::upstream::{self, Listening};
 use titan_upstream::attempts::Attempts;
@@ -74,8 +74,8 @@ fn worker(protocol: &str, [one, other]: [SocketAddr; 2]) -> Rc<Worker> {
             upstreams: {{ u: {{ endpoints: ['{one}', '{other}'], protocol: {protocol} }} }} }}"
     );
     let config = Config::parse("test", &text).unwrap();
-    let snapshot = Snapshot::unconnected(&config, &Keys::unread(&config));
-    snapshot.take_effect(Keys::default());
+    let snapshot = Snapshot::unconnected(&config, &PolicyCredentials::unread(&config));
+    snapshot.take_effect(PolicyCredentials::default());
     let metrics = Arc::new(snapshot.metrics(1));
     Worker::new(0, Arc::new(snapshot), metrics, Arc::new(Reclaim::new(1)))
 }

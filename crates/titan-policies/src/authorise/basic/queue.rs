@@ -8,7 +8,7 @@ use titan_io::error::Kind;
 use titan_io::network::ClientNetwork;
 
 /// What waits, by whom it is from.
-pub(super) struct Line<T> {
+pub(super) struct FairQueue<T> {
     waiting: Mutex<Waiting<T>>,
     news: Condvar,
 }
@@ -29,11 +29,11 @@ const MOST: usize = 256;
 /// How many of them for one client.
 const MOST_OF_ONE: usize = 32;
 
-impl<T> Line<T> {
-    pub(super) fn new() -> Line<T> {
+impl<T> FairQueue<T> {
+    pub(super) fn new() -> FairQueue<T> {
         let (by_client, turns) = (HashMap::new(), VecDeque::new());
         let waiting = Waiting { by_client, turns, count: 0, is_open: true };
-        Line { waiting: Mutex::new(waiting), news: Condvar::new() }
+        FairQueue { waiting: Mutex::new(waiting), news: Condvar::new() }
     }
 
     /// Puts it behind what its client has waiting. Where all places are taken, the client with the most gives one
@@ -101,16 +101,16 @@ impl<T> Waiting<T> {
 
     /// Takes the last one of the client that has the most, if that are more than `own`.
     fn takes_from_longer(&mut self, own: usize) -> bool {
-        let longest = self.by_client.values_mut().max_by_key(|line| line.len());
-        let Some(longest) = longest.filter(|line| line.len() > own) else { return false };
+        let longest = self.by_client.values_mut().max_by_key(|queue| queue.len());
+        let Some(longest) = longest.filter(|queue| queue.len() > own) else { return false };
         longest.pop_back();
         self.count -= 1;
         true
     }
 
     fn forget(&mut self, is_over: impl Fn(&T) -> bool) {
-        self.by_client.values_mut().for_each(|line| line.retain(|it| !is_over(it)));
-        self.by_client.retain(|_, line| !line.is_empty());
+        self.by_client.values_mut().for_each(|queue| queue.retain(|it| !is_over(it)));
+        self.by_client.retain(|_, queue| !queue.is_empty());
         self.turns.retain(|client| self.by_client.contains_key(client));
         self.count = self.by_client.values().map(VecDeque::len).sum();
     }
@@ -124,53 +124,53 @@ mod tests {
         Some(ClientNetwork::of([192, 0, 2, number].into()))
     }
 
-    fn push(line: &Line<u32>, of: u8, it: u32) -> Result<(), Kind> {
-        line.push(client(of), it, |_| false)
+    fn push(queue: &FairQueue<u32>, of: u8, it: u32) -> Result<(), Kind> {
+        queue.push(client(of), it, |_| false)
     }
 
     #[test]
     fn clients_take_turns() {
-        let line = Line::new();
-        (0..32).for_each(|it| push(&line, 1, it).unwrap());
-        assert_eq!(push(&line, 1, 99), Err(PASSWORD_QUEUE));
-        push(&line, 2, 100).unwrap();
-        push(&line, 3, 200).unwrap();
-        push(&line, 2, 101).unwrap();
-        let next: Vec<_> = (0..6).map(|_| line.pop().unwrap()).collect();
+        let queue = FairQueue::new();
+        (0..32).for_each(|it| push(&queue, 1, it).unwrap());
+        assert_eq!(push(&queue, 1, 99), Err(PASSWORD_QUEUE));
+        push(&queue, 2, 100).unwrap();
+        push(&queue, 3, 200).unwrap();
+        push(&queue, 2, 101).unwrap();
+        let next: Vec<_> = (0..6).map(|_| queue.pop().unwrap()).collect();
         assert_eq!(next, [0, 100, 200, 1, 101, 2]);
-        push(&line, 1, 99).unwrap();
+        push(&queue, 1, 99).unwrap();
     }
 
     #[test]
     fn who_has_the_most_makes_room_for_who_has_less() {
-        let line = Line::new();
+        let queue = FairQueue::new();
         let clients = MOST / MOST_OF_ONE;
         for of in (0..100).take(clients) {
-            (0..MOST_OF_ONE).for_each(|_| push(&line, of, 0).unwrap());
+            (0..MOST_OF_ONE).for_each(|_| push(&queue, of, 0).unwrap());
         }
-        let found_room = (0..MOST_OF_ONE).take_while(|_| push(&line, 100, 1).is_ok()).count();
+        let found_room = (0..MOST_OF_ONE).take_while(|_| push(&queue, 100, 1).is_ok()).count();
         let fair = MOST / (clients + 1);
         assert!((fair - 1..=fair + 1).contains(&found_room), "{found_room} of {fair}");
-        let popped: Vec<_> = (0..MOST).map(|_| line.pop().unwrap()).collect();
+        let popped: Vec<_> = (0..MOST).map(|_| queue.pop().unwrap()).collect();
         assert_eq!(popped.iter().filter(|it| **it == 1).count(), found_room);
         assert!(popped[..=clients].contains(&1), "it has its turn soon");
-        assert_eq!(line.lock().count, 0);
+        assert_eq!(queue.lock().count, 0);
     }
 
     #[test]
     fn what_nobody_waits_for_keeps_no_place() {
-        let line = Line::new();
-        (0..32).for_each(|it| push(&line, 1, it).unwrap());
-        line.push(client(1), 99, |it| *it < 5).unwrap();
-        assert_eq!(line.pop(), Some(5));
-        assert_eq!(line.lock().count, MOST_OF_ONE - 5);
+        let queue = FairQueue::new();
+        (0..32).for_each(|it| push(&queue, 1, it).unwrap());
+        queue.push(client(1), 99, |it| *it < 5).unwrap();
+        assert_eq!(queue.pop(), Some(5));
+        assert_eq!(queue.lock().count, MOST_OF_ONE - 5);
     }
 
     #[test]
-    fn a_line_that_is_closed_ends() {
-        let line = Line::new();
-        push(&line, 1, 7).unwrap();
-        line.close();
-        assert_eq!((line.pop(), line.pop()), (Some(7), None));
+    fn a_closed_queue_ends() {
+        let queue = FairQueue::new();
+        push(&queue, 1, 7).unwrap();
+        queue.close();
+        assert_eq!((queue.pop(), queue.pop()), (Some(7), None));
     }
 }
