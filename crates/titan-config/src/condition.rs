@@ -227,7 +227,7 @@ fn certificate_parts(
     let all = std::iter::once(any).chain(given);
     let all: Vec<_> = all.map(|(part, value)| CertificateMatch { part, value }).collect();
     if all.len() == 1 {
-        let error = Diagnostic::error(node.span, "this condition asks for nothing");
+        let error = Diagnostic::error(node.span, "this condition requires nothing");
         return to
             .fail(error.help("`client_certificate: present` accepts any verified certificate"));
     }

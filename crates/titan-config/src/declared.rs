@@ -8,14 +8,31 @@ use std::collections::HashMap;
 pub(crate) struct Declared {
     pub(crate) upstreams: Names,
     pub(crate) policies: Names,
+    /// The key below each name of a policy: its type, if it is one.
+    policy_types: HashMap<String, String>,
 }
 
 impl Declared {
     pub(crate) fn in_file(root: &Node) -> Declared {
+        let policies = root.entry("policies").map_or(&[][..], |entry| entry.value.entries());
+        let typed = policies.iter().filter_map(|policy| {
+            let [section] = policy.value.entries() else { return None };
+            Some((policy.key.clone(), section.key.clone()))
+        });
         Declared {
+            policy_types: typed.collect(),
             upstreams: Names::under("upstreams", root),
             policies: Names::under("policies", root),
         }
+    }
+
+    pub(crate) fn type_of_policy(&self, name: &str) -> Option<&str> {
+        self.policy_types.get(name).map(String::as_str)
+    }
+
+    /// The names of the policies of a type, in the order of the file.
+    pub(crate) fn policies_of(&self, kind: &str) -> impl Iterator<Item = &str> {
+        self.policies.iter().filter(move |name| self.type_of_policy(name) == Some(kind))
     }
 }
 

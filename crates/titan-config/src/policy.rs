@@ -40,13 +40,14 @@ pub use transform::{
 pub(crate) use transform::{body_template, check_use};
 
 use crate::bounds::MAX_POLICIES;
+use crate::declared::Declared;
 use crate::diagnostic::Diagnostic;
 use crate::location::{Location, Span};
-use crate::node::quote;
+use crate::node::{Node, quote};
 use crate::read::{At, Read, Reading, at, optional};
 use crate::readers::{Named, one_or_list, text, words};
 use crate::section::{section, section_of};
-use crate::shape::TextShape;
+use crate::shape::{Shape, TextShape};
 use crate::token::{HeaderName, NAME, Name};
 use section::PolicySection;
 use std::collections::HashMap;
@@ -253,16 +254,72 @@ fn check_name(name: &str, span: Span, to: &mut Reading<'_>) {
         return;
     }
     let error = Diagnostic::error(span, format!("there is no policy {}", quote(name)));
-    let near = to.did_you_mean(name, policies.iter());
-    let help = near
+    let near = || to.did_you_mean(name, policies.iter());
+    let help = name_of_type(name, &to.declared)
+        .or_else(near)
         .unwrap_or_else(|| "`policies` at the top of the file declares them by name".to_owned());
     to.add(error.label("not found in `policies`").help(help));
+}
+
+/// What to write in place of a type where the name of a policy is expected.
+fn name_of_type(written: &str, declared: &Declared) -> Option<String> {
+    let kind = PolicyKind::ALL.iter().find(|kind| kind.as_str() == written)?.as_str();
+    let names: Vec<String> = declared.policies_of(kind).take(3).map(quote).collect();
+    Some(match names.is_empty() {
+        true => format!(
+            "declare a policy of the type `{kind}` under `policies`, such as \
+             `my_{kind}: {{ {kind}: ... }}`, and apply `my_{kind}`"
+        ),
+        false => format!(
+            "`{kind}` is a type; apply the name of a policy of that type: {}",
+            names.join(" or ")
+        ),
+    })
 }
 
 /// Types of policies.
 pub(crate) fn kinds() -> impl Read<Value = Vec<PolicyKind>> {
     let named: Vec<_> = PolicyKind::ALL.iter().map(|kind| (kind.as_str(), *kind)).collect();
-    one_or_list(words(&named), 0..=PolicyKind::ALL.len())
+    one_or_list(KindReader(words(&named)), 0..=PolicyKind::ALL.len())
+}
+
+/// A type of policies; says the type of a policy whose name is written instead.
+struct KindReader<R>(R);
+
+impl<R: Read<Value = PolicyKind>> Read for KindReader<R> {
+    type Value = PolicyKind;
+
+    fn read(&self, node: &Node, to: &mut Reading<'_>) -> Option<PolicyKind> {
+        let kind = node.as_text().and_then(|name| to.declared.type_of_policy(name));
+        match kind.filter(|_| PolicyKind::ALL.iter().all(|it| Some(it.as_str()) != node.as_text()))
+        {
+            Some(kind) => {
+                let name = node.describe();
+                let help =
+                    format!("`without` takes types of policies; the type of {name} is `{kind}`");
+                let error = Diagnostic::error(node.span, "expected a type of policies");
+                to.fail(error.label("this is the name of a policy").help(help))
+            }
+            None => self.0.read(node, to),
+        }
+    }
+
+    fn shape(&self) -> Shape {
+        self.0.shape()
+    }
+}
+
+/// That two policies of one type, or one policy twice, stand in the same list.
+fn twice((first, second): (&str, &str), kind: PolicyKind, span: Span) -> Diagnostic {
+    if first == second {
+        let error = Diagnostic::error(span, format!("the policy `{first}` is applied twice"));
+        return error.label("name it once");
+    }
+    let kind = kind.as_str();
+    let message = format!("`{first}` and `{second}` are both policies of the type `{kind}`");
+    Diagnostic::error(span, message)
+        .label("a route has at most one policy of each type")
+        .help(format!("apply `{first}` or `{second}`, not both"))
 }
 
 /// The policies of a file by their names.
@@ -295,7 +352,7 @@ impl<'p> PolicyNames<'p> {
         let Uses { names, without } = uses;
         let mut policies = over;
         without.iter().for_each(|kind| policies.set(*kind, None));
-        let mut seen: HashMap<PolicyKind, Span> = HashMap::new();
+        let mut seen: HashMap<PolicyKind, (&str, Span)> = HashMap::new();
         let mut is_known = true;
         for At { value: name, span } in names {
             let Some(&(id, kind)) = self.by_name.get(name.as_str()) else {
@@ -311,11 +368,8 @@ impl<'p> PolicyNames<'p> {
                 let kind = kind.as_str();
                 to.add(error.label(format!("it has the type `{kind}`, which `without` names")));
             }
-            if let Some(first) = seen.insert(kind, *span) {
-                let message = format!("two policies of the type `{}` apply here", kind.as_str());
-                let error =
-                    Diagnostic::error(*span, message).label("only one policy of a type can apply");
-                to.add(error.also(first, "the first is here"));
+            if let Some((earlier, first)) = seen.insert(kind, (name, *span)) {
+                to.add(twice((earlier, name), kind, *span).also(first, "the first is here"));
             }
             policies.set(kind, Some(id));
         }

@@ -92,7 +92,7 @@ const DURATION_UNITS: &[(&str, u64)] =
     &[("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 
 pub(crate) fn parse_size(text: &str) -> Result<ByteSize, Problem> {
-    let (number, unit) = split_unit(text)?;
+    let (number, unit) = split_unit(text, "write a size, such as `64KiB`")?;
     let factor = match unit {
         "" => 1,
         unit => factor_of(unit, SIZE_UNITS, number)?,
@@ -101,7 +101,11 @@ pub(crate) fn parse_size(text: &str) -> Result<ByteSize, Problem> {
 }
 
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, Problem> {
-    let (number, unit) = split_unit(text)?;
+    let such_as = "write a duration, such as `30s`";
+    if is_date(text) {
+        return Err(Problem::new("this is a date").help(such_as));
+    }
+    let (number, unit) = split_unit(text, such_as)?;
     if unit.is_empty() {
         let problem = Problem::new("the unit is missing");
         return Err(problem.help(format!("did you mean `{number}s` or `{number}ms`?")));
@@ -133,12 +137,19 @@ fn compound(text: &str) -> Option<String> {
     Some(format!("did you mean `{}`?", display_duration(sum)))
 }
 
-/// A number and what follows it.
-fn split_unit(text: &str) -> Result<(u64, &str), Problem> {
+/// Whether it begins like a date of RFC 3339 or of HTTP: `2026-01-02`, `Fri, 02 Jan 2026`.
+fn is_date(text: &str) -> bool {
+    let years = text.bytes().take_while(u8::is_ascii_digit).count();
+    let days = ["Mon, ", "Tue, ", "Wed, ", "Thu, ", "Fri, ", "Sat, ", "Sun, "];
+    years == 4 && text[years..].starts_with('-') || days.iter().any(|day| text.starts_with(day))
+}
+
+/// A number and what follows it; `such_as` helps where there is no number.
+fn split_unit<'t>(text: &'t str, such_as: &str) -> Result<(u64, &'t str), Problem> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (number, unit) = text.split_at(digits);
     if number.is_empty() {
-        return Err(Problem::new("this does not start with a number"));
+        return Err(Problem::new("this does not start with a number").help(such_as));
     }
     let number = number.parse().map_err(|_| too_large())?;
     Ok((number, unit.trim_start_matches(' ')))

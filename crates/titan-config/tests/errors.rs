@@ -444,7 +444,7 @@ fn what_clients_have_to_show_is_asked_of_somebody() {
 fn what_no_certificate_can_say_is_no_condition() {
     let clients = "client_certificates: { ca: ca.pem }";
     for (condition, wanted) in [
-        ("{}", "this condition asks for nothing"),
+        ("{}", "this condition requires nothing"),
         ("presnt", "did you mean `present`?"),
         ("{ ip: 10.0.0.1:80 }", "this is not an IP address"),
         ("{ fingerprint: 'ab:cd' }", "it has 4 characters, not counting colons, instead of 64"),
@@ -547,7 +547,7 @@ fn a_jwt_policy_that_would_protect_nothing_or_refuse_everything() {
         ),
         (
             "providers: [{ issuer: a, algorithms: RS256, keys: { jwks: k } }, { issuer: a, algorithms: RS256, keys: { jwks: k } }]",
-            "two providers with the issuer `a`",
+            "two providers have the issuer `a`",
         ),
         (&format!("{one}, headers: {{ Host: sub }}"), "sets this header itself"),
         (&format!("{one}, headers: {{ transfer-encoding: sub }}"), "sets this header itself"),

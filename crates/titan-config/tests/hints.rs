@@ -193,6 +193,75 @@ fn a_route_cannot_apply_a_policy_and_do_without_it() {
 }
 
 #[test]
+fn two_policies_of_a_type_are_named() {
+    let of = |applied: &str| {
+        section(&format!(
+            "apply: {applied}\npolicies: {{ p: {{ maintenance: {{}} }}, q: {{ maintenance: {{}} }} }}"
+        ))
+    };
+    let says = of("[p, q]");
+    assert!(says.starts_with("error: `p` and `q` are both policies of the type `maintenance`"));
+    assert!(says.contains("a route has at most one policy of each type"), "{says}");
+    assert!(says.contains("apply `p` or `q`, not both"), "{says}");
+    let says = of("[p, p]");
+    assert!(says.starts_with("error: the policy `p` is applied twice"), "{says}");
+}
+
+#[test]
+fn types_of_policies_and_their_names_are_told_apart() {
+    let declared = "policies: { p: { maintenance: {} }, q: { maintenance: {} } }\napply: p";
+    let none = "there is no policy `maintenance`";
+    for (says, wanted) in [
+        (section("apply: maintenance"), none),
+        (
+            section("apply: maintenance"),
+            "declare a policy of the type `maintenance` under `policies`, such as `my_maintenance: { maintenance: ... }`, \
+             and apply `my_maintenance`",
+        ),
+        (
+            section(
+                &format!("{declared}\nerror_pages: {{}}").replace("apply: p", "apply: maintenance"),
+            ),
+            "`maintenance` is a type; apply the name of a policy of that type: `p` or `q`",
+        ),
+        (
+            report(&format!(
+                "listeners: [':1']\n{declared}\nroutes: [{{ respond: 204, without: p }}]"
+            )),
+            "`without` takes types of policies; the type of `p` is `maintenance`",
+        ),
+    ] {
+        assert!(says.contains(wanted), "{wanted}: {says}");
+    }
+}
+
+#[test]
+fn a_date_is_no_duration() {
+    for date in ["2026-01-02T10:00:00Z", "2026-01-02", "'Fri, 02 Jan 2026 10:00:00 GMT'"] {
+        let says = policy(&format!("maintenance: {{ retry_after: {date} }}"));
+        assert!(says.contains("expected a duration from 1s to 30d"), "{says}");
+        assert!(says.contains("this is a date"), "{says}");
+        assert!(says.contains("write a duration, such as `30s`"), "{says}");
+    }
+}
+
+#[test]
+fn what_is_switched_on_with_a_size_says_so() {
+    for (limits, wanted) in [
+        ("retry_body: true", "write a size, such as `64KiB`"),
+        ("request_buffer: on", "write a size, such as `64KiB`"),
+        ("body_rate: yes", "write a size, such as `64KiB`"),
+        ("head: true", "write a size, such as `64KiB`"),
+        ("retry_body: false", "did you mean `off`?"),
+    ] {
+        let says = section(&format!("limits: {{ {limits} }}"));
+        assert!(says.contains(wanted), "{limits}: {says}");
+    }
+    let says = section("timeouts: { idle: true }");
+    assert!(says.contains("write a duration, such as `30s`"), "{says}");
+}
+
+#[test]
 fn a_message_is_a_line() {
     let long = "x".repeat(1025);
     for (message, wanted) in [

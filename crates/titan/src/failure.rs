@@ -67,9 +67,9 @@ impl Failure {
 fn help_with(kind: io::ErrorKind, what: &str) -> &'static str {
     match kind {
         io::ErrorKind::AddrInUse if what.ends_with(FOR_PROBES) => {
-            "help: another process uses this address; `ss -ltnp` shows which. A gateway that \
-                drains keeps the\n\x20     address of its probes until the drain has ended: wait \
-                for that, or set another\n\x20     `admin.probes`\n"
+            "help: another process uses this address; `ss -ltnp` shows which. A draining gateway \
+                keeps its\n\x20     probes address until the drain has ended: wait for that, or set \
+                another `admin.probes`\n"
         }
         io::ErrorKind::AddrInUse => {
             "help: another process uses this address; `ss -ltnp` shows which. Stop it, or use a \
@@ -143,6 +143,6 @@ mod tests {
         };
         assert!(text("127.0.0.1:1").contains("with another address"));
         let of_probes = text(&format!("127.0.0.1:1 {FOR_PROBES}"));
-        assert!(of_probes.contains("A gateway that drains keeps the\n"), "{of_probes}");
+        assert!(of_probes.contains("A draining gateway keeps its\n"), "{of_probes}");
     }
 }

@@ -414,7 +414,7 @@ fn check_issuers(providers: &[JwtProvider], node: &Node, to: &mut Reading<'_>) -
     for (index, provider) in providers.iter().enumerate() {
         if providers[..index].iter().any(|before| before.issuer == provider.issuer) {
             let issuer = provider.issuer.as_deref().unwrap_or_default();
-            let message = format!("two providers with the issuer `{issuer}`");
+            let message = format!("two providers have the issuer `{issuer}`");
             let error = Diagnostic::error(span, message);
             return to.fail(error.label("tokens could not be matched to a provider"));
         }

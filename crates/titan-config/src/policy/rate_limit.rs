@@ -148,11 +148,11 @@ fn check(fields: RateLimitFields, node: &Node, to: &mut Reading<'_>) -> Option<R
         return to.fail(error.label("remove one of them"));
     }
     if max_delay.is_some() && rates.is_empty() {
-        let error = Diagnostic::error(node.key_span("max_delay"), "a delay without `rates`");
+        let error = Diagnostic::error(node.key_span("max_delay"), "`max_delay` needs `rates`");
         return to.fail(error.label("without a rate, there is nothing to wait for"));
     }
     if plans.is_some() && rates.is_empty() {
-        let error = Diagnostic::error(node.key_span("plans"), "plans without `rates`");
+        let error = Diagnostic::error(node.key_span("plans"), "`plans` needs `rates`");
         return to.fail(error.label("clients without a plan would not be limited"));
     }
     let of_plans = plans.iter().flat_map(|plans| &plans.plans).flat_map(|plan| &plan.rates);
@@ -165,7 +165,7 @@ fn check(fields: RateLimitFields, node: &Node, to: &mut Reading<'_>) -> Option<R
                 format!("it costs {value}, but the burst is {least}"),
             ),
             None => (
-                "costs without `rates`".to_owned(),
+                "`costs` needs `rates`".to_owned(),
                 "without a rate, costs have no effect".to_owned(),
             ),
         };

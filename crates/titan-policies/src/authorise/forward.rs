@@ -133,7 +133,7 @@ impl Forward {
         });
         let cache = cache.unwrap_or_default();
         let name = &self.name;
-        format!("asks `{name}` with {method} {path}, which `explain` does not do{cache}")
+        format!("sends {method} {path} to `{name}`, which `explain` does not do{cache}")
     }
 
     async fn ask(

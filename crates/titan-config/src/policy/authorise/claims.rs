@@ -109,7 +109,7 @@ fn granted(
 ) -> Option<Granted> {
     let GrantedFields { all, any, claim } = fields;
     if all.is_none() && any.is_none() {
-        let error = Diagnostic::error(node.span, "this asks nothing of the token");
+        let error = Diagnostic::error(node.span, "this requires nothing of the token");
         return to.fail(error.label("expected `all`, `any` or both"));
     }
     let claim = claim.unwrap_or_else(|| Claim::named(usual));
@@ -164,7 +164,7 @@ impl Read for ClaimRuleReader {
                 if fields != nothing {
                     return Some(fields);
                 }
-                let error = Diagnostic::error(node.span, "this asks nothing of the claim");
+                let error = Diagnostic::error(node.span, "this requires nothing of the claim");
                 to.fail(
                     error.help(
                         "to require that a claim is present, use `require` in the `jwt` policy",

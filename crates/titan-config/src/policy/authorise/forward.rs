@@ -47,7 +47,7 @@ section! {
         /// discarded.
         pub body_limit: ByteSize = default("64KiB", size(0..=MAX_BODY)),
         /// Whether to cache decisions, both to allow and to refuse.
-        pub cache: Option<AuthCache> = optional("none: the service is asked about every request", section_of::<AuthCache>()),
+        pub cache: Option<AuthCache> = optional("none: the service is called for every request", section_of::<AuthCache>()),
     }
 }
 

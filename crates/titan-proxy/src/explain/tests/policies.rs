@@ -484,7 +484,7 @@ fn an_authorisation_says_who_is_asked() {
     let config = "listeners: [':1']\nroutes: [{ respond: 204 }]\napply: [p]\nupstreams: { sso: a:1 }\n\
         policies: { p: { authorise: { forward_auth: { upstream: sso, path: /verify } } } }";
     let text = told_under(config, "GET", "http://a/", &[]);
-    assert!(text.contains("asks `sso` with GET /verify, which `explain` does not do"), "{text}");
+    assert!(text.contains("sends GET /verify to `sso`, which `explain` does not do"), "{text}");
     for (cache, wanted) in [
         ("cache: { ttl: 30s }", "cached for 30s by everything that the service receives\n"),
         (
