@@ -35,8 +35,9 @@ section! {
         /// demand fewer.
         pub ciphers: Option<Vec<Cipher>> =
             optional("all of them", one_or_list(words(Cipher::ALL), 1..=Cipher::ALL.len())),
-        /// Strict-Transport-Security (RFC 6797) in every response, replacing that of an upstream: browsers use HTTPS
-        /// only from then on. Start with a short time: it cannot be undone before it has passed.
+        /// Strict-Transport-Security (RFC 6797) in every response, in place of an upstream's; a `transform` runs later
+        /// and can change it. Browsers use HTTPS only from then on. Start with a short time: it cannot be undone before
+        /// it has passed.
         pub hsts: Option<Hsts> = optional("not sent", hsts()),
         /// Asks clients for certificates. Routes can match on them (`client_certificate`), and upstreams can get them
         /// (`forwarding.client_cert`).

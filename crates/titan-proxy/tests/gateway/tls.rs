@@ -266,7 +266,9 @@ fn every_response_over_tls_asks_for_tls() {
             "listeners:\n\
              - {{ address: '127.0.0.1:0', tls: {{ {ONE}, hsts: {hsts} }} }}\n\
              - {{ name: plain, address: '127.0.0.1:0' }}\n\
-             routes: [{{ path: /own, respond: 204 }}, {{ path: /u, upstream: u }}]"
+             policies: {{ t: {{ transform: {{ response: {{ headers: {{ set: {{ {FIELD}: max-age=2 }} }} }} }} }} }}\n\
+             routes: [{{ path: /own, respond: 204 }}, {{ path: /u, upstream: u }}, \
+             {{ path: /t, respond: 204, apply: t }}]"
         );
         let gateway = start_with(&text, &[&upstream], &Certificate::files(&[("a", &a)]));
         let gateway = gateway.unwrap_or_else(|error| panic!("{error}"));
@@ -278,10 +280,12 @@ fn every_response_over_tls_asks_for_tls() {
             let response = get(&mut client, path).has_status(status);
             assert_eq!(response.all(FIELD), [value], "{path}");
         }
-        // Where it would mean nothing it is not said; what an upstream says is its own affair.
+        assert_eq!(get(&mut client, "/t").all(FIELD), ["max-age=2"]);
+        // Without TLS it would mean nothing, and is not added. What an upstream or a transform says passes.
         let mut client = Peer::connects(gateway.address_of("plain"));
         assert!(get(&mut client, "/own").all(FIELD).is_empty());
         assert_eq!(get(&mut client, "/u").all(FIELD), ["max-age=1"]);
+        assert_eq!(get(&mut client, "/t").all(FIELD), ["max-age=2"]);
     }
 }
 
