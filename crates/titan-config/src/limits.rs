@@ -78,8 +78,8 @@ section! {
         /// Memory for all request bodies that are held (`retry_body`), over all workers. One client may use a quarter of
         /// it, or 32 MiB if that is more.
         pub request_memory: ByteSize = default("256MiB", size(1 << 20..=1 << 40)),
-        /// Bytes per second that a client must take of its response while the gateway waits for it, measured over 10 s;
-        /// a slower client is disconnected, or over HTTP/2 its stream is reset. A client that takes nothing at all is
+        /// Bytes per second that a client must read of its response while the gateway waits for it, measured over 10 s;
+        /// a slower client is disconnected, or over HTTP/2 its stream is reset. A client that reads nothing at all is
         /// not slow but stalled: `timeouts.write` limits how long. `off`: only that timeout guards against slow
         /// clients, and every byte counts as progress.
         pub response_rate: Option<ByteSize> = default("240B", rate()),

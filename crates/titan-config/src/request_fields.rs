@@ -9,8 +9,8 @@ use crate::token::HeaderName;
 use crate::upstream::Upstream;
 
 impl Config {
-    /// The fields of requests that something in the file looks at or changes, in any order. What upstreams take for
-    /// one of these must not come under another name.
+    /// The request fields that something in the file reads or changes, in any order. What upstreams take for one of
+    /// these must not come under another name.
     pub fn request_fields(&self) -> Vec<&HeaderName> {
         let of_policies = self.policies.iter().flat_map(|named| named.policy.request_fields());
         let of_routes = self.routes.iter().flat_map(fields_of_route);

@@ -328,7 +328,7 @@ impl RouteDraft {
         matches!(&self.action, ActionDraft::Respond(respond) if respond.status.code() / 100 == 4)
     }
 
-    /// Whether its own response looks at what tokens say.
+    /// Whether its own response uses claims of tokens.
     pub(crate) fn needs_token(&self) -> bool {
         let ActionDraft::Respond(respond) = &self.action else { return false };
         respond.template.as_ref().is_some_and(|template| template.text.needs_token())

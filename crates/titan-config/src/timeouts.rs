@@ -19,8 +19,8 @@ section! {
         pub idle: Duration = default("60s", timeout()),
         /// The longest pause in a request body; a longer one gets 408.
         pub body: Duration = default("30s", timeout()),
-        /// A client that takes nothing of its response for this long is disconnected. `limits.response_rate` limits
-        /// clients that take too little.
+        /// A client that reads nothing of its response for this long is disconnected. `limits.response_rate` is for
+        /// clients that read too slowly.
         pub write: Duration = default("30s", timeout()),
         /// Connecting to one endpoint; then another is tried, or the response is 504.
         pub connect: Duration = default("5s", timeout()),
@@ -42,7 +42,7 @@ section! {
     pub(crate) struct RouteTimeoutFields {
         /// The longest pause in a request body.
         pub(crate) body: Option<Duration> = optional("`timeouts.body`", timeout()),
-        /// How long a client may take nothing of its response.
+        /// How long a client may pause while it reads its response.
         pub(crate) write: Option<Duration> = optional("`timeouts.write`", timeout()),
         /// Connecting to one endpoint.
         pub(crate) connect: Option<Duration> = optional("`timeouts.connect`", timeout()),

@@ -189,7 +189,7 @@ section! {
     pub struct UpstreamTls {
         /// A PEM file with the certificate authorities to trust; no others are trusted.
         pub ca: Option<PathBuf> = optional("the system's authorities", file()),
-        /// The name to ask for (SNI), which the certificate must cover.
+        /// The name to send (SNI), which the certificate must cover.
         pub name: Option<ServerName> =
             optional("the host name or address of each endpoint", server_name()),
         /// The client certificate that the gateway presents to endpoints.

@@ -147,14 +147,14 @@ impl Authorise {
         self.any_of.contains(&way)
     }
 
-    /// Whether it looks at what tokens say.
+    /// Whether it checks claims of tokens.
     pub(super) fn needs_token(&self) -> bool {
         self.is_choice(Credential::Token)
             || self.asks_tokens()
             || self.rules.iter().any(|rule| rule.reads(RulePart::Claims))
     }
 
-    /// Whether it looks at the certificates of clients.
+    /// Whether it checks client certificates.
     pub(super) fn needs_certificate(&self) -> bool {
         let by_rule = self.rules.iter().any(|rule| rule.reads(RulePart::Certificate));
         self.client_certificate.is_some() || by_rule
@@ -179,7 +179,7 @@ impl Authorise {
         self.asks_tokens() && !self.is_choice(Credential::Token)
     }
 
-    /// A rule that looks at claims to refuse some, where none asks for any: requests without a token pass all of them.
+    /// A rule that uses claims only to refuse, where no rule requires any: requests without a token pass them all.
     pub(super) fn rule_that_only_denies(&self) -> Option<&Rule> {
         let looks = |rule: &&Rule| rule.without_token() != WithoutToken::Same;
         let mut looking = self.rules.iter().filter(looks);

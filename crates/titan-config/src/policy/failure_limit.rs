@@ -16,9 +16,9 @@ section! {
     /// token, API key or password is wrong, if it has more than one token, or if it has `Authorization` and the service
     /// of `forward_auth` responds with 401; one without credentials does not count. A client that has used up the rate
     /// gets 429 and `Retry-After` before anything is checked, even with valid credentials. Concurrent requests are
-    /// checked before any of them has failed, at most 32 passwords of one client. Failures beyond the rate are owed:
-    /// they lengthen the wait, by at most an hour or the time of 32 failures, whichever is longer. Routes with the same
-    /// policy share its counters, over all workers.
+    /// checked before any of them has failed, at most 32 passwords of one client. Failures beyond the rate lengthen the
+    /// wait, by at most an hour or the time of 32 failures, whichever is longer. Routes with the same policy share its
+    /// counters, over all workers.
     pub struct FailureLimit {
         /// The rate of failures for each client: an IPv4 address (behind all trusted proxies), or an IPv6 network.
         pub by_client: Option<Rate> = optional("no limit", rate()),

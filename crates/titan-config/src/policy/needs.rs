@@ -9,7 +9,7 @@ use crate::token::Name;
 
 type Declared = [Named<Name, Option<Policy>>];
 
-/// Whether a route whose authorisation looks at tokens has them verified.
+/// Checks that a route whose authorisation uses tokens verifies them.
 pub(crate) fn check_tokens(place: Span, in_force: &Policies, all: &Declared, to: &mut Reading<'_>) {
     let Some(authorise) = in_force.authorise.map(|id| &all[id.index()]) else { return };
     let Named { key, key_span, value: Some(Policy::Authorise(policy)) } = authorise else { return };
@@ -103,7 +103,7 @@ pub(crate) fn check_credentials(
     }
 }
 
-/// Whether the clients of a route whose authorisation looks at their certificates are asked for any.
+/// Checks that some listener requests the client certificates that a route checks.
 pub(crate) fn check_certificates(
     place: Span,
     in_force: &Policies,

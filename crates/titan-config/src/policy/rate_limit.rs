@@ -37,7 +37,7 @@ section! {
         /// `route`, with the same `api_key` (the route needs `authorise` with keys), header field, cookie, query
         /// parameter, path parameter or claim (the route needs `jwt`), or a combination of these. Requests without that
         /// field, cookie, parameter or claim are counted together. A value that clients choose freely, such as an
-        /// unchecked header field, limits nobody who wants to evade it.
+        /// unchecked header field, does not limit clients that want to evade it.
         pub(crate) key: Vec<RateKey> = default("client_address", one_or_list(key(), 1..=MAX_KEY_PARTS)),
         /// How many leading bits of an IPv6 address identify a client: one client usually has all addresses of a /64
         /// network.

@@ -38,7 +38,7 @@ pub(super) enum WithoutToken {
     Same,
     /// It says in so many words what becomes of such a request: it asks for `size(claims)`.
     Stated,
-    /// It is met, whatever else the request is: it looks at claims to refuse some.
+    /// It is met, whatever else the request is: it uses claims only to refuse.
     Met,
     /// It is not met, or that depends on the rest of the request.
     Other,
@@ -83,7 +83,7 @@ impl Rule {
         &self.patterns
     }
 
-    /// Whether it looks at that.
+    /// Whether it uses that.
     pub fn reads(&self, part: RulePart) -> bool {
         self.reads.contains(&part)
     }

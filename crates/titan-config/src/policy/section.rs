@@ -15,7 +15,7 @@ pub(in crate::policy) trait PolicySection {
         self.told_fields()
     }
 
-    /// The fields of requests that it looks at or changes.
+    /// The request fields that it reads or changes.
     fn request_fields(&self) -> Vec<&HeaderName> {
         self.told_fields()
     }

@@ -58,9 +58,9 @@ section! {
     pub struct RequestTransform {
         /// An expression (CEL, as in `authorise.rules`): only requests for which it is true are changed. It sees the
         /// request before the transform. If it is false, fields that `headers` would set stay as clients sent them. If
-        /// it looks at something absent, such as a field, it counts as false. Any other error, such as a loop over more
+        /// it uses something absent, such as a field, it counts as false. Any other error, such as a loop over more
         /// than 256 parameters or `int` of something that is not a number, refuses the request with 400
-        /// (`bad-transform`): otherwise clients could switch off what removes fields of theirs.
+        /// (`bad-transform`): otherwise clients could switch off the removal of their fields.
         pub when: Option<Rule> = optional("always", rule()),
         /// Rules for the path in its normal form; the first that matches is applied. Not on a route with `rewrite`. The
         /// result is brought into normal form, or refused with 400.
@@ -81,8 +81,8 @@ section! {
     pub struct ResponseTransform {
         /// An expression: only responses for which it is true are changed. It sees what those for requests see, with
         /// the request as it was before the transform, and `response.status` before `status` changes it. If a request
-        /// was refused before it reached the transform, only the status is known, and an expression that looks at more
-        /// is false.
+        /// was refused before it reached the transform, only the status is known, and an expression that uses more is
+        /// false.
         pub when: Option<Rule> = optional("always", response_rule()),
         /// Statuses to replace with others, as in `{ 404: 410 }`. Not those that decide how a response is framed: 1xx,
         /// 204, 205, 206 and 304. Problem documents of the gateway show the new one. Fields that only mean something
@@ -137,7 +137,7 @@ impl Transform {
         self.values().flat_map(ValueTemplate::params)
     }
 
-    /// Whether it looks at what tokens say.
+    /// Whether it uses claims of tokens.
     fn needs_token(&self) -> bool {
         let mut conditions = self.conditions();
         self.values().any(ValueTemplate::needs_token)

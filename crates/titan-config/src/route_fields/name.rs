@@ -51,7 +51,7 @@ impl RouteDraft {
         Name::of_route(name)
     }
 
-    /// Whether it looks at more than one host, the path and the method.
+    /// Whether it matches on more than one host, the path and the method.
     fn has_conditions(&self) -> bool {
         let RouteDraft { hosts, headers, query, certificate, .. } = self;
         hosts.len() > 1 || !headers.is_empty() || !query.is_empty() || !certificate.is_empty()

@@ -63,8 +63,8 @@ section! {
         /// What a decision that allows a request depends on: requests that are equal in all of this share it. A refusal
         /// may name the requested page, so only requests that look the same to the service share one. Words are
         /// `method`, `scheme`, `host`, `path`, `query` and `client_address`; fields are `{ header: Authorization }`,
-        /// and each field of `request_headers` must be here. Anything else that the service looks at must be here too,
-        /// or one client gets what was decided for another.
+        /// and each field of `request_headers` must be here. Anything else that the service uses must be here too, or
+        /// one client gets what was decided for another.
         pub key: Option<Vec<AuthKey>> =
             optional("everything that the service receives", one_or_list(auth_key(), 1..=MAX_CLAIMS)),
         /// How many decisions that allow requests each worker caches, and how many others, of at most 4 KiB each. The

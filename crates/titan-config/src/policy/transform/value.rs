@@ -66,7 +66,7 @@ impl ValueTemplate {
         })
     }
 
-    /// Whether it looks at what tokens say.
+    /// Whether it uses claims of tokens.
     pub(crate) fn needs_token(&self) -> bool {
         self.pieces.iter().any(|piece| matches!(piece, ValuePiece::Claim(_)))
     }
