@@ -13,8 +13,8 @@ type body struct {
 	chunked bool
 	// done: every byte was read, trailers too.
 	done bool
-	// expects: the client waits for 100 (Continue), and nobody asked for the body yet.
-	// A client that has sent some of it already does not wait.
+	// expects: the client waits for 100 (Continue), and the handler has not read the body yet. A client that has sent
+	// some of it already does not wait.
 	expects bool
 	// waited: bytes of it were waited for; waits: they are now.
 	waited, waits bool
@@ -133,8 +133,8 @@ func (x *Ctx) receiveBody(p []byte) (int, error) {
 	return n, err
 }
 
-// wait receives bytes of the body while the sweep looks at the time: that of the
-// body alone, for somebody else may send, or wait to, meanwhile.
+// wait receives bytes of the body while the sweep looks at the time: that of the body alone, because another goroutine
+// may send, or wait to, meanwhile.
 func (x *Ctx) wait(p []byte) (int, error) {
 	c := x.conn
 	if !x.body.waited {

@@ -6,10 +6,9 @@ import (
 	"time"
 )
 
-// A clock is the coarse clock of a Server: while there are connections it keeps the
-// Date and looks, a few times a second, which of them waited too long. It is a timer
-// and no goroutine, so that nothing is left of a server that serves nobody. The
-// Server's mutex guards it, but for stamp.
+// A clock is the coarse clock of a Server: while there are connections it keeps the Date and looks, a few times a
+// second, which of them waited too long. It is a timer and no goroutine, so that nothing is left of a server without
+// connections. The Server's mutex guards it, but for stamp.
 type clock struct {
 	stamp atomic.Pointer[stamp]
 	// every is the time between two sweeps; it does not change.

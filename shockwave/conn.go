@@ -54,7 +54,7 @@ type conn struct {
 	inBody atomic.Uint64
 	// late is the waits that were ended from outside.
 	late late
-	// cancel ends the Context of the running request; nil if nobody asked for it.
+	// cancel ends the Context of the running request; nil if it was not requested.
 	cancel atomic.Pointer[context.CancelCauseFunc]
 	seen   sighting
 }
@@ -358,9 +358,8 @@ func (c *conn) refuse(err error) error {
 	return err
 }
 
-// end sends what is unsent, and then reads away what the client still sends if
-// more may come: bytes that nobody reads would make its TCP throw the response away
-// (RFC 9112 section 9.6).
+// end sends what is unsent, and then reads away what the client still sends if more may come: unread bytes would make
+// its TCP throw the response away (RFC 9112 section 9.6).
 func (c *conn) end(more bool) error {
 	if err := c.flush(); err != nil || !more {
 		return err

@@ -61,8 +61,8 @@ func appendDecimal(b []byte, n int) []byte {
 	return append(b, digits[i:]...)
 }
 
-// appendHead puts the response's head into out. length is the body's, or unset if
-// nobody knows it; a Content-Length that the handler set stands above it.
+// appendHead puts the response's head into out. length is the body's, or unset if it is unknown; a Content-Length that
+// the handler set stands above it.
 func (c *Ctx) appendHead(contentType string, length int64) {
 	stamp := c.conn.server.clock.stamp.Load()
 	if c.length != unset {

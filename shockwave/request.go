@@ -27,8 +27,8 @@ type Ctx struct {
 	// head while the handler runs.
 	in         []byte
 	r, w, base int
-	// held is what in was when the head was read, if the body needed another
-	// buffer; spare is that other one while nobody needs it.
+	// held is what in was when the head was read, if the body needed another buffer; spare is that other one while it
+	// is not needed.
 	held, spare []byte
 	untidy      bool // settle has something to do
 

@@ -86,7 +86,7 @@ func (x *exchange) send(head []byte, length int64) {
 	}
 }
 
-// An uptake notes that a body has been read to its end, before anybody sees the last of it.
+// An uptake notes that a body has been read to its end, before the handler sees the last of it.
 type uptake struct {
 	io.Reader
 	left  int64 // negative: not known

@@ -95,8 +95,8 @@ func startH2(s *shockwave.Server) *h2 {
 	return h
 }
 
-// A bell is a listener that nobody can reach. A server closes its listeners when it is shut down or closed, and by that
-// tells the holder of this one.
+// A bell is a listener that no client can reach. A server closes its listeners when it is shut down or closed, and by
+// that tells the holder of this one.
 func bell(rung func()) net.Listener {
 	b := &bellListener{closed: make(chan struct{})}
 	b.ring = sync.OnceFunc(func() {

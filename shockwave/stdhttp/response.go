@@ -328,7 +328,7 @@ func (w *responseWriter) trailer(name string, values []string) {
 	}
 }
 
-// errReading is what Hijack says while somebody waits for the body.
+// errReading is what Hijack returns while a goroutine waits for the body.
 var errReading = errors.New("stdhttp: the body is being read")
 
 // Hijack takes the connection over. After WriteHeader(101) it writes that head first, as net/http does.

@@ -65,7 +65,7 @@ func (u *turn) ask() context.Context {
 	return u.ctx
 }
 
-// asked gives the engine's context if somebody asked for it, or if it has ended.
+// asked gives the engine's context if it was requested, or if it has ended.
 func (u *turn) asked() context.Context {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -75,7 +75,7 @@ func (u *turn) asked() context.Context {
 	return u.ctx
 }
 
-// over is the context of every request that ended without anybody having asked.
+// over is the context of every request that ended before its context was requested.
 var over = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

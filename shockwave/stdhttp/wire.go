@@ -25,7 +25,7 @@ func bodyLength(r *http.Request) int64 {
 	case len(r.Trailer) > 0:
 		return -1
 	case r.ContentLength == 0 && r.RequestURI == "":
-		// A request made for a client, where 0 beside a body means that nobody has counted it.
+		// A request made for a client, where 0 beside a body means that its length is unknown.
 		return -1
 	}
 	return r.ContentLength

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// A process is an engine serving in a process of its own, so that its processor time and memory are nobody else's.
+// A process is an engine serving in a process of its own, so that its processor time and memory can be measured apart.
 type process struct {
 	cmd     *exec.Cmd
 	stdin   io.WriteCloser

@@ -108,7 +108,7 @@ async fn accept(
                 let (slots, handler) = (Arc::clone(&slots), Arc::clone(&handler));
                 tokio::spawn(async move {
                     let connection = Connection::new(stream, bounds, &slots);
-                    // An error means that the client has gone: nobody is left to be told.
+                    // An error means that the client has gone, and no response can reach it.
                     let _ = connection.serve(&*handler).await;
                     drop(slot);
                 });

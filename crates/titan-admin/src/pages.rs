@@ -15,7 +15,7 @@ pub(crate) struct Pages {
     metrics: Arc<Metrics>,
     status: titan_proxy::Status,
     store: Option<Arc<RevocationStore>>,
-    /// Whether nobody but this machine can reach the interface.
+    /// Whether only this machine can reach the interface.
     is_local: bool,
     started: SystemTime,
 }

@@ -25,7 +25,7 @@ pub struct RevocationStore {
     table: Revocations,
     /// How many entries there may be.
     capacity: usize,
-    /// Those that tokens can be from; none where that is anybody.
+    /// The issuers that tokens can have; none if any issuer is accepted.
     issuers: Option<Vec<String>>,
 }
 
@@ -61,7 +61,7 @@ enum Outcome {
 enum Refused {
     /// No provider is that issuer.
     Issuer,
-    /// Nobody takes them any more.
+    /// The receivers are gone.
     Ended,
     /// There are as many entries as may be.
     Full,
@@ -268,7 +268,7 @@ pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-/// Everybody that a token can be from; none where some policy takes anybody's.
+/// Every issuer that a token can have; none if some policy accepts any issuer.
 fn issuers(config: &Config) -> Option<Vec<String>> {
     let policies = config.policies.iter().filter_map(|named| match &named.policy {
         Policy::Jwt(jwt) => Some(jwt),

@@ -170,7 +170,7 @@ pub(crate) fn parse_listen(text: &str) -> Result<ListenAddress, Problem> {
     Err(problem)
 }
 
-/// The address of the admin interface, which is a loopback one unless somebody says otherwise on purpose.
+/// The address of the admin interface, which is a loopback address by default.
 pub(crate) fn admin_address() -> impl Read<Value = ListenAddress> {
     text(LISTEN, |text| {
         parse_listen(text).map_err(|problem| match text.parse::<u16>() {

@@ -23,7 +23,7 @@ pub enum Escaping {
 }
 
 impl Escaping {
-    /// That of a media type; none for those in which nobody knows what a value would do.
+    /// That of a media type; none for those in which the effect of a value is unknown.
     pub(crate) fn of(content_type: &str) -> Option<Escaping> {
         let media_type = content_type.split(';').next().unwrap_or_default();
         match media_type.trim().to_ascii_lowercase().as_str() {

@@ -93,7 +93,7 @@ pub(crate) fn forwarding() -> impl Read<Value = Forwarding> {
     })
 }
 
-/// Warns where everybody is believed, or nobody.
+/// Warns if every client is trusted, or none.
 fn warn_of_trust(forwarding: &Forwarding, node: &Node, to: &mut Reading<'_>) {
     let proxies = &forwarding.trusted_proxies;
     if let Some(all) = proxies.iter().find(|block| block.is_everybody()) {

@@ -88,7 +88,7 @@ fn foreign(part: &str) -> Option<ForeignSegment<'_>> {
         let name = name.rsplit(':').next().unwrap_or(name);
         return is_name(name).then_some(ForeignSegment::Param(name));
     }
-    // `:8080` is nobody's parameter.
+    // `:8080` is not a parameter.
     let named = part.strip_prefix(':').filter(|it| it.starts_with(|c: char| is_letter(c)));
     if let Some(name) = named {
         return Some(if is_name(name) {

@@ -22,7 +22,7 @@ pub(crate) fn text<T>(
     TextReader { shape, parse, is_secret: false }
 }
 
-/// A text that is nobody else's business: what is said of the file does not show it, right or wrong.
+/// A secret text: reports do not show it, valid or not.
 pub(crate) fn secret<T>(
     shape: TextShape,
     parse: impl Fn(&str) -> Result<T, Problem>,

@@ -96,7 +96,7 @@ impl Findings {
         }
     }
 
-    /// Whether a further error would only be counted, so that nobody needs to think about its help.
+    /// Whether a further error would only be counted, so that its help need not be computed.
     pub(crate) fn is_full(&self) -> bool {
         self.errors.len() >= MAX_DIAGNOSTICS
     }

@@ -63,7 +63,7 @@ const OTHER_WORDS: &[(&str, &str)] = &[
     ("grpc", "h2"),
 ];
 
-/// Texts longer than this are not compared: nobody mistypes them, and the comparison is quadratic.
+/// Texts longer than this are not compared: they are not typing errors, and the comparison is quadratic.
 const MAX_COMPARED: usize = 64;
 /// Candidates that are looked at.
 const MAX_CANDIDATES: usize = 1_000;

@@ -274,7 +274,7 @@ impl Certificate {
     }
 }
 
-/// What a client gets that asks for a name nobody has.
+/// What a client gets that asks for an unknown name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnknownName {
     /// The first certificate.

@@ -37,7 +37,7 @@ pub struct Upstream {
     pub max_idle: u32,
     /// How long an idle connection is kept.
     pub idle_timeout: Duration,
-    /// Who waits when every connection is taken.
+    /// The requests that wait when every connection is in use.
     pub queue: Queue,
     /// Where the file says so.
     pub location: Location,

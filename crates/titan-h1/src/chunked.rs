@@ -28,7 +28,7 @@ pub(crate) enum Chunked {
     DataCr,
     /// The LF behind the data.
     DataLf,
-    /// The trailer section, which somebody else reads.
+    /// The trailer section, which another reader reads.
     Trailers,
 }
 

@@ -67,7 +67,7 @@ pub(crate) fn of_response(
 ) -> Result<Framing, Error> {
     let chunked = declared(facts, version)?;
     if status.is_informational() || status == Status::NO_CONTENT {
-        // Servers do send a length of zero with 204. It says nothing that anybody could misread.
+        // Servers do send a length of zero with 204. It cannot be misread.
         let is_empty_204 = status == Status::NO_CONTENT && facts.length == Some(0);
         return match chunked || facts.length.is_some() && !is_empty_204 {
             true => Err(Error::FramingForbidden),

@@ -58,7 +58,7 @@ codes! {
     FrameSizeError = 6 "FRAME_SIZE_ERROR";
     /// Nothing was done with the stream: it can be sent again.
     RefusedStream = 7 "REFUSED_STREAM";
-    /// Nobody wants the stream any more.
+    /// The stream is no longer wanted.
     Cancel = 8 "CANCEL";
     /// The state of the header compression is lost.
     CompressionError = 9 "COMPRESSION_ERROR";
@@ -130,7 +130,7 @@ violations! {
         must be (RFC 9113 section 6)";
     /// A stream number that this peer may not open.
     StreamNumber = ProtocolError "a stream identifier is out of order (RFC 9113 section 5.1.1)";
-    /// A frame on a stream that nobody has opened.
+    /// A frame on a stream that was not opened.
     IdleStream = ProtocolError "a frame on an idle stream (RFC 9113 section 5.1)";
     /// A frame on a stream that the peer has ended.
     ClosedStream = StreamClosed "a frame on a closed stream (RFC 9113 section 5.1)";

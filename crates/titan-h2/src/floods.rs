@@ -112,7 +112,7 @@ impl Floods {
         self.excused = sum.min(MOST_EXCUSED);
     }
 
-    /// A frame has come that nobody has a use for any more.
+    /// A frame has come that is of no use any more.
     pub(crate) fn stray(&mut self) -> Result<(), Violation> {
         match self.excused.checked_sub(1) {
             Some(left) => {

@@ -2,7 +2,7 @@
 
 use crate::frame::MAX_31;
 
-/// What every window is before anybody says anything.
+/// The initial size of every window.
 pub(crate) const FIRST_WINDOW: i64 = 65_535;
 
 /// What the peer may still send.
@@ -50,8 +50,8 @@ impl Inflow {
         self.set_aside(count)
     }
 
-    /// The same for bytes that nobody has used yet: room for them was found elsewhere, and the window does not grow
-    /// for that.
+    /// The same for bytes that are unused so far: room for them was found elsewhere, and the window does not grow for
+    /// that.
     #[inline]
     pub(crate) fn set_aside(&mut self, count: usize) -> Option<u32> {
         self.due += whole(count);

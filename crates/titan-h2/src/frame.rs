@@ -5,8 +5,7 @@ use crate::code::{Code, Violation};
 /// Bytes before the payload of a frame.
 pub(crate) const HEAD: usize = 9;
 
-/// The longest payload that is taken and sent: what SETTINGS_MAX_FRAME_SIZE is unless somebody asks for
-/// more, which nobody here does.
+/// The longest payload that is taken and sent: the default of SETTINGS_MAX_FRAME_SIZE, which this crate never raises.
 pub(crate) const MAX_PAYLOAD: usize = 16_384;
 
 /// What a client begins with (section 3.4).

@@ -71,7 +71,7 @@ impl HeadReader {
         trailers::read(self, block, excess, fields)
     }
 
-    /// Reads a block that nobody wants, for what it does to the table.
+    /// Reads a block whose head is not wanted, for what it does to the table.
     pub(crate) fn skip(&mut self, block: &[u8]) -> Result<(), BadBlock> {
         let mut size = Size::new(0, &self.limits);
         self.decoder.decode(block, |line| size.add(&line).map(drop))

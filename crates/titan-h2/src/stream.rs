@@ -43,7 +43,7 @@ pub(crate) enum Half {
 /// What of a body is still to come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Rest {
-    /// Nobody has said how much.
+    /// Its length was not declared.
     #[default]
     Any,
     /// What the head declares, without what has come.
@@ -305,7 +305,7 @@ mod tests {
                 prop_assert_eq!(streams.len(), naive.len());
                 let len = streams.slots.len();
                 for at in (0..len).filter(|&at| streams.slots[at].id != 0) {
-                    // Nobody is more than one place farther from home than its neighbour before it.
+                    // No entry is more than one place farther from its home than its neighbour before it.
                     let before = (at + len - 1) % len;
                     let farthest = match streams.slots[before].id {
                         0 => 0,

@@ -108,7 +108,7 @@ impl<'t, B: RequestBody + ?Sized> HeldBody<'t, B> {
         &self.held.bytes[self.start..]
     }
 
-    /// Gives the memory back that nobody needs any more.
+    /// Returns memory that is no longer needed.
     fn tidy(&mut self) {
         if !self.is_repeatable && self.start == self.held.bytes.len() {
             self.held.clear();

@@ -15,7 +15,7 @@ pub struct ClientMemory {
 /// What bodies have of such memory, whichever limit each of them began under.
 pub struct UsedMemory {
     all: AtomicUsize,
-    /// What clients have of it, each at the place that a hash of its network chooses. Nobody can foresee whom
+    /// What clients have of it, each at the place that a hash of its network chooses. No client can foresee with whom
     /// it shares its place with.
     shares: Box<[AtomicUsize]>,
     hasher: RandomState,

@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// An IPv4 address, or the /64 network of an IPv6 one: that is what a single client is given, with more
-/// addresses than anybody could count.
+/// An IPv4 address, or the /64 network of an IPv6 one: that is what a single client is given, with more addresses than
+/// a table could hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientNetwork(IpAddr);
 

@@ -12,8 +12,8 @@ use std::convert::Infallible;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// Things that several configurations have in common, by type and key. Clones are the same registry. There is a lock
-/// in it: it is for those who build, never for a request.
+/// Things that several configurations have in common, by type and key. Clones are the same registry. There is a lock in
+/// it: it is for building snapshots, never for a request.
 #[derive(Clone, Default)]
 pub struct Registry(Arc<Mutex<Kinds>>);
 
@@ -22,7 +22,7 @@ type Kinds = HashMap<TypeId, Box<dyn Entries>>;
 
 /// Entries of one type, whichever that is.
 trait Entries: Any + Send {
-    /// Forgets those that nobody uses.
+    /// Forgets the unused ones.
     fn sweep(&mut self);
     fn len(&self) -> usize;
 }
@@ -30,17 +30,17 @@ trait Entries: Any + Send {
 /// Those of things that are a `T`.
 struct EntriesOf<K, T> {
     things: HashMap<K, Weak<T>>,
-    /// With how many entries it is time to forget those that nobody uses: some things come and go while one configuration
+    /// With how many entries it is time to forget the unused ones: some things come and go while one configuration
     /// serves, as the endpoints of a name do.
     most: usize,
 }
 
-/// How many entries of a type there may be before anybody looks for those that nobody uses.
+/// How many entries of a type there may be before the unused ones are looked for.
 const FEW: usize = 64;
 
 impl Registry {
     /// The living thing with that key, or the one that `make` makes. Keys are compared as values: name and definition
-    /// of a thing together, of a type that nobody else uses for such a thing.
+    /// of a thing together, of a type that is used for no other thing.
     pub fn shared<K, T>(&self, key: K, make: impl FnOnce() -> T) -> Arc<T>
     where
         K: Eq + Hash + Send + 'static,
@@ -71,14 +71,14 @@ impl Registry {
         Ok(self.with(|entries: &mut EntriesOf<K, T>| entries.keep(key, &made)))
     }
 
-    /// Forgets what nobody uses. Of each type that happens by itself as well, once its entries have doubled.
+    /// Forgets what is not in use. Of each type that happens by itself as well, once its entries have doubled.
     pub fn sweep(&self) {
         let mut kinds = self.lock();
         kinds.values_mut().for_each(|entries| entries.sweep());
         kinds.retain(|_, entries| entries.len() > 0);
     }
 
-    /// How many things are known, those among them that nobody uses since the last sweep.
+    /// How many things are known, including those that have become unused since the last sweep.
     pub fn len(&self) -> usize {
         self.lock().values().map(|entries| entries.len()).sum()
     }
@@ -115,7 +115,7 @@ impl<K: Eq + Hash, T> EntriesOf<K, T> {
         self.things.get(key).and_then(Weak::upgrade)
     }
 
-    /// Keeps what was made, unless somebody else was faster.
+    /// Keeps what was made, unless another thread was faster.
     fn keep(&mut self, key: K, made: &Arc<T>) -> Arc<T> {
         if let Some(living) = self.living(&key) {
             return living;

@@ -18,7 +18,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// Moves one body, and knows who keeps it waiting.
+/// Moves one body, and knows which side it waits for.
 pub struct Pump {
     limits: StallLimits,
     taken: u64,
@@ -98,7 +98,7 @@ impl Stop {
 /// How long a slow side is watched before it is judged.
 pub const WINDOW: Duration = Duration::from_secs(10);
 
-/// Who keeps the pump waiting, and how far things were when that began.
+/// Which side the pump waits for, and how far things were when the wait began.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Waiting {
     Nobody,
@@ -204,7 +204,7 @@ impl Pump {
         }
     }
 
-    /// One move; tells who is in the way of the next one.
+    /// One move; returns which side the next one waits for.
     fn step(
         &mut self,
         cx: &mut Context<'_>,
@@ -330,7 +330,7 @@ impl Pump {
         from.skip(count).map(|()| None).map_err(Stop::Source)
     }
 
-    /// Notes who is waited for, and says whether that has lasted too long.
+    /// Notes which side is waited for, and returns whether that has lasted too long.
     fn wait(&mut self, clock: &Clock, blocked: Waiting, arrived: u64) -> Result<(), Stop> {
         let (timeout, stalled) = match blocked {
             Waiting::Sink { .. } => (self.limits.sink, Stop::SinkStalled),

@@ -1,7 +1,7 @@
 //! How much each client uses of a shared resource that can run out.
 //!
 //! Clients are counted by a hash of their network. Two of them may share a counter, which matters only when the last
-//! slots are given out. The hash is keyed, so that nobody can choose whose counter to share.
+//! slots are given out. The hash is keyed, so that no client can choose whose counter to share.
 
 use crate::network::ClientNetwork;
 use std::collections::hash_map::RandomState;
@@ -38,7 +38,7 @@ impl Shares {
         }
     }
 
-    /// The counter of a client. Those whose address nobody knows count as one.
+    /// The counter of a client. Those without a known address count as one.
     pub fn counter(&self, client: Option<ClientNetwork>) -> ClientCounter {
         let hash = self.hash.hash_one(client) % COUNTERS as u64;
         ClientCounter(usize::try_from(hash).expect("it is less than the number of counters"))

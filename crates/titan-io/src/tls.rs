@@ -32,7 +32,7 @@ pub enum Refused {
     Certificate(String),
     /// The connection ended, or time was up, in the middle of the handshake.
     Gone,
-    /// Nothing came at all, as from those who look whether the port is open.
+    /// Nothing came at all, as from a port scan or a TCP health check.
     Silent,
 }
 

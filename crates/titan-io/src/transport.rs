@@ -63,7 +63,7 @@ impl Transport {
             if stream.is_taken() {
                 return Poll::Ready(());
             }
-            // The kernel tells nobody when: it is asked at each tick.
+            // The kernel does not signal this: it is asked at each tick.
             timer.wake_at(cx, timer.clock().deadline(Duration::ZERO));
             if timer.clock().is_past(deadline) { Poll::Ready(()) } else { Poll::Pending }
         })

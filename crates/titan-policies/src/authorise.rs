@@ -137,7 +137,7 @@ pub(crate) struct RuleSubject<'a> {
 
 impl Policy for Authorise {
     type Config = titan_config::Authorise;
-    /// None where nobody has read them.
+    /// None if they were not read.
     type Credentials = Option<KnownCredentials>;
     type State = AuthoriseState;
     type Shared = Arc<Verifiers>;
@@ -190,7 +190,7 @@ impl Policy for Authorise {
         }
     }
 
-    /// What costs least comes first, so that nobody has passwords checked whom something cheaper would stop.
+    /// What costs least comes first, so that no password is checked for a request that a cheaper check refuses.
     async fn on_request<'m>(
         &'m self,
         context: &mut PolicyContext<'m>,

@@ -45,7 +45,7 @@ impl PolicyCounters {
 }
 
 impl Shared {
-    /// What is there already, or what nobody has used yet.
+    /// What exists already, or an unused one.
     pub fn new(revocations: Option<&Revocations>, registry: &Registry) -> Shared {
         // Requests that wait are bounded over all limits.
         let waiting = registry.shared((), Waiting::default);

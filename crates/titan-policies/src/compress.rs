@@ -305,7 +305,7 @@ fn segments(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     bare.filter(|segment| !segment.is_empty())
 }
 
-/// Whether the content is whole, and its bytes are nobody else's affair.
+/// Whether the content is whole, and no other layer depends on its bytes.
 fn may_be_coded(head: &ResponseHead) -> bool {
     let fields = &head.fields;
     let is_whole = !matches!(head.status.code(), 101 | 204 | 205 | 206 | 304);

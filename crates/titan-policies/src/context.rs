@@ -33,11 +33,11 @@ pub struct PolicyContext<'m> {
     pub clock: &'m Clock,
     /// Asks others.
     pub subrequests: &'m dyn Subrequests,
-    /// Who is told when the request turns out to bring something wrong.
+    /// What counts it if the request turns out to bring invalid credentials.
     pub failures: Option<Failures<'m>>,
 }
 
-/// Something wrong that a request has brought to show who it comes from.
+/// An invalid credential of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// A token.
@@ -50,7 +50,7 @@ pub(crate) enum Failure {
     Service,
 }
 
-/// Who counts failures, and what those of a request count by.
+/// What counts failures, and by which keys those of a request count.
 pub struct Failures<'m> {
     pub(crate) counter: &'m dyn FailureCounter,
     pub(crate) charged: Charged,

@@ -211,7 +211,8 @@ impl Cors {
     fn tell_page(&self, note: &CorsState, fields: &mut Fields) -> Result<(), BadField> {
         fields.retain(|field| !begins_with(field.name, OURS));
         self.vary(fields)?;
-        // What is for all says so to everybody: a cache may give a page what no page has asked for.
+        // What every origin may read says so in every response: a cache may give a page a response that was not
+        // requested by a page.
         let for_all = self.is_for_all.then_some(b"*".as_slice());
         let Some(origin) = for_all.or(note.origin.as_deref()) else { return Ok(()) };
         fields.append_named(ALLOW_ORIGIN, origin)?;

@@ -28,7 +28,7 @@ impl PolicyCredentials {
         (PolicyCredentials(credentials), unread)
     }
 
-    /// Those of policies whose files nobody has read.
+    /// Those of policies whose files were not read.
     pub fn unread(config: &Config) -> PolicyCredentials {
         let unread = config.policies.iter().map(|named| Credentials::unread(named.policy.kind()));
         PolicyCredentials(unread.collect())

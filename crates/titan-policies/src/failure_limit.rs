@@ -204,7 +204,7 @@ mod tests {
         FailureLimit::new(limit, (), &setting)
     }
 
-    /// What the failures of a request of anybody count by.
+    /// The keys by which the failures of any request count.
     fn charged(limit: &FailureLimit) -> Charged {
         let (mut request, mut findings) = (RequestHead::default(), Findings::default());
         limit.charged(&Asker::at("").context(&mut request, &mut findings))

@@ -59,7 +59,7 @@ pub struct Jwt {
     name: Box<str>,
     config: titan_config::Jwt,
     keys: Arc<KeyRing>,
-    /// Revoked tokens; none where nobody can take any back.
+    /// Revoked tokens; none if `jwt_revocations` is not configured.
     revocations: Option<Revocations>,
     challenges: Challenges,
     /// The fields in which the upstream is told of claims.
@@ -115,7 +115,7 @@ refusals! {
     Algorithm "algorithm";
     /// It is of another type.
     Type "type";
-    /// Nobody known has issued it.
+    /// No provider has its issuer.
     Issuer "issuer";
     /// The keys of its provider were not fetched yet, or too long ago.
     NoKeys "no-keys";
@@ -123,7 +123,7 @@ refusals! {
     Key "key";
     /// No key has signed it.
     Signature "signature";
-    /// It is for somebody else.
+    /// It is meant for another service.
     Audience "audience";
     /// It has expired.
     Expired "expired";
@@ -481,7 +481,7 @@ fn is_wrong(kind: Kind) -> bool {
     matches!(kind, TOKEN_INVALID | TOKEN_AMBIGUOUS)
 }
 
-/// Fetches the keys of these policies that are elsewhere, where nobody does yet, until the gateway drains.
+/// Fetches the key sets of these policies that are not being fetched yet, until the gateway drains.
 pub(crate) fn keep_fresh<'j>(
     policies: impl Iterator<Item = &'j Arc<Jwt>>,
     phase: watch::Receiver<Phase>,

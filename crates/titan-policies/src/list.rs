@@ -180,7 +180,7 @@ macro_rules! list {
                 }
             }
 
-            /// Those of a policy whose files nobody has read.
+            /// Those of a policy whose files were not read.
             pub(crate) fn unread(kind: PolicyKind) -> Credentials {
                 match kind {
                     $(PolicyKind::$Kind => Credentials::$Kind(Default::default()),)+
@@ -330,7 +330,7 @@ macro_rules! list {
                 })+
             }
 
-            /// What each decides of a request that nobody has made.
+            /// What each would decide about a hypothetical request.
             pub fn explain<'m>(
                 &'m self,
                 context: &mut PolicyContext<'m>,

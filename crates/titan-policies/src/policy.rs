@@ -96,7 +96,7 @@ pub(crate) trait Policy: Sized {
     /// is cut off, as those are that still run when the drain ends.
     fn on_end(&self, _end: &End, _own: OwnState<'_, Self>) {}
 
-    /// Tells what it decides of a request that nobody has made, by the code that decides. It asks nobody and counts nothing.
+    /// Explains what it would decide about a request, by the code that decides. It makes no calls and counts nothing.
     fn explain<'m>(
         &'m self,
         context: &mut PolicyContext<'m>,
@@ -159,11 +159,12 @@ pub(crate) struct Metric<C: 'static> {
     /// The label that tells the figures apart; empty where there is one figure.
     pub(crate) label: &'static str,
     pub(crate) figures: fn(&C) -> Vec<(&'static str, u64)>,
-    /// What the operator is told once a figure of a policy has grown, before the number; none where nobody has to hear of it.
+    /// What the operator is told once a figure of a policy has grown, before the number; none if it is not worth a
+    /// line.
     pub(crate) event: fn(policy: &str, figure: &str) -> Option<String>,
 }
 
-/// Nobody has to hear of it.
+/// It is not worth a line.
 pub(crate) fn no_event(_policy: &str, _figure: &str) -> Option<String> {
     None
 }

@@ -110,7 +110,7 @@ struct LimitKey {
 
 const RATE_LIMIT: &[u8] = b"RateLimit";
 const RATE_LIMIT_POLICY: &[u8] = b"RateLimit-Policy";
-/// The seconds after which to try again where nobody can tell.
+/// The seconds after which to try again if that cannot be computed.
 const SOON: u64 = 1;
 /// In nanoseconds.
 const SECOND: u64 = 1_000_000_000;

@@ -8,7 +8,7 @@ use titan_io::error::{Error, Kind};
 
 /// What would be decided of a request, and why.
 pub struct Story<'s> {
-    /// Whether nobody has said where the request comes from: then nothing is decided by that.
+    /// Whether the client's address is not given: then nothing is decided by it.
     pub(crate) is_anybody: bool,
     /// Why the credentials of each policy cannot be read, of those whose cannot.
     unread: &'s [Option<String>],
@@ -53,7 +53,7 @@ impl<'s> Story<'s> {
         self.unread.get(self.place)?.as_deref()
     }
 
-    /// The address of the client, where somebody has said it.
+    /// The address of the client, if it is given.
     pub(crate) fn client(&self, context: &PolicyContext<'_>) -> Option<IpAddr> {
         context.client().filter(|_| !self.is_anybody)
     }

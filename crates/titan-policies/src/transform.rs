@@ -295,7 +295,7 @@ impl Transform {
     }
 }
 
-/// What a rule makes of a path must not be longer than anybody would take.
+/// A path must not become longer than upstreams accept.
 fn check_length(length: usize) -> Result<(), Error> {
     match length > value::MAX_MADE {
         true => Err(Kind::BadRewrite.into()),

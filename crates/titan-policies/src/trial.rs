@@ -173,7 +173,7 @@ impl Client for Asker {
     }
 }
 
-/// There is nobody to ask.
+/// There is no service to call.
 struct Nobody;
 
 impl Subrequests for Nobody {

@@ -169,7 +169,7 @@ pub(crate) enum Verdict {
     Responded,
     /// The response is incomplete, and the client must see that.
     Broken,
-    /// The client has gone, or takes nothing: there is nobody to see anything.
+    /// The client has gone, or reads nothing: it would not see any signal.
     Left {
         /// Whether it had a good reason to: the time that it gives its call is over, or will be in a moment.
         is_overdue: bool,
@@ -311,7 +311,7 @@ impl<'x, B: RequestBody, S: ResponseSink> Exchange<'x, B, S> {
             timer: self.timer,
             origin: self.origin,
             request: &mut *self.request,
-            // How much will come out nobody knows.
+            // The length of the output is not known.
             length: BodyLength::Unknown,
             sent_as: self.sent_as,
             expects_continue: self.expects_continue,

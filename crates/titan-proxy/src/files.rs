@@ -106,7 +106,7 @@ impl Site {
         Ok(self.serve(&root, &name, file, request))
     }
 
-    /// What would be looked for, before anybody looks.
+    /// Which file would be opened, without opening it.
     pub(crate) fn plan(&self, path: &[u8]) -> Option<Plan> {
         let below = match path.starts_with(b"/") {
             true => after_segments(path, self.segments),

@@ -135,10 +135,10 @@ impl Forwarding {
     }
 
     /// The address of the client behind all trusted proxies; the peer's where it tells nothing. None where a trusted
-    /// proxy tells of somebody without naming an address: its own would let a client pass for it.
+    /// proxy reports a client without naming an address: its own would let a client pass for it.
     ///
-    /// The list is read from its end, where each trusted proxy has put its own peer, up to the first
-    /// address that is not trusted. What stands before that is anybody's invention.
+    /// The list is read from its end, where each trusted proxy has put its own peer, up to the first address that is
+    /// not trusted. What stands before that can be forged.
     pub(crate) fn client(&self, origin: &Origin, fields: &Fields) -> Option<IpAddr> {
         let peer = origin.address?;
         if !origin.is_trusted {
@@ -359,7 +359,7 @@ impl Forwarding {
     }
 
     /// Goes from `peer` back along `hops`, the nearest first, as long as the one that named the next is trusted;
-    /// returns where it ends, and after how many. A hop that is no address ends the way, and nobody knows where, as
+    /// returns where it ends, and after how many. A hop that is not an address ends the list at an unknown client, as
     /// does the last of too many trusted ones: it is not the client.
     fn behind(
         &self,

@@ -293,7 +293,7 @@ struct Plan {
     _end: End,
 }
 
-/// Tells when a worker's thread ends, also by a panic: that is how the others learn of it.
+/// Sends a signal when a worker's thread ends, also by a panic, so that the others stop.
 struct End(mpsc::Sender<()>);
 
 impl Drop for End {
@@ -423,8 +423,8 @@ fn text_of(address: &ListenAddress) -> String {
     }
 }
 
-/// Follows the names of upstreams that nobody follows yet, on a thread of their own, for as long as any of these upstreams
-/// lives. It is waited for until each was asked for once, but no longer than one question may take.
+/// Resolves the names of upstreams that are not being resolved yet, on a thread of their own, for as long as any of
+/// these upstreams lives. It is waited for until each was asked for once, but no longer than one question may take.
 fn resolve_names(
     config: &Config,
     snapshot: &Snapshot,

@@ -6,7 +6,7 @@
 //!
 //! | who may write it | its own name | a look-alike | in trailers |
 //! |---|---|---|---|
-//! | only the gateway, or nobody ([`Writers::Gateway`]) | removed | removed | removed |
+//! | only the gateway, or no peer at all ([`Writers::Gateway`]) | removed | removed | removed |
 //! | trusted proxies ([`Writers::Proxies`]) | removed from anyone else | removed | removed |
 //! | anyone, but something is decided by it ([`Writers::Judged`]) | kept | removed | removed |
 //! | anyone, but the gateway knows it ([`Writers::Known`]) | kept | removed | `may_be_trailer` decides |
@@ -68,7 +68,7 @@ struct Recognized {
 /// Names of this length or longer are in one place.
 const LENGTHS: usize = 40;
 
-/// The fields that carry the client's certificate. They are trusted from nobody, not even from trusted proxies: one
+/// The fields that carry the client's certificate. They are trusted from no peer, not even from trusted proxies: one
 /// that does not know these fields passes on what its client has sent.
 pub(crate) const CLIENT_CERT: &str = "Client-Cert";
 pub(crate) const CLIENT_CERT_CHAIN: &str = "Client-Cert-Chain";

@@ -44,7 +44,7 @@ pub(crate) enum ListenSocket {
     Unix(StdUnixListener),
 }
 
-/// What decides who gets in at a listener; one for all workers.
+/// What decides which connections a listener admits; one for all workers.
 pub(crate) struct ListenerState {
     pub(crate) config: titan_config::Listener,
     pub(crate) listener_policy: Arc<ListenerPolicy>,
@@ -346,7 +346,7 @@ impl AdmittedConnection {
         false
     }
 
-    /// Reads who the client is, where a balancer in front says so.
+    /// Reads the client's address, if a balancer in front sends it.
     async fn is_introduced(&mut self) -> bool {
         let AdmittedConnection { client, permit, .. } = self;
         if !permit.state.expects_header(client.origin.address) {
@@ -387,8 +387,8 @@ pub(crate) fn bind(address: &ListenAddress, workers: usize) -> io::Result<Vec<Li
 }
 
 fn bind_tcp(address: SocketAddr, only_v6: bool, workers: usize) -> io::Result<Vec<ListenSocket>> {
-    // Sockets that share a port share it with another process too, which nobody would notice. One
-    // that does not share it finds out.
+    // Sockets that share a port share it with another process too, which would go unnoticed. One that does not share it
+    // finds out.
     let probe = tcp_socket(address, only_v6)?;
     probe.bind(&address.into())?;
     drop(probe);

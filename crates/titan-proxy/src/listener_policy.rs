@@ -15,7 +15,7 @@ pub(crate) struct ListenerPolicy {
     pub(crate) hsts: Option<Box<str>>,
     /// What handshakes are held with; `None` without TLS.
     pub(crate) tls: Option<Arc<ArcSwap<ServerTls>>>,
-    /// Why the last certificate of a client was not taken, until somebody asks.
+    /// Why the last client certificate was refused, until it is reported.
     refusal: ArcSwapOption<String>,
 }
 

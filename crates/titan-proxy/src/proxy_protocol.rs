@@ -104,7 +104,7 @@ fn parse_2(bytes: &[u8]) -> Result<Option<Header>, BadHeader> {
     }
     let Some(addresses) = bytes.get(FIXED..FIXED + block) else { return Ok(None) };
     let client = match (command, bytes[13] >> 4) {
-        // LOCAL: the balancer speaks for itself. Unspecified and Unix addresses name nobody.
+        // LOCAL: the balancer speaks for itself. Unspecified and Unix addresses name no client.
         (0, _) | (1, 0 | 3) => None,
         (1, 1) => Some(IpAddr::V4(Ipv4Addr::from(source::<4>(addresses, 12)?))),
         (1, 2) => Some(IpAddr::V6(Ipv6Addr::from(source::<16>(addresses, 36)?))),

@@ -34,12 +34,12 @@ pub(crate) trait Reused: Sized {
     }
 }
 
-/// What of such memory nobody uses on one worker. What was given back last is lent first: it is still in the cache.
+/// The unused memory of this kind on one worker. What was given back last is lent first: it is still in the cache.
 pub(crate) struct Scratches<S> {
     kept: RefCell<Vec<Made<S>>>,
     /// What these take.
     bytes: Cell<usize>,
-    /// How many of them nobody has used since `looked`.
+    /// How many of them were unused since `looked`.
     unused: Cell<usize>,
     looked: Cell<Option<CoarseInstant>>,
 }
@@ -61,7 +61,7 @@ struct Made<S> {
 const KEPT: usize = 16 << 20;
 /// A text that has grown beyond this is not kept.
 const KEPT_TEXT: usize = 64 << 10;
-/// How long what nobody uses is kept: that long, and as long again at the most.
+/// How long unused memory is kept: at least this long, and at most twice as long.
 const WHILE: Duration = Duration::from_secs(10);
 
 impl<S> Default for Scratches<S> {
@@ -98,7 +98,7 @@ impl<S: Reused> Scratches<S> {
         }
     }
 
-    /// Gives back what nobody has used for a while. To be called now and then.
+    /// Frees what was unused for a while. To be called now and then.
     pub(crate) fn sweep(&self, now: CoarseInstant) {
         let looked = self.looked.get().unwrap_or(now);
         self.looked.set(Some(looked));

@@ -136,7 +136,7 @@ impl Snapshot {
         self.chains.replace_credentials(credentials);
     }
 
-    /// The tables of a gateway that connects to nobody: it needs no certificates.
+    /// The tables of a gateway that makes no connections: it needs no certificates.
     pub(crate) fn unconnected(config: &Config, credentials: &PolicyCredentials) -> Snapshot {
         let tls = config.upstreams.iter().map(|_| None);
         let around = (&Registry::default(), 1);

@@ -41,7 +41,7 @@ impl Default for Owner<'_> {
 
 const LATE: i32 = 2100;
 
-/// An authority that nobody is over.
+/// A root authority.
 pub fn authority(name: &str) -> Authority {
     let key = KeyPair::generate().expect("there is randomness");
     let params = params_of_authority(name);

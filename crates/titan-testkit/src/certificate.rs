@@ -119,7 +119,7 @@ impl Certificate {
         ServerConnection::new(Arc::new(config)).expect("the configuration is complete")
     }
 
-    /// What clients need that trust nobody else.
+    /// What clients need that trust no other authority.
     pub fn trusted(&self) -> ClientConfig {
         self.trusted_with(rustls::ALL_VERSIONS)
     }

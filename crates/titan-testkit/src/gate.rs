@@ -17,7 +17,7 @@ impl Gate {
         Gate { shared: Arc::default() }
     }
 
-    /// Lets everybody through.
+    /// Lets every waiter through.
     pub fn opens(&self) {
         let (is_open, changed) = &*self.shared;
         *is_open.lock().unwrap_or_else(PoisonError::into_inner) = true;

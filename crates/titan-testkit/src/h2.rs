@@ -282,7 +282,7 @@ impl Endpoint {
 }
 
 impl Pending {
-    /// Sends as much as the windows allow; whether that was all, or nobody wants the rest.
+    /// Sends as much as the windows allow; whether that was all, or the peer does not want the rest.
     fn goes_out(&mut self, connection: &mut Connection) -> bool {
         let Pending { stream, body, trailers } = self;
         let has_trailers = !trailers.0.is_empty();

@@ -151,7 +151,7 @@ impl Balancer {
         let open = |place: &usize| draw.allows(*place);
         let least = (0..self.members.len()).filter(open).map(load).min()?;
         let is_least = |place| draw.allows(place) && load(place) <= least;
-        // Loads move while they are compared: what was the least may be nobody's any more.
+        // Loads change while they are compared: no endpoint may have the least one any more.
         self.at_random(self.rotation.spread(), is_least).or_else(|| self.in_turn(draw))
     }
 

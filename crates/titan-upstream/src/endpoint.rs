@@ -41,7 +41,7 @@ pub struct Endpoint {
     pub host: Box<str>,
     /// How busy and how slow it is.
     pub load: Arc<EndpointState>,
-    /// Its connections, and who waits for one.
+    /// Its connections, and the requests that wait for one.
     pub slots: Arc<Slots>,
     /// Idle connections kept, over all workers.
     pub idle: AtomicU32,
@@ -55,7 +55,7 @@ pub struct Endpoint {
     upstreams: AtomicU32,
     /// What goes wrong with its upstream.
     failure_log: Arc<FailureLog>,
-    /// Why the last connection to it was not to be had, until somebody tells of that.
+    /// Why the last connection to it failed, until it is reported.
     reason: ArcSwapOption<(Kind, String)>,
 }
 
@@ -122,7 +122,7 @@ impl Endpoint {
         }
     }
 
-    /// Has it keep to what an upstream says now; open connections and those who wait count on.
+    /// Applies the settings that an upstream has now; open connections and waiting requests still count.
     pub fn set_limits(&self, upstream: &titan_config::Upstream) {
         let titan_config::Queue { length, timeout } = upstream.queue;
         self.slots.set_limits(upstream.max_connections.at_most(), length);
@@ -141,7 +141,7 @@ impl Endpoint {
         self.queue_timeout.get()
     }
 
-    /// Why there is no connection to it, kept where somebody is going to tell of it.
+    /// Why there is no connection to it, kept to be reported.
     pub fn note_reason(&self, kind: Kind, error: &io::Error) {
         if self.failure_log.is_wanted(Cause::Failed(kind)) {
             let reason = match is_not_tls(error) {

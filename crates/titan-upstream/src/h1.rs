@@ -101,7 +101,7 @@ impl Channel for H1Channel<'_> {
     }
 
     fn into_connection(self, memory: &CallMemory) -> Option<Connection> {
-        // What has come beyond the response belongs to nobody, and behind trailers that were cut nothing can follow.
+        // Bytes beyond the response belong to no request, and nothing can follow truncated trailers.
         let is_whole = memory.body.is_done() && !memory.body.is_cut();
         let is_clean = self.inbox.is_empty() && is_whole && memory.outbox.is_sent();
         is_clean.then_some(self.connection)

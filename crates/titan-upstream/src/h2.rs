@@ -43,7 +43,7 @@ pub struct H2Connections {
 #[derive(Default)]
 struct EndpointConnections {
     open: Vec<Rc<H2Connection>>,
-    /// Whether one is being opened, which those who come meanwhile wait for.
+    /// Whether one is being opened, for which later requests wait.
     is_opening: bool,
     waiting: Queue<oneshot::Sender<()>>,
     /// How many streams each client has, where there is a limit on connections, and so on streams.
@@ -98,7 +98,7 @@ enum Liveness {
 }
 
 /// An exchange that waits for its endpoint. If it ends before anything has come, for example because its client gives
-/// up, the connection may be dead without anyone noticing: it is pinged then.
+/// up, the connection may be dead unnoticed: it is pinged then.
 struct LivenessGuard<'t> {
     shared: Rc<H2Connection>,
     clock: &'t Clock,
@@ -153,13 +153,13 @@ impl H2Connections {
         Seat::new(shared, connections.share(counter))
     }
 
-    /// Has those who come wait for the connection that the caller opens, for as long as this is kept.
+    /// Makes later requests wait for the connection that the caller opens, until the guard is dropped.
     pub fn opening(&self, endpoint: u64) -> OpeningGuard<'_> {
         self.by_endpoint.borrow_mut().entry(endpoint).or_default().is_opening = true;
         OpeningGuard { h2_connections: self, endpoint }
     }
 
-    /// Whether somebody opens a connection to the endpoint.
+    /// Whether a connection to the endpoint is being opened.
     pub fn is_opening(&self, endpoint: u64) -> bool {
         self.by_endpoint.borrow().get(&endpoint).is_some_and(|connections| connections.is_opening)
     }
@@ -174,7 +174,7 @@ impl H2Connections {
         StreamWait { h2_connections: self, endpoint: endpoint.id, position, offered }
     }
 
-    /// Shares a connection from now on, in a task of its own, until nobody can use it.
+    /// Shares a connection from now on, driven by a task of its own, until it cannot be used any more.
     pub fn share(
         self: &Rc<Self>,
         io: &Rc<Io>,
@@ -191,8 +191,8 @@ impl H2Connections {
         shared
     }
 
-    /// Closes what nobody uses and another worker waits for, or belongs to nobody any more; has what is used
-    /// give way to those who wait elsewhere; forgets those who wait no more.
+    /// Closes unused connections that another worker waits for or whose endpoint is gone; lets used ones give way to
+    /// requests that wait elsewhere; forgets requests that no longer wait.
     pub fn sweep(&self, clock: &Clock) {
         self.by_endpoint.borrow_mut().retain(|_, connections| connections.sweep(clock));
     }
@@ -204,8 +204,8 @@ impl H2Connections {
         }
     }
 
-    /// Lets the next of those who wait have a look, where there is room. It comes back for a stream, and the driver
-    /// looks again when it is opened; a request that finds none waits again.
+    /// Wakes the next waiting request, if there is room. It comes back for a stream, and the driver looks again when it
+    /// is opened; a request that finds none waits again.
     fn offer(&self, endpoint: u64) {
         let mut all = self.by_endpoint.borrow_mut();
         let Some(connections) = all.get_mut(&endpoint) else { return };
@@ -227,7 +227,7 @@ impl H2Connections {
 }
 
 impl EndpointConnections {
-    /// Whether any connection is left, or anybody who waits for one.
+    /// Whether any connection is left, or any request that waits for one.
     fn sweep(&mut self, clock: &Clock) -> bool {
         self.retire_idle();
         self.give_way(clock.now());
@@ -261,7 +261,7 @@ impl EndpointConnections {
         })
     }
 
-    /// Has everybody who waits look again. Who looks first has the better choice.
+    /// Wakes every waiting request. The first one has the better choice.
     fn wake_all(&mut self) {
         let EndpointConnections { used, waiting, .. } = self;
         let has = |counter| used.as_ref().map_or(0, |used| used.of(counter));
@@ -277,8 +277,8 @@ impl EndpointConnections {
         }
     }
 
-    /// Retires a connection that has had its turn, where there can be no other and somebody waits who cannot use it:
-    /// on another worker, or for HTTP/1.1. The slot goes to the request that has waited longest.
+    /// Retires a connection that has had its turn, if no other can be opened and a request that cannot use it waits: on
+    /// another worker, or for HTTP/1.1. The slot goes to the request that has waited longest.
     fn give_way(&mut self, now: CoarseInstant) {
         let Some(first) = self.open.first() else { return };
         let slots = &first.endpoint.slots;
@@ -295,7 +295,7 @@ impl EndpointConnections {
     }
 }
 
-/// Has somebody who waits look again, if that one still does.
+/// Wakes a request, if it still waits.
 fn wake(offer: oneshot::Sender<()>) {
     let _ = offer.send(());
 }
@@ -315,7 +315,7 @@ impl Drop for StreamWait<'_> {
         if matches!(self.offered.try_recv(), Err(TryRecvError::Empty)) {
             connections.waiting.remove(self.position);
         }
-        // By the time that the drivers look, the stream is taken, or nobody here wants it.
+        // By the time that the drivers look, the stream is taken, or not wanted here.
         connections.open.iter().for_each(|shared| shared.mux.wake_driver());
     }
 }
@@ -427,7 +427,7 @@ struct Driver {
 }
 
 impl Driver {
-    /// Moves what exchanges send and receive over a connection, until nobody can use it any more.
+    /// Moves what exchanges send and receive over a connection, until it cannot be used any more.
     async fn drive(self, mut connection: Connection, shared: Rc<H2Connection>) {
         let Driver { h2_connections, io, timeout } = self;
         let timer = io.clock.timer();
@@ -538,7 +538,8 @@ impl Channel for H2Channel<'_> {
 
     fn note_failure(&self, error: Error) {
         if error.kind == Kind::ResponseTimeout {
-            // Whether the endpoint is slow or the connection dead cannot be told: nobody else is to find out.
+            // Whether the endpoint is slow or the connection dead is not known: no other request should have to find
+            // out.
             self.liveness.shared.retire();
         }
     }

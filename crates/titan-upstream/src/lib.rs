@@ -4,7 +4,7 @@
 //! | what | module | entry |
 //! |---|---|---|
 //! | what is counted for an upstream | [`cells`] | `UpstreamCells` |
-//! | failures of an upstream, for those who report them | [`failure_log`] | `FailureLog::note` |
+//! | failures of an upstream, to be reported | [`failure_log`] | `FailureLog::note` |
 //! | waiting requests, and whose turn it is | `queue` | `Queue::next` |
 //! | how many connections an endpoint may have, and which requests wait for one | [`slots`] | `Slots::try_take` |
 //! | which endpoint a request goes to | [`balance`] | `Balancer::choose` |
@@ -15,7 +15,7 @@
 //! | a connection | [`connection`] | `Connection` |
 //! | the request out while the response comes in | [`call`] | `Call::poll_head` |
 //! | the same over HTTP/1.1, over HTTP/2 | [`h1`], [`h2`] | `H1Channel`, `H2Channel` |
-//! | idle connections, and who gives them up | [`pool`], [`reclaim`] | `Pools::get` |
+//! | idle connections, and which are closed | [`pool`], [`reclaim`] | `Pools::get` |
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may stop at a surprise"))]
 

@@ -1,4 +1,4 @@
-//! A named group of endpoints, and who its members are at the moment.
+//! A named group of endpoints, and its members at the moment.
 
 use crate::balance::{Balancer, Turn};
 use crate::cells::UpstreamCells;
@@ -32,7 +32,7 @@ pub struct Upstream {
     /// Grows with each change of the members.
     version: AtomicU64,
     in_force: Arc<Mutex<InForce>>,
-    /// Whether somebody keeps its members up to date.
+    /// Whether a task keeps its members up to date.
     is_followed: AtomicBool,
     /// Closed when it is gone.
     life: watch::Sender<()>,
@@ -178,7 +178,7 @@ impl Upstream {
         members.endpoints.iter().for_each(|endpoint| endpoint.set_limits(&self.config));
     }
 
-    /// Whether nobody keeps its members up to date yet: from now on the caller does.
+    /// Whether no task keeps its members up to date yet: from now on the caller does.
     pub fn begin_to_follow(&self) -> bool {
         !self.is_followed.swap(true, Ordering::Relaxed)
     }

@@ -22,7 +22,7 @@ use tokio::time::Instant;
 /// The idle connections of one worker, by endpoint.
 pub struct Pools {
     idle: RefCell<BTreeMap<u64, Vec<Idle>>>,
-    /// Who waits on this worker, by endpoint and ticket: what becomes free goes to them.
+    /// The requests that wait on this worker, by endpoint and ticket: connections that become free go to them.
     waiting: RefCell<BTreeMap<u64, BTreeMap<u64, oneshot::Sender<Connection>>>>,
     /// The connections that exchanges share.
     h2_connections: Rc<H2Connections>,
@@ -46,7 +46,7 @@ pub enum PooledConnection {
     },
 }
 
-/// How often in a row a connection goes to those who wait on its worker while others wait elsewhere: then it is
+/// How often in a row a connection goes to requests that wait on its worker while others wait elsewhere: then it is
 /// closed, and its slot goes to the request that has waited longest.
 const MOST_IN_A_ROW: u8 = 8;
 
@@ -240,8 +240,8 @@ impl Pools {
         }
     }
 
-    /// Closes what has been idle for too long, was closed by its peer, belongs to nobody any more, or
-    /// holds a slot that somebody waits for.
+    /// Closes what has been idle for too long, was closed by its peer, belongs to an endpoint that is gone, or holds a
+    /// slot that a request waits for.
     pub fn sweep(&self, clock: &Clock) {
         self.idle.borrow_mut().retain(|_, idle| sweep_idle(idle, clock));
         self.h2_connections.sweep(clock);

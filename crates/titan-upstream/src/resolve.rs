@@ -91,7 +91,7 @@ impl NameResolver {
         again
     }
 
-    /// Refreshes an upstream for as long as somebody else uses it.
+    /// Refreshes an upstream for as long as it is in use elsewhere.
     pub async fn keep_fresh(self: Arc<Self>, upstream: Arc<Upstream>, mut again: Instant) {
         let (known, mut life) = (Arc::downgrade(&upstream), upstream.life());
         drop(upstream);

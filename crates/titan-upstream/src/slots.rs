@@ -63,7 +63,7 @@ pub enum Awaited {
     Connection,
 }
 
-/// Who a connection is for.
+/// The client that a connection is for.
 #[derive(Clone, Copy, Debug)]
 pub struct Requester {
     /// The client, if its address is known.
@@ -121,7 +121,7 @@ impl Slots {
         (most != UNLIMITED).then(|| Limit { most, used: self.used.get_or_init(Shares::new) })
     }
 
-    /// Takes a slot if there is one for that client, and nobody waits for it who may have it.
+    /// Takes a slot if there is one for that client, and no request that may have it waits.
     pub fn try_take(self: &Arc<Self>, client: Option<ClientNetwork>) -> Option<Slot> {
         let Some(limit) = self.limit() else {
             self.open.fetch_add(1, Ordering::Relaxed);
@@ -149,7 +149,7 @@ impl Slots {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// Whether there may be no more than so many: then somebody may have to wait.
+    /// Whether there is a limit: then requests may have to wait.
     pub fn is_limited(&self) -> bool {
         self.limit().is_some()
     }
@@ -182,7 +182,7 @@ impl Slots {
     ) -> Result<QueuePlace, Kind> {
         let (tell, told) = oneshot::channel();
         let Requester { client, worker } = requester;
-        // Where nothing is shared out nobody asks whose turn it is.
+        // Without a limit, turns do not matter.
         let counter = self.limit().map(|limit| limit.used.counter(client));
         let mut queue = self.lock();
         if queue.len() >= self.length.load(Ordering::Relaxed) as usize {
@@ -201,7 +201,7 @@ impl Slots {
         Ok(QueuePlace { slots: Arc::clone(self), position, told })
     }
 
-    /// The next of those who wait on that worker for a connection, who leaves the queue with it.
+    /// The next request on that worker that waits for a connection; it leaves the queue with it.
     pub fn next_on(&self, worker: usize) -> Option<u64> {
         let limit = self.limit()?;
         let mut queue = self.lock();
@@ -211,20 +211,20 @@ impl Slots {
         Some(position.id)
     }
 
-    /// Whether somebody waits for a slot on another worker, or for something else than a connection.
+    /// Whether a request waits for a slot on another worker, or for something else than a connection.
     pub fn is_wanted_beyond(&self, worker: usize) -> bool {
         self.is_turn_of(|waiter| waiter.wants() && !waiter.takes_connection_on(worker))
     }
 
-    /// Whether one of those who fit may have a connection.
+    /// Whether one of the matching requests may have a connection.
     fn is_turn_of(&self, fits: impl Fn(&Waiter) -> bool) -> bool {
         let Some(limit) = self.limit() else { return false };
-        // It does not matter here who has the fewest: the first one will do.
+        // It does not matter here which client has the fewest: the first one will do.
         let used = |counter| limit.admits(counter).then_some(0);
         self.lock().next(used, fits).is_some()
     }
 
-    /// Gives what is free to those who wait for it.
+    /// Gives free slots to waiting requests.
     fn serve_waiting(self: &Arc<Self>) {
         while let Some((waiter, slot)) = self.match_one() {
             // Where it has left in this moment, the slot goes to the next as it is dropped.
@@ -263,7 +263,7 @@ impl Slots {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that somebody is out of the queue.
+    /// Notes that a request has left the queue.
     fn note_left(&self, queue: &Queue<Waiter>, waiter: &Waiter) {
         self.wanted.fetch_sub(u32::from(waiter.wants()), Ordering::SeqCst);
         self.count(queue);
@@ -281,7 +281,7 @@ impl Limit<'_> {
         self.used.admits(counter, self.most)
     }
 
-    /// Whose turn it is among those who fit.
+    /// Whose turn it is among the matching requests.
     fn next(&self, queue: &Queue<Waiter>, fits: impl Fn(&Waiter) -> bool) -> Option<QueuePosition> {
         let used = |counter| self.admits(counter).then(|| self.used.of(counter));
         queue.next(used, fits)
@@ -318,7 +318,7 @@ impl Slot {
         self.slots.serve_waiting();
     }
 
-    /// Notes that the connection serves nobody.
+    /// Notes that the connection serves no client.
     pub fn vacate(&mut self) {
         if let (Some(used), Some(counter)) = (self.slots.used.get(), self.user.take()) {
             used.give_back(counter);

@@ -116,7 +116,7 @@ pub(crate) fn run(file: Option<&Path>) -> Result<ExitCode, Failure> {
         let (admin_address, probes_address) = (address(&admin), address(&probes));
         let gateway = tokio::select! {
             started = start(&config, files, store.as_deref()) => started?,
-            // Nobody is served yet: there is nothing to drain.
+            // No request is served yet: there is nothing to drain.
             _ = signals.next() => return Ok(ExitCode::SUCCESS),
         };
         let admin = admin.map(|socket| titan_admin::start(socket, &gateway, store.clone()));
@@ -148,7 +148,7 @@ async fn start(
     let config = Arc::clone(config);
     let revoked = store.map(|store| store.table().clone());
     thread::Builder::new().name("start".to_owned()).spawn(move || {
-        // Where nobody waits any more the gateway is not wanted either.
+        // If the caller is gone, the gateway is not needed either.
         let _ = started.send(Gateway::start(&config, &files, revoked.as_ref()));
     })?;
     match gateway.await {

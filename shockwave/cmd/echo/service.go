@@ -395,7 +395,7 @@ func (s *service) upgrade(c *shockwave.Ctx, _ []byte) error {
 	if _, err := conn.Write(received); err != nil {
 		return nil
 	}
-	// Either side ends it; there is nobody to tell how.
+	// Either side ends it; no reason is reported.
 	_, _ = io.Copy(conn, conn)
 	return nil
 }

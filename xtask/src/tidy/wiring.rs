@@ -1,8 +1,8 @@
 //! Every field of the checked configuration is read by some other crate: an option that changes nothing
 //! does not exist.
 //!
-//! A look at the text, without types: it finds a field that nobody reads, and may overlook one that has
-//! the name of another. The test that each field has is the proof; this is the reminder.
+//! A look at the text, without types: it finds a field that no code reads, and may overlook one that has the name of
+//! another. The test that each field has is the proof; this is the reminder.
 
 use super::Finding;
 use crate::tree::{File, Tree};

@@ -10,7 +10,7 @@ use titan_config::ListenAddress;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 
-/// A socket that is bound and listens, and that nobody serves yet.
+/// A socket that is bound and listens, but is not served yet.
 #[derive(Debug)]
 pub struct Socket {
     socket: socket2::Socket,
@@ -32,7 +32,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 const BACKLOG: i32 = 128;
 
 impl Socket {
-    /// Binds. A Unix socket that nobody serves any more gives way.
+    /// Binds. A stale Unix socket is replaced.
     pub fn bind(address: &ListenAddress) -> io::Result<Socket> {
         let socket = match address {
             ListenAddress::Tcp(address) => bind_tcp(*address, true)?,

@@ -33,7 +33,7 @@ struct Listing {
 
 /// Responds to a request for [`PATH`] or what is under it, `rest`.
 pub(crate) fn respond(store: Option<&RevocationStore>, request: &Request, rest: &[u8]) -> Response {
-    // A browser says so when it writes, also to a name that somebody has given this address.
+    // A browser sends it with writes, also if the name of some page points to this address.
     if request.head.fields.get(FieldName::Origin).is_some() {
         return Response::problem(
             Status::FORBIDDEN,

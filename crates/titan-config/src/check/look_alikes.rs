@@ -15,12 +15,12 @@ pub(super) struct RouteInForce<'r> {
 }
 
 impl RouteInForce<'_> {
-    /// Whether not everybody gets what there is.
+    /// Whether it refuses some requests.
     fn is_guarded(&self) -> bool {
         self.asks() || self.route.refuses_all()
     }
 
-    /// Whether everybody gets what an upstream or a directory has.
+    /// Whether it serves every client from an upstream or a directory.
     fn is_open(&self) -> bool {
         !self.asks() && self.route.certificate.is_empty() && self.route.serves_content()
     }
@@ -30,7 +30,7 @@ impl RouteInForce<'_> {
     }
 }
 
-/// Warns of open routes that take look-alikes of guarded paths, where nobody has said what becomes of them.
+/// Warns about open routes that accept look-alikes of guarded paths, if `paths` does not say what happens to them.
 pub(super) fn check_look_alikes(routes: &[RouteInForce<'_>], file: &Paths, to: &mut Reading<'_>) {
     for open in routes.iter().filter(|it| it.is_open()) {
         let paths = open.route.paths.over(file);

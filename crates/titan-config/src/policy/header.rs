@@ -15,7 +15,7 @@ const TOLD_HEADER: TextShape =
 pub(super) const RESPONSE_HEADER: TextShape =
     TextShape { what: "a response header that can be changed", ..HEADER_NAME };
 
-/// A field of requests that is nobody else's business.
+/// A request field that no other part of the file controls.
 pub(super) fn request_header() -> impl Read<Value = HeaderName> {
     text(REQUEST_HEADER, parse_request_header)
 }
@@ -25,7 +25,7 @@ pub(super) fn told_header() -> impl Read<Value = HeaderName> {
     text(TOLD_HEADER, parse_told_header)
 }
 
-/// A field of responses that somebody else may write.
+/// A response field that others may write too.
 pub(super) fn response_header() -> impl Read<Value = HeaderName> {
     text(RESPONSE_HEADER, parse_appended_header)
 }

@@ -173,7 +173,7 @@ pub struct Jwt {
     pub cache: usize,
 }
 
-/// Somebody who signs tokens.
+/// An issuer of tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JwtProvider {
     /// What `iss` has to be.

@@ -202,7 +202,7 @@ fn is_met_without_claims(program: &Program, env: Env) -> bool {
     matches!(program.execute(&context), Ok(Value::Bool(true)))
 }
 
-/// The first fault that the parser has found. It lists all that could stand there instead, which helps nobody.
+/// The first fault that the parser has found. It lists all that could stand there instead, which does not help.
 fn fault(text: &str, errors: &ParseErrors) -> Problem {
     let Some(ParseError { pos, msg, .. }) = errors.errors.first() else {
         return Problem::new("it is not an expression");

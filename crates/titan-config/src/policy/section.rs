@@ -25,7 +25,7 @@ pub(in crate::policy) trait PolicySection {
         Vec::new()
     }
 
-    /// Whether it asks somebody who is judged by the authorities that the system trusts.
+    /// Whether it connects to a server that it verifies with the system's authorities.
     fn needs_system_authorities(&self) -> bool {
         false
     }

@@ -17,7 +17,7 @@ impl Connection {
         self.release_with(stream, count, Inflow::release);
     }
 
-    /// The same for what nobody has used yet and is kept elsewhere, which bounds it: the peer may send as many again,
+    /// The same for data that is unused so far and kept elsewhere, which bounds it: the peer may send as many again,
     /// but the window does not grow.
     pub fn set_aside(&mut self, stream: StreamId, count: usize) {
         self.release_with(stream, count, Inflow::set_aside);

@@ -140,7 +140,7 @@ fn write_length(out: &mut Vec<u8>, length: Option<u64>) {
 
 const LEFT_OUT: FieldSet = CONNECTION_FIELDS.with(&[FieldName::Host, FieldName::ContentLength]);
 
-/// Fields whose values nobody on the way may compress.
+/// Fields whose values no intermediary may index.
 const SECRET: FieldSet = FieldSet::of(&[
     FieldName::Authorization,
     FieldName::Cookie,

@@ -28,7 +28,7 @@ pub struct Receiver {
     is_whole: bool,
     /// What may still come of the body.
     budget: u64,
-    /// Whether what is consumed is kept in memory, and not taken by anybody.
+    /// Whether what is consumed is kept in memory, and not passed on yet.
     is_ahead: bool,
 }
 
@@ -183,7 +183,7 @@ impl Receiver {
         let mut shared = mux.shared.borrow_mut();
         let slot = shared.streams.get_mut(stream).expect(KEPT);
         if let Some(lost @ StreamLoss::Fault(_)) = slot.lost {
-            // Nobody has been told of the head, and it belongs to a message that is none.
+            // The head has not been reported, and belongs to an invalid message.
             return Poll::Ready(Err(mux.error(lost, false)));
         }
         if let Some(mut next) = slot.heads.pop_front() {

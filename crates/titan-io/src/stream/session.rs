@@ -187,7 +187,7 @@ impl Session {
         self.has_failed.set(true);
     }
 
-    /// Opens what the socket has brought while nobody read it: tickets, for one. Tells whether there was
+    /// Decrypts what the socket has received while nothing read from it: tickets, for one. Tells whether there was
     /// nothing but such things, and the connection can be used on.
     pub fn is_quiet(&self, socket: BorrowedFd<'_>) -> bool {
         let mut record = [0; RECORD];

@@ -65,7 +65,7 @@ pub struct BadCredentials {
 #[derive(Debug)]
 pub(super) struct ByName {
     names: HashMap<Box<str>, Vec<Arc<CertifiedKey>>>,
-    /// Those of the first certificate: for clients that ask for no name, or for one that nobody has.
+    /// Those of the first certificate: for clients that ask for no name, or for one that is in no certificate.
     first: Vec<Arc<CertifiedKey>>,
     unknown: UnknownName,
 }
@@ -289,7 +289,7 @@ fn names_of(certificate: &CertificateDer<'_>) -> Result<Vec<Box<str>>, String> {
     let names: Vec<Box<str>> = names
         .filter_map(|name| match name {
             GeneralName::DNSName(name) => Some(name.to_ascii_lowercase().into_boxed_str()),
-            // Nobody asks for an address, but two certificates for one are two for the same.
+            // Clients do not ask for addresses, but two certificates for one address are still duplicates.
             GeneralName::IPAddress(bytes) => Some(format!("{bytes:?}").into_boxed_str()),
             _ => None,
         })

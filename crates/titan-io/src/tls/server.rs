@@ -15,7 +15,7 @@ use titan_config::{
 };
 use x509_parser::prelude::ASN1Time;
 
-/// What handshakes at a listener are held with, and who is judged how.
+/// How a listener performs handshakes, and which clients it accepts.
 pub struct ServerTls {
     config: Arc<ServerConfig>,
     /// `None` where clients are not asked for certificates.

@@ -15,8 +15,8 @@ impl Authorise {
         !self.any_of.contains(&way)
     }
 
-    /// Lets a request go on that meets one of the ways. What it shows for the others is removed, and tells nobody
-    /// anything: only one of them says who asks.
+    /// Lets a request go on that meets one of the ways. What it presents for the others is removed, and tells upstreams
+    /// nothing: only one of them identifies the client.
     pub(super) async fn meet_any(
         &self,
         context: &mut PolicyContext<'_>,

@@ -28,7 +28,7 @@ pub(super) struct Forward {
     owner: Arc<Owner>,
 }
 
-/// What makes a decision one that would be made again: who is asked, what about, and what is made of the response.
+/// What identifies reusable decisions: the service, what it is sent, and what is used of its response.
 #[derive(PartialEq, Eq)]
 struct OwnerKey {
     policy: String,

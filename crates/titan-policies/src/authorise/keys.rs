@@ -157,7 +157,7 @@ impl AcceptedKeys {
         Some((u64::from_be_bytes(*id), name))
     }
 
-    /// Removes what carries keys, right ones and wrong ones: they are nobody's business behind this.
+    /// Removes keys from the request, valid or not: they must not go any further.
     pub(super) fn hide(&self, request: &mut RequestHead) -> Result<(), Error> {
         request.fields.remove_named(&self.header);
         let (Some(name), Some(query)) = (&self.query, request.query()) else { return Ok(()) };

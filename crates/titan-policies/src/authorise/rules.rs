@@ -284,7 +284,7 @@ const LISTS: &[(&str, CertificatePart)] = &[
 const TEXTS: &[(&str, CertificatePart)] =
     &[("subject", CertificatePart::Subject), ("fingerprint", CertificatePart::Fingerprint)];
 
-/// What is no UTF-8 becomes something that nobody compares with.
+/// Bytes that are not UTF-8 become a string that no rule compares with.
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

@@ -160,7 +160,7 @@ fn keep<E>(spares: &SpareEncoders<E>, level: u8, encoder: Box<E>, most: usize) {
     spares.push((level, encoder));
 }
 
-/// A number from 1 to `most` that nobody can foresee; 0 for 0.
+/// An unpredictable number from 1 to `most`; 0 for 0.
 fn random_up_to(most: u16) -> usize {
     if most == 0 {
         return 0;

@@ -24,7 +24,7 @@ struct OfPolicy {
 /// in use before one has to go: then the one of both that was used least lately.
 pub(super) struct Cache {
     sets: Vec<Set>,
-    /// Nobody outside can make tokens that meet in one set.
+    /// No client can make tokens that collide in one set.
     seed: u64,
     /// Counts uses.
     uses: u64,

@@ -26,7 +26,7 @@ use x509_parser::x509::SubjectPublicKeyInfo;
 pub enum Source {
     /// They are here.
     Here(Arc<KeySet>),
-    /// They are fetched, with that TLS; with none where none is spoken, and by a gateway that connects to nobody.
+    /// They are fetched, with that TLS; none if the URL is without TLS, or if the gateway makes no connections.
     Elsewhere(Option<Arc<ClientConfig>>),
 }
 

@@ -72,9 +72,9 @@ pub(super) struct Remote {
     wake: Notify,
     /// A set has been fetched.
     renewed: Notify,
-    /// Why fetching has failed last, until somebody takes it.
+    /// Why fetching failed last, until it is reported.
     failure: ArcSwapOption<String>,
-    /// Why there are no keys to check tokens with any more, until somebody takes it.
+    /// Why there are no keys to check tokens with any more, until it is reported.
     loss: ArcSwapOption<String>,
 }
 
@@ -129,7 +129,7 @@ impl Fetched {
         self.how.send_replace(how);
     }
 
-    /// The set for a caller who fetches it from now on, unless somebody does.
+    /// The set, for the caller to fetch from now on, unless it is being fetched already.
     fn follow(&self) -> Option<Followed> {
         let is_followed = self.how.receiver_count() > 0;
         let followed = || Followed { remote: Arc::clone(&self.remote), how: self.how.subscribe() };
@@ -138,7 +138,7 @@ impl Fetched {
 }
 
 impl How {
-    /// As a section says, with what its files come to, if anybody has read them.
+    /// As a section says, with the contents of its files, if they were read.
     pub(super) fn new(config: &JwksUrl, source: Option<Source>) -> How {
         let tls = match source {
             Some(Source::Elsewhere(tls)) => tls,
@@ -332,8 +332,8 @@ async fn fetch_apart(url: &Url, tls: Option<Arc<ClientConfig>>) -> Result<Vec<u8
     fetched.unwrap_or_else(|_| Err("the thread has ended".to_owned()))
 }
 
-/// Fetches those of these sets that nobody fetches yet, on a thread of their own, each as long as somebody needs it and until
-/// the gateway drains.
+/// Fetches those of these sets that are not being fetched yet, on a thread of their own, each as long as it is needed
+/// and until the gateway drains.
 pub(super) fn follow<'f>(
     sets: impl Iterator<Item = &'f Arc<Fetched>>,
     mut phase: watch::Receiver<Phase>,
@@ -357,12 +357,12 @@ pub(super) fn follow<'f>(
     std::thread::Builder::new().name("jwks".to_owned()).spawn(run).map(drop)
 }
 
-/// Those of these sets that nobody fetches yet.
+/// Those of these sets that are not being fetched yet.
 pub(super) fn unfollowed<'f>(sets: impl Iterator<Item = &'f Arc<Fetched>>) -> Vec<Followed> {
     sets.filter_map(|set| set.follow()).collect()
 }
 
-/// Fetches these sets, each as long as somebody needs it.
+/// Fetches these sets, each as long as it is needed.
 pub(super) async fn fetch_all(sets: Vec<Followed>) {
     let mut tasks = JoinSet::new();
     for Followed { remote, how } in sets {

@@ -101,7 +101,7 @@ impl Revocations {
         });
     }
 
-    /// What tells the table from others, as long as somebody has it.
+    /// What tells the table from others, as long as it is in use.
     pub(super) fn id(&self) -> usize {
         Arc::as_ptr(&self.0).addr()
     }

@@ -25,8 +25,8 @@ pub(super) struct ParsedToken<'t> {
     pub(super) signature: Vec<u8>,
 }
 
-/// Members of the header by which tokens bring keys along, say where to get them, or change what is signed or how
-/// it is read. A token with one of them was made for somebody who does as it says.
+/// Members of the header by which tokens bring keys along, say where to get them, or change what is signed or how it is
+/// read. A token with one of them is meant for a recipient that follows it.
 const REFUSED: [&str; 8] = ["jku", "jwk", "x5u", "x5c", "crit", "b64", "zip", "enc"];
 
 impl<'t> ParsedToken<'t> {

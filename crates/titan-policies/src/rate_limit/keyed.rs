@@ -10,7 +10,7 @@ use titan_io::registry::Registry;
 /// A limiter, with what its keys are hashed by and when its time began: without those its numbers mean nothing.
 pub(crate) struct KeyedLimiter {
     limiter: Limiter,
-    /// Keyed anew for each limit: nobody can choose two keys that count as one.
+    /// Keyed anew for each limit: no client can choose two keys that count as one.
     hasher: RandomState,
     started: Instant,
 }

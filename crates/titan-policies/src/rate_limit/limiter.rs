@@ -22,7 +22,7 @@ use super::table::{Debt, MAX_TIMES, Table, WriterId};
 
 /// The most rates that a limit can have.
 pub(crate) const MAX_RATES: usize = MAX_TIMES;
-/// The nanoseconds after which to try again where nobody can tell.
+/// The nanoseconds after which to try again if that cannot be computed.
 const SOON: u64 = 1_000_000_000;
 /// What can be owed beyond a rate, in nanoseconds: an hour.
 const MAX_OWED: u64 = 3600 * 1_000_000_000;

@@ -16,9 +16,9 @@
 //! sees the other. A claim names its writer, and only that one confirms it.
 //!
 //! In a full set the key that owes least gives way, which may be nothing, and the key that takes its slot takes over
-//! what it owes. A key that has lost its slot finds one when it comes back in which at least as much is owed as it
-//! owed itself, since all debts get smaller equally fast: nobody gains by being pushed out. (Except where another
-//! holder is just taking a charge back, because its slot has changed hands under it: then it may gain that one.)
+//! what it owes. A key that has lost its slot finds one when it comes back in which at least as much is owed as it owed
+//! itself, since all debts get smaller equally fast: no key gains by being evicted. (Except where another holder is
+//! just taking a charge back, because its slot has changed hands under it: then it may gain that one.)
 //!
 //! A slot is retired first, then its values are looked at once more. A request that has changed a value checks
 //! whether the slot is still its own afterwards ([`Slot::is_kept`]): either the one sees the change or the other sees
@@ -32,7 +32,7 @@ const ROOM: usize = 4;
 /// How often a change that others disturb is tried again.
 const MAX_TRIES: usize = 1 << 10;
 
-/// The bits of a word that say whose slot it is; the others say who is about to change that.
+/// The bits of a word that say whose slot it is; the others say which thread is about to change that.
 const OWNER_BITS: u32 = 52;
 const OWNER: u64 = (1 << OWNER_BITS) - 1;
 const RETIRING: u64 = 1 << 63;
@@ -193,7 +193,7 @@ impl Table {
             return Room::Disturbed;
         }
         if debt(self.values_at(set * WAYS + way)) != *least {
-            // It was used meanwhile. Somebody else may have rescued it already.
+            // It was used meanwhile. Another thread may have rescued it already.
             swap(&words[way], retiring, *held);
             return Room::Disturbed;
         }
@@ -273,7 +273,7 @@ fn claim(words: &[AtomicU64; WAYS], way: usize, held: u64, writer: WriterId) -> 
 fn rescue_any(words: &[AtomicU64; WAYS], held: u64) -> bool {
     words.iter().any(|word| {
         let seen = load(word);
-        // The first to change it has rescued it, or has found that nobody needs it.
+        // The first to change it has rescued it, or has found that it is not needed.
         let is_one = is_retiring(seen, held);
         if is_one {
             swap(word, seen, held);

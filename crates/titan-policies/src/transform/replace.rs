@@ -22,7 +22,7 @@ pub(super) fn change(
     Ok(())
 }
 
-/// What a rule makes of a value; none of what comes out empty, or longer than anybody would take it.
+/// What a rule makes of a value; none if the result is empty, or longer than recipients accept.
 fn made(rule: &ValueRule, value: &[u8]) -> Option<Vec<u8>> {
     let Some(groups) = rule.regex.captures(value) else { return Some(value.to_vec()) };
     let whole = groups[0].clone();

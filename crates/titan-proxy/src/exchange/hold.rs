@@ -127,7 +127,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         inner.exchange.forward(proxy, found, index).await
     }
 
-    /// Has policies look at a body that nobody gets.
+    /// Lets policies check a body that goes to no upstream.
     pub(super) async fn show_body(&mut self) -> Result<(), Error> {
         let needed = self.snapshot.chains.of(self.record.route).needs_body();
         if needed.is_none() {

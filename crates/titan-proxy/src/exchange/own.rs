@@ -133,7 +133,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         self.send_through(Pump::new(limits), source).await
     }
 
-    /// Sends what a source has that needs nobody else.
+    /// Sends all of a source of the gateway's own.
     pub(super) async fn send_through(
         &mut self,
         mut pump: Pump,

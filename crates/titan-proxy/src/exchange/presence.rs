@@ -10,10 +10,10 @@ use titan_io::error::{Error, Kind};
 /// clients that do so on purpose, short enough not to work for those that have left.
 const HALF_CLOSED: Duration = Duration::from_secs(1);
 
-/// Whether the client is still there, as far as anybody has looked.
+/// Whether the client is still there, as far as it was checked.
 #[derive(Clone, Copy)]
 pub(super) enum Presence {
-    /// Nobody has looked: most responses are there before that is worth it.
+    /// Not checked: most responses arrive before that is worth it.
     Assumed { until: CoarseInstant },
     /// It is watched.
     Watched,
@@ -24,7 +24,7 @@ pub(super) enum Presence {
 }
 
 impl Presence {
-    /// Nobody has looked yet.
+    /// Not checked yet.
     pub(super) fn unknown(clock: &Clock) -> Presence {
         Presence::Assumed { until: clock.deadline(Duration::ZERO) }
     }

@@ -196,7 +196,7 @@ impl ResponseSink for ResponseBuffer {
     }
 
     fn start_tunnel(&mut self, head: &ResponseHead) {
-        // Nobody asks for one.
+        // A subrequest never asks for one.
         self.start(head, Content { length: BodyLength::None, declared: None });
     }
 

@@ -136,8 +136,8 @@ impl State {
         }
     }
 
-    /// A strong entity tag: another file, another length, another time and another coding each make another one.
-    /// A hash, for inodes are nobody's business.
+    /// A strong entity tag: another file, another length, another time and another coding each make another one. A
+    /// hash, so that inodes are not exposed.
     pub(super) fn tag(&self, coding: Option<Coding>) -> String {
         let State { length, inode, seconds, nanoseconds } = self;
         let mut bytes = [0; 32];

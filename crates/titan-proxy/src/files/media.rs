@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-/// What is said of content that nothing is known of. Browsers show it to nobody and run it nowhere.
+/// The media type of unknown content. Browsers neither show nor execute it.
 pub(super) const UNKNOWN: &str = "application/octet-stream";
 
 /// What browsers run, and what the other table has an older name for. Sorted by the ending.

@@ -15,7 +15,7 @@
 
 use titan_http::path::decode_hex;
 
-/// The folder whose name begins with a dot and that is there for everybody.
+/// The one directory whose name begins with a dot and that is public.
 const WELL_KNOWN: &[u8] = b".well-known";
 
 /// The name of a file below the root, without slashes around it; empty for the root. None where no file can

@@ -11,7 +11,7 @@ pub(super) struct LastHops<'f> {
 }
 
 impl<'f> LastHops<'f> {
-    /// Those of all lines. One that is malformed counts as one element that names nobody.
+    /// Those of all lines. One that is malformed counts as one element that names no client.
     pub(super) fn of(fields: &'f Fields) -> LastHops<'f> {
         let mut last = LastHops { elements: [b""; MAX_HOPS], count: 0 };
         for line in fields.all(FieldName::Forwarded) {

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 pub struct Connection {
     peer: Peer,
     streams: BTreeMap<u32, StreamEvents>,
-    /// Streams that the other side has opened and nobody has taken.
+    /// Streams that the other side has opened and no test has taken yet.
     opened: VecDeque<u32>,
     settings: BTreeMap<u16, u32>,
     /// What may still be sent on the connection, and on streams where that is not what they begin with.

@@ -73,7 +73,7 @@ fn fields(page: &str) -> Vec<(usize, Thing)> {
     fields.map(|(index, section, key)| (index, Thing::of(section, key))).collect()
 }
 
-/// Metrics or codes: names that are nobody's.
+/// Metrics or codes: names without an owner.
 fn plain(text: &str, names: fn(&str) -> Vec<&str>) -> Vec<(usize, Thing)> {
     let lines = text.lines().enumerate();
     lines

@@ -104,7 +104,7 @@ impl Setup {
     pub fn answers(self, address: SocketAddr) -> bool {
         let answered = match self {
             Self::Plain | Self::WebSocket | Self::Compress(_) => answers_http1(address),
-            // Whether it lets anybody in without a token is not the question here.
+            // Whether it refuses requests without a token is not the question here.
             Self::Policy(_) => answers_at_all(address),
             Self::Tls(_) | Self::H2ToH2 => {
                 let certificate = self.key().map(|key| key.files().certificate);

@@ -6,7 +6,7 @@ use base64::engine::{DecodePaddingMode, Engine, GeneralPurpose, GeneralPurposeCo
 use std::collections::HashSet;
 use std::fmt;
 
-/// Somebody with a password.
+/// A user with a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
     /// Without colons and control characters.

@@ -7,13 +7,13 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use titan_io::error::Kind;
 use titan_io::network::ClientNetwork;
 
-/// What waits, by whom it is from.
+/// A queue in which clients take turns.
 pub(super) struct FairQueue<T> {
     waiting: Mutex<Waiting<T>>,
     news: Condvar,
 }
 
-/// Nobody's address is known over a Unix socket.
+/// None over a Unix socket, where no address is known.
 type Client = Option<ClientNetwork>;
 
 struct Waiting<T> {
@@ -36,8 +36,8 @@ impl<T> FairQueue<T> {
         FairQueue { waiting: Mutex::new(waiting), news: Condvar::new() }
     }
 
-    /// Puts it behind what its client has waiting. Where all places are taken, the client with the most gives one
-    /// up; `is_over` says what nobody waits for any more.
+    /// Puts it behind what its client has waiting. If all places are taken, the client with the most gives one up;
+    /// `is_over` says which entries are no longer waited for.
     pub(super) fn push(
         &self,
         client: Client,

@@ -12,7 +12,7 @@ use std::time::Duration;
 use titan_io::clock::{Clock, CoarseInstant};
 use titan_io::error::Kind;
 
-/// What is remembered: digests under a key that the worker has made for itself and that nobody sees.
+/// What is remembered: digests under a random key that never leaves the worker.
 #[derive(Default)]
 pub(crate) struct Remembered {
     key: OnceCell<Option<hmac::Key>>,

@@ -10,9 +10,9 @@ use titan_io::tls::{BadCredentials, Files, bad};
 /// The users of a policy.
 pub(crate) struct Users {
     by_name: HashMap<Box<[u8]>, Arc<PasswordHash>>,
-    /// What the passwords of names that nobody has are compared with.
+    /// What the passwords of unknown names are compared with.
     decoys: Vec<Arc<PasswordHash>>,
-    /// Nobody outside can tell which name has which of them.
+    /// Clients cannot tell which name has which of them.
     seed: RandomState,
     /// Unique in the process: what was found right with others has to be found again.
     generation: u64,
@@ -46,7 +46,7 @@ impl Users {
         }
     }
 
-    /// The hash of that user's password; of nobody's password one that costs as much to compare with, always the same
+    /// The hash of that user's password; for an unknown name, one that costs as much to compare with, always the same
     /// for a name. Nothing where there are no users.
     pub(super) fn find(&self, name: &[u8]) -> Option<(Arc<PasswordHash>, bool)> {
         let count = u64::try_from(self.decoys.len()).ok().filter(|count| *count > 0)?;

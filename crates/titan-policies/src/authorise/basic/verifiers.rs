@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 /// The threads of a gateway, and the queue in front of them; all policies with passwords share them.
 #[derive(Default)]
 pub(crate) struct Verifiers {
-    /// Not there before they are started: then nobody's password is right.
+    /// None before they are started: then no password is valid.
     queue: OnceLock<Arc<FairQueue<Check>>>,
 }
 
@@ -32,7 +32,7 @@ const THREADS: usize = 2;
 const BCRYPT: usize = 72;
 
 impl Verifiers {
-    /// Starts the threads, unless they are there already. They end when nobody can ask them any more.
+    /// Starts the threads, unless they are there already. They end when no policy can reach them any more.
     pub(crate) fn start(&self) -> io::Result<()> {
         if self.queue.get().is_some() {
             return Ok(());
@@ -44,7 +44,7 @@ impl Verifiers {
             let started = thread::Builder::new().name(format!("passwords-{number}")).spawn(run);
             started.inspect_err(|_| queue.close())?;
         }
-        // Somebody else may have been faster.
+        // Another thread may have been faster.
         if let Err(queue) = self.queue.set(queue) {
             queue.close();
         }

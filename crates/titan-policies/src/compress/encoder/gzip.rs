@@ -13,7 +13,7 @@ pub(super) struct Gzip {
 
 /// The flag of a head that has a name.
 const NAMED: u8 = 1 << 3;
-/// Nobody's system.
+/// Unknown operating system.
 const UNKNOWN: u8 = 255;
 
 impl Gzip {
