@@ -160,7 +160,7 @@ func (c *conn) interruptBody(wait uint64) {
 	}
 }
 
-// overdue looks at a connection and says whether its wait must end.
+// overdue reports whether the wait of a connection must end.
 func (c *conn) overdue(now time.Time, t *Timeouts) bool {
 	progress := c.progress.Load()
 	waits := phase(progress & (1<<phaseBits - 1))

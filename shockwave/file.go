@@ -114,9 +114,8 @@ func (c *Ctx) notModified(modified time.Time) bool {
 	return err == nil && !modified.Truncate(time.Second).After(have)
 }
 
-// byteRange gives the part of the file that is asked for and sets the status;
-// false says that the file has no such part. A Range that is malformed, that names
-// several parts or another unit is ignored, as RFC 9110 section 14.2 allows.
+// byteRange gives the requested part of the file and sets the status; false says that the file has no such part. A
+// Range that is malformed, that names several parts or another unit is ignored, as RFC 9110 section 14.2 allows.
 func (c *Ctx) byteRange(info os.FileInfo) (from, to int64, ok bool) {
 	size := info.Size()
 	if c.head.MethodID() != parse.MethodGet || !c.rangeApplies(info) {

@@ -110,7 +110,7 @@ func (c *Ctx) Trailer(name, value string) error {
 	return c.appendBounded(&c.after, name, value, false)
 }
 
-// mayBeTrailer asks the one who refuses trailers of requests.
+// mayBeTrailer uses the parser's rule for trailers of requests.
 func mayBeTrailer(name string) bool {
 	var trailers parse.Trailers
 	trailers.Init(parse.Limits{})

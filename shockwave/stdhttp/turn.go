@@ -50,8 +50,8 @@ func (u *turn) end() {
 	u.c = nil
 }
 
-// ask gives the engine's context. It is not asked for before somebody wants to know when it ends: a request whose
-// context nobody looks at is not watched.
+// ask gives the engine's context. It is not requested before the handler needs to know when it ends: a request whose
+// context is not used is not watched.
 func (u *turn) ask() context.Context {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -61,7 +61,7 @@ enum Outcome {
 enum Refused {
     /// No provider is that issuer.
     Issuer,
-    /// The receivers are gone.
+    /// All tokens that it would revoke have expired.
     Ended,
     /// There are as many entries as may be.
     Full,

@@ -85,7 +85,7 @@ pub const MAX_CRLS: usize = 256;
 pub const MAX_PATH_BYTES: usize = 4_096;
 /// Name servers.
 pub const MAX_NAMESERVERS: usize = 8;
-/// Rules of a directory about what caches are told.
+/// Cache rules of a directory.
 pub const MAX_CACHE_RULES: usize = 64;
 /// Files that may stand for a directory.
 pub const MAX_INDEX: usize = 8;

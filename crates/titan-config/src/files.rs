@@ -84,7 +84,7 @@ pub struct CacheRule {
     pub name: Option<Pattern>,
     /// Their media types; `None` for any. One of the two is given.
     pub types: Option<Vec<MediaRange>>,
-    /// What caches are told.
+    /// The `Cache-Control` of its files.
     pub value: HeaderValue,
 }
 

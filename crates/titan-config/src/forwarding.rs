@@ -1,4 +1,4 @@
-//! Forwarding: what upstreams and clients are told about each other.
+//! Forwarding: what the gateway tells upstreams and clients about each other.
 
 use crate::bounds::MAX_NETWORKS;
 use crate::cidr::{Cidr, cidr};
@@ -64,7 +64,7 @@ pub enum TrustedField {
     Forwarded,
 }
 
-/// What an upstream is told of the client's certificate.
+/// What an upstream gets of the client's certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientCert {
     /// Nothing.

@@ -48,7 +48,7 @@ pub struct Config {
     pub limits: Limits,
     /// How long for everything.
     pub timeouts: Timeouts,
-    /// What is told to upstreams and clients about each other.
+    /// What the gateway tells upstreams and clients about each other.
     pub forwarding: Forwarding,
     /// How names are resolved.
     pub resolver: Resolver,

@@ -172,7 +172,7 @@ fn factor_of(unit: &str, units: &[(&str, u64)], number: u64) -> Result<u64, Prob
     })
 }
 
-/// The unit that someone meant who wrote it in another case, or out.
+/// The unit that was meant by another case, or by its full name.
 fn nearest_unit<'a>(unit: &str, names: &[&'a str]) -> Option<&'a str> {
     let unit = unit.to_ascii_lowercase();
     let meant = match unit.as_str() {

@@ -254,7 +254,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Reads what may also be one of these words: where it is neither, both are told.
+    /// Reads what may also be one of these words: if it is neither, the error names both.
     pub(crate) fn or_words<T>(
         &mut self,
         words: Vec<&'static str>,

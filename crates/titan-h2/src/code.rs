@@ -73,7 +73,7 @@ codes! {
 }
 
 impl Code {
-    /// What a peer is told that has broken a rule of messages.
+    /// The code for a peer that has broken a rule of messages.
     pub(crate) fn of(fault: Fault) -> Code {
         match fault {
             Fault::StreamClosed => Code::StreamClosed,
@@ -94,7 +94,7 @@ macro_rules! violations {
         }
 
         impl Violation {
-            /// The code that the peer is told.
+            /// The code that the peer gets.
             pub fn code(self) -> Code {
                 match self {
                     $(Violation::$name => Code::$code,)*
@@ -164,7 +164,7 @@ violations! {
 /// The end of a connection: the peer broke a rule after which nothing more on it can be trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fatal {
-    /// What the peer is told in GOAWAY.
+    /// The code in GOAWAY.
     pub code: Code,
     /// What it did.
     pub violation: Violation,

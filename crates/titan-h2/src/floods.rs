@@ -39,7 +39,7 @@ const LOST_FRAME: usize = 256;
 /// for stream and connection.
 const MOST_ASIDES: u32 = 512;
 
-/// What may still come on a stream that this side has given up: heads, a reset, updates of windows.
+/// What may still come on a stream that this side has reset: heads, a reset, updates of windows.
 const EXCUSED_FRAMES: u32 = 8;
 
 /// Bytes of its window for one point more: data may come in small frames.

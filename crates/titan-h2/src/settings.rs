@@ -71,7 +71,7 @@ impl PeerSettings {
 
 /// Appends the SETTINGS of this side.
 pub(crate) fn write(out: &mut Vec<u8>, limits: &Limits, us: Role) {
-    // A server gives up a response whose trailers are longer than what it is told here.
+    // A server aborts a response whose trailers are longer than this.
     let list = if us == Role::Client { limits.longest_list() } else { limits.head };
     let list = u32::try_from(list).unwrap_or(u32::MAX);
     let first = match us {

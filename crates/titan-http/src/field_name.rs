@@ -1,11 +1,11 @@
-//! The field names that a gateway itself looks at, as an enum: compared once, when the head is read.
+//! The field names that a gateway itself uses, as an enum: compared once, when the head is read.
 
 macro_rules! field_names {
     ($($name:ident $text:literal,)*) => {
         /// A field name that has a meaning here; every other is [`FieldName::Other`].
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum FieldName {
-            /// A name that nothing here looks at by itself.
+            /// A name without a variant of its own.
             Other,
             $(#[doc = concat!("`", $text, "`.")] $name,)*
         }

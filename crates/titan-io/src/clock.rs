@@ -1,8 +1,8 @@
 //! One coarse clock for each worker, and the timers of its connections.
 //!
-//! Setting a timer is a store: no system call, no heap, no queue. One task looks at all timers every
-//! [`TICK`] and wakes the owners of those that are due. A timeout is therefore never early and at
-//! most two ticks late, which is little beside the seconds that timeouts are made of.
+//! Setting a timer is a store: no system call, no heap, no queue. One task checks all timers every [`TICK`] and wakes
+//! the owners of those that are due. A timeout is therefore never early and at most two ticks late, which is little
+//! beside the seconds that timeouts are made of.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

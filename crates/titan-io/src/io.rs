@@ -17,7 +17,7 @@ pub struct Io {
     pub pipes: Rc<Pipes>,
     random: Cell<u64>,
     is_draining: Cell<bool>,
-    /// When clients without a request are given up, once the worker drains.
+    /// When connections without a request are closed, once the worker drains.
     idle_until: Cell<CoarseInstant>,
 }
 
@@ -55,7 +55,7 @@ impl Io {
         self.is_draining.get()
     }
 
-    /// When a client without a request is given up for the drain; never before that.
+    /// When a connection without a request is closed for the drain; never before that.
     pub fn idle_until(&self) -> CoarseInstant {
         self.idle_until.get()
     }

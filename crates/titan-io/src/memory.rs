@@ -15,8 +15,8 @@ pub struct ClientMemory {
 /// What bodies have of such memory, whichever limit each of them began under.
 pub struct UsedMemory {
     all: AtomicUsize,
-    /// What clients have of it, each at the place that a hash of its network chooses. No client can foresee with whom
-    /// it shares its place with.
+    /// What clients have of it, each at the place that a hash of its network chooses. No client can foresee with which
+    /// others it shares its place.
     shares: Box<[AtomicUsize]>,
     hasher: RandomState,
 }

@@ -119,7 +119,7 @@ impl Mux {
         }
     }
 
-    /// Has the driver look at the connection.
+    /// Wakes the driver, which then checks the connection.
     pub fn wake_driver(&self) {
         self.driver.borrow().wake_by_ref();
     }

@@ -74,7 +74,7 @@ const NOT_PLAIN: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
     Connection: close\r\n\r\n\
     This port speaks HTTPS: the request must begin with https://\n";
 
-/// Agrees with a client on keys until then, and learns who it is where it is asked. What it sent behind a PROXY
+/// Completes a handshake by then, and identifies the client if certificates are requested. What it sent behind a PROXY
 /// header is in the inbox.
 pub async fn accept(
     transport: &mut Transport,

@@ -11,9 +11,8 @@ use titan_http::Fields;
 
 /// What makes other bytes of those of a body. What it keeps of them, and what one call puts out, is bounded.
 pub trait BodyTransform {
-    /// Takes some of `input` and appends to `out` what comes of it. It spends of the turn what that costs, and stops
-    /// when the turn is over. Either there is input, or it has more; whatever there is, it takes some, puts some
-    /// out, or fails.
+    /// Takes some of `input` and appends the result to `out`. It takes its cost from the turn, and stops when the turn
+    /// is over. Either there is input, or it has more; whatever there is, it takes some, puts some out, or fails.
     fn take(
         &mut self,
         input: &[u8],
@@ -31,7 +30,7 @@ pub trait BodyTransform {
         Ok(())
     }
 
-    /// Lets what comes out have at most that many bytes.
+    /// Limits the output to that many bytes.
     fn set_limit(&mut self, bytes: u64) {
         let _ = bytes;
     }
@@ -188,7 +187,7 @@ impl Stage<'_> {
         let (before, had_more) = (self.out.len(), self.has_more);
         let StepResult { bytes, has_more } = self.transform.take(input, turn, &mut self.out)?;
         if bytes == 0 && self.out.len() == before && has_more == had_more {
-            // It would be asked for ever.
+            // It would be called for ever.
             return Err(Kind::Internal.into());
         }
         self.has_more = has_more;
@@ -220,7 +219,7 @@ impl<S: BodySource + ?Sized> BodySource for Transformed<'_, S> {
                 Poll::Ready(Err(error)) => self.broken = Some(error),
                 Poll::Pending => self.turn.renew(),
             }
-            // What has come must not wait for what has not.
+            // Input that is here must not wait for input that is not.
             if !self.flush()? {
                 return polled;
             }

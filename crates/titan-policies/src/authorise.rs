@@ -107,7 +107,7 @@ impl KnownCredentials {
 pub(crate) struct AuthoriseState {
     /// Whether the request has reached the policy.
     is_judged: bool,
-    /// Whether its response asks for a key.
+    /// Whether its response challenges for a key.
     lacks_key: bool,
     /// What its response must say about passwords.
     password: Option<basic::PasswordChallenge>,

@@ -60,7 +60,7 @@ struct Compressed {
     output: Cell<u64>,
 }
 
-/// What encoders are told.
+/// The settings of encoders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Settings {
     coding: Coding,
@@ -193,7 +193,7 @@ impl Compress {
         self.0.except.iter().any(|prefix| is_below(path, prefix.as_bytes()))
     }
 
-    /// By the path that the client has asked for, which a transform may have changed.
+    /// By the path that the client requested, which a transform may have changed.
     fn look_at(&self, context: &PolicyContext<'_>) -> CompressState {
         let PolicyContext { request, found, .. } = context;
         self.judge(request, self.excepts(found.path(request)))

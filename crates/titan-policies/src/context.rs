@@ -31,7 +31,7 @@ pub struct PolicyContext<'m> {
     pub worker: usize,
     /// The worker's clock.
     pub clock: &'m Clock,
-    /// Asks others.
+    /// Makes requests of the gateway's own.
     pub subrequests: &'m dyn Subrequests,
     /// What counts it if the request turns out to bring invalid credentials.
     pub failures: Option<Failures<'m>>,
@@ -88,7 +88,7 @@ pub trait Client {
 
 /// Requests of the gateway's own, made for a client whose request waits.
 pub trait Subrequests {
-    /// Has `question` say of the client what upstreams are told. `text` is overwritten.
+    /// Writes into `question` what upstreams get about the client. `text` is overwritten.
     fn describe(&self, question: &mut RequestHead, text: &mut Vec<u8>) -> Result<(), Error>;
     /// Has `write` make a request, and sends it with the id of the client's unless its response is known.
     fn ask<'a>(
@@ -123,7 +123,7 @@ pub struct Subrequest<'a> {
     pub timeouts: &'a RouteTimeouts,
     /// How long all of it may take.
     pub timeout: Duration,
-    /// Further endpoints that are asked where one does not respond.
+    /// How many further endpoints to try if one does not respond.
     pub retries: u8,
     /// The largest body that is kept.
     pub body_limit: usize,

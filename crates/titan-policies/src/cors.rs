@@ -152,7 +152,7 @@ impl Cors {
         note.origin = origin.map(Into::into);
     }
 
-    /// The response to a preflight request that gets what it asks for.
+    /// The response to a preflight request that is allowed.
     pub(super) fn accept_preflight(
         &self,
         fields: &Fields,
@@ -164,15 +164,15 @@ impl Cors {
         BufferedResponse { head: ResponseHead::with_status(Status::NO_CONTENT), body: Vec::new() }
     }
 
-    /// Whether the client is a page that may not have the WebSocket it wants. No leave is asked for one, and a browser
-    /// shows what comes through it to the page that has opened it, whatever the response says.
+    /// Whether the client is a page that may not open a WebSocket. Browsers send no preflight request for one, and a
+    /// browser shows what comes through it to the page that has opened it, whatever the response says.
     pub(super) fn refuses_handshake(&self, request: &RequestHead, client: &dyn Client) -> bool {
         let page = request.fields.get(FieldName::Origin).filter(|_| self.config.websockets);
         let is_own = |page| client.is_same_origin(page, request);
         page.is_some_and(|page| !self.allows(page) && !is_own(page))
     }
 
-    /// Whether a preflight request gets what it asks for; nothing for other requests.
+    /// Whether a preflight request is allowed; nothing for other requests.
     pub(super) fn grants(&self, request: &RequestHead) -> Option<bool> {
         preflight(request).map(|method| self.refusal(request, Some(method)).is_none())
     }
@@ -226,7 +226,7 @@ impl Cors {
         }
     }
 
-    /// What a preflight request is told.
+    /// The response to a preflight request.
     fn grant(&self, asked: &PreflightRequest, fields: &mut Fields) -> Result<(), BadField> {
         fields.append_named(ALLOW_METHODS, &self.methods)?;
         let headers = match self.config.headers {

@@ -16,7 +16,7 @@ pub struct Findings {
     pub api_key: Option<ApiKey>,
     /// What its token lacks, where the client may know.
     pub missing: Vec<String>,
-    /// Why it is refused, in the words of the configuration; without it the client is told what the kind of the error says.
+    /// Why it is refused, in the words of the configuration; without it the client gets the text of the error's kind.
     pub detail: Option<Arc<str>>,
 }
 
@@ -28,7 +28,7 @@ pub type TokenClaims = Map<String, Value>;
 pub struct Token {
     /// What it says.
     pub claims: Rc<TokenClaims>,
-    /// The fields in which the upstream is told of that.
+    /// The fields in which upstreams get claims.
     pub told_in: Arc<[Box<[u8]>]>,
     /// Whether the upstream gets the token itself.
     pub is_forwarded: bool,
@@ -37,7 +37,7 @@ pub struct Token {
 /// An API key, by a part of its hash, and its name.
 pub type ApiKey = (u64, Arc<str>);
 
-/// Why the response asks for a token.
+/// Why the response challenges for a token.
 pub enum TokenChallenge {
     /// There is none.
     Missing,
@@ -45,12 +45,12 @@ pub enum TokenChallenge {
     Invalid,
     /// There are several.
     Ambiguous,
-    /// It grants too little: it needs these scopes, if they are told.
+    /// It grants too little: it needs these scopes, if the response may say so.
     Insufficient(String),
 }
 
 impl Findings {
-    /// What the request's token says; none where no policy asks for one.
+    /// The claims of the request's token; none if no policy checks tokens.
     pub fn claims(&self) -> Option<&TokenClaims> {
         self.token.as_ref().map(|token| &*token.claims)
     }

@@ -44,7 +44,7 @@ use token::{ParsedToken, is_type};
 use tokio::sync::watch;
 
 refusals! {
-    /// The request brings no token where one is asked for.
+    /// The request has no token where one is required.
     TOKEN_MISSING Gateway UNAUTHORIZED "token-missing" "This request needs a token.";
     /// The request has an invalid token.
     TOKEN_INVALID Gateway UNAUTHORIZED "token-invalid" "The token is not valid.";
@@ -62,7 +62,7 @@ pub struct Jwt {
     /// Revoked tokens; none if `jwt_revocations` is not configured.
     revocations: Option<Revocations>,
     challenges: Challenges,
-    /// The fields in which the upstream is told of claims.
+    /// The fields that pass claims to the upstream.
     told_in: Arc<[Box<[u8]>]>,
 }
 
@@ -80,7 +80,7 @@ pub struct Verified {
     /// It is valid from then on, and until then.
     from: Duration,
     until: Duration,
-    /// What the upstream is told of it, by the place of the field in the policy.
+    /// What the upstream gets of it, by the position of the field in the policy.
     fields: Vec<ClaimField>,
     /// The last edition of the revocations that it was not among.
     cleared: Cell<u64>,

@@ -42,7 +42,7 @@ pub struct PolicyFigure {
     pub figure: &'static str,
     /// How many.
     pub count: u64,
-    /// What the operator is told once it has grown, before the number.
+    /// The line for the operator once it has grown, before the number.
     pub event: Option<String>,
 }
 

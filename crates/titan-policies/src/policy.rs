@@ -29,7 +29,7 @@ pub(crate) trait Policy: Sized {
 
     /// Why it refuses requests, as [`titan_io::refusals`] declares it.
     const REFUSALS: &'static [Kind] = &[];
-    /// The metrics that are made of what it counts.
+    /// The metrics that report what it counts.
     const METRICS: &'static [Metric<Self::Cells>] = &[];
 
     /// Makes it ready. Nothing can fail: the configuration was checked, and the credentials are at hand. What it has to have in
@@ -70,8 +70,8 @@ pub(crate) trait Policy: Sized {
         std::future::ready(Ok(Step::Go))
     }
 
-    /// How many bytes of a body it can look at, if it has to look at all of it before an upstream gets any. The body is
-    /// held then; a larger one is refused.
+    /// How many bytes of a body it can check, if it must check all of it before an upstream gets any. The body is held
+    /// then; a larger one is refused.
     fn needs_body(&self) -> Option<usize> {
         None
     }
@@ -159,8 +159,7 @@ pub(crate) struct Metric<C: 'static> {
     /// The label that tells the figures apart; empty where there is one figure.
     pub(crate) label: &'static str,
     pub(crate) figures: fn(&C) -> Vec<(&'static str, u64)>,
-    /// What the operator is told once a figure of a policy has grown, before the number; none if it is not worth a
-    /// line.
+    /// The line for the operator once a figure of a policy has grown, before the number; none if it is not worth one.
     pub(crate) event: fn(policy: &str, figure: &str) -> Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Rate limits: which requests are counted together, and what clients are told.
+//! Rate limits: which requests are counted together, and what responses say about them.
 //!
 //! The fields of responses are those of draft-ietf-httpapi-ratelimit-headers: `RateLimit-Policy` says what the limits
 //! are, `RateLimit` how much is left of them.

@@ -93,7 +93,7 @@ impl Trial {
         Tried { refused, findings: state.findings, response }
     }
 
-    /// What is told of a request from that address, and why it would be refused.
+    /// The story of a request from that address, and why it would be refused.
     pub(crate) fn explains(&self, address: &str) -> (Vec<String>, Option<Kind>) {
         let (mut request, mut state) = (RequestHead::default(), PolicyState::default());
         let (asker, mut story) = (Asker::at(address), Story::new(address.is_empty(), &[]));

@@ -10,7 +10,7 @@ use titan_io::tls::Identity;
 pub enum Unmet {
     /// There is no value.
     Missing,
-    /// No value is the one asked for.
+    /// No value is the required one.
     Other,
     /// There is a value where none may be.
     Present,

@@ -79,7 +79,7 @@ pub(crate) struct Record {
     is_subrequest: bool,
     /// The methods that would have been taken.
     allow: Option<Allow>,
-    /// How long the file is of which another part was asked for.
+    /// The length of the file of which another part was requested.
     length: Option<u64>,
     /// The status of the final response, once it is started.
     status: Option<Status>,
@@ -96,8 +96,7 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// The response halves of the policies that the route asks for. Where there is an encoding, the body has to be
-    /// made by it.
+    /// The response halves of the route's policies. Where there is an encoding, the body has to be made by it.
     pub(super) fn meet_response(
         &mut self,
         snapshot: &Snapshot,
@@ -229,8 +228,8 @@ impl<'x, B: RequestBody, S: ResponseSink> Exchange<'x, B, S> {
         }
     }
 
-    /// The request halves of the policies that the route asks for, unless the client gives the request up while one
-    /// of them waits for something.
+    /// The request halves of the route's policies, unless the client cancels the request while one of them waits for
+    /// something.
     async fn meet_policies(&mut self, found: &Match) -> Result<Step, Error> {
         let Exchange { snapshot, origin, worker, .. } = self;
         let client = KnownClient { forwarding: &snapshot.forwarding, origin };
@@ -390,7 +389,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         let snapshot: &'x Snapshot = self.snapshot;
         let upstream = &snapshot.upstreams[index];
         let client = snapshot.forwarding.client(self.origin, &self.request.fields);
-        // Chosen by what the client asked for, before that is rewritten for the upstream.
+        // Chosen by what the client requested, before that is rewritten for the upstream.
         let members = self.worker.members.get(index, upstream);
         let attempts = Attempts::new(upstream, members, &key_source(self.request, client));
         self.prepare(proxy, found)?;

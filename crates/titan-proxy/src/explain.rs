@@ -126,7 +126,7 @@ struct Explainer<'c> {
     route: Option<usize>,
     /// The state of its policies.
     state: PolicyState,
-    /// Why the request would be refused here, beyond what the client is told.
+    /// Why the request would be refused here, in more detail than the response gives.
     why: String,
     page: Explanation,
 }

@@ -53,7 +53,7 @@ pub(crate) struct FoundFile<'s> {
     file: OpenFile,
     coding: Option<Coding>,
     media_type: Cow<'s, str>,
-    /// What caches are told.
+    /// The `Cache-Control` of responses.
     cache_control: Option<&'s HeaderValue>,
 }
 

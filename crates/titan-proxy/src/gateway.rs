@@ -424,7 +424,7 @@ fn text_of(address: &ListenAddress) -> String {
 }
 
 /// Resolves the names of upstreams that are not being resolved yet, on a thread of their own, for as long as any of
-/// these upstreams lives. It is waited for until each was asked for once, but no longer than one question may take.
+/// these upstreams lives. It is waited for until each was queried once, but no longer than one query may take.
 fn resolve_names(
     config: &Config,
     snapshot: &Snapshot,
@@ -445,7 +445,7 @@ fn resolve_names(
                 Ok(names) => Arc::new(names),
                 Err(error) => return drop(done.send(Err(error.to_string()))),
             };
-            // Each name was asked for once when all tasks have dropped their ends of this.
+            // Each name was queried once when all tasks have dropped their ends of this.
             let (asked, mut all_asked) = mpsc::channel::<()>(1);
             let mut tasks = JoinSet::new();
             for upstream in named {
@@ -457,8 +457,8 @@ fn resolve_names(
                 });
             }
             drop(asked);
-            // Many names and a silent server: what has not answered by now may do so while others are
-            // served. A little more than one question may take, so that half of an answer counts.
+            // Many names and a silent server: what has not answered by now may do so while others are served. A little
+            // more than one query may take, so that an answer for one family counts.
             let _ = tokio::time::timeout(config.timeout + LATE, all_asked.recv()).await;
             let _ = done.send(Ok(()));
             tokio::select! {

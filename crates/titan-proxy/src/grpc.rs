@@ -148,7 +148,7 @@ pub(crate) fn failure(
 }
 
 impl Code {
-    /// What a call is told of a failure.
+    /// What a call gets for a failure.
     pub(crate) fn of(error: Error) -> Code {
         match error.kind {
             Kind::ClientGone | Kind::ClientStalled | Kind::ClientTooSlow => Code::Cancelled,
@@ -207,10 +207,10 @@ impl Code {
 }
 
 impl Code {
-    /// What a call is told that a policy refuses.
+    /// What a call gets that a policy refuses.
     fn of_refusal(refusal: &'static Refusal) -> Code {
         match refusal.status {
-            // A call with several tokens shows who it comes from as little as one with none.
+            // A call with several tokens identifies its client as little as one with none.
             Status::UNAUTHORIZED => Code::Unauthenticated,
             Status::FORBIDDEN => Code::PermissionDenied,
             Status::CONTENT_TOO_LARGE | Status::TOO_MANY_REQUESTS => Code::ResourceExhausted,

@@ -11,7 +11,7 @@
 //! | anyone, but something is decided by it ([`Writers::Judged`]) | kept | removed | removed |
 //! | anyone, but the gateway knows it ([`Writers::Known`]) | kept | removed | `may_be_trailer` decides |
 //!
-//! Fields with any other name are not touched. This happens once for each request, before anything else looks at it.
+//! Fields with any other name are not touched. This happens once for each request, before anything else uses it.
 
 use std::collections::BTreeMap;
 use titan_config::{Config, FieldNames, HeaderName, TrustedField};

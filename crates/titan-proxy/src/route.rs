@@ -164,7 +164,7 @@ impl Routes {
         all.iter().for_each(|&(host, route)| is_served[route] |= serves[host]);
         let mut is_told = vec![false; self.conditions.len()];
         for (host, route) in all {
-            // A route with several hosts is told of once, where the request would meet it.
+            // A route with several hosts is listed once, where the request would meet it.
             if is_told[route] || is_served[route] && !serves[host] {
                 continue;
             }
@@ -367,7 +367,7 @@ impl fmt::Display for Allow {
 }
 
 impl Split {
-    /// The split that a route asks for.
+    /// The weighted split of a route.
     pub(crate) fn new(shares: &[Share]) -> Split {
         let weights: Vec<u32> = shares.iter().map(|share| share.weight.get().into()).collect();
         let upstreams = shares.iter().map(|share| share.upstream.index()).collect();

@@ -62,7 +62,7 @@ pub(crate) enum Unsendable {
     Rewrite(BadResult),
     /// It has come through here before.
     Loop,
-    /// There is no room for what the upstream is told.
+    /// There is no room for the fields that the gateway adds.
     Fields,
 }
 

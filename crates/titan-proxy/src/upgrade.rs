@@ -42,7 +42,7 @@ const ACCEPT: &[u8] = b"Sec-WebSocket-Accept";
 const VERSION: &[u8] = b"Sec-WebSocket-Version";
 
 impl Upgrade {
-    /// What a request of HTTP/1.1 asks for, if anything. Of several protocols, the one it likes best.
+    /// The protocol that an HTTP/1.1 request asks for, if any. Of several protocols, the one it likes best.
     pub(crate) fn of_request(request: &RequestHead, length: BodyLength) -> Option<Upgrade> {
         let fields = &request.fields;
         let is_asked = request.version == Version::Http11

@@ -33,8 +33,8 @@ pub(crate) struct Worker {
     metrics: Arc<Metrics>,
     /// Client connections open now.
     open: Cell<usize>,
-    /// Connections that wait for their next request with everything at hand.
-    seated: Cell<usize>,
+    /// Connections whose future is kept while they wait for the next request.
+    kept: Cell<usize>,
     all_closed: Notify,
     /// The time of the last tick as a `Date` field says it.
     date: Cell<[u8; 29]>,
@@ -48,8 +48,8 @@ pub(crate) type CurrentSnapshot = Rc<Arc<Snapshot>>;
 /// How long a drain waits for a last request on a connection that has none: clients that keep
 /// connections may have sent it already.
 const LAST_REQUEST: Duration = Duration::from_secs(1);
-/// How many connections of a worker may wait with everything at hand: some 3 KiB each.
-const SEATS: usize = 512;
+/// How many connections of a worker may keep their future while they wait: some 3 KiB each.
+const MAX_KEPT: usize = 512;
 
 impl Worker {
     /// A worker that serves from `snapshot`.
@@ -69,7 +69,7 @@ impl Worker {
             index,
             metrics,
             open: Cell::new(0),
-            seated: Cell::new(0),
+            kept: Cell::new(0),
             all_closed: Notify::new(),
             date: Cell::new(date()),
             scratches: Rc::default(),
@@ -104,12 +104,12 @@ impl Worker {
         OpenConnection(Rc::clone(self))
     }
 
-    /// A place among the few connections that may wait with everything at hand.
-    pub(crate) fn take_seat(&self) -> Option<Seat<'_>> {
-        let seated = self.seated.get();
-        (seated < SEATS).then(|| {
-            self.seated.set(seated + 1);
-            Seat(&self.seated)
+    /// A permit to keep the future of a connection that waits; few get one.
+    pub(crate) fn try_keep(&self) -> Option<KeptPermit<'_>> {
+        let kept = self.kept.get();
+        (kept < MAX_KEPT).then(|| {
+            self.kept.set(kept + 1);
+            KeptPermit(&self.kept)
         })
     }
 
@@ -166,10 +166,10 @@ impl Worker {
     }
 }
 
-/// A seat that is taken.
-pub(crate) struct Seat<'w>(&'w Cell<usize>);
+/// A future that is kept counts until this is dropped.
+pub(crate) struct KeptPermit<'w>(&'w Cell<usize>);
 
-impl Drop for Seat<'_> {
+impl Drop for KeptPermit<'_> {
     fn drop(&mut self) {
         self.0.set(self.0.get() - 1);
     }

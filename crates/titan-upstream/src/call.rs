@@ -13,7 +13,7 @@ use titan_io::message::Outbox;
 use titan_io::relay::{Pump, Stop};
 
 /// What one request and its response go over: a connection of HTTP/1.1, or a stream of one of HTTP/2. It owns that, so
-/// that dropping it gives up what is not complete.
+/// that dropping it aborts what is not complete.
 pub trait Channel {
     /// The request on its way out.
     type Request<'c>: BodySink

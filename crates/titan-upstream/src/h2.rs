@@ -110,7 +110,7 @@ const PONG: Duration = Duration::from_secs(2);
 /// How long an endpoint that has responded to a ping gets no other: servers disconnect clients that ping often.
 const BELIEF: Duration = Duration::from_secs(60);
 
-/// Held while a connection is being opened; when dropped, the requests that wait for it look again.
+/// Held while a connection is being opened; when dropped, the requests that wait for it are woken.
 pub struct OpeningGuard<'t> {
     h2_connections: &'t H2Connections,
     endpoint: u64,
@@ -375,7 +375,7 @@ impl H2Connection {
         LivenessGuard { shared: Rc::clone(self), clock, began: clock.now() }
     }
 
-    /// Asks the endpoint whether it is there, unless that was asked not long ago.
+    /// Pings the endpoint, unless it was pinged not long ago.
     fn ask(&self, clock: &Clock) {
         if matches!(self.liveness.get(), Liveness::None { until } if clock.is_past(until)) {
             self.mux.connection().ping();
@@ -397,7 +397,7 @@ impl H2Connection {
         }
     }
 
-    /// Has it take no more exchanges.
+    /// Stops it from taking new exchanges.
     pub fn retire(&self) {
         self.is_retired.set(true);
         self.mux.wake_driver();

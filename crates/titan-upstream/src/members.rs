@@ -169,8 +169,8 @@ impl Upstream {
         self.members.load_full()
     }
 
-    /// Has its endpoints keep to what its configuration says. Those that the upstream of that name had before are
-    /// held to its limits until then.
+    /// Applies its configuration to its endpoints. Those that the upstream of that name had before are held to its
+    /// limits until then.
     pub fn take_effect(&self) {
         let mut in_force = self.in_force();
         let members = self.members();

@@ -234,7 +234,7 @@ impl Pools {
             let Some(offer) = here.remove(&ticket) else { continue };
             match offer.send(connection) {
                 Ok(()) => return,
-                // It has given up in this moment.
+                // It has stopped waiting in this moment.
                 Err(back) => connection = back,
             }
         }
@@ -251,7 +251,7 @@ impl Pools {
         });
     }
 
-    /// Closes the idle connections that were asked for.
+    /// Closes the idle connections that other workers need.
     pub fn yield_idle(&self, clock: &Clock) {
         for endpoint in self.reclaim.take(self.worker) {
             if let Some(idle) = self.idle.borrow_mut().get_mut(&endpoint) {

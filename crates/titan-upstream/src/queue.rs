@@ -58,7 +58,7 @@ impl<T> Queue<T> {
     /// Whose turn it is among those that fit: of the clients that `used` allows one more, the one that uses the
     /// fewest; among equals, the one that has waited longest.
     ///
-    /// This looks at no more clients than use some, and one that uses none.
+    /// This visits no more clients than those that use some, and one that uses none.
     pub(super) fn next(
         &self,
         used: impl Fn(ClientCounter) -> Option<u32>,

@@ -8,7 +8,7 @@ pub struct Reclaim {
     workers: Box<[WorkerRequests]>,
 }
 
-/// What one worker is asked to give up.
+/// The idle connections that one worker should close.
 #[derive(Default)]
 struct WorkerRequests {
     /// The endpoints whose idle connections are wanted, each once.
@@ -33,12 +33,12 @@ impl Reclaim {
         }
     }
 
-    /// Waits until that worker is asked for something.
+    /// Waits until that worker should close some.
     pub async fn asked(&self, worker: usize) {
         self.workers[worker].news.notified().await;
     }
 
-    /// Whose idle connections that worker has been asked for since the last look.
+    /// The endpoints whose idle connections that worker should close, since the last call.
     pub fn take(&self, worker: usize) -> Vec<u64> {
         let endpoints = &self.workers[worker].endpoints;
         std::mem::take(&mut *endpoints.lock().unwrap_or_else(PoisonError::into_inner))

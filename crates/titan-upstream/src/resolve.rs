@@ -65,7 +65,7 @@ impl NameResolver {
         let mut places: Vec<ResolvedEndpoint> = Vec::new();
         let mut again = Instant::now() + self.config.max_ttl;
         let endpoints = &upstream.config().endpoints;
-        // All are asked for before the first answer is waited for.
+        // All queries are sent before the first answer is awaited.
         let asked: Vec<_> = endpoints.iter().map(|endpoint| self.ask_for(endpoint)).collect();
         for (endpoint, asked) in endpoints.iter().zip(asked) {
             let (EndpointAddress::Dns { host, port }, Some(asked)) = (&endpoint.address, asked)
@@ -150,8 +150,8 @@ fn unasked() -> Lookup {
     Err("no query was sent".to_owned())
 }
 
-/// What the answers for both families come to; `None` when one is to be asked for again soon. Where
-/// there is no answer, what is `known` stays, and so it does when there is no address at all.
+/// The result of the answers for both families; `None` when one is to be queried again soon. Where there is no answer,
+/// what is `known` stays, and so it does when there is no address at all.
 fn addresses(
     [v4, v6]: [Lookup; 2],
     port: NonZeroU16,

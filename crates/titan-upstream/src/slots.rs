@@ -86,7 +86,7 @@ pub struct QueuePlace {
     told: oneshot::Receiver<SlotNotice>,
 }
 
-/// What a waiting request is told.
+/// What a waiting request gets.
 enum SlotNotice {
     /// A slot is free and now belongs to it.
     Slot(Slot),

@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use std::io::{self, IsTerminal, Write};
 use titan_config::Report;
 
-/// Prints what a command was asked for: where that cannot be written, the command has failed.
+/// Prints the output of a command: if it cannot be written, the command has failed.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     match write(text) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {

@@ -1,4 +1,4 @@
-// Command echo is a small HTTP service on Shockwave that does what a request asks for: it tells what it received, or
+// Command echo is a small HTTP service on Shockwave that does what a request asks for: it reports what it received, or
 // responds with so many bytes, after such a delay, in chunks, with a status, or badly. It is the upstream of tests and
 // benchmarks of gateways.
 //

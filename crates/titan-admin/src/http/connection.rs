@@ -192,7 +192,7 @@ impl ResponseOptions {
 }
 
 impl Fault {
-    /// What the client is told, if it is still there.
+    /// The response to the client, if it is still there.
     fn response(&self) -> Option<Response> {
         match self {
             Fault::Refused(error) => Some(Response::problem(error.status(), error.as_str())),
@@ -227,8 +227,8 @@ mod tests {
     const LIFE: Duration = Duration::from_secs(40);
     const BOUNDS: Bounds = Bounds { connections: 1, idle: IDLE, requests: 3, life: LIFE };
 
-    /// Runs `client` against a connection, with time that passes when nobody has anything to do.
-    /// Returns what the client has received at the end, and when that was.
+    /// Runs `client` against a connection, with time that passes when no task can run. Returns what the client has
+    /// received at the end, and when that was.
     fn played(client: impl AsyncFnOnce(&mut DuplexStream)) -> (String, Duration) {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_all().start_paused(true).build().unwrap();

@@ -56,7 +56,7 @@ impl Socket {
         Ok(Socket { socket, address })
     }
 
-    /// What it is bound to, with the port that the kernel chose where 0 was asked for.
+    /// What it is bound to, with the port that the kernel chose for 0.
     pub fn address(&self) -> &ListenAddress {
         &self.address
     }

@@ -39,7 +39,7 @@ pub(super) const MAX_NAME: usize = 1024;
 const MAX_DATE: u64 = 253_402_300_799;
 
 impl Entry {
-    /// The same as workers are told of it.
+    /// The same in the form that workers use.
     pub(super) fn revocation(&self) -> Revocation {
         let Tokens { of, issuer, ends } = &self.tokens;
         // A token stays valid for that much longer than it says.

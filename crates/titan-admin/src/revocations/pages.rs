@@ -15,7 +15,7 @@ const MAX_PAGE: usize = 1000;
 
 const JSON: &str = "application/json";
 
-/// What a list is asked for.
+/// The parameters of a list.
 struct Page {
     after: u64,
     limit: usize,

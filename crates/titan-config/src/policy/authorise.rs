@@ -83,7 +83,7 @@ section! {
     }
 }
 
-/// An authorisation, checked: it asks for something.
+/// An authorisation, checked: it requires something.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Authorise {
     /// The networks that may ask; all without.
@@ -160,7 +160,7 @@ impl Authorise {
         self.client_certificate.is_some() || by_rule
     }
 
-    /// What it asks for that can be in `Authorization` and nowhere else, in words.
+    /// What it requires that can only be in `Authorization`, in words.
     pub(super) fn asks_in_authorization(&self) -> Option<&'static str> {
         if self.is_choice(Credential::Token) {
             // A request with a token needs no other credential.

@@ -155,7 +155,7 @@ pub struct Jwt {
     pub token: Vec<TokenPlace>,
     /// Whether the upstream gets the token.
     pub forward: bool,
-    /// What the upstream is told of claims.
+    /// The claims that upstreams get.
     pub headers: Vec<ClaimHeader>,
     /// Claims that have to be there.
     pub require: Vec<Claim>,

@@ -36,7 +36,7 @@ pub struct Rule {
 pub(super) enum WithoutToken {
     /// It does not look at claims.
     Same,
-    /// It says in so many words what becomes of such a request: it asks for `size(claims)`.
+    /// It handles such requests explicitly: it uses `size(claims)`.
     Stated,
     /// It is met, whatever else the request is: it uses claims only to refuse.
     Met,

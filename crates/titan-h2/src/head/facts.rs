@@ -90,7 +90,7 @@ pub(super) const CONNECTION_FIELDS: FieldSet = FieldSet::of(&[
     FieldName::Upgrade,
 ]);
 
-/// What `Facts::meet_field` looks at.
+/// What `Facts::meet_field` checks.
 const HEEDED: FieldSet = CONNECTION_FIELDS.with(&[FieldName::ContentLength, FieldName::Te]);
 
 fn bit(key: Key) -> u8 {

@@ -9,11 +9,11 @@ use std::task::{Context, Poll};
 use titan_h2::{Code, ResponseStart, StreamId};
 use titan_http::{Fields, ResponseHead};
 
-/// A stream of a connection, given up when dropped: reset, unless both messages are complete.
+/// A stream of a connection, ended when dropped: reset, unless both messages are complete.
 pub struct StreamHandle {
     pub(super) mux: Rc<Mux>,
     pub(super) stream: StreamId,
-    /// What the peer is told where the stream is not complete.
+    /// The code that the peer gets if the stream is not complete.
     pub(super) farewell: Cell<Code>,
 }
 
@@ -77,7 +77,7 @@ impl StreamHandle {
         self.farewell.set(code);
     }
 
-    /// Charges the peer for having let the stream wait until it was given up.
+    /// Charges the peer for a stream that was reset because the peer let it wait.
     pub fn charge_for_stall(&self) {
         let mut connection = self.mux.connection();
         let budget = connection.limits().flood_budget;

@@ -118,7 +118,7 @@ impl Session {
         Ok(count)
     }
 
-    /// Tells what comes next without taking it.
+    /// Returns what comes next without consuming it.
     pub fn peek(&self, from: &ReadHalf<'_>) -> io::Result<Peek> {
         while !self.is_readable() {
             match self.receive(from) {

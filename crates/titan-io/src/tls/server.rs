@@ -18,7 +18,7 @@ use x509_parser::prelude::ASN1Time;
 /// How a listener performs handshakes, and which clients it accepts.
 pub struct ServerTls {
     config: Arc<ServerConfig>,
-    /// `None` where clients are not asked for certificates.
+    /// `None` if client certificates are not requested.
     clients: Option<ClientVerifier>,
 }
 
@@ -144,7 +144,7 @@ impl ClientVerifier {
         }
         let is_required = *mode == CertificateMode::Required;
         let (roots, provider) = (Arc::new(roots), Arc::clone(provider));
-        // A list that is out of date tells nothing of who was revoked since.
+        // An expired list does not say which certificates were revoked since.
         let builder = WebPkiClientVerifier::builder_with_provider(roots, provider)
             .with_crls(revoked.iter().map(|it| it.list.clone()))
             .enforce_revocation_expiration();

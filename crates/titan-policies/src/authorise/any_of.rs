@@ -131,7 +131,7 @@ impl Authorise {
     pub(super) fn challenge_all(&self, note: &mut AuthoriseState) {
         for way in &self.any_of {
             match way {
-                // Tokens are asked for by the policy that judges them.
+                // The policy that checks tokens challenges for them.
                 Credential::ClientCertificate | Credential::Token => {}
                 Credential::ApiKeys => note.lacks_key = true,
                 Credential::Basic => note.password = Some(basic::PasswordChallenge::Wanted),

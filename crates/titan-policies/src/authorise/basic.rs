@@ -200,7 +200,7 @@ impl Basic {
     }
 }
 
-/// The user whose password a request carries, no matter which policy asks for it.
+/// The user whose password a request carries, no matter which policy needs it.
 pub(crate) fn user_shown(fields: &Fields) -> Option<Vec<u8>> {
     Some(Shown::of(fields)?.name().to_vec())
 }

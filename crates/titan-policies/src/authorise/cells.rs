@@ -12,7 +12,7 @@ pub(crate) struct AuthoriseCells {
     pub(super) passwords_checked: Counter,
     /// Decisions that were remembered.
     pub(super) decisions_remembered: Counter,
-    /// Those that were asked for because they were not.
+    /// Those that took a call because they were not.
     pub(super) decisions_asked: Counter,
 }
 

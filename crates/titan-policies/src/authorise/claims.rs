@@ -27,7 +27,7 @@ impl Claims {
     }
 
     pub(super) fn on_request(&self, findings: &mut Findings) -> Result<(), Kind> {
-        // Without a policy for tokens there are none, and no configuration that asks for them.
+        // Without a policy for tokens there are none, and no configuration that requires them.
         let missing = findings.claims().map_or_else(|| Some(Vec::new()), |it| self.missing(it));
         let Some(missing) = missing else { return Ok(()) };
         let (missing, scopes) =
@@ -48,7 +48,7 @@ impl Claims {
         }
     }
 
-    /// What a token lacks, in words; nothing where it says everything that is asked for.
+    /// What a token lacks, in words; nothing if it has everything that is required.
     pub(super) fn missing(&self, claims: &Map<String, Value>) -> Option<Vec<String>> {
         let lists = [("scope", &self.scopes), ("role", &self.roles)];
         let granted = lists.into_iter().filter_map(|(what, it)| Some((what, it.as_ref()?)));

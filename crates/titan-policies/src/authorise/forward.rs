@@ -18,7 +18,7 @@ use titan_io::clock::Clock;
 use titan_io::error::{Error, Kind};
 use titan_io::registry::Registry;
 
-/// A service and how it is asked.
+/// A service and how it is called.
 pub(super) struct Forward {
     config: ForwardAuth,
     timeouts: RouteTimeouts,
@@ -72,7 +72,7 @@ impl Hash for OwnerKey {
     }
 }
 
-/// Further endpoints that are asked where one does not respond.
+/// How many further endpoints to try if one does not respond.
 const RETRIES: u8 = 1;
 
 impl Forward {
@@ -205,8 +205,8 @@ impl Forward {
         Ok(())
     }
 
-    /// Writes the request that asks. What it says of the client is what upstreams are told, in the names that
-    /// services of this kind read.
+    /// Writes the request to the service. It describes the client as upstreams get it, in the names that services of
+    /// this kind read.
     fn write_question(
         &self,
         context: &PolicyContext<'_>,

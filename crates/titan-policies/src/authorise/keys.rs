@@ -98,7 +98,7 @@ impl AcceptedKeys {
         Ok(())
     }
 
-    /// A client without a valid key is told that one is required (RFC 9110 section 11.6.1).
+    /// A client without a valid key gets a challenge (RFC 9110 section 11.6.1).
     pub(super) fn challenge(&self, head: &mut ResponseHead) -> Result<(), BadField> {
         head.fields.append_named(b"WWW-Authenticate", &self.challenge)
     }

@@ -77,7 +77,7 @@ impl Rules {
 /// Why there is no saying whether a rule is met.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Unmet {
-    /// What it looks at is larger than it may be.
+    /// What it uses is larger than it may be.
     TooMuch,
     /// Its result is neither true nor false.
     NoTruth,
@@ -96,14 +96,14 @@ impl fmt::Display for Unmet {
 }
 
 impl Unmet {
-    /// Whether it looks at something that is not there.
+    /// Whether it uses something that is absent.
     pub(crate) fn is_absence(&self) -> bool {
         use ExecutionError::{IndexOutOfBounds, NoSuchKey};
         matches!(self, Unmet::Error(error) if matches!(**error, NoSuchKey(_) | IndexOutOfBounds(_)))
     }
 }
 
-/// What a rule sees of a request. By default nothing: a rule that looks at anything then ends in an error.
+/// What a rule sees of a request. By default nothing: a rule that uses anything then ends in an error.
 pub(crate) struct View(Context<'static, 'static>);
 
 impl Default for View {
@@ -113,7 +113,7 @@ impl Default for View {
 }
 
 impl View {
-    /// What that rule looks at.
+    /// What that rule uses.
     pub(crate) fn of(
         rule: &Rule,
         request: &RequestHead,
@@ -165,7 +165,7 @@ fn is_met(rule: &Rule, request: &RequestHead, asked: RuleSubject<'_>) -> Result<
     View::of(rule, request, asked)?.meets(rule)
 }
 
-/// What a rule gets to see: no more than it looks at.
+/// What a rule sees: no more than it uses.
 struct Seen<'r> {
     rule: &'r Rule,
     /// The items that a list or a mapping may have.

@@ -23,7 +23,7 @@ impl Generation {
         self.first
     }
 
-    /// To be asked for before the keys are looked at: what is found with keys that change meanwhile is of the past.
+    /// To be read before the keys are: a result from keys that change meanwhile is outdated.
     pub(super) fn now(&self) -> u64 {
         self.now.load(Ordering::Acquire)
     }

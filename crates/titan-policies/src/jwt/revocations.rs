@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Revoked tokens. Clones share one table: what is added to one is refused by every worker that looks at another.
+/// Revoked tokens. Clones share one table: what is added to one is refused by every worker that has another.
 #[derive(Clone, Default)]
 pub struct Revocations(Arc<Table>);
 

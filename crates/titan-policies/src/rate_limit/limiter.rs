@@ -39,7 +39,7 @@ pub(crate) struct Limiter {
     concurrency: Option<u64>,
 }
 
-/// What a request asks for.
+/// What a request takes from a limit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ask {
     /// As how many requests it counts.

@@ -1,4 +1,4 @@
-//! The rates of a limit for requests with and without a plan, and how clients are told of them.
+//! The rates of a limit for requests with and without a plan, and how responses report them.
 
 use super::RATE_LIMIT_POLICY;
 use super::limiter::{CellRate, Count, MAX_RATES};

@@ -109,7 +109,7 @@ impl Condition {
 }
 
 impl RequestFacts {
-    /// What the rule looks at; nothing where that is more than it may be.
+    /// What the rule uses; nothing if that is more than it may be.
     fn view(&self, rule: &Rule) -> View {
         let RequestFacts { request, claims, identity, client } = self;
         let (claims, identity) = (claims.as_deref(), identity.as_deref());
@@ -118,7 +118,7 @@ impl RequestFacts {
     }
 }
 
-/// As much of a head as the rule looks at.
+/// As much of a head as the rule uses.
 fn excerpt(rule: &Rule, request: &RequestHead) -> Result<RequestHead, BadField> {
     if rule.reads(RulePart::Headers) {
         return Ok(request.clone());

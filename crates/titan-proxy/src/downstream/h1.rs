@@ -117,12 +117,12 @@ impl Connection<'_> {
         }
     }
 
-    /// A client that is at it sends its next request within a moment. Until then the future that
-    /// serves it is kept, unless too many are: making it anew costs more than waiting.
+    /// An active client sends its next request within a moment. Until then the future that
+    /// serves it is kept, unless too many are: rebuilding it costs more than waiting.
     async fn stays_busy(&mut self) -> bool {
         let worker = Rc::clone(&self.client.worker);
-        match worker.take_seat() {
-            Some(_seat) => self.wait(worker.io.clock.deadline(2 * TICK).min(self.deadline)).await,
+        match worker.try_keep() {
+            Some(_permit) => self.wait(worker.io.clock.deadline(2 * TICK).min(self.deadline)).await,
             None => false,
         }
     }

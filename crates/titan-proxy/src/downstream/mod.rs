@@ -37,7 +37,7 @@ pub(crate) async fn serve(client: &mut Client, protocols: &Protocols) {
     let (idle, head) = (clock.deadline(timeouts.idle), clock.deadline(timeouts.head));
     let is_h2 = match client.transport.stream.alpn() {
         Some(name) => name == H2,
-        // A client that speaks anything else is told so as an HTTP/2 server does.
+        // A client that speaks anything else gets the response of an HTTP/2 server.
         None if !protocols.h1 => true,
         None => {
             protocols.h2 && client.transport.stream.is_plain() && client.begins_as_h2(idle).await

@@ -37,7 +37,7 @@ const MOST_DEPARTURES: u32 = 4;
 #[derive(Clone, Copy)]
 pub(super) struct SendOptions<'s> {
     pub(super) timeouts: &'s RouteTimeouts,
-    /// Further endpoints that are asked where one does not respond.
+    /// How many further endpoints to try if one does not respond.
     pub(super) retries: u8,
     pub(super) send_host: &'s SendHost,
     /// Whether clients of gRPC-Web get its responses as such.
@@ -140,7 +140,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         self.snapshot.upstreams[index].failure_log.note(Cause::Failed(error.kind), describe);
     }
 
-    /// Gets a connection, unless the client gives up the request meanwhile.
+    /// Gets a connection, unless the client cancels the request meanwhile.
     pub(super) async fn acquire(
         &mut self,
         how: SendOptions<'_>,

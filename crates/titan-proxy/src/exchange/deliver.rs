@@ -71,7 +71,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         pending: &mut PendingResponse<'x, C>,
     ) -> Result<Delivered<'x>, Error> {
         let head = pending.head()?;
-        // No other endpoint is asked for what has a response.
+        // A request that has a response is not retried.
         self.body.settle();
         let mut content = head.content;
         let response = &mut pending.memory.response;

@@ -139,14 +139,14 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         Box::pin(self.read_whole(whole, Pump::new(limits))).await.map(drop)
     }
 
-    /// Reads all of the body into memory, and has policies look at it that have to. What is only held to be sent again
-    /// is read as far as there is room.
+    /// Reads all of the body into memory, and lets those policies check it that must. What is only held to be sent
+    /// again is read as far as there is room.
     async fn read_whole(&mut self, whole: Whole, mut pump: Pump) -> Result<BodyBuffer<'x>, Error> {
         let Whole { needed, repeatable } = whole;
         if let (Some(most), BodyLength::Known(length)) = (needed, self.length)
             && length > most as u64
         {
-            // Before its client is asked to send it.
+            // Before its client gets 100 (Continue).
             return Err(Kind::BodyTooLarge.into());
         }
         let snapshot: &'x Snapshot = self.snapshot;

@@ -19,7 +19,7 @@ pub(super) enum Presence {
     Watched,
     /// Its next request has arrived. Behind that a closed connection does not show, only a broken one.
     Certain { until: CoarseInstant },
-    /// It has closed its sending side, and is given up after a while.
+    /// It has closed its sending side, and is disconnected after a while.
     Leaving { until: CoarseInstant },
 }
 

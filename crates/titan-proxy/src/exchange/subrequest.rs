@@ -31,7 +31,7 @@ pub(super) struct Asker<'x> {
     pub(super) snapshot: &'x Arc<Snapshot>,
     /// Where the client comes from.
     pub(super) origin: &'x Origin,
-    /// The route of the request that is asked about.
+    /// The route of the client's request.
     pub(super) route: Option<usize>,
 }
 

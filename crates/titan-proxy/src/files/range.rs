@@ -7,7 +7,7 @@
 //! | `bytes=50-`, `bytes=-0` of 50 bytes | 416 |
 //! | any part of an empty file, several parts, another unit, anything malformed, two fields | the whole |
 //!
-//! A server may respond with the whole file if a client asks for several parts. This one always does: so overlapping
+//! A server may respond with the whole file if a client requests several parts. This one always does: so overlapping
 //! parts, or a thousand small ones, cost no more than the file.
 
 use std::ops::Range;

@@ -26,11 +26,11 @@ impl Forwarding {
     fn trusted_hops(&self, origin: &Origin, fields: &Fields) -> Option<usize> {
         let peer = origin.address.filter(|_| origin.is_trusted)?;
         let (_, hops) = self.behind(peer, x_forwarded_for(fields));
-        // The peer is one, although it may not say who its client is.
+        // The peer is one, although it may not name its client.
         Some(hops.max(1))
     }
 
-    /// The scheme and the authority that the client has asked for, as far as a trusted proxy says.
+    /// The scheme and the authority that the client requested, as far as a trusted proxy says.
     fn told<'f>(
         &self,
         origin: &Origin,

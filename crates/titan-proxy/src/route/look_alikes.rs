@@ -13,7 +13,7 @@ use titan_io::error::Kind;
 pub(crate) struct LookAlikes {
     /// By the index of the route.
     rules: Vec<Paths>,
-    /// There where some route asks for it.
+    /// There if some route needs it.
     folded: Option<Folded>,
 }
 

@@ -28,7 +28,7 @@ struct Check {
 
 /// How many there are: what they use is not there for traffic.
 const THREADS: usize = 2;
-/// Bytes that bcrypt looks at.
+/// Bytes that bcrypt uses.
 const BCRYPT: usize = 72;
 
 impl Verifiers {

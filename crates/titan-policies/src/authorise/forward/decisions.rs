@@ -33,8 +33,8 @@ pub(super) type Digest = [u8; 32];
 pub(super) struct Digests {
     /// Of what is configured: what lets one request pass lets those pass that are alike in that.
     pub(super) of_key: Digest,
-    /// Of all that the service sees. A refusal may name the page that was asked for, as a redirect to a login does: it is
-    /// for nobody else.
+    /// Of all that the service sees. A refusal may name the requested page, as a redirect to a login does: it is for
+    /// nobody else.
     pub(super) of_all: Digest,
 }
 
