@@ -29,8 +29,8 @@ pub(super) struct Delivery<'m> {
 struct Delivered<'m> {
     /// Whether both messages are complete, and its connection may be used for another call.
     may_be_reused: bool,
-    /// What the client has not taken yet.
-    rest: Option<Delivery<'m>>,
+    /// What the client has not taken yet. Boxed: few clients are that slow, and every result would have room for it.
+    rest: Option<Box<Delivery<'m>>>,
 }
 
 impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
@@ -40,7 +40,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         &mut self,
         how: SendOptions<'_>,
         pending: &mut Option<Pending<'x>>,
-    ) -> Result<Option<Delivery<'x>>, Error> {
+    ) -> Result<Option<Box<Delivery<'x>>>, Error> {
         let delivered = match pending {
             Some(Pending::H1(pending)) => self.pass_on(how, pending).await,
             Some(Pending::H2(pending)) => self.pass_on(how, pending).await,
@@ -90,25 +90,26 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         let PendingResponse { call, memory, watch, .. } = pending;
         let (upload, mut request, mut incoming) = call.split(memory);
         let sides = (&mut *upload, &mut request);
+        let mut pump = self.download_pump(how.timeouts, watch);
         let rest = match transforms.is_empty() {
             true => {
                 let mut incoming = ReadAhead::new(incoming, budget);
-                let left = self.relay(how.timeouts, watch, sides, &mut incoming).await?;
-                left.map(|pump| Delivery { pump, rest: incoming.into_rest() })
+                let is_over = self.relay(watch, sides, &mut pump, &mut incoming).await?;
+                (!is_over).then(|| Box::new(Delivery { pump, rest: incoming.into_rest() }))
             }
             false => {
                 let incoming: &mut dyn BodySource = &mut incoming;
                 let mut body = ReadAhead::new(Transformed::new(incoming, transforms), budget);
-                let left = Box::pin(self.relay(how.timeouts, watch, sides, &mut body)).await?;
-                left.map(|pump| Delivery { pump, rest: body.into_rest() })
+                let is_over = Box::pin(self.relay(watch, sides, &mut pump, &mut body)).await?;
+                (!is_over).then(|| Box::new(Delivery { pump, rest: body.into_rest() }))
             }
         };
         Ok(Delivered { may_be_reused: head.keep_alive && upload.is_done(), rest })
     }
 
     /// Sends the client what is in memory of its response.
-    pub(super) async fn deliver_rest(&mut self, delivery: Delivery<'_>) -> Result<(), Error> {
-        let Delivery { pump, mut rest } = delivery;
+    pub(super) async fn deliver_rest(&mut self, delivery: Box<Delivery<'_>>) -> Result<(), Error> {
+        let Delivery { pump, mut rest } = *delivery;
         self.send_through(pump, &mut rest).await
     }
 
@@ -168,25 +169,28 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         ReadAheadBudget { memory: &snapshot.response_memory, client: attempt.client(), most }
     }
 
-    /// Sends the response on, and the rest of the request while it lasts. What is left when all of it is in memory
-    /// has no more need of the endpoint: the pump that is returned goes on with it.
-    async fn relay(
-        &mut self,
-        timeouts: &RouteTimeouts,
-        watch: &mut Watch<'_>,
-        (upload, request): (&mut Upload, &mut impl BodySink),
-        incoming: &mut ReadAhead<'_, impl BodySource>,
-    ) -> Result<Option<Pump>, Error> {
+    fn download_pump(&self, timeouts: &RouteTimeouts, watch: &Watch<'_>) -> Pump {
         let RouteTimeouts { response_body, write, .. } = *timeouts;
         // A client that reads nothing may not hold a response in memory by sending a little now and then.
         let source = if watch.idle.is_some() { Duration::MAX } else { response_body };
         let sink_rate = self.snapshot.response_rate();
         let timeout = StallLimits { source, sink: write, source_rate: 0, sink_rate };
-        let mut download = Pump::new(timeout).with_pipes(&self.worker.io.pipes);
+        Pump::new(timeout).with_pipes(&self.worker.io.pipes)
+    }
+
+    /// Sends the response on, and the rest of the request while it lasts. False when all that is left of the response is
+    /// in memory: that needs the endpoint no more.
+    async fn relay(
+        &mut self,
+        watch: &mut Watch<'_>,
+        (upload, request): (&mut Upload, &mut impl BodySink),
+        download: &mut Pump,
+        incoming: &mut ReadAhead<'_, impl BodySource>,
+    ) -> Result<bool, Error> {
         watch.renew();
         let Exchange { timer, body, sink, .. } = self;
         let clock = timer.clock();
-        let is_over = poll_fn(|cx| {
+        poll_fn(|cx| {
             match upload.poll(cx, clock, *body, request) {
                 // A client may stop sending once it sees the response (RFC 9110 section 9.1.1): that must
                 // not take the response from it.
@@ -210,7 +214,6 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
             timer.wake_at(cx, deadline.min(watch.next_look()));
             Poll::Pending
         })
-        .await?;
-        Ok((!is_over).then_some(download))
+        .await
     }
 }
