@@ -331,13 +331,14 @@ impl AdmittedConnection {
                 client.origin.shown = shown.map(PresentedCertificate::new);
                 return true;
             }
-            Err(Refused::Plain) => tls::respond_plain(&mut client.transport).await,
+            // Boxed: few connections come to this, and all others would keep the room for it while they wait.
+            Err(Refused::Plain) => Box::pin(tls::respond_plain(&mut client.transport)).await,
             Err(refused @ (Refused::NoCertificate | Refused::Certificate(_))) => {
                 client.worker.cells().certificates_refused.add(1);
                 if let Refused::Certificate(why) = refused {
                     permit.state.listener_policy.note_refusal(why);
                 }
-                tls::linger(&mut client.transport).await;
+                Box::pin(tls::linger(&mut client.transport)).await;
             }
             Err(Refused::Failed | Refused::Gone) => {}
             Err(Refused::Silent) => return false,
@@ -461,6 +462,17 @@ mod tests {
         );
         let config = titan_config::Config::parse("test", &text).unwrap();
         ListenerState::new(&config.listeners[0], files, registry).unwrap()
+    }
+
+    fn size_of_future<F>(_: fn(Box<AdmittedConnection>) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// What only few connections need belongs into a box.
+    #[test]
+    fn a_connection_that_waits_has_no_room_to_spare() {
+        let bytes = size_of_future(AdmittedConnection::converse);
+        assert!(bytes <= 280, "{bytes} bytes for each connection");
     }
 
     #[test]

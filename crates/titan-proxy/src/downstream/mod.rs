@@ -44,7 +44,8 @@ pub(crate) async fn serve(client: &mut Client, protocols: &Protocols) {
         }
     };
     match is_h2 {
-        true => h2::serve(client, head).await,
+        // Boxed: connections of HTTP/1.1, which wait in their thousands, need no room for it.
+        true => Box::pin(h2::serve(client, head)).await,
         false => h1::serve(client, idle).await,
     }
 }
