@@ -48,7 +48,7 @@ pub(crate) type CurrentSnapshot = Rc<Arc<Snapshot>>;
 /// How long a drain waits for a last request on a connection that has none: clients that keep
 /// connections may have sent it already.
 const LAST_REQUEST: Duration = Duration::from_secs(1);
-/// How many connections of a worker may keep their future while they wait: some 3 KiB each.
+/// How many connections of a worker may keep their future while they wait: some 4 KiB each.
 const MAX_KEPT: usize = 512;
 
 impl Worker {

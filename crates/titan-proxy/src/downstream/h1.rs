@@ -6,7 +6,7 @@
 //!                         refuse    close, linger or reset
 //! ```
 
-use super::{Client, drain};
+use super::{Client, boxed, drain};
 use crate::error_pages::ask_for_document;
 use crate::exchange::{Exchange, Record, Verdict};
 use crate::guard::Guard;
@@ -43,7 +43,7 @@ pub(crate) async fn serve(client: &mut Client, deadline: CoarseInstant) {
     let mut connection = Connection { client, deadline, served: 0, pipelined: 0 };
     while connection.has_news().await {
         // Boxed: what an exchange needs must not weigh on the thousands of connections that wait.
-        if let Next::Close = Box::pin(connection.serve_busy()).await {
+        if let Next::Close = boxed(|| connection.serve_busy()).await {
             break;
         }
     }

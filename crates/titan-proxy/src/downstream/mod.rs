@@ -5,7 +5,8 @@ mod h2;
 
 use crate::origin::Origin;
 use crate::worker::Worker;
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
@@ -97,6 +98,12 @@ impl Client {
         let deadline = self.transport.io.clock.deadline(LINGER);
         self.transport.close_in_turn(deadline).await;
     }
+}
+
+/// Makes a future in its box. `Box::pin` takes one that was made elsewhere and copies all of its room, of which only the
+/// arguments are in use by then.
+fn boxed<F: Future>(make: impl FnOnce() -> F) -> Pin<Box<F>> {
+    Box::into_pin(Box::write(Box::new_uninit(), make()))
 }
 
 /// Reads what is left of a short body. False when it was not short, or did not come.
