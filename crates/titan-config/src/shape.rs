@@ -104,6 +104,7 @@ impl Shape {
             Shape::Text(TextShape { what, examples: "", .. }) => (*what).to_owned(),
             Shape::Text(TextShape { what, examples, .. }) => format!("{what} such as {examples}"),
             Shape::Words(words) => alternatives(words.iter().map(|it| format!("`{it}`")).collect()),
+            Shape::Whole { min: i64::MIN, max: i64::MAX } => "a whole number".to_owned(),
             Shape::Whole { min, max } => format!("a whole number from {min} to {max}"),
             Shape::Boolean => "`true` or `false`".to_owned(),
             Shape::Duration { min, max } => {

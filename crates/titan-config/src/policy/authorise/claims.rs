@@ -177,7 +177,7 @@ impl Read for ClaimRuleReader {
 
     fn shape(&self) -> Shape {
         let section = section_of::<ClaimRuleFields>().shape();
-        Shape::Either(vec![claim_value().shape(), claim_values().shape(), section])
+        Shape::Either(vec![claim_values().shape(), section])
     }
 }
 
