@@ -122,7 +122,7 @@ fn check_policies(
     for (route, policies) in fields.routes.iter().zip(&of_routes) {
         if let (Some(route), Some(policies)) = (route, policies) {
             check_policies_of(route, policies, &fields.policies, to);
-            if !may_ask_for_certificates(fields) {
+            if !may_request_certificates(fields) {
                 check_certificates(route.place, policies, &fields.policies, to);
             }
         }
@@ -318,7 +318,7 @@ fn check_protocols(
 /// Whether clients are asked for certificates where something is made of them. Where none can come, a route
 /// that wants one would never be reached, and the requests that it is to guard would go elsewhere.
 fn check_client_certificates(fields: &ConfigFields, root: &Node, to: &mut Reading<'_>) {
-    if may_ask_for_certificates(fields) {
+    if may_request_certificates(fields) {
         return;
     }
     const HELP: &str = "set `tls: { client_certificates: { ca: ... } }` on a listener";
@@ -337,7 +337,7 @@ fn check_client_certificates(fields: &ConfigFields, root: &Node, to: &mut Readin
 
 /// Whether some listener asks clients for certificates, or is wrong: that has been reported, and may be what is
 /// missing.
-fn may_ask_for_certificates(fields: &ConfigFields) -> bool {
+fn may_request_certificates(fields: &ConfigFields) -> bool {
     fields.listeners.iter().any(|draft| {
         let tls = draft.as_ref().map(|draft| draft.listener.tls.as_ref());
         tls.is_none_or(|tls| tls.is_some_and(|tls| tls.client_certificates.is_some()))

@@ -175,8 +175,8 @@ policies!(kinds);
 
 impl Policy {
     /// The fields of requests that identify clients to upstreams: clients may not write them, on any route.
-    pub fn told_fields(&self) -> Vec<&HeaderName> {
-        self.section().told_fields()
+    pub fn identity_fields(&self) -> Vec<&HeaderName> {
+        self.section().identity_fields()
     }
 
     pub(crate) fn changed_fields(&self) -> Vec<&HeaderName> {

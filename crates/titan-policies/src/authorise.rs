@@ -8,7 +8,7 @@ mod forward;
 mod keys;
 mod rules;
 
-pub(super) use basic::user_shown;
+pub(super) use basic::presented_user;
 pub(crate) use basic::{Remembered, Users, Verifiers};
 pub(crate) use cells::AuthoriseCells;
 pub(super) use claims::holds;
@@ -211,7 +211,7 @@ impl Policy for Authorise {
             claims.on_request(context.findings)?;
         }
         if !self.any_of.is_empty() {
-            Box::pin(self.meet_any(context, own)).await?;
+            Box::pin(self.check_any(context, own)).await?;
         }
         if let Some(rules) = &self.rules {
             rules.on_request(context.request, RuleSubject::of(context))?;

@@ -183,7 +183,7 @@ impl Chain {
 
     /// The response halves, for a response that goes out with the status `sent`, on that worker. Where there is an encoding,
     /// the body has to be made by it.
-    pub fn meet_response(
+    pub fn apply_to_response(
         &self,
         (state, sent): (&mut PolicyState, Status),
         head: &mut ResponseHead,

@@ -226,7 +226,7 @@ impl Compress {
         let CompressState { choice: Choice { coding, insists }, stays, has_weak, coded, .. } =
             *note;
         if let Some(config) = &self.0.requests {
-            coded.tell(config, head)?;
+            coded.list_supported(config, head)?;
         }
         if stays {
             return Ok(None);

@@ -110,7 +110,7 @@ impl Policy for Cors {
         response: &mut Response<'_>,
         own: OwnState<'_, Cors>,
     ) -> Result<(), BadField> {
-        self.tell_page(own.state, &mut response.head.fields)
+        self.add_response_fields(own.state, &mut response.head.fields)
     }
 
     fn explain<'m>(
@@ -160,7 +160,7 @@ impl Cors {
     ) -> BufferedResponse {
         self.note_page(fields, note);
         let private_network = fields.named(ASKED_NETWORK).next().is_some();
-        note.asked = Some(PreflightRequest { headers: asked_headers(fields), private_network });
+        note.asked = Some(PreflightRequest { headers: requested_headers(fields), private_network });
         BufferedResponse { head: ResponseHead::with_status(Status::NO_CONTENT), body: Vec::new() }
     }
 
@@ -203,12 +203,12 @@ impl Cors {
         if !self.config.methods.contains(&method) {
             return Some(format!("pages may not use {}", method.as_str()));
         }
-        let headers = asked_headers(&request.fields);
+        let headers = requested_headers(&request.fields);
         let refused = list_members(&headers).find(|name| !self.takes(name));
         refused.map(|name| format!("pages may not send the field {}", text(name)))
     }
 
-    fn tell_page(&self, note: &CorsState, fields: &mut Fields) -> Result<(), BadField> {
+    fn add_response_fields(&self, note: &CorsState, fields: &mut Fields) -> Result<(), BadField> {
         fields.retain(|field| !begins_with(field.name, OURS));
         self.vary(fields)?;
         // What every origin may read says so in every response: a cache may give a page a response that was not
@@ -277,7 +277,7 @@ impl Cors {
 }
 
 /// The fields that a preflight request asks leave for.
-fn asked_headers(fields: &Fields) -> Box<[u8]> {
+fn requested_headers(fields: &Fields) -> Box<[u8]> {
     fields.named(ASKED_HEADERS).collect::<Vec<_>>().join(b", ".as_slice()).into()
 }
 

@@ -44,7 +44,7 @@ impl Policy for EarlyLimit {
         response: &mut Response<'_>,
         own: OwnState<'_, EarlyLimit>,
     ) -> Result<(), BadField> {
-        self.0.tell_client(own.state, response.head)
+        self.0.add_limit_fields(own.state, response.head)
     }
 
     fn explain<'m>(

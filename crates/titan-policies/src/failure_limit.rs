@@ -1,6 +1,6 @@
 //! Limits on failures: a client with too many failed attempts is refused for a while, unchecked.
 
-use crate::authorise::user_shown;
+use crate::authorise::presented_user;
 use crate::context::{Charged, Failure, FailureCounter, Failures, PolicyContext, Step};
 use crate::policy::{Metric, OwnState, Policy, Response, Setting};
 use crate::rate_limit::cells::{self, RateLimitCells};
@@ -161,7 +161,7 @@ impl FailureLimit {
         });
         let name = self.by_name.as_ref().and_then(|limiter| {
             let mut hasher = limiter.hasher();
-            write_all(&mut hasher, std::iter::once(user_shown(fields)?.as_slice()));
+            write_all(&mut hasher, std::iter::once(presented_user(fields)?.as_slice()));
             Some(hasher.finish())
         });
         let has_authorization = fields.get(FieldName::Authorization).is_some();
@@ -188,7 +188,7 @@ fn words(limit: &titan_config::FailureLimit) -> String {
 mod tests {
     use super::*;
     use crate::findings::Findings;
-    use crate::trial::Asker;
+    use crate::trial::TestClient;
     use titan_config::{Config, Policy as Section};
     use titan_http::RequestHead;
     use titan_io::registry::Registry;
@@ -207,7 +207,7 @@ mod tests {
     /// The keys by which the failures of any request count.
     fn charged(limit: &FailureLimit) -> Charged {
         let (mut request, mut findings) = (RequestHead::default(), Findings::default());
-        limit.charged(&Asker::at("").context(&mut request, &mut findings))
+        limit.charged(&TestClient::at("").context(&mut request, &mut findings))
     }
 
     /// Whether such a request would be looked at.

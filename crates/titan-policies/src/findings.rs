@@ -29,7 +29,7 @@ pub struct Token {
     /// What it says.
     pub claims: Rc<TokenClaims>,
     /// The fields in which upstreams get claims.
-    pub told_in: Arc<[Box<[u8]>]>,
+    pub claim_fields: Arc<[Box<[u8]>]>,
     /// Whether the upstream gets the token itself.
     pub is_forwarded: bool,
 }
@@ -68,7 +68,7 @@ impl Findings {
     /// Forgets what the request's token says, and takes out what the upstream was told of it.
     pub fn forget_token(&mut self, fields: &mut Fields) {
         let Some(token) = self.token.take() else { return };
-        token.told_in.iter().for_each(|name| fields.remove_named(name));
+        token.claim_fields.iter().for_each(|name| fields.remove_named(name));
         if token.is_forwarded {
             fields.remove(FieldName::Authorization);
         }

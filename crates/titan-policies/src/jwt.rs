@@ -63,7 +63,7 @@ pub struct Jwt {
     revocations: Option<Revocations>,
     challenges: Challenges,
     /// The fields that pass claims to the upstream.
-    told_in: Arc<[Box<[u8]>]>,
+    claim_fields: Arc<[Box<[u8]>]>,
 }
 
 /// What responses that ask for a token say (RFC 6750 section 3), put together once.
@@ -157,7 +157,7 @@ impl Policy for Jwt {
         });
         let start = format!("{} realm=\"{}\"", scheme.unwrap_or("Bearer"), config.realm.as_str());
         let with = |more: &str| format!("{start}{more}").into_bytes().into_boxed_slice();
-        let told_in = config.headers.iter().map(|it| it.name.as_str().as_bytes().into());
+        let claim_fields = config.headers.iter().map(|it| it.name.as_str().as_bytes().into());
         let own = (setting.name, config);
         Jwt {
             name: setting.name.into(),
@@ -169,7 +169,7 @@ impl Policy for Jwt {
                 ambiguous: with(", error=\"invalid_request\""),
                 insufficient: with(", error=\"insufficient_scope\""),
             },
-            told_in: told_in.collect(),
+            claim_fields: claim_fields.collect(),
             config: config.clone(),
         }
     }
@@ -285,14 +285,14 @@ impl Jwt {
         let forwarded = self.forwarded(token, place);
         places::remove(&self.config.token[place], request).map_err(|_| Kind::Internal)?;
         let fields = &mut request.fields;
-        let told = self.tell(&verified, forwarded.as_deref(), fields);
-        told.map_err(|_| Kind::Internal)?;
+        let written = self.write_claims(&verified, forwarded.as_deref(), fields);
+        written.map_err(|_| Kind::Internal)?;
         // The worker's own count: those of what all workers share are touched by no request.
         findings.token = Some(Rc::clone(&verified.token));
         Ok(())
     }
 
-    /// Says what a response has to say of tokens.
+    /// Adds the challenge for tokens to a response.
     fn challenge(&self, findings: &Findings, head: &mut ResponseHead) -> Result<(), BadField> {
         let Challenges { missing, invalid, ambiguous, insufficient } = &self.challenges;
         let (challenge, scopes) = match &findings.token_challenge {
@@ -309,7 +309,7 @@ impl Jwt {
         head.fields.append(FieldName::WwwAuthenticate, &with_scopes)
     }
 
-    /// What `Authorization` is to be for the upstream.
+    /// The `Authorization` that the upstream gets.
     fn forwarded(&self, token: &[u8], place: usize) -> Option<Vec<u8>> {
         let scheme = match &self.config.token[place] {
             TokenPlace::Scheme(scheme) => scheme.as_str(),
@@ -318,8 +318,8 @@ impl Jwt {
         self.config.forward.then(|| [scheme.as_bytes(), b" ", token].concat())
     }
 
-    /// Tells the upstream what it is to know of the token.
-    fn tell(
+    /// Writes the fields of claims, and the token if it is forwarded, for the upstream.
+    fn write_claims(
         &self,
         verified: &Verified,
         forwarded: Option<&[u8]>,
@@ -339,7 +339,7 @@ impl Jwt {
     /// Whether it is not revoked. One that was not is looked up again when something was added since.
     fn check_revoked(&self, verified: &Verified, now: Duration) -> Result<(), Refusal> {
         let Some(revocations) = &self.revocations else { return Ok(()) };
-        // Before the table is looked at: what is added meanwhile is looked for the next time.
+        // Before the table is read: what is added meanwhile is looked up the next time.
         let edition = revocations.edition();
         if verified.cleared.get() != edition {
             revocations.judge(&verified.token.claims, now)?;
@@ -383,7 +383,7 @@ impl Jwt {
         let fields = self.fields_of(&claims)?;
         let token = Rc::new(Token {
             claims: Rc::new(claims),
-            told_in: Arc::clone(&self.told_in),
+            claim_fields: Arc::clone(&self.claim_fields),
             is_forwarded: self.config.forward,
         });
         Ok(Verified { token, from, until, fields, cleared: Cell::default() })

@@ -75,7 +75,7 @@ impl<P: Policy> ChainLink<P> {
     }
 
     /// Shows it the body, if it needs one.
-    fn meet_body(
+    fn check_body(
         &self,
         body: &[u8],
         state: &mut P::State,
@@ -305,7 +305,7 @@ macro_rules! list {
                 (kept, worker): (&PerWorker, usize),
             ) -> Result<(), Error> {
                 $(if let Some(placed) = &self.$field {
-                    placed.meet_body(body, &mut states.$field, &kept.$field, worker)?;
+                    placed.check_body(body, &mut states.$field, &kept.$field, worker)?;
                 })+
                 Ok(())
             }
@@ -434,11 +434,11 @@ mod tests {
     fn only_who_needs_a_body_is_shown_it() {
         let (needs, does_not) = (probe(Some(10)), probe(None));
         let mut seen = 0;
-        assert_eq!(needs.meet_body(b"abc", &mut seen, &(), 0), Ok(()));
+        assert_eq!(needs.check_body(b"abc", &mut seen, &(), 0), Ok(()));
         assert_eq!(seen, 3);
-        let refused = needs.meet_body(b"xy", &mut seen, &(), 0);
+        let refused = needs.check_body(b"xy", &mut seen, &(), 0);
         assert_eq!((refused, seen), (Err(Kind::BodyTooLarge.into()), 2));
-        assert_eq!(does_not.meet_body(b"xyz", &mut seen, &(), 0), Ok(()));
+        assert_eq!(does_not.check_body(b"xyz", &mut seen, &(), 0), Ok(()));
         assert_eq!(seen, 2);
     }
 

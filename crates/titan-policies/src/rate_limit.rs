@@ -143,7 +143,7 @@ impl Policy for RateLimit {
         response: &mut Response<'_>,
         own: OwnState<'_, RateLimit>,
     ) -> Result<(), BadField> {
-        self.tell_client(own.state, response.head)
+        self.add_limit_fields(own.state, response.head)
     }
 
     fn explain<'m>(
@@ -314,7 +314,7 @@ impl RateLimit {
     }
 
     /// Has a response say how it stands with the limit.
-    pub(crate) fn tell_client(
+    pub(crate) fn add_limit_fields(
         &self,
         note: &RateLimitState,
         head: &mut ResponseHead,
@@ -324,7 +324,7 @@ impl RateLimit {
         if let Some(wait) = note.retry_after {
             write_retry_after(fields, wait)?;
         }
-        self.plans.tell(note.plan, counts, fields)
+        self.plans.write_fields(note.plan, counts, fields)
     }
 
     /// What the request is counted by.

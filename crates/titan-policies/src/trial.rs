@@ -73,7 +73,7 @@ impl Trial {
         let (mut request, mut state) = (RequestHead::default(), PolicyState::default());
         append(&mut request.fields, fields);
         let chain = self.chains.of(Some(0));
-        let asker = Asker::at(address);
+        let asker = TestClient::at(address);
         let mut context = asker.context(&mut request, &mut state.findings);
         let met = chain.on_request(&mut context, &mut state.states, &self.kept).await;
         let (mut response, refused) = match met {
@@ -88,7 +88,7 @@ impl Trial {
         let mut content = Content { length: BodyLength::Known(0), declared: None };
         let sent = response.status;
         chain
-            .meet_response((&mut state, sent), &mut response, &mut content, (&self.kept, 0))
+            .apply_to_response((&mut state, sent), &mut response, &mut content, (&self.kept, 0))
             .unwrap();
         Tried { refused, findings: state.findings, response }
     }
@@ -96,7 +96,7 @@ impl Trial {
     /// The story of a request from that address, and why it would be refused.
     pub(crate) fn explains(&self, address: &str) -> (Vec<String>, Option<Kind>) {
         let (mut request, mut state) = (RequestHead::default(), PolicyState::default());
-        let (asker, mut story) = (Asker::at(address), Story::new(address.is_empty(), &[]));
+        let (asker, mut story) = (TestClient::at(address), Story::new(address.is_empty(), &[]));
         let mut context = asker.context(&mut request, &mut state.findings);
         let chain = self.chains.of(Some(0));
         let met = chain.explain(&mut context, &mut state.states, &mut story);
@@ -111,21 +111,21 @@ fn append(to: &mut Fields, fields: &[(&str, &str)]) {
 }
 
 /// A client of which nothing is known but perhaps its address, and what is around its request.
-pub(crate) struct Asker {
+pub(crate) struct TestClient {
     address: Option<IpAddr>,
     found: Match,
     clock: Rc<Clock>,
 }
 
-impl Asker {
+impl TestClient {
     /// One with that address, on the first route; with none where it is no address.
-    pub(crate) fn at(address: &str) -> Asker {
+    pub(crate) fn at(address: &str) -> TestClient {
         let found = Match { route: 0, params: Params::default(), path: Span::default() };
-        Asker { address: address.parse().ok(), found, clock: Clock::new() }
+        TestClient { address: address.parse().ok(), found, clock: Clock::new() }
     }
 
     /// The same on another route.
-    pub(crate) fn on_route(mut self, route: usize) -> Asker {
+    pub(crate) fn on_route(mut self, route: usize) -> TestClient {
         self.found.route = route;
         self
     }
@@ -151,7 +151,7 @@ impl Asker {
     }
 }
 
-impl Client for Asker {
+impl Client for TestClient {
     fn address(&self, _: &Fields) -> Option<IpAddr> {
         self.address
     }

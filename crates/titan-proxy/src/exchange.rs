@@ -13,7 +13,7 @@ mod tunnel;
 
 use attempt::SendOptions;
 use hold::Hold;
-use subrequest::Asker;
+use subrequest::SubrequestClient;
 
 use crate::forwarding::{KnownClient, Reach, count_hop};
 use crate::grpc::{self, Dialect, web};
@@ -97,7 +97,7 @@ pub(crate) struct Record {
 
 impl Record {
     /// The response halves of the route's policies. Where there is an encoding, the body has to be made by it.
-    pub(super) fn meet_response(
+    pub(super) fn apply_to_response(
         &mut self,
         snapshot: &Snapshot,
         upgrade: Option<&Upgrade>,
@@ -111,7 +111,7 @@ impl Record {
         let sent = self.status_for(snapshot, upgrade, head.status);
         let chain = snapshot.chains.of(self.route);
         let state = (&mut self.policies, sent);
-        let encoding = chain.meet_response(state, head, content, worker.of_policies());
+        let encoding = chain.apply_to_response(state, head, content, worker.of_policies());
         encoding.map_err(|_| Kind::Internal.into())
     }
 
@@ -205,7 +205,7 @@ impl<'x, B: RequestBody, S: ResponseSink> Exchange<'x, B, S> {
                 return self.send(head, &body).await;
             }
         };
-        if let Step::Respond(response) = self.meet_policies(&found).await? {
+        if let Step::Respond(response) = self.apply_policies(&found).await? {
             let BufferedResponse { head, body } = *response;
             return self.send(head, &body).await;
         }
@@ -230,7 +230,7 @@ impl<'x, B: RequestBody, S: ResponseSink> Exchange<'x, B, S> {
 
     /// The request halves of the route's policies, unless the client cancels the request while one of them waits for
     /// something.
-    async fn meet_policies(&mut self, found: &Match) -> Result<Step, Error> {
+    async fn apply_policies(&mut self, found: &Match) -> Result<Step, Error> {
         let Exchange { snapshot, origin, worker, .. } = self;
         let client = KnownClient { forwarding: &snapshot.forwarding, origin };
         let state = &mut self.record.policies;
@@ -244,7 +244,7 @@ impl<'x, B: RequestBody, S: ResponseSink> Exchange<'x, B, S> {
             is_grpc: self.record.dialect.is_some(),
             worker: worker_index,
             clock: &worker.io.clock,
-            subrequests: &Asker { worker, snapshot, origin, route: self.record.route },
+            subrequests: &SubrequestClient { worker, snapshot, origin, route: self.record.route },
             failures: None,
         };
         let chain = self.snapshot.chains.of(Some(found.route));
@@ -480,7 +480,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         let mut verdict = Verdict::Responded;
         if let Err(error) = result {
             self.worker.cells().count_failure(error);
-            verdict = match self.tell(error).await {
+            verdict = match self.report_failure(error).await {
                 Ok(()) => Verdict::Responded,
                 Err(error) if error.has_no_client() => {
                     let Record { started, timeout, .. } = self.record;
@@ -510,8 +510,8 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         self.snapshot.chains.of(*route).on_end(&end, &mut policies.states, kept, worker);
     }
 
-    /// Tells the client of a failure; fails with it where that cannot be told any more.
-    async fn tell(&mut self, error: Error) -> Result<(), Error> {
+    /// Sends the failure to the client; fails with it if the response has begun or the client has gone.
+    async fn report_failure(&mut self, error: Error) -> Result<(), Error> {
         match self.sink.is_started() || error.has_no_client() {
             true => Err(error),
             false => self.send_problem(error).await,

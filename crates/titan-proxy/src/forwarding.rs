@@ -187,24 +187,24 @@ impl Forwarding {
 
     /// Writes what the upstream is to know of the way here, behind what the guard has left of what others say of it.
     /// `scratch` is overwritten.
-    pub(crate) fn tell_upstream(
+    pub(crate) fn add_upstream_fields(
         &self,
         origin: &Origin,
         head: &mut RequestHead,
         scratch: &mut Vec<u8>,
     ) -> Result<(), Refused> {
-        self.tell_certificate(origin, head, scratch)?;
-        self.tell_real_ip(origin, head)?;
+        self.add_certificate(origin, head, scratch)?;
+        self.add_real_ip(origin, head)?;
         // Each is made of the other before that has got more.
         match self.trusted_field {
             TrustedField::XForwardedFor => {
-                self.tell_forwarded(origin, head, scratch)?;
-                self.tell_x_forwarded(origin, head, scratch)?;
+                self.add_forwarded(origin, head, scratch)?;
+                self.add_x_forwarded(origin, head, scratch)?;
             }
             TrustedField::Forwarded => {
                 drop_malformed(&mut head.fields, scratch)?;
-                self.tell_x_forwarded(origin, head, scratch)?;
-                self.tell_forwarded(origin, head, scratch)?;
+                self.add_x_forwarded(origin, head, scratch)?;
+                self.add_forwarded(origin, head, scratch)?;
             }
         }
         match &self.via {
@@ -214,7 +214,7 @@ impl Forwarding {
     }
 
     /// Writes the address of the client by itself.
-    fn tell_real_ip(&self, origin: &Origin, head: &mut RequestHead) -> Result<(), BadField> {
+    fn add_real_ip(&self, origin: &Origin, head: &mut RequestHead) -> Result<(), BadField> {
         let told = origin.address.filter(|_| self.x_real_ip);
         let Some(_) = told else { return Ok(()) };
         let client = self.client_behind_peer(origin, &head.fields).unwrap_or(origin.text());
@@ -225,7 +225,7 @@ impl Forwarding {
     }
 
     /// Writes `X-Forwarded-For`, `-Proto` and `-Host` as far as no trusted proxy has.
-    fn tell_x_forwarded(
+    fn add_x_forwarded(
         &self,
         origin: &Origin,
         head: &mut RequestHead,
@@ -273,7 +273,7 @@ impl Forwarding {
 
     /// Adds an element to `Forwarded` (RFC 7239 section 4), behind one for the client where it is `X-Forwarded-For`
     /// that says who that is (section 7.4).
-    fn tell_forwarded(
+    fn add_forwarded(
         &self,
         origin: &Origin,
         head: &mut RequestHead,
@@ -309,7 +309,7 @@ impl Forwarding {
     }
 
     /// Writes the certificate that the client has presented (RFC 9440).
-    fn tell_certificate(
+    fn add_certificate(
         &self,
         origin: &Origin,
         head: &mut RequestHead,
@@ -329,7 +329,7 @@ impl Forwarding {
     }
 
     /// Makes of the fields of a final response what the configuration says.
-    pub(crate) fn tell_client(
+    pub(crate) fn set_response_fields(
         &self,
         origin: &Origin,
         head: &mut ResponseHead,

@@ -96,7 +96,7 @@ impl Guard {
         names.add(FieldName::Forwarded.as_str(), of_forwarded);
         let id = config.forwarding.request_id.as_ref().map(HeaderName::as_str);
         id.into_iter().for_each(|name| names.add(name, Writers::Proxies));
-        let told = config.policies.iter().flat_map(|named| named.policy.told_fields());
+        let told = config.policies.iter().flat_map(|named| named.policy.identity_fields());
         told.for_each(|name| names.add(name.as_str(), Writers::Gateway));
         let never_passed = [CLIENT_CERT, CLIENT_CERT_CHAIN, PROXY];
         never_passed.iter().for_each(|name| names.add(name, Writers::Gateway));

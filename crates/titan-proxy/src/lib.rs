@@ -15,8 +15,8 @@
 //! | - | which fields of requests are accepted | `guard` | `Guard::strip_head` |
 //! | 6 | one normal form of the path | [`titan_http::path`] | `normalise` |
 //! | 7 | host, path, method and match rules | `route` | `Routes::find`, `LookAlikes::judge` |
-//! | - | policies: the request half, the response half | [`titan_policies`] | `Chain::on_request`, `Chain::meet_response` |
-//! | 8 | who the client is, and what the upstream is told of it | `origin`, `forwarding` | `Forwarding::tell_upstream` |
+//! | - | policies: the request half, the response half | [`titan_policies`] | `Chain::on_request`, `Chain::apply_to_response` |
+//! | 8 | the client, and what the upstream gets of it | `origin`, `forwarding` | `Forwarding::add_upstream_fields` |
 //! | - | another protocol in place of HTTP | `upgrade`, `exchange::tunnel` | `Upgrade`, `Exchange::tunnel` |
 //! | 9 | choose an endpoint, get a connection, retry | [`titan_upstream`] | `Attempts::next`, `Pools::get` |
 //! | 10 | the request out, the response in | `exchange::attempt`, `exchange::deliver` | `Exchange::start`, `Exchange::deliver` |
@@ -26,7 +26,7 @@
 //! | - | redirects and rewritten paths | `template` | `write_location`, `PathRewrite::apply` |
 //! | - | sockets, messages on them, time, buffers | [`titan_io`] | `Transport`, `Io` |
 //! | - | what a worker serves from | `snapshot` | `Snapshot::build` |
-//! | - | who failed, and what to respond | [`titan_io::error`], `problem`, `grpc` | `Error` |
+//! | - | which side failed, and the response | [`titan_io::error`], `problem`, `grpc` | `Error` |
 //! | - | what a request would get, and why | `explain` | [`explain()`] |
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may stop at a surprise"))]

@@ -158,7 +158,7 @@ impl Steps<'_> {
             rewrite.apply(&Parts::of(request, found), text).map_err(Unsendable::Rewrite)?;
             request.set_path(text).map_err(|_| Unsendable::Fields)?;
         }
-        let told = snapshot.forwarding.tell_upstream(origin, request, text);
+        let told = snapshot.forwarding.add_upstream_fields(origin, request, text);
         told.map_err(|refused| match refused {
             Refused::Loop => Unsendable::Loop,
             Refused::Field(_) => Unsendable::Fields,

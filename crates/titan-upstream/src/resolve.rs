@@ -66,7 +66,7 @@ impl NameResolver {
         let mut again = Instant::now() + self.config.max_ttl;
         let endpoints = &upstream.config().endpoints;
         // All queries are sent before the first answer is awaited.
-        let asked: Vec<_> = endpoints.iter().map(|endpoint| self.ask_for(endpoint)).collect();
+        let asked: Vec<_> = endpoints.iter().map(|endpoint| self.query(endpoint)).collect();
         for (endpoint, asked) in endpoints.iter().zip(asked) {
             let (EndpointAddress::Dns { host, port }, Some(asked)) = (&endpoint.address, asked)
             else {
@@ -75,7 +75,7 @@ impl NameResolver {
             };
             let name: Box<str> = format!("{host}:{port}").into();
             let known: Vec<_> = before.addresses_of(&name).collect();
-            let answers = asked.await.unwrap_or_else(|_| [unasked(), unasked()]);
+            let answers = asked.await.unwrap_or_else(|_| [not_queried(), not_queried()]);
             if let Some(reason) = why_none(&answers) {
                 upstream.failure_log.note(Cause::Name, || FailureDetail::of_name(host, &reason));
             }
@@ -107,7 +107,7 @@ impl NameResolver {
     }
 
     /// Asks for the addresses of an endpoint, if it has a name.
-    fn ask_for(self: &Arc<Self>, endpoint: &Endpoint) -> Option<JoinHandle<[Lookup; 2]>> {
+    fn query(self: &Arc<Self>, endpoint: &Endpoint) -> Option<JoinHandle<[Lookup; 2]>> {
         let EndpointAddress::Dns { host, .. } = &endpoint.address else { return None };
         let (names, host) = (Arc::clone(self), host.to_string());
         Some(tokio::spawn(async move {
@@ -146,7 +146,7 @@ fn why_none(answers: &[Lookup; 2]) -> Option<String> {
 }
 
 /// In place of an answer where the question was not asked.
-fn unasked() -> Lookup {
+fn not_queried() -> Lookup {
     Err("no query was sent".to_owned())
 }
 

@@ -17,15 +17,15 @@ pub(super) struct RouteInForce<'r> {
 impl RouteInForce<'_> {
     /// Whether it refuses some requests.
     fn is_guarded(&self) -> bool {
-        self.asks() || self.route.refuses_all()
+        self.authenticates() || self.route.refuses_all()
     }
 
     /// Whether it serves every client from an upstream or a directory.
     fn is_open(&self) -> bool {
-        !self.asks() && self.route.certificate.is_empty() && self.route.serves_content()
+        !self.authenticates() && self.route.certificate.is_empty() && self.route.serves_content()
     }
 
-    fn asks(&self) -> bool {
+    fn authenticates(&self) -> bool {
         self.policies.jwt.is_some() || self.policies.authorise.is_some()
     }
 }

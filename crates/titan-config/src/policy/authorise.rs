@@ -150,7 +150,7 @@ impl Authorise {
     /// Whether it checks claims of tokens.
     pub(super) fn needs_token(&self) -> bool {
         self.is_choice(Credential::Token)
-            || self.asks_tokens()
+            || self.requires_tokens()
             || self.rules.iter().any(|rule| rule.reads(RulePart::Claims))
     }
 
@@ -161,7 +161,7 @@ impl Authorise {
     }
 
     /// What it requires that can only be in `Authorization`, in words.
-    pub(super) fn asks_in_authorization(&self) -> Option<&'static str> {
+    pub(super) fn required_in_authorization(&self) -> Option<&'static str> {
         if self.is_choice(Credential::Token) {
             // A request with a token needs no other credential.
             return None;
@@ -176,7 +176,7 @@ impl Authorise {
 
     /// Whether no request without a token passes it.
     pub(super) fn refuses_without_token(&self) -> bool {
-        self.asks_tokens() && !self.is_choice(Credential::Token)
+        self.requires_tokens() && !self.is_choice(Credential::Token)
     }
 
     /// A rule that uses claims only to refuse, where no rule requires any: requests without a token pass them all.
@@ -187,7 +187,7 @@ impl Authorise {
         looking.clone().all(is_met).then(|| looking.next())?
     }
 
-    fn asks_tokens(&self) -> bool {
+    fn requires_tokens(&self) -> bool {
         self.scopes.is_some() || self.roles.is_some() || !self.claims.is_empty()
     }
 
@@ -196,16 +196,16 @@ impl Authorise {
         let is_open = self.allow.is_none() && self.deny.is_empty();
         let takes_all = self.client_certificate.is_none() && self.api_keys.is_none();
         let asks_nobody = self.basic.is_none() && self.forward_auth.is_none();
-        is_open && takes_all && asks_nobody && !self.asks_tokens() && self.rules.is_empty()
+        is_open && takes_all && asks_nobody && !self.requires_tokens() && self.rules.is_empty()
     }
 }
 
 impl PolicySection for Authorise {
-    fn told_fields(&self) -> Vec<&HeaderName> {
+    fn identity_fields(&self) -> Vec<&HeaderName> {
         let of_keys = self.api_keys.iter().filter_map(|keys| keys.identity_header.as_ref());
         let of_users = self.basic.iter().filter_map(|basic| basic.identity_header.as_ref());
         let of_keys = of_keys.chain(of_users);
-        of_keys.chain(self.forward_auth.iter().flat_map(|it| it.told_fields())).collect()
+        of_keys.chain(self.forward_auth.iter().flat_map(|it| it.identity_fields())).collect()
     }
 
     fn request_fields(&self) -> Vec<&HeaderName> {
@@ -213,7 +213,7 @@ impl PolicySection for Authorise {
         let of_keys = api_keys.iter().map(|keys| &keys.header);
         let of_rules = rules.iter().flat_map(Rule::headers);
         let of_service = forward_auth.iter().flat_map(|service| &service.request_headers);
-        let told = self.told_fields().into_iter();
+        let told = self.identity_fields().into_iter();
         told.chain(of_keys).chain(of_rules).chain(of_service).collect()
     }
 
@@ -268,7 +268,7 @@ pub(super) fn policy() -> impl Read<Value = Authorise> {
             let error = error.label("for `basic`, `api_keys` needs another `header`");
             return to.fail(error.also(node.key_span("api_keys"), "API keys use it here"));
         }
-        if checked.tell_missing && !checked.asks_tokens() {
+        if checked.tell_missing && !checked.requires_tokens() {
             let error = Diagnostic::error(
                 node.key_span("tell_missing"),
                 "`tell_missing` has no effect here",

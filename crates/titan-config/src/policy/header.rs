@@ -21,8 +21,8 @@ pub(super) fn request_header() -> impl Read<Value = HeaderName> {
 }
 
 /// A field that identifies clients to upstreams.
-pub(super) fn told_header() -> impl Read<Value = HeaderName> {
-    text(TOLD_HEADER, parse_told_header)
+pub(super) fn identity_header() -> impl Read<Value = HeaderName> {
+    text(TOLD_HEADER, parse_identity_header)
 }
 
 /// A response field that others may write too.
@@ -31,7 +31,7 @@ pub(super) fn response_header() -> impl Read<Value = HeaderName> {
 }
 
 /// Neither what a transform may not write either, nor what clients say of themselves.
-pub(super) fn parse_told_header(name: &str) -> Result<HeaderName, Problem> {
+pub(super) fn parse_identity_header(name: &str) -> Result<HeaderName, Problem> {
     let header = parse_request_header(name)?;
     match FieldName::of(fold_name(name).as_bytes()) {
         FieldName::Authorization | FieldName::Cookie => {

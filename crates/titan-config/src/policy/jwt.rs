@@ -8,7 +8,7 @@ pub(crate) use revocations::jwt_revocations;
 pub use url::Url;
 
 use super::claim::{Claim, claim};
-use super::header::parse_told_header;
+use super::header::parse_identity_header;
 use super::section::PolicySection;
 use crate::balance::query_name;
 use crate::bounds::{
@@ -316,7 +316,7 @@ impl JwtAlgorithm {
 }
 
 impl PolicySection for Jwt {
-    fn told_fields(&self) -> Vec<&HeaderName> {
+    fn identity_fields(&self) -> Vec<&HeaderName> {
         self.headers.iter().map(|header| &header.name).collect()
     }
 
@@ -510,7 +510,7 @@ fn place() -> impl Read<Value = TokenPlace> {
 }
 
 fn claim_headers() -> impl Read<Value = Vec<ClaimHeader>> {
-    mapping(HEADER_NAME, parse_told_header, claim(), 0..=MAX_CLAIMS).then(|named, _, to| {
+    mapping(HEADER_NAME, parse_identity_header, claim(), 0..=MAX_CLAIMS).then(|named, _, to| {
         for (index, Named { key, key_span, .. }) in named.iter().enumerate() {
             if let Some(first) = named[..index].iter().find(|before| before.key.is_alike(key)) {
                 let error = Diagnostic::error(*key_span, "two claims use the same header");

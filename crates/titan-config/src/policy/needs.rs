@@ -89,7 +89,7 @@ pub(crate) fn check_credentials(
     else {
         return;
     };
-    if let Some(what) = asks.asks_in_authorization().filter(|_| tokens.takes_authorization()) {
+    if let Some(what) = asks.required_in_authorization().filter(|_| tokens.takes_authorization()) {
         let message = format!("no request could send both a token and {what}");
         let error = Diagnostic::error(place, message);
         let error = error.label("both use `Authorization` here");
@@ -127,7 +127,7 @@ pub(crate) fn check_key_fields(all: &Declared, to: &mut Reading<'_>) {
         let Some(Policy::Authorise(it)) = value else { continue };
         let Some(keys) = &it.api_keys else { continue };
         let tells = |policy: &Policy| {
-            let told = policy.told_fields();
+            let told = policy.identity_fields();
             told.iter().any(|it| it.is_alike(&keys.header))
         };
         let teller = all.iter().find(|it| it.value.as_ref().is_some_and(tells));

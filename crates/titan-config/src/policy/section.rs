@@ -6,18 +6,18 @@ use std::path::Path;
 /// What the rest of the file has to know of a policy: nothing, as long as nothing else is said.
 pub(in crate::policy) trait PolicySection {
     /// The fields of requests that identify clients to upstreams: clients may not write them, on any route.
-    fn told_fields(&self) -> Vec<&HeaderName> {
+    fn identity_fields(&self) -> Vec<&HeaderName> {
         Vec::new()
     }
 
     /// The fields of requests that it changes. Upstreams believe what these say.
     fn changed_fields(&self) -> Vec<&HeaderName> {
-        self.told_fields()
+        self.identity_fields()
     }
 
     /// The request fields that it reads or changes.
     fn request_fields(&self) -> Vec<&HeaderName> {
-        self.told_fields()
+        self.identity_fields()
     }
 
     /// The files that it names.

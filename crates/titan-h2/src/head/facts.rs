@@ -46,7 +46,7 @@ impl Facts {
 
     /// A pseudo field, which has to stand in front, and once.
     #[inline]
-    pub(super) fn meet_pseudo(&mut self, key: Key) -> Result<(), Fault> {
+    pub(super) fn read_pseudo(&mut self, key: Key) -> Result<(), Fault> {
         if self.has_field {
             return Err(Fault::PseudoLate);
         }
@@ -59,7 +59,7 @@ impl Facts {
 
     /// A regular field.
     #[inline]
-    pub(super) fn meet_field(&mut self, id: FieldName, value: &[u8]) {
+    pub(super) fn read_field(&mut self, id: FieldName, value: &[u8]) {
         self.has_field = true;
         if !HEEDED.has(id) {
             return;
@@ -90,7 +90,7 @@ pub(super) const CONNECTION_FIELDS: FieldSet = FieldSet::of(&[
     FieldName::Upgrade,
 ]);
 
-/// What `Facts::meet_field` checks.
+/// What `Facts::read_field` checks.
 const HEEDED: FieldSet = CONNECTION_FIELDS.with(&[FieldName::ContentLength, FieldName::Te]);
 
 fn bit(key: Key) -> u8 {

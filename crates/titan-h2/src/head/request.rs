@@ -96,10 +96,10 @@ impl Reading<'_> {
 
     #[inline]
     fn take_field(&mut self, id: FieldName, line: &Line<'_>, fits: bool) -> Result<(), Fault> {
-        self.facts.meet_field(id, line.value);
+        self.facts.read_field(id, line.value);
         match id {
             FieldName::Expect => self.expectation = self.expectation.then(line.value),
-            FieldName::Host => self.meet_host(line.value)?,
+            FieldName::Host => self.read_host(line.value)?,
             FieldName::Cookie if fits && self.crumbs.place.is_some() => {
                 self.crumbs.add(line.value, &self.head.fields);
                 return Ok(());
@@ -118,7 +118,7 @@ impl Reading<'_> {
         fields.push_checked(id, line.name, line.value).map_err(|_| Fault::HeadTooLarge)
     }
 
-    fn meet_host(&mut self, value: &[u8]) -> Result<(), Fault> {
+    fn read_host(&mut self, value: &[u8]) -> Result<(), Fault> {
         if self.head.fields.names().has(FieldName::Host) {
             return Err(Fault::SecondHost);
         }
@@ -127,7 +127,7 @@ impl Reading<'_> {
 
     #[inline]
     fn take_pseudo(&mut self, key: Key, value: &[u8], fits: bool) -> Result<(), Fault> {
-        self.facts.meet_pseudo(key)?;
+        self.facts.read_pseudo(key)?;
         match key {
             Key::Method => self.head.method = Method::parse(value).ok_or(Fault::Method)?,
             Key::Scheme => self.is_https = is_https(value)?,

@@ -68,14 +68,14 @@ fn take(
     }
     match line.key {
         Key::Field(id) => {
-            facts.meet_field(id, line.value);
+            facts.read_field(id, line.value);
             if head.fields.len() >= most {
                 return Err(Fault::TooManyFields);
             }
             head.fields.push_checked(id, line.name, line.value).map_err(|_| Fault::HeadTooLarge)
         }
         Key::Status => {
-            facts.meet_pseudo(Key::Status)?;
+            facts.read_pseudo(Key::Status)?;
             head.status = status(line.value)?;
             Ok(())
         }

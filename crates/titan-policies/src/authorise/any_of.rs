@@ -17,14 +17,14 @@ impl Authorise {
 
     /// Lets a request go on that meets one of the ways. What it presents for the others is removed, and tells upstreams
     /// nothing: only one of them identifies the client.
-    pub(super) async fn meet_any(
+    pub(super) async fn check_any(
         &self,
         context: &mut PolicyContext<'_>,
         own: &mut OwnState<'_>,
     ) -> Result<(), Error> {
         let keys = self.keys.as_ref().filter(|_| !self.requires(Credential::ApiKeys));
         let key = keys.and_then(|keys| keys.shown(context.request));
-        let is_key_wrong = key.is_none() && keys.is_some_and(|it| it.shows_any(context.request));
+        let is_key_wrong = key.is_none() && keys.is_some_and(|it| it.has_any(context.request));
         let basic = self.basic.as_ref().filter(|_| !self.requires(Credential::Basic));
         let password = basic.and_then(|_| basic::Shown::of(&context.request.fields));
         let (mut met, mut is_busy) = (None, false);
@@ -59,11 +59,13 @@ impl Authorise {
         match met {
             None => Err(self.refuse_all(is_busy, own.state, context.findings).into()),
             Some(Credential::ApiKeys) => match keys.zip(key) {
-                Some((keys, key)) => keys.tell(key, context),
+                Some((keys, key)) => keys.write_identity(key, context),
                 None => Ok(()),
             },
             Some(Credential::Basic) => match basic.zip(password) {
-                Some((basic, password)) => basic.tell(&password, &mut context.request.fields),
+                Some((basic, password)) => {
+                    basic.write_identity(&password, &mut context.request.fields)
+                }
                 None => Ok(()),
             },
             Some(Credential::ClientCertificate | Credential::Token) => Ok(()),

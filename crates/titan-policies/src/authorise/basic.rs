@@ -123,11 +123,11 @@ impl Basic {
             own.state.password = Some(note);
             return Err(kind.into());
         }
-        self.tell(&shown, &mut context.request.fields)
+        self.write_identity(&shown, &mut context.request.fields)
     }
 
-    /// Tells the upstream whose password was right.
-    pub(super) fn tell(&self, shown: &Shown, fields: &mut Fields) -> Result<(), Error> {
+    /// Writes the user name for the upstream.
+    pub(super) fn write_identity(&self, shown: &Shown, fields: &mut Fields) -> Result<(), Error> {
         let field = self.config.identity_header.as_ref().map(|field| field.as_str().as_bytes());
         let told = field.map_or(Ok(()), |field| fields.append_named(field, shown.name()));
         told.map_err(|_| Kind::Internal.into())
@@ -201,7 +201,7 @@ impl Basic {
 }
 
 /// The user whose password a request carries, no matter which policy needs it.
-pub(crate) fn user_shown(fields: &Fields) -> Option<Vec<u8>> {
+pub(crate) fn presented_user(fields: &Fields) -> Option<Vec<u8>> {
     Some(Shown::of(fields)?.name().to_vec())
 }
 

@@ -14,12 +14,12 @@ use titan_http::{BadField, RequestHead, ResponseHead};
 use titan_io::error::{Error, Kind};
 use titan_io::tls::{BadCredentials, Files, bad, sha256};
 
-/// The keys of which a request has to show one.
+/// The keys of which a request must present one.
 pub(super) struct AcceptedKeys {
     header: Box<[u8]>,
     query: Option<String>,
-    /// The field that tells the upstream which key it was.
-    tell: Option<Box<[u8]>>,
+    /// The field that carries the name of the key to the upstream.
+    identity_header: Option<Box<[u8]>>,
     known: ArcSwap<KnownKeys>,
     challenge: Box<[u8]>,
 }
@@ -60,7 +60,7 @@ impl AcceptedKeys {
         AcceptedKeys {
             header: header.as_str().as_bytes().into(),
             query: query.clone(),
-            tell: identity_header.as_ref().map(|name| name.as_str().as_bytes().into()),
+            identity_header: identity_header.as_ref().map(|name| name.as_str().as_bytes().into()),
             known: ArcSwap::new(known),
             challenge: format!("ApiKey realm=\"{name}\"").into_bytes().into(),
         }
@@ -78,7 +78,7 @@ impl AcceptedKeys {
         own: &mut OwnState<'_>,
     ) -> Result<(), Error> {
         let shown = self.shown(context.request);
-        if shown.is_none() && self.shows_any(context.request) {
+        if shown.is_none() && self.has_any(context.request) {
             context.fail(Failure::ApiKey);
         }
         self.hide(context.request)?;
@@ -86,14 +86,18 @@ impl AcceptedKeys {
             own.state.lacks_key = true;
             return Err(API_KEY.into());
         };
-        self.tell(shown, context)
+        self.write_identity(shown, context)
     }
 
-    /// Notes which key a request has shown, and tells the upstream.
-    pub(super) fn tell(&self, shown: Shown, context: &mut PolicyContext<'_>) -> Result<(), Error> {
+    /// Notes the key of a request, and writes its name for the upstream.
+    pub(super) fn write_identity(
+        &self,
+        shown: Shown,
+        context: &mut PolicyContext<'_>,
+    ) -> Result<(), Error> {
         let (_, name) = &shown;
-        let tell = |field: &[u8]| context.request.fields.append_named(field, name.as_bytes());
-        self.tell.as_deref().map_or(Ok(()), tell).map_err(|_| Kind::Internal)?;
+        let append = |field: &[u8]| context.request.fields.append_named(field, name.as_bytes());
+        self.identity_header.as_deref().map_or(Ok(()), append).map_err(|_| Kind::Internal)?;
         context.findings.api_key = Some(shown);
         Ok(())
     }
@@ -141,7 +145,7 @@ impl AcceptedKeys {
     }
 
     /// Whether a request has anything where keys come.
-    pub(super) fn shows_any(&self, request: &RequestHead) -> bool {
+    pub(super) fn has_any(&self, request: &RequestHead) -> bool {
         let in_query = |name: &String| query::values(request.query(), name).next().is_some();
         request.fields.named(&self.header).next().is_some()
             || self.query.as_ref().is_some_and(in_query)

@@ -50,8 +50,8 @@ impl Coded {
         }
     }
 
-    /// Tells a client that was refused for a coding which codings are accepted (RFC 7694 section 3).
-    pub(super) fn tell(
+    /// Lists the accepted codings in the response to a refused one (RFC 7694 section 3).
+    pub(super) fn list_supported(
         self,
         config: &CodedRequests,
         head: &mut ResponseHead,

@@ -43,10 +43,10 @@ impl Jwt {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let (verified, unchecked) = match (story.unread(), self.verify(token, now)) {
             (None, Err(Refusal::NoKeys)) => (
-                self.judge_unsigned(token, now),
+                self.check_unverified(token, now),
                 Some("its keys are fetched only while the gateway runs"),
             ),
-            (Some(why), _) => (self.judge_unsigned(token, now), Some(why)),
+            (Some(why), _) => (self.check_unverified(token, now), Some(why)),
             (None, verified) => (verified, None),
         };
         let verified = verified.map_err(|refusal| {
@@ -67,7 +67,7 @@ impl Jwt {
     }
 
     /// Judges everything of a token but its signature.
-    fn judge_unsigned(&self, token: &[u8], now: Duration) -> Result<Verified, Refusal> {
+    fn check_unverified(&self, token: &[u8], now: Duration) -> Result<Verified, Refusal> {
         let ParsedToken { algorithm, kind, claims, .. } = ParsedToken::parse(token)?;
         let place = self.provider_of(&claims).ok_or(Refusal::Issuer)?;
         match self.config.providers[place].algorithms.contains(&algorithm) {

@@ -65,8 +65,8 @@ impl Plans {
         (rates, Some(&**name).filter(|name| !name.is_empty()))
     }
 
-    /// Tells a client how it stands with the rates of its plan.
-    pub(super) fn tell(
+    /// Writes what is left of the rates of its plan.
+    pub(super) fn write_fields(
         &self,
         place: usize,
         counts: &[Count; MAX_RATES],

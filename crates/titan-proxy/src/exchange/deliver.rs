@@ -75,7 +75,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         self.body.settle();
         let mut content = head.content;
         let response = &mut pending.memory.response;
-        let transforms = self.tell_client(how, &pending.attempt, response, &mut content)?;
+        let transforms = self.prepare_response(how, &pending.attempt, response, &mut content)?;
         if response.status == Status::SWITCHING_PROTOCOLS {
             Box::pin(self.switch(how, pending)).await?;
             return Ok(Delivered::default());
@@ -131,7 +131,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
     }
 
     /// Makes of the head of the response what the client is to see. Its body has to pass through what it returns.
-    fn tell_client(
+    fn prepare_response(
         &mut self,
         how: SendOptions<'_>,
         attempt: &Attempt,
@@ -141,7 +141,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         if !remove_hop_by_hop(&mut response.fields) {
             return Err(Error { side: Side::Upstream, kind: Kind::ConnectionList });
         }
-        let told = self.snapshot.forwarding.tell_client(self.origin, response);
+        let told = self.snapshot.forwarding.set_response_fields(self.origin, response);
         told.map_err(|_| Kind::Internal)?;
         self.worker.date(&mut response.fields).map_err(|_| Kind::Internal)?;
         if attempt.set_cookie(self.text) {
@@ -150,7 +150,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         }
         let (snapshot, worker) = (self.snapshot, self.worker);
         let upgrade = self.upgrade.as_ref();
-        let met = self.record.meet_response(snapshot, upgrade, response, content, worker);
+        let met = self.record.apply_to_response(snapshot, upgrade, response, content, worker);
         let mut transforms = Transforms::default();
         if let Some(encoding) = met? {
             transforms.push(Compressor::new(encoding, worker.policies.encoders()));

@@ -97,14 +97,17 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         mut head: ResponseHead,
         mut content: Content,
     ) -> Result<Option<Encoding>, Error> {
-        self.snapshot.forwarding.tell_client(self.origin, &mut head).map_err(|_| Kind::Internal)?;
+        self.snapshot
+            .forwarding
+            .set_response_fields(self.origin, &mut head)
+            .map_err(|_| Kind::Internal)?;
         if self.record.route.is_none() {
             self.snapshot.chains.note_unrouted(&self.request.fields, &mut self.record.policies);
         }
         let upgrade = self.upgrade.as_ref();
         let (snapshot, worker) = (self.snapshot, self.worker);
         let encoding =
-            self.record.meet_response(snapshot, upgrade, &mut head, &mut content, worker)?;
+            self.record.apply_to_response(snapshot, upgrade, &mut head, &mut content, worker)?;
         self.worker.date(&mut head.fields).map_err(|_| Kind::Internal)?;
         if self.body.is_abandoned() {
             self.sink.close_after();

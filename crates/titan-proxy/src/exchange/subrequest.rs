@@ -26,7 +26,7 @@ use titan_policies::context::{Subrequest, SubrequestOutcome, Subrequests, Write}
 use titan_upstream::attempts::Attempts;
 
 /// Makes requests of the gateway's own for the client of an exchange.
-pub(super) struct Asker<'x> {
+pub(super) struct SubrequestClient<'x> {
     pub(super) worker: &'x Rc<Worker>,
     pub(super) snapshot: &'x Arc<Snapshot>,
     /// Where the client comes from.
@@ -38,9 +38,9 @@ pub(super) struct Asker<'x> {
 /// What of a body of 2xx is read so that its connection can be used again. A larger one costs a connection.
 const MOST_SKIPPED: usize = 64 << 10;
 
-impl Subrequests for Asker<'_> {
+impl Subrequests for SubrequestClient<'_> {
     fn describe(&self, question: &mut RequestHead, text: &mut Vec<u8>) -> Result<(), Error> {
-        let told = self.snapshot.forwarding.tell_upstream(self.origin, question, text);
+        let told = self.snapshot.forwarding.add_upstream_fields(self.origin, question, text);
         told.map_err(|refused| match refused {
             Refused::Loop => Kind::Loop.into(),
             Refused::Field(_) => Kind::Internal.into(),
@@ -68,7 +68,7 @@ impl Subrequests for Asker<'_> {
     }
 }
 
-impl Asker<'_> {
+impl SubrequestClient<'_> {
     /// Sends the request and reads the response. What it holds is given back where this is dropped.
     async fn send(
         &self,
@@ -76,7 +76,7 @@ impl Asker<'_> {
         request: &mut RequestHead,
         text: &mut Vec<u8>,
     ) -> Result<BufferedResponse, Error> {
-        let Asker { worker, snapshot, origin, route } = *self;
+        let SubrequestClient { worker, snapshot, origin, route } = *self;
         let Subrequest { upstream, send_host, timeouts, timeout, retries, body_limit, request: _ } =
             subrequest;
         let how = SendOptions { timeouts, retries, send_host, grpc_web: false };

@@ -52,7 +52,7 @@ fn told(rules: &Rules, peer: &str, lines: &[(&str, &str)]) -> Vec<String> {
     let mut head = head(lines);
     let origin = rules.origin(peer.parse().ok(), Scheme::Https, &Arc::default());
     rules.guard.strip_head(origin.is_trusted, &mut head.fields);
-    rules.tell_upstream(&origin, &mut head, &mut b"stale".to_vec()).unwrap();
+    rules.add_upstream_fields(&origin, &mut head, &mut b"stale".to_vec()).unwrap();
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     head.fields.iter().map(|line| format!("{}: {}", text(line.name), text(line.value))).collect()
 }
@@ -330,7 +330,7 @@ fn via_names_the_version_received_and_the_pseudonym() {
     head.version = Version::Http10;
     let rules = rules("x_forwarded: false");
     let origin = rules.origin(None, Scheme::Http, &Arc::default());
-    rules.tell_upstream(&origin, &mut head, &mut Vec::new()).unwrap();
+    rules.add_upstream_fields(&origin, &mut head, &mut Vec::new()).unwrap();
     assert_eq!(head.fields.get(FieldName::Via), Some(b"1.0 titan".as_slice()));
 }
 
@@ -341,7 +341,7 @@ fn a_request_that_goes_in_circles_is_refused() {
     let pass = |entries: usize, name: &str| {
         let list = vec![format!("1.1 {name} (comment)"); entries].join(", ");
         let mut head = head(&[("Via", "1.1 titan-2"), ("Via", &list)]);
-        rules.tell_upstream(&origin, &mut head, &mut Vec::new())
+        rules.add_upstream_fields(&origin, &mut head, &mut Vec::new())
     };
     assert_eq!(pass(MAX_PASSES, "titan"), Ok(()));
     assert_eq!(pass(MAX_PASSES + 1, "TITAN"), Err(Refused::Loop));

@@ -3,7 +3,7 @@
 use super::password::{MAX_USER, MAX_USERS, PasswordHash, User, parse_user};
 use crate::diagnostic::Diagnostic;
 use crate::node::Node;
-use crate::policy::header::told_header;
+use crate::policy::header::identity_header;
 use crate::policy::jwt::realm;
 use crate::problem::Problem;
 use crate::read::{Read, Reading, default, optional};
@@ -32,7 +32,7 @@ section! {
         /// The realm in responses with 401 (RFC 9110 section 11.5).
         pub(crate) realm: HeaderValue = default("gateway", realm()),
         /// A header field that tells the upstream the user name. What clients send in it is removed on all routes.
-        pub(crate) identity_header: Option<HeaderName> = optional("none", told_header()),
+        pub(crate) identity_header: Option<HeaderName> = optional("none", identity_header()),
         /// Whether the upstream, and the service of `forward_auth`, get the password too. Otherwise `Authorization` is
         /// removed.
         pub(crate) forward: bool = default("false", boolean()),

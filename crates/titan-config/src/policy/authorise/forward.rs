@@ -180,7 +180,7 @@ impl fmt::Display for AuthKey {
 
 impl ForwardAuth {
     /// The fields that identify clients to upstreams, and that clients may not send on any route.
-    pub(super) fn told_fields(&self) -> impl Iterator<Item = &HeaderName> {
+    pub(super) fn identity_fields(&self) -> impl Iterator<Item = &HeaderName> {
         self.upstream_headers.iter().filter(|name| {
             let id = FieldName::of(name.as_str().as_bytes());
             !matches!(id, FieldName::Authorization | FieldName::Cookie)

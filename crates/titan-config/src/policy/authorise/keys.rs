@@ -4,7 +4,7 @@ use crate::balance::query_name;
 use crate::bounds::MAX_API_KEYS;
 use crate::diagnostic::Diagnostic;
 use crate::node::Node;
-use crate::policy::header::{request_header, told_header};
+use crate::policy::header::{identity_header, request_header};
 use crate::problem::Problem;
 use crate::read::{Read, Reading, default, optional};
 use crate::readers::{Named, mapping, secret};
@@ -29,7 +29,7 @@ section! {
         pub(crate) query: Option<String> = optional("none", query_name()),
         /// A header field that tells the upstream the name of the key. What clients send in it is removed on all
         /// routes.
-        pub(crate) identity_header: Option<HeaderName> = optional("none", told_header()),
+        pub(crate) identity_header: Option<HeaderName> = optional("none", identity_header()),
         /// The SHA-256 of each key by a name, in hexadecimal: `printf %s KEY | sha256sum`. To replace a client's key,
         /// list the old and the new one under different names for a while.
         pub(crate) keys: Vec<Named<Name, KeyHash>> =

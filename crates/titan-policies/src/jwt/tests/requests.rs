@@ -1,7 +1,7 @@
 //! What requests with tokens cost.
 
 use super::*;
-use crate::trial::Asker;
+use crate::trial::TestClient;
 use titan_http::RequestHead;
 
 /// A token for as long as anybody runs this.
@@ -17,7 +17,7 @@ pub(super) fn admitted(
     let (mut request, mut findings) = (RequestHead::default(), Findings::default());
     let shown = format!("Bearer {token}");
     request.fields.append(FieldName::Authorization, shown.as_bytes()).unwrap();
-    let asker = Asker::at("");
+    let asker = TestClient::at("");
     policy.admit(&mut asker.context(&mut request, &mut findings), tokens, cells)?;
     Ok(findings)
 }
@@ -30,8 +30,8 @@ fn found(policy: &Jwt, token: &str, tokens: &Caches) -> Findings {
 async fn requests_with_a_known_token_touch_no_count_that_workers_share() {
     let (policy, tokens) = (with("HS256", "jwks", &set(&[jwk("HS256", "")])), Caches::default());
     let known = found(&policy, &token(LASTING), &tokens).token.unwrap();
-    let shared = Arc::strong_count(&policy.told_in);
+    let shared = Arc::strong_count(&policy.claim_fields);
     let again = found(&policy, &token(LASTING), &tokens).token.unwrap();
     assert!(Rc::ptr_eq(&known, &again));
-    assert_eq!(Arc::strong_count(&policy.told_in), shared);
+    assert_eq!(Arc::strong_count(&policy.claim_fields), shared);
 }

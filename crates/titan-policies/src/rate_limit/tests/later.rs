@@ -4,7 +4,7 @@ use crate::findings::Findings;
 use crate::policy::Setting;
 use crate::rate_limit::cells::RateLimitCells;
 use crate::rate_limit::{RateLimit, RateLimitState, Waiting};
-use crate::trial::Asker;
+use crate::trial::TestClient;
 use std::sync::Arc;
 use titan_config::{Config, Policy, PolicyKind};
 use titan_http::RequestHead;
@@ -29,7 +29,7 @@ fn of_kind(kind: PolicyKind, registry: &Registry, routes: &str, settings: &str) 
 /// What a request leaves behind that a route has taken, if it passes. It runs until that is dropped.
 fn begin(limit: &RateLimit, route: usize) -> Option<RateLimitState> {
     let (mut request, mut findings) = (RequestHead::default(), Findings::default());
-    let asker = Asker::at("").on_route(route);
+    let asker = TestClient::at("").on_route(route);
     let context = asker.context(&mut request, &mut findings);
     let (state, decided) = limit.judge(&context, &RateLimitCells::default());
     decided.is_ok().then_some(state)
