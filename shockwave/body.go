@@ -274,7 +274,7 @@ func (x *Ctx) drain() bool {
 // little else.
 func (x *Ctx) position() int64 { return x.body.came - int64(x.w-x.r) }
 
-// mayDrain says whether it is worth trying: not if the body is known to be too
+// mayDrain reports whether it is worth trying: not if the body is known to be too
 // long, nor if the client waits to be asked for it.
 func (x *Ctx) mayDrain() bool {
 	b := &x.body

@@ -61,7 +61,7 @@ func (t *Timeouts) sweepEvery() time.Duration {
 	return max(every, fastestSweep)
 }
 
-// startClock has the clock run; the caller holds the mutex.
+// startClock starts the clock; the caller holds the mutex.
 func (s *Server) startClock() {
 	if s.clock.timer != nil {
 		return
@@ -71,7 +71,7 @@ func (s *Server) startClock() {
 	s.clock.timer = time.AfterFunc(s.clock.every, s.tick)
 }
 
-// stopClock has it stand still; the caller holds the mutex.
+// stopClock stops it; the caller holds the mutex.
 func (s *Server) stopClock() {
 	if s.clock.timer != nil {
 		s.clock.timer.Stop()
@@ -192,7 +192,7 @@ func (c *conn) bodyOverdue(now time.Time, passed time.Duration, t *Timeouts) boo
 	return c.tooSlow(passed, t) || t.Body > 0 && now.Sub(c.seen.inBodySince) >= t.Body
 }
 
-// tooSlow adds to the time that was spent waiting for a body and says whether too
+// tooSlow adds to the time that was spent waiting for a body and reports whether too
 // little of it has come.
 func (c *conn) tooSlow(passed time.Duration, t *Timeouts) bool {
 	if bodies := c.bodies.Load(); bodies != c.seen.bodies {

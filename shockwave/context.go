@@ -153,7 +153,7 @@ func (w *watch) fill(room []byte) {
 	}
 }
 
-// goesOn says that a deadline ended the watch which was meant for the wait for this
+// goesOn reports that a deadline ended the watch which was meant for the wait for this
 // request, and lifts it.
 func (w *watch) goesOn(err error) bool {
 	w.mu.Lock()
@@ -165,7 +165,7 @@ func (w *watch) goesOn(err error) bool {
 	return true
 }
 
-// pause has the watch end.
+// pause ends the watch.
 func (w *watch) pause() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -54,7 +54,7 @@ var extensions = [...][8]extension{
 
 func (e extension) after(c byte) extension { return extensions[e][byteKinds[c]] }
 
-// mayEnd says whether the line may end here.
+// mayEnd reports whether the line may end here.
 func (e extension) mayEnd() bool { return e == extName || e == extValue || e == extClosed }
 
 var byteKinds = func() (kinds [256]uint8) {

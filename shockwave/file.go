@@ -98,7 +98,7 @@ func (c *Ctx) describe(path string, info os.FileInfo) {
 	c.setOwn("Accept-Ranges", "bytes")
 }
 
-// notModified says whether the client has this version (RFC 9110 section
+// notModified reports whether the client has this version (RFC 9110 section
 // 13.1.3). Files have no entity tag, so If-None-Match cannot match; it makes
 // If-Modified-Since void. So does a status other than 200 (section 13.2.1).
 func (c *Ctx) notModified(modified time.Time) bool {
@@ -153,7 +153,7 @@ func contentRange(from, to, size int64) string {
 	return string(strconv.AppendInt(text, size, 10))
 }
 
-// rangeApplies says whether If-Range lets Range count: there is none, or it is the
+// rangeApplies reports whether If-Range lets Range count: there is none, or it is the
 // file's own time (RFC 9110 section 13.1.5).
 func (c *Ctx) rangeApplies(info os.FileInfo) bool {
 	condition := c.Field(parse.FieldIfRange)

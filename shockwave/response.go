@@ -50,7 +50,7 @@ func (a *response) reset() {
 	a.sent, a.complete, a.upgrade, a.noDate, a.noServer = false, false, false, false, false
 }
 
-// untouched says that the handler has neither written nor chosen anything.
+// untouched reports that the handler has neither written nor chosen anything.
 func (a *response) untouched() bool {
 	return !a.sent && a.status == 200 && len(a.kept) == 0
 }
@@ -125,7 +125,7 @@ func (c *Ctx) sendWithTrailers(contentType string, body []byte) error {
 	return c.finishBody()
 }
 
-// tooLate says why a response can no longer be begun.
+// tooLate returns why a response can no longer be begun.
 func (c *Ctx) tooLate() error {
 	switch {
 	case c.conn.hijacked:
@@ -284,7 +284,7 @@ func (x *Ctx) finish() error {
 	return x.conn.broken
 }
 
-// mayReceiveMore says whether the client may send something behind a response that
+// mayReceiveMore reports whether the client may send something behind a response that
 // ends the connection.
 func (x *Ctx) mayReceiveMore() bool {
 	return x.r < x.w || !x.body.done || x.head.KeepAlive

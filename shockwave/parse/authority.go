@@ -7,7 +7,7 @@ type authority struct {
 	port int
 }
 
-// isPlainHost says that the bytes of a value from start to end are letters, digits, hyphens and dots, as
+// isPlainHost reports that the bytes of a value from start to end are letters, digits, hyphens and dots, as
 // those of nearly every host are: then they are an authority. Eight bytes precede end, for a field line
 // comes behind a request line.
 func isPlainHost(t text, start, end uint) bool {
@@ -30,7 +30,7 @@ const (
 	zeros = '0' * ones
 )
 
-// arePlain says that all eight bytes are letters, digits, hyphens and dots. They are bytes of a field
+// arePlain reports that all eight bytes are letters, digits, hyphens and dots. They are bytes of a field
 // value, so that setting the bit between the cases makes nothing else equal to one of those.
 func arePlain(word uint64) bool {
 	word |= fold8
@@ -106,7 +106,7 @@ func (a authority) same(other authority) bool {
 	return a.port == other.port && n == len(other.host) && sameFold(textOf(a.host), textOf(other.host), uint(n))
 }
 
-// isIPv6 says whether text is an IPv6 address without zone (RFC 3986 section 3.2.2, IPv6address).
+// isIPv6 reports whether text is an IPv6 address without zone (RFC 3986 section 3.2.2, IPv6address).
 func isIPv6(text []byte) bool {
 	groups, elided := 0, false
 	if len(text) >= 2 && text[0] == ':' && text[1] == ':' {
@@ -143,7 +143,7 @@ func isIPv6(text []byte) bool {
 	return groups == 8 && !elided || elided && groups < 8
 }
 
-// isIPv4 says whether text is four numbers up to 255 without leading zeros.
+// isIPv4 reports whether text is four numbers up to 255 without leading zeros.
 func isIPv4(text []byte) bool {
 	for part := range 4 {
 		if part > 0 {

@@ -2,7 +2,7 @@ package parse
 
 import "errors"
 
-// ErrIncomplete says that the bytes are the beginning of a head that is valid so
+// ErrIncomplete means that the bytes are the beginning of a head that is valid so
 // far: more are needed.
 var ErrIncomplete = errors.New("parse: more bytes are needed")
 

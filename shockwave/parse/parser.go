@@ -56,7 +56,7 @@ func (p *Parser) Reset() {
 	p.next = -1
 }
 
-// InProgress says whether the last call of Parse returned ErrIncomplete with at least one byte of a
+// InProgress reports whether the last call of Parse returned ErrIncomplete with at least one byte of a
 // request line. The empty line that may precede it does not count.
 func (p *Parser) InProgress() bool {
 	return p.stage > atMethod || p.stage == atMethod && p.from > p.start

@@ -77,7 +77,7 @@ func (s *scan) find(b []byte, pos uint, stop int) uint {
 	}
 }
 
-// keep has the bytes from start on classified anew unless the ring holds their masks: others would stand
+// keep classifies the bytes from start on again unless the ring holds their masks: others would stand
 // in their place.
 func (s *scan) keep(start uint) {
 	if start > s.end || s.end/blockBytes-start/blockBytes >= ringBlocks {
@@ -85,7 +85,7 @@ func (s *scan) keep(start uint) {
 	}
 }
 
-// holds says whether start stays in the ring when more is classified.
+// holds reports whether start stays in the ring when more is classified.
 func (s *scan) holds(start uint) bool {
 	return s.end/blockBytes+windowBlocks-start/blockBytes < ringBlocks
 }

@@ -7,7 +7,7 @@ var hasAVX2 = detectAVX2()
 //go:noescape
 func classifyAVX2(ring *[ringBlocks]block, start *byte, count, first uint)
 
-// detectAVX2 says whether the processor has AVX2 and the operating system keeps its registers.
+// detectAVX2 reports whether the processor has AVX2 and the operating system keeps its registers.
 func detectAVX2() bool {
 	const (
 		osxsave, avx = 1 << 27, 1 << 28 // leaf 1, ECX

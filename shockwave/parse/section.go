@@ -65,7 +65,7 @@ func run(b []byte, i int, class uint8) int {
 	return i
 }
 
-// lineEnds says whether CRLF stands at b[i]; false without a fault when that cannot be told yet. Any
+// lineEnds reports whether CRLF stands at b[i]; false without a fault when that cannot be told yet. Any
 // other byte is a fault, and otherwise names it when it is no half of a line end.
 func lineEnds(b []byte, i int, otherwise *Error) (bool, *Error) {
 	switch rest := b[i:]; {

@@ -3,7 +3,7 @@ package parse
 // The careful way through a head: byte for byte, to be interrupted anywhere, with a name for every fault.
 // It takes what the walk in walk.go does not: the line that is unfinished, and the one that is at fault.
 
-// requestLine goes on in the request line. It says whether the part that it is in is done.
+// requestLine goes on in the request line. It reports whether the part that it is in is done.
 func (p *Parser) requestLine(b []byte) (bool, *Error) {
 	switch p.stage {
 	case atMethod:

@@ -68,7 +68,7 @@ func (t *Trailers) read(b []byte) (int, *Error) {
 	}
 }
 
-// forbiddenInTrailers says whether a field may only stand in a head: those that frame, route, authorise,
+// forbiddenInTrailers reports whether a field may only stand in a head: those that frame, route, authorise,
 // modify the request or describe the content (RFC 9110 section 6.5.1).
 func forbiddenInTrailers(name []byte) bool {
 	if len(name) >= 3 && equalFold(name[:3], "If-") {

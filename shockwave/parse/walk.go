@@ -72,7 +72,7 @@ func (p *Parser) walkRequestLine(b []byte) bool {
 	return true
 }
 
-// walkFieldLines takes the field lines that are complete and in order, from p.line on. It says whether
+// walkFieldLines takes the field lines that are complete and in order, from p.line on. It reports whether
 // the empty line was reached; then p.line is behind it.
 func (p *Parser) walkFieldLines(b []byte) (ended bool) {
 	h, s, t := &p.head, &p.scan, textOf(b)

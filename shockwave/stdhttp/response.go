@@ -219,7 +219,7 @@ func (w *responseWriter) WriteString(s string) (int, error) {
 // errOver is what goroutines get that write when the handler has returned.
 var errOver = errors.New("stdhttp: the handler has returned")
 
-// ready says whether n bytes may be written, and sends 200 when nothing else was said.
+// ready reports whether n bytes may be written, and sends 200 when nothing else was said.
 func (w *responseWriter) ready(n int) error {
 	switch {
 	case w.c == nil:

@@ -20,7 +20,7 @@ import (
 	"titan.test/shockwave"
 )
 
-// Do has h respond to r in memory, through the engine's own connection code: for
+// Do lets h respond to r in memory, through the engine's own connection code: for
 // tests of handlers. It accepts requests from http.NewRequest and
 // httptest.NewRequest. Like http.Client.Do it returns the response when its head
 // has arrived, and Body must be closed; that cancels the handler's context if the

@@ -11,7 +11,7 @@ import (
 	"titan.test/shockwave/parse"
 )
 
-// ErrBadRequest says that a request cannot be written as HTTP/1.1: its method,
+// ErrBadRequest means that a request cannot be written as HTTP/1.1: its method,
 // target, Host or a field contains bytes that would change where the message ends
 // or what it means.
 var ErrBadRequest = errors.New("stdhttp: request cannot be written as HTTP/1.1")
@@ -170,7 +170,7 @@ func trailerNames(trailer http.Header) string {
 	return strings.Join(names, ", ")
 }
 
-// visible says whether s is one part of a request line: not empty, no byte that ends it.
+// visible reports whether s is one part of a request line: not empty, no byte that ends it.
 func visible(s string) bool {
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] == 0x7f {

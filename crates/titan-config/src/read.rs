@@ -288,7 +288,7 @@ impl<'a> Reading<'a> {
         self.source
     }
 
-    /// Has what stands there shown in no report.
+    /// Hides this part of the file from reports.
     pub(crate) fn hide(&mut self, span: Span) {
         self.findings.hide(span);
     }

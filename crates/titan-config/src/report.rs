@@ -79,7 +79,7 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    /// Has what stands there not shown.
+    /// Hides this part of the file.
     pub(crate) fn hide(&mut self, span: Span) {
         self.hidden.push(span);
     }

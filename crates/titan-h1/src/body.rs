@@ -8,7 +8,7 @@ use crate::lines::Section;
 use std::ops::Range;
 use titan_http::{FieldName, Fields, may_be_trailer};
 
-/// Tells which of the bytes behind a head are the body, and where the message ends.
+/// Finds which of the bytes behind a head are the body, and where the message ends.
 ///
 /// Data is never copied: it stays where the caller received it.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ impl BodyReader {
         self.trailers.clear();
     }
 
-    /// Lets the body have at most `bytes` bytes. Fails where the head has declared more.
+    /// Limits the body to `bytes` bytes. Fails if the head has declared more.
     pub fn set_limit(&mut self, bytes: u64) -> Result<(), Error> {
         self.budget = bytes;
         match self.state {

@@ -70,7 +70,7 @@ impl Inflow {
         u32::try_from(due).ok()
     }
 
-    /// Makes the window larger or smaller by what the peer has been told otherwise.
+    /// Grows or shrinks the window by a change that was announced to the peer.
     pub(crate) fn shift(&mut self, by: i64) {
         self.window += by;
         self.size += by;

@@ -66,7 +66,7 @@ pub trait BodySink {
     fn open_tunnel(&mut self) {}
     /// Bytes that the kernel has taken, heads and framing among them.
     fn written(&self) -> u64;
-    /// Has calls write until the kernel takes no more, even if nothing says that the peer has room.
+    /// Makes calls write until the kernel takes no more, even without a readiness event.
     fn insist(&mut self);
     /// The socket, when nothing waits to be written and the body goes out as it is.
     fn socket(&self) -> Option<&WriteHalf<'_>> {
@@ -94,7 +94,7 @@ pub trait RequestBody: BodySource {
     fn is_broken(&self) -> bool;
     /// Whether what is left of the body will not be read, so that nothing can follow it.
     fn is_abandoned(&self) -> bool;
-    /// Lets the body have at most that many bytes; fails at once where it is known to have more.
+    /// Limits the body to that many bytes; fails at once if it is known to have more.
     fn set_limit(&mut self, bytes: u64) -> Result<(), Error>;
     /// Bytes of the request, its head included, that have arrived and been used.
     fn received(&self) -> u64;

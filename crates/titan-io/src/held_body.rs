@@ -43,7 +43,7 @@ impl<'m> BodyBuffer<'m> {
         &self.bytes
     }
 
-    /// Has room for some of `more` bytes; tells for how many.
+    /// Reserves room for some of `more` bytes; returns for how many.
     fn make_room(&mut self, more: usize) -> Result<usize, Kind> {
         let count = more.min(self.most - self.bytes.len());
         if count == 0 {

@@ -43,7 +43,7 @@ impl Io {
         })
     }
 
-    /// Has connections end as soon as they can, those without a request after `last_request`.
+    /// Ends connections as soon as possible, those without a request after `last_request`.
     pub fn drain(&self, last_request: Duration) {
         self.is_draining.set(true);
         self.idle_until.set(self.clock.deadline(last_request));

@@ -82,7 +82,7 @@ impl<'c> Incoming<'c> {
         }
     }
 
-    /// Lets the body have at most that many bytes; fails at once where it is known to have more.
+    /// Limits the body to that many bytes; fails at once if it is known to have more.
     pub fn set_limit(&mut self, bytes: u64) -> Result<(), Error> {
         self.body.set_limit(bytes).map_err(|error| self.blame(error))
     }

@@ -327,7 +327,7 @@ impl WriteHalf<'_> {
         self.tls.is_none()
     }
 
-    /// Has calls try until the kernel takes no more, whether or not the runtime knows of room.
+    /// Makes calls try until the kernel takes no more, whether or not the runtime knows of room.
     ///
     /// The kernel reports room only once a large part of its buffer is free, and takes bytes long
     /// before. So this tells a peer that takes little from one that takes nothing.

@@ -109,7 +109,7 @@ pub async fn accept(
     identified
 }
 
-/// Tells a client that it came to the wrong port, and waits until it has seen that or a moment is over.
+/// Tells a client that this port speaks HTTPS, and waits until it has read that or a moment is over.
 pub async fn respond_plain(transport: &mut Transport) {
     let fd = transport.stream.fd();
     let _ = rustix::net::send(fd, NOT_PLAIN, rustix::net::SendFlags::NOSIGNAL);

@@ -79,7 +79,7 @@ struct Stage<'t> {
 pub const TURN: usize = 64 << 10;
 
 impl<'t> Transforms<'t> {
-    /// Has the body pass through that one, behind those that it passes through already.
+    /// Appends a transform: the body passes through it after the present ones.
     pub fn push(&mut self, transform: impl BodyTransform + 't) {
         self.0.push(Stage {
             transform: Box::new(transform),
@@ -155,8 +155,8 @@ impl<'t, S: BodySource + ?Sized> Transformed<'t, S> {
         Ok(true)
     }
 
-    /// Has the first transform that holds something put that out; false where none does. What it puts out those behind
-    /// it get first.
+    /// Flushes the first transform that holds something; false if none does. What it puts out those behind it get
+    /// first.
     fn flush(&mut self) -> Result<bool, Error> {
         let holding = self.stages.0.iter_mut().find(|stage| stage.is_holding);
         let Some(stage) = holding else { return Ok(false) };
@@ -182,7 +182,7 @@ impl Stage<'_> {
         }
     }
 
-    /// Tells how much of the input was taken.
+    /// Returns how much of the input was taken.
     fn take(&mut self, input: &[u8], turn: &mut Turn) -> Result<usize, Error> {
         let (before, had_more) = (self.out.len(), self.has_more);
         let StepResult { bytes, has_more } = self.transform.take(input, turn, &mut self.out)?;

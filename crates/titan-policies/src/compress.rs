@@ -338,15 +338,15 @@ fn vary(fields: &mut Fields) -> Result<(), BadField> {
     if is_known { Ok(()) } else { fields.append(FieldName::Vary, b"Accept-Encoding") }
 }
 
-/// Says that the content is coded. It has no ranges then that an upstream knows of, and its bytes are no longer
-/// those that a strong tag stands for.
+/// Marks the content as coded. It then has no ranges that an upstream knows of, and its bytes are no longer those that
+/// a strong tag stands for.
 fn describe(coding: Coding, fields: &mut Fields) -> Result<(), BadField> {
     fields.set(FieldName::ContentEncoding, coding.name().as_bytes())?;
     fields.remove_named(b"Accept-Ranges");
     weaken(fields)
 }
 
-/// Makes of a strong tag a weak one.
+/// Turns a strong tag into a weak one.
 fn weaken(fields: &mut Fields) -> Result<(), BadField> {
     let tag = fields.named(b"ETag").next().filter(|tag| !tag.starts_with(b"W/"));
     match tag.map(|tag| [b"W/".as_slice(), tag].concat()) {

@@ -90,7 +90,7 @@ pub trait Client {
 pub trait Subrequests {
     /// Writes into `question` what upstreams get about the client. `text` is overwritten.
     fn describe(&self, question: &mut RequestHead, text: &mut Vec<u8>) -> Result<(), Error>;
-    /// Has `write` make a request, and sends it with the id of the client's unless its response is known.
+    /// Sends the request that `write` makes, with the id of the client's request, unless its response is known.
     fn ask<'a>(
         &'a self,
         subrequest: Subrequest<'a>,
@@ -138,8 +138,8 @@ pub enum Step {
 }
 
 impl PolicyContext<'_> {
-    /// Has it counted that the request has brought something wrong, whatever is decided of it then: also a client that is
-    /// allowed for another reason, or refused for one, has had a guess looked at.
+    /// Counts an invalid credential of the request, whatever is decided about it then: also a client that is allowed
+    /// for another reason, or refused for one, has had a guess looked at.
     pub(crate) fn fail(&mut self, failure: Failure) {
         if let Some(Failures { counter, charged }) = &mut self.failures {
             counter.count(failure, charged, self.worker);

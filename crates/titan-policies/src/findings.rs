@@ -60,7 +60,7 @@ impl Findings {
         self.token.as_ref().map(|token| &token.claims)
     }
 
-    /// Has the response ask for a token, unless it has something else to say of tokens.
+    /// Makes the response challenge for a token, unless it has another challenge for tokens already.
     pub fn ask_for_token(&mut self) {
         self.token_challenge.get_or_insert(TokenChallenge::Missing);
     }

@@ -105,7 +105,7 @@ impl Policy for Maintenance {
 }
 
 impl Maintenance {
-    /// Has the client get the message.
+    /// Sends the message to the client.
     fn tell_why(&self, context: &mut PolicyContext<'_>) {
         context.findings.detail.clone_from(&self.message);
     }

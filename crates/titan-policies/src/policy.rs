@@ -32,8 +32,9 @@ pub(crate) trait Policy: Sized {
     /// The metrics that report what it counts.
     const METRICS: &'static [Metric<Self::Cells>] = &[];
 
-    /// Makes it ready. Nothing can fail: the configuration was checked, and the credentials are at hand. What it has to have in
-    /// common with a policy that serves comes out of the registry, and stays as it is: only [`Policy::replace`] changes it.
+    /// Makes it ready. Nothing can fail: the configuration was checked, and the credentials are read. What it has to
+    /// have in common with a policy that serves comes out of the registry, and stays as it is: only [`Policy::replace`]
+    /// changes it.
     fn new(
         config: &Self::Config,
         credentials: Self::Credentials,

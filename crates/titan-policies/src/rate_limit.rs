@@ -292,7 +292,7 @@ impl RateLimit {
         (note, Err(kind.into()))
     }
 
-    /// Asks for a request to pass, and where it does not, to wait for its turn if there is a place for it.
+    /// Charges a request; if it exceeds a rate, it waits for its turn if there is a place for it.
     fn take(&self, plan: usize, context: &PolicyContext<'_>) -> (Outcome, Option<WaitPermit>) {
         let hash = self.hash(context, plan);
         let ask = Ask { cost: self.costs[context.found.route], plan, max_delay: 0 };
@@ -313,7 +313,7 @@ impl RateLimit {
         }
     }
 
-    /// Has a response say how it stands with the limit.
+    /// Writes into a response what is left of the limit.
     pub(crate) fn add_limit_fields(
         &self,
         note: &RateLimitState,

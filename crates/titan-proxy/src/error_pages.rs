@@ -46,10 +46,10 @@ pub(crate) fn prefers(fields: &Fields, media_type: &str) -> bool {
     page.0 > 0 && page >= document
 }
 
-/// Has a client get the document whose head is refused, unless that much of it could be read that says what it takes.
+/// Requests the document for a client whose head is refused, unless its `Accept` could be read.
 pub(crate) fn ask_for_document(fields: &mut Fields) {
     if fields.get(FieldName::Accept).is_none() {
-        // Where there is no room for it, the page it is.
+        // If there is no room for it, the client gets the page.
         let _ = fields.append(FieldName::Accept, CONTENT_TYPE);
     }
 }

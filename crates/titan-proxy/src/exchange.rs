@@ -293,8 +293,8 @@ impl<'x, B: RequestBody, S: ResponseSink> Exchange<'x, B, S> {
         self.record.policies.decoding(length)
     }
 
-    /// Has an upstream respond to a request whose body passes through something. Only this way has calls that are found
-    /// at run time, and is compiled once for all protocols.
+    /// Lets an upstream respond to a request whose body is transformed. Only this way has calls that are found at run
+    /// time, and is compiled once for all protocols.
     async fn proxy_through(
         &mut self,
         transforms: Transforms<'_>,
@@ -328,7 +328,7 @@ impl<'x, B: RequestBody, S: ResponseSink> Exchange<'x, B, S> {
 }
 
 impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
-    /// Has an upstream respond, in the time that the client gives its call, if it is one of gRPC.
+    /// Lets an upstream respond, for a gRPC call within the deadline of its client.
     async fn proxy_in_time(&mut self, proxy: &Proxy, found: &Match) -> Result<(), Error> {
         if self.record.dialect.is_some() {
             self.record.timeout = grpc::timeout(&self.request.fields)?;
@@ -396,7 +396,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         self.try_endpoints((&proxy.config).into(), index, attempts).await
     }
 
-    /// Asks one endpoint of the upstream at that place after the other, as far as that may be done.
+    /// Tries one endpoint of the upstream at that position after the other, as far as retries are allowed.
     async fn try_endpoints(
         &mut self,
         how: SendOptions<'_>,
@@ -468,14 +468,14 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         Ok(None)
     }
 
-    /// Makes of the request what the upstream is to see.
+    /// Turns the request into what the upstream gets.
     fn prepare(&mut self, proxy: &Proxy, found: &Match) -> Result<(), Error> {
         self.steps().0.prepare(proxy, found)?;
         let asked = self.upgrade.as_ref().map(|upgrade| upgrade.ask(&mut self.request.fields));
         asked.transpose().map(drop).map_err(|_| Kind::Internal.into())
     }
 
-    /// Tells the client of a failure if it still can be told, and records how the exchange went.
+    /// Reports a failure to the client if that is still possible, and records how the exchange went.
     async fn conclude(&mut self, result: Result<(), Error>) -> Verdict {
         let mut verdict = Verdict::Responded;
         if let Err(error) = result {

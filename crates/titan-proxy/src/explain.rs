@@ -362,7 +362,7 @@ impl Explainer<'_> {
         Ok(())
     }
 
-    /// Makes of the request what the upstream sees, as the exchange does.
+    /// Turns the request into what the upstream gets, as the exchange does.
     fn prepare(
         &mut self,
         proxy: &snapshot::Proxy,

@@ -328,7 +328,7 @@ impl Forwarding {
         }
     }
 
-    /// Makes of the fields of a final response what the configuration says.
+    /// Sets the fields of a final response that the configuration controls.
     pub(crate) fn set_response_fields(
         &self,
         origin: &Origin,
@@ -340,7 +340,7 @@ impl Forwarding {
         self.name_server(head)
     }
 
-    /// Makes of the `Server` field of a response what the configuration says.
+    /// Sets the `Server` field of a response as configured.
     pub(crate) fn name_server(&self, head: &mut ResponseHead) -> Result<(), BadField> {
         match &self.server {
             ServerField::Pass => Ok(()),

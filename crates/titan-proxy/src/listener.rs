@@ -112,7 +112,7 @@ impl ListenerState {
         }
     }
 
-    /// Lets a connection in, unless too many are.
+    /// Admits a connection, unless there are too many.
     fn enter(self: &Arc<Self>) -> Option<ConnectionPermit> {
         let most = self.config.max_connections.get();
         let more = |open| (open < most).then_some(open + 1);

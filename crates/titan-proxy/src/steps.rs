@@ -151,7 +151,7 @@ impl Steps<'_> {
         Ok(Destination::Response(Box::new(response)))
     }
 
-    /// Makes of the request what an upstream sees.
+    /// Turns the request into what an upstream gets.
     pub(crate) fn prepare(&mut self, proxy: &Proxy, found: &Match) -> Result<(), Unsendable> {
         let Steps { snapshot, origin, request, text } = self;
         if let Some(rewrite) = &proxy.rewrite {

@@ -96,7 +96,7 @@ impl Upgrade {
         is_meant && is_proven
     }
 
-    /// Makes of the upstream's consent, whose hop-by-hop fields are removed, what the client is to see.
+    /// Turns the upstream's consent, whose hop-by-hop fields are removed, into what the client gets.
     pub(crate) fn grant(&self, head: &mut ResponseHead) -> Result<(), BadField> {
         match self.form {
             Form::Field => head.fields.set(FieldName::Upgrade, &self.protocol),

@@ -113,7 +113,7 @@ impl Worker {
         })
     }
 
-    /// Has a response say when it was made, where it does not (RFC 9110 section 6.6.1).
+    /// Adds `Date` to a response without one (RFC 9110 section 6.6.1).
     pub(crate) fn date(&self, fields: &mut Fields) -> Result<(), BadField> {
         match fields.get(FieldName::Date) {
             Some(_) => Ok(()),
@@ -152,7 +152,7 @@ impl Worker {
         }
     }
 
-    /// Has connections end, and waits for that as long as the configuration gives them.
+    /// Ends connections, and waits for that as long as the configuration allows.
     pub(crate) async fn drain(&self) {
         self.io.drain(LAST_REQUEST);
         let timeout = self.snapshot.timeouts.drain;

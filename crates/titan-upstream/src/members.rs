@@ -188,7 +188,7 @@ impl Upstream {
         self.life.subscribe()
     }
 
-    /// Makes `places` its endpoints. Those that it had before keep their connections and loads; where all are as
+    /// Replaces its endpoints by `places`. Those that it had before keep their connections and loads; where all are as
     /// they were, nothing is replaced.
     pub fn set_places(&self, mut places: Vec<ResolvedEndpoint>) {
         without_doubles(&mut places);

@@ -29,7 +29,7 @@ pub struct Pools {
     io: Rc<Io>,
     /// The worker's place among the others.
     worker: usize,
-    /// Asks the pools of all workers for what is idle there.
+    /// Asks the pools of all workers to close idle connections.
     reclaim: Arc<Reclaim>,
 }
 

@@ -22,7 +22,7 @@ impl Reclaim {
         Reclaim { workers: (0..workers).map(|_| WorkerRequests::default()).collect() }
     }
 
-    /// Asks all workers for their idle connections to that endpoint.
+    /// Asks all workers to close their idle connections to that endpoint.
     pub fn ask(&self, endpoint: u64) {
         for asked in &self.workers {
             let mut endpoints = asked.endpoints.lock().unwrap_or_else(PoisonError::into_inner);

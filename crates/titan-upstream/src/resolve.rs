@@ -106,7 +106,7 @@ impl NameResolver {
         }
     }
 
-    /// Asks for the addresses of an endpoint, if it has a name.
+    /// Queries the addresses of an endpoint, if it has a name.
     fn query(self: &Arc<Self>, endpoint: &Endpoint) -> Option<JoinHandle<[Lookup; 2]>> {
         let EndpointAddress::Dns { host, .. } = &endpoint.address else { return None };
         let (names, host) = (Arc::clone(self), host.to_string());

@@ -41,8 +41,8 @@ impl Watched {
         Watched { config: config.clone(), file: file.to_owned(), state, complaint }
     }
 
-    /// Has new certificates, keys and passwords used. Until they can be, what was used before stays in use: half of a pair may
-    /// have been written.
+    /// Uses new certificates, keys and passwords. If they cannot be used, the previous ones stay in use: half of a pair
+    /// may have been written.
     fn look(&mut self, gateway: &Gateway) {
         let state = config_file::state_of_named(&self.config, &self.file);
         if state == self.state {

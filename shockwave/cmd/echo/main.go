@@ -109,7 +109,7 @@ func listen(o options) (net.Listener, error) {
 
 type options struct{ listen, unix, name, cert, key string }
 
-// errUsage says that the arguments are wrong, and that the user has been told why.
+// errUsage means that the arguments are wrong, and that the user has been told why.
 var errUsage = errors.New("wrong arguments")
 
 func parseOptions(args []string, stderr io.Writer) (options, error) {

@@ -99,7 +99,7 @@ func (s *service) handle(c *shockwave.Ctx) {
 	}
 }
 
-// errNumber says that a path has no number where one belongs, or one that is too large.
+// errNumber means that a path has no number where one belongs, or one that is too large.
 var errNumber = errors.New("the path needs numbers within their bounds; see -help")
 
 // fail responds with what went wrong. Once the head has been sent, the only way
@@ -405,7 +405,7 @@ func asksForEcho(c *shockwave.Ctx) bool {
 	return c.Proto() == "HTTP/1.1" && lists(c, "Upgrade", "echo") && lists(c, "Connection", "upgrade")
 }
 
-// lists says whether a comma-separated field has the member.
+// lists reports whether a comma-separated field has the member.
 func lists(c *shockwave.Ctx, field, member string) bool {
 	for name, value := range c.Fields() {
 		if !strings.EqualFold(string(name), field) {

@@ -17,7 +17,7 @@ const LEAVING: &[u8; 8] = b"leaving.";
 const THERE: &[u8; 8] = b"there?..";
 
 impl Connection {
-    /// Asks the peer for a sign of life: [`Event::Pong`].
+    /// Pings the peer: [`Event::Pong`].
     pub fn ping(&mut self) {
         self.pinged = true;
         frame::write_ping(self.output.buf(), 0, THERE);

@@ -143,7 +143,7 @@ impl Receiver {
         &self.handle
     }
 
-    /// Lets the body have at most that many bytes.
+    /// Limits the body to that many bytes.
     pub fn set_limit(&mut self, bytes: u64) {
         self.budget = bytes;
     }

@@ -15,8 +15,8 @@ impl Authorise {
         !self.any_of.contains(&way)
     }
 
-    /// Lets a request go on that meets one of the ways. What it presents for the others is removed, and tells upstreams
-    /// nothing: only one of them identifies the client.
+    /// Lets a request pass that satisfies one of the alternatives. What it presents for the others is removed, and
+    /// tells upstreams nothing: only one of them identifies the client.
     pub(super) async fn check_any(
         &self,
         context: &mut PolicyContext<'_>,
@@ -129,7 +129,8 @@ impl Authorise {
         }
     }
 
-    /// Has the response say which credentials are accepted, where one of several is enough, even when a token is invalid.
+    /// Adds the challenges of all accepted credentials to the response, if one of several is enough, even if a token is
+    /// invalid.
     pub(super) fn challenge_all(&self, note: &mut AuthoriseState) {
         for way in &self.any_of {
             match way {

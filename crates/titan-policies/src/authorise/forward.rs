@@ -95,7 +95,7 @@ impl Forward {
         Forward { config, timeouts, name: service.name.as_str().into(), owner }
     }
 
-    /// Asks about a request. It goes on, or its client gets the response of the service.
+    /// Calls the service about a request. The request passes, or its client gets the response of the service.
     pub(super) async fn on_request(
         &self,
         context: &mut PolicyContext<'_>,
@@ -338,7 +338,7 @@ fn copy(names: &[HeaderName], from: &Fields, to: &mut Fields) -> Result<(), BadF
     Ok(())
 }
 
-/// Says which request it is about, and whose.
+/// Describes the request and its client to the service.
 fn name_client(
     request: &RequestHead,
     scheme: &str,

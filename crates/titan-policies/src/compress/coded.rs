@@ -64,7 +64,8 @@ impl Coded {
     }
 }
 
-/// Makes of the head of a coded request that of the decoded one: what says how its bytes were does not hold any more.
+/// Turns the head of a coded request into that of the decoded one: fields that describe the coded bytes no longer
+/// apply.
 pub fn describe_decoded(fields: &mut Fields) {
     fields.remove(FieldName::ContentEncoding);
     DIGESTS.iter().for_each(|digest| fields.remove_named(digest));

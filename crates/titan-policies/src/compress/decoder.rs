@@ -8,7 +8,7 @@ use titan_http::coding::Coding;
 use zstd::zstd_safe::zstd_sys::ZSTD_ErrorCode;
 use zstd::zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer};
 
-/// Makes of a body what it was before it was coded.
+/// Decodes a body.
 pub(super) enum Decoder {
     /// One member or more (RFC 1952 section 2.2), each by itself.
     Gzip(Members),

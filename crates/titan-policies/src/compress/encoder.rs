@@ -13,7 +13,7 @@ use std::rc::Rc;
 use titan_http::coding::Coding;
 use zstd::Zstd;
 
-/// Makes one body smaller. Its memory goes to the next body when it is dropped.
+/// Compresses one body. Its memory goes to the next body when it is dropped.
 pub(super) struct Encoder {
     /// There until it is dropped.
     kind: Option<Kind>,

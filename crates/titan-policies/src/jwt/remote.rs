@@ -124,7 +124,7 @@ impl Fetched {
         &self.remote
     }
 
-    /// Has it fetched like that from now on.
+    /// Fetches it like that from now on.
     pub(super) fn set(&self, how: How) {
         self.how.send_replace(how);
     }
@@ -172,7 +172,7 @@ impl Remote {
         self.is_current().then(|| self.keys.load())
     }
 
-    /// Has a generation change with the keys.
+    /// Makes a generation change with the keys.
     pub(super) fn tell(&self, generation: &Arc<Generation>) {
         let mut generations = self.generations();
         generations.retain(|other| other.strong_count() > 0);
@@ -208,7 +208,7 @@ impl Remote {
         }
     }
 
-    /// Has the keys fetched, as soon as they may be. However many ask, it is done once.
+    /// Requests a fetch of the keys, as soon as the pause allows. Several requests cause one fetch.
     pub(super) fn want(&self) {
         if !self.is_wanted.swap(true, Ordering::AcqRel) {
             self.wake.notify_one();

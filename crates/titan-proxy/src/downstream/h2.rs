@@ -166,7 +166,7 @@ fn on_event(event: &Event, shared: &Rc<Shared>, served: &mut u32) {
     }
 }
 
-/// Has a task of its own serve a request.
+/// Serves a request in a task of its own.
 fn begin(
     shared: &Rc<Shared>,
     served: &mut u32,

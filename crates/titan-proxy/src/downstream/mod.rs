@@ -100,8 +100,8 @@ impl Client {
     }
 }
 
-/// Makes a future in its box. `Box::pin` takes one that was made elsewhere and copies all of its room, of which only the
-/// arguments are in use by then.
+/// Creates a future in its box. `Box::pin` takes one that was made elsewhere and copies all of its room, of which only
+/// the arguments are in use by then.
 fn boxed<F: Future>(make: impl FnOnce() -> F) -> Pin<Box<F>> {
     Box::into_pin(Box::write(Box::new_uninit(), make()))
 }

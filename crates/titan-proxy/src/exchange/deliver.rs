@@ -113,7 +113,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         self.send_through(pump, &mut rest).await
     }
 
-    /// Tells the client that the endpoint consents, and goes on as a tunnel.
+    /// Sends the client the endpoint's consent, and continues as a tunnel.
     async fn switch<C: Channel>(
         &mut self,
         how: SendOptions<'_>,
@@ -130,7 +130,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         result
     }
 
-    /// Makes of the head of the response what the client is to see. Its body has to pass through what it returns.
+    /// Turns the head of the response into what the client gets. Its body has to pass through what it returns.
     fn prepare_response(
         &mut self,
         how: SendOptions<'_>,

@@ -218,7 +218,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         fields.map(|()| head).map_err(|_| Kind::Internal.into())
     }
 
-    /// Tells a client of gRPC: all of the response is its head, which is at the same time its trailers.
+    /// Sends a gRPC status: the response is only a head, which serves as its trailers.
     async fn send_status(&mut self, error: Error, dialect: Dialect) -> Result<(), Error> {
         let id = self.snapshot.forwarding.request_id(&self.request.fields);
         let detail = self.record.policies.findings.detail.as_deref();
@@ -227,7 +227,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
     }
 }
 
-/// Tells caches that there is something else for other clients.
+/// Tells caches that other clients get another response.
 fn vary_by_accept(head: &mut ResponseHead) -> Result<(), BadField> {
     head.fields.append(FieldName::Vary, b"Accept")
 }

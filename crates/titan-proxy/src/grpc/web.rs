@@ -15,15 +15,15 @@ const TRAILERS: u8 = 0x80;
 /// How many bytes are translated at once. Of text whole groups, so that padding stands only where it must.
 const STEP: usize = 12 << 10;
 
-/// Makes of the head of a request of gRPC-Web one of gRPC. A body of text has to pass through a [`TextDecoder`].
+/// Turns the head of a gRPC-Web request into one of gRPC. A body of text has to pass through a [`TextDecoder`].
 pub(crate) fn to_native(head: &mut RequestHead) -> Result<(), BadField> {
     let value = head.fields.get(FieldName::ContentType).unwrap_or_default();
     let native = [MEDIA_TYPE, suffix(value)].concat();
     head.fields.set(FieldName::ContentType, &native)
 }
 
-/// Makes of a response of gRPC one of gRPC-Web, for a client that wants that dialect: of its head here, of its body by
-/// a transform. What is no response of gRPC stays as it is.
+/// Turns a gRPC response into one of gRPC-Web, for a client that uses that format: its head here, its body by a
+/// transform. What is no response of gRPC stays as it is.
 pub(crate) fn from_native(
     dialect: Dialect,
     head: &mut ResponseHead,
@@ -45,7 +45,7 @@ pub(crate) fn from_native(
     Ok(())
 }
 
-/// Makes of the text of a request the bytes that it stands for.
+/// Decodes the text of a request to bytes.
 #[derive(Default)]
 pub(crate) struct TextDecoder(Decoder);
 
