@@ -73,7 +73,7 @@ const (
 	phaseBits      = 3
 )
 
-// mark reports that the connection came forward, and what it waits for now. That a wait
+// mark notes that the connection came forward, and what it waits for now. That a wait
 // is over is not marked: an atomic store for each request would show. The sweep may
 // end a wait that is over, and the next one finds out; see wasOther.
 func (c *conn) mark(p phase) {
@@ -311,7 +311,7 @@ func (c *conn) readOnce(dst []byte) (n int, err error) {
 	return n, err
 }
 
-// wasOther reports that it was not this wait that the sweep found too long, but the one
+// wasOther reports whether it was not this wait that the sweep found too long, but the one
 // before it, which ended at that moment; and lets this one go on.
 func (c *conn) wasOther() bool {
 	x := c.ctx

@@ -153,7 +153,7 @@ func (w *watch) fill(room []byte) {
 	}
 }
 
-// goesOn reports that a deadline ended the watch which was meant for the wait for this
+// goesOn reports whether a deadline ended the watch which was meant for the wait for this
 // request, and lifts it.
 func (w *watch) goesOn(err error) bool {
 	w.mu.Lock()

@@ -10,21 +10,21 @@ import (
 // the Server's name: status line, Date, Connection and framing.
 const headBound = 256
 
-// isOrdinary reports that nothing but Content-Type and Content-Length depends on the
+// isOrdinary reports whether nothing but Content-Type and Content-Length depends on the
 // exchange: 200, with a body, on a connection that goes on.
 func (c *Ctx) isOrdinary() bool {
 	return c.status == 200 && c.keep && !c.conn.server.closing.Load() && c.body.done && c.length == unset &&
 		!c.bodiless && !c.upgrade && !c.noDate && !c.noServer && !c.head.IsHTTP10() && c.head.MethodID() != parse.MethodConnect
 }
 
-// hasRoom reports that a head, the handler's lines and n more bytes fit into out.
+// hasRoom reports whether a head, the handler's lines and n more bytes fit into out.
 func (c *Ctx) hasRoom(n int) bool {
 	return headBound+len(c.conn.server.Name)+len(c.lines)+n <= cap(c.out)-len(c.out)
 }
 
 // appendOrdinary puts an ordinary response into out, which has room for it. Up to
 // Content-Length it is what it was for the last one of this second and type;
-// again reports that the type is that of the last one.
+// again reports whether the type is that of the last one.
 func (c *Ctx) appendOrdinary(contentType string, again bool, body []byte) {
 	if stamp := c.conn.server.clock.stamp.Load(); c.startOf != stamp || !again {
 		c.startOf, c.startType = stamp, append(c.startType[:0], contentType...)
@@ -162,10 +162,10 @@ func (c *Ctx) connection() string {
 	return ""
 }
 
-// hasNoContent reports that responses with this status have no body (RFC 9110 section 6.4.1).
+// hasNoContent reports whether responses with this status have no body (RFC 9110 section 6.4.1).
 func hasNoContent(status int) bool { return status == 204 || status == 205 || status == 304 }
 
-// isBare reports that the response's head may name the length of a body that does not
+// isBare reports whether the response's head may name the length of a body that does not
 // follow.
 func (c *Ctx) isBare() bool { return c.bodiless || c.status == 304 }
 

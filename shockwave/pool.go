@@ -73,7 +73,7 @@ func (c *conn) giveCtx() {
 	}
 }
 
-// retainable reports that no exchange has blown the Ctx up.
+// retainable reports whether no exchange has blown the Ctx up.
 func (x *Ctx) retainable() bool {
 	longest := max(cap(x.in), cap(x.spare), cap(x.out), cap(x.kept), cap(x.lines), cap(x.scratch), x.text.Cap())
 	return longest <= pooledSize && !x.retired

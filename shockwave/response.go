@@ -50,7 +50,7 @@ func (a *response) reset() {
 	a.sent, a.complete, a.upgrade, a.noDate, a.noServer = false, false, false, false, false
 }
 
-// untouched reports that the handler has neither written nor chosen anything.
+// untouched reports whether the handler has neither written nor chosen anything.
 func (a *response) untouched() bool {
 	return !a.sent && a.status == 200 && len(a.kept) == 0
 }

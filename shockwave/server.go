@@ -115,7 +115,7 @@ func (s *Server) ServeTLS(ln net.Listener) error {
 	return s.Serve(tls.NewListener(ln, config))
 }
 
-// hasCertificate reports that not every handshake must fail.
+// hasCertificate reports whether not every handshake must fail.
 func hasCertificate(config *tls.Config) bool {
 	return len(config.Certificates) > 0 || config.GetCertificate != nil || config.GetConfigForClient != nil
 }

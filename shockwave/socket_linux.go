@@ -74,7 +74,7 @@ func (c *conn) tryWrite(fd uintptr) bool {
 	return true
 }
 
-// hungUp reports that the client closed its end, whether or not bytes are unread
+// hungUp reports whether the client closed its end, whether or not bytes are unread
 // before that: the first byte of struct tcp_info is the state of the connection.
 // What reads four bytes for an address reads them in any byte order.
 func hungUp(fd uintptr) bool {
@@ -84,7 +84,7 @@ func hungUp(fd uintptr) bool {
 	return err != nil || state != established && state != synReceived
 }
 
-// tookSome reports that the client took bytes since it was last asked. A wait to write
+// tookSome reports whether the client took bytes since it was last asked. A wait to write
 // does not tell: the kernel ends it only when a third of the send buffer, which may
 // be megabytes, is free. Only the sweep calls it.
 func (c *conn) tookSome() bool {

@@ -7,7 +7,7 @@ type authority struct {
 	port int
 }
 
-// isPlainHost reports that the bytes of a value from start to end are letters, digits, hyphens and dots, as
+// isPlainHost reports whether the bytes of a value from start to end are letters, digits, hyphens and dots, as
 // those of nearly every host are: then they are an authority. Eight bytes precede end, for a field line
 // comes behind a request line.
 func isPlainHost(t text, start, end uint) bool {
@@ -30,7 +30,7 @@ const (
 	zeros = '0' * ones
 )
 
-// arePlain reports that all eight bytes are letters, digits, hyphens and dots. They are bytes of a field
+// arePlain reports whether all eight bytes are letters, digits, hyphens and dots. They are bytes of a field
 // value, so that setting the bit between the cases makes nothing else equal to one of those.
 func arePlain(word uint64) bool {
 	word |= fold8

@@ -39,7 +39,7 @@ func (h *Head) decide(f *facts, body int64) *Error {
 	return nil
 }
 
-// isPlain reports that there was a Host and nothing else that matters but Content-Length and keep-alive, as
+// isPlain reports whether there was a Host and nothing else that matters but Content-Length and keep-alive, as
 // in nearly every request.
 func (f *facts) isPlain() bool {
 	return f.seen&^(sawLength|sawKeepAlive) == sawHost && f.coding == noCoding && f.fault == nil

@@ -7,15 +7,15 @@ type Head struct {
 
 	// ContentLength is the length that Content-Length declares, in bytes, and -1 without that field.
 	ContentLength int64
-	// Chunked reports that the body has the chunked coding (RFC 9112 section 7.1).
+	// Chunked reports whether the body has the chunked coding (RFC 9112 section 7.1).
 	Chunked bool
-	// KeepAlive reports that the connection may serve another request after this one (RFC 9112 section 9.3).
+	// KeepAlive reports whether the connection may serve another request after this one (RFC 9112 section 9.3).
 	// It is false for CONNECT.
 	KeepAlive bool
-	// ExpectContinue reports that the client waits for 100 (Continue) before it sends the body that is to
+	// ExpectContinue reports whether the client waits for 100 (Continue) before it sends the body that is to
 	// come (RFC 9110 section 10.1.1).
 	ExpectContinue bool
-	// Upgrade reports that the client would change the protocol: Connection lists upgrade, there is an
+	// Upgrade reports whether the client would change the protocol: Connection lists upgrade, there is an
 	// Upgrade field, and the version is not HTTP/1.0 (RFC 9110 section 7.8).
 	Upgrade bool
 
@@ -53,14 +53,14 @@ func (s span) trimmed(b []byte) span {
 	return s
 }
 
-// HasBody reports that at least one byte follows that belongs to this request: a Content-Length over zero,
+// HasBody reports whether at least one byte follows that belongs to this request: a Content-Length over zero,
 // or chunks.
 func (h *Head) HasBody() bool { return h.Chunked || h.ContentLength > 0 }
 
 // Minor returns the minor version, 0 to 9. Those over 1 are served as 1.
 func (h *Head) Minor() int { return int(h.minor) }
 
-// IsHTTP10 reports that the version is HTTP/1.0.
+// IsHTTP10 reports whether the version is HTTP/1.0.
 func (h *Head) IsHTTP10() bool { return h.minor == 0 }
 
 // MethodID returns the method's id, MethodOther when it is none of the well-known.

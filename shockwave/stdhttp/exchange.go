@@ -31,7 +31,7 @@ type exchange struct {
 	served  chan struct{} // closed when the engine has left the connection
 	unwatch func() bool   // ends the watch over r's context
 
-	// taken reports that net/http has given the body to its end: the sender waits for the client no more.
+	// taken reports whether net/http has given the body to its end: the sender waits for the client no more.
 	taken atomic.Bool
 }
 

@@ -12,7 +12,7 @@ const FLAGS: SocketFlags = SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC);
 
 /// What one read or write came to.
 pub enum Moved {
-    /// So many bytes; at least one.
+    /// That many bytes; at least one.
     Bytes(usize),
     /// Nothing can move until the descriptor is ready again.
     Blocked,

@@ -37,7 +37,7 @@ pub enum Target {
     Body1m,
     /// GET of 30 KiB of JSON.
     Json,
-    /// POST of so many bytes, at most [`LARGEST`]; the response names their count and checksum.
+    /// POST of that many bytes, at most [`LARGEST`]; the response names their count and checksum.
     Post(usize),
     /// A unary gRPC call with a message of 64 bytes, which is the response too.
     Call,

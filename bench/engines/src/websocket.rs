@@ -46,7 +46,7 @@ pub fn plain(payload: &[u8]) -> Vec<u8> {
 pub enum Front {
     /// Not a whole frame yet.
     Partial,
-    /// A message of so many bytes, frame included, and the frame that echoes it.
+    /// A message of that many bytes, frame included, and the frame that echoes it.
     Message(usize, Vec<u8>),
     /// Anything that this benchmark's client does not send.
     Other,

@@ -75,7 +75,7 @@ pub enum ClientCert {
     Chain,
 }
 
-/// What becomes of the Server field of responses.
+/// What happens to the Server field of responses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerField {
     /// The upstream's stays.
@@ -143,8 +143,8 @@ pub(crate) fn is_claim(folded: &str) -> bool {
         || matches!(folded, "forwarded" | "x-real-ip" | "client-cert" | "client-cert-chain")
 }
 
-/// The key that says what becomes of a field, which policies cannot change; `folded` is its name as `is_claim` takes it.
-/// None for what no key says anything of.
+/// The key that controls a field, which policies cannot change; `folded` is its name as `is_claim` takes it. None for
+/// what no key says anything of.
 pub(crate) fn key_of(folded: &str) -> Option<&'static str> {
     match folded {
         "x-forwarded-for" | "x-forwarded-proto" | "x-forwarded-host" => {

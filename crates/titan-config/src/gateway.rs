@@ -68,7 +68,7 @@ impl Config {
         listeners.flat_map(Tls::files).chain(theirs).chain(policies).collect()
     }
 
-    /// Whether some upstream, or the source of a key set, is judged by the authorities that the system trusts.
+    /// Whether some upstream, or the source of a key set, is verified with the system's authorities.
     pub fn needs_system_authorities(&self) -> bool {
         let tls = self.upstreams.iter().filter_map(|upstream| upstream.tls.as_ref());
         tls.into_iter().any(|tls| tls.verify && tls.ca.is_none())

@@ -21,7 +21,7 @@ section! {
     }
 }
 
-/// What becomes of a path that some upstreams take for another.
+/// What happens to a path that some upstreams take for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LookAlike {
     /// It is passed on.

@@ -329,7 +329,7 @@ pub(crate) struct PolicyNames<'p> {
 }
 
 impl<'p> PolicyNames<'p> {
-    /// Those that could be read; with the others there is no saying what a name means.
+    /// All names, if all policies could be read; otherwise the meaning of a name is unknown.
     pub(crate) fn of(policies: &'p [Named<Name, Option<Policy>>]) -> Option<PolicyNames<'p>> {
         debug_assert!(policies.len() <= MAX_POLICIES, "the reader bounds them");
         let numbered = (0..=u16::MAX).zip(policies);
@@ -342,7 +342,7 @@ impl<'p> PolicyNames<'p> {
         })
     }
 
-    /// What comes of `uses` over what is in force already: one of a type takes the place of the other.
+    /// The result of `uses` on top of the policies in force: a policy replaces the one of the same type.
     pub(crate) fn resolve(
         &mut self,
         uses: &Uses,

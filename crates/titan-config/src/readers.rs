@@ -253,7 +253,7 @@ impl<R: Read> Read for Shorthand<R> {
 }
 
 impl<R: Read> Shorthand<R> {
-    /// Adds what else can be said to an error about the one field that is given, where it says nothing else.
+    /// Adds further help to the error about the only field that is given, if it has none.
     fn tell_keys(&self, before: usize, to: &mut Reading<'_>) {
         let (count, Some(error)) = to.last_error() else { return };
         if count > before && error.help.is_empty() {

@@ -38,7 +38,7 @@ pub struct Route {
     pub priority: i32,
     /// The policies that its requests meet.
     pub policies: Policies,
-    /// What becomes of paths that some upstreams take for others.
+    /// What happens to paths that some upstreams take for others.
     pub paths: Paths,
     /// Its own pages in place of problem documents, before those of the file.
     pub error_pages: ErrorPages,
@@ -66,7 +66,7 @@ pub enum Action {
 pub struct Proxy {
     /// The upstreams and their weights: at least one, and no weight is 0.
     pub shares: Vec<Share>,
-    /// What becomes of the path.
+    /// What happens to the path.
     pub rewrite: Option<Rewrite>,
     /// The Host that the upstream gets.
     pub send_host: SendHost,
@@ -93,7 +93,7 @@ pub struct Share {
     pub weight: NonZeroU16,
 }
 
-/// What becomes of the path on its way to the upstream.
+/// What happens to the path on its way to the upstream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rewrite {
     /// Takes the place of the route's prefix. Has no slash at its end; is empty when the prefix is only removed.

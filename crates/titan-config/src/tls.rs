@@ -173,7 +173,7 @@ impl ClientCertificates {
     }
 }
 
-/// What becomes of a client that presents no certificate.
+/// What happens to a client that presents no certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CertificateMode {
     /// It gets no connection.

@@ -51,7 +51,7 @@ impl Chunked {
         Ok(input.len())
     }
 
-    /// So many bytes of the data have been taken.
+    /// That many bytes of the data have been taken.
     pub(crate) fn take(&mut self, taken: u64) {
         if let Chunked::Data(left) = self {
             *self = match *left - taken {

@@ -104,7 +104,7 @@ impl Floods {
         }
     }
 
-    /// This side, which has asked, has given a stream up: what is on its way, among it so many bytes of data,
+    /// This side, which has asked, has given a stream up: what is on its way, among it that many bytes of data,
     /// is no fault of the peer's.
     pub(crate) fn excuse(&mut self, bytes: usize) {
         let points = u32::try_from(bytes / EXCUSED_BYTES).unwrap_or(MOST_EXCUSED);
@@ -123,7 +123,7 @@ impl Floods {
         }
     }
 
-    /// DATA with so many bytes has come.
+    /// DATA with that many bytes has come.
     #[inline]
     pub(crate) fn data(&mut self, length: usize) -> Result<(), Violation> {
         let length = u32::try_from(length).unwrap_or(u32::MAX);
@@ -145,7 +145,7 @@ impl Floods {
         self.stray()
     }
 
-    /// A stream was opened, or so many bytes of data were sent: something to update windows and priorities
+    /// A stream was opened, or that many bytes of data were sent: something to update windows and priorities
     /// for.
     #[inline]
     pub(crate) fn earn_asides(&mut self, length: usize) {

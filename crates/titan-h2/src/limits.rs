@@ -23,7 +23,7 @@ pub struct Limits {
     pub connection_window: u32,
     /// Bytes that may wait to be written before bodies are held back. Heads and control frames go beyond it.
     pub output: usize,
-    /// What a peer may cost without getting anything done before it is sent away: see `Floods`. A tenth is
+    /// What a peer may cost without getting anything done before it is disconnected: see `Floods`. A tenth is
     /// forgiven in a second. Not to be less than `streams`, all of which a client may give up at once.
     pub flood_budget: u32,
 }

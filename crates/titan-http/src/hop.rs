@@ -10,8 +10,8 @@ const MAX_NAMED: usize = 32;
 /// `Connection` field names. Returns `false`, with the fields unchanged, when the list is too long to
 /// be honest.
 ///
-/// A list may not take away what says where the message ends or whom it is for: those fields are the
-/// gateway's own business on either side.
+/// A list may not remove what says where the message ends or where it goes: those fields are the gateway's own business
+/// on either side.
 pub fn remove_hop_by_hop(fields: &mut Fields) -> bool {
     if !fields.names().meets(HOP_BY_HOP) {
         return true;

@@ -1,6 +1,6 @@
 //! The lengths that messages declare (RFC 9110 section 8.6).
 
-/// The largest length that is believed: one that fits every signed counter on the way.
+/// The largest length that is accepted: one that fits every signed counter on the way.
 pub const MAX_LENGTH: u64 = i64::MAX as u64;
 
 /// The value of a `Content-Length`: at most 19 digits. More are refused even when they are zeros, for some

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 
 /// The decoded values of every query parameter with that name; case counts, and names compare decoded.
 ///
-/// `+` is a plus sign: that it may stand for a space is an affair of forms, not of URIs. An escape
-/// that is none stands for itself. Only a value with escapes is copied.
+/// `+` is a plus sign: that it may stand for a space is an affair of forms, not of URIs. An escape that is not one
+/// stands for itself. Only a value with escapes is copied.
 pub fn values<'a>(query: Option<&'a [u8]>, name: &'a str) -> impl Iterator<Item = Cow<'a, [u8]>> {
     let pairs = query.unwrap_or_default().split(|&byte| byte == b'&');
     pairs.filter(|pair| !pair.is_empty()).filter_map(move |pair| {

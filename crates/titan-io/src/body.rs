@@ -41,7 +41,7 @@ pub trait BodySource {
     fn file(&self) -> Option<FilePart<'_>> {
         None
     }
-    /// Notes that so many bytes went from the socket, or the file, to another socket.
+    /// Counts bytes that went from the socket, or the file, to another socket.
     fn skip(&mut self, count: usize) -> Result<(), Error> {
         let _ = count;
         Ok(())
@@ -81,7 +81,7 @@ pub trait BodySink {
 
 /// The body of a request, and with it the client's presence.
 pub trait RequestBody: BodySource {
-    /// Waits until so much of the body has come as it came over the wire, or all of it, or as much as can come
+    /// Waits until that much of the body has come as it came over the wire, or all of it, or as much as can come
     /// before some is taken; takes nothing.
     fn poll_ahead(&mut self, cx: &mut Context<'_>, wanted: usize) -> Poll<Result<(), Error>>;
     /// How much of it has come and was not taken.

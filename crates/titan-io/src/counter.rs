@@ -37,7 +37,7 @@ struct CountedKey {
 }
 
 impl<T: Default + Send + Sync + 'static> Counted<T> {
-    /// The cells of the thing with that name, for so many workers.
+    /// The cells of the thing with that name, for that many workers.
     pub fn of(registry: &Registry, name: &str, workers: usize) -> Arc<Counted<T>> {
         let key = CountedKey { name: name.to_owned(), workers };
         registry.shared(key, || Counted::new(name, workers))

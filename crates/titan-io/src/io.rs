@@ -21,7 +21,7 @@ pub struct Io {
     idle_until: Cell<CoarseInstant>,
 }
 
-/// What the main thread wants of the workers.
+/// What the main thread requires of the workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Accept and serve.

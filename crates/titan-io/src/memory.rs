@@ -44,7 +44,7 @@ const LEAST_SHARE: usize = 32 << 20;
 const RESERVE: usize = 8;
 
 impl ClientMemory {
-    /// So many bytes, some of which may be used already.
+    /// That many bytes, some of which may be used already.
     pub fn new(most: usize, used: Arc<UsedMemory>) -> ClientMemory {
         ClientMemory { most, used }
     }
@@ -71,7 +71,7 @@ impl Default for UsedMemory {
 }
 
 impl Reservation<'_> {
-    /// Takes what is missing of so many bytes. Where there is no room for that it takes nothing.
+    /// Takes the bytes that are missing to that many. If there is no room for them it takes nothing.
     pub fn grow(&mut self, bytes: usize) -> bool {
         let more = bytes.saturating_sub(self.bytes);
         let is_first = self.bytes == 0;
@@ -84,7 +84,7 @@ impl Reservation<'_> {
         fits
     }
 
-    /// Gives back what exceeds so many bytes.
+    /// Gives back what exceeds that many bytes.
     pub fn shrink(&mut self, bytes: usize) {
         let less = self.bytes.saturating_sub(bytes);
         self.share.give_back(less);

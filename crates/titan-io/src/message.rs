@@ -107,7 +107,7 @@ impl<'c> Incoming<'c> {
         self.body.remaining()
     }
 
-    /// Waits until so much of a body whose length was declared has come, or all of it. There is some already.
+    /// Waits until that much of a body whose length was declared has come, or all of it. There is some already.
     pub fn poll_ahead(&mut self, cx: &mut Context<'_>, wanted: usize) -> Poll<Result<(), Error>> {
         while self.held < wanted && !self.done && self.body.remaining().is_some() {
             let room = wanted.max(SMALL);

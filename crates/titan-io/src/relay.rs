@@ -186,7 +186,7 @@ impl Pump {
         Poll::Ready(Ok(()))
     }
 
-    /// Waits until so much of the body is there, or all of it, as long as it comes fast enough.
+    /// Waits until that much of the body is there, or all of it, as long as it comes fast enough.
     pub fn poll_ahead(
         &mut self,
         cx: &mut Context<'_>,

@@ -117,8 +117,8 @@ pub async fn respond_plain(transport: &mut Transport) {
     linger(transport).await;
 }
 
-/// Waits until a client has seen what was sent last, or a moment is over. It may be sending, and closing at once
-/// would answer that with a reset, which takes away what it has not read.
+/// Waits until a client has seen what was sent last, or a moment is over. It may be sending, and closing at once would
+/// respond to that with a reset, which discards what it has not read.
 pub async fn linger(transport: &mut Transport) {
     transport.drop_rest(transport.io.clock.deadline(LINGER)).await;
 }

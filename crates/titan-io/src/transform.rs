@@ -285,7 +285,7 @@ impl<B: RequestBody + ?Sized> RequestBody for Transformed<'_, B> {
         self.source.is_abandoned()
     }
 
-    /// Holds for all: what the client sends and what becomes of it.
+    /// Applies to both: what the client sends and what it is turned into.
     fn set_limit(&mut self, bytes: u64) -> Result<(), Error> {
         self.stages.0.iter_mut().for_each(|stage| stage.transform.set_limit(bytes));
         self.source.set_limit(bytes)

@@ -26,7 +26,7 @@ use tokio::sync::watch;
 /// The policies of a configuration, and those that apply to each route.
 pub struct Chains {
     by_route: Vec<Chain>,
-    /// For requests that no route takes: a page is to see that, and nothing else is done with them.
+    /// For requests that match no route: a page should see that, and nothing else applies to them.
     none: Chain,
     policies: Box<[Ready]>,
     /// The section of each.

@@ -101,7 +101,7 @@ pub(crate) struct CompressState {
     stays: bool,
     /// Whether the client has something by a weak tag.
     has_weak: bool,
-    /// What becomes of the body of the request.
+    /// What happens to the body of the request.
     pub(crate) coded: Coded,
     /// How the body of the response is to be encoded.
     pub(crate) encoding: Option<Encoding>,

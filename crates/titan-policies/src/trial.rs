@@ -26,7 +26,7 @@ pub(crate) struct Trial {
     kept: PerWorker,
 }
 
-/// What becomes of a request, and of its response.
+/// What happens to a request, and to its response.
 pub(crate) struct Tried {
     /// Why it is refused; nothing where it reaches its endpoint.
     pub(crate) refused: Option<Kind>,
@@ -110,7 +110,7 @@ fn append(to: &mut Fields, fields: &[(&str, &str)]) {
     }
 }
 
-/// A client of which nothing is known but perhaps its address, and what is around its request.
+/// A client of which only the address may be known, and the context of its request.
 pub(crate) struct TestClient {
     address: Option<IpAddr>,
     found: Match,

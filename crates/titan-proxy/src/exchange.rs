@@ -493,7 +493,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         verdict
     }
 
-    /// Counts the exchange, and tells its policies that it is over.
+    /// Counts the exchange, and runs the end halves of its policies.
     fn count(&mut self, is_complete: bool) {
         let Record { route, status, started, policies, .. } = &mut self.record;
         let (kept, worker) = self.worker.of_policies();

@@ -157,7 +157,7 @@ impl Site {
         self.config.fallback.as_deref().filter(|_| !is_asset)
     }
 
-    /// The file, or the one beside it in the coding that the client likes best.
+    /// The file, or the precompressed one next to it in the coding that the client prefers.
     fn serve(&self, root: &Root, name: &[u8], file: OpenFile, request: &RequestHead) -> Found<'_> {
         let media_type = self.media_type(name);
         let mut rules = self.config.cache_rules.iter();

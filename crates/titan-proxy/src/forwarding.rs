@@ -32,7 +32,7 @@ const MAX_REQUEST_ID: usize = 128;
 /// How often a request may have passed through a gateway of this name before it goes in circles.
 const MAX_PASSES: usize = 8;
 
-/// What is told and believed, by the configuration.
+/// What is passed on and what is trusted, as configured.
 #[derive(Debug)]
 pub(crate) struct Forwarding {
     trusted: Vec<Cidr>,
@@ -151,7 +151,7 @@ impl Forwarding {
         client
     }
 
-    /// The element of `Forwarded` that names the client, where that is what is believed.
+    /// The element of `Forwarded` that names the client, if that is the trusted field.
     fn element_of_client<'f>(&self, origin: &Origin, fields: &'f Fields) -> Option<&'f [u8]> {
         let peer = origin.address.filter(|_| origin.is_trusted)?;
         let last = LastHops::of(fields);

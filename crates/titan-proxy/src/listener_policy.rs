@@ -6,7 +6,7 @@ use std::sync::Arc;
 use titan_config::Hsts;
 use titan_io::tls::ServerTls;
 
-/// What a listener asks of everything that comes in there.
+/// What a listener requires of its connections.
 #[derive(Default)]
 pub(crate) struct ListenerPolicy {
     /// The port of HTTPS that requests are sent to instead of being served.
@@ -44,7 +44,7 @@ impl ListenerPolicy {
         self.refusal.swap(None)
     }
 
-    /// What there is to say of the files that clients are judged by.
+    /// Warnings about the files with which clients are verified.
     pub(crate) fn warnings(&self) -> Vec<String> {
         self.tls.as_ref().map_or_else(Vec::new, |tls| tls.load().warnings())
     }

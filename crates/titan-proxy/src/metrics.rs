@@ -69,7 +69,7 @@ pub struct RouteCells {
 }
 
 impl Metrics {
-    /// Cells for so many workers; policies have their own.
+    /// Cells for that many workers; policies have their own.
     pub(crate) fn new(workers: usize, policies: PolicyCounters) -> Metrics {
         let workers = (0..workers).map(|_| Cells::new()).collect();
         Metrics { workers, policies }

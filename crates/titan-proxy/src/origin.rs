@@ -56,8 +56,8 @@ impl Origin {
         self.text
     }
 
-    /// Whether a client may go on that was admitted here. One that has presented a certificate is judged again when
-    /// whom to take has changed since.
+    /// Whether a client that was admitted may continue. One that has presented a certificate is checked again when whom
+    /// to take has changed since.
     pub(crate) fn is_still_admitted(&self) -> bool {
         let (Some(shown), Some(tls)) = (&self.shown, &self.listener_policy.tls) else {
             return true;

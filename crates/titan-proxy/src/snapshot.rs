@@ -24,12 +24,12 @@ use titan_policies::transform::Body;
 use titan_upstream::h2::Sharing;
 use titan_upstream::members::Upstream;
 
-/// Everything that requests are judged by. A request sees exactly one.
+/// Everything that requests are served from. A request sees exactly one.
 pub(crate) struct Snapshot {
     /// Unique in the process, so that what was made for one is not taken for what was made for another.
     pub(crate) id: u64,
     pub(crate) routes: Routes,
-    /// What becomes of paths that some upstreams take for others.
+    /// What happens to paths that some upstreams take for others.
     pub(crate) look_alikes: LookAlikes,
     /// By the index of the route.
     pub(crate) actions: Vec<Action>,
@@ -83,7 +83,7 @@ pub(crate) struct Proxy {
 }
 
 impl Snapshot {
-    /// Builds the tables for so many workers, with what outlives them out of `registry`. The configuration has been
+    /// Builds the tables for that many workers, with what outlives them out of `registry`. The configuration has been
     /// checked, and TLS has been set up for each of its upstreams that speaks it: nothing can fail. `files` says where
     /// relative paths start.
     pub(crate) fn build(

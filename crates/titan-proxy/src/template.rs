@@ -40,7 +40,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// What becomes of the path on its way to an upstream.
+/// What happens to the path on its way to an upstream.
 #[derive(Debug)]
 pub(crate) enum PathRewrite {
     /// The first segments give way to that text.

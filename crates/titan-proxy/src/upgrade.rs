@@ -82,7 +82,7 @@ impl Upgrade {
         Ok(())
     }
 
-    /// Whether a response with 101 consents to this, and to nothing else.
+    /// Whether a response with 101 accepts this protocol, and no other.
     pub(crate) fn is_granted_by(&self, head: &ResponseHead) -> bool {
         let mut protocols = head.fields.members(FieldName::Upgrade);
         let is_meant = protocols.next().is_some_and(|it| it.eq_ignore_ascii_case(&self.protocol))

@@ -28,7 +28,7 @@ pub struct Gateway {
 /// In `text` `$0` stands for the address of the first of `upstreams`, `$1` for that of the second, and so
 /// on. What every gateway needs and the text does not have is added: one listener at a free port of
 /// 127.0.0.1, one worker, an upstream `u` of all `upstreams`, and a route to it for everything. Requests
-/// go on as soon as their head has come (`request_buffer`), so that tests can see what becomes of their bodies.
+/// go on as soon as their head has come (`request_buffer`), so that tests can see what happens to their bodies.
 #[track_caller]
 pub fn gateway(text: &str, upstreams: &[&dyn Display]) -> Gateway {
     match start(text, upstreams) {

@@ -405,7 +405,7 @@ impl H2Connection {
 }
 
 impl StreamCapacity {
-    /// Whether a client that has so many streams may have one more, where that counts.
+    /// Whether a client that has that many streams may have one more, where that counts.
     fn is_for(&self, share: Option<(&Rc<Shares>, ClientCounter)>) -> bool {
         share.is_none_or(|(used, counter)| used.admits_to(counter, self.taken, self.most))
     }
@@ -489,7 +489,7 @@ pub struct H2Channel<'w> {
 }
 
 impl<'w> H2Channel<'w> {
-    /// Opens the stream that the seat is for; `open` sends the head of the request. Its body has so many bytes, where
+    /// Opens the stream that the seat is for; `open` sends the head of the request. Its body has that many bytes, where
     /// that is known. None where the connection takes no more streams.
     pub fn start(
         seat: Seat,

@@ -42,7 +42,8 @@ pub struct Upstream {
     pub counted: Arc<Counted<UpstreamCells>>,
 }
 
-/// Of all upstreams of one name, the one whose configuration is in force, and where its endpoints were found last.
+/// Of all upstreams of one name, the one whose configuration is in force, and the addresses that its endpoints had
+/// last.
 #[derive(Default)]
 struct InForce {
     upstream: Option<u64>,

@@ -56,7 +56,7 @@ struct Idle {
     until: CoarseInstant,
 }
 
-/// What a request wants of its connection.
+/// What a request requires of its connection.
 #[derive(Clone, Copy)]
 pub struct AcquireOptions<'o> {
     /// The request must not be sent twice: ask the kernel before a connection is used again.

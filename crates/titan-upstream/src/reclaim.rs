@@ -17,7 +17,7 @@ struct WorkerRequests {
 }
 
 impl Reclaim {
-    /// For so many workers, without any request yet.
+    /// For that many workers, without any request yet.
     pub fn new(workers: usize) -> Reclaim {
         Reclaim { workers: (0..workers).map(|_| WorkerRequests::default()).collect() }
     }

@@ -54,7 +54,7 @@ pub(super) fn check_look_alikes(routes: &[RouteInForce<'_>], file: &Paths, to: &
     }
 }
 
-/// Look-alikes of a path of which it is not said what becomes of them.
+/// Look-alikes of a path for which `paths` has no setting.
 fn unstated(path: &PathPattern, paths: &Paths) -> Vec<String> {
     let start = literal_start(path);
     let has_letters = start.bytes().any(|byte| byte.is_ascii_alphabetic());

@@ -92,7 +92,7 @@ pub struct Authorise {
     pub deny: Vec<Cidr>,
     /// Conditions on the client's certificate: all of one of these must hold.
     pub client_certificate: Option<Vec<Vec<CertificateMatch>>>,
-    /// The keys of which a request has to show one.
+    /// The keys of which a request must present one.
     pub api_keys: Option<ApiKeys>,
     /// Ways of which one is enough, in the order in which they are tried: none, or two and more.
     pub any_of: Vec<Credential>,
@@ -106,7 +106,7 @@ pub struct Authorise {
     pub rules: Vec<Rule>,
     /// Whether responses say what the token lacks.
     pub tell_missing: bool,
-    /// Names and passwords, of which a request has to show one.
+    /// Names and passwords, of which a request must present one.
     pub basic: Option<Box<Basic>>,
     /// The service that decides about what has passed the others.
     pub forward_auth: Option<Box<ForwardAuth>>,

@@ -87,7 +87,7 @@ section! {
     }
 }
 
-/// What becomes of requests in codings that are not decoded.
+/// What happens to requests in codings that are not decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OtherCodings {
     /// They go on as they are.

@@ -3,7 +3,7 @@
 use crate::token::HeaderName;
 use std::path::Path;
 
-/// What the rest of the file has to know of a policy: nothing, as long as nothing else is said.
+/// What the rest of the file must know about a policy; by default nothing.
 pub(in crate::policy) trait PolicySection {
     /// The fields of requests that identify clients to upstreams: clients may not write them, on any route.
     fn identity_fields(&self) -> Vec<&HeaderName> {

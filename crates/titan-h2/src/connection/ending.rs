@@ -23,7 +23,7 @@ pub(super) enum Shutdown {
 }
 
 impl Connection {
-    /// Gives a stream up; there is no event for it. Nothing happens where it is over.
+    /// Abandons a stream; there is no event for it. Nothing happens if it is over.
     ///
     /// A server that has responded completely while the request goes on says so with [`Code::NoError`].
     pub fn reset(&mut self, stream: StreamId, code: Code) {

@@ -112,7 +112,7 @@ impl Connection {
         list.saturating_add(BLOCK_SLACK)
     }
 
-    /// A block is complete. Whatever becomes of it, it goes through the reader, whose table it changes.
+    /// A block is complete. Whatever happens to it, it goes through the reader, whose table it changes.
     fn on_block(&mut self, opening: BlockStart, block: &[u8]) -> Outcome {
         let id = opening.stream;
         if opening.depends_on_itself {

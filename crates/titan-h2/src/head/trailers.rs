@@ -7,7 +7,7 @@ use crate::hpack::{Key, Line};
 use crate::limits::Limits;
 use titan_http::{Fields, may_be_trailer};
 
-/// What becomes of trailers beyond their limits.
+/// What happens to trailers beyond their limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Excess {
     /// They are a fault.

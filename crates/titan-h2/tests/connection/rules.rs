@@ -1,4 +1,4 @@
-//! What a peer may not do, and what becomes of the stream or the connection.
+//! What a peer may not do, and what happens to the stream or the connection.
 
 use crate::peer::*;
 use titan_h2::{Code, Connection, Event, Fault, Limits, Violation};

@@ -153,7 +153,7 @@ impl Receiver {
         self.chunk.len() - self.start + self.handle.with(|slot| slot.body.len())
     }
 
-    /// Waits until so much of the body has come, or all of it; takes nothing.
+    /// Waits until that much of the body has come, or all of it; takes nothing.
     pub fn poll_ahead(&self, cx: &Context<'_>, wanted: usize) -> Poll<Result<(), Error>> {
         let taken = self.chunk.len() - self.start;
         self.handle.with(|slot| match slot.lost {

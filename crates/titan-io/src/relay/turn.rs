@@ -11,7 +11,7 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// A turn of so many bytes.
+    /// A turn of that many bytes.
     pub fn of(bytes: usize) -> Turn {
         Turn { left: bytes, whole: bytes }
     }
@@ -26,7 +26,7 @@ impl Turn {
         self.left == 0
     }
 
-    /// Notes that so many bytes have been worked on.
+    /// Counts that many bytes of work.
     pub fn spend(&mut self, bytes: usize) {
         self.left = self.left.saturating_sub(bytes);
     }

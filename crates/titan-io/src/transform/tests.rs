@@ -135,7 +135,7 @@ impl Toy {
         Running { toy: self, held: Vec::new(), count: 0 }
     }
 
-    /// What becomes of a body that has come as far as that, and of its trailers where they have come too.
+    /// What happens to a body that has come as far as that, and to its trailers where they have come too.
     fn naive(self, body: &[u8], trailers: Option<&mut Fields>) -> Vec<u8> {
         match self {
             Toy::Swell(times) => body.iter().flat_map(|byte| vec![*byte; times]).collect(),
@@ -240,7 +240,7 @@ fn listed(toys: &[Toy]) -> Transforms<'static> {
     transforms
 }
 
-/// What becomes of a body by one toy after the other.
+/// A body after one toy after the other.
 fn naive(toys: &[Toy], body: &[u8], mut trailers: Option<&mut Fields>) -> Vec<u8> {
     let through = |body: Vec<u8>, toy: &Toy| toy.naive(&body, trailers.as_deref_mut());
     toys.iter().fold(body.to_vec(), through)

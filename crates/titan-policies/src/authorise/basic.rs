@@ -26,7 +26,7 @@ use titan_io::error::{Error, Kind};
 use titan_io::network::ClientNetwork;
 use titan_io::registry::Registry;
 
-/// Names and passwords of which a request has to show one.
+/// Names and passwords of which a request must present one.
 pub(super) struct Basic {
     config: titan_config::Basic,
     /// They outlive a configuration: what was found right with them counts as long as they are the same.
@@ -146,7 +146,7 @@ impl Basic {
         }
     }
 
-    /// What can be said of a request without a look at the password.
+    /// What can be said of a request without checking the password.
     pub(super) fn explain(&self, request: &mut RequestHead, story: &mut Story<'_>) {
         match self.take(&mut request.fields) {
             Some(shown) => {

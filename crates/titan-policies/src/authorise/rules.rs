@@ -74,7 +74,7 @@ impl Rules {
     }
 }
 
-/// Why there is no saying whether a rule is met.
+/// Why it is unknown whether a rule is met.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Unmet {
     /// What it uses is larger than it may be.

@@ -5,7 +5,7 @@ use titan_config::{CodedRequests, OtherCodings};
 use titan_http::coding::Coding;
 use titan_http::{BadField, FieldName, Fields, RequestHead, ResponseHead, Status};
 
-/// What becomes of the body of a request.
+/// What happens to the body of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Coded {
     /// It goes on as it is.

@@ -53,7 +53,7 @@ const GZIP_MEMORY: usize = 48 << 10;
 const ZSTD_MEMORY: usize = 768 << 10;
 
 impl Decoder {
-    /// A decoder for a body in that coding, whose window has so many bytes at most.
+    /// A decoder for a body in that coding, whose window has that many bytes at most.
     pub(super) fn new(coding: Coding, window: usize) -> Decoder {
         match coding {
             Coding::Gzip => Decoder::Gzip(Members::new()),

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use titan_io::error::{Error, Kind};
 
 impl Jwt {
-    /// What becomes of a request, and what its token says where it goes on. What is `unread` of the keys is why
+    /// What happens to a request, and what its token says where it goes on. What is `unread` of the keys is why
     /// they are not there.
     pub(super) fn tell_story(
         &self,

@@ -25,8 +25,7 @@ enum ProviderKeys {
     Elsewhere(Arc<Fetched>),
 }
 
-/// What makes a token that was found valid a valid token still: everything that it was judged by, but for the keys. Those
-/// have generations.
+/// What keeps a cached token valid: everything that it was checked with, except the keys. Those have generations.
 #[derive(PartialEq, Eq)]
 struct RingKey {
     policy: String,

@@ -61,7 +61,7 @@ pub(super) struct Remote {
     generations: Mutex<Vec<Weak<Generation>>>,
     /// Whether a set was ever fetched.
     has_come: AtomicBool,
-    /// Whether the last set that was fetched is recent enough to be believed.
+    /// Whether the last set that was fetched is recent enough to be used.
     is_current: AtomicBool,
     /// When a set was fetched last, in seconds since 1970.
     fetched_at: AtomicU64,
@@ -351,7 +351,7 @@ pub(super) fn follow<'f>(
                 () = fetch_all(sets) => {}
             }
         });
-        // What is being fetched is of no use any more.
+        // The set that is being fetched is no longer needed.
         runtime.shutdown_background();
     };
     std::thread::Builder::new().name("jwks".to_owned()).spawn(run).map(drop)

@@ -54,7 +54,7 @@ impl Waiting {
 }
 
 impl WaitPermit {
-    /// Waits there for so many nanoseconds.
+    /// Waits there for that many nanoseconds.
     pub(super) fn turn_in(self, nanoseconds: u64) -> Turn {
         Turn { place: self, delay: Duration::from_nanos(nanoseconds) }
     }

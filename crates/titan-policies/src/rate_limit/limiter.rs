@@ -34,7 +34,7 @@ pub(crate) struct Limiter {
     table: Table,
     /// The rates of each plan. Only the first one counts what has happened already.
     plans: Box<[Box<[CellRate]>]>,
-    /// How many rates the plan has that has most: so many values of an entry are arrival times.
+    /// How many rates the plan has that has most: that many values of an entry are arrival times.
     rates: usize,
     concurrency: Option<u64>,
 }

@@ -94,7 +94,7 @@ impl WriterId {
 }
 
 impl Table {
-    /// A table with room for at least so many keys, whose entries have so many values.
+    /// A table with room for at least that many keys, whose entries have that many values.
     pub(crate) fn new(capacity: usize, stride: usize) -> Table {
         let sets = (capacity * ROOM).div_ceil(WAYS).next_power_of_two();
         let empty = || Set(std::array::from_fn(|_| AtomicU64::new(EMPTY)));

@@ -89,7 +89,7 @@ impl Condition {
         }
     }
 
-    /// What becomes of its response, in words.
+    /// What happens to its response, in words.
     pub(super) fn explain_response(
         &self,
         request: &RequestHead,

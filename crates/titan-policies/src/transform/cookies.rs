@@ -51,7 +51,7 @@ fn is_for(rule: &CookieRule, name: &[u8]) -> bool {
     names.is_none_or(|names| names.iter().any(|it| it.as_str().as_bytes() == name))
 }
 
-/// Whether the rule says what becomes of that attribute.
+/// Whether the rule says what happens to that attribute.
 fn is_given(rule: &CookieRule, attribute: &[u8]) -> bool {
     let CookieRule { names: _, secure, http_only, same_site, path, domain } = rule;
     let given = [

@@ -61,7 +61,7 @@ struct Connection<'c> {
     pipelined: u16,
 }
 
-/// What becomes of a connection.
+/// What happens to a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
     Idle,

@@ -19,7 +19,7 @@ use titan_io::relay::{Pump, StallLimits, Stop};
 pub(super) enum Hold {
     /// None: it is forwarded as it comes.
     Nothing,
-    /// So many bytes of it, where they have come in: a client that sends it slowly is to keep nothing of an endpoint
+    /// That many bytes of it, where they have come in: a client that sends it slowly is to keep nothing of an endpoint
     /// meanwhile.
     Beginning(usize),
     /// All of it, in memory of its own.
@@ -80,7 +80,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         })
     }
 
-    /// Waits for so much of the body, or all of a smaller one. It stays where it is.
+    /// Waits for that much of the body, or all of a smaller one. It stays where it is.
     pub(super) async fn await_beginning(
         &mut self,
         wanted: usize,

@@ -18,7 +18,7 @@ impl Idle {
         Idle { timeout, moved: 0, deadline: clock.deadline(timeout) }
     }
 
-    /// Whether nothing has moved for too long, now that so many bytes have moved in all.
+    /// Whether nothing has moved for too long, given how many bytes have moved in all.
     pub(super) fn is_over(&mut self, clock: &Clock, moved: u64) -> bool {
         if self.moved != moved {
             self.moved = moved;

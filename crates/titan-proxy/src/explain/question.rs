@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A request, not yet judged.
+/// A request to explain.
 pub(super) struct Question {
     bytes: Vec<u8>,
     first_line: String,

@@ -12,7 +12,7 @@ pub(super) struct Validators<'v> {
     pub(super) modified: Option<SystemTime>,
 }
 
-/// What becomes of a request under its conditions.
+/// What happens to a request under its conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// It gets its response.

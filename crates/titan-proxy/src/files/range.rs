@@ -13,7 +13,7 @@
 use std::ops::Range;
 use titan_http::{FieldName, Fields};
 
-/// What a request wants of a file.
+/// The part of a file that a request asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum RequestedRange {
     /// All of it.
@@ -24,7 +24,7 @@ pub(super) enum RequestedRange {
     Beyond,
 }
 
-/// What a request wants of a file of that length.
+/// The part of a file of that length that a request asks for.
 pub(super) fn wanted(fields: &Fields, length: u64) -> RequestedRange {
     let mut all = fields.all(FieldName::Range);
     match (all.next(), all.next()) {

@@ -18,7 +18,7 @@ fn config<T>(text: &str, build: impl FnOnce(&Config) -> T) -> T {
     build(&Config::parse("test", text).unwrap_or_else(|report| panic!("{report}")))
 }
 
-/// What becomes of `GET a.example/path?query`, perhaps with header fields on further lines: the route
+/// What happens to `GET a.example/path?query`, perhaps with header fields on further lines: the route
 /// and what it captured, or the status and Allow.
 fn ask(routes: &Routes, request: &str) -> String {
     with_request(request, |request| match routes.find(request) {

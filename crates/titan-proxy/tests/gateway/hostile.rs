@@ -8,7 +8,7 @@ use titan_testkit::{End, Response, gateway};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// What becomes of `response` when an endpoint sends it and keeps the connection open: what the client gets.
+/// What happens to `response` when an endpoint sends it and keeps the connection open: what the client gets.
 /// The next request over the client's connection is served over another one to the endpoint.
 #[track_caller]
 fn after(response: impl AsRef<[u8]>) -> Response {

@@ -189,7 +189,7 @@ fn workers_stay_on_a_core_each_where_asked_to() {
 const BEHIND: &str =
     "listeners: [{ address: '127.0.0.1:0', proxy_protocol: { from: [127.0.0.2] } }]";
 
-/// What becomes of a connection that starts so, from a peer that must send a header.
+/// What happens to a connection that starts so, from a peer that must send a header.
 fn introduced(gateway: &Gateway, header: &[u8]) -> Peer {
     let mut client = Peer::connects_from("127.0.0.2", gateway.address());
     client.offers(header).offers(GET);

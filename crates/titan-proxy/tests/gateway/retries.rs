@@ -173,7 +173,7 @@ fn a_response_that_breaks_the_protocol_is_not_asked_for_again() {
     held.upstream.expects_no_connection();
 }
 
-/// What becomes of a request whose endpoint reads it and closes the connection: the response to its client, and whether
+/// What happens to a request whose endpoint reads it and closes the connection: the response to its client, and whether
 /// another endpoint got it.
 fn is_repeated(settings: &str, request: impl AsRef<[u8]>) -> bool {
     let first = upstream::listens();

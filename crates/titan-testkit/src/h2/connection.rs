@@ -212,7 +212,7 @@ impl Connection {
         self
     }
 
-    /// Waits until so many bytes of a body have come, and takes them.
+    /// Waits until that many bytes of a body have come, and takes them.
     #[track_caller]
     pub fn takes_data(&mut self, stream: u32, count: usize) -> Vec<u8> {
         self.waits(&format!("{count} bytes on stream {stream}"), |talk| {

@@ -16,7 +16,7 @@ const MAX_SLOTS_FOR_WEIGHTS: u64 = 65537;
 /// `2.5 * endpoints / slots` of the keys move: this keeps it below another share up to 450 endpoints.
 const SLOTS_PER_SQUARE: u64 = 3;
 
-/// A table from hashes to places. When a place leaves, little beside its own share moves.
+/// A table from hashes to places. When a place leaves, little more than its own share moves.
 pub(super) struct Maglev {
     slots: Box<[u32]>,
 }

@@ -1,4 +1,4 @@
-//! Tests of what becomes of an upstream when its names are asked for again.
+//! Tests of what happens to an upstream when its names are asked for again.
 
 use super::*;
 use crate::balance::PickContext;

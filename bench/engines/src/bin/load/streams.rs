@@ -49,7 +49,7 @@ struct Load {
     owed: Cell<u64>,
 }
 
-/// Runs a job with so many streams on each connection.
+/// Runs a job with that many streams on each connection.
 pub fn run(job: &Job, streams: usize) -> io::Result<Report> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let load = Rc::new(Load::lay_out(job.clone())?);

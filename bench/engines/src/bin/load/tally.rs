@@ -30,7 +30,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// A response with a body of so many bytes.
+    /// A response with a body of that many bytes.
     pub fn answer(&mut self, sent: Instant, now: Instant, bytes: usize) {
         self.answered += 1;
         if self.measuring {

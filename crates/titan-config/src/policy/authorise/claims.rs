@@ -141,7 +141,7 @@ fn rule(named: Named<(Claim, String), ClaimRuleFields>) -> ClaimRule {
     ClaimRule { claim, name, equals, any, all, none, only }
 }
 
-/// A value that a claim equals, values of which it has one, or the section.
+/// A value that the claim must equal, values of which it must have one, or the section.
 struct ClaimRuleReader;
 
 impl Read for ClaimRuleReader {

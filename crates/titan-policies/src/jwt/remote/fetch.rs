@@ -144,7 +144,7 @@ fn more(stream: &mut impl Read, received: &mut Vec<u8>) -> io::Result<bool> {
 mod tests {
     use super::*;
 
-    /// An endpoint that says that, so many bytes at a time.
+    /// An endpoint that sends this text, that many bytes at a time.
     struct Script {
         says: Vec<u8>,
         at_once: usize,

@@ -18,7 +18,7 @@ fn asks_as(client: &mut Client, address: &str, path: &str) -> u32 {
     client.asks(&Head::get(path).with("x-forwarded-for", address))
 }
 
-/// Has that many requests of one client running and two waiting, where the endpoint takes so many streams.
+/// Has that many requests of one client running and two waiting, where the endpoint takes that many streams.
 fn crowded(streams: u32, running: u32) -> (Listening, Gateway, Client, Endpoint) {
     let upstream = upstream::listens();
     let gateway = believing(&upstream);
