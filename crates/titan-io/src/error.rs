@@ -133,6 +133,8 @@ kinds! {
     FieldName Downstream BAD_REQUEST "field-name" "A field name contains characters that are not allowed here.";
     /// The client has presented a certificate that is no longer accepted.
     ClientCertificate Downstream FORBIDDEN "client-certificate" "The client's certificate is no longer accepted.";
+    /// The connection was accepted under rules of the listener that others have replaced: TLS where there was none, say.
+    ConnectionOutdated Downstream MISDIRECTED_REQUEST "connection-outdated" "The rules for connections have changed: open another one.";
     /// A CONNECT request: the gateway opens no tunnels.
     ConnectMethod Downstream NOT_IMPLEMENTED "connect-method" "CONNECT is not supported.";
     /// The request has come through this gateway too often.
@@ -243,7 +245,8 @@ impl Error {
             matches!(self.kind, Kind::HeadTimeout | Kind::BodyTimeout | Kind::BodyTooSlow);
         let is_malformed = matches!(self.kind, Kind::Malformed(_)) && self.side == Side::Downstream;
         let is_too_much = self.status() == Status::CONTENT_TOO_LARGE;
-        is_late || is_malformed || is_too_much || self.kind == Kind::ClientCertificate
+        let is_outdated = matches!(self.kind, Kind::ClientCertificate | Kind::ConnectionOutdated);
+        is_late || is_malformed || is_too_much || is_outdated
     }
 
     /// Of this failure and that of a later attempt, the one to report: the later one, unless it says only that an

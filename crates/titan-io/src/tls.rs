@@ -5,7 +5,7 @@ mod credentials;
 mod identity;
 mod server;
 
-pub use client::{ClientTls, EndpointTls, client_config};
+pub use client::{ClientSettings, ClientTls, EndpointTls, client_config};
 pub use credentials::{BadCredentials, Files, bad};
 pub use identity::{Identity, sha256};
 pub use server::ServerTls;

@@ -179,6 +179,7 @@ impl<'x, B: RequestBody, S: ResponseSink> Exchange<'x, B, S> {
     /// Responds to the request; to one whose head could not be read with what was wrong with it.
     pub(crate) async fn run(&mut self, refused: Option<Error>) -> Verdict {
         self.worker.cells().begun.add(1);
+        self.snapshot.forwarding.judge(self.origin);
         let dialect = Dialect::of_call(self.request);
         self.record.dialect = dialect.map(|dialect| dialect.of_response(&self.request.fields));
         let result = match refused {

@@ -78,8 +78,8 @@ pub fn explain(
     let snapshot = &Snapshot::unconnected(config, &credentials);
     let scheme = if question.is_https() { Scheme::Https } else { Scheme::Http };
     let peer = from.unwrap_or(IpAddr::V4(ASSUMED_CLIENT));
-    let mut policy = ListenerPolicy::default();
-    policy.https = https(config, &question);
+    let policy = ListenerPolicy::default();
+    policy.redirect_to(https(config, &question));
     let mut origin = snapshot.forwarding.origin(Some(peer), scheme, &Arc::new(policy));
     origin.shown = identity.map(|identity| PresentedCertificate::new((identity, 0)));
     let mut explainer = Explainer {
@@ -462,7 +462,7 @@ impl Observer for Explainer<'_> {
     }
 
     fn strips(&mut self, guard: &Guard, fields: &Fields) {
-        let removed = guard.explain(self.origin.is_trusted, fields);
+        let removed = guard.explain(self.origin.is_trusted(), fields);
         removed.into_iter().for_each(|field| self.page.tell("removed", field));
     }
 

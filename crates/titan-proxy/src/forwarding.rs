@@ -12,12 +12,13 @@ pub(crate) use hops::{Reach, count_hop};
 
 use crate::guard::{CLIENT_CERT, CLIENT_CERT_CHAIN};
 use crate::listener_policy::ListenerPolicy;
-use crate::origin::{AddressText, Origin};
+use crate::origin::{AddressText, Origin, Trust};
 use element::{LastHops, is_well_formed, value_of};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use titan_config::{Cidr, ClientCert, Config, HeaderName, ServerField, TrustedField};
 use titan_http::{Authority, BadField, FieldName, Fields, RequestHead, ResponseHead, Scheme};
 use titan_io::tls::Identity;
@@ -35,6 +36,8 @@ const MAX_PASSES: usize = 8;
 /// What is passed on and what is trusted, as configured.
 #[derive(Debug)]
 pub(crate) struct Forwarding {
+    /// Unique in the process: whom one trusts another may not.
+    id: u64,
     trusted: Vec<Cidr>,
     trusted_field: TrustedField,
     x_forwarded: bool,
@@ -109,7 +112,9 @@ impl Forwarding {
         } = config.forwarding.clone();
         let (trusted, via) = (trusted_proxies, via.map(|via| via.as_str().into()));
         let request_id = request_id.map(IdField::new);
+        static NEXT: AtomicU64 = AtomicU64::new(0);
         Forwarding {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
             trusted,
             trusted_field,
             x_forwarded,
@@ -131,7 +136,13 @@ impl Forwarding {
     ) -> Origin {
         let address = address.map(|address| address.to_canonical());
         let is_trusted = address.is_some_and(|address| self.trusts(address));
-        Origin::new(address, scheme, is_trusted, listener_policy)
+        let trust = Trust { is_trusted, judge: self.id };
+        Origin::new(address, scheme, trust, listener_policy)
+    }
+
+    /// Judges the peer of a connection that was accepted under another configuration.
+    pub(crate) fn judge(&self, origin: &Origin) {
+        origin.judge(self.id, |address| self.trusts(address));
     }
 
     /// The address of the client behind all trusted proxies; the peer's where it tells nothing. None where a trusted
@@ -141,7 +152,7 @@ impl Forwarding {
     /// not trusted. What stands before that can be forged.
     pub(crate) fn client(&self, origin: &Origin, fields: &Fields) -> Option<IpAddr> {
         let peer = origin.address?;
-        if !origin.is_trusted {
+        if !origin.is_trusted() {
             return Some(peer);
         }
         let (client, _) = match self.trusted_field {
@@ -153,7 +164,7 @@ impl Forwarding {
 
     /// The element of `Forwarded` that names the client, if that is the trusted field.
     fn element_of_client<'f>(&self, origin: &Origin, fields: &'f Fields) -> Option<&'f [u8]> {
-        let peer = origin.address.filter(|_| origin.is_trusted)?;
+        let peer = origin.address.filter(|_| origin.is_trusted())?;
         let last = LastHops::of(fields);
         let (_, hops) = self.behind(peer, last.addresses());
         last.elements().nth(hops.checked_sub(1)?)
@@ -169,7 +180,7 @@ impl Forwarding {
     ) -> Result<(), BadField> {
         let Some(field) = &self.request_id else { return Ok(()) };
         match field.only_value(fields) {
-            Some(kept) if origin.is_trusted && is_request_id(kept) => Ok(()),
+            Some(kept) if origin.is_trusted() && is_request_id(kept) => Ok(()),
             _ => field.set(fields, &hex(fresh)),
         }
     }
@@ -301,7 +312,7 @@ impl Forwarding {
 
     /// The address of the client, where that is not the peer; empty where a trusted proxy does not say which it is.
     fn client_behind_peer(&self, origin: &Origin, fields: &Fields) -> Option<AddressText> {
-        if !origin.is_trusted {
+        if !origin.is_trusted() {
             return None;
         }
         let client = self.client(origin, fields);
@@ -334,7 +345,9 @@ impl Forwarding {
         origin: &Origin,
         head: &mut ResponseHead,
     ) -> Result<(), BadField> {
-        if let Some(hsts) = &origin.listener_policy.hsts {
+        if origin.scheme == Scheme::Https
+            && let Some(hsts) = &*origin.listener_policy.hsts()
+        {
             head.fields.set_named(b"Strict-Transport-Security", hsts.as_bytes())?;
         }
         self.name_server(head)
@@ -494,10 +507,7 @@ fn write_via(
     head: &mut RequestHead,
     scratch: &mut Vec<u8>,
 ) -> Result<(), Refused> {
-    let passes = head
-        .fields
-        .members(FieldName::Via)
-        .filter(|listener_policy| names(listener_policy, pseudonym));
+    let passes = head.fields.members(FieldName::Via).filter(|entry| names(entry, pseudonym));
     if passes.count() > MAX_PASSES {
         return Err(Refused::Loop);
     }
@@ -509,8 +519,8 @@ fn write_via(
 }
 
 /// Whether an entry of `Via` (protocol, name, perhaps a comment) has that name.
-fn names(listener_policy: &[u8], pseudonym: &str) -> bool {
-    let mut words = listener_policy.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+fn names(entry: &[u8], pseudonym: &str) -> bool {
+    let mut words = entry.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
     words.nth(1).is_some_and(|name| name.eq_ignore_ascii_case(pseudonym.as_bytes()))
 }
 

@@ -179,7 +179,8 @@ impl Code {
             | Kind::Truncated
             | Kind::Unprocessed
             | Kind::RequestMemory
-            | Kind::TooManyTunnels => Code::Unavailable,
+            | Kind::TooManyTunnels
+            | Kind::ConnectionOutdated => Code::Unavailable,
             Kind::Malformed(_)
             | Kind::MalformedStream(_)
             | Kind::Path(_)

@@ -14,7 +14,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::net::UnixListener as StdUnixListener;
 use std::path::Path;
-use std::pin::pin;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,7 +22,6 @@ use std::task::{Context, Poll};
 use titan_config::{Cidr, ListenAddress};
 use titan_http::Scheme;
 use titan_io::clock::TICK;
-use titan_io::io::Phase;
 use titan_io::network::ClientNetwork;
 use titan_io::registry::Registry;
 use titan_io::shares::{ClientCounter, Shares};
@@ -30,7 +29,7 @@ use titan_io::stream::Stream;
 use titan_io::tls::{self, BadCredentials, Files, Refused, ServerTls};
 use titan_io::transport::Transport;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
-use tokio::sync::watch;
+use tokio::sync::oneshot;
 
 /// A listening socket of one worker.
 pub(crate) struct Listener {
@@ -44,16 +43,12 @@ pub(crate) enum ListenSocket {
     Unix(StdUnixListener),
 }
 
-/// What decides which connections a listener admits; one for all workers.
+/// What decides which connections a listener admits; one for all workers. It stays as long as something listens at the address or
+/// a connection that came in there is open: a reload changes its settings.
 pub(crate) struct ListenerState {
-    pub(crate) config: titan_config::Listener,
+    pub(crate) id: ListenerId,
+    config: ArcSwap<titan_config::Listener>,
     pub(crate) listener_policy: Arc<ListenerPolicy>,
-    connections: Arc<OpenConnections>,
-}
-
-/// The connections that are open at a listener. They count on when a later configuration has other limits for it.
-#[derive(Default)]
-struct OpenConnections {
     open: AtomicU32,
     /// What clients have of `max_connections`.
     used: Shares,
@@ -61,11 +56,19 @@ struct OpenConnections {
     by_client: Mutex<HashMap<ClientNetwork, u32>>,
 }
 
-/// What makes a listener the one that it was.
-#[derive(PartialEq, Eq, Hash)]
-struct ListenerKey {
-    name: String,
+/// What makes a listener the one that it was: where clients connect, whatever its name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ListenerId {
     address: ListenAddress,
+    /// How many of the same address stand before it in the file: port 0 may be there more than once.
+    before: usize,
+}
+
+/// The settings of a listener, ready to be in force.
+pub(crate) struct PreparedListener {
+    state: Arc<ListenerState>,
+    config: titan_config::Listener,
+    tls: Option<ServerTls>,
 }
 
 /// A connection's permit at a listener; left when dropped.
@@ -79,56 +82,80 @@ struct ConnectionPermit {
 /// Connections that the kernel may hold before they are accepted.
 const BACKLOG: i32 = 4096;
 
-impl ListenerState {
-    /// The state of a listener. Where one of that name and address is in `registry`, its connections count, and it
-    /// goes on with the handshakes that it holds: [`ListenerState::renew`] tells what others the configuration asks for.
+impl ListenerId {
+    /// Those of the listeners of a configuration.
+    pub(crate) fn all(listeners: &[titan_config::Listener]) -> Vec<ListenerId> {
+        let mut seen: HashMap<&ListenAddress, usize> = HashMap::new();
+        let id = |listener: &'_ titan_config::Listener, before| ListenerId {
+            address: listener.address.clone(),
+            before,
+        };
+        let ids = listeners.iter().map(|listener| {
+            let count = seen.entry(&listener.address).or_default();
+            *count += 1;
+            id(listener, *count - 1)
+        });
+        ids.collect()
+    }
+}
+
+impl PreparedListener {
+    /// Makes a listener ready. At an address that is in `registry` it goes on with the connections that are open there, and
+    /// tickets stay valid if the same clients are accepted.
     pub(crate) fn new(
         config: &titan_config::Listener,
+        id: ListenerId,
         files: &Files,
         registry: &Registry,
-    ) -> Result<Arc<ListenerState>, BadCredentials> {
-        let key = || ListenerKey { name: config.name.clone(), address: config.address.clone() };
-        let tls = config.tls.as_ref().map(|tls| {
-            let make = || ServerTls::new(tls, config.protocols, files).map(ArcSwap::from_pointee);
-            registry.try_shared(key(), make)
+    ) -> Result<PreparedListener, BadCredentials> {
+        let state = registry.shared(id.clone(), || ListenerState::new(id, config));
+        let tls = config.tls.as_ref().map(|tls| match state.listener_policy.tls() {
+            Some(now) => now.renew(tls, config.protocols, files),
+            None => ServerTls::new(tls, config.protocols, files),
         });
-        let listener_policy = Arc::new(ListenerPolicy::new(config, tls.transpose()?));
-        let connections = registry.shared(key(), OpenConnections::default);
-        Ok(Arc::new(ListenerState { config: config.clone(), listener_policy, connections }))
+        Ok(PreparedListener { tls: tls.transpose()?, config: config.clone(), state })
     }
 
-    /// What handshakes would be held with if `files` were what is on disk.
-    pub(crate) fn renew(&self, files: &Files) -> Result<Option<ServerTls>, BadCredentials> {
-        let (Some(config), Some(now)) = (&self.config.tls, &self.listener_policy.tls) else {
-            return Ok(None);
-        };
-        now.load().renew(config, self.config.protocols, files).map(Some)
+    /// The state that it will be in force in.
+    pub(crate) fn state(&self) -> &Arc<ListenerState> {
+        &self.state
     }
 
-    /// Holds handshakes with that from now on.
-    pub(crate) fn set_tls(&self, renewed: Option<ServerTls>) {
-        if let (Some(renewed), Some(tls)) = (renewed, &self.listener_policy.tls) {
-            tls.store(Arc::new(renewed));
+    /// Has the settings hold from now on, also for connections that are open.
+    pub(crate) fn take_effect(self) {
+        let PreparedListener { state, config, tls } = self;
+        state.listener_policy.set(&config, tls);
+        state.config.store(Arc::new(config));
+    }
+}
+
+impl ListenerState {
+    fn new(id: ListenerId, config: &titan_config::Listener) -> ListenerState {
+        ListenerState {
+            id,
+            config: ArcSwap::from_pointee(config.clone()),
+            listener_policy: Arc::default(),
+            open: AtomicU32::new(0),
+            used: Shares::default(),
+            by_client: Mutex::default(),
         }
     }
 
     /// Admits a connection, unless there are too many.
     fn enter(self: &Arc<Self>) -> Option<ConnectionPermit> {
-        let most = self.config.max_connections.get();
+        let most = self.config.load().max_connections.get();
         let more = |open| (open < most).then_some(open + 1);
-        let open = &self.connections.open;
-        open.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
+        self.open.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
         Some(ConnectionPermit { state: Arc::clone(self), counter: None, client: None })
     }
 
     /// Whether a connection from `peer` starts with a PROXY protocol header.
     fn expects_header(&self, peer: Option<IpAddr>) -> bool {
-        let Some(protocol) = &self.config.proxy_protocol else { return false };
+        let config = self.config.load();
+        let Some(protocol) = &config.proxy_protocol else { return false };
         peer.is_some_and(|peer| protocol.from.iter().any(|block: &Cidr| block.contains(peer)))
     }
-}
 
-impl OpenConnections {
     fn by_client(&self) -> MutexGuard<'_, HashMap<ClientNetwork, u32>> {
         self.by_client.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -138,11 +165,11 @@ impl ConnectionPermit {
     /// Counts the connection as its client's, if what is left is enough for one more of it: the last places are for
     /// clients that have few.
     fn take_share(&mut self, client: IpAddr) -> bool {
-        let ListenerState { connections, config, .. } = &*self.state;
-        let OpenConnections { used, open, .. } = &**connections;
+        let ListenerState { config, used, open, .. } = &*self.state;
         let counter = used.counter(Some(ClientNetwork::of(client)));
         let others = open.load(Ordering::Acquire).saturating_sub(1);
-        let is_admitted = used.admits_to(counter, others, config.max_connections.get());
+        let most = config.load().max_connections.get();
+        let is_admitted = used.admits_to(counter, others, most);
         if is_admitted {
             used.take(counter);
             self.counter = Some(counter);
@@ -152,9 +179,9 @@ impl ConnectionPermit {
 
     /// Counts the connection against its client's limit. False when that is reached.
     fn count_client(&mut self, client: Option<IpAddr>) -> bool {
-        let most = self.state.config.max_connections_per_client.at_most();
+        let most = self.state.config.load().max_connections_per_client.at_most();
         let (Some(most), Some(client)) = (most, client.map(ClientNetwork::of)) else { return true };
-        let mut counts = self.state.connections.by_client();
+        let mut counts = self.state.by_client();
         let count = counts.entry(client).or_default();
         if *count >= most.get() {
             return false;
@@ -168,13 +195,13 @@ impl ConnectionPermit {
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        let connections = &self.state.connections;
-        connections.open.fetch_sub(1, Ordering::AcqRel);
+        let state = &self.state;
+        state.open.fetch_sub(1, Ordering::AcqRel);
         if let Some(counter) = self.counter {
-            connections.used.give_back(counter);
+            state.used.give_back(counter);
         }
         let Some(client) = self.client else { return };
-        let mut counts = connections.by_client();
+        let mut counts = state.by_client();
         if let Some(count) = counts.get_mut(&client) {
             *count -= 1;
             if *count == 0 {
@@ -185,19 +212,23 @@ impl Drop for ConnectionPermit {
 }
 
 impl Listener {
-    /// Accepts connections and serves each in a task of its own, until the worker drains.
-    pub(crate) async fn serve(
+    /// Accepts connections and serves each in a task of its own, until `closing` comes or nobody can send it any more. What it
+    /// brings is dropped when the socket is closed.
+    pub(crate) async fn serve<D>(
         self,
         worker: Rc<Worker>,
-        mut phase: watch::Receiver<Phase>,
+        mut closing: oneshot::Receiver<D>,
     ) -> io::Result<()> {
         let Listener { socket, state } = self;
         let socket = Acceptor::new(socket)?;
-        let mut drain = pin!(phase.wait_for(|phase| *phase == Phase::Drain));
+        let mut closed = None;
         loop {
-            let accepted = poll_fn(|cx| match drain.as_mut().poll(cx).is_ready() {
-                true => Poll::Ready(None),
-                false => socket.poll_accept(cx).map(Some),
+            let accepted = poll_fn(|cx| match Pin::new(&mut closing).poll(cx) {
+                Poll::Ready(received) => {
+                    closed = received.ok();
+                    Poll::Ready(None)
+                }
+                Poll::Pending => socket.poll_accept(cx).map(Some),
             });
             match accepted.await {
                 Some(Ok((stream, peer))) => admit(&worker, &state, stream, peer),
@@ -213,6 +244,7 @@ impl Listener {
         while let Ok((stream, peer)) = socket.accept() {
             admit(&worker, &state, stream, peer);
         }
+        drop((socket, closed));
         Ok(())
     }
 }
@@ -304,24 +336,22 @@ impl AdmittedConnection {
         if !is_welcome {
             self.client.worker.cells().refused.add(1);
         } else if self.is_secured().await {
-            downstream::serve(&mut self.client, &self.permit.state.config.protocols).await;
+            let protocols = self.permit.state.config.load().protocols;
+            downstream::serve(&mut self.client, &protocols).await;
         }
     }
 
     /// Whether the listener has a permit left for that client. A trusted proxy stands for many.
     fn has_share(&mut self) -> bool {
         let origin = &self.client.origin;
-        let single = origin.address.filter(|_| !origin.is_trusted);
+        let single = origin.address.filter(|_| !origin.is_trusted());
         single.is_none_or(|client| self.permit.take_share(client))
     }
 
     /// Holds the handshake, where this listener speaks TLS.
     async fn is_secured(&mut self) -> bool {
         let AdmittedConnection { client, permit, .. } = self;
-        let Some(server) = permit.state.listener_policy.tls.as_ref().map(|tls| tls.load_full())
-        else {
-            return true;
-        };
+        let Some(server) = permit.state.listener_policy.tls() else { return true };
         let deadline = client.worker.snapshot().timeouts.handshake;
         let deadline = client.transport.io.clock.deadline(deadline);
         let accepted = Box::pin(tls::accept(&mut client.transport, &server, deadline)).await;
@@ -446,22 +476,25 @@ mod tests {
     use super::*;
     use titan_testkit::{Certificate, certificate};
 
-    /// The state of the listener of that name, with those settings, and what was there before in `registry`.
-    fn state(registry: &Registry, name: &str, settings: &str) -> Arc<ListenerState> {
-        state_with(registry, name, settings, &Files::default())
+    /// A listener with those settings, and with what was at its address before in `registry`.
+    fn prepared(registry: &Registry, settings: &str, files: &Files) -> PreparedListener {
+        let address = if settings.contains("address") { "" } else { "address: '127.0.0.1:1', " };
+        let text =
+            format!("{{ listeners: [{{ {address}{settings} }}], routes: [{{ respond: 204 }}] }}");
+        let config = titan_config::Config::parse("test", &text).unwrap();
+        let id = ListenerId::all(&config.listeners).remove(0);
+        PreparedListener::new(&config.listeners[0], id, files, registry).unwrap()
     }
 
-    fn state_with(
-        registry: &Registry,
-        name: &str,
-        settings: &str,
-        files: &Files,
-    ) -> Arc<ListenerState> {
-        let text = format!(
-            "{{ listeners: [{{ name: {name}, address: '127.0.0.1:1', {settings} }}], routes: [{{ respond: 204 }}] }}"
-        );
-        let config = titan_config::Config::parse("test", &text).unwrap();
-        ListenerState::new(&config.listeners[0], files, registry).unwrap()
+    /// The same in force.
+    fn state(registry: &Registry, settings: &str) -> Arc<ListenerState> {
+        in_force(prepared(registry, settings, &Files::default()))
+    }
+
+    fn in_force(prepared: PreparedListener) -> Arc<ListenerState> {
+        let state = Arc::clone(prepared.state());
+        prepared.take_effect();
+        state
     }
 
     fn size_of_future<F>(_: fn(Box<AdmittedConnection>) -> F) -> usize {
@@ -476,13 +509,14 @@ mod tests {
     }
 
     #[test]
-    fn connections_count_on_under_other_limits() {
+    fn connections_count_on_under_other_limits_and_another_name() {
         let registry = Registry::default();
         let client = Some([192, 0, 2, 1].into());
-        let before = state(&registry, "a", "max_connections: 3, max_connections_per_client: 1");
+        let before = state(&registry, "max_connections: 3, max_connections_per_client: 1");
         let mut open = [(); 2].map(|()| before.enter().unwrap());
         assert!(open[0].count_client(client) && !open[1].count_client(client));
-        let after = state(&registry, "a", "max_connections: 2, max_connections_per_client: 2");
+        let after = "name: b, max_connections: 2, max_connections_per_client: 2";
+        let after = state(&registry, after);
         assert!(after.enter().is_none(), "there are two");
         let [first, second] = open;
         drop(second);
@@ -491,8 +525,17 @@ mod tests {
         drop(first);
         let mut newer = after.enter().unwrap();
         assert!(newer.count_client(client), "the first is gone");
-        let other = state(&registry, "b", "max_connections: 1");
+        let other = state(&registry, "address: '127.0.0.1:2', max_connections: 1");
         assert!(other.enter().is_some(), "nobody has connected there");
+    }
+
+    #[test]
+    fn listeners_at_the_same_free_port_are_two() {
+        let text = "{ listeners: ['127.0.0.1:0', '127.0.0.1:0', '127.0.0.1:1'], routes: [{ respond: 204 }] }";
+        let config = titan_config::Config::parse("test", text).unwrap();
+        let ids = ListenerId::all(&config.listeners);
+        assert_eq!(ids.iter().map(|id| id.before).collect::<Vec<_>>(), [0, 1, 0]);
+        assert_ne!(ids[0], ids[1]);
     }
 
     #[test]
@@ -500,25 +543,24 @@ mod tests {
         let registry = Registry::default();
         let files = certificate(&["localhost"]);
         let files = Certificate::files(&[("site", &files)]);
-        let state = |settings| {
+        let prepared = |settings| {
             let tls =
                 format!("tls: {{ certificates: {{ cert: site.pem, key: site.key }} {settings} }}");
-            state_with(&registry, "a", &tls, &files)
+            prepared(&registry, &tls, &files)
         };
-        let before = state("");
-        let after = state(", min_version: '1.3'");
-        let held = |state: &ListenerState| state.listener_policy.tls.as_ref().unwrap().load_full();
-        let first = held(&before);
-        assert!(Arc::ptr_eq(&first, &held(&after)));
-        after.set_tls(after.renew(&files).unwrap());
-        assert!(!Arc::ptr_eq(&first, &held(&after)));
-        assert!(Arc::ptr_eq(&held(&before), &held(&after)), "open connections are judged anew");
+        let state = in_force(prepared(""));
+        let held = || state.listener_policy.tls().unwrap();
+        let first = held();
+        let other = prepared(", min_version: '1.3'");
+        assert!(Arc::ptr_eq(&first, &held()) && Arc::ptr_eq(&state, other.state()));
+        other.take_effect();
+        assert!(!Arc::ptr_eq(&first, &held()), "also for connections that are open");
     }
 
     #[test]
     fn nothing_is_left_of_a_listener_without_connections() {
         let registry = Registry::default();
-        let listener = state(&registry, "a", "");
+        let listener = state(&registry, "");
         let open = listener.enter();
         drop(listener);
         registry.sweep();

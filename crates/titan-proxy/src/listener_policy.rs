@@ -1,37 +1,60 @@
-//! The rules of a listener for all its connections, which hold them for as long as they live.
+//! The rules of a listener for all its connections. These hold it for as long as they live, and a reload changes it.
 
-use arc_swap::{ArcSwap, ArcSwapOption};
+use arc_swap::{ArcSwapOption, Guard};
 use std::num::NonZeroU16;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use titan_config::Hsts;
 use titan_io::tls::ServerTls;
 
 /// What a listener requires of its connections.
 #[derive(Default)]
 pub(crate) struct ListenerPolicy {
-    /// The port of HTTPS that requests are sent to instead of being served.
-    pub(crate) https: Option<NonZeroU16>,
+    /// The port of HTTPS that requests are sent to instead of being served; 0 where they are served.
+    https: AtomicU16,
     /// The value of Strict-Transport-Security.
-    pub(crate) hsts: Option<Box<str>>,
+    hsts: ArcSwapOption<Box<str>>,
     /// What handshakes are held with; `None` without TLS.
-    pub(crate) tls: Option<Arc<ArcSwap<ServerTls>>>,
+    tls: ArcSwapOption<ServerTls>,
+    /// Grows when there are other rules.
+    edition: AtomicU64,
     /// Why the last client certificate was refused, until it is reported.
     refusal: ArcSwapOption<String>,
 }
 
 impl ListenerPolicy {
-    /// That of a listener which holds handshakes with `tls`.
-    pub(crate) fn new(
-        listener: &titan_config::Listener,
-        tls: Option<Arc<ArcSwap<ServerTls>>>,
-    ) -> ListenerPolicy {
+    /// Has these rules hold from now on, also for connections that are open.
+    pub(crate) fn set(&self, listener: &titan_config::Listener, tls: Option<ServerTls>) {
+        self.redirect_to(listener.redirect_to_https);
         let hsts = listener.tls.as_ref().and_then(|tls| tls.hsts.as_ref()).map(hsts);
-        ListenerPolicy {
-            https: listener.redirect_to_https,
-            hsts,
-            tls,
-            refusal: ArcSwapOption::empty(),
-        }
+        self.hsts.store(hsts.map(Arc::new));
+        self.tls.store(tls.map(Arc::new));
+        self.edition.fetch_add(1, Ordering::Release);
+    }
+
+    /// Sends all requests to that port of HTTPS.
+    pub(crate) fn redirect_to(&self, port: Option<NonZeroU16>) {
+        self.https.store(port.map_or(0, NonZeroU16::get), Ordering::Relaxed);
+    }
+
+    /// The port of HTTPS that requests are sent to instead of being served.
+    pub(crate) fn https(&self) -> Option<NonZeroU16> {
+        NonZeroU16::new(self.https.load(Ordering::Relaxed))
+    }
+
+    /// The value of Strict-Transport-Security.
+    pub(crate) fn hsts(&self) -> Guard<Option<Arc<Box<str>>>> {
+        self.hsts.load()
+    }
+
+    /// What handshakes are held with; `None` without TLS.
+    pub(crate) fn tls(&self) -> Option<Arc<ServerTls>> {
+        self.tls.load_full()
+    }
+
+    /// Which rules hold: another number for others.
+    pub(crate) fn edition(&self) -> u64 {
+        self.edition.load(Ordering::Acquire)
     }
 
     /// Notes why the certificate that a client has presented is refused.
@@ -39,14 +62,14 @@ impl ListenerPolicy {
         self.refusal.store(Some(Arc::new(why)));
     }
 
-    /// Why the last one was not, if one was not since this was asked last.
+    /// Why the last one was not accepted, if that is new since this was asked last.
     pub(crate) fn take_refusal(&self) -> Option<Arc<String>> {
         self.refusal.swap(None)
     }
 
     /// Warnings about the files with which clients are verified.
     pub(crate) fn warnings(&self) -> Vec<String> {
-        self.tls.as_ref().map_or_else(Vec::new, |tls| tls.load().warnings())
+        self.tls().map_or_else(Vec::new, |tls| tls.warnings())
     }
 }
 

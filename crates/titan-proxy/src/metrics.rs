@@ -3,7 +3,8 @@
 //! Each worker has its own cells, so that counting is a plain store to memory that no other core writes. Readers add
 //! up the workers. What routes and upstreams count belongs to their names ([`Counted`]).
 
-use std::sync::LazyLock;
+use arc_swap::ArcSwap;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use titan_http::Status;
 use titan_io::counter::{Counter, Histogram};
@@ -14,7 +15,7 @@ use titan_policies::list::{PolicyMetric, refusals};
 /// What the workers of a gateway count, whichever route a request takes.
 pub struct Metrics {
     workers: Vec<Cells>,
-    policies: PolicyCounters,
+    policies: ArcSwap<PolicyCounters>,
 }
 
 /// Every code that a failure can have, those of policies among them.
@@ -72,7 +73,12 @@ impl Metrics {
     /// Cells for that many workers; policies have their own.
     pub(crate) fn new(workers: usize, policies: PolicyCounters) -> Metrics {
         let workers = (0..workers).map(|_| Cells::new()).collect();
-        Metrics { workers, policies }
+        Metrics { workers, policies: ArcSwap::from_pointee(policies) }
+    }
+
+    /// Tells of these policies from now on.
+    pub(crate) fn set_policies(&self, policies: PolicyCounters) {
+        self.policies.store(Arc::new(policies));
     }
 
     /// The cells of each worker.
@@ -82,12 +88,12 @@ impl Metrics {
 
     /// What policies count.
     pub fn policies(&self) -> Vec<PolicyMetric> {
-        self.policies.metrics()
+        self.policies.load().metrics()
     }
 
     /// One figure over all policies; 0 where there is none of that name.
     pub fn of_policies(&self, metric: &str, figure: &str) -> u64 {
-        let metrics = self.policies.metrics();
+        let metrics = self.policies();
         let figures = metrics.iter().filter(|it| it.name == metric).flat_map(|it| &it.figures);
         figures.filter(|it| it.figure == figure).map(|it| it.count).sum()
     }

@@ -7,7 +7,8 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use titan_http::Scheme;
-use titan_io::tls::Identity;
+use titan_io::error::Kind;
+use titan_io::tls::{Identity, ServerTls};
 
 /// Where a connection comes from. The same for all of its requests.
 #[derive(Clone)]
@@ -15,13 +16,24 @@ pub(crate) struct Origin {
     /// None for a Unix socket.
     pub(crate) address: Option<IpAddr>,
     pub(crate) scheme: Scheme,
-    pub(crate) is_trusted: bool,
+    /// Whether the peer is a trusted proxy, and by which configuration.
+    trust: Cell<Trust>,
     /// The address as text: written once for the connection, not for each request.
     text: AddressText,
     /// What the listener asks of it.
     pub(crate) listener_policy: Arc<ListenerPolicy>,
+    /// The edition of its rules that the connection was judged by last.
+    edition: Cell<u64>,
     /// The client's certificate; `None` if it was not requested or not presented.
     pub(crate) shown: Option<Rc<PresentedCertificate>>,
+}
+
+/// Whether a peer is a trusted proxy.
+#[derive(Clone, Copy)]
+pub(crate) struct Trust {
+    pub(crate) is_trusted: bool,
+    /// The number of the configuration that says so.
+    pub(crate) judge: u64,
 }
 
 /// The certificate that a client presented in the handshake.
@@ -44,11 +56,12 @@ impl Origin {
     pub(crate) fn new(
         address: Option<IpAddr>,
         scheme: Scheme,
-        is_trusted: bool,
+        trust: Trust,
         listener_policy: &Arc<ListenerPolicy>,
     ) -> Origin {
-        let (text, listener_policy) = (AddressText::new(address), Arc::clone(listener_policy));
-        Origin { address, scheme, is_trusted, text, listener_policy, shown: None }
+        let (text, edition) = (AddressText::new(address), Cell::new(listener_policy.edition()));
+        let (trust, listener_policy) = (Cell::new(trust), Arc::clone(listener_policy));
+        Origin { address, scheme, trust, text, listener_policy, edition, shown: None }
     }
 
     /// The address as text.
@@ -56,25 +69,55 @@ impl Origin {
         self.text
     }
 
-    /// Whether a client that was admitted may continue. One that has presented a certificate is checked again when whom
-    /// to take has changed since.
-    pub(crate) fn is_still_admitted(&self) -> bool {
-        let (Some(shown), Some(tls)) = (&self.shown, &self.listener_policy.tls) else {
-            return true;
-        };
-        let tls = tls.load();
-        if shown.edition.get() == tls.edition() {
-            return true;
+    /// Whether the peer is a trusted proxy.
+    pub(crate) fn is_trusted(&self) -> bool {
+        self.trust.get().is_trusted
+    }
+
+    /// Has `judge` decide whether the peer is a trusted proxy, if the configuration of that number has not done so yet.
+    pub(crate) fn judge(&self, number: u64, judge: impl FnOnce(IpAddr) -> bool) {
+        if self.trust.get().judge != number {
+            let is_trusted = self.address.is_some_and(judge);
+            self.trust.set(Trust { is_trusted, judge: number });
         }
-        let is_taken = tls.still_takes(&shown.identity);
-        if is_taken {
-            shown.edition.set(tls.edition());
+    }
+
+    /// Whether a client that was admitted may continue. It is checked again when the rules have changed since: with TLS
+    /// where there was none, or with certificates that it has not presented, it would not be admitted now.
+    pub(crate) fn check_admitted(&self) -> Result<(), Kind> {
+        let edition = self.listener_policy.edition();
+        if self.edition.get() != edition {
+            self.check_again()?;
+            self.edition.set(edition);
         }
-        is_taken
+        Ok(())
+    }
+
+    fn check_again(&self) -> Result<(), Kind> {
+        let is_secure = self.scheme == Scheme::Https;
+        match (self.listener_policy.tls(), &self.shown) {
+            (None, _) if !is_secure => Ok(()),
+            (Some(tls), None) if is_secure && !tls.requires_certificates() => Ok(()),
+            (Some(tls), Some(shown)) if shown.is_accepted(&tls) => Ok(()),
+            (Some(_), Some(_)) => Err(Kind::ClientCertificate),
+            _ => Err(Kind::ConnectionOutdated),
+        }
     }
 }
 
 impl PresentedCertificate {
+    /// Whether it would be accepted now.
+    fn is_accepted(&self, tls: &ServerTls) -> bool {
+        if self.edition.get() == tls.edition() {
+            return true;
+        }
+        let is_accepted = tls.still_takes(&self.identity);
+        if is_accepted {
+            self.edition.set(tls.edition());
+        }
+        is_accepted
+    }
+
     /// What was shown, and which edition of the list it was compared with.
     pub(crate) fn new((identity, edition): (Identity, u64)) -> Rc<PresentedCertificate> {
         Rc::new(PresentedCertificate { identity: Rc::new(identity), edition: Cell::new(edition) })

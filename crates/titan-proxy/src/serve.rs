@@ -1,11 +1,37 @@
-//! The life of a worker: it accepts and serves until it is told to drain, and then finishes what runs.
+//! The life of a worker: it accepts and serves, from other configurations when there are some, until it is told to drain,
+//! and then finishes what runs.
 
-use crate::listener::Listener;
+use crate::listener::{Listener, ListenerId};
+use crate::snapshot::Snapshot;
 use crate::worker::Worker;
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::io;
 use std::rc::Rc;
+use std::sync::{Arc, mpsc as std_mpsc};
 use titan_io::io::Phase;
-use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::{JoinError, JoinSet};
+
+/// What a worker does otherwise from now on.
+pub(crate) struct Change {
+    /// What it serves from.
+    pub(crate) snapshot: Arc<Snapshot>,
+    /// What it accepts at besides.
+    pub(crate) opened: Vec<Listener>,
+    /// What it accepts at no longer.
+    pub(crate) closed: Vec<ListenerId>,
+    /// Dropped when all of that is so.
+    pub(crate) done: std_mpsc::SyncSender<Infallible>,
+}
+
+/// The tasks that accept connections.
+#[derive(Default)]
+struct Accepting {
+    tasks: JoinSet<io::Result<()>>,
+    /// What ends each of them.
+    open: HashMap<ListenerId, oneshot::Sender<std_mpsc::SyncSender<Infallible>>>,
+}
 
 /// Accepts and serves until told to drain, then finishes what runs, for as long as the configuration
 /// gives it.
@@ -15,38 +41,75 @@ use tokio::task::JoinSet;
 pub(crate) async fn run(
     worker: Rc<Worker>,
     listeners: Vec<Listener>,
+    changes: mpsc::Receiver<Change>,
     phase: watch::Receiver<Phase>,
 ) {
     tokio::select! {
         never = worker.tick() => match never {},
-        () = serve(&worker, listeners, phase) => {}
+        () = serve(&worker, listeners, changes, phase) => {}
     }
 }
 
-async fn serve(worker: &Rc<Worker>, listeners: Vec<Listener>, mut phase: watch::Receiver<Phase>) {
-    let mut accepting = JoinSet::new();
-    for listener in listeners {
-        accepting.spawn_local(listener.serve(Rc::clone(worker), phase.clone()));
+async fn serve(
+    worker: &Rc<Worker>,
+    listeners: Vec<Listener>,
+    mut changes: mpsc::Receiver<Change>,
+    mut phase: watch::Receiver<Phase>,
+) {
+    let mut accepting = Accepting::default();
+    listeners.into_iter().for_each(|listener| accepting.begin(worker, listener));
+    loop {
+        tokio::select! {
+            // An error means that the main thread is gone, which is as good a reason to stop.
+            _ = phase.wait_for(|phase| *phase == Phase::Drain) => break,
+            Some(change) = changes.recv() => accepting.apply(worker, change),
+            Some(ended) = accepting.tasks.join_next() => check(ended),
+        }
     }
-    // Each ends when the drain begins.
-    while let Some(ended) = accepting.join_next().await {
-        let ended = ended.expect("a listener that has panicked ends its worker");
-        ended.expect("the system lets a socket into the runtime and out of it");
-    }
-    // An error means that the main thread is gone, which is as good a reason to stop.
-    let _ = phase.wait_for(|phase| *phase == Phase::Drain).await;
+    // Nobody waits for what is not done any more.
+    drop(changes);
+    accepting.end().await;
     worker.drain().await;
+}
+
+impl Accepting {
+    fn begin(&mut self, worker: &Rc<Worker>, listener: Listener) {
+        let id = listener.state.id.clone();
+        let (end, ended) = oneshot::channel();
+        self.tasks.spawn_local(listener.serve(Rc::clone(worker), ended));
+        self.open.insert(id, end);
+    }
+
+    fn apply(&mut self, worker: &Rc<Worker>, change: Change) {
+        let Change { snapshot, opened, closed, done } = change;
+        worker.switch_to(snapshot);
+        opened.into_iter().for_each(|listener| self.begin(worker, listener));
+        for end in closed.iter().filter_map(|id| self.open.remove(id)) {
+            // One that has failed ends the worker anyway.
+            let _ = end.send(done.clone());
+        }
+    }
+
+    async fn end(mut self) {
+        self.open.clear();
+        while let Some(ended) = self.tasks.join_next().await {
+            check(ended);
+        }
+    }
+}
+
+fn check(ended: Result<io::Result<()>, JoinError>) {
+    let ended = ended.expect("a listener that has panicked ends its worker");
+    ended.expect("the system lets a socket into the runtime and out of it");
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::listener::{ListenSocket, ListenerState};
-    use crate::snapshot::Snapshot;
+    use crate::listener::{ListenSocket, PreparedListener};
     use std::fs::File;
     use std::os::fd::OwnedFd;
     use std::os::unix::net::UnixListener;
-    use std::sync::Arc;
     use std::time::Duration;
     use titan_config::Config;
     use titan_io::registry::Registry;
@@ -63,15 +126,10 @@ mod tests {
         let file = UnixListener::from(OwnedFd::from(File::open("/dev/null").unwrap()));
         file.set_nonblocking(true).unwrap();
         let socket = ListenSocket::Unix(file);
-        let listener = Listener {
-            socket,
-            state: ListenerState::new(
-                &config.listeners[0],
-                &crate::Files::default(),
-                &Registry::default(),
-            )
-            .unwrap(),
-        };
+        let id = ListenerId::all(&config.listeners).remove(0);
+        let (files, registry) = (crate::Files::default(), Registry::default());
+        let prepared = PreparedListener::new(&config.listeners[0], id, &files, &registry).unwrap();
+        let listener = Listener { socket, state: Arc::clone(prepared.state()) };
         let runtime =
             Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
         let runtime = runtime.unwrap();
@@ -80,8 +138,10 @@ mod tests {
         let metrics = Arc::new(snapshot.metrics(1));
         let reclaim = Arc::new(Reclaim::new(1));
         let (_phase, watched) = watch::channel(Phase::Serve);
+        let (_changes, changed) = mpsc::channel(1);
         runtime.block_on(async {
-            let run = run(Worker::new(0, snapshot, metrics, reclaim), vec![listener], watched);
+            let worker = Worker::new(0, snapshot, metrics, reclaim);
+            let run = run(worker, vec![listener], changed, watched);
             let _ = tokio::time::timeout(Duration::from_secs(10), run).await;
         });
     }

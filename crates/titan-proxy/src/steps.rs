@@ -79,7 +79,7 @@ impl Steps<'_> {
         // First of all, so that no field the gateway writes itself can be taken away by a Connection list.
         let is_honest = remove_hop_by_hop(&mut request.fields);
         observer.strips(&snapshot.guard, &request.fields);
-        snapshot.guard.strip_head(origin.is_trusted, &mut request.fields);
+        snapshot.guard.strip_head(origin.is_trusted(), &mut request.fields);
         self.identify(fresh)?;
         if !has_plain_names {
             return Err(Kind::FieldName.into());
@@ -87,11 +87,9 @@ impl Steps<'_> {
         if !is_honest {
             return Err(Kind::ConnectionList.into());
         }
-        if !self.origin.is_still_admitted() {
-            return Err(Kind::ClientCertificate.into());
-        }
+        self.origin.check_admitted()?;
         self.normalise_path(observer)?;
-        if let Some(port) = self.origin.listener_policy.https {
+        if let Some(port) = self.origin.listener_policy.https() {
             return Ok(Destination::Https(port));
         }
         observer.seeks_route(self.request);

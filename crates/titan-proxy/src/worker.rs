@@ -6,7 +6,7 @@
 use crate::metrics::{Cells, Metrics};
 use crate::scratch::{Lease, Scratch, Scratches};
 use crate::snapshot::Snapshot;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(crate) struct Worker {
     pub(crate) members: KnownMembers,
     /// What policies keep.
     pub(crate) policies: PerWorker,
-    snapshot: CurrentSnapshot,
+    snapshot: RefCell<CurrentSnapshot>,
     index: usize,
     metrics: Arc<Metrics>,
     /// Client connections open now.
@@ -65,7 +65,7 @@ impl Worker {
             io,
             members: KnownMembers::default(),
             policies: PerWorker::default(),
-            snapshot: Rc::new(snapshot),
+            snapshot: RefCell::new(Rc::new(snapshot)),
             index,
             metrics,
             open: Cell::new(0),
@@ -79,7 +79,12 @@ impl Worker {
 
     /// What the worker serves from.
     pub(crate) fn snapshot(&self) -> CurrentSnapshot {
-        Rc::clone(&self.snapshot)
+        Rc::clone(&self.snapshot.borrow())
+    }
+
+    /// Serves from that from now on. What runs keeps what it began with.
+    pub(crate) fn switch_to(&self, snapshot: Arc<Snapshot>) {
+        self.snapshot.replace(Rc::new(snapshot));
     }
 
     /// Its place among the others.
@@ -121,9 +126,9 @@ impl Worker {
         }
     }
 
-    /// Memory for an exchange.
-    pub(crate) fn scratch(&self) -> Lease<Scratch> {
-        self.scratches.lend(&self.snapshot)
+    /// Memory for an exchange that `snapshot` serves.
+    pub(crate) fn scratch(&self, snapshot: &Snapshot) -> Lease<Scratch> {
+        self.scratches.lend(snapshot)
     }
 
     /// Memory for a call to an endpoint, for an exchange that `snapshot` serves.
@@ -155,7 +160,7 @@ impl Worker {
     /// Ends connections, and waits for that as long as the configuration allows.
     pub(crate) async fn drain(&self) {
         self.io.drain(LAST_REQUEST);
-        let timeout = self.snapshot.timeouts.drain;
+        let timeout = self.snapshot().timeouts.drain;
         let _ = tokio::time::timeout(timeout, async {
             while self.open.get() > 0 {
                 self.all_closed.notified().await;

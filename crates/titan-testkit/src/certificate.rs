@@ -196,7 +196,7 @@ pub fn usual() -> &'static Certificate {
 }
 
 /// A client's side of a session with a gateway that has the usual certificate.
-pub(crate) fn usual_client() -> ClientConnection {
+pub fn usual_client() -> ClientConnection {
     static TRUSTED: LazyLock<Arc<ClientConfig>> = LazyLock::new(|| Arc::new(usual().trusted()));
     Certificate::client_with(&TRUSTED, NAME)
 }

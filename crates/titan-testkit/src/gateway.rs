@@ -11,14 +11,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use titan_config::Config;
-use titan_proxy::{
-    BadCredentials, Files, Metrics, Revocations, StartError, Status, UpstreamFailure,
-};
+use titan_proxy::{Files, LoadError, Metrics, Revocations, Status, UpstreamFailure};
 
 /// A gateway that serves. Dropping it drains it, and fails the test where that takes too long or a worker
 /// has panicked.
 pub struct Gateway {
     running: Option<titan_proxy::Gateway>,
+    config: Config,
+    files: Files,
+    revoked: Option<Revocations>,
     /// Whether its clients speak TLS.
     is_secure: bool,
 }
@@ -39,7 +40,7 @@ pub fn gateway(text: &str, upstreams: &[&dyn Display]) -> Gateway {
 
 /// The same where starting may fail.
 #[track_caller]
-pub fn start(text: &str, upstreams: &[&dyn Display]) -> Result<Gateway, StartError> {
+pub fn start(text: &str, upstreams: &[&dyn Display]) -> Result<Gateway, LoadError> {
     start_with(text, upstreams, &Certificate::files(&[("usual", certificate::usual())]))
 }
 
@@ -49,7 +50,7 @@ pub fn start_with(
     text: &str,
     upstreams: &[&dyn Display],
     files: &Files,
-) -> Result<Gateway, StartError> {
+) -> Result<Gateway, LoadError> {
     start_revocable(text, upstreams, files, None)
 }
 
@@ -60,15 +61,21 @@ pub fn start_revocable(
     upstreams: &[&dyn Display],
     files: &Files,
     revoked: Option<&Revocations>,
-) -> Result<Gateway, StartError> {
+) -> Result<Gateway, LoadError> {
     let text = complete(text, upstreams);
     let is_secure = certificate::is_everywhere() && text.contains("usual.pem");
-    let config = match Config::parse("test.yaml", &text) {
+    let config = parse(&text);
+    let running = Some(titan_proxy::Gateway::start(&config, files, revoked)?);
+    let (files, revoked) = (files.clone(), revoked.cloned());
+    Ok(Gateway { running, config, files, revoked, is_secure })
+}
+
+#[track_caller]
+fn parse(text: &str) -> Config {
+    match Config::parse("test.yaml", text) {
         Ok(config) => config,
         Err(report) => panic!("{report}"),
-    };
-    let running = titan_proxy::Gateway::start(&config, files, revoked)?;
-    Ok(Gateway { running: Some(running), is_secure })
+    }
 }
 
 impl Gateway {
@@ -81,7 +88,8 @@ impl Gateway {
     /// The address of the listener with that name.
     #[track_caller]
     pub fn address_of(&self, name: &str) -> SocketAddr {
-        let listener = self.running().listeners().iter().find(|listener| listener.name == name);
+        let listeners = self.running().listeners();
+        let listener = listeners.iter().find(|listener| listener.name == name);
         listener.and_then(|it| it.socket_address).expect("there is such a listener of TCP")
     }
 
@@ -115,9 +123,16 @@ impl Gateway {
         if self.is_secure { client.secures(certificate::usual_client()) } else { client }
     }
 
-    /// Uses other certificates from now on.
-    pub fn replaces_certificates(&self, files: &Files) -> Result<(), BadCredentials> {
-        self.running().replace_certificates(files)
+    /// Uses other files from now on, under the configuration that it was started with.
+    pub fn rereads(&self, files: &Files) -> Result<(), LoadError> {
+        self.running().loader().load(&self.config, files, self.revoked.as_ref())
+    }
+
+    /// Serves from another configuration from now on, which `text` and `upstreams` make as those of [`gateway`] do.
+    #[track_caller]
+    pub fn reloads(&self, text: &str, upstreams: &[&dyn Display]) -> Result<(), LoadError> {
+        let config = parse(&complete(text, upstreams));
+        self.running().loader().load(&config, &self.files, self.revoked.as_ref())
     }
 
     /// A new client of the Unix socket there.
@@ -147,6 +162,11 @@ impl Gateway {
     /// How it is doing.
     pub fn status(&self) -> Status {
         self.running().status()
+    }
+
+    /// How many things outlive the configuration in force, as far as anything uses them.
+    pub fn kept(&self) -> usize {
+        self.running().loader().kept()
     }
 
     /// What it counts.

@@ -38,7 +38,7 @@ mod gateway;
 pub mod upstream;
 
 pub use authority::{Authority, Owner, authority};
-pub use certificate::{Certificate, certificate, scheme, usual};
+pub use certificate::{Certificate, certificate, scheme, usual, usual_client};
 pub use deadline::{DEADLINE, waits_until};
 pub use gate::Gate;
 pub use gateway::{Gateway, gateway, start, start_revocable, start_with};

@@ -1,6 +1,7 @@
 //! TLS with the endpoints of an upstream: which authorities to trust, and which name to ask for.
 
 use super::credentials::{BadCredentials, Files, bad};
+use super::identity::sha256;
 use super::{H2, HTTP11};
 use arc_swap::ArcSwap;
 use rustls::client::WebPkiServerVerifier;
@@ -18,8 +19,14 @@ use titan_config::{Protocol, UpstreamTls};
 /// How TLS is spoken with an upstream.
 pub struct ClientTls {
     tls: UpstreamTls,
-    protocol: Protocol,
-    config: ArcSwap<ClientConfig>,
+    settings: ArcSwap<ClientSettings>,
+}
+
+/// What connections are opened with.
+pub struct ClientSettings {
+    config: Arc<ClientConfig>,
+    /// Of the files that it comes from.
+    digest: [u8; 32],
 }
 
 /// How it is spoken with one endpoint.
@@ -36,18 +43,21 @@ impl ClientTls {
         protocol: Protocol,
         files: &Files,
     ) -> Result<ClientTls, BadCredentials> {
-        let config = ArcSwap::from_pointee(client_config(tls, protocol, files)?);
-        Ok(ClientTls { tls: tls.clone(), protocol, config })
+        let config = Arc::new(client_config(tls, protocol, files)?);
+        let settings = ClientSettings { config, digest: digest(tls, files)? };
+        Ok(ClientTls { tls: tls.clone(), settings: ArcSwap::from_pointee(settings) })
     }
 
-    /// What it would be if `files` were what is on disk.
-    pub fn renew(&self, files: &Files) -> Result<ClientConfig, BadCredentials> {
-        client_config(&self.tls, self.protocol, files)
+    /// What connections are opened with.
+    pub fn settings(&self) -> Arc<ClientSettings> {
+        self.settings.load_full()
     }
 
-    /// Opens connections with that from now on.
-    pub fn replace(&self, renewed: ClientConfig) {
-        self.config.store(Arc::new(renewed));
+    /// Opens connections with that from now on. Where the files have not changed, sessions can be resumed as before.
+    pub fn replace(&self, renewed: Arc<ClientSettings>) {
+        if self.settings.load().digest != renewed.digest {
+            self.settings.store(renewed);
+        }
     }
 
     /// How it is spoken with the endpoint of that name or address, with its port.
@@ -65,7 +75,7 @@ impl EndpointTls {
     /// A session at its start, which may be for HTTP/1.1 whatever is preferred else.
     pub fn session(&self, h1_only: bool) -> Result<ClientConnection, Error> {
         let name = self.name.clone().ok_or_else(|| Error::General("no server name".to_owned()))?;
-        let config = self.upstream.config.load_full();
+        let config = Arc::clone(&self.upstream.settings.load().config);
         if h1_only && config.alpn_protocols.len() > 1 {
             let mut config = ClientConfig::clone(&config);
             config.alpn_protocols = vec![HTTP11.to_vec()];
@@ -73,6 +83,15 @@ impl EndpointTls {
         }
         ClientConnection::new(config, name)
     }
+}
+
+/// That of the files that it names.
+fn digest(tls: &UpstreamTls, files: &Files) -> Result<[u8; 32], BadCredentials> {
+    let UpstreamTls { ca, name: _, certificate, verify: _ } = tls;
+    let own = certificate.iter().flat_map(|own| [&own.cert, &own.key]);
+    let digests = ca.iter().map(|ca| &**ca).chain(own.map(|file| &**file));
+    let digests = digests.map(|file| files.get(file).map(sha256));
+    Ok(sha256(&digests.collect::<Result<Vec<_>, _>>()?.concat()))
 }
 
 /// What connections are opened with.

@@ -120,6 +120,11 @@ impl ServerTls {
         self.clients.as_ref().map_or(0, |clients| clients.edition)
     }
 
+    /// Whether clients must present a certificate.
+    pub fn requires_certificates(&self) -> bool {
+        self.clients.as_ref().is_some_and(|clients| clients.is_required)
+    }
+
     /// Whether a client that was accepted before would still be accepted.
     pub fn still_takes(&self, identity: &Identity) -> bool {
         self.clients.as_ref().is_some_and(|clients| clients.takes(identity.chain()))

@@ -11,9 +11,11 @@ use crate::error_pages::ask_for_document;
 use crate::exchange::{Exchange, Record, Verdict};
 use crate::guard::Guard;
 use crate::scratch::Scratch;
+use crate::snapshot::Snapshot;
 use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use titan_h1::{Body, RequestStart};
 use titan_http::BodyLength;
@@ -98,17 +100,18 @@ impl Connection<'_> {
     /// Serves requests as long as they come one upon the other.
     async fn serve_busy(&mut self) -> Next {
         loop {
-            let mut scratch = self.client.worker.scratch();
+            let snapshot = self.client.worker.snapshot();
+            let mut scratch = self.client.worker.scratch(&snapshot);
             let head = match self.read_head(&mut scratch).await {
                 Ok(Heard::Request(start)) => Ok(start),
                 Ok(Heard::Nothing) => return Next::Idle,
                 Ok(Heard::End) => return Next::Close,
                 Err(error) => Err(error),
             };
-            if let Next::Close = self.exchange(&mut scratch, head).await {
+            if let Next::Close = self.exchange(&snapshot, &mut scratch, head).await {
                 return Next::Close;
             }
-            drop(scratch);
+            drop((scratch, snapshot));
             let worker = &self.client.worker;
             self.deadline = worker.io.clock.deadline(worker.snapshot().timeouts.idle);
             if self.client.transport.inbox.is_empty() && !self.stays_busy().await {
@@ -163,7 +166,12 @@ impl Connection<'_> {
     }
 
     /// Responds to one request, or refuses what was none.
-    async fn exchange(&mut self, scratch: &mut Scratch, head: Result<RequestStart, Error>) -> Next {
+    async fn exchange(
+        &mut self,
+        snapshot: &Arc<Snapshot>,
+        scratch: &mut Scratch,
+        head: Result<RequestStart, Error>,
+    ) -> Next {
         self.served = self.served.saturating_add(1);
         self.pipelined = self.pipelined.saturating_add(1);
         if let Err(error) = head {
@@ -175,7 +183,6 @@ impl Connection<'_> {
         let Client { worker, transport, origin, .. } = &mut *self.client;
         let Transport { io, stream, inbox, timer } = transport;
         let Scratch { request, request_body, to_client, text, .. } = scratch;
-        let snapshot = worker.snapshot();
         let (reader, writer) = stream.split();
         request_body.reset(start.framing);
         let body = Incoming::new(Side::Downstream, reader, inbox, request_body, &io.buffers);
@@ -191,7 +198,7 @@ impl Connection<'_> {
         }
         let verdict = Exchange {
             worker,
-            snapshot: &snapshot,
+            snapshot,
             timer,
             origin,
             request,

@@ -10,7 +10,7 @@ use crate::guard::Guard;
 use crate::origin::Origin;
 use crate::scratch::{Lease, Scratch};
 use crate::upgrade::Upgrade;
-use crate::worker::Worker;
+use crate::worker::{CurrentSnapshot, Worker};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -174,18 +174,19 @@ fn begin(
     head: Result<RequestStart, Error>,
 ) {
     let Shared { worker, mux, .. } = &**shared;
-    let mut scratch = worker.scratch();
+    let snapshot = worker.snapshot();
+    let mut scratch = worker.scratch(&snapshot);
     scratch.request.clear();
     mux.connection().take_request(&mut scratch.request);
     let handle = mux.accept(stream, head.map_or(true, |start| start.end));
     worker.cells().streams_opened.add(1);
     *served = served.saturating_add(1);
-    let most = worker.snapshot().limits.requests_per_connection.at_most();
+    let most = snapshot.limits.requests_per_connection.at_most();
     if most.is_some_and(|most| *served >= most.get()) {
         mux.connection().drain();
     }
     // Boxed: a task moves its future into place, and out of it, several times.
-    let serving = boxed(|| serve_stream(Rc::clone(shared), handle, scratch, head));
+    let serving = boxed(|| serve_stream(Rc::clone(shared), snapshot, handle, scratch, head));
     drop(tokio::task::spawn_local(serving));
 }
 
@@ -196,12 +197,12 @@ fn refused(fault: titan_h2::Fault) -> Error {
 /// Responds to the request on a stream, or refuses what was none.
 async fn serve_stream(
     shared: Rc<Shared>,
+    snapshot: CurrentSnapshot,
     handle: Rc<StreamHandle>,
     mut scratch: Lease<Scratch>,
     head: Result<RequestStart, Error>,
 ) {
     let Shared { worker, origin, .. } = &*shared;
-    let snapshot = worker.snapshot();
     let timer = worker.io.clock.timer();
     let Scratch { request, text, .. } = &mut *scratch;
     let (receiver, sender) = handle.split();
@@ -438,7 +439,7 @@ impl ResponseSink for Response {
 mod tests {
     use super::*;
 
-    fn size_of_future<A, B, C, D, F>(_: fn(A, B, C, D) -> F) -> usize {
+    fn size_of_future<A, B, C, D, E, F>(_: fn(A, B, C, D, E) -> F) -> usize {
         size_of::<F>()
     }
 

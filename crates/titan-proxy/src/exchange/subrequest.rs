@@ -52,7 +52,7 @@ impl Subrequests for SubrequestClient<'_> {
         subrequest: Subrequest<'a>,
         write: Write<'_>,
     ) -> Result<SubrequestOutcome<'a>, Error> {
-        let mut loan = self.worker.scratch();
+        let mut loan = self.worker.scratch(self.snapshot);
         let Scratch { request, text, .. } = &mut *loan;
         if let Some(known) = write(request, text)? {
             return Ok(SubrequestOutcome::Known(known));

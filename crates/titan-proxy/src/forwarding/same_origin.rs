@@ -24,7 +24,7 @@ impl Forwarding {
 
     /// How many trusted proxies the request has come through; none where the peer is not one.
     fn trusted_hops(&self, origin: &Origin, fields: &Fields) -> Option<usize> {
-        let peer = origin.address.filter(|_| origin.is_trusted)?;
+        let peer = origin.address.filter(|_| origin.is_trusted())?;
         let (_, hops) = self.behind(peer, x_forwarded_for(fields));
         // The peer is one, although it may not name its client.
         Some(hops.max(1))

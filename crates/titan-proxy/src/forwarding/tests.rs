@@ -51,7 +51,7 @@ fn client(rules: &Rules, peer: &str, lines: &[(&str, &str)]) -> String {
 fn told(rules: &Rules, peer: &str, lines: &[(&str, &str)]) -> Vec<String> {
     let mut head = head(lines);
     let origin = rules.origin(peer.parse().ok(), Scheme::Https, &Arc::default());
-    rules.guard.strip_head(origin.is_trusted, &mut head.fields);
+    rules.guard.strip_head(origin.is_trusted(), &mut head.fields);
     rules.add_upstream_fields(&origin, &mut head, &mut b"stale".to_vec()).unwrap();
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     head.fields.iter().map(|line| format!("{}: {}", text(line.name), text(line.value))).collect()

@@ -144,12 +144,12 @@ fn a_file_of_keys_is_read_again() {
     let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
     for bad in ["shop", "shop:two", &format!(":{TWO}"), &format!("a:{ONE}"), &format!("a:{empty}")]
     {
-        let error = gateway.replaces_certificates(&files(bad)).expect_err("it cannot be used");
+        let error = gateway.rereads(&files(bad)).expect_err("it cannot be used");
         assert!(error.to_string().starts_with("keys cannot be used: "), "{error}");
         assert!(starts(bad).is_err());
         assert_eq!(status("two"), 200, "the old ones stay");
     }
-    gateway.replaces_certificates(&files("# nobody\n")).expect("it can be used");
+    gateway.rereads(&files("# nobody\n")).expect("it can be used");
     assert_eq!(["one", "two"].map(status), [200, 401]);
 }
 

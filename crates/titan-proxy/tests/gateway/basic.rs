@@ -111,16 +111,16 @@ fn a_file_is_read_again() {
     let status = |credentials: &str| asks(&gateway, &shows(credentials)).status;
     assert_eq!(["eve:password", "bob:secret", "eve:password"].map(status), [200, 200, 200]);
     for bad in ["eve", "eve:password", &format!("bob:{SECRET}")] {
-        let error = gateway.replaces_certificates(&files(bad)).expect_err("it cannot be used");
+        let error = gateway.rereads(&files(bad)).expect_err("it cannot be used");
         assert!(error.to_string().starts_with("users cannot be used: "), "{error}");
         assert!(starts(bad).is_err());
         assert_eq!(status("eve:password"), 200);
     }
-    gateway.replaces_certificates(&files(&format!("eve:{SECRET}"))).expect("it can be used");
+    gateway.rereads(&files(&format!("eve:{SECRET}"))).expect("it can be used");
     assert_eq!(["eve:password", "eve:secret", "bob:secret"].map(status), [401, 200, 200]);
-    gateway.replaces_certificates(&files(&format!("joe:{SECRET}"))).expect("it can be used");
+    gateway.rereads(&files(&format!("joe:{SECRET}"))).expect("it can be used");
     assert_eq!(["eve:secret", "joe:secret", "bob:secret"].map(status), [401, 200, 200]);
-    gateway.replaces_certificates(&files("# joe\n")).expect("it can be used");
+    gateway.rereads(&files("# joe\n")).expect("it can be used");
     assert_eq!(["joe:secret", "bob:secret"].map(status), [401, 200]);
 }
 
@@ -131,7 +131,7 @@ fn a_file_with_nobody_lets_nobody_in() {
     let gateway = start(&format!("eve:{SECRET}")).unwrap_or_else(|error| panic!("{error}"));
     let status = |gateway: &Gateway| asks(gateway, &shows("eve:secret")).status;
     assert_eq!(status(&gateway), 200);
-    gateway.replaces_certificates(&files("")).expect("it can be used");
+    gateway.rereads(&files("")).expect("it can be used");
     assert_eq!(status(&gateway), 401);
     assert_eq!(status(&start("").unwrap_or_else(|error| panic!("{error}"))), 401);
 }
@@ -152,10 +152,10 @@ fn a_password_is_checked_once_in_a_while() {
     }
     assert_eq!(counts(), (3, 2));
     // Other files may have changed.
-    gateway.replaces_certificates(&files(&format!("eve:{SECRET}\n"))).expect("it can be used");
+    gateway.rereads(&files(&format!("eve:{SECRET}\n"))).expect("it can be used");
     asks(&gateway, &shows("eve:secret")).has_status(200);
     assert_eq!(counts(), (3, 3));
-    gateway.replaces_certificates(&files(&format!("eve:{PASSWORD}"))).expect("it can be used");
+    gateway.rereads(&files(&format!("eve:{PASSWORD}"))).expect("it can be used");
     asks(&gateway, &shows("eve:secret")).has_status(401);
     assert_eq!(counts(), (4, 3));
     // What was wrong may be right by now.

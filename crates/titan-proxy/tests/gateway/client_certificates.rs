@@ -1,7 +1,7 @@
 //! Client certificates: which are accepted, what routes and upstreams learn of them, and what a change on disk does.
 
 use std::sync::Arc;
-use titan_proxy::{Files, StartError};
+use titan_proxy::{Files, LoadError};
 use titan_testkit::h2::Client;
 use titan_testkit::upstream::{self, ok};
 use titan_testkit::{
@@ -45,7 +45,7 @@ impl Site {
         clients: &str,
         more: &str,
         files: &Files,
-    ) -> Result<Gateway, StartError> {
+    ) -> Result<Gateway, LoadError> {
         let listener = format!("{{ address: '127.0.0.1:0', tls: {{ {SITE}, {clients} }} }}");
         start_with(&format!("listeners: [{listener}]\n{more}"), &[], files)
     }
@@ -364,7 +364,7 @@ fn tickets_stay_good_where_nothing_changes() {
             assert_eq!([resumes(client), resumes(client)], [false, true], "{version}");
         }
         // What is the same as before keeps tickets good.
-        gateway.replaces_certificates(&files).expect("they can be used");
+        gateway.rereads(&files).expect("they can be used");
         assert!(resumes(&good), "{version}");
     }
 }
@@ -380,7 +380,7 @@ fn a_revoked_certificate_ends_tickets_and_connections() {
         for client in &mut open {
             client.sends(GET).response().has_status(204);
         }
-        gateway.replaces_certificates(&site.files(&[&own[1]])).expect("they can be used");
+        gateway.rereads(&site.files(&[&own[1]])).expect("they can be used");
         // With the ticket that it has got before.
         assert!(refusal(&gateway, &bad).contains("CertificateRevoked"), "{version}");
         let [kept, cut] = &mut open;
@@ -407,7 +407,7 @@ fn another_authority_ends_tickets_and_connections() {
     let mut files = successor.files(&[]);
     files.insert("a.pem".into(), site.own.cert.clone().into_bytes());
     files.insert("a.key".into(), site.own.key.clone().into_bytes());
-    gateway.replaces_certificates(&files).expect("they can be used");
+    gateway.rereads(&files).expect("they can be used");
     assert!(refusal(&gateway, &client).contains("UnknownCA"));
     open.sends(GET).response().has_problem(403, "client-certificate");
     nameless.sends(GET).response().has_status(204);
@@ -551,7 +551,7 @@ fn each_request_of_http2_is_judged_too() {
     for client in [&mut kept, &mut cut] {
         client.get("/").has_status(204);
     }
-    gateway.replaces_certificates(&site.files(&[&bad])).expect("they can be used");
+    gateway.rereads(&site.files(&[&bad])).expect("they can be used");
     kept.get("/").has_status(204);
     for _ in 0..2 {
         cut.get("/").has_problem(403, "client-certificate");

@@ -149,9 +149,9 @@ fn with_other_keys_tokens_of_the_old_ones_are_no_longer_valid() {
     let old = good();
     gets(&gateway, &old).has_body("x");
     gets(&gateway, &old).has_body("x");
-    assert!(gateway.replaces_certificates(&files("key", "short")).is_err());
+    assert!(gateway.rereads(&files("key", "short")).is_err());
     gets(&gateway, &old).has_body("x");
-    gateway.replaces_certificates(&files("key", OTHER)).expect("it can be used");
+    gateway.rereads(&files("key", OTHER)).expect("it can be used");
     gets(&gateway, &old).has_problem(401, "token-invalid");
     gets(&gateway, &token_by(OTHER, &format!("{{\"exp\":{}}}", at(60)))).has_body("x");
 }
@@ -490,9 +490,9 @@ fn a_file_without_keys_withdraws_those_of_before() {
     let token = one.token();
     gets(&gateway, &token).has_body("x");
     // Keys of no use are a slip; none are none.
-    assert!(gateway.replaces_certificates(&set("{\"kty\":\"none\"}")).is_err());
+    assert!(gateway.rereads(&set("{\"kty\":\"none\"}")).is_err());
     gets(&gateway, &token).has_body("x");
-    gateway.replaces_certificates(&set("")).expect("a set may be empty");
+    gateway.rereads(&set("")).expect("a set may be empty");
     gets(&gateway, &token).has_problem(401, "token-invalid");
 }
 

@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 use std::path::PathBuf;
-use titan_proxy::StartError;
+use titan_proxy::LoadError;
 use titan_testkit::upstream::{self, ok};
 use titan_testkit::{Gateway, Peer, Upstream, gateway, start, waits_until};
 
@@ -57,7 +57,7 @@ fn a_unix_socket_in_use_is_not_taken() {
         format!("listeners: ['unix:{}']\nroutes: [{{ path: /, respond: 204 }}]", path.display());
     let error = start(&text, &[]).err().expect("the socket is in use");
     assert!(
-        matches!(&error, StartError::Bind { address, .. } if address.contains("gateway.sock")),
+        matches!(&error, LoadError::Bind { address, .. } if address.contains("gateway.sock")),
         "{error}"
     );
     assert!(path.exists());
@@ -118,7 +118,7 @@ fn a_busy_port_is_an_error_that_names_it() {
     let text = format!("listeners: ['127.0.0.1:0', {busy}]\nroutes: [{{ path: /, respond: 204 }}]");
     let error = start(&text, &[]).err().expect("the port is busy");
     let address = busy.address().to_string();
-    assert!(matches!(&error, StartError::Bind { address: at, .. } if *at == address), "{error}");
+    assert!(matches!(&error, LoadError::Bind { address: at, .. } if *at == address), "{error}");
     assert!(error.to_string().contains(&address), "{error}");
 }
 

@@ -29,6 +29,7 @@ mod maintenance;
 mod pools;
 mod rate_limits;
 mod regressions;
+mod reload;
 mod resolver;
 mod retries;
 mod revocations;

@@ -19,7 +19,7 @@ fn try_secure(
     tls: &str,
     more: &str,
     files: &[(&str, &Certificate)],
-) -> Result<Gateway, titan_proxy::StartError> {
+) -> Result<Gateway, titan_proxy::LoadError> {
     let text = format!(
         "listeners: [{{ address: '127.0.0.1:0', tls: {{ {tls} }} }}]\n\
          routes: [{{ prefix: /, respond: 204 }}]\n{more}"
@@ -171,12 +171,12 @@ fn certificates_are_replaced_without_a_pause() {
     let (old, new) = (certificate(&["a.example"]), certificate(&["a.example"]));
     let gateway = secure(ONE, &[("a", &old)]);
     let mut client = asks_for(&gateway, "a.example", &old).expect("it is the right one");
-    gateway.replaces_certificates(&Certificate::files(&[("a", &new)])).expect("it can be used");
+    gateway.rereads(&Certificate::files(&[("a", &new)])).expect("it can be used");
     assert!(asks_for(&gateway, "a.example", &old).is_none());
     assert!(asks_for(&gateway, "a.example", &new).is_some());
     client.sends(GET).response().has_status(204);
     // What cannot be used changes nothing.
-    assert!(gateway.replaces_certificates(&Certificate::files(&[])).is_err());
+    assert!(gateway.rereads(&Certificate::files(&[])).is_err());
     assert!(asks_for(&gateway, "a.example", &new).is_some());
 }
 
@@ -397,7 +397,7 @@ fn what_is_trusted_is_replaced_too() {
     let outer = in_front_of(&inner, &b, "{ ca: ca.pem }");
     outer.get("/").has_problem(502, "upstream-tls");
     let files = Certificate::files(&[("ca", &a), ("usual", usual())]);
-    outer.replaces_certificates(&files).expect("they can be used");
+    outer.rereads(&files).expect("they can be used");
     outer.get("/").has_status(204);
 }
 

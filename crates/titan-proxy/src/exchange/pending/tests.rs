@@ -5,7 +5,6 @@ use super::super::subrequest::{Nothing, ResponseBuffer};
 use super::super::{Record, key_source};
 use super::*;
 use crate::listener_policy::ListenerPolicy;
-use crate::origin::Origin;
 use crate::snapshot::{Action, Snapshot};
 use crate::worker::Worker;
 use std::future::poll_fn;
@@ -84,7 +83,8 @@ async fn race(worker: &Rc<Worker>) -> Result<Raced, Error> {
     let snapshot: &Arc<Snapshot> = &worker.snapshot();
     let Action::Proxy(proxy) = &snapshot.actions[0] else { panic!("it is a proxy") };
     let how = SendOptions::from(&proxy.config);
-    let origin = Origin::new(None, Scheme::Http, false, &Arc::<ListenerPolicy>::default());
+    let origin =
+        worker.snapshot().forwarding.origin(None, Scheme::Http, &Arc::<ListenerPolicy>::default());
     let mut request = RequestHead { method: Method::GET, ..RequestHead::default() };
     request.set_path(b"/").unwrap();
     let mut sink = ResponseBuffer::new(100);

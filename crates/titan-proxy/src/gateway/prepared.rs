@@ -1,0 +1,100 @@
+//! A configuration with everything that it needs to serve. All that can fail has happened, and nothing has changed yet.
+
+use super::credentials::{bad_roots, client_tls};
+use super::error::LoadError;
+use super::names::resolve_names;
+use crate::listener::{ListenerId, ListenerState, PreparedListener};
+use crate::snapshot::Snapshot;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+use titan_config::Config;
+use titan_io::io::Phase;
+use titan_io::registry::Registry;
+use titan_io::tls::{ClientSettings, ClientTls, Files};
+use titan_policies::credentials::PolicyCredentials;
+use titan_policies::jwt::Revocations;
+use tokio::sync::watch;
+
+/// How long keys of tokens may take to come.
+const KEYS: Duration = Duration::from_secs(10);
+/// Between two looks for them.
+const PAUSE: Duration = Duration::from_millis(10);
+
+pub(super) struct Prepared {
+    pub(super) snapshot: Arc<Snapshot>,
+    credentials: PolicyCredentials,
+    listeners: Vec<PreparedListener>,
+    /// By upstream.
+    tls: Vec<Option<Arc<ClientSettings>>>,
+}
+
+impl Prepared {
+    /// Reads and builds everything. `files` holds those that the configuration names, and `revoked` the tokens that its
+    /// file of revoked tokens does.
+    pub(super) fn new(
+        config: &Config,
+        files: &Files,
+        revoked: Option<&Revocations>,
+        around: (&Registry, usize),
+    ) -> Result<Prepared, LoadError> {
+        let listeners = config.listeners.iter().zip(ListenerId::all(&config.listeners));
+        let listeners = listeners.map(|(it, id)| PreparedListener::new(it, id, files, around.0));
+        let listeners = listeners.collect::<Result<_, _>>().map_err(LoadError::Credentials)?;
+        let tls = config.upstreams.iter().map(|upstream| client_tls(upstream, files));
+        let tls: Vec<_> = tls.collect::<Result<_, _>>().map_err(LoadError::Credentials)?;
+        let credentials = PolicyCredentials::read(config, files).map_err(LoadError::Credentials)?;
+        if config.jwt_revocations.is_some() && revoked.is_none() {
+            return Err(LoadError::Revocations);
+        }
+        if let Some((_, bad)) = bad_roots(config, files).next() {
+            return Err(LoadError::Credentials(bad));
+        }
+        let settings = tls.iter().map(|tls| tls.as_ref().map(ClientTls::settings)).collect();
+        let snapshot = Snapshot::build(config, around, tls, &credentials, files, revoked);
+        Ok(Prepared { snapshot: Arc::new(snapshot), credentials, listeners, tls: settings })
+    }
+
+    /// Starts what it needs beside workers. Takes as long as name servers do, up to `resolver.timeout`.
+    pub(super) fn begin(
+        &self,
+        config: &Config,
+        phase: &watch::Receiver<Phase>,
+    ) -> Result<(), LoadError> {
+        let chains = &self.snapshot.chains;
+        chains.fetch_keys(phase.clone()).map_err(LoadError::Thread)?;
+        chains.check_passwords().map_err(LoadError::Thread)?;
+        resolve_names(config, &self.snapshot, phase.clone())
+    }
+
+    /// Waits until the keys of its tokens have come.
+    pub(super) fn await_keys(&self) -> Result<(), LoadError> {
+        let deadline = Instant::now() + KEYS;
+        let chains = &self.snapshot.chains;
+        while chains.lacks_keys() {
+            if Instant::now() >= deadline {
+                return Err(LoadError::Keys(chains.take_key_failures()));
+            }
+            thread::park_timeout(PAUSE);
+        }
+        Ok(())
+    }
+
+    /// The states that its listeners will have.
+    pub(super) fn states(&self) -> impl Iterator<Item = &Arc<ListenerState>> {
+        self.listeners.iter().map(PreparedListener::state)
+    }
+
+    /// Has everything that outlives a snapshot keep to this configuration from now on.
+    pub(super) fn take_effect(self) -> Arc<Snapshot> {
+        let Prepared { snapshot, credentials, listeners, tls } = self;
+        snapshot.take_effect(credentials);
+        for (upstream, settings) in snapshot.upstreams.iter().zip(tls) {
+            if let (Some(tls), Some(settings)) = (upstream.tls(), settings) {
+                tls.replace(settings);
+            }
+        }
+        listeners.into_iter().for_each(PreparedListener::take_effect);
+        snapshot
+    }
+}

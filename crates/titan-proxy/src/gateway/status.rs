@@ -1,0 +1,66 @@
+//! How a gateway is doing, for those who watch it.
+
+use crate::metrics::RouteCells;
+use crate::snapshot::Snapshot;
+use arc_swap::ArcSwap;
+use std::sync::Arc;
+use titan_io::counter::Counted;
+use titan_io::io::Phase;
+use titan_policies::jwt::KeySetStatus;
+use titan_upstream::cells::UpstreamCells;
+use titan_upstream::endpoint::{Endpoint, EndpointStatus};
+use tokio::sync::watch;
+
+/// How a gateway is doing.
+#[derive(Clone)]
+pub struct Status {
+    current: Arc<ArcSwap<Snapshot>>,
+    phase: watch::Receiver<Phase>,
+}
+
+impl Status {
+    /// That of a gateway which serves from `current`.
+    pub(super) fn new(current: &Arc<ArcSwap<Snapshot>>, phase: watch::Receiver<Phase>) -> Status {
+        Status { current: Arc::clone(current), phase }
+    }
+
+    /// Whether it accepts connections, and can judge every token.
+    pub fn is_ready(&self) -> bool {
+        *self.phase.borrow() == Phase::Serve && !self.lacks_keys()
+    }
+
+    /// Whether keys of tokens have not come yet.
+    pub fn lacks_keys(&self) -> bool {
+        self.current.load().chains.lacks_keys()
+    }
+
+    /// Every key set for tokens that is fetched.
+    pub fn key_sets(&self) -> Vec<KeySetStatus> {
+        self.current.load().chains.key_sets()
+    }
+
+    /// What is counted for each route in the order of the file, and behind them for requests that no route took.
+    pub fn routes(&self) -> Vec<Arc<Counted<RouteCells>>> {
+        self.current.load().all_counted().to_vec()
+    }
+
+    /// What is counted for each upstream, in the order of the file.
+    pub fn upstreams(&self) -> Vec<Arc<Counted<UpstreamCells>>> {
+        let snapshot = self.current.load();
+        let upstreams = snapshot.upstreams.iter();
+        upstreams.map(|upstream| Arc::clone(&upstream.counted)).collect()
+    }
+
+    /// Every endpoint of every upstream.
+    pub fn endpoints(&self) -> Vec<EndpointStatus> {
+        let snapshot = self.current.load();
+        let upstreams = snapshot.upstreams.iter();
+        let members = upstreams.flat_map(|upstream| {
+            let name = upstream.config().name.to_string();
+            let members = upstream.members();
+            let status = |endpoint: &Arc<Endpoint>| endpoint.status(&name);
+            members.endpoints.iter().map(status).collect::<Vec<_>>()
+        });
+        members.collect()
+    }
+}
