@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod tests;
 
+use crate::reloads::Attempts;
 use std::fmt::{Display, Write};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -77,6 +78,18 @@ const OF_KEY_SET: [Family; 3] = [
     Family::counter("titan_jwks_fetches_failed_total", "Failed attempts to fetch the key set."),
 ];
 
+/// In the order of the figures in [`Text::reloads`].
+const OF_RELOADS: [Family; 2] = [
+    Family::gauge(
+        "titan_config_last_reload_timestamp_seconds",
+        "Unix time of the last attempt to put another configuration or changed files in force; 0 for never.",
+    ),
+    Family::gauge(
+        "titan_config_last_reload_successful",
+        "Whether the last attempt, or the start, succeeded.",
+    ),
+];
+
 /// Metrics of one name.
 #[derive(Clone, Copy)]
 struct Family {
@@ -90,13 +103,14 @@ struct Text(String);
 
 /// Every metric there is; `revoked` is how many revocations there are and may be, where there is a file for them.
 pub(crate) fn write(
-    metrics: &Metrics,
-    status: &Status,
+    (metrics, status): (&Metrics, &Status),
+    attempts: &Attempts,
     revoked: Option<(usize, usize)>,
     started: SystemTime,
 ) -> String {
     let mut text = Text(String::new());
     text.process(started);
+    text.reloads(attempts);
     text.workers(metrics);
     text.routes(&status.routes());
     text.failures(metrics);
@@ -120,6 +134,30 @@ impl Text {
         self.begin(start);
         let since_epoch = started.duration_since(UNIX_EPOCH).unwrap_or_default();
         self.sample(start.name, &[], since_epoch.as_secs_f64());
+    }
+
+    fn reloads(&mut self, attempts: &Attempts) {
+        let Attempts { digest, applied, refused, last, is_last_applied } = attempts;
+        let info = Family::gauge(
+            "titan_config_info",
+            "SHA-256 of the configuration file in force; always 1.",
+        );
+        self.begin(info);
+        self.sample(info.name, &[("sha256", digest)], 1);
+        let reloads = Family::counter(
+            "titan_config_reloads_total",
+            "Attempts to put another configuration or changed files in force.",
+        );
+        self.begin(reloads);
+        for (outcome, count) in [("applied", applied), ("refused", refused)] {
+            self.sample(reloads.name, &[("outcome", outcome)], count);
+        }
+        let last = last.and_then(|last| last.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
+        let figures = [last.as_secs_f64(), f64::from(u8::from(*is_last_applied))];
+        for (family, figure) in OF_RELOADS.into_iter().zip(figures) {
+            self.begin(family);
+            self.sample(family.name, &[], figure);
+        }
     }
 
     fn workers(&mut self, metrics: &Metrics) {

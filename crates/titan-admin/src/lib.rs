@@ -4,10 +4,13 @@
 //! |---|---|---|
 //! | the response for each path | `pages` | `Pages::respond` |
 //! | revoked tokens, in a file and for all workers | `revocations` | [`RevocationStore::open`] |
+//! | which configuration is in force, and how that went | `reloads` | [`Reloads::note_applied`] |
 //! | the counters of the workers as text | `exposition` | `exposition::write` |
 //! | a small HTTP/1.1 server, which the demo upstream uses too | [`http`] | [`http::Server::start`] |
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may stop at a surprise"))]
+
+mod reloads;
 
 mod exposition;
 
@@ -17,6 +20,7 @@ mod revocations;
 
 mod pages;
 
+pub use reloads::Reloads;
 pub use revocations::{RevocationStore, RevocationStoreError};
 
 use pages::Pages;
@@ -34,20 +38,25 @@ const BOUNDS: http::Bounds = http::Bounds {
     life: Duration::from_secs(5 * 60),
 };
 
-/// Serves the admin interface of `gateway` at `socket`, until what it returns is dropped. In `store` it notes the tokens that
-/// are revoked.
+/// Serves the admin interface of `gateway` at `socket`, until what it returns is dropped. `reloads` tells it of
+/// configurations; in `store` it notes the tokens that are revoked.
 pub fn start(
     socket: http::Socket,
     gateway: &Gateway,
+    reloads: &Arc<Reloads>,
     store: Option<Arc<RevocationStore>>,
 ) -> io::Result<http::Server> {
-    let pages = Pages::new(gateway.metrics(), gateway.status(), store).at(socket.address());
+    let pages = Pages::new(gateway, reloads, store).at(socket.address());
     http::Server::start("admin", socket, BOUNDS, move |request| pages.respond(request))
 }
 
 /// Serves health, readiness and metrics of `gateway` at `socket`, and nothing that changes anything, until what it returns is
 /// dropped.
-pub fn start_probes(socket: http::Socket, gateway: &Gateway) -> io::Result<http::Server> {
-    let pages = Pages::new(gateway.metrics(), gateway.status(), None);
+pub fn start_probes(
+    socket: http::Socket,
+    gateway: &Gateway,
+    reloads: &Arc<Reloads>,
+) -> io::Result<http::Server> {
+    let pages = Pages::new(gateway, reloads, None);
     http::Server::start("probes", socket, BOUNDS, move |request| pages.respond_to_probe(request))
 }

@@ -2,18 +2,20 @@
 
 use crate::exposition;
 use crate::http::{Request, Response};
+use crate::reloads::Reloads;
 use crate::revocations::{self, RevocationStore};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::SystemTime;
 use titan_config::ListenAddress;
 use titan_http::{FieldName, Method, Status};
-use titan_proxy::Metrics;
+use titan_proxy::{Gateway, Metrics};
 
 /// Everything that the pages tell of.
 pub(crate) struct Pages {
     metrics: Arc<Metrics>,
     status: titan_proxy::Status,
+    reloads: Arc<Reloads>,
     store: Option<Arc<RevocationStore>>,
     /// Whether only this machine can reach the interface.
     is_local: bool,
@@ -42,11 +44,13 @@ Titan
 impl Pages {
     /// The pages of a gateway that has just started.
     pub(crate) fn new(
-        metrics: Arc<Metrics>,
-        status: titan_proxy::Status,
+        gateway: &Gateway,
+        reloads: &Arc<Reloads>,
         store: Option<Arc<RevocationStore>>,
     ) -> Pages {
-        Pages { metrics, status, store, is_local: false, started: SystemTime::now() }
+        let (metrics, status) = (gateway.metrics(), gateway.status());
+        let (reloads, started) = (Arc::clone(reloads), SystemTime::now());
+        Pages { metrics, status, reloads, store, is_local: false, started }
     }
 
     /// The same at that address.
@@ -115,7 +119,12 @@ impl Pages {
 
     fn metrics(&self) -> Response {
         let revoked = self.store.as_ref().map(|store| store.count(revocations::now()));
-        let text = exposition::write(&self.metrics, &self.status, revoked, self.started);
+        let text = exposition::write(
+            (&self.metrics, &self.status),
+            &self.reloads.attempts(),
+            revoked,
+            self.started,
+        );
         Response::new(Status::OK, exposition::MEDIA_TYPE, text)
     }
 }
@@ -140,12 +149,16 @@ mod tests {
     use super::*;
     use titan_config::Config;
     use titan_http::RequestHead;
-    use titan_proxy::{Files, Gateway};
+    use titan_proxy::Files;
 
     fn gateway() -> Gateway {
         let text =
             "{ listeners: [127.0.0.1:0], workers: 1, admin: off, routes: [{ respond: 200 }] }";
         Gateway::start(&Config::parse("test", text).unwrap(), &Files::default(), None).unwrap()
+    }
+
+    fn pages(gateway: &Gateway, store: Option<&Arc<RevocationStore>>) -> Pages {
+        Pages::new(gateway, &Arc::new(Reloads::new([0; 32])), store.cloned())
     }
 
     fn ask(pages: &Pages, method: Method, path: &str) -> (u16, String) {
@@ -158,7 +171,7 @@ mod tests {
     #[test]
     fn ready_until_it_drains_and_alive_beyond() {
         let gateway = gateway();
-        let pages = Pages::new(gateway.metrics(), gateway.status(), None);
+        let pages = pages(&gateway, None);
         assert_eq!(ask(&pages, Method::GET, "/readyz"), (200, "ready\n".to_owned()));
         gateway.drain();
         assert_eq!(ask(&pages, Method::GET, "/readyz"), (503, "draining\n".to_owned()));
@@ -168,7 +181,7 @@ mod tests {
     #[test]
     fn pages_can_be_read_and_nothing_else() {
         let gateway = gateway();
-        let pages = Pages::new(gateway.metrics(), gateway.status(), None);
+        let pages = pages(&gateway, None);
         for path in ["/", "/healthz", "/readyz", "/metrics"] {
             assert_eq!(ask(&pages, Method::GET, path).0, 200, "{path}");
             assert_eq!(ask(&pages, Method::HEAD, path).0, 200, "{path}");
@@ -184,7 +197,7 @@ mod tests {
         let store = Arc::new(place.opens().unwrap());
         let gateway = gateway();
         let status = |address: &str, host: Option<&str>, path: &str| {
-            let pages = Pages::new(gateway.metrics(), gateway.status(), Some(Arc::clone(&store)));
+            let pages = pages(&gateway, Some(&store));
             let pages = pages.at(&ListenAddress::Tcp(address.parse().unwrap()));
             let mut head = RequestHead { method: Method::GET, ..RequestHead::default() };
             head.set_path(path.as_bytes()).unwrap();
@@ -220,7 +233,7 @@ mod tests {
         let place = revocations::tests::Place::new();
         let store = Arc::new(place.opens().unwrap());
         let gateway = gateway();
-        let pages = Pages::new(gateway.metrics(), gateway.status(), Some(store));
+        let pages = pages(&gateway, Some(&store));
         let status = |method, path: &str| {
             let mut head = RequestHead { method, ..RequestHead::default() };
             head.set_path(path.as_bytes()).unwrap();
@@ -244,7 +257,7 @@ mod tests {
         let store = Arc::new(place.opens().unwrap());
         for line in INDEX.lines().filter(|line| line.starts_with('/')) {
             let gateway = gateway();
-            let pages = Pages::new(gateway.metrics(), gateway.status(), Some(Arc::clone(&store)));
+            let pages = pages(&gateway, Some(&store));
             let path = line.split(' ').next().unwrap();
             assert_eq!(ask(&pages, Method::GET, path).0, 200, "{path}");
         }

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use titan_admin::{RevocationStore, RevocationStoreError};
 use titan_config::bounds::MAX_FILE;
 use titan_config::{Config, JwtRevocations};
-use titan_proxy::{BadCredentials, Files};
+use titan_proxy::{BadCredentials, Files, sha256};
 
 /// What stands for standard input in place of a file.
 const STANDARD_INPUT: &str = "-";
@@ -24,10 +24,15 @@ pub(crate) fn name_of(file: &Path) -> String {
 
 /// Reads and checks a file, or standard input. What that names starts at the working directory.
 pub(crate) fn read(file: &Path) -> Result<Config, Failure> {
+    read_with_digest(file).map(|(config, _)| config)
+}
+
+/// The same, with the SHA-256 of the file.
+pub(crate) fn read_with_digest(file: &Path) -> Result<(Config, [u8; 32]), Failure> {
     let name = name_of(file);
     let text = read_text(file)
         .map_err(|error| Failure::BadInput(format!("cannot read {name}: {error}")))?;
-    Ok(Config::parse(&name, &text)?)
+    Ok((Config::parse(&name, &text)?, sha256(text.as_bytes())))
 }
 
 /// Reads a file with a certificate.

@@ -4,7 +4,7 @@ use std::io;
 use std::process::ExitCode;
 use titan_admin::RevocationStoreError;
 use titan_config::{Location, Report};
-use titan_proxy::{BadCredentials, BadQuestion, StartError};
+use titan_proxy::{BadCredentials, BadQuestion, LoadError};
 
 /// Why the program fails.
 #[derive(Debug)]
@@ -121,11 +121,14 @@ impl From<RevocationStoreError> for Failure {
     }
 }
 
-impl From<StartError> for Failure {
-    fn from(error: StartError) -> Failure {
+impl From<LoadError> for Failure {
+    fn from(error: LoadError) -> Failure {
         match error {
-            StartError::Bind { address, error } => Failure::Bind { what: address, error },
-            StartError::Credentials(bad) => bad.into(),
+            LoadError::Bind { address, error } => Failure::Bind { what: address, error },
+            LoadError::Credentials(bad) => bad.into(),
+            error @ (LoadError::Keys(_) | LoadError::Workers) => {
+                Failure::BadInput(error.to_string())
+            }
             other => Failure::Runtime(other.to_string()),
         }
     }

@@ -36,6 +36,7 @@ mod greeting;
 
 mod events;
 
+mod reload;
 mod run;
 
 use clap::Parser;

@@ -1,77 +1,29 @@
 //! `titan run`: binds everything, serves until a signal, drains.
 
-use crate::config_file::{self, FileState};
+use crate::config_file;
 use crate::demo::Demo;
 use crate::events::Events;
 use crate::failure::{FOR_PROBES, Failure};
 use crate::failures::Failures;
 use crate::greeting::Greeting;
+use crate::reload::{self, Change, InForce, Reloading};
 use crate::terminal;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
-use titan_admin::RevocationStore;
 use titan_admin::http::{Server, Socket};
+use titan_admin::{Reloads, RevocationStore};
 use titan_config::{Admin, Config, ListenAddress};
-use titan_proxy::{BadCredentials, Files, Gateway};
+use titan_proxy::{Files, Gateway, sha256};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
-/// How often the files that the configuration names are looked at.
+/// How often there is a look at what changes without telling: files, counters, failures.
 const LOOK: Duration = Duration::from_secs(2);
-
-/// The files that a configuration names, and what they were like when they were last read.
-struct Watched {
-    config: Config,
-    file: PathBuf,
-    state: Vec<Option<FileState>>,
-    /// What was complained about last.
-    complaint: String,
-}
-
-impl Watched {
-    /// To be called before the files are read: what changes from then on is noticed.
-    fn new(config: &Config, file: &Path) -> Watched {
-        let state = config_file::state_of_named(config, file);
-        let complaint = String::new();
-        Watched { config: config.clone(), file: file.to_owned(), state, complaint }
-    }
-
-    /// Uses new certificates, keys and passwords. If they cannot be used, the previous ones stay in use: half of a pair
-    /// may have been written.
-    fn look(&mut self, gateway: &Gateway) {
-        let state = config_file::state_of_named(&self.config, &self.file);
-        if state == self.state {
-            return;
-        }
-        let files = config_file::read_named(&self.config, &self.file);
-        if let Some(bad) = files.unreadable() {
-            // That may pass without a trace in the files: it is tried again.
-            return self.complain(bad);
-        }
-        self.state = state;
-        match gateway.replace_certificates(&files) {
-            Ok(()) => {
-                self.complaint.clear();
-                terminal::say("changed files were read again and are in use\n");
-            }
-            Err(bad) => self.complain(&bad),
-        }
-    }
-
-    /// Says it once.
-    fn complain(&mut self, bad: &BadCredentials) {
-        let complaint = format!("warning: {bad}; the previous files stay in use\n");
-        if complaint != self.complaint {
-            terminal::complain(&complaint);
-            self.complaint = complaint;
-        }
-    }
-}
 
 /// The servers beside the gateway itself.
 struct Servers {
@@ -85,21 +37,31 @@ struct Servers {
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
-    /// Caught so that it does not end the process, as it would by default.
-    _hangup: Signal,
+    hangup: Signal,
+}
+
+/// What a signal says.
+enum Told {
+    /// Drain and end.
+    Stop(SignalKind),
+    /// Read the configuration again.
+    Reload,
 }
 
 /// Runs the gateway; without a file, the demo.
 pub(crate) fn run(file: Option<&Path>) -> Result<ExitCode, Failure> {
-    let (config, demo) = match file {
-        Some(file) => (config_file::read(file)?, None),
+    let (config, digest, demo) = match file {
+        Some(file) => {
+            let (config, digest) = config_file::read_with_digest(file)?;
+            (config, digest, None)
+        }
         None => {
             let Demo { config, text, upstream } = Demo::start()?;
-            (config, Some((text, upstream)))
+            (config, sha256(text.as_bytes()), Some((text, upstream)))
         }
     };
     terminal::warn(&config.warnings);
-    let watched = file.map(|file| Watched::new(&config, file));
+    let state = file.map(|file| config_file::state_of_named(&config, file));
     let files = file.map(|file| config_file::read_checked(&config, file)).transpose()?;
     let files = files.unwrap_or_default();
     let store = file.map(|file| config_file::open_revocations(&config, file)).transpose()?;
@@ -117,15 +79,16 @@ pub(crate) fn run(file: Option<&Path>) -> Result<ExitCode, Failure> {
         let gateway = tokio::select! {
             started = start(&config, files, store.as_deref()) => started?,
             // No request is served yet: there is nothing to drain.
-            _ = signals.next() => return Ok(ExitCode::SUCCESS),
+            _ = signals.next_stop() => return Ok(ExitCode::SUCCESS),
         };
-        let admin = admin.map(|socket| titan_admin::start(socket, &gateway, store.clone()));
-        let admin = admin.transpose()?;
-        let probes =
-            probes.map(|socket| titan_admin::start_probes(socket, &gateway)).transpose()?;
+        let reloads = Arc::new(Reloads::new(digest));
+        let start = |socket| titan_admin::start(socket, &gateway, &reloads, store.clone());
+        let admin = admin.map(start).transpose()?;
+        let start = |socket| titan_admin::start_probes(socket, &gateway, &reloads);
+        let probes = probes.map(start).transpose()?;
         let greeting = Greeting {
             config: &config,
-            listeners: gateway.listeners(),
+            listeners: &gateway.listeners(),
             admin: admin_address.as_ref(),
             probes: probes_address.as_ref(),
             workers: gateway.metrics().workers().len(),
@@ -133,8 +96,17 @@ pub(crate) fn run(file: Option<&Path>) -> Result<ExitCode, Failure> {
         };
         terminal::say(&greeting.text());
         let demo = demo.map(|(_, upstream)| upstream);
+        let in_force = file.zip(state).map(|(file, state)| InForce {
+            file: file.to_owned(),
+            config: Arc::clone(&config),
+            digest,
+            state,
+        });
+        let revoked = store.as_ref().map(|store| store.table().clone());
+        let reloading =
+            in_force.map(|it| Reloading::new(it, gateway.loader().clone(), revoked, reloads));
         let servers = Servers { admin, _probes: probes, _demo: demo, store };
-        serve(gateway, signals, watched, servers).await
+        serve(gateway, signals, reloading, servers).await
     })
 }
 
@@ -176,7 +148,7 @@ fn bind_admin(config: &Config) -> Result<[Option<Socket>; 2], Failure> {
 async fn serve(
     mut gateway: Gateway,
     mut signals: Signals,
-    mut watched: Option<Watched>,
+    mut reloading: Option<Reloading>,
     mut servers: Servers,
 ) -> Result<ExitCode, Failure> {
     let (mut failures, mut events) = (Failures::default(), Events::default());
@@ -186,12 +158,17 @@ async fn serve(
             () = gateway.ended() => {
                 return Err(Failure::Runtime("a worker thread ended unexpectedly; all workers have stopped".to_owned()));
             }
-            _ = signals.next() => break,
+            signal = signals.next() => match signal {
+                Told::Stop(_) => break,
+                Told::Reload => {
+                    reloading.iter_mut().for_each(|it| it.ask_for(Change::File));
+                    continue;
+                }
+            },
+            () = reload::done(&mut reloading) => continue,
             () = tokio::time::sleep(LOOK) => {}
         }
-        if let Some(watched) = &mut watched {
-            watched.look(&gateway);
-        }
+        reloading.iter_mut().for_each(Reloading::look);
         failures.look(&gateway, Instant::now());
         events.look(&metrics, Instant::now()).iter().for_each(|line| terminal::event(line));
         let of_file = servers.store.as_ref().and_then(|store| store.take_warning());
@@ -204,7 +181,7 @@ async fn serve(
     loop {
         tokio::select! {
             () = gateway.ended() => break,
-            signal = signals.next() => {
+            signal = signals.next_stop() => {
                 let number = u8::try_from(signal.as_raw_value()).unwrap_or(0);
                 return Ok(ExitCode::from(128 + number));
             }
@@ -225,15 +202,25 @@ impl Signals {
         Ok(Signals {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
-            _hangup: signal(SignalKind::hangup())?,
+            hangup: signal(SignalKind::hangup())?,
         })
     }
 
-    /// The next signal to stop.
-    async fn next(&mut self) -> SignalKind {
+    /// What the next signal says.
+    async fn next(&mut self) -> Told {
         tokio::select! {
-            _ = self.terminate.recv() => SignalKind::terminate(),
-            _ = self.interrupt.recv() => SignalKind::interrupt(),
+            _ = self.terminate.recv() => Told::Stop(SignalKind::terminate()),
+            _ = self.interrupt.recv() => Told::Stop(SignalKind::interrupt()),
+            _ = self.hangup.recv() => Told::Reload,
+        }
+    }
+
+    /// The next signal to stop.
+    async fn next_stop(&mut self) -> SignalKind {
+        loop {
+            if let Told::Stop(signal) = self.next().await {
+                return signal;
+            }
         }
     }
 }

@@ -170,12 +170,51 @@ fn a_signal_ends_a_start_that_waits_for_names() {
 }
 
 #[test]
-fn a_hangup_changes_nothing() {
-    let mut titan = Titan::start("hangup", FIXED);
+fn a_hangup_puts_the_file_in_force() {
+    let text = FIXED.replace("admin: off", "admin: 127.0.0.1:0");
+    let mut titan = Titan::start("hangup", &text);
+    let admin = titan.admin.clone().unwrap();
+    let config = || {
+        let metrics = ask(&admin, "/metrics");
+        let of_config = |line: &&str| line.starts_with("titan_config_");
+        metrics.lines().filter(of_config).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let before = config();
+    std::fs::write(&titan.file, text.replace("200", "204")).unwrap();
     titan.signal(Signal::HUP);
-    assert!(ask(&titan.address, "/").starts_with("HTTP/1.1 200 OK\r\n"));
+    titan.wait_for(&format!("{} was read again and is in force", titan.file.display()));
+    assert!(ask(&titan.address, "/").starts_with("HTTP/1.1 204 No Content\r\n"));
+    let after = config();
+    assert_ne!(before[0], after[0], "the digest of the file");
+    assert_eq!(after[1], "titan_config_reloads_total{outcome=\"applied\"} 1");
     titan.signal(Signal::TERM);
     assert_eq!(titan.exit_code(), Some(0));
+}
+
+#[test]
+fn what_is_wrong_with_a_file_that_is_read_again_is_told_and_changes_nothing() {
+    let text = FIXED.replace("admin: off", "admin: 127.0.0.1:0");
+    for (changed, wanted) in [
+        (text.replace("respond", "respnd"), "did you mean `respond`?"),
+        (
+            text.replace("workers: 1", "workers: 2"),
+            "`workers` cannot change while the gateway runs",
+        ),
+        (text.replace("admin: 127.0.0.1:0", "admin: off"), "`admin` cannot change"),
+        (text.replace("127.0.0.1:0]", "192.0.2.1:1]"), "cannot listen on 192.0.2.1:1"),
+        ("routes:".to_owned(), "error: "),
+        ("x".repeat((4 << 20) + 1), "it is larger than 4194304 bytes"),
+    ] {
+        let mut titan = Titan::start_told("refused", &text);
+        std::fs::write(&titan.file, changed).unwrap();
+        titan.signal(Signal::HUP);
+        let told = titan.complaints_up_to("the previous configuration stays in force");
+        assert!(told.contains(wanted), "{told}");
+        assert!(ask(&titan.address, "/").starts_with("HTTP/1.1 200 OK\r\n"));
+        let metrics = ask(&titan.admin.clone().unwrap(), "/metrics");
+        assert!(metrics.contains("titan_config_last_reload_successful 0\n"), "{metrics}");
+        assert!(metrics.contains("titan_config_reloads_total{outcome=\"refused\"} 1\n"));
+    }
 }
 
 #[test]

@@ -1,9 +1,11 @@
 //! The exposition of a gateway that has served, read by a strict parser.
 
 use super::*;
+use crate::reloads::Reloads;
 use std::collections::{BTreeMap, HashSet};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::time::Duration;
 use titan_config::Config;
 use titan_proxy::{Files, Gateway};
 
@@ -34,7 +36,36 @@ fn served() -> Gateway {
 }
 
 fn text_of(gateway: &Gateway) -> String {
-    write(&gateway.metrics(), &gateway.status(), Some((2, 7)), UNIX_EPOCH)
+    text_after(gateway, &Reloads::new([0xa0; 32]))
+}
+
+fn text_after(gateway: &Gateway, reloads: &Reloads) -> String {
+    let (metrics, status) = (gateway.metrics(), gateway.status());
+    write((&metrics, &status), &reloads.attempts(), Some((2, 7)), UNIX_EPOCH)
+}
+
+#[test]
+fn it_says_which_configuration_is_in_force_and_how_the_last_attempt_went() {
+    let gateway = served();
+    let reloads = Reloads::new([0xa0; 32]);
+    let lines = |at: f64, outcome: [u8; 3], digest: &str| {
+        let [applied, refused, successful] = outcome;
+        let text = text_after(&gateway, &reloads);
+        for line in [
+            format!("titan_config_info{{sha256=\"{}\"}} 1", digest.repeat(32)),
+            format!("titan_config_reloads_total{{outcome=\"applied\"}} {applied}"),
+            format!("titan_config_reloads_total{{outcome=\"refused\"}} {refused}"),
+            format!("titan_config_last_reload_timestamp_seconds {at}"),
+            format!("titan_config_last_reload_successful {successful}"),
+        ] {
+            assert!(text.lines().any(|it| it == line), "{line}\n{text}");
+        }
+    };
+    lines(0.0, [0, 0, 1], "a0");
+    reloads.note_refused(UNIX_EPOCH + Duration::from_secs(5));
+    lines(5.0, [0, 1, 0], "a0");
+    reloads.note_applied([0xb1; 32], UNIX_EPOCH + Duration::from_millis(7500));
+    lines(7.5, [1, 1, 1], "b1");
 }
 
 #[test]
@@ -95,6 +126,10 @@ fn every_family_is_there() {
         families.iter().map(|(name, family)| format!("{name} {}", family.kind)).collect();
     insta::assert_snapshot!(names.join("\n"), @r"
     titan_build_info gauge
+    titan_config_info gauge
+    titan_config_last_reload_successful gauge
+    titan_config_last_reload_timestamp_seconds gauge
+    titan_config_reloads_total counter
     titan_connections_accepted_total counter
     titan_connections_closed_total counter
     titan_connections_open gauge

@@ -13,6 +13,8 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_titan");
 pub(crate) struct Titan {
     child: Child,
     output: Lines<BufReader<ChildStdout>>,
+    /// Its configuration.
+    pub(crate) file: PathBuf,
     /// Where its listener is.
     pub(crate) address: String,
     /// Where its admin interface is.
@@ -60,16 +62,32 @@ impl Titan {
 
     fn launch_with(name: &str, text: &str, errors: Stdio) -> Titan {
         let mut command = Command::new(PROGRAM);
-        command.arg("--config").arg(config(name, text)).stdout(Stdio::piped()).stderr(errors);
+        let file = config(name, text);
+        command.arg("--config").arg(&file).stdout(Stdio::piped()).stderr(errors);
         let mut child = command.spawn().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap()).lines();
-        Titan { child, output, address: String::new(), admin: None }
+        Titan { child, output, file, address: String::new(), admin: None }
     }
 
     /// The next line that it writes to standard error.
     pub(crate) fn next_complaint(&mut self) -> String {
         let errors = self.child.stderr.take().expect("it was started with `start_told`");
         BufReader::new(errors).lines().next().expect("it writes one").unwrap()
+    }
+
+    /// What it writes to standard error up to a line that is this one, and that one too.
+    pub(crate) fn complaints_up_to(&mut self, last: &str) -> String {
+        let errors = self.child.stderr.take().expect("it was started with `start_told`");
+        let mut text = String::new();
+        for line in BufReader::new(errors).lines() {
+            let line = line.unwrap();
+            text += &line;
+            text += "\n";
+            if line == last {
+                return text;
+            }
+        }
+        panic!("the gateway ended before it said `{last}`: {text}");
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
