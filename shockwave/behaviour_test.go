@@ -11,7 +11,7 @@ import (
 const get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 
 // Bytes in, bytes out, without Date.
-func TestAnswers(t *testing.T) {
+func TestResponses(t *testing.T) {
 	for name, c := range map[string]struct {
 		handler Handler
 		sent    string
@@ -311,7 +311,7 @@ func TestTooLate(t *testing.T) {
 }
 
 // Large responses take every way through the buffers.
-func TestAnswersOfEveryLength(t *testing.T) {
+func TestResponsesOfEveryLength(t *testing.T) {
 	for _, n := range []int{0, 1, 7000, 7990, 8000, 8100, 8191, 8192, 8193, 16384, 20000, 100000, 300000} {
 		want := strings.Repeat("0123456789", n/10+1)[:n]
 		for name, handler := range map[string]Handler{

@@ -184,9 +184,9 @@ func checkBatch(t *testing.T, random *rand.Rand, messages []question) {
 	}
 }
 
-// TestAFaultBehindHEADIsAnsweredWhole has a client that counts on the Content-Length of the second answer,
+// TestFaultBehindHEADGetsAWholeResponse has a client that counts on the Content-Length of the second response,
 // which is not one to HEAD.
-func TestAFaultBehindHEADIsAnsweredWhole(t *testing.T) {
+func TestFaultBehindHEADGetsAWholeResponse(t *testing.T) {
 	w := serve(question{defaultLimits, false, []byte("HEAD / HTTP/1.1\r\nHost: a\r\n\r\nfault\r\n")}, nil, true)
 	if answers, whole := w.answers(w.conn.sent.Len()); len(answers) != 2 || !whole {
 		t.Errorf("%q", w.conn.sent.String())

@@ -183,7 +183,7 @@ func TestContextEndsBehindAWatchedBody(t *testing.T) {
 
 // A handler that asks for a Context may be about to wait: earlier responses are
 // sent.
-func TestContextSendsEarlierAnswers(t *testing.T) {
+func TestContextSendsEarlierResponses(t *testing.T) {
 	handler := func(c *Ctx) {
 		if c.Number() == 2 {
 			<-c.Context().Done()

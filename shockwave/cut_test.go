@@ -12,7 +12,7 @@ import (
 
 // A response that ends with the connection, and of which a part is missing, ends with
 // an error at the client.
-func TestPartOfAnAnswerDoesNotPassForTheWhole(t *testing.T) {
+func TestPartOfAResponseDoesNotPassForTheWhole(t *testing.T) {
 	begun := func(c *Ctx) {
 		c.WriteString("part")
 		c.Flush()
@@ -44,7 +44,7 @@ func TestPartOfAnAnswerDoesNotPassForTheWhole(t *testing.T) {
 }
 
 // The engine gives up sending it: what the kernel still has is a part too.
-func TestLateAnswerDoesNotPassForTheWhole(t *testing.T) {
+func TestLateResponseDoesNotPassForTheWhole(t *testing.T) {
 	written := make(chan error, 1)
 	s := &Server{Timeouts: Timeouts{Write: 30 * time.Millisecond}, Handler: func(c *Ctx) {
 		_, err := c.Write(make([]byte, 64<<20))
@@ -61,7 +61,7 @@ func TestLateAnswerDoesNotPassForTheWhole(t *testing.T) {
 }
 
 // The whole of such a response ends without one.
-func TestWholeAnswerEndsInOrder(t *testing.T) {
+func TestWholeResponseEndsInOrder(t *testing.T) {
 	handler := func(c *Ctx) {
 		c.WriteString("wh")
 		c.Flush()

@@ -203,7 +203,7 @@ func TestLingerLimit(t *testing.T) {
 	}
 }
 
-func TestAnswerBuffer(t *testing.T) {
+func TestResponseBuffer(t *testing.T) {
 	handler := func(c *Ctx) { writeInPieces(c, strings.Repeat("a", 100), 10) }
 	for limit, want := range map[int]string{100: "Content-Length: 100", 99: "Transfer-Encoding: chunked"} {
 		if got := play(t, &Server{Handler: handler, Limits: Limits{ResponseBuffer: limit}}, get); !strings.Contains(got, want) {
@@ -212,7 +212,7 @@ func TestAnswerBuffer(t *testing.T) {
 	}
 }
 
-func TestAnswerFields(t *testing.T) {
+func TestResponseFields(t *testing.T) {
 	handler := func(c *Ctx) {
 		if err := c.Add("X", "12345"); err != nil {
 			t.Error(err)

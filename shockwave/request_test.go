@@ -72,7 +72,7 @@ func TestRequestIsSeen(t *testing.T) {
 	})
 }
 
-func TestMalformedPathIsToldApart(t *testing.T) {
+func TestMalformedPathIsRecognised(t *testing.T) {
 	for _, path := range []string{"/%", "/%4", "/%zz", "/a%20%"} {
 		seen(t, "GET "+path+" HTTP/1.1\r\nHost: a\r\n\r\n", func(c *Ctx) {
 			if got, ok := c.DecodedPath(); ok {

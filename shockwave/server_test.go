@@ -371,7 +371,7 @@ func TestContinue(t *testing.T) {
 }
 
 // A client that sends what nobody reads still sees the response (RFC 9112 section 9.6).
-func TestAnswerIsSeenDespiteUnreadBytes(t *testing.T) {
+func TestResponseIsSeenDespiteUnreadBytes(t *testing.T) {
 	addr := listening(t, &Server{Handler: hello, Limits: Limits{Drain: -1, Linger: 64 << 20}})
 	for range 20 {
 		p := dial(t, addr)

@@ -76,7 +76,7 @@ func TestTimeoutsTCP(t *testing.T) {
 }
 
 // The client takes a long answer in its own time: the socket fills up again and again.
-func TestLongAnswerTCP(t *testing.T) {
+func TestLongResponseTCP(t *testing.T) {
 	want := bytes.Repeat([]byte("0123456789abcdef"), 1<<20)
 	addr := listening(t, &Server{Handler: func(c *Ctx) { c.Send("", want) }})
 	p := dial(t, addr)

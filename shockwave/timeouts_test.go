@@ -157,7 +157,7 @@ func TestBodyTimeout(t *testing.T) {
 }
 
 // The handler sees why, and what it answers is sent.
-func TestHandlerAnswersALateBody(t *testing.T) {
+func TestHandlerRespondsToALateBody(t *testing.T) {
 	handler := func(c *Ctx) {
 		if _, err := io.ReadAll(c.Body()); !errors.Is(err, ErrTimeout) {
 			t.Errorf("got %v", err)

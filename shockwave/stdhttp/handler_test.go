@@ -136,7 +136,7 @@ func TestExpectContinue(t *testing.T) {
 	})
 }
 
-func TestInterimAnswers(t *testing.T) {
+func TestInterimResponses(t *testing.T) {
 	h := func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Link", "</a>")
 		w.WriteHeader(http.StatusEarlyHints)

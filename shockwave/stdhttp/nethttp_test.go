@@ -59,7 +59,7 @@ func request(t *testing.T, method, url string, body io.Reader) *http.Request {
 	return r
 }
 
-func TestUnderShortAnswer(t *testing.T) {
+func TestUnderShortResponse(t *testing.T) {
 	h := func(c *shockwave.Ctx) {
 		c.Set("X-Path", string(c.Path()))
 		c.Set("X-Host", string(c.Host()))
@@ -272,8 +272,8 @@ func TestUnderCancel(t *testing.T) {
 	})
 }
 
-// TestUnderHandlerOutlivesItsAnswer has the client see the whole response while the handler goes on: that is no hang-up.
-func TestUnderHandlerOutlivesItsAnswer(t *testing.T) {
+// TestUnderHandlerOutlivesItsResponse has the client see the whole response while the handler goes on: that is no hang-up.
+func TestUnderHandlerOutlivesItsResponse(t *testing.T) {
 	goOn, ended := make(chan struct{}), make(chan error)
 	h := func(c *shockwave.Ctx) {
 		if string(c.Path()) == "/other" {

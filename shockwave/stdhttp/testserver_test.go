@@ -42,7 +42,7 @@ func TestDo(t *testing.T) {
 	}
 }
 
-func TestDoGivesInterimAnswers(t *testing.T) {
+func TestDoGivesInterimResponses(t *testing.T) {
 	var hints []int
 	r := request(t, "GET", "http://h.example/", nil)
 	r = r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{

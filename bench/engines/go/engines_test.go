@@ -77,7 +77,7 @@ func small(s scenario) *scenario {
 	return &s
 }
 
-func TestAnswersToAnotherRequestAreNoticed(t *testing.T) {
+func TestResponsesToAnotherRequestAreNoticed(t *testing.T) {
 	for i := range scenarios {
 		s := small(scenarios[i])
 		if strings.HasPrefix(s.name, "parse") {

@@ -17,7 +17,7 @@ func TestInputsHaveTheSizesTheyAreNamedFor(t *testing.T) {
 	}
 }
 
-func TestCycledInputsAskForBothAnswersWithRequestsOfOneLength(t *testing.T) {
+func TestCycledInputsAskForBothResponsesWithRequestsOfOneLength(t *testing.T) {
 	for _, c := range cycled {
 		json := c.in.to(c.json)
 		if len(json.data) != len(c.in.data) {

@@ -34,7 +34,7 @@ func compared(t *testing.T, answers int, writes ...[]byte) error {
 	}, answers)
 }
 
-func TestSinkTakesAnswersHoweverTheyAreSplit(t *testing.T) {
+func TestSinkTakesResponsesHoweverTheyAreSplit(t *testing.T) {
 	all := right(20)
 	for i := range all {
 		if err := compared(t, 20, all[:i], all[i:]); err != nil {

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_that_no_client_here_sends_are_told_apart() {
+    fn frames_that_no_client_here_sends_are_recognised() {
         for frame in [&b"\x81\x05hello"[..], b"\x88\x80mask", b"\x81\xfe\x01\x00"] {
             assert_eq!(read(frame), Front::Other);
         }

@@ -135,7 +135,7 @@ fn what_was_probably_meant_is_said() {
 }
 
 #[test]
-fn trust_that_means_everybody_or_nobody_is_told() {
+fn trust_in_every_client_or_in_none_is_warned_about() {
     for (forwarding, wanted) in [
         ("trusted_proxies: [10.0.0.0/8, 0.0.0.0/0]", "`0.0.0.0/0` is every address"),
         ("trusted_proxies: '::/0'", "`::/0` is every address"),
@@ -149,7 +149,7 @@ fn trust_that_means_everybody_or_nobody_is_told() {
 }
 
 #[test]
-fn more_than_the_share_of_one_client_is_told() {
+fn more_than_the_share_of_one_client_is_warned_about() {
     for (limits, share) in [
         ("response_buffer: 33MiB, response_memory: 64MiB", Some("32MiB")),
         ("response_buffer: 2MiB, response_memory: 1MiB", Some("1MiB")),
@@ -291,7 +291,7 @@ fn a_rule_does_not_look_for_things_in_a_text() {
 }
 
 #[test]
-fn a_page_that_is_a_place_is_told() {
+fn a_page_that_is_a_path_is_warned_about() {
     for page in ["/404.html", "'@sorry'", "https://a.example/x", "{ body: /404.html }"] {
         for says in [
             section(&format!("error_pages: {{ 404: {page} }}")),

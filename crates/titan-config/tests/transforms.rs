@@ -272,7 +272,7 @@ fn values_that_no_field_could_have_are_not_made() {
 }
 
 #[test]
-fn cookies_that_browsers_would_drop_or_nobody_could_write() {
+fn cookies_that_browsers_would_drop_or_that_cannot_be_written() {
     let of = |rule: &str| wrong(&format!("response: {{ cookies: {{ {rule} }} }}"));
     for (rule, says) in [
         ("same_site: none", "needs `secure: true` in this rule"),

@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn trailers_beyond_the_limit_are_dropped_where_that_is_asked_for() {
+    fn trailers_beyond_the_limit_are_dropped_if_configured() {
         let limits = Limits { trailers: 12, fields: 2, drops_trailers: true, ..Limits::default() };
         let long = b"0\r\nA: 1\r\nB: 22\r\nC: 3\r\n\r\n".as_slice();
         let many = b"0\r\nA:\r\nB:\r\nC:\r\n\r\n".as_slice();

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn data_for_nobody_costs_by_its_length() {
+    fn data_without_a_stream_costs_by_its_length() {
         let mut floods = Floods::new(200);
         assert!((190..=200).contains(&until_flood(|| floods.lost_data(16_384))));
         let mut floods = Floods::new(200);

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn responses_that_nobody_reads_are_bounded() {
+    fn unread_responses_are_bounded() {
         let mut output = Output::default();
         let ping = |buf: &mut Vec<u8>| frame::write_ping(buf, frame::ACK, &[0; 8]);
         let count = (0..).take_while(|_| output.reply(ping)).count();

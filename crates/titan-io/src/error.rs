@@ -312,7 +312,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_endpoint_that_was_not_reached_tells_the_least() {
+    fn an_endpoint_that_was_not_reached_says_the_least() {
         let error_of =
             |first: Kind, later: Kind| Error::new(first).or_more_telling(later.into()).kind;
         assert_eq!(error_of(Kind::Tls, Kind::Connect), Kind::Tls);

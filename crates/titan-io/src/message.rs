@@ -421,7 +421,7 @@ mod tests {
 
     /// Unix sockets report room once three quarters of their buffer are free.
     #[tokio::test]
-    async fn who_insists_does_so_until_the_kernel_takes_no_more() {
+    async fn an_insisting_writer_writes_until_the_kernel_takes_no_more() {
         let (socket, peer) = std::os::unix::net::UnixStream::pair().unwrap();
         socket.set_nonblocking(true).unwrap();
         let mut stream = Stream::from(UnixStream::from_std(socket).unwrap());

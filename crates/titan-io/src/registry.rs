@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_outlives_those_who_use_it() {
+    fn nothing_outlives_its_users() {
         let registry = Registry::default();
         let used = registry.shared(Upstream("a", 80), || 1);
         drop(registry.shared(Upstream("b", 80), || 2));
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_who_make_it_at_once_all_get_the_same() {
+    fn threads_that_build_it_at_once_all_get_the_same() {
         let registry = Registry::default();
         let mut faster = None;
         let slower = registry.shared("a", || {

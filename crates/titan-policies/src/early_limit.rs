@@ -64,7 +64,7 @@ mod tests {
     use crate::trial::Trial;
 
     #[tokio::test]
-    async fn a_client_that_comes_too_often_is_told_when_to_come_back() {
+    async fn a_client_over_its_rate_gets_retry_after() {
         let trial = Trial::of("early_limit: { rates: 1/h, key: client_address }");
         let first = trial.asks("192.0.2.1").await;
         assert_eq!((first.refused, first.field("retry-after")), (None, None));
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_counts_by_is_told() {
+    fn explain_says_what_it_counts_by() {
         let (lines, refused) = Trial::of("early_limit: { rates: 1/h }").explains("192.0.2.1");
         assert_eq!((lines[0].as_str(), refused), ("early_limit: p", None));
         assert!(lines[1].contains("1/h"), "{lines:?}");

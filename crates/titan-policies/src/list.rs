@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn only_who_needs_a_body_is_shown_it() {
+    fn only_policies_that_need_a_body_get_it() {
         let (needs, does_not) = (probe(Some(10)), probe(None));
         let mut seen = 0;
         assert_eq!(needs.check_body(b"abc", &mut seen, &(), 0), Ok(()));
@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_needs_a_body_unless_it_says_so() {
+    fn by_default_no_policy_needs_a_body() {
         assert_eq!(Chain::default().needs_body(), None);
     }
 }

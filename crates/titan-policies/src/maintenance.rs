@@ -124,7 +124,7 @@ mod tests {
 
     // field: policy.maintenance, maintenance.allow
     #[tokio::test]
-    async fn a_closed_route_serves_those_who_are_allowed() {
+    async fn a_closed_route_serves_allowed_clients() {
         let trial = Trial::of("maintenance: { allow: [192.0.2.0/24, 2001:db8::/32] }");
         for (address, refused) in [
             ("192.0.2.1", None),
@@ -151,7 +151,7 @@ mod tests {
 
     // field: maintenance.message, maintenance.retry_after
     #[tokio::test]
-    async fn clients_are_told_why_and_until_when() {
+    async fn refusals_say_why_and_until_when() {
         let trial = Trial::of(
             "maintenance: { allow: 192.0.2.1, message: Back soon., retry_after: 1500ms }",
         );

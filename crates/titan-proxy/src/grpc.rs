@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn the_media_type_tells_what_is_a_call() {
+    fn the_media_type_identifies_a_call() {
         let cases = [
             ("application/grpc", Some(Dialect::Native)),
             ("Application/GRPC", Some(Dialect::Native)),
@@ -401,7 +401,7 @@ mod tests {
 
     /// Where the documentation's table puts each code is where it is.
     #[test]
-    fn the_documentation_tells_what_each_failure_becomes() {
+    fn the_documentation_lists_the_status_of_each_failure() {
         let page = include_str!("../../../docs/operations.md");
         let (_, table) = page.split_once("| grpc-status | code |").expect("there is a table");
         let rows: Vec<_> = table.lines().skip(1).take_while(|line| line.starts_with('|')).collect();

@@ -347,7 +347,7 @@ upstreams:
     ];
 
     #[test]
-    fn nobody_writes_what_is_for_the_gateway_to_say() {
+    fn no_peer_writes_the_fields_of_the_gateway() {
         for is_trusted in [false, true] {
             assert!(in_head(is_trusted, &OWN).is_empty());
         }
@@ -362,7 +362,7 @@ upstreams:
     }
 
     #[test]
-    fn anybody_writes_what_is_decided_by() {
+    fn any_client_writes_the_fields_that_decide() {
         for is_trusted in [false, true] {
             assert_eq!(in_head(is_trusted, &JUDGED), JUDGED);
             assert_eq!(in_head(is_trusted, &KNOWN), KNOWN);
@@ -371,7 +371,7 @@ upstreams:
     }
 
     #[test]
-    fn look_alikes_are_accepted_from_nobody() {
+    fn look_alikes_are_accepted_from_no_peer() {
         for name in [OWN.as_slice(), &CLAIMS, &JUDGED, &KNOWN].concat() {
             for other in look_alikes(name) {
                 assert!(in_head(false, &[&other]).is_empty(), "{other}");
@@ -382,7 +382,7 @@ upstreams:
     }
 
     #[test]
-    fn other_names_are_nobodys_business() {
+    fn other_names_are_not_touched() {
         let names =
             ["Host", "Accept", "X_Other", "x.roles", "X-Rol", "Xx-Role", "X-Forwarded", "_"];
         assert_eq!(in_head(false, &names), names);

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn some_headers_name_nobody() {
+    fn some_headers_name_no_client() {
         for bytes in [b"PROXY UNKNOWN\r\n".to_vec(), v2(0, 0, &[]), v2(1, 0x31, &[0; 216])] {
             assert_eq!(parse(&bytes).unwrap().unwrap().client, None);
         }

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_uses_is_given_back() {
+    fn unused_memory_is_freed() {
         let (snapshot, scratches, clock) = (snapshot(), Scratches::default(), Clock::new());
         (0..100).for_each(|_| scratches.put_back(grown(&snapshot, 1 << 10)));
         let look = |after: u32| scratches.sweep(clock.deadline(WHILE * after));

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_connection_has_to_name_the_wish() {
+    fn connection_must_name_upgrade() {
         let asked = options(&[("Connection", "keep-alive, Upgrade"), ("Upgrade", "WebSocket, x")]);
         assert!(asked.is_some_and(|upgrade| upgrade.is_websocket() && !upgrade.is_binding()));
         assert_eq!(options(&[("Upgrade", "websocket")]), None);

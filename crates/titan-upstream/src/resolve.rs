@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_upstream_is_followed_as_long_as_somebody_uses_it() {
+    async fn an_upstream_is_resolved_as_long_as_it_is_in_use() {
         let text = "{ listeners: [':0'], routes: [{ upstream: u }], upstreams: { u: 'a.test:80' }, \
                     resolver: { nameservers: ['127.0.0.1:1'] } }";
         let config = titan_config::Config::parse("test", text).unwrap();

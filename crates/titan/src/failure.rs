@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_in_use_is_told_with_what_may_use_it() {
+    fn an_address_in_use_is_reported_with_what_may_use_it() {
         let text = |what: &str| {
             let error = io::Error::from(io::ErrorKind::AddrInUse);
             Failure::Bind { what: what.to_owned(), error }.text(false)

@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_line_for_each_place_and_minute_tells_how_many_there_were() {
+    fn one_line_for_each_place_and_minute_has_the_count() {
         let (mut failures, start) = (Failures::default(), Instant::now());
         let mut line = |place: &str, reason: &str, count, seconds| {
             let now = start + Duration::from_secs(seconds);

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_is_one_line_whatever_it_tells_of() {
+    fn an_event_is_one_line_whatever_its_text() {
         assert_eq!(line("upstream `ä`: 10.0.0.1:80: \"no\""), "upstream `ä`: 10.0.0.1:80: \"no\"");
         assert_eq!(line("a\r\nwarning: b\tc"), "a\u{fffd}\u{fffd}warning: b\u{fffd}c");
         assert_eq!(line("\u{1b}[31m \u{202e}x\u{2028}y"), "\u{fffd}[31m \u{fffd}x\u{fffd}y");

@@ -79,7 +79,7 @@ fn revoked_tokens_need_a_folder_that_is_there() {
 }
 
 #[test]
-fn files_that_are_hardly_meant_are_told() {
+fn files_that_are_hardly_meant_are_warned_about() {
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("hardly-meant");
     std::fs::create_dir_all(&folder).unwrap();
     for (name, text) in [("there.html", "x"), ("empty", "# none\n"), ("keys", KEYS)] {
@@ -179,7 +179,7 @@ routes:
 
 /// Which of two comes first that never compete is of no account, but it is the same everywhere.
 #[test]
-fn routes_are_told_in_the_order_in_which_they_are_listed() {
+fn explain_and_list_have_routes_in_the_same_order() {
     let text = "listeners: [':80']\nroutes:\n\
         \x20 - { name: z, prefix: /z, respond: 204 }\n  - { name: a, prefix: /a, respond: 204 }\n\
         \x20 - { name: exact, path: /a, respond: 204 }\n  - { name: below, path: /a/b, respond: 204 }\n\

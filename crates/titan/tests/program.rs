@@ -234,7 +234,7 @@ fn a_wrong_configuration_starts_nothing() {
 }
 
 #[test]
-fn a_port_in_use_is_told_with_what_to_do() {
+fn a_port_in_use_is_reported_with_what_to_do() {
     let taken = free_port();
     let address = taken.local_addr().unwrap().to_string();
     let admin = FIXED.replace("admin: off", &format!("admin: \"{address}\""));

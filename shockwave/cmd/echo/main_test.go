@@ -144,7 +144,7 @@ func TestName(t *testing.T) {
 	}
 }
 
-func TestAnswers(t *testing.T) {
+func TestResponses(t *testing.T) {
 	r := start(t)
 	data := func(n int) string { return strings.Repeat("0123456789abcdef", n/16+1)[:n] }
 	for _, row := range []struct {
@@ -427,8 +427,8 @@ func TestTLSSpeaksBothVersions(t *testing.T) {
 	}
 }
 
-// TestStopLetsAnswersEnd stops the service while a response runs.
-func TestStopLetsAnswersEnd(t *testing.T) {
+// TestStopLetsResponsesEnd stops the service while a response runs.
+func TestStopLetsResponsesEnd(t *testing.T) {
 	r := start(t)
 	from, to := io.Pipe()
 	request, err := http.NewRequestWithContext(t.Context(), "POST", "http://"+r.address+"/stream", from)

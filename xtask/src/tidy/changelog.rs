@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_several_have_is_told_by_whose_it_is() {
+    fn a_shared_name_is_told_apart_by_its_owner() {
         let without = found(&format!("\n{}", ALL.replace("timeouts: {", "{")), "");
         assert_eq!(without.len(), 1, "{without:?}");
         assert!(without[0].contains("`timeouts.body`"), "{without:?}");

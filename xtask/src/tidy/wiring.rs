@@ -111,7 +111,7 @@ pub(crate) struct Draft {
     }
 
     #[test]
-    fn a_field_that_nobody_reads_is_named_with_its_place() {
+    fn an_unread_field_is_named_with_its_place() {
         let expected = [
             "crates/titan-config/src/limits.rs:5: nothing outside titan-config reads `Limits::head`",
         ];

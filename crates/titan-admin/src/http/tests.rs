@@ -68,7 +68,7 @@ fn requests_get_responses_in_order() {
 }
 
 #[test]
-fn a_client_that_waits_is_told_to_go_on() {
+fn a_client_that_waits_gets_100() {
     let (_server, address) = echo();
     let head = b"PUT / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n";
     let mut stream = TcpStream::connect(address).unwrap();

@@ -95,7 +95,7 @@ fn what_is_revoked_stays_so_over_a_restart() {
 }
 
 #[test]
-fn it_is_on_the_disk_before_anybody_is_told() {
+fn it_is_on_the_disk_before_the_response() {
     let place = Place::new();
     let store = place.opens().unwrap();
     store.revoke(token("a"), NOW).unwrap();
@@ -391,7 +391,7 @@ fn tokens_are_revoked_listed_and_accepted_again() {
 }
 
 #[test]
-fn a_wish_that_is_not_understood_or_comes_from_a_page_does_nothing() {
+fn a_malformed_request_or_one_from_a_page_does_nothing() {
     let place = Place::new();
     let store = place.opens_for(1).unwrap();
     let body = |iss: &str, exp: u64| format!("{{\"jti\":\"a\",\"iss\":\"{iss}\",\"exp\":{exp}}}");

@@ -507,7 +507,7 @@ upstreams:
 }
 
 #[test]
-fn whom_to_trust_and_to_trust_anybody_do_not_go_together() {
+fn authorities_and_no_verification_exclude_each_other() {
     let text = "listeners: [\":80\"]\nroutes: [{ upstream: a }]\n\
         upstreams: { a: { endpoints: \"a:1\", tls: { ca: a.pem, verify: false } } }\n";
     let report = Config::parse("titan.yaml", text).unwrap_err().to_string();

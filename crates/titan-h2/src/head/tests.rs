@@ -448,7 +448,7 @@ fn what_is_of_one_hop_is_not_written() {
 }
 
 #[test]
-fn tunnels_are_asked_for() {
+fn extended_connect_requests_a_tunnel() {
     let head = RequestHead { method: Method::CONNECT, ..RequestHead::default() };
     let mut out = Vec::new();
     HeadWriter::default().write_request(&mut out, &head, &TO, None);

@@ -273,7 +273,7 @@ fn small_messages_are_welcome_while_there_is_an_average() {
 }
 
 #[test]
-fn what_a_client_has_asked_for_is_no_flood() {
+fn requested_data_is_no_flood() {
     let mut tested = Tested::client(Limits::default());
     for nth in 0..1000 {
         let stream = tested.asks(Method::GET, true).unwrap();
@@ -316,7 +316,7 @@ fn interim_responses_to_many_requests_are_no_flood() {
 }
 
 #[test]
-fn what_nobody_has_asked_for_is_cut_at_a_client_too() {
+fn unrequested_frames_are_limited_at_a_client_too() {
     let floods: &[(&str, Flood)] = &[
         ("interim", |_| vec![headers(1, 0, &[(":status", "103")])]),
         ("late-heads", |_| vec![headers(3, 0, &[(":status", "200")])]),

@@ -35,7 +35,7 @@ fn a_request_and_its_response() {
 }
 
 #[test]
-fn what_a_head_says_is_told() {
+fn an_event_has_what_a_head_says() {
     let mut tested = Tested::server(Limits::default());
     let lines = [POST, &[("content-length", "7"), ("expect", "100-continue")]].concat();
     let events = tested.receives(&headers(1, 0, &lines)).unwrap();
@@ -48,7 +48,7 @@ fn what_a_head_says_is_told() {
 }
 
 #[test]
-fn a_tunnel_is_asked_for() {
+fn a_tunnel_is_requested() {
     let mut tested = Tested::server(Limits::default());
     let mut lines = and(POST, (":protocol", "websocket"));
     lines[0].1 = "CONNECT";
@@ -93,7 +93,7 @@ fn without_trailers_an_empty_frame_ends_a_message() {
 }
 
 #[test]
-fn padding_is_not_told_and_is_given_back() {
+fn padding_is_not_passed_on_and_its_credit_is_returned() {
     let mut tested = Tested::server(Limits { stream_window: 100, ..Limits::default() });
     tested.releases = false;
     tested.opens(&post(1));
@@ -133,7 +133,7 @@ fn a_head_that_is_too_much_gets_a_response() {
 }
 
 #[test]
-fn an_expectation_that_nobody_knows_gets_a_response() {
+fn an_unknown_expectation_gets_a_response() {
     let mut tested = Tested::server(Limits::default());
     let lines = and(POST, ("expect", "wonders"));
     let events = tested.receives(&headers(1, END_STREAM, &lines)).unwrap();
@@ -178,7 +178,7 @@ fn a_client_speaks_first() {
 }
 
 #[test]
-fn a_client_asks_and_gets_a_response() {
+fn a_client_sends_a_request_and_gets_a_response() {
     let mut tested = Tested::client(Limits::default());
     let stream = tested.asks(Method::POST, false).unwrap();
     assert_eq!(stream.number(), 1);

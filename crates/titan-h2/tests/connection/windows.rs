@@ -246,7 +246,7 @@ fn a_stream_that_ends_while_it_waits_leaves_its_turn() {
 }
 
 #[test]
-fn a_stream_whose_response_nobody_takes_holds_up_no_other() {
+fn a_stream_with_an_unread_response_holds_up_no_other() {
     let limits = Limits { connection_window: 65_535, ..Limits::default() };
     let mut tested = Tested::client(limits);
     tested.releases = false;

@@ -286,7 +286,7 @@ async fn a_sink_is_not_blamed_for_a_slow_source() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pump_that_is_done_waits_for_nobody() {
+async fn a_pump_that_is_done_does_not_wait() {
     let mut scene = Scene::new(limits(100));
     scene.source.ended = true;
     assert!(matches!(scene.brings(10, SECOND).await, Poll::Ready(Ok(()))));

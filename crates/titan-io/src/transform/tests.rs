@@ -302,7 +302,7 @@ proptest! {
 }
 
 #[test]
-fn the_end_is_told_with_the_last_bytes() {
+fn the_end_is_reported_with_the_last_bytes() {
     let mut source = Pieces { here: b"abc".into(), has_ended: true, ..Pieces::default() };
     let mut body = Transformed::new(&mut source, listed(&[Toy::Hold, Toy::Swell(2)]));
     let mut cx = Context::from_waker(Waker::noop());

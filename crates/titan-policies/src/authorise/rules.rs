@@ -333,7 +333,7 @@ routes: [{{ respond: 204 }}]\napply: [t, p]\npolicies:
     }
 
     #[test]
-    fn a_rule_sees_the_request_and_who_sends_it() {
+    fn a_rule_sees_the_request_and_its_client() {
         for rule in [
             "request.method == 'GET' && request.path == '/a/b'",
             "request.path.startsWith('/a/') && request.path.endsWith('b') && size(request.path) == 4",

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_refused_by_its_name_or_by_whom_it_is_about() {
+    fn a_token_is_refused_by_its_id_or_its_subject() {
         let revocations = Revocations::default();
         let before = revocations.edition();
         revocations.add(&revocation(Revoked::Token("a".into()), None, 2_000));

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn who_gives_up_waits_no_more() {
+    fn a_request_that_gives_up_waits_no_more() {
         let waiting = Arc::new(Waiting::of(1));
         drop(waiting.enter(None).unwrap().turn_in(1).comes());
         assert!(waiting.enter(None).is_some());

@@ -139,7 +139,7 @@ fn a_capacity_holds_that_many_keys() {
 }
 
 #[test]
-fn below_the_capacity_nobody_is_refused() {
+fn below_the_capacity_no_key_is_refused() {
     let limiter = limiter(&[rate(2, SECOND, 2)], None, 4096);
     assert_eq!((0..4096).filter(|&it| !passes(&limiter, it, 1, 0)).count(), 0);
 }
@@ -179,7 +179,7 @@ fn a_key_without_an_entry_in_a_full_table_waits_too() {
 
 /// A key that comes back to a full table has not gained by losing its entry.
 #[test]
-fn nobody_gains_by_being_pushed_out() {
+fn no_key_gains_by_being_evicted() {
     let rates = [rate(3, SECOND, 3), rate(20, 60 * SECOND, 7)];
     let (limiter, mut model) = (limiter(&rates, None, 64), Model::default());
     let mut now = 0;

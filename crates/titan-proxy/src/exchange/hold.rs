@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_is_held_as_far_as_somebody_asks_for_it() {
+    fn a_body_is_held_as_far_as_required() {
         let beginning = |most, facts| Hold::of(&Facts { beginning: bytes(most), ..facts });
         assert_eq!(Hold::of(&FACTS), Hold::Nothing);
         assert_eq!(beginning(10, FACTS), Hold::Beginning(10));

@@ -140,7 +140,7 @@ fn a_route_with_conditions_that_hold() {
 }
 
 #[test]
-fn conditions_that_do_not_hold_are_told_with_what_was_given() {
+fn unmet_conditions_are_shown_with_the_given_values() {
     let tried = |fields: &[&str]| {
         let text = told("GET", "http://api.example/items/7?v=1&v=x", fields);
         text.lines().find(|line| line.contains("item-beta")).unwrap_or_default().trim().to_owned()
@@ -244,7 +244,7 @@ fn a_body_over_the_limit() {
 }
 
 #[test]
-fn a_call_of_grpc_is_told_in_its_own_way() {
+fn a_grpc_call_is_explained_in_its_own_terms() {
     let fields = ["Content-Type: application/grpc"];
     shows(
         &response("POST", "http://nobody.example/nothing", &fields),
@@ -256,7 +256,7 @@ fn a_call_of_grpc_is_told_in_its_own_way() {
 }
 
 #[test]
-fn an_upstream_of_http2_is_told_with_what_follows_from_it() {
+fn an_http2_upstream_is_shown_with_its_consequences() {
     let config = "listeners: [':80']\n\
                   routes: [{ upstream: it, grpc_web: true }]\n\
                   upstreams: { it: { endpoints: 'a:1', protocol: h2 } }";
@@ -275,7 +275,7 @@ fn an_upstream_of_http2_is_told_with_what_follows_from_it() {
 }
 
 #[test]
-fn what_breaks_http_is_told_with_its_response() {
+fn malformed_requests_are_explained_with_their_response() {
     let first = |method, url, fields: &[&str]| {
         let text = response(method, url, fields);
         text.lines().map(str::trim).collect::<Vec<_>>().join(" ")
@@ -414,7 +414,7 @@ fn a_request_without_tls_is_sent_on() {
 }
 
 #[test]
-fn paths_that_upstreams_may_take_for_others_are_told() {
+fn look_alike_paths_are_shown() {
     let under = |paths: &str, path: &str| {
         let config = format!(
             "listeners: [':1']\n{paths}\nroutes:\n  - {{ name: guarded, prefix: /admin, respond: 403 }}\n  \

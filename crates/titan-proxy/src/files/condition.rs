@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_for_those_who_have_others_of_the_same() {
+    fn ranges_are_for_clients_with_other_parts_of_the_same_file() {
         is(Verdict::Go, &[("If-Range", TAG)]);
         is(Verdict::Go, &[("If-Range", THEN)]);
         for value in ["\"x\"", "W/\"a,b\"", BEFORE, AFTER, "", "*"] {

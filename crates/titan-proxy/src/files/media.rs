@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn browsers_run_nothing_with_an_ending_that_nobody_thinks_of() {
+    fn browsers_execute_nothing_with_an_unusual_extension() {
         for ending in [
             "shtml", "hxt", "htt", "hta", "xht", "xsl", "xslt", "svgz", "ecma", "jsm", "jsx",
             "htc", "sct", "mht", "mhtml", "eml", "aspx", "config", "kml", "rdf", "wsdl",

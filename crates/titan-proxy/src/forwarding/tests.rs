@@ -102,7 +102,7 @@ fn a_hop_without_an_address_is_no_trusted_proxy() {
 }
 
 #[test]
-fn upstreams_are_not_told_that_a_client_without_an_address_is_the_proxy() {
+fn a_client_without_an_address_is_not_passed_off_as_the_proxy() {
     let rules = |field: &str| {
         rules(&format!("via: off, forwarded: true, x_real_ip: true, trusted_field: {field}"))
     };
@@ -149,7 +149,7 @@ fn the_way_is_bounded() {
 }
 
 #[test]
-fn one_field_says_who_the_client_is() {
+fn one_field_names_the_client() {
     let rules = |field: &str| rules(&format!("trusted_field: {field}, forwarded: true"));
     let on = rules("forwarded");
     let behind = |line: &str| client(&on, TRUSTED, &[("Forwarded", line)]);
@@ -165,7 +165,7 @@ fn one_field_says_who_the_client_is() {
 }
 
 #[test]
-fn a_malformed_forwarded_names_nobody() {
+fn a_malformed_forwarded_names_no_client() {
     let rules = rules("trusted_field: forwarded");
     for line in
         ["for=\"1.1.1.1, for=192.0.2.7", "for=1.1.1.1, proto=http", "for=1.1.1.1, for=_x", "for"]
@@ -253,7 +253,7 @@ fn forwarded_is_written_with_quotes_where_the_grammar_wants_them() {
 }
 
 #[test]
-fn what_is_believed_is_told_in_both_fields() {
+fn what_is_trusted_is_passed_on_in_both_fields() {
     let host = ("Host", "a:80");
     let rules = |field: &str| rules(&format!("via: off, forwarded: true, trusted_field: {field}"));
     let lines = [

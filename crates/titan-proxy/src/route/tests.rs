@@ -275,7 +275,7 @@ fn as_many_parts_as_a_pattern_may_have_are_captured() {
 }
 
 #[test]
-fn an_explanation_tells_why_each_earlier_route_does_not_take_the_request() {
+fn explain_says_why_earlier_routes_do_not_match() {
     let routes = routes(&[
         "prefix: /",
         "path: /a, methods: [POST]",

@@ -76,7 +76,7 @@ fn one_of_the_ways_is_enough() {
 }
 
 #[test]
-fn the_first_way_that_is_met_says_who_asks() {
+fn the_first_credential_that_is_met_identifies_the_client() {
     let (gateway, upstream) = takes("api_keys, token, basic", "", "");
     asks(&gateway, &format!("{ONE}{}", bearer("a"))).has_body("x");
     assert_eq!(told(&upstream), only(1, "shop"));

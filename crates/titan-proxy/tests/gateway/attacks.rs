@@ -119,7 +119,7 @@ fn judge(
 }
 
 #[test]
-fn responses_that_nobody_takes_leave_others_an_upstream() {
+fn unread_responses_leave_others_an_upstream() {
     for case in [Case::Unlimited, Case::Elsewhere, Case::Here] {
         let (gateway, upstream) = before("", case);
         let begins = |_| Attacker::begins(&gateway, Client::asks, Head::get("/large"));

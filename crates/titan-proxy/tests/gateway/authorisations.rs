@@ -176,7 +176,7 @@ fn a_key_stands_where_the_policy_says() {
 
 // field: api_keys.identity_header
 #[test]
-fn an_upstream_is_told_whose_key_it_was() {
+fn an_upstream_gets_the_name_of_the_key() {
     let (gateway, upstream) =
         under(&format!("api_keys: {{ identity_header: X-Client, {KEYS} }}"), "");
     asks(&gateway, "/", "X-API-Key: two\r\nX-Client: first\r\nx_client: first\r\n").has_status(200);
@@ -186,7 +186,7 @@ fn an_upstream_is_told_whose_key_it_was() {
 }
 
 #[test]
-fn nobody_claims_to_have_shown_a_key() {
+fn no_client_forges_the_name_of_a_key() {
     let upstream = upstream::replies(upstream::ok("x"));
     let text = format!(
         "policies: {{ p: {{ authorise: {{ api_keys: {{ identity_header: X-Client, {KEYS} }} }} }} }}\nroutes:
@@ -260,7 +260,7 @@ fn a_token_has_to_grant_scopes_and_roles() {
 
 // field: authorise.claims, claim_rule.equals, claim_rule.any, claim_rule.all, claim_rule.none, claim_rule.only
 #[test]
-fn a_token_has_to_say_what_the_policy_asks_for() {
+fn a_token_must_grant_what_the_policy_requires() {
     let rules = "claims: { tenant: acme, /address/country: [AT, DE], groups: { all: [a], none: [z], only: [a, b] } }";
     let (gateway, upstream) = with_tokens(rules);
     for (tenant, country, groups, may) in [

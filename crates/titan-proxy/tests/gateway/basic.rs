@@ -78,7 +78,7 @@ fn a_request_shows_a_name_and_its_password() {
 
 // field: basic.realm, basic.identity_header, basic.forward
 #[test]
-fn an_upstream_is_told_what_the_policy_says() {
+fn an_upstream_gets_what_the_policy_says() {
     let basic = format!("{}, realm: staff, identity_header: X-User, forward: true", users());
     let open = "routes: [{ path: /open, upstream: u, without: [authorise] }, { upstream: u }]";
     let (gateway, upstream) = under(&basic, open);
@@ -125,7 +125,7 @@ fn a_file_is_read_again() {
 }
 
 #[test]
-fn a_file_with_nobody_lets_nobody_in() {
+fn a_file_without_users_allows_no_request() {
     let upstream = upstream::replies(upstream::ok("x"));
     let start = |users: &str| start_with(&file("file: users"), &[&upstream], &files(users));
     let gateway = start(&format!("eve:{SECRET}")).unwrap_or_else(|error| panic!("{error}"));
@@ -163,7 +163,7 @@ fn a_password_is_checked_once_in_a_while() {
 }
 
 #[test]
-fn those_who_find_no_place_in_the_queue_are_told_when_to_come_again() {
+fn clients_without_a_place_in_the_queue_get_retry_after() {
     let (gateway, upstream) = under(&format!("users: {{ eve: {} }}", quoted(SLOW)), "");
     let mut client = gateway.connects_h2();
     let shown = |number: u32| format!("Basic {}", BASE64_STANDARD.encode(format!("eve:{number}")));

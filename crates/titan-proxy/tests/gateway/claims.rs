@@ -17,7 +17,7 @@ const CLAIMS: &str = "X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: https\r\n
     Forwarded: for=192.0.2.1\r\nX-Real-IP: 192.0.2.1\r\nX-Request-Id: theirs\r\n";
 
 #[test]
-fn an_upstream_is_told_who_its_client_is() {
+fn an_upstream_gets_the_address_of_the_client() {
     let request = told("", "");
     assert_eq!(request.field("x-forwarded-for"), Some("127.0.0.1"));
     assert_eq!(request.field("x-forwarded-proto"), Some(scheme()));
@@ -28,7 +28,7 @@ fn an_upstream_is_told_who_its_client_is() {
 }
 
 #[test]
-fn what_anybody_claims_is_not_passed_on() {
+fn forged_claims_are_not_passed_on() {
     let request = told("", CLAIMS);
     assert_eq!(request.field("x-forwarded-for"), Some("127.0.0.1"));
     assert_eq!(request.field("x-forwarded-proto"), Some(scheme()));
@@ -51,7 +51,7 @@ fn what_anybody_claims_is_not_passed_on() {
 }
 
 #[test]
-fn what_upstreams_take_for_a_claim_is_passed_on_from_nobody() {
+fn look_alikes_of_claims_are_passed_on_from_no_peer() {
     let twins = "X_Forwarded_For: 6.6.6.6\r\nX.Forwarded.Proto: gopher\r\nx-forwarded_user: root\r\nX~Real~IP: 6.6.6.6\r\n\
         X_Request_Id: theirs\r\nX.Request-Id: theirs\r\nClient.Cert: :AA==:\r\nTransfer_Encoding: chunked\r\nX_Other: kept\r\n";
     for forwarding in ["", "trusted_proxies: [127.0.0.1]", "x_forwarded: false, request_id: off"] {

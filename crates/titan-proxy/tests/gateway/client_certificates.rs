@@ -94,7 +94,7 @@ fn refused(gateway: &Gateway) -> (u64, u64) {
 
 // field: tls.client_certificates, client_certificates.ca
 #[test]
-fn who_has_to_say_who_it_is_and_does_not_gets_an_alert() {
+fn a_client_without_a_required_certificate_gets_an_alert() {
     let site = Site::new();
     let gateway = site.starts(REQUIRED, RESPONDS);
     let stranger = authority("strangers").signs(Owner::default());
@@ -119,7 +119,7 @@ fn who_has_to_say_who_it_is_and_does_not_gets_an_alert() {
 
 // field: client_certificates.mode
 #[test]
-fn who_may_say_who_it_is_can_keep_silent() {
+fn a_client_without_an_optional_certificate_is_served() {
     let site = Site::new();
     let routes = "routes: [{ respond: 200 }, { client_certificate: present, respond: 201 }, \
                   { client_certificate: absent, path: /, respond: 202 }]";
@@ -132,7 +132,7 @@ fn who_may_say_who_it_is_can_keep_silent() {
 }
 
 #[test]
-fn why_a_certificate_was_not_taken_is_told_once() {
+fn why_a_certificate_was_refused_is_reported_once() {
     let site = Site::new();
     let gateway = site.starts(REQUIRED, RESPONDS);
     site.refusal(&gateway, None);
@@ -277,7 +277,7 @@ fn item(pem: &str) -> String {
 
 // field: forwarding.client_cert
 #[test]
-fn an_upstream_is_told_of_the_certificate() {
+fn an_upstream_gets_the_certificate() {
     let site = Site::new();
     let between = site.authority.authority("between");
     let own = between.signs(Owner::default());
@@ -295,7 +295,7 @@ fn an_upstream_is_told_of_the_certificate() {
 }
 
 #[test]
-fn nobody_else_tells_an_upstream_of_a_certificate() {
+fn certificate_fields_of_peers_reach_no_upstream() {
     let site = Site::new();
     let own = site.authority.signs(Owner::default());
     for (field, line) in [

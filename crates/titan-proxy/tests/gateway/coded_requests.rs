@@ -328,7 +328,7 @@ fn calls_of_grpc_are_left_alone() {
 }
 
 #[test]
-fn a_client_that_waits_for_100_is_told_by_the_upstream() {
+fn a_client_that_waits_for_100_gets_it_from_the_upstream() {
     let body = coded("gzip", TEXT);
     let head = format!(
         "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Encoding: gzip\r\nContent-Length: {}\r\n\r\n",

@@ -132,7 +132,7 @@ policies: { p: { cors: { origins: https://a } } }";
 }
 
 #[test]
-fn an_options_request_that_asks_no_leave_goes_its_way() {
+fn an_options_request_that_is_no_preflight_passes() {
     let text = "routes: [{ prefix: /, upstream: u, apply: [p] }]
 policies: { p: { cors: { origins: https://a } } }";
     let upstream = upstream::replies(upstream::ok("x"));

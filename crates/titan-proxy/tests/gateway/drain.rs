@@ -72,7 +72,7 @@ fn a_request_that_has_been_sent_still_gets_its_response_and_is_the_last() {
 }
 
 #[test]
-fn nobody_new_gets_in() {
+fn no_new_connection_is_accepted() {
     let (held, mut client, mut endpoint) = between_under("", GET);
     endpoint.request();
     begins(&held);

@@ -168,7 +168,7 @@ fn an_expectation_goes_to_the_endpoint_and_its_consent_back() {
 }
 
 #[test]
-fn consent_that_nobody_asked_for_is_dropped() {
+fn an_unsolicited_consent_is_dropped() {
     let (_held, mut client, mut endpoint) =
         between("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc");
     endpoint.request();
@@ -268,7 +268,7 @@ fn an_older_endpoint_s_connection_is_used_once_unless_it_says_otherwise() {
 }
 
 #[test]
-fn a_client_that_asks_to_close_gets_its_response_and_the_close() {
+fn a_client_that_requests_a_close_gets_its_response_and_the_close() {
     let (held, mut client, mut endpoint) = between(
         "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\nGET /never HTTP/1.1\r\nHost: a\r\n\r\n",
     );
@@ -448,7 +448,7 @@ fn a_client_that_leaves_while_it_waits_takes_its_request_along() {
 }
 
 #[test]
-fn a_request_that_takes_its_time_keeps_nobody_else_waiting() {
+fn a_slow_request_does_not_delay_others() {
     let request = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nabc";
     let (held, mut client, mut endpoint) = between_under(HEAD_TIMEOUT, request);
     endpoint.head();
@@ -503,7 +503,7 @@ fn an_early_refusal_reaches_a_client_that_is_still_sending() {
 }
 
 #[test]
-fn an_upgrade_that_no_route_allows_is_not_asked_for_and_not_taken() {
+fn an_upgrade_that_no_route_allows_is_neither_requested_nor_accepted() {
     let (_held, mut client, mut endpoint) = between(
         "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: other\r\nX-Other: 13\r\n\r\n",
     );

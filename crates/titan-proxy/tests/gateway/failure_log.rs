@@ -47,7 +47,7 @@ fn an_endpoint_that_refuses_is_reported_with_route_endpoint_and_request() {
 }
 
 #[test]
-fn an_endpoint_that_speaks_no_tls_is_told_as_such() {
+fn an_endpoint_that_does_not_speak_tls_is_reported_as_such() {
     let upstream = upstream::listens();
     let address = upstream.address();
     let gateway = shop(&format!("{{ endpoints: '{address}', tls: {{ verify: false }} }}"), "");

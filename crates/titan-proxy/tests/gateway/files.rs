@@ -74,7 +74,7 @@ fn bytes(count: usize) -> Vec<u8> {
 
 // field: route.files, files.root
 #[test]
-fn a_file_is_sent_with_what_tells_its_states_apart() {
+fn a_file_is_sent_with_validators() {
     let site = site("states", "").has("a.txt", "hello");
     changed_at(&site.file("a.txt"), SECONDS_THEN);
     let response = site.get("/s/a.txt").has_status(200).has_body("hello");
@@ -208,7 +208,7 @@ fn names_with_a_dot_in_front_are_hidden() {
 
 // field: files.cache_control
 #[test]
-fn caches_are_told_what_the_configuration_says() {
+fn cache_control_is_what_the_configuration_says() {
     let site = site("cache", "cache_control: \"public, max-age=60\"").has("a", "a");
     let response = site.get("/s/a").has_field("cache-control", "public, max-age=60");
     let tag = response.field("etag").unwrap().to_owned();
@@ -237,7 +237,7 @@ fn the_ending_says_what_a_file_is() {
 }
 
 #[test]
-fn a_part_is_sent_and_what_is_not_there_is_told() {
+fn a_range_is_sent_or_refused_as_unsatisfiable() {
     let site = site("ranges", "").has("a", "0123456789");
     let get = |range: &str| site.asks("GET", "/s/a", &[("Range", range)]);
     for (range, part, place) in [
@@ -478,7 +478,7 @@ apply: [small, careful, pages]";
 }
 
 #[test]
-fn a_wish_for_another_protocol_is_not_granted() {
+fn an_upgrade_to_another_protocol_is_not_granted() {
     let site = site("tunnel", "").has("a", "a");
     let fields = [
         ("Connection", "Upgrade"),

@@ -70,7 +70,7 @@ fn milliseconds(value: &str) -> u128 {
 }
 
 #[test]
-fn an_endpoint_is_told_that_trailers_are_welcome() {
+fn an_endpoint_gets_te_trailers() {
     let (_held, mut client, stream, mut endpoint) = between("", &call("/a.B/C"));
     client.sends_data(stream, EMPTY, true);
     let (stream_up, request) = endpoint.request();
@@ -163,7 +163,7 @@ fn calls_whose_time_is_over_may_be_given_up() {
 }
 
 #[test]
-fn others_are_not_told() {
+fn other_requests_go_without_te_trailers() {
     let (_held, _client, _stream, mut endpoint) =
         between("", &Head::post("/").with("te", "trailers"));
     let (_, request) = endpoint.request_head();
@@ -567,7 +567,7 @@ fn a_browser_gets_a_response_that_is_not_grpc_unchanged() {
 }
 
 #[test]
-fn a_browser_is_told_of_failures_in_its_own_dialect() {
+fn a_browser_gets_failures_as_grpc_web() {
     let gateway = gateway("routes: [{ path: /a, respond: 204 }]", &[]);
     for dialect in ["grpc-web", "grpc-web-text"] {
         let request = format!(

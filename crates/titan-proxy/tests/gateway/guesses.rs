@@ -54,7 +54,7 @@ const THERE: &str = "192.0.2.2";
 
 // field: policy.early_limit
 #[test]
-fn an_early_limit_counts_before_anybody_is_asked() {
+fn an_early_limit_counts_before_authentication() {
     let gateway = under("early_limit: { rates: 2/h }", &keys());
     let right = "X-API-Key: one\r\n";
     assert_eq!(statuses(&gateway, HERE, &["", right, right]), [401, 204, 429]);
@@ -141,7 +141,7 @@ fn a_user_may_be_guessed_at_so_often() {
 
 /// Other names than those of users are limited too: nobody can tell them apart.
 #[test]
-fn a_name_that_nobody_has_is_guessed_at_as_often() {
+fn unknown_names_have_the_same_limit() {
     let gateway = under("failure_limit: { by_name: 2/h }", &users());
     let wrong = basic("nobody:guess");
     assert_eq!(statuses(&gateway, HERE, &[&wrong, &wrong, &wrong]), [401, 401, 429]);
@@ -196,7 +196,7 @@ fn failures_of_so_many_clients_are_counted() {
 }
 
 #[test]
-fn what_a_service_refuses_is_a_failure_of_who_shows_something() {
+fn a_refusal_of_the_service_is_a_failure_if_credentials_were_sent() {
     let refuses = upstream::replies("HTTP/1.1 401 X\r\nContent-Length: 0\r\n\r\n");
     let text = format!(
         "{TRUSTED}\nroutes: [{{ prefix: /, respond: 204 }}]\napply: [l, j]\n\

@@ -192,7 +192,7 @@ fn a_client_sees_that_a_body_turns_into_garbage() {
 }
 
 #[test]
-fn what_follows_a_response_is_nobody_s() {
+fn bytes_after_a_response_are_dropped() {
     let upstream = upstream::listens();
     let gateway = gateway("", &[&upstream]);
     let mut client = gateway.connects();
@@ -211,7 +211,7 @@ fn what_follows_a_response_is_nobody_s() {
 
 /// The same, but it comes while the connection waits for its next request.
 #[test]
-fn a_response_that_nobody_asked_for_spoils_an_idle_connection() {
+fn an_unsolicited_response_closes_an_idle_connection() {
     for method in ["GET", "POST"] {
         let upstream = upstream::listens();
         let gateway = gateway("", &[&upstream]);

@@ -70,7 +70,7 @@ fn from_h1(text: &str, request: &str) -> (Held, Peer, Endpoint) {
 
 // field: listener.protocols
 #[test]
-fn a_listener_speaks_what_it_is_told_to() {
+fn a_listener_speaks_the_configured_protocols() {
     let upstream = upstream::replies(ok("x"));
     let of = |protocols: &str| {
         let text = format!("listeners: [{{ address: '127.0.0.1:0', protocols: {protocols} }}]");

@@ -537,7 +537,7 @@ fn keys_are_fetched_again_from_time_to_time() {
 
 // field: jwks_url.pause
 #[test]
-fn an_unknown_key_is_asked_for_but_not_too_often() {
+fn an_unknown_key_causes_a_fetch_but_not_too_often() {
     let (source, one, two) = (Arc::new(Source::default()), Signer::new("one"), Signer::new("two"));
     source.has(Some(&[&one]));
     let listening = source.listens();
@@ -560,7 +560,7 @@ fn an_unknown_key_is_asked_for_but_not_too_often() {
 
 // field: jwks_url.ca
 #[test]
-fn the_source_of_keys_proves_who_it_is() {
+fn the_source_of_keys_is_verified() {
     let (own, other) = (certificate(&["localhost"]), certificate(&["localhost"]));
     let one = Signer::new("one");
     let keys = format!("{{\"keys\":[{}]}}", one.jwk());

@@ -114,7 +114,7 @@ fn a_large_request_that_pauses_gets_a_response() {
 }
 
 #[test]
-fn what_follows_a_large_response_is_nobody_s() {
+fn bytes_after_a_large_response_are_dropped() {
     let body = bytes(LARGE);
     let (held, mut client, mut endpoint) = between(GET);
     endpoint.request();
@@ -148,7 +148,7 @@ fn an_expectation_that_the_gateway_responds_to_itself_ends_the_connection() {
 }
 
 #[test]
-fn a_body_that_nobody_wants_is_dropped_if_it_is_short() {
+fn an_unread_body_is_dropped_if_it_is_short() {
     let gateway = gateway("routes: [{ path: /a, respond: 204 }]", &[]);
     let put =
         |length: usize| format!("PUT /a HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n");

@@ -117,7 +117,7 @@ fn a_body_of_known_length_has_a_limit() {
 }
 
 #[test]
-fn a_body_that_is_too_long_is_refused_before_anybody_is_asked() {
+fn a_body_that_is_too_long_is_refused_before_an_endpoint_is_chosen() {
     let upstream = upstream::listens();
     let gateway = gateway("limits: { body: 1KiB }", &[&upstream]);
     let mut client = gateway.connects();

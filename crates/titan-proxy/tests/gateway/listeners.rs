@@ -214,7 +214,7 @@ fn told(upstream: &Upstream) -> Option<String> {
 
 // field: listener.proxy_protocol
 #[test]
-fn a_balancer_says_who_the_client_is() {
+fn a_balancer_sends_the_address_of_the_client() {
     let upstream = upstream::replies(ok("x"));
     let gateway = gateway(BEHIND, &[&upstream]);
     let two = |command: u8, family: u8, block: &[u8]| {
@@ -267,7 +267,7 @@ fn a_balancer_without_a_header_is_closed() {
 
 // field: proxy_protocol.from
 #[test]
-fn a_header_from_anybody_else_is_a_bad_request() {
+fn a_header_from_any_other_peer_is_a_bad_request() {
     let upstream = upstream::replies(ok("x"));
     let gateway = gateway(BEHIND, &[&upstream]);
     for header in ["PROXY TCP4 192.0.2.1 192.0.2.2 1000 80\r\n", "\r\n\r\n\0\r\nQUIT\n\x21\x11\0\0"]

@@ -16,7 +16,7 @@ routes:
 ";
 
 #[test]
-fn clients_are_told_why_before_anything_else_is_looked_at() {
+fn requests_are_refused_before_anything_else_is_checked() {
     let gateway = gateway(&TEXT.replace("closed]", "net, closed]"), &[]);
     let asks = |path: &str, fields: &str| {
         gateway.asks(&format!("GET {path} HTTP/1.1\r\nHost: a\r\n{fields}\r\n"))
@@ -32,7 +32,7 @@ fn clients_are_told_why_before_anything_else_is_looked_at() {
 }
 
 #[test]
-fn calls_are_told_in_their_status() {
+fn calls_get_a_grpc_status() {
     let gateway = gateway(TEXT, &[]);
     let mut client = gateway.connects_h2();
     let call = Head::post("/a.B/C").with("content-type", "application/grpc").with("te", "trailers");

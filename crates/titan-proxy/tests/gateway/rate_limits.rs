@@ -312,7 +312,7 @@ fn what_exceeds_a_rate_waits_for_its_turn() {
 
 /// A request that would have to wait longer is refused, and one whose client leaves stops waiting.
 #[test]
-fn nobody_waits_for_longer_than_configured_nor_for_nobody() {
+fn no_request_waits_for_longer_than_configured_nor_for_none() {
     let gateway = under("rates: { rate: 1/m, burst: 1 }, max_delay: 60s", "");
     let metrics = gateway.metrics();
     let is_over = |count| gateway.status().routes()[0].sum(|cells| cells.classes[0].get()) == count;
@@ -344,7 +344,7 @@ fn a_stream_that_is_reset_waits_no_more() {
 
 /// A shadow delays nobody.
 #[test]
-fn a_shadow_lets_nobody_wait() {
+fn a_shadow_delays_no_request() {
     let gateway = under("rates: { rate: 1/m, burst: 1 }, max_delay: 60s, shadow: true", "");
     assert_eq!(passing(&gateway, &[("/", ""); 3]), [true; 3]);
     assert_eq!(decided(&gateway.metrics(), "shadowed"), 2);
@@ -352,7 +352,7 @@ fn a_shadow_lets_nobody_wait() {
 
 /// What a client says of itself exempts nobody.
 #[test]
-fn nobody_is_exempt_by_claiming_an_address() {
+fn claiming_an_address_exempts_no_client() {
     let gateway = under("rates: 1/h, exempt: { addresses: 192.0.2.0/24 }", "");
     assert_eq!(passing(&gateway, &[("/", "X-Forwarded-For: 192.0.2.9\r\n"); 2]), [true, false]);
 }
@@ -373,7 +373,7 @@ fn networks_of_ipv6_are_as_large_as_configured() {
 
 /// What a client says of itself counts for nothing without a proxy that is trusted.
 #[test]
-fn nobody_gets_another_limit_by_claiming_an_address() {
+fn claiming_an_address_gives_no_client_another_limit() {
     let gateway = under("rates: 1/h", "");
     let claims = [("/", "X-Forwarded-For: 192.0.2.1\r\n"), ("/", "X-Forwarded-For: 192.0.2.2\r\n")];
     assert_eq!(passing(&gateway, &claims), [true, false]);
@@ -381,7 +381,7 @@ fn nobody_gets_another_limit_by_claiming_an_address() {
 
 // field: rate_limit.shadow
 #[test]
-fn a_shadow_refuses_nobody_and_counts() {
+fn a_shadow_refuses_no_request_and_counts() {
     let gateway = under("rates: 1/h, shadow: true", "");
     for _ in 0..3 {
         gets(&gateway, "/", "").has_status(204).lacks("ratelimit").lacks("ratelimit-policy");
@@ -420,7 +420,7 @@ fn a_capacity_is_that_of_the_keys_in_use() {
 
 /// Clients are told the same time by both fields, and the operator that it is the table.
 #[test]
-fn who_finds_no_room_is_counted_as_such() {
+fn a_key_without_room_is_counted_as_such() {
     let gateway = under("rates: 2/h, key: { header: x-a }, capacity: 64", "");
     let mut client = gateway.connects();
     let mut ask = |number: u32| {

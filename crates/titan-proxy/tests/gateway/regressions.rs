@@ -74,7 +74,7 @@ fn a_body_that_was_on_its_way_to_a_dying_endpoint_is_not_sent_to_another_one() {
 }
 
 #[test]
-fn a_response_that_nobody_asked_for_is_seen_in_the_middle_of_a_pipeline() {
+fn an_unsolicited_response_is_noticed_in_the_middle_of_a_pipeline() {
     let upstream = upstream::listens();
     let text = "- { path: /here, respond: { body: here } }\n- { prefix: /, upstream: u }";
     let gateway = gateway_with_busy(text, &[&upstream]);

@@ -165,7 +165,7 @@ fn a_response_that_has_begun_is_not_replaced_by_another() {
 }
 
 #[test]
-fn a_response_that_breaks_the_protocol_is_not_asked_for_again() {
+fn a_malformed_response_is_not_retried() {
     let (held, mut client, mut endpoint) = between_under("", GET);
     endpoint.request();
     endpoint.sends("garbage\r\n\r\n");

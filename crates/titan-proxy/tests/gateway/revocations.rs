@@ -60,7 +60,7 @@ fn a_token_that_is_remembered_is_refused_once_it_is_revoked() {
 }
 
 #[test]
-fn tokens_of_somebody_are_refused_up_to_when_they_were_issued() {
+fn tokens_of_a_subject_are_refused_up_to_their_issue_time() {
     let (gateway, _upstream, revocations) = revocable(1);
     let issued = |at_seconds: i64| {
         let (iat, exp) = (at(at_seconds), at(60));

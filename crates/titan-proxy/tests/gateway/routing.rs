@@ -123,7 +123,7 @@ fn methods_and_conditions_choose_between_routes_of_one_path() {
 }
 
 #[test]
-fn a_method_that_no_route_takes_is_told_which_ones_are() {
+fn a_method_that_no_route_matches_gets_allow() {
     let text = "routes: [{ path: /m, methods: [GET, PUT], respond: 204 }, { path: /m, methods: PATCH, respond: 204 }]";
     let gateway = gateway(text, &[]);
     let response = gateway.asks("POST /m HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");

@@ -202,7 +202,7 @@ fn credentials_that_do_not_fit_keep_the_gateway_from_starting() {
 }
 
 #[test]
-fn a_client_that_speaks_http_there_is_told() {
+fn a_client_that_speaks_http_on_an_https_port_gets_400() {
     let a = certificate(&["a.example"]);
     let gateway = secure(ONE, &[("a", &a)]);
     let mut client = Peer::connects(gateway.address());
@@ -247,7 +247,7 @@ fn only_the_named_ciphers_are_agreed_on() {
 
 // field: tls.hsts, hsts.max_age, hsts.include_subdomains, hsts.preload
 #[test]
-fn every_response_over_tls_asks_for_tls() {
+fn every_response_over_tls_has_hsts() {
     const FIELD: &str = "Strict-Transport-Security";
     let a = certificate(&["a.example"]);
     let theirs =
@@ -291,7 +291,7 @@ fn every_response_over_tls_asks_for_tls() {
 
 // field: listener.redirect_to_https
 #[test]
-fn who_comes_without_tls_is_sent_there() {
+fn a_client_without_tls_is_redirected() {
     let (plain, routes) = ("{ address: '127.0.0.1:0', redirect_to_https:", "[{ respond: 204 }]");
     let starts = |port| gateway(&format!("listeners: [{plain} {port} }}]\nroutes: {routes}"), &[]);
     let to = |gateway: &Gateway, request: &str| {
@@ -342,7 +342,7 @@ fn in_front_of(inner: &Gateway, trusted: &Certificate, tls: &str) -> Gateway {
 
 // field: upstream.tls, upstream_tls.ca
 #[test]
-fn an_endpoint_proves_who_it_is() {
+fn an_endpoint_is_verified() {
     let (a, b) = (certificate(&["127.0.0.1"]), certificate(&["127.0.0.1"]));
     let inner = secure(ONE, &[("a", &a)]);
     in_front_of(&inner, &a, "{ ca: ca.pem }").get("/").has_status(204);
@@ -357,7 +357,7 @@ fn an_endpoint_proves_who_it_is() {
 
 // field: upstream_tls.name
 #[test]
-fn an_endpoint_is_asked_for_another_name_where_told_so() {
+fn an_endpoint_is_verified_for_the_configured_name() {
     let a = certificate(&["a.example"]);
     let inner = secure(&format!("{ONE}, unknown_name: refuse"), &[("a", &a)]);
     in_front_of(&inner, &a, "{ ca: ca.pem }").get("/").has_problem(502, "upstream-tls");
@@ -366,7 +366,7 @@ fn an_endpoint_is_asked_for_another_name_where_told_so() {
 
 // field: upstream_tls.verify
 #[test]
-fn anybody_is_taken_only_where_that_is_spelled_out() {
+fn any_certificate_is_accepted_only_if_configured() {
     let (a, b) = (certificate(&["a.example"]), certificate(&["b.example"]));
     let inner = secure(ONE, &[("a", &a)]);
     in_front_of(&inner, &b, "{ ca: ca.pem, verify: true }")

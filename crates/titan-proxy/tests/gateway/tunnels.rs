@@ -49,7 +49,7 @@ fn a_websocket_goes_through() {
 }
 
 #[test]
-fn what_the_client_sends_with_its_wish_waits_for_the_consent() {
+fn bytes_sent_with_an_upgrade_request_wait_for_the_consent() {
     let (_held, mut client, mut endpoint) = between([WISH, "early"].concat());
     endpoint.head();
     endpoint.sends(CONSENT);
@@ -72,7 +72,7 @@ fn a_tunnel_that_breaks_on_one_side_breaks_on_the_other() {
 }
 
 #[test]
-fn who_takes_nothing_holds_up_the_other_side_and_loses_nothing() {
+fn a_side_that_reads_nothing_holds_up_the_other_and_loses_nothing() {
     const LENGTH: usize = 30_000_000;
     let (_held, mut client, mut endpoint) = between(WISH);
     opens(&mut client, &mut endpoint);
@@ -116,7 +116,7 @@ fn a_route_says_which_protocols_clients_may_switch_to() {
 }
 
 #[test]
-fn only_what_was_asked_for_is_switched_to() {
+fn only_the_requested_protocol_is_switched_to() {
     let other = CONSENT.replace(": WebSocket", ": x");
     let both = CONSENT.replace(": WebSocket", ": websocket, x");
     let none = CONSENT.replace("Upgrade: WebSocket\r\n", "");
@@ -133,7 +133,7 @@ fn only_what_was_asked_for_is_switched_to() {
 }
 
 #[test]
-fn a_wish_for_a_tunnel_is_no_call_of_grpc() {
+fn a_request_for_a_tunnel_is_not_a_grpc_call() {
     let options = WISH
         .replace("keep-alive, ", "")
         .replace("\r\n\r\n", "\r\nContent-Type: application/grpc\r\nGrpc-Timeout: 0n\r\n\r\n");

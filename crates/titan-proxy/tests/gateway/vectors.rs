@@ -56,7 +56,7 @@ struct Vector {
 }
 
 #[test]
-fn a_request_that_must_be_refused_is_and_reaches_nobody() {
+fn a_request_that_must_be_refused_is_and_reaches_no_upstream() {
     let upstream = upstream::replies(ok(""));
     let gateway = gateway(VECTORS, &[&upstream]);
     let vectors = vectors("server", "reject");
@@ -77,7 +77,7 @@ fn a_request_that_must_be_refused_is_and_reaches_nobody() {
 }
 
 #[test]
-fn a_request_that_is_cut_short_reaches_nobody_as_complete() {
+fn a_truncated_request_reaches_no_upstream_as_complete() {
     let upstream = upstream::replies(ok(""));
     let gateway = gateway(VECTORS, &[&upstream]);
     for vector in vectors("server", "incomplete") {

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_table_has_nobody() {
+    fn an_empty_table_has_no_place() {
         assert_eq!(Maglev::new(&[], &[]).find(1), None);
     }
 }

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_has_a_turn_without_weight() {
+    fn no_place_has_a_turn_without_weight() {
         assert_eq!(Rotation::new(&[]).take(), None);
         assert_eq!(Rotation::new(&[0, 0]).take(), None);
         let rotation = Rotation::new(&[0, 3, 0, 1, 0]);

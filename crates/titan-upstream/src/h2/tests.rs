@@ -10,7 +10,7 @@ use std::task::Wake;
 use titan_io::registry::Registry;
 
 #[test]
-fn those_who_wait_look_again_when_opening_is_over() {
+fn waiting_requests_are_woken_when_opening_is_over() {
     let h2_connections = H2Connections::default();
     let endpoint = endpoint();
     let opening = h2_connections.opening(endpoint.id);
@@ -54,7 +54,7 @@ fn shared(endpoint: &Arc<Endpoint>, now: CoarseInstant) -> Rc<H2Connection> {
 }
 
 #[test]
-fn what_was_offered_to_one_who_left_is_for_the_next() {
+fn a_stream_offered_to_a_request_that_left_goes_to_the_next() {
     let endpoint = endpoint();
     let shared = shared(&endpoint, CoarseInstant::NEVER);
     let woken = Arc::new(Woken::default());
@@ -84,7 +84,7 @@ fn client(number: u8) -> Option<ClientNetwork> {
 }
 
 #[test]
-fn streams_are_offered_to_clients_that_have_fewer_and_nobody_comes_before_them() {
+fn streams_are_offered_to_clients_that_have_fewer_and_none_overtakes_them() {
     let endpoint = endpoint();
     let h2_connections = H2Connections::default();
     let used = Rc::new(Shares::apart(&[1, 2, 3].map(client)));

@@ -195,7 +195,7 @@ fn another_protocol_makes_another_endpoint() {
 }
 
 #[test]
-fn names_keep_their_addresses_until_they_are_asked_for_again() {
+fn names_keep_their_addresses_until_they_are_resolved_again() {
     let registry = Registry::default();
     let before = later(&registry, "endpoints: ['a.test:80', 'b.test:80']");
     before.take_effect();
@@ -227,7 +227,7 @@ fn what_is_not_in_force_any_more_sets_no_limits() {
 }
 
 #[test]
-fn nothing_is_left_of_an_upstream_that_nobody_uses() {
+fn nothing_is_left_of_an_unused_upstream() {
     let registry = Registry::default();
     let (known, upstream) = (KnownMembers::default(), later(&registry, TWO));
     let endpoint = Arc::clone(&known.get(3, &upstream).endpoints[1]);

@@ -151,7 +151,7 @@ async fn in_a_full_queue_a_client_gives_way_to_one_that_has_fewer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slot_that_was_given_to_one_who_left_goes_on() {
+async fn a_slot_given_to_a_request_that_left_goes_to_the_next() {
     let slots = slots(1, 2);
     let taken = take(&slots, 1);
     let place = slots.queue(requester(1), Awaited::Slot).expect("two may wait");
@@ -187,7 +187,7 @@ fn what_is_open_counts_under_other_limits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn those_who_wait_are_served_when_more_are_allowed() {
+async fn waiting_requests_are_served_when_the_limit_rises() {
     for more in [NonZeroU32::new(3), None] {
         let slots = slots(1, 2);
         let _taken = take(&slots, 1);

@@ -48,7 +48,7 @@ fn a_download_goes_on_where_it_was_left() {
 }
 
 #[test]
-fn curl_asks_only_for_what_is_newer() {
+fn curl_requests_only_newer_files() {
     let folder = Folder::new();
     let file = folder.write("file", "text");
     let gateway = serving(folder.path());

@@ -83,7 +83,7 @@ const TOLD: [(&str, &str); 6] = [
 ];
 
 #[test]
-fn nobody_writes_a_variable_that_tells_who_asks() {
+fn clients_cannot_write_variables_that_identify_them() {
     let lighttpd = Lighttpd::start();
     let folder = Folder::new();
     let token = format!("Authorization: Bearer {}", token(&folder));

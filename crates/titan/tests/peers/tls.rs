@@ -181,7 +181,7 @@ fn a_certificate_that_changes_on_disk_is_used() {
 
 // field: upstream_tls.certificate
 #[test]
-fn an_endpoint_learns_who_the_gateway_is() {
+fn an_endpoint_gets_the_certificate_of_the_gateway() {
     let (theirs, ours) = (Folder::new(), Folder::new());
     let kind = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"];
     certify(&theirs, &kind);

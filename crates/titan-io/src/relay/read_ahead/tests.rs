@@ -148,7 +148,7 @@ fn the_memory_of_all_is_bounded_and_given_back() {
 }
 
 #[test]
-fn a_source_that_fails_is_told_when_what_came_was_consumed() {
+fn a_failure_of_the_source_is_reported_once_its_bytes_are_consumed() {
     let memory = ClientMemory::new(1 << 20, Arc::default());
     let source = Pieces { fails: true, ..Pieces::of(&[10 * KIB], false) };
     let mut ahead = ReadAhead::new(source, budget(&memory, 64 * KIB));

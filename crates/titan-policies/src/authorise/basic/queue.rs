@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_the_most_makes_room_for_who_has_less() {
+    fn the_client_with_the_most_makes_room_for_one_with_less() {
         let queue = FairQueue::new();
         let clients = MOST / MOST_OF_ONE;
         for of in (0..100).take(clients) {
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_waits_for_keeps_no_place() {
+    fn abandoned_entries_keep_no_place() {
         let queue = FairQueue::new();
         (0..32).for_each(|it| push(&queue, 1, it).unwrap());
         queue.push(client(1), 99, |it| *it < 5).unwrap();

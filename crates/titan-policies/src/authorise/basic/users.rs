@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_nobody_has_costs_what_some_name_costs() {
+    fn an_unknown_name_costs_as_much_as_a_known_one() {
         let users = Users::new(&[user("eve", "$04$"), user("bob", "$05$")]);
         let (hash, is_known) = users.find(b"eve").unwrap();
         assert!(is_known && *hash == user("", "$04$").hash);

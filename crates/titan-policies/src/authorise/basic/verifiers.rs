@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_works_for_those_who_left() {
+    fn passwords_of_clients_that_left_are_not_checked() {
         let hash = Arc::new(hash("$2b$14$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW"));
         let queue = Arc::new(FairQueue::new());
         let verifiers = Verifiers { queue: OnceLock::from(Arc::clone(&queue)) };

@@ -116,7 +116,7 @@ fn tokens_for_other_purposes_are_kept_out() {
 }
 
 #[test]
-fn claims_are_told_as_they_are_or_not_at_all() {
+fn claims_are_passed_on_as_they_are_or_not_at_all() {
     let policy = secret("headers: { X-A: a, X-B: /b/c, X-D: 'https://d.example/roles' }");
     let told = |claims: &str| {
         let text = token(&format!("{{\"exp\":1700000060,{claims}}}"));

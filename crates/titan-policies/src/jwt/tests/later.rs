@@ -155,7 +155,7 @@ async fn a_key_set_is_fetched_once_for_all_configurations_that_have_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_fetches_what_nobody_needs() {
+async fn unused_key_sets_are_not_fetched() {
     let registry = Registry::default();
     let policy = later(&registry, "p", &fetched("http://127.0.0.1:1/", ""), b"");
     let generation: Weak<_> = Arc::downgrade(policy.keys.generation());

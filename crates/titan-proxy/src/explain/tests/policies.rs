@@ -220,7 +220,7 @@ fn a_limit_says_what_a_client_counts_as() {
 }
 
 #[test]
-fn a_limit_says_who_waits() {
+fn a_limit_says_which_requests_wait() {
     let config = "listeners: [':1']\nroutes: [{ respond: 204 }]\napply: [p]\n\
         policies: { p: { rate_limit: { rates: 5/s, max_delay: 500ms } } }";
     let text = told_under(config, "GET", "http://a/", &[]);
@@ -230,7 +230,7 @@ fn a_limit_says_who_waits() {
 }
 
 #[test]
-fn a_limit_says_who_is_exempt() {
+fn a_limit_says_which_clients_are_exempt() {
     let config = "listeners: [':1']\nroutes: [{ respond: 204 }]\napply: [p]\n\
         policies: { p: { rate_limit: { rates: 5/s, exempt: { addresses: 192.0.2.0/24 } } } }";
     let text = told_from("192.0.2.1", config, &[]);
@@ -272,7 +272,7 @@ fn a_limit_says_whose_api_key_is_exempt() {
 }
 
 #[test]
-fn limits_before_anybody_is_asked_say_what_may_pass() {
+fn limits_before_authentication_say_what_may_pass() {
     let limits = "listeners: [':1']\nroutes: [{ respond: 204 }]\napply: [e, f]\npolicies:\n  \
         e: { early_limit: { rates: 5/s } }\n  f: { failure_limit: { by_client: 9/m, by_name: 99/h } }";
     let text = told_under(limits, "GET", "http://a/", &[]);
@@ -283,7 +283,7 @@ fn limits_before_anybody_is_asked_say_what_may_pass() {
 }
 
 #[test]
-fn somebody_stands_for_the_client() {
+fn an_assumed_address_stands_for_the_client() {
     let shape = "listeners: [':1']\nroutes: [{ upstream: u }]\nupstreams: { u: 'b:1' }\napply: [p]\n\
         policies: { p: { transform: { request: { headers: { set: { X-Who: '{client}' } } } } } }";
     let text = told_under(shape, "GET", "http://a/", &[]);
@@ -480,7 +480,7 @@ fn an_authorisation_says_what_a_token_lacks() {
 }
 
 #[test]
-fn an_authorisation_says_who_is_asked() {
+fn an_authorisation_names_the_service_that_decides() {
     let config = "listeners: [':1']\nroutes: [{ respond: 204 }]\napply: [p]\nupstreams: { sso: a:1 }\n\
         policies: { p: { authorise: { forward_auth: { upstream: sso, path: /verify } } } }";
     let text = told_under(config, "GET", "http://a/", &[]);
@@ -499,7 +499,7 @@ fn an_authorisation_says_who_is_asked() {
 }
 
 #[test]
-fn an_authorisation_says_who_shows_a_password() {
+fn an_authorisation_names_the_user_of_a_password() {
     let config = "listeners: [':1']\nroutes: [{ respond: 204 }]\napply: [p]\n\
         policies: { p: { authorise: { basic: { file: users } } } }";
     let text = told_under(config, "GET", "http://a/", &[]);

@@ -7,7 +7,7 @@ use titan_testkit::h2::Head;
 
 // field: files.cache_rules, cache_rule.name, cache_rule.types, cache_rule.cache_control
 #[test]
-fn caches_are_told_of_files_by_their_names_and_types() {
+fn cache_control_follows_names_and_types_of_files() {
     let rules = "cache_control: no-store, cache_rules: [
       { name: '^assets/.*[.][0-9a-f]{4,}[.]', types: [text/*, image/png], cache_control: immutable },
       { types: text/html, cache_control: no-cache }]";

@@ -322,7 +322,7 @@ fn a_client_that_reads_nothing_is_disconnected() {
 }
 
 #[test]
-fn responses_that_nobody_reads_are_not_gathered() {
+fn unread_responses_are_not_gathered() {
     const HEAD: u64 = 16_000;
     // What the kernel keeps, and then some.
     const MOST: u64 = 16 << 20;
@@ -407,7 +407,7 @@ fn is_over(gateway: &Gateway) -> bool {
 }
 
 #[test]
-fn nobody_new_gets_in_while_a_stream_runs() {
+fn no_new_request_is_accepted_while_a_stream_runs() {
     let (held, mut client, stream, mut endpoint) = between("", &Head::get("/"), true);
     let (theirs, _) = endpoint.request();
     let address = held.gateway.address();
@@ -451,7 +451,7 @@ fn the_metrics_count_streams_as_requests() {
 }
 
 #[test]
-fn what_a_client_asks_for_in_its_first_flight_gets_a_response_at_once() {
+fn requests_in_the_first_flight_get_a_response_at_once() {
     // Over TLS nothing is read before it is known that HTTP/2 is spoken.
     if scheme() == "https" {
         return;

@@ -479,7 +479,7 @@ fn what_clients_cancel_does_not_cost_the_others_their_connection() {
 }
 
 #[test]
-fn those_who_wait_for_a_connection_do_not_wait_for_each_other() {
+fn requests_that_wait_for_a_connection_do_not_wait_for_each_other() {
     let upstream = upstream::accepts_nobody();
     let gateway = gateway(&format!("{TO_H2}\ntimeouts: {{ connect: 500ms }}"), &[&upstream]);
     let mut client = gateway.connects_h2();
