@@ -50,6 +50,8 @@ struct Line {
 impl Fields {
     /// What a head's text may grow to, whatever the limits on received heads say.
     pub const MAX_TEXT: usize = MAX_TEXT;
+    /// The room that the first field makes, enough for most heads: growing to it field by field takes four allocations.
+    const FIRST_TEXT: usize = 256;
 
     /// Forgets all fields and keeps the memory.
     pub fn clear(&mut self) {
@@ -248,7 +250,8 @@ impl Fields {
         if end > Fields::MAX_TEXT {
             return Err(BadField::TooLong);
         }
-        self.text.reserve(end - start);
+        let room = if start == 0 { end.max(Fields::FIRST_TEXT) } else { end - start };
+        self.text.reserve(room);
         self.text.extend_from_slice(name);
         self.text.extend_from_slice(value);
         Ok((Span::new(start, middle), Span::new(middle, end)))
