@@ -147,8 +147,8 @@ func TestPauseEndsThoughItsTimeIsOver(t *testing.T) {
 	s.Close()
 }
 
-// A busy listener fails once, while somebody else holds the server's mutex for longer
-// than the pause, and is closed then.
+// A busy listener fails once, while another goroutine holds the server's mutex for longer than the pause, and is closed
+// then.
 type busy struct {
 	server *Server
 	calls  int
@@ -370,7 +370,7 @@ func TestContinue(t *testing.T) {
 	})
 }
 
-// A client that sends what nobody reads still sees the response (RFC 9112 section 9.6).
+// A client whose bytes are not read still sees the response (RFC 9112 section 9.6).
 func TestResponseIsSeenDespiteUnreadBytes(t *testing.T) {
 	addr := listening(t, &Server{Handler: hello, Limits: Limits{Drain: -1, Linger: 64 << 20}})
 	for range 20 {

@@ -224,7 +224,7 @@ func TestSetReadDeadline(t *testing.T) {
 	})
 }
 
-// A deadline that is moved while somebody waits for the body.
+// A deadline that is moved while a goroutine waits for the body.
 func TestSetReadDeadlineEndsAWait(t *testing.T) {
 	handler := share(func(s *sharing) {
 		s.Unlock()

@@ -197,7 +197,7 @@ func TestMinBodyRate(t *testing.T) {
 	}
 }
 
-// Only the time in which somebody waits for the body counts.
+// Only the time in which the handler waits for the body counts.
 func TestSlowReaderDoesNotMakeTheClientSlow(t *testing.T) {
 	handler := func(c *Ctx) {
 		for {

@@ -29,8 +29,8 @@ type question struct {
 	input  []byte
 }
 
-// startTitan builds the program and keeps it running until the test ends. Without cargo the test is
-// skipped, but not in continuous integration: there a comparison that nobody makes would look like agreement.
+// startTitan builds the program and keeps it running until the test ends. Without cargo the test is skipped, but not in
+// continuous integration: there a comparison that is not made would look like agreement.
 func startTitan(tb testing.TB) *titan {
 	tb.Helper()
 	cargo, err := exec.LookPath("cargo")
@@ -55,7 +55,7 @@ func startTitan(tb testing.TB) *titan {
 	}
 	tb.Cleanup(func() {
 		questions.Close()
-		// After a failure there are responses that nobody read, and the process waits for somebody to.
+		// After a failure there are unread responses, and the process waits until they are read.
 		io.Copy(io.Discard, answers)
 		if err := command.Wait(); err != nil && !tb.Failed() {
 			tb.Errorf("the other engine: %v", err)

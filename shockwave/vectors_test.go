@@ -70,7 +70,7 @@ func rawVectorsIn(tb testing.TB, path string) []rawVector {
 		tb.Fatal(err)
 	}
 	decoder := json.NewDecoder(strings.NewReader(string(text)))
-	// A key that this file does not know would be an expectation that nobody compares.
+	// A key that this file does not know would be an expectation that is not compared.
 	decoder.DisallowUnknownFields()
 	var file struct {
 		Section, Title string

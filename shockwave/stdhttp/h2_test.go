@@ -90,7 +90,7 @@ func TestShutdownLetsH2StreamsEnd(t *testing.T) {
 	}
 }
 
-// TestShutdownEndsIdleH2 has a connection that nobody uses: Shutdown must not wait for it.
+// TestShutdownEndsIdleH2 has an unused connection: Shutdown must not wait for it.
 func TestShutdownEndsIdleH2(t *testing.T) {
 	server := NewTLSServer(func(c *shockwave.Ctx) { c.SendString("text/plain", "x") })
 	client := speaking(server, true)

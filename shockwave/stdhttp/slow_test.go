@@ -31,7 +31,7 @@ func watched(h http.Handler) (http.Handler, <-chan struct{}) {
 	}), returned
 }
 
-// pours writes until the engine says why not; nobody need want to know.
+// pours writes until the engine says why not; the error may be ignored.
 func pours(ended chan<- error) shockwave.Handler {
 	return func(c *shockwave.Ctx) {
 		piece := make([]byte, 64<<10)

@@ -1,4 +1,4 @@
-//! Authorisations that allow everybody or nobody, and the errors for these: each message is a snapshot.
+//! Authorisations that allow every request or none, and the errors for these: each message is a snapshot.
 
 use insta::assert_snapshot;
 use titan_config::Config;

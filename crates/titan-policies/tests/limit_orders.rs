@@ -100,8 +100,8 @@ fn an_entry_is_never_taken_from_a_key_that_has_just_used_it() {
     });
 }
 
-/// More keys than entries, each with a burst: they take over what others owe. All together get no more than all
-/// entries let through, and one no more than its own burst and what is being taken back at that moment.
+/// More keys than entries, each with a burst: they take over what others owe. All together get no more than all entries
+/// let through, and one key no more than its own burst and the charges that are being undone at that moment.
 #[test]
 fn keys_that_push_each_other_out_get_no_more_than_their_bursts() {
     in_many_orders(|| {
@@ -135,7 +135,7 @@ fn what_many_owe_at_once_is_owed_in_full() {
     });
 }
 
-/// Keys that push each other out are owed by somebody: no entry is left that owes nothing.
+/// Debts of keys that evict each other stay in the table: no entry is left that owes nothing.
 #[test]
 fn what_more_keys_than_entries_owe_is_owed_by_all() {
     in_many_orders(|| {

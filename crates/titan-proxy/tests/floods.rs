@@ -289,7 +289,7 @@ fn frames_that_lead_to_nothing() {
     scene.is_cut_off();
 }
 
-/// Pings whose responses nobody reads.
+/// Pings whose responses are not read.
 #[test]
 fn pings_in_one_piece() {
     let mut scene = Scene::new(&[]);
@@ -298,7 +298,7 @@ fn pings_in_one_piece() {
     scene.is_cut_off();
 }
 
-/// Requests whose responses nobody takes. What is read ahead of the client has its bound, and no window grows with it.
+/// Requests whose responses are not read. What is read ahead of the client has its bound, and no window grows with it.
 #[test]
 fn windows_that_stay_shut() {
     const AHEAD: u64 = 16 << 20;
@@ -433,7 +433,7 @@ fn takes_everything() -> (SocketAddr, Arc<AtomicU64>) {
 
 const HOARDED: u32 = 100;
 const MUCH: usize = 1 << 20;
-/// What the kernel keeps of a connection while nobody reads.
+/// What the kernel keeps of a connection that is not read.
 const KEPT: usize = 64 << 10;
 
 /// Responses with as much as is taken, on a connection for each request.

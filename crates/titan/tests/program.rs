@@ -117,7 +117,7 @@ fn a_signal_lets_what_runs_finish() {
 
 #[test]
 fn a_successor_starts_while_its_predecessor_drains() {
-    // Nobody else binds there, so that the port stays free in between.
+    // No other process binds there, so that the port stays free in between.
     const ADMIN: &str = "127.84.84.1";
     const REVOCATIONS: &str = "jwt_revocations: { file: succession }\n\
         policies: { p: { jwt: { providers: { algorithms: HS256, keys: { secret: forty bytes that nobody but us can guess } } } } }\n";

@@ -442,7 +442,7 @@ func TestStopLetsResponsesEnd(t *testing.T) {
 	}
 	defer response.Body.Close()
 	r.stop()
-	// Nobody listens any more: then the service is about to end.
+	// The port is closed: then the service is about to end.
 	for refused := false; !refused; {
 		c, err := net.Dial("tcp", r.address)
 		if refused = err != nil; !refused {

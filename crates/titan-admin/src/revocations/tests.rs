@@ -84,7 +84,7 @@ fn what_is_revoked_stays_so_over_a_restart() {
     let store = place.opens().unwrap();
     assert_eq!(store.list(0, 100, NOW), before);
     assert_eq!(store.take_warning(), None);
-    // The id of one that is gone is nobody else's, also when no line tells of it any more.
+    // The id of one that is gone is not used again, even if no line has it any more.
     assert!(store.lift(3, NOW).unwrap());
     store.lock().compact().unwrap();
     drop(store);
@@ -145,7 +145,7 @@ fn a_full_ledger_refuses_and_those_that_have_ended_make_room() {
     assert!(matches!(store.revoke(token("b"), ended), Ok(Outcome::Added(_))));
     assert_eq!(ids(&store, ended), [2, 3]);
     drop(store);
-    // With less room nobody is let off.
+    // With less capacity no entry is dropped.
     let store = place.opens_for(1).unwrap();
     assert_eq!(store.list(0, 9, ended).len(), 2);
     assert!(matches!(store.revoke(token("c"), ended), Err(Refused::Full)));
@@ -297,7 +297,7 @@ fn a_crash_while_it_is_compacted_loses_nothing() {
         fs::write(&new, &compacted[..cut]).unwrap();
         let store = place.opens().unwrap();
         assert_eq!(ids(&store, NOW), [2]);
-        // What was left there is in nobody's way.
+        // What was left there does no harm.
         store.lock().compact().unwrap();
         assert!(!new.exists());
         drop(store);

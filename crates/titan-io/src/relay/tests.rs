@@ -25,7 +25,7 @@ struct Source {
 #[derive(Default)]
 struct Sink {
     room: usize,
-    /// Room that only shows when somebody insists.
+    /// Room that only an insisting writer finds.
     hidden: usize,
     written: u64,
 }
@@ -313,7 +313,7 @@ async fn what_came_before_a_failure_is_handed_over() {
     assert!(scene.brings(3, Duration::ZERO).await.is_pending());
     let stalled = scene.after(SECOND + 2 * TICK).await;
     assert!(matches!(stalled, Poll::Ready(Err(Stop::SinkStalled))), "{stalled:?}");
-    // The client's own failure concerns nobody else.
+    // The client's own failure concerns no other side.
     let mut scene =
         Scene::new(StallLimits { source: SECOND, sink: SECOND, source_rate: 0, sink_rate: 0 });
     scene.sink.room = 3;

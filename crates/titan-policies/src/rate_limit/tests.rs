@@ -69,7 +69,7 @@ fn a_request_that_may_wait_waits_for_its_turn() {
         })
         .collect();
     assert_eq!(delays, [0, 0, 100, 200].map(millis));
-    // Nobody overtakes those that wait.
+    // No request overtakes those that wait.
     assert_eq!(take(0, millis(50)), Verdict::Exceeded { wait: millis(250) });
     assert_eq!(take(millis(250), 0), Verdict::Exceeded { wait: millis(50) });
     assert!(
@@ -161,7 +161,7 @@ fn a_flood_of_keys_keeps_new_ones_out_no_longer_than_its_requests_count() {
     assert!(later >= 9, "{later} of 10 new clients");
 }
 
-/// In a full table nobody may fail for nothing: a key without an entry waits as if it had taken one over.
+/// In a full table no failure may be free: a key without an entry waits as if it had taken one over.
 #[test]
 fn a_key_without_an_entry_in_a_full_table_waits_too() {
     let limiter = limiter(&[rate(1, SECOND, 1)], None, 64);

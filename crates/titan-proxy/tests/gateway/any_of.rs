@@ -135,7 +135,7 @@ fn a_client_that_is_allowed_by_something_else_cannot_try_passwords_for_ever() {
     assert_eq!(statuses([&tries, &tries, &tries, ONE]), [200, 200, 429, 429]);
     assert_eq!(statuses([WRONG, "X-API-Key: two\r\n", ONE, ONE]), [401, 401, 429, 429]);
     assert_eq!(statuses(["", "", "", ONE]), [401, 401, 401, 200]);
-    // Behind a token that is right nobody looks at keys.
+    // After a valid token, keys are not checked.
     let both = format!("X-API-Key: two\r\n{}", bearer("a"));
     assert_eq!(statuses([&both, &both, &both, ONE]), [200; 4]);
 }

@@ -21,7 +21,7 @@ enum Case {
     Unlimited,
     /// They are limited, and its address is not that of the attackers.
     Elsewhere,
-    /// They are limited, and it has the attackers' address: this is what they would do to everybody.
+    /// They are limited, and it has the attackers' address: this is what they would do to every client.
     Here,
 }
 

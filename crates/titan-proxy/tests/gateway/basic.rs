@@ -178,7 +178,7 @@ fn clients_without_a_place_in_the_queue_get_retry_after() {
     assert!(upstream.requests().is_empty());
 }
 
-/// Who guesses fast keeps others waiting for no more than what is being checked at the moment.
+/// A client that guesses fast delays others by no more than what is being checked at the moment.
 #[test]
 fn clients_take_turns_at_having_passwords_checked() {
     let users = format!("users: {{ eve: {}, bob: {} }}", quoted(SLOW), quoted(SECRET));

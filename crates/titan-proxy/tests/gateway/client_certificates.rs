@@ -126,7 +126,7 @@ fn a_client_without_an_optional_certificate_is_served() {
     let gateway = site.starts(OPTIONAL, routes);
     site.get(&gateway, None).has_status(202);
     site.get(&gateway, Some(&site.authority.signs(Owner::default()))).has_status(201);
-    // Who says something wrong is refused all the same.
+    // A client with an invalid certificate is refused all the same.
     let stranger = authority("strangers").signs(Owner::default());
     assert!(site.refusal(&gateway, Some(&stranger)).contains("UnknownCA"));
 }
@@ -329,7 +329,7 @@ fn a_certificate_that_was_revoked_is_refused() {
     let gateway = starts(WITH_LIST, &site.files(&[&bad]));
     site.get(&gateway, Some(&good)).has_status(204);
     assert!(site.refusal(&gateway, Some(&bad)).contains("CertificateRevoked"));
-    // Without a list that covers it nobody knows, and not to know is to refuse.
+    // Without a list that covers it, its status is unknown, and what is unknown is refused.
     let between = site.authority.authority("between");
     let below = between.signs(Owner::default());
     assert!(site.refusal(&gateway, Some(&below)).contains("UnknownCA"));
@@ -339,7 +339,7 @@ fn a_certificate_that_was_revoked_is_refused() {
     site.get(&starts(both, &files), Some(&below)).has_status(204);
     files.insert("between.pem".into(), between.revokes(&[&below]).into_bytes());
     assert!(site.refusal(&starts(both, &files), Some(&below)).contains("CertificateRevoked"));
-    // A list that is out of date does not know who was revoked since.
+    // An expired list does not say which certificates were revoked since.
     files.insert("crl.pem".into(), site.authority.revokes_until(&[], 2002).into_bytes());
     let says = site.refusal(&starts(WITH_LIST, &files), Some(&good));
     assert!(says.contains("alert"), "{says}");

@@ -68,7 +68,7 @@ fn pages_of_these_origins_may_read_responses() {
 fn every_page_may_read_what_is_for_all() {
     let (gateway, _upstream) = under("origins: '*'");
     gets(&gateway, "https://anywhere").has_field("access-control-allow-origin", "*").lacks("vary");
-    // A cache may give a page what somebody else has asked for.
+    // A cache may give a page what another client has requested.
     gateway.get("/").has_field("access-control-allow-origin", "*").lacks("vary");
 }
 

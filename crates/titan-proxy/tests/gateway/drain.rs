@@ -1,4 +1,4 @@
-//! Stopping: what runs is finished, what is idle closes, nobody new gets in.
+//! Stopping: what runs is finished, what is idle closes, no new connection is accepted.
 
 use crate::{Held, between_under};
 use std::net::TcpStream;
@@ -111,7 +111,7 @@ fn what_still_runs_when_the_drain_is_over_is_cut_off() {
     endpoint.rest();
 }
 
-/// Begins to drain, and waits until nobody gets in.
+/// Begins to drain, and waits until no connection is accepted.
 fn begins(held: &Held) {
     let address = held.gateway.address();
     held.gateway.drains();

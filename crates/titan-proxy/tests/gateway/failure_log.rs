@@ -7,7 +7,7 @@ use titan_testkit::{End, Gateway, gateway, waits_until};
 
 /// An address at which nothing listens.
 fn refuses() -> SocketAddr {
-    // Bound and then given up; the kernel gives it to nobody else soon.
+    // Bound and then released; the kernel does not reuse it soon.
     upstream::listens().address()
 }
 
@@ -102,7 +102,7 @@ fn an_endpoint_that_closes_is_another_cause() {
     assert!(failure.what.starts_with(&format!("{}: ", upstream.address())), "{}", failure.what);
 }
 
-/// A name server that answers nobody.
+/// A name server that never answers.
 fn silent() -> UdpSocket {
     UdpSocket::bind("127.0.0.1:0").expect("a port is free")
 }

@@ -174,7 +174,7 @@ fn a_refusal_is_what_the_client_gets() {
     }
     client.sends("HEAD /401 HTTP/1.1\r\nHost: a\r\n\r\n");
     client.response_to("HEAD").has_status(401).has_body("").has_field("content-length", "7");
-    // What was not read of the client's body keeps nobody from the response.
+    // The unread rest of the client's body does not delay the response.
     client.sends("POST /403 HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc");
     client.response().has_status(403);
     let only = under(&to, &auth, "response_headers: X-Kind", "");
@@ -250,7 +250,7 @@ fn a_connection_is_used_again_where_its_response_was_read() {
         gateway.get(&format!("/{length}")).has_status(200).has_body("x");
     }
     assert_eq!(auth.connections(), 1);
-    // More than anybody reads: the request goes on all the same, and nobody finds the rest.
+    // More than is read: the request passes all the same, and the rest is dropped.
     gateway.get("/3000000").has_status(200).has_body("x");
     gateway.get("/1").has_status(200).has_body("x");
     assert_eq!((auth.connections(), to.requests().len()), (2, 6));

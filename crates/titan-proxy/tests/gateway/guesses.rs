@@ -139,7 +139,7 @@ fn a_user_may_be_guessed_at_so_often() {
     assert_eq!(statuses(&gateway, HERE, &[&basic("bob:secret"), ""]), [204, 401]);
 }
 
-/// Other names than those of users are limited too: nobody can tell them apart.
+/// Other names than those of users are limited too: clients cannot tell them apart.
 #[test]
 fn unknown_names_have_the_same_limit() {
     let gateway = under("failure_limit: { by_name: 2/h }", &users());
@@ -171,7 +171,7 @@ fn failures_can_be_watched_only() {
     assert_eq!(metrics.of_policies("titan_rate_limit_requests_total", "shadowed"), 2);
 }
 
-/// Who finds no place among so many waits as those do who have one: nobody guesses for nothing.
+/// A client without an entry waits as those with one do: no guess is free.
 // field: failure_limit.capacity
 #[test]
 fn failures_of_so_many_clients_are_counted() {

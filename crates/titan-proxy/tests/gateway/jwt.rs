@@ -1,4 +1,4 @@
-//! Who a request comes from, by the token that it brings.
+//! The identity of a request, by its token.
 
 use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
 use aws_lc_rs::hmac;

@@ -36,7 +36,7 @@ fn a_unix_socket_serves_clients() {
     let path = folder.join("gateway.sock");
     let upstream = upstream::replies(ok("x"));
     for workers in [1, 2] {
-        // The second gateway finds the socket of the first, which nobody listens at.
+        // The second gateway finds the socket of the first, on which no process listens.
         let text = format!("workers: {workers}\nlisteners: ['unix:{}']", path.display());
         let _gateway = gateway(&text, &[&upstream]);
         let mut client = Peer::connects_to_unix(&path);
@@ -122,7 +122,7 @@ fn a_busy_port_is_an_error_that_names_it() {
     assert!(error.to_string().contains(&address), "{error}");
 }
 
-/// Another gateway shares its port among its workers, and with nobody else.
+/// Another gateway shares its port among its workers, and with no other process.
 #[test]
 fn a_port_of_another_gateway_is_busy() {
     let routes = "workers: 2\nroutes: [{ path: /, respond: 204 }]";

@@ -342,7 +342,7 @@ fn a_stream_that_is_reset_waits_no_more() {
     });
 }
 
-/// A shadow delays nobody.
+/// A shadow delays no request.
 #[test]
 fn a_shadow_delays_no_request() {
     let gateway = under("rates: { rate: 1/m, burst: 1 }, max_delay: 60s, shadow: true", "");
@@ -350,7 +350,7 @@ fn a_shadow_delays_no_request() {
     assert_eq!(decided(&gateway.metrics(), "shadowed"), 2);
 }
 
-/// What a client says of itself exempts nobody.
+/// What a client claims about itself exempts no request.
 #[test]
 fn claiming_an_address_exempts_no_client() {
     let gateway = under("rates: 1/h, exempt: { addresses: 192.0.2.0/24 }", "");

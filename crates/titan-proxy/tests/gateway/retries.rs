@@ -1,4 +1,4 @@
-//! What happens when a connection or an endpoint fails: who is asked next, and who is not.
+//! What happens when a connection or an endpoint fails: which endpoint is tried next, and which is not.
 
 use crate::between_under;
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ const POST: &str = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc";
 
 /// An address at which nothing listens.
 fn refuses() -> SocketAddr {
-    // Bound and then given up; the kernel gives it to nobody else soon.
+    // Bound and then released; the kernel does not reuse it soon.
     upstream::listens().address()
 }
 

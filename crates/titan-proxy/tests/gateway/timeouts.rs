@@ -1,4 +1,4 @@
-//! How long for everything: who keeps the others waiting for too long is given up.
+//! Timeouts: a peer that keeps others waiting for too long is disconnected.
 
 use crate::between_under;
 use std::time::{Duration, Instant};
@@ -115,7 +115,7 @@ fn does_not_respond(text: &str, sent: &str) {
     let response = client.response();
     assert_eq!(response.request_id().len(), 32);
     response.has_problem(504, "response-timeout").lacks("connection");
-    // It may be at work on the request: nobody else is asked, and it is not waited for.
+    // It may be at work on the request: no other endpoint is tried, and it is not waited for.
     endpoint.rest();
     held.upstream.expects_no_connection();
     client.sends(GET);
@@ -163,7 +163,7 @@ fn a_client_that_takes_nothing_of_its_response_is_disconnected() {
         endpoint.request();
         endpoint.sends("HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n");
         endpoint.sends_until_blocked(100_000_000);
-        // The endpoint's connection goes with the client's, once nobody can use it.
+        // The endpoint's connection goes with the client's, once no request can use it.
         endpoint.rest();
         client.expects_reset();
     }

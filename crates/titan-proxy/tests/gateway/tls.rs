@@ -50,7 +50,8 @@ fn the_name_decides_about_the_certificate() {
         client.sends(GET).response().has_status(204);
         assert!(asks_for(&gateway, name, wrong).is_none(), "{name}");
     }
-    // A wildcard stands for one label; whom nobody knows gets the first, which is not for that name.
+    // A wildcard stands for one label; a client with an unknown name gets the first certificate, which is not for that
+    // name.
     for name in ["x.y.c.example", "c.example", "d.example"] {
         assert!(asks_for(&gateway, name, &b).is_none(), "{name}");
     }
@@ -96,7 +97,7 @@ fn a_handshake_has_its_time() {
     let mut client = Peer::connects(gateway.address());
     client.sends(b"\x16\x03\x01").rest();
     client.expects_close();
-    // Who only looks whether the port is open has failed in nothing.
+    // A client that only checks whether the port is open has not failed.
     Peer::connects(gateway.address()).closes();
     let failed = || gateway.metrics().sum(|cells| cells.handshakes_failed.get());
     waits_until("the one that had begun to be counted", || failed() == 1);

@@ -60,7 +60,7 @@ fn streams_that_wait_for_their_bodies_leave_each_other_a_window() {
     let mut client = gateway.connects_h2();
     let head = Head::post("/").with("content-length", "60000");
     let streams: Vec<u32> = (0..4).map(|_| client.starts(&head)).collect();
-    // A quarter of the window each: nobody could send more if all were waited for.
+    // A quarter of the window each: no stream could send more if all of them waited for a whole body.
     for &stream in &streams {
         client.sends_data(stream, "x".repeat(16 << 10), false);
     }

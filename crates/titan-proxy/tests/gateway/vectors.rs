@@ -29,7 +29,7 @@ const TARGETS: &[(&str, &str)] = &[
 
 /// Fields for one connection, and those that the gateway writes anew.
 const OWN: &[&str] = &[
-    // What some upstreams take for a field that frames: nobody's passes.
+    // What some upstreams take for a framing field: it passes from no peer.
     "content_length",
     "transfer_encoding",
     // Proxies are believed in X-Forwarded-For.
@@ -216,7 +216,7 @@ fn a_response_that_passes_says_the_same_on_both_sides() {
             endpoint.finishes();
         }
         for interim in json["interim"].as_array().into_iter().flatten() {
-            // Nobody has asked for that one.
+            // That one was not requested.
             if interim["status"] != 100 {
                 let response = client.response();
                 assert_eq!(Some(u64::from(response.status)), interim["status"].as_u64(), "{id}");
@@ -227,7 +227,7 @@ fn a_response_that_passes_says_the_same_on_both_sides() {
         assert_eq!(Some(u64::from(response.status)), json["head"]["status"].as_u64(), "{id}");
         assert_same(id, &response, json);
         client.sends("GET /next HTTP/1.1\r\nHost: a\r\n\r\n");
-        // What is left on its connection, or comes over it later, is nobody's response.
+        // What is left on its connection, or comes over it later, is not a response to any request.
         let goes_on = json["persist"] == true && bytes(&json["rest"]).is_empty() && !close;
         let mut next = if goes_on { endpoint } else { upstream.accepts() };
         assert_eq!(next.request().target, "/next", "{id}");

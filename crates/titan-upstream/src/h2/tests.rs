@@ -1,4 +1,4 @@
-//! Who gets a stream, and which connection gives way.
+//! Which request gets a stream, and which connection gives way.
 
 use super::*;
 use crate::endpoint::{Address, ResolvedEndpoint};

@@ -1,4 +1,4 @@
-//! Who gets a slot, and who waits for one.
+//! Which request gets a slot, and which waits for one.
 
 use super::*;
 use std::cell::RefCell;
@@ -18,7 +18,7 @@ fn requester(client: u8) -> Requester {
     Requester { client, worker: 0 }
 }
 
-/// Somebody who waits for a slot, for a second.
+/// A request that waits for a slot, for a second.
 async fn waits(slots: &Arc<Slots>, client: u8) -> Result<Slot, Kind> {
     let place = slots.queue(requester(client), Awaited::Slot)?;
     let got = place.wait(Duration::from_secs(1), pending::<Result<(), _>>()).await?;
@@ -146,7 +146,7 @@ async fn in_a_full_queue_a_client_gives_way_to_one_that_has_fewer() {
     );
     let kinds = [all.0, all.1, all.2, all.3, all.4, all.5].map(|got| got.err().unwrap());
     let (late, full) = (Kind::QueueTimeout, Kind::QueueFull);
-    // The second and the third of the first client gave way; nobody has two by then.
+    // The second and the third of the first client gave way; no client has two by then.
     assert_eq!(kinds, [late, full, full, late, late, full]);
 }
 

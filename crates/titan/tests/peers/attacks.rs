@@ -51,7 +51,7 @@ fn slow_readers_leave_others_an_upstream() {
     let few = format!("max_connections: {FEW}");
     let patient = format!("{few}, queue: {{ timeout: 10s }}");
     assert_eq!(served(50, "127.9.8.7", &patient, ""), 50);
-    // This is what the readers would do to everybody.
+    // This is what the readers would do to every client.
     let hasty = format!("{few}, queue: {{ timeout: 100ms }}");
     assert_eq!(served(5, "127.0.0.1", &hasty, "response_rate: off"), 0);
 }

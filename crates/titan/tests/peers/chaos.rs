@@ -53,7 +53,7 @@ impl Random {
     }
 }
 
-/// A minute where nobody waits for it.
+/// A minute when it runs on its own.
 fn duration() -> Duration {
     let asked = std::env::var("CHAOS_SECONDS").ok();
     let is_ci = std::env::var("CI").is_ok_and(|value| value == "true");

@@ -219,7 +219,7 @@ fn paths_reach_the_upstream_in_one_form_or_not_at_all() {
         ("/a/%7Eb", "/a/~b"),
         ("/a//b", "/a/b"),
         ("/a?x=../b", "/a?x=../b"),
-        // Decoded once this is no dot segment, and nobody may decode twice (RFC 3986 section 2.4).
+        // Decoded once this is no dot segment, and no recipient may decode twice (RFC 3986 section 2.4).
         ("/a/%252e%252e/b", "/a/%252e%252e/b"),
     ];
     for (path, target) in resolved {

@@ -78,7 +78,7 @@ impl Gateway {
         self.program.wait().code()
     }
 
-    /// What it has open while nobody wants anything of it.
+    /// What it has open while it is idle.
     pub(crate) fn footprint(&self) -> Footprint {
         self.wake_workers();
         self.is_at_rest();

@@ -1,4 +1,4 @@
-//! Go's net/http on both sides of the gateway: a parser that nobody here wrote judges every message.
+//! Go's net/http on both sides of the gateway: an independent parser checks every message.
 
 use crate::gateway::{Gateway, config_to};
 use crate::place::{Folder, own_address};

@@ -101,7 +101,7 @@ fn a_health_check_is_the_balancers_own_request() {
         );
         let _balancer = HaProxy::start("http", &rest);
         until("the balancer checks", || checks.lock().unwrap().len() >= 2);
-        // It speaks for nobody else: LOCAL in version 2, UNKNOWN in version 1.
+        // It speaks for itself: LOCAL in version 2, UNKNOWN in version 1.
         let seen = checks.lock().unwrap();
         assert!(seen.iter().all(|client| client == "127.0.0.1"), "{version}: {seen:?}");
     }

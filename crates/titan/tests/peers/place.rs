@@ -36,8 +36,8 @@ impl Drop for Folder {
     }
 }
 
-/// A loopback address of this caller's own (all of 127.0.0.0/8 is this machine). A port that is free
-/// there stays free: nobody else binds it, and the kernel takes no source port there by itself.
+/// A loopback address of this caller's own (all of 127.0.0.0/8 is this machine). A port that is free there stays free:
+/// no other process binds it, and the kernel takes no source port there by itself.
 pub(crate) fn own_ip() -> IpAddr {
     static NEXT: AtomicU8 = AtomicU8::new(1);
     let [.., high, low] = std::process::id().to_be_bytes();

@@ -393,7 +393,7 @@ fn a_client_is_known_by_its_certificate() {
     let pem = std::fs::read_to_string(path("client.pem")).unwrap();
     let lines: String = pem.lines().filter(|line| !line.starts_with('-')).collect();
     assert_eq!(shows().get("/").seen()["Header"]["Client-Cert"][0], format!(":{lines}:"));
-    // Nobody else comes in, and is told why.
+    // No other client is admitted, and each gets an alert that says why.
     assert_eq!(curl(&gateway).get("/").code, Some(56));
     let text = openssl_says(&gateway, &["-tls1_3"]);
     assert!(text.contains("alert certificate required"), "{text}");

@@ -128,7 +128,7 @@ fn a_token_that_is_revoked_stays_so_after_the_process_was_killed() {
     drop(clients);
     titan.signal(Signal::KILL);
     assert_eq!(titan.exit_code(), None);
-    // What the crash of a machine leaves of a line that nobody was told of.
+    // What a crash of the machine leaves of a line that was never acknowledged.
     fs::OpenOptions::new().append(true).open(&file).unwrap().write_all(b"0123456789ab").unwrap();
     let titan = Titan::start("killed", &text);
     let mut client = Client::connects(&titan);

@@ -55,7 +55,7 @@ impl Titan {
         Titan::launch_with(name, text, Stdio::piped()).listens()
     }
 
-    /// Starts a gateway with that configuration. Nobody knows when it listens, and where.
+    /// Starts a gateway with that configuration. It is not known when it listens, and where.
     pub(crate) fn launch(name: &str, text: &str) -> Titan {
         Titan::launch_with(name, text, Stdio::inherit())
     }

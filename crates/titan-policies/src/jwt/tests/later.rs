@@ -116,7 +116,7 @@ fn fetched(url: &str, how: &str) -> String {
     format!("providers: {{ algorithms: EdDSA, keys: {{ jwks_url: {{ url: '{url}', {how} }} }} }}")
 }
 
-/// Fetches what the policy has elsewhere, as long as somebody has it.
+/// Fetches what the policy has elsewhere, as long as it is in use.
 fn follow(policy: &Jwt) -> JoinHandle<()> {
     tokio::spawn(remote::fetch_all(remote::unfollowed(policy.keys.fetched().map(|(_, set)| set))))
 }

@@ -95,7 +95,7 @@ fn token(secret: &str, claims: &str) -> String {
     format!("Authorization: Bearer {parts}.{signature}")
 }
 
-/// The same with a signature that nobody has made.
+/// The same with a made-up signature.
 fn unsigned(algorithm: &str, claims: &str) -> String {
     let header = format!("{{\"alg\":\"{algorithm}\"}}");
     let parts = [header.as_str(), claims, "signature"].map(|part| URL_SAFE_NO_PAD.encode(part));
@@ -201,7 +201,7 @@ fn an_address_may_ask_or_not() {
     let text = told_from("10.0.0.1", &allowed, &["X-Forwarded-For: unknown"]);
     let line = "client    unknown: the trusted proxy 10.0.0.1 sent no client address\n";
     assert!(text.contains(line) && text.contains("403 Forbidden (address-refused)"), "{text}");
-    // Nobody else is believed.
+    // No other peer is trusted.
     let text = told_from("198.51.100.1", config, &["X-Forwarded-For: 192.0.2.9"]);
     assert!(text.contains("403 Forbidden (address-refused)"), "{text}");
 }
@@ -449,7 +449,7 @@ fn an_authorisation_says_which_rule_is_not_met() {
     assert!(text.contains("403 Forbidden (rule-refused)"), "{text}");
     let text = told_under(config, "GET", "http://a/", &[]);
     assert!(text.contains("== 'b' (No such key: x-a)"), "{text}");
-    // Where nobody says whose request it is.
+    // If no proxy names the client.
     let config = config.replace("request.headers['x-a'] == 'b'", "client.address == '192.0.2.1'");
     let text = told_under(&config, "GET", "http://a/", &[]);
     let line =

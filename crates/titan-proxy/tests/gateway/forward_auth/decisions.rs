@@ -4,7 +4,7 @@ use super::{asks, says, under};
 use titan_testkit::h2::Head;
 use titan_testkit::{Gateway, Upstream, upstream, waits_until};
 
-/// A service that lets everybody pass whose name is `ann`, and says so.
+/// A service that allows every user named `ann`, and says so.
 fn service(fields: &'static str) -> Upstream {
     upstream::responds(move |request| match request.field("authorization") {
         Some("ann") => says("200", &format!("X-User: ann\r\n{fields}"), "").into_bytes(),
@@ -100,7 +100,7 @@ fn a_decision_depends_on_what_the_policy_says() {
     }
 }
 
-/// Services send those away who have no session, with the page that they wanted in the address or in the body.
+/// Services redirect users without a session, with the requested page in the address or in the body.
 #[test]
 fn a_refusal_is_for_requests_that_the_service_cannot_tell_apart() {
     let auth = upstream::responds(|request| {

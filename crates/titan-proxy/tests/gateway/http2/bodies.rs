@@ -1,4 +1,4 @@
-//! Bodies, trailers and interim responses in every combination of versions, and who waits for whom.
+//! Bodies, trailers and interim responses in every combination of versions, and which side waits for which.
 
 use super::{TO_H2, between, between_h1, between_with, from_h1};
 use crate::QUIET;
@@ -242,7 +242,7 @@ fn an_endpoint_without_a_window_stops_clients_of_both_versions() {
     old.sends(format!("POST /old HTTP/1.1\r\nHost: a\r\nContent-Length: {MUCH}\r\n\r\n"));
     let sent = old.sends_until_blocked(MUCH);
     assert!(sent < KEPT, "{sent} bytes");
-    // Who needs no window goes on, on both connections.
+    // Streams that need no window continue, on both connections.
     let other = client.asks(&Head::get("/other"));
     let (first, _) = endpoint.request_head();
     let (second, _) = endpoint.request_head();

@@ -427,7 +427,7 @@ fn an_endpoint_that_does_not_respond_is_a_504() {
     let (theirs, _) = endpoint.request();
     client.response().has_problem(504, "response-timeout");
     assert_eq!(endpoint.reset_of(theirs), code::CANCEL);
-    // The connection may be dead: nobody else is to find out.
+    // The connection may be dead: no other request should have to find out.
     client.sends(GET);
     let mut next = held.upstream.accepts_h2();
     responds_next(&mut next, "next");

@@ -6,7 +6,7 @@ use titan_testkit::h2::{Client, Endpoint, Head, reply, setting};
 use titan_testkit::upstream;
 use titan_testkit::{Gateway, Listening, gateway, waits_until};
 
-/// A gateway whose clients say in `X-Forwarded-For` who they are, and one connection to its endpoint.
+/// A gateway whose clients are named in `X-Forwarded-For`, and one connection to its endpoint.
 fn believing(upstream: &impl Display) -> Gateway {
     let settings =
         "endpoints: $0, protocol: h2, max_connections: 1, queue: { length: 4, timeout: 1m }";
