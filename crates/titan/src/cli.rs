@@ -16,6 +16,9 @@ pub(crate) struct Cli {
     file: Option<PathBuf>,
     #[command(flatten)]
     run: ConfigOption,
+    /// Put the file in force again whenever it changes, as SIGHUP does
+    #[arg(long)]
+    watch: bool,
 }
 
 /// What is to be done.
@@ -108,6 +111,9 @@ pub(crate) struct RunOptions {
     file: Option<PathBuf>,
     #[command(flatten)]
     config: ConfigOption,
+    /// Put the file in force again whenever it changes, as SIGHUP does
+    #[arg(long)]
+    pub(crate) watch: bool,
 }
 
 impl RunOptions {
@@ -128,8 +134,8 @@ pub(crate) struct ConfigOption {
 impl Cli {
     /// The command; `run` where none is given.
     pub(crate) fn into_command(self) -> Command {
-        let Cli { command, file, run: config } = self;
-        command.unwrap_or(Command::Run(RunOptions { file, config }))
+        let Cli { command, file, run: config, watch } = self;
+        command.unwrap_or(Command::Run(RunOptions { file, config, watch }))
     }
 }
 

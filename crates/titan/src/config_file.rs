@@ -16,7 +16,7 @@ const STANDARD_INPUT: &str = "-";
 
 /// What messages call the file.
 pub(crate) fn name_of(file: &Path) -> String {
-    match file == Path::new(STANDARD_INPUT) {
+    match is_standard_input(file) {
         true => "standard input".to_owned(),
         false => file.display().to_string(),
     }
@@ -97,12 +97,19 @@ pub(crate) fn check_revocations(config: &Config, file: &Path) -> Result<(), Revo
 
 /// What tells one state of the named files from the next, without reading them.
 pub(crate) fn state_of_named(config: &Config, file: &Path) -> Vec<Option<FileState>> {
-    let state = |named: &&Path| {
-        let meta = std::fs::metadata(folder_of(file).join(named)).ok()?;
-        let changed = (meta.ctime(), meta.ctime_nsec());
-        Some(FileState { modified: meta.modified().ok()?, changed, inode: meta.ino() })
-    };
-    config.files().iter().map(state).collect()
+    config.files().iter().map(|named| state_of(&folder_of(file).join(named))).collect()
+}
+
+/// What tells one state of a file from the next. Behind a link it is that of the file that the link leads to.
+pub(crate) fn state_of(file: &Path) -> Option<FileState> {
+    let meta = std::fs::metadata(file).ok()?;
+    let changed = (meta.ctime(), meta.ctime_nsec());
+    Some(FileState { modified: meta.modified().ok()?, changed, inode: meta.ino() })
+}
+
+/// Whether it can be read once only.
+pub(crate) fn is_standard_input(file: &Path) -> bool {
+    file == Path::new(STANDARD_INPUT)
 }
 
 /// What a file was like. Rights that are set right show in `changed` alone.
@@ -132,7 +139,7 @@ fn read_to_bound(file: impl Read) -> io::Result<Vec<u8>> {
 }
 
 fn read_text(file: &Path) -> io::Result<String> {
-    let bytes = match file == Path::new(STANDARD_INPUT) {
+    let bytes = match is_standard_input(file) {
         true => read_to_bound(io::stdin().lock())?,
         false => read_bounded(file)?,
     };

@@ -68,7 +68,7 @@ fn main() -> ExitCode {
 
 fn perform(cli: Cli) -> Result<ExitCode, Failure> {
     match cli.into_command() {
-        Command::Run(options) => return run::run(options.file()),
+        Command::Run(options) => return run::run(&options),
         Command::Check(options) => return check::check(&options),
         Command::Explain { method, url, fields, client_cert, from, config } => {
             let (config, files) = match config.config {

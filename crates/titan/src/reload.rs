@@ -43,9 +43,19 @@ pub(crate) struct Reloading {
     next: Option<Change>,
     /// What the named files were like that could not be used: they are not tried again until they change.
     unusable: Option<Vec<Option<FileState>>>,
+    /// What its file was like, where that is watched.
+    watched: Option<Watched>,
     /// What was complained about last.
     complaint: String,
     reloads: Arc<Reloads>,
+}
+
+/// What a file is like that is watched.
+struct Watched {
+    /// When it was read last, or was to be.
+    read: Option<FileState>,
+    /// At the last look.
+    seen: Option<FileState>,
 }
 
 /// Why a change was refused.
@@ -77,15 +87,25 @@ impl Reloading {
             running: None,
             next: None,
             unusable: None,
+            watched: None,
             complaint,
             reloads,
         }
     }
 
-    /// Has changed files be put in force.
+    /// Watches the file of the configuration too, which was like that when it was read.
+    pub(crate) fn watching(self, read: Option<FileState>) -> Reloading {
+        Reloading { watched: Some(Watched { seen: read.clone(), read }), ..self }
+    }
+
+    /// Puts files in force that have changed.
     pub(crate) fn look(&mut self) {
         if self.running.is_some() {
             return;
+        }
+        let now = config_file::state_of(&self.in_force.file);
+        if self.watched.as_mut().is_some_and(|watched| watched.has_changed(now)) {
+            return self.ask_for(Change::File);
         }
         let InForce { file, config, state, .. } = &self.in_force;
         let now = config_file::state_of_named(config, file);
@@ -167,6 +187,20 @@ impl Reloading {
     }
 }
 
+impl Watched {
+    /// Whether there is something to read that was not read yet. A file that was another one at the last look may still be
+    /// written; one that is not there will come back.
+    fn has_changed(&mut self, now: Option<FileState>) -> bool {
+        let is_settled = now == self.seen;
+        self.seen.clone_from(&now);
+        let has_changed = is_settled && now.is_some() && now != self.read;
+        if has_changed {
+            self.read = now;
+        }
+        has_changed
+    }
+}
+
 /// Waits until an attempt is over, for ever where none runs.
 pub(crate) async fn done(reloading: &mut Option<Reloading>) {
     match reloading {
@@ -198,6 +232,10 @@ impl Attempts {
     }
 
     fn read_all(&self, before: InForce) -> Result<InForce, Failure> {
+        if config_file::is_standard_input(&before.file) {
+            let text = "standard input cannot be read again: start from a file";
+            return Err(Failure::BadInput(text.to_owned()));
+        }
         let (config, digest) = config_file::read_with_digest(&before.file)?;
         check_fixed(&before.file, &config, &before.config)?;
         let state = config_file::state_of_named(&config, &before.file);

@@ -1,5 +1,6 @@
 //! `titan run`: binds everything, serves until a signal, drains.
 
+use crate::cli::RunOptions;
 use crate::config_file;
 use crate::demo::Demo;
 use crate::events::Events;
@@ -9,7 +10,6 @@ use crate::greeting::Greeting;
 use crate::reload::{self, Change, InForce, Reloading};
 use crate::terminal;
 use std::io;
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
@@ -49,7 +49,13 @@ enum Told {
 }
 
 /// Runs the gateway; without a file, the demo.
-pub(crate) fn run(file: Option<&Path>) -> Result<ExitCode, Failure> {
+pub(crate) fn run(options: &RunOptions) -> Result<ExitCode, Failure> {
+    let file = options.file();
+    if options.watch && file.is_none_or(config_file::is_standard_input) {
+        let text = "`--watch` needs a configuration file: titan run --watch FILE";
+        return Err(Failure::BadInput(text.to_owned()));
+    }
+    let watched = file.filter(|_| options.watch).map(config_file::state_of);
     let (config, digest, demo) = match file {
         Some(file) => {
             let (config, digest) = config_file::read_with_digest(file)?;
@@ -105,6 +111,10 @@ pub(crate) fn run(file: Option<&Path>) -> Result<ExitCode, Failure> {
         let revoked = store.as_ref().map(|store| store.table().clone());
         let reloading =
             in_force.map(|it| Reloading::new(it, gateway.loader().clone(), revoked, reloads));
+        let reloading = reloading.map(|it| match watched {
+            Some(state) => it.watching(state),
+            None => it,
+        });
         let servers = Servers { admin, _probes: probes, _demo: demo, store };
         serve(gateway, signals, reloading, servers).await
     })

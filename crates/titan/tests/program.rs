@@ -192,6 +192,35 @@ fn a_hangup_puts_the_file_in_force() {
 }
 
 #[test]
+fn a_file_that_is_watched_is_in_force_when_it_has_changed() {
+    let mut titan = Titan::start_watching("watched", FIXED);
+    let is_in_force = format!("{} was read again and is in force", titan.file.display());
+    std::fs::write(&titan.file, FIXED.replace("200", "204")).unwrap();
+    titan.wait_for(&is_in_force);
+    assert!(ask(&titan.address, "/").starts_with("HTTP/1.1 204 No Content\r\n"));
+    // As editors and Kubernetes replace files: by another one under the same name, and by a link.
+    let other = config("watched-other", &FIXED.replace("200", "205"));
+    std::fs::rename(&other, &titan.file).unwrap();
+    titan.wait_for(&is_in_force);
+    assert!(ask(&titan.address, "/").starts_with("HTTP/1.1 205 "));
+    let target = config("watched-target", &FIXED.replace("200", "202"));
+    let link = target.with_extension("link");
+    std::os::unix::fs::symlink(&target, &link).unwrap();
+    std::fs::rename(&link, &titan.file).unwrap();
+    titan.wait_for(&is_in_force);
+    assert!(ask(&titan.address, "/").starts_with("HTTP/1.1 202 "));
+}
+
+#[test]
+fn what_cannot_be_watched_is_told() {
+    for arguments in [&["run", "--watch"][..], &["--watch", "-"]] {
+        let (code, _, err) = output(arguments);
+        assert_eq!(code, Some(2));
+        assert!(err.contains("`--watch` needs a configuration file"), "{err}");
+    }
+}
+
+#[test]
 fn what_is_wrong_with_a_file_that_is_read_again_is_told_and_changes_nothing() {
     let text = FIXED.replace("admin: off", "admin: 127.0.0.1:0");
     for (changed, wanted) in [

@@ -60,10 +60,19 @@ impl Titan {
         Titan::launch_with(name, text, Stdio::inherit())
     }
 
+    /// Starts a gateway that watches its configuration.
+    pub(crate) fn start_watching(name: &str, text: &str) -> Titan {
+        Titan::launch_as(&["--watch"], name, text, Stdio::inherit()).listens()
+    }
+
     fn launch_with(name: &str, text: &str, errors: Stdio) -> Titan {
+        Titan::launch_as(&[], name, text, errors)
+    }
+
+    fn launch_as(options: &[&str], name: &str, text: &str, errors: Stdio) -> Titan {
         let mut command = Command::new(PROGRAM);
         let file = config(name, text);
-        command.arg("--config").arg(&file).stdout(Stdio::piped()).stderr(errors);
+        command.args(options).arg("--config").arg(&file).stdout(Stdio::piped()).stderr(errors);
         let mut child = command.spawn().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap()).lines();
         Titan { child, output, file, address: String::new(), admin: None }
