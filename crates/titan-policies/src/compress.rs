@@ -14,7 +14,7 @@ pub use decompressor::{Decoding, Decompressor};
 pub use encoder::Encoders;
 
 use crate::context::{PolicyContext, Step};
-use crate::policy::{End, Metric, OwnState, Policy, Response, Setting};
+use crate::policy::{ExchangeEnd, Metric, OwnState, Policy, Response, Setting};
 use crate::story::Story;
 use cells::CompressCells;
 use std::cell::Cell;
@@ -160,7 +160,7 @@ impl Policy for Compress {
         Ok(())
     }
 
-    fn on_end(&self, _end: &End, own: OwnState<'_, Compress>) {
+    fn on_end(&self, _end: &ExchangeEnd, own: OwnState<'_, Compress>) {
         let Some(Compressed { input, output }) = own.state.compressed.as_deref() else { return };
         own.cells.responses.add(1);
         own.cells.input.add(input.get());

@@ -2,7 +2,7 @@
 //! per worker, its credentials and its metrics, and runs in the order of the list.
 
 use crate::context::{PolicyContext, Step};
-use crate::policy::{End, Metric, OwnState, Policy, Response, Setting};
+use crate::policy::{ExchangeEnd, Metric, OwnState, Policy, Response, Setting};
 use crate::story::Story;
 use std::sync::Arc;
 use titan_config::{Config, NamedPolicy, PolicyId, PolicyKind, Route};
@@ -324,7 +324,7 @@ macro_rules! list {
             }
 
             /// The end.
-            pub fn on_end(&self, end: &End, states: &mut States, kept: &PerWorker, worker: usize) {
+            pub fn on_end(&self, end: &ExchangeEnd, states: &mut States, kept: &PerWorker, worker: usize) {
                 $(if let Some(placed) = &self.$field {
                     placed.policy.on_end(end, placed.own(&mut states.$field, &kept.$field, worker));
                 })+

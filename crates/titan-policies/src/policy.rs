@@ -95,7 +95,7 @@ pub(crate) trait Policy: Sized {
 
     /// The end: runs once the exchange is over, also where the request half was not reached. It does not run for an exchange that
     /// is cut off, as those are that still run when the drain ends.
-    fn on_end(&self, _end: &End, _own: OwnState<'_, Self>) {}
+    fn on_end(&self, _end: &ExchangeEnd, _own: OwnState<'_, Self>) {}
 
     /// Explains what it would decide about a request, by the code that decides. It makes no calls and counts nothing.
     fn explain<'m>(
@@ -142,7 +142,7 @@ pub(crate) struct Response<'r> {
 
 /// How an exchange went.
 #[derive(Clone, Copy, Debug)]
-pub struct End {
+pub struct ExchangeEnd {
     /// The status of the complete response; none where the client has not got one.
     pub status: Option<Status>,
     /// Since the head of the request was complete.

@@ -23,7 +23,7 @@ pub(crate) use delay::Waiting;
 use delay::{Turn, WaitPermit};
 use exempt::is_exempt;
 use keyed::KeyedLimiter;
-use limiter::{Ask, CellRate, Count, Limiter, MAX_RATES, Outcome, Verdict};
+use limiter::{CellRate, Charge, Count, Limiter, MAX_RATES, Outcome, Verdict};
 use plans::Plans;
 use serde_json::Value;
 use std::hash::{Hash, Hasher};
@@ -295,10 +295,10 @@ impl RateLimit {
     /// Charges a request; if it exceeds a rate, it waits for its turn if there is a place for it.
     fn take(&self, plan: usize, context: &PolicyContext<'_>) -> (Outcome, Option<WaitPermit>) {
         let hash = self.hash(context, plan);
-        let ask = Ask { cost: self.costs[context.found.route], plan, max_delay: 0 };
+        let charge = Charge { cost: self.costs[context.found.route], plan, max_delay: 0 };
         let writer = WriterId::new(context.worker);
-        let take = |ask| self.limiter.take(hash, ask, writer);
-        let outcome = take(ask);
+        let take = |charge| self.limiter.take(hash, charge, writer);
+        let outcome = take(charge);
         let waits = match outcome.verdict {
             Verdict::Exceeded { wait } => wait <= self.max_delay && !self.is_shadow,
             _ => false,
@@ -308,7 +308,7 @@ impl RateLimit {
         }
         let client = context.client().map(ClientNetwork::of);
         match self.waiting.enter(client) {
-            Some(place) => (take(Ask { max_delay: self.max_delay, ..ask }), Some(place)),
+            Some(place) => (take(Charge { max_delay: self.max_delay, ..charge }), Some(place)),
             None => (outcome, None),
         }
     }

@@ -16,7 +16,7 @@ mod sync {
     pub(super) const WAYS: usize = 2;
 }
 
-use limiter::{Ask, CellRate, Limiter, Verdict};
+use limiter::{CellRate, Charge, Limiter, Verdict};
 use shuttle::thread;
 use std::sync::Arc;
 use sync::{AtomicU64, Ordering};
@@ -31,7 +31,7 @@ fn limiter(bursts: &[u64], concurrency: Option<u64>) -> Arc<Limiter> {
 }
 
 fn passes(limiter: &Limiter, key: usize, writer: usize, now: u64) -> bool {
-    let outcome = limiter.take(KEYS[key], Ask::ONE, WriterId::new(writer), || now);
+    let outcome = limiter.take(KEYS[key], Charge::ONE, WriterId::new(writer), || now);
     matches!(outcome.verdict, Verdict::Passed { .. })
 }
 
@@ -172,8 +172,8 @@ fn no_two_have_the_same_turn() {
             .map(|writer| {
                 let limiter = Arc::clone(&limiter);
                 thread::spawn(move || {
-                    let ask = Ask { max_delay: 300, ..Ask::ONE };
-                    match limiter.take(KEYS[0], ask, WriterId::new(writer), || 0).verdict {
+                    let charge = Charge { max_delay: 300, ..Charge::ONE };
+                    match limiter.take(KEYS[0], charge, WriterId::new(writer), || 0).verdict {
                         Verdict::Passed { delay, .. } => Some(delay),
                         _ => None,
                     }
@@ -197,7 +197,7 @@ fn no_more_run_at_once_than_may() {
                 let (limiter, running) = (Arc::clone(&limiter), Arc::clone(&running));
                 thread::spawn(move || {
                     let key = KEYS[if writer == 3 { 1 } else { 0 }];
-                    let outcome = limiter.take(key, Ask::ONE, WriterId::new(writer), || 0);
+                    let outcome = limiter.take(key, Charge::ONE, WriterId::new(writer), || 0);
                     let Verdict::Passed { place, .. } = outcome.verdict else { return };
                     if key == KEYS[0] {
                         assert_eq!(running.fetch_add(1, Ordering::SeqCst), 0);
@@ -209,7 +209,7 @@ fn no_more_run_at_once_than_may() {
             .collect();
         threads.into_iter().for_each(|thread| thread.join().expect("it does not panic"));
         for key in KEYS {
-            let outcome = limiter.take(key, Ask::ONE, WriterId::new(9), || 0);
+            let outcome = limiter.take(key, Charge::ONE, WriterId::new(9), || 0);
             let Verdict::Passed { place, .. } = outcome.verdict else { panic!("none runs") };
             limiter.give_back(place);
         }

@@ -41,7 +41,7 @@ use titan_io::transform::{Transformed, Transforms};
 use titan_policies::buffered_response::BufferedResponse;
 use titan_policies::compress::{Decoding, Decompressor, Encoding, describe_decoded};
 use titan_policies::context::{PolicyContext, Step};
-use titan_policies::policy::End;
+use titan_policies::policy::ExchangeEnd;
 use titan_policies::state::PolicyState;
 use titan_upstream::attempts::Attempts;
 use titan_upstream::balance::KeySource;
@@ -498,7 +498,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
     fn count(&mut self, is_complete: bool) {
         let Record { route, status, started, policies, .. } = &mut self.record;
         let (kept, worker) = self.worker.of_policies();
-        let end = End {
+        let end = ExchangeEnd {
             status: status.filter(|_| is_complete),
             took: started.elapsed(),
             received: self.body.received(),

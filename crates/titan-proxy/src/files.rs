@@ -61,11 +61,11 @@ pub(crate) struct FoundFile<'s> {
 pub(crate) struct FileResponse {
     pub(crate) head: ResponseHead,
     /// What goes with the head.
-    pub(crate) content: Content,
+    pub(crate) content: FileContent,
 }
 
-/// The content of a reply.
-pub(crate) enum Content {
+/// The content of a response with a file.
+pub(crate) enum FileContent {
     /// There is none, and none is declared.
     None,
     /// There is none, and its length is declared.
@@ -208,18 +208,18 @@ impl Site {
             Verdict::GoWhole | Verdict::Same => RequestedRange::Whole,
         };
         let (status, content) = match wanted {
-            _ if verdict == Verdict::Same => (Status::NOT_MODIFIED, Content::None),
-            _ if request.method == Method::HEAD => (Status::OK, Content::Declared(length)),
-            RequestedRange::Whole => (Status::OK, Content::Part(fd, 0..length)),
-            RequestedRange::Part(part) => (Status::PARTIAL_CONTENT, Content::Part(fd, part)),
-            RequestedRange::Beyond => (Status::RANGE_NOT_SATISFIABLE, Content::Beyond(length)),
+            _ if verdict == Verdict::Same => (Status::NOT_MODIFIED, FileContent::None),
+            _ if request.method == Method::HEAD => (Status::OK, FileContent::Declared(length)),
+            RequestedRange::Whole => (Status::OK, FileContent::Part(fd, 0..length)),
+            RequestedRange::Part(part) => (Status::PARTIAL_CONTENT, FileContent::Part(fd, part)),
+            RequestedRange::Beyond => (Status::RANGE_NOT_SATISFIABLE, FileContent::Beyond(length)),
         };
         let mut head = ResponseHead::with_status(status);
         let mut written = self.write_validators(&mut head, validators, cache_control);
         if status != Status::NOT_MODIFIED {
             written = written.and_then(|()| describe(&mut head, &media_type, coding));
         }
-        if let (Status::PARTIAL_CONTENT, Content::Part(_, part)) = (status, &content) {
+        if let (Status::PARTIAL_CONTENT, FileContent::Part(_, part)) = (status, &content) {
             let value = format!("bytes {}-{}/{length}", part.start, part.end - 1);
             let value = value.as_bytes();
             written = written.and_then(|()| head.fields.append(FieldName::ContentRange, value));

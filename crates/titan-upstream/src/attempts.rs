@@ -35,7 +35,7 @@ pub struct Attempt {
 }
 
 /// An attempt that counts as a request that runs at its endpoint, while it lives.
-pub struct Running {
+pub struct RunningAttempt {
     attempt: Attempt,
     _counted: InFlight,
 }
@@ -89,8 +89,8 @@ impl Attempt {
     }
 
     /// Counts it from now on.
-    pub fn begin(&self) -> Running {
-        Running { attempt: self.clone(), _counted: self.endpoint().load.begin() }
+    pub fn begin(&self) -> RunningAttempt {
+        RunningAttempt { attempt: self.clone(), _counted: self.endpoint().load.begin() }
     }
 
     /// Notes how the endpoint has responded.
@@ -115,7 +115,7 @@ impl Attempt {
     }
 }
 
-impl Deref for Running {
+impl Deref for RunningAttempt {
     type Target = Attempt;
 
     fn deref(&self) -> &Attempt {

@@ -1,6 +1,6 @@
 //! Limits that outlive a configuration: what has been counted, and what that means.
 
-use super::limiter::{Ask, Limiter, Outcome};
+use super::limiter::{Charge, Limiter, Outcome};
 use super::table::WriterId;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::Arc;
@@ -40,8 +40,8 @@ impl KeyedLimiter {
     }
 
     /// Decides about a request now: [`Limiter::take`].
-    pub(crate) fn take(&self, hash: u64, ask: Ask, writer: WriterId) -> Outcome {
-        self.limiter.take(hash, ask, writer, || self.now())
+    pub(crate) fn take(&self, hash: u64, charge: Charge, writer: WriterId) -> Outcome {
+        self.limiter.take(hash, charge, writer, || self.now())
     }
 
     /// Charges for what has happened: [`Limiter::owe`].

@@ -41,7 +41,7 @@ pub(crate) struct Limiter {
 
 /// What a request takes from a limit.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ask {
+pub(crate) struct Charge {
     /// As how many requests it counts.
     pub(crate) cost: u64,
     /// The place of its plan.
@@ -59,9 +59,9 @@ pub(crate) struct CellRate {
     pub(crate) tolerance: u64,
 }
 
-impl Ask {
+impl Charge {
     /// One request that does not wait, of the first plan.
-    pub(crate) const ONE: Ask = Ask { cost: 1, plan: 0, max_delay: 0 };
+    pub(crate) const ONE: Charge = Charge { cost: 1, plan: 0, max_delay: 0 };
 }
 
 /// What has become of a request.
@@ -126,31 +126,32 @@ impl Limiter {
     pub(crate) fn take(
         &self,
         hash: u64,
-        ask: Ask,
+        charge: Charge,
         writer: WriterId,
         clock: impl Fn() -> u64,
     ) -> Outcome {
-        let rates = &self.plans[ask.plan];
+        let rates = &self.plans[charge.plan];
         for _ in 0..MAX_TRIES {
             let now = clock();
             let debt = |values: &[AtomicU64]| self.debt(values, now);
-            let found = self.table.find(hash, writer, debt, |debt| is_bearable(rates, debt, ask));
+            let found =
+                self.table.find(hash, writer, debt, |debt| is_bearable(rates, debt, charge));
             let slot = match found {
                 Ok(slot) => slot,
-                Err(least) => return refuse(rates, least, ask),
+                Err(least) => return refuse(rates, least, charge),
             };
             let mut counts = [Count::default(); MAX_RATES];
-            let charged = self.charge(slot.values, ask, now, &mut counts, &clock);
+            let charged = self.charge(slot.values, charge, now, &mut counts, &clock);
             if slot.is_kept() {
                 let passed = |(_, delay)| Verdict::Passed { place: slot.place, delay };
                 return Outcome { verdict: charged.map_or_else(|refused| refused, passed), counts };
             }
             if let Ok((written, _)) = charged {
-                undo(rates, slot.values, &written, ask.cost, &clock);
+                undo(rates, slot.values, &written, charge.cost, &clock);
                 self.leave(slot.values);
             }
         }
-        refuse(rates, None, ask)
+        refuse(rates, None, charge)
     }
 
     /// Charges a key with one request that has happened already, also where that fits no more: then the excess is owed, and
@@ -178,7 +179,7 @@ impl Limiter {
         let owed = self.table.owed(hash, |values| self.debt(values, now));
         let rates = self.plans[0].iter().zip(owed.times);
         rates
-            .map(|(rate, owed)| rate.advance(owed, Ask::ONE, 0).err().unwrap_or(0))
+            .map(|(rate, owed)| rate.advance(owed, Charge::ONE, 0).err().unwrap_or(0))
             .max()
             .unwrap_or(0)
     }
@@ -196,19 +197,19 @@ impl Limiter {
     fn charge(
         &self,
         values: &[AtomicU64],
-        ask: Ask,
+        charge: Charge,
         now: u64,
         counts: &mut [Count; MAX_RATES],
         clock: &impl Fn() -> u64,
     ) -> Result<([u64; MAX_RATES], u64), Verdict> {
-        let Ask { cost, plan, .. } = ask;
+        let Charge { cost, plan, .. } = charge;
         let rates = &self.plans[plan];
         let pairs = || rates.iter().zip(values);
         let mut wait = 0;
         for ((rate, value), count) in pairs().zip(counts.iter_mut()) {
             let arrival = load(value);
             *count = rate.count(arrival, now);
-            count.wait = rate.advance(arrival, ask, now).err().unwrap_or(0);
+            count.wait = rate.advance(arrival, charge, now).err().unwrap_or(0);
             wait = wait.max(count.wait);
         }
         if wait > 0 {
@@ -219,7 +220,7 @@ impl Limiter {
         }
         let (mut written, mut delay) = ([0; MAX_RATES], 0);
         for (place, (rate, value)) in pairs().enumerate() {
-            match rate.charge(value, ask, now) {
+            match rate.charge(value, charge, now) {
                 Ok(arrival) => {
                     written[place] = arrival;
                     counts[place] = rate.count(arrival, now);
@@ -268,16 +269,16 @@ impl Limiter {
 
 impl CellRate {
     /// The arrival time after a request, or the time after which it would pass or wait for its turn.
-    fn advance(&self, arrival: u64, ask: Ask, now: u64) -> Result<u64, u64> {
-        let next = arrival.max(now) + ask.cost * self.interval;
-        let latest = now + self.tolerance + ask.max_delay;
+    fn advance(&self, arrival: u64, charge: Charge, now: u64) -> Result<u64, u64> {
+        let next = arrival.max(now) + charge.cost * self.interval;
+        let latest = now + self.tolerance + charge.max_delay;
         if next <= latest { Ok(next) } else { Err(next - latest) }
     }
 
-    fn charge(&self, value: &AtomicU64, ask: Ask, now: u64) -> Result<u64, u64> {
+    fn charge(&self, value: &AtomicU64, charge: Charge, now: u64) -> Result<u64, u64> {
         let mut arrival = load(value);
         loop {
-            let next = self.advance(arrival, ask, now)?;
+            let next = self.advance(arrival, charge, now)?;
             match swap(value, arrival, next) {
                 Ok(_) => return Ok(next),
                 Err(now) => arrival = now,
@@ -306,13 +307,13 @@ impl CellRate {
 }
 
 /// Refuses a request that has found no entry in a set in which so much is owed at least.
-fn refuse(rates: &[CellRate], least: Option<Debt>, ask: Ask) -> Outcome {
+fn refuse(rates: &[CellRate], least: Option<Debt>, charge: Charge) -> Outcome {
     let mut counts = [Count::default(); MAX_RATES];
     let owed = least.unwrap_or_default().times;
     for ((rate, owed), count) in rates.iter().zip(owed).zip(&mut counts) {
         *count = Count { left: 0, ..rate.count(owed, 0) };
         // Where it would fit, each entry has running requests, or one that owes less by one rate owes more by another.
-        count.wait = rate.advance(owed, ask, 0).err().unwrap_or(SOON);
+        count.wait = rate.advance(owed, charge, 0).err().unwrap_or(SOON);
     }
     let longest = counts.iter().map(|count| count.wait).max();
     let wait = longest.filter(|wait| *wait > 0).unwrap_or(SOON);
@@ -320,9 +321,9 @@ fn refuse(rates: &[CellRate], least: Option<Debt>, ask: Ask) -> Outcome {
 }
 
 /// Whether a request would pass though so much is owed already.
-fn is_bearable(rates: &[CellRate], debt: &Debt, ask: Ask) -> bool {
+fn is_bearable(rates: &[CellRate], debt: &Debt, charge: Charge) -> bool {
     let mut rates = rates.iter().zip(debt.times);
-    rates.all(|(rate, owed)| rate.advance(owed, ask, 0).is_ok())
+    rates.all(|(rate, owed)| rate.advance(owed, charge, 0).is_ok())
 }
 
 /// Takes back what was written. A number that the clock has passed by may have been moved on from there: then what was

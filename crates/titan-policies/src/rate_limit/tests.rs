@@ -2,7 +2,7 @@
 
 mod later;
 
-use super::limiter::{Ask, CellRate, Count, Limiter, MAX_RATES, Verdict};
+use super::limiter::{CellRate, Charge, Count, Limiter, MAX_RATES, Verdict};
 use super::table::{Debt, Table, WriterId};
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -26,7 +26,8 @@ fn key(number: u64) -> u64 {
 }
 
 fn passes(limiter: &Limiter, number: u64, cost: u64, now: u64) -> bool {
-    let outcome = limiter.take(key(number), Ask { cost, ..Ask::ONE }, WriterId::new(0), || now);
+    let outcome =
+        limiter.take(key(number), Charge { cost, ..Charge::ONE }, WriterId::new(0), || now);
     matches!(outcome.verdict, Verdict::Passed { .. })
 }
 
@@ -44,8 +45,9 @@ fn a_burst_passes_at_once_and_then_one_for_each_interval() {
 #[test]
 fn it_says_what_is_left_and_how_long_to_wait() {
     let limiter = limiter(&[rate(10, SECOND, 4), rate(20, 60 * SECOND, 20)], None, 64);
-    let take =
-        |cost, now: u64| limiter.take(key(1), Ask { cost, ..Ask::ONE }, WriterId::new(0), || now);
+    let take = |cost, now: u64| {
+        limiter.take(key(1), Charge { cost, ..Charge::ONE }, WriterId::new(0), || now)
+    };
     let outcome = take(3, 0);
     assert_eq!(outcome.counts[0], Count { left: 1, reset: 3 * SECOND / 10, wait: 0 });
     assert_eq!(outcome.counts[1], Count { left: 17, reset: 9 * SECOND, wait: 0 });
@@ -60,7 +62,7 @@ fn it_says_what_is_left_and_how_long_to_wait() {
 fn a_request_that_may_wait_waits_for_its_turn() {
     let limiter = limiter(&[rate(10, SECOND, 2), rate(20, 60 * SECOND, 20)], None, 64);
     let take = |max_delay: u64, now: u64| {
-        limiter.take(key(1), Ask { max_delay, ..Ask::ONE }, WriterId::new(0), || now).verdict
+        limiter.take(key(1), Charge { max_delay, ..Charge::ONE }, WriterId::new(0), || now).verdict
     };
     let delays: Vec<_> = std::iter::repeat_with(|| take(millis(250), 0))
         .map_while(|verdict| match verdict {
@@ -100,7 +102,7 @@ fn millis(count: u64) -> u64 {
 #[test]
 fn what_one_rate_refuses_takes_nothing_of_the_others() {
     let limiter = limiter(&[rate(2, SECOND, 2), rate(100, 60 * SECOND, 100)], None, 64);
-    let take = || limiter.take(key(1), Ask::ONE, WriterId::new(0), || 0);
+    let take = || limiter.take(key(1), Charge::ONE, WriterId::new(0), || 0);
     let passed = (0..50).filter(|_| matches!(take().verdict, Verdict::Passed { .. })).count();
     assert_eq!(passed, 2);
     assert_eq!(take().counts[1].left, 98);
@@ -109,7 +111,7 @@ fn what_one_rate_refuses_takes_nothing_of_the_others() {
 #[test]
 fn as_many_run_as_allowed_whichever_worker_releases() {
     let limiter = limiter(&[], Some(2), 64);
-    let take = |number| limiter.take(key(number), Ask::ONE, WriterId::new(0), || 0).verdict;
+    let take = |number| limiter.take(key(number), Charge::ONE, WriterId::new(0), || 0).verdict;
     let Verdict::Passed { place, .. } = take(1) else { panic!("none runs") };
     assert!(matches!(take(1), Verdict::Passed { .. }));
     assert_eq!(take(1), Verdict::Busy);
@@ -124,7 +126,7 @@ fn keys_in_use_are_never_forgotten_and_others_make_room() {
     let limiter = limiter(&[rate(1, SECOND, 1)], None, 64);
     let known: Vec<u64> = (0..10_000).filter(|&it| passes(&limiter, it, 1, 0)).collect();
     assert!((64..=256).contains(&known.len()), "{} have room", known.len());
-    let full = limiter.take(key(20_000), Ask::ONE, WriterId::new(0), || 0).verdict;
+    let full = limiter.take(key(20_000), Charge::ONE, WriterId::new(0), || 0).verdict;
     assert!(!matches!(full, Verdict::Passed { .. }), "nobody else gets in");
     assert!(known.iter().all(|&it| !passes(&limiter, it, 1, SECOND - 1)), "they have passed");
     let later = (10_000..10_064).filter(|&it| passes(&limiter, it, 1, SECOND)).count();
@@ -154,7 +156,7 @@ fn a_flood_of_keys_keeps_new_ones_out_no_longer_than_its_requests_count() {
     // As many as all entries together let through, and no more.
     assert!((640..=2560).contains(&flood), "{flood}");
     assert!(!passes(&limiter, busy, 1, 0), "it has had its burst");
-    let refused = limiter.take(key(200_000), Ask::ONE, WriterId::new(0), || 0);
+    let refused = limiter.take(key(200_000), Charge::ONE, WriterId::new(0), || 0);
     assert_eq!(refused.verdict, Verdict::Full { wait: SECOND / 10 });
     assert_eq!(refused.counts[0], Count { left: 0, reset: SECOND, wait: SECOND / 10 });
     let later = (300_000..300_010).filter(|&it| passes(&limiter, it, 1, SECOND / 10)).count();
@@ -245,7 +247,7 @@ fn of_many_threads_exactly_the_burst_and_the_rate_pass() {
             scope.spawn(move || {
                 for _ in 0..EACH {
                     let now = || clock.fetch_add(step, Ordering::SeqCst);
-                    let outcome = limiter.take(key(1), Ask::ONE, WriterId::new(thread), now);
+                    let outcome = limiter.take(key(1), Charge::ONE, WriterId::new(thread), now);
                     let count = u64::from(matches!(outcome.verdict, Verdict::Passed { .. }));
                     passed.fetch_add(count, Ordering::SeqCst);
                 }
@@ -277,7 +279,7 @@ fn of_many_threads_one_gets_what_is_there_once() {
                         let number = round * 1000 + place as u64;
                         let now = || clock.load(Ordering::SeqCst);
                         let outcome =
-                            limiter.take(key(number), Ask::ONE, WriterId::new(thread), now);
+                            limiter.take(key(number), Charge::ONE, WriterId::new(thread), now);
                         let count = u64::from(matches!(outcome.verdict, Verdict::Passed { .. }));
                         passed[place].fetch_add(count, Ordering::SeqCst);
                     }

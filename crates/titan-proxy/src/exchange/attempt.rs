@@ -20,7 +20,7 @@ use titan_http::{FieldName, Method, RequestHead, ResponseHead, Status};
 use titan_io::body::{RequestBody, ResponseSink};
 use titan_io::error::{Error, Kind, Side};
 use titan_io::relay::{Pump, StallLimits};
-use titan_upstream::attempts::{Attempt, Running};
+use titan_upstream::attempts::{Attempt, RunningAttempt};
 use titan_upstream::call::Call;
 use titan_upstream::cells::UpstreamCells;
 use titan_upstream::connection::Connection;
@@ -199,7 +199,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
     pub(super) fn send_request(
         &mut self,
         how: SendOptions<'_>,
-        attempt: Running,
+        attempt: RunningAttempt,
         connection: PooledConnection,
     ) -> Result<Pending<'x>, Error> {
         self.pass_on_timeout()?;
@@ -216,7 +216,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
     fn send_h1(
         &mut self,
         how: SendOptions<'_>,
-        attempt: Running,
+        attempt: RunningAttempt,
         connection: Connection,
     ) -> PendingResponse<'x, H1Channel<'x>> {
         self.respond_to_expectation(attempt.endpoint());
@@ -240,7 +240,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
     fn send_h2(
         &mut self,
         how: SendOptions<'_>,
-        attempt: Running,
+        attempt: RunningAttempt,
         seat: Seat,
     ) -> Result<PendingResponse<'x, H2Channel<'x>>, Error> {
         let (worker, endpoint): (&'x Rc<Worker>, _) = (self.worker, attempt.endpoint());

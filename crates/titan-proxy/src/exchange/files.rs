@@ -1,7 +1,7 @@
 //! Responses with files.
 
 use super::Exchange;
-use crate::files::{self, FileBody, FileResponse, Found, FoundFile, Site};
+use crate::files::{FileBody, FileContent, FileResponse, Found, FoundFile, Site};
 use crate::route::{Allow, Match};
 use crate::template::Parts;
 use std::ops::Range;
@@ -64,15 +64,15 @@ impl<B: RequestBody, S: ResponseSink> Exchange<'_, B, S> {
             files.reply(served, self.request, SystemTime::now())?;
         let bare = |declared| Content { length: BodyLength::None, declared };
         let (file, part) = match content {
-            files::Content::None => return self.send_content(head, bare(None), &[]).await,
-            files::Content::Declared(length) => {
+            FileContent::None => return self.send_content(head, bare(None), &[]).await,
+            FileContent::Declared(length) => {
                 return self.send_content(head, bare(Some(length)), &[]).await;
             }
-            files::Content::Beyond(length) => {
+            FileContent::Beyond(length) => {
                 self.record.length = Some(length);
                 return Err(Kind::BeyondFile.into());
             }
-            files::Content::Part(file, part) => (file, part),
+            FileContent::Part(file, part) => (file, part),
         };
         self.send_part(head, file, part).await
     }

@@ -9,7 +9,7 @@ use titan_http::{Status, remove_hop_by_hop};
 use titan_io::body::{RequestBody, ResponseSink};
 use titan_io::clock::{Clock, CoarseInstant};
 use titan_io::error::{Error, Kind};
-use titan_upstream::attempts::{Latency, Running};
+use titan_upstream::attempts::{Latency, RunningAttempt};
 use titan_upstream::call::{Call, CallMemory, Channel, ReceivedHead};
 use titan_upstream::connection::Connection;
 use titan_upstream::h1::H1Channel;
@@ -22,7 +22,7 @@ const MAX_INTERIM: u32 = 16;
 /// its memory: several can be waited for at the same time, and one that is dropped is closed, or reset. It is large,
 /// so it stays in its place: a function that takes or returns it copies it, and needs room for a second one.
 pub(super) struct PendingResponse<'x, C> {
-    pub(super) attempt: Running,
+    pub(super) attempt: RunningAttempt,
     pub(super) memory: Lease<CallMemory>,
     pub(super) call: Call<C>,
     /// The head of the final response, once it has come.
@@ -54,7 +54,7 @@ pub(super) struct Watch<'x> {
 impl<'x, C: Channel> PendingResponse<'x, C> {
     /// The response to a call that has been made for `exchange`.
     pub(super) fn new<B: RequestBody + ?Sized, S: ResponseSink + ?Sized>(
-        attempt: Running,
+        attempt: RunningAttempt,
         memory: Lease<CallMemory>,
         call: Call<C>,
         exchange: &Exchange<'x, B, S>,
