@@ -81,8 +81,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
             if shared.is_none() {
                 if is_reused { &cells.reuses } else { &cells.connects }.add(1);
             }
-            let sent = self.send_request(how, running, connection);
-            let awaited = match sent.map(|sent| pending.insert(sent)) {
+            let awaited = match self.send_request(how, running, connection, pending) {
                 Ok(sent) => self.await_head(sent).await,
                 Err(error) => Err(error),
             };
@@ -194,23 +193,25 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         received
     }
 
-    /// Sends the head of the request over a connection, which the pending response owns then. The body goes out while
-    /// the head of the response is waited for: of several at once, one alone may take it.
-    pub(super) fn send_request(
+    /// Sends the head of the request over a connection, which the response in `pending` owns then. The body goes out
+    /// while the head of the response is waited for: of several at once, one alone may take it.
+    pub(super) fn send_request<'p>(
         &mut self,
         how: SendOptions<'_>,
         attempt: RunningAttempt,
         connection: PooledConnection,
-    ) -> Result<Pending<'x>, Error> {
+        pending: &'p mut Option<Pending<'x>>,
+    ) -> Result<&'p mut Pending<'x>, Error> {
         self.pass_on_timeout()?;
-        match connection {
+        let sent = match connection {
             PooledConnection::Exclusive(connection) => {
-                Ok(Pending::H1(self.send_h1(how, attempt, connection)))
+                pending.insert(Pending::H1(self.send_h1(how, attempt, connection)))
             }
             PooledConnection::Shared { seat, .. } => {
-                self.send_h2(how, attempt, seat).map(Pending::H2)
+                pending.insert(Pending::H2(self.send_h2(how, attempt, seat)?))
             }
-        }
+        };
+        Ok(sent)
     }
 
     fn send_h1(

@@ -113,7 +113,9 @@ async fn race(worker: &Rc<Worker>) -> Result<Raced, Error> {
         let attempt = attempts.next(0, Instant::now())?;
         let running = attempt.begin();
         let connection = exchange.acquire(how, &attempt, false).await?;
-        pending.push(exchange.send_request(how, running, connection)?);
+        let mut sent = None;
+        exchange.send_request(how, running, connection, &mut sent)?;
+        pending.extend(sent);
         chosen.push(attempt);
     }
     let count = || chosen.iter().map(|attempt| attempt.endpoint().load.active()).sum();
