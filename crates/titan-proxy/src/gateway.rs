@@ -52,6 +52,10 @@ struct Loading {
     /// The way to each worker.
     changes: Vec<mpsc::Sender<Change>>,
     in_force: Mutex<InForce>,
+    /// What was in force before, and is used by what still runs. It is held here too, so that no worker has to drop it.
+    retired: Mutex<Vec<Arc<Snapshot>>>,
+    /// Locked by the load that runs, which may take seconds.
+    turn: Mutex<()>,
 }
 
 /// Of the configuration in force what is not in its snapshot.
@@ -117,7 +121,16 @@ impl Gateway {
         }
         let in_force = Mutex::new(InForce { workers: config.workers.clone(), listening });
         let current = Arc::new(ArcSwap::new(snapshot));
-        let loading = Loading { registry, current, metrics, phase: watched, changes, in_force };
+        let loading = Loading {
+            registry,
+            current,
+            metrics,
+            phase: watched,
+            changes,
+            in_force,
+            retired: Mutex::default(),
+            turn: Mutex::default(),
+        };
         Ok(Gateway { loader: Loader(Arc::new(loading)), phase, workers, ended })
     }
 
@@ -205,8 +218,8 @@ impl Loader {
         revoked: Option<&Revocations>,
     ) -> Result<(), LoadError> {
         let Loading { registry, current, metrics, phase, changes, .. } = &*self.0;
-        let mut in_force = self.0.in_force();
-        if config.workers != in_force.workers {
+        let _turn = lock(&self.0.turn);
+        if config.workers != self.0.in_force().workers {
             return Err(LoadError::Workers);
         }
         let lacked_keys = current.load().chains.lacks_keys();
@@ -215,19 +228,27 @@ impl Loader {
         if !lacked_keys {
             prepared.await_keys()?;
         }
-        let rebound = in_force.listening.rebind(config, prepared.states(), changes.len())?;
+        let rebound =
+            self.0.in_force().listening.rebind(config, prepared.states(), changes.len())?;
         // From here on nothing can fail.
         let snapshot = prepared.take_effect();
         metrics.set_policies(snapshot.chains.counters());
-        current.store(Arc::clone(&snapshot));
-        in_force.listening = self.0.switch(&snapshot, rebound);
-        registry.sweep();
+        lock(&self.0.retired).push(current.swap(Arc::clone(&snapshot)));
+        let listening = self.0.switch(&snapshot, rebound);
+        self.0.in_force().listening = listening;
+        self.sweep();
         Ok(())
+    }
+
+    /// Forgets configurations that nothing uses any more. To be called now and then.
+    pub fn sweep(&self) {
+        lock(&self.0.retired).retain(|snapshot| Arc::strong_count(snapshot) > 1);
+        self.0.registry.sweep();
     }
 
     /// How many things outlive the configuration in force that something still uses.
     pub fn kept(&self) -> usize {
-        self.0.registry.sweep();
+        self.sweep();
         self.0.registry.len()
     }
 }
@@ -248,6 +269,10 @@ impl Loading {
     }
 
     fn in_force(&self) -> MutexGuard<'_, InForce> {
-        self.in_force.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.in_force)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

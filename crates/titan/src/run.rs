@@ -179,6 +179,7 @@ async fn serve(
             () = tokio::time::sleep(LOOK) => {}
         }
         reloading.iter_mut().for_each(Reloading::look);
+        gateway.loader().sweep();
         failures.look(&gateway, Instant::now());
         events.look(&metrics, Instant::now()).iter().for_each(|line| terminal::event(line));
         let of_file = servers.store.as_ref().and_then(|store| store.take_warning());
