@@ -168,7 +168,7 @@ Exit codes:
   143  stopped at once by a second signal, SIGTERM
 
 Files:
-  FILE is read once, at the start; docs/configuration.md describes its keys. Certificates that it
+  FILE is read at the start and on SIGHUP; docs/configuration.md describes its keys. Certificates that it
   names are read again when they change.
 
 Environment:
@@ -178,7 +178,7 @@ const AFTER_RUN: &str = "\
 Signals:
   SIGTERM, SIGINT   drain: accept nothing new, finish running requests within `timeouts.drain`, exit 0;
                     a second signal exits at once with 128 plus its number (143, 130)
-  SIGHUP            ignored
+  SIGHUP            read FILE again and put it in force, or say what is wrong with it and change nothing
 
 The admin interface (127.0.0.1:8484, unless the configuration says otherwise) serves /healthz,
 /readyz and /metrics. It closes when the drain begins; the address in `admin.probes` keeps responding
@@ -245,6 +245,9 @@ mod tests {
           -c, --config <FILE>
                   The configuration, YAML or JSON; without it a built-in demo
 
+              --watch
+                  Put the file in force again whenever it changes, as SIGHUP does
+
           -h, --help
                   Print help
 
@@ -270,7 +273,7 @@ mod tests {
           143  stopped at once by a second signal, SIGTERM
 
         Files:
-          FILE is read once, at the start; docs/configuration.md describes its keys. Certificates that it
+          FILE is read at the start and on SIGHUP; docs/configuration.md describes its keys. Certificates that it
           names are read again when they change.
 
         Environment:
@@ -293,13 +296,16 @@ mod tests {
           -c, --config <FILE>
                   The configuration, YAML or JSON; without it a built-in demo
 
+              --watch
+                  Put the file in force again whenever it changes, as SIGHUP does
+
           -h, --help
                   Print help
 
         Signals:
           SIGTERM, SIGINT   drain: accept nothing new, finish running requests within `timeouts.drain`, exit 0;
                             a second signal exits at once with 128 plus its number (143, 130)
-          SIGHUP            ignored
+          SIGHUP            read FILE again and put it in force, or say what is wrong with it and change nothing
 
         The admin interface (127.0.0.1:8484, unless the configuration says otherwise) serves /healthz,
         /readyz and /metrics. It closes when the drain begins; the address in `admin.probes` keeps responding
