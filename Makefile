@@ -82,7 +82,7 @@ go: ## checks and tests every Go module; then runs each fuzz target for a moment
 	done
 	$(call say,go: allocations and coverage; misuse of buffers; fuzz smoke)
 	@cd shockwave && go test -count=1 -cover ./... && go test -count=1 -tags shockdebug ./...
-	@scripts/fuzz-go.sh 5s
+	@scripts/fuzz-go.sh
 
 conformance: ## runs only the HTTP/1.1 vectors
 	cargo test --package titan-h1 --test conformance
