@@ -28,12 +28,15 @@ pub fn tree(root: u32) -> io::Result<Vec<u32>> {
 /// User and system time of all threads of `pids` so far.
 ///
 /// It is the scheduler's own run time in nanoseconds: what utime + stime of /proc/PID/stat say, which
-/// are cut to ticks of 10 ms. A thread that has ended no longer counts.
+/// are cut to ticks of 10 ms. A thread that has ended no longer counts, also when it ends while this reads.
 pub fn cpu_time(pids: &[u32]) -> io::Result<Duration> {
     let mut total = Duration::ZERO;
     for pid in pids {
         for task in fs::read_dir(format!("/proc/{pid}/task"))? {
-            total += run_time(&task?.path())?;
+            match run_time(&task?.path()) {
+                Err(error) if has_ended(&error) => {}
+                time => total += time?,
+            }
         }
     }
     Ok(total)
@@ -59,6 +62,12 @@ fn run_time(task: &Path) -> io::Result<Duration> {
     first_number(&fs::read_to_string(task.join("schedstat"))?).map(Duration::from_nanos)
 }
 
+/// The file was gone when it was opened, or its thread ended between open and read.
+fn has_ended(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
+        || error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error())
+}
+
 fn first_number(text: &str) -> io::Result<u64> {
     let word = text.split_whitespace().next().unwrap_or_default();
     word.parse().map_err(|_| io::Error::other(format!("/proc: no number in {text:?}")))
@@ -66,6 +75,10 @@ fn first_number(text: &str) -> io::Result<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+    use std::sync::atomic::Ordering::Relaxed;
+    use std::thread;
+
     use super::*;
 
     #[test]
@@ -73,6 +86,22 @@ mod tests {
         let own = std::process::id();
         assert_eq!(tree(own).expect("/proc is readable")[0], own);
         assert!(resident(&[own]).expect("status is readable") > 100_000);
-        assert!(cpu_time(&[own]).is_ok());
+    }
+
+    #[test]
+    fn a_thread_that_ends_while_its_time_is_read_does_not_count() {
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(Relaxed) {
+                    thread::scope(|short| drop(short.spawn(|| {})));
+                }
+            });
+            let readings: Vec<_> = (0..2_000).map(|_| cpu_time(&[std::process::id()])).collect();
+            stop.store(true, Relaxed);
+            for reading in readings {
+                reading.expect("no thread that ended is a failure");
+            }
+        });
     }
 }
