@@ -61,6 +61,9 @@ tidy: ## checks the project's own rules, and licences, sources and duplicate ver
 
 # The second run names the workspace, not the package: cargo would choose the features of a package's dependencies for
 # it alone, and build these, the gateway and its tests again.
+#
+# Tests of the gateway wait for its deadlines most of their time: with a thread for each core a fifth of it is used.
+unit: export RUST_TEST_THREADS ?= $(shell expr 2 \* $$(nproc))
 unit: ## runs the unit, property, conformance and integration tests in Rust
 	$(call say,tests)
 	@cargo test --quiet --workspace
