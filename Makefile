@@ -67,7 +67,7 @@ unit: export RUST_TEST_THREADS ?= $(shell expr 2 \* $$(nproc))
 unit: ## runs the unit, property, conformance and integration tests in Rust
 	$(call say,tests)
 	@cargo test --quiet --workspace
-	$(call say,the gateway again, with TLS towards clients)
+	$(call say,the gateway again: with TLS towards clients)
 	@TITAN_TEST_TLS=1 cargo test --quiet --workspace --test gateway
 	@if [ -e bench/engines/Cargo.toml ]; then cd bench/engines && cargo test --quiet; fi
 
