@@ -1,6 +1,6 @@
 //! A small HTTP/1.1 server: one thread, whole messages, everything bounded.
 //!
-//! It serves rare requests with immediate responses; traffic goes through `titan-proxy`.
+//! It serves rare requests; traffic goes through `titan-proxy`.
 
 mod connection;
 mod slots;
@@ -15,12 +15,13 @@ use serde_json::json;
 use slots::ConnectionSlots;
 use std::convert::Infallible;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use titan_http::{FieldName, RequestHead, ResponseHead, Status};
 use tokio::runtime::Builder;
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 
 /// A server that runs; dropping it ends it, and cuts off what it was doing.
 pub struct Server {
@@ -40,6 +41,59 @@ pub struct Bounds {
     pub requests: u32,
     /// How long a connection may last, except for the request that it serves then.
     pub life: Duration,
+    /// Bytes of the bodies of all requests that are received or served at the same moment. One more gets 503.
+    pub bodies: usize,
+}
+
+/// What responds to requests. It may wait; it must not block: all connections of the server share a thread.
+pub trait Handler: Send + Sync + 'static {
+    /// Looks at the head of a request before its body is received: how many bytes that may have, or the response to a
+    /// request that is refused.
+    fn admit(
+        &self,
+        _head: &RequestHead,
+        _peer: &Peer,
+    ) -> impl Future<Output = Result<usize, Response>> + Send {
+        async { Ok(Request::MAX_BODY) }
+    }
+
+    /// Responds to a request that was admitted.
+    fn respond(&self, request: Request) -> impl Future<Output = Response> + Send;
+}
+
+impl<H: Handler> Handler for Arc<H> {
+    fn admit(
+        &self,
+        head: &RequestHead,
+        peer: &Peer,
+    ) -> impl Future<Output = Result<usize, Response>> + Send {
+        H::admit(self, head, peer)
+    }
+
+    fn respond(&self, request: Request) -> impl Future<Output = Response> + Send {
+        H::respond(self, request)
+    }
+}
+
+/// Responds at once to everybody.
+impl<F: Fn(&Request) -> Response + Send + Sync + 'static> Handler for F {
+    async fn respond(&self, request: Request) -> Response {
+        self(&request)
+    }
+}
+
+/// Who is at the other end of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// A process of this machine, over a Unix socket, as the kernel knows it.
+    Process {
+        /// Its effective user.
+        uid: u32,
+        /// Its number; `None` if it is in another namespace.
+        pid: Option<i32>,
+    },
+    /// A client over TCP.
+    Client(SocketAddr),
 }
 
 /// A complete request.
@@ -47,8 +101,10 @@ pub struct Bounds {
 pub struct Request {
     /// Method, target and fields.
     pub head: RequestHead,
-    /// At most [`Request::MAX_BODY`] bytes.
+    /// At most as many bytes as [`Handler::admit`] has allowed.
     pub body: Vec<u8>,
+    /// Who sent it.
+    pub peer: Peer,
 }
 
 /// A complete response. The server adds the date and what frames the message.
@@ -64,13 +120,12 @@ pub struct Response {
 const PAUSE: Duration = Duration::from_millis(100);
 
 impl Server {
-    /// Starts a thread of that name in which `handler` responds. All requests wait for each
-    /// response: it must not block.
+    /// Starts a thread of that name in which `handler` responds.
     pub fn start(
         name: &str,
         socket: Socket,
         bounds: Bounds,
-        handler: impl Fn(&Request) -> Response + Send + Sync + 'static,
+        handler: impl Handler,
     ) -> io::Result<Server> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let listening = {
@@ -95,19 +150,17 @@ impl Server {
     }
 }
 
-async fn accept(
-    listening: socket::Listening,
-    bounds: Bounds,
-    handler: Arc<impl Fn(&Request) -> Response + Send + Sync + 'static>,
-) {
+async fn accept(listening: socket::Listening, bounds: Bounds, handler: Arc<impl Handler>) {
     let slots = Arc::new(ConnectionSlots::new(bounds.connections));
+    let room = Arc::new(Semaphore::new(bounds.bodies));
     loop {
         match listening.accept().await {
-            Ok(stream) => {
+            Ok((stream, peer)) => {
                 let slot = slots.take().await;
-                let (slots, handler) = (Arc::clone(&slots), Arc::clone(&handler));
+                let (slots, room) = (Arc::clone(&slots), Arc::clone(&room));
+                let handler = Arc::clone(&handler);
                 tokio::spawn(async move {
-                    let connection = Connection::new(stream, bounds, &slots);
+                    let connection = Connection::new((stream, peer), bounds, &slots, &room);
                     // An error means that the client has gone, and no response can reach it.
                     let _ = connection.serve(&*handler).await;
                     drop(slot);
@@ -119,7 +172,7 @@ async fn accept(
 }
 
 impl Request {
-    /// The largest body that is read; a larger one gets 413.
+    /// The largest body that is received unless a handler allows more; a larger one gets 413.
     pub const MAX_BODY: usize = 64 << 10;
 }
 

@@ -23,6 +23,7 @@ mod pages;
 pub use reloads::Reloads;
 pub use revocations::{RevocationStore, RevocationStoreError};
 
+use http::Request;
 use pages::Pages;
 use std::io;
 use std::sync::Arc;
@@ -36,6 +37,7 @@ const BOUNDS: http::Bounds = http::Bounds {
     idle: Duration::from_secs(15),
     requests: 1000,
     life: Duration::from_secs(5 * 60),
+    bodies: 8 << 20,
 };
 
 /// Serves the admin interface of `gateway` at `socket`, until what it returns is dropped. `reloads` tells it of
@@ -47,7 +49,7 @@ pub fn start(
     store: Option<Arc<RevocationStore>>,
 ) -> io::Result<http::Server> {
     let pages = Pages::new(gateway, reloads, store).at(socket.address());
-    http::Server::start("admin", socket, BOUNDS, move |request| pages.respond(request))
+    http::Server::start("admin", socket, BOUNDS, move |request: &Request| pages.respond(request))
 }
 
 /// Serves health, readiness and metrics of `gateway` at `socket`, and nothing that changes anything, until what it returns is
@@ -58,5 +60,7 @@ pub fn start_probes(
     reloads: &Arc<Reloads>,
 ) -> io::Result<http::Server> {
     let pages = Pages::new(gateway, reloads, None);
-    http::Server::start("probes", socket, BOUNDS, move |request| pages.respond_to_probe(request))
+    http::Server::start("probes", socket, BOUNDS, move |request: &Request| {
+        pages.respond_to_probe(request)
+    })
 }

@@ -147,9 +147,12 @@ fn is_this_machine(authority: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::Peer;
     use titan_config::Config;
     use titan_http::RequestHead;
     use titan_proxy::Files;
+
+    const PEER: Peer = Peer::Process { uid: 0, pid: None };
 
     fn gateway() -> Gateway {
         let text =
@@ -164,7 +167,8 @@ mod tests {
     fn ask(pages: &Pages, method: Method, path: &str) -> (u16, String) {
         let mut head = RequestHead { method, ..RequestHead::default() };
         head.set_path(path.as_bytes()).unwrap();
-        let Response { head, body } = pages.respond(&Request { head, body: Vec::new() });
+        let Response { head, body } =
+            pages.respond(&Request { head, body: Vec::new(), peer: PEER });
         (head.status.code(), String::from_utf8(body).unwrap())
     }
 
@@ -204,7 +208,7 @@ mod tests {
             if let Some(host) = host {
                 head.fields.append(FieldName::Host, host.as_bytes()).unwrap();
             }
-            pages.respond(&Request { head, body: Vec::new() }).head.status.code()
+            pages.respond(&Request { head, body: Vec::new(), peer: PEER }).head.status.code()
         };
         let list = "/jwt/revocations";
         for local in ["127.0.0.1:8484", "[::1]:8484"] {
@@ -237,7 +241,11 @@ mod tests {
         let status = |method, path: &str| {
             let mut head = RequestHead { method, ..RequestHead::default() };
             head.set_path(path.as_bytes()).unwrap();
-            pages.respond_to_probe(&Request { head, body: Vec::new() }).head.status.code()
+            pages
+                .respond_to_probe(&Request { head, body: Vec::new(), peer: PEER })
+                .head
+                .status
+                .code()
         };
         for path in ["/", "/healthz", "/readyz", "/metrics"] {
             assert_eq!(status(Method::GET, path), 200, "{path}");

@@ -29,6 +29,7 @@ const BOUNDS: Bounds = Bounds {
     idle: Duration::from_secs(60),
     requests: u32::MAX,
     life: Duration::from_secs(24 * 3600),
+    bodies: 1024 * Request::MAX_BODY,
 };
 
 /// The demo upstream, with the configuration that leads to it.
@@ -72,7 +73,7 @@ fn parse(text: &str) -> Config {
 
 /// Responses with the request as JSON.
 fn echo(request: &Request) -> Response {
-    let Request { head, body } = request;
+    let Request { head, body, peer: _ } = request;
     // The gateway is the only client: what it says of its own client is true.
     let client = head.fields.get(FieldName::XForwardedFor).map_or(Value::Null, json_text);
     let document = object(

@@ -2,19 +2,23 @@
 
 use super::slots::ConnectionSlots;
 use super::socket::Stream;
-use super::{Bounds, Request, Response};
+use super::{Bounds, Handler, Peer, Request, Response};
 use std::io;
 use std::time::{Duration, SystemTime};
-use titan_h1::{Body, BodyReader, Framing, Limits, RequestReader};
+use titan_h1::{Body, BodyReader, Framing, Limits, RequestReader, RequestStart};
 use titan_http::{FieldName, Method, RequestHead, Status, Version};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::time::{Instant, timeout};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::{Instant, timeout, timeout_at};
 
 /// An accepted connection.
 pub(super) struct Connection<'p> {
     stream: Box<dyn Stream>,
+    peer: Peer,
     bounds: Bounds,
     slots: &'p ConnectionSlots,
+    /// For the bytes of bodies, of all connections.
+    room: &'p Semaphore,
     /// When it has lasted long enough.
     until: Instant,
     /// Requests that were served.
@@ -31,8 +35,18 @@ enum Fault {
     Refused(titan_h1::Error),
     /// It did not arrive in time.
     Late,
+    /// The bodies of other requests take all the room.
+    NoRoom,
     /// The client is gone.
     Gone,
+}
+
+/// What a request has come to.
+enum Received<'p> {
+    /// It is complete; its body counts until the response is there.
+    Request(Request, SemaphorePermit<'p>),
+    /// It was refused, and its body was not received.
+    Refused(Response),
 }
 
 /// How the response to a request is to be sent.
@@ -45,8 +59,10 @@ struct ResponseOptions {
 
 /// How much is read at once.
 const READ: usize = 4 << 10;
-/// How long a request may take from its first byte to its last.
+/// How long a request may take from its first byte to its last, but for what a large body may take beyond.
 const MESSAGE: Duration = Duration::from_secs(10);
+/// How many bytes of a large body have to arrive in a second, on average.
+const BODY_RATE: usize = 64 << 10;
 /// How long a response may take to be sent.
 const WRITE: Duration = Duration::from_secs(30);
 /// How long a closed connection is still read, so that a client that is sending sees its response.
@@ -57,15 +73,18 @@ const LINGER_BYTES: u64 = 1 << 20;
 impl<'p> Connection<'p> {
     /// A connection that has sent nothing yet.
     pub(super) fn new(
-        stream: Box<dyn Stream>,
+        (stream, peer): (Box<dyn Stream>, Peer),
         bounds: Bounds,
         slots: &'p ConnectionSlots,
+        room: &'p Semaphore,
     ) -> Connection<'p> {
-        let limits = Limits { body: Request::MAX_BODY as u64, ..Limits::default() };
+        let limits = Limits::default();
         Connection {
             stream,
+            peer,
             bounds,
             slots,
+            room,
             until: Instant::now() + bounds.life,
             served: 0,
             unread: Vec::new(),
@@ -75,11 +94,13 @@ impl<'p> Connection<'p> {
     }
 
     /// Responds to requests until the connection ends.
-    pub(super) async fn serve(mut self, handler: impl Fn(&Request) -> Response) -> io::Result<()> {
+    pub(super) async fn serve(mut self, handler: &impl Handler) -> io::Result<()> {
         while self.has_news().await? {
-            let received = timeout(MESSAGE, self.receive()).await;
-            let (response, mut options) = match received.unwrap_or(Err(Fault::Late)) {
-                Ok((request, options)) => (handler(&request), options),
+            let (response, mut options) = match self.receive(handler).await {
+                Ok((Received::Request(request, _room), options)) => {
+                    (handler.respond(request).await, options)
+                }
+                Ok((Received::Refused(response), options)) => (response, options),
                 Err(fault) => match fault.response() {
                     Some(response) => (response, ResponseOptions::UNKNOWN),
                     None => return Ok(()),
@@ -116,33 +137,63 @@ impl<'p> Connection<'p> {
         Ok(self.stream.read_buf(&mut self.unread).await? > 0)
     }
 
-    async fn receive(&mut self) -> Result<(Request, ResponseOptions), Fault> {
+    async fn receive(
+        &mut self,
+        handler: &impl Handler,
+    ) -> Result<(Received<'p>, ResponseOptions), Fault> {
+        let deadline = Instant::now() + MESSAGE;
         let mut head = RequestHead::default();
-        let start = loop {
-            if let Some(start) = self.requests.read(&self.unread, &mut head)? {
-                break start;
-            }
-            self.fill_or_fail().await?;
-        };
-        self.unread.drain(..start.consumed);
-        if start.expect_continue {
-            self.stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
-        }
-        let body = self.receive_body(start.framing).await?;
+        let start = timeout_at(deadline, self.receive_head(&mut head)).await??;
         let (method, version) = (head.method, head.version);
-        let options = ResponseOptions { method, version, keep_alive: start.keep_alive };
-        Ok((Request { head, body }, options))
+        let mut options = ResponseOptions { method, version, keep_alive: start.keep_alive };
+        let most = match handler.admit(&head, &self.peer).await {
+            Ok(most) => most,
+            Err(response) => {
+                options.keep_alive &= start.framing.is_empty();
+                return Ok((Received::Refused(response), options));
+            }
+        };
+        let deadline = deadline
+            + Duration::from_secs((most.saturating_sub(Request::MAX_BODY) / BODY_RATE) as u64);
+        let received = self.receive_body(start.framing, most, start.expect_continue);
+        let (body, room) = timeout_at(deadline, received).await??;
+        let request = Request { head, body, peer: self.peer.clone() };
+        Ok((Received::Request(request, room), options))
     }
 
-    async fn receive_body(&mut self, framing: Framing) -> Result<Vec<u8>, Fault> {
+    async fn receive_head(&mut self, head: &mut RequestHead) -> Result<RequestStart, Fault> {
+        loop {
+            if let Some(start) = self.requests.read(&self.unread, head)? {
+                self.unread.drain(..start.consumed);
+                return Ok(start);
+            }
+            self.fill_or_fail().await?;
+        }
+    }
+
+    /// Receives a body of at most so many bytes, once there is room for as many as it may have.
+    async fn receive_body(
+        &mut self,
+        framing: Framing,
+        most: usize,
+        expect_continue: bool,
+    ) -> Result<(Vec<u8>, SemaphorePermit<'p>), Fault> {
         self.body.reset(framing);
+        self.body.set_limit(most as u64)?;
+        let expected =
+            self.body.remaining().map_or(most, |length| usize::try_from(length).unwrap_or(most));
+        let needed = u32::try_from(expected).unwrap_or(u32::MAX);
+        let room = self.room.try_acquire_many(needed).map_err(|_| Fault::NoRoom)?;
+        if expect_continue {
+            self.stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
+        }
         let mut body = Vec::new();
         loop {
             let piece = self.body.read(&self.unread)?;
             body.extend_from_slice(&self.unread[piece.data]);
             self.unread.drain(..piece.consumed);
             if piece.done {
-                return Ok(body);
+                return Ok((body, room));
             }
             if piece.consumed == 0 {
                 self.fill_or_fail().await?;
@@ -200,6 +251,10 @@ impl Fault {
                 let detail = "the request did not arrive in time";
                 Some(Response::problem(Status::REQUEST_TIMEOUT, detail))
             }
+            Fault::NoRoom => {
+                let detail = "the bodies of other requests take all the memory that there is for them; try again";
+                Some(Response::problem(Status::SERVICE_UNAVAILABLE, detail))
+            }
             Fault::Gone => None,
         }
     }
@@ -208,6 +263,12 @@ impl Fault {
 impl From<titan_h1::Error> for Fault {
     fn from(error: titan_h1::Error) -> Fault {
         Fault::Refused(error)
+    }
+}
+
+impl From<tokio::time::error::Elapsed> for Fault {
+    fn from(_: tokio::time::error::Elapsed) -> Fault {
+        Fault::Late
     }
 }
 
@@ -225,19 +286,30 @@ mod tests {
 
     const IDLE: Duration = Duration::from_secs(15);
     const LIFE: Duration = Duration::from_secs(40);
-    const BOUNDS: Bounds = Bounds { connections: 1, idle: IDLE, requests: 3, life: LIFE };
+    const BOUNDS: Bounds =
+        Bounds { connections: 1, idle: IDLE, requests: 3, life: LIFE, bodies: Request::MAX_BODY };
+
+    const PEER: Peer = Peer::Process { uid: 0, pid: None };
 
     /// Runs `client` against a connection, with time that passes when no task can run. Returns what the client has
     /// received at the end, and when that was.
     fn played(client: impl AsyncFnOnce(&mut DuplexStream)) -> (String, Duration) {
+        let handler = |_: &Request| Response::new(Status::OK, "text/plain", "x".repeat(READ));
+        played_with(handler, client)
+    }
+
+    fn played_with(
+        handler: impl Handler,
+        client: impl AsyncFnOnce(&mut DuplexStream),
+    ) -> (String, Duration) {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_all().start_paused(true).build().unwrap();
         runtime.block_on(async {
             let (mut ours, theirs) = duplex(READ);
-            let handler = |_: &Request| Response::new(Status::OK, "text/plain", "x".repeat(READ));
             let serving = tokio::spawn(async move {
-                let slots = ConnectionSlots::new(1);
-                Connection::new(Box::new(theirs), BOUNDS, &slots).serve(handler).await
+                let (slots, room) = (ConnectionSlots::new(1), Semaphore::new(BOUNDS.bodies));
+                let theirs = (Box::new(theirs) as Box<dyn Stream>, PEER);
+                Connection::new(theirs, BOUNDS, &slots, &room).serve(&handler).await
             });
             let started = Instant::now();
             client(&mut ours).await;
@@ -306,6 +378,34 @@ mod tests {
             }
         });
         assert_eq!((received, took), (String::new(), LIFE));
+    }
+
+    /// Allows ten seconds more than [`MESSAGE`] for a body.
+    struct Large;
+
+    impl Handler for Large {
+        async fn admit(&self, _: &RequestHead, _: &Peer) -> Result<usize, Response> {
+            Ok(Request::MAX_BODY + 10 * BODY_RATE)
+        }
+
+        async fn respond(&self, _: Request) -> Response {
+            Response::new(Status::OK, "text/plain", "")
+        }
+    }
+
+    #[test]
+    fn a_large_body_may_take_longer_but_not_for_ever() {
+        let extra = Duration::from_secs(10);
+        let (received, took) = played_with(Large, async |client| {
+            client
+                .write_all(b"PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n")
+                .await
+                .unwrap();
+            tokio::time::sleep(MESSAGE).await;
+            client.write_all(b"x").await.unwrap();
+        });
+        assert!(received.starts_with("HTTP/1.1 408 "), "{received}");
+        assert_eq!(took, MESSAGE + extra);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The socket of a server: TCP or Unix, bound before any thread runs, so that a failure is a start error.
 
+use super::Peer;
 use socket2::{Domain, Protocol, SockAddr, Type};
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -74,10 +75,18 @@ impl Socket {
 }
 
 impl Listening {
-    pub(super) async fn accept(&self) -> io::Result<Box<dyn Stream>> {
+    pub(super) async fn accept(&self) -> io::Result<(Box<dyn Stream>, Peer)> {
         Ok(match self {
-            Listening::Tcp(socket) => Box::new(socket.accept().await?.0),
-            Listening::Unix(socket) => Box::new(socket.accept().await?.0),
+            Listening::Tcp(socket) => {
+                let (stream, address) = socket.accept().await?;
+                (Box::new(stream), Peer::Client(address))
+            }
+            Listening::Unix(socket) => {
+                let (stream, _) = socket.accept().await?;
+                let credentials = stream.peer_cred()?;
+                let peer = Peer::Process { uid: credentials.uid(), pid: credentials.pid() };
+                (Box::new(stream), peer)
+            }
         })
     }
 }

@@ -11,13 +11,14 @@ const BOUNDS: Bounds = Bounds {
     idle: Duration::from_secs(30),
     requests: 100,
     life: Duration::from_secs(60),
+    bodies: 3 * Request::MAX_BODY,
 };
 
 /// A server that responds with the method, the path and the body it has received.
 fn echo() -> (Server, SocketAddr) {
     let socket = Socket::bind(&ListenAddress::Tcp((Ipv4Addr::LOCALHOST, 0).into())).unwrap();
     let ListenAddress::Tcp(address) = *socket.address() else { panic!("not TCP") };
-    let server = Server::start("echo", socket, BOUNDS, |request| {
+    let server = Server::start("echo", socket, BOUNDS, |request: &Request| {
         let mut text = format!("{:?} ", request.head.method).into_bytes();
         text.extend_from_slice(request.head.path());
         text.push(b' ');
@@ -169,4 +170,92 @@ fn a_server_that_is_dropped_ends() {
     stream.read_exact(&mut [0; 9]).unwrap();
     drop(server);
     let _ = stream.read_to_end(&mut Vec::new());
+}
+
+/// Responds to `/wait` once it may, to anything else at once. The body of `/large` may be larger, that of `/closed` is
+/// not received.
+struct Waiting(Semaphore);
+
+impl Handler for Waiting {
+    async fn admit(&self, head: &RequestHead, _peer: &Peer) -> Result<usize, Response> {
+        match head.path() {
+            b"/large" => Ok(2 * Request::MAX_BODY),
+            b"/closed" => Err(Response::problem(Status::FORBIDDEN, "closed")),
+            _ => Ok(Request::MAX_BODY),
+        }
+    }
+
+    async fn respond(&self, request: Request) -> Response {
+        if request.head.path() == b"/wait" {
+            self.0.acquire().await.unwrap().forget();
+        }
+        Response::new(Status::OK, "text/plain", request.body.len().to_string())
+    }
+}
+
+fn waiting() -> (Server, SocketAddr, Arc<Waiting>) {
+    let socket = Socket::bind(&ListenAddress::Tcp((Ipv4Addr::LOCALHOST, 0).into())).unwrap();
+    let ListenAddress::Tcp(address) = *socket.address() else { panic!("not TCP") };
+    let handler = Arc::new(Waiting(Semaphore::new(0)));
+    let server = Server::start("waiting", socket, BOUNDS, Arc::clone(&handler)).unwrap();
+    (server, address, handler)
+}
+
+#[test]
+fn a_response_that_takes_long_holds_up_nobody_else() {
+    let (_server, address, handler) = waiting();
+    let mut slow = TcpStream::connect(address).unwrap();
+    slow.write_all(
+        b"PUT /wait HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 1\r\n\r\n!",
+    )
+    .unwrap();
+    assert!(responses_to(address, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").ends_with("\r\n\r\n0"));
+    handler.0.add_permits(1);
+    let mut text = String::new();
+    slow.read_to_string(&mut text).unwrap();
+    assert!(text.starts_with("HTTP/1.1 200 ") && text.ends_with("\r\n\r\n1"), "{text}");
+}
+
+#[test]
+fn a_handler_says_how_large_a_body_may_be_before_it_is_sent() {
+    let (_server, address, _) = waiting();
+    let status = |path: &str, length: usize| {
+        let body = "x".repeat(length);
+        let head = format!("PUT {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n");
+        responses_to(address, (head + &body).as_bytes())[9..12].to_owned()
+    };
+    assert_eq!(status("/large", 2 * Request::MAX_BODY), "200");
+    assert_eq!(status("/large", 2 * Request::MAX_BODY + 1), "413");
+    assert_eq!(status("/", Request::MAX_BODY + 1), "413");
+    let head =
+        "PUT /closed HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n";
+    let refused = responses_to(address, head.as_bytes());
+    assert!(refused.starts_with("HTTP/1.1 403 "), "the body is not asked for: {refused}");
+    assert!(refused.contains("Connection: close\r\n"), "{refused}");
+    let twice = "GET /closed HTTP/1.1\r\nHost: x\r\n\r\n".repeat(2);
+    let both = responses_to(address, twice.as_bytes());
+    assert_eq!(both.matches("HTTP/1.1 403 ").count(), 2, "there is no body to skip: {both}");
+}
+
+#[test]
+fn the_bodies_of_all_requests_together_are_bounded() {
+    let (_server, address, _) = waiting();
+    let mut first = TcpStream::connect(address).unwrap();
+    let length = 2 * Request::MAX_BODY;
+    let head = format!(
+        "PUT /large HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: {length}\r\n\r\n"
+    );
+    first.write_all(head.as_bytes()).unwrap();
+    let mut interim = [0; 25];
+    first.read_exact(&mut interim).unwrap();
+    assert!(interim.starts_with(b"HTTP/1.1 100 "), "it has room for its body");
+    let refused = responses_to(address, head.as_bytes());
+    assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
+    // A chunked body needs room for as much as it may have.
+    let chunked = b"PUT /large HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
+    assert!(responses_to(address, chunked).starts_with("HTTP/1.1 503 "));
+    let small = b"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n!";
+    assert!(responses_to(address, small).starts_with("HTTP/1.1 200 "));
+    first.write_all(&vec![b'x'; length]).unwrap();
+    assert!(gets_response(&mut first));
 }

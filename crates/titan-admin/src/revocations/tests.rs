@@ -2,7 +2,7 @@
 
 use super::log::new_path;
 use super::*;
-use crate::http::{Request, Response};
+use crate::http::{Peer, Request, Response};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::fs::{self, OpenOptions};
@@ -349,11 +349,12 @@ fn ask(
     for (name, value) in fields {
         head.fields.append(*name, value.as_bytes()).unwrap();
     }
-    let request = Request { head, body: body.into() };
+    let request = Request { head, body: body.into(), peer: PEER };
     let Response { head, body } = respond(Some(store), &request, path.as_bytes());
     (head.status.code(), String::from_utf8(body).unwrap())
 }
 
+const PEER: Peer = Peer::Process { uid: 0, pid: None };
 const JSON: &[(FieldName, &str)] = &[(FieldName::ContentType, "application/json; charset=utf-8")];
 
 #[test]
@@ -420,7 +421,7 @@ fn a_malformed_request_or_one_from_a_page_does_nothing() {
     store.lock().log.fail();
     fs::create_dir(new_path(&place.file())).unwrap();
     assert_eq!(ask(&store, Method::DELETE, "/1", &[], "").0, 503);
-    let request = Request { head: RequestHead::default(), body: Vec::new() };
+    let request = Request { head: RequestHead::default(), body: Vec::new(), peer: PEER };
     let response = respond(None, &request, b"");
     assert_eq!(response.head.status.code(), 404);
 }
