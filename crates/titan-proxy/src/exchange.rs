@@ -12,8 +12,10 @@ mod subrequest;
 mod tunnel;
 
 use attempt::SendOptions;
+use deliver::Remainder;
 use hold::Hold;
 use subrequest::SubrequestClient;
+pub(crate) use tunnel::Tunnel;
 
 use crate::forwarding::{KnownClient, Reach, count_hop};
 use crate::grpc::{self, Dialect, web};
@@ -93,6 +95,10 @@ pub(crate) struct Record {
     is_body_used: bool,
     /// What the policies have noted.
     policies: PolicyState,
+    /// The place among open tunnels that the request has, where it asks for one.
+    permit: Option<TunnelPermit>,
+    /// The tunnel that the connection goes on as.
+    tunnel: Option<Box<Tunnel>>,
 }
 
 impl Record {
@@ -157,8 +163,18 @@ impl Default for Record {
             is_sent: false,
             is_body_used: false,
             policies: PolicyState::default(),
+            permit: None,
+            tunnel: None,
         }
     }
+}
+
+/// How an exchange ends.
+pub(crate) enum Outcome {
+    /// With a response, or what there is of one.
+    Response(Verdict),
+    /// With a tunnel, which is to be run without the configuration.
+    Tunnel(Box<Tunnel>),
 }
 
 /// How an exchange leaves its connection.
@@ -177,7 +193,7 @@ pub(crate) enum Verdict {
 
 impl<'x, B: RequestBody, S: ResponseSink> Exchange<'x, B, S> {
     /// Responds to the request; to one whose head could not be read with what was wrong with it.
-    pub(crate) async fn run(&mut self, refused: Option<Error>) -> Verdict {
+    pub(crate) async fn run(&mut self, refused: Option<Error>) -> Outcome {
         self.worker.cells().begun.add(1);
         self.snapshot.forwarding.judge(self.origin);
         let dialect = Dialect::of_call(self.request);
@@ -189,7 +205,14 @@ impl<'x, B: RequestBody, S: ResponseSink> Exchange<'x, B, S> {
                 self.steps().0.identify(fresh).and(Err(error))
             }
         };
-        self.conclude(result).await
+        let verdict = self.conclude(result).await;
+        match self.record.tunnel.take() {
+            Some(mut tunnel) => {
+                tunnel.keep(std::mem::take(&mut self.record.policies));
+                Outcome::Tunnel(tunnel)
+            }
+            None => Outcome::Response(verdict),
+        }
     }
 
     async fn serve(&mut self) -> Result<(), Error> {
@@ -374,7 +397,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         let snapshot: &'x Snapshot = self.snapshot;
         let index = proxy.split.pick();
         let upstream = &snapshot.upstreams[index];
-        let _tunnel = self.admit_upgrade(proxy, upstream)?;
+        self.record.permit = self.admit_upgrade(proxy, upstream)?;
         match self.hold(proxy) {
             Hold::Nothing => {}
             Hold::Beginning(bytes) => self.await_beginning(bytes, &proxy.config.timeouts).await?,
@@ -421,8 +444,13 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
                 Err(error) => Err(error),
             };
             let error = match result.map_err(|error| self.or_deadline(error)) {
-                Ok(None) => return Ok(()),
-                Ok(Some(delivery)) => return Box::pin(self.deliver_rest(delivery)).await,
+                Ok(Remainder::None) => return Ok(()),
+                Ok(Remainder::Response(rest)) => return Box::pin(self.deliver_rest(rest)).await,
+                Ok(Remainder::Tunnel(switched)) => {
+                    let tunnel = self.tunnel(index, how.timeouts.tunnel, *switched);
+                    self.record.tunnel = Some(Box::new(tunnel));
+                    return Ok(());
+                }
                 Err(error) => error,
             };
             let telling = failed.map_or(error, |before| before.or_more_telling(error));

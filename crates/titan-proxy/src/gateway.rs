@@ -246,6 +246,12 @@ impl Loader {
         self.0.registry.sweep();
     }
 
+    /// How many configurations were replaced, and are used by requests that still run.
+    pub fn retired(&self) -> usize {
+        self.sweep();
+        lock(&self.0.retired).len()
+    }
+
     /// How many things outlive the configuration in force that something still uses.
     pub fn kept(&self) -> usize {
         self.sweep();

@@ -164,6 +164,11 @@ impl Gateway {
         self.running().status()
     }
 
+    /// How many configurations are used that are not in force any more.
+    pub fn retired(&self) -> usize {
+        self.running().loader().retired()
+    }
+
     /// How many things outlive the configuration in force, as far as anything uses them.
     pub fn kept(&self) -> usize {
         self.running().loader().kept()

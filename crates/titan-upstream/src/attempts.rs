@@ -37,7 +37,7 @@ pub struct Attempt {
 /// An attempt that counts as a request that runs at its endpoint, while it lives.
 pub struct RunningAttempt {
     attempt: Attempt,
-    _counted: InFlight,
+    counted: InFlight,
 }
 
 /// One attempt more than the retries that a route can ask for.
@@ -90,7 +90,7 @@ impl Attempt {
 
     /// Counts it from now on.
     pub fn begin(&self) -> RunningAttempt {
-        RunningAttempt { attempt: self.clone(), _counted: self.endpoint().load.begin() }
+        RunningAttempt { attempt: self.clone(), counted: self.endpoint().load.begin() }
     }
 
     /// Notes how the endpoint has responded.
@@ -112,6 +112,13 @@ impl Attempt {
     /// Writes the cookie that ties the client to the endpoint, where one is due.
     pub fn set_cookie(&self, out: &mut Vec<u8>) -> bool {
         self.members.balancer.set_cookie(self.key, self.chosen, out)
+    }
+}
+
+impl RunningAttempt {
+    /// What counts it, where no more than that is needed of it.
+    pub fn into_count(self) -> InFlight {
+        self.counted
     }
 }
 

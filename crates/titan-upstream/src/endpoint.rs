@@ -141,6 +141,11 @@ impl Endpoint {
         self.queue_timeout.get()
     }
 
+    /// What goes wrong with its upstream.
+    pub fn failure_log(&self) -> &FailureLog {
+        &self.failure_log
+    }
+
     /// Why there is no connection to it, kept to be reported.
     pub fn note_reason(&self, kind: Kind, error: &io::Error) {
         if self.failure_log.is_wanted(Cause::Failed(kind)) {

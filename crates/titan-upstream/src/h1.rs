@@ -2,11 +2,13 @@
 
 use crate::call::{CallMemory, Channel, ReceivedHead};
 use crate::connection::Connection;
+use crate::endpoint::Endpoint;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use titan_h1::{Body, ResponseStart};
 use titan_http::Method;
-use titan_io::body::Content;
+use titan_io::body::{BodySink, BodySource, Content};
 use titan_io::buffer::{Buffers, LARGE};
 use titan_io::error::{Error, Kind, Side};
 use titan_io::message::{Incoming, Outgoing};
@@ -22,7 +24,41 @@ pub struct H1Channel<'w> {
     method: Method,
 }
 
+/// A connection that has switched to another protocol.
+pub struct SwitchedConnection {
+    connection: Connection,
+    /// What has come and was not used yet.
+    inbox: Inbox,
+}
+
+impl SwitchedConnection {
+    /// Where it leads to.
+    pub fn endpoint(&self) -> &Arc<Endpoint> {
+        &self.connection.endpoint
+    }
+
+    /// What goes to the endpoint, and what comes from it, until each of them ends. `memory` is that of the call which has
+    /// switched it.
+    pub fn open<'c>(
+        &'c mut self,
+        memory: &'c mut CallMemory,
+        buffers: &'c Rc<Buffers>,
+    ) -> (Outgoing<'c>, Incoming<'c>) {
+        let SwitchedConnection { connection, inbox } = self;
+        let (mut request, mut response) = split(connection, inbox, memory, buffers);
+        request.open_tunnel();
+        response.open_tunnel();
+        (request, response)
+    }
+}
+
 impl<'w> H1Channel<'w> {
+    /// The connection, which the endpoint has switched to another protocol.
+    pub fn into_switched(self) -> SwitchedConnection {
+        let H1Channel { connection, inbox, .. } = self;
+        SwitchedConnection { connection, inbox }
+    }
+
     /// Begins a request: `write` writes its head, which frames the body as `body` says.
     pub fn start(
         mut connection: Connection,
@@ -95,9 +131,7 @@ impl Channel for H1Channel<'_> {
 
     fn split<'c>(&'c mut self, memory: &'c mut CallMemory) -> (Outgoing<'c>, Incoming<'c>) {
         let H1Channel { connection, inbox, buffers, .. } = self;
-        let (reader, writer) = connection.stream.split();
-        let request = Outgoing::resume(Side::Upstream, writer, &mut memory.outbox);
-        (request, Incoming::new(Side::Upstream, reader, inbox, &mut memory.body, buffers))
+        split(connection, inbox, memory, buffers)
     }
 
     fn into_connection(self, memory: &CallMemory) -> Option<Connection> {
@@ -106,4 +140,16 @@ impl Channel for H1Channel<'_> {
         let is_clean = self.inbox.is_empty() && is_whole && memory.outbox.is_sent();
         is_clean.then_some(self.connection)
     }
+}
+
+/// What goes out over a connection, and what comes in behind the head of the response.
+fn split<'c>(
+    connection: &'c mut Connection,
+    inbox: &'c mut Inbox,
+    memory: &'c mut CallMemory,
+    buffers: &'c Rc<Buffers>,
+) -> (Outgoing<'c>, Incoming<'c>) {
+    let (reader, writer) = connection.stream.split();
+    let request = Outgoing::resume(Side::Upstream, writer, &mut memory.outbox);
+    (request, Incoming::new(Side::Upstream, reader, inbox, &mut memory.body, buffers))
 }

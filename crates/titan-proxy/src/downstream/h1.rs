@@ -8,14 +8,13 @@
 
 use super::{Client, boxed, drain};
 use crate::error_pages::ask_for_document;
-use crate::exchange::{Exchange, Record, Verdict};
+use crate::exchange::{Exchange, Outcome, Record, Verdict};
 use crate::guard::Guard;
 use crate::scratch::Scratch;
-use crate::snapshot::Snapshot;
+use crate::worker::CurrentSnapshot;
 use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use titan_h1::{Body, RequestStart};
 use titan_http::BodyLength;
@@ -108,10 +107,10 @@ impl Connection<'_> {
                 Ok(Heard::End) => return Next::Close,
                 Err(error) => Err(error),
             };
-            if let Next::Close = self.exchange(&snapshot, &mut scratch, head).await {
+            if let Next::Close = self.exchange(snapshot, &mut scratch, head).await {
                 return Next::Close;
             }
-            drop((scratch, snapshot));
+            drop(scratch);
             let worker = &self.client.worker;
             self.deadline = worker.io.clock.deadline(worker.snapshot().timeouts.idle);
             if self.client.transport.inbox.is_empty() && !self.stays_busy().await {
@@ -168,7 +167,7 @@ impl Connection<'_> {
     /// Responds to one request, or refuses what was none.
     async fn exchange(
         &mut self,
-        snapshot: &Arc<Snapshot>,
+        snapshot: CurrentSnapshot,
         scratch: &mut Scratch,
         head: Result<RequestStart, Error>,
     ) -> Next {
@@ -196,9 +195,9 @@ impl Connection<'_> {
         if !may_continue {
             response.close_after();
         }
-        let verdict = Exchange {
+        let outcome = Exchange {
             worker,
-            snapshot,
+            snapshot: &snapshot,
             timer,
             origin,
             request,
@@ -213,6 +212,17 @@ impl Connection<'_> {
         }
         .run(head.err())
         .await;
+        let verdict = match outcome {
+            Outcome::Response(verdict) => verdict,
+            Outcome::Tunnel(tunnel) => {
+                let Request { mut message, .. } = body;
+                // It may last for days.
+                drop(snapshot);
+                let run = tunnel.run(worker, timer, &mut message, &mut response);
+                let verdict = Box::pin(run).await;
+                return self.end_tunnel(verdict).await;
+            }
+        };
         let Response { is_started, is_closing, is_framed, .. } = response;
         // The end of a short response to a whole request without a body cannot be lost any more.
         let is_surely_read =
@@ -234,6 +244,19 @@ impl Connection<'_> {
                 Next::Close
             }
         }
+    }
+
+    /// Closes a connection that was a tunnel.
+    async fn end_tunnel(&mut self, verdict: Verdict) -> Next {
+        match verdict {
+            Verdict::Responded => {
+                self.client.is_responding = false;
+                self.client.linger().await;
+            }
+            Verdict::Broken => self.client.break_off(false).await,
+            Verdict::Left { .. } => {}
+        }
+        Next::Close
     }
 
     fn has_served_enough(&self) -> bool {
@@ -265,16 +288,16 @@ fn forget_most(request: &mut RequestHead, error: Error) {
 }
 
 /// The body of the request that is being served.
-struct Request<'c> {
+struct Request<'c, 's> {
     message: Incoming<'c>,
     /// Whether the client waits for 100 (Continue) before it sends the body.
     expects: bool,
     /// Bytes of the head and of the body so far.
     received: u64,
-    guard: &'c Guard,
+    guard: &'s Guard,
 }
 
-impl BodySource for Request<'_> {
+impl BodySource for Request<'_, '_> {
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         ready!(self.message.poll_data(cx))?;
         if self.message.has_ended() {
@@ -323,7 +346,7 @@ impl BodySource for Request<'_> {
     }
 }
 
-impl RequestBody for Request<'_> {
+impl RequestBody for Request<'_, '_> {
     fn poll_ahead(&mut self, cx: &mut Context<'_>, wanted: usize) -> Poll<Result<(), Error>> {
         ready!(self.poll_data(cx))?;
         self.message.poll_ahead(cx, wanted)

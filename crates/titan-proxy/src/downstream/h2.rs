@@ -5,7 +5,7 @@
 
 use super::{Client, boxed, drain};
 use crate::error_pages::ask_for_document;
-use crate::exchange::{Exchange, Record, Verdict};
+use crate::exchange::{Exchange, Outcome, Record, Verdict};
 use crate::guard::Guard;
 use crate::origin::Origin;
 use crate::scratch::{Lease, Scratch};
@@ -236,7 +236,7 @@ async fn serve_stream(
     } else if length == BodyLength::Known(0) {
         refused = await_end(&mut body, &timer, snapshot.timeouts.body).await.err();
     }
-    let verdict = Exchange {
+    let outcome = Exchange {
         worker,
         snapshot: &snapshot,
         timer: &timer,
@@ -253,9 +253,20 @@ async fn serve_stream(
     }
     .run(refused)
     .await;
-    if verdict == Verdict::Responded && !body.is_done() {
+    let is_unread_tunnel = body.is_held;
+    let mut receiver = body.receiver;
+    let (verdict, is_read) = match outcome {
+        Outcome::Response(verdict) => (verdict, is_unread_tunnel || receiver.is_done()),
+        Outcome::Tunnel(tunnel) => {
+            // It may last for days.
+            drop((snapshot, scratch));
+            let run = tunnel.run(worker, &timer, &mut receiver, &mut response);
+            (Box::pin(run).await, receiver.is_done())
+        }
+    };
+    if verdict == Verdict::Responded && !is_read {
         // Some clients lose a response that is followed by a reset at once, whatever RFC 9113 section 8.1 says.
-        drain(&mut body, &timer, DROPPED).await;
+        drain(&mut receiver, &timer, DROPPED).await;
     }
     if verdict != Verdict::Responded && response.sender.is_waiting() && !handle.is_lost() {
         handle.charge_for_stall();

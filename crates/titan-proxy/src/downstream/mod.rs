@@ -34,8 +34,7 @@ pub(crate) struct Client {
 
 /// Serves a client until the connection ends, in the protocol that it begins to speak, or has agreed on.
 pub(crate) async fn serve(client: &mut Client, protocols: &Protocols) {
-    let (clock, timeouts) = (&client.transport.io.clock, &client.worker.snapshot().timeouts);
-    let (idle, head) = (clock.deadline(timeouts.idle), clock.deadline(timeouts.head));
+    let (idle, head) = client.first_deadlines();
     let is_h2 = match client.transport.stream.alpn() {
         Some(name) => name == H2,
         // A client that speaks anything else gets the response of an HTTP/2 server.
@@ -52,6 +51,13 @@ pub(crate) async fn serve(client: &mut Client, protocols: &Protocols) {
 }
 
 impl Client {
+    /// Until when the first request must have begun, and until when what comes first must be whole.
+    fn first_deadlines(&self) -> (CoarseInstant, CoarseInstant) {
+        let (clock, snapshot) = (&self.transport.io.clock, self.worker.snapshot());
+        let timeouts = &snapshot.timeouts;
+        (clock.deadline(timeouts.idle), clock.deadline(timeouts.head))
+    }
+
     /// Whether the client begins as one of HTTP/2 does that knows what to expect here. Until `idle` it must have begun.
     async fn begins_as_h2(&mut self, idle: CoarseInstant) -> bool {
         let Client { worker, transport, .. } = self;

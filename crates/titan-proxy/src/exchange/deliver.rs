@@ -3,6 +3,7 @@
 use super::Exchange;
 use super::attempt::SendOptions;
 use super::pending::{Pending, PendingResponse, Watch};
+use super::tunnel::Switched;
 use crate::grpc::web;
 use crate::snapshot::Snapshot;
 use std::future::poll_fn;
@@ -24,13 +25,24 @@ pub(super) struct Delivery<'m> {
     rest: Rest<'m>,
 }
 
+/// What is left to be done for a response that was passed on. Boxed: few have any of it, and every result would have room
+/// for it.
+pub(super) enum Remainder<'m> {
+    /// Nothing.
+    None,
+    /// The client has not taken all of it yet.
+    Response(Box<Delivery<'m>>),
+    /// The connections go on as a tunnel.
+    Tunnel(Box<Switched>),
+}
+
 /// What came of a response that was passed on.
-#[derive(Default)]
-struct Delivered<'m> {
-    /// Whether both messages are complete, and its connection may be used for another call.
-    may_be_reused: bool,
-    /// What the client has not taken yet. Boxed: few clients are that slow, and every result would have room for it.
-    rest: Option<Box<Delivery<'m>>>,
+enum Passed<'m> {
+    /// All of it, except for what the client has not taken yet. Where both messages are complete its connection may be used
+    /// for another call.
+    Response { may_be_reused: bool, rest: Option<Box<Delivery<'m>>> },
+    /// The endpoint's consent to a tunnel.
+    Consent,
 }
 
 impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
@@ -40,36 +52,50 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         &mut self,
         how: SendOptions<'_>,
         pending: &mut Option<Pending<'x>>,
-    ) -> Result<Option<Box<Delivery<'x>>>, Error> {
-        let delivered = match pending {
+    ) -> Result<Remainder<'x>, Error> {
+        let passed = match pending {
             Some(Pending::H1(pending)) => self.pass_on(how, pending).await,
             Some(Pending::H2(pending)) => self.pass_on(how, pending).await,
             None => Err(Kind::Internal.into()),
         };
-        self.finish(pending, &delivered);
-        delivered.map(|delivered| delivered.rest)
+        let remainder = self.finish(pending, passed);
+        *pending = None;
+        remainder
     }
 
     /// Keeps the connection for another call, where it can serve one; one of HTTP/2 serves others all the time.
-    fn finish(&self, pending: &mut Option<Pending<'x>>, delivered: &Result<Delivered<'x>, Error>) {
-        match (&*pending, delivered) {
-            (Some(Pending::H1(_)), Ok(Delivered { may_be_reused: true, .. })) => {
-                let connection = pending.take().and_then(Pending::into_connection);
-                if let Some(connection) = connection {
-                    self.worker.pools.keep(connection, &self.worker.io.clock);
+    fn finish(
+        &self,
+        pending: &mut Option<Pending<'x>>,
+        passed: Result<Passed<'x>, Error>,
+    ) -> Result<Remainder<'x>, Error> {
+        match passed {
+            Ok(Passed::Response { may_be_reused, rest }) => {
+                if may_be_reused && matches!(pending, Some(Pending::H1(_))) {
+                    let connection = pending.take().and_then(Pending::into_connection);
+                    let keep = |connection| {
+                        self.worker.pools.keep(connection, &self.worker.io.clock);
+                    };
+                    connection.into_iter().for_each(keep);
                 }
+                Ok(rest.map_or(Remainder::None, Remainder::Response))
             }
-            (Some(left), Err(error)) => left.note_failure(*error),
-            _ => {}
+            Ok(Passed::Consent) => {
+                let switched = pending.take().and_then(Pending::into_switched);
+                switched.map(Remainder::Tunnel).ok_or(Kind::Internal.into())
+            }
+            Err(error) => {
+                pending.iter().for_each(|left| left.note_failure(error));
+                Err(error)
+            }
         }
-        *pending = None;
     }
 
     async fn pass_on<C: Channel>(
         &mut self,
         how: SendOptions<'_>,
         pending: &mut PendingResponse<'x, C>,
-    ) -> Result<Delivered<'x>, Error> {
+    ) -> Result<Passed<'x>, Error> {
         let head = pending.head()?;
         // A request that has a response is not retried.
         self.body.settle();
@@ -77,8 +103,8 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         let response = &mut pending.memory.response;
         let transforms = self.prepare_response(how, &pending.attempt, response, &mut content)?;
         if response.status == Status::SWITCHING_PROTOCOLS {
-            Box::pin(self.switch(how, pending)).await?;
-            return Ok(Delivered::default());
+            self.consent(response)?;
+            return Ok(Passed::Consent);
         }
         if !pending.call.upload.is_done() {
             // The end of the request will never be known to be its end.
@@ -104,7 +130,7 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
                 (!is_over).then(|| Box::new(Delivery { pump, rest: body.into_rest() }))
             }
         };
-        Ok(Delivered { may_be_reused: head.keep_alive && upload.is_done(), rest })
+        Ok(Passed::Response { may_be_reused: head.keep_alive && upload.is_done(), rest })
     }
 
     /// Sends the client what is in memory of its response.
@@ -113,21 +139,13 @@ impl<'x, B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'x, B, S> {
         self.send_through(pump, &mut rest).await
     }
 
-    /// Sends the client the endpoint's consent, and continues as a tunnel.
-    async fn switch<C: Channel>(
-        &mut self,
-        how: SendOptions<'_>,
-        pending: &mut PendingResponse<'x, C>,
-    ) -> Result<(), Error> {
-        let response = &mut pending.memory.response;
+    /// Passes on the endpoint's consent to a tunnel.
+    fn consent(&mut self, response: &mut ResponseHead) -> Result<(), Error> {
         let granted = self.upgrade.as_ref().map(|upgrade| upgrade.grant(response));
         granted.transpose().map_err(|_| Kind::Internal)?;
         self.record.status = Some(response.status);
         self.sink.start_tunnel(response);
-        self.worker.cells().tunnels_opened.add(1);
-        let result = self.tunnel(how.timeouts.tunnel, pending).await;
-        self.worker.cells().tunnels_closed.add(1);
-        result
+        Ok(())
     }
 
     /// Turns the head of the response into what the client gets. Its body has to pass through what it returns.

@@ -3,6 +3,7 @@
 use super::Exchange;
 use super::idle::Idle;
 use super::presence::Presence;
+use super::tunnel::Switched;
 use crate::scratch::Lease;
 use std::task::{Context, Poll};
 use titan_http::{Status, remove_hop_by_hop};
@@ -203,6 +204,13 @@ impl<'x> Pending<'x> {
             Pending::H1(pending) => pending.into_connection(),
             Pending::H2(pending) => pending.into_connection(),
         }
+    }
+
+    /// Its connection, where the endpoint has switched it to another protocol.
+    pub(super) fn into_switched(self) -> Option<Box<Switched>> {
+        let Pending::H1(PendingResponse { attempt, memory, call, .. }) = self else { return None };
+        let endpoint = call.into_channel().into_switched();
+        Some(Box::new(Switched { endpoint, memory, attempt }))
     }
 }
 

@@ -1,24 +1,63 @@
 //! A connection that goes on in another protocol: bytes both ways until both sides have ended.
+//!
+//! The exchange is over when it begins, so that it keeps nothing of the configuration but what it counts in.
 
-use super::Exchange;
-use super::pending::PendingResponse;
+use super::{Exchange, Verdict};
+use crate::metrics::RouteCells;
+use crate::scratch::Lease;
+use crate::upgrade::TunnelPermit;
+use crate::worker::Worker;
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
-use titan_io::body::{BodySink, BodySource, RequestBody, ResponseSink};
-use titan_io::clock::{Clock, CoarseInstant};
-use titan_io::error::Error;
+use titan_io::body::{BodySource, RequestBody, ResponseSink};
+use titan_io::clock::{Clock, CoarseInstant, Timer};
+use titan_io::counter::Counted;
+use titan_io::error::{Error, Side};
 use titan_io::relay::{Pump, StallLimits, Stop};
-use titan_upstream::call::Channel;
+use titan_policies::state::PolicyState;
+use titan_upstream::attempts::RunningAttempt;
+use titan_upstream::balance::InFlight;
+use titan_upstream::call::CallMemory;
+use titan_upstream::cells::UpstreamCells;
+use titan_upstream::failure_log::{Cause, FailureDetail};
+use titan_upstream::h1::SwitchedConnection;
 
 /// How long the rest may pause once one side has ended.
 const HALF_CLOSED: Duration = Duration::from_secs(60);
 
-/// Both directions of a tunnel.
-struct Tunnel {
+/// The endpoint's side of a tunnel, and what it holds a place in while it lasts.
+pub(crate) struct Tunnel {
+    endpoint: SwitchedConnection,
+    memory: Lease<CallMemory>,
+    /// How long nothing may move.
+    timeout: Duration,
+    context: FailureContext,
+    _permit: Option<TunnelPermit>,
+    _running: InFlight,
+    /// What policies have noted of the request: their limits count it as one that runs.
+    policies: PolicyState,
+}
+
+/// The connection of a call whose endpoint has switched it.
+pub(super) struct Switched {
+    pub(super) endpoint: SwitchedConnection,
+    pub(super) memory: Lease<CallMemory>,
+    pub(super) attempt: RunningAttempt,
+}
+
+/// Whose failure it is when a tunnel breaks.
+struct FailureContext {
+    upstream: Arc<Counted<UpstreamCells>>,
+    route: Option<Arc<Counted<RouteCells>>>,
+    request: Option<Box<[u8]>>,
+}
+
+/// Both directions.
+struct Directions {
     up: Pump,
     down: Pump,
-    /// How long nothing may move.
     timeout: Duration,
     /// Bytes that have moved when last looked at, in both directions.
     moved: u64,
@@ -26,41 +65,116 @@ struct Tunnel {
 }
 
 impl<B: RequestBody + ?Sized, S: ResponseSink + ?Sized> Exchange<'_, B, S> {
-    /// Moves bytes both ways until both sides have ended, or nothing has moved for that long.
-    pub(super) async fn tunnel<C: Channel>(
-        &mut self,
-        timeout: Duration,
-        pending: &mut PendingResponse<'_, C>,
-    ) -> Result<(), Error> {
-        let (_, mut request, mut incoming) = pending.call.split(&mut pending.memory);
-        incoming.open_tunnel();
-        request.open_tunnel();
-        self.body.open_tunnel();
-        let Exchange { timer, body, sink, .. } = self;
-        let clock = timer.clock();
-        let mut tunnel = Tunnel {
-            // It is the tunnel as a whole that is idle or not.
-            up: Pump::new(StallLimits::UNLIMITED),
-            down: Pump::new(StallLimits::UNLIMITED),
-            timeout,
-            moved: 0,
-            deadline: clock.deadline(timeout),
+    /// The tunnel to an endpoint of the upstream at that position, which has agreed to it.
+    pub(super) fn tunnel(&mut self, index: usize, timeout: Duration, switched: Switched) -> Tunnel {
+        let Exchange { snapshot, request, record, .. } = self;
+        let Switched { endpoint, memory, attempt } = switched;
+        let context = FailureContext {
+            upstream: Arc::clone(&snapshot.upstreams[index].counted),
+            route: record.route.map(|route| Arc::clone(&snapshot.all_counted()[route])),
+            request: snapshot.forwarding.request_id(&request.fields).map(Box::from),
         };
-        poll_fn(|cx| {
-            let Tunnel { up, down, .. } = &mut tunnel;
-            let sent = up.poll(cx, clock, *body, &mut request);
-            let came = down.poll(cx, clock, &mut incoming, *sink);
-            ready_error(sent)?;
-            ready_error(came)?;
-            let end = tunnel.poll_end(clock);
-            timer.wake_at(cx, tunnel.deadline);
-            end.map(Ok)
-        })
-        .await
+        Tunnel {
+            endpoint,
+            memory,
+            timeout,
+            context,
+            _permit: record.permit.take(),
+            _running: attempt.into_count(),
+            policies: PolicyState::default(),
+        }
     }
 }
 
 impl Tunnel {
+    /// Keeps what policies have noted of the request, once they need it no more.
+    pub(super) fn keep(&mut self, policies: PolicyState) {
+        self.policies = policies;
+    }
+
+    /// Moves bytes both ways until both sides have ended, or nothing has moved for too long.
+    pub(crate) async fn run(
+        mut self: Box<Self>,
+        worker: &Worker,
+        timer: &Timer,
+        source: &mut impl BodySource,
+        sink: &mut impl ResponseSink,
+    ) -> Verdict {
+        let cells = worker.cells();
+        cells.tunnels_opened.add(1);
+        let sent = sink.sent();
+        let mut directions = Directions::new(timer.clock(), self.timeout);
+        let result = self.relay(&mut directions, worker, timer, source, sink).await;
+        cells.received.add(directions.up.taken());
+        cells.sent.add(sink.sent() - sent);
+        let verdict = result.map_or_else(|error| self.fail(error, worker), |()| Verdict::Responded);
+        // Its places are free before it counts as closed.
+        drop(self);
+        cells.tunnels_closed.add(1);
+        verdict
+    }
+
+    async fn relay(
+        &mut self,
+        directions: &mut Directions,
+        worker: &Worker,
+        timer: &Timer,
+        source: &mut impl BodySource,
+        sink: &mut impl ResponseSink,
+    ) -> Result<(), Error> {
+        let (mut request, mut incoming) = self.endpoint.open(&mut self.memory, &worker.io.buffers);
+        source.open_tunnel();
+        let clock = timer.clock();
+        poll_fn(|cx| {
+            let Directions { up, down, .. } = directions;
+            let sent = up.poll(cx, clock, source, &mut request);
+            let came = down.poll(cx, clock, &mut incoming, sink);
+            ready_error(sent)?;
+            ready_error(came)?;
+            let end = directions.poll_end(clock);
+            timer.wake_at(cx, directions.deadline);
+            end.map(Ok)
+        })
+        .await
+    }
+
+    fn fail(&self, error: Error, worker: &Worker) -> Verdict {
+        worker.cells().count_failure(error);
+        if error.side == Side::Upstream {
+            self.note_failure(error, worker);
+        }
+        match error.has_no_client() {
+            true => Verdict::Left { is_overdue: false },
+            false => Verdict::Broken,
+        }
+    }
+
+    /// Notes a failure of the endpoint.
+    fn note_failure(&self, error: Error, worker: &Worker) {
+        let FailureContext { upstream, route, request } = &self.context;
+        upstream.cells(worker.index()).failures.add(1);
+        let endpoint = self.endpoint.endpoint();
+        endpoint.failure_log().note(Cause::Failed(error.kind), || FailureDetail {
+            what: format!("{}: {error}", endpoint.address),
+            route: route.as_ref().map(|route| route.name().to_owned()),
+            request: request.as_ref().map(|id| String::from_utf8_lossy(id).into_owned()),
+        });
+    }
+}
+
+impl Directions {
+    fn new(clock: &Clock, timeout: Duration) -> Directions {
+        // It is the tunnel as a whole that is idle or not.
+        let pump = || Pump::new(StallLimits::UNLIMITED);
+        Directions {
+            up: pump(),
+            down: pump(),
+            timeout,
+            moved: 0,
+            deadline: clock.deadline(timeout),
+        }
+    }
+
     /// Ready when both sides have ended, or nothing has moved for too long.
     fn poll_end(&mut self, clock: &Clock) -> Poll<()> {
         let ends = u64::from(self.up.is_done()) + u64::from(self.down.is_done());

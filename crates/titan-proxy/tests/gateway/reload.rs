@@ -1,10 +1,10 @@
 //! Another configuration while clients are served: what changes at once, what goes on as it was, and what fails whole.
 
-use crate::tunnels::{CONSENT, WISH};
+use crate::tunnels::{CONSENT, WISH, connect};
 use std::net::TcpListener;
 use titan_proxy::LoadError;
 use titan_testkit::upstream::{self, ok};
-use titan_testkit::{Peer, gateway, usual_client};
+use titan_testkit::{Peer, gateway, usual_client, waits_until};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
@@ -33,6 +33,7 @@ fn an_open_connection_meets_the_new_routes_with_its_next_request() {
         idle.sends(GET).response().has_body("after");
         h2.get("/").has_body("after");
         gateway.get("/").has_body("after");
+        waits_until("connections to keep no configuration", || gateway.retired() == 0);
     }
 }
 
@@ -64,6 +65,32 @@ fn a_tunnel_stays_open() {
     client.sends("ping");
     endpoint.expects("ping").sends("pong");
     client.expects("pong");
+}
+
+#[test]
+fn a_request_that_runs_keeps_its_configuration_and_a_tunnel_does_not() {
+    let upstream = upstream::listens();
+    let gateway =
+        gateway("routes: [{ prefix: /, upstream: u, upgrades: [x, websocket] }]", &[&upstream]);
+    let (mut client, mut h2) = (gateway.connects(), gateway.connects_h2());
+    client.sends(WISH);
+    let mut endpoint = upstream.accepts();
+    endpoint.head();
+    let stream = h2.starts(&connect().but(":protocol", "x"));
+    let mut second = upstream.accepts();
+    second.head();
+    gateway.reloads(&says("after"), &[]).unwrap();
+    assert_eq!(gateway.retired(), 1);
+    endpoint.sends(CONSENT);
+    assert!(client.head().starts_with("HTTP/1.1 101 "));
+    second.sends(CONSENT.replace("WebSocket", "x"));
+    h2.response_head(stream).has_status(200);
+    waits_until("no configuration but the last to be used", || gateway.retired() == 0);
+    for (endpoint, text) in [(&mut endpoint, "ping"), (&mut second, "pong")] {
+        endpoint.sends(text);
+    }
+    client.expects("ping");
+    assert_eq!(h2.takes_data(stream, 4), b"pong");
 }
 
 #[test]

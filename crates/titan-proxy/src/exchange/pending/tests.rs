@@ -1,6 +1,7 @@
 //! Two responses that are waited for at once, for one exchange.
 
 use super::super::attempt::SendOptions;
+use super::super::deliver::Remainder;
 use super::super::subrequest::{Nothing, ResponseBuffer};
 use super::super::{Record, key_source};
 use super::*;
@@ -131,7 +132,7 @@ async fn race(worker: &Rc<Worker>) -> Result<Raced, Error> {
     let first = first.await?;
     let mut responded = Some(pending.swap_remove(first));
     drop(pending);
-    assert!(exchange.deliver(how, &mut responded).await?.is_none());
+    assert!(matches!(exchange.deliver(how, &mut responded).await?, Remainder::None));
     assert!(responded.is_none(), "what was delivered is over");
     drop(responded);
     let running = [before, count()];
