@@ -5,10 +5,18 @@
 //! | the response for each path | `pages` | `Pages::respond` |
 //! | revoked tokens, in a file and for all workers | `revocations` | [`RevocationStore::open`] |
 //! | which configuration is in force, and how that went | `reloads` | [`Reloads::note_applied`] |
+//! | what the program can be asked to do with its configuration | [`orders`] | [`orders::Orders`] |
+//! | what was in force | [`history`] | [`history::Entry`] |
 //! | the counters of the workers as text | `exposition` | `exposition::write` |
 //! | a small HTTP/1.1 server, which the demo upstream uses too | [`http`] | [`http::Server::start`] |
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may stop at a surprise"))]
+
+mod hex;
+
+pub mod history;
+
+pub mod orders;
 
 mod reloads;
 

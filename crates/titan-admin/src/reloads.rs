@@ -1,6 +1,6 @@
 //! Which configuration is in force, and how the last attempt to put one in force went.
 
-use std::fmt::Write;
+use crate::hex::hex;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
@@ -58,11 +58,4 @@ impl Reloads {
     fn lock(&self) -> MutexGuard<'_, Attempts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn hex(digest: [u8; 32]) -> String {
-    digest.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

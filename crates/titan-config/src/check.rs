@@ -52,7 +52,7 @@ impl Config {
     }
 }
 
-fn read(source: &Source, findings: &mut Findings) -> Option<Config> {
+pub(crate) fn read(source: &Source, findings: &mut Findings) -> Option<Config> {
     let root = yaml::read(source, findings)?;
     let mut to = Reading::new(source, findings, Declared::in_file(&root), language::sections);
     let mut fields = section_of::<ConfigFields>().read(&root, &mut to)?;

@@ -11,7 +11,7 @@
 //! | texts with a grammar | `token`, `host_name`, `host`, `path`, `address`, `cidr`, `method`, `template` ... |
 //! | the sections of the file | `timeouts`, `tls`, `listener`, `upstream`, `policy`, `files`, `route_fields`, `gateway` ... |
 //! | what needs several places of the file | `clash`, `check` |
-//! | what a configuration comes to | `listing`, `summary`, `request_fields` |
+//! | what a configuration comes to | `listing`, `summary`, `request_fields`, `masked` |
 //! | what is generated from the sections | `language`, `reference`, `schema` |
 
 pub mod bounds;
@@ -110,6 +110,8 @@ mod clash;
 
 mod check;
 
+mod masked;
+
 mod listing;
 
 mod summary;
@@ -138,6 +140,7 @@ pub use listener::{Listener, Protocols, ProxyProtocol};
 pub use listing::{ListedPath, ListedRoute, RouteTable};
 pub use location::{Location, Span};
 pub use look_alikes::{LookAlike, Paths};
+pub use masked::{Masked, SecretPlace};
 pub use path::{PathEnd, PathPattern, Segment};
 pub use policy::*;
 pub use quantity::{ByteSize, Cap};

@@ -290,7 +290,7 @@ impl<'a> Reading<'a> {
 
     /// Hides this part of the file from reports.
     pub(crate) fn hide(&mut self, span: Span) {
-        self.findings.hide(span);
+        self.findings.hide(span, self.path());
     }
 
     /// How many errors there are, and the last of them, to say more of it.

@@ -25,6 +25,7 @@ impl Report {
             labels.for_each(|label| label.span = source.settled(label.span));
         }
         diagnostics.sort_by_key(|diagnostic| (diagnostic.severity, diagnostic.at.span));
+        let hidden: Vec<Span> = hidden.iter().map(|it| it.span).collect();
         let is_shown = !diagnostics.is_empty() && !hidden.is_empty();
         let source = if is_shown { Arc::new(source.without(&hidden)) } else { source };
         Report { source, diagnostics, omitted }
@@ -75,13 +76,26 @@ pub(crate) struct Findings {
     warnings: Vec<Diagnostic>,
     omitted: usize,
     /// Where secrets stand.
-    hidden: Vec<Span>,
+    hidden: Vec<Hidden>,
+}
+
+/// A secret, which nothing shows.
+#[derive(Debug)]
+pub(crate) struct Hidden {
+    pub(crate) span: Span,
+    /// The keys that lead to it.
+    pub(crate) path: String,
 }
 
 impl Findings {
     /// Hides this part of the file.
-    pub(crate) fn hide(&mut self, span: Span) {
-        self.hidden.push(span);
+    pub(crate) fn hide(&mut self, span: Span, path: String) {
+        self.hidden.push(Hidden { span, path });
+    }
+
+    /// Where secrets stand.
+    pub(crate) fn hidden(&self) -> &[Hidden] {
+        &self.hidden
     }
 
     pub(crate) fn add(&mut self, diagnostic: Diagnostic) {

@@ -74,7 +74,7 @@ impl Checked {
 fn as_json(name: &str, checked: &Result<Checked, Failure>, has_routes: bool) -> Value {
     let (diagnostics, routes) = match checked {
         Ok(Checked { config, of_files }) => {
-            let warnings = config.warnings.diagnostics().iter().map(|it| diagnosed(name, it));
+            let warnings = warned(name, config).into_iter();
             let of_files = of_files
                 .iter()
                 .map(|(place, text)| plain(name, Severity::Warning, Some(*place), text));
@@ -92,7 +92,13 @@ fn as_json(name: &str, checked: &Result<Checked, Failure>, has_routes: bool) -> 
     report
 }
 
-fn failed(name: &str, failure: &Failure) -> Vec<Value> {
+/// The warnings about a configuration.
+pub(crate) fn warned(name: &str, config: &Config) -> Vec<Value> {
+    config.warnings.diagnostics().iter().map(|it| diagnosed(name, it)).collect()
+}
+
+/// What is wrong with a configuration, or with the attempt to use it.
+pub(crate) fn failed(name: &str, failure: &Failure) -> Vec<Value> {
     match failure {
         Failure::Config(report) => {
             report.diagnostics().iter().map(|it| diagnosed(name, it)).collect()

@@ -5,7 +5,9 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::SystemTime;
+use titan_admin::orders::Document;
 use titan_admin::{RevocationStore, RevocationStoreError};
 use titan_config::bounds::MAX_FILE;
 use titan_config::{Config, JwtRevocations};
@@ -22,17 +24,34 @@ pub(crate) fn name_of(file: &Path) -> String {
     }
 }
 
-/// Reads and checks a file, or standard input. What that names starts at the working directory.
-pub(crate) fn read(file: &Path) -> Result<Config, Failure> {
-    read_with_digest(file).map(|(config, _)| config)
+/// A configuration, and what it was made of.
+pub(crate) struct Parsed {
+    pub(crate) config: Config,
+    pub(crate) documents: Arc<[Document]>,
+    /// The SHA-256 of the documents.
+    pub(crate) digest: [u8; 32],
 }
 
-/// The same, with the SHA-256 of the file.
-pub(crate) fn read_with_digest(file: &Path) -> Result<(Config, [u8; 32]), Failure> {
+/// Reads and checks a file, or standard input. What that names starts at the working directory.
+pub(crate) fn read(file: &Path) -> Result<Config, Failure> {
+    read_whole(file).map(|parsed| parsed.config)
+}
+
+/// The same, with what it was made of.
+pub(crate) fn read_whole(file: &Path) -> Result<Parsed, Failure> {
     let name = name_of(file);
     let text = read_text(file)
         .map_err(|error| Failure::BadInput(format!("cannot read {name}: {error}")))?;
-    Ok((Config::parse(&name, &text)?, sha256(text.as_bytes())))
+    parse([Document { name, text }].into())
+}
+
+/// Checks documents, which messages call by their names.
+pub(crate) fn parse(documents: Arc<[Document]>) -> Result<Parsed, Failure> {
+    let [Document { name, text }] = &documents[..] else {
+        return Err(Failure::BadInput("a configuration is one document".to_owned()));
+    };
+    let (config, digest) = (Config::parse(name, text)?, sha256(text.as_bytes()));
+    Ok(Parsed { config, documents, digest })
 }
 
 /// Reads a file with a certificate.

@@ -38,10 +38,25 @@ pub(crate) const FOR_PROBES: &str = "for probes";
 impl Failure {
     /// The code that the program exits with.
     pub(crate) fn exit_code(&self) -> ExitCode {
-        ExitCode::from(match self {
-            Failure::Config(_) | Failure::Credentials { .. } | Failure::BadInput(_) => BAD_INPUT,
-            Failure::Bind { .. } | Failure::Runtime(_) => RUNTIME,
-        })
+        ExitCode::from(if self.is_bad_input() { BAD_INPUT } else { RUNTIME })
+    }
+
+    /// Whether the configuration or the command line has to change.
+    pub(crate) fn is_bad_input(&self) -> bool {
+        match self {
+            Failure::Config(_) | Failure::Credentials { .. } | Failure::BadInput(_) => true,
+            Failure::Bind { .. } | Failure::Runtime(_) => false,
+        }
+    }
+
+    /// The same of the configuration of that name, which was read in place of another one.
+    pub(crate) fn of_config(self, name: &str) -> Failure {
+        match self {
+            Failure::Credentials { file: _, faults } => {
+                Failure::Credentials { file: name.to_owned(), faults }
+            }
+            other => other,
+        }
     }
 
     /// The text that is printed.

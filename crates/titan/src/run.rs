@@ -1,13 +1,13 @@
 //! `titan run`: binds everything, serves until a signal, drains.
 
 use crate::cli::RunOptions;
-use crate::config_file;
+use crate::config_file::{self, Parsed};
 use crate::demo::Demo;
 use crate::events::Events;
 use crate::failure::{FOR_PROBES, Failure};
 use crate::failures::Failures;
 use crate::greeting::Greeting;
-use crate::reload::{self, Change, InForce, Reloading};
+use crate::reload::{self, InForce, Reloading};
 use crate::terminal;
 use std::io;
 use std::process::ExitCode;
@@ -15,12 +15,14 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 use titan_admin::http::{Server, Socket};
+use titan_admin::orders::{self, Order};
 use titan_admin::{Reloads, RevocationStore};
 use titan_config::{Admin, Config, ListenAddress};
 use titan_proxy::{Files, Gateway, sha256};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::MissedTickBehavior;
 
 /// How often there is a look at what changes without telling: files, counters, failures.
 const LOOK: Duration = Duration::from_secs(2);
@@ -56,16 +58,15 @@ pub(crate) fn run(options: &RunOptions) -> Result<ExitCode, Failure> {
         return Err(Failure::BadInput(text.to_owned()));
     }
     let watched = file.filter(|_| options.watch).map(config_file::state_of);
-    let (config, digest, demo) = match file {
-        Some(file) => {
-            let (config, digest) = config_file::read_with_digest(file)?;
-            (config, digest, None)
-        }
+    let (parsed, demo) = match file {
+        Some(file) => (config_file::read_whole(file)?, None),
         None => {
             let Demo { config, text, upstream } = Demo::start()?;
-            (config, sha256(text.as_bytes()), Some((text, upstream)))
+            let digest = sha256(text.as_bytes());
+            (Parsed { config, documents: Arc::new([]), digest }, Some((text, upstream)))
         }
     };
+    let Parsed { config, documents, digest } = parsed;
     terminal::warn(&config.warnings);
     let state = file.map(|file| config_file::state_of_named(&config, file));
     let files = file.map(|file| config_file::read_checked(&config, file)).transpose()?;
@@ -88,6 +89,7 @@ pub(crate) fn run(options: &RunOptions) -> Result<ExitCode, Failure> {
             _ = signals.next_stop() => return Ok(ExitCode::SUCCESS),
         };
         let reloads = Arc::new(Reloads::new(digest));
+        let (_orders, ordered) = orders::orders();
         let start = |socket| titan_admin::start(socket, &gateway, &reloads, store.clone());
         let admin = admin.map(start).transpose()?;
         let start = |socket| titan_admin::start_probes(socket, &gateway, &reloads);
@@ -105,6 +107,7 @@ pub(crate) fn run(options: &RunOptions) -> Result<ExitCode, Failure> {
         let in_force = file.zip(state).map(|(file, state)| InForce {
             file: file.to_owned(),
             config: Arc::clone(&config),
+            documents,
             digest,
             state,
         });
@@ -116,7 +119,7 @@ pub(crate) fn run(options: &RunOptions) -> Result<ExitCode, Failure> {
             None => it,
         });
         let servers = Servers { admin, _probes: probes, _demo: demo, store };
-        serve(gateway, signals, reloading, servers).await
+        serve(gateway, (signals, ordered), reloading, servers).await
     })
 }
 
@@ -157,12 +160,15 @@ fn bind_admin(config: &Config) -> Result<[Option<Socket>; 2], Failure> {
 /// the admin interface and the file of revoked tokens are for a successor from the signal on.
 async fn serve(
     mut gateway: Gateway,
-    mut signals: Signals,
+    (mut signals, mut ordered): (Signals, mpsc::Receiver<Order>),
     mut reloading: Option<Reloading>,
     mut servers: Servers,
 ) -> Result<ExitCode, Failure> {
     let (mut failures, mut events) = (Failures::default(), Events::default());
     let metrics = gateway.metrics();
+    // At its time however much else there is to do in between.
+    let mut look = tokio::time::interval(LOOK);
+    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             () = gateway.ended() => {
@@ -171,12 +177,16 @@ async fn serve(
             signal = signals.next() => match signal {
                 Told::Stop(_) => break,
                 Told::Reload => {
-                    reloading.iter_mut().for_each(|it| it.ask_for(Change::File));
+                    reloading.iter_mut().for_each(Reloading::hang_up);
                     continue;
                 }
             },
+            Some(order) = ordered.recv() => {
+                reload::take(&mut reloading, order);
+                continue;
+            }
             () = reload::done(&mut reloading) => continue,
-            () = tokio::time::sleep(LOOK) => {}
+            _ = look.tick() => {}
         }
         reloading.iter_mut().for_each(Reloading::look);
         gateway.loader().sweep();
@@ -186,6 +196,7 @@ async fn serve(
         failures.warn(of_file.into_iter().collect(), Instant::now());
     }
     gateway.drain();
+    drop(ordered);
     servers.admin.take().into_iter().for_each(Server::end);
     servers.store = None;
     terminal::say("draining; a second signal stops the gateway at once\n");

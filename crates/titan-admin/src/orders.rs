@@ -1,0 +1,243 @@
+//! What the program can be asked to do with its configuration while it serves: by whom, and what came of it.
+//!
+//! [`Orders`] is the side that asks, from any thread. The program takes them at the other end, one at a time, where its
+//! signals arrive too. Each order carries the way back for its outcome.
+
+use crate::history::{Author, Entry};
+use serde::Serialize;
+use std::fmt;
+use std::time::{Duration, SystemTime};
+use tokio::sync::{mpsc, oneshot};
+
+/// The way to the program. It leads nowhere once a drain has begun.
+#[derive(Clone, Debug)]
+pub struct Orders(mpsc::Sender<Order>);
+
+/// What is asked for, with the way back for what came of it.
+#[derive(Debug)]
+pub enum Order {
+    /// Another configuration.
+    Change {
+        /// Which.
+        change: Change,
+        /// Who asks.
+        author: Author,
+        /// Takes what came of it.
+        done: oneshot::Sender<Result<Applied, NotApplied>>,
+    },
+    /// The configuration that is on trial is to stay.
+    Confirm {
+        /// Who says so.
+        author: Author,
+        /// Takes the entry that stays.
+        done: oneshot::Sender<Result<Applied, NotApplied>>,
+    },
+    /// The configuration in force, to be shown.
+    InForce(oneshot::Sender<InForce>),
+    /// What was in force, the latest first.
+    History(oneshot::Sender<History>),
+}
+
+/// Another configuration, and where it comes from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// What the file says that the gateway was started with.
+    Reload,
+    /// These documents, read as if they stood in place of that file.
+    Apply {
+        /// What they say.
+        documents: Vec<Document>,
+        /// What takes them back.
+        safeguards: Safeguards,
+    },
+    /// One of the history; without an id the one before the one in force.
+    Rollback(Option<u64>),
+}
+
+/// A text of the configuration. The first one of several is the one that includes the others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Document {
+    /// What messages call it.
+    pub name: String,
+    /// What it says.
+    pub text: String,
+}
+
+/// What takes a configuration back that has just come into force.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Safeguards {
+    /// How long there is to confirm it.
+    pub confirm: Option<Duration>,
+    /// Which figures must not become worse.
+    pub guard: Option<Guard>,
+}
+
+/// Takes a configuration back when requests fare worse under it than before.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Guard {
+    /// How long it looks on.
+    pub window: Duration,
+    /// How many times worse is too bad: more than 1.
+    pub factor: f64,
+}
+
+/// A configuration has come into force, or stays there.
+#[derive(Clone, Debug)]
+pub struct Applied {
+    /// Its entry in the history.
+    pub entry: Entry,
+    /// What there is to say of it.
+    pub warnings: Findings,
+    /// What it comes to, as `titan check` prints it.
+    pub summary: String,
+    /// What else whoever asked has to know, such as that the history could not be written.
+    pub notes: Vec<String>,
+}
+
+/// What was found in a configuration, as `titan check` tells it.
+#[derive(Clone, Debug, Default)]
+pub struct Findings {
+    /// For people.
+    pub text: String,
+    /// For programs: the `diagnostics` of `titan check --json`.
+    pub json: Vec<serde_json::Value>,
+}
+
+/// Why the configuration in force is the one from before.
+#[derive(Clone, Debug)]
+pub enum NotApplied {
+    /// The other one is wrong.
+    Refused(Findings),
+    /// It is right, and could not be put in force: an address is in use, say.
+    Failed(Findings),
+    /// Something is in the way: a configuration that waits for its confirmation, or none that does.
+    Conflict(String),
+    /// There is no such entry in the history.
+    NotFound(String),
+    /// Another change was asked for before this one's turn came.
+    Superseded,
+    /// The gateway drains, or too many orders wait.
+    Unavailable,
+}
+
+/// The configuration in force, to be shown.
+#[derive(Clone, Debug)]
+pub struct InForce {
+    /// Its entry in the history.
+    pub entry: Entry,
+    /// What it says, with stars in place of secrets.
+    pub documents: Vec<Document>,
+    /// What it comes to, as `titan check` prints it.
+    pub summary: String,
+    /// Until when it waits to be confirmed, where it does.
+    pub confirm_until: Option<SystemTime>,
+}
+
+/// What was in force.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    /// The latest first.
+    pub entries: Vec<Entry>,
+    /// Why it, or a part of it, is not on the disk.
+    pub notes: Vec<String>,
+}
+
+/// More orders than this do not wait.
+const WAITING: usize = 16;
+
+/// The way to the program, and where it arrives.
+pub fn orders() -> (Orders, mpsc::Receiver<Order>) {
+    let (orders, ordered) = mpsc::channel(WAITING);
+    (Orders(orders), ordered)
+}
+
+impl Orders {
+    /// Asks for another configuration, and waits for what comes of it.
+    pub async fn change(&self, change: Change, author: Author) -> Result<Applied, NotApplied> {
+        self.ask(|done| Order::Change { change, author, done }).await?
+    }
+
+    /// Has the configuration stay that is on trial.
+    pub async fn confirm(&self, author: Author) -> Result<Applied, NotApplied> {
+        self.ask(|done| Order::Confirm { author, done }).await?
+    }
+
+    /// The configuration in force.
+    pub async fn in_force(&self) -> Result<InForce, NotApplied> {
+        self.ask(Order::InForce).await
+    }
+
+    /// What was in force.
+    pub async fn history(&self) -> Result<History, NotApplied> {
+        self.ask(Order::History).await
+    }
+
+    async fn ask<T>(
+        &self,
+        order: impl FnOnce(oneshot::Sender<T>) -> Order,
+    ) -> Result<T, NotApplied> {
+        let (done, outcome) = oneshot::channel();
+        self.0.try_send(order(done)).map_err(|_| NotApplied::Unavailable)?;
+        outcome.await.map_err(|_| NotApplied::Unavailable)
+    }
+}
+
+/// What a person is told. For what is wrong with a configuration that is the text of `titan check`.
+impl fmt::Display for NotApplied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotApplied::Refused(findings) | NotApplied::Failed(findings) => {
+                f.write_str(findings.text.trim_end())
+            }
+            NotApplied::Conflict(why) | NotApplied::NotFound(why) => f.write_str(why),
+            NotApplied::Superseded => {
+                f.write_str("another change was requested before this one could begin")
+            }
+            NotApplied::Unavailable => {
+                f.write_str("the gateway is draining, or too many requests are waiting for it")
+            }
+        }
+    }
+}
+
+impl std::error::Error for NotApplied {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn runtime() -> tokio::runtime::Runtime {
+        tokio::runtime::Builder::new_current_thread().build().unwrap()
+    }
+
+    #[test]
+    fn what_nobody_takes_any_more_is_told() {
+        let (orders, ordered) = orders();
+        drop(ordered);
+        let outcome = runtime().block_on(orders.confirm(Author::Signal));
+        assert!(matches!(outcome, Err(NotApplied::Unavailable)));
+    }
+
+    #[test]
+    fn orders_wait_up_to_a_bound() {
+        let (orders, mut ordered) = orders();
+        runtime().block_on(async {
+            let ask = || {
+                let orders = orders.clone();
+                async move { orders.change(Change::Reload, Author::Watch).await }
+            };
+            let mut waiting: Vec<_> = (0..WAITING).map(|_| Box::pin(ask())).collect();
+            for one in &mut waiting {
+                // Polled once, each is on its way.
+                tokio::select! { biased; _ = one => unreachable!(), () = async {} => {} }
+            }
+            assert!(matches!(ask().await, Err(NotApplied::Unavailable)));
+            let Some(Order::Change { change, author, done }) = ordered.recv().await else {
+                unreachable!()
+            };
+            assert_eq!((change, author), (Change::Reload, Author::Watch));
+            let _ = done.send(Err(NotApplied::Superseded));
+            assert!(matches!(waiting.remove(0).await, Err(NotApplied::Superseded)));
+        });
+    }
+}
