@@ -39,25 +39,32 @@ impl Config {
     ///
     /// All that is wrong is in the report, not only the first thing, unless it is no YAML.
     pub fn parse(name: &str, text: &str) -> Result<Config, Report> {
-        let source = Arc::new(Source::new(name, text));
-        let mut findings = Findings::default();
-        let config = read(&source, &mut findings);
-        let failed = findings.has_errors();
-        let report = Report::new(source, findings);
-        match config {
-            Some(config) if report.is_empty() => Ok(config),
-            Some(config) if !failed => Ok(Config { warnings: report, ..config }),
-            _ => Err(report),
-        }
+        Ok(parse(name, text)?.0)
     }
 }
 
-pub(crate) fn read(source: &Source, findings: &mut Findings) -> Option<Config> {
-    let root = yaml::read(source, findings)?;
-    let mut to = Reading::new(source, findings, Declared::in_file(&root), language::sections);
-    let mut fields = section_of::<ConfigFields>().read(&root, &mut to)?;
+/// A configuration, and the file as it is written.
+pub(crate) fn parse(name: &str, text: &str) -> Result<(Config, Node), Report> {
+    let source = Arc::new(Source::new(name, text));
+    let mut findings = Findings::default();
+    let read = yaml::read(&source, &mut findings).and_then(|root| {
+        let config = read(&root, &source, &mut findings)?;
+        Some((config, root))
+    });
+    let failed = findings.has_errors();
+    let report = Report::new(source, findings);
+    match read {
+        Some(read) if report.is_empty() => Ok(read),
+        Some((config, root)) if !failed => Ok((Config { warnings: report, ..config }, root)),
+        _ => Err(report),
+    }
+}
+
+pub(crate) fn read(root: &Node, source: &Source, findings: &mut Findings) -> Option<Config> {
+    let mut to = Reading::new(source, findings, Declared::in_file(root), language::sections);
+    let mut fields = section_of::<ConfigFields>().read(root, &mut to)?;
     tell_apart(&mut fields.routes);
-    check(&fields, &root, &mut to);
+    check(&fields, root, &mut to);
     let policies = check_policies(&fields, &mut to)?;
     finish(fields, policies, source)
 }

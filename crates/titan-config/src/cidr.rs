@@ -3,7 +3,7 @@
 use crate::problem::Problem;
 use crate::read::Read;
 use crate::readers::text;
-use crate::shape::TextShape;
+use crate::shape::{Shape, TextShape};
 use std::fmt;
 use std::net::IpAddr;
 
@@ -67,10 +67,10 @@ pub(crate) fn cidr() -> impl Read<Value = Cidr> {
         pattern: Some("^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$"),
         max: 64,
     };
-    text(shape, parse)
+    text(shape, parse_cidr).shaped(Shape::Network)
 }
 
-fn parse(text: &str) -> Result<Cidr, Problem> {
+pub(crate) fn parse_cidr(text: &str) -> Result<Cidr, Problem> {
     let (address, bits) = match text.split_once('/') {
         Some((address, bits)) => (address, Some(bits)),
         None => (text, None),
@@ -117,7 +117,7 @@ mod tests {
             ("2001:db8::/33", "2001:db8:8000::1", false),
             ("::/0", "2001:db8::1", true),
         ] {
-            let block = parse(block).unwrap();
+            let block = parse_cidr(block).unwrap();
             assert_eq!(block.contains(address.parse().unwrap()), is_in, "{address} in {block}");
         }
     }
@@ -126,7 +126,7 @@ mod tests {
     fn what_is_no_block_is_refused() {
         for text in ["", "10.0.0.0/33", "10.0.0.0/", "10.0.0.0/+8", "10.0.0.1/8", "a/8", "::1/129"]
         {
-            assert!(parse(text).is_err(), "{text}");
+            assert!(parse_cidr(text).is_err(), "{text}");
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::host_name::parse_host_name;
 use crate::problem::Problem;
 use crate::read::Read;
 use crate::readers::text;
-use crate::shape::TextShape;
+use crate::shape::{Shape, TextShape};
 use crate::token::{HeaderValue, parse_header_value};
 use std::cmp::Ordering;
 use std::fmt;
@@ -50,7 +50,7 @@ pub(crate) fn host_pattern() -> impl Read<Value = HostPattern> {
         pattern: Some("^(\\*\\.)?[^*/@?#\\s]+$"),
         max: MAX_HOST,
     };
-    text(shape, parse_pattern)
+    text(shape, parse_pattern).shaped(Shape::Caseless)
 }
 
 /// A host with an optional port, for a Host field.

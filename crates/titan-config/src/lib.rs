@@ -11,7 +11,7 @@
 //! | texts with a grammar | `token`, `host_name`, `host`, `path`, `address`, `cidr`, `method`, `template` ... |
 //! | the sections of the file | `timeouts`, `tls`, `listener`, `upstream`, `policy`, `files`, `route_fields`, `gateway` ... |
 //! | what needs several places of the file | `clash`, `check` |
-//! | what a configuration comes to | `listing`, `summary`, `request_fields`, `masked` |
+//! | what a configuration comes to | `listing`, `summary`, `request_fields`, `masked`, `resolved` |
 //! | what is generated from the sections | `language`, `reference`, `schema` |
 
 pub mod bounds;
@@ -122,6 +122,8 @@ mod reference;
 
 mod json;
 
+mod resolved;
+
 mod schema;
 
 pub use address::{EndpointAddress, ListenAddress};
@@ -146,6 +148,7 @@ pub use policy::*;
 pub use quantity::{ByteSize, Cap};
 pub use reference::reference;
 pub use report::Report;
+pub use resolved::Resolved;
 pub use resolver::Resolver;
 pub use respond::{Redirect, Respond};
 pub use route::{Action, Proxy, Rewrite, Route, SendHost, Share};

@@ -4,6 +4,7 @@ use crate::check;
 use crate::location::Location;
 use crate::report::{Findings, Hidden};
 use crate::source::Source;
+use crate::yaml;
 
 /// A document with stars in place of its secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +29,8 @@ impl Masked {
     pub fn new(name: &str, text: &str) -> Masked {
         let source = Source::new(name, text);
         let mut findings = Findings::default();
-        let _ = check::read(&source, &mut findings);
+        let root = yaml::read(&source, &mut findings);
+        let _ = root.and_then(|root| check::read(&root, &source, &mut findings));
         let hidden = findings.hidden();
         let spans: Vec<_> = hidden.iter().map(|it| it.span).collect();
         let secret = |Hidden { span, path }: &_| SecretPlace {

@@ -6,7 +6,7 @@ use crate::diagnostic::Diagnostic;
 use crate::location::Span;
 use crate::node::{Kind, Node, Text, is_unquoted};
 use crate::report::Findings;
-use crate::shape::{Presence, SectionInfo, Shape};
+use crate::shape::{Presence, SectionInfo, Shape, TextShape};
 use crate::source::Source;
 use crate::suggest;
 use std::fmt::Write;
@@ -32,6 +32,14 @@ pub(crate) trait Read {
         F: Fn(Self::Value, &Node, &mut Reading<'_>) -> Option<T>,
     {
         Then { first: self, check }
+    }
+
+    /// Reads the same; `shape` says more of what that looks like.
+    fn shaped(self, shape: fn(TextShape) -> Shape) -> Shaped<Self>
+    where
+        Self: Sized,
+    {
+        Shaped { reader: self, shape }
     }
 
     /// Reads, and makes something else of the value.
@@ -83,6 +91,30 @@ impl<T, R: Read, F: Fn(R::Value) -> T> Read for Map<R, F> {
 
     fn takes(&self, kind: &Kind) -> bool {
         self.first.takes(kind)
+    }
+}
+
+pub(crate) struct Shaped<R> {
+    reader: R,
+    shape: fn(TextShape) -> Shape,
+}
+
+impl<R: Read> Read for Shaped<R> {
+    type Value = R::Value;
+
+    fn read(&self, node: &Node, to: &mut Reading<'_>) -> Option<R::Value> {
+        self.reader.read(node, to)
+    }
+
+    fn shape(&self) -> Shape {
+        match self.reader.shape() {
+            Shape::Text(text) => (self.shape)(text),
+            other => other,
+        }
+    }
+
+    fn takes(&self, kind: &Kind) -> bool {
+        self.reader.takes(kind)
     }
 }
 

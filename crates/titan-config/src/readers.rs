@@ -49,7 +49,10 @@ impl<T, F: Fn(&str) -> Result<T, Problem>> Read for TextReader<F> {
     }
 
     fn shape(&self) -> Shape {
-        Shape::Text(self.shape)
+        match self.is_secret {
+            true => Shape::Secret(self.shape),
+            false => Shape::Text(self.shape),
+        }
     }
 }
 

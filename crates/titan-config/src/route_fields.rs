@@ -244,7 +244,8 @@ fn draft(fields: RouteFields, node: &Node, to: &mut Reading<'_>) -> Option<Route
 }
 
 const ACTIONS: [&str; 4] = ["upstream", "redirect", "respond", "files"];
-const FOR_PROXY: [&str; 7] =
+/// The keys that only routes with an upstream have.
+pub(crate) const FOR_PROXY: [&str; 7] =
     ["rewrite", "send_host", "retries", "upgrades", "grpc_web", "timeouts", "limits"];
 
 /// Checks which keys stand together. What a slip in a key has caused is not reported again.

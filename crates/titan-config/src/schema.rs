@@ -60,7 +60,10 @@ fn of_shape(shape: &Shape) -> Json {
 
 fn shape_members(shape: &Shape) -> Vec<(String, Json)> {
     let object = match shape {
-        Shape::Text(shape) => return text_members(shape),
+        Shape::Text(shape)
+        | Shape::Secret(shape)
+        | Shape::Caseless(shape)
+        | Shape::Network(shape) => return text_members(shape),
         Shape::Words(words) => {
             Json::object([("enum", Json::List(words.iter().map(word).collect()))])
         }

@@ -9,6 +9,12 @@ use std::time::Duration;
 pub(crate) enum Shape {
     /// A text of one kind.
     Text(TextShape),
+    /// A text that nobody else may see.
+    Secret(TextShape),
+    /// A text in which case makes no difference.
+    Caseless(TextShape),
+    /// A block of addresses.
+    Network(TextShape),
     /// One of these words.
     Words(Vec<&'static str>),
     Whole {
@@ -93,7 +99,8 @@ pub(crate) enum Presence {
     Required,
     /// The default as one would write it.
     Default(&'static str),
-    /// What happens without it, in words.
+    /// What happens without it, in words. A value in backticks and nothing else is a value as one would write it;
+    /// with a dot in it, the key of the file that holds instead.
     Optional(&'static str),
 }
 
@@ -101,8 +108,13 @@ impl Shape {
     /// What a message says was expected.
     pub(crate) fn describe(&self) -> String {
         match self {
-            Shape::Text(TextShape { what, examples: "", .. }) => (*what).to_owned(),
-            Shape::Text(TextShape { what, examples, .. }) => format!("{what} such as {examples}"),
+            Shape::Text(text)
+            | Shape::Secret(text)
+            | Shape::Caseless(text)
+            | Shape::Network(text) => match *text {
+                TextShape { what, examples: "", .. } => what.to_owned(),
+                TextShape { what, examples, .. } => format!("{what} such as {examples}"),
+            },
             Shape::Words(words) => alternatives(words.iter().map(|it| format!("`{it}`")).collect()),
             Shape::Whole { min: i64::MIN, max: i64::MAX } => "a whole number".to_owned(),
             Shape::Whole { min, max } => format!("a whole number from {min} to {max}"),
@@ -146,7 +158,7 @@ impl Shape {
     /// Whether a text such as a person types is among what may stand there.
     pub(crate) fn takes_text(&self) -> bool {
         match self {
-            Shape::Text(_) => true,
+            Shape::Text(_) | Shape::Secret(_) | Shape::Caseless(_) | Shape::Network(_) => true,
             Shape::Short { .. } => self.short().takes_text(),
             Shape::Either(shapes) => shapes.iter().any(Shape::takes_text),
             _ => false,

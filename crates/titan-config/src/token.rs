@@ -186,7 +186,7 @@ pub(crate) fn name() -> impl Read<Value = Name> {
 }
 
 pub(crate) fn header_name() -> impl Read<Value = HeaderName> {
-    text(HEADER_NAME, parse_header_name)
+    text(HEADER_NAME, parse_header_name).shaped(Shape::Caseless)
 }
 
 pub(crate) fn token() -> impl Read<Value = Token> {

@@ -9,7 +9,7 @@ use crate::problem::Problem;
 use crate::read::{Read, Reading, default, optional, required};
 use crate::readers::{boolean, duration, one_or_list, text, text_or, word_or, words_or};
 use crate::section::{section, section_of};
-use crate::shape::TextShape;
+use crate::shape::{Shape, TextShape};
 use crate::timeouts::DAY;
 use crate::token::{HEADER_NAME, HeaderName, Pattern, parse_header_name, pattern};
 use std::time::Duration;
@@ -213,5 +213,5 @@ fn headers() -> impl Read<Value = CorsHeaders> {
 }
 
 fn header_name() -> impl Read<Value = HeaderName> {
-    text(HEADER_NAME, parse_header_name)
+    text(HEADER_NAME, parse_header_name).shaped(Shape::Caseless)
 }

@@ -4,7 +4,7 @@ use crate::forwarding::{is_claim, key_of};
 use crate::problem::Problem;
 use crate::read::Read;
 use crate::readers::text;
-use crate::shape::TextShape;
+use crate::shape::{Shape, TextShape};
 use crate::token::{HEADER_NAME, HeaderName, parse_header_name};
 use titan_http::{FieldName, fold_name};
 
@@ -17,17 +17,17 @@ pub(super) const RESPONSE_HEADER: TextShape =
 
 /// A request field that no other part of the file controls.
 pub(super) fn request_header() -> impl Read<Value = HeaderName> {
-    text(REQUEST_HEADER, parse_request_header)
+    text(REQUEST_HEADER, parse_request_header).shaped(Shape::Caseless)
 }
 
 /// A field that identifies clients to upstreams.
 pub(super) fn identity_header() -> impl Read<Value = HeaderName> {
-    text(TOLD_HEADER, parse_identity_header)
+    text(TOLD_HEADER, parse_identity_header).shaped(Shape::Caseless)
 }
 
 /// A response field that others may write too.
 pub(super) fn response_header() -> impl Read<Value = HeaderName> {
-    text(RESPONSE_HEADER, parse_appended_header)
+    text(RESPONSE_HEADER, parse_appended_header).shaped(Shape::Caseless)
 }
 
 /// Neither what a transform may not write either, nor what clients say of themselves.

@@ -11,7 +11,7 @@ mod transforms;
 mod trust;
 
 use std::collections::BTreeSet;
-use titan_config::{Config, schema};
+use titan_config::{Config, Resolved, schema};
 
 /// A section of the schema, one of its keys, a file that sets it, and what the checked form then shows.
 type Row = (&'static str, &'static str, &'static str, &'static str);
@@ -398,8 +398,8 @@ const ROWS: &[Row] = &[
     ("admin", "probes", "admin: { probes: \":91\" }", "probes: Some(Any(91))"),
 ];
 
-/// The checked form of a file; what it must have and does not is added.
-fn checked(text: &str) -> String {
+/// The file with what it must have and does not.
+fn complete(text: &str) -> String {
     let mut file = text.to_owned();
     let has = |key: &str| text.lines().any(|line| line.starts_with(key));
     for (key, addition) in [
@@ -411,7 +411,12 @@ fn checked(text: &str) -> String {
             file.push_str(addition);
         }
     }
-    match Config::parse("titan.yaml", &file) {
+    file
+}
+
+/// The checked form of a file; what it must have and does not is added.
+fn checked(text: &str) -> String {
+    match Config::parse("titan.yaml", &complete(text)) {
         Ok(config) => format!("{config:?}"),
         Err(report) => panic!("{report}"),
     }
@@ -461,6 +466,20 @@ fn no_field_is_forgotten() {
         missing.is_empty() && gone.is_empty(),
         "fields without a row in these tables: {missing:?}; rows of fields that are gone: {gone:?}"
     );
+}
+
+#[test]
+fn what_is_resolved_is_a_file_that_means_the_same() {
+    for (section, key, text, _) in rows() {
+        let shown = Resolved::parse("titan.yaml", &complete(text)).unwrap().to_string();
+        if shown.contains("***") {
+            continue;
+        }
+        match Resolved::parse("titan.yaml", &shown) {
+            Ok(again) => assert_eq!(again.to_string(), shown, "{section}.{key}"),
+            Err(report) => panic!("{section}.{key}: {report}\n{shown}"),
+        }
+    }
 }
 
 #[test]
