@@ -8,7 +8,7 @@
 //! | 0 | bind, build the snapshot, start the workers, stop them | `gateway` | [`Gateway::start`] |
 //! | - | another configuration while they serve | `gateway`, `serve` | [`Loader::load`], `Change` |
 //! | 1 | one thread, one runtime, own sockets, buffers, pools and clock | `worker`, `serve` | `serve::run` |
-//! | 2 | accept, connection limits, PROXY protocol | `listener` | `Listener::serve` |
+//! | 2 | accept, connection limits, PROXY protocol | `listener`, `socket` | `Listener::serve` |
 //! | 3 | TLS: certificates, the handshake, records | [`titan_io::tls`] | `accept` |
 //! | 4 | bytes to heads, heads to bytes | `downstream`: `h1`, `h2` | `serve` |
 //! | 5 | **the spine** | `exchange` | `Exchange::run` |
@@ -65,6 +65,8 @@ mod exchange;
 mod downstream;
 
 mod proxy_protocol;
+
+mod socket;
 
 mod listener;
 

@@ -106,7 +106,8 @@ fn check(ended: Result<io::Result<()>, JoinError>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::listener::{ListenSocket, PreparedListener};
+    use crate::listener::PreparedListener;
+    use crate::socket::ListenSocket;
     use std::fs::File;
     use std::os::fd::OwnedFd;
     use std::os::unix::net::UnixListener;

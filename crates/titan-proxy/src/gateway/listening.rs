@@ -1,7 +1,8 @@
 //! Where a gateway listens, and what a configuration changes of it.
 
 use super::error::LoadError;
-use crate::listener::{ListenSocket, Listener, ListenerId, ListenerState, bind};
+use crate::listener::{Listener, ListenerId, ListenerState};
+use crate::socket::{ListenSocket, bind};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use titan_config::{Config, ListenAddress};
