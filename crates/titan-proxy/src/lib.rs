@@ -80,12 +80,12 @@ mod explain;
 
 pub use explain::{Asking, BadQuestion, Explanation, explain};
 pub use gateway::{
-    Bound, Gateway, LoadError, Loader, Status, UpstreamFailure, check_credentials,
-    warn_of_credentials,
+    Bound, Gateway, InheritedListener, Lending, ListenerName, LoadError, Loader, PreparedGateway,
+    Status, UpstreamFailure, check_credentials, warn_of_credentials,
 };
 pub use metrics::{Cells, Metrics, RouteCells};
 pub use titan_io::counter::{Counted, Counter, Histogram};
-pub use titan_io::tls::{BadCredentials, Files, sha256};
+pub use titan_io::tls::{BadCredentials, Files, TicketSecrets, sha256};
 pub use titan_policies::jwt::{KeySetStatus, Revocation, Revocations, Revoked};
 pub use titan_policies::list::{PolicyFigure, PolicyMetric};
 pub use titan_upstream::cells::UpstreamCells;

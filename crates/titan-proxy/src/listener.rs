@@ -9,13 +9,14 @@ use crate::worker::{OpenConnection, Worker};
 use arc_swap::ArcSwap;
 use rustix::io::Errno;
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::future::poll_fn;
 use std::io;
 use std::net::IpAddr;
-use std::pin::Pin;
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc as std_mpsc};
 use std::task::Poll;
 use titan_config::{Cidr, ListenAddress};
 use titan_http::Scheme;
@@ -24,15 +25,31 @@ use titan_io::network::ClientNetwork;
 use titan_io::registry::Registry;
 use titan_io::shares::{ClientCounter, Shares};
 use titan_io::stream::Stream;
-use titan_io::tls::{self, BadCredentials, Files, Refused, ServerTls};
+use titan_io::tls::{self, BadCredentials, Files, Refused, ServerTls, TicketSecrets};
 use titan_io::transport::Transport;
-use tokio::sync::oneshot;
+use tokio::sync::mpsc;
 
-/// A listening socket of one worker.
+/// A listening socket of one worker. It may have several of one listener.
 pub(crate) struct Listener {
     pub(crate) socket: ListenSocket,
     pub(crate) state: Arc<ListenerState>,
 }
+
+/// What a listener does besides accepting. What an order brings to say that it is done is dropped then.
+pub(crate) enum ListenerOrder {
+    /// Give a duplicate of the socket to a successor of the process.
+    Lend(std_mpsc::SyncSender<LentSocket>),
+    /// Close the socket, which others have too: what waits there is theirs.
+    Leave(Done),
+    /// Accept what waits, and close the socket.
+    Close(Done),
+}
+
+/// A duplicate of a socket, and whose it is.
+pub(crate) type LentSocket = (ListenerId, io::Result<OwnedFd>);
+
+/// Nothing is ever sent: this is dropped when something is done.
+pub(crate) type Done = std_mpsc::SyncSender<Infallible>;
 
 /// What decides which connections a listener admits; one for all workers. It stays as long as something listens at the address or
 /// a connection that came in there is open: a reload changes its settings.
@@ -85,6 +102,11 @@ impl ListenerId {
         });
         ids.collect()
     }
+
+    /// As the configuration writes its address, and how many of that stand before it.
+    pub(crate) fn name(&self) -> (String, usize) {
+        (self.address.to_string(), self.before)
+    }
 }
 
 impl PreparedListener {
@@ -102,6 +124,13 @@ impl PreparedListener {
             None => ServerTls::new(tls, config.protocols, files),
         });
         Ok(PreparedListener { tls: tls.transpose()?, config: config.clone(), state })
+    }
+
+    /// The same with tickets that a process before this one has made staying valid, if the same clients are accepted.
+    #[must_use]
+    pub(crate) fn succeeding(mut self, tickets: &TicketSecrets) -> PreparedListener {
+        self.tls = self.tls.map(|tls| tls.succeeding(tickets));
+        self
     }
 
     /// The state that it will be in force in.
@@ -200,41 +229,53 @@ impl Drop for ConnectionPermit {
 }
 
 impl Listener {
-    /// Accepts connections and serves each in a task of its own, until `closing` comes or nobody can send it any more. What it
-    /// brings is dropped when the socket is closed.
-    pub(crate) async fn serve<D>(
+    /// Accepts connections and serves each in a task of its own, until it is told to close or nobody can tell it any more.
+    pub(crate) async fn serve(
         self,
         worker: Rc<Worker>,
-        mut closing: oneshot::Receiver<D>,
+        mut orders: mpsc::Receiver<ListenerOrder>,
     ) -> io::Result<()> {
         let Listener { socket, state } = self;
         let socket = Acceptor::new(socket)?;
-        let mut closed = None;
-        loop {
-            let accepted = poll_fn(|cx| match Pin::new(&mut closing).poll(cx) {
-                Poll::Ready(received) => {
-                    closed = received.ok();
-                    Poll::Ready(None)
-                }
-                Poll::Pending => socket.poll_accept(cx).map(Some),
+        let done = loop {
+            let next = poll_fn(|cx| match orders.poll_recv(cx) {
+                Poll::Ready(order) => Poll::Ready(Next::Order(order)),
+                Poll::Pending => socket.poll_accept(cx).map(Next::Accepted),
             });
-            match accepted.await {
-                Some(Ok((stream, peer))) => admit(&worker, &state, stream, peer),
-                Some(Err(error)) if is_exhausted(&error) => tokio::time::sleep(TICK).await,
+            match next.await {
+                Next::Accepted(Ok((stream, peer))) => admit(&worker, &state, stream, peer),
+                Next::Accepted(Err(error)) if is_exhausted(&error) => {
+                    tokio::time::sleep(TICK).await;
+                }
                 // What is wrong is wrong with that client: it has left the queue, say.
-                Some(Err(_)) => {}
-                None => break,
+                Next::Accepted(Err(_)) => {}
+                // There is room for all. Where nobody waits for it any more, nobody needs it.
+                Next::Order(Some(ListenerOrder::Lend(borrower))) => {
+                    let _ = borrower.try_send((state.id.clone(), socket.lend()));
+                }
+                Next::Order(Some(ListenerOrder::Leave(done))) => {
+                    drop((socket, done));
+                    return Ok(());
+                }
+                Next::Order(Some(ListenerOrder::Close(done))) => break Some(done),
+                Next::Order(None) => break None,
             }
-        }
+        };
         // Closing the socket would reset those that the kernel has already accepted. It is the kernel that is asked:
         // the runtime knows of those only that it has been told of.
         let socket = socket.into_std()?;
         while let Ok((stream, peer)) = socket.accept() {
             admit(&worker, &state, stream, peer);
         }
-        drop((socket, closed));
+        drop((socket, done));
         Ok(())
     }
+}
+
+/// What a listener waits for.
+enum Next {
+    Accepted(io::Result<(Stream, Option<IpAddr>)>),
+    Order(Option<ListenerOrder>),
 }
 
 /// Whether accepting failed for want of descriptors or memory, and would fail again at once.
