@@ -31,6 +31,10 @@ impl Policy for EarlyLimit {
         EarlyLimit(RateLimit::of(limit, (PolicyKind::EarlyLimit, setting.name), setting))
     }
 
+    fn replace(&self, (): ()) {
+        self.0.replace(());
+    }
+
     async fn on_request<'m>(
         &'m self,
         context: &mut PolicyContext<'m>,

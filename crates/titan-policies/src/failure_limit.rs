@@ -4,13 +4,12 @@ use crate::authorise::presented_user;
 use crate::context::{Charged, Failure, FailureCounter, Failures, PolicyContext, Step};
 use crate::policy::{Metric, OwnState, Policy, Response, Setting};
 use crate::rate_limit::cells::{self, RateLimitCells};
-use crate::rate_limit::keyed::KeyedLimiter;
-use crate::rate_limit::limiter::{CellRate, Limiter};
+use crate::rate_limit::keyed::{Allowance, KeyedLimiter};
+use crate::rate_limit::limiter::CellRate;
 use crate::rate_limit::table::WriterId;
 use crate::rate_limit::{mask_of, seconds, write_all, write_client, write_retry_after};
 use crate::story::Story;
 use std::hash::{Hash, Hasher};
-use std::num::NonZeroU32;
 use std::sync::Arc;
 use titan_config::Rate;
 use titan_http::{BadField, FieldName};
@@ -32,13 +31,11 @@ pub(crate) struct FailureLimit {
     words: Box<str>,
 }
 
-/// What makes a limit count on: that it has the same name, and counts the same failures against the same rate.
+/// What makes a limit count on: that it has the same name, and counts the same failures. Its rate may change.
 #[derive(PartialEq, Eq)]
 struct FailureKey {
     name: String,
     of: Whose,
-    rate: Rate,
-    capacity: NonZeroU32,
 }
 
 /// Whose failures are counted together.
@@ -72,10 +69,13 @@ impl Policy for FailureLimit {
             limit;
         let limiter = |rate: Rate, of: Whose| {
             let name = setting.name.to_owned();
-            let key = FailureKey { name, of, rate, capacity: *capacity };
-            let capacity = capacity.get().try_into().unwrap_or(usize::MAX);
-            let make = || Limiter::new([[CellRate::of(&rate)].into()].into(), None, capacity);
-            KeyedLimiter::shared(setting.registry, key, make)
+            let allowance = Allowance {
+                plans: [[CellRate::of(&rate)].into()].into(),
+                concurrency: None,
+                capacity: capacity.get().try_into().unwrap_or(usize::MAX),
+                most_owed: CellRate::most_owed,
+            };
+            KeyedLimiter::shared(setting.registry, FailureKey { name, of }, allowance)
         };
         let client = Whose::Client { ipv6_prefix: *ipv6_prefix };
         FailureLimit {
@@ -85,6 +85,10 @@ impl Policy for FailureLimit {
             is_shadow: *shadow,
             words: words(limit).into(),
         }
+    }
+
+    fn replace(&self, (): ()) {
+        [&self.by_client, &self.by_name].into_iter().flatten().for_each(|it| it.take_effect());
     }
 
     /// Lets the policies behind it judge a request, unless its client or its user has failed too often.
@@ -224,10 +228,20 @@ mod tests {
         for same in ["by_client: 1/h", "by_client: 1/h, by_name: 9/h"] {
             assert!(!looks(&later(&registry, same)), "{same}");
         }
-        for other in ["by_client: 2/h", "by_client: 1/h, ipv6_prefix: 48", "by_name: 1/h"] {
+        for other in
+            ["by_client: 1/h, capacity: 64", "by_client: 1/h, ipv6_prefix: 48", "by_name: 1/h"]
+        {
             assert!(looks(&later(&registry, other)), "{other}");
         }
-        drop(before);
+        let slower = later(&registry, "by_client: 2/h");
+        slower.replace(());
+        assert!(looks(&slower), "one of two");
+        slower.count(Failure::Token, &mut charged(&slower), 0);
+        assert!(!looks(&slower), "two of two");
+        let back = later(&registry, "by_client: 1/h");
+        back.replace(());
+        assert!(!looks(&back), "more than one");
+        drop((before, slower, back));
         assert!(looks(&later(&registry, "by_client: 1/h")), "nobody had it meanwhile");
     }
 }

@@ -22,8 +22,8 @@ use cells::RateLimitCells;
 pub(crate) use delay::Waiting;
 use delay::{Turn, WaitPermit};
 use exempt::is_exempt;
-use keyed::KeyedLimiter;
-use limiter::{CellRate, Charge, Count, Limiter, MAX_RATES, Outcome, Verdict};
+use keyed::{Allowance, KeyedLimiter};
+use limiter::{CellRate, Charge, Count, MAX_RATES, Outcome, Verdict};
 use plans::Plans;
 use serde_json::Value;
 use std::hash::{Hash, Hasher};
@@ -100,7 +100,7 @@ struct Running {
     place: usize,
 }
 
-/// What makes a limit count on: that it has the same name, and counts the same things against the same rates.
+/// What makes a limit count on: that it has the same name, and counts the same things. How much it allows may change.
 #[derive(PartialEq, Eq)]
 struct LimitKey {
     kind: PolicyKind,
@@ -128,6 +128,10 @@ impl Policy for RateLimit {
 
     fn new(limit: &titan_config::RateLimit, (): (), setting: &Setting<'_, RateLimit>) -> RateLimit {
         RateLimit::of(limit, (PolicyKind::RateLimit, setting.name), setting)
+    }
+
+    fn replace(&self, (): ()) {
+        self.limiter.take_effect();
     }
 
     async fn on_request<'m>(
@@ -178,11 +182,14 @@ impl RateLimit {
             capacity,
         } = limit;
         let plans = Plans::new(name, limit);
-        let limiter = KeyedLimiter::shared(registry, LimitKey::new(kind, name, limit), || {
-            let concurrency = concurrency.map(|most| most.get().into());
-            let capacity = capacity.get().try_into().unwrap_or(usize::MAX);
-            Limiter::new(plans.rates(), concurrency, capacity)
-        });
+        let allowance = Allowance {
+            plans: plans.rates(),
+            concurrency: concurrency.map(|most| most.get().into()),
+            capacity: capacity.get().try_into().unwrap_or(usize::MAX),
+            most_owed: |rate| rate.tolerance,
+        };
+        let identity = LimitKey::new(kind, name, limit);
+        let limiter = KeyedLimiter::shared(registry, identity, allowance);
         let cost_of = |route: &Route| {
             let cost = costs.iter().find(|cost| cost.route == route.name);
             cost.map_or(1, |cost| cost.cost.get().into())
@@ -394,10 +401,16 @@ impl CellRate {
 }
 
 impl LimitKey {
-    /// Of a limit that asks for something else only in these: as how many requests one counts, which are exempt, how long
-    /// they wait, and whether it refuses any.
+    /// Of a limit that asks for something else only in these: how much it allows, as how many requests one counts, which are
+    /// exempt, how long they wait, and whether it refuses any.
     fn new(kind: PolicyKind, name: &str, limit: &titan_config::RateLimit) -> LimitKey {
+        let mut plans = limit.plans.clone();
+        let named = plans.iter_mut().flat_map(|plans| &mut plans.plans);
+        named.for_each(|plan| plan.rates.clear());
         let limit = titan_config::RateLimit {
+            rates: Vec::new(),
+            plans,
+            concurrency: None,
             costs: Vec::new(),
             exempt: None,
             max_delay: None,

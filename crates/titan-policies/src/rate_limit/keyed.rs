@@ -1,42 +1,90 @@
 //! Limits that outlive a configuration: what has been counted, and what that means.
 
-use super::limiter::{Charge, Limiter, Outcome};
-use super::table::WriterId;
+use super::limiter::{CellRate, Charge, Limiter, Outcome, Scale};
+use super::table::{Table, WriterId};
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use titan_io::registry::Registry;
 
-/// A limiter, with what its keys are hashed by and when its time began: without those its numbers mean nothing.
+/// The limiter of one configuration, over what was counted under others as well.
 pub(crate) struct KeyedLimiter {
     limiter: Limiter,
+    scale: Scale,
+    counts: Arc<Counts>,
+}
+
+/// What was counted, with what its keys are hashed by and when its time began: without those its numbers mean nothing.
+struct Counts {
+    table: Arc<Table>,
     /// Keyed anew for each limit: no client can choose two keys that count as one.
     hasher: RandomState,
     started: Instant,
+    /// Of the rates in force.
+    scale: Mutex<Scale>,
+}
+
+/// How much a limit allows.
+pub(crate) struct Allowance {
+    /// The rates of each plan.
+    pub(crate) plans: Box<[Box<[CellRate]>]>,
+    /// How many requests may run at once.
+    pub(crate) concurrency: Option<u64>,
+    /// For how many keys there is room.
+    pub(crate) capacity: usize,
+    /// What a key can owe by a rate.
+    pub(crate) most_owed: fn(&CellRate) -> u64,
+}
+
+/// What numbers an entry has. As long as that is the same, a limit counts on.
+#[derive(PartialEq, Eq, Hash)]
+struct Layout {
+    capacity: usize,
+    /// How many rates each plan has.
+    rates: Vec<usize>,
+    limits_concurrency: bool,
 }
 
 impl KeyedLimiter {
-    /// What `registry` has counted under that key, or a limiter that has counted nothing.
+    /// A limiter over what `registry` has counted under that key, or over nothing.
     pub(crate) fn shared<K: Eq + Hash + Send + 'static>(
         registry: &Registry,
         key: K,
-        make: impl FnOnce() -> Limiter,
+        allowance: Allowance,
     ) -> Arc<KeyedLimiter> {
-        registry.shared(key, || KeyedLimiter {
-            limiter: make(),
-            hasher: RandomState::new(),
-            started: Instant::now(),
-        })
+        let Allowance { plans, concurrency, capacity, most_owed } = allowance;
+        let rates = plans.iter().map(|rates| rates.len()).collect();
+        let layout = Layout { capacity, rates, limits_concurrency: concurrency.is_some() };
+        let counts: Arc<Counts> = registry.shared((key, layout), || {
+            let first = Limiter::new(plans.clone(), concurrency, capacity);
+            Counts {
+                table: Arc::clone(first.table()),
+                hasher: RandomState::new(),
+                started: Instant::now(),
+                scale: Mutex::new(first.scale(most_owed)),
+            }
+        });
+        let limiter = Limiter::over(Arc::clone(&counts.table), plans, concurrency);
+        Arc::new(KeyedLimiter { scale: limiter.scale(most_owed), limiter, counts })
+    }
+
+    /// Has what was counted mean the same under these rates.
+    pub(crate) fn take_effect(&self) {
+        let mut scale = self.counts.scale.lock().unwrap_or_else(PoisonError::into_inner);
+        if *scale != self.scale {
+            self.limiter.convert(&scale, &self.scale, self.now());
+            scale.clone_from(&self.scale);
+        }
     }
 
     /// Hashes what requests are counted by.
     pub(crate) fn hasher(&self) -> impl Hasher + use<> {
-        self.hasher.build_hasher()
+        self.counts.hasher.build_hasher()
     }
 
     /// The hash of one value.
     pub(crate) fn hash_one(&self, value: impl Hash) -> u64 {
-        self.hasher.hash_one(value)
+        self.counts.hasher.hash_one(value)
     }
 
     /// Decides about a request now: [`Limiter::take`].
@@ -64,6 +112,6 @@ impl KeyedLimiter {
     }
 
     fn now(&self) -> u64 {
-        super::nanoseconds(self.started.elapsed())
+        super::nanoseconds(self.counts.started.elapsed())
     }
 }

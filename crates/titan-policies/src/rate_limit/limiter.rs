@@ -19,6 +19,7 @@
 
 use super::sync::{AtomicU64, Ordering};
 use super::table::{Debt, MAX_TIMES, Table, WriterId};
+use std::sync::Arc;
 
 /// The most rates that a limit can have.
 pub(crate) const MAX_RATES: usize = MAX_TIMES;
@@ -31,7 +32,7 @@ const MIN_OWED: u64 = 32;
 
 /// Decides about the requests of all keys.
 pub(crate) struct Limiter {
-    table: Table,
+    table: Arc<Table>,
     /// The rates of each plan. Only the first one counts what has happened already.
     plans: Box<[Box<[CellRate]>]>,
     /// How many rates the plan has that has most: that many values of an entry are arrival times.
@@ -62,6 +63,15 @@ pub(crate) struct CellRate {
 impl Charge {
     /// One request that does not wait, of the first plan.
     pub(crate) const ONE: Charge = Charge { cost: 1, plan: 0, max_delay: 0 };
+}
+
+/// What the numbers in a table mean: they are of other rates, or of these.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Scale {
+    /// The time that one request takes by each rate; none where that depends on the plan, which an entry does not tell.
+    intervals: Box<[Option<u64>]>,
+    /// How far ahead of the clock each number may be.
+    most: Box<[u64]>,
 }
 
 /// What has become of a request.
@@ -116,10 +126,54 @@ impl Limiter {
         concurrency: Option<u64>,
         capacity: usize,
     ) -> Limiter {
-        let rates = plans.iter().map(|rates| rates.len()).max().unwrap_or(0);
+        let stride = most_rates(&plans) + usize::from(concurrency.is_some());
+        Limiter::over(Arc::new(Table::new(capacity, stride)), plans, concurrency)
+    }
+
+    /// The same over a table that counts already. Its numbers are those of [`Limiter::scale`], once they are converted.
+    pub(crate) fn over(
+        table: Arc<Table>,
+        plans: Box<[Box<[CellRate]>]>,
+        concurrency: Option<u64>,
+    ) -> Limiter {
+        let rates = most_rates(&plans);
         assert!(rates <= MAX_RATES, "the configuration bounds them");
-        let stride = rates + usize::from(concurrency.is_some());
-        Limiter { table: Table::new(capacity, stride), plans, rates, concurrency }
+        Limiter { table, plans, rates, concurrency }
+    }
+
+    /// The table.
+    pub(crate) fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    /// What its numbers mean, where keys owe so much by a rate at most.
+    pub(crate) fn scale(&self, most_owed: impl Fn(&CellRate) -> u64) -> Scale {
+        let of = |place: usize| self.plans.iter().filter_map(move |rates| rates.get(place));
+        let interval = |place| {
+            let first = of(place).next()?.interval;
+            of(place).all(|rate| rate.interval == first).then_some(first)
+        };
+        Scale {
+            intervals: (0..self.rates).map(interval).collect(),
+            most: (0..self.rates)
+                .map(|place| of(place).map(&most_owed).max().unwrap_or(0))
+                .collect(),
+        }
+    }
+
+    /// Makes numbers of rates out of those that `from` was the scale of: a key has as many requests on its account as before.
+    /// One that is counted meanwhile may count by either rate.
+    pub(crate) fn convert(&self, from: &Scale, to: &Scale, now: u64) {
+        for values in self.table.all_values() {
+            for (place, value) in values.iter().take(self.rates).enumerate() {
+                let converted = |arrival: u64| {
+                    let owed = arrival.checked_sub(now).filter(|owed| *owed > 0)?;
+                    Some(now + from.convert(place, owed, to))
+                };
+                // An error says that nothing is owed.
+                let _ = value.fetch_update(Ordering::SeqCst, Ordering::SeqCst, converted);
+            }
+        }
     }
 
     /// Decides about a request. Those of one key have the same plan. `clock` tells nanoseconds that never go back.
@@ -267,7 +321,26 @@ impl Limiter {
     }
 }
 
+impl Scale {
+    /// What is owed by the rate at that place, as `to` counts it.
+    fn convert(&self, place: usize, owed: u64, to: &Scale) -> u64 {
+        let owed = match (self.intervals[place], to.intervals[place]) {
+            (Some(from), Some(to)) => {
+                let scaled = u128::from(owed) * u128::from(to) / u128::from(from.max(1));
+                u64::try_from(scaled).unwrap_or(u64::MAX)
+            }
+            _ => owed,
+        };
+        owed.min(to.most[place])
+    }
+}
+
 impl CellRate {
+    /// The most that can be owed where nothing is refused for it: [`Limiter::owe`].
+    pub(crate) fn most_owed(&self) -> u64 {
+        self.tolerance + MAX_OWED.max(MIN_OWED * self.interval)
+    }
+
     /// The arrival time after a request, or the time after which it would pass or wait for its turn.
     fn advance(&self, arrival: u64, charge: Charge, now: u64) -> Result<u64, u64> {
         let next = arrival.max(now) + charge.cost * self.interval;
@@ -288,7 +361,7 @@ impl CellRate {
 
     /// Moves an arrival time on by one request, whether that passes or not; returns what it is then.
     fn owe(&self, value: &AtomicU64, now: u64) -> u64 {
-        let most = now + self.tolerance + MAX_OWED.max(MIN_OWED * self.interval);
+        let most = now + self.most_owed();
         let mut arrival = load(value);
         loop {
             let next = (arrival.max(now) + self.interval).min(most).max(arrival);
@@ -344,6 +417,10 @@ fn undo(
             }
         }
     }
+}
+
+fn most_rates(plans: &[Box<[CellRate]>]) -> usize {
+    plans.iter().map(|rates| rates.len()).max().unwrap_or(0)
 }
 
 fn load(value: &AtomicU64) -> u64 {

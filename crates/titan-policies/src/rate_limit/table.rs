@@ -214,6 +214,11 @@ impl Table {
         &self.sets[set].0
     }
 
+    /// The values of each entry, also of those that no key has.
+    pub(crate) fn all_values(&self) -> impl Iterator<Item = &[AtomicU64]> {
+        (0..self.sets.len() * WAYS).map(|place| self.values_at(place))
+    }
+
     /// The values of the entry at a place.
     pub(crate) fn values_at(&self, place: usize) -> &[AtomicU64] {
         &self.values[place * self.stride..][..self.stride]

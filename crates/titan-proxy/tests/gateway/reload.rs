@@ -242,3 +242,18 @@ fn nothing_is_left_of_many_configurations() {
     assert_eq!(gateway.kept(), kept);
     assert_eq!(upstream.connections(), 1);
 }
+
+#[test]
+fn a_limit_counts_on_under_another_rate() {
+    let of = |rate: &str| {
+        format!("policies: {{ l: {{ rate_limit: {{ rates: {rate} }} }} }}\napply: l\n{}", says("x"))
+    };
+    let gateway = gateway(&of("3/h"), &[]);
+    for _ in 0..3 {
+        gateway.get("/").has_status(200);
+    }
+    gateway.get("/").has_status(429);
+    gateway.reloads(&of("4/h"), &[]).unwrap();
+    gateway.get("/").has_status(200);
+    gateway.get("/").has_status(429);
+}
