@@ -110,7 +110,7 @@ pub(crate) fn write(
 ) -> String {
     let mut text = Text(String::new());
     text.process(started);
-    text.reloads(attempts);
+    text.reloads(attempts, status);
     text.workers(metrics);
     text.routes(&status.routes());
     text.failures(metrics);
@@ -136,7 +136,7 @@ impl Text {
         self.sample(start.name, &[], since_epoch.as_secs_f64());
     }
 
-    fn reloads(&mut self, attempts: &Attempts) {
+    fn reloads(&mut self, attempts: &Attempts, status: &Status) {
         let Attempts { digest, applied, refused, last, is_last_applied } = attempts;
         let info = Family::gauge(
             "titan_config_info",
@@ -158,6 +158,12 @@ impl Text {
             self.begin(family);
             self.sample(family.name, &[], figure);
         }
+        let in_use = Family::gauge(
+            "titan_config_in_use",
+            "Configurations in use: the one in force, and earlier ones that requests still run under.",
+        );
+        self.begin(in_use);
+        self.sample(in_use.name, &[], status.configurations_in_use());
     }
 
     fn workers(&mut self, metrics: &Metrics) {

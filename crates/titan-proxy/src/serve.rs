@@ -1,15 +1,16 @@
 //! The life of a worker: it accepts and serves, from other configurations when there are some, until it is told to drain,
 //! and then finishes what runs.
 
-use crate::listener::{Done, LentSocket, Listener, ListenerId, ListenerOrder};
+use crate::listener::{Listener, ListenerId};
 use crate::snapshot::Snapshot;
 use crate::worker::Worker;
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::io;
 use std::rc::Rc;
 use std::sync::{Arc, mpsc as std_mpsc};
 use titan_io::io::Phase;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinError, JoinSet};
 
 /// What a worker does otherwise from now on.
@@ -21,25 +22,15 @@ pub(crate) struct Change {
     /// What it accepts at no longer.
     pub(crate) closed: Vec<ListenerId>,
     /// Dropped when all of that is so.
-    pub(crate) done: Done,
-}
-
-/// What a worker is told.
-pub(crate) enum Order {
-    /// Serve otherwise.
-    Change(Change),
-    /// Send duplicates of all sockets there.
-    Lend(std_mpsc::SyncSender<LentSocket>),
-    /// Close the sockets of these listeners, and leave what waits there to the process that has them too.
-    Leave(Vec<ListenerId>, Done),
+    pub(crate) done: std_mpsc::SyncSender<Infallible>,
 }
 
 /// The tasks that accept connections.
 #[derive(Default)]
 struct Accepting {
     tasks: JoinSet<io::Result<()>>,
-    /// The ways to them.
-    open: HashMap<ListenerId, Vec<mpsc::Sender<ListenerOrder>>>,
+    /// What ends each of them.
+    open: HashMap<ListenerId, oneshot::Sender<std_mpsc::SyncSender<Infallible>>>,
 }
 
 /// Accepts and serves until told to drain, then finishes what runs, for as long as the configuration
@@ -50,19 +41,19 @@ struct Accepting {
 pub(crate) async fn run(
     worker: Rc<Worker>,
     listeners: Vec<Listener>,
-    orders: mpsc::Receiver<Order>,
+    changes: mpsc::Receiver<Change>,
     phase: watch::Receiver<Phase>,
 ) {
     tokio::select! {
         never = worker.tick() => match never {},
-        () = serve(&worker, listeners, orders, phase) => {}
+        () = serve(&worker, listeners, changes, phase) => {}
     }
 }
 
 async fn serve(
     worker: &Rc<Worker>,
     listeners: Vec<Listener>,
-    mut orders: mpsc::Receiver<Order>,
+    mut changes: mpsc::Receiver<Change>,
     mut phase: watch::Receiver<Phase>,
 ) {
     let mut accepting = Accepting::default();
@@ -71,12 +62,12 @@ async fn serve(
         tokio::select! {
             // An error means that the main thread is gone, which is as good a reason to stop.
             _ = phase.wait_for(|phase| *phase == Phase::Drain) => break,
-            Some(order) = orders.recv() => accepting.follow(worker, order),
+            Some(change) = changes.recv() => accepting.apply(worker, change),
             Some(ended) = accepting.tasks.join_next() => check(ended),
         }
     }
     // Nobody waits for what is not done any more.
-    drop(orders);
+    drop(changes);
     accepting.end().await;
     worker.drain().await;
 }
@@ -84,36 +75,18 @@ async fn serve(
 impl Accepting {
     fn begin(&mut self, worker: &Rc<Worker>, listener: Listener) {
         let id = listener.state.id.clone();
-        let (orders, received) = mpsc::channel(1);
-        self.tasks.spawn_local(listener.serve(Rc::clone(worker), received));
-        self.open.entry(id).or_default().push(orders);
-    }
-
-    fn follow(&mut self, worker: &Rc<Worker>, order: Order) {
-        match order {
-            Order::Change(change) => self.apply(worker, change),
-            Order::Lend(borrower) => {
-                for listener in self.open.values().flatten() {
-                    // What is not lent is noticed: the sender is gone.
-                    let _ = listener.try_send(ListenerOrder::Lend(borrower.clone()));
-                }
-            }
-            Order::Leave(left, done) => self.tell(&left, || ListenerOrder::Leave(done.clone())),
-        }
+        let (end, ended) = oneshot::channel();
+        self.tasks.spawn_local(listener.serve(Rc::clone(worker), ended));
+        self.open.insert(id, end);
     }
 
     fn apply(&mut self, worker: &Rc<Worker>, change: Change) {
         let Change { snapshot, opened, closed, done } = change;
         worker.switch_to(snapshot);
         opened.into_iter().for_each(|listener| self.begin(worker, listener));
-        self.tell(&closed, || ListenerOrder::Close(done.clone()));
-    }
-
-    /// Tells listeners something that ends them.
-    fn tell(&mut self, listeners: &[ListenerId], order: impl Fn() -> ListenerOrder) {
-        for listener in listeners.iter().filter_map(|id| self.open.remove(id)).flatten() {
-            // One that has failed ends the worker anyway. The end of its orders is the order to close.
-            let _ = listener.try_send(order());
+        for end in closed.iter().filter_map(|id| self.open.remove(id)) {
+            // One that has failed ends the worker anyway.
+            let _ = end.send(done.clone());
         }
     }
 
@@ -133,8 +106,7 @@ fn check(ended: Result<io::Result<()>, JoinError>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::listener::PreparedListener;
-    use crate::socket::ListenSocket;
+    use crate::listener::{ListenSocket, PreparedListener};
     use std::fs::File;
     use std::os::fd::OwnedFd;
     use std::os::unix::net::UnixListener;
@@ -166,10 +138,10 @@ mod tests {
         let metrics = Arc::new(snapshot.metrics(1));
         let reclaim = Arc::new(Reclaim::new(1));
         let (_phase, watched) = watch::channel(Phase::Serve);
-        let (_orders, received) = mpsc::channel(1);
+        let (_changes, changed) = mpsc::channel(1);
         runtime.block_on(async {
             let worker = Worker::new(0, snapshot, metrics, reclaim);
-            let run = run(worker, vec![listener], received, watched);
+            let run = run(worker, vec![listener], changed, watched);
             let _ = tokio::time::timeout(Duration::from_secs(10), run).await;
         });
     }

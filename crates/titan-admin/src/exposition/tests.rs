@@ -57,6 +57,7 @@ fn it_says_which_configuration_is_in_force_and_how_the_last_attempt_went() {
             format!("titan_config_reloads_total{{outcome=\"refused\"}} {refused}"),
             format!("titan_config_last_reload_timestamp_seconds {at}"),
             format!("titan_config_last_reload_successful {successful}"),
+            "titan_config_in_use 1".to_owned(),
         ] {
             assert!(text.lines().any(|it| it == line), "{line}\n{text}");
         }
@@ -126,6 +127,7 @@ fn every_family_is_there() {
         families.iter().map(|(name, family)| format!("{name} {}", family.kind)).collect();
     insta::assert_snapshot!(names.join("\n"), @r"
     titan_build_info gauge
+    titan_config_in_use gauge
     titan_config_info gauge
     titan_config_last_reload_successful gauge
     titan_config_last_reload_timestamp_seconds gauge

@@ -1,5 +1,6 @@
 //! How a gateway is doing, for those who watch it.
 
+use super::retired::Retired;
 use crate::metrics::RouteCells;
 use crate::snapshot::Snapshot;
 use arc_swap::ArcSwap;
@@ -15,13 +16,18 @@ use tokio::sync::watch;
 #[derive(Clone)]
 pub struct Status {
     current: Arc<ArcSwap<Snapshot>>,
+    retired: Arc<Retired>,
     phase: watch::Receiver<Phase>,
 }
 
 impl Status {
     /// That of a gateway which serves from `current`.
-    pub(super) fn new(current: &Arc<ArcSwap<Snapshot>>, phase: watch::Receiver<Phase>) -> Status {
-        Status { current: Arc::clone(current), phase }
+    pub(super) fn new(
+        current: &Arc<ArcSwap<Snapshot>>,
+        retired: &Arc<Retired>,
+        phase: watch::Receiver<Phase>,
+    ) -> Status {
+        Status { current: Arc::clone(current), retired: Arc::clone(retired), phase }
     }
 
     /// Whether it accepts connections, and can judge every token.
@@ -32,6 +38,11 @@ impl Status {
     /// Whether keys of tokens have not come yet.
     pub fn lacks_keys(&self) -> bool {
         self.current.load().chains.lacks_keys()
+    }
+
+    /// How many configurations are in use: the one in force, and those before it that something still runs under.
+    pub fn configurations_in_use(&self) -> usize {
+        1 + self.retired.in_use()
     }
 
     /// Every key set for tokens that is fetched.

@@ -6,15 +6,15 @@ use titan_proxy::LoadError;
 use titan_testkit::upstream::{self, ok};
 use titan_testkit::{Peer, gateway, usual_client, waits_until};
 
-pub(crate) const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
 /// A configuration whose only route responds with that.
-pub(crate) fn says(text: &str) -> String {
+fn says(text: &str) -> String {
     format!("routes: [{{ respond: {{ body: {text} }} }}]")
 }
 
 /// Two listeners, the second at that address.
-pub(crate) fn two(second: &str) -> String {
+fn two(second: &str) -> String {
     format!(
         "listeners: [\"127.0.0.1:0\", {{ name: second, address: \"{second}\" }}]\n{}",
         says("x")
@@ -80,7 +80,7 @@ fn a_request_that_runs_keeps_its_configuration_and_a_tunnel_does_not() {
     let mut second = upstream.accepts();
     second.head();
     gateway.reloads(&says("after"), &[]).unwrap();
-    assert_eq!(gateway.retired(), 1);
+    assert_eq!((gateway.retired(), gateway.status().configurations_in_use()), (1, 2));
     endpoint.sends(CONSENT);
     assert!(client.head().starts_with("HTTP/1.1 101 "));
     second.sends(CONSENT.replace("WebSocket", "x"));
