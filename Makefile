@@ -22,7 +22,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 say = @printf '\n== %s\n' '$(1)'
 
-.PHONY: help build run test peers lint tidy unit fuzz-smoke go conformance bench audit docs fmt clean
+.PHONY: help build run test peers lint tidy unit fuzz-smoke go conformance soak bench audit docs fmt clean
 
 help: ## prints this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/p' Makefile | expand -t 14
@@ -90,6 +90,14 @@ go: ## checks and tests every Go module; then runs each fuzz target for a moment
 conformance: ## runs only the HTTP/1.1 vectors
 	cargo test --package titan-h1 --test conformance
 	cd shockwave && go test -count=1 -run 'Vector|Titan|Unread|Alike|Behind' .
+
+# The optimised program, so that what is measured is what runs elsewhere; its clients need not be.
+soak: export TITAN_PROGRAM = $(CARGO_TARGET_DIR)/release/titan
+soak: export SOAK_RELOADS ?= 1000
+soak: export SOAK_TUNNELS ?= 1000
+soak: peers ## reloads 1,000 times under load, with 1,000 open WebSockets: ten minutes; `test` includes a small one
+	cargo build --release --package titan
+	cargo test --workspace --test peers soak -- --nocapture --test-threads 1
 
 bench: peers ## measures CPU time per request next to nginx, HAProxy and a bare forwarder: bench/README.md
 	cd bench/engines && cargo run --release

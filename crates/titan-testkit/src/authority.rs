@@ -1,11 +1,14 @@
 //! An authority for tests that signs client certificates and revokes them.
 
-use crate::certificate::Certificate;
+use crate::certificate::{Certificate, trusting};
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType,
     ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose,
     RevokedCertParams, SanType, SerialNumber, date_time_ymd,
 };
+use rustls::ClientConfig;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 use std::sync::atomic::{AtomicU64, Ordering};
 use time::{Duration, OffsetDateTime};
 
@@ -82,6 +85,12 @@ impl Authority {
         let serial = params.serial_number.expect("it was set");
         let cert = format!("{}{}", signed.pem(), self.way);
         Certificate::new(cert, key.serialize_pem(), signed.der().clone(), Some(serial))
+    }
+
+    /// What clients need that trust it, and no other.
+    pub fn trusted(&self) -> ClientConfig {
+        let root = CertificateDer::from_pem_slice(self.cert.as_bytes()).expect("it was made here");
+        trusting(root, rustls::ALL_VERSIONS)
     }
 
     /// The list of the certificates that it has revoked, as PEM.

@@ -148,22 +148,29 @@ impl Certificate {
         provider.cipher_suites.retain(is_it);
         let builder = ClientConfig::builder_with_provider(Arc::new(provider));
         let builder = builder.with_safe_default_protocol_versions().expect("there is a version");
-        builder.with_root_certificates(self.roots()).with_no_client_auth()
+        builder.with_root_certificates(roots(self.der.clone())).with_no_client_auth()
     }
 
     fn trusted_with(&self, versions: &[&'static SupportedProtocolVersion]) -> ClientConfig {
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let builder =
-            ClientConfig::builder_with_provider(provider).with_protocol_versions(versions);
-        let builder = builder.expect("there are versions");
-        builder.with_root_certificates(self.roots()).with_no_client_auth()
+        trusting(self.der.clone(), versions)
     }
+}
 
-    fn roots(&self) -> RootCertStore {
-        let mut roots = RootCertStore::empty();
-        roots.add(self.der.clone()).expect("it is a certificate");
-        roots
-    }
+/// What clients need that trust this certificate, and what it has signed, alone.
+pub(crate) fn trusting(
+    root: CertificateDer<'static>,
+    versions: &[&'static SupportedProtocolVersion],
+) -> ClientConfig {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider).with_protocol_versions(versions);
+    let builder = builder.expect("there are versions");
+    builder.with_root_certificates(roots(root)).with_no_client_auth()
+}
+
+fn roots(root: CertificateDer<'static>) -> RootCertStore {
+    let mut roots = RootCertStore::empty();
+    roots.add(root).expect("it is a certificate");
+    roots
 }
 
 /// Hands over what one side has to say.

@@ -7,6 +7,7 @@ use crate::wait::until;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 /// A gateway that serves; killed when dropped.
@@ -33,8 +34,8 @@ impl Gateway {
 
     /// Starts one with that configuration, in a folder with the files that it names.
     pub(crate) fn start_in(folder: Folder, config: &str) -> Gateway {
-        let file = folder.write("titan.yaml", config);
-        let mut command = Command::new(env!("CARGO_BIN_EXE_titan"));
+        let file = folder.write(FILE, config);
+        let mut command = Command::new(titan());
         command.arg("--config").arg(file).stdout(Stdio::piped());
         let mut program = Program::start(&mut command, &folder);
         let mut lines = BufReader::new(program.child().stdout.take().unwrap()).lines();
@@ -44,7 +45,8 @@ impl Gateway {
             if let Some((_, address)) =
                 line.split_once("://").filter(|_| line.starts_with("listening on"))
             {
-                addresses.push(address.parse().unwrap());
+                // Its name may follow.
+                addresses.push(address.split(' ').next().unwrap().parse().unwrap());
             } else if line.starts_with("admin ") {
                 return Gateway { program, addresses, folder };
             }
@@ -70,8 +72,18 @@ impl Gateway {
 
     /// Tells it to drain and stop.
     pub(crate) fn terminate(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    /// Puts another configuration into its file and tells it to read that.
+    pub(crate) fn reload(&self, config: &str) {
+        self.folder.write(FILE, config);
+        self.signal(Signal::HUP);
+    }
+
+    fn signal(&self, signal: Signal) {
         let id = i32::try_from(self.program.id()).unwrap();
-        kill_process(Pid::from_raw(id).unwrap(), Signal::TERM).unwrap();
+        kill_process(Pid::from_raw(id).unwrap(), signal).unwrap();
     }
 
     pub(crate) fn exit_code(&mut self) -> Option<i32> {
@@ -98,13 +110,13 @@ impl Gateway {
 
     /// Waits until it has closed every connection. It has to notice by itself those whose peer has
     /// closed long ago: they wait for it in CLOSE_WAIT.
-    fn is_at_rest(&self) {
+    pub(crate) fn is_at_rest(&self) {
         let id = self.program.id();
         until("the gateway closes its connections", || process::connections(id) == 0);
     }
 
     /// The kernel spreads connections over the workers, and a worker opens something on its first.
-    fn wake_workers(&self) {
+    pub(crate) fn wake_workers(&self) {
         for _ in 0..32 {
             let mut stream = TcpStream::connect(self.address()).unwrap();
             stream.write_all(b"TRACE /wake HTTP/1.1\r\nConnection: close\r\n\r\n").unwrap();
@@ -113,6 +125,14 @@ impl Gateway {
     }
 }
 
+/// The program: the one that belongs to this test, or another build of it.
+fn titan() -> PathBuf {
+    let other = std::env::var_os("TITAN_PROGRAM").map(PathBuf::from);
+    other.unwrap_or_else(|| env!("CARGO_BIN_EXE_titan").into())
+}
+
+/// The name of its configuration.
+const FILE: &str = "titan.yaml";
 /// Two ends each of the pipes that a worker keeps, for two workers.
 const PIPES: usize = 2 * 2 * 32;
 /// What a gateway may keep for later: buffers, scratches, freed pages. Less than what leaks add up to.

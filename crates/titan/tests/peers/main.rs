@@ -35,6 +35,7 @@ mod lighttpd;
 mod load;
 mod nginx;
 mod shockwave;
+mod soak;
 mod stop;
 mod streaming;
 mod testssl;

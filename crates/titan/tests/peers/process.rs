@@ -1,11 +1,22 @@
 //! What Linux knows of a process: its descriptors, its memory, the states of its sockets.
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::collections::HashSet;
 use std::fs;
 
 /// How many descriptors it has open.
 pub(crate) fn descriptors(id: u32) -> usize {
     fs::read_dir(format!("/proc/{id}/fd")).unwrap().count()
+}
+
+/// The names of its threads, in order.
+pub(crate) fn threads(id: u32) -> Vec<String> {
+    let entries = fs::read_dir(format!("/proc/{id}/task")).unwrap().flatten();
+    // One that has just ended has no name.
+    let names = entries.filter_map(|entry| fs::read_to_string(entry.path().join("comm")).ok());
+    let mut names: Vec<_> = names.map(|name| name.trim_end().to_owned()).collect();
+    names.sort();
+    names
 }
 
 /// How much memory it has, in bytes.
@@ -36,4 +47,10 @@ fn is_connection(line: &str, sockets: &HashSet<String>) -> bool {
     const LISTEN: &str = "0A";
     let columns: Vec<_> = line.split_whitespace().collect();
     columns.get(3) != Some(&LISTEN) && columns.get(9).is_some_and(|id| sockets.contains(*id))
+}
+
+/// More descriptors for this process and its children, as many as it may have.
+pub(crate) fn raise_descriptors() {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
 }

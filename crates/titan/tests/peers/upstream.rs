@@ -41,7 +41,7 @@ fn converse(stream: TcpStream, response: &dyn Fn(&Request) -> String) -> Option<
 
 impl Request {
     /// Reads one whose length is known.
-    fn read(reader: &mut BufReader<TcpStream>) -> Option<Request> {
+    pub(crate) fn read(reader: &mut BufReader<TcpStream>) -> Option<Request> {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
             if reader.read_line(&mut head).ok()? == 0 {

@@ -16,8 +16,13 @@ pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> 
             return seen;
         }
         assert!(Instant::now() < deadline, "not within {TIMEOUT:?}: {what}");
-        thread::park_timeout(PAUSE);
+        pause();
     }
+}
+
+/// A moment between two looks, or two attempts.
+pub(crate) fn pause() {
+    thread::park_timeout(PAUSE);
 }
 
 /// Looks until `is_so`.

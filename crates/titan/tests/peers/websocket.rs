@@ -7,9 +7,9 @@
 
 use crate::gateway::{Gateway, config_to};
 use crate::place::{Folder, own_address};
+use crate::process::raise_descriptors;
 use crate::program::{Program, output_of, python};
 use crate::tls::certify;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::{BufRead, BufReader, Lines};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -109,12 +109,6 @@ fn check_secure(config: &str) {
     output_of(script("over_h1.py").args(["check", &url]).arg(&authority));
     let address = gateway.address().to_string();
     output_of(script("over_h2.py").args(["check", &address]).arg(&authority));
-}
-
-/// More descriptors for this process and its children, as many as it may have.
-fn raise_descriptors() {
-    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
 }
 
 #[test]
