@@ -4,11 +4,13 @@ mod client;
 mod credentials;
 mod identity;
 mod server;
+mod tickets;
 
 pub use client::{ClientSettings, ClientTls, EndpointTls, client_config};
 pub use credentials::{BadCredentials, Files, bad};
 pub use identity::{Identity, sha256};
 pub use server::ServerTls;
+pub use tickets::TicketSecrets;
 
 use crate::clock::{CoarseInstant, Timer};
 use crate::stream::{Session, Stream};

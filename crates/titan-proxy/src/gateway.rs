@@ -2,6 +2,7 @@
 
 mod credentials;
 mod error;
+mod inherited;
 mod listening;
 mod names;
 mod prepared;
@@ -11,16 +12,19 @@ mod threads;
 
 pub use credentials::{check_credentials, warn_of_credentials};
 pub use error::LoadError;
+pub use inherited::{InheritedListener, Lending, ListenerName};
 pub use listening::Bound;
 pub use status::Status;
 
 use crate::metrics::Metrics;
-use crate::serve::Change;
+use crate::serve::{Change, Order};
 use crate::snapshot::Snapshot;
 use arc_swap::ArcSwap;
+use inherited::{Inherited, Turn};
 use listening::{Listening, Rebound};
 use prepared::Prepared;
 use retired::Retired;
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc as std_mpsc};
 use std::thread::JoinHandle;
 use threads::{End, Plan, allowed_cores, start_thread, worker_count};
@@ -52,11 +56,11 @@ struct Loading {
     metrics: Arc<Metrics>,
     phase: watch::Receiver<Phase>,
     /// The way to each worker.
-    changes: Vec<mpsc::Sender<Change>>,
+    orders: Vec<mpsc::Sender<Order>>,
     in_force: Mutex<InForce>,
     retired: Arc<Retired>,
     /// Locked by the load that runs, which may take seconds.
-    turn: Mutex<()>,
+    turn: Mutex<Turn>,
 }
 
 /// Of the configuration in force what is not in its snapshot.
@@ -82,57 +86,45 @@ pub struct UpstreamFailure {
     pub count: u64,
 }
 
+/// A gateway that can begin to serve at once: everything that waits for others, and nearly everything that can fail, is
+/// done. Dropped, it leaves nothing running.
+pub struct PreparedGateway {
+    config: Config,
+    registry: Registry,
+    prepared: Prepared,
+    rebound: Rebound,
+    taken: Vec<ListenerName>,
+    phase: watch::Sender<Phase>,
+}
+
 impl Gateway {
-    /// Binds every listener, resolves every name once, and starts the workers. Takes as long as the name
-    /// servers do, up to `resolver.timeout`. `files` holds those that the configuration names, and `revoked` the tokens
-    /// that its file of revoked tokens does. Where it fails, nothing is left running.
+    /// Prepares a gateway, and has it serve. Where it fails, nothing is left running.
     pub fn start(
         config: &Config,
         files: &Files,
         revoked: Option<&Revocations>,
     ) -> Result<Gateway, LoadError> {
+        Gateway::prepare(config, files, revoked, Vec::new())?.start()
+    }
+
+    /// Binds every listener that is not inherited from the process before, and resolves every name once. Takes as long
+    /// as the name servers do, up to `resolver.timeout`. `files` holds those that the configuration names, and `revoked` the
+    /// tokens that its file of revoked tokens does.
+    pub fn prepare(
+        config: &Config,
+        files: &Files,
+        revoked: Option<&Revocations>,
+        inherited: Vec<InheritedListener>,
+    ) -> Result<PreparedGateway, LoadError> {
         let count = worker_count(config);
-        let registry = Registry::default();
-        let prepared = Prepared::new(config, files, revoked, (&registry, count))?;
-        let rebound = Listening::default().rebind(config, prepared.states(), count)?;
+        let (registry, mut inherited) = (Registry::default(), Inherited::new(inherited));
+        let prepared = Prepared::new(config, files, revoked, (&registry, count), &inherited)?;
+        let (before, states) = (Listening::default(), prepared.states());
+        let rebound = before.rebind(config, states, count, &mut inherited)?;
         let (phase, watched) = watch::channel(Phase::Serve);
         prepared.begin(config, &watched)?;
-        let snapshot = prepared.take_effect();
-        let metrics = Arc::new(snapshot.metrics(count));
-        let (end, ended) = mpsc::channel(count);
-        let cores = if config.workers.pin { allowed_cores() } else { Vec::new() };
-        let reclaim = Arc::new(Reclaim::new(count));
-        let (mut workers, mut changes) = (Vec::with_capacity(count), Vec::with_capacity(count));
-        let Rebound { listening, opened, closed: _ } = rebound;
-        for (index, listeners) in opened.into_iter().enumerate() {
-            let (change, changed) = mpsc::channel(1);
-            let plan = Plan {
-                index,
-                listeners,
-                changes: changed,
-                snapshot: Arc::clone(&snapshot),
-                metrics: Arc::clone(&metrics),
-                reclaim: Arc::clone(&reclaim),
-                phase: watched.clone(),
-                core: (!cores.is_empty()).then(|| cores[index % cores.len()]),
-                end: End(end.clone()),
-            };
-            workers.push(start_thread(format!("worker-{index}"), move || plan.run())?);
-            changes.push(change);
-        }
-        let in_force = Mutex::new(InForce { workers: config.workers.clone(), listening });
-        let current = Arc::new(ArcSwap::new(snapshot));
-        let loading = Loading {
-            registry,
-            current,
-            metrics,
-            phase: watched,
-            changes,
-            in_force,
-            retired: Arc::default(),
-            turn: Mutex::default(),
-        };
-        Ok(Gateway { loader: Loader(Arc::new(loading)), phase, workers, ended })
+        let (config, taken) = (config.clone(), inherited.into_taken());
+        Ok(PreparedGateway { config, registry, prepared, rebound, taken, phase })
     }
 
     /// Puts other configurations in force.
@@ -209,6 +201,55 @@ impl Gateway {
     }
 }
 
+impl PreparedGateway {
+    /// The inherited listeners that it has. The sockets of the others are closed.
+    pub fn taken(&self) -> &[ListenerName] {
+        &self.taken
+    }
+
+    /// Starts the workers. Where it fails, nothing is left running.
+    pub fn start(self) -> Result<Gateway, LoadError> {
+        let PreparedGateway { config, registry, prepared, rebound, taken: _, phase } = self;
+        let (watched, count) = (phase.subscribe(), rebound.opened.len());
+        let snapshot = prepared.take_effect();
+        let metrics = Arc::new(snapshot.metrics(count));
+        let (end, ended) = mpsc::channel(count);
+        let cores = if config.workers.pin { allowed_cores() } else { Vec::new() };
+        let reclaim = Arc::new(Reclaim::new(count));
+        let (mut workers, mut orders) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        let Rebound { listening, opened, closed: _ } = rebound;
+        for (index, listeners) in opened.into_iter().enumerate() {
+            let (order, received) = mpsc::channel(1);
+            let plan = Plan {
+                index,
+                listeners,
+                orders: received,
+                snapshot: Arc::clone(&snapshot),
+                metrics: Arc::clone(&metrics),
+                reclaim: Arc::clone(&reclaim),
+                phase: watched.clone(),
+                core: (!cores.is_empty()).then(|| cores[index % cores.len()]),
+                end: End(end.clone()),
+            };
+            workers.push(start_thread(format!("worker-{index}"), move || plan.run())?);
+            orders.push(order);
+        }
+        let in_force = Mutex::new(InForce { workers: config.workers, listening });
+        let current = Arc::new(ArcSwap::new(snapshot));
+        let loading = Loading {
+            registry,
+            current,
+            metrics,
+            phase: watched,
+            orders,
+            in_force,
+            retired: Arc::default(),
+            turn: Mutex::default(),
+        };
+        Ok(Gateway { loader: Loader(Arc::new(loading)), phase, workers, ended })
+    }
+}
+
 impl Loader {
     /// Puts a configuration in force, as a whole or not at all, and returns when every worker serves from it. What runs
     /// ends on what it began with. Takes as long as name servers and key servers do; not to be called on a runtime's thread.
@@ -218,19 +259,27 @@ impl Loader {
         files: &Files,
         revoked: Option<&Revocations>,
     ) -> Result<(), LoadError> {
-        let Loading { registry, current, metrics, phase, changes, .. } = &*self.0;
-        let _turn = lock(&self.0.turn);
+        let Loading { registry, current, metrics, phase, orders, .. } = &*self.0;
+        let turn = lock(&self.0.turn);
+        if *turn == Turn::HandedOver {
+            return Err(LoadError::HandedOver);
+        }
         if config.workers != self.0.in_force().workers {
             return Err(LoadError::Workers);
         }
         let lacked_keys = current.load().chains.lacks_keys();
-        let prepared = Prepared::new(config, files, revoked, (registry, changes.len()))?;
+        let (workers, mut inherited) = (orders.len(), Inherited::default());
+        let prepared = Prepared::new(config, files, revoked, (registry, workers), &inherited)?;
         prepared.begin(config, phase)?;
         if !lacked_keys {
             prepared.await_keys()?;
         }
-        let rebound =
-            self.0.in_force().listening.rebind(config, prepared.states(), changes.len())?;
+        let rebound = self.0.in_force().listening.rebind(
+            config,
+            prepared.states(),
+            workers,
+            &mut inherited,
+        )?;
         // From here on nothing can fail.
         let snapshot = prepared.take_effect();
         metrics.set_policies(snapshot.chains.counters());
@@ -239,6 +288,12 @@ impl Loader {
         self.0.in_force().listening = listening;
         self.sweep();
         Ok(())
+    }
+
+    /// Lends all listening sockets and ticket keys to a successor of the process, once a reload that runs is over. Not to be
+    /// called on a runtime's thread.
+    pub fn lend(&self) -> io::Result<Lending<'_>> {
+        self.0.lend()
     }
 
     /// Forgets configurations that nothing uses any more. To be called now and then.
@@ -264,10 +319,11 @@ impl Loading {
     fn switch(&self, snapshot: &Arc<Snapshot>, rebound: Rebound) -> Listening {
         let Rebound { listening, opened, closed } = rebound;
         let (done, all_done) = std_mpsc::sync_channel(0);
-        for (worker, opened) in self.changes.iter().zip(opened) {
+        for (worker, opened) in self.orders.iter().zip(opened) {
             let (snapshot, closed) = (Arc::clone(snapshot), closed.clone());
             // A worker that drains has no more use for it. One that serves has done what it got before.
-            let _ = worker.try_send(Change { snapshot, opened, closed, done: done.clone() });
+            let change = Change { snapshot, opened, closed, done: done.clone() };
+            let _ = worker.try_send(Order::Change(change));
         }
         drop(done);
         let _ = all_done.recv();

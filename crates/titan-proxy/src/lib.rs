@@ -8,7 +8,7 @@
 //! | 0 | bind, build the snapshot, start the workers, stop them | `gateway` | [`Gateway::start`] |
 //! | - | another configuration while they serve | `gateway`, `serve` | [`Loader::load`], `Change` |
 //! | 1 | one thread, one runtime, own sockets, buffers, pools and clock | `worker`, `serve` | `serve::run` |
-//! | 2 | accept, connection limits, PROXY protocol | `listener` | `Listener::serve` |
+//! | 2 | accept, connection limits, PROXY protocol | `listener`, `socket` | `Listener::serve` |
 //! | 3 | TLS: certificates, the handshake, records | [`titan_io::tls`] | `accept` |
 //! | 4 | bytes to heads, heads to bytes | `downstream`: `h1`, `h2` | `serve` |
 //! | 5 | **the spine** | `exchange` | `Exchange::run` |
@@ -66,6 +66,8 @@ mod downstream;
 
 mod proxy_protocol;
 
+mod socket;
+
 mod listener;
 
 mod serve;
@@ -78,12 +80,12 @@ mod explain;
 
 pub use explain::{Asking, BadQuestion, Explanation, explain};
 pub use gateway::{
-    Bound, Gateway, LoadError, Loader, Status, UpstreamFailure, check_credentials,
-    warn_of_credentials,
+    Bound, Gateway, InheritedListener, Lending, ListenerName, LoadError, Loader, PreparedGateway,
+    Status, UpstreamFailure, check_credentials, warn_of_credentials,
 };
 pub use metrics::{Cells, Metrics, RouteCells};
 pub use titan_io::counter::{Counted, Counter, Histogram};
-pub use titan_io::tls::{BadCredentials, Files, sha256};
+pub use titan_io::tls::{BadCredentials, Files, TicketSecrets, sha256};
 pub use titan_policies::jwt::{KeySetStatus, Revocation, Revocations, Revoked};
 pub use titan_policies::list::{PolicyFigure, PolicyMetric};
 pub use titan_upstream::cells::UpstreamCells;

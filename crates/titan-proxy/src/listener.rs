@@ -1,24 +1,23 @@
-//! Accepting: sockets, connection limits, the PROXY protocol.
+//! Accepting: connection limits, the PROXY protocol, handshakes.
 
 use crate::downstream::{self, Client};
 use crate::listener_policy::ListenerPolicy;
 use crate::origin::PresentedCertificate;
 use crate::proxy_protocol;
+use crate::socket::{Acceptor, ListenSocket};
 use crate::worker::{OpenConnection, Worker};
 use arc_swap::ArcSwap;
 use rustix::io::Errno;
-use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::future::poll_fn;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::unix::net::UnixListener as StdUnixListener;
-use std::path::Path;
-use std::pin::Pin;
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc as std_mpsc};
+use std::task::Poll;
 use titan_config::{Cidr, ListenAddress};
 use titan_http::Scheme;
 use titan_io::clock::TICK;
@@ -26,22 +25,31 @@ use titan_io::network::ClientNetwork;
 use titan_io::registry::Registry;
 use titan_io::shares::{ClientCounter, Shares};
 use titan_io::stream::Stream;
-use titan_io::tls::{self, BadCredentials, Files, Refused, ServerTls};
+use titan_io::tls::{self, BadCredentials, Files, Refused, ServerTls, TicketSecrets};
 use titan_io::transport::Transport;
-use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
-use tokio::sync::oneshot;
+use tokio::sync::mpsc;
 
-/// A listening socket of one worker.
+/// A listening socket of one worker. It may have several of one listener.
 pub(crate) struct Listener {
     pub(crate) socket: ListenSocket,
     pub(crate) state: Arc<ListenerState>,
 }
 
-/// A socket that is bound and listens, not yet part of a runtime.
-pub(crate) enum ListenSocket {
-    Tcp(std::net::TcpListener),
-    Unix(StdUnixListener),
+/// What a listener does besides accepting. What an order brings to say that it is done is dropped then.
+pub(crate) enum ListenerOrder {
+    /// Give a duplicate of the socket to a successor of the process.
+    Lend(std_mpsc::SyncSender<LentSocket>),
+    /// Close the socket, which others have too: what waits there is theirs.
+    Leave(Done),
+    /// Accept what waits, and close the socket.
+    Close(Done),
 }
+
+/// A duplicate of a socket, and whose it is.
+pub(crate) type LentSocket = (ListenerId, io::Result<OwnedFd>);
+
+/// Nothing is ever sent: this is dropped when something is done.
+pub(crate) type Done = std_mpsc::SyncSender<Infallible>;
 
 /// What decides which connections a listener admits; one for all workers. It stays as long as something listens at the address or
 /// a connection that came in there is open: a reload changes its settings.
@@ -79,9 +87,6 @@ struct ConnectionPermit {
     client: Option<ClientNetwork>,
 }
 
-/// Connections that the kernel may hold before they are accepted.
-const BACKLOG: i32 = 4096;
-
 impl ListenerId {
     /// Those of the listeners of a configuration.
     pub(crate) fn all(listeners: &[titan_config::Listener]) -> Vec<ListenerId> {
@@ -96,6 +101,11 @@ impl ListenerId {
             id(listener, *count - 1)
         });
         ids.collect()
+    }
+
+    /// As the configuration writes its address, and how many of that stand before it.
+    pub(crate) fn name(&self) -> (String, usize) {
+        (self.address.to_string(), self.before)
     }
 }
 
@@ -114,6 +124,13 @@ impl PreparedListener {
             None => ServerTls::new(tls, config.protocols, files),
         });
         Ok(PreparedListener { tls: tls.transpose()?, config: config.clone(), state })
+    }
+
+    /// The same with tickets that a process before this one has made staying valid, if the same clients are accepted.
+    #[must_use]
+    pub(crate) fn succeeding(mut self, tickets: &TicketSecrets) -> PreparedListener {
+        self.tls = self.tls.map(|tls| tls.succeeding(tickets));
+        self
     }
 
     /// The state that it will be in force in.
@@ -212,92 +229,53 @@ impl Drop for ConnectionPermit {
 }
 
 impl Listener {
-    /// Accepts connections and serves each in a task of its own, until `closing` comes or nobody can send it any more. What it
-    /// brings is dropped when the socket is closed.
-    pub(crate) async fn serve<D>(
+    /// Accepts connections and serves each in a task of its own, until it is told to close or nobody can tell it any more.
+    pub(crate) async fn serve(
         self,
         worker: Rc<Worker>,
-        mut closing: oneshot::Receiver<D>,
+        mut orders: mpsc::Receiver<ListenerOrder>,
     ) -> io::Result<()> {
         let Listener { socket, state } = self;
         let socket = Acceptor::new(socket)?;
-        let mut closed = None;
-        loop {
-            let accepted = poll_fn(|cx| match Pin::new(&mut closing).poll(cx) {
-                Poll::Ready(received) => {
-                    closed = received.ok();
-                    Poll::Ready(None)
-                }
-                Poll::Pending => socket.poll_accept(cx).map(Some),
+        let done = loop {
+            let next = poll_fn(|cx| match orders.poll_recv(cx) {
+                Poll::Ready(order) => Poll::Ready(Next::Order(order)),
+                Poll::Pending => socket.poll_accept(cx).map(Next::Accepted),
             });
-            match accepted.await {
-                Some(Ok((stream, peer))) => admit(&worker, &state, stream, peer),
-                Some(Err(error)) if is_exhausted(&error) => tokio::time::sleep(TICK).await,
+            match next.await {
+                Next::Accepted(Ok((stream, peer))) => admit(&worker, &state, stream, peer),
+                Next::Accepted(Err(error)) if is_exhausted(&error) => {
+                    tokio::time::sleep(TICK).await;
+                }
                 // What is wrong is wrong with that client: it has left the queue, say.
-                Some(Err(_)) => {}
-                None => break,
+                Next::Accepted(Err(_)) => {}
+                // There is room for all. Where nobody waits for it any more, nobody needs it.
+                Next::Order(Some(ListenerOrder::Lend(borrower))) => {
+                    let _ = borrower.try_send((state.id.clone(), socket.lend()));
+                }
+                Next::Order(Some(ListenerOrder::Leave(done))) => {
+                    drop((socket, done));
+                    return Ok(());
+                }
+                Next::Order(Some(ListenerOrder::Close(done))) => break Some(done),
+                Next::Order(None) => break None,
             }
-        }
+        };
         // Closing the socket would reset those that the kernel has already accepted. It is the kernel that is asked:
         // the runtime knows of those only that it has been told of.
         let socket = socket.into_std()?;
         while let Ok((stream, peer)) = socket.accept() {
             admit(&worker, &state, stream, peer);
         }
-        drop((socket, closed));
+        drop((socket, done));
         Ok(())
     }
 }
 
-impl ListenSocket {
-    /// Accepts a connection that waits already; an error when none does.
-    fn accept(&self) -> io::Result<(Stream, Option<IpAddr>)> {
-        match self {
-            ListenSocket::Tcp(socket) => {
-                let (stream, peer) = socket.accept()?;
-                stream.set_nonblocking(true)?;
-                let stream = TcpStream::from_std(stream)?.into();
-                Ok((stream, Some(peer.ip().to_canonical())))
-            }
-            ListenSocket::Unix(socket) => {
-                let (stream, _) = socket.accept()?;
-                stream.set_nonblocking(true)?;
-                Ok((UnixStream::from_std(stream)?.into(), None))
-            }
-        }
-    }
-}
-
-enum Acceptor {
-    Tcp(TcpListener),
-    Unix(UnixListener),
-}
-
-impl Acceptor {
-    fn new(socket: ListenSocket) -> io::Result<Acceptor> {
-        Ok(match socket {
-            ListenSocket::Tcp(socket) => Acceptor::Tcp(TcpListener::from_std(socket)?),
-            ListenSocket::Unix(socket) => Acceptor::Unix(UnixListener::from_std(socket)?),
-        })
-    }
-
-    fn into_std(self) -> io::Result<ListenSocket> {
-        Ok(match self {
-            Acceptor::Tcp(socket) => ListenSocket::Tcp(socket.into_std()?),
-            Acceptor::Unix(socket) => ListenSocket::Unix(socket.into_std()?),
-        })
-    }
-
-    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(Stream, Option<IpAddr>)>> {
-        match self {
-            Acceptor::Tcp(socket) => socket
-                .poll_accept(cx)
-                .map_ok(|(stream, peer)| (stream.into(), Some(peer.ip().to_canonical()))),
-            Acceptor::Unix(socket) => {
-                socket.poll_accept(cx).map_ok(|(stream, _)| (stream.into(), None))
-            }
-        }
-    }
+/// What a listener waits for.
+enum Next {
+    Accepted(io::Result<(Stream, Option<IpAddr>)>),
+    Order(Option<ListenerOrder>),
 }
 
 /// Whether accepting failed for want of descriptors or memory, and would fail again at once.
@@ -396,78 +374,6 @@ impl AdmittedConnection {
             Ok(None) => true,
             Err(_) => false,
         }
-    }
-}
-
-/// Binds one socket for each worker. They share the port, and the kernel spreads connections over them.
-pub(crate) fn bind(address: &ListenAddress, workers: usize) -> io::Result<Vec<ListenSocket>> {
-    match address {
-        ListenAddress::Tcp(address) => bind_tcp(*address, true, workers),
-        ListenAddress::Any(port) => {
-            let both = SocketAddr::from((Ipv6Addr::UNSPECIFIED, *port));
-            match bind_tcp(both, false, workers) {
-                // A kernel without IPv6 still has all of IPv4.
-                Err(error) if error.raw_os_error() == Some(Errno::AFNOSUPPORT.raw_os_error()) => {
-                    bind_tcp((Ipv4Addr::UNSPECIFIED, *port).into(), true, workers)
-                }
-                result => result,
-            }
-        }
-        ListenAddress::Unix(path) => bind_unix(path, workers),
-    }
-}
-
-fn bind_tcp(address: SocketAddr, only_v6: bool, workers: usize) -> io::Result<Vec<ListenSocket>> {
-    // Sockets that share a port share it with another process too, which would go unnoticed. One that does not share it
-    // finds out.
-    let probe = tcp_socket(address, only_v6)?;
-    probe.bind(&address.into())?;
-    drop(probe);
-    let mut address = address;
-    let mut sockets = Vec::with_capacity(workers);
-    for _ in 0..workers {
-        let socket = tcp_socket(address, only_v6)?;
-        socket.set_reuse_port(true)?;
-        socket.bind(&address.into())?;
-        // Accepted sockets inherit it: no call for each connection.
-        socket.set_tcp_nodelay(true)?;
-        socket.listen(BACKLOG)?;
-        let socket = std::net::TcpListener::from(socket);
-        address = socket.local_addr()?;
-        sockets.push(ListenSocket::Tcp(socket));
-    }
-    Ok(sockets)
-}
-
-fn tcp_socket(address: SocketAddr, only_v6: bool) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    if address.is_ipv6() {
-        socket.set_only_v6(only_v6)?;
-    }
-    socket.set_reuse_address(true)?;
-    socket.set_nonblocking(true)?;
-    Ok(socket)
-}
-
-fn bind_unix(path: &Path, workers: usize) -> io::Result<Vec<ListenSocket>> {
-    remove_stale(path)?;
-    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-    socket.bind(&SockAddr::unix(path)?)?;
-    socket.listen(BACKLOG)?;
-    socket.set_nonblocking(true)?;
-    (0..workers).map(|_| Ok(ListenSocket::Unix(socket.try_clone()?.into()))).collect()
-}
-
-/// Removes the socket that an earlier process left behind; one that still accepts is in use.
-fn remove_stale(path: &Path) -> io::Result<()> {
-    use std::os::unix::fs::FileTypeExt;
-    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket());
-    if !is_socket {
-        return Ok(());
-    }
-    match std::os::unix::net::UnixStream::connect(path) {
-        Ok(_) => Err(io::ErrorKind::AddrInUse.into()),
-        Err(_) => std::fs::remove_file(path),
     }
 }
 

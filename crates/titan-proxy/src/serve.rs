@@ -1,16 +1,15 @@
 //! The life of a worker: it accepts and serves, from other configurations when there are some, until it is told to drain,
 //! and then finishes what runs.
 
-use crate::listener::{Listener, ListenerId};
+use crate::listener::{Done, LentSocket, Listener, ListenerId, ListenerOrder};
 use crate::snapshot::Snapshot;
 use crate::worker::Worker;
 use std::collections::HashMap;
-use std::convert::Infallible;
 use std::io;
 use std::rc::Rc;
 use std::sync::{Arc, mpsc as std_mpsc};
 use titan_io::io::Phase;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
 
 /// What a worker does otherwise from now on.
@@ -22,15 +21,25 @@ pub(crate) struct Change {
     /// What it accepts at no longer.
     pub(crate) closed: Vec<ListenerId>,
     /// Dropped when all of that is so.
-    pub(crate) done: std_mpsc::SyncSender<Infallible>,
+    pub(crate) done: Done,
+}
+
+/// What a worker is told.
+pub(crate) enum Order {
+    /// Serve otherwise.
+    Change(Change),
+    /// Send duplicates of all sockets there.
+    Lend(std_mpsc::SyncSender<LentSocket>),
+    /// Close the sockets of these listeners, and leave what waits there to the process that has them too.
+    Leave(Vec<ListenerId>, Done),
 }
 
 /// The tasks that accept connections.
 #[derive(Default)]
 struct Accepting {
     tasks: JoinSet<io::Result<()>>,
-    /// What ends each of them.
-    open: HashMap<ListenerId, oneshot::Sender<std_mpsc::SyncSender<Infallible>>>,
+    /// The ways to them.
+    open: HashMap<ListenerId, Vec<mpsc::Sender<ListenerOrder>>>,
 }
 
 /// Accepts and serves until told to drain, then finishes what runs, for as long as the configuration
@@ -41,19 +50,19 @@ struct Accepting {
 pub(crate) async fn run(
     worker: Rc<Worker>,
     listeners: Vec<Listener>,
-    changes: mpsc::Receiver<Change>,
+    orders: mpsc::Receiver<Order>,
     phase: watch::Receiver<Phase>,
 ) {
     tokio::select! {
         never = worker.tick() => match never {},
-        () = serve(&worker, listeners, changes, phase) => {}
+        () = serve(&worker, listeners, orders, phase) => {}
     }
 }
 
 async fn serve(
     worker: &Rc<Worker>,
     listeners: Vec<Listener>,
-    mut changes: mpsc::Receiver<Change>,
+    mut orders: mpsc::Receiver<Order>,
     mut phase: watch::Receiver<Phase>,
 ) {
     let mut accepting = Accepting::default();
@@ -62,12 +71,12 @@ async fn serve(
         tokio::select! {
             // An error means that the main thread is gone, which is as good a reason to stop.
             _ = phase.wait_for(|phase| *phase == Phase::Drain) => break,
-            Some(change) = changes.recv() => accepting.apply(worker, change),
+            Some(order) = orders.recv() => accepting.follow(worker, order),
             Some(ended) = accepting.tasks.join_next() => check(ended),
         }
     }
     // Nobody waits for what is not done any more.
-    drop(changes);
+    drop(orders);
     accepting.end().await;
     worker.drain().await;
 }
@@ -75,18 +84,36 @@ async fn serve(
 impl Accepting {
     fn begin(&mut self, worker: &Rc<Worker>, listener: Listener) {
         let id = listener.state.id.clone();
-        let (end, ended) = oneshot::channel();
-        self.tasks.spawn_local(listener.serve(Rc::clone(worker), ended));
-        self.open.insert(id, end);
+        let (orders, received) = mpsc::channel(1);
+        self.tasks.spawn_local(listener.serve(Rc::clone(worker), received));
+        self.open.entry(id).or_default().push(orders);
+    }
+
+    fn follow(&mut self, worker: &Rc<Worker>, order: Order) {
+        match order {
+            Order::Change(change) => self.apply(worker, change),
+            Order::Lend(borrower) => {
+                for listener in self.open.values().flatten() {
+                    // What is not lent is noticed: the sender is gone.
+                    let _ = listener.try_send(ListenerOrder::Lend(borrower.clone()));
+                }
+            }
+            Order::Leave(left, done) => self.tell(&left, || ListenerOrder::Leave(done.clone())),
+        }
     }
 
     fn apply(&mut self, worker: &Rc<Worker>, change: Change) {
         let Change { snapshot, opened, closed, done } = change;
         worker.switch_to(snapshot);
         opened.into_iter().for_each(|listener| self.begin(worker, listener));
-        for end in closed.iter().filter_map(|id| self.open.remove(id)) {
-            // One that has failed ends the worker anyway.
-            let _ = end.send(done.clone());
+        self.tell(&closed, || ListenerOrder::Close(done.clone()));
+    }
+
+    /// Tells listeners something that ends them.
+    fn tell(&mut self, listeners: &[ListenerId], order: impl Fn() -> ListenerOrder) {
+        for listener in listeners.iter().filter_map(|id| self.open.remove(id)).flatten() {
+            // One that has failed ends the worker anyway. The end of its orders is the order to close.
+            let _ = listener.try_send(order());
         }
     }
 
@@ -106,7 +133,8 @@ fn check(ended: Result<io::Result<()>, JoinError>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::listener::{ListenSocket, PreparedListener};
+    use crate::listener::PreparedListener;
+    use crate::socket::ListenSocket;
     use std::fs::File;
     use std::os::fd::OwnedFd;
     use std::os::unix::net::UnixListener;
@@ -138,10 +166,10 @@ mod tests {
         let metrics = Arc::new(snapshot.metrics(1));
         let reclaim = Arc::new(Reclaim::new(1));
         let (_phase, watched) = watch::channel(Phase::Serve);
-        let (_changes, changed) = mpsc::channel(1);
+        let (_orders, received) = mpsc::channel(1);
         runtime.block_on(async {
             let worker = Worker::new(0, snapshot, metrics, reclaim);
-            let run = run(worker, vec![listener], changed, watched);
+            let run = run(worker, vec![listener], received, watched);
             let _ = tokio::time::timeout(Duration::from_secs(10), run).await;
         });
     }

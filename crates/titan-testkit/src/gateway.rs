@@ -190,6 +190,26 @@ impl Gateway {
         told.into_iter().map(|(listener, why)| format!("{listener}: {why}")).collect()
     }
 
+    /// Starts another gateway, of a configuration made as [`gateway`] does, that takes over what this one listens at. This one drains.
+    #[track_caller]
+    pub fn hands_over_to(
+        &self,
+        text: &str,
+        upstreams: &[&dyn Display],
+    ) -> Result<Gateway, LoadError> {
+        let config = parse(&complete(text, upstreams));
+        let mut lending = self.running().loader().lend().expect("there are descriptors left");
+        let inherited = std::mem::take(&mut lending.listeners);
+        let revoked = self.revoked.as_ref();
+        let prepared = titan_proxy::Gateway::prepare(&config, &self.files, revoked, inherited)?;
+        let taken = prepared.taken().to_vec();
+        let running = Some(prepared.start()?);
+        lending.hand_over(&taken);
+        self.drains();
+        let (files, revoked) = (self.files.clone(), self.revoked.clone());
+        Ok(Gateway { running, config, files, revoked, is_secure: self.is_secure })
+    }
+
     /// Lets it accept nothing more and finish what runs.
     pub fn drains(&self) {
         self.running().drain();

@@ -2,6 +2,7 @@
 
 use super::credentials::{BadCredentials, ByName, Files, Revocations, bad};
 use super::identity::{Identity, sha256};
+use super::tickets::{DIGEST, TicketSecrets, Tickets};
 use super::{H2, HTTP11, Refused};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::{CertificateDer, UnixTime};
@@ -18,6 +19,8 @@ use x509_parser::prelude::ASN1Time;
 /// How a listener performs handshakes, and which clients it accepts.
 pub struct ServerTls {
     config: Arc<ServerConfig>,
+    /// What `config` makes tickets with.
+    tickets: Arc<Tickets>,
     /// `None` if client certificates are not requested.
     clients: Option<ClientVerifier>,
 }
@@ -44,8 +47,12 @@ impl ServerTls {
         let clients = tls.client_certificates.as_ref();
         let clients =
             clients.map(|theirs| ClientVerifier::new(theirs, files, &provider)).transpose()?;
-        let config = server_config(tls, protocols, files, provider, clients.as_ref())?;
-        Ok(ServerTls { config: Arc::new(config), clients })
+        let mut config = server_config(tls, protocols, files, provider, clients.as_ref())?;
+        let no_keys =
+            |_| bad(&tls.certificates[0].cert, "no randomness for ticket keys".to_owned());
+        let tickets = Arc::new(Tickets::new().map_err(no_keys)?);
+        config.ticketer = Arc::clone(&tickets) as _;
+        Ok(ServerTls { config: Arc::new(config), tickets, clients })
     }
 
     /// All that is wrong with the files; where one is, the others are looked at too.
@@ -72,15 +79,39 @@ impl ServerTls {
         files: &Files,
     ) -> Result<ServerTls, BadCredentials> {
         let mut renewed = ServerTls::new(tls, protocols, files)?;
-        let digest = |tls: &ServerTls| tls.clients.as_ref().map(|clients| clients.digest);
-        if digest(self) == digest(&renewed) {
-            if let (Some(new), Some(old)) = (&mut renewed.clients, &self.clients) {
-                new.edition = old.edition;
-            }
-            let config = Arc::get_mut(&mut renewed.config).expect("nobody else has it yet");
-            config.ticketer = Arc::clone(&self.config.ticketer);
+        if self.digest() != renewed.digest() {
+            return Ok(renewed);
         }
-        Ok(renewed)
+        if let (Some(new), Some(old)) = (&mut renewed.clients, &self.clients) {
+            new.edition = old.edition;
+        }
+        Ok(renewed.with(Arc::clone(&self.tickets)))
+    }
+
+    /// The same with the ticket keys of the process before, whose tickets stay valid, unless other clients are accepted now.
+    #[must_use]
+    pub fn succeeding(self, secrets: &TicketSecrets) -> ServerTls {
+        match Tickets::with(secrets, &self.digest()) {
+            Some(tickets) => self.with(Arc::new(tickets)),
+            None => self,
+        }
+    }
+
+    /// The keys of its tickets, for a successor of the process.
+    pub fn ticket_secrets(&self) -> TicketSecrets {
+        self.tickets.secrets(&self.digest())
+    }
+
+    fn with(mut self, tickets: Arc<Tickets>) -> ServerTls {
+        let config = Arc::get_mut(&mut self.config).expect("nobody else has it yet");
+        config.ticketer = Arc::clone(&tickets) as _;
+        self.tickets = tickets;
+        self
+    }
+
+    /// Of the files that say which clients are accepted.
+    fn digest(&self) -> [u8; DIGEST] {
+        self.clients.as_ref().map_or([0; DIGEST], |clients| clients.digest)
     }
 
     pub(super) fn config(&self) -> Arc<ServerConfig> {
@@ -188,8 +219,6 @@ fn server_config(
         hsts: _,
     } = tls;
     let names = ByName::new(certificates, *unknown_name, files, &provider)?;
-    let ticketer = aws_lc_rs::Ticketer::new()
-        .map_err(|error| bad(&certificates[0].cert, format!("no ticket keys: {error}")))?;
     let builder = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(versions(*min_version))
         .expect("titan-config checks that there are suites for each version");
@@ -200,8 +229,7 @@ fn server_config(
     let mut config = builder.with_cert_resolver(Arc::new(names));
     // This is how much is skipped of early data that comes with a ticket of another server. None is accepted, and no
     // ticket allows any: rustls does neither for tickets that the server does not store.
-    config.max_early_data_size = if ticketer.enabled() { SKIPPED } else { 0 };
-    config.ticketer = ticketer;
+    config.max_early_data_size = SKIPPED;
     let Protocols { h1, h2 } = protocols;
     let spoken = [(h2, H2), (h1, HTTP11)].into_iter().filter(|(is_spoken, _)| *is_spoken);
     config.alpn_protocols = spoken.map(|(_, name)| name.to_vec()).collect();

@@ -23,6 +23,8 @@ pub enum LoadError {
     Keys(Vec<String>),
     /// Only a restart can change `workers`.
     Workers,
+    /// Another process has taken over, and serves.
+    HandedOver,
     /// A thread could not be started.
     Thread(io::Error),
 }
@@ -40,6 +42,9 @@ impl fmt::Display for LoadError {
             },
             LoadError::Workers => {
                 f.write_str("`workers` cannot change while the gateway runs: restart it")
+            }
+            LoadError::HandedOver => {
+                f.write_str("another process has taken over: it read the file when it started")
             }
             LoadError::Thread(error) => write!(f, "cannot start a thread: {error}"),
         }

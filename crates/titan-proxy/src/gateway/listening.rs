@@ -1,7 +1,9 @@
 //! Where a gateway listens, and what a configuration changes of it.
 
 use super::error::LoadError;
-use crate::listener::{ListenSocket, Listener, ListenerId, ListenerState, bind};
+use super::inherited::Inherited;
+use crate::listener::{Listener, ListenerId, ListenerState};
+use crate::socket::{ListenSocket, bind, share_out};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use titan_config::{Config, ListenAddress};
@@ -23,6 +25,8 @@ pub(super) struct Listening(Vec<Place>);
 
 struct Place {
     bound: Bound,
+    /// How many sockets all workers have there.
+    sockets: usize,
     state: Arc<ListenerState>,
 }
 
@@ -36,32 +40,41 @@ pub(super) struct Rebound {
 }
 
 impl Listening {
-    /// Binds what is not bound yet, for so many workers. What stays keeps its sockets, with all that waits in them.
+    /// Binds what is neither bound nor inherited yet, for so many workers. What stays keeps its sockets, with all that waits in them.
     pub(super) fn rebind<'s>(
         &self,
         config: &Config,
         states: impl Iterator<Item = &'s Arc<ListenerState>>,
         workers: usize,
+        inherited: &mut Inherited,
     ) -> Result<Rebound, LoadError> {
         let mut opened: Vec<Vec<Listener>> =
             std::iter::repeat_with(Vec::new).take(workers).collect();
         let mut places = Vec::with_capacity(config.listeners.len());
         for (listener, state) in config.listeners.iter().zip(states) {
             let name = listener.name.clone();
-            let bound = match self.find(&state.id) {
-                Some(bound) => Bound { name, ..bound.clone() },
+            let (bound, sockets) = match self.find(&state.id) {
+                Some(place) => (Bound { name, ..place.bound.clone() }, place.sockets),
                 None => {
                     let failed =
                         |error| LoadError::Bind { address: text_of(&listener.address), error };
-                    let sockets = bind(&listener.address, workers).map_err(failed)?;
-                    let bound = Bound::new(listener, &sockets[0]);
-                    for (worker, socket) in opened.iter_mut().zip(sockets) {
-                        worker.push(Listener { socket, state: Arc::clone(state) });
+                    let shares = match inherited.take_sockets(&state.id).map_err(failed)? {
+                        Some(sockets) => share_out(sockets, workers),
+                        None => bind(&listener.address, workers).map(alone),
+                    };
+                    let shares = shares.map_err(failed)?;
+                    let bound = Bound::new(listener, &shares[0][0]);
+                    let count = shares.iter().map(Vec::len).sum();
+                    for (worker, sockets) in opened.iter_mut().zip(shares) {
+                        let listeners = sockets
+                            .into_iter()
+                            .map(|socket| Listener { socket, state: Arc::clone(state) });
+                        worker.extend(listeners);
                     }
-                    bound
+                    (bound, count)
                 }
             };
-            places.push(Place { bound, state: Arc::clone(state) });
+            places.push(Place { bound, sockets, state: Arc::clone(state) });
         }
         let listening = Listening(places);
         let gone = self.0.iter().filter(|place| listening.find(&place.state.id).is_none());
@@ -79,8 +92,13 @@ impl Listening {
         self.0.iter().map(|place| (place.bound.name.as_str(), &place.state))
     }
 
-    fn find(&self, id: &ListenerId) -> Option<&Bound> {
-        self.0.iter().find(|place| place.state.id == *id).map(|place| &place.bound)
+    /// How many sockets all workers have.
+    pub(super) fn sockets(&self) -> usize {
+        self.0.iter().map(|place| place.sockets).sum()
+    }
+
+    fn find(&self, id: &ListenerId) -> Option<&Place> {
+        self.0.iter().find(|place| place.state.id == *id)
     }
 }
 
@@ -94,6 +112,10 @@ impl Bound {
             .map_or_else(|| text_of(&listener.address), |address| address.to_string());
         Bound { name: listener.name.clone(), address, socket_address }
     }
+}
+
+fn alone(sockets: Vec<ListenSocket>) -> Vec<Vec<ListenSocket>> {
+    sockets.into_iter().map(|socket| vec![socket]).collect()
 }
 
 fn text_of(address: &ListenAddress) -> String {

@@ -2,6 +2,7 @@
 
 use super::credentials::{bad_roots, client_tls};
 use super::error::LoadError;
+use super::inherited::Inherited;
 use super::names::resolve_names;
 use crate::listener::{ListenerId, ListenerState, PreparedListener};
 use crate::snapshot::Snapshot;
@@ -37,9 +38,17 @@ impl Prepared {
         files: &Files,
         revoked: Option<&Revocations>,
         around: (&Registry, usize),
+        inherited: &Inherited,
     ) -> Result<Prepared, LoadError> {
         let listeners = config.listeners.iter().zip(ListenerId::all(&config.listeners));
-        let listeners = listeners.map(|(it, id)| PreparedListener::new(it, id, files, around.0));
+        let listeners = listeners.map(|(it, id)| {
+            let tickets = inherited.tickets(&id);
+            let listener = PreparedListener::new(it, id, files, around.0)?;
+            Ok(match tickets {
+                Some(tickets) => listener.succeeding(tickets),
+                None => listener,
+            })
+        });
         let listeners = listeners.collect::<Result<_, _>>().map_err(LoadError::Credentials)?;
         let tls = config.upstreams.iter().map(|upstream| client_tls(upstream, files));
         let tls: Vec<_> = tls.collect::<Result<_, _>>().map_err(LoadError::Credentials)?;

@@ -3,7 +3,7 @@
 use super::error::LoadError;
 use crate::listener::Listener;
 use crate::metrics::Metrics;
-use crate::serve::{self, Change};
+use crate::serve::{self, Order};
 use crate::snapshot::Snapshot;
 use crate::worker::Worker;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use tokio::sync::{mpsc, watch};
 pub(super) struct Plan {
     pub(super) index: usize,
     pub(super) listeners: Vec<Listener>,
-    pub(super) changes: mpsc::Receiver<Change>,
+    pub(super) orders: mpsc::Receiver<Order>,
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) reclaim: Arc<Reclaim>,
@@ -38,7 +38,7 @@ impl Drop for End {
 
 impl Plan {
     pub(super) fn run(self) {
-        let Plan { index, listeners, changes, snapshot, metrics, reclaim, phase, core, end } = self;
+        let Plan { index, listeners, orders, snapshot, metrics, reclaim, phase, core, end } = self;
         let _end = end;
         if let Some(core) = core {
             pin(core);
@@ -48,7 +48,7 @@ impl Plan {
             .build_local(LocalOptions::default())
             .expect("the process has descriptors left for a runtime");
         let worker = Worker::new(index, snapshot, metrics, reclaim);
-        runtime.block_on(serve::run(worker, listeners, changes, phase));
+        runtime.block_on(serve::run(worker, listeners, orders, phase));
     }
 }
 

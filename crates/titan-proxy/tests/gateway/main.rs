@@ -35,6 +35,7 @@ mod retries;
 mod revocations;
 mod routing;
 mod slow_clients;
+mod succession;
 mod timeouts;
 mod tls;
 mod transforms;

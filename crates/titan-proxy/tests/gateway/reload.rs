@@ -6,15 +6,15 @@ use titan_proxy::LoadError;
 use titan_testkit::upstream::{self, ok};
 use titan_testkit::{Peer, gateway, usual_client, waits_until};
 
-const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+pub(crate) const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
 /// A configuration whose only route responds with that.
-fn says(text: &str) -> String {
+pub(crate) fn says(text: &str) -> String {
     format!("routes: [{{ respond: {{ body: {text} }} }}]")
 }
 
 /// Two listeners, the second at that address.
-fn two(second: &str) -> String {
+pub(crate) fn two(second: &str) -> String {
     format!(
         "listeners: [\"127.0.0.1:0\", {{ name: second, address: \"{second}\" }}]\n{}",
         says("x")

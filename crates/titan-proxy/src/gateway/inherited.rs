@@ -1,0 +1,150 @@
+//! What one process leaves to the next: listening sockets with all that waits in them, and the keys of TLS tickets.
+
+use super::{Loading, lock};
+use crate::listener::ListenerId;
+use crate::serve::Order;
+use crate::socket::ListenSocket;
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{MutexGuard, mpsc as std_mpsc};
+use titan_io::tls::TicketSecrets;
+
+/// The sockets of a listener, from the process before this one.
+#[derive(Debug)]
+pub struct InheritedListener {
+    /// Which listener it was.
+    pub name: ListenerName,
+    /// What listens there; at least one.
+    pub sockets: Vec<OwnedFd>,
+    /// The keys of its tickets, if it had TLS.
+    pub tickets: Option<TicketSecrets>,
+}
+
+/// What tells two processes that a listener is the same.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ListenerName {
+    /// Its address, as the configuration writes it.
+    pub address: String,
+    /// How many listeners of that address stand before it in the file.
+    pub before: usize,
+}
+
+/// What was inherited, by listener.
+#[derive(Default)]
+pub(super) struct Inherited {
+    listeners: HashMap<ListenerName, InheritedListener>,
+    /// Those whose sockets are in use.
+    taken: Vec<ListenerName>,
+}
+
+/// What a gateway lends to a successor. As long as this exists, no other configuration is put in force.
+pub struct Lending<'l> {
+    loading: &'l Loading,
+    turn: MutexGuard<'l, Turn>,
+    /// Duplicates of every listening socket, and the keys.
+    pub listeners: Vec<InheritedListener>,
+}
+
+/// Whether configurations can still be put in force.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Turn {
+    #[default]
+    Open,
+    /// Another process serves by now.
+    HandedOver,
+}
+
+impl Inherited {
+    pub(super) fn new(listeners: Vec<InheritedListener>) -> Inherited {
+        let listeners = listeners.into_iter().map(|it| (it.name.clone(), it)).collect();
+        Inherited { listeners, taken: Vec::new() }
+    }
+
+    /// The sockets of a listener; `None` if it is new.
+    pub(super) fn take_sockets(
+        &mut self,
+        id: &ListenerId,
+    ) -> io::Result<Option<Vec<ListenSocket>>> {
+        let name = ListenerName::of(id);
+        let Some(found) = self.listeners.get_mut(&name) else { return Ok(None) };
+        let sockets = std::mem::take(&mut found.sockets);
+        let sockets = sockets.into_iter().map(ListenSocket::inherited);
+        let sockets: Vec<_> = sockets.collect::<io::Result<_>>()?;
+        if sockets.is_empty() {
+            return Ok(None);
+        }
+        self.taken.push(name);
+        Ok(Some(sockets))
+    }
+
+    /// The ticket keys of a listener.
+    pub(super) fn tickets(&self, id: &ListenerId) -> Option<&TicketSecrets> {
+        self.listeners.get(&ListenerName::of(id))?.tickets.as_ref()
+    }
+
+    /// Whose sockets are in use. The others are closed.
+    pub(super) fn into_taken(self) -> Vec<ListenerName> {
+        self.taken
+    }
+}
+
+impl ListenerName {
+    fn of(id: &ListenerId) -> ListenerName {
+        let (address, before) = id.name();
+        ListenerName { address, before }
+    }
+}
+
+impl Lending<'_> {
+    /// Leaves the sockets of these listeners to the successor that serves by now: nothing more is accepted there, and what waits
+    /// is the successor's. The others stay open until the gateway drains. No configuration is put in force any more.
+    pub fn hand_over(mut self, taken: &[ListenerName]) {
+        *self.turn = Turn::HandedOver;
+        let states: Vec<_> =
+            self.loading.in_force().listening.states().map(|(_, state)| state.id.clone()).collect();
+        let left = states.into_iter().filter(|id| taken.contains(&ListenerName::of(id)));
+        let left: Vec<_> = left.collect();
+        let (done, all_done) = std_mpsc::sync_channel(0);
+        for worker in &self.loading.orders {
+            // A worker that drains has closed them.
+            let _ = worker.try_send(Order::Leave(left.clone(), done.clone()));
+        }
+        drop(done);
+        let _ = all_done.recv();
+    }
+}
+
+impl Loading {
+    /// Lends all sockets, once what runs of a reload is over.
+    pub(super) fn lend(&self) -> io::Result<Lending<'_>> {
+        let turn = lock(&self.turn);
+        let count = self.in_force().listening.sockets();
+        let (borrower, lent) = std_mpsc::sync_channel(count);
+        for worker in &self.orders {
+            let _ = worker.try_send(Order::Lend(borrower.clone()));
+        }
+        drop(borrower);
+        let mut sockets: HashMap<ListenerId, Vec<OwnedFd>> = HashMap::new();
+        let lent: Vec<_> = lent.into_iter().collect();
+        if lent.len() < count {
+            return Err(io::Error::other("not every worker has given its sockets"));
+        }
+        for (id, socket) in lent {
+            let (sockets, socket) = (sockets.entry(id).or_default(), socket?);
+            // Workers that share one queue have the same socket.
+            if sockets.is_empty() || ListenSocket::has_own_queue(&socket) {
+                sockets.push(socket);
+            }
+        }
+        let in_force = self.in_force();
+        let listeners = in_force.listening.states().filter_map(|(_, state)| {
+            let tickets = state.listener_policy.tls().map(|tls| tls.ticket_secrets());
+            let sockets = sockets.remove(&state.id)?;
+            Some(InheritedListener { name: ListenerName::of(&state.id), sockets, tickets })
+        });
+        let listeners = listeners.collect();
+        drop(in_force);
+        Ok(Lending { loading: self, turn, listeners })
+    }
+}

@@ -1,0 +1,278 @@
+//! Listening sockets: bound or inherited for all workers, accepted from by one.
+
+use rustix::io::Errno;
+use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixListener as StdUnixListener;
+use std::path::Path;
+use std::task::{Context, Poll};
+use titan_config::ListenAddress;
+use titan_io::stream::Stream;
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+
+/// A socket that is bound and listens, not yet part of a runtime.
+pub(crate) enum ListenSocket {
+    Tcp(std::net::TcpListener),
+    Unix(StdUnixListener),
+}
+
+/// The same as a part of a runtime.
+pub(crate) enum Acceptor {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+/// Connections that the kernel may hold before they are accepted.
+const BACKLOG: i32 = 4096;
+
+impl ListenSocket {
+    /// A socket that listens already, from another process. What its queue holds stays there.
+    pub(crate) fn inherited(fd: OwnedFd) -> io::Result<ListenSocket> {
+        let socket = Socket::from(fd);
+        if !socket.is_listener()? || socket.r#type()? != Type::STREAM {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it does not listen"));
+        }
+        socket.set_nonblocking(true)?;
+        Ok(match socket.domain()? {
+            Domain::UNIX => ListenSocket::Unix(socket.into()),
+            _ => {
+                socket.set_tcp_nodelay(true)?;
+                ListenSocket::Tcp(socket.into())
+            }
+        })
+    }
+
+    /// Whether no other socket has the same queue, as far as this one can tell.
+    pub(crate) fn has_own_queue(socket: &impl AsFd) -> bool {
+        let socket = SockRef::from(socket);
+        socket.domain().is_ok_and(|it| it != Domain::UNIX) && socket.reuse_port().unwrap_or(false)
+    }
+
+    /// One more with the same address, for another worker: with a queue of its own where sockets may share the address.
+    fn another(&self) -> io::Result<ListenSocket> {
+        match self {
+            ListenSocket::Tcp(socket) if ListenSocket::has_own_queue(socket) => {
+                let (own, address) = (SockRef::from(socket), socket.local_addr()?);
+                let only_v6 = address.is_ipv6() && own.only_v6()?;
+                Ok(ListenSocket::Tcp(shared_tcp_socket(address, only_v6)?))
+            }
+            ListenSocket::Tcp(socket) => Ok(ListenSocket::Tcp(socket.try_clone()?)),
+            ListenSocket::Unix(socket) => Ok(ListenSocket::Unix(socket.try_clone()?)),
+        }
+    }
+
+    /// Accepts a connection that waits already; an error when none does.
+    pub(crate) fn accept(&self) -> io::Result<(Stream, Option<IpAddr>)> {
+        match self {
+            ListenSocket::Tcp(socket) => {
+                let (stream, peer) = socket.accept()?;
+                stream.set_nonblocking(true)?;
+                let stream = TcpStream::from_std(stream)?.into();
+                Ok((stream, Some(peer.ip().to_canonical())))
+            }
+            ListenSocket::Unix(socket) => {
+                let (stream, _) = socket.accept()?;
+                stream.set_nonblocking(true)?;
+                Ok((UnixStream::from_std(stream)?.into(), None))
+            }
+        }
+    }
+}
+
+impl Acceptor {
+    /// Makes it a part of the runtime that this is called in.
+    pub(crate) fn new(socket: ListenSocket) -> io::Result<Acceptor> {
+        Ok(match socket {
+            ListenSocket::Tcp(socket) => Acceptor::Tcp(TcpListener::from_std(socket)?),
+            ListenSocket::Unix(socket) => Acceptor::Unix(UnixListener::from_std(socket)?),
+        })
+    }
+
+    /// Takes it out of the runtime again.
+    pub(crate) fn into_std(self) -> io::Result<ListenSocket> {
+        Ok(match self {
+            Acceptor::Tcp(socket) => ListenSocket::Tcp(socket.into_std()?),
+            Acceptor::Unix(socket) => ListenSocket::Unix(socket.into_std()?),
+        })
+    }
+
+    /// A duplicate for another process, which has the same queue.
+    pub(crate) fn lend(&self) -> io::Result<OwnedFd> {
+        self.as_fd().try_clone_to_owned()
+    }
+
+    /// The next connection, with the address of its peer where that has one.
+    pub(crate) fn poll_accept(
+        &self,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<(Stream, Option<IpAddr>)>> {
+        match self {
+            Acceptor::Tcp(socket) => socket
+                .poll_accept(cx)
+                .map_ok(|(stream, peer)| (stream.into(), Some(peer.ip().to_canonical()))),
+            Acceptor::Unix(socket) => {
+                socket.poll_accept(cx).map_ok(|(stream, _)| (stream.into(), None))
+            }
+        }
+    }
+}
+
+impl AsFd for Acceptor {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Acceptor::Tcp(socket) => socket.as_fd(),
+            Acceptor::Unix(socket) => socket.as_fd(),
+        }
+    }
+}
+
+/// Shares inherited sockets out to workers. Each socket has one, or its queue would wait for ever, and each worker gets one at
+/// least.
+pub(crate) fn share_out(
+    inherited: Vec<ListenSocket>,
+    workers: usize,
+) -> io::Result<Vec<Vec<ListenSocket>>> {
+    let mut sockets = inherited;
+    let further = sockets.len()..workers;
+    let further: Vec<_> = further.map(|_| sockets[0].another()).collect::<io::Result<_>>()?;
+    sockets.extend(further);
+    let mut shares: Vec<Vec<_>> = std::iter::repeat_with(Vec::new).take(workers).collect();
+    for (index, socket) in sockets.into_iter().enumerate() {
+        shares[index % workers].push(socket);
+    }
+    Ok(shares)
+}
+
+/// Binds one socket for each worker. They share the port, and the kernel spreads connections over them.
+pub(crate) fn bind(address: &ListenAddress, workers: usize) -> io::Result<Vec<ListenSocket>> {
+    match address {
+        ListenAddress::Tcp(address) => bind_tcp(*address, true, workers),
+        ListenAddress::Any(port) => {
+            let both = SocketAddr::from((Ipv6Addr::UNSPECIFIED, *port));
+            match bind_tcp(both, false, workers) {
+                // A kernel without IPv6 still has all of IPv4.
+                Err(error) if error.raw_os_error() == Some(Errno::AFNOSUPPORT.raw_os_error()) => {
+                    bind_tcp((Ipv4Addr::UNSPECIFIED, *port).into(), true, workers)
+                }
+                result => result,
+            }
+        }
+        ListenAddress::Unix(path) => bind_unix(path, workers),
+    }
+}
+
+fn bind_tcp(address: SocketAddr, only_v6: bool, workers: usize) -> io::Result<Vec<ListenSocket>> {
+    // Sockets that share a port share it with another process too, which would go unnoticed. One that does not share it
+    // finds out.
+    let probe = tcp_socket(address, only_v6)?;
+    probe.bind(&address.into())?;
+    drop(probe);
+    let mut address = address;
+    let mut sockets = Vec::with_capacity(workers);
+    for _ in 0..workers {
+        let socket = shared_tcp_socket(address, only_v6)?;
+        address = socket.local_addr()?;
+        sockets.push(ListenSocket::Tcp(socket));
+    }
+    Ok(sockets)
+}
+
+/// A socket that shares its port with others like it.
+fn shared_tcp_socket(address: SocketAddr, only_v6: bool) -> io::Result<std::net::TcpListener> {
+    let socket = tcp_socket(address, only_v6)?;
+    socket.set_reuse_port(true)?;
+    socket.bind(&address.into())?;
+    // Accepted sockets inherit it: no call for each connection.
+    socket.set_tcp_nodelay(true)?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+fn tcp_socket(address: SocketAddr, only_v6: bool) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    if address.is_ipv6() {
+        socket.set_only_v6(only_v6)?;
+    }
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+fn bind_unix(path: &Path, workers: usize) -> io::Result<Vec<ListenSocket>> {
+    remove_stale(path)?;
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.bind(&SockAddr::unix(path)?)?;
+    socket.listen(BACKLOG)?;
+    socket.set_nonblocking(true)?;
+    (0..workers).map(|_| Ok(ListenSocket::Unix(socket.try_clone()?.into()))).collect()
+}
+
+/// Removes the socket that an earlier process left behind; one that still accepts is in use.
+fn remove_stale(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::FileTypeExt;
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket());
+    if !is_socket {
+        return Ok(());
+    }
+    match std::os::unix::net::UnixStream::connect(path) {
+        Ok(_) => Err(io::ErrorKind::AddrInUse.into()),
+        Err(_) => std::fs::remove_file(path),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpStream;
+
+    fn bound(workers: usize) -> Vec<ListenSocket> {
+        bind(&ListenAddress::Tcp((Ipv4Addr::LOCALHOST, 0).into()), workers).unwrap()
+    }
+
+    fn address(socket: &ListenSocket) -> SocketAddr {
+        let ListenSocket::Tcp(socket) = socket else { panic!("it is bound to TCP") };
+        socket.local_addr().unwrap()
+    }
+
+    #[test]
+    fn every_inherited_socket_has_a_worker_and_every_worker_a_socket() {
+        for (inherited, workers) in [(1, 1), (3, 1), (3, 2), (2, 3), (1, 4)] {
+            let sockets = bound(inherited);
+            let port = address(&sockets[0]);
+            let shares = share_out(sockets, workers).unwrap();
+            assert_eq!(shares.len(), workers);
+            assert!(shares.iter().all(|share| !share.is_empty()), "{inherited} for {workers}");
+            let all: Vec<_> = shares.iter().flatten().collect();
+            assert_eq!(all.len(), inherited.max(workers));
+            assert!(all.iter().all(|socket| address(socket) == port));
+        }
+    }
+
+    #[test]
+    fn what_waits_in_an_inherited_socket_is_accepted() {
+        let socket = bound(1).remove(0);
+        let client = TcpStream::connect(address(&socket)).unwrap();
+        let ListenSocket::Tcp(socket) = socket else { panic!("it is bound to TCP") };
+        let inherited = ListenSocket::inherited(socket.into()).unwrap();
+        let ListenSocket::Tcp(socket) = &inherited else { panic!("it is bound to TCP") };
+        assert_eq!(socket.accept().unwrap().1, client.local_addr().unwrap());
+    }
+
+    #[test]
+    fn one_that_shares_no_port_is_shared_itself() {
+        let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = ListenSocket::inherited(socket.into()).unwrap();
+        let port = address(&socket);
+        let shares = share_out(vec![socket], 3).unwrap();
+        assert_eq!(shares.iter().flatten().map(address).collect::<Vec<_>>(), [port; 3]);
+    }
+
+    #[test]
+    fn what_does_not_listen_is_refused() {
+        let (one, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+        assert!(ListenSocket::inherited(one.into()).is_err());
+        assert!(ListenSocket::inherited(std::fs::File::open("/dev/null").unwrap().into()).is_err());
+    }
+}
