@@ -378,13 +378,13 @@ fn streams_tunnels_and_calls_need_tokens_too() {
 
 /// A source of keys that can change and fail.
 #[derive(Default)]
-struct Source {
+pub(crate) struct Source {
     keys: Mutex<Option<String>>,
     fetched: AtomicUsize,
 }
 
 impl Source {
-    fn listens(self: &Arc<Self>) -> Upstream {
+    pub(crate) fn listens(self: &Arc<Self>) -> Upstream {
         let source = Arc::clone(self);
         upstream::responds(move |request| {
             assert_eq!(request.target, "/keys?all");
@@ -396,7 +396,7 @@ impl Source {
         })
     }
 
-    fn has(&self, keys: Option<&[&Signer]>) {
+    pub(crate) fn has(&self, keys: Option<&[&Signer]>) {
         let set = |keys: &[&Signer]| {
             let keys: Vec<_> = keys.iter().map(|key| key.jwk()).collect();
             format!("{{\"keys\":[{}]}}", keys.join(","))
@@ -404,18 +404,18 @@ impl Source {
         *self.keys.lock().expect("nobody panics") = keys.map(set);
     }
 
-    fn fetched(&self) -> usize {
+    pub(crate) fn fetched(&self) -> usize {
         self.fetched.load(Ordering::Relaxed)
     }
 }
 
-struct Signer {
+pub(crate) struct Signer {
     name: &'static str,
     key: Ed25519KeyPair,
 }
 
 impl Signer {
-    fn new(name: &'static str) -> Signer {
+    pub(crate) fn new(name: &'static str) -> Signer {
         Signer { name, key: Ed25519KeyPair::generate().expect("there is randomness") }
     }
 
@@ -424,7 +424,7 @@ impl Signer {
         format!("{{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"kid\":\"{name}\",\"x\":\"{x}\"}}")
     }
 
-    fn token(&self) -> String {
+    pub(crate) fn token(&self) -> String {
         let header = format!("{{\"alg\":\"EdDSA\",\"kid\":\"{}\"}}", self.name);
         signed(&header, &format!("{{\"exp\":{}}}", at(60)), |text| {
             self.key.sign(text).as_ref().to_vec()

@@ -22,6 +22,7 @@ mod guesses;
 mod hostile;
 mod http2;
 mod jwt;
+mod kept;
 mod large;
 mod limits;
 mod listeners;
