@@ -74,7 +74,10 @@ impl Tickets {
         if now <= keys.changes {
             return Some(keys);
         }
-        let (current, previous) = (Key::random().ok()?, Some(Arc::clone(&keys.current)));
+        // No key opens anything a period after it should have been replaced, however long nobody came.
+        let is_recent = now <= keys.changes.saturating_add(u64::from(PERIOD));
+        let previous = is_recent.then(|| Arc::clone(&keys.current));
+        let current = Key::random().ok()?;
         let next = Arc::new(Keys { current, previous, changes: next_change(now) });
         // Where another thread was faster, its key is the one.
         self.0.compare_and_swap(&keys, next);
@@ -220,6 +223,13 @@ mod tests {
         }
         let again = tickets.seal(b"session", start + 2 * period).unwrap();
         assert_eq!(tickets.open(&again, start + 2 * period).unwrap(), b"session");
+    }
+
+    #[test]
+    fn a_ticket_does_not_open_later_where_nobody_came_meanwhile() {
+        let (tickets, start) = (Tickets::new().unwrap(), now());
+        let sealed = tickets.seal(b"session", start).unwrap();
+        assert_eq!(tickets.open(&sealed, start + 2 * u64::from(PERIOD) + 2), None);
     }
 
     #[test]
