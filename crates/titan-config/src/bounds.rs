@@ -4,11 +4,23 @@ use std::time::Duration;
 
 /// Bytes of a file.
 pub const MAX_FILE: usize = 4 << 20;
+/// Files that are included.
+pub const MAX_INCLUDED: usize = 1_024;
+/// Bytes of all files of a configuration together.
+pub const MAX_FILES_TOTAL: usize = 16 << 20;
+/// Files that include each other, one in the other.
+pub const MAX_INCLUDE_DEPTH: usize = 8;
+/// Patterns of files to include, of one file.
+pub const MAX_INCLUDES: usize = 64;
+/// Files that are values.
+pub const MAX_SECRET_FILES: usize = 1_024;
+/// Bytes of a file that is a value.
+pub const MAX_SECRET_FILE: usize = 64 << 10;
 /// Mappings and lists inside each other.
 pub const MAX_DEPTH: usize = 32;
-/// Values in a file, those that aliases repeat included.
+/// Values in all files, those that aliases repeat included.
 pub const MAX_NODES: usize = 200_000;
-/// Bytes of all keys and texts, those that aliases repeat included.
+/// Bytes of all keys and texts, with what variables bring, those that aliases repeat included.
 pub const MAX_TEXT_TOTAL: usize = 8 << 20;
 /// Errors that are shown, and warnings that are; of more only the number is.
 pub const MAX_DIAGNOSTICS: usize = 200;

@@ -5,6 +5,7 @@ mod look_alikes;
 
 use crate::address::ListenAddress;
 use crate::clash::check_routes;
+use crate::compose::compose;
 use crate::declared::Declared;
 use crate::diagnostic::Diagnostic;
 use crate::forwarding::ClientCert;
@@ -20,53 +21,68 @@ use crate::policy::{
 };
 use crate::read::{At, Read, Reading};
 use crate::readers::Named;
-use crate::report::{Findings, Report};
+use crate::report::{Findings, Hidden, Report};
 use crate::route_fields::{RouteDraft, tell_apart};
+use crate::secrets::Secrets;
 use crate::section::section_of;
-use crate::source::Source;
+use crate::source::Sources;
+use crate::surroundings::{Alone, Document, Surroundings};
 use crate::token::Name;
 use crate::upstream::{Endpoint, EndpointDraft, Protocol, Upstream, UpstreamFields};
-use crate::yaml;
 use limits::{
     check_costs, check_counted, check_params, check_plans_and_exemptions, check_retry_bodies,
 };
 use look_alikes::{RouteInForce, check_look_alikes};
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::mem;
 
 impl Config {
-    /// Reads a file: YAML, or JSON, which is YAML. `name` is what messages call it.
+    /// Reads a text on its own: YAML, or JSON, which is YAML. `name` is what messages call it.
     ///
     /// All that is wrong is in the report, not only the first thing, unless it is no YAML.
     pub fn parse(name: &str, text: &str) -> Result<Config, Report> {
-        Ok(parse(name, text)?.0)
+        let main = Document::alone(name, text);
+        Composed::read(main, &mut Alone).map(|composed| composed.config)
     }
 }
 
-/// A configuration, and the file as it is written.
-pub(crate) fn parse(name: &str, text: &str) -> Result<(Config, Node), Report> {
-    let source = Arc::new(Source::new(name, text));
-    let mut findings = Findings::default();
-    let read = yaml::read(&source, &mut findings).and_then(|root| {
-        let config = read(&root, &source, &mut findings)?;
-        Some((config, root))
-    });
-    let failed = findings.has_errors();
-    let report = Report::new(source, findings);
-    match read {
-        Some(read) if report.is_empty() => Ok(read),
-        Some((config, root)) if !failed => Ok((Config { warnings: report, ..config }, root)),
-        _ => Err(report),
+/// A configuration with what its files say.
+pub struct Composed {
+    /// What they come to.
+    pub config: Config,
+    pub(crate) sources: Sources,
+    pub(crate) hidden: Vec<Hidden>,
+    /// All of it, with paths as they lead there from the directory of the first file.
+    pub(crate) root: Node,
+}
+
+impl Composed {
+    /// Reads a file with all that it names in its surroundings. The report is as that of [`Config::parse`].
+    pub fn read(main: Document, surroundings: &mut dyn Surroundings) -> Result<Composed, Report> {
+        let mut findings = Findings::default();
+        let (sources, root) = compose(main, surroundings, &mut findings);
+        let read = root.and_then(|root| Some((read(&sources, &root, &mut findings)?, root)));
+        let (failed, secrets) = (findings.has_errors(), findings.secrets.clone());
+        let (hidden, moved) = (findings.hidden().to_vec(), mem::take(&mut findings.moved));
+        let warnings = Report::new(&sources, findings);
+        match read {
+            Some((config, mut root)) if !failed => {
+                root.replace_texts(&moved);
+                let config = Config { warnings, secrets, ..config };
+                Ok(Composed { config, sources, hidden, root })
+            }
+            _ => Err(warnings),
+        }
     }
 }
 
-pub(crate) fn read(root: &Node, source: &Source, findings: &mut Findings) -> Option<Config> {
-    let mut to = Reading::new(source, findings, Declared::in_file(root), language::sections);
+fn read(sources: &Sources, root: &Node, findings: &mut Findings) -> Option<Config> {
+    let mut to = Reading::new(sources, findings, Declared::in_file(root), language::sections);
     let mut fields = section_of::<ConfigFields>().read(root, &mut to)?;
     tell_apart(&mut fields.routes);
     check(&fields, root, &mut to);
     let policies = check_policies(&fields, &mut to)?;
-    finish(fields, policies, source)
+    finish(fields, policies, sources)
 }
 
 fn check(fields: &ConfigFields, root: &Node, to: &mut Reading<'_>) {
@@ -378,9 +394,10 @@ fn check_route_names(routes: &[Option<RouteDraft>], to: &mut Reading<'_>) {
 fn finish(
     fields: ConfigFields,
     (everywhere, in_force): (Policies, Vec<Policies>),
-    source: &Source,
+    sources: &Sources,
 ) -> Option<Config> {
     let ConfigFields {
+        include: _,
         workers,
         listeners,
         routes,
@@ -428,7 +445,9 @@ fn finish(
         forwarding: forwarding?,
         resolver: resolver?,
         admin,
-        warnings: Report::nothing(&source.name),
+        warnings: Report::nothing(sources),
+        file_names: sources.names(),
+        secrets: Secrets::default(),
     })
 }
 

@@ -53,6 +53,17 @@ impl Diagnostic {
         Diagnostic { severity: Severity::Warning, ..Diagnostic::error(span, message) }
     }
 
+    /// The same without what may tell of a value that is not to be shown.
+    pub(crate) fn without_words(self) -> Diagnostic {
+        Diagnostic {
+            message: "what the file contains cannot be used here".to_owned(),
+            at: Label { text: "it is not shown".to_owned(), ..self.at },
+            also: Vec::new(),
+            help: Vec::new(),
+            ..self
+        }
+    }
+
     /// The remark under the place.
     pub(crate) fn label(mut self, text: impl Into<String>) -> Diagnostic {
         self.at.text = text.into();

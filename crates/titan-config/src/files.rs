@@ -24,7 +24,7 @@ section! {
     /// with it; directories are never listed. No path and no symbolic link leads out of `root`; relative links that
     /// stay inside are followed, absolute ones are not. Needs Linux 5.6. A plain string sets `root` alone.
     pub struct StaticFiles {
-        /// The directory. A relative path starts at the directory of the configuration file. It must exist at the
+        /// The directory. A relative path starts at the directory of the file that says it. It must exist at the
         /// start, and is looked up for each request: if it is a symbolic link, pointing it elsewhere takes effect at
         /// once.
         pub root: PathBuf = required(directory()),
@@ -186,11 +186,12 @@ fn directory() -> impl Read<Value = PathBuf> {
         pattern: None,
         max: MAX_PATH_BYTES,
     };
-    text(shape, |text| match text {
+    let directory = text(shape, |text| match text {
         "" => Err(Problem::new("it is empty").help("write `.` for the directory of this file")),
         text if text.contains('\0') => Err(Problem::new("it contains a NUL byte")),
         text => Ok(PathBuf::from(text)),
-    })
+    });
+    directory.then(|directory, node, to| Some(to.locate(directory, node)))
 }
 
 fn parse_file_name(text: &str) -> Result<String, Problem> {

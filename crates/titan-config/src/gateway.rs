@@ -1,7 +1,9 @@
 //! The whole configuration, and the sections that stand alone: workers and admin.
 
 use crate::address::{ListenAddress, admin_address, listen_address};
-use crate::bounds::{MAX_LISTENERS, MAX_POLICIES, MAX_ROUTES, MAX_UPSTREAMS};
+use crate::bounds::{
+    MAX_INCLUDES, MAX_LISTENERS, MAX_PATH_BYTES, MAX_POLICIES, MAX_ROUTES, MAX_UPSTREAMS,
+};
 use crate::error_pages::{ErrorPages, error_pages};
 use crate::forwarding::{Forwarding, forwarding};
 use crate::limits::{Limits, limits};
@@ -11,22 +13,27 @@ use crate::look_alikes::Paths;
 use crate::policy::{
     JwtRevocations, NamedPolicy, Policies, Policy, PolicyKind, jwt_revocations, policy, uses,
 };
+use crate::problem::Problem;
 use crate::read::{At, Read, at, default, lenient, optional, required};
-use crate::readers::{Named, boolean, mapping, one_or_list, short_for, whole, word_or};
+use crate::readers::{Named, boolean, mapping, one_or_list, short_for, text, whole, word_or};
 use crate::report::Report;
 use crate::resolver::{Resolver, resolver};
 use crate::route::Route;
 use crate::route_fields::{RouteDraft, route};
+use crate::secrets::Secrets;
 use crate::section::{section, section_of};
+use crate::shape::TextShape;
+use crate::source::FileNames;
 use crate::timeouts::Timeouts;
 use crate::tls::{Tls, UpstreamTls};
 use crate::token::{NAME, Name, parse_name};
 use crate::upstream::{Upstream, UpstreamFields, UpstreamId, upstream};
+use std::fmt;
 use std::num::NonZeroU16;
 use std::path::Path;
 
 /// A configuration that has been checked: whatever it holds can be served as it is.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Config {
     /// The threads that carry traffic.
     pub workers: Workers,
@@ -56,9 +63,74 @@ pub struct Config {
     pub admin: Option<Admin>,
     /// What is allowed but probably not meant; empty for a clean file.
     pub warnings: Report,
+    /// What messages call its files.
+    pub file_names: FileNames,
+    /// What was taken from files for values.
+    pub(crate) secrets: Secrets,
+}
+
+/// Without what was taken from files for values.
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = match f.alternate() {
+            true => format!("{:#?}", Unmasked(self)),
+            false => format!("{:?}", Unmasked(self)),
+        };
+        self.secrets.mask(&mut shown);
+        f.write_str(&shown)
+    }
+}
+
+/// All of a configuration.
+struct Unmasked<'c>(&'c Config);
+
+impl fmt::Debug for Unmasked<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Config {
+            workers,
+            listeners,
+            routes,
+            upstreams,
+            policies,
+            everywhere,
+            jwt_revocations,
+            error_pages,
+            limits,
+            timeouts,
+            forwarding,
+            resolver,
+            admin,
+            warnings,
+            file_names,
+            secrets: _,
+        } = self.0;
+        f.debug_struct("Config")
+            .field("workers", workers)
+            .field("listeners", listeners)
+            .field("routes", routes)
+            .field("upstreams", upstreams)
+            .field("policies", policies)
+            .field("everywhere", everywhere)
+            .field("jwt_revocations", jwt_revocations)
+            .field("error_pages", error_pages)
+            .field("limits", limits)
+            .field("timeouts", timeouts)
+            .field("forwarding", forwarding)
+            .field("resolver", resolver)
+            .field("admin", admin)
+            .field("warnings", warnings)
+            .field("file_names", file_names)
+            .finish()
+    }
 }
 
 impl Config {
+    /// A text about it, with `***` in place of what was taken from files for values.
+    pub fn mask(&self, mut text: String) -> String {
+        self.secrets.mask(&mut text);
+        text
+    }
+
     /// The files that it names, as it names them.
     pub fn files(&self) -> Vec<&Path> {
         let listeners = self.listeners.iter().filter_map(|listener| listener.tls.as_ref());
@@ -138,6 +210,13 @@ section! {
     "file", "a configuration", Any;
     /// The top-level keys of the file.
     pub(crate) struct ConfigFields {
+        /// More files of the configuration: paths, or patterns such as `conf.d/*.yaml`, whose files are read in the order
+        /// of their names. A relative path starts at the directory of the file that says it, here and everywhere in it.
+        /// Included files have the same keys, `include` too. What they say is joined: `listeners`, `routes` and `apply` go
+        /// on in the order of the files, `upstreams`, `policies` and `error_pages` take the names of all of them, and every
+        /// other key is in one file only. A name without `*`, `?` and `[` must be there; a pattern may match nothing.
+        /// `**` is not supported, and `*` does not match names that begin with a dot.
+        pub(crate) include: Vec<At<String>> = default("[]", include()),
         /// The threads that handle traffic.
         pub(crate) workers: Option<Workers> = default("{}", lenient(workers())),
         /// Where clients connect.
@@ -179,6 +258,26 @@ section! {
         /// Health, readiness and metrics; `off` for none.
         pub(crate) admin: Option<AdminDraft> = default("{}", lenient(admin())),
     }
+}
+
+/// The files that a file includes.
+pub(crate) fn include() -> impl Read<Value = Vec<At<String>>> {
+    let shape = TextShape {
+        what: "the path of files to include",
+        examples: "`conf.d/*.yaml`",
+        pattern: None,
+        max: MAX_PATH_BYTES,
+    };
+    let pattern = text(shape, |text| match text {
+        "" => Err(Problem::new("it is empty")),
+        text if text.contains('\0') => Err(Problem::new("it contains a NUL byte")),
+        text if text.contains("**") => {
+            let problem = Problem::new("`**` is not supported");
+            Err(problem.help("write `*` for each directory: `conf.d/*/*.yaml`"))
+        }
+        text => Ok(text.to_owned()),
+    });
+    one_or_list(at(pattern), 0..=MAX_INCLUDES)
 }
 
 /// The admin interface with its place.

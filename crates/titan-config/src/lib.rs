@@ -3,13 +3,14 @@
 //! | step | module |
 //! |---|---|
 //! | what a file may cost | [`bounds`] |
-//! | what is wrong, where, and how it is shown | `location`, `source`, `diagnostic`, `render`, `report`, `suggest` |
-//! | text to a tree with places | `node`, `syntax_error`, `yaml` |
+//! | what is wrong, where, and how it is shown | `location`, `source`, `diagnostic`, `render`, `report`, `secrets`, `suggest` |
+//! | text to a tree with places, variables replaced | `node`, `syntax_error`, `surroundings`, `variables`, `yaml` |
 //! | what a value may look like, and what reads it | `problem`, `quantity`, `shape`, `declared`, `read`, `readers` |
 //! | syntax of other proxies | `habits` |
 //! | how a field is declared, once, and what follows from it | `section` |
 //! | texts with a grammar | `token`, `host_name`, `host`, `path`, `address`, `cidr`, `method`, `template` ... |
 //! | the sections of the file | `timeouts`, `tls`, `listener`, `upstream`, `policy`, `files`, `route_fields`, `gateway` ... |
+//! | several files to one tree | `compose` |
 //! | what needs several places of the file | `clash`, `check` |
 //! | what a configuration comes to | `listing`, `summary`, `request_fields`, `masked`, `resolved` |
 //! | what is generated from the sections | `language`, `reference`, `schema` |
@@ -28,11 +29,17 @@ mod diagnostic;
 
 mod render;
 
-mod report;
-
 mod node;
 
+mod secrets;
+
+mod report;
+
 mod syntax_error;
+
+mod surroundings;
+
+mod variables;
 
 mod yaml;
 
@@ -106,6 +113,8 @@ mod gateway;
 
 mod language;
 
+mod compose;
+
 mod clash;
 
 mod check;
@@ -129,6 +138,7 @@ mod schema;
 pub use address::{EndpointAddress, ListenAddress};
 pub use balance::{Balance, HashKey, SameSite, StickyCookie};
 pub use body_template::{BodyTemplate, Escaping};
+pub use check::Composed;
 pub use cidr::Cidr;
 pub use condition::{CertificateMatch, CertificatePart, HeaderMatch, QueryMatch, ValueMatch};
 pub use diagnostic::{Diagnostic, Label, Severity};
@@ -140,7 +150,7 @@ pub use host::HostPattern;
 pub use limits::{FieldNames, Limits};
 pub use listener::{Listener, Protocols, ProxyProtocol};
 pub use listing::{ListedPath, ListedRoute, RouteTable};
-pub use location::{Location, Span};
+pub use location::{FileId, Location, Span};
 pub use look_alikes::{LookAlike, Paths};
 pub use masked::{Masked, SecretPlace};
 pub use path::{PathEnd, PathPattern, Segment};
@@ -153,6 +163,8 @@ pub use resolver::Resolver;
 pub use respond::{Redirect, Respond};
 pub use route::{Action, Proxy, Rewrite, Route, SendHost, Share};
 pub use schema::schema;
+pub use source::FileNames;
+pub use surroundings::{Document, Surroundings};
 pub use template::{Piece, Template};
 pub use timeouts::{RouteTimeouts, Timeouts};
 pub use tls::{

@@ -1,10 +1,7 @@
 //! A document without its secrets, to be kept or shown.
 
-use crate::check;
+use crate::check::Composed;
 use crate::location::Location;
-use crate::report::{Findings, Hidden};
-use crate::source::Source;
-use crate::yaml;
 
 /// A document with stars in place of its secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,39 +21,34 @@ pub struct SecretPlace {
     pub path: String,
 }
 
-impl Masked {
-    /// Masks a document that [`Config::parse`](crate::Config::parse) accepts.
-    pub fn new(name: &str, text: &str) -> Masked {
-        let source = Source::new(name, text);
-        let mut findings = Findings::default();
-        let root = yaml::read(&source, &mut findings);
-        let _ = root.and_then(|root| check::read(&root, &source, &mut findings));
-        let hidden = findings.hidden();
-        let spans: Vec<_> = hidden.iter().map(|it| it.span).collect();
-        let secret = |Hidden { span, path }: &_| SecretPlace {
-            location: span.start,
-            path: String::clone(path),
-        };
-        Masked {
-            text: source.without(&spans).text().to_owned(),
-            secrets: hidden.iter().map(secret).collect(),
-        }
+impl Composed {
+    /// What its files say, the first one first. What variables bring is in none of them.
+    pub fn masked(&self) -> Vec<Masked> {
+        let places: Vec<_> = self.hidden.iter().map(|it| it.span).collect();
+        let without = self.sources.without(&places);
+        let masked = without.iter().map(|source| {
+            let here = self.hidden.iter().filter(|it| it.span.start.file == source.file);
+            let secrets =
+                here.map(|it| SecretPlace { location: it.span.start, path: it.path.clone() });
+            Masked { text: source.text().to_owned(), secrets: secrets.collect() }
+        });
+        masked.collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::surroundings::{Alone, Document};
 
     #[test]
     fn secrets_are_stars_and_the_rest_is_as_written() {
         let text = "routes: [{ respond: 200 }]\nlisteners: [\"127.0.0.1:0\"] # here\napply: [p]\npolicies:\n  p:\n    jwt:\n      \
             providers: { algorithms: HS256, keys: { secret: forty bytes that nobody but us can guess } }\n";
-        let Masked { text: masked, secrets } = Masked::new("a.yaml", text);
-        assert_eq!(
-            masked,
-            text.replace("forty bytes that nobody but us can guess", &"*".repeat(40))
-        );
+        let composed = Composed::read(Document::alone("a.yaml", text), &mut Alone).unwrap();
+        let [Masked { text: masked, secrets }] = &composed.masked()[..] else { panic!("one file") };
+        let wanted = text.replace("forty bytes that nobody but us can guess", &"*".repeat(40));
+        assert_eq!(*masked, wanted);
         let [secret] = &secrets[..] else { panic!("{secrets:?}") };
         assert_eq!(secret.location.to_string(), "7:55");
         assert!(secret.path.ends_with("keys.secret"), "{}", secret.path);

@@ -1,6 +1,7 @@
 //! The tree of a file: what was written, and where. Nothing is interpreted yet; strings are as written.
 
 use crate::location::Span;
+use std::collections::HashMap;
 
 /// A value of the file.
 #[derive(Clone, Debug)]
@@ -24,6 +25,29 @@ pub(crate) struct Text {
     pub(crate) text: String,
     /// Quotes make a text of `true` and `1`, where without them it depends on what is expected.
     pub(crate) quoted: bool,
+    /// How it came about, where it is not as it stands in the file.
+    pub(crate) made: Option<Box<Made>>,
+}
+
+/// A text in which variables were replaced.
+#[derive(Clone, Debug)]
+pub(crate) struct Made {
+    /// The text with `***` in place of what files contain, if some of it does.
+    pub(crate) shown: Option<String>,
+    /// Whether nothing of it stands in the file itself.
+    pub(crate) is_elsewhere: bool,
+}
+
+impl Text {
+    /// The text as it is written.
+    pub(crate) fn written(text: String, quoted: bool) -> Text {
+        Text { text, quoted, made: None }
+    }
+
+    /// The text without what was taken from files.
+    pub(crate) fn shown(&self) -> &str {
+        self.made.as_ref().and_then(|made| made.shown.as_deref()).unwrap_or(&self.text)
+    }
 }
 
 /// A key of a mapping with its value. No key stands twice in the same mapping.
@@ -44,7 +68,7 @@ impl Node {
             "[]" => Kind::List(Vec::new()),
             text => match text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
                 Some(items) => Kind::List(items.split(", ").map(Node::of_default).collect()),
-                None => Kind::Text(Text { text: text.to_owned(), quoted: false }),
+                None => Kind::Text(Text::written(text.to_owned(), false)),
             },
         };
         Node { span: Span::NOWHERE, kind }
@@ -78,12 +102,34 @@ impl Node {
         self.entry(key).map_or(self.span, |entry| entry.key_span)
     }
 
+    /// Puts other texts in the place of those that stand there.
+    pub(crate) fn replace_texts(&mut self, texts: &HashMap<Span, String>) {
+        match &mut self.kind {
+            Kind::Null => {}
+            Kind::Text(text) => {
+                if let Some(other) = texts.get(&self.span) {
+                    text.text.clone_from(other);
+                }
+            }
+            Kind::List(items) => items.iter_mut().for_each(|item| item.replace_texts(texts)),
+            Kind::Map(entries) => {
+                entries.iter_mut().for_each(|entry| entry.value.replace_texts(texts));
+            }
+        }
+    }
+
+    /// Whether some of it was taken from a file.
+    pub(crate) fn is_from_file(&self) -> bool {
+        let Kind::Text(Text { made: Some(made), .. }) = &self.kind else { return false };
+        made.shown.is_some()
+    }
+
     /// What it is, as a message calls it.
     pub(crate) fn describe(&self) -> String {
         match &self.kind {
             Kind::Null => "nothing".to_owned(),
-            Kind::Text(Text { text, quoted: true }) => format!("the string {}", quote(text)),
-            Kind::Text(Text { text, .. }) => quote(text),
+            Kind::Text(text) if text.quoted => format!("the string {}", quote(text.shown())),
+            Kind::Text(text) => quote(text.shown()),
             Kind::List(_) => "a list".to_owned(),
             Kind::Map(_) => "a mapping".to_owned(),
         }
@@ -95,9 +141,11 @@ pub(crate) fn is_unquoted(entries: &[Entry]) -> bool {
     !entries.is_empty() && entries.iter().all(|entry| matches!(entry.value.kind, Kind::Null))
 }
 
+/// Characters of a text that a message shows.
+pub(crate) const SHOWN: usize = 60;
+
 /// A text as a message shows it.
 pub(crate) fn quote(text: &str) -> String {
-    const SHOWN: usize = 60;
     match text.char_indices().nth(SHOWN) {
         None => format!("`{text}`"),
         Some((end, _)) => format!("`{}…`", &text[..end]),

@@ -7,9 +7,10 @@ use crate::location::Span;
 use crate::node::{Kind, Node, Text, is_unquoted};
 use crate::report::Findings;
 use crate::shape::{Presence, SectionInfo, Shape, TextShape};
-use crate::source::Source;
+use crate::source::Sources;
 use crate::suggest;
 use std::fmt::Write;
+use std::path::PathBuf;
 
 /// Reads one kind of value, and says what that looks like.
 pub(crate) trait Read {
@@ -250,9 +251,9 @@ impl<R: Read> Read for Lenient<R> {
     }
 }
 
-/// The reading of one file: where it is, and what it has found.
+/// The reading of a configuration: where it is, and what it has found.
 pub(crate) struct Reading<'a> {
-    source: &'a Source,
+    sources: &'a Sources,
     findings: &'a mut Findings,
     path: Vec<Step>,
     pub(crate) declared: Declared,
@@ -270,13 +271,13 @@ enum Step {
 
 impl<'a> Reading<'a> {
     pub(crate) fn new(
-        source: &'a Source,
+        sources: &'a Sources,
         findings: &'a mut Findings,
         declared: Declared,
         sections: fn() -> &'static [SectionInfo],
     ) -> Reading<'a> {
         Reading {
-            source,
+            sources,
             findings,
             path: Vec::new(),
             declared,
@@ -316,13 +317,26 @@ impl<'a> Reading<'a> {
         self.regexes <= MAX_REGEXES
     }
 
-    pub(crate) fn source(&self) -> &'a Source {
-        self.source
+    pub(crate) fn sources(&self) -> &'a Sources {
+        self.sources
     }
 
-    /// Hides this part of the file from reports.
-    pub(crate) fn hide(&mut self, span: Span) {
-        self.findings.hide(span, self.path());
+    /// A path as it leads there from the directory of the first file: it is written for that of its own file.
+    pub(crate) fn locate(&mut self, path: PathBuf, node: &Node) -> PathBuf {
+        let directory = self.sources.with(node.span).directory();
+        if path.is_absolute() || directory.as_os_str().is_empty() {
+            return path;
+        }
+        let path = directory.join(path);
+        if let Some(path) = path.to_str() {
+            self.findings.moved.insert(node.span, path.to_owned());
+        }
+        path
+    }
+
+    /// Hides a secret, which is this value.
+    pub(crate) fn hide(&mut self, secret: &Node) {
+        self.findings.hide(secret, self.path());
     }
 
     /// How many errors there are, and the last of them, to say more of it.
@@ -331,10 +345,23 @@ impl<'a> Reading<'a> {
     }
 
     pub(crate) fn add(&mut self, mut diagnostic: Diagnostic) {
+        if self.findings.is_from_file(diagnostic.at.span) {
+            diagnostic = diagnostic.without_words();
+        }
+        self.add_without_value(diagnostic);
+    }
+
+    /// The same where the words say nothing of the value that is wrong.
+    pub(crate) fn add_without_value(&mut self, mut diagnostic: Diagnostic) {
         if diagnostic.path.is_empty() && !self.is_full() {
             diagnostic.path = self.path();
         }
         self.findings.add(diagnostic);
+    }
+
+    /// Whether that value was taken from a file, and is not shown.
+    pub(crate) fn is_from_file(&self, span: Span) -> bool {
+        self.findings.is_from_file(span)
     }
 
     /// Whether a further finding would only be counted: describing it is wasted then.
@@ -361,6 +388,10 @@ impl<'a> Reading<'a> {
         let expected = self.expected(node, &shape);
         let error = Diagnostic::error(node.span, format!("expected {expected}"));
         let error = error.label(format!("this is {}", node.describe()));
+        if self.is_from_file(node.span) {
+            self.add_without_value(error);
+            return None;
+        }
         let help = match &node.kind {
             Kind::Map(entries) if shape.takes_text() && is_unquoted(entries) => {
                 Some("quote a string that starts with `{`".to_owned())

@@ -5,7 +5,7 @@ mod quantity;
 pub(crate) use quantity::{cap, duration, size};
 
 use crate::diagnostic::Diagnostic;
-use crate::location::{Location, Span};
+use crate::location::Span;
 use crate::node::{Entry, Kind, Node, Text, is_unquoted, quote};
 use crate::problem::Problem;
 use crate::read::{Read, Reading};
@@ -41,7 +41,7 @@ impl<T, F: Fn(&str) -> Result<T, Problem>> Read for TextReader<F> {
 
     fn read(&self, node: &Node, to: &mut Reading<'_>) -> Option<T> {
         if self.is_secret {
-            to.hide(node.span);
+            to.hide(node);
         }
         let Some(text) = node.as_text() else { return to.mismatch(node, self) };
         let called = || if self.is_secret { "this".to_owned() } else { quote(text) };
@@ -77,6 +77,12 @@ fn parse_text<T>(
     if to.is_full() {
         return to.fail(Diagnostic::error(span, ""));
     }
+    if to.is_from_file(span) {
+        let error = Diagnostic::error(span, format!("what the file contains is not {what}"));
+        let help = format!("expected {}", Shape::Text(*shape).describe());
+        to.add_without_value(error.label("it is not shown").help(help));
+        return None;
+    }
     let span = part.and_then(|part| part_of(text, span, part, to)).unwrap_or(span);
     let error = Diagnostic::error(span, format!("{} is not {what}", called())).label(reason);
     let help = help.unwrap_or_else(|| format!("expected {}", Shape::Text(*shape).describe()));
@@ -90,19 +96,7 @@ pub(crate) fn part_of(
     part: Range<usize>,
     to: &Reading<'_>,
 ) -> Option<Span> {
-    let written = to.source().slice(span).trim_end_matches([' ', '\t']);
-    let quotes = match written.len() - written.trim_start_matches(['"', '\'']).len() {
-        0 if written == text => 0,
-        1 if written.get(1..written.len() - 1) == Some(text) => 1,
-        _ => return None,
-    };
-    let column = |byte: usize| -> Option<u32> {
-        let characters = text.get(..byte)?.chars().count() + quotes;
-        Some(span.start.column + u32::try_from(characters).ok()?)
-    };
-    let (start, end) = (column(part.start)?, column(part.end)?);
-    let on = |column| Location { column, ..span.start };
-    Some(Span { start: on(start), end: on(end) })
+    to.sources().with(span).part(text, span, part)
 }
 
 /// One of several words, each standing for a value.
@@ -276,7 +270,7 @@ impl Read for BooleanReader {
     type Value = bool;
 
     fn read(&self, node: &Node, to: &mut Reading<'_>) -> Option<bool> {
-        let Kind::Text(Text { text, quoted }) = &node.kind else {
+        let Kind::Text(Text { text, quoted, .. }) = &node.kind else {
             return to.mismatch(node, self);
         };
         let meant = match text.to_ascii_lowercase().as_str() {
@@ -372,7 +366,7 @@ impl<T: FromInteger> Read for WholeReader<T> {
     type Value = T;
 
     fn read(&self, node: &Node, to: &mut Reading<'_>) -> Option<T> {
-        let Kind::Text(Text { text, quoted: false }) = &node.kind else {
+        let Kind::Text(Text { text, quoted: false, .. }) = &node.kind else {
             return to.mismatch(node, self);
         };
         let in_range = |number: &i64| self.range.contains(number);

@@ -1,6 +1,8 @@
 //! The reference of the file as Markdown, generated from the sections.
 
-use crate::bounds::{MAX_DEPTH, MAX_FILE, MAX_NODES, MAX_ROUTES_PER_PATH};
+use crate::bounds::{
+    MAX_DEPTH, MAX_FILE, MAX_FILES_TOTAL, MAX_INCLUDED, MAX_NODES, MAX_ROUTES_PER_PATH,
+};
 use crate::language::sections;
 use crate::shape::{FieldInfo, Pick, Presence, SectionInfo, Shape, alternatives, one_or_list};
 use std::fmt::Write;
@@ -20,7 +22,7 @@ const INTRODUCTION: &str = r#"# Configuration
 <!-- Generated from the fields in crates/titan-config: change their docs, then run
      `UPDATE=1 cargo test -p titan-config reference`. -->
 
-One file in YAML, or in JSON, which is YAML. The commonest gateway:
+One file in YAML, or in JSON, which is YAML, and those that it includes. The commonest gateway:
 
 ```yaml
 listeners: [":8080"]
@@ -47,12 +49,16 @@ for completion in editors. `titan explain METHOD URL` shows which route a reques
   YAML: `"*.example.com"`, `"{path}"`. So do strings with braces or brackets inside `{ }` and `[ ]`.
 - One feature of JSON is missing: surrogate pairs (`\ud83d\ude00`). Write the characters themselves.
 - Anchors (`&name`) and aliases (`*name`) work; merge keys (`<<`), tags (`!name`) and multiple documents do not.
+- In values, `${NAME}` is a variable of the environment, `${NAME:-default}` the same with a default if it is not set or
+  empty, and `${file:PATH}` the content of a file without the line break at its end; `$${` is `${` itself. See
+  [composing a configuration](operations.md#composing-a-configuration).
 "#;
 
 /// The part of the introduction that quotes bounds.
 fn rules() -> String {
     format!(
-        r#"- A file has at most {} MiB, {MAX_NODES} values with aliases expanded, and {MAX_DEPTH} levels.
+        r#"- A file has at most {} MiB and {MAX_DEPTH} levels; with the files that it includes, {MAX_INCLUDED} at most, it has {}
+  MiB and {MAX_NODES} values, aliases expanded.
 
 ## Which route a request takes
 
@@ -72,7 +78,8 @@ be reached because of another one. Routes with the same host and path need no or
 methods or by different values of the same header or parameter. At most {MAX_ROUTES_PER_PATH} routes may have the same host
 and path.
 "#,
-        MAX_FILE >> 20
+        MAX_FILE >> 20,
+        MAX_FILES_TOTAL >> 20
     )
 }
 

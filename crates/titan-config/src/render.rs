@@ -1,7 +1,8 @@
 //! How diagnostics look: message, place, the lines concerned with marks under them, help.
 
 use crate::diagnostic::{Diagnostic, Label, Severity};
-use crate::source::{Source, offset};
+use crate::location::FileId;
+use crate::source::{Sources, offset};
 use std::fmt::{self, Write};
 
 /// The escape sequences around each kind of text.
@@ -33,21 +34,21 @@ const TAB: usize = 4;
 pub(crate) fn report(
     f: &mut fmt::Formatter<'_>,
     style: Style,
-    source: &Source,
+    sources: &Sources,
     diagnostics: &[Diagnostic],
     omitted: usize,
 ) -> fmt::Result {
     for diagnostic in diagnostics {
-        self::diagnostic(f, style, source, diagnostic)?;
+        self::diagnostic(f, style, sources, diagnostic)?;
         f.write_char('\n')?;
     }
-    if diagnostics.is_empty() { Ok(()) } else { summary(f, source, diagnostics, omitted) }
+    if diagnostics.is_empty() { Ok(()) } else { summary(f, sources, diagnostics, omitted) }
 }
 
 /// The last line: how many of each.
 fn summary(
     f: &mut fmt::Formatter<'_>,
-    source: &Source,
+    sources: &Sources,
     diagnostics: &[Diagnostic],
     omitted: usize,
 ) -> fmt::Result {
@@ -59,7 +60,7 @@ fn summary(
     };
     let counts = [count(errors, "error"), count(diagnostics.len() - errors, "warning")];
     let counts: Vec<_> = counts.into_iter().flatten().collect();
-    write!(f, "{}: {}", visible(&source.name), counts.join(", "))?;
+    write!(f, "{}: {}", visible(&sources.main().name), counts.join(", "))?;
     match omitted {
         0 => writeln!(f),
         more => writeln!(f, ", and {more} more that are not shown"),
@@ -69,7 +70,7 @@ fn summary(
 fn diagnostic(
     f: &mut fmt::Formatter<'_>,
     style: Style,
-    source: &Source,
+    sources: &Sources,
     diagnostic: &Diagnostic,
 ) -> fmt::Result {
     let Diagnostic { severity, message, at, also, path, help } = diagnostic;
@@ -83,36 +84,66 @@ fn diagnostic(
 
     let last = also.iter().map(|label| label.span.start.line).fold(at.span.start.line, u32::max);
     let gutter = last.to_string().len();
-    let name = visible(&source.name);
+    let name = visible(&sources.with(at.span).name);
     write!(f, "{:gutter$}{frame}-->{reset} {name}:{}", "", at.span.start)?;
     match path.as_str() {
         "" => writeln!(f)?,
         path => writeln!(f, " in {}", visible(path))?,
     }
-    excerpt(f, style, source, at, also, gutter, color)?;
+    excerpts(f, style, sources, at, also, gutter, color)?;
     for help in help {
         writeln!(f, "{:gutter$} {frame}={reset} {strong}help{reset}: {}", "", visible(help))?;
     }
     Ok(())
 }
 
-/// The lines concerned in the order of the file, each with its marks.
-fn excerpt(
+/// The lines concerned, those of the file where the fault is first.
+fn excerpts(
     f: &mut fmt::Formatter<'_>,
     style: Style,
-    source: &Source,
+    sources: &Sources,
     at: &Label,
     also: &[Label],
     gutter: usize,
     color: &str,
 ) -> fmt::Result {
     let Style { frame, reset, .. } = style;
-    let mut labels: Vec<(&Label, char, &str)> = vec![(at, '^', color)];
-    labels.extend(also.iter().map(|label| (label, '-', frame)));
-    labels.sort_by_key(|(label, ..)| label.span.start.line);
+    let mut marks: Vec<Mark<'_>> = vec![(at, '^', color)];
+    marks.extend(also.iter().map(|label| (label, '-', frame)));
+    let file = |(label, ..): &Mark<'_>| label.span.start.file;
+    // The place of the fault is named above its lines already.
+    marks.sort_by_key(|mark| {
+        let place = mark.0.span.start;
+        (place.file != at.span.start.file, place.file, place.line)
+    });
+    for of_file in marks.chunk_by(|one, other| file(one) == file(other)) {
+        let first = of_file[0].0.span.start;
+        if first.file != at.span.start.file {
+            let name = visible(&sources.get(first.file).name);
+            writeln!(f, "{:gutter$}{frame}:::{reset} {name}:{first}", "")?;
+        }
+        excerpt(f, style, sources, first.file, of_file, gutter)?;
+    }
+    Ok(())
+}
+
+/// A remark, and how its place is marked.
+type Mark<'a> = (&'a Label, char, &'a str);
+
+/// The lines of one file in their order, each with its marks.
+fn excerpt(
+    f: &mut fmt::Formatter<'_>,
+    style: Style,
+    sources: &Sources,
+    file: FileId,
+    marks: &[Mark<'_>],
+    gutter: usize,
+) -> fmt::Result {
+    let Style { frame, reset, .. } = style;
+    let source = sources.get(file);
     writeln!(f, "{:gutter$} {frame}|{reset}", "")?;
     let mut shown = None;
-    for (label, mark, color) in labels {
+    for (label, mark, color) in marks {
         let number = label.span.start.line;
         let line = source.line(number);
         let from = cut(line, label);

@@ -1,39 +1,47 @@
 //! What is wrong with a configuration, all of it, each with its place in the file.
 
 use crate::bounds::MAX_DIAGNOSTICS;
-use crate::diagnostic::{Diagnostic, Severity};
-use crate::location::Span;
+use crate::diagnostic::{Diagnostic, Label, Severity};
+use crate::location::{Location, Span};
+use crate::node::{Kind, Node};
 use crate::render;
-use crate::source::Source;
+use crate::secrets::Secrets;
+use crate::source::{Source, Sources};
+use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
 
-/// Everything found in one file, in the order of the file. `Display` shows it as plain text.
+/// Everything found in a configuration, in the order of its files. `Display` shows it as plain text.
 #[derive(Clone, Debug)]
 pub struct Report {
-    source: Arc<Source>,
+    sources: Sources,
     diagnostics: Vec<Diagnostic>,
     omitted: usize,
 }
 
 impl Report {
-    pub(crate) fn new(source: Arc<Source>, findings: Findings) -> Report {
-        let Findings { errors: mut diagnostics, warnings, omitted, hidden } = findings;
+    pub(crate) fn new(sources: &Sources, findings: Findings) -> Report {
+        let Findings { errors: mut diagnostics, warnings, omitted, hidden, secrets, .. } = findings;
         diagnostics.extend(warnings);
         for diagnostic in &mut diagnostics {
-            let labels = std::iter::once(&mut diagnostic.at).chain(&mut diagnostic.also);
-            labels.for_each(|label| label.span = source.settled(label.span));
+            let Diagnostic { severity: _, message, at, also, path, help } = diagnostic;
+            for Label { span, text } in std::iter::once(at).chain(also) {
+                *span = sources.with(*span).settled(*span);
+                secrets.mask(text);
+            }
+            [message, path].into_iter().chain(help).for_each(|text| secrets.mask(text));
         }
         diagnostics.sort_by_key(|diagnostic| (diagnostic.severity, diagnostic.at.span));
-        let hidden: Vec<Span> = hidden.iter().map(|it| it.span).collect();
-        let is_shown = !diagnostics.is_empty() && !hidden.is_empty();
-        let source = if is_shown { Arc::new(source.without(&hidden)) } else { source };
-        Report { source, diagnostics, omitted }
+        let sources = match diagnostics.is_empty() {
+            // The report on files in which nothing was found does not keep them.
+            true => Sources::of(Source::main(&sources.main().name, "")),
+            false => sources.without(&hidden.iter().map(|it| it.span).collect::<Vec<_>>()),
+        };
+        Report { sources, diagnostics, omitted }
     }
 
-    /// The report on a file in which nothing was found; it does not keep the file.
-    pub(crate) fn nothing(name: &str) -> Report {
-        Report::new(Arc::new(Source::new(name, "")), Findings::default())
+    /// The report on files in which nothing was found.
+    pub(crate) fn nothing(sources: &Sources) -> Report {
+        Report::new(sources, Findings::default())
     }
 
     /// The same text with the colours of a terminal.
@@ -46,9 +54,14 @@ impl Report {
         self.diagnostics.is_empty()
     }
 
-    /// What was found: errors first, then warnings, each in the order of the file.
+    /// What was found: errors first, then warnings, each in the order of the files.
     pub fn diagnostics(&self) -> &[Diagnostic] {
         &self.diagnostics
+    }
+
+    /// What messages call the file with a place of what was found.
+    pub fn file(&self, place: Location) -> &str {
+        &self.sources.get(place.file).name
     }
 }
 
@@ -56,14 +69,14 @@ struct Colored<'a>(&'a Report);
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        render::report(f, render::PLAIN, &self.source, &self.diagnostics, self.omitted)
+        render::report(f, render::PLAIN, &self.sources, &self.diagnostics, self.omitted)
     }
 }
 
 impl fmt::Display for Colored<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Report { source, diagnostics, omitted } = self.0;
-        render::report(f, render::ANSI, source, diagnostics, *omitted)
+        let Report { sources, diagnostics, omitted } = self.0;
+        render::report(f, render::ANSI, sources, diagnostics, *omitted)
     }
 }
 
@@ -77,10 +90,17 @@ pub(crate) struct Findings {
     omitted: usize,
     /// Where secrets stand.
     hidden: Vec<Hidden>,
+    /// The values with something that was taken from a file, in the order of the files.
+    from_files: Vec<Span>,
+    /// The values that are not known, which has been reported, in the order of the files.
+    unknown: Vec<Span>,
+    pub(crate) secrets: Secrets,
+    /// The paths that are not written as they lead there from the directory of the first file.
+    pub(crate) moved: HashMap<Span, String>,
 }
 
 /// A secret, which nothing shows.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Hidden {
     pub(crate) span: Span,
     /// The keys that lead to it.
@@ -88,9 +108,15 @@ pub(crate) struct Hidden {
 }
 
 impl Findings {
-    /// Hides this part of the file.
-    pub(crate) fn hide(&mut self, span: Span, path: String) {
-        self.hidden.push(Hidden { span, path });
+    /// Hides a secret, unless the file says only where it comes from.
+    pub(crate) fn hide(&mut self, secret: &Node, path: String) {
+        let made = match &secret.kind {
+            Kind::Text(text) => text.made.as_ref(),
+            Kind::Null | Kind::List(_) | Kind::Map(_) => None,
+        };
+        if !made.is_some_and(|made| made.is_elsewhere) {
+            self.hidden.push(Hidden { span: secret.span, path });
+        }
     }
 
     /// Where secrets stand.
@@ -98,7 +124,26 @@ impl Findings {
         &self.hidden
     }
 
+    /// Hides what was taken from a file for this value.
+    pub(crate) fn hide_file(&mut self, span: Span, content: &str) {
+        self.from_files.push(span);
+        self.secrets.add(content);
+    }
+
+    /// Whether that is a value, or a part of one, with something that was taken from a file.
+    pub(crate) fn is_from_file(&self, span: Span) -> bool {
+        is_within(&self.from_files, span)
+    }
+
+    /// Notes that this value is not known, as has been reported: what else is wrong with it follows from that.
+    pub(crate) fn note_unknown(&mut self, span: Span) {
+        self.unknown.push(span);
+    }
+
     pub(crate) fn add(&mut self, diagnostic: Diagnostic) {
+        if is_within(&self.unknown, diagnostic.at.span) {
+            return;
+        }
         let found = match diagnostic.severity {
             Severity::Error => &mut self.errors,
             Severity::Warning => &mut self.warnings,
@@ -123,4 +168,10 @@ impl Findings {
     pub(crate) fn has_errors(&self) -> bool {
         !self.errors.is_empty()
     }
+}
+
+/// Whether one of the values, which are in order, contains that place.
+fn is_within(values: &[Span], span: Span) -> bool {
+    let behind = values.partition_point(|value| value.start <= span.start);
+    values[..behind].last().is_some_and(|value| value.contains(span))
 }

@@ -5,11 +5,12 @@ mod fill;
 mod inherit;
 mod show;
 
-use crate::check;
+use crate::check::Composed;
 use crate::cidr::Cidr;
 use crate::gateway::Config;
 use crate::quantity::ByteSize;
 use crate::report::Report;
+use crate::surroundings::{Alone, Document};
 use std::fmt;
 use std::time::Duration;
 
@@ -25,8 +26,13 @@ pub struct Resolved {
 impl Resolved {
     /// Reads a file as [`Config::parse`] does.
     pub fn parse(name: &str, text: &str) -> Result<Resolved, Report> {
-        let (config, root) = check::parse(name, text)?;
-        Ok(Resolved::new(config, &root))
+        Composed::read(Document::alone(name, text), &mut Alone).map(Resolved::from)
+    }
+}
+
+impl From<Composed> for Resolved {
+    fn from(Composed { config, root, .. }: Composed) -> Resolved {
+        Resolved::new(config, &root)
     }
 }
 

@@ -1,13 +1,89 @@
-//! The text of a file, for showing its lines.
+//! The texts of the files of a configuration, for showing their lines.
 
-use crate::location::{Location, Span};
+use crate::location::{FileId, Location, Span};
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The files of a configuration, the one that was asked for first.
+#[derive(Clone, Debug)]
+pub(crate) struct Sources(Vec<Arc<Source>>);
+
+impl Sources {
+    pub(crate) fn of(main: Source) -> Sources {
+        Sources(vec![Arc::new(main)])
+    }
+
+    /// The file that was asked for.
+    pub(crate) fn main(&self) -> &Source {
+        &self.0[0]
+    }
+
+    /// Takes another one, with the next number.
+    pub(crate) fn push(&mut self, source: impl FnOnce(FileId) -> Source) -> FileId {
+        let file = FileId::of_index(self.0.len());
+        self.0.push(Arc::new(source(file)));
+        file
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(crate) fn shared(&self, file: FileId) -> Arc<Source> {
+        Arc::clone(self.0.get(file.index()).unwrap_or(&self.0[0]))
+    }
+
+    /// The file in which something is.
+    pub(crate) fn with(&self, span: Span) -> &Source {
+        self.get(span.start.file)
+    }
+
+    pub(crate) fn get(&self, file: FileId) -> &Source {
+        self.0.get(file.index()).unwrap_or(&self.0[0])
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Source> {
+        self.0.iter().map(Arc::as_ref)
+    }
+
+    /// The same with stars in these places.
+    pub(crate) fn without(&self, hidden: &[Span]) -> Sources {
+        let without = |source: &Arc<Source>| {
+            let is_here = |span: &&Span| span.start.file == source.file;
+            let hidden: Vec<Span> = hidden.iter().filter(is_here).copied().collect();
+            match hidden.is_empty() {
+                true => Arc::clone(source),
+                false => Arc::new(source.without(&hidden)),
+            }
+        };
+        Sources(self.0.iter().map(without).collect())
+    }
+
+    pub(crate) fn names(&self) -> FileNames {
+        FileNames(self.0.iter().map(|source| source.name.clone()).collect())
+    }
+}
+
+/// What messages call the files of a configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileNames(Arc<[String]>);
+
+impl FileNames {
+    /// What they call the file with that place.
+    pub fn of(&self, place: Location) -> &str {
+        self.0.get(place.file.index()).map_or("", String::as_str)
+    }
+}
 
 /// The text of a file, for showing its lines.
 pub(crate) struct Source {
+    pub(crate) file: FileId,
     pub(crate) name: String,
+    /// Its directory, from that of the file that was asked for.
+    directory: PathBuf,
     text: String,
     /// Where each line starts in `text`.
     starts: Vec<usize>,
@@ -21,10 +97,19 @@ impl fmt::Debug for Source {
 }
 
 impl Source {
-    pub(crate) fn new(name: &str, text: &str) -> Source {
+    /// The file that was asked for.
+    pub(crate) fn main(name: &str, text: &str) -> Source {
+        Source::new(FileId::MAIN, name, PathBuf::new(), text)
+    }
+
+    pub(crate) fn new(file: FileId, name: &str, directory: PathBuf, text: &str) -> Source {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let starts = std::iter::once(0).chain(line_starts(text)).collect();
-        Source { name: name.to_owned(), text: text.to_owned(), starts }
+        Source { file, name: name.to_owned(), directory, text: text.to_owned(), starts }
+    }
+
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
     }
 
     pub(crate) fn text(&self) -> &str {
@@ -74,7 +159,7 @@ impl Source {
                 Some(parts) => text.extend(with_stars(line, parts)),
             }
         }
-        Source::new(&self.name, &text)
+        Source::new(self.file, &self.name, self.directory.clone(), &text)
     }
 
     /// The text of a span that lies within one line; empty for a longer one.
@@ -85,6 +170,24 @@ impl Source {
         let line = self.line(span.start.line);
         let offset = |column: u32| offset(line, (column as usize).saturating_sub(1));
         line.get(offset(span.start.column)..offset(span.end.column)).unwrap_or("")
+    }
+
+    /// The place of a part of a text that stands at `span`; nothing when escapes or line breaks stand between it and the
+    /// text of the file.
+    pub(crate) fn part(&self, text: &str, span: Span, part: Range<usize>) -> Option<Span> {
+        let written = self.slice(span).trim_end_matches([' ', '\t']);
+        let quotes = match written.len() - written.trim_start_matches(['"', '\'']).len() {
+            0 if written == text => 0,
+            1 if written.get(1..written.len() - 1) == Some(text) => 1,
+            _ => return None,
+        };
+        let column = |byte: usize| -> Option<u32> {
+            let characters = text.get(..byte)?.chars().count() + quotes;
+            Some(span.start.column + u32::try_from(characters).ok()?)
+        };
+        let (start, end) = (column(part.start)?, column(part.end)?);
+        let on = |column| Location { column, ..span.start };
+        Some(Span { start: on(start), end: on(end) })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::diagnostic::Diagnostic;
 use crate::location::{Location, Span};
-use crate::source::Source;
+use crate::source::{Source, offset};
 
 /// A complaint of the parser: what its message contains, what is wrong, what to do about it.
 struct Complaint {
@@ -123,6 +123,13 @@ pub(crate) fn explain(source: &Source, at: Location, info: &str) -> Diagnostic {
         return error
             .help(format!("close it with `{close}`, or indent the lines that continue it"));
     }
+    if is_variable(line, at) {
+        let error = Diagnostic::error(span, "not valid YAML: a `{` inside of brackets");
+        return error.help(
+            "quote a value with `${` between `[` and `]`, or `{` and `}`: \"${NAME}\"; in quotes it \
+                is a string: give a number or a switch a line of its own, as `key: ${NAME}`",
+        );
+    }
     let Some(complaint) = COMPLAINTS.iter().find(|it| info.contains(it.contains)) else {
         return Diagnostic::error(span, format!("not valid YAML: {info}"));
     };
@@ -134,6 +141,13 @@ pub(crate) fn explain(source: &Source, at: Location, info: &str) -> Diagnostic {
     }
 }
 
+/// Whether that is the brace of a `${`.
+fn is_variable(line: &str, at: Location) -> bool {
+    let column = (at.column as usize).saturating_sub(1);
+    let before = &line[..offset(line, column)];
+    before.ends_with('$') && line[before.len()..].starts_with('{')
+}
+
 /// The last bracket that is open at `end`, as far as a look at the bytes tells.
 fn unclosed_bracket(source: &Source, end: Location) -> Option<(char, Span)> {
     let mut open = Vec::new();
@@ -141,7 +155,7 @@ fn unclosed_bracket(source: &Source, end: Location) -> Option<(char, Span)> {
     for number in 1..=end.line {
         let mut before = ' ';
         for (column, c) in (1..).zip(source.line(number).chars()) {
-            let place = Location { line: number, column };
+            let place = Location { line: number, column, ..end };
             if place >= end {
                 break;
             }

@@ -257,7 +257,7 @@ fn server_name() -> impl Read<Value = ServerName> {
 
 section! {
     "certificate", "a certificate", Any;
-    /// A certificate and its key. A relative path starts at the directory of the configuration file. The files are
+    /// A certificate and its key. A relative path starts at the directory of the file that says it. The files are
     /// watched: new ones are used within seconds; while a new one is unusable, the old one stays.
     pub struct Certificate {
         /// A PEM file with the certificate, followed by its chain of intermediate certificates.
@@ -299,7 +299,7 @@ pub(crate) fn file() -> impl Read<Value = PathBuf> {
         pattern: None,
         max: MAX_PATH_BYTES,
     };
-    text(shape, |text| match text {
+    let file = text(shape, |text| match text {
         "" => Err(Problem::new("it is empty")),
         text if text.contains("://") => {
             let problem = Problem::new("expected a file, not a URL");
@@ -307,5 +307,6 @@ pub(crate) fn file() -> impl Read<Value = PathBuf> {
         }
         text if text.contains('\0') => Err(Problem::new("it contains a NUL byte")),
         text => Ok(PathBuf::from(text)),
-    })
+    });
+    file.then(|file, node, to| Some(to.locate(file, node)))
 }

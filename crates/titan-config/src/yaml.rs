@@ -2,37 +2,61 @@
 
 use crate::bounds::{MAX_DEPTH, MAX_FILE, MAX_NODES, MAX_TEXT_TOTAL};
 use crate::diagnostic::Diagnostic;
-use crate::location::{Location, Span};
+use crate::location::{FileId, Location, Span};
 use crate::node::{Entry, Kind, Node, Text, quote};
 use crate::report::Findings;
 use crate::source::Source;
+use crate::surroundings::Alone;
 use crate::syntax_error::explain;
+use crate::variables::{self, Variables};
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, StrInput};
 use std::collections::HashMap;
 
-/// Reads the one document of a file. `None` when it cannot be read to its end; then `findings` say why.
-pub(crate) fn read(source: &Source, findings: &mut Findings) -> Option<Node> {
+/// What the files of a configuration have come to so far, with what aliases repeat.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Used {
+    nodes: usize,
+    bytes: usize,
+}
+
+/// Reads the one document of a file; `None` inside where it says nothing. `None` when it cannot be read to its end; then
+/// `findings` say why.
+pub(crate) fn read(
+    source: &Source,
+    variables: &mut Variables<'_>,
+    used: &mut Used,
+    findings: &mut Findings,
+) -> Option<Option<Node>> {
     if source.text().len() > MAX_FILE {
         let message = format!("the file is larger than {} MiB", MAX_FILE >> 20);
-        findings.add(Diagnostic::error(Span::START, message));
+        findings.add(Diagnostic::error(Span::start_of(source.file), message));
         return None;
     }
     let mut builder = Builder {
         source,
+        variables,
         findings,
         open: Vec::new(),
         anchors: HashMap::new(),
-        nodes: 0,
-        bytes: 0,
+        used: *used,
         document: None,
     };
-    match builder.run(Parser::new_from_str(source.text())) {
-        Ok(()) => builder.document,
+    let result = builder.run(Parser::new_from_str(source.text()));
+    *used = builder.used;
+    match result {
+        Ok(()) => Some(builder.document),
         Err(Stop(diagnostic)) => {
             findings.add(*diagnostic);
             None
         }
     }
+}
+
+/// Reads a text of the language itself.
+pub(crate) fn read_alone(text: &str) -> Option<Node> {
+    let (source, mut findings) = (Source::main("default", text), Findings::default());
+    let mut alone = Alone;
+    read(&source, &mut Variables::new(&mut alone), &mut Used::default(), &mut findings)?
 }
 
 /// Reading cannot go on.
@@ -45,15 +69,14 @@ impl From<Diagnostic> for Stop {
 }
 
 /// Builds the tree without recursion, so that no nesting can overflow the stack.
-struct Builder<'a> {
+struct Builder<'a, 's> {
     source: &'a Source,
+    variables: &'a mut Variables<'s>,
     findings: &'a mut Findings,
     /// The mappings and lists that are not closed yet, the innermost last.
     open: Vec<Open>,
     anchors: HashMap<usize, Node>,
-    /// Nodes and bytes so far, those that aliases repeat included.
-    nodes: usize,
-    bytes: usize,
+    used: Used,
     document: Option<Node>,
 }
 
@@ -75,16 +98,14 @@ enum Content {
     },
 }
 
-impl Builder<'_> {
+impl Builder<'_, '_> {
     fn run<'input>(&mut self, mut parser: Parser<'input, StrInput<'input>>) -> Result<(), Stop> {
         while let Some(next) = parser.next_event() {
-            let (event, span) = next
-                .map_err(|error| explain(self.source, location(*error.marker()), error.info()))?;
-            self.event(event, Span { start: location(span.start), end: location(span.end) })?;
-        }
-        if self.document.is_none() {
-            let error = Diagnostic::error(Span::START, "the file is empty");
-            return Err(error.label("expected `listeners`, `routes` and `upstreams`").into());
+            let place = |marker| location(self.source.file, marker);
+            let (event, span) =
+                next.map_err(|error| explain(self.source, place(*error.marker()), error.info()))?;
+            let span = Span { start: place(span.start), end: place(span.end) };
+            self.event(event, span)?;
         }
         Ok(())
     }
@@ -129,8 +150,9 @@ impl Builder<'_> {
         if let Some(Open { content: Content::Map { key: key @ None, seen, entries }, .. }) =
             self.open.last_mut()
         {
-            self.bytes += text.len();
+            self.used.bytes += text.len();
             refuse_key(is_null, is_plain, &text, span)?;
+            let text = variables::key(text, span, self.findings);
             if let Some(&first) = seen.get(&text) {
                 let error =
                     Diagnostic::error(span, format!("the key {} appears twice", quote(&text)));
@@ -141,7 +163,13 @@ impl Builder<'_> {
             return self.check_bounds(span);
         }
         let span = self.place_of(&text, span);
-        let kind = if is_null { Kind::Null } else { Kind::Text(Text { text, quoted: !is_plain }) };
+        let kind = match is_null {
+            true => Kind::Null,
+            false => {
+                let place = (self.source, span);
+                Kind::Text(self.variables.value(text, !is_plain, place, self.findings))
+            }
+        };
         self.node(Node { span, kind }, anchor)
     }
 
@@ -167,7 +195,7 @@ impl Builder<'_> {
             return Err(error.into());
         };
         let node = node.clone();
-        count(&node, &mut self.nodes, &mut self.bytes);
+        count(&node, &mut self.used);
         self.check_bounds(span)?;
         self.attach(node);
         Ok(())
@@ -206,12 +234,12 @@ impl Builder<'_> {
 
     /// Takes a finished node, whose parts have been counted before.
     fn node(&mut self, node: Node, anchor: usize) -> Result<(), Stop> {
-        self.nodes += 1;
-        self.bytes += node.as_text().map_or(0, str::len);
+        self.used.nodes += 1;
+        self.used.bytes += node.as_text().map_or(0, str::len);
         self.check_bounds(node.span)?;
         if anchor != 0 {
             // What an anchor keeps is a copy in memory like any alias.
-            count(&node, &mut self.nodes, &mut self.bytes);
+            count(&node, &mut self.used);
             self.check_bounds(node.span)?;
             self.anchors.insert(anchor, node.clone());
         }
@@ -242,15 +270,18 @@ impl Builder<'_> {
     }
 
     fn check_bounds(&self, span: Span) -> Result<(), Stop> {
-        if self.nodes > MAX_NODES {
-            let message = format!("the file has more than {MAX_NODES} values, aliases expanded");
+        if self.used.nodes > MAX_NODES {
+            let message =
+                format!("the configuration has more than {MAX_NODES} values, aliases expanded");
             return Err(Diagnostic::error(span, message)
                 .label("this one exceeds the limit")
                 .into());
         }
-        if self.bytes > MAX_TEXT_TOTAL {
+        if self.used.bytes > MAX_TEXT_TOTAL {
             let most = MAX_TEXT_TOTAL >> 20;
-            let message = format!("the file has more than {most} MiB of text, aliases expanded");
+            let message = format!(
+                "the configuration has more than {most} MiB of text, aliases and variables expanded"
+            );
             return Err(Diagnostic::error(span, message).label("this exceeds the limit").into());
         }
         Ok(())
@@ -281,23 +312,23 @@ fn refuse_key(is_null: bool, is_plain: bool, text: &str, span: Span) -> Result<(
 }
 
 /// Counts a node with everything in it. The tree is at most [`MAX_DEPTH`] deep.
-fn count(node: &Node, nodes: &mut usize, bytes: &mut usize) {
-    *nodes += 1;
+fn count(node: &Node, used: &mut Used) {
+    used.nodes += 1;
     match &node.kind {
         Kind::Null => {}
-        Kind::Text(Text { text, .. }) => *bytes += text.len(),
-        Kind::List(items) => items.iter().for_each(|item| count(item, nodes, bytes)),
+        Kind::Text(Text { text, .. }) => used.bytes += text.len(),
+        Kind::List(items) => items.iter().for_each(|item| count(item, used)),
         Kind::Map(entries) => {
             for Entry { key, value, .. } in entries {
-                *bytes += key.len();
-                count(value, nodes, bytes);
+                used.bytes += key.len();
+                count(value, used);
             }
         }
     }
 }
 
 /// The parser counts lines from 1 and columns from 0.
-fn location(marker: Marker) -> Location {
+fn location(file: FileId, marker: Marker) -> Location {
     let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-    Location { line: number(marker.line()), column: number(marker.col()).saturating_add(1) }
+    Location { file, line: number(marker.line()), column: number(marker.col()).saturating_add(1) }
 }

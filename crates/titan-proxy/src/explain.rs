@@ -255,7 +255,7 @@ impl Explainer<'_> {
 
     fn route(&mut self, found: &Match, head: &RequestHead) {
         let route = &self.config.routes[found.route];
-        self.page.tell("route", words::route(route));
+        self.page.tell("route", words::route(route, self.config));
         for (index, name) in route.path.params().enumerate() {
             let value = text(found.params.get(index, head.path()));
             self.page.tell("captured", format!("{name} = {}", code(&value)));

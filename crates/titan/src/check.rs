@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::terminal;
 use serde_json::{Value, json};
 use std::process::ExitCode;
-use titan_config::{Config, Diagnostic, ListedPath, ListedRoute, Location, Severity};
+use titan_config::{Config, Diagnostic, ListedPath, ListedRoute, Location, Report, Severity};
 
 /// The exit code for warnings with `--strict`.
 pub(crate) const WARNED: u8 = 3;
@@ -32,15 +32,17 @@ pub(crate) fn check(options: &CheckOptions) -> Result<ExitCode, Failure> {
     let checked = checked?;
     terminal::warn(&checked.config.warnings);
     for (place, warning) in &checked.of_files {
+        let name = checked.config.file_names.of(*place);
         terminal::complain(&format!("warning: {name}:{place}: {warning}\n"));
     }
     if options.strict && checked.warnings() > 0 {
         terminal::complain("error: there are warnings, and `--strict` does not allow any\n");
         return Ok(checked.exit_code(options.strict));
     }
+    let config = &checked.config;
     terminal::print(&match options.list_routes {
-        true => checked.config.route_table().to_string(),
-        false => format!("{name} is valid\n\n{}", checked.config.summary()),
+        true => config.mask(config.route_table().to_string()),
+        false => format!("{name} is valid\n\n{}", config.mask(config.summary().to_string())),
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -74,10 +76,11 @@ impl Checked {
 fn as_json(name: &str, checked: &Result<Checked, Failure>, has_routes: bool) -> Value {
     let (diagnostics, routes) = match checked {
         Ok(Checked { config, of_files }) => {
-            let warnings = warned(name, config).into_iter();
-            let of_files = of_files
-                .iter()
-                .map(|(place, text)| plain(name, Severity::Warning, Some(*place), text));
+            let warnings = warned(config).into_iter();
+            let of_files = of_files.iter().map(|(place, text)| {
+                plain(config.file_names.of(*place), Severity::Warning, Some(*place), text)
+            });
+            let route = |it: &ListedRoute| masked(route(config, it), config);
             let routes = has_routes.then(|| config.routes_in_order().iter().map(route).collect());
             (warnings.chain(of_files).collect(), routes)
         }
@@ -93,22 +96,19 @@ fn as_json(name: &str, checked: &Result<Checked, Failure>, has_routes: bool) -> 
 }
 
 /// The warnings about a configuration.
-pub(crate) fn warned(name: &str, config: &Config) -> Vec<Value> {
-    config.warnings.diagnostics().iter().map(|it| diagnosed(name, it)).collect()
+pub(crate) fn warned(config: &Config) -> Vec<Value> {
+    diagnosed(&config.warnings)
 }
 
 /// What is wrong with a configuration, or with the attempt to use it.
 pub(crate) fn failed(name: &str, failure: &Failure) -> Vec<Value> {
     match failure {
-        Failure::Config(report) => {
-            report.diagnostics().iter().map(|it| diagnosed(name, it)).collect()
-        }
-        Failure::Credentials { file: _, faults } => {
-            let faults = faults.iter();
+        Failure::Config(report) => diagnosed(report),
+        Failure::Credentials { files, faults } => {
             let fault = |(place, bad): &(Location, _)| {
-                plain(name, Severity::Error, Some(*place), &format!("{bad}"))
+                plain(files.of(*place), Severity::Error, Some(*place), &format!("{bad}"))
             };
-            faults.map(fault).collect()
+            faults.iter().map(fault).collect()
         }
         Failure::BadInput(text) | Failure::Runtime(text) => {
             vec![plain(name, Severity::Error, None, text)]
@@ -119,16 +119,20 @@ pub(crate) fn failed(name: &str, failure: &Failure) -> Vec<Value> {
     }
 }
 
-fn diagnosed(name: &str, diagnostic: &Diagnostic) -> Value {
-    let Diagnostic { severity, message, at, also: _, path, help } = diagnostic;
-    let message = match at.text.as_str() {
-        "" => message.clone(),
-        text => format!("{message}: {text}"),
+fn diagnosed(report: &Report) -> Vec<Value> {
+    let diagnosed = |diagnostic: &Diagnostic| {
+        let Diagnostic { severity, message, at, also: _, path, help } = diagnostic;
+        let message = match at.text.as_str() {
+            "" => message.clone(),
+            text => format!("{message}: {text}"),
+        };
+        let place = at.span.start;
+        let mut value = plain(report.file(place), *severity, Some(place), &message);
+        value["path"] = (!path.is_empty()).then_some(path.as_str()).into();
+        value["hint"] = (!help.is_empty()).then(|| help.join("; ")).into();
+        value
     };
-    let mut value = plain(name, *severity, Some(at.span.start), &message);
-    value["path"] = (!path.is_empty()).then_some(path.as_str()).into();
-    value["hint"] = (!help.is_empty()).then(|| help.join("; ")).into();
-    value
+    report.diagnostics().iter().map(diagnosed).collect()
 }
 
 fn plain(name: &str, severity: Severity, place: Option<Location>, message: &str) -> Value {
@@ -147,7 +151,19 @@ fn plain(name: &str, severity: Severity, place: Option<Location>, message: &str)
     })
 }
 
-fn route(route: &ListedRoute) -> Value {
+/// The same without what was taken from files for values.
+fn masked(value: Value, config: &Config) -> Value {
+    match value {
+        Value::String(text) => Value::String(config.mask(text)),
+        Value::Array(items) => items.into_iter().map(|item| masked(item, config)).collect(),
+        Value::Object(members) => {
+            members.into_iter().map(|(key, value)| (key, masked(value, config))).collect()
+        }
+        other => other,
+    }
+}
+
+fn route(config: &Config, route: &ListedRoute) -> Value {
     let ListedRoute { name, location, host, path, methods, conditions, policies, action, target } =
         route;
     let (path, prefix) = match path {
@@ -156,6 +172,7 @@ fn route(route: &ListedRoute) -> Value {
     };
     json!({
         "name": name,
+        "file": config.file_names.of(*location),
         "line": location.line,
         "host": host,
         "path": path,

@@ -1,17 +1,17 @@
 //! Reading the configuration file.
 
+use crate::documents::{Disk, Origins, Parsed};
 use crate::failure::Failure;
-use std::fs::File;
-use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
+use crate::regular_file::{self, FileState, state_of};
+use std::io;
 use std::path::Path;
-use std::sync::Arc;
-use std::time::SystemTime;
+use std::thread;
+use std::time::Duration;
 use titan_admin::orders::Document;
 use titan_admin::{RevocationStore, RevocationStoreError};
 use titan_config::bounds::MAX_FILE;
 use titan_config::{Config, JwtRevocations};
-use titan_proxy::{BadCredentials, Files, sha256};
+use titan_proxy::{BadCredentials, Files};
 
 /// What stands for standard input in place of a file.
 const STANDARD_INPUT: &str = "-";
@@ -24,40 +24,84 @@ pub(crate) fn name_of(file: &Path) -> String {
     }
 }
 
-/// A configuration, and what it was made of.
-pub(crate) struct Parsed {
-    pub(crate) config: Config,
-    pub(crate) documents: Arc<[Document]>,
-    /// The SHA-256 of the documents.
-    pub(crate) digest: [u8; 32],
-}
-
 /// Reads and checks a file, or standard input. What that names starts at the working directory.
 pub(crate) fn read(file: &Path) -> Result<Config, Failure> {
-    read_whole(file).map(|parsed| parsed.config)
+    read_whole(file).1.map(|parsed| parsed.config)
 }
 
-/// The same, with what it was made of.
-pub(crate) fn read_whole(file: &Path) -> Result<Parsed, Failure> {
-    let name = name_of(file);
-    let text = read_text(file)
-        .map_err(|error| Failure::BadInput(format!("cannot read {name}: {error}")))?;
-    parse([Document { name, text }].into())
+/// The same, with what it was made of; and what was looked at, also where something is wrong with it.
+pub(crate) fn read_whole(file: &Path) -> (Origins, Result<Parsed, Failure>) {
+    if is_standard_input(file) {
+        return (Origins::default(), read_standard_input(file));
+    }
+    settled(|| {
+        let mut disk = Disk::around(folder_of(file));
+        let parsed = match disk.main(file) {
+            Ok(main) => disk.parse(main),
+            Err(error) => Err(cannot_read(file, &error)),
+        };
+        (disk.into_origins(), parsed)
+    })
+    .unwrap_or_else(|origins| {
+        let error = "it, or a file that it names, changes while it is read; try again when it has \
+            been written";
+        (origins, Err(cannot_read(file, &io::Error::other(error))))
+    })
 }
 
-/// Checks documents, which messages call by their names.
-pub(crate) fn parse(documents: Arc<[Document]>) -> Result<Parsed, Failure> {
-    let [Document { name, text }] = &documents[..] else {
-        return Err(Failure::BadInput("a configuration is one document".to_owned()));
+fn read_standard_input(file: &Path) -> Result<Parsed, Failure> {
+    let text = regular_file::read_to_bound(io::stdin().lock(), MAX_FILE);
+    let text = text.and_then(regular_file::text).map_err(|error| cannot_read(file, &error))?;
+    Disk::around(folder_of(file)).parse(titan_config::Document::alone(&name_of(file), &text))
+}
+
+/// Reads until nothing has changed meanwhile: what was read is of one time then.
+fn settled<T>(mut read: impl FnMut() -> (Origins, T)) -> Result<(Origins, T), Origins> {
+    let mut again = 0..ATTEMPTS;
+    loop {
+        let (origins, outcome) = read();
+        if origins.now() == origins {
+            return Ok((origins, outcome));
+        }
+        if again.next().is_none() {
+            return Err(origins);
+        }
+        pause();
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "this thread has nothing else to do")]
+fn pause() {
+    thread::sleep(PAUSE);
+}
+
+/// How often a configuration is read again that has changed while it was read.
+const ATTEMPTS: usize = 5;
+/// How long what changes it has to end.
+const PAUSE: Duration = Duration::from_millis(20);
+
+fn cannot_read(file: &Path, error: &io::Error) -> Failure {
+    Failure::BadInput(format!("cannot read {}: {error}", name_of(file)))
+}
+
+/// Checks documents, which messages call by their names. One on its own is read as if it stood in place of `file`; of
+/// several the first one includes the others.
+pub(crate) fn parse(documents: &[Document], file: &Path) -> Result<Parsed, Failure> {
+    let Some(Document { name, text }) = documents.first() else {
+        return Err(Failure::BadInput("there is no configuration".to_owned()));
     };
-    let (config, digest) = (Config::parse(name, text)?, sha256(text.as_bytes()));
-    Ok(Parsed { config, documents, digest })
+    let mut disk = match documents.len() {
+        1 => Disk::around(folder_of(file)),
+        _ => Disk::holding(documents),
+    };
+    disk.parse(titan_config::Document::alone(name, text))
 }
 
 /// Reads a file with a certificate.
 pub(crate) fn read_certificate(file: &Path) -> Result<Vec<u8>, Failure> {
     let name = file.display();
-    read_bounded(file).map_err(|error| Failure::BadInput(format!("cannot read {name}: {error}")))
+    regular_file::read(file, MAX_FILE)
+        .map_err(|error| Failure::BadInput(format!("cannot read {name}: {error}")))
 }
 
 /// Reads the files that a configuration names. A relative path starts at the folder of `file`. One that cannot be
@@ -67,12 +111,12 @@ pub(crate) fn read_named(config: &Config, file: &Path) -> Files {
     files.set_folder(folder_of(file).to_owned());
     for named in config.files() {
         let path = folder_of(file).join(named);
-        match read_bounded(&path) {
+        match regular_file::read(&path, MAX_FILE) {
             Ok(bytes) => files.insert(named.to_owned(), bytes),
             Err(error) => {
                 let reason = format!(
-                    "it cannot be read: {error} (relative paths start at the directory of {})",
-                    file.display()
+                    "it cannot be read: {error} (relative paths start at the directory of the file \
+                        that names them)"
                 );
                 files.insert_unreadable(named.to_owned(), BadCredentials { file: path, reason });
             }
@@ -92,7 +136,7 @@ pub(crate) fn read_checked(config: &Config, file: &Path) -> Result<Files, Failur
     let faults = titan_proxy::check_credentials(config, &files);
     match faults.is_empty() {
         true => Ok(files),
-        false => Err(Failure::Credentials { file: name_of(file), faults }),
+        false => Err(Failure::Credentials { files: config.file_names.clone(), faults }),
     }
 }
 
@@ -119,51 +163,44 @@ pub(crate) fn state_of_named(config: &Config, file: &Path) -> Vec<Option<FileSta
     config.files().iter().map(|named| state_of(&folder_of(file).join(named))).collect()
 }
 
-/// What tells one state of a file from the next. Behind a link it is that of the file that the link leads to.
-pub(crate) fn state_of(file: &Path) -> Option<FileState> {
-    let meta = std::fs::metadata(file).ok()?;
-    let changed = (meta.ctime(), meta.ctime_nsec());
-    Some(FileState { modified: meta.modified().ok()?, changed, inode: meta.ino() })
-}
-
 /// Whether it can be read once only.
 pub(crate) fn is_standard_input(file: &Path) -> bool {
-    file == Path::new(STANDARD_INPUT)
-}
-
-/// What a file was like. Rights that are set right show in `changed` alone.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct FileState {
-    modified: SystemTime,
-    changed: (i64, i64),
-    inode: u64,
+    [STANDARD_INPUT, "/dev/stdin"].iter().any(|it| file == Path::new(it))
 }
 
 fn folder_of(file: &Path) -> &Path {
     file.parent().unwrap_or(Path::new(""))
 }
 
-/// Never more than the configuration language takes: the path may lead to a device without end.
-fn read_bounded(file: &Path) -> io::Result<Vec<u8>> {
-    read_to_bound(File::open(file)?)
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn read_to_bound(file: impl Read) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    file.take(MAX_FILE as u64 + 1).read_to_end(&mut bytes)?;
-    if bytes.len() > MAX_FILE {
-        return Err(io::Error::other(format!("it is larger than {MAX_FILE} bytes")));
+    #[test]
+    fn what_changes_while_it_is_read_is_read_again() {
+        let folder = std::env::temp_dir().join(format!("titan-settled-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let file = folder.join("titan.yaml");
+        let write = |length: usize| std::fs::write(&file, "x".repeat(length)).unwrap();
+        let read = |disk: &mut Disk| disk.main(&file).unwrap().text.len();
+        write(1);
+        let mut lengths = 2..4;
+        let (_, length) = settled(|| {
+            let mut disk = Disk::around(&folder);
+            let length = read(&mut disk);
+            lengths.next().into_iter().for_each(write);
+            (disk.into_origins(), length)
+        })
+        .unwrap();
+        assert_eq!(length, 3);
+        let mut lengths = 4..;
+        let never = settled(|| {
+            let mut disk = Disk::around(&folder);
+            let length = read(&mut disk);
+            lengths.next().into_iter().for_each(write);
+            (disk.into_origins(), length)
+        });
+        assert!(never.is_err());
+        std::fs::remove_dir_all(&folder).unwrap();
     }
-    Ok(bytes)
-}
-
-fn read_text(file: &Path) -> io::Result<String> {
-    let bytes = match is_standard_input(file) {
-        true => read_to_bound(io::stdin().lock())?,
-        false => read_bounded(file)?,
-    };
-    String::from_utf8(bytes).map_err(|error| {
-        let at = error.utf8_error().valid_up_to();
-        io::Error::other(format!("it is not UTF-8 at byte {at}"))
-    })
 }

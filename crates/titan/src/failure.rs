@@ -3,7 +3,7 @@
 use std::io;
 use std::process::ExitCode;
 use titan_admin::RevocationStoreError;
-use titan_config::{Location, Report};
+use titan_config::{FileNames, Location, Report};
 use titan_proxy::{BadCredentials, BadQuestion, LoadError};
 
 /// Why the program fails.
@@ -13,8 +13,8 @@ pub(crate) enum Failure {
     Config(Report),
     /// Certificates, keys or lists cannot be used; each with its position.
     Credentials {
-        /// The configuration that names them.
-        file: String,
+        /// The files that name them.
+        files: FileNames,
         faults: Vec<(Location, BadCredentials)>,
     },
     /// A file cannot be read, or an argument makes no sense.
@@ -49,24 +49,16 @@ impl Failure {
         }
     }
 
-    /// The same of the configuration of that name, which was read in place of another one.
-    pub(crate) fn of_config(self, name: &str) -> Failure {
-        match self {
-            Failure::Credentials { file: _, faults } => {
-                Failure::Credentials { file: name.to_owned(), faults }
-            }
-            other => other,
-        }
-    }
-
     /// The text that is printed.
     pub(crate) fn text(&self, color: bool) -> String {
         let word = if color { "\x1b[1;31merror\x1b[0m" } else { "error" };
         match self {
             Failure::Config(report) if color => report.colored().to_string(),
             Failure::Config(report) => report.to_string(),
-            Failure::Credentials { file, faults } => {
-                let fault = |(place, bad): &_| format!("{word}: {file}:{place}: {bad}\n");
+            Failure::Credentials { files, faults } => {
+                let fault = |(place, bad): &(Location, _)| {
+                    format!("{word}: {}:{place}: {bad}\n", files.of(*place))
+                };
                 faults.iter().map(fault).collect()
             }
             Failure::BadInput(text) | Failure::Runtime(text) => format!("{word}: {text}\n"),

@@ -10,7 +10,7 @@
 //! | `titan cert` | `cert` |
 //! | events that the operator should know of | `events` |
 //! | failures of upstreams, certificates and keys while it serves | `failures` |
-//! | reading the file | `config_file` |
+//! | reading the file, those that it includes, and what they name | `regular_file`, `documents`, `config_file` |
 //! | why the program fails | `failure` |
 //! | standard output and standard error | `terminal` |
 
@@ -21,6 +21,10 @@ mod failure;
 mod terminal;
 
 mod cli;
+
+mod regular_file;
+
+mod documents;
 
 mod config_file;
 
@@ -91,7 +95,7 @@ fn perform(cli: Cli) -> Result<ExitCode, Failure> {
                 from,
             };
             let explanation = titan_proxy::explain(&config, &files, &asking)?;
-            terminal::print(&explanation.to_string())?;
+            terminal::print(&config.mask(explanation.to_string()))?;
         }
         Command::Cert { names, out } => terminal::print(&cert::write(&out, &names)?.text())?,
         Command::Schema => terminal::print(&titan_config::schema())?,

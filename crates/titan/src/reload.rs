@@ -11,8 +11,10 @@ mod watched;
 pub(crate) use attempts::InForce;
 
 use crate::check;
-use crate::config_file::{self, FileState};
+use crate::config_file;
+use crate::documents::Origins;
 use crate::failure::Failure;
+use crate::regular_file::FileState;
 use crate::terminal;
 use attempts::{Attempts, Refused, Wanted};
 use request::{Outcome, Request};
@@ -67,9 +69,10 @@ impl Reloading {
         }
     }
 
-    /// Watches the file of the configuration too, which was like that when it was read.
-    pub(crate) fn watching(self, read: Option<FileState>) -> Reloading {
-        Reloading { watched: Some(Watched::new(read)), ..self }
+    /// Watches the files of the configuration too.
+    pub(crate) fn watching(self) -> Reloading {
+        let watched = Watched::new(self.in_force.documents.origins.clone());
+        Reloading { watched: Some(watched), ..self }
     }
 
     /// Puts files in force that have changed.
@@ -77,8 +80,7 @@ impl Reloading {
         if self.running.is_some() {
             return;
         }
-        let now = config_file::state_of(&self.in_force.file);
-        if self.watched.as_mut().is_some_and(|watched| watched.has_changed(now)) {
+        if self.watched.as_mut().is_some_and(Watched::has_changed) {
             return self.ask_for(Request::quiet(Wanted::File, Author::Watch));
         }
         let InForce { file, config, state, .. } = &self.in_force;
@@ -125,14 +127,14 @@ impl Reloading {
 
     fn shown(&self) -> orders::InForce {
         let InForce { config, documents, .. } = &self.in_force;
-        let masked = |Document { name, text }: &Document| {
-            let Masked { text, secrets: _ } = Masked::new(name, text);
-            Document { name: name.clone(), text }
+        let masked = |(document, masked): (&Document, &Masked)| Document {
+            name: document.name.clone(),
+            text: masked.text.clone(),
         };
         orders::InForce {
             entry: self.entry.clone(),
-            documents: documents.iter().map(masked).collect(),
-            summary: config.summary().to_string(),
+            documents: documents.texts.iter().zip(&*documents.masked).map(masked).collect(),
+            summary: config.mask(config.summary().to_string()),
             confirm_until: None,
         }
     }
@@ -164,8 +166,12 @@ impl Reloading {
         let outcome = outcome.await;
         let Some((request, _)) = self.running.take() else { return };
         match outcome {
-            Ok(Ok(in_force)) => self.tell(request, Ok(in_force)),
-            Ok(Err(Refused { failure, state })) => {
+            Ok(Ok(in_force)) => {
+                self.note_read(&request.wanted, Some(&in_force.documents.origins));
+                self.tell(request, Ok(in_force));
+            }
+            Ok(Err(Refused { failure, state, origins })) => {
+                self.note_read(&request.wanted, origins.as_deref());
                 self.unusable = state;
                 self.tell(request, Err(failure));
             }
@@ -179,6 +185,13 @@ impl Reloading {
         }
     }
 
+    /// Watches what was looked at for the file from now on, where that is watched.
+    fn note_read(&mut self, wanted: &Wanted, origins: Option<&Origins>) {
+        if let (Wanted::File, Some(watched), Some(origins)) = (wanted, &mut self.watched, origins) {
+            *watched = Watched::new(origins.clone());
+        }
+    }
+
     fn tell(&mut self, request: Request, outcome: Result<InForce, Failure>) {
         match outcome {
             Ok(in_force) => self.tell_applied(request, in_force),
@@ -187,7 +200,7 @@ impl Reloading {
     }
 
     fn tell_applied(&mut self, request: Request, in_force: InForce) {
-        self.reloads.note_applied(in_force.digest, SystemTime::now());
+        self.reloads.note_applied(in_force.documents.digest, SystemTime::now());
         self.complaint.clear();
         let file = config_file::name_of(&in_force.file);
         match &request.wanted {
@@ -209,20 +222,16 @@ impl Reloading {
             self.entry = entry(self.entry.id + 1, &in_force, request.source(), author);
         }
         (self.in_force, self.unusable) = (in_force, None);
-        request.accept(|wanted| self.applied(wanted));
+        request.accept(|| self.applied());
     }
 
     /// What whoever asked is told of the configuration that has come into force.
-    fn applied(&self, wanted: &Wanted) -> Applied {
-        let InForce { config, file, .. } = &self.in_force;
-        let name = wanted.name(file);
+    fn applied(&self) -> Applied {
+        let InForce { config, .. } = &self.in_force;
         Applied {
             entry: self.entry.clone(),
-            warnings: Findings {
-                text: config.warnings.to_string(),
-                json: check::warned(&name, config),
-            },
-            summary: config.summary().to_string(),
+            warnings: Findings { text: config.warnings.to_string(), json: check::warned(config) },
+            summary: config.mask(config.summary().to_string()),
             notes: Vec::new(),
         }
     }
@@ -271,6 +280,6 @@ pub(crate) fn take(reloading: &mut Option<Reloading>, order: Order) {
 }
 
 fn entry(id: u64, in_force: &InForce, source: Source, author: Option<Author>) -> Entry {
-    let digest = in_force.digest;
+    let digest = in_force.documents.digest;
     Entry::new(id, SystemTime::now(), (source, author), digest)
 }

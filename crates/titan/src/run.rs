@@ -1,8 +1,9 @@
 //! `titan run`: binds everything, serves until a signal, drains.
 
 use crate::cli::RunOptions;
-use crate::config_file::{self, Parsed};
+use crate::config_file;
 use crate::demo::Demo;
+use crate::documents::{Documents, Parsed};
 use crate::events::Events;
 use crate::failure::{FOR_PROBES, Failure};
 use crate::failures::Failures;
@@ -18,7 +19,7 @@ use titan_admin::http::{Server, Socket};
 use titan_admin::orders::{self, Order};
 use titan_admin::{Reloads, RevocationStore};
 use titan_config::{Admin, Config, ListenAddress};
-use titan_proxy::{Files, Gateway, sha256};
+use titan_proxy::{Files, Gateway};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
@@ -57,16 +58,15 @@ pub(crate) fn run(options: &RunOptions) -> Result<ExitCode, Failure> {
         let text = "`--watch` needs a configuration file: titan run --watch FILE";
         return Err(Failure::BadInput(text.to_owned()));
     }
-    let watched = file.filter(|_| options.watch).map(config_file::state_of);
     let (parsed, demo) = match file {
-        Some(file) => (config_file::read_whole(file)?, None),
+        Some(file) => (config_file::read_whole(file).1?, None),
         None => {
             let Demo { config, text, upstream } = Demo::start()?;
-            let digest = sha256(text.as_bytes());
-            (Parsed { config, documents: Arc::new([]), digest }, Some((text, upstream)))
+            let documents = Documents::of_demo(&text);
+            (Parsed { config, documents }, Some((text, upstream)))
         }
     };
-    let Parsed { config, documents, digest } = parsed;
+    let Parsed { config, documents } = parsed;
     terminal::warn(&config.warnings);
     let state = file.map(|file| config_file::state_of_named(&config, file));
     let files = file.map(|file| config_file::read_checked(&config, file)).transpose()?;
@@ -88,7 +88,7 @@ pub(crate) fn run(options: &RunOptions) -> Result<ExitCode, Failure> {
             // No request is served yet: there is nothing to drain.
             _ = signals.next_stop() => return Ok(ExitCode::SUCCESS),
         };
-        let reloads = Arc::new(Reloads::new(digest));
+        let reloads = Arc::new(Reloads::new(documents.digest));
         let (_orders, ordered) = orders::orders();
         let start = |socket| titan_admin::start(socket, &gateway, &reloads, store.clone());
         let admin = admin.map(start).transpose()?;
@@ -108,16 +108,12 @@ pub(crate) fn run(options: &RunOptions) -> Result<ExitCode, Failure> {
             file: file.to_owned(),
             config: Arc::clone(&config),
             documents,
-            digest,
             state,
         });
         let revoked = store.as_ref().map(|store| store.table().clone());
         let reloading =
             in_force.map(|it| Reloading::new(it, gateway.loader().clone(), revoked, reloads));
-        let reloading = reloading.map(|it| match watched {
-            Some(state) => it.watching(state),
-            None => it,
-        });
+        let reloading = reloading.map(|it| if options.watch { it.watching() } else { it });
         let servers = Servers { admin, _probes: probes, _demo: demo, store };
         serve(gateway, (signals, ordered), reloading, servers).await
     })

@@ -224,6 +224,7 @@ fn routes_are_listed_in_the_order_in_which_they_are_tried() {
     );
     let wanted = serde_json::json!({
         "name": "user",
+        "file": "standard input",
         "line": 7,
         "host": "api.example",
         "path": "/v1/users/{id}",

@@ -4,9 +4,7 @@ use super::{Field, Key, Origin, Secret, Section, Value};
 use crate::cidr::parse_cidr;
 use crate::node::{Entry, Kind, Node, Text};
 use crate::quantity::{parse_duration, parse_size};
-use crate::report::Findings;
 use crate::shape::{FieldInfo, Pick, Presence, SectionInfo, Shape, one_or_list};
-use crate::source::Source;
 use crate::token::HEADER_NAME;
 use crate::yaml;
 
@@ -39,7 +37,7 @@ fn otherwise(words: &'static str, shape: &Shape) -> Value {
 /// The value that these words say is the default.
 fn written_default(words: &str) -> Option<Node> {
     let text = quoted(words).filter(|text| !text.contains('.'))?;
-    yaml::read(&Source::new("default", text), &mut Findings::default())
+    yaml::read_alone(text)
 }
 
 /// The text that stands in backticks and is all there is.
@@ -65,11 +63,17 @@ fn fill(node: &Node, shape: &Shape) -> Value {
             Some((item, _)) => fill_list(node, item),
             None => choose(node, shapes),
         },
+        _ if node.is_from_file() => secret(node),
         shape => {
             let scalar = node.as_text().and_then(|text| fill_text(text, node, shape));
             scalar.unwrap_or_else(|| Value::Text(node.describe()))
         }
     }
+}
+
+/// A value with something that was taken from a file.
+fn secret(node: &Node) -> Value {
+    Value::Secret(Secret(node.as_text().unwrap_or_default().to_owned()))
 }
 
 fn fill_list(node: &Node, item: &Shape) -> Value {
@@ -106,6 +110,7 @@ fn choose(node: &Node, shapes: &[Shape]) -> Value {
         _ => None,
     });
     match &node.kind {
+        Kind::Text(_) if node.is_from_file() => secret(node),
         Kind::Text(text) => choose_text(&text.text, node, shapes, section),
         Kind::List(_) => {
             if let Some(section) = section.filter(|it| it.name == "claim_rule") {

@@ -1,5 +1,7 @@
 //! Each field of the file changes the checked form, and is what it says.
 
+#[path = "../around/mod.rs"]
+mod around;
 mod basic;
 mod files;
 mod forward_auth;
@@ -10,6 +12,7 @@ mod tls;
 mod transforms;
 mod trust;
 
+use around::Around;
 use std::collections::BTreeSet;
 use titan_config::{Config, Resolved, schema};
 
@@ -17,6 +20,7 @@ use titan_config::{Config, Resolved, schema};
 type Row = (&'static str, &'static str, &'static str, &'static str);
 
 const ROWS: &[Row] = &[
+    ("file", "include", "include: more.yaml", "Name(\"included\")"),
     ("file", "workers", "workers: 3", "threads: Exactly(3)"),
     ("file", "listeners", "listeners: [\":81\"]", "address: Any(81)"),
     ("file", "routes", "routes: [{ prefix: /x, respond: 204 }]", "segments: [Literal(\"x\")]"),
@@ -414,10 +418,15 @@ fn complete(text: &str) -> String {
     file
 }
 
+/// The files around those of the rows.
+fn around() -> Around {
+    Around::files(&[("more.yaml", "upstreams: { included: a:1 }")])
+}
+
 /// The checked form of a file; what it must have and does not is added.
 fn checked(text: &str) -> String {
-    match Config::parse("titan.yaml", &complete(text)) {
-        Ok(config) => format!("{config:?}"),
+    match around().read(&complete(text)) {
+        Ok(composed) => format!("{:?}", composed.config),
         Err(report) => panic!("{report}"),
     }
 }
@@ -471,7 +480,8 @@ fn no_field_is_forgotten() {
 #[test]
 fn what_is_resolved_is_a_file_that_means_the_same() {
     for (section, key, text, _) in rows() {
-        let shown = Resolved::parse("titan.yaml", &complete(text)).unwrap().to_string();
+        let resolved = Resolved::from(around().read(&complete(text)).unwrap());
+        let shown = resolved.to_string();
         if shown.contains("***") {
             continue;
         }

@@ -4,9 +4,9 @@ use crate::files::{Plan, Site, ending, join};
 use crate::route::Mismatch;
 use std::borrow::Cow;
 use titan_config::{
-    Balance, Cap, CertificatePart, Endpoint, HashKey, Limits, ListenAddress, Listener, Protocol,
-    Proxy, Route, RouteTimeouts, SendHost, StaticFiles, StickyCookie, Token, Upstream, UpstreamTls,
-    ValueMatch,
+    Balance, Cap, CertificatePart, Config, Endpoint, FileId, HashKey, Limits, ListenAddress,
+    Listener, Protocol, Proxy, Route, RouteTimeouts, SendHost, StaticFiles, StickyCookie, Token,
+    Upstream, UpstreamTls, ValueMatch,
 };
 use titan_http::{Method, RequestHead, Status, query};
 use titan_io::tls::Identity;
@@ -71,12 +71,16 @@ pub(super) fn part(part: CertificatePart) -> &'static str {
 }
 
 /// Its name, what it takes, and where the file says so.
-pub(super) fn route(route: &Route) -> String {
+pub(super) fn route(route: &Route, config: &Config) -> String {
     let Route { name, hosts, path, methods, location, .. } = route;
     let methods = methods.iter().map(Method::as_str).collect::<Vec<_>>().join("|");
     let space = if methods.is_empty() { "" } else { " " };
     let hosts = hosts.iter().map(ToString::to_string).collect::<Vec<_>>().join("|");
-    format!("{name}, line {}: {methods}{space}{hosts}{path}", location.line)
+    let place = match location.file {
+        FileId::MAIN => format!("line {}", location.line),
+        _ => format!("{}:{}", config.file_names.of(*location), location.line),
+    };
+    format!("{name}, {place}: {methods}{space}{hosts}{path}")
 }
 
 /// Why `route` does not take the request.

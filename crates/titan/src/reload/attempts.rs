@@ -1,7 +1,9 @@
 //! One attempt to put a configuration in force, on a thread of its own.
 
-use crate::config_file::{self, FileState, Parsed};
+use crate::config_file;
+use crate::documents::{Documents, Origins, Parsed};
 use crate::failure::Failure;
+use crate::regular_file::FileState;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use titan_admin::orders::Document;
@@ -25,9 +27,7 @@ pub(crate) struct InForce {
     /// What the gateway was started with, and paths start at the folder of which.
     pub(crate) file: PathBuf,
     pub(crate) config: Arc<Config>,
-    pub(crate) documents: Arc<[Document]>,
-    /// The SHA-256 of its documents.
-    pub(crate) digest: [u8; 32],
+    pub(crate) documents: Documents,
     pub(crate) state: Vec<Option<FileState>>,
 }
 
@@ -36,6 +36,8 @@ pub(super) struct Refused {
     pub(super) failure: Failure,
     /// What the named files were like, where only another change of them can help.
     pub(super) state: Option<Vec<Option<FileState>>>,
+    /// What was looked at for the configuration, where that was read.
+    pub(super) origins: Option<Box<Origins>>,
 }
 
 /// What attempts are made with.
@@ -49,12 +51,19 @@ impl Attempts {
     /// Puts what is wanted in force, or says why that cannot be done.
     pub(super) fn make(&self, wanted: &Wanted, before: InForce) -> Result<InForce, Refused> {
         let name = wanted.name(&before.file);
-        let parsed = match wanted {
-            Wanted::NamedFiles => return self.read_again(before),
-            Wanted::File => read_file(&before.file)?,
-            Wanted::Documents(documents) => config_file::parse(Arc::clone(documents))?,
-        };
-        Ok(self.load(&name, parsed, before)?)
+        match wanted {
+            Wanted::NamedFiles => self.read_again(before),
+            Wanted::File => {
+                let (origins, parsed) = read_file(&before.file);
+                let loaded = parsed.and_then(|parsed| self.load(&name, parsed, before));
+                let origins = Some(Box::new(origins));
+                loaded.map_err(|failure| Refused { failure, state: None, origins })
+            }
+            Wanted::Documents(documents) => {
+                let parsed = config_file::parse(documents, &before.file)?;
+                Ok(self.load(&name, parsed, before)?)
+            }
+        }
     }
 
     fn read_again(&self, before: InForce) -> Result<InForce, Refused> {
@@ -66,24 +75,23 @@ impl Attempts {
         }
         match self.loader.load(&before.config, &files, self.revoked.as_ref()) {
             Ok(()) => Ok(InForce { state, ..before }),
-            Err(error) => Err(Refused { failure: error.into(), state: Some(state) }),
+            Err(error) => Err(Refused { failure: error.into(), state: Some(state), origins: None }),
         }
     }
 
     fn load(&self, name: &str, parsed: Parsed, before: InForce) -> Result<InForce, Failure> {
-        let Parsed { config, documents, digest } = parsed;
+        let Parsed { config, documents } = parsed;
         check_fixed(name, &config, &before.config)?;
         let state = config_file::state_of_named(&config, &before.file);
-        let files = config_file::read_checked(&config, &before.file);
-        let files = files.map_err(|failure| failure.of_config(name))?;
+        let files = config_file::read_checked(&config, &before.file)?;
         self.loader.load(&config, &files, self.revoked.as_ref())?;
-        Ok(InForce { config: Arc::new(config), documents, digest, state, ..before })
+        Ok(InForce { config: Arc::new(config), documents, state, ..before })
     }
 }
 
 impl From<Failure> for Refused {
     fn from(failure: Failure) -> Refused {
-        Refused { failure, state: None }
+        Refused { failure, state: None, origins: None }
     }
 }
 
@@ -99,10 +107,10 @@ impl Wanted {
     }
 }
 
-fn read_file(file: &Path) -> Result<Parsed, Failure> {
+fn read_file(file: &Path) -> (Origins, Result<Parsed, Failure>) {
     if config_file::is_standard_input(file) {
         let text = "standard input cannot be read again: start from a file";
-        return Err(Failure::BadInput(text.to_owned()));
+        return (Origins::default(), Err(Failure::BadInput(text.to_owned())));
     }
     config_file::read_whole(file)
 }

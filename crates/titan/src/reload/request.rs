@@ -32,10 +32,10 @@ impl Request {
     }
 
     /// Tells that it is in force.
-    pub(super) fn accept(self, applied: impl FnOnce(&Wanted) -> Applied) {
+    pub(super) fn accept(self, applied: impl FnOnce() -> Applied) {
         let Some(done) = self.done else { return };
         // Where nobody waits any more the log has told it.
-        let _ = done.send(Ok(applied(&self.wanted)));
+        let _ = done.send(Ok(applied()));
     }
 
     /// Tells that it is not.

@@ -1,27 +1,28 @@
-//! A file that is watched: whether it has changed, and has been written whole.
+//! The files of a configuration are watched: whether one has changed, and has been written whole.
 
-use crate::config_file::FileState;
+use crate::documents::Origins;
 
-/// What a file is like that is watched.
+/// What the files are like that are watched.
 pub(super) struct Watched {
-    /// When it was read last, or was to be.
-    read: Option<FileState>,
+    /// When they were read last, or were to be.
+    read: Origins,
     /// At the last look.
-    seen: Option<FileState>,
+    seen: Origins,
 }
 
 impl Watched {
-    /// A file that was like that when it was read.
-    pub(super) fn new(read: Option<FileState>) -> Watched {
+    /// Files that were like that when they were read.
+    pub(super) fn new(read: Origins) -> Watched {
         Watched { seen: read.clone(), read }
     }
 
-    /// Whether there is something to read that was not read yet. A file that was another one at the last look may still be
-    /// written; one that is not there will come back.
-    pub(super) fn has_changed(&mut self, now: Option<FileState>) -> bool {
+    /// Whether there is something to read that was not read yet. What was different at the last look may still be written; a
+    /// configuration that is not there will come back.
+    pub(super) fn has_changed(&mut self) -> bool {
+        let now = self.read.now();
         let is_settled = now == self.seen;
         self.seen.clone_from(&now);
-        let has_changed = is_settled && now.is_some() && now != self.read;
+        let has_changed = is_settled && now.has_main() && now != self.read;
         if has_changed {
             self.read = now;
         }

@@ -14,7 +14,7 @@ section! {
     /// `/jwt/revocations`. A plain string sets `file` alone.
     pub struct JwtRevocations {
         /// The file that stores them; it is created if it does not exist. No other process may use it. A relative path
-        /// starts at the directory of the configuration file. If it cannot be read, or is corrupt, Titan does not
+        /// starts at the directory of the file that says it. If it cannot be read, or is corrupt, Titan does not
         /// start.
         pub file: PathBuf = required(file()),
         /// How many entries there may be at a time; each takes about 500 bytes of memory. When it is full, further ones

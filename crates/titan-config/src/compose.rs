@@ -1,0 +1,293 @@
+//! The files of a configuration become one: those that `include` names are read, and what they say is joined.
+//!
+//! Lists go on in the order of the files, mappings take the names of all of them, and what can be there once only is in
+//! one file. Which key is what follows from its form.
+
+use crate::bounds::{MAX_FILES_TOTAL, MAX_INCLUDE_DEPTH, MAX_INCLUDED};
+use crate::declared::Declared;
+use crate::diagnostic::Diagnostic;
+use crate::gateway::{ConfigFields, include};
+use crate::language;
+use crate::location::{FileId, Span};
+use crate::node::{Entry, Kind, Node, quote};
+use crate::read::{At, Read, Reading};
+use crate::report::Findings;
+use crate::section::Section;
+use crate::shape::{Shape, one_or_list};
+use crate::source::{Source, Sources};
+use crate::surroundings::{Document, Surroundings};
+use crate::variables::Variables;
+use crate::yaml::{self, Used};
+use std::collections::{HashMap, HashSet};
+use std::mem;
+use std::path::{Path, PathBuf};
+
+/// The files of a configuration, and what they say together; that is `None` when one of them cannot be read to its end.
+/// Then `findings` say why.
+pub(crate) fn compose(
+    main: Document,
+    surroundings: &mut dyn Surroundings,
+    findings: &mut Findings,
+) -> (Sources, Option<Node>) {
+    let Document { name, directory, identity, text } = main;
+    let main = Source::new(FileId::MAIN, &name, directory, &text);
+    let mut composer = Composer {
+        total: text.len(),
+        sources: Sources::of(main),
+        variables: Variables::new(surroundings),
+        findings,
+        used: Used::default(),
+        open: Vec::new(),
+        seen: HashMap::from([(identity.clone(), Span::START)]),
+        root: None,
+        names: HashMap::new(),
+        is_complete: true,
+    };
+    composer.take(FileId::MAIN, identity);
+    (composer.sources, composer.root.filter(|_| composer.is_complete))
+}
+
+struct Composer<'s, 'f> {
+    sources: Sources,
+    variables: Variables<'s>,
+    findings: &'f mut Findings,
+    used: Used,
+    /// Bytes of all files so far.
+    total: usize,
+    /// The file that is being read, behind those that led to it.
+    open: Vec<(FileId, PathBuf)>,
+    /// Where each file was included first.
+    seen: HashMap<PathBuf, Span>,
+    /// What the files say so far.
+    root: Option<Node>,
+    /// The places of the names in the mappings of `root`.
+    names: HashMap<(String, String), Span>,
+    is_complete: bool,
+}
+
+/// How the same key of several files becomes one.
+enum Joined {
+    List,
+    Mapping,
+    /// It cannot.
+    Never,
+}
+
+impl Joined {
+    fn of(key: &str) -> Option<Joined> {
+        let info = ConfigFields::info();
+        let field = info.fields.into_iter().find(|field| field.key == key)?;
+        Some(match field.shape {
+            Shape::Map { .. } => Joined::Mapping,
+            Shape::Either(shapes) if one_or_list(&shapes).is_some() => Joined::List,
+            _ => Joined::Never,
+        })
+    }
+}
+
+impl Composer<'_, '_> {
+    /// Reads a file, and then those that it includes.
+    fn take(&mut self, file: FileId, identity: PathBuf) {
+        let source = self.sources.shared(file);
+        let read = yaml::read(&source, &mut self.variables, &mut self.used, self.findings);
+        let Some(root) = read else {
+            self.is_complete = false;
+            return;
+        };
+        let Some(root) = root else {
+            if file == FileId::MAIN {
+                let error = Diagnostic::error(Span::START, "the file is empty");
+                self.refuse(error.label("expected `listeners`, `routes` and `upstreams`"));
+            }
+            return;
+        };
+        if file == FileId::MAIN && !root.is_map() {
+            // What was expected instead is said by what reads it.
+            self.root = Some(root);
+            return;
+        }
+        let includes = self.includes(&root);
+        self.join(root, file);
+        self.open.push((file, identity));
+        for pattern in &includes {
+            self.include(&source, pattern);
+        }
+        self.open.pop();
+    }
+
+    fn refuse(&mut self, error: Diagnostic) {
+        self.findings.add(error);
+        self.is_complete = false;
+    }
+
+    /// What a file wants to be included.
+    fn includes(&mut self, root: &Node) -> Vec<At<String>> {
+        let Some(entry) = root.entry("include") else { return Vec::new() };
+        let declared = Declared::in_file(root);
+        let mut to = Reading::new(&self.sources, self.findings, declared, language::sections);
+        let read = to.inside("include", |to| include().read(&entry.value, to));
+        read.unwrap_or_else(|| {
+            self.is_complete = false;
+            Vec::new()
+        })
+    }
+
+    fn include(&mut self, from: &Source, At { value: pattern, span }: &At<String>) {
+        let files = match self.variables.surroundings.matching(from.directory(), pattern) {
+            Ok(files) => files,
+            Err(reason) => return self.refuse(cannot_include(pattern, *span, reason)),
+        };
+        for file in files {
+            if self.sources.len() > MAX_INCLUDED {
+                let message = format!("more than {MAX_INCLUDED} files are included");
+                let error = Diagnostic::error(*span, message);
+                return self.refuse(
+                    error
+                        .label("this exceeds the limit")
+                        .help("put several sections into one file"),
+                );
+            }
+            self.include_file(&file, *span);
+        }
+    }
+
+    fn include_file(&mut self, file: &Path, span: Span) {
+        let called = file.display().to_string();
+        let document = match self.variables.surroundings.document(file) {
+            Ok(document) => document,
+            Err(reason) => return self.refuse(cannot_include(&called, span, reason)),
+        };
+        let Document { name, directory, identity, text } = document;
+        if let Some(error) = self.again(&name, &identity, span) {
+            return self.refuse(error);
+        }
+        self.total += text.len();
+        if self.total > MAX_FILES_TOTAL {
+            let most = MAX_FILES_TOTAL >> 20;
+            let reason = format!("all files together would be larger than {most} MiB");
+            return self.refuse(cannot_include(&called, span, reason));
+        }
+        if self.open.len() > MAX_INCLUDE_DEPTH {
+            let reason = format!("files include each other more than {MAX_INCLUDE_DEPTH} deep");
+            return self.refuse(cannot_include(&called, span, reason));
+        }
+        self.seen.insert(identity.clone(), span);
+        let file = self.sources.push(|file| Source::new(file, &name, directory, &text));
+        self.take(file, identity);
+    }
+
+    /// What is wrong with including a file that was read before.
+    fn again(&self, name: &str, identity: &Path, span: Span) -> Option<Diagnostic> {
+        let first = *self.seen.get(identity)?;
+        let Some(begin) = self.open.iter().position(|(_, open)| open == identity) else {
+            let error = Diagnostic::error(span, format!("{} is included twice", quote(name)));
+            return Some(error.label("included again here").also(first, "first here"));
+        };
+        let names =
+            self.open[begin..].iter().map(|(file, _)| self.sources.get(*file).name.as_str());
+        let circle: Vec<&str> = names.chain([name]).collect();
+        let message = format!("files include each other in a circle: {}", circle.join(" -> "));
+        let error = Diagnostic::error(span, message).label("this closes the circle");
+        Some(
+            error.help("a pattern must not match the file that it is in, nor one that includes it"),
+        )
+    }
+
+    /// Adds what a file says to what the files before it say.
+    fn join(&mut self, mut root: Node, file: FileId) {
+        let Kind::Map(entries) = &mut root.kind else {
+            if !matches!(root.kind, Kind::Null) {
+                let error = Diagnostic::error(root.span, "expected a configuration");
+                let error = error.label(format!("this is {}", root.describe()));
+                self.refuse(error.help("write keys such as `routes` and `upstreams`"));
+            }
+            return;
+        };
+        entries.retain(|entry| entry.key != "include");
+        if file == FileId::MAIN {
+            entries.iter().for_each(|entry| self.note_names(entry));
+            self.root = Some(root);
+            return;
+        }
+        mem::take(entries).into_iter().for_each(|entry| self.join_entry(entry));
+    }
+
+    fn join_entry(&mut self, entry: Entry) {
+        let how = Joined::of(&entry.key);
+        self.note_names(&entry);
+        let Some(Kind::Map(entries)) = self.root.as_mut().map(|root| &mut root.kind) else {
+            return;
+        };
+        let first = entries.iter_mut().find(|it| it.key == entry.key);
+        match (first, how) {
+            (Some(first), Some(Joined::List)) => join_lists(&mut first.value, entry.value),
+            (Some(first), Some(Joined::Mapping)) => join_mappings(&mut first.value, entry.value),
+            (Some(first), Some(Joined::Never)) => {
+                let message = format!("`{}` is in two files", entry.key);
+                let error = Diagnostic::error(entry.key_span, message).label("here again");
+                let error = error.also(first.key_span, "first here");
+                self.findings.add(error.help(only_once()));
+            }
+            // What is no key is reported for each file.
+            (Some(_), None) | (None, _) => entries.push(entry),
+        }
+    }
+
+    /// Notes the names in a mapping, and reports those that another file has.
+    fn note_names(&mut self, entry: &Entry) {
+        if !matches!(Joined::of(&entry.key), Some(Joined::Mapping)) {
+            return;
+        }
+        for Entry { key, key_span, .. } in entry.value.entries() {
+            let name = (entry.key.clone(), key.clone());
+            let Some(first) = self.names.get(&name) else {
+                self.names.insert(name, *key_span);
+                continue;
+            };
+            let message = format!("{} is in the `{}` of two files", quote(key), entry.key);
+            let error = Diagnostic::error(*key_span, message).label("here again");
+            self.findings.add(error.also(*first, "first here"));
+        }
+    }
+}
+
+fn cannot_include(what: &str, span: Span, reason: String) -> Diagnostic {
+    Diagnostic::error(span, format!("cannot include {}", quote(what))).label(reason)
+}
+
+fn join_lists(first: &mut Node, more: Node) {
+    let one = mem::replace(&mut first.kind, Kind::List(Vec::new()));
+    let one = Node { span: first.span, kind: one };
+    first.kind = Kind::List(items(one).into_iter().chain(items(more)).collect());
+}
+
+/// The items of a list, or one without the brackets.
+fn items(node: Node) -> Vec<Node> {
+    match node.kind {
+        Kind::List(items) => items,
+        _ => vec![node],
+    }
+}
+
+/// Names that both have stay those of the first. What is no mapping takes the place of both, to be reported.
+fn join_mappings(first: &mut Node, more: Node) {
+    let Node { span, kind } = more;
+    match (&mut first.kind, kind) {
+        (Kind::Map(entries), Kind::Map(more)) => {
+            let known: HashSet<String> = entries.iter().map(|entry| entry.key.clone()).collect();
+            entries.extend(more.into_iter().filter(|entry| !known.contains(&entry.key)));
+        }
+        (Kind::Map(_), kind) => *first = Node { span, kind },
+        _ => {}
+    }
+}
+
+/// What can be in several files, and what cannot.
+fn only_once() -> String {
+    let fields = ConfigFields::info().fields;
+    let can = fields.iter().filter(|field| {
+        field.key != "include" && !matches!(Joined::of(field.key), Some(Joined::Never) | None)
+    });
+    let keys: Vec<_> = can.map(|field| format!("`{}`", field.key)).collect();
+    format!("keep it in one of them; what can be in several files is {}", keys.join(", "))
+}

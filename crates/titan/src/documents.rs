@@ -1,0 +1,245 @@
+//! The files of a configuration: reading them from the disk with what they name, and telling when they change.
+
+use crate::failure::Failure;
+use crate::regular_file::{self, FileState};
+use glob::{MatchOptions, Pattern};
+use std::collections::BTreeMap;
+use std::env::{self, VarError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use titan_admin::orders::Document;
+use titan_config::bounds::{MAX_FILE, MAX_INCLUDED, MAX_SECRET_FILE};
+use titan_config::{Composed, Config, Document as Found, Masked, Surroundings};
+use titan_proxy::sha256;
+
+/// A configuration, and what it was made of.
+pub(crate) struct Parsed {
+    pub(crate) config: Config,
+    pub(crate) documents: Documents,
+}
+
+/// The files of a configuration, the one that was asked for first, then those that are included, in their order.
+#[derive(Clone)]
+pub(crate) struct Documents {
+    /// What they say. What `${NAME}` and `${file:PATH}` bring is not in it.
+    pub(crate) texts: Arc<[Document]>,
+    /// The same with stars in place of secrets.
+    pub(crate) masked: Arc<[Masked]>,
+    /// The SHA-256 of the file. Where there are several, or some value is from elsewhere, that of all of it.
+    pub(crate) digest: [u8; 32],
+    /// What was looked at for them.
+    pub(crate) origins: Origins,
+}
+
+impl Documents {
+    /// The documents of what no file says, the demo.
+    pub(crate) fn of_demo(text: &str) -> Documents {
+        Documents {
+            texts: Arc::new([]),
+            masked: Arc::new([]),
+            digest: sha256(text.as_bytes()),
+            origins: Origins::default(),
+        }
+    }
+}
+
+/// The files and patterns of which a configuration was read, and what they were like.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Origins {
+    /// The one that was asked for first.
+    files: Vec<(PathBuf, Option<FileState>)>,
+    patterns: Vec<(String, Vec<PathBuf>)>,
+}
+
+impl Origins {
+    /// The same files and patterns, and what they are like now.
+    pub(crate) fn now(&self) -> Origins {
+        let files = self.files.iter().map(|(file, _)| with_state(file.clone()));
+        let patterns = self.patterns.iter().map(|(pattern, _)| {
+            let found = found(pattern).unwrap_or_default();
+            (pattern.clone(), found)
+        });
+        Origins { files: files.collect(), patterns: patterns.collect() }
+    }
+
+    /// Whether the file is there that was asked for.
+    pub(crate) fn has_main(&self) -> bool {
+        self.files.first().is_some_and(|(_, state)| state.is_some())
+    }
+}
+
+fn with_state(file: PathBuf) -> (PathBuf, Option<FileState>) {
+    let state = regular_file::state_of(&file);
+    (file, state)
+}
+
+/// The disk and the environment as the surroundings of a configuration, with notes of what was asked for.
+pub(crate) struct Disk {
+    /// The directory of the file that was asked for.
+    folder: PathBuf,
+    /// The files of the configuration, where they are not those on the disk.
+    held: Option<Vec<Document>>,
+    origins: Origins,
+    texts: Vec<Document>,
+    variables: BTreeMap<String, Option<String>>,
+    secrets: BTreeMap<PathBuf, String>,
+}
+
+impl Disk {
+    /// The surroundings of a file in that directory.
+    pub(crate) fn around(folder: &Path) -> Disk {
+        Disk {
+            folder: folder.to_owned(),
+            held: None,
+            origins: Origins::default(),
+            texts: Vec::new(),
+            variables: BTreeMap::new(),
+            secrets: BTreeMap::new(),
+        }
+    }
+
+    /// The surroundings of the first of some documents, where the others are the files that it includes.
+    pub(crate) fn holding(documents: &[Document]) -> Disk {
+        let folder = documents.first().and_then(|it| Path::new(&it.name).parent());
+        let disk = Disk::around(folder.unwrap_or(Path::new("")));
+        Disk { held: Some(documents.to_vec()), ..disk }
+    }
+
+    /// Reads the file that is asked for.
+    pub(crate) fn main(&mut self, file: &Path) -> io::Result<Found> {
+        let text = self.read(file, MAX_FILE)?;
+        let (name, directory) = (file.display().to_string(), PathBuf::new());
+        Ok(Found { name, directory, identity: identity_of(file), text })
+    }
+
+    /// Makes a configuration of a text in these surroundings.
+    pub(crate) fn parse(&mut self, main: Found) -> Result<Parsed, Failure> {
+        self.texts.push(Document { name: main.name.clone(), text: main.text.clone() });
+        let composed = Composed::read(main, self)?;
+        let documents = Documents {
+            texts: self.texts.as_slice().into(),
+            masked: composed.masked().into(),
+            digest: self.digest(),
+            origins: self.origins.clone(),
+        };
+        Ok(Parsed { config: composed.config, documents })
+    }
+
+    /// What was looked at.
+    pub(crate) fn into_origins(self) -> Origins {
+        self.origins
+    }
+
+    fn digest(&self) -> [u8; 32] {
+        let Disk { folder: _, held: _, origins: _, texts, variables, secrets } = self;
+        if let ([file], true, true) = (&texts[..], variables.is_empty(), secrets.is_empty()) {
+            return sha256(file.text.as_bytes());
+        }
+        // The length in front of each text keeps two lists of texts from being one text.
+        let mut all = Vec::new();
+        let mut take = |text: &str| {
+            all.extend_from_slice(&(text.len() as u64).to_be_bytes());
+            all.extend_from_slice(text.as_bytes());
+        };
+        texts.iter().for_each(|file| take(&file.text));
+        for (name, value) in variables {
+            take(name);
+            take(if value.is_some() { "set" } else { "not set" });
+            take(value.as_deref().unwrap_or_default());
+        }
+        secrets.values().for_each(|text| take(text));
+        sha256(&all)
+    }
+
+    /// Reads a file whose changes count as changes of the configuration.
+    fn read(&mut self, file: &Path, most: usize) -> io::Result<String> {
+        self.origins.files.push(with_state(file.to_owned()));
+        regular_file::read(file, most).and_then(regular_file::text)
+    }
+
+    /// The files that fit a pattern.
+    fn find(&mut self, pattern: String) -> Result<Vec<PathBuf>, String> {
+        if let Some(held) = &self.held {
+            let pattern = Pattern::new(&pattern).map_err(|error| error.to_string())?;
+            let fits = |name: &&str| pattern.matches_with(name, OPTIONS);
+            let mut found: Vec<_> =
+                held.iter().map(|it| it.name.as_str()).filter(fits).map(PathBuf::from).collect();
+            found.sort();
+            return Ok(found);
+        }
+        let found = found(&pattern)?;
+        self.origins.patterns.push((pattern, found.clone()));
+        Ok(found)
+    }
+}
+
+impl Surroundings for Disk {
+    fn matching(&mut self, directory: &Path, pattern: &str) -> Result<Vec<PathBuf>, String> {
+        if !pattern.contains(['*', '?', '[']) {
+            return Ok(vec![directory.join(pattern)]);
+        }
+        // An absolute pattern takes the place of the directory.
+        let directory = self.folder.join(directory);
+        let directory = directory.to_str().ok_or("the name of its directory is not UTF-8")?;
+        let pattern = Path::new(&Pattern::escape(directory)).join(pattern);
+        let found = self.find(pattern.to_str().unwrap_or_default().to_owned())?;
+        let from_folder = |file: PathBuf| match file.strip_prefix(&self.folder) {
+            Ok(file) => file.to_owned(),
+            Err(_) => file,
+        };
+        Ok(found.into_iter().map(from_folder).collect())
+    }
+
+    fn document(&mut self, file: &Path) -> Result<Found, String> {
+        let path = self.folder.join(file);
+        let name = path.display().to_string();
+        let (identity, text) = match &self.held {
+            None => (identity_of(&path), self.read(&path, MAX_FILE).map_err(|it| it.to_string())?),
+            Some(held) => {
+                let held = held.iter().find(|it| it.name == name);
+                let held = held.ok_or("it is not among the documents that were given")?;
+                (path, held.text.clone())
+            }
+        };
+        self.texts.push(Document { name: name.clone(), text: text.clone() });
+        let directory = file.parent().unwrap_or(Path::new("")).to_owned();
+        Ok(Found { name, directory, identity, text })
+    }
+
+    fn variable(&mut self, name: &str) -> Result<Option<String>, String> {
+        let value = match env::var(name) {
+            Ok(value) => Some(value),
+            Err(VarError::NotPresent) => None,
+            Err(VarError::NotUnicode(_)) => return Err("its value is not UTF-8".to_owned()),
+        };
+        self.variables.insert(name.to_owned(), value.clone());
+        Ok(value)
+    }
+
+    fn secret(&mut self, file: &Path) -> Result<String, String> {
+        let path = self.folder.join(file);
+        let text = self.read(&path, MAX_SECRET_FILE).map_err(|error| error.to_string())?;
+        self.secrets.insert(path, text.clone());
+        Ok(text)
+    }
+}
+
+/// What tells a file from every other one, by whatever links it was found.
+pub(crate) fn identity_of(file: &Path) -> PathBuf {
+    std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned())
+}
+
+/// The files on the disk that fit a pattern, by name.
+fn found(pattern: &str) -> Result<Vec<PathBuf>, String> {
+    let found = glob::glob_with(pattern, OPTIONS).map_err(|error| error.to_string())?;
+    // One more than may be included is enough to be told so.
+    let found = found.take(MAX_INCLUDED + 1);
+    found.collect::<Result<_, _>>().map_err(|error| error.to_string())
+}
+
+const OPTIONS: MatchOptions = MatchOptions {
+    case_sensitive: true,
+    require_literal_separator: true,
+    require_literal_leading_dot: true,
+};
