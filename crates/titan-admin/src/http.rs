@@ -8,7 +8,7 @@ mod socket;
 #[cfg(test)]
 mod tests;
 
-pub use socket::Socket;
+pub use socket::{LentSocket, Socket};
 
 use connection::Connection;
 use serde_json::json;
@@ -16,7 +16,7 @@ use slots::ConnectionSlots;
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc as std_mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use titan_http::{FieldName, RequestHead, ResponseHead, Status};
@@ -27,6 +27,18 @@ use tokio::sync::{Semaphore, oneshot};
 pub struct Server {
     stop: oneshot::Sender<Infallible>,
     thread: JoinHandle<()>,
+    /// Until nothing is accepted any more.
+    accepting: Option<Accepting>,
+}
+
+/// What a server is known to have while it accepts connections.
+struct Accepting {
+    /// Its socket once more.
+    socket: LentSocket,
+    /// Nothing is ever sent: its end is that of accepting.
+    leave: oneshot::Sender<Infallible>,
+    /// Ends when accepting has.
+    left: std_mpsc::Receiver<Infallible>,
 }
 
 /// How much a server holds at most.
@@ -128,33 +140,61 @@ impl Server {
         handler: impl Handler,
     ) -> io::Result<Server> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
+        let lent = socket.lend()?;
         let listening = {
             let _context = runtime.enter();
             socket.enter()?
         };
         let (stop, stopped) = oneshot::channel();
-        let accepting = accept(listening, bounds, Arc::new(handler));
+        let (leave, leaving) = oneshot::channel();
+        let (done, left) = std_mpsc::sync_channel(0);
+        let ends = (leaving, done);
+        let accepting = accept(listening, bounds, Arc::new(handler), ends);
         let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
             runtime.spawn(accepting);
             // Nothing is ever sent: this is the end of the sender.
             let _ = runtime.block_on(stopped);
         })?;
-        Ok(Server { stop, thread })
+        Ok(Server { stop, thread, accepting: Some(Accepting { socket: lent, leave, left }) })
+    }
+
+    /// Its socket, for a successor of the process; `None` once it was left.
+    pub fn lend(&self) -> Option<io::Result<LentSocket>> {
+        let Accepting { socket: LentSocket { name, socket }, .. } = self.accepting.as_ref()?;
+        let name = name.clone();
+        Some(socket.try_clone().map(|socket| LentSocket { name, socket }))
+    }
+
+    /// Leaves its socket, and what waits there, to a successor that has it too. Open connections are served until their next
+    /// response.
+    pub fn leave(&mut self) {
+        let Some(Accepting { socket, leave, left }) = self.accepting.take() else { return };
+        drop((socket, leave));
+        let _ = left.recv();
     }
 
     /// Ends it, and waits until others can have its address: no longer than the response takes that is being made.
     pub fn end(self) {
-        let Server { stop, thread } = self;
-        drop(stop);
+        let Server { stop, thread, accepting } = self;
+        drop((stop, accepting));
         let _ = thread.join();
     }
 }
 
-async fn accept(listening: socket::Listening, bounds: Bounds, handler: Arc<impl Handler>) {
+async fn accept(
+    listening: socket::Listening,
+    bounds: Bounds,
+    handler: Arc<impl Handler>,
+    (mut leaving, left): (oneshot::Receiver<Infallible>, std_mpsc::SyncSender<Infallible>),
+) {
     let slots = Arc::new(ConnectionSlots::new(bounds.connections));
     let room = Arc::new(Semaphore::new(bounds.bodies));
     loop {
-        match listening.accept().await {
+        let accepted = tokio::select! {
+            accepted = listening.accept() => accepted,
+            _ = &mut leaving => break,
+        };
+        match accepted {
             Ok((stream, peer)) => {
                 let slot = slots.take().await;
                 let (slots, room) = (Arc::clone(&slots), Arc::clone(&room));
@@ -169,6 +209,8 @@ async fn accept(listening: socket::Listening, bounds: Bounds, handler: Arc<impl 
             Err(_) => tokio::time::sleep(PAUSE).await,
         }
     }
+    drop((listening, left));
+    slots.close();
 }
 
 impl Request {

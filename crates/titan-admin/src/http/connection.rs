@@ -107,7 +107,9 @@ impl<'p> Connection<'p> {
                 },
             };
             self.served = self.served.saturating_add(1);
-            options.keep_alive &= self.served < self.bounds.requests && Instant::now() < self.until;
+            options.keep_alive &= self.served < self.bounds.requests
+                && Instant::now() < self.until
+                && !self.slots.is_closing();
             timeout(WRITE, self.send(response, options)).await??;
             if !options.keep_alive {
                 return self.linger().await;

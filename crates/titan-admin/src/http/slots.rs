@@ -1,6 +1,7 @@
 //! How many connections may be open at once, and which idle one closes for the next.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The connections that a server may have open.
@@ -10,12 +11,15 @@ pub(super) struct ConnectionSlots {
     /// How many idle connections have to close. They queue here, and a semaphore is fair: the one that has been
     /// idle for longest closes.
     wanted: Semaphore,
+    /// Whether all have to close.
+    is_closing: AtomicBool,
 }
 
 impl ConnectionSlots {
     /// So many, all free.
     pub(super) fn new(count: usize) -> ConnectionSlots {
-        ConnectionSlots { free: Arc::new(Semaphore::new(count)), wanted: Semaphore::new(0) }
+        let (free, wanted) = (Arc::new(Semaphore::new(count)), Semaphore::new(0));
+        ConnectionSlots { free, wanted, is_closing: AtomicBool::new(false) }
     }
 
     /// Takes a slot until the permit is dropped.
@@ -33,6 +37,20 @@ impl ConnectionSlots {
 
     /// Waits until the connection that waits here has to close.
     pub(super) async fn is_wanted(&self) {
-        self.wanted.acquire().await.expect("the semaphore is never closed").forget();
+        // An error means that all have to.
+        if let Ok(permit) = self.wanted.acquire().await {
+            permit.forget();
+        }
+    }
+
+    /// Has all connections close as soon as they are idle. No further one is there to come.
+    pub(super) fn close(&self) {
+        self.is_closing.store(true, Ordering::Relaxed);
+        self.wanted.close();
+    }
+
+    /// Whether all connections have to close.
+    pub(super) fn is_closing(&self) -> bool {
+        self.is_closing.load(Ordering::Relaxed)
     }
 }

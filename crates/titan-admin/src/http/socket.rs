@@ -4,6 +4,7 @@ use super::Peer;
 use socket2::{Domain, Protocol, SockAddr, Type};
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -16,6 +17,17 @@ use tokio::net::{TcpListener, UnixListener};
 pub struct Socket {
     socket: socket2::Socket,
     address: ListenAddress,
+    /// As it was asked for.
+    name: ListenAddress,
+}
+
+/// A duplicate of the socket of a server, for a successor of the process.
+#[derive(Debug)]
+pub struct LentSocket {
+    /// The address as it was asked for.
+    pub name: ListenAddress,
+    /// Has the same queue.
+    pub socket: OwnedFd,
 }
 
 /// The same as a part of a runtime.
@@ -48,13 +60,31 @@ impl Socket {
             }
             ListenAddress::Unix(path) => bind_unix(path)?,
         };
-        socket.set_nonblocking(true)?;
         socket.listen(BACKLOG)?;
+        Socket::listening(socket, address)
+    }
+
+    /// The socket that a process before this one has bound for that address.
+    pub fn inherited(socket: OwnedFd, address: &ListenAddress) -> io::Result<Socket> {
+        let socket = socket2::Socket::from(socket);
+        match socket.is_listener()? {
+            true => Socket::listening(socket, address),
+            false => Err(io::Error::other("what was inherited for it does not listen")),
+        }
+    }
+
+    fn listening(socket: socket2::Socket, name: &ListenAddress) -> io::Result<Socket> {
+        socket.set_nonblocking(true)?;
         let address = match socket.local_addr()?.as_socket() {
             Some(bound) => ListenAddress::Tcp(bound),
-            None => address.clone(),
+            None => name.clone(),
         };
-        Ok(Socket { socket, address })
+        Ok(Socket { socket, address, name: name.clone() })
+    }
+
+    /// A duplicate for a successor of the process.
+    pub(super) fn lend(&self) -> io::Result<LentSocket> {
+        Ok(LentSocket { name: self.name.clone(), socket: self.socket.try_clone()?.into() })
     }
 
     /// What it is bound to, with the port that the kernel chose for 0.
@@ -64,7 +94,7 @@ impl Socket {
 
     /// Makes it a part of the runtime that this is called in.
     pub(super) fn enter(self) -> io::Result<Listening> {
-        let Socket { socket, address } = self;
+        let Socket { socket, address, name: _ } = self;
         Ok(match address {
             ListenAddress::Unix(_) => Listening::Unix(UnixListener::from_std(socket.into())?),
             ListenAddress::Tcp(_) | ListenAddress::Any(_) => {
