@@ -95,9 +95,12 @@ conformance: ## runs only the HTTP/1.1 vectors
 soak: export TITAN_PROGRAM = $(CARGO_TARGET_DIR)/release/titan
 soak: export SOAK_RELOADS ?= 1000
 soak: export SOAK_TUNNELS ?= 1000
-soak: peers ## reloads 1,000 times under load, with 1,000 open WebSockets: ten minutes; `test` includes a small one
+soak: export SOAK_UPGRADES ?= 20
+soak: export SOAK_REQUESTS ?= 2000
+soak: peers ## reloads 1,000 times under load, with 1,000 open WebSockets, and upgrades 20 times: ten minutes; `test` includes a small one
 	cargo build --release --package titan
 	cargo test --workspace --test peers soak -- --nocapture --test-threads 1
+	cargo test --workspace --test upgrade no_request -- --nocapture
 
 bench: peers ## measures CPU time per request next to nginx, HAProxy and a bare forwarder: bench/README.md
 	cd bench/engines && cargo run --release

@@ -13,7 +13,7 @@ use entry::{Entry, Tokens, TokensKey};
 use log::{Log, Record};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 use titan_config::{Config, Policy};
@@ -23,6 +23,7 @@ use titan_proxy::Revocations;
 pub struct RevocationStore {
     inner: Mutex<Inner>,
     table: Revocations,
+    path: PathBuf,
     /// How many entries there may be.
     capacity: usize,
     /// The issuers that tokens can have; none if any issuer is accepted.
@@ -31,7 +32,8 @@ pub struct RevocationStore {
 
 struct Inner {
     entries: Entries,
-    log: Log,
+    /// `None` while another process may have the file.
+    log: Option<Log>,
     /// What is to be said, once.
     warning: Option<String>,
 }
@@ -73,13 +75,51 @@ enum Refused {
 const SLACK: usize = 1024;
 
 impl RevocationStore {
-    /// Reads the file, and keeps other processes from it. What it says is in force in [`RevocationStore::table`].
-    pub fn open(
-        path: &Path,
-        capacity: usize,
-        config: &Config,
-    ) -> Result<RevocationStore, RevocationStoreError> {
-        open_at(path, capacity, config, now())
+    /// Remembers in that file, once that is open, what is revoked. What it says is in force in [`RevocationStore::table`].
+    pub fn new(path: &Path, capacity: usize, config: &Config) -> RevocationStore {
+        let inner = Inner { entries: Entries::default(), log: None, warning: None };
+        RevocationStore {
+            inner: Mutex::new(inner),
+            table: Revocations::default(),
+            path: path.to_owned(),
+            capacity,
+            issuers: issuers(config),
+        }
+    }
+
+    /// Lets another process open the file. What is revoked stays so here; more cannot be revoked.
+    pub fn close(&self) {
+        self.lock().log = None;
+    }
+
+    /// Whether no other process can have the file.
+    pub fn is_open(&self) -> bool {
+        self.lock().log.is_some()
+    }
+
+    /// Reads the file, and keeps other processes from it.
+    pub fn open(&self) -> Result<(), RevocationStoreError> {
+        self.open_at(now())
+    }
+
+    fn open_at(&self, now: u64) -> Result<(), RevocationStoreError> {
+        let mut entries = Entries { next: 1, ..Entries::default() };
+        let (log, found) = Log::open(&self.path, |record| entries.take(record))?;
+        let warning = (found.torn > 0).then(|| {
+            format!(
+                "{}: dropped {} bytes of an incomplete last line, which was never acknowledged to a client",
+                self.path.display(),
+                found.torn
+            )
+        });
+        entries.by_id.values().for_each(|entry| self.table.add(&entry.revocation()));
+        let mut inner = Inner { entries, log: Some(log), warning };
+        inner.evict(&self.table, now);
+        if !inner.is_sound() || inner.is_worth_compacting() {
+            inner.compact().map_err(|error| RevocationStoreError::Io(self.path.clone(), error))?;
+        }
+        *self.lock() = inner;
+        Ok(())
     }
 
     /// Whether [`RevocationStore::open`] could read the file, which need not be there.
@@ -158,32 +198,6 @@ impl RevocationStore {
     }
 }
 
-/// The same at a time that is given.
-fn open_at(
-    path: &Path,
-    capacity: usize,
-    config: &Config,
-    now: u64,
-) -> Result<RevocationStore, RevocationStoreError> {
-    let mut entries = Entries { next: 1, ..Entries::default() };
-    let (log, found) = Log::open(path, |record| entries.take(record))?;
-    let warning = (found.torn > 0).then(|| {
-        format!(
-            "{}: dropped {} bytes of an incomplete last line, which was never acknowledged to a client",
-            path.display(),
-            found.torn
-        )
-    });
-    let table = Revocations::default();
-    entries.by_id.values().for_each(|entry| table.add(&entry.revocation()));
-    let mut inner = Inner { entries, log, warning };
-    inner.evict(&table, now);
-    if !inner.log.is_sound() || inner.is_worth_compacting() {
-        inner.compact().map_err(|error| RevocationStoreError::Io(path.to_owned(), error))?;
-    }
-    Ok(RevocationStore { inner: Mutex::new(inner), table, capacity, issuers: issuers(config) })
-}
-
 impl Inner {
     /// Forgets the entries whose tokens have ended.
     fn evict(&mut self, table: &Revocations, now: u64) {
@@ -199,14 +213,24 @@ impl Inner {
 
     /// Writes a line, to a new file where the old one cannot be trusted.
     fn write(&mut self, record: &Record) -> io::Result<()> {
-        if !self.log.is_sound() {
+        if !self.is_sound() {
             self.compact()?;
         }
-        self.log.append(record)
+        self.log()?.append(record)
+    }
+
+    fn is_sound(&self) -> bool {
+        self.log.as_ref().is_some_and(Log::is_sound)
     }
 
     fn is_worth_compacting(&self) -> bool {
-        self.log.lines() > 2 * self.entries.by_id.len() + SLACK
+        let lines = self.log.as_ref().map_or(0, Log::lines);
+        lines > 2 * self.entries.by_id.len() + SLACK
+    }
+
+    fn log(&mut self) -> io::Result<&mut Log> {
+        let lent = || io::Error::other("an upgrade is under way: repeat the request");
+        self.log.as_mut().ok_or_else(lent)
     }
 
     /// The file stays valid if this fails: the next change tries again.
@@ -219,7 +243,9 @@ impl Inner {
     }
 
     fn compact(&mut self) -> io::Result<()> {
-        self.log.rewrite(self.entries.next, self.entries.by_id.values())
+        let Inner { entries, log, warning: _ } = self;
+        let Some(log) = log else { return Ok(()) };
+        log.rewrite(entries.next, entries.by_id.values())
     }
 }
 

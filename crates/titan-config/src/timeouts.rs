@@ -33,6 +33,9 @@ section! {
         /// How long running requests and tunnels may take after a stop signal. The process exits at most 2 s later:
         /// with the default, within 25 s of the signal, before Kubernetes kills it (30 s).
         pub drain: Duration = default("23s", timeout()),
+        /// How long a new process may take, when the gateway is upgraded, from its start until it serves. If it takes
+        /// longer, it is ended, and the old process goes on.
+        pub upgrade: Duration = default("60s", timeout()),
     }
 }
 

@@ -179,6 +179,8 @@ Signals:
   SIGTERM, SIGINT   drain: accept nothing new, finish running requests within `timeouts.drain`, exit 0;
                     a second signal exits at once with 128 plus its number (143, 130)
   SIGHUP            read FILE again and put it in force, or say what is wrong with it and change nothing
+  SIGUSR2           start the program anew, from the path that it was started from, and hand over to it;
+                    if the new process does not serve within `timeouts.upgrade`, say why and go on
 
 The admin interface (127.0.0.1:8484, unless the configuration says otherwise) serves /healthz,
 /readyz and /metrics. It closes when the drain begins; the address in `admin.probes` keeps responding
@@ -306,6 +308,8 @@ mod tests {
           SIGTERM, SIGINT   drain: accept nothing new, finish running requests within `timeouts.drain`, exit 0;
                             a second signal exits at once with 128 plus its number (143, 130)
           SIGHUP            read FILE again and put it in force, or say what is wrong with it and change nothing
+          SIGUSR2           start the program anew, from the path that it was started from, and hand over to it;
+                            if the new process does not serve within `timeouts.upgrade`, say why and go on
 
         The admin interface (127.0.0.1:8484, unless the configuration says otherwise) serves /healthz,
         /readyz and /metrics. It closes when the drain begins; the address in `admin.probes` keeps responding

@@ -140,19 +140,14 @@ pub(crate) fn read_checked(config: &Config, file: &Path) -> Result<Files, Failur
     }
 }
 
-/// Opens the file of the revoked tokens, where there is to be one.
-pub(crate) fn open_revocations(
-    config: &Config,
-    file: &Path,
-) -> Result<Option<RevocationStore>, RevocationStoreError> {
-    let Some(JwtRevocations { file: named, capacity }) = &config.jwt_revocations else {
-        return Ok(None);
-    };
+/// The file of the revoked tokens, where there is to be one. It is not opened yet.
+pub(crate) fn revocations(config: &Config, file: &Path) -> Option<RevocationStore> {
+    let JwtRevocations { file: named, capacity } = config.jwt_revocations.as_ref()?;
     let capacity = capacity.get().try_into().unwrap_or(usize::MAX);
-    Ok(Some(RevocationStore::open(&folder_of(file).join(named), capacity, config)?))
+    Some(RevocationStore::new(&folder_of(file).join(named), capacity, config))
 }
 
-/// Looks whether that could be done, and changes nothing.
+/// Looks whether it could be opened, and changes nothing.
 pub(crate) fn check_revocations(config: &Config, file: &Path) -> Result<(), RevocationStoreError> {
     let named = config.jwt_revocations.as_ref().map(|it| folder_of(file).join(&it.file));
     named.map_or(Ok(()), |named| RevocationStore::check(&named))

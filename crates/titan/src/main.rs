@@ -6,6 +6,7 @@
 //! | `titan run`: start, serve, drain | `run` |
 //! | what is printed at the start | `greeting` |
 //! | the gateway without a configuration file | `demo` |
+//! | another process takes over | `upgrade` |
 //! | `titan check` | `check` |
 //! | `titan cert` | `cert` |
 //! | events that the operator should know of | `events` |
@@ -41,6 +42,8 @@ mod greeting;
 mod events;
 
 mod reload;
+mod upgrade;
+
 mod run;
 
 use clap::Parser;

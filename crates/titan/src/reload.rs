@@ -25,7 +25,7 @@ use std::time::SystemTime;
 use titan_admin::Reloads;
 use titan_admin::history::{Author, Entry, Source};
 use titan_admin::orders::{self, Applied, Change, Document, Findings, NotApplied, Order};
-use titan_config::Masked;
+use titan_config::{Config, Masked};
 use titan_proxy::{Loader, Revocations};
 use tokio::sync::oneshot;
 use watched::Watched;
@@ -93,6 +93,16 @@ impl Reloading {
     /// Reads the file again, as a signal has asked for.
     pub(crate) fn hang_up(&mut self) {
         self.ask_for(Request::quiet(Wanted::File, Author::Signal));
+    }
+
+    /// Whether something was asked for and is not in force yet.
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.running.is_some()
+    }
+
+    /// The configuration in force.
+    pub(crate) fn config(&self) -> &Config {
+        &self.in_force.config
     }
 
     /// Does what is ordered, or begins to.

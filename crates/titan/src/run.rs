@@ -10,16 +10,17 @@ use crate::failures::Failures;
 use crate::greeting::Greeting;
 use crate::reload::{self, InForce, Reloading};
 use crate::terminal;
+use crate::upgrade::{Inherited, Predecessor, Successor, Upgrading};
 use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
-use titan_admin::http::{Server, Socket};
+use titan_admin::http::{LentSocket, Server, Socket};
 use titan_admin::orders::{self, Order};
 use titan_admin::{Reloads, RevocationStore};
 use titan_config::{Admin, Config, ListenAddress};
-use titan_proxy::{Files, Gateway};
+use titan_proxy::{Files, Gateway, InheritedListener, PreparedGateway};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
@@ -28,10 +29,14 @@ use tokio::time::MissedTickBehavior;
 /// How often there is a look at what changes without telling: files, counters, failures.
 const LOOK: Duration = Duration::from_secs(2);
 
+/// What a successor finds the sockets of servers by.
+const ADMIN: &str = "admin";
+const PROBES: &str = "probes";
+
 /// The servers beside the gateway itself.
 struct Servers {
     admin: Option<Server>,
-    _probes: Option<Server>,
+    probes: Option<Server>,
     _demo: Option<Server>,
     store: Option<Arc<RevocationStore>>,
 }
@@ -41,6 +46,7 @@ struct Signals {
     terminate: Signal,
     interrupt: Signal,
     hangup: Signal,
+    upgrade: Signal,
 }
 
 /// What a signal says.
@@ -49,10 +55,29 @@ enum Told {
     Stop(SignalKind),
     /// Read the configuration again.
     Reload,
+    /// Start a successor.
+    Upgrade,
 }
 
 /// Runs the gateway; without a file, the demo.
 pub(crate) fn run(options: &RunOptions) -> Result<ExitCode, Failure> {
+    let (mut predecessor, inherited) = Predecessor::find()?.unzip();
+    let ended = run_after(&mut predecessor, inherited.unwrap_or_default(), options);
+    match (ended, predecessor) {
+        // The process that goes on says it.
+        (Err(failure), Some(predecessor)) if predecessor.tell_failure(&failure) => {
+            Ok(failure.exit_code())
+        }
+        (ended, _) => ended,
+    }
+}
+
+/// The same for a process that takes over from another one, which is told when this one serves.
+fn run_after(
+    predecessor: &mut Option<Predecessor>,
+    mut inherited: Inherited,
+    options: &RunOptions,
+) -> Result<ExitCode, Failure> {
     let file = options.file();
     if options.watch && file.is_none_or(config_file::is_standard_input) {
         let text = "`--watch` needs a configuration file: titan run --watch FILE";
@@ -71,23 +96,29 @@ pub(crate) fn run(options: &RunOptions) -> Result<ExitCode, Failure> {
     let state = file.map(|file| config_file::state_of_named(&config, file));
     let files = file.map(|file| config_file::read_checked(&config, file)).transpose()?;
     let files = files.unwrap_or_default();
-    let store = file.map(|file| config_file::open_revocations(&config, file)).transpose()?;
-    let store = store.flatten().map(Arc::new);
-    if let Some(warning) = store.as_ref().and_then(|store| store.take_warning()) {
-        terminal::event(&warning);
+    let store = file.and_then(|file| config_file::revocations(&config, file)).map(Arc::new);
+    if predecessor.is_none() {
+        open(store.as_deref())?;
     }
     let config = Arc::new(config);
     let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut signals = Signals::new()?;
-        let [admin, probes] = bind_admin(&config)?;
+        let [admin, probes] = bind_admin(&config, &mut inherited)?;
         let address = |socket: &Option<Socket>| socket.as_ref().map(|it| it.address().clone());
         let (admin_address, probes_address) = (address(&admin), address(&probes));
-        let gateway = tokio::select! {
-            started = start(&config, files, store.as_deref()) => started?,
+        let listeners = inherited.take_listeners();
+        let prepared = tokio::select! {
+            prepared = prepare(&config, files, store.as_deref(), listeners) => prepared?,
             // No request is served yet: there is nothing to drain.
             _ = signals.next_stop() => return Ok(ExitCode::SUCCESS),
         };
+        if let Some(predecessor) = predecessor {
+            predecessor.release()?;
+            open(store.as_deref())?;
+        }
+        let taken = prepared.taken().to_vec();
+        let gateway = prepared.start()?;
         let reloads = Arc::new(Reloads::new(documents.digest));
         let (_orders, ordered) = orders::orders();
         let start = |socket| titan_admin::start(socket, &gateway, &reloads, store.clone());
@@ -110,45 +141,58 @@ pub(crate) fn run(options: &RunOptions) -> Result<ExitCode, Failure> {
             documents,
             state,
         });
+        if let Some(predecessor) = predecessor.take() {
+            predecessor.tell_serving(&taken)?;
+        }
         let revoked = store.as_ref().map(|store| store.table().clone());
         let reloading =
             in_force.map(|it| Reloading::new(it, gateway.loader().clone(), revoked, reloads));
         let reloading = reloading.map(|it| if options.watch { it.watching() } else { it });
-        let servers = Servers { admin, _probes: probes, _demo: demo, store };
-        serve(gateway, (signals, ordered), reloading, servers).await
+        let upgrading = Upgrading::new(file, &config, gateway.loader().clone(), store.clone());
+        let servers = Servers { admin, probes, _demo: demo, store };
+        serve(gateway, (signals, ordered), (reloading, upgrading), servers).await
     })
 }
 
-/// Starts the gateway on a thread of its own: it waits for name servers, and signals must not wait with it.
-async fn start(
+/// Opens the file of revoked tokens.
+fn open(store: Option<&RevocationStore>) -> Result<(), Failure> {
+    let Some(store) = store else { return Ok(()) };
+    store.open()?;
+    store.take_warning().iter().for_each(|warning| terminal::event(warning));
+    Ok(())
+}
+
+/// Prepares the gateway on a thread of its own: it waits for name servers, and signals must not wait with it.
+async fn prepare(
     config: &Arc<Config>,
     files: Files,
     store: Option<&RevocationStore>,
-) -> Result<Gateway, Failure> {
-    let (started, gateway) = oneshot::channel();
+    inherited: Vec<InheritedListener>,
+) -> Result<PreparedGateway, Failure> {
+    let (done, prepared) = oneshot::channel();
     let config = Arc::clone(config);
     let revoked = store.map(|store| store.table().clone());
     thread::Builder::new().name("start".to_owned()).spawn(move || {
         // If the caller is gone, the gateway is not needed either.
-        let _ = started.send(Gateway::start(&config, &files, revoked.as_ref()));
+        let _ = done.send(Gateway::prepare(&config, &files, revoked.as_ref(), inherited));
     })?;
-    match gateway.await {
+    match prepared.await {
         Ok(result) => Ok(result?),
         Err(_) => Err(Failure::Runtime("the start-up thread panicked".to_owned())),
     }
 }
 
 /// The sockets of the admin interface and of the probes. Bound before the gateway starts, so that nothing runs when this fails.
-fn bind_admin(config: &Config) -> Result<[Option<Socket>; 2], Failure> {
+fn bind_admin(config: &Config, inherited: &mut Inherited) -> Result<[Option<Socket>; 2], Failure> {
     let Some(Admin { address, probes, location: _ }) = &config.admin else {
         return Ok([None, None]);
     };
-    let bind = |address: &ListenAddress, what: &str| {
+    let mut bind = |role: &str, address: &ListenAddress, what: &str| {
         let failed = |error| Failure::Bind { what: format!("{address} {what}"), error };
-        Socket::bind(address).map_err(failed)
+        inherited.socket(role, address, Socket::bind).map_err(failed)
     };
-    let admin = bind(address, "for the admin interface")?;
-    let probes = probes.as_ref().map(|address| bind(address, FOR_PROBES)).transpose()?;
+    let admin = bind(ADMIN, address, "for the admin interface")?;
+    let probes = probes.as_ref().map(|address| bind(PROBES, address, FOR_PROBES)).transpose()?;
     Ok([Some(admin), probes])
 }
 
@@ -157,7 +201,7 @@ fn bind_admin(config: &Config) -> Result<[Option<Socket>; 2], Failure> {
 async fn serve(
     mut gateway: Gateway,
     (mut signals, mut ordered): (Signals, mpsc::Receiver<Order>),
-    mut reloading: Option<Reloading>,
+    (mut reloading, mut upgrading): (Option<Reloading>, Upgrading),
     mut servers: Servers,
 ) -> Result<ExitCode, Failure> {
     let (mut failures, mut events) = (Failures::default(), Events::default());
@@ -165,13 +209,17 @@ async fn serve(
     // At its time however much else there is to do in between.
     let mut look = tokio::time::interval(LOOK);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
+    let successor = loop {
         tokio::select! {
             () = gateway.ended() => {
                 return Err(Failure::Runtime("a worker thread ended unexpectedly; all workers have stopped".to_owned()));
             }
             signal = signals.next() => match signal {
-                Told::Stop(_) => break,
+                Told::Stop(_) => break upgrading.cancel().await,
+                Told::Upgrade => {
+                    upgrading.begin(reloading.as_ref().map(Reloading::config), servers.lend());
+                    continue;
+                }
                 Told::Reload => {
                     reloading.iter_mut().for_each(Reloading::hang_up);
                     continue;
@@ -182,6 +230,10 @@ async fn serve(
                 continue;
             }
             () = reload::done(&mut reloading) => continue,
+            successor = upgrading.done() => match successor {
+                Some(_) => break successor,
+                None => continue,
+            },
             _ = look.tick() => {}
         }
         reloading.iter_mut().for_each(Reloading::look);
@@ -190,10 +242,20 @@ async fn serve(
         events.look(&metrics, Instant::now()).iter().for_each(|line| terminal::event(line));
         let of_file = servers.store.as_ref().and_then(|store| store.take_warning());
         failures.warn(of_file.into_iter().collect(), Instant::now());
+    };
+    if let Some(Successor { pid, version }) = &successor {
+        servers.leave();
+        terminal::say(&format!("upgrade: process {pid} (titan {version}) serves now\n"));
     }
     gateway.drain();
     drop(ordered);
-    servers.admin.take().into_iter().for_each(Server::end);
+    match successor {
+        // It was told to this process, which can do it no longer.
+        Some(successor) if reloading.is_some_and(|it| it.is_under_way()) => successor.hang_up(),
+        Some(_) => {}
+        None => servers.admin.take().into_iter().for_each(Server::end),
+    }
+    drop(upgrading);
     servers.store = None;
     terminal::say("draining; a second signal stops the gateway at once\n");
     loop {
@@ -215,12 +277,28 @@ async fn serve(
     }
 }
 
+impl Servers {
+    /// Their sockets, for a successor.
+    fn lend(&self) -> io::Result<Vec<(&'static str, LentSocket)>> {
+        let all = [(ADMIN, &self.admin), (PROBES, &self.probes)];
+        let there = all.into_iter().filter_map(|(role, server)| Some((role, server.as_ref()?)));
+        let lent = there.filter_map(|(role, server)| Some((role, server.lend()?)));
+        lent.map(|(role, lent)| Ok((role, lent?))).collect()
+    }
+
+    /// Leaves their sockets to a successor that serves.
+    fn leave(&mut self) {
+        [&mut self.admin, &mut self.probes].into_iter().flatten().for_each(Server::leave);
+    }
+}
+
 impl Signals {
     fn new() -> io::Result<Signals> {
         Ok(Signals {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
             hangup: signal(SignalKind::hangup())?,
+            upgrade: signal(SignalKind::user_defined2())?,
         })
     }
 
@@ -230,6 +308,7 @@ impl Signals {
             _ = self.terminate.recv() => Told::Stop(SignalKind::terminate()),
             _ = self.interrupt.recv() => Told::Stop(SignalKind::interrupt()),
             _ = self.hangup.recv() => Told::Reload,
+            _ = self.upgrade.recv() => Told::Upgrade,
         }
     }
 

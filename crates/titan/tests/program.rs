@@ -3,7 +3,8 @@
 #![allow(
     clippy::tests_outside_test_module,
     clippy::unwrap_used,
-    reason = "a test may stop at a surprise"
+    dead_code,
+    reason = "a test may stop at a surprise, and uses a part of what tests have in common"
 )]
 
 mod revocations;

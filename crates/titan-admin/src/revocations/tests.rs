@@ -7,7 +7,6 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use titan_config::bounds::MAX_LEEWAY;
 use titan_http::{FieldName, Method, RequestHead};
@@ -16,6 +15,18 @@ const NOW: u64 = 1_000_000;
 const HOUR: u64 = 3600;
 const CONFIG: &str = "{ listeners: [':1'], routes: [{ respond: 200 }], apply: [p], policies: { p: { jwt: { \
     providers: [{ issuer: i, algorithms: EdDSA, keys: { jwks: k } }, { issuer: j, algorithms: EdDSA, keys: { jwks: k } }] } } } }";
+
+/// The same at a time that is given.
+fn open_at(
+    path: &Path,
+    capacity: usize,
+    config: &Config,
+    now: u64,
+) -> Result<RevocationStore, RevocationStoreError> {
+    let store = RevocationStore::new(path, capacity, config);
+    store.open_at(now)?;
+    Ok(store)
+}
 
 /// A file in a folder of its own, which goes with this.
 pub(crate) struct Place(PathBuf);
@@ -314,7 +325,7 @@ fn the_file_does_not_grow_for_ever() {
         store.revoke(token("a"), NOW).unwrap();
         let id = ids(&store, NOW)[0];
         store.lift(id, NOW).unwrap();
-        assert!(store.lock().log.lines() <= SLACK + 3);
+        assert!(store.lock().log().unwrap().lines() <= SLACK + 3);
     }
 }
 
@@ -323,7 +334,7 @@ fn a_disk_that_fails_changes_nothing_until_it_works_again() {
     let place = Place::new();
     let store = place.opens().unwrap();
     store.revoke(token("a"), NOW).unwrap();
-    store.lock().log.fail();
+    store.lock().log().unwrap().fail();
     // Where a folder stands no file can be written anew.
     fs::create_dir(new_path(&place.file())).unwrap();
     assert!(matches!(store.revoke(token("b"), NOW), Err(Refused::Disk(_))));
@@ -331,6 +342,27 @@ fn a_disk_that_fails_changes_nothing_until_it_works_again() {
     assert_eq!(ids(&store, NOW), [1]);
     fs::remove_dir(new_path(&place.file())).unwrap();
     store.revoke(token("b"), NOW).unwrap();
+    drop(store);
+    assert_eq!(ids(&place.opens().unwrap(), NOW), [1, 2]);
+}
+
+#[test]
+fn another_process_can_have_the_file_for_a_while() {
+    let place = Place::new();
+    let store = place.opens().unwrap();
+    store.revoke(token("a"), NOW).unwrap();
+    assert!(matches!(place.opens(), Err(RevocationStoreError::InUse(_))));
+    store.close();
+    let other = place.opens().unwrap();
+    assert_eq!(ids(&other, NOW), [1]);
+    assert!(matches!(store.open_at(NOW), Err(RevocationStoreError::InUse(_))));
+    let Err(Refused::Disk(error)) = store.revoke(token("b"), NOW) else { panic!("it is not ours") };
+    assert!(error.to_string().contains("an upgrade is under way"), "{error}");
+    assert_eq!(ids(&store, NOW), [1], "what is revoked stays so");
+    drop(other);
+    store.open_at(NOW).unwrap();
+    store.revoke(token("b"), NOW).unwrap();
+    assert_eq!(ids(&store, NOW), [1, 2]);
     drop(store);
     assert_eq!(ids(&place.opens().unwrap(), NOW), [1, 2]);
 }
@@ -418,7 +450,7 @@ fn a_malformed_request_or_one_from_a_page_does_nothing() {
     let (status, text) = ask(&store, Method::POST, "", JSON, &body("j", now() + HOUR));
     assert_eq!(status, 409);
     assert!(text.contains("`jwt_revocations.capacity`"), "{text}");
-    store.lock().log.fail();
+    store.lock().log().unwrap().fail();
     fs::create_dir(new_path(&place.file())).unwrap();
     assert_eq!(ask(&store, Method::DELETE, "/1", &[], "").0, 503);
     let request = Request { head: RequestHead::default(), body: Vec::new(), peer: PEER };

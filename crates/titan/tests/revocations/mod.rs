@@ -188,3 +188,24 @@ fn a_file_that_cannot_be_trusted_or_is_in_use_keeps_the_gateway_from_starting() 
         assert!(err.starts_with(&place), "{err}");
     }
 }
+
+#[test]
+fn what_is_revoked_stays_so_in_an_upgrade_and_in_one_that_fails() {
+    let (_, text) = remembering("upgrade", "");
+    let mut titan = Titan::start_told("revocations-upgrade", &text);
+    assert_eq!(revokes(&titan, "before").0, 201);
+    // The new process finds that out when the old one has closed its own file.
+    fs::write(&titan.file, text.replace("file: revocations-upgrade", "file: /nowhere/x")).unwrap();
+    titan.signal(Signal::USR2);
+    let told = titan.complaints_up_to("this process goes on");
+    assert!(told.contains("its directory does not exist"), "{told}");
+    assert_eq!(revokes(&titan, "between").0, 201);
+    fs::write(&titan.file, text).unwrap();
+    titan.upgrades();
+    assert_eq!(revokes(&titan, "after").0, 201);
+    for (name, status) in [("before", 401), ("between", 401), ("after", 401), ("never", 200)] {
+        assert_eq!(Client::connects(&titan).shows(&token(name)), status, "{name}");
+    }
+    titan.signal(Signal::TERM);
+    titan.ends();
+}

@@ -1,18 +1,26 @@
 //! The program as a child process, ended with the test at the latest.
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io::{BufRead, BufReader, Lines};
-use std::path::PathBuf;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_titan");
+/// The program of this build, unless another one is to be tested.
+pub(crate) fn program() -> PathBuf {
+    std::env::var_os("TITAN_PROGRAM").unwrap_or(env!("CARGO_BIN_EXE_titan").into()).into()
+}
 
 /// A gateway that serves.
 pub(crate) struct Titan {
     child: Child,
+    /// The process that serves.
+    pid: Pid,
     output: Lines<BufReader<ChildStdout>>,
+    errors: Option<Lines<BufReader<ChildStderr>>>,
     /// Its configuration.
     pub(crate) file: PathBuf,
     /// Where its listener is.
@@ -70,25 +78,49 @@ impl Titan {
     }
 
     fn launch_as(options: &[&str], name: &str, text: &str, errors: Stdio) -> Titan {
-        let mut command = Command::new(PROGRAM);
-        let file = config(name, text);
-        command.args(options).arg("--config").arg(&file).stdout(Stdio::piped()).stderr(errors);
-        let mut child = command.spawn().unwrap();
+        Titan::launch_from(&program(), options, config(name, text), errors)
+    }
+
+    /// Starts a gateway from another path, and waits until it listens.
+    pub(crate) fn start_from(program: &Path, name: &str, text: &str) -> Titan {
+        Titan::launch_from(program, &[], config(name, text), Stdio::piped()).listens()
+    }
+
+    /// Starts a gateway that reads its configuration from its standard input, and waits until it listens.
+    pub(crate) fn start_from_input(name: &str, text: &str) -> Titan {
+        let file = File::open(config(name, text)).unwrap();
+        let mut command = Command::new(program());
+        command.process_group(0).args(["--config", "-"]).stdin(file);
+        Titan::spawn(command, PathBuf::from("-"), Stdio::piped()).listens()
+    }
+
+    fn launch_from(program: &Path, options: &[&str], file: PathBuf, errors: Stdio) -> Titan {
+        let mut command = Command::new(program);
+        // Successors are in its group, and end with it.
+        command.process_group(0);
+        command.args(options).arg("--config").arg(&file);
+        Titan::spawn(command, file, errors)
+    }
+
+    fn spawn(mut command: Command, file: PathBuf, errors: Stdio) -> Titan {
+        let mut child = command.stdout(Stdio::piped()).stderr(errors).spawn().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap()).lines();
-        Titan { child, output, file, address: String::new(), admin: None }
+        let errors = child.stderr.take().map(|errors| BufReader::new(errors).lines());
+        let pid = Pid::from_child(&child);
+        Titan { child, pid, output, errors, file, address: String::new(), admin: None }
     }
 
     /// The next line that it writes to standard error.
     pub(crate) fn next_complaint(&mut self) -> String {
-        let errors = self.child.stderr.take().expect("it was started with `start_told`");
-        BufReader::new(errors).lines().next().expect("it writes one").unwrap()
+        let errors = self.errors.as_mut().expect("it was started with `start_told`");
+        errors.next().expect("it writes one").unwrap()
     }
 
     /// What it writes to standard error up to a line that is this one, and that one too.
     pub(crate) fn complaints_up_to(&mut self, last: &str) -> String {
-        let errors = self.child.stderr.take().expect("it was started with `start_told`");
+        let errors = self.errors.as_mut().expect("it was started with `start_told`");
         let mut text = String::new();
-        for line in BufReader::new(errors).lines() {
+        for line in errors {
             let line = line.unwrap();
             text += &line;
             text += "\n";
@@ -100,14 +132,33 @@ impl Titan {
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
-        let pid = Pid::from_child(&self.child);
-        kill_process(pid, signal).unwrap();
+        kill_process(self.pid, signal).unwrap();
+    }
+
+    /// Has a successor start and serve; it gets the next signals.
+    pub(crate) fn upgrades(&mut self) {
+        self.signal(Signal::USR2);
+        let pid = self.next_output("upgrade: process ");
+        let pid = pid.split(' ').next().and_then(|pid| pid.parse().ok()).and_then(Pid::from_raw);
+        self.pid = pid.unwrap();
+    }
+
+    /// Waits until it has ended, and its successors too.
+    pub(crate) fn ends(&mut self) {
+        self.output.by_ref().for_each(|line| drop(line.unwrap()));
     }
 
     /// Reads its output up to a line that starts so.
     pub(crate) fn wait_for(&mut self, start: &str) {
-        let is_it = |line: std::io::Result<String>| line.unwrap().starts_with(start);
-        assert!(self.output.any(is_it), "the gateway ended before it said `{start}`");
+        self.next_output(start);
+    }
+
+    /// What stands in the next line of its output behind that start.
+    pub(crate) fn next_output(&mut self, start: &str) -> String {
+        let rest =
+            |line: std::io::Result<String>| line.unwrap().strip_prefix(start).map(str::to_owned);
+        let found = self.output.find_map(rest);
+        found.unwrap_or_else(|| panic!("the gateway ended before it said `{start}`"))
     }
 
     pub(crate) fn exit_code(&mut self) -> Option<i32> {
@@ -117,7 +168,7 @@ impl Titan {
 
 impl Drop for Titan {
     fn drop(&mut self) {
-        let _ = self.child.kill();
+        let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
         let _ = self.child.wait();
     }
 }
@@ -135,14 +186,15 @@ pub(crate) fn config(name: &str, text: &str) -> PathBuf {
 pub(crate) fn output<A: AsRef<OsStr>>(
     arguments: impl IntoIterator<Item = A>,
 ) -> (Option<i32>, String, String) {
-    let output = Command::new(PROGRAM).args(arguments).output().unwrap();
+    let output = Command::new(program()).args(arguments).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
 /// Runs the program to its end with its standard output elsewhere: exit code, standard error.
 pub(crate) fn output_to(out: impl Into<Stdio>, arguments: &[&str]) -> (Option<i32>, String) {
-    let output = Command::new(PROGRAM).args(arguments).stdout(out).stderr(Stdio::piped()).output();
+    let output =
+        Command::new(program()).args(arguments).stdout(out).stderr(Stdio::piped()).output();
     let output = output.unwrap();
     (output.status.code(), String::from_utf8(output.stderr).unwrap())
 }

@@ -1,0 +1,253 @@
+//! Another process takes over, with connections open and new ones coming.
+
+#![allow(
+    clippy::tests_outside_test_module,
+    clippy::unwrap_used,
+    dead_code,
+    reason = "a test may stop at a surprise, and uses a part of what tests have in common"
+)]
+
+mod titan;
+
+use rustix::process::Signal;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::{self, JoinHandle};
+use titan::{Titan, program};
+
+/// Two workers that respond, with everything beside them that a process has.
+const FIXED: &str = "workers: 2\nlisteners: [127.0.0.1:0]\n\
+    admin: { address: 127.0.0.1:0, probes: 127.0.0.1:0 }\nroutes: [{ respond: { body: x } }]\n";
+
+/// Clients that come one after another, each with a connection for one request.
+struct Load {
+    clients: Vec<JoinHandle<()>>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    is_over: AtomicBool,
+    done: Mutex<Done>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Done {
+    served: usize,
+    failed: Vec<String>,
+}
+
+impl Load {
+    fn on(address: &str, clients: usize) -> Load {
+        let shared = Arc::new(Shared::default());
+        let client = |_| {
+            let (address, shared) = (address.to_owned(), Arc::clone(&shared));
+            thread::spawn(move || {
+                while !shared.is_over.load(Ordering::Relaxed) {
+                    shared.note(ask(&address, "/"));
+                }
+            })
+        };
+        Load { clients: (0..clients).map(client).collect(), shared }
+    }
+
+    /// Waits until so many more are served.
+    fn waits_for(&self, more: usize) {
+        let mut done = self.shared.done.lock().unwrap();
+        let enough = done.served + more;
+        while done.served < enough && done.failed.is_empty() {
+            done = self.shared.changed.wait(done).unwrap();
+        }
+    }
+
+    /// Ends it; none may have failed. How many were served.
+    fn ends(self) -> usize {
+        self.shared.is_over.store(true, Ordering::Relaxed);
+        self.clients.into_iter().for_each(|client| client.join().unwrap());
+        let done = self.shared.done.lock().unwrap();
+        assert!(
+            done.failed.is_empty(),
+            "{} of {}: {:?}",
+            done.failed.len(),
+            done.served,
+            done.failed
+        );
+        done.served
+    }
+}
+
+impl Shared {
+    fn note(&self, response: std::io::Result<String>) {
+        let mut done = self.done.lock().unwrap();
+        match response {
+            Ok(text) if text.starts_with("HTTP/1.1 200 OK\r\n") && text.ends_with("\r\n\r\nx") => {
+                done.served += 1;
+            }
+            Ok(text) => done.failed.push(text),
+            Err(error) => done.failed.push(error.to_string()),
+        }
+        self.changed.notify_all();
+    }
+}
+
+fn ask(address: &str, path: &str) -> std::io::Result<String> {
+    ask_over(TcpStream::connect(address)?, path)
+}
+
+fn ask_over(mut stream: impl Read + Write, path: &str) -> std::io::Result<String> {
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// `make soak` asks for more.
+fn amount(variable: &str, usual: usize) -> usize {
+    std::env::var(variable).map_or(usual, |count| count.parse().unwrap())
+}
+
+#[test]
+fn no_request_fails_while_processes_take_over() {
+    let (count, between) = (amount("SOAK_UPGRADES", 3), amount("SOAK_REQUESTS", 20));
+    let mut titan = Titan::start("upgrades", FIXED);
+    let probes = titan.probes();
+    let admin = titan.admin.clone().unwrap();
+    let load = Load::on(&titan.address, 4);
+    for _ in 0..count {
+        load.waits_for(between);
+        titan.upgrades();
+        for address in [&admin, &probes] {
+            assert!(ask(address, "/readyz").unwrap().starts_with("HTTP/1.1 200 OK\r\n"));
+        }
+    }
+    load.waits_for(between);
+    let served = load.ends();
+    println!("{count} upgrades, {served} requests, none of them failed");
+    titan.signal(Signal::TERM);
+    titan.ends();
+}
+
+#[test]
+fn a_request_and_a_tunnel_that_run_are_finished_by_the_old_process() {
+    let upstream = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = upstream.local_addr().unwrap();
+    let mut titan = Titan::start(
+        "running",
+        &format!(
+            "workers: 1\nlisteners: [127.0.0.1:0]\nadmin: off\n\
+             routes: [{{ upstream: it, upgrades: websocket }}]\nupstreams: {{ it: \"{address}\" }}\n"
+        ),
+    );
+    let mut client = TcpStream::connect(&titan.address).unwrap();
+    client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    let (mut served, _) = upstream.accept().unwrap();
+    titan.upgrades();
+    titan.wait_for("draining");
+    served.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx").unwrap();
+    let mut text = String::new();
+    client.read_to_string(&mut text).unwrap();
+    assert!(text.starts_with("HTTP/1.1 200 OK\r\n") && text.ends_with("\r\n\r\nx"), "{text}");
+    titan.signal(Signal::TERM);
+    titan.ends();
+}
+
+/// A path that leads to a program; which one, a test can change.
+struct Link(PathBuf);
+
+impl Link {
+    fn new(name: &str) -> Link {
+        let link = Link(Path::new(env!("CARGO_TARGET_TMPDIR")).join(name));
+        link.leads_to(&program());
+        link
+    }
+
+    fn leads_to(&self, program: &Path) {
+        let _ = std::fs::remove_file(&self.0);
+        std::os::unix::fs::symlink(program, &self.0).unwrap();
+    }
+}
+
+fn script(name: &str, text: &str) -> PathBuf {
+    use std::os::unix::fs::PermissionsExt;
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&path, text).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+// field: timeouts.upgrade
+#[test]
+fn a_successor_that_fails_leaves_the_old_process_serving() {
+    let link = Link::new("upgrade-failing");
+    let text = FIXED.to_owned() + "timeouts: { upgrade: 20s }\n";
+    let mut titan = Titan::start_from(&link.0, "failing", &text);
+    let own = &*program();
+    let silent = script("upgrade-silent", "#!/bin/sh\nexec sleep 100\n");
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = format!("127.0.0.1:0, \"{}\"]", taken.local_addr().unwrap());
+    let quick = text.replace("20s", "100ms");
+    for (program, text, reload, why) in [
+        (Path::new("/bin/false"), &*text, false, "it ended before it served (exit status: 1)"),
+        (Path::new("/nowhere"), &text, false, "it cannot be executed: No such file or directory"),
+        (own, &text.replace("respond", "respnd"), false, "did you mean `respond`?"),
+        (own, &text.replace("127.0.0.1:0]", &taken), false, "another process uses this address"),
+        (&silent, &quick, true, "it did not serve within 100ms (`timeouts.upgrade`)"),
+    ] {
+        std::fs::write(&titan.file, text).unwrap();
+        if reload {
+            titan.signal(Signal::HUP);
+            titan.wait_for(&format!("{} was read again", titan.file.display()));
+        }
+        link.leads_to(program);
+        titan.signal(Signal::USR2);
+        let told = titan.complaints_up_to("this process goes on");
+        let start = format!("error: cannot upgrade to {}: ", link.0.display());
+        assert!(told.starts_with(&start) && told.contains(why), "{told}");
+        assert!(ask(&titan.address, "/").unwrap().starts_with("HTTP/1.1 200 OK\r\n"));
+    }
+    std::fs::write(&titan.file, &text).unwrap();
+    titan.signal(Signal::HUP);
+    titan.wait_for(&format!("{} was read again", titan.file.display()));
+    link.leads_to(own);
+    titan.upgrades();
+    assert!(ask(&titan.address, "/").unwrap().starts_with("HTTP/1.1 200 OK\r\n"));
+    titan.signal(Signal::TERM);
+    titan.ends();
+}
+
+#[test]
+fn a_unix_socket_and_a_new_listener_are_there_afterwards() {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("upgrade.sock");
+    let text = format!(
+        "workers: 2\nlisteners: [127.0.0.1:0, \"unix:{}\"]\nadmin: off\nroutes: [{{ respond: 200 }}]\n",
+        path.display()
+    );
+    let mut titan = Titan::start("unix", &text);
+    let more = text.replace("[127.0.0.1:0,", "[127.0.0.1:0, 127.83.83.1:0,").replace("200", "204");
+    std::fs::write(&titan.file, more.replace("workers: 2", "workers: 3")).unwrap();
+    titan.signal(Signal::USR2);
+    let new = titan.next_output("listening on http://127.83.83.1:");
+    titan.wait_for("draining");
+    assert!(titan.exit_code() == Some(0), "the old one has ended");
+    for _ in 0..4 {
+        let response = ask_over(UnixStream::connect(&path).unwrap(), "/").unwrap();
+        assert!(response.starts_with("HTTP/1.1 204 "), "{response}");
+    }
+    for address in [titan.address.clone(), format!("127.83.83.1:{new}")] {
+        assert!(ask(&address, "/").unwrap().starts_with("HTTP/1.1 204 "), "{address}");
+    }
+}
+
+#[test]
+fn standard_input_cannot_be_read_by_a_successor() {
+    let mut titan = Titan::start_from_input("input", FIXED);
+    titan.signal(Signal::USR2);
+    let told = titan.next_complaint();
+    assert!(told.contains("no upgrade: the configuration came from standard input"), "{told}");
+    assert!(ask(&titan.address, "/").unwrap().starts_with("HTTP/1.1 200 OK\r\n"));
+}
