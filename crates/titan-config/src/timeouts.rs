@@ -30,9 +30,13 @@ section! {
         pub response_body: Duration = default("60s", timeout()),
         /// A tunnel, such as a WebSocket, is closed when nothing has moved in either direction for this long.
         pub tunnel: Duration = default("1h", timeout()),
-        /// How long running requests and tunnels may take after a stop signal. The process exits at most 2 s later:
-        /// with the default, within 25 s of the signal, before Kubernetes kills it (30 s).
+        /// How long running requests and tunnels may take after a stop signal and `drain_delay`. The process exits at
+        /// most 2 s later: with the defaults, within 25 s of the signal, before Kubernetes kills it (30 s).
         pub drain: Duration = default("23s", timeout()),
+        /// How long the listeners stay open after a stop signal, while `/readyz` responds with 503 already: the time that load
+        /// balancers need to notice. Then the drain begins. A second signal ends the process at once. An upgrade does
+        /// not wait: the new process has the listeners.
+        pub drain_delay: Duration = default("0s", duration(Duration::ZERO..=DAY)),
         /// How long a new process may take, when the gateway is upgraded, from its start until it serves. If it takes
         /// longer, it is ended, and the old process goes on.
         pub upgrade: Duration = default("60s", timeout()),

@@ -26,6 +26,8 @@ pub struct Io {
 pub enum Phase {
     /// Accept and serve.
     Serve,
+    /// Accept and serve, but say that clients had better go elsewhere: a drain is about to begin.
+    Leave,
     /// Accept nothing more, finish what runs.
     Drain,
 }

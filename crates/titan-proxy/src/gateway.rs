@@ -182,6 +182,11 @@ impl Gateway {
         Status::new(&self.loader.0.current, &self.loader.0.retired, self.phase.subscribe())
     }
 
+    /// Goes on as before, but is not ready any more for those who ask: a drain is about to begin.
+    pub fn announce_drain(&self) {
+        self.phase.send_replace(Phase::Leave);
+    }
+
     /// Accepts nothing more and finishes what runs; idle connections close.
     pub fn drain(&self) {
         self.phase.send_replace(Phase::Drain);

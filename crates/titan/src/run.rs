@@ -211,9 +211,7 @@ async fn serve(
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let successor = loop {
         tokio::select! {
-            () = gateway.ended() => {
-                return Err(Failure::Runtime("a worker thread ended unexpectedly; all workers have stopped".to_owned()));
-            }
+            () = gateway.ended() => return Err(worker_ended()),
             signal = signals.next() => match signal {
                 Told::Stop(_) => break upgrading.cancel().await,
                 Told::Upgrade => {
@@ -247,6 +245,13 @@ async fn serve(
         servers.leave();
         terminal::say(&format!("upgrade: process {pid} (titan {version}) serves now\n"));
     }
+    let delay = match (&successor, &reloading) {
+        (None, Some(reloading)) => reloading.config().timeouts.drain_delay,
+        _ => Duration::ZERO,
+    };
+    if let Some(code) = leave(&mut gateway, &mut signals, delay).await? {
+        return Ok(code);
+    }
     gateway.drain();
     drop(ordered);
     match successor {
@@ -261,10 +266,7 @@ async fn serve(
     loop {
         tokio::select! {
             () = gateway.ended() => break,
-            signal = signals.next_stop() => {
-                let number = u8::try_from(signal.as_raw_value()).unwrap_or(0);
-                return Ok(ExitCode::from(128 + number));
-            }
+            signal = signals.next_stop() => return Ok(cut_off_by(signal)),
             () = tokio::time::sleep(LOOK) => failures.look(&gateway, Instant::now()),
         }
     }
@@ -275,6 +277,36 @@ async fn serve(
             Err(Failure::Runtime("a worker thread ended unexpectedly while draining".to_owned()))
         }
     }
+}
+
+/// Serves on for a while, so that load balancers notice that they should look elsewhere. The exit code where a second signal ends that.
+async fn leave(
+    gateway: &mut Gateway,
+    signals: &mut Signals,
+    delay: Duration,
+) -> Result<Option<ExitCode>, Failure> {
+    if delay.is_zero() {
+        return Ok(None);
+    }
+    gateway.announce_drain();
+    terminal::say(&format!(
+        "not ready any more; draining in {delay:?}; a second signal stops the gateway at once\n"
+    ));
+    tokio::select! {
+        () = gateway.ended() => Err(worker_ended()),
+        signal = signals.next_stop() => Ok(Some(cut_off_by(signal))),
+        () = tokio::time::sleep(delay) => Ok(None),
+    }
+}
+
+/// The exit code of a process that a second signal ends.
+fn cut_off_by(signal: SignalKind) -> ExitCode {
+    let number = u8::try_from(signal.as_raw_value()).unwrap_or(0);
+    ExitCode::from(128 + number)
+}
+
+fn worker_ended() -> Failure {
+    Failure::Runtime("a worker thread ended unexpectedly; all workers have stopped".to_owned())
 }
 
 impl Servers {

@@ -116,6 +116,28 @@ fn a_signal_lets_what_runs_finish() {
     }
 }
 
+// field: timeouts.drain_delay
+#[test]
+fn a_drain_may_be_announced_while_the_listeners_are_still_open() {
+    let text = FIXED.replace("admin: off", "admin: { address: 127.0.0.1:0, probes: 127.0.0.1:0 }");
+    for (delay, signal, code) in [("1h", Some(Signal::TERM), 143), ("1ms", None, 0)] {
+        let text = format!("{text}timeouts: {{ drain_delay: {delay} }}\n");
+        let mut titan = Titan::start("announced", &text);
+        let (probes, admin) = (titan.probes(), titan.admin.clone().unwrap());
+        assert!(ask(&probes, "/readyz").contains("200 OK"));
+        titan.signal(Signal::TERM);
+        titan.wait_for("not ready any more; draining in ");
+        if let Some(second) = signal {
+            for address in [&probes, &admin] {
+                assert!(ask(address, "/readyz").contains("503"), "{address}");
+            }
+            assert!(ask(&titan.address, "/").starts_with("HTTP/1.1 200 OK\r\n"));
+            titan.signal(second);
+        }
+        assert_eq!(titan.exit_code(), Some(code));
+    }
+}
+
 #[test]
 fn a_successor_starts_while_its_predecessor_drains() {
     // No other process binds there, so that the port stays free in between.

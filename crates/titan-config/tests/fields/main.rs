@@ -373,6 +373,7 @@ const ROWS: &[Row] = &[
     ("timeouts", "response_body", "timeouts: { response_body: 7s }", "response_body: 7s"),
     ("timeouts", "tunnel", "timeouts: { tunnel: 7s }", "tunnel: 7s"),
     ("timeouts", "drain", "timeouts: { drain: 7s }", "drain: 7s"),
+    ("timeouts", "drain_delay", "timeouts: { drain_delay: 7s }", "drain_delay: 7s"),
     ("timeouts", "upgrade", "timeouts: { upgrade: 7s }", "upgrade: 7s"),
     (
         "forwarding",

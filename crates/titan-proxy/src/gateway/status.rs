@@ -30,7 +30,7 @@ impl Status {
         Status { current: Arc::clone(current), retired: Arc::clone(retired), phase }
     }
 
-    /// Whether it accepts connections, and can judge every token.
+    /// Whether it accepts connections and will for a while, and can judge every token.
     pub fn is_ready(&self) -> bool {
         *self.phase.borrow() == Phase::Serve && !self.lacks_keys()
     }
