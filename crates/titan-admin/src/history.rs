@@ -1,13 +1,82 @@
-//! What was in force: an entry for each configuration.
+//! What was in force: an entry for each configuration, in memory and in a directory.
+//!
+//! The memory is what the program knows, with its secrets; [`Directory`] is what a later process finds, without them. A
+//! configuration is in force whether or not it can be written down: what is not on the disk yet is tried again.
+
+mod directory;
+#[cfg(test)]
+mod tests;
+
+pub use directory::{Directory, DirectoryError, Found, Place, Stored};
 
 use crate::hex::hex;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::sync::Arc;
 use std::time::SystemTime;
+use titan_config::Masked;
 use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+/// The latest configurations that were in force; at least the one that is.
+pub struct History {
+    /// In the order of their ids.
+    kept: Vec<Kept>,
+    /// How many there may be.
+    most: usize,
+    next: u64,
+}
+
+/// A configuration that is remembered.
+struct Kept {
+    entry: Entry,
+    content: Content,
+    /// Its outcome as the directory has it.
+    saved: Option<Outcome>,
+}
+
+/// What a configuration said.
+#[derive(Clone, Debug)]
+pub enum Content {
+    /// As a whole: it came into force in this process.
+    Whole(Said),
+    /// What the directory has of it, without secrets.
+    Stored,
+}
+
+/// What a configuration said that came into force in this process.
+#[derive(Clone, Debug)]
+pub struct Said {
+    /// Its documents.
+    pub documents: Arc<[Document]>,
+    /// The same, each with stars in place of secrets.
+    pub masked: Arc<[Masked]>,
+    /// The SHA-256 of all of it.
+    pub sha256: [u8; 32],
+}
+
+/// What comes into force, and why.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    /// What made it so.
+    pub source: Source,
+    /// Who asked.
+    pub author: Option<Author>,
+    /// The entry that it repeats.
+    pub repeats: Option<u64>,
+}
+
+/// An entry that is to be written to the directory.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// The entry.
+    pub entry: Entry,
+    /// With secrets; they are not written.
+    pub said: Said,
+}
 
 /// One configuration that was put in force.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     /// What `titan rollback` calls it. Later ones have larger ids.
     pub id: u64,
@@ -19,7 +88,10 @@ pub struct Entry {
     /// Who asked for it, where somebody did.
     pub author: Option<Author>,
     /// Whether it is in force now.
+    #[serde(default)]
     pub in_force: bool,
+    /// The entry that it repeats, where it was put in force again.
+    pub repeats: Option<u64>,
     /// What became of it.
     pub outcome: Outcome,
     /// Why, where that is not plain.
@@ -28,30 +100,8 @@ pub struct Entry {
     pub sha256: String,
 }
 
-impl Entry {
-    /// That of a configuration with that SHA-256, which is in force from `now` on.
-    pub fn new(
-        id: u64,
-        now: SystemTime,
-        (source, author): (Source, Option<Author>),
-        sha256: [u8; 32],
-    ) -> Entry {
-        let now = OffsetDateTime::from(now);
-        Entry {
-            id,
-            at: now.replace_nanosecond(0).unwrap_or(now),
-            source,
-            author,
-            in_force: true,
-            outcome: Outcome::Applied,
-            why: None,
-            sha256: hex(sha256),
-        }
-    }
-}
-
 /// What made a configuration come into force.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
     /// The start of the process.
@@ -69,7 +119,7 @@ pub enum Source {
 }
 
 /// What became of a configuration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// It came into force for as long as there is no other.
@@ -84,8 +134,161 @@ pub enum Outcome {
     Unconfirmed,
 }
 
+/// A text of the configuration. The first one of several is the one that includes the others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Document {
+    /// What messages call it.
+    pub name: String,
+    /// What it says.
+    pub text: String,
+}
+
+/// More characters than this are not kept of why something happened.
+const MAX_WHY: usize = 500;
+
+impl History {
+    /// Nothing has been in force yet. That many are kept.
+    pub fn new(most: usize) -> History {
+        History { kept: Vec::new(), most: most.max(1), next: 1 }
+    }
+
+    /// Takes in what a directory has. Entries of ours that are not on the disk yet give way where one there has their id:
+    /// another process wrote it, which had the directory until now.
+    pub fn take_in(&mut self, found: Found) {
+        let last = found.entries.last().map_or(0, |entry| entry.id);
+        let unsaved = self.kept.iter().filter(|kept| kept.saved.is_none());
+        let first = unsaved.map(|kept| kept.entry.id).min().unwrap_or(self.next);
+        let shift = (last + 1).saturating_sub(first);
+        for Kept { entry, saved: _, content: _ } in &mut self.kept {
+            let ids = [Some(&mut entry.id), entry.repeats.as_mut()];
+            ids.into_iter().flatten().filter(|id| **id >= first).for_each(|id| *id += shift);
+        }
+        self.next += shift;
+        for entry in found.entries {
+            if !self.kept.iter().any(|kept| kept.entry.id == entry.id) {
+                let saved = Some(entry.outcome);
+                let entry = entry.of_the_past();
+                self.kept.push(Kept { entry, content: Content::Stored, saved });
+            }
+        }
+        self.kept.sort_by_key(|kept| kept.entry.id);
+        self.forget();
+    }
+
+    /// Notes that this is in force from `now` on; returns its id.
+    pub fn note(&mut self, origin: Origin, said: Said, now: SystemTime) -> u64 {
+        let (id, sha256) = (self.next, hex(said.sha256));
+        let Origin { source, author, repeats } = origin;
+        // Whoever goes back and forth between two has each of them in memory once.
+        let known = self.kept.iter().find_map(|kept| match &kept.content {
+            Content::Whole(known) if known.is_same(&said) => Some(known.clone()),
+            Content::Whole(_) | Content::Stored => None,
+        });
+        let said = known.unwrap_or(said);
+        self.kept.iter_mut().for_each(|kept| kept.entry.in_force = false);
+        let entry = Entry {
+            id,
+            at: whole_seconds(now),
+            source,
+            author,
+            in_force: true,
+            repeats,
+            outcome: Outcome::Applied,
+            why: None,
+            sha256,
+        };
+        self.kept.push(Kept { entry, content: Content::Whole(said), saved: None });
+        self.next += 1;
+        self.forget();
+        id
+    }
+
+    /// Notes what became of one.
+    pub fn settle(&mut self, id: u64, outcome: Outcome, why: Option<&str>) {
+        if let Some(kept) = self.kept.iter_mut().find(|kept| kept.entry.id == id) {
+            kept.entry.outcome = outcome;
+            kept.entry.why = why.map(|why| why.chars().take(MAX_WHY).collect());
+        }
+    }
+
+    /// The entries, the latest first.
+    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.kept.iter().rev().map(|kept| &kept.entry)
+    }
+
+    /// The entry of what is in force.
+    pub fn in_force(&self) -> Option<&Entry> {
+        self.entries().find(|entry| entry.in_force)
+    }
+
+    /// What the configuration with that id said.
+    pub fn content(&self, id: u64) -> Option<Content> {
+        self.kept.iter().find(|kept| kept.entry.id == id).map(|kept| kept.content.clone())
+    }
+
+    /// The one to go back to: the latest before the one in force that says something else, and was not itself taken back.
+    /// Where that was put in force again it counts as the one that it repeats, so that one can go back further.
+    pub fn before(&self) -> Option<u64> {
+        let current = self.in_force()?;
+        let mut origin = current;
+        while let Some(repeated) =
+            origin.repeats.and_then(|id| self.entries().find(|entry| entry.id == id))
+        {
+            origin = repeated;
+        }
+        let is_earlier = |entry: &&Entry| {
+            entry.id < origin.id
+                && entry.sha256 != current.sha256
+                && entry.outcome != Outcome::TakenBack
+        };
+        self.entries().find(is_earlier).map(|entry| entry.id)
+    }
+
+    /// What the directory does not have yet, or has otherwise.
+    pub fn unsaved(&self) -> Vec<Record> {
+        let records = self.kept.iter().filter_map(|kept| match &kept.content {
+            Content::Whole(said) if kept.saved != Some(kept.entry.outcome) => {
+                Some(Record { entry: kept.entry.clone(), said: said.clone() })
+            }
+            Content::Whole(_) | Content::Stored => None,
+        });
+        records.collect()
+    }
+
+    /// Notes that the directory has an entry with that outcome.
+    pub fn note_saved(&mut self, id: u64, outcome: Outcome) {
+        if let Some(kept) = self.kept.iter_mut().find(|kept| kept.entry.id == id) {
+            kept.saved = Some(outcome);
+        }
+    }
+
+    /// Forgets what is too much: never the one in force, which is the latest.
+    fn forget(&mut self) {
+        let excess = self.kept.len().saturating_sub(self.most);
+        self.kept.drain(..excess);
+    }
+}
+
+impl Said {
+    fn is_same(&self, other: &Said) -> bool {
+        let Said { documents, masked: _, sha256 } = self;
+        *sha256 == other.sha256 && *documents == other.documents
+    }
+}
+
+impl Entry {
+    /// The same in another process than the one that put it in force.
+    fn of_the_past(self) -> Entry {
+        let outcome = match self.outcome {
+            Outcome::OnTrial => Outcome::Unconfirmed,
+            other => other,
+        };
+        Entry { in_force: false, outcome, ..self }
+    }
+}
+
 /// Who asks for a change.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Author {
     /// Who sent the process a signal.
@@ -101,6 +304,17 @@ pub enum Author {
     },
     /// The holder of the bearer token of that name.
     Token(String),
+}
+
+/// A time as RFC 3339 writes it, in seconds.
+pub fn rfc3339(time: SystemTime) -> String {
+    let time = whole_seconds(time);
+    time.format(&Rfc3339).unwrap_or_else(|_| time.to_string())
+}
+
+fn whole_seconds(time: SystemTime) -> OffsetDateTime {
+    let time = OffsetDateTime::from(time);
+    time.replace_nanosecond(0).unwrap_or(time)
 }
 
 impl fmt::Display for Author {

@@ -3,8 +3,9 @@
 //! [`Orders`] is the side that asks, from any thread. The program takes them at the other end, one at a time, where its
 //! signals arrive too. Each order carries the way back for its outcome.
 
+pub use crate::history::Document;
+
 use crate::history::{Author, Entry};
-use serde::Serialize;
 use std::fmt;
 use std::time::{Duration, SystemTime};
 use tokio::sync::{mpsc, oneshot};
@@ -52,15 +53,6 @@ pub enum Change {
     },
     /// One of the history; without an id the one before the one in force.
     Rollback(Option<u64>),
-}
-
-/// A text of the configuration. The first one of several is the one that includes the others.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Document {
-    /// What messages call it.
-    pub name: String,
-    /// What it says.
-    pub text: String,
 }
 
 /// What takes a configuration back that has just come into force.

@@ -59,6 +59,8 @@ pub const MAX_CACHED_TOKENS: i64 = 1 << 20;
 pub const MAX_LEEWAY: Duration = Duration::from_secs(300);
 /// Entries of the list of revoked tokens.
 pub const MAX_REVOCATIONS: i64 = 1_000_000;
+/// Configurations that the history keeps.
+pub const MAX_HISTORY: i64 = 100;
 /// Origins of a CORS policy.
 pub const MAX_ORIGINS: usize = 256;
 /// Keys of an API.

@@ -412,6 +412,7 @@ fn finish(
         forwarding,
         resolver,
         admin,
+        state,
     } = fields;
     let (limits, timeouts, paths) = (limits?, timeouts?, paths?);
     let routes = routes.into_iter().zip(in_force);
@@ -448,6 +449,7 @@ fn finish(
         warnings: Report::nothing(sources),
         file_names: sources.names(),
         secrets: Secrets::default(),
+        state: state?,
     })
 }
 

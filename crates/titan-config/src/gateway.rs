@@ -24,6 +24,7 @@ use crate::secrets::Secrets;
 use crate::section::{section, section_of};
 use crate::shape::TextShape;
 use crate::source::FileNames;
+use crate::state::{State, state};
 use crate::timeouts::Timeouts;
 use crate::tls::{Tls, UpstreamTls};
 use crate::token::{NAME, Name, parse_name};
@@ -61,6 +62,8 @@ pub struct Config {
     pub resolver: Resolver,
     /// The admin interface; `None` when it is off.
     pub admin: Option<Admin>,
+    /// What is kept between two starts.
+    pub state: State,
     /// What is allowed but probably not meant; empty for a clean file.
     pub warnings: Report,
     /// What messages call its files.
@@ -100,6 +103,7 @@ impl fmt::Debug for Unmasked<'_> {
             forwarding,
             resolver,
             admin,
+            state,
             warnings,
             file_names,
             secrets: _,
@@ -118,6 +122,7 @@ impl fmt::Debug for Unmasked<'_> {
             .field("forwarding", forwarding)
             .field("resolver", resolver)
             .field("admin", admin)
+            .field("state", state)
             .field("warnings", warnings)
             .field("file_names", file_names)
             .finish()
@@ -257,6 +262,8 @@ section! {
         pub(crate) resolver: Option<Resolver> = default("{}", lenient(resolver())),
         /// Health, readiness and metrics; `off` for none.
         pub(crate) admin: Option<AdminDraft> = default("{}", lenient(admin())),
+        /// What is kept between two starts, and where.
+        pub(crate) state: Option<State> = default("{}", lenient(state())),
     }
 }
 

@@ -91,6 +91,8 @@ mod look_alikes;
 
 mod resolver;
 
+mod state;
+
 mod listener;
 
 mod upstream;
@@ -165,6 +167,7 @@ pub use route::{Action, Proxy, Rewrite, Route, SendHost, Share};
 pub use schema::schema;
 pub use source::FileNames;
 pub use surroundings::{Document, Surroundings};
+pub use state::State;
 pub use template::{Piece, Template};
 pub use timeouts::{RouteTimeouts, Timeouts};
 pub use tls::{
