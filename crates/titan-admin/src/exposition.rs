@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::reloads::Attempts;
+use crate::reloads::{Attempts, Cause};
 use std::fmt::{Display, Write};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -111,6 +111,7 @@ pub(crate) fn write(
     let mut text = Text(String::new());
     text.process(started);
     text.reloads(attempts, status);
+    text.trials(attempts);
     text.workers(metrics);
     text.routes(&status.routes());
     text.failures(metrics);
@@ -137,7 +138,7 @@ impl Text {
     }
 
     fn reloads(&mut self, attempts: &Attempts, status: &Status) {
-        let Attempts { digest, applied, refused, last, is_last_applied } = attempts;
+        let Attempts { digest, applied, refused, last, is_last_applied, .. } = attempts;
         let info = Family::gauge(
             "titan_config_info",
             "SHA-256 of the configuration file in force; always 1.",
@@ -164,6 +165,30 @@ impl Text {
         );
         self.begin(in_use);
         self.sample(in_use.name, &[], status.configurations_in_use());
+    }
+
+    fn trials(&mut self, attempts: &Attempts) {
+        let Attempts { is_on_trial, taken_back, unsaved, .. } = attempts;
+        let on_trial = Family::gauge(
+            "titan_config_on_trial",
+            "Whether the configuration in force is taken back unless it is confirmed or its guard is content.",
+        );
+        self.begin(on_trial);
+        self.sample(on_trial.name, &[], u8::from(*is_on_trial));
+        let family = Family::counter(
+            "titan_config_taken_back_total",
+            "Configurations on trial that were taken back.",
+        );
+        self.begin(family);
+        for (cause, count) in Cause::ALL.into_iter().zip(taken_back) {
+            self.sample(family.name, &[("cause", cause.as_str())], count);
+        }
+        let family = Family::gauge(
+            "titan_history_unsaved",
+            "Configurations that the state directory should have and does not.",
+        );
+        self.begin(family);
+        self.sample(family.name, &[], unsaved);
     }
 
     fn workers(&mut self, metrics: &Metrics) {

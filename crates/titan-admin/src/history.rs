@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
-use titan_config::Masked;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
+use titan_config::Masked;
 
 /// The latest configurations that were in force; at least the one that is.
 pub struct History {

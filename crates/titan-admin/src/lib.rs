@@ -28,7 +28,7 @@ mod revocations;
 
 mod pages;
 
-pub use reloads::Reloads;
+pub use reloads::{Cause, Reloads};
 pub use revocations::{RevocationStore, RevocationStoreError};
 
 use http::Request;

@@ -19,6 +19,37 @@ pub(crate) struct Attempts {
     pub(crate) last: Option<SystemTime>,
     /// Whether the last one, or the start, has succeeded.
     pub(crate) is_last_applied: bool,
+    /// Whether the configuration in force is on trial.
+    pub(crate) is_on_trial: bool,
+    /// How many were taken back, in the order of [`Cause::ALL`].
+    pub(crate) taken_back: [u64; Cause::ALL.len()],
+    /// How many entries of the history are not on the disk although they should be.
+    pub(crate) unsaved: usize,
+}
+
+/// Why a configuration was taken back that was on trial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// It was not confirmed in time.
+    Unconfirmed,
+    /// Requests fared worse than before.
+    Guard,
+    /// Somebody asked for that.
+    Rollback,
+}
+
+impl Cause {
+    /// All of them.
+    pub(crate) const ALL: [Cause; 3] = [Cause::Unconfirmed, Cause::Guard, Cause::Rollback];
+
+    /// What metrics call it.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Cause::Unconfirmed => "unconfirmed",
+            Cause::Guard => "guard",
+            Cause::Rollback => "rollback",
+        }
+    }
 }
 
 impl Reloads {
@@ -30,6 +61,9 @@ impl Reloads {
             refused: 0,
             last: None,
             is_last_applied: true,
+            is_on_trial: false,
+            taken_back: [0; Cause::ALL.len()],
+            unsaved: 0,
         }))
     }
 
@@ -48,6 +82,20 @@ impl Reloads {
         attempts.refused += 1;
         attempts.last = Some(now);
         attempts.is_last_applied = false;
+    }
+
+    /// Notes that the configuration on trial was taken back.
+    pub fn note_taken_back(&self, cause: Cause) {
+        let mut attempts = self.lock();
+        let counts = attempts.taken_back.iter_mut().zip(Cause::ALL);
+        counts.filter(|(_, of)| *of == cause).for_each(|(count, _)| *count += 1);
+    }
+
+    /// Notes whether the configuration in force is on trial, and how much of the history is not on the disk although it
+    /// should be.
+    pub fn note_standing(&self, is_on_trial: bool, unsaved: usize) {
+        let mut attempts = self.lock();
+        (attempts.is_on_trial, attempts.unsaved) = (is_on_trial, unsaved);
     }
 
     /// What there is to tell.

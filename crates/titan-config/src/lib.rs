@@ -166,8 +166,8 @@ pub use respond::{Redirect, Respond};
 pub use route::{Action, Proxy, Rewrite, Route, SendHost, Share};
 pub use schema::schema;
 pub use source::FileNames;
-pub use surroundings::{Document, Surroundings};
 pub use state::State;
+pub use surroundings::{Document, Surroundings};
 pub use template::{Piece, Template};
 pub use timeouts::{RouteTimeouts, Timeouts};
 pub use tls::{

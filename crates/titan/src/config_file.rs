@@ -4,7 +4,7 @@ use crate::documents::{Disk, Origins, Parsed};
 use crate::failure::Failure;
 use crate::regular_file::{self, FileState, state_of};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 use titan_admin::orders::Document;
@@ -151,6 +151,11 @@ pub(crate) fn revocations(config: &Config, file: &Path) -> Option<RevocationStor
 pub(crate) fn check_revocations(config: &Config, file: &Path) -> Result<(), RevocationStoreError> {
     let named = config.jwt_revocations.as_ref().map(|it| folder_of(file).join(&it.file));
     named.map_or(Ok(()), |named| RevocationStore::check(&named))
+}
+
+/// Where something is that a configuration names: a relative path starts at the folder of `file`.
+pub(crate) fn beside(file: &Path, named: &Path) -> PathBuf {
+    folder_of(file).join(named)
 }
 
 /// What tells one state of the named files from the next, without reading them.

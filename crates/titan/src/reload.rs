@@ -1,14 +1,28 @@
 //! Another configuration for a gateway that runs.
 //!
 //! Signals, the file that is watched and orders from the admin interface all become a [`Request`] here. Reading, checking
-//! and building takes a thread of its own, so that signals do not wait with it. One attempt runs at a time; of those that
-//! are asked for meanwhile the last one is made.
+//! and building takes a thread of its own, and so does writing the history, so that signals do not wait with it. One job
+//! runs at a time; of the changes that are asked for meanwhile the last one is made.
+//!
+//! ```text
+//! request -> attempt -> in force -> history written -> whoever asked is told
+//!                          |
+//!                       on trial -> confirmed, or the guard is content: stays
+//!                                -> time over, or requests fare worse: another request, for what was in force before
+//! ```
 
 mod attempts;
+mod figures;
+mod messages;
+mod records;
 mod request;
+#[cfg(test)]
+mod tests;
+mod trial;
 mod watched;
 
 pub(crate) use attempts::InForce;
+pub(crate) use records::Records;
 
 use crate::check;
 use crate::config_file;
@@ -16,28 +30,40 @@ use crate::documents::Origins;
 use crate::failure::Failure;
 use crate::regular_file::FileState;
 use crate::terminal;
-use attempts::{Attempts, Refused, Wanted};
+use attempts::{Attempts, Before, Refused, Wanted};
+use figures::{Baseline, Sample, Samples};
+use records::Saved;
 use request::{Outcome, Request};
 use std::future::pending;
+use std::io;
 use std::sync::Arc;
 use std::thread;
-use std::time::SystemTime;
-use titan_admin::Reloads;
-use titan_admin::history::{Author, Entry, Source};
-use titan_admin::orders::{self, Applied, Change, Document, Findings, NotApplied, Order};
+use std::time::{Duration, Instant, SystemTime};
+use titan_admin::history::{self, Author, Origin, Source};
+use titan_admin::orders::{
+    self, Applied, Change, Document, Findings, Guard, NotApplied, Order, Safeguards,
+};
+use titan_admin::{Cause, Reloads};
 use titan_config::{Config, Masked};
-use titan_proxy::{Loader, Revocations};
+use titan_proxy::{Loader, Revocations, Status};
 use tokio::sync::oneshot;
+use tokio::time::sleep_until;
+use trial::{Trial, Verdict};
 use watched::Watched;
 
 /// Puts other configurations in force while the gateway runs.
 pub(crate) struct Reloading {
     in_force: InForce,
-    /// The entry of what is in force.
-    entry: Entry,
+    records: Records,
     attempts: Attempts,
-    running: Option<(Request, oneshot::Receiver<Result<InForce, Refused>>)>,
+    running: Option<Running>,
     next: Option<Request>,
+    /// Set while the configuration in force is on trial: then nothing else takes its place.
+    trial: Option<Trial>,
+    /// Who waits until the history is written.
+    replies: Vec<Reply>,
+    status: Status,
+    samples: Samples,
     /// What the named files were like that could not be used: they are not tried again until they change.
     unusable: Option<Vec<Option<FileState>>>,
     /// What its file was like, where that is watched.
@@ -47,26 +73,50 @@ pub(crate) struct Reloading {
     reloads: Arc<Reloads>,
 }
 
+/// What runs on another thread.
+enum Running {
+    /// A change, and how requests have fared before it where that will be asked for.
+    Attempt(Request, Option<Sample>, oneshot::Receiver<Result<InForce, Refused>>),
+    /// The history is written.
+    Save(oneshot::Receiver<Saved>),
+}
+
+/// Somebody who waits to hear what is in force.
+struct Reply {
+    done: oneshot::Sender<Outcome>,
+    notes: Vec<String>,
+}
+
+/// Longer than this nothing is on trial.
+const LONGEST_TRIAL: Duration = Duration::from_secs(24 * 60 * 60);
+
 impl Reloading {
     /// Nothing but `in_force` was asked for yet.
     pub(crate) fn new(
         in_force: InForce,
-        loader: Loader,
-        revoked: Option<Revocations>,
-        reloads: Arc<Reloads>,
+        mut records: Records,
+        (loader, revoked): (Loader, Option<Revocations>),
+        (reloads, status): (Arc<Reloads>, Status),
     ) -> Reloading {
-        let entry = entry(1, &in_force, Source::Start, None);
-        Reloading {
+        let origin = Origin { source: Source::Start, author: None, repeats: None };
+        records.note(origin, &in_force);
+        let mut reloading = Reloading {
             in_force,
-            entry,
+            records,
             attempts: Attempts { loader, revoked },
             running: None,
             next: None,
+            trial: None,
+            replies: Vec::new(),
+            status,
+            samples: Samples::new(Instant::now()),
             unusable: None,
             watched: None,
             complaint: String::new(),
             reloads,
-        }
+        };
+        reloading.go_on();
+        reloading
     }
 
     /// Watches the files of the configuration too.
@@ -75,29 +125,42 @@ impl Reloading {
         Reloading { watched: Some(watched), ..self }
     }
 
-    /// Puts files in force that have changed.
+    /// Puts files in force that have changed, and judges what is on trial.
     pub(crate) fn look(&mut self) {
+        self.samples.look(&self.status, Instant::now());
         if self.running.is_some() {
             return;
         }
-        if self.watched.as_mut().is_some_and(Watched::has_changed) {
-            return self.ask_for(Request::quiet(Wanted::File, Author::Watch));
+        self.judge();
+        self.go_on();
+        if self.running.is_some() {
+            return;
+        }
+        // What changes during a trial is seen after it.
+        let watched = self.watched.as_mut().filter(|_| self.trial.is_none());
+        if watched.is_some_and(Watched::has_changed) {
+            return self.ask_for(Request::quiet(Wanted::File, Some(Author::Watch)));
         }
         let InForce { file, config, state, .. } = &self.in_force;
         let now = config_file::state_of_named(config, file);
         if now != *state && self.unusable.as_ref() != Some(&now) {
-            self.ask_for(Request::quiet(Wanted::NamedFiles, Author::Watch));
+            self.ask_for(Request::quiet(Wanted::NamedFiles, Some(Author::Watch)));
         }
     }
 
     /// Reads the file again, as a signal has asked for.
     pub(crate) fn hang_up(&mut self) {
-        self.ask_for(Request::quiet(Wanted::File, Author::Signal));
+        self.ask_for(Request::quiet(Wanted::File, Some(Author::Signal)));
     }
 
     /// Whether something was asked for and is not in force yet.
     pub(crate) fn is_under_way(&self) -> bool {
-        self.running.is_some()
+        matches!(self.running, Some(Running::Attempt(..))) || self.next.is_some()
+    }
+
+    /// Why nothing else may take the place of the configuration in force, where that is so.
+    pub(crate) fn on_trial(&self) -> Option<String> {
+        self.trial.as_ref().map(|trial| messages::on_trial(&self.records.in_force(), Some(trial)))
     }
 
     /// The configuration in force.
@@ -109,30 +172,71 @@ impl Reloading {
     fn take(&mut self, order: Order) {
         match order {
             Order::Change { change, author, done } => self.change(change, author, done),
-            Order::Confirm { author: _, done } => {
-                let why = "no configuration waits to be confirmed".to_owned();
-                let _ = done.send(Err(NotApplied::Conflict(why)));
-            }
-            // Where nobody waits any more nothing is to be shown.
+            Order::Confirm { author, done } => self.confirm(&author, done),
+            // Where nobody waits any more nothing is to be told.
             Order::InForce(shown) => drop(shown.send(self.shown())),
-            Order::History(told) => {
-                let entries = vec![self.entry.clone()];
-                let _ = told.send(orders::History { entries, notes: Vec::new() });
-            }
+            Order::History(told) => drop(told.send(self.records.told())),
         }
     }
 
     fn change(&mut self, change: Change, author: Author, done: oneshot::Sender<Outcome>) {
-        let wanted = match change {
-            Change::Reload => Wanted::File,
-            Change::Apply { documents, safeguards: _ } => Wanted::Documents(documents.into()),
-            Change::Rollback(_) => {
-                let why = "there is no earlier configuration".to_owned();
-                drop(done.send(Err(NotApplied::NotFound(why))));
-                return;
-            }
+        let (wanted, safeguards) = match change {
+            Change::Reload => (Ok(Wanted::File), Safeguards::default()),
+            Change::Apply { documents, safeguards } => (
+                check_safeguards(safeguards).map(|()| Wanted::Documents(documents.into())),
+                safeguards,
+            ),
+            Change::Rollback(id) => match &self.trial {
+                Some(trial) if id.is_none_or(|id| id == trial.before.1) => {
+                    let why = format!("{author} asked for that");
+                    return self.take_back(Cause::Rollback, why, Some((author, done)));
+                }
+                _ => (self.past(id), Safeguards::default()),
+            },
         };
-        self.ask_for(Request { wanted, author, done: Some(done) });
+        match wanted {
+            Ok(wanted) => {
+                let (author, done) = (Some(author), Some(done));
+                self.ask_for(Request { wanted, author, safeguards, done });
+            }
+            Err(why) => drop(done.send(Err(why))),
+        }
+    }
+
+    /// What `titan rollback` goes back to.
+    fn past(&self, id: Option<u64>) -> Result<Wanted, NotApplied> {
+        let nothing =
+            || NotApplied::NotFound("the history has no earlier configuration".to_owned());
+        let id = id.or_else(|| self.records.before()).ok_or_else(nothing)?;
+        match self.records.past(id) {
+            Some(past) => Ok(Wanted::Past(id, past)),
+            None => {
+                let why =
+                    format!("the history has no configuration {id}: `titan history` lists them");
+                Err(NotApplied::NotFound(why))
+            }
+        }
+    }
+
+    /// Has the configuration stay that is on trial.
+    fn confirm(&mut self, author: &Author, done: oneshot::Sender<Outcome>) {
+        if self.trial.take().is_none() {
+            let why = "no configuration waits to be confirmed".to_owned();
+            drop(done.send(Err(NotApplied::Conflict(why))));
+            return;
+        }
+        let why = format!("confirmed by {author}");
+        self.keep(history::Outcome::Confirmed, &why);
+        self.replies.push(Reply { done, notes: Vec::new() });
+        self.go_on();
+    }
+
+    /// Ends the trial: what is in force stays.
+    fn keep(&mut self, outcome: history::Outcome, why: &str) {
+        self.trial = None;
+        self.records.settle(outcome, Some(why));
+        self.records.hurry();
+        messages::stays(self.records.in_force().id, why);
     }
 
     fn shown(&self) -> orders::InForce {
@@ -142,57 +246,76 @@ impl Reloading {
             text: masked.text.clone(),
         };
         orders::InForce {
-            entry: self.entry.clone(),
+            entry: self.records.in_force(),
             documents: documents.texts.iter().zip(&*documents.masked).map(masked).collect(),
             summary: config.mask(config.summary().to_string()),
-            confirm_until: None,
+            confirm_until: self.trial.as_ref().and_then(Trial::confirm_until),
         }
     }
 
     /// Begins to put that in force, or does so when what runs is over.
     fn ask_for(&mut self, request: Request) {
+        let is_ending = self.next.as_ref().is_some_and(Request::ends_trial);
+        if request.is_change() && (self.trial.is_some() || is_ending) {
+            return self.refuse_during_trial(request);
+        }
         if self.running.is_some() {
             if let Some(superseded) = self.next.replace(request) {
                 superseded.refuse(NotApplied::Superseded);
             }
             return;
         }
-        let (done, outcome) = oneshot::channel();
+        self.begin(request);
+    }
+
+    fn begin(&mut self, request: Request) {
         let (attempts, before) = (self.attempts.clone(), self.in_force.clone());
         let wanted = request.wanted.clone();
-        let attempt = move || {
-            // Where nobody waits any more the program is about to end.
-            let _ = done.send(attempts.make(&wanted, before));
-        };
-        match thread::Builder::new().name("reload".to_owned()).spawn(attempt) {
-            Ok(_) => self.running = Some((request, outcome)),
-            Err(error) => self.tell(request, Err(Failure::from(error))),
+        let recent = request.safeguards.guard.map(|_| self.samples.recent(&self.status));
+        match spawn(move || attempts.make(&wanted, before)) {
+            Ok(outcome) => self.running = Some(Running::Attempt(request, recent, outcome)),
+            Err(error) => self.tell_refused(request, &Failure::from(error)),
         }
     }
 
-    /// Waits for the attempt that runs, and tells of it.
-    async fn done(&mut self) {
-        let Some((_, outcome)) = &mut self.running else { return pending().await };
-        let outcome = outcome.await;
-        let Some((request, _)) = self.running.take() else { return };
-        match outcome {
-            Ok(Ok(in_force)) => {
-                self.note_read(&request.wanted, Some(&in_force.documents.origins));
-                self.tell(request, Ok(in_force));
+    /// Waits for what runs, or for the end of a trial, and does what follows.
+    async fn proceed(&mut self) {
+        match &mut self.running {
+            Some(Running::Attempt(_, _, outcome)) => {
+                let outcome = outcome.await;
+                let Some(Running::Attempt(request, recent, _)) = self.running.take() else {
+                    return;
+                };
+                match outcome {
+                    Ok(Ok(in_force)) => {
+                        self.note_read(&request.wanted, Some(&in_force.documents.origins));
+                        self.tell_applied(request, recent, in_force);
+                    }
+                    Ok(Err(Refused { failure, state, origins })) => {
+                        self.note_read(&request.wanted, origins.as_deref());
+                        self.unusable = state;
+                        self.tell_refused(request, &failure);
+                    }
+                    Err(_) => {
+                        let failure = Failure::Runtime("the reload thread panicked".to_owned());
+                        self.tell_refused(request, &failure);
+                    }
+                }
             }
-            Ok(Err(Refused { failure, state, origins })) => {
-                self.note_read(&request.wanted, origins.as_deref());
-                self.unusable = state;
-                self.tell(request, Err(failure));
+            Some(Running::Save(saved)) => {
+                let saved = saved.await.unwrap_or_else(|_| Saved::nothing("its thread panicked"));
+                self.running = None;
+                self.note_saved(saved);
             }
-            Err(_) => {
-                let failure = Failure::Runtime("the reload thread panicked".to_owned());
-                self.tell(request, Err(failure));
-            }
+            None => match self.trial.as_ref().and_then(Trial::next) {
+                Some(at) => {
+                    sleep_until(at.into()).await;
+                    self.judge();
+                }
+                None => return pending().await,
+            },
         }
-        if let Some(next) = self.next.take() {
-            self.ask_for(next);
-        }
+        self.go_on();
     }
 
     /// Watches what was looked at for the file from now on, where that is watched.
@@ -202,67 +325,88 @@ impl Reloading {
         }
     }
 
-    fn tell(&mut self, request: Request, outcome: Result<InForce, Failure>) {
-        match outcome {
-            Ok(in_force) => self.tell_applied(request, in_force),
-            Err(failure) => self.tell_refused(request, &failure),
+    /// Begins what is to be done next, where nothing runs.
+    fn go_on(&mut self) {
+        if self.running.is_none()
+            && let Some(job) = self.records.job(Instant::now())
+        {
+            match spawn(job) {
+                Ok(saved) => self.running = Some(Running::Save(saved)),
+                Err(error) => self.note_saved(Saved::nothing(&error.to_string())),
+            }
+        }
+        self.reloads.note_standing(self.trial.is_some(), self.records.unsaved());
+        if self.running.is_none() {
+            self.reply();
+            if let Some(next) = self.next.take() {
+                self.ask_for(next);
+            }
         }
     }
 
-    fn tell_applied(&mut self, request: Request, in_force: InForce) {
+    fn note_saved(&mut self, saved: Saved) {
+        self.records.take(saved, Instant::now()).iter().for_each(|line| terminal::event(line));
+    }
+
+    /// Tells whoever waits what is in force, and whether the history has it.
+    fn reply(&mut self) {
+        for Reply { done, mut notes } in std::mem::take(&mut self.replies) {
+            notes.extend(self.records.fault().map(str::to_owned));
+            let config = &self.in_force.config;
+            let text = config.warnings.to_string();
+            let applied = Applied {
+                entry: self.records.in_force(),
+                warnings: Findings { text, json: check::warned(config) },
+                summary: config.mask(config.summary().to_string()),
+                notes,
+            };
+            // Where nobody waits any more the log has told it.
+            let _ = done.send(Ok(applied));
+        }
+    }
+
+    fn tell_applied(&mut self, request: Request, recent: Option<Sample>, in_force: InForce) {
         self.reloads.note_applied(in_force.documents.digest, SystemTime::now());
         self.complaint.clear();
-        let file = config_file::name_of(&in_force.file);
-        match &request.wanted {
-            Wanted::NamedFiles => terminal::say("changed files were read again and are in use\n"),
-            Wanted::File => {
-                terminal::warn(&in_force.config.warnings);
-                terminal::say(&format!("{file} was read again and is in force\n"));
-            }
-            Wanted::Documents(_) => {
-                terminal::warn(&in_force.config.warnings);
-                let (name, author) = (request.wanted.name(&in_force.file), &request.author);
-                terminal::say(&format!(
-                    "{name} is in force, applied by {author}; {file} is unchanged\n"
-                ));
-            }
+        self.unusable = None;
+        let before = std::mem::replace(&mut self.in_force, in_force);
+        if !request.is_change() {
+            return messages::files_in_use();
         }
-        if request.wanted != Wanted::NamedFiles {
-            let author = Some(request.author.clone());
-            self.entry = entry(self.entry.id + 1, &in_force, request.source(), author);
+        if let Wanted::Before(before) = &request.wanted {
+            self.records.settle(history::Outcome::TakenBack, Some(&before.why));
+            self.reloads.note_taken_back(before.cause);
         }
-        (self.in_force, self.unusable) = (in_force, None);
-        request.accept(|| self.applied());
-    }
-
-    /// What whoever asked is told of the configuration that has come into force.
-    fn applied(&self) -> Applied {
-        let InForce { config, .. } = &self.in_force;
-        Applied {
-            entry: self.entry.clone(),
-            warnings: Findings { text: config.warnings.to_string(), json: check::warned(config) },
-            summary: config.mask(config.summary().to_string()),
-            notes: Vec::new(),
+        let before = (before, self.records.in_force().id);
+        messages::in_force(&request, &self.in_force, before.1);
+        self.records.note(request.origin(), &self.in_force);
+        self.records.hurry();
+        let baseline = recent.map(|recent| Baseline::new(recent, &self.status));
+        let now = (Instant::now(), SystemTime::now());
+        self.trial = Trial::new(request.safeguards, before, baseline, now);
+        if self.trial.is_some() {
+            self.records.settle(history::Outcome::OnTrial, None);
         }
+        let notes = messages::notes(&request, &self.in_force.file, self.trial.as_ref());
+        self.replies.extend(request.done.map(|done| Reply { done, notes }));
     }
 
     /// Says it once for files that are as they were: half of a pair may have been written, and they are tried again.
     fn tell_refused(&mut self, request: Request, failure: &Failure) {
         let text = failure.text(terminal::has_color());
-        let complaint = match request.wanted {
-            Wanted::NamedFiles => {
-                let text = text.replacen("error", "warning", 1);
-                format!("{}; the previous files stay in use\n", text.trim_end())
-            }
-            Wanted::File | Wanted::Documents(_) => {
-                format!("{text}the previous configuration stays in force\n")
-            }
-        };
-        let is_known = request.wanted == Wanted::NamedFiles && complaint == self.complaint;
+        let complaint = messages::refused(&request, &text, &self.records.in_force());
+        let is_known = !request.is_change() && complaint == self.complaint;
         if !is_known {
             self.reloads.note_refused(SystemTime::now());
             terminal::complain(&complaint);
             self.complaint = complaint;
+        }
+        if let Wanted::Before(before) = &request.wanted {
+            let text = failure.text(false);
+            let why =
+                format!("{}, but it could not be taken back: {}", before.why, text.trim_end());
+            self.records.settle(history::Outcome::Applied, Some(&why));
+            self.records.hurry();
         }
         let name = request.wanted.name(&self.in_force.file);
         let findings = Findings { text: failure.text(false), json: check::failed(&name, failure) };
@@ -271,12 +415,51 @@ impl Reloading {
             false => NotApplied::Failed(findings),
         });
     }
+
+    fn refuse_during_trial(&mut self, request: Request) {
+        let why = messages::on_trial(&self.records.in_force(), self.trial.as_ref());
+        if request.author == Some(Author::Watch) {
+            self.watched.iter_mut().for_each(Watched::again);
+        }
+        self.reloads.note_refused(SystemTime::now());
+        terminal::complain(&format!("error: {why}\n"));
+        request.refuse(NotApplied::Conflict(why));
+    }
+
+    /// Judges what is on trial.
+    fn judge(&mut self) {
+        let Some(trial) = &mut self.trial else { return };
+        match trial.judge(&self.status, Instant::now()) {
+            None => {}
+            Some(Verdict::Good) => {
+                self.keep(history::Outcome::Confirmed, "its guard has found nothing worse");
+            }
+            Some(Verdict::Unconfirmed) => {
+                let why = "it was not confirmed in time".to_owned();
+                self.take_back(Cause::Unconfirmed, why, None);
+            }
+            Some(Verdict::Worse(why)) => self.take_back(Cause::Guard, why, None),
+        }
+    }
+
+    /// Ends the trial: what was in force before is put in force again.
+    fn take_back(
+        &mut self,
+        cause: Cause,
+        why: String,
+        asked: Option<(Author, oneshot::Sender<Outcome>)>,
+    ) {
+        let Some(Trial { before: (in_force, id), .. }) = self.trial.take() else { return };
+        let (author, done) = asked.unzip();
+        let wanted = Wanted::Before(Box::new(Before { id, in_force, cause, why }));
+        self.ask_for(Request { wanted, author, safeguards: Safeguards::default(), done });
+    }
 }
 
-/// Waits until an attempt is over, for ever where none runs.
-pub(crate) async fn done(reloading: &mut Option<Reloading>) {
+/// Waits until there is something to do, and does it.
+pub(crate) async fn proceed(reloading: &mut Option<Reloading>) {
     match reloading {
-        Some(reloading) => reloading.done().await,
+        Some(reloading) => reloading.proceed().await,
         None => pending().await,
     }
 }
@@ -289,7 +472,28 @@ pub(crate) fn take(reloading: &mut Option<Reloading>, order: Order) {
     }
 }
 
-fn entry(id: u64, in_force: &InForce, source: Source, author: Option<Author>) -> Entry {
-    let digest = in_force.documents.digest;
-    Entry::new(id, SystemTime::now(), (source, author), digest)
+fn check_safeguards(safeguards: Safeguards) -> Result<(), NotApplied> {
+    let Safeguards { confirm, guard } = safeguards;
+    let times = confirm.into_iter().chain(guard.map(|guard| guard.window));
+    let fault = if times.into_iter().any(|time| time.is_zero() || time > LONGEST_TRIAL) {
+        "a trial takes from a moment to 24 hours"
+    } else if guard.is_some_and(|Guard { factor, .. }| !factor.is_finite() || factor <= 1.0) {
+        "the factor of the guard has to be greater than 1"
+    } else {
+        return Ok(());
+    };
+    let failure = Failure::BadInput(fault.to_owned());
+    let json = check::failed("the request", &failure);
+    Err(NotApplied::Refused(Findings { text: failure.text(false), json }))
+}
+
+/// Does something on a thread of its own, and tells what came of it. Where nobody waits for that any more the program is about
+/// to end.
+fn spawn<T: Send + 'static>(
+    job: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<oneshot::Receiver<T>> {
+    let (done, outcome) = oneshot::channel();
+    let job = move || drop(done.send(job()));
+    thread::Builder::new().name("reload".to_owned()).spawn(job)?;
+    Ok(outcome)
 }

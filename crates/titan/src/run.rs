@@ -8,7 +8,7 @@ use crate::events::Events;
 use crate::failure::{FOR_PROBES, Failure};
 use crate::failures::Failures;
 use crate::greeting::Greeting;
-use crate::reload::{self, InForce, Reloading};
+use crate::reload::{self, InForce, Records, Reloading};
 use crate::terminal;
 use crate::upgrade::{Inherited, Predecessor, Successor, Upgrading};
 use std::io;
@@ -145,8 +145,12 @@ fn run_after(
             predecessor.tell_serving(&taken)?;
         }
         let revoked = store.as_ref().map(|store| store.table().clone());
-        let reloading =
-            in_force.map(|it| Reloading::new(it, gateway.loader().clone(), revoked, reloads));
+        let reloading = in_force.map(|it| {
+            let (records, warnings) = Records::open(&it.config.state, &it.file);
+            warnings.iter().for_each(|warning| terminal::event(warning));
+            let with = (gateway.loader().clone(), revoked);
+            Reloading::new(it, records, with, (reloads, gateway.status()))
+        });
         let reloading = reloading.map(|it| if options.watch { it.watching() } else { it });
         let upgrading = Upgrading::new(file, &config, gateway.loader().clone(), store.clone());
         let servers = Servers { admin, probes, _demo: demo, store };
@@ -215,6 +219,10 @@ async fn serve(
             signal = signals.next() => match signal {
                 Told::Stop(_) => break upgrading.cancel().await,
                 Told::Upgrade => {
+                    if let Some(why) = reloading.as_ref().and_then(Reloading::on_trial) {
+                        terminal::complain(&format!("error: no upgrade now: {why}\n"));
+                        continue;
+                    }
                     upgrading.begin(reloading.as_ref().map(Reloading::config), servers.lend());
                     continue;
                 }
@@ -227,7 +235,7 @@ async fn serve(
                 reload::take(&mut reloading, order);
                 continue;
             }
-            () = reload::done(&mut reloading) => continue,
+            () = reload::proceed(&mut reloading) => continue,
             successor = upgrading.done() => match successor {
                 Some(_) => break successor,
                 None => continue,
@@ -254,9 +262,11 @@ async fn serve(
     }
     gateway.drain();
     drop(ordered);
+    // A successor may write the history from now on.
+    let is_under_way = reloading.is_some_and(|it| it.is_under_way());
     match successor {
         // It was told to this process, which can do it no longer.
-        Some(successor) if reloading.is_some_and(|it| it.is_under_way()) => successor.hang_up(),
+        Some(successor) if is_under_way => successor.hang_up(),
         Some(_) => {}
         None => servers.admin.take().into_iter().for_each(Server::end),
     }

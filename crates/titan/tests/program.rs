@@ -7,6 +7,7 @@
     reason = "a test may stop at a surprise, and uses a part of what tests have in common"
 )]
 
+mod control;
 mod revocations;
 mod titan;
 

@@ -115,6 +115,23 @@ fn key_sets_that_are_fetched_have_figures() {
 }
 
 #[test]
+fn it_says_what_is_on_trial_and_what_was_taken_back() {
+    let gateway = served();
+    let reloads = Reloads::new([0xa0; 32]);
+    reloads.note_standing(true, 3);
+    reloads.note_taken_back(Cause::Guard);
+    let text = text_after(&gateway, &reloads);
+    for line in [
+        "titan_config_on_trial 1\n",
+        "titan_config_taken_back_total{cause=\"unconfirmed\"} 0\n",
+        "titan_config_taken_back_total{cause=\"guard\"} 1\n",
+        "titan_history_unsaved 3\n",
+    ] {
+        assert!(text.contains(line), "{line}{text}");
+    }
+}
+
+#[test]
 fn every_family_is_there() {
     let gateway =
         Gateway::start(&Config::parse("test", CONFIG).unwrap(), &Files::default(), None).unwrap();
@@ -131,7 +148,9 @@ fn every_family_is_there() {
     titan_config_info gauge
     titan_config_last_reload_successful gauge
     titan_config_last_reload_timestamp_seconds gauge
+    titan_config_on_trial gauge
     titan_config_reloads_total counter
+    titan_config_taken_back_total counter
     titan_connections_accepted_total counter
     titan_connections_closed_total counter
     titan_connections_open gauge
@@ -141,6 +160,7 @@ fn every_family_is_there() {
     titan_endpoint_requests_active gauge
     titan_endpoint_requests_waiting gauge
     titan_exchange_failures_total counter
+    titan_history_unsaved gauge
     titan_http2_streams_closed_total counter
     titan_http2_streams_open gauge
     titan_http2_streams_opened_total counter

@@ -274,7 +274,9 @@ fn to_bytes(entry: &Entry, stored: &Stored) -> io::Result<Vec<u8>> {
 
 fn stored(said: &Said) -> Stored {
     let mut stored = Stored { documents: Vec::new(), secrets: Vec::new() };
-    for (Document { name, .. }, Masked { text, secrets }) in said.documents.iter().zip(&*said.masked) {
+    for (Document { name, .. }, Masked { text, secrets }) in
+        said.documents.iter().zip(&*said.masked)
+    {
         stored.documents.push(Document { name: name.clone(), text: text.clone() });
         stored.secrets.extend(secrets.iter().map(|secret| Place {
             document: name.clone(),

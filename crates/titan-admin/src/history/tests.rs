@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
-use titan_config::{Location, SecretPlace};
+use titan_config::{FileId, Location, SecretPlace};
 
 /// A directory that goes with this.
 struct Temporary(PathBuf);
@@ -109,7 +109,7 @@ fn secrets_are_left_out_and_named() {
     let place = Temporary::new();
     let (mut directory, _) = place.opens();
     let (text, masked) = ("secret: forty bytes", "secret: ***********");
-    let location = Location { file: 0, line: 1, column: 9 };
+    let location = Location { file: FileId::MAIN, line: 1, column: 9 };
     let secrets = vec![SecretPlace { location, path: "keys.secret".to_owned() }];
     let masked = [Masked { text: masked.to_owned(), secrets }].into();
     let mut history = History::new(MOST);

@@ -5,13 +5,18 @@ use crate::documents::{Documents, Origins, Parsed};
 use crate::failure::Failure;
 use crate::regular_file::FileState;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use titan_admin::Cause;
+use titan_admin::history::{Directory, Place, Stored};
 use titan_admin::orders::Document;
 use titan_config::{Admin, Config};
-use titan_proxy::{Loader, Revocations};
+use titan_proxy::{Files, Loader, Revocations};
+
+/// The state directory, which one thread at a time uses.
+pub(super) type Shared = Arc<Mutex<Directory>>;
 
 /// What is to be put in force.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone)]
 pub(super) enum Wanted {
     /// What the files contain that the configuration names.
     NamedFiles,
@@ -19,6 +24,28 @@ pub(super) enum Wanted {
     File,
     /// What these documents say.
     Documents(Arc<[Document]>),
+    /// What was in force under that id.
+    Past(u64, Past),
+    /// What was in force before a trial.
+    Before(Box<Before>),
+}
+
+/// What was in force before a trial, and why it comes back.
+#[derive(Clone)]
+pub(super) struct Before {
+    pub(super) id: u64,
+    pub(super) in_force: InForce,
+    pub(super) cause: Cause,
+    pub(super) why: String,
+}
+
+/// Where a configuration of the past is.
+#[derive(Clone)]
+pub(super) enum Past {
+    /// In memory.
+    Whole(Arc<[Document]>),
+    /// In the state directory.
+    Stored(Shared),
 }
 
 /// The configuration in force, and what the files that it names were like when they were read.
@@ -51,19 +78,29 @@ impl Attempts {
     /// Puts what is wanted in force, or says why that cannot be done.
     pub(super) fn make(&self, wanted: &Wanted, before: InForce) -> Result<InForce, Refused> {
         let name = wanted.name(&before.file);
-        match wanted {
-            Wanted::NamedFiles => self.read_again(before),
+        let parsed = match wanted {
+            Wanted::NamedFiles => return self.read_again(before),
             Wanted::File => {
                 let (origins, parsed) = read_file(&before.file);
                 let loaded = parsed.and_then(|parsed| self.load(&name, parsed, before));
                 let origins = Some(Box::new(origins));
-                loaded.map_err(|failure| Refused { failure, state: None, origins })
+                return loaded.map_err(|failure| Refused { failure, state: None, origins });
             }
-            Wanted::Documents(documents) => {
-                let parsed = config_file::parse(documents, &before.file)?;
-                Ok(self.load(&name, parsed, before)?)
+            Wanted::Documents(documents) | Wanted::Past(_, Past::Whole(documents)) => {
+                config_file::parse(documents, &before.file)?
             }
-        }
+            Wanted::Past(id, Past::Stored(directory)) => {
+                config_file::parse(&read_stored(*id, directory)?, &before.file)?
+            }
+            Wanted::Before(then) => {
+                let then = then.in_force.clone();
+                // The files that it names may be others by now.
+                let state = config_file::state_of_named(&then.config, &then.file);
+                let files = config_file::read_checked(&then.config, &then.file)?;
+                return Ok(self.put_in_force(InForce { state, ..then }, &files)?);
+            }
+        };
+        Ok(self.load(&name, parsed, before)?)
     }
 
     fn read_again(&self, before: InForce) -> Result<InForce, Refused> {
@@ -84,8 +121,12 @@ impl Attempts {
         check_fixed(name, &config, &before.config)?;
         let state = config_file::state_of_named(&config, &before.file);
         let files = config_file::read_checked(&config, &before.file)?;
-        self.loader.load(&config, &files, self.revoked.as_ref())?;
-        Ok(InForce { config: Arc::new(config), documents, state, ..before })
+        self.put_in_force(InForce { config: Arc::new(config), documents, state, ..before }, &files)
+    }
+
+    fn put_in_force(&self, next: InForce, files: &Files) -> Result<InForce, Failure> {
+        self.loader.load(&next.config, files, self.revoked.as_ref())?;
+        Ok(next)
     }
 }
 
@@ -103,9 +144,31 @@ impl Wanted {
             Wanted::Documents(documents) => {
                 documents.first().map_or_else(String::new, |document| document.name.clone())
             }
+            Wanted::Past(id, _) => format!("configuration {id}"),
+            Wanted::Before(before) => format!("configuration {}", before.id),
         }
     }
 }
+
+/// What the state directory has, where nothing was left out of it.
+fn read_stored(id: u64, directory: &Shared) -> Result<Vec<Document>, Failure> {
+    let stored = directory.lock().unwrap_or_else(PoisonError::into_inner).load(id);
+    let Stored { documents, secrets } =
+        stored.map_err(|error| Failure::Runtime(error.to_string()))?;
+    if secrets.is_empty() {
+        return Ok(documents);
+    }
+    let places: Vec<String> = secrets.iter().take(SHOWN).map(Place::to_string).collect();
+    let more = if secrets.len() > SHOWN { " and others" } else { "" };
+    Err(Failure::BadInput(format!(
+        "configuration {id} was in force before this process started, and the history has no secrets: {}{more} was left \
+            out. `${{file:PATH}}` keeps secrets out of the configuration",
+        places.join(", ")
+    )))
+}
+
+/// How many secrets a message names.
+const SHOWN: usize = 3;
 
 fn read_file(file: &Path) -> (Origins, Result<Parsed, Failure>) {
     if config_file::is_standard_input(file) {
@@ -123,6 +186,7 @@ fn check_fixed(name: &str, config: &Config, before: &Config) -> Result<(), Failu
     let fixed = [
         ("admin", addresses(config) == addresses(before)),
         ("jwt_revocations", config.jwt_revocations == before.jwt_revocations),
+        ("state", config.state == before.state),
         ("workers", config.workers == before.workers),
     ];
     match fixed.iter().find(|(_, is_same)| !is_same) {

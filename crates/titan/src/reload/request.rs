@@ -1,8 +1,8 @@
 //! What was asked for, and the way back to whoever did.
 
 use super::attempts::Wanted;
-use titan_admin::history::{Author, Source};
-use titan_admin::orders::{Applied, NotApplied, Order};
+use titan_admin::history::{Author, Origin, Source};
+use titan_admin::orders::{Applied, NotApplied, Order, Safeguards};
 use tokio::sync::oneshot;
 
 /// What came of a request.
@@ -11,34 +11,43 @@ pub(super) type Outcome = Result<Applied, NotApplied>;
 /// A change that was asked for.
 pub(super) struct Request {
     pub(super) wanted: Wanted,
-    pub(super) author: Author,
+    /// Who asks; nobody where the gateway takes something back.
+    pub(super) author: Option<Author>,
+    /// What takes it back.
+    pub(super) safeguards: Safeguards,
     /// The way back, where somebody waits for what comes of it.
     pub(super) done: Option<oneshot::Sender<Outcome>>,
 }
 
 impl Request {
     /// One that nobody waits for.
-    pub(super) fn quiet(wanted: Wanted, author: Author) -> Request {
-        Request { wanted, author, done: None }
+    pub(super) fn quiet(wanted: Wanted, author: Option<Author>) -> Request {
+        Request { wanted, author, safeguards: Safeguards::default(), done: None }
     }
 
-    /// What the history calls its origin.
-    pub(super) fn source(&self) -> Source {
-        match self.author {
-            Author::Signal => Source::Signal,
-            Author::Watch => Source::Watch,
-            Author::Peer { .. } | Author::Token(_) => Source::Admin,
-        }
+    /// Whether another configuration is asked for, and not only the files that it names.
+    pub(super) fn is_change(&self) -> bool {
+        !matches!(self.wanted, Wanted::NamedFiles)
     }
 
-    /// Tells that it is in force.
-    pub(super) fn accept(self, applied: impl FnOnce() -> Applied) {
-        let Some(done) = self.done else { return };
-        // Where nobody waits any more the log has told it.
-        let _ = done.send(Ok(applied()));
+    /// Whether it takes a configuration back that was on trial.
+    pub(super) fn ends_trial(&self) -> bool {
+        matches!(self.wanted, Wanted::Before(_))
     }
 
-    /// Tells that it is not.
+    /// What the history says of it.
+    pub(super) fn origin(&self) -> Origin {
+        let (source, repeats) = match (&self.wanted, &self.author) {
+            (Wanted::Past(id, _), _) => (Source::Rollback, Some(*id)),
+            (Wanted::Before(before), _) => (Source::TakenBack, Some(before.id)),
+            (_, Some(Author::Signal)) => (Source::Signal, None),
+            (_, Some(Author::Watch)) => (Source::Watch, None),
+            (_, Some(Author::Peer { .. } | Author::Token(_)) | None) => (Source::Admin, None),
+        };
+        Origin { source, author: self.author.clone(), repeats }
+    }
+
+    /// Tells that it was not done. Where nobody waits any more the log has told it.
     pub(super) fn refuse(self, why: NotApplied) {
         let Some(done) = self.done else { return };
         let _ = done.send(Err(why));

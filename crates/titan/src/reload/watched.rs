@@ -8,12 +8,19 @@ pub(super) struct Watched {
     read: Origins,
     /// At the last look.
     seen: Origins,
+    /// Whether what was to be read could not be.
+    again: bool,
 }
 
 impl Watched {
     /// Files that were like that when they were read.
     pub(super) fn new(read: Origins) -> Watched {
-        Watched { seen: read.clone(), read }
+        Watched { seen: read.clone(), read, again: false }
+    }
+
+    /// What was to be read could not be: it is to be read later.
+    pub(super) fn again(&mut self) {
+        self.again = true;
     }
 
     /// Whether there is something to read that was not read yet. What was different at the last look may still be written; a
@@ -22,9 +29,9 @@ impl Watched {
         let now = self.read.now();
         let is_settled = now == self.seen;
         self.seen.clone_from(&now);
-        let has_changed = is_settled && now.has_main() && now != self.read;
+        let has_changed = is_settled && now.has_main() && (now != self.read || self.again);
         if has_changed {
-            self.read = now;
+            (self.read, self.again) = (now, false);
         }
         has_changed
     }

@@ -73,6 +73,16 @@ impl Titan {
         Titan::launch_as(&["--watch"], name, text, Stdio::inherit()).listens()
     }
 
+    /// Starts a gateway that can write to no file, as on a full disk.
+    pub(crate) fn start_without_space(name: &str, text: &str) -> Titan {
+        let file = config(name, text);
+        let mut command = Command::new("sh");
+        // Ignored, the signal becomes an error of the write.
+        command.args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$@\"", "sh"]).arg(program());
+        command.process_group(0).arg("--config").arg(&file);
+        Titan::spawn(command, file, Stdio::piped()).listens()
+    }
+
     fn launch_with(name: &str, text: &str, errors: Stdio) -> Titan {
         Titan::launch_as(&[], name, text, errors)
     }

@@ -1,0 +1,89 @@
+//! What is said of changes: in the log, and to whoever asked.
+
+use super::attempts::{InForce, Wanted};
+use super::request::Request;
+use super::trial::Trial;
+use crate::config_file;
+use crate::terminal;
+use std::path::Path;
+use titan_admin::history::{Author, Entry, rfc3339};
+
+/// Files that the configuration names were read again.
+pub(super) fn files_in_use() {
+    terminal::say("changed files were read again and are in use\n");
+}
+
+/// A change is in force, in place of the configuration with the id `before`.
+pub(super) fn in_force(request: &Request, in_force: &InForce, before: u64) {
+    let InForce { file, config, .. } = in_force;
+    terminal::warn(&config.warnings);
+    let name = request.wanted.name(file);
+    match &request.wanted {
+        Wanted::NamedFiles => {}
+        Wanted::File => terminal::say(&format!("{name} was read again and is in force\n")),
+        Wanted::Documents(_) => {
+            let author = by(request.author.as_ref());
+            terminal::say(&format!("{name} is in force, applied{author}\n"));
+        }
+        Wanted::Past(..) => {
+            let author = by(request.author.as_ref());
+            terminal::say(&format!("{name} is in force again, rolled back{author}\n"));
+        }
+        Wanted::Before(then) => terminal::event(&format!(
+            "configuration {before} was taken back: {}; {name} is in force again",
+            then.why
+        )),
+    }
+}
+
+/// A configuration that was on trial stays.
+pub(super) fn stays(id: u64, why: &str) {
+    terminal::say(&format!("configuration {id} stays in force: {why}\n"));
+}
+
+/// What is said of a change that `text` is wrong with.
+pub(super) fn refused(request: &Request, text: &str, in_force: &Entry) -> String {
+    match &request.wanted {
+        Wanted::NamedFiles => {
+            let text = text.replacen("error", "warning", 1);
+            format!("{}; the previous files stay in use\n", text.trim_end())
+        }
+        Wanted::File | Wanted::Documents(_) | Wanted::Past(..) => {
+            format!("{text}the previous configuration stays in force\n")
+        }
+        Wanted::Before(before) => format!(
+            "{text}configuration {} should be taken back ({}), and cannot be: it stays in force\n",
+            in_force.id, before.why
+        ),
+    }
+}
+
+/// Why nothing can change while a configuration is on trial.
+pub(super) fn on_trial(entry: &Entry, trial: Option<&Trial>) -> String {
+    let id = entry.id;
+    let until = trial.and_then(Trial::confirm_until).map(rfc3339);
+    let until = until.map_or_else(String::new, |until| format!(" until {until}"));
+    format!(
+        "configuration {id} is on trial{until}: confirm it (`titan confirm`) or take it back (`titan rollback`) first"
+    )
+}
+
+/// What whoever asked for a change has to know besides.
+pub(super) fn notes(request: &Request, file: &Path, trial: Option<&Trial>) -> Vec<String> {
+    let mut notes = Vec::new();
+    if !matches!(request.wanted, Wanted::File) && !config_file::is_standard_input(file) {
+        let file = file.display();
+        notes.push(format!("{file} has not changed: a reload or a restart reads it again"));
+    }
+    if let Some(until) = trial.and_then(Trial::confirm_until).map(rfc3339) {
+        notes.push(format!("it is taken back at {until} unless `titan confirm` comes before"));
+    }
+    if trial.is_some_and(Trial::is_guarded) {
+        notes.push("it is taken back if requests fare worse than before".to_owned());
+    }
+    notes
+}
+
+fn by(author: Option<&Author>) -> String {
+    author.map_or_else(String::new, |author| format!(" by {author}"))
+}

@@ -1,0 +1,404 @@
+//! Orders to a gateway that serves, and what comes of them.
+
+use super::*;
+use crate::documents::Parsed;
+use std::fmt::Write as _;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use titan_admin::history::{Entry, Outcome as Fate};
+use titan_admin::orders::{History, Orders, orders};
+use titan_proxy::{Files, Gateway};
+use tokio::sync::mpsc;
+
+/// A gateway with the loop of the program, which runs while [`Program::during`] waits for something.
+struct Program {
+    gateway: Gateway,
+    reloading: Option<Reloading>,
+    orders: Orders,
+    ordered: mpsc::Receiver<Order>,
+    folder: PathBuf,
+}
+
+const PEER: Author = Author::Peer { uid: 1000, pid: None };
+
+/// A configuration in which every request gets that status.
+fn with_status(status: u16) -> String {
+    format!(
+        "workers: 1\nlisteners: ['127.0.0.1:0']\nadmin: off\nstate: {{ directory: state, history: 4 }}\n\
+         routes: [{{ name: r, respond: {status} }}]\n"
+    )
+}
+
+/// The change to one, with what takes it back.
+fn apply(text: &str, safeguards: Safeguards) -> Change {
+    let document = Document { name: "new.yaml".to_owned(), text: text.to_owned() };
+    Change::Apply { documents: vec![document], safeguards }
+}
+
+fn confirm_within(time: Duration) -> Safeguards {
+    Safeguards { confirm: Some(time), guard: None }
+}
+
+const PLAIN: Safeguards = Safeguards { confirm: None, guard: None };
+const LONG: Duration = Duration::from_secs(600);
+
+impl Program {
+    /// One that was started with a file that says so, in a folder of its own.
+    fn starts(text: &str) -> Program {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("titan-reload-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir(&folder).unwrap();
+        Program::starts_in(folder, text)
+    }
+
+    fn starts_in(folder: PathBuf, text: &str) -> Program {
+        let file = folder.join("titan.yaml");
+        std::fs::write(&file, text).unwrap();
+        let Parsed { config, documents } = config_file::read_whole(&file).1.unwrap();
+        let digest = documents.digest;
+        let config = Arc::new(config);
+        let gateway = Gateway::start(&config, &Files::default(), None).unwrap();
+        let (records, _) = Records::open(&config.state, &file);
+        let in_force = InForce { file, config, documents, state: Vec::new() };
+        let (loader, status) = (gateway.loader().clone(), gateway.status());
+        let reloads = Arc::new(Reloads::new(digest));
+        let (orders, ordered) = orders();
+        let mut program = Program { gateway, reloading: None, orders, ordered, folder };
+        program.runtime().block_on(async {
+            let reloading = Reloading::new(in_force, records, (loader, None), (reloads, status));
+            program.reloading = Some(reloading);
+        });
+        program
+    }
+
+    /// Ends it as a kill does, and starts another one with its folder.
+    fn starts_again(mut self, text: &str) -> Program {
+        let folder = std::mem::take(&mut self.folder);
+        drop(self);
+        Program::starts_in(folder, text)
+    }
+
+    fn runtime(&self) -> tokio::runtime::Runtime {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+    }
+
+    /// Runs the loop until `asked` is there.
+    fn during<T>(&mut self, asked: impl Future<Output = T>) -> T {
+        let runtime = self.runtime();
+        let Program { reloading, ordered, .. } = self;
+        runtime.block_on(async {
+            let mut look = tokio::time::interval(Duration::from_millis(20));
+            tokio::pin!(asked);
+            loop {
+                tokio::select! {
+                    told = &mut asked => return told,
+                    Some(order) = ordered.recv() => take(reloading, order),
+                    () = proceed(reloading) => {}
+                    _ = look.tick() => reloading.iter_mut().for_each(Reloading::look),
+                }
+            }
+        })
+    }
+
+    fn change(&mut self, change: Change) -> Outcome {
+        let orders = self.orders.clone();
+        self.during(async move { orders.change(change, PEER).await })
+    }
+
+    fn confirm(&mut self) -> Outcome {
+        let orders = self.orders.clone();
+        self.during(async move { orders.confirm(PEER).await })
+    }
+
+    fn history(&mut self) -> History {
+        let orders = self.orders.clone();
+        self.during(async move { orders.history().await }).unwrap()
+    }
+
+    /// Runs the loop until the latest entry is like that.
+    fn until(&mut self, is_so: impl Fn(&Entry) -> bool) -> History {
+        let orders = self.orders.clone();
+        self.during(async move {
+            loop {
+                let history = orders.history().await.unwrap();
+                if is_so(&history.entries[0]) {
+                    return history;
+                }
+                tokio::task::yield_now().await;
+            }
+        })
+    }
+
+    /// What a request gets.
+    fn status(&self) -> u16 {
+        self.statuses(1)[0]
+    }
+
+    /// Sends so many times fifty requests, which all have to get that status.
+    fn gets(&self, status: u16, times: usize) {
+        for _ in 0..times {
+            assert_eq!(self.statuses(50), [status; 50]);
+        }
+    }
+
+    /// What so many requests on one connection get.
+    fn statuses(&self, count: usize) -> Vec<u16> {
+        let address = self.gateway.listeners()[0].socket_address.unwrap();
+        let mut stream = TcpStream::connect(address).unwrap();
+        for number in 1..=count {
+            let close = if number == count { "Connection: close\r\n" } else { "" };
+            write!(stream, "GET / HTTP/1.1\r\nHost: a\r\n{close}\r\n").unwrap();
+        }
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        let heads = text.split("HTTP/1.1 ").skip(1);
+        heads.map(|head| head.split(' ').next().unwrap().parse().unwrap()).collect()
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        if !self.folder.as_os_str().is_empty() {
+            let _ = std::fs::remove_dir_all(&self.folder);
+        }
+    }
+}
+
+/// Ids and what became of them, the latest first.
+fn fates(history: &History) -> String {
+    let mut text = String::new();
+    for Entry { id, source, outcome, in_force, .. } in &history.entries {
+        let mark = if *in_force { "*" } else { "" };
+        write!(text, "{id}{mark} {source:?} {outcome:?}, ").unwrap();
+    }
+    text
+}
+
+#[test]
+fn documents_are_applied_and_rolled_back() {
+    let mut program = Program::starts(&with_status(200));
+    let applied = program.change(apply(&with_status(201), PLAIN)).unwrap();
+    assert_eq!((applied.entry.id, program.status()), (2, 201));
+    assert_eq!(applied.entry.author, Some(PEER));
+    let [note] = &applied.notes[..] else { panic!("{:?}", applied.notes) };
+    assert!(
+        note.ends_with("titan.yaml has not changed: a reload or a restart reads it again"),
+        "{note}"
+    );
+    let back = program.change(Change::Rollback(None)).unwrap();
+    assert_eq!((back.entry.id, back.entry.repeats, program.status()), (3, Some(1), 200));
+    let forth = program.change(Change::Rollback(Some(2))).unwrap();
+    assert_eq!((forth.entry.id, program.status()), (4, 201));
+    let history = program.history();
+    assert_eq!(
+        fates(&history),
+        "4* Rollback Applied, 3 Rollback Applied, 2 Admin Applied, 1 Start Applied, "
+    );
+    assert!(history.notes.is_empty(), "{:?}", history.notes);
+    assert!(matches!(program.change(Change::Rollback(Some(9))), Err(NotApplied::NotFound(_))));
+    let again = program.change(Change::Reload).unwrap();
+    assert_eq!((again.entry.id, program.status(), again.notes.len()), (5, 200, 0));
+}
+
+#[test]
+fn what_is_wrong_changes_nothing_and_is_told_to_whoever_asked() {
+    let mut program = Program::starts(&with_status(200));
+    let wrong = apply(&with_status(201).replace("respond", "respnd"), PLAIN);
+    let Err(NotApplied::Refused(findings)) = program.change(wrong) else { panic!() };
+    assert!(
+        findings.text.contains("new.yaml:5:") && findings.text.contains("respond"),
+        "{}",
+        findings.text
+    );
+    assert_eq!(findings.json[0]["file"], "new.yaml");
+    let busy = apply(&with_status(201).replace("127.0.0.1:0", "192.0.2.1:1"), PLAIN);
+    assert!(matches!(program.change(busy), Err(NotApplied::Failed(_))));
+    let fixed = apply(&with_status(201).replace("history: 4", "history: 5"), PLAIN);
+    let Err(NotApplied::Refused(findings)) = program.change(fixed) else { panic!() };
+    assert!(findings.text.contains("new.yaml: `state` cannot change"), "{}", findings.text);
+    assert_eq!((program.status(), fates(&program.history()).as_str()), (200, "1* Start Applied, "));
+}
+
+#[test]
+fn of_changes_that_wait_the_last_one_is_made() {
+    let mut program = Program::starts(&with_status(200));
+    let orders = program.orders.clone();
+    let ask = |status: u16| {
+        let (orders, change) = (orders.clone(), apply(&with_status(status), PLAIN));
+        async move { orders.change(change, PEER).await }
+    };
+    // All are on their way before the loop takes the first one.
+    let [first, second, third] = program.during(async {
+        let (first, second, third) = tokio::join!(ask(201), ask(202), ask(203));
+        [first, second, third]
+    });
+    assert!(first.is_ok() || matches!(first, Err(NotApplied::Superseded)));
+    assert!(matches!(second, Err(NotApplied::Superseded)), "{second:?}");
+    assert!(third.is_ok());
+    assert_eq!(program.status(), 203);
+}
+
+#[test]
+fn what_is_confirmed_stays() {
+    let mut program = Program::starts(&with_status(200));
+    assert!(
+        matches!(program.confirm(), Err(NotApplied::Conflict(_))),
+        "there is nothing to confirm"
+    );
+    let applied = program.change(apply(&with_status(201), confirm_within(LONG))).unwrap();
+    assert_eq!((applied.entry.outcome, program.status()), (Fate::OnTrial, 201));
+    assert!(
+        applied.notes[1].contains("unless `titan confirm` comes before"),
+        "{:?}",
+        applied.notes
+    );
+    let confirmed = program.confirm().unwrap();
+    assert_eq!((confirmed.entry.id, confirmed.entry.outcome), (2, Fate::Confirmed));
+    assert_eq!(confirmed.entry.why.as_deref(), Some("confirmed by uid 1000"));
+    assert!(matches!(program.confirm(), Err(NotApplied::Conflict(_))));
+    assert_eq!(program.change(Change::Reload).unwrap().entry.id, 3);
+}
+
+#[test]
+fn what_nobody_confirms_is_taken_back() {
+    let mut program = Program::starts(&with_status(200));
+    let short = confirm_within(Duration::from_millis(200));
+    assert_eq!(program.change(apply(&with_status(201), short)).unwrap().entry.id, 2);
+    let history = program.until(|entry| entry.source == Source::TakenBack);
+    assert_eq!(fates(&history), "3* TakenBack Applied, 2 Admin TakenBack, 1 Start Applied, ");
+    assert_eq!(history.entries[1].why.as_deref(), Some("it was not confirmed in time"));
+    assert_eq!((history.entries[0].repeats, program.status()), (Some(1), 200));
+    assert!(matches!(program.confirm(), Err(NotApplied::Conflict(_))));
+}
+
+#[test]
+fn nothing_else_changes_during_a_trial() {
+    let mut program = Program::starts(&with_status(200));
+    program.change(apply(&with_status(201), confirm_within(LONG))).unwrap();
+    for change in [Change::Reload, apply(&with_status(202), PLAIN), Change::Rollback(Some(2))] {
+        let Err(NotApplied::Conflict(why)) = program.change(change) else { panic!() };
+        assert!(why.starts_with("configuration 2 is on trial until "), "{why}");
+    }
+    program.reloading.as_mut().unwrap().hang_up();
+    assert_eq!((program.history().entries.len(), program.status()), (2, 201));
+    // Going back is what a trial is for.
+    let back = program.change(Change::Rollback(None)).unwrap();
+    assert_eq!((back.entry.source, program.status()), (Source::TakenBack, 200));
+    let history = program.history();
+    assert_eq!(history.entries[1].why.as_deref(), Some("uid 1000 asked for that"));
+    assert!(program.change(Change::Reload).is_ok());
+}
+
+#[test]
+fn what_the_watch_sees_during_a_trial_is_taken_up_after_it() {
+    let mut program = Program::starts(&with_status(200));
+    let file = program.folder.join("titan.yaml");
+    program.reloading = program.reloading.take().map(Reloading::watching);
+    program.change(apply(&with_status(201), confirm_within(LONG))).unwrap();
+    std::fs::write(&file, with_status(202)).unwrap();
+    // The loop looks at the file meanwhile.
+    program.during(async { tokio::time::sleep(Duration::from_millis(100)).await });
+    assert_eq!((program.history().entries.len(), program.status()), (2, 201));
+    program.confirm().unwrap();
+    program.until(|entry| entry.source == Source::Watch);
+    assert_eq!(program.status(), 202);
+}
+
+#[test]
+fn safeguards_make_sense() {
+    let mut program = Program::starts(&with_status(200));
+    let guard = |factor| Safeguards { confirm: None, guard: Some(Guard { window: LONG, factor }) };
+    for safeguards in [
+        confirm_within(Duration::ZERO),
+        confirm_within(Duration::MAX),
+        guard(1.0),
+        guard(f64::NAN),
+        guard(f64::INFINITY),
+    ] {
+        let outcome = program.change(apply(&with_status(201), safeguards));
+        assert!(matches!(outcome, Err(NotApplied::Refused(_))), "{safeguards:?}");
+    }
+    assert_eq!(program.status(), 200);
+}
+
+#[test]
+fn the_guard_takes_back_what_fails() {
+    let mut program = Program::starts(&with_status(200));
+    program.gets(200, 6);
+    let guard = Some(Guard { window: LONG, factor: 2.0 });
+    let safeguards = Safeguards { confirm: None, guard };
+    let applied = program.change(apply(&with_status(503), safeguards)).unwrap();
+    assert_eq!(applied.entry.outcome, Fate::OnTrial);
+    program.gets(503, 3);
+    let history = program.until(|entry| entry.source == Source::TakenBack);
+    assert_eq!(program.status(), 200);
+    assert_eq!(
+        history.entries[1].why.as_deref(),
+        Some("route `r`: 5xx 100.0 % of 150 requests, before 0.0 % of 300 requests")
+    );
+}
+
+#[test]
+fn the_guard_is_content_with_what_works() {
+    let mut program = Program::starts(&with_status(200));
+    let guard = Some(Guard { window: Duration::from_millis(200), factor: 2.0 });
+    program.change(apply(&with_status(201), Safeguards { confirm: None, guard })).unwrap();
+    program.gets(201, 3);
+    let history = program.until(|entry| entry.outcome != Fate::OnTrial);
+    assert_eq!(fates(&history), "2* Admin Confirmed, 1 Start Applied, ");
+    assert_eq!(program.status(), 201);
+}
+
+#[test]
+fn the_history_outlives_the_process() {
+    let mut program = Program::starts(&with_status(200));
+    program.change(apply(&with_status(201), PLAIN)).unwrap();
+    program.change(apply(&with_status(202), confirm_within(LONG))).unwrap();
+    let mut program = program.starts_again(&with_status(200));
+    assert_eq!(program.status(), 200);
+    let history = program.history();
+    assert_eq!(
+        fates(&history),
+        "4* Start Applied, 3 Admin Unconfirmed, 2 Admin Applied, 1 Start Applied, "
+    );
+    assert_eq!(program.change(Change::Rollback(Some(2))).unwrap().entry.id, 5);
+    assert_eq!(program.status(), 201);
+}
+
+#[test]
+fn secrets_of_another_process_are_gone() {
+    let secret = with_status(201)
+        + "apply: [p]\npolicies: { p: { jwt: { required: false, providers: { algorithms: HS256, \
+           keys: { secret: forty bytes that nobody but us can guess } } } } }\n";
+    let mut program = Program::starts(&with_status(200));
+    program.change(apply(&secret, PLAIN)).unwrap();
+    program.change(Change::Reload).unwrap();
+    // In this process nothing was forgotten.
+    assert_eq!(program.change(Change::Rollback(Some(2))).unwrap().entry.id, 4);
+    assert_eq!(program.status(), 201);
+    let mut program = program.starts_again(&with_status(200));
+    let Err(NotApplied::Refused(findings)) = program.change(Change::Rollback(Some(2))) else {
+        panic!()
+    };
+    for part in ["configuration 2 ", "keys.secret` (new.yaml:7:", "${file:PATH}"] {
+        assert!(findings.text.contains(part), "{}", findings.text);
+    }
+    assert_eq!(program.status(), 200);
+}
+
+#[test]
+fn a_directory_that_cannot_be_used_keeps_nothing_from_changing() {
+    let text = |status| with_status(status).replace("directory: state", "directory: titan.yaml");
+    let mut program = Program::starts(&text(200));
+    let applied = program.change(apply(&text(201), PLAIN)).unwrap();
+    assert_eq!(program.status(), 201);
+    let fault = applied.notes.last().unwrap();
+    assert!(fault.starts_with("cannot use ") && fault.contains("titan.yaml/history"), "{fault}");
+    let history = program.history();
+    assert_eq!((history.entries.len(), &history.notes), (2, &vec![fault.clone()]));
+    assert_eq!(program.change(Change::Rollback(None)).unwrap().entry.id, 3);
+}

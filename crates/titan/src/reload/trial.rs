@@ -1,0 +1,97 @@
+//! A configuration on trial: it is taken back unless it is confirmed in time, or its guard is content.
+
+use super::attempts::InForce;
+use super::figures::Baseline;
+use std::time::{Duration, Instant, SystemTime};
+use titan_admin::orders::{Guard, Safeguards};
+use titan_proxy::Status;
+
+/// What is to happen to the configuration in force.
+pub(super) struct Trial {
+    /// What was in force before, and its entry in the history.
+    pub(super) before: (InForce, u64),
+    confirm: Option<Deadline>,
+    watch: Option<Watch>,
+}
+
+/// Until when it has to be confirmed.
+#[derive(Clone, Copy)]
+struct Deadline {
+    at: Instant,
+    /// The same for people.
+    told: SystemTime,
+}
+
+/// What the guard compares, and until when.
+struct Watch {
+    guard: Guard,
+    baseline: Baseline,
+    until: Instant,
+}
+
+/// What came of a trial, or of a part of it.
+pub(super) enum Verdict {
+    /// The time to confirm it is over.
+    Unconfirmed,
+    /// Requests fare worse, as this says.
+    Worse(String),
+    /// The guard has seen nothing that is worse, and nobody else has to be asked.
+    Good,
+}
+
+impl Trial {
+    /// That of a configuration which has come into force `now`, if there is to be one. `baseline` is what a guard compares with.
+    pub(super) fn new(
+        safeguards: Safeguards,
+        before: (InForce, u64),
+        baseline: Option<Baseline>,
+        now: (Instant, SystemTime),
+    ) -> Option<Trial> {
+        let Safeguards { confirm, guard } = safeguards;
+        let deadline = |time: Duration| Deadline { at: now.0 + time, told: now.1 + time };
+        let watch = |(guard, baseline): (Guard, _)| {
+            let until = now.0 + guard.window;
+            Watch { guard, baseline, until }
+        };
+        let watch = guard.zip(baseline).map(watch);
+        (confirm.is_some() || watch.is_some()).then(|| Trial {
+            before,
+            confirm: confirm.map(deadline),
+            watch,
+        })
+    }
+
+    /// Whether its figures are watched.
+    pub(super) fn is_guarded(&self) -> bool {
+        self.watch.is_some()
+    }
+
+    /// Until when it has to be confirmed, where it has to.
+    pub(super) fn confirm_until(&self) -> Option<SystemTime> {
+        self.confirm.map(|deadline| deadline.told)
+    }
+
+    /// When there is something to decide next.
+    pub(super) fn next(&self) -> Option<Instant> {
+        let deadline = self.confirm.map(|deadline| deadline.at);
+        let watch = self.watch.as_ref().map(|watch| watch.until);
+        deadline.into_iter().chain(watch).min()
+    }
+
+    /// What is to be done now, if anything.
+    pub(super) fn judge(&mut self, status: &Status, now: Instant) -> Option<Verdict> {
+        if let Some(Watch { guard, baseline, until }) = &self.watch {
+            if let Some(worse) = baseline.compare(status, *guard) {
+                return Some(Verdict::Worse(worse.to_string()));
+            }
+            if now >= *until {
+                self.watch = None;
+            }
+        }
+        match (self.confirm, &self.watch) {
+            (Some(deadline), _) if now >= deadline.at => Some(Verdict::Unconfirmed),
+            (None, None) => Some(Verdict::Good),
+            _ => None,
+        }
+    }
+}
