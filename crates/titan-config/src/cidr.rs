@@ -28,6 +28,11 @@ impl Cidr {
         }
     }
 
+    /// Whether it holds every address of the other block.
+    pub(crate) fn holds(&self, other: &Cidr) -> bool {
+        self.bits <= other.bits && self.contains(other.address)
+    }
+
     /// Whether it holds every address of its family.
     pub(crate) fn is_everybody(&self) -> bool {
         self.bits == 0

@@ -130,7 +130,7 @@ fn are_disjoint(first: &RouteDraft, second: &RouteDraft) -> bool {
 }
 
 /// Whether no value meets both.
-fn exclude(ours: &ValueMatch, theirs: &ValueMatch) -> bool {
+pub(crate) fn exclude(ours: &ValueMatch, theirs: &ValueMatch) -> bool {
     match (ours, theirs) {
         (ValueMatch::Absent, other) | (other, ValueMatch::Absent) => *other != ValueMatch::Absent,
         (ValueMatch::Exact(ours), ValueMatch::Exact(theirs)) => ours != theirs,
@@ -169,7 +169,7 @@ fn covers(outer: &RouteDraft, inner: &RouteDraft) -> bool {
 }
 
 /// Whether a value that meets `ours` meets `theirs` too.
-fn implies(ours: &ValueMatch, theirs: &ValueMatch) -> bool {
+pub(crate) fn implies(ours: &ValueMatch, theirs: &ValueMatch) -> bool {
     match (ours, theirs) {
         (ValueMatch::Absent, _) => *theirs == ValueMatch::Absent,
         (_, ValueMatch::Present) => true,

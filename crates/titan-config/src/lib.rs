@@ -13,6 +13,7 @@
 //! | several files to one tree | `compose` |
 //! | what needs several places of the file | `clash`, `check` |
 //! | what a configuration comes to | `listing`, `summary`, `request_fields`, `masked`, `resolved` |
+//! | what changes between two of them | `plan` |
 //! | what is generated from the sections | `language`, `reference`, `schema` |
 
 pub mod bounds;
@@ -135,6 +136,8 @@ mod json;
 
 mod resolved;
 
+mod plan;
+
 mod schema;
 
 pub use address::{EndpointAddress, ListenAddress};
@@ -156,6 +159,7 @@ pub use location::{FileId, Location, Span};
 pub use look_alikes::{LookAlike, Paths};
 pub use masked::{Masked, SecretPlace};
 pub use path::{PathEnd, PathPattern, Segment};
+pub use plan::{Change, ChangeKind, Difference, Move, Part, Plan, Weaker};
 pub use policy::*;
 pub use quantity::{ByteSize, Cap};
 pub use reference::reference;

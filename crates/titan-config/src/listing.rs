@@ -121,7 +121,7 @@ fn under_hosts(route: &Route) -> Vec<(Option<&HostPattern>, &Route)> {
     }
 }
 
-fn by_host(one: Option<&HostPattern>, other: Option<&HostPattern>) -> Ordering {
+pub(crate) fn by_host(one: Option<&HostPattern>, other: Option<&HostPattern>) -> Ordering {
     match (one, other) {
         (Some(one), Some(other)) => one.precedence(other),
         (Some(_), None) => Ordering::Less,
@@ -131,7 +131,7 @@ fn by_host(one: Option<&HostPattern>, other: Option<&HostPattern>) -> Ordering {
 }
 
 /// What decides between routes of one host and path; the least comes first.
-fn rank(route: &Route) -> (Reverse<i32>, Reverse<usize>, bool) {
+pub(crate) fn rank(route: &Route) -> (Reverse<i32>, Reverse<usize>, bool) {
     let conditions = route.headers.len() + route.query.len() + route.certificate.len();
     (Reverse(route.priority), Reverse(conditions), route.methods.is_empty())
 }

@@ -31,6 +31,7 @@ pub use jwt::{
 pub(crate) use needs::{
     check_certificates, check_credentials, check_key_fields, check_optional_tokens, check_tokens,
 };
+pub(crate) use rate_limit::parse_rate;
 pub use rate_limit::{Exempt, Rate, RateKey, RatePlan, RatePlans, RouteCost};
 pub use rule::{Rule, RulePart};
 pub use transform::{

@@ -121,6 +121,23 @@ impl Section {
     pub(crate) fn field_mut(&mut self, key: &str) -> Option<&mut Field> {
         self.fields.iter_mut().find(|field| field.key == key)
     }
+
+    /// The items of a list.
+    pub(crate) fn list(&self, key: &str) -> &[Value] {
+        match self.value(key) {
+            Some(Value::List(items)) => items,
+            _ => &[],
+        }
+    }
+
+    /// The sections of a mapping by name.
+    pub(crate) fn named(&self, key: &str) -> impl Iterator<Item = (&str, &Section)> {
+        let entries = match self.value(key) {
+            Some(Value::Map(entries)) => entries.as_slice(),
+            _ => &[],
+        };
+        entries.iter().filter_map(|(name, value)| Some((name.text.as_str(), value.as_section()?)))
+    }
 }
 
 impl Value {
@@ -128,6 +145,23 @@ impl Value {
         match self {
             Value::Section(section) => Some(section),
             _ => None,
+        }
+    }
+
+    /// Whether the field says that there is none of it.
+    pub(crate) fn is_absent(&self) -> bool {
+        match self {
+            Value::Absent(_) | Value::Boolean(false) => true,
+            Value::Word(word) => word == "off",
+            _ => false,
+        }
+    }
+
+    /// The value as the name of something.
+    pub(crate) fn label(&self) -> String {
+        match self {
+            Value::Text(text) | Value::Word(text) => text.clone(),
+            other => other.inline(),
         }
     }
 }

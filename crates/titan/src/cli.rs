@@ -56,6 +56,12 @@ pub(crate) enum Command {
         #[command(flatten)]
         config: ConfigOption,
     },
+    /// Show what changes between two configurations, and what becomes weaker
+    ///
+    /// Compares what they mean: defaults, short forms and order make no difference.
+    /// Starts and changes nothing. Secrets are not shown.
+    #[command(after_help = AFTER_PLAN)]
+    Plan(PlanOptions),
     /// Write a certificate for development, and the authority that signed it
     ///
     /// Writes ca.pem, localhost.pem and localhost.key, and prints what to configure. Clients that trust
@@ -101,6 +107,19 @@ impl CheckOptions {
         let given = self.file.as_deref().or(self.config.as_deref());
         given.expect("clap asks for one of the two")
     }
+}
+
+/// What to compare.
+#[derive(Debug, Args)]
+pub(crate) struct PlanOptions {
+    /// The new configuration, YAML or JSON; `-` for standard input
+    pub(crate) new: PathBuf,
+    /// The old one: a file, `-` for standard input, or `running` for the gateway that runs
+    #[arg(long, value_name = "OLD", default_value = "running")]
+    pub(crate) from: PathBuf,
+    /// Print the plan as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// With which configuration to start.
@@ -155,6 +174,7 @@ Examples:
   titan check titan.yaml                  show its errors, or a summary
   titan explain GET http://a.example/x -c titan.yaml
                                           which route this request takes, and why
+  titan plan new.yaml --from titan.yaml   what changes, and what becomes weaker
   titan schema > titan.schema.json        completion and error marks in editors
   titan cert                              a certificate for localhost, to try HTTPS with
 
@@ -163,7 +183,8 @@ Exit codes:
   1    the gateway could not start (an address is in use), one of its workers died, or standard
        output could not be written
   2    the configuration or the command line is wrong; nothing was started
-  3    `check --strict`: there are warnings
+  3    `check --strict`: there are warnings; `plan`: something changes
+  4    `plan`: something becomes weaker
   130  stopped at once by a second signal, SIGINT
   143  stopped at once by a second signal, SIGTERM
 
@@ -197,6 +218,23 @@ Exit codes:
   1    standard output could not be written, or the file of `jwt_revocations` could not be read
   2    invalid
   3    valid, but there are warnings, and --strict does not allow any";
+
+const AFTER_PLAN: &str = "\
+Examples:
+  titan plan new.yaml --from titan.yaml
+  git show main:titan.yaml | titan plan titan.yaml --from -    in CI: what a branch changes
+  titan plan new.yaml --from titan.yaml --json
+
+Weaker is, for example: a route that needs no token any more, a scope, network or limit that is gone, an
+older version of TLS, certificates that are not verified. So is a new route that takes requests of another
+one and asks less of them.
+
+Exit codes:
+  0    the two mean the same
+  1    standard output could not be written
+  2    one of them is invalid or cannot be read
+  3    something changes, and nothing becomes weaker
+  4    something becomes weaker";
 
 const AFTER_EXPLAIN: &str = "\
 Examples:
@@ -235,6 +273,7 @@ mod tests {
           run      Start the gateway; the default without a command
           check    Validate a configuration file and print a summary
           explain  Show which route a request would take, and why not another
+          plan     Show what changes between two configurations, and what becomes weaker
           cert     Write a certificate for development, and the authority that signed it
           schema   Print the JSON Schema of the configuration, for editors
           help     Print this message or the help of the given subcommand(s)
@@ -262,6 +301,7 @@ mod tests {
           titan check titan.yaml                  show its errors, or a summary
           titan explain GET http://a.example/x -c titan.yaml
                                                   which route this request takes, and why
+          titan plan new.yaml --from titan.yaml   what changes, and what becomes weaker
           titan schema > titan.schema.json        completion and error marks in editors
           titan cert                              a certificate for localhost, to try HTTPS with
 
@@ -270,7 +310,8 @@ mod tests {
           1    the gateway could not start (an address is in use), one of its workers died, or standard
                output could not be written
           2    the configuration or the command line is wrong; nothing was started
-          3    `check --strict`: there are warnings
+          3    `check --strict`: there are warnings; `plan`: something changes
+          4    `plan`: something becomes weaker
           130  stopped at once by a second signal, SIGINT
           143  stopped at once by a second signal, SIGTERM
 
@@ -403,6 +444,49 @@ mod tests {
           titan explain GET http://a.example/ --from 203.0.113.7 -c titan.yaml
 
         The exit code is 0 whatever the response would be, and 2 if the request or the configuration is invalid.
+        ");
+    }
+
+    #[test]
+    fn the_help_of_plan() {
+        insta::assert_snapshot!(help(Some("plan")), @r"
+        Show what changes between two configurations, and what becomes weaker
+
+        Compares what they mean: defaults, short forms and order make no difference. Starts and changes nothing. Secrets are not shown.
+
+        Usage: titan plan [OPTIONS] <NEW>
+
+        Arguments:
+          <NEW>
+                  The new configuration, YAML or JSON; `-` for standard input
+
+        Options:
+              --from <OLD>
+                  The old one: a file, `-` for standard input, or `running` for the gateway that runs
+
+                  [default: running]
+
+              --json
+                  Print the plan as JSON
+
+          -h, --help
+                  Print help (see a summary with '-h')
+
+        Examples:
+          titan plan new.yaml --from titan.yaml
+          git show main:titan.yaml | titan plan titan.yaml --from -    in CI: what a branch changes
+          titan plan new.yaml --from titan.yaml --json
+
+        Weaker is, for example: a route that needs no token any more, a scope, network or limit that is gone, an
+        older version of TLS, certificates that are not verified. So is a new route that takes requests of another
+        one and asks less of them.
+
+        Exit codes:
+          0    the two mean the same
+          1    standard output could not be written
+          2    one of them is invalid or cannot be read
+          3    something changes, and nothing becomes weaker
+          4    something becomes weaker
         ");
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use titan_admin::orders::Document;
 use titan_admin::{RevocationStore, RevocationStoreError};
 use titan_config::bounds::MAX_FILE;
-use titan_config::{Config, JwtRevocations};
+use titan_config::{Config, JwtRevocations, Resolved};
 use titan_proxy::{BadCredentials, Files};
 
 /// What stands for standard input in place of a file.
@@ -31,16 +31,28 @@ pub(crate) fn read(file: &Path) -> Result<Config, Failure> {
 
 /// The same, with what it was made of; and what was looked at, also where something is wrong with it.
 pub(crate) fn read_whole(file: &Path) -> (Origins, Result<Parsed, Failure>) {
+    read_as(file, Disk::parse)
+}
+
+/// The same, with all that it says or leaves to defaults.
+pub(crate) fn resolve(file: &Path) -> Result<Resolved, Failure> {
+    read_as(file, Disk::resolve).1
+}
+
+fn read_as<T>(
+    file: &Path,
+    make: impl Fn(&mut Disk, titan_config::Document) -> Result<T, Failure>,
+) -> (Origins, Result<T, Failure>) {
     if is_standard_input(file) {
-        return (Origins::default(), read_standard_input(file));
+        return (Origins::default(), read_standard_input(file, make));
     }
     settled(|| {
         let mut disk = Disk::around(folder_of(file));
-        let parsed = match disk.main(file) {
-            Ok(main) => disk.parse(main),
+        let made = match disk.main(file) {
+            Ok(main) => make(&mut disk, main),
             Err(error) => Err(cannot_read(file, &error)),
         };
-        (disk.into_origins(), parsed)
+        (disk.into_origins(), made)
     })
     .unwrap_or_else(|origins| {
         let error = "it, or a file that it names, changes while it is read; try again when it has \
@@ -49,10 +61,14 @@ pub(crate) fn read_whole(file: &Path) -> (Origins, Result<Parsed, Failure>) {
     })
 }
 
-fn read_standard_input(file: &Path) -> Result<Parsed, Failure> {
+fn read_standard_input<T>(
+    file: &Path,
+    make: impl Fn(&mut Disk, titan_config::Document) -> Result<T, Failure>,
+) -> Result<T, Failure> {
     let text = regular_file::read_to_bound(io::stdin().lock(), MAX_FILE);
     let text = text.and_then(regular_file::text).map_err(|error| cannot_read(file, &error))?;
-    Disk::around(folder_of(file)).parse(titan_config::Document::alone(&name_of(file), &text))
+    let main = titan_config::Document::alone(&name_of(file), &text);
+    make(&mut Disk::around(folder_of(file)), main)
 }
 
 /// Reads until nothing has changed meanwhile: what was read is of one time then.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use titan_admin::orders::Document;
 use titan_config::bounds::{MAX_FILE, MAX_INCLUDED, MAX_SECRET_FILE};
-use titan_config::{Composed, Config, Document as Found, Masked, Surroundings};
+use titan_config::{Composed, Config, Document as Found, Masked, Resolved, Surroundings};
 use titan_proxy::sha256;
 
 /// A configuration, and what it was made of.
@@ -124,6 +124,11 @@ impl Disk {
             origins: self.origins.clone(),
         };
         Ok(Parsed { config: composed.config, documents })
+    }
+
+    /// The same, with all that the files say or leave to defaults.
+    pub(crate) fn resolve(&mut self, main: Found) -> Result<Resolved, Failure> {
+        Ok(Composed::read(main, self)?.into())
     }
 
     /// What was looked at.

@@ -8,6 +8,7 @@
 //! | the gateway without a configuration file | `demo` |
 //! | another process takes over | `upgrade` |
 //! | `titan check` | `check` |
+//! | `titan plan` | `plan` |
 //! | `titan cert` | `cert` |
 //! | events that the operator should know of | `events` |
 //! | failures of upstreams, certificates and keys while it serves | `failures` |
@@ -40,6 +41,8 @@ mod failures;
 mod greeting;
 
 mod events;
+
+mod plan;
 
 mod reload;
 mod upgrade;
@@ -100,6 +103,7 @@ fn perform(cli: Cli) -> Result<ExitCode, Failure> {
             let explanation = titan_proxy::explain(&config, &files, &asking)?;
             terminal::print(&config.mask(explanation.to_string()))?;
         }
+        Command::Plan(options) => return plan::plan(&options),
         Command::Cert { names, out } => terminal::print(&cert::write(&out, &names)?.text())?,
         Command::Schema => terminal::print(&titan_config::schema())?,
     }

@@ -10,7 +10,8 @@ use crate::tree::{File, Tree};
 const CONFIG: &str = "crates/titan-config/src/";
 
 /// Files whose structs are not what a configuration holds.
-const NOT_CONFIGURATION: &[&str] = &["report.rs", "location.rs", "surroundings.rs"];
+const NOT_CONFIGURATION: &[&str] =
+    &["report.rs", "location.rs", "surroundings.rs", "plan.rs", "cases.rs"];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let readers: Vec<String> = tree

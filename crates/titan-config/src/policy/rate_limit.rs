@@ -21,6 +21,7 @@ use key::key;
 use plans::plans;
 pub use plans::{RatePlan, RatePlans};
 pub use rate::Rate;
+pub(crate) use rate::parse_rate;
 pub(super) use rate::rate;
 use std::num::NonZeroU32;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! The whole as a file in YAML.
 
-use super::{Field, Key, Resolved, Section, Value};
+use super::{Field, Key, Origin, Resolved, Section, Value};
 use crate::json::Json;
 use crate::quantity::display_duration;
 use std::fmt::{self, Write};
@@ -72,7 +72,7 @@ fn is_nested(value: &Value) -> bool {
 }
 
 impl Value {
-    /// The value in one line, as it can be written in a file.
+    /// The value in one line, as the file gives it.
     pub(crate) fn inline(&self) -> String {
         match self {
             Value::Absent(words) => format!("({words})"),
@@ -94,8 +94,7 @@ impl Value {
                 braces(entries.iter().map(|(key, value)| (plain(&key.text), value)))
             }
             Value::Section(section) => {
-                let given = section.fields.iter();
-                let given = given.filter(|it| !matches!(it.value, Value::Absent(_)));
+                let given = section.fields.iter().filter(|it| it.origin == Origin::Given);
                 braces(given.map(|field| (field.key.to_owned(), &field.value)))
             }
         }

@@ -7,6 +7,7 @@ mod files;
 mod forward_auth;
 mod jwt;
 mod limits;
+mod plans;
 mod policies;
 mod tls;
 mod transforms;

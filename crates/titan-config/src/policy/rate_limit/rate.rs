@@ -82,7 +82,7 @@ fn check_rate(rate: Rate, node: &Node, to: &mut Reading<'_>) -> Option<Rate> {
     Some(rate)
 }
 
-fn parse_rate(text: &str) -> Result<(NonZeroU32, Duration), Problem> {
+pub(crate) fn parse_rate(text: &str) -> Result<(NonZeroU32, Duration), Problem> {
     let (count, window) = text.split_once('/').ok_or_else(|| Problem::new("it has no `/`"))?;
     let start = count.len() + 1;
     let bad_count = || Problem::new("expected a number of at least 1").part(0..count.len());

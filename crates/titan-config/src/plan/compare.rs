@@ -1,0 +1,207 @@
+//! What differs between two values, field by field, and whether what is new is weaker.
+
+use super::marks::{Mark, is_ordered, mark};
+use super::{Difference, strength};
+use crate::resolved::{Field, Key, Origin, Section, Value};
+
+/// What differs between two sections of the same name. `path` leads to them.
+pub(super) fn compare_sections(
+    path: &str,
+    old: &Section,
+    new: &Section,
+    found: &mut Vec<Difference>,
+) {
+    for field in &old.fields {
+        match new.field(field.key) {
+            Some(other) => compare_fields(path, old.name, (field, other), found),
+            None => one_sided(path, old.name, (Some(field), None), found),
+        }
+    }
+    for field in new.fields.iter().filter(|field| old.field(field.key).is_none()) {
+        one_sided(path, new.name, (None, Some(field)), found);
+    }
+}
+
+fn compare_fields(
+    path: &str,
+    section: &'static str,
+    (old, new): (&Field, &Field),
+    found: &mut Vec<Difference>,
+) {
+    // What both take from elsewhere differs there.
+    let is_told_elsewhere = [old, new].iter().all(|field| field.origin == Origin::Elsewhere);
+    let mark = mark(section, old.key);
+    if is_told_elsewhere || mark == Mark::Joined || (section, old.key) == ("route", "without") {
+        return;
+    }
+    let at = Place { path: join(path, old.key), mark };
+    at.compare(&old.value, &new.value, is_ordered(section, old.key), found);
+}
+
+/// A field that only one side has, as the keys of another action of a route.
+fn one_sided(
+    path: &str,
+    section: &'static str,
+    (old, new): (Option<&Field>, Option<&Field>),
+    found: &mut Vec<Difference>,
+) {
+    let is_given = |field: &&Field| field.origin == Origin::Given;
+    if old.into_iter().chain(new).any(|field| is_given(&field))
+        && let Some(field) = old.or(new)
+    {
+        let none = Value::Absent("");
+        let at = Place { path: join(path, field.key), mark: mark(section, field.key) };
+        let value = |field: Option<&Field>| field.map_or(none.clone(), |field| field.value.clone());
+        found.push(at.differs(&value(old), &value(new)));
+    }
+}
+
+/// Where a value stands, and what its changes mean.
+struct Place {
+    path: String,
+    mark: Mark,
+}
+
+impl Place {
+    fn compare(&self, old: &Value, new: &Value, is_ordered: bool, found: &mut Vec<Difference>) {
+        if old == new {
+            return;
+        }
+        match (old, new) {
+            (Value::Section(old), Value::Section(new))
+                if self.mark != Mark::Rates && is_same_kind(old, new) =>
+            {
+                compare_sections(&self.path, old, new, found);
+            }
+            (Value::Map(old), Value::Map(new)) => self.compare_maps(old, new, found),
+            (Value::List(old), Value::List(new)) if self.mark != Mark::Rates => {
+                self.compare_lists(old, new, is_ordered, found);
+            }
+            (old, new) => found.push(self.differs(old, new)),
+        }
+    }
+
+    fn compare_maps(
+        &self,
+        old: &[(Key, Value)],
+        new: &[(Key, Value)],
+        found: &mut Vec<Difference>,
+    ) {
+        let none = Value::Absent("");
+        let find = |map: &[(Key, Value)], key: &Key| {
+            map.iter().find(|(other, _)| other == key).map_or(none.clone(), |(_, it)| it.clone())
+        };
+        let added = new.iter().filter(|(key, _)| !old.iter().any(|(other, _)| other == key));
+        for (key, _) in old.iter().chain(added) {
+            let at = Place { path: join(&self.path, &key.text), mark: self.mark };
+            at.compare(&find(old, key), &find(new, key), false, found);
+        }
+    }
+
+    fn compare_lists(
+        &self,
+        old: &[Value],
+        new: &[Value],
+        is_ordered: bool,
+        found: &mut Vec<Difference>,
+    ) {
+        let mut removed: Vec<&Value> = old.iter().filter(|item| !new.contains(item)).collect();
+        let mut added: Vec<&Value> = new.iter().filter(|item| !old.contains(item)).collect();
+        if is_ordered && removed.is_empty() && added.is_empty() {
+            let whole = |items: &[Value]| Some(Value::List(items.to_vec()).inline());
+            found.push(Difference {
+                field: self.path.clone(),
+                old: whole(old),
+                new: whole(new),
+                is_weaker: false,
+            });
+            return;
+        }
+        for (before, after) in pairs(&mut removed, &mut added) {
+            let name = identity(before).or_else(|| identity(after)).unwrap_or_default();
+            compare_sections(&format!("{}[{name}]", self.path), before, after, found);
+        }
+        let item = |old: Option<&Value>, new: Option<&Value>, is_weaker| Difference {
+            field: self.path.clone(),
+            old: old.map(Value::inline),
+            new: new.map(Value::inline),
+            is_weaker,
+        };
+        let removed = removed.into_iter().map(|value| {
+            item(Some(value), None, strength::is_weaker_without(self.mark, value, new))
+        });
+        let added = added
+            .into_iter()
+            .map(|value| item(None, Some(value), strength::is_weaker_with(self.mark, value, old)));
+        found.extend(removed.chain(added));
+    }
+
+    fn differs(&self, old: &Value, new: &Value) -> Difference {
+        let shown = |value: &Value| (!matches!(value, Value::Absent(_))).then(|| value.inline());
+        let new_one = |_: String| "(another one)".to_owned();
+        let is_secret = matches!((old, new), (Value::Secret(_), Value::Secret(_)));
+        Difference {
+            field: self.path.clone(),
+            old: shown(old),
+            new: if is_secret { shown(new).map(new_one) } else { shown(new) },
+            is_weaker: strength::is_weaker(self.mark, old, new),
+        }
+    }
+}
+
+/// Whether the fields inside can be compared: of those of which one is taken, both have the same.
+fn is_same_kind(old: &Section, new: &Section) -> bool {
+    let is_choice = |section: &Section| section.fields.len() == 1;
+    let key = |section: &Section| section.fields.first().map(|field| field.key);
+    old.name == new.name && (!is_choice(old) || !is_choice(new) || key(old) == key(new))
+}
+
+/// Takes out the sections that are the same thing before and after: by what names them, or because there is no other.
+fn pairs<'v>(
+    removed: &mut Vec<&'v Value>,
+    added: &mut Vec<&'v Value>,
+) -> Vec<(&'v Section, &'v Section)> {
+    let mut pairs = Vec::new();
+    removed.retain(|value| {
+        let Some(before) = value.as_section() else { return true };
+        let is_same =
+            |other: &Section| identity(before).is_some() && identity(before) == identity(other);
+        let found = added.iter().position(|it| it.as_section().is_some_and(is_same));
+        let Some(after) = found.and_then(|at| added.remove(at).as_section()) else { return true };
+        pairs.push((before, after));
+        false
+    });
+    if let ([before], [after]) = (removed.as_slice(), added.as_slice())
+        && let (Some(before), Some(after)) = (before.as_section(), after.as_section())
+        && is_same_kind(before, after)
+        && before.name != "endpoint"
+    {
+        pairs.push((before, after));
+        removed.clear();
+        added.clear();
+    }
+    pairs
+}
+
+/// What names a section of a list.
+pub(super) fn identity(section: &Section) -> Option<String> {
+    let key = match section.name {
+        "listener" if section.value("name").is_some_and(|it| !it.is_absent()) => "name",
+        "listener" | "endpoint" => "address",
+        "route" => "name",
+        "certificate" => "cert",
+        "jwt_provider" => "issuer",
+        _ => return None,
+    };
+    match section.value(key) {
+        None | Some(Value::Absent(_)) => None,
+        Some(value) => Some(value.label()),
+    }
+}
+
+fn join(path: &str, key: &str) -> String {
+    match path {
+        "" => key.to_owned(),
+        path => format!("{path}.{key}"),
+    }
+}
