@@ -87,6 +87,8 @@ pub const MAX_STATUSES: usize = 64;
 pub const MAX_UPGRADES: usize = 8;
 /// Header conditions of one route, and as many query conditions.
 pub const MAX_CONDITIONS: usize = 32;
+/// Cases of a test file.
+pub const MAX_TEST_CASES: usize = 10_000;
 /// Header fields of a fixed response.
 pub const MAX_HEADERS: usize = 64;
 /// Blocks in a list of networks.

@@ -14,6 +14,7 @@
 //! | what needs several places of the file | `clash`, `check` |
 //! | what a configuration comes to | `listing`, `summary`, `request_fields`, `masked`, `resolved` |
 //! | what changes between two of them | `plan` |
+//! | requests, and what is expected of them | `cases` |
 //! | what is generated from the sections | `language`, `reference`, `schema` |
 
 pub mod bounds;
@@ -138,11 +139,14 @@ mod resolved;
 
 mod plan;
 
+mod cases;
+
 mod schema;
 
 pub use address::{EndpointAddress, ListenAddress};
 pub use balance::{Balance, HashKey, SameSite, StickyCookie};
 pub use body_template::{BodyTemplate, Escaping};
+pub use cases::{Case, Cases, Expectation, TestRequest, Verdict};
 pub use check::Composed;
 pub use cidr::Cidr;
 pub use condition::{CertificateMatch, CertificatePart, HeaderMatch, QueryMatch, ValueMatch};

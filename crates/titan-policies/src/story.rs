@@ -14,6 +14,8 @@ pub struct Story<'s> {
     unread: &'s [Option<String>],
     /// What was told.
     pub lines: Vec<String>,
+    /// The policies that have begun to tell, in order.
+    pub met: Vec<PolicyKind>,
     /// The place of the policy that tells.
     place: usize,
     /// What the request would be refused with first.
@@ -23,12 +25,13 @@ pub struct Story<'s> {
 impl<'s> Story<'s> {
     /// One that begins. What is `unread` is why the credentials of each policy cannot be read, of those whose cannot.
     pub fn new(is_anybody: bool, unread: &'s [Option<String>]) -> Story<'s> {
-        Story { is_anybody, unread, lines: Vec::new(), place: 0, refused: None }
+        Story { is_anybody, unread, lines: Vec::new(), met: Vec::new(), place: 0, refused: None }
     }
 
     /// A policy begins to tell.
     pub(crate) fn begin(&mut self, kind: PolicyKind, name: &str, place: usize) {
         self.lines.push(format!("{}: {name}", kind.as_str()));
+        self.met.push(kind);
         self.place = place;
     }
 

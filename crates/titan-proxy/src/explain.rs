@@ -3,12 +3,14 @@
 //! From the head to the route it takes the steps of the exchange (`Steps`) and tells what it hears of them; policies tell for
 //! themselves, in the chain that serves; what a route does is made by the same functions and shown instead of done.
 
+mod outcome;
 mod policies;
 mod question;
 #[cfg(test)]
 mod tests;
 mod words;
 
+pub use outcome::{Forwarded, Outcome};
 pub use question::BadQuestion;
 
 use crate::files::Site;
@@ -42,6 +44,8 @@ use words::{code, text};
 #[derive(Debug, Default)]
 pub struct Explanation {
     lines: Vec<(&'static str, String)>,
+    /// The same for programs.
+    pub outcome: Outcome,
 }
 
 /// A request that a client would send.
@@ -178,6 +182,7 @@ impl Explainer<'_> {
         let read = reader.read(question.bytes(), head).map_err(Error::bad_request)?;
         let start = read.expect("a question ends with an empty line");
         self.dialect = Dialect::of_call(head);
+        self.page.outcome.received = outcome::fields(&head.fields);
         self.page.tell("host", head.authority().map_or("none".to_owned(), text));
         match start.framing {
             Framing::Length(length) => self.page.tell("body", format!("{length} bytes")),
@@ -198,7 +203,8 @@ impl Explainer<'_> {
         let mut location = Vec::new();
         template::write_https(head, port, &mut location).map_err(|bad| self.bad_result(bad))?;
         self.page.tell("response", words::status(Status::PERMANENT_REDIRECT));
-        self.page.tell("", format!("Location: {}", text(&location)));
+        self.page.outcome.status = Some(Status::PERMANENT_REDIRECT);
+        self.tell_location(&location);
         Ok(())
     }
 
@@ -285,8 +291,13 @@ impl Explainer<'_> {
         let written = template::write_location(to, &Parts::of(head, found), &mut location);
         written.map_err(|bad| self.bad_result(bad))?;
         self.tell_status(*status, "");
-        self.page.tell("", format!("Location: {}", text(&location)));
+        self.tell_location(&location);
         Ok(())
+    }
+
+    fn tell_location(&mut self, location: &[u8]) {
+        self.page.tell("", format!("Location: {}", text(location)));
+        self.page.outcome.location = Some(text(location));
     }
 
     fn respond(&mut self, respond: &Respond) {
@@ -344,7 +355,9 @@ impl Explainer<'_> {
         self.prepare(proxy, found, &mut head)?;
         let query = head.query().map_or(String::new(), |query| format!("?{}", text(query)));
         self.page.tell("forwards", format!("{:?} {}{query}", head.method, text(head.path())));
-        self.page.tell("", format!("Host: {}", words::host_sent(&config.send_host, &head)));
+        let host = words::host_sent(&config.send_host, &head);
+        self.page.tell("", format!("Host: {host}"));
+        self.page.outcome.forwarded = Some(Forwarded::new(&head, host));
         if self.origin.shown.is_some() && self.config.forwarding.client_cert != ClientCert::Off {
             self.page.tell("", "Client-Cert: the client's certificate");
         }
@@ -381,6 +394,7 @@ impl Explainer<'_> {
         let sum: u32 = shares.iter().map(|share| u32::from(share.weight.get())).sum();
         for Share { upstream, weight } in shares {
             let upstream = self.config.upstream(*upstream);
+            self.page.outcome.upstreams.push(upstream.name.to_string());
             let share = match shares.len() {
                 1 => String::new(),
                 _ => format!(", {weight} of {sum} requests"),
@@ -399,6 +413,7 @@ impl Explainer<'_> {
     /// A status of the gateway's own, and what a transform makes of it.
     fn tell_status(&mut self, status: Status, why: &str) {
         let sent = self.snapshot.chains.of(self.route).status_for(&self.state, status);
+        self.page.outcome.status = Some(sent);
         self.page.tell("response", format!("{}{why}", words::status(sent)));
         if sent != status {
             self.page.tell("", format!("instead of {}, by the transform", words::status(status)));
@@ -418,6 +433,7 @@ impl Explainer<'_> {
 
     fn refused(&mut self, error: Error) {
         let code = error.kind.code();
+        self.page.outcome.code = Some(code);
         match self.dialect {
             None => self.tell_status(error.status(), &format!(" ({code})")),
             Some(_) => {
@@ -448,6 +464,7 @@ impl Observer for Explainer<'_> {
 
     fn takes(&mut self, found: &Match, request: &RequestHead) {
         self.route = Some(found.route);
+        self.page.outcome.takes(&self.config.routes[found.route]);
         self.route(found, request);
         self.why = self.look_alike(found, request).unwrap_or_default();
     }

@@ -78,7 +78,7 @@ mod gateway;
 
 mod explain;
 
-pub use explain::{Asking, BadQuestion, Explanation, explain};
+pub use explain::{Asking, BadQuestion, Explanation, Forwarded, Outcome, explain};
 pub use gateway::{
     Bound, Gateway, InheritedListener, Lending, ListenerName, LoadError, Loader, PreparedGateway,
     Status, UpstreamFailure, check_credentials, warn_of_credentials,

@@ -1,5 +1,11 @@
 //! The command line and its help.
 
+mod plan;
+mod test;
+
+pub(crate) use plan::PlanOptions;
+pub(crate) use test::TestOptions;
+
 use clap::{Args, Parser, Subcommand};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -53,14 +59,22 @@ pub(crate) enum Command {
         /// The address that the client connects from; without it, nothing is decided by address
         #[arg(long, value_name = "ADDRESS")]
         from: Option<IpAddr>,
+        /// Print a case for `titan test` instead, with the request as given: tokens too
+        #[arg(long, requires = "config")]
+        as_test: bool,
         #[command(flatten)]
         config: ConfigOption,
     },
+    /// Run test files: requests, and what a configuration is expected to make of each
+    ///
+    /// Sends nothing: the code that serves requests reads, routes and rewrites them, as for `titan explain`.
+    #[command(after_help = test::HELP)]
+    Test(TestOptions),
     /// Show what changes between two configurations, and what becomes weaker
     ///
     /// Compares what they mean: defaults, short forms and order make no difference.
     /// Starts and changes nothing. Secrets are not shown.
-    #[command(after_help = AFTER_PLAN)]
+    #[command(after_help = plan::HELP)]
     Plan(PlanOptions),
     /// Write a certificate for development, and the authority that signed it
     ///
@@ -107,19 +121,6 @@ impl CheckOptions {
         let given = self.file.as_deref().or(self.config.as_deref());
         given.expect("clap asks for one of the two")
     }
-}
-
-/// What to compare.
-#[derive(Debug, Args)]
-pub(crate) struct PlanOptions {
-    /// The new configuration, YAML or JSON; `-` for standard input
-    pub(crate) new: PathBuf,
-    /// The old one: a file, `-` for standard input, or `running` for the gateway that runs
-    #[arg(long, value_name = "OLD", default_value = "running")]
-    pub(crate) from: PathBuf,
-    /// Print the plan as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 /// With which configuration to start.
@@ -174,6 +175,7 @@ Examples:
   titan check titan.yaml                  show its errors, or a summary
   titan explain GET http://a.example/x -c titan.yaml
                                           which route this request takes, and why
+  titan test tests.yaml                   whether requests get what they should
   titan plan new.yaml --from titan.yaml   what changes, and what becomes weaker
   titan schema > titan.schema.json        completion and error marks in editors
   titan cert                              a certificate for localhost, to try HTTPS with
@@ -219,29 +221,13 @@ Exit codes:
   2    invalid
   3    valid, but there are warnings, and --strict does not allow any";
 
-const AFTER_PLAN: &str = "\
-Examples:
-  titan plan new.yaml --from titan.yaml
-  git show main:titan.yaml | titan plan titan.yaml --from -    in CI: what a branch changes
-  titan plan new.yaml --from titan.yaml --json
-
-Weaker is, for example: a route that needs no token any more, a scope, network or limit that is gone, an
-older version of TLS, certificates that are not verified. So is a new route that takes requests of another
-one and asks less of them.
-
-Exit codes:
-  0    the two mean the same
-  1    standard output could not be written
-  2    one of them is invalid or cannot be read
-  3    something changes, and nothing becomes weaker
-  4    something becomes weaker";
-
 const AFTER_EXPLAIN: &str = "\
 Examples:
   titan explain GET http://a.example/items/42 -c titan.yaml
   titan explain POST /items -H 'Host: a.example' -H 'Content-Length: 5' -c titan.yaml
   titan explain GET http://a.example/ -H 'Authorization: Bearer eyJhb...' -c titan.yaml
   titan explain GET http://a.example/ --from 203.0.113.7 -c titan.yaml
+  titan explain GET http://a.example/ -c titan.yaml --as-test > tests.yaml
 
 The exit code is 0 whatever the response would be, and 2 if the request or the configuration is invalid.";
 
@@ -273,6 +259,7 @@ mod tests {
           run      Start the gateway; the default without a command
           check    Validate a configuration file and print a summary
           explain  Show which route a request would take, and why not another
+          test     Run test files: requests, and what a configuration is expected to make of each
           plan     Show what changes between two configurations, and what becomes weaker
           cert     Write a certificate for development, and the authority that signed it
           schema   Print the JSON Schema of the configuration, for editors
@@ -301,6 +288,7 @@ mod tests {
           titan check titan.yaml                  show its errors, or a summary
           titan explain GET http://a.example/x -c titan.yaml
                                                   which route this request takes, and why
+          titan test tests.yaml                   whether requests get what they should
           titan plan new.yaml --from titan.yaml   what changes, and what becomes weaker
           titan schema > titan.schema.json        completion and error marks in editors
           titan cert                              a certificate for localhost, to try HTTPS with
@@ -431,6 +419,9 @@ mod tests {
               --from <ADDRESS>
                   The address that the client connects from; without it, nothing is decided by address
 
+              --as-test
+                  Print a case for `titan test` instead, with the request as given: tokens too
+
           -c, --config <FILE>
                   The configuration, YAML or JSON; without it a built-in demo
 
@@ -442,8 +433,46 @@ mod tests {
           titan explain POST /items -H 'Host: a.example' -H 'Content-Length: 5' -c titan.yaml
           titan explain GET http://a.example/ -H 'Authorization: Bearer eyJhb...' -c titan.yaml
           titan explain GET http://a.example/ --from 203.0.113.7 -c titan.yaml
+          titan explain GET http://a.example/ -c titan.yaml --as-test > tests.yaml
 
         The exit code is 0 whatever the response would be, and 2 if the request or the configuration is invalid.
+        ");
+    }
+
+    #[test]
+    fn the_help_of_test() {
+        insta::assert_snapshot!(help(Some("test")), @r"
+        Run test files: requests, and what a configuration is expected to make of each
+
+        Sends nothing: the code that serves requests reads, routes and rewrites them, as for `titan explain`.
+
+        Usage: titan test [OPTIONS] <FILE>...
+
+        Arguments:
+          <FILE>...
+                  The test files, YAML or JSON
+
+        Options:
+          -c, --config <FILE>
+                  The configuration, in place of `config` in the test files
+
+          -h, --help
+                  Print help (see a summary with '-h')
+
+        A test file:
+          config: titan.yaml            # from the directory of this file
+          cases:
+            - name: users need a token
+              request: { url: http://a.example/users/7, from: 192.0.2.1 }
+              expect: { route: users, status: 401, code: token-missing, policies: { jwt: refuses } }
+
+        `titan explain --as-test` writes such a case. `${NAME}` stands for a variable of the environment, such as a
+        token that is in no file.
+
+        Exit codes:
+          0    everything is as expected
+          1    something is not, or standard output could not be written
+          2    a test file or a configuration is invalid
         ");
     }
 

@@ -96,7 +96,8 @@ const ATTEMPTS: usize = 5;
 /// How long what changes it has to end.
 const PAUSE: Duration = Duration::from_millis(20);
 
-fn cannot_read(file: &Path, error: &io::Error) -> Failure {
+/// That a file cannot be read, and why.
+pub(crate) fn cannot_read(file: &Path, error: &io::Error) -> Failure {
     Failure::BadInput(format!("cannot read {}: {error}", name_of(file)))
 }
 
@@ -184,7 +185,8 @@ pub(crate) fn is_standard_input(file: &Path) -> bool {
     [STANDARD_INPUT, "/dev/stdin"].iter().any(|it| file == Path::new(it))
 }
 
-fn folder_of(file: &Path) -> &Path {
+/// Where relative paths in the file start.
+pub(crate) fn folder_of(file: &Path) -> &Path {
     file.parent().unwrap_or(Path::new(""))
 }
 

@@ -8,6 +8,7 @@
 //! | the gateway without a configuration file | `demo` |
 //! | another process takes over | `upgrade` |
 //! | `titan check` | `check` |
+//! | `titan test`, and the case that `titan explain --as-test` writes | `cases` |
 //! | `titan plan` | `plan` |
 //! | `titan cert` | `cert` |
 //! | events that the operator should know of | `events` |
@@ -29,6 +30,8 @@ mod regular_file;
 mod documents;
 
 mod config_file;
+
+mod cases;
 
 mod cert;
 
@@ -80,11 +83,12 @@ fn perform(cli: Cli) -> Result<ExitCode, Failure> {
     match cli.into_command() {
         Command::Run(options) => return run::run(&options),
         Command::Check(options) => return check::check(&options),
-        Command::Explain { method, url, fields, client_cert, from, config } => {
-            let (config, files) = match config.config {
+        Command::Explain { method, url, fields, client_cert, from, as_test, config } => {
+            let named = config.config;
+            let (config, files) = match &named {
                 Some(file) => {
-                    let config = config_file::read(&file)?;
-                    let files = config_file::read_named(&config, &file);
+                    let config = config_file::read(file)?;
+                    let files = config_file::read_named(&config, file);
                     (config, files)
                 }
                 None => {
@@ -101,8 +105,16 @@ fn perform(cli: Cli) -> Result<ExitCode, Failure> {
                 from,
             };
             let explanation = titan_proxy::explain(&config, &files, &asking)?;
-            terminal::print(&config.mask(explanation.to_string()))?;
+            let text = match as_test {
+                true => {
+                    let (certificate, named) = (client_cert.as_deref(), named.as_deref());
+                    cases::as_test(&asking, certificate, named, &explanation.outcome)
+                }
+                false => explanation.to_string(),
+            };
+            terminal::print(&config.mask(text))?;
         }
+        Command::Test(options) => return cases::test(&options),
         Command::Plan(options) => return plan::plan(&options),
         Command::Cert { names, out } => terminal::print(&cert::write(&out, &names)?.text())?,
         Command::Schema => terminal::print(&titan_config::schema())?,

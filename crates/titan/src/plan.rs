@@ -6,7 +6,7 @@ use crate::config_file;
 use crate::failure::Failure;
 use crate::terminal;
 use serde_json::{Value, json};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use titan_config::{Change, ChangeKind, Difference, Move, Part, Plan, Weaker};
 
@@ -42,7 +42,7 @@ pub(crate) fn plan(options: &PlanOptions) -> Result<ExitCode, Failure> {
 }
 
 /// The plan, or which file is wrong and how.
-fn compare(from: &Path, new: &Path) -> Result<Plan, (std::path::PathBuf, Failure)> {
+fn compare(from: &Path, new: &Path) -> Result<Plan, (PathBuf, Failure)> {
     if config_file::is_standard_input(from) && config_file::is_standard_input(new) {
         let text = "standard input cannot be both configurations".to_owned();
         return Err((new.to_owned(), Failure::BadInput(text)));

@@ -39,6 +39,7 @@ impl Explainer<'_> {
         let mut story = Story::new(*is_anybody, unread);
         let chain = snapshot.chains.of(Some(found.route));
         let met = chain.explain(&mut context, &mut state.states, &mut story);
+        page.outcome.meets(&story.met, !matches!(met, Ok(Step::Go)));
         story.lines.into_iter().for_each(|line| page.tell("policy", line));
         Ok(match met? {
             Step::Go => ControlFlow::Continue(()),

@@ -18,7 +18,7 @@ routes:
     methods: [GET, POST]
     upstream: { stable: 9, canary: 1 }
     rewrite: { path: "/v2/things/{id}" }
-    limits: { body: 1KiB }
+    limits: { body: 1KiB, retry_body: 512B }
     timeouts: { response: 5s }
   - name: item-beta
     host: api.example
@@ -105,7 +105,7 @@ fn a_request_that_is_sent_on() {
     upstream  canary, 1 of 10 requests, round_robin
     endpoint  canary.internal:8000
     timeouts  connect 5s, response 5s, response_body 60s, body 30s, write 30s, tunnel 3600s
-    limits    body 1KiB, head 16KiB, target 8KiB, 100 fields
+    limits    body 1KiB, head 16KiB, target 8KiB, 100 fields, retry_body 512B
     retries   1
     upgrades  websocket
     ",

@@ -214,7 +214,8 @@ pub(super) fn terms(
         Cap::Unlimited => "unlimited".to_owned(),
     };
     let Limits { head, target, fields, .. } = limits;
-    let limits = format!("body {body}, head {head}, target {target}, {fields} fields");
+    let held = proxy.retry_body.map_or(String::new(), |most| format!(", retry_body {most}"));
+    let limits = format!("body {body}, head {head}, target {target}, {fields} fields{held}");
     let upgrades: Vec<_> = proxy.upgrades.iter().map(Token::as_str).collect();
     let upgrades = match (upgrades.as_slice(), takes_tunnels) {
         ([], _) => "none".to_owned(),
