@@ -23,7 +23,7 @@ pub struct PathPattern {
 }
 
 /// What one segment of a path must be.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Segment {
     /// Exactly that, in the normal form of a path.
     Literal(String),
