@@ -30,6 +30,15 @@ pub(super) struct Progress {
     checked: AtomicUsize,
 }
 
+/// Ends it when dropped.
+pub(super) struct Ending<'p>(&'p Progress);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
 /// What a client wants.
 #[derive(Clone, Copy, Debug)]
 enum Wish {
@@ -97,6 +106,11 @@ impl Progress {
 
     pub(super) fn end(&self) {
         self.is_over.store(true, Ordering::SeqCst);
+    }
+
+    /// It is over at the latest when what this returns is dropped.
+    pub(super) fn ends_with_this(&self) -> Ending<'_> {
+        Ending(self)
     }
 
     pub(super) fn is_over(&self) -> bool {
