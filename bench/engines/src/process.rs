@@ -30,13 +30,37 @@ pub fn tree(root: u32) -> io::Result<Vec<u32>> {
 /// It is the scheduler's own run time in nanoseconds: what utime + stime of /proc/PID/stat say, which
 /// are cut to ticks of 10 ms. A thread that has ended no longer counts, also when it ends while this reads.
 pub fn cpu_time(pids: &[u32]) -> io::Result<Duration> {
+    time_of_threads(pids, "")
+}
+
+/// The same of the threads whose names begin so.
+pub fn time_of_threads(pids: &[u32], beginning: &str) -> io::Result<Duration> {
     let mut total = Duration::ZERO;
     for pid in pids {
         for task in fs::read_dir(format!("/proc/{pid}/task"))? {
-            match run_time(&task?.path()) {
+            let task = task?.path();
+            match name_of(&task).and_then(|name| Ok((name, run_time(&task)?))) {
                 Err(error) if has_ended(&error) => {}
-                time => total += time?,
+                Ok((name, _)) if !name.starts_with(beginning) => {}
+                read => total += read?.1,
             }
+        }
+    }
+    Ok(total)
+}
+
+/// User and system time of `pids` so far, with that of threads that have ended, in ticks of 10 ms.
+pub fn whole_cpu_time(pids: &[u32]) -> io::Result<Duration> {
+    const TICK: Duration = Duration::from_millis(10);
+    let mut total = Duration::ZERO;
+    for pid in pids {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+        // Behind the name, which may contain anything: utime and stime are the 14th and the 15th field.
+        let behind = stat.rsplit(')').next().unwrap_or_default();
+        let times: Vec<&str> = behind.split_whitespace().skip(11).take(2).collect();
+        for time in times {
+            let ticks = u32::try_from(first_number(time)?).map_err(io::Error::other)?;
+            total += TICK * ticks;
         }
     }
     Ok(total)
@@ -56,6 +80,10 @@ fn status_field(pid: u32, name: &str) -> io::Result<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
     first_number(line)
+}
+
+fn name_of(task: &Path) -> io::Result<String> {
+    fs::read_to_string(task.join("comm"))
 }
 
 fn run_time(task: &Path) -> io::Result<Duration> {
@@ -86,6 +114,24 @@ mod tests {
         let own = std::process::id();
         assert_eq!(tree(own).expect("/proc is readable")[0], own);
         assert!(resident(&[own]).expect("status is readable") > 100_000);
+    }
+
+    #[test]
+    fn threads_count_by_name_and_those_that_have_ended_in_the_whole() {
+        let own = [std::process::id()];
+        let busy = || (0..200_000_000_u64).map(std::hint::black_box).sum::<u64>();
+        let ran = thread::scope(|scope| {
+            let named = thread::Builder::new().name("busy-one".to_owned());
+            let run = || {
+                std::hint::black_box(busy());
+                time_of_threads(&own, "busy-").expect("/proc is readable")
+            };
+            named.spawn_scoped(scope, run).expect("there is a thread left").join().expect("it ends")
+        });
+        assert!(ran > Duration::from_millis(1), "{ran:?}");
+        assert_eq!(time_of_threads(&own, "busy-").expect("/proc is readable"), Duration::ZERO);
+        let whole = whole_cpu_time(&own).expect("/proc is readable");
+        assert!(whole + Duration::from_millis(20) >= ran, "{whole:?}, {ran:?}");
     }
 
     #[test]

@@ -102,8 +102,12 @@ pub struct Report {
     pub p50_us: f64,
     /// The same for the slowest of a hundred.
     pub p99_us: f64,
-    /// Nanoseconds of processor time that the watched processes took meanwhile.
+    /// Nanoseconds of processor time that the watched processes took meanwhile, without threads that have ended.
     pub cpu_ns: u64,
+    /// The same with those threads, and cut to 10 ms.
+    pub whole_cpu_ns: u64,
+    /// The same of the threads called `worker-*` alone: of Titan those that serve requests.
+    pub worker_cpu_ns: u64,
     /// Bytes of memory of the watched processes before the measurement.
     pub resident_before: u64,
     /// And at its end, connections still open.

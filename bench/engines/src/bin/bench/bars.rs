@@ -27,9 +27,13 @@ enum Measure {
     BodyToNginx,
     /// How long a response's body is, to what was compressed.
     BodyToPlain,
+    /// What a request costs the workers, to the same without reloads.
+    WorkersToBare,
+    /// The same of the p99.
+    P99ToBare,
 }
 
-const BARS: [Bar; 31] = [
+const BARS: [Bar; 33] = [
     Bar { scenario: "small-64", measure: Measure::ToNginx, most: 0.90 },
     Bar { scenario: "small-64", measure: Measure::ToFloor, most: 1.12 },
     Bar { scenario: "small-256", measure: Measure::ToNginx, most: 0.90 },
@@ -62,6 +66,8 @@ const BARS: [Bar; 31] = [
     Bar { scenario: "gzip-30k", measure: Measure::BodyToPlain, most: 0.40 },
     Bar { scenario: "brotli-30k", measure: Measure::BodyToPlain, most: 0.40 },
     Bar { scenario: "zstd-30k", measure: Measure::BodyToPlain, most: 0.40 },
+    Bar { scenario: "reloads", measure: Measure::WorkersToBare, most: 1.05 },
+    Bar { scenario: "reloads", measure: Measure::P99ToBare, most: 1.30 },
 ];
 
 /// One bar and what Titan came to.
@@ -106,6 +112,8 @@ impl fmt::Display for Verdict {
             Measure::OverBare => ("microseconds over the route without".to_owned(), 2),
             Measure::BodyToNginx => ("bodies to nginx's".to_owned(), 2),
             Measure::BodyToPlain => ("bodies to what was compressed".to_owned(), 2),
+            Measure::WorkersToBare => ("workers to those without reloads".to_owned(), 2),
+            Measure::P99ToBare => ("p99 to that without reloads".to_owned(), 2),
         };
         let figure = self.figure;
         write!(f, "bar {word}: {scenario} {measure} {figure:.digits$}, at most {most:.digits$}")
@@ -125,6 +133,8 @@ impl Measure {
             Self::BodyToNginx => {
                 Some(row.body_bytes / own.of_engine(Engine::Nginx)?.body_bytes.max(1.0))
             }
+            Self::WorkersToBare => Some(row.reloads.as_ref()?.workers_to_bare),
+            Self::P99ToBare => Some(row.reloads.as_ref()?.p99_to_bare),
             Self::BodyToPlain => Some(row.body_bytes / own.scenario.plain_bytes() as f64),
         }
     }

@@ -5,14 +5,14 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use crate::figures::{Figures, Row};
+use crate::figures::{Figures, Reloads, Row};
 use crate::machine::Machine;
 use crate::programs::Programs;
 use crate::scenario::Scenario;
 
 const HEADER: &str = "date,machine,cores,kernel,congestion_control,scenario,origin,engine,version,rounds,cpu_us_per_request,\
 idle_bytes_per_connection,to_nginx,to_haproxy,to_floor,requests_per_second,p50_us,p99_us,errors,resident_kib,core_busy,\
-handshakes_per_cpu_second,over_bare_us,body_bytes\n";
+handshakes_per_cpu_second,over_bare_us,body_bytes,reloads_per_second,workers_to_bare,process_to_bare,p99_to_bare\n";
 
 /// Writes all scenarios' figures.
 pub fn write(
@@ -68,10 +68,16 @@ fn numbers(row: &Row, scenario: &Scenario) -> String {
     let handshakes = row.handshakes_per_cpu_second(scenario);
     let handshakes = handshakes.map_or_else(String::new, |count| format!("{count:.0}"));
     let over = optional(row.over_bare);
+    let reloads = row.reloads.as_ref().map_or_else(
+        || ",,,".to_owned(),
+        |Reloads { per_second, workers_to_bare, process_to_bare, p99_to_bare }| {
+            format!("{per_second:.1},{workers_to_bare:.3},{process_to_bare:.3},{p99_to_bare:.3}")
+        },
+    );
     let resident = row.resident / 1024.0;
     let busy = if idle { String::new() } else { format!("{:.2}", row.busy) };
     format!(
-        "{rounds},{time},{memory},{ratios},{timed},{errors},{resident:.0},{busy},{handshakes},{over},{body_bytes:.0}\n"
+        "{rounds},{time},{memory},{ratios},{timed},{errors},{resident:.0},{busy},{handshakes},{over},{body_bytes:.0},{reloads}\n"
     )
 }
 

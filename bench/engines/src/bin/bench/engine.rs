@@ -10,6 +10,7 @@ use clap::ValueEnum;
 
 use crate::keys::Files;
 use crate::programs::{Programs, bench_directory};
+use crate::reloads;
 use crate::setup::Setup;
 use crate::tokens;
 
@@ -89,6 +90,10 @@ fn fill_in(engine: &str, ending: &str, place: &Place) -> io::Result<PathBuf> {
         .replace("{{origin}}", &place.origin.to_string())
         .replace("{{admin}}", &place.admin.to_string())
         .replace("{{definitions}}", &definitions().to_string_lossy());
+    let (name, routes) = reloads::routes();
+    if filled.contains(name) {
+        filled = filled.replace(name, &routes);
+    }
     for (name, file) in tokens::key_files() {
         filled = filled.replace(name, &absolute(&file)?.to_string_lossy());
     }

@@ -20,6 +20,8 @@ pub struct Row {
     pub to_floor: Option<f64>,
     /// The cost over that of the same route without the policies, in the same round.
     pub over_bare: Option<f64>,
+    /// What reloads cost others, where there are some.
+    pub reloads: Option<Reloads>,
     /// Bytes of a response's body as it came.
     pub body_bytes: f64,
     pub requests_per_second: f64,
@@ -30,6 +32,16 @@ pub struct Row {
     pub resident: f64,
     /// The share of the time that the proxy's core worked for it.
     pub busy: f64,
+}
+
+/// Reloads, and what they cost: ratios to the same configuration without, in the same round.
+pub struct Reloads {
+    pub per_second: f64,
+    /// The processor time of workers for a request.
+    pub workers_to_bare: f64,
+    /// That of the whole process, in which the configurations are read and built.
+    pub process_to_bare: f64,
+    pub p99_to_bare: f64,
 }
 
 /// All engines' figures in one scenario.
@@ -46,7 +58,11 @@ impl Figures {
             Some(costs(samples, idle))
         };
         let peers = [Engine::Nginx, Engine::Haproxy, Engine::Floor, Engine::Bare].map(costs);
-        let row = |samples| row(samples, idle, &peers);
+        let bare = run.samples.iter().find(|samples| samples.engine == Engine::Bare);
+        let row = |samples| Row {
+            reloads: bare.and_then(|bare| Reloads::of(samples, bare)),
+            ..row(samples, idle, &peers)
+        };
         Self { scenario: run.scenario, rows: run.samples.iter().map(row).collect() }
     }
 
@@ -81,6 +97,7 @@ fn row(samples: &Samples, idle: bool, peers: &[Option<Vec<f64>>; 4]) -> Row {
         to_haproxy: ratio_to(haproxy),
         to_floor: ratio_to(floor),
         over_bare: bare.map(|bare| paired_difference(&costs, bare)),
+        reloads: None,
         body_bytes: median_of(|report| report.body_bytes as f64 / report.requests.max(1) as f64),
         cost: median(costs),
         requests_per_second: median_of(|report| per_second(report, report.requests as f64)),
@@ -90,6 +107,30 @@ fn row(samples: &Samples, idle: bool, peers: &[Option<Vec<f64>>; 4]) -> Row {
         resident: median_of(|report| report.resident as f64),
         busy: median_of(|report| per_second(report, report.cpu_ns as f64 / 1e9)),
     }
+}
+
+impl Reloads {
+    fn of(samples: &Samples, bare: &Samples) -> Option<Self> {
+        if samples.reloads.is_empty() {
+            return None;
+        }
+        let to_bare = |figure: fn(&Report) -> f64| {
+            let [own, bare] = [samples, bare]
+                .map(|samples| samples.reports.iter().map(figure).collect::<Vec<_>>());
+            paired_ratio(&own, &bare)
+        };
+        Some(Self {
+            per_second: median(samples.reloads.clone()),
+            workers_to_bare: to_bare(|report| per_request(report, report.worker_cpu_ns)),
+            process_to_bare: to_bare(|report| per_request(report, report.cpu_ns)),
+            p99_to_bare: to_bare(|report| report.p99_us),
+        })
+    }
+}
+
+/// Microseconds for each request.
+fn per_request(report: &Report, nanos: u64) -> f64 {
+    nanos as f64 / 1e3 / report.requests.max(1) as f64
 }
 
 /// Nothing happens in no time: a run that errors cut short has measured nothing.
@@ -104,7 +145,7 @@ fn costs(samples: &Samples, idle: bool) -> Vec<f64> {
             report.resident.saturating_sub(report.resident_before) as f64
                 / samples.connections as f64
         } else {
-            report.cpu_ns as f64 / 1e3 / report.requests.max(1) as f64
+            per_request(report, report.cpu_ns)
         }
     };
     samples.reports.iter().map(cost).collect()

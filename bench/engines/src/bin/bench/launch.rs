@@ -88,6 +88,20 @@ impl Running {
         Ok(running)
     }
 
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it has printed so far.
+    pub fn log(&self) -> io::Result<String> {
+        fs::read_to_string(&self.log)
+    }
+
+    /// A file in its folder.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.log.with_file_name(name)
+    }
+
     /// The program and its children.
     pub fn processes(&self) -> io::Result<Vec<u32>> {
         process::tree(self.child.id())
@@ -98,7 +112,7 @@ impl Running {
         let deadline = Instant::now() + START_LIMIT;
         while !answers(self.address) {
             if self.child.try_wait()?.is_some() || Instant::now() > deadline {
-                let log = fs::read_to_string(&self.log)?;
+                let log = self.log()?;
                 return Err(io::Error::other(format!(
                     "{} does not start:\n{log}",
                     self.log.display()

@@ -13,6 +13,7 @@ mod options;
 mod origin;
 mod profile;
 mod programs;
+mod reloads;
 mod scenario;
 mod setup;
 mod table;

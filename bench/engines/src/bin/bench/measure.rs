@@ -9,6 +9,7 @@ use crate::launch;
 use crate::machine::Machine;
 use crate::options::RunOptions;
 use crate::programs::Programs;
+use crate::reloads::Reloading;
 use crate::scenario::Scenario;
 
 /// Memory varies far less than time: rounds beyond these would only take longer.
@@ -20,6 +21,8 @@ pub struct Samples {
     /// Connections that were open; fewer than asked for where the descriptor limit is low.
     pub connections: usize,
     pub reports: Vec<Report>,
+    /// How many reloads there were in a second, in each round.
+    pub reloads: Vec<f64>,
 }
 
 /// All engines' reports in one scenario.
@@ -52,6 +55,7 @@ fn one(
             .connections
             .min(machine.descriptors / Engine::sockets_per_client(engine)),
         reports: Vec::new(),
+        reloads: Vec::new(),
     };
     let engines = options.engines().into_iter().filter(|engine| scenario.setup.suits(*engine));
     let mut run = ScenarioRun { scenario, samples: engines.map(samples).collect() };
@@ -61,8 +65,9 @@ fn one(
         let count = run.samples.len();
         for offset in 0..count {
             let samples = &mut run.samples[(round as usize + offset) % count];
-            let report = measure(scenario, samples, options, programs, machine)?;
+            let (report, reloads) = measure(scenario, samples, options, programs, machine)?;
             samples.reports.push(report);
+            samples.reloads.extend(reloads);
         }
     }
     Ok(run)
@@ -74,7 +79,7 @@ fn measure(
     options: &RunOptions,
     programs: &Programs,
     machine: &Machine,
-) -> io::Result<Report> {
+) -> io::Result<(Report, Option<f64>)> {
     let origin = launch::origin(scenario.setup, programs, machine)?;
     let plain = |command, _: &_| command;
     let proxy =
@@ -84,7 +89,17 @@ fn measure(
     if samples.engine == Engine::Bare {
         job.coding = None;
     }
-    let report = launch::load(programs, machine, &job)?;
+    let reloads = scenario.reloads() && samples.engine == Engine::Titan;
+    let reloading = match reloads {
+        true => Some(Reloading::start(&proxy, &proxy.file("titan-reloads.yaml"))?),
+        false => None,
+    };
+    let mut report = launch::load(programs, machine, &job)?;
+    if scenario.reloads() {
+        // Threads that have read a configuration have ended, and count.
+        report.cpu_ns = report.whole_cpu_ns;
+    }
+    let reloads = reloading.map(|reloading| reloading.end(&proxy)).transpose()?;
     if report.cpu_ns == 0 && report.errors == 0 {
         return Err(io::Error::other(format!(
             "{}: no processor time was seen",
@@ -94,5 +109,5 @@ fn measure(
     if let Some(error) = &report.first_error {
         eprintln!("  {}: {} errors, first: {error}", samples.engine.name(), report.errors);
     }
-    Ok(report)
+    Ok((report, reloads))
 }

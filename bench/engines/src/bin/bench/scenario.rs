@@ -33,7 +33,7 @@ const ECDSA: Setup = Setup::Tls(Key::EcdsaP256);
 const RSA: Setup = Setup::Tls(Key::Rsa2048);
 
 /// All of them, in the order they run.
-pub const SCENARIOS: [Scenario; 29] = [
+pub const SCENARIOS: [Scenario; 30] = [
     steady("small-64", "GET 128 bytes, 64 connections", Target::Small, 64),
     steady("small-256", "GET 128 bytes, 256 connections", Target::Small, 256),
     steady("body-30k", "GET 30 KiB, 64 connections", Target::Body30k, 64),
@@ -85,6 +85,10 @@ pub const SCENARIOS: [Scenario; 29] = [
     compressed("gzip-30k", "30 KiB of JSON in gzip, 64 connections", Coding::Gzip),
     compressed("brotli-30k", "30 KiB of JSON in brotli, 64 connections", Coding::Brotli),
     compressed("zstd-30k", "30 KiB of JSON in zstd, 64 connections", Coding::Zstd),
+    Scenario {
+        setup: Setup::Reloads,
+        ..steady("reloads", "10,000 routes, reloaded ten times a second", Target::Small, 64)
+    },
 ];
 
 const fn steady(
@@ -132,6 +136,11 @@ impl Scenario {
     /// Whether memory is measured rather than processor time.
     pub fn idle(&self) -> bool {
         self.manner == Manner::Idle
+    }
+
+    /// Whether other configurations come into force meanwhile.
+    pub fn reloads(&self) -> bool {
+        self.setup == Setup::Reloads
     }
 
     /// Whether each request comes with a TLS handshake.

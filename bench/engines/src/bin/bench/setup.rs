@@ -33,12 +33,15 @@ pub enum Setup {
     Policy(&'static str),
     /// HTTP/1.1 on both, with responses compressed in that coding.
     Compress(Coding),
+    /// HTTP/1.1 on both, with many routes and, but for the bare one, other configurations all the time.
+    Reloads,
 }
 
 impl Setup {
     /// What the names of its definitions end with.
     pub fn suffix(self, engine: Engine) -> &'static str {
         match self {
+            Self::Reloads => "-reloads",
             _ if engine == Engine::Bare => "",
             Self::Plain => "",
             Self::Policy(suffix) => suffix,
@@ -61,7 +64,8 @@ impl Setup {
             | Self::Grpc
             | Self::WebSocket
             | Self::Policy(_)
-            | Self::Compress(_) => None,
+            | Self::Compress(_)
+            | Self::Reloads => None,
         }
     }
 
@@ -77,11 +81,11 @@ impl Setup {
     /// HTTP/2, but a hundred streams with one read: the floor of no proxy.
     pub fn suits(self, engine: Engine) -> bool {
         if engine == Engine::Bare {
-            return matches!(self, Self::Policy(_) | Self::Compress(_));
+            return matches!(self, Self::Policy(_) | Self::Compress(_) | Self::Reloads);
         }
         match self {
             Self::Plain | Self::WebSocket => true,
-            Self::Policy(_) => engine == Engine::Titan,
+            Self::Policy(_) | Self::Reloads => engine == Engine::Titan,
             // Of the other codings nginx and HAProxy know nothing as Debian has them.
             Self::Compress(coding) => {
                 engine != Engine::Floor && (coding == Coding::Gzip || engine == Engine::Titan)
@@ -94,7 +98,7 @@ impl Setup {
     /// The service behind the proxy, where `chosen` can be it.
     pub fn origin(self, chosen: Origin) -> Origin {
         match self {
-            Self::Plain | Self::Tls(_) | Self::H2c | Self::Policy(_) => chosen,
+            Self::Plain | Self::Tls(_) | Self::H2c | Self::Policy(_) | Self::Reloads => chosen,
             Self::H2ToH2 | Self::Grpc => Origin::Http2,
             Self::WebSocket | Self::Compress(_) => Origin::BuiltIn,
         }
@@ -103,7 +107,9 @@ impl Setup {
     /// Whether a proxy does its work already.
     pub fn answers(self, address: SocketAddr) -> bool {
         let answered = match self {
-            Self::Plain | Self::WebSocket | Self::Compress(_) => answers_http1(address),
+            Self::Plain | Self::WebSocket | Self::Compress(_) | Self::Reloads => {
+                answers_http1(address)
+            }
             // Whether it refuses requests without a token is not the question here.
             Self::Policy(_) => answers_at_all(address),
             Self::Tls(_) | Self::H2ToH2 => {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::figures::{Figures, Row};
+use crate::figures::{Figures, Reloads, Row};
 
 /// The table of one scenario.
 pub fn lay_out(figures: &Figures) -> String {
@@ -30,6 +30,17 @@ pub fn lay_out(figures: &Figures) -> String {
         if let Some(count) = row.handshakes_per_cpu_second(scenario) {
             let engine = row.engine.name();
             let _ = writeln!(text, "{engine}: {count:.0} handshakes per processor second");
+        }
+    }
+    for row in &figures.rows {
+        if let Some(reloads) = &row.reloads {
+            let Reloads { per_second, workers_to_bare, process_to_bare, p99_to_bare } = reloads;
+            let _ = writeln!(
+                text,
+                "{}: {per_second:.1} reloads/s; to the same without: workers {workers_to_bare:.2}, \
+                 process {process_to_bare:.2}, p99 {p99_to_bare:.2}",
+                row.engine.name()
+            );
         }
     }
     for row in &figures.rows {

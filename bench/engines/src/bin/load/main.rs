@@ -20,6 +20,7 @@ mod transport;
 mod tunnel;
 
 use std::io;
+use std::time::Duration;
 
 use titan_bench::process;
 use titan_bench::report::{Job, Manner, Report};
@@ -42,19 +43,27 @@ fn main() -> io::Result<()> {
 /// What the watched processes use at one moment.
 struct Usage {
     cpu_ns: u64,
+    whole_cpu_ns: u64,
+    worker_cpu_ns: u64,
     resident: u64,
 }
 
 fn usage(job: &Job) -> io::Result<Usage> {
-    let cpu = process::cpu_time(&job.watch)?.as_nanos();
-    let resident = process::resident(&job.watch)?;
-    Ok(Usage { cpu_ns: u64::try_from(cpu).unwrap_or(u64::MAX), resident })
+    let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    Ok(Usage {
+        cpu_ns: nanos(process::cpu_time(&job.watch)?),
+        whole_cpu_ns: nanos(process::whole_cpu_time(&job.watch)?),
+        worker_cpu_ns: nanos(process::time_of_threads(&job.watch, "worker-")?),
+        resident: process::resident(&job.watch)?,
+    })
 }
 
 impl Usage {
     /// Writes what lies between two moments into the report.
     fn report(before: &Self, after: &Self, report: &mut Report) {
         report.cpu_ns = after.cpu_ns.saturating_sub(before.cpu_ns);
+        report.whole_cpu_ns = after.whole_cpu_ns.saturating_sub(before.whole_cpu_ns);
+        report.worker_cpu_ns = after.worker_cpu_ns.saturating_sub(before.worker_cpu_ns);
         report.resident_before = before.resident;
         report.resident = after.resident;
     }

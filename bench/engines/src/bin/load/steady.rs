@@ -205,9 +205,11 @@ impl Steady<'_> {
         if full > self.shared.script.full_handshakes {
             self.shared.tally.fault(&Fault::NotResumed(full));
         }
-        let Report { seconds, cpu_ns, resident_before, resident, .. } = *measured;
+        let Report {
+            seconds, cpu_ns, whole_cpu_ns, worker_cpu_ns, resident_before, resident, ..
+        } = *measured;
         let counted = self.shared.tally.report(Duration::from_secs_f64(seconds));
-        Report { cpu_ns, resident_before, resident, ..counted }
+        Report { cpu_ns, whole_cpu_ns, worker_cpu_ns, resident_before, resident, ..counted }
     }
 }
 
