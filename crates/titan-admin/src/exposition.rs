@@ -414,6 +414,8 @@ fn of_worker(cells: &Cells) -> [u64; OF_WORKER.len()] {
         tunnels_opened,
         tunnels_closed,
         busy_micros: _,
+        // For the service manager.
+        ticks: _,
         failures: _,
     } = cells;
     // Closed first: a connection that comes and goes meanwhile must not make more closed than accepted.

@@ -98,6 +98,12 @@ impl Reloads {
         (attempts.is_on_trial, attempts.unsaved) = (is_on_trial, unsaved);
     }
 
+    /// When the last attempt was made, and whether it has succeeded; `None` if none was since the start.
+    pub fn last(&self) -> Option<(SystemTime, bool)> {
+        let attempts = self.lock();
+        attempts.last.map(|when| (when, attempts.is_last_applied))
+    }
+
     /// What there is to tell.
     pub(crate) fn attempts(&self) -> Attempts {
         self.lock().clone()

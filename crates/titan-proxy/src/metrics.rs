@@ -56,6 +56,8 @@ pub struct Cells {
     pub tunnels_closed: Counter,
     /// Microseconds of processor time that the worker has used, up to its last tick.
     pub busy_micros: Counter,
+    /// Ticks of the worker's clock: while they grow, it answers.
+    pub ticks: Counter,
     /// Failed exchanges by kind; [`Cells::failures_by_code`] names the kinds.
     pub failures: Vec<Counter>,
 }
@@ -120,6 +122,7 @@ impl Cells {
             tunnels_opened: Counter::default(),
             tunnels_closed: Counter::default(),
             busy_micros: Counter::default(),
+            ticks: Counter::default(),
             failures: std::iter::repeat_with(Counter::default).take(CODES.len()).collect(),
         }
     }

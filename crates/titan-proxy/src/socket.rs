@@ -56,7 +56,9 @@ impl ListenSocket {
             ListenSocket::Tcp(socket) if ListenSocket::has_own_queue(socket) => {
                 let (own, address) = (SockRef::from(socket), socket.local_addr()?);
                 let only_v6 = address.is_ipv6() && own.only_v6()?;
-                Ok(ListenSocket::Tcp(shared_tcp_socket(address, only_v6)?))
+                // Only the user who has bound the first one may bind further ones.
+                let further = shared_tcp_socket(address, only_v6).or_else(|_| socket.try_clone());
+                Ok(ListenSocket::Tcp(further?))
             }
             ListenSocket::Tcp(socket) => Ok(ListenSocket::Tcp(socket.try_clone()?)),
             ListenSocket::Unix(socket) => Ok(ListenSocket::Unix(socket.try_clone()?)),

@@ -151,6 +151,7 @@ impl Worker {
                     self.scratches.sweep(self.io.clock.now());
                     self.calls.sweep(self.io.clock.now());
                     self.cells().busy_micros.set(processor_micros());
+                    self.cells().ticks.add(1);
                 }
                 () = self.pools.idle_wanted() => self.pools.yield_idle(&self.io.clock),
             }

@@ -7,6 +7,8 @@
 //! | what is printed at the start | `greeting` |
 //! | the gateway without a configuration file | `demo` |
 //! | another process takes over | `upgrade` |
+//! | sockets that the service manager passes | `activation` |
+//! | what the service manager is told | `supervisor` |
 //! | `titan check` | `check` |
 //! | `titan test`, and the case that `titan explain --as-test` writes | `cases` |
 //! | `titan plan` | `plan` |
@@ -49,6 +51,9 @@ mod plan;
 
 mod reload;
 mod upgrade;
+
+mod activation;
+mod supervisor;
 
 mod run;
 

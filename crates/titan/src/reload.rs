@@ -56,6 +56,8 @@ pub(crate) struct Reloading {
     in_force: InForce,
     records: Records,
     attempts: Attempts,
+    /// How many attempts there were.
+    begun: u64,
     running: Option<Running>,
     next: Option<Request>,
     /// Set while the configuration in force is on trial: then nothing else takes its place.
@@ -104,6 +106,7 @@ impl Reloading {
             in_force,
             records,
             attempts: Attempts { loader, revoked },
+            begun: 0,
             running: None,
             next: None,
             trial: None,
@@ -151,6 +154,11 @@ impl Reloading {
     /// Reads the file again, as a signal has asked for.
     pub(crate) fn hang_up(&mut self) {
         self.ask_for(Request::quiet(Wanted::File, Some(Author::Signal)));
+    }
+
+    /// How many attempts there were to put something in force.
+    pub(crate) fn begun(&self) -> u64 {
+        self.begun
     }
 
     /// Whether something was asked for and is not in force yet.
@@ -269,6 +277,7 @@ impl Reloading {
     }
 
     fn begin(&mut self, request: Request) {
+        self.begun += 1;
         let (attempts, before) = (self.attempts.clone(), self.in_force.clone());
         let wanted = request.wanted.clone();
         let recent = request.safeguards.guard.map(|_| self.samples.recent(&self.status));

@@ -1,5 +1,6 @@
 //! `titan run`: binds everything, serves until a signal, drains.
 
+use crate::activation::Activated;
 use crate::cli::RunOptions;
 use crate::config_file;
 use crate::demo::Demo;
@@ -9,6 +10,7 @@ use crate::failure::{FOR_PROBES, Failure};
 use crate::failures::Failures;
 use crate::greeting::Greeting;
 use crate::reload::{self, InForce, Records, Reloading};
+use crate::supervisor::Supervisor;
 use crate::terminal;
 use crate::upgrade::{Inherited, Predecessor, Successor, Upgrading};
 use std::io;
@@ -61,8 +63,10 @@ enum Told {
 
 /// Runs the gateway; without a file, the demo.
 pub(crate) fn run(options: &RunOptions) -> Result<ExitCode, Failure> {
+    let activated = Activated::take()?;
     let (mut predecessor, inherited) = Predecessor::find()?.unzip();
-    let ended = run_after(&mut predecessor, inherited.unwrap_or_default(), options);
+    let given = (inherited.unwrap_or_default(), activated);
+    let ended = run_after(&mut predecessor, given, options);
     match (ended, predecessor) {
         // The process that goes on says it.
         (Err(failure), Some(predecessor)) if predecessor.tell_failure(&failure) => {
@@ -75,7 +79,7 @@ pub(crate) fn run(options: &RunOptions) -> Result<ExitCode, Failure> {
 /// The same for a process that takes over from another one, which is told when this one serves.
 fn run_after(
     predecessor: &mut Option<Predecessor>,
-    mut inherited: Inherited,
+    (mut inherited, activated): (Inherited, Activated),
     options: &RunOptions,
 ) -> Result<ExitCode, Failure> {
     let file = options.file();
@@ -100,6 +104,7 @@ fn run_after(
     if predecessor.is_none() {
         open(store.as_deref())?;
     }
+    activated.hand_to(&config, &servers_of(&config), &mut inherited)?;
     let config = Arc::new(config);
     let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -144,6 +149,7 @@ fn run_after(
         if let Some(predecessor) = predecessor.take() {
             predecessor.tell_serving(&taken)?;
         }
+        let supervisor = Supervisor::of(&gateway.listeners(), &reloads);
         let revoked = store.as_ref().map(|store| store.table().clone());
         let reloading = in_force.map(|it| {
             let (records, warnings) = Records::open(&it.config.state, &it.file);
@@ -154,7 +160,7 @@ fn run_after(
         let reloading = reloading.map(|it| if options.watch { it.watching() } else { it });
         let upgrading = Upgrading::new(file, &config, gateway.loader().clone(), store.clone());
         let servers = Servers { admin, probes, _demo: demo, store };
-        serve(gateway, (signals, ordered), (reloading, upgrading), servers).await
+        serve(gateway, (signals, ordered), (reloading, upgrading, supervisor), servers).await
     })
 }
 
@@ -186,6 +192,13 @@ async fn prepare(
     }
 }
 
+/// The addresses of the servers beside the gateway itself.
+fn servers_of(config: &Config) -> Vec<(&'static str, &ListenAddress)> {
+    let Some(Admin { address, probes, location: _ }) = &config.admin else { return Vec::new() };
+    let probes = probes.as_ref().map(|probes| (PROBES, probes));
+    std::iter::once((ADMIN, address)).chain(probes).collect()
+}
+
 /// The sockets of the admin interface and of the probes. Bound before the gateway starts, so that nothing runs when this fails.
 fn bind_admin(config: &Config, inherited: &mut Inherited) -> Result<[Option<Socket>; 2], Failure> {
     let Some(Admin { address, probes, location: _ }) = &config.admin else {
@@ -205,7 +218,7 @@ fn bind_admin(config: &Config, inherited: &mut Inherited) -> Result<[Option<Sock
 async fn serve(
     mut gateway: Gateway,
     (mut signals, mut ordered): (Signals, mpsc::Receiver<Order>),
-    (mut reloading, mut upgrading): (Option<Reloading>, Upgrading),
+    (mut reloading, mut upgrading, mut supervisor): (Option<Reloading>, Upgrading, Supervisor),
     mut servers: Servers,
 ) -> Result<ExitCode, Failure> {
     let (mut failures, mut events) = (Failures::default(), Events::default());
@@ -214,7 +227,9 @@ async fn serve(
     let mut look = tokio::time::interval(LOOK);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let successor = loop {
+        supervisor.follow(reloading.as_ref());
         tokio::select! {
+            () = supervisor.beat(&metrics) => continue,
             () = gateway.ended() => return Err(worker_ended()),
             signal = signals.next() => match signal {
                 Told::Stop(_) => break upgrading.cancel().await,
@@ -251,13 +266,15 @@ async fn serve(
     };
     if let Some(Successor { pid, version }) = &successor {
         servers.leave();
+        supervisor.leave_to(*pid);
         terminal::say(&format!("upgrade: process {pid} (titan {version}) serves now\n"));
     }
+    supervisor.stop();
     let delay = match (&successor, &reloading) {
         (None, Some(reloading)) => reloading.config().timeouts.drain_delay,
         _ => Duration::ZERO,
     };
-    if let Some(code) = leave(&mut gateway, &mut signals, delay).await? {
+    if let Some(code) = leave(&mut gateway, (&mut signals, &mut supervisor), delay).await? {
         return Ok(code);
     }
     gateway.drain();
@@ -275,6 +292,7 @@ async fn serve(
     terminal::say("draining; a second signal stops the gateway at once\n");
     loop {
         tokio::select! {
+            never = supervisor.beat_on(&metrics) => match never {},
             () = gateway.ended() => break,
             signal = signals.next_stop() => return Ok(cut_off_by(signal)),
             () = tokio::time::sleep(LOOK) => failures.look(&gateway, Instant::now()),
@@ -292,7 +310,7 @@ async fn serve(
 /// Serves on for a while, so that load balancers notice that they should look elsewhere. The exit code where a second signal ends that.
 async fn leave(
     gateway: &mut Gateway,
-    signals: &mut Signals,
+    (signals, supervisor): (&mut Signals, &mut Supervisor),
     delay: Duration,
 ) -> Result<Option<ExitCode>, Failure> {
     if delay.is_zero() {
@@ -302,7 +320,9 @@ async fn leave(
     terminal::say(&format!(
         "not ready any more; draining in {delay:?}; a second signal stops the gateway at once\n"
     ));
+    let metrics = gateway.metrics();
     tokio::select! {
+        never = supervisor.beat_on(&metrics) => match never {},
         () = gateway.ended() => Err(worker_ended()),
         signal = signals.next_stop() => Ok(Some(cut_off_by(signal))),
         () = tokio::time::sleep(delay) => Ok(None),

@@ -123,6 +123,18 @@ impl Inherited {
         self.listeners.push(InheritedListener { name, sockets, tickets });
     }
 
+    /// A socket for the listener of that address.
+    pub(crate) fn add_socket(&mut self, address: &ListenAddress, socket: OwnedFd) {
+        let name = ListenerName { address: address.to_string(), before: 0 };
+        self.add_listener(name, vec![socket], None);
+    }
+
+    /// A socket for the server of that role and address.
+    pub(crate) fn add_server(&mut self, role: &str, address: &ListenAddress, socket: OwnedFd) {
+        let name = ServerName { role: role.to_owned(), address: address.to_string() };
+        self.servers.insert(name, socket);
+    }
+
     /// The listeners.
     pub(crate) fn take_listeners(&mut self) -> Vec<InheritedListener> {
         std::mem::take(&mut self.listeners)

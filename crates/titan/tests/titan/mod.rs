@@ -96,6 +96,23 @@ impl Titan {
         Titan::launch_from(program, &[], config(name, text), Stdio::piped()).listens()
     }
 
+    /// Starts a gateway with that command, and waits until it listens.
+    pub(crate) fn start_by(command: Command, name: &str, text: &str) -> Titan {
+        Titan::launch_by(command, name, text).listens()
+    }
+
+    /// Starts a gateway with that command.
+    pub(crate) fn launch_by(mut command: Command, name: &str, text: &str) -> Titan {
+        let file = config(name, text);
+        command.process_group(0).arg("--config").arg(&file);
+        Titan::spawn(command, file, Stdio::piped())
+    }
+
+    /// The process that serves.
+    pub(crate) fn pid(&self) -> Pid {
+        self.pid
+    }
+
     /// Starts a gateway that reads its configuration from its standard input, and waits until it listens.
     pub(crate) fn start_from_input(name: &str, text: &str) -> Titan {
         let file = File::open(config(name, text)).unwrap();
