@@ -238,6 +238,20 @@ pub(crate) fn key(written: String, span: Span, findings: &mut Findings) -> Strin
     text
 }
 
+/// A text as it is written so that nothing in it is a reference.
+pub(crate) fn literal(text: &str) -> String {
+    let mut written = String::with_capacity(text.len());
+    for (index, part) in text.split(OPEN).enumerate() {
+        if index > 0 {
+            let run = written.len() - written.trim_end_matches('$').len() + 1;
+            written.extend(std::iter::repeat_n('$', run + 1));
+            written.push('{');
+        }
+        written.push_str(part);
+    }
+    written
+}
+
 /// The parts of a value in their order, each with its place.
 fn parts(text: &str) -> Vec<(Result<Part<'_>, NoReference>, Range<usize>)> {
     let mut parts = Vec::new();
@@ -312,6 +326,13 @@ mod tests {
             Err(NoReference { message, .. }) => format!("({message})"),
         };
         parts(text).into_iter().map(part).collect()
+    }
+
+    #[test]
+    fn a_literal_is_itself() {
+        for text in ["a", "${A}", "$${A}", "x$$$${${{$", "${${", "$${$$${"] {
+            assert_eq!(shown(&literal(text)), text);
+        }
     }
 
     #[test]

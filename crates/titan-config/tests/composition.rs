@@ -10,7 +10,7 @@ mod around;
 
 use around::{Around, owned};
 use titan_config::bounds::{MAX_FILES_TOTAL, MAX_INCLUDED, MAX_SECRET_FILES};
-use titan_config::{Composed, Config, Threads};
+use titan_config::{Composed, Config, Resolved, Threads};
 
 /// A configuration on its own, and the beginning of others.
 const BASE: &str = "listeners: [\":80\"]\nroutes: [{ respond: 204 }]\n";
@@ -331,4 +331,63 @@ fn a_text_on_its_own_has_nothing_around_it() {
         assert!(report.contains("this configuration is read on its own"), "{report}");
     }
     assert!(Config::parse("demo", &format!("{BASE}error_pages: {{ 404: '$${{a}}' }}")).is_ok());
+}
+
+/// The checked form without places and warnings.
+fn meaning(config: &Config) -> String {
+    let place = regex::Regex::new(r"Location \{ file: FileId\(\d+\), line: \d+, column: \d+ \}");
+    let shown = format!("{config:?}");
+    let shown = place.unwrap().replace_all(&shown, "_").replace("Some(_)", "None");
+    // To say so what is so anyway spares a warning.
+    let shown = shown.replace("Some(Keep)", "None");
+    shown.split("warnings: ").next().unwrap().to_owned()
+}
+
+#[test]
+fn what_is_resolved_is_one_file_that_means_the_same() {
+    let around = Around {
+        variables: owned(&[
+            ("PORT", "81"),
+            ("BODY", "a: b # \"c\"\n'd' é"),
+            ("STAR", "*.a.example"),
+        ]),
+        ..Around::files(&[
+            (
+                "conf.d/a.yaml",
+                "listeners: { address: ':443', tls: { certificates: { cert: a.pem, key: /k/a.key } } }\n\
+                 routes:\n  - { prefix: /f, files: ../www }\n  - { host: '${STAR}', path: '/{id}', redirect: '/$${id}' }\n\
+                 \x20 - { path: /b, respond: { body: \"${BODY}\" } }\n\
+                 upstreams: { a: ['a:1', 'b:${PORT}'] }\n",
+            ),
+            (
+                "conf.d/b.yaml",
+                "routes: { prefix: /, upstream: a, apply: p, timeouts: { response: 7s } }\napply: c\n\
+                 policies:\n  c: { cors: { origins: 'https://a.example' } }\n  p: { rate_limit: { rates: 5/s } }\n\
+                 error_pages: { 404: '<p>${BODY}' }\n",
+            ),
+        ])
+    };
+    let text = "include: conf.d/*.yaml\nlisteners: ['127.0.0.1:${PORT}']\nroutes: { prefix: /x, respond: 204 }\n";
+    let composed = good(&around, text);
+    let (before, resolved) = (meaning(&composed.config), Resolved::from(composed).to_string());
+    let again = Config::parse("resolved", &resolved).unwrap_or_else(|it| panic!("{it}{resolved}"));
+    assert_eq!(meaning(&again), before, "{resolved}");
+    assert!(resolved.contains("cert: conf.d/a.pem"), "{resolved}");
+}
+
+#[test]
+fn secrets_are_masked_in_what_is_resolved() {
+    let secret = "0123456789abcdef0123456789abcdef";
+    let around = Around {
+        variables: owned(&[("PW", secret)]),
+        ..Around::files(&[("f", secret), ("n", "7")])
+    };
+    let text = "listeners: [':80']\nroutes: [{ respond: 204, apply: [p, t, l] }]\npolicies:\n  \
+        p: { jwt: { providers: { issuer: a, audience: a, algorithms: HS256, keys: { secret: '${PW}' } } } }\n  \
+        l: { transform: { response: { headers: { set: { X-Key: 'k ${file:f}' } } } } }\n\
+        limits:\n  fields: ${file:n}\n";
+    let text = text.replace(", l] }]", "] }]").replace("  l: {", "  t: {");
+    let resolved = Resolved::from(good(&around, &text)).to_string();
+    assert!(!resolved.contains("0123456789"), "{resolved}");
+    assert_eq!(resolved.matches("\"***\"").count(), 3, "{resolved}");
 }

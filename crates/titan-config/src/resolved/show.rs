@@ -3,6 +3,7 @@
 use super::{Field, Key, Origin, Resolved, Section, Value};
 use crate::json::Json;
 use crate::quantity::display_duration;
+use crate::variables::literal;
 use std::fmt::{self, Write};
 
 /// What stands in place of a secret.
@@ -118,6 +119,6 @@ fn plain(text: &str) -> String {
         .contains(&text.to_ascii_lowercase().as_str());
     match starts && !is_word && text.chars().all(is_safe) {
         true => text.to_owned(),
-        false => Json::text(text).pretty().trim_end().to_owned(),
+        false => Json::text(literal(text)).pretty().trim_end().to_owned(),
     }
 }
