@@ -1,6 +1,7 @@
 //! What was taken from files, so that it is shown nowhere.
 
 use crate::node::SHOWN;
+use std::collections::HashSet;
 use std::fmt;
 
 /// What stands in the place of a secret.
@@ -9,6 +10,7 @@ pub(crate) const MASK: &str = "***";
 /// What was taken from files for values.
 #[derive(Clone, Default)]
 pub(crate) struct Secrets {
+    known: HashSet<String>,
     /// Also as they are shown when they are long or have characters to escape; longer ones first.
     texts: Vec<String>,
 }
@@ -23,13 +25,14 @@ impl fmt::Debug for Secrets {
 impl Secrets {
     /// Takes another one.
     pub(crate) fn add(&mut self, secret: &str) {
+        if secret.is_empty() || !self.known.insert(secret.to_owned()) {
+            return;
+        }
         let start = secret.char_indices().nth(SHOWN).map_or(secret, |(end, _)| &secret[..end]);
         for text in [secret.to_owned(), start.to_owned(), secret.escape_debug().to_string()] {
-            if !text.is_empty() && !self.texts.contains(&text) {
-                self.texts.push(text);
-            }
+            let place = self.texts.partition_point(|other| other.len() >= text.len());
+            self.texts.insert(place, text);
         }
-        self.texts.sort_by_key(|text| std::cmp::Reverse(text.len()));
     }
 
     /// Puts `***` in the place of each secret in a text.

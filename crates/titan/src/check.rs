@@ -14,6 +14,8 @@ pub(crate) const WARNED: u8 = 3;
 /// A configuration without errors.
 struct Checked {
     config: Config,
+    /// The whole as it is used, where that is asked for.
+    resolved: Option<String>,
     /// What there is to say of the files that it names.
     of_files: Vec<(Location, String)>,
 }
@@ -40,9 +42,10 @@ pub(crate) fn check(options: &CheckOptions) -> Result<ExitCode, Failure> {
         return Ok(checked.exit_code(options.strict));
     }
     let config = &checked.config;
-    terminal::print(&match options.list_routes {
-        true => config.mask(config.route_table().to_string()),
-        false => format!("{name} is valid\n\n{}", config.mask(config.summary().to_string())),
+    terminal::print(&match &checked.resolved {
+        Some(resolved) => resolved.clone(),
+        None if options.list_routes => config.mask(config.route_table().to_string()),
+        None => format!("{name} is valid\n\n{}", config.mask(config.summary().to_string())),
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -50,14 +53,21 @@ pub(crate) fn check(options: &CheckOptions) -> Result<ExitCode, Failure> {
 impl Checked {
     fn read(options: &CheckOptions) -> Result<Checked, Failure> {
         let file = options.file();
-        let config = config_file::read(file)?;
+        let (config, resolved) = match options.resolved {
+            true => {
+                let resolved = config_file::resolve(file)?;
+                let text = resolved.to_string();
+                (resolved.config, Some(text))
+            }
+            false => (config_file::read(file)?, None),
+        };
         if options.no_files {
-            return Ok(Checked { config, of_files: Vec::new() });
+            return Ok(Checked { config, resolved, of_files: Vec::new() });
         }
         let files = config_file::read_checked(&config, file)?;
         config_file::check_revocations(&config, file)?;
         let of_files = titan_proxy::warn_of_credentials(&config, &files);
-        Ok(Checked { config, of_files })
+        Ok(Checked { config, resolved, of_files })
     }
 
     fn warnings(&self) -> usize {
@@ -75,7 +85,7 @@ impl Checked {
 /// The shape is an interface: docs/operations.md describes it, keys are added and never change.
 fn as_json(name: &str, checked: &Result<Checked, Failure>, has_routes: bool) -> Value {
     let (diagnostics, routes) = match checked {
-        Ok(Checked { config, of_files }) => {
+        Ok(Checked { config, resolved: _, of_files }) => {
             let warnings = warned(config).into_iter();
             let of_files = of_files.iter().map(|(place, text)| {
                 plain(config.file_names.of(*place), Severity::Warning, Some(*place), text)

@@ -113,6 +113,9 @@ pub(crate) struct CheckOptions {
     /// Print the routes in the order in which they are tried
     #[arg(long)]
     pub(crate) list_routes: bool,
+    /// Print the whole configuration as it is used: one file, defaults filled in, secrets masked
+    #[arg(long, conflicts_with_all = ["json", "list_routes"])]
+    pub(crate) resolved: bool,
 }
 
 impl CheckOptions {
@@ -214,6 +217,7 @@ Examples:
   titan check titan.yaml
   titan check --no-files --strict --json titan.yaml    in CI, without the certificates
   titan check --list-routes - < titan.yaml
+  titan check --resolved titan.yaml                    with the files that it includes, and defaults
 
 Exit codes:
   0    valid; there may be warnings
@@ -375,6 +379,9 @@ mod tests {
               --list-routes
                   Print the routes in the order in which they are tried
 
+              --resolved
+                  Print the whole configuration as it is used: one file, defaults filled in, secrets masked
+
           -h, --help
                   Print help (see a summary with '-h')
 
@@ -382,6 +389,7 @@ mod tests {
           titan check titan.yaml
           titan check --no-files --strict --json titan.yaml    in CI, without the certificates
           titan check --list-routes - < titan.yaml
+          titan check --resolved titan.yaml                    with the files that it includes, and defaults
 
         Exit codes:
           0    valid; there may be warnings

@@ -72,6 +72,17 @@ fn files_and_variables_become_one_configuration() {
     let report: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!(report["routes"][0]["file"], shop.to_str().unwrap());
 
+    let (code, resolved, err) = check(&file, &["--resolved"], &variables);
+    assert_eq!((code, err.as_str()), (Some(0), ""));
+    assert!(
+        resolved.contains("    endpoints:\n") && resolved.contains("10.0.0.1:9000"),
+        "{resolved}"
+    );
+    assert!(resolved.contains("\"***\"") && !resolved.contains("t0ken"), "{resolved}");
+    let again = folder.join("resolved.yaml");
+    fs::write(&again, &resolved).unwrap();
+    assert_eq!(check(&again, &["--resolved"], &[]).1, resolved);
+
     let (code, _, err) = check(&file, &[], &[]);
     assert_eq!(code, Some(2), "{err}");
     assert!(err.contains("the variable `SHOP` has no value"), "{err}");

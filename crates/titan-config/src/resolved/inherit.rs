@@ -17,7 +17,7 @@ impl Resolved {
         if let Some(Field { value: Value::List(routes), .. }) = file.field_mut("routes") {
             for (route, value) in config.routes.iter().zip(routes) {
                 let Value::Section(section) = value else { continue };
-                name(section, route.name.as_str());
+                name(section, config.mask(route.name.to_string()));
                 if !matches!(route.action, Action::Proxy(_)) {
                     section.fields.retain(|field| !FOR_PROXY.contains(&field.key));
                 }
@@ -33,9 +33,9 @@ impl Resolved {
 }
 
 /// Gives the name that it has by default.
-fn name(section: &mut Section, name: &str) {
+fn name(section: &mut Section, name: String) {
     if let Some(field) = section.field_mut("name").filter(|it| it.origin == Origin::Default) {
-        field.value = Value::Text(name.to_owned());
+        field.value = Value::Text(name);
     }
 }
 
