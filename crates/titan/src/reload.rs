@@ -56,8 +56,8 @@ pub(crate) struct Reloading {
     in_force: InForce,
     records: Records,
     attempts: Attempts,
-    /// How many attempts there were.
-    begun: u64,
+    /// How often something was asked for.
+    asked: u64,
     running: Option<Running>,
     next: Option<Request>,
     /// Set while the configuration in force is on trial: then nothing else takes its place.
@@ -106,7 +106,7 @@ impl Reloading {
             in_force,
             records,
             attempts: Attempts { loader, revoked },
-            begun: 0,
+            asked: 0,
             running: None,
             next: None,
             trial: None,
@@ -156,9 +156,9 @@ impl Reloading {
         self.ask_for(Request::quiet(Wanted::File, Some(Author::Signal)));
     }
 
-    /// How many attempts there were to put something in force.
-    pub(crate) fn begun(&self) -> u64 {
-        self.begun
+    /// How often something was asked for, whatever came of it.
+    pub(crate) fn asked(&self) -> u64 {
+        self.asked
     }
 
     /// Whether something was asked for and is not in force yet.
@@ -263,6 +263,7 @@ impl Reloading {
 
     /// Begins to put that in force, or does so when what runs is over.
     fn ask_for(&mut self, request: Request) {
+        self.asked += 1;
         let is_ending = self.next.as_ref().is_some_and(Request::ends_trial);
         if request.is_change() && (self.trial.is_some() || is_ending) {
             return self.refuse_during_trial(request);
@@ -277,7 +278,6 @@ impl Reloading {
     }
 
     fn begin(&mut self, request: Request) {
-        self.begun += 1;
         let (attempts, before) = (self.attempts.clone(), self.in_force.clone());
         let wanted = request.wanted.clone();
         let recent = request.safeguards.guard.map(|_| self.samples.recent(&self.status));

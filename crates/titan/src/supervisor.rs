@@ -25,7 +25,7 @@ pub(crate) struct Supervisor {
     reloads: Arc<Reloads>,
     /// What is served, and since when.
     serves: String,
-    /// How many reloads had begun when there was a look at them last, and whether one ran.
+    /// How many reloads had been asked for when there was a look at them last, and whether one was under way.
     seen: (u64, bool),
 }
 
@@ -69,10 +69,11 @@ impl Supervisor {
         supervisor
     }
 
-    /// Tells of reloads that have begun or ended since this was called last.
+    /// Tells of reloads that were asked for, and of those that are over, since this was called last. One that is refused at once is
+    /// both: the service manager may have asked for it, and waits.
     pub(crate) fn follow(&mut self, reloading: Option<&Reloading>) {
         let Some(reloading) = reloading else { return };
-        let (before, now) = (self.seen, (reloading.begun(), reloading.is_under_way()));
+        let (before, now) = (self.seen, (reloading.asked(), reloading.is_under_way()));
         self.seen = now;
         if now.0 != before.0 {
             // The service manager compares it with when it asked for the reload.
