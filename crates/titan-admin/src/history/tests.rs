@@ -235,18 +235,19 @@ enum Event {
     Note(u8),
     /// The one in force is settled.
     Settle,
-    /// The machine crashes that many steps into writing, or the process ends where it takes less.
-    Crash(usize),
-    /// The disk is full from that many steps on, for one attempt.
-    Full(usize),
+    /// A configuration comes into force, and the machine crashes that many steps into writing; where that takes less, the
+    /// process ends.
+    Crash(u8, usize),
+    /// A configuration comes into force, and the disk is full from that many steps on.
+    Full(u8, usize),
 }
 
 fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         3 => any::<u8>().prop_map(Event::Note),
         1 => Just(Event::Settle),
-        1 => (0_usize..20).prop_map(Event::Crash),
-        1 => (0_usize..20).prop_map(Event::Full),
+        2 => (any::<u8>(), 0_usize..12).prop_map(|(number, steps)| Event::Crash(number, steps)),
+        1 => (any::<u8>(), 0_usize..12).prop_map(|(number, steps)| Event::Full(number, steps)),
     ]
 }
 
@@ -268,7 +269,10 @@ proptest! {
                     let id = history.in_force().map(|entry| entry.id);
                     history.settle(id.unwrap_or(0), Outcome::Confirmed, None);
                 }
-                Event::Crash(steps) | Event::Full(steps) => directory.crash_in = Some(steps),
+                Event::Crash(number, steps) | Event::Full(number, steps) => {
+                    note(&mut history, number);
+                    directory.crash_in = Some(steps);
+                }
             }
             let attempted: BTreeMap<_, _> =
                 history.unsaved().into_iter().map(|it| (it.entry.id, it)).collect();
@@ -280,7 +284,7 @@ proptest! {
             for (id, record) in attempted.iter().filter(|(id, _)| !unsaved.contains(id)) {
                 written.insert(*id, (record.said.documents.to_vec(), record.entry.outcome));
             }
-            if matches!(event, Event::Crash(_)) {
+            if matches!(event, Event::Crash(..)) {
                 drop(directory);
                 let (opened, found) = place.opens();
                 directory = opened;
