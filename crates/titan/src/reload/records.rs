@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 use titan_admin::history::{
-    Content, Directory, Entry, Found, History, Origin, Outcome, Record, Said,
+    Content, Directory, DirectoryError, Entry, Found, History, Origin, Outcome, Record, Said,
 };
 use titan_admin::orders;
 use titan_config::State;
@@ -19,6 +19,8 @@ pub(crate) struct Records {
     most: usize,
     /// Why something is not on the disk.
     fault: Option<String>,
+    /// What of that was said last.
+    complaint: Option<String>,
     /// When it is tried again.
     retry: Instant,
 }
@@ -52,6 +54,7 @@ impl Records {
             directory: None,
             most,
             fault: None,
+            complaint: None,
             retry: Instant::now(),
         };
         let Some(path) = path else { return (records, Vec::new()) };
@@ -60,6 +63,9 @@ impl Records {
             Ok(found) => found,
             Err(error) => {
                 records.fault = Some(error.to_string());
+                // A predecessor has it until its drain begins: worth a word only if that takes long.
+                let is_passing = matches!(error, DirectoryError::InUse(_));
+                records.complaint = records.fault.clone().filter(|_| !is_passing);
                 records.retry = Instant::now() + RETRY;
                 // What another process writes can be read nevertheless.
                 directory.read(most).ok()
@@ -67,7 +73,7 @@ impl Records {
         };
         let Found { entries, mut warnings } = found.unwrap_or_default();
         records.history.take_in(Found { entries, warnings: Vec::new() });
-        warnings.extend(records.fault.clone());
+        warnings.extend(records.complaint.clone());
         records.directory = Some(Arc::new(Mutex::new(directory)));
         (records, warnings)
     }
@@ -153,9 +159,10 @@ impl Records {
         if fault.is_some() {
             self.retry = now + RETRY;
         }
-        if fault != self.fault {
+        if fault != self.complaint {
             news.extend(fault.clone());
         }
+        self.complaint.clone_from(&fault);
         self.fault = fault;
         news
     }

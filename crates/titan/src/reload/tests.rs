@@ -391,6 +391,19 @@ fn secrets_of_another_process_are_gone() {
 }
 
 #[test]
+fn a_directory_that_a_predecessor_still_has_is_no_reason_to_complain() {
+    let mut program = Program::starts(&with_status(200));
+    program.change(apply(&with_status(201), PLAIN)).unwrap();
+    let file = program.folder.join("titan.yaml");
+    let config = config_file::read_whole(&file).1.unwrap().config;
+    let (records, warnings) = Records::open(&config.state, &file);
+    assert!(warnings.is_empty(), "{warnings:?}");
+    let History { entries, notes } = records.told();
+    assert_eq!(entries.len(), 2);
+    assert!(notes[0].starts_with("another process uses the state directory"), "{notes:?}");
+}
+
+#[test]
 fn a_directory_that_cannot_be_used_keeps_nothing_from_changing() {
     let text = |status| with_status(status).replace("directory: state", "directory: titan.yaml");
     let mut program = Program::starts(&text(200));
