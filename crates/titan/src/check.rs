@@ -66,7 +66,8 @@ impl Checked {
         }
         let files = config_file::read_checked(&config, file)?;
         config_file::check_revocations(&config, file)?;
-        let of_files = titan_proxy::warn_of_credentials(&config, &files);
+        let of_files = titan_proxy::warn_of_credentials(&config, &files).into_iter();
+        let of_files = of_files.map(|(place, text)| (place, config.mask(text))).collect();
         Ok(Checked { config, resolved, of_files })
     }
 

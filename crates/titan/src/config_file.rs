@@ -150,11 +150,21 @@ pub(crate) fn read_named(config: &Config, file: &Path) -> Files {
 /// The same, where all of them have to be of use.
 pub(crate) fn read_checked(config: &Config, file: &Path) -> Result<Files, Failure> {
     let files = read_named(config, file);
-    let faults = titan_proxy::check_credentials(config, &files);
+    let faults: Vec<_> = titan_proxy::check_credentials(config, &files)
+        .into_iter()
+        .map(|(place, bad)| (place, masked(bad, config)))
+        .collect();
     match faults.is_empty() {
         true => Ok(files),
         false => Err(Failure::Credentials { files: config.file_names.clone(), faults }),
     }
+}
+
+/// The same without what was taken from files for values: a path can be one.
+fn masked(bad: BadCredentials, config: &Config) -> BadCredentials {
+    let BadCredentials { file, reason } = bad;
+    let file = config.mask(file.display().to_string()).into();
+    BadCredentials { file, reason: config.mask(reason) }
 }
 
 /// The file of the revoked tokens, where there is to be one. It is not opened yet.
@@ -193,6 +203,24 @@ pub(crate) fn folder_of(file: &Path) -> &Path {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn documents_include_each_other_without_the_disk() {
+        let document = |name: &str, text: &str| Document { name: name.into(), text: text.into() };
+        let main = "include: [conf.d/*.yaml, one.yaml]\nlisteners: [':80']\n";
+        let documents = [
+            document("/nowhere/[x]/titan.yaml", main),
+            document("/nowhere/[x]/conf.d/a.yaml", "routes: { prefix: /a, respond: 204 }\n"),
+            document("/nowhere/[x]/one.yaml", "routes: { prefix: /b, respond: 204 }\n"),
+        ];
+        let Ok(parsed) = parse(&documents, Path::new("/elsewhere/titan.yaml")) else { panic!() };
+        let file = |location| parsed.config.file_names.of(location);
+        let files: Vec<_> = parsed.config.routes.iter().map(|it| file(it.location)).collect();
+        assert_eq!(files, ["/nowhere/[x]/conf.d/a.yaml", "/nowhere/[x]/one.yaml"]);
+        assert_eq!(parsed.documents.texts[..], documents);
+        let Err(missing) = parse(&documents[..2], Path::new("titan.yaml")) else { panic!() };
+        assert!(missing.text(false).contains("it is not among the documents"));
+    }
 
     #[test]
     fn what_changes_while_it_is_read_is_read_again() {

@@ -3,7 +3,7 @@
 use std::io;
 use std::process::ExitCode;
 use titan_admin::RevocationStoreError;
-use titan_config::{FileNames, Location, Report};
+use titan_config::{Config, FileNames, Location, Report};
 use titan_proxy::{BadCredentials, BadQuestion, LoadError};
 
 /// Why the program fails.
@@ -46,6 +46,15 @@ impl Failure {
         match self {
             Failure::Config(_) | Failure::Credentials { .. } | Failure::BadInput(_) => true,
             Failure::Bind { .. } | Failure::Runtime(_) => false,
+        }
+    }
+
+    /// The same without what `config` takes from files for values.
+    pub(crate) fn masked(self, config: &Config) -> Failure {
+        match self {
+            Failure::BadInput(text) => Failure::BadInput(config.mask(text)),
+            Failure::Runtime(text) => Failure::Runtime(config.mask(text)),
+            other => other,
         }
     }
 

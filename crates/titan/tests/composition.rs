@@ -49,6 +49,22 @@ fn ask(address: &str, path: &str) -> String {
 
 const MAIN: &str = "listeners: [127.0.0.1:0]\nworkers: 1\nadmin: 127.0.0.1:0\n";
 
+#[test]
+fn a_path_that_comes_from_a_file_is_not_shown_when_it_leads_nowhere() {
+    let folder = folder("path");
+    let file = folder.join("titan.yaml");
+    fs::write(folder.join("where"), "n0where.pem\n").unwrap();
+    let text = "listeners: { address: ':443', tls: { certificates: { cert: '${file:where}', key: k } } }\n\
+                routes: { respond: 204 }\n";
+    fs::write(&file, text).unwrap();
+    for options in [&[][..], &["--json"], &["--resolved"]] {
+        let (code, out, err) = check(&file, options, &[]);
+        assert_eq!(code, Some(2), "{err}");
+        assert!(format!("{out}{err}").contains("***"), "{out}{err}");
+        assert!(!format!("{out}{err}").contains("n0where"), "{out}{err}");
+    }
+}
+
 // field: file.include
 #[test]
 fn files_and_variables_become_one_configuration() {

@@ -108,11 +108,14 @@ impl Attempts {
         let files = config_file::read_named(&before.config, &before.file);
         if let Some(bad) = files.unreadable() {
             // That may pass without a trace in the files.
-            return Err(Failure::from(bad.clone()).into());
+            return Err(Failure::from(bad.clone()).masked(&before.config).into());
         }
         match self.loader.load(&before.config, &files, self.revoked.as_ref()) {
             Ok(()) => Ok(InForce { state, ..before }),
-            Err(error) => Err(Refused { failure: error.into(), state: Some(state), origins: None }),
+            Err(error) => {
+                let failure = Failure::from(error).masked(&before.config);
+                Err(Refused { failure, state: Some(state), origins: None })
+            }
         }
     }
 
@@ -125,7 +128,8 @@ impl Attempts {
     }
 
     fn put_in_force(&self, next: InForce, files: &Files) -> Result<InForce, Failure> {
-        self.loader.load(&next.config, files, self.revoked.as_ref())?;
+        let loaded = self.loader.load(&next.config, files, self.revoked.as_ref());
+        loaded.map_err(|error| Failure::from(error).masked(&next.config))?;
         Ok(next)
     }
 }
