@@ -36,10 +36,10 @@ use records::Saved;
 use request::{Outcome, Request};
 use std::future::pending;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
-use titan_admin::history::{self, Author, Origin, Source};
+use titan_admin::history::{self, Author, Directory, Origin, Source};
 use titan_admin::orders::{
     self, Applied, Change, Document, Findings, Guard, NotApplied, Order, Safeguards,
 };
@@ -154,6 +154,11 @@ impl Reloading {
     /// Reads the file again, as a signal has asked for.
     pub(crate) fn hang_up(&mut self) {
         self.ask_for(Request::quiet(Wanted::File, Some(Author::Signal)));
+    }
+
+    /// Where what was in force is kept on the disk.
+    pub(crate) fn directory(&self) -> Option<Arc<Mutex<Directory>>> {
+        self.records.directory()
     }
 
     /// How often something was asked for, whatever came of it.

@@ -159,6 +159,7 @@ fn run_after(
         });
         let reloading = reloading.map(|it| if options.watch { it.watching() } else { it });
         let upgrading = Upgrading::new(file, &config, gateway.loader().clone(), store.clone());
+        let upgrading = upgrading.keeping(reloading.as_ref().and_then(Reloading::directory));
         let servers = Servers { admin, probes, _demo: demo, store };
         serve(gateway, (signals, ordered), (reloading, upgrading, supervisor), servers).await
     })

@@ -20,10 +20,11 @@ use std::future::pending;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 use titan_admin::RevocationStore;
+use titan_admin::history::Directory;
 use titan_admin::http::LentSocket;
 use titan_config::Config;
 use titan_proxy::Loader;
@@ -61,8 +62,14 @@ impl Upgrading {
             ),
             false => own_program().ok_or("the path of the program is not known"),
         };
-        let (exclusive, timeout) = (Exclusive { store }, config.timeouts.upgrade);
+        let (exclusive, timeout) = (Exclusive { store, directory: None }, config.timeouts.upgrade);
         Upgrading { program, loader, exclusive, timeout, running: None }
+    }
+
+    /// The same where what was in force is kept on the disk, which only one process may do.
+    pub(crate) fn keeping(mut self, directory: Option<Arc<Mutex<Directory>>>) -> Upgrading {
+        self.exclusive.directory = directory;
+        self
     }
 
     /// Starts a successor with the sockets of these servers. `config` is in force, unless it is what the process was started with.

@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, JoinHandle};
 use titan::{Titan, program};
+use titan_testkit::waits_until;
 
 /// Two workers that respond, with everything beside them that a process has.
 const FIXED: &str = "workers: 2\nlisteners: [127.0.0.1:0]\n\
@@ -241,6 +242,27 @@ fn a_unix_socket_and_a_new_listener_are_there_afterwards() {
     for address in [titan.address.clone(), format!("127.83.83.1:{new}")] {
         assert!(ask(&address, "/").unwrap().starts_with("HTTP/1.1 204 "), "{address}");
     }
+}
+
+#[test]
+fn the_history_goes_on_in_the_successor() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("upgrade-state");
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir(&folder).unwrap();
+    let text = FIXED.to_owned() + "state: { directory: upgrade-state }\n";
+    let mut titan = Titan::start_told("state", &text);
+    let has = |id: u32| folder.join(format!("history/{id}.jsonl")).exists();
+    waits_until("the start to be noted", || has(1));
+    std::fs::write(&titan.file, text.replace("respond", "respnd")).unwrap();
+    titan.signal(Signal::USR2);
+    titan.complaints_up_to("this process goes on");
+    std::fs::write(&titan.file, &text).unwrap();
+    titan.signal(Signal::HUP);
+    waits_until("the reload to be noted", || has(2));
+    titan.upgrades();
+    waits_until("the start of the successor to be noted", || has(3));
+    titan.signal(Signal::TERM);
+    assert_eq!(titan.complaints(), "", "nobody has waited for the directory");
 }
 
 #[test]

@@ -127,6 +127,11 @@ impl Directory {
         Ok(Some(found))
     }
 
+    /// Lets another process write there, until [`Directory::acquire`] is called again.
+    pub fn release(&mut self) {
+        self.lock = None;
+    }
+
     /// What it has: of that many entries, the latest. It need not be ours.
     pub fn read(&self, most: usize) -> Result<Found, DirectoryError> {
         let mut ids = self.ids(COMPLETE).map_err(|error| self.failed(error))?;

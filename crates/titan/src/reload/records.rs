@@ -111,6 +111,11 @@ impl Records {
         }
     }
 
+    /// Where they are kept on the disk.
+    pub(super) fn directory(&self) -> Option<Shared> {
+        self.directory.clone()
+    }
+
     /// What whoever asks is told.
     pub(super) fn told(&self) -> orders::History {
         let in_memory = "the history is in memory only: set `state.directory` to keep it";

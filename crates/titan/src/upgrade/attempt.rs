@@ -11,9 +11,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use titan_admin::RevocationStore;
+use titan_admin::history::Directory;
 use titan_proxy::{InheritedListener, Lending, Loader};
 use zeroize::Zeroizing;
 
@@ -31,6 +32,8 @@ pub(super) struct Attempt {
 #[derive(Clone)]
 pub(super) struct Exclusive {
     pub(super) store: Option<Arc<RevocationStore>>,
+    /// Acquired again when there is something to write.
+    pub(super) directory: Option<Arc<Mutex<Directory>>>,
 }
 
 /// A process that serves in place of this one.
@@ -175,6 +178,9 @@ const KILLED: i32 = Signal::KILL.as_raw();
 impl Exclusive {
     fn release(&self) {
         self.store.iter().for_each(|store| store.close());
+        if let Some(directory) = &self.directory {
+            directory.lock().unwrap_or_else(PoisonError::into_inner).release();
+        }
     }
 
     fn take_back(&self) -> Result<(), String> {

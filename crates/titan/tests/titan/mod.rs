@@ -158,6 +158,12 @@ impl Titan {
         panic!("the gateway ended before it said `{last}`: {text}");
     }
 
+    /// What it and its successors write to standard error until they have ended.
+    pub(crate) fn complaints(&mut self) -> String {
+        let errors = self.errors.as_mut().expect("it was started with `start_told`");
+        errors.map(|line| line.unwrap() + "\n").collect()
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(self.pid, signal).unwrap();
     }
