@@ -101,17 +101,20 @@ struct Family {
 /// The text as far as it has come.
 struct Text(String);
 
-/// Every metric there is; `revoked` is how many revocations there are and may be, where there is a file for them.
+/// Every metric there is; `revoked` is how many revocations there are and may be, where there is a file for them, `calls`
+/// those of the admin interface by name and outcome, with the wrong tokens among them.
 pub(crate) fn write(
     (metrics, status): (&Metrics, &Status),
     attempts: &Attempts,
     revoked: Option<(usize, usize)>,
+    calls: (&[(&str, &str, u64)], u64),
     started: SystemTime,
 ) -> String {
     let mut text = Text(String::new());
     text.process(started);
     text.reloads(attempts, status);
     text.trials(attempts);
+    text.calls(calls);
     text.workers(metrics);
     text.routes(&status.routes());
     text.failures(metrics);
@@ -189,6 +192,23 @@ impl Text {
         );
         self.begin(family);
         self.sample(family.name, &[], unsaved);
+    }
+
+    fn calls(&mut self, (calls, wrong_tokens): (&[(&str, &str, u64)], u64)) {
+        let family = Family::counter(
+            "titan_admin_calls_total",
+            "Calls of the admin interface that change something.",
+        );
+        self.begin(family);
+        for (call, outcome, count) in calls {
+            self.sample(family.name, &[("call", call), ("outcome", outcome)], count);
+        }
+        let family = Family::counter(
+            "titan_admin_tokens_refused_total",
+            "Calls of the admin interface with a wrong token.",
+        );
+        self.begin(family);
+        self.sample(family.name, &[], wrong_tokens);
     }
 
     fn workers(&mut self, metrics: &Metrics) {

@@ -5,14 +5,19 @@
 mod connection;
 mod slots;
 mod socket;
+mod stream;
 #[cfg(test)]
 mod tests;
+mod tls;
 
 pub use socket::{LentSocket, Socket};
+pub use tls::Tls;
 
 use connection::Connection;
+use serde::Serialize;
 use serde_json::json;
 use slots::ConnectionSlots;
+use socket::SocketFile;
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
@@ -29,6 +34,8 @@ pub struct Server {
     thread: JoinHandle<()>,
     /// Until nothing is accepted any more.
     accepting: Option<Accepting>,
+    /// Of a Unix socket.
+    file: Option<SocketFile>,
 }
 
 /// What a server is known to have while it accepts connections.
@@ -105,7 +112,12 @@ pub enum Peer {
         pid: Option<i32>,
     },
     /// A client over TCP.
-    Client(SocketAddr),
+    Client {
+        /// Where it is.
+        address: SocketAddr,
+        /// Whether it speaks TLS.
+        is_secure: bool,
+    },
 }
 
 /// A complete request.
@@ -140,7 +152,7 @@ impl Server {
         handler: impl Handler,
     ) -> io::Result<Server> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let lent = socket.lend()?;
+        let (lent, file) = (socket.lend()?, socket.file());
         let listening = {
             let _context = runtime.enter();
             socket.enter()?
@@ -155,7 +167,7 @@ impl Server {
             // Nothing is ever sent: this is the end of the sender.
             let _ = runtime.block_on(stopped);
         })?;
-        Ok(Server { stop, thread, accepting: Some(Accepting { socket: lent, leave, left }) })
+        Ok(Server { stop, thread, accepting: Some(Accepting { socket: lent, leave, left }), file })
     }
 
     /// Its socket, for a successor of the process; `None` once it was left.
@@ -173,11 +185,13 @@ impl Server {
         let _ = left.recv();
     }
 
-    /// Ends it, and waits until others can have its address: no longer than the response takes that is being made.
+    /// Ends it, removes the file of a Unix socket, and waits until others can have its address: no longer than the response
+    /// takes that is being made.
     pub fn end(self) {
-        let Server { stop, thread, accepting } = self;
+        let Server { stop, thread, accepting, file } = self;
         drop((stop, accepting));
         let _ = thread.join();
+        file.iter().for_each(SocketFile::remove);
     }
 }
 
@@ -195,12 +209,18 @@ async fn accept(
             _ = &mut leaving => break,
         };
         match accepted {
-            Ok((stream, peer)) => {
+            Ok(accepted) => {
                 let slot = slots.take().await;
                 let (slots, room) = (Arc::clone(&slots), Arc::clone(&room));
-                let handler = Arc::clone(&handler);
+                let (handler, acceptor) = (Arc::clone(&handler), listening.acceptor());
                 tokio::spawn(async move {
-                    let connection = Connection::new((stream, peer), bounds, &slots, &room);
+                    let secured = tokio::select! {
+                        secured = accepted.secure(acceptor) => secured,
+                        // A client that does not get on gives way, as one that is idle does.
+                        () = slots.is_wanted() => return,
+                    };
+                    let Ok(client) = secured else { return };
+                    let connection = Connection::new(client, bounds, &slots, &room);
                     // An error means that the client has gone, and no response can reach it.
                     let _ = connection.serve(&*handler).await;
                     drop(slot);
@@ -213,6 +233,12 @@ async fn accept(
     slots.close();
 }
 
+/// The media type of the body behind a head, without its parameters; empty if none is named.
+pub(crate) fn media_type(head: &RequestHead) -> &[u8] {
+    let value = head.fields.get(FieldName::ContentType).unwrap_or_default();
+    value.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii()
+}
+
 impl Request {
     /// The largest body that is received unless a handler allows more; a larger one gets 413.
     pub const MAX_BODY: usize = 64 << 10;
@@ -223,6 +249,12 @@ impl Response {
     pub fn new(status: Status, media_type: &'static str, body: impl Into<Vec<u8>>) -> Response {
         let response = Response { head: ResponseHead::with_status(status), body: body.into() };
         response.with(FieldName::ContentType, media_type)
+    }
+
+    /// A response with that as JSON.
+    pub fn json(status: Status, document: &impl Serialize) -> Response {
+        let text = serde_json::to_string(document).expect("it is made of numbers, texts and times");
+        Response::new(status, "application/json", format!("{text}\n"))
     }
 
     /// A problem document (RFC 9457) of no further type than its status.
@@ -238,7 +270,7 @@ impl Response {
 
     /// The same with one more field.
     #[must_use]
-    pub fn with(mut self, name: FieldName, value: &'static str) -> Response {
+    pub fn with(mut self, name: FieldName, value: &str) -> Response {
         let added = self.head.fields.append(name, value.as_bytes());
         added.expect("what this program writes into a field is a text without control bytes");
         self

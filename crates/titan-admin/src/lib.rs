@@ -1,8 +1,12 @@
-//! The admin interface: health, readiness, metrics and revoked tokens, on a thread of its own.
+//! The admin interface: health, readiness, metrics, revoked tokens and the configuration, on threads of its own.
 //!
 //! | what | module | entry |
 //! |---|---|---|
-//! | the response for each path | `pages` | `Pages::respond` |
+//! | the response for each call | `pages` | `Site`, `Probes` |
+//! | which calls there are, and what right each needs | `calls` | `CALLS` |
+//! | who calls, and whether they may | `access` | [`Access`] |
+//! | a line for each call that changes something | `audit` | `Audit::note` |
+//! | the configuration in force, and other ones | `configuration` | `configuration::put` |
 //! | revoked tokens, in a file and for all workers | `revocations` | [`RevocationStore::open`] |
 //! | which configuration is in force, and how that went | `reloads` | [`Reloads::note_applied`] |
 //! | what the program can be asked to do with its configuration | [`orders`] | [`orders::Orders`] |
@@ -26,13 +30,25 @@ pub mod http;
 
 mod revocations;
 
+mod calls;
+
+mod access;
+
+mod audit;
+
+mod configuration;
+
 mod pages;
 
+pub use access::{Access, PreparedAccess};
+pub use audit::AuditLog;
 pub use reloads::{Cause, Reloads};
 pub use revocations::{RevocationStore, RevocationStoreError};
 
-use http::Request;
-use pages::Pages;
+use access::Place;
+use audit::Audit;
+use orders::Orders;
+use pages::{Pages, Probes, Site};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,27 +64,32 @@ const BOUNDS: http::Bounds = http::Bounds {
     bodies: 8 << 20,
 };
 
-/// Serves the admin interface of `gateway` at `socket`, until what it returns is dropped. `reloads` tells it of
-/// configurations; in `store` it notes the tokens that are revoked.
-pub fn start(
-    socket: http::Socket,
-    gateway: &Gateway,
-    reloads: &Arc<Reloads>,
-    store: Option<Arc<RevocationStore>>,
-) -> io::Result<http::Server> {
-    let pages = Pages::new(gateway, reloads, store).at(socket.address());
-    http::Server::start("admin", socket, BOUNDS, move |request: &Request| pages.respond(request))
-}
+/// The admin interface of a gateway, to be served at several sockets.
+pub struct Interface(Arc<Pages>);
 
-/// Serves health, readiness and metrics of `gateway` at `socket`, and nothing that changes anything, until what it returns is
-/// dropped.
-pub fn start_probes(
-    socket: http::Socket,
-    gateway: &Gateway,
-    reloads: &Arc<Reloads>,
-) -> io::Result<http::Server> {
-    let pages = Pages::new(gateway, reloads, None);
-    http::Server::start("probes", socket, BOUNDS, move |request: &Request| {
-        pages.respond_to_probe(request)
-    })
+impl Interface {
+    /// That of `gateway`. `reloads` tells it of configurations; in `store`, while there is one, it notes the tokens that are revoked; `log`
+    /// gets a line for each call that changes something.
+    pub fn new(
+        gateway: &Gateway,
+        reloads: &Arc<Reloads>,
+        store: Option<&Arc<RevocationStore>>,
+        access: &Access,
+        (orders, log): (Orders, AuditLog),
+    ) -> Interface {
+        let audit = (orders, Audit::new(log));
+        Interface(Arc::new(Pages::new(gateway, reloads, store, access, audit)))
+    }
+
+    /// Serves all of it at `socket`, on a thread of that name, until what it returns is dropped.
+    pub fn serve(&self, name: &str, socket: http::Socket) -> io::Result<http::Server> {
+        let site = Site { pages: Arc::clone(&self.0), place: Place::of(socket.address()) };
+        http::Server::start(name, socket.secured(self.0.tls()), BOUNDS, site)
+    }
+
+    /// Serves health, readiness and metrics at `socket`, and nothing that changes anything, until what it returns is
+    /// dropped.
+    pub fn serve_probes(&self, socket: http::Socket) -> io::Result<http::Server> {
+        http::Server::start("probes", socket, BOUNDS, Probes(Arc::clone(&self.0)))
+    }
 }

@@ -7,7 +7,7 @@ mod pages;
 pub(crate) mod tests;
 
 pub use log::RevocationStoreError;
-pub(crate) use pages::{PATH, respond};
+pub(crate) use pages::{list, no_store, restore, revoke};
 
 use entry::{Entry, Tokens, TokensKey};
 use log::{Log, Record};

@@ -277,7 +277,7 @@ fn split_port(text: &str) -> Result<(&str, u16), Problem> {
     Ok((host, number))
 }
 
-fn parse_socket_path(path: &str) -> Result<PathBuf, Problem> {
+pub(crate) fn parse_socket_path(path: &str) -> Result<PathBuf, Problem> {
     if !path.starts_with('/') {
         let problem = Problem::new("the path of a Unix socket must start with `/`");
         return Err(problem.help("write it as `unix:/run/titan.sock`"));

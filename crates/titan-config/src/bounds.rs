@@ -63,6 +63,8 @@ pub const MAX_REVOCATIONS: i64 = 1_000_000;
 pub const MAX_HISTORY: i64 = 100;
 /// Origins of a CORS policy.
 pub const MAX_ORIGINS: usize = 256;
+/// Tokens of the admin interface.
+pub const MAX_ADMIN_TOKENS: usize = 64;
 /// Keys of an API.
 pub const MAX_API_KEYS: usize = 10_000;
 /// Rates of a rate limit.

@@ -4,12 +4,13 @@ mod limits;
 mod look_alikes;
 
 use crate::address::ListenAddress;
+use crate::admin::{AdminDraft, check_admin};
 use crate::clash::check_routes;
 use crate::compose::compose;
 use crate::declared::Declared;
 use crate::diagnostic::Diagnostic;
 use crate::forwarding::ClientCert;
-use crate::gateway::{Admin, AdminDraft, AdminFields, Config, ConfigFields};
+use crate::gateway::{Config, ConfigFields};
 use crate::language;
 use crate::listener::{Listener, ListenerDraft};
 use crate::location::Span;
@@ -96,17 +97,7 @@ fn check(fields: &ConfigFields, root: &Node, to: &mut Reading<'_>) {
     check_retry_bodies(fields, to);
     check_client_certificates(fields, root, to);
     check_revocations(fields, to);
-    if let Some(AdminDraft::On(admin)) = &fields.admin
-        && admin.address.value.is_public()
-    {
-        let message = "the admin interface can be reached from other machines";
-        let warning = Diagnostic::warning(admin.address.span, message);
-        let warning = warning.label("it has no authentication");
-        to.add(warning.help(
-            "use a loopback address such as `127.0.0.1:8484`, or a Unix socket; `probes` serves \
-                health checks from other machines",
-        ));
-    }
+    check_admin(fields.admin.as_ref(), to);
 }
 
 /// Whether there is anything to take back, and anywhere to say so.
@@ -234,12 +225,10 @@ fn check_addresses(listeners: &[&ListenerDraft], admin: Option<&AdminDraft>, to:
     let mut bound: Vec<(&ListenAddress, Span)> = Vec::new();
     let drafts = listeners.iter().map(|draft| (&draft.listener.address, draft.address_span));
     let admin = match admin {
-        Some(AdminDraft::On(AdminFields { address, probes })) => {
-            vec![Some(address), probes.as_ref()]
-        }
+        Some(AdminDraft::On(admin)) => admin.sockets(),
         Some(AdminDraft::Off) | None => Vec::new(),
     };
-    let admin = admin.into_iter().flatten().map(|at: &At<ListenAddress>| (&at.value, at.span));
+    let admin = admin.iter().map(|(address, span)| (address, *span));
     for (address, span) in drafts.chain(admin) {
         if let Some((other, first)) = bound.iter().find(|(other, _)| other.clashes(address)) {
             to.add(clash(address, span, other, *first));
@@ -427,10 +416,7 @@ fn finish(
     let listeners = listeners.collect::<Option<Vec<Listener>>>()?;
     let admin = match admin? {
         AdminDraft::Off => None,
-        AdminDraft::On(AdminFields { address: At { value: address, span }, probes }) => {
-            let probes = probes.map(|probes| probes.value);
-            Some(Admin { address, probes, location: span.location() })
-        }
+        AdminDraft::On(admin) => Some(admin.finish()),
     };
     Some(Config {
         workers: workers?,

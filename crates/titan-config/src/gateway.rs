@@ -1,6 +1,6 @@
-//! The whole configuration, and the sections that stand alone: workers and admin.
+//! The whole configuration, and the section of the workers.
 
-use crate::address::{ListenAddress, admin_address, listen_address};
+use crate::admin::{Admin, AdminDraft, admin};
 use crate::bounds::{
     MAX_INCLUDES, MAX_LISTENERS, MAX_PATH_BYTES, MAX_POLICIES, MAX_ROUTES, MAX_UPSTREAMS,
 };
@@ -8,7 +8,6 @@ use crate::error_pages::{ErrorPages, error_pages};
 use crate::forwarding::{Forwarding, forwarding};
 use crate::limits::{Limits, limits};
 use crate::listener::{Listener, ListenerDraft, listener};
-use crate::location::Location;
 use crate::look_alikes::Paths;
 use crate::policy::{
     JwtRevocations, NamedPolicy, Policies, Policy, PolicyKind, jwt_revocations, policy, uses,
@@ -142,7 +141,8 @@ impl Config {
         let upstreams = self.upstreams.iter().filter_map(|upstream| upstream.tls.as_ref());
         let theirs = upstreams.flat_map(UpstreamTls::files);
         let policies = self.policies.iter().flat_map(|it| it.policy.files());
-        listeners.flat_map(Tls::files).chain(theirs).chain(policies).collect()
+        let admin = self.admin.iter().flat_map(Admin::files);
+        listeners.flat_map(Tls::files).chain(theirs).chain(policies).chain(admin).collect()
     }
 
     /// Whether some upstream, or the source of a key set, is verified with the system's authorities.
@@ -182,33 +182,6 @@ pub enum Threads {
     Auto,
     /// That many.
     Exactly(NonZeroU16),
-}
-
-/// The admin interface.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Admin {
-    /// Where it listens.
-    pub address: ListenAddress,
-    /// Where health, readiness and metrics are served as well, and nothing else.
-    pub probes: Option<ListenAddress>,
-    /// Where the file says so; `None` for the default.
-    pub location: Option<Location>,
-}
-
-section! {
-    "admin", "the admin interface", Any;
-    /// Health, readiness, metrics and token revocation, on a thread of their own. There is no authentication: keep it
-    /// on a loopback address or a Unix socket. A plain string sets `address` alone.
-    pub(crate) struct AdminFields {
-        /// Where it listens, written like the address of a listener. It closes when a drain begins, so that a successor
-        /// can start.
-        pub(crate) address: At<ListenAddress> = default("127.0.0.1:8484", at(admin_address())),
-        /// Another address that serves `/healthz`, `/readyz` and `/metrics` only: for clients on other machines, such
-        /// as kubelet and Prometheus. It stays open until the drain has ended. Anyone who can reach it learns the names
-        /// of routes and upstreams and the addresses of endpoints.
-        pub(crate) probes: Option<At<ListenAddress>> =
-            optional("`address` serves them", at(listen_address())),
-    }
 }
 
 section! {
@@ -260,7 +233,7 @@ section! {
             default("{}", lenient(forwarding())),
         /// How names of endpoints are resolved to addresses.
         pub(crate) resolver: Option<Resolver> = default("{}", lenient(resolver())),
-        /// Health, readiness and metrics; `off` for none.
+        /// Health, readiness, metrics, and calls that change the configuration; `off` for none of it.
         pub(crate) admin: Option<AdminDraft> = default("{}", lenient(admin())),
         /// What is kept between two starts, and where.
         pub(crate) state: Option<State> = default("{}", lenient(state())),
@@ -287,22 +260,10 @@ pub(crate) fn include() -> impl Read<Value = Vec<At<String>>> {
     one_or_list(at(pattern), 0..=MAX_INCLUDES)
 }
 
-/// The admin interface with its place.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum AdminDraft {
-    Off,
-    On(AdminFields),
-}
-
 fn workers() -> impl Read<Value = Workers> {
     short_for("threads", section_of::<Workers>())
 }
 
 fn threads() -> impl Read<Value = Threads> {
     word_or("auto", Threads::Auto, whole(1..=256).map(Threads::Exactly))
-}
-
-fn admin() -> impl Read<Value = AdminDraft> {
-    let on = short_for("address", section_of::<AdminFields>());
-    word_or("off", AdminDraft::Off, on.map(AdminDraft::On))
 }

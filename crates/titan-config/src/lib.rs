@@ -113,6 +113,8 @@ mod route;
 
 mod route_fields;
 
+mod admin;
+
 mod gateway;
 
 mod language;
@@ -144,6 +146,7 @@ mod cases;
 mod schema;
 
 pub use address::{EndpointAddress, ListenAddress};
+pub use admin::{Admin, AdminRights, AdminSocket, AdminToken};
 pub use balance::{Balance, HashKey, SameSite, StickyCookie};
 pub use body_template::{BodyTemplate, Escaping};
 pub use cases::{Case, Cases, Expectation, TestRequest, Verdict};
@@ -154,7 +157,7 @@ pub use diagnostic::{Diagnostic, Label, Severity};
 pub use error_pages::{ErrorPage, ErrorPages, Failures};
 pub use files::{CacheRule, StaticFiles};
 pub use forwarding::{ClientCert, Forwarding, ServerField, TrustedField};
-pub use gateway::{Admin, Config, Threads, Workers};
+pub use gateway::{Config, Threads, Workers};
 pub use host::HostPattern;
 pub use limits::{FieldNames, Limits};
 pub use listener::{Listener, Protocols, ProxyProtocol};
@@ -165,7 +168,7 @@ pub use masked::{Masked, SecretPlace};
 pub use path::{PathEnd, PathPattern, Segment};
 pub use plan::{Change, ChangeKind, Difference, Move, Part, Plan, Weaker};
 pub use policy::*;
-pub use quantity::{ByteSize, Cap};
+pub use quantity::{ByteSize, Cap, duration};
 pub use reference::reference;
 pub use report::Report;
 pub use resolved::Resolved;

@@ -15,6 +15,7 @@ mod rule;
 mod section;
 mod transform;
 
+pub(crate) use authorise::key_hash;
 pub use authorise::{
     ApiKey, ApiKeys, AuthCache, AuthKey, Basic, ClaimRule, ClaimValue, Credential, ForwardAuth,
     Granted, KeyHash, PasswordHash, User, api_keys_in, users_in,

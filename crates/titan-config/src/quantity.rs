@@ -100,6 +100,14 @@ pub(crate) fn parse_size(text: &str) -> Result<ByteSize, Problem> {
     number.checked_mul(factor).map(ByteSize).ok_or_else(too_large)
 }
 
+/// The duration that a text such as `30s` stands for, as in the file, or what is wrong with it.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    parse_duration(text).map_err(|Problem { reason, help, part: _ }| match help {
+        Some(help) => format!("{reason}: {help}"),
+        None => reason,
+    })
+}
+
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, Problem> {
     let such_as = "write a duration, such as `30s`";
     if is_date(text) {

@@ -1,6 +1,7 @@
 //! The summary of a configuration in a few lines, which `titan check` prints for a valid file.
 
-use crate::gateway::{Admin, Config, Threads};
+use crate::admin::{Admin, AdminSocket};
+use crate::gateway::{Config, Threads};
 use crate::listener::Listener;
 use crate::listing::conditions;
 use crate::path::PathPattern;
@@ -22,9 +23,14 @@ impl Config {
         let pinned = if self.workers.pin { ", pinned" } else { "" };
         let admin = match &self.admin {
             None => "off".to_owned(),
-            Some(Admin { address, probes: None, location: _ }) => address.to_string(),
-            Some(Admin { address, probes: Some(probes), location: _ }) => {
-                format!("{address}, probes on {probes}")
+            Some(Admin { address, socket, probes, tokens: _, tls, location: _ }) => {
+                let tls = if tls.is_some() { ", TLS" } else { "" };
+                let probes =
+                    probes.iter().map(|it| format!(", probes on {it}")).collect::<String>();
+                match socket {
+                    AdminSocket::At(path) => format!("{address}{tls}, {}{probes}", path.display()),
+                    AdminSocket::Auto | AdminSocket::Off => format!("{address}{tls}{probes}"),
+                }
             }
         };
         let lines = [("workers", format!("{threads}{pinned}")), ("admin", admin)];

@@ -79,6 +79,8 @@ statuses! {
     EXPECTATION_FAILED = 417 "Expectation Failed";
     /// 421.
     MISDIRECTED_REQUEST = 421 "Misdirected Request";
+    /// 422: the content is well-formed, and wrong.
+    UNPROCESSABLE_CONTENT = 422 "Unprocessable Content";
     /// 426.
     UPGRADE_REQUIRED = 426 "Upgrade Required";
     /// 429.

@@ -43,13 +43,13 @@ impl Activated {
     pub(crate) fn hand_to(
         self,
         config: &Config,
-        servers: &[(&str, &ListenAddress)],
+        servers: &[(&str, ListenAddress)],
         inherited: &mut Inherited,
     ) -> Result<(), Failure> {
         for Passed { name, address, socket } in self.0 {
             if config.listeners.iter().any(|listener| listener.address == address) {
                 inherited.add_socket(&address, socket);
-            } else if let Some((role, _)) = servers.iter().find(|(_, it)| **it == address) {
+            } else if let Some((role, _)) = servers.iter().find(|(_, it)| *it == address) {
                 inherited.add_server(role, &address, socket);
             } else {
                 return Err(Failure::BadInput(format!(

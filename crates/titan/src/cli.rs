@@ -6,6 +6,10 @@ mod test;
 pub(crate) use plan::PlanOptions;
 pub(crate) use test::TestOptions;
 
+mod reload;
+
+pub(crate) use reload::GatewayOption;
+
 use clap::{Args, Parser, Subcommand};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -33,6 +37,13 @@ pub(crate) enum Command {
     /// Start the gateway; the default without a command
     #[command(after_help = AFTER_RUN)]
     Run(RunOptions),
+    /// Have a running gateway read its configuration again, and print what it says
+    ///
+    /// It puts the file in force that it was started with, or says what is wrong with it and changes nothing.
+    ///
+    /// The same as SIGHUP, but with the outcome. Needs the Unix socket of the admin interface.
+    #[command(after_help = reload::AFTER_HELP)]
+    Reload(GatewayOption),
     /// Validate a configuration file and print a summary
     ///
     /// Shows all errors at once, each with its position. Starts, binds and resolves nothing.
@@ -176,6 +187,7 @@ Examples:
   titan                                   start the demo: an echo service on 127.0.0.1:8080
   titan --config titan.yaml               start with a configuration
   titan check titan.yaml                  show its errors, or a summary
+  titan reload                            have the running gateway read its configuration again
   titan explain GET http://a.example/x -c titan.yaml
                                           which route this request takes, and why
   titan test tests.yaml                   whether requests get what they should
@@ -210,7 +222,7 @@ Signals:
 
 The admin interface (127.0.0.1:8484, unless the configuration says otherwise) serves /healthz,
 /readyz and /metrics. It closes when the drain begins; the address in `admin.probes` keeps responding
-until the end.";
+until the end. Commands such as `titan reload` use its Unix socket, `admin.socket`.";
 
 const AFTER_CHECK: &str = "\
 Examples:
@@ -240,7 +252,7 @@ mod tests {
     use super::*;
     use clap::CommandFactory;
 
-    fn help(of: Option<&str>) -> String {
+    pub(super) fn help(of: Option<&str>) -> String {
         let mut command = Cli::command();
         command.build();
         let command = match of {
@@ -261,6 +273,7 @@ mod tests {
 
         Commands:
           run      Start the gateway; the default without a command
+          reload   Have a running gateway read its configuration again, and print what it says
           check    Validate a configuration file and print a summary
           explain  Show which route a request would take, and why not another
           test     Run test files: requests, and what a configuration is expected to make of each
@@ -290,6 +303,7 @@ mod tests {
           titan                                   start the demo: an echo service on 127.0.0.1:8080
           titan --config titan.yaml               start with a configuration
           titan check titan.yaml                  show its errors, or a summary
+          titan reload                            have the running gateway read its configuration again
           titan explain GET http://a.example/x -c titan.yaml
                                                   which route this request takes, and why
           titan test tests.yaml                   whether requests get what they should
@@ -346,7 +360,7 @@ mod tests {
 
         The admin interface (127.0.0.1:8484, unless the configuration says otherwise) serves /healthz,
         /readyz and /metrics. It closes when the drain begins; the address in `admin.probes` keeps responding
-        until the end.
+        until the end. Commands such as `titan reload` use its Unix socket, `admin.socket`.
         ");
     }
 

@@ -9,11 +9,18 @@ pub(crate) struct Greeting<'g> {
     pub(crate) config: &'g Config,
     /// In the order of the configuration.
     pub(crate) listeners: &'g [Bound],
-    pub(crate) admin: Option<&'g ListenAddress>,
-    pub(crate) probes: Option<&'g ListenAddress>,
+    pub(crate) admin: &'g AdminAddresses,
     pub(crate) workers: usize,
     /// The text of the built-in configuration, where that is used.
     pub(crate) demo: Option<&'g str>,
+}
+
+/// Where the admin interface can be reached.
+pub(crate) struct AdminAddresses {
+    pub(crate) address: Option<ListenAddress>,
+    /// For commands on this machine, beside the address.
+    pub(crate) commands: Option<ListenAddress>,
+    pub(crate) probes: Option<ListenAddress>,
 }
 
 impl Greeting<'_> {
@@ -30,12 +37,16 @@ impl Greeting<'_> {
             let scheme = if listener.tls.is_some() { "https" } else { "http" };
             lines.push(format!("listening on {}{name}", url(scheme, &bound.address)));
         }
-        lines.push(match self.admin {
-            Some(address) => format!("admin on {}", url("http", &address.to_string())),
+        let AdminAddresses { address, commands, probes } = self.admin;
+        let has_tls = self.config.admin.as_ref().is_some_and(|admin| admin.tls.is_some());
+        let scheme = if has_tls { "https" } else { "http" };
+        lines.push(match address {
+            Some(address) => format!("admin on {}", url(scheme, &address.to_string())),
             None => "admin off".to_owned(),
         });
-        let probes = self.probes.map(|it| format!("probes on {}", url("http", &it.to_string())));
+        let probes = probes.iter().map(|it| format!("probes on {}", url("http", &it.to_string())));
         lines.extend(probes);
+        lines.extend(commands.iter().map(|it| format!("admin on {it}")));
         let mut text = lines.join("\n") + "\n";
         if let Some(demo) = self.demo {
             text.push_str(&advice(demo));
@@ -88,12 +99,15 @@ mod tests {
     #[test]
     fn the_demo_says_what_to_try() {
         let config = demo::config_for_reading();
-        let admin = &config.admin.as_ref().unwrap().address;
+        let admin = AdminAddresses {
+            address: Some(config.admin.as_ref().unwrap().address.clone()),
+            commands: Some(ListenAddress::Unix("/run/titan/admin.sock".into())),
+            probes: None,
+        };
         let greeting = Greeting {
             config: &config,
             listeners: &[bound("127.0.0.1:8080")],
-            admin: Some(admin),
-            probes: None,
+            admin: &admin,
             workers: 2,
             demo: Some("listeners:\n  - 127.0.0.1:8080\n\nroutes: ...\n"),
         };
@@ -101,6 +115,7 @@ mod tests {
         titan 0.1.0, 2 workers
         listening on http://127.0.0.1:8080
         admin on http://127.0.0.1:8484
+        admin on unix:/run/titan/admin.sock
 
         This is the built-in demo. Its upstream echoes requests:
 
@@ -131,8 +146,7 @@ mod tests {
         let greeting = Greeting {
             config: &config,
             listeners: &[bound("[::]:8080"), bound("127.0.0.1:4711"), bound("unix:/run/t.sock")],
-            admin: None,
-            probes: None,
+            admin: &AdminAddresses { address: None, commands: None, probes: None },
             workers: 1,
             demo: None,
         };

@@ -16,6 +16,9 @@
 //! | events that the operator should know of | `events` |
 //! | failures of upstreams, certificates and keys while it serves | `failures` |
 //! | reading the file, those that it includes, and what they name | `regular_file`, `documents`, `config_file` |
+//! | `titan reload` | `remote` |
+//! | calls of a gateway that runs | `client` |
+//! | the sockets of the admin interface | `admin`, `socket_path` |
 //! | why the program fails | `failure` |
 //! | standard output and standard error | `terminal` |
 
@@ -33,11 +36,15 @@ mod documents;
 
 mod config_file;
 
+mod socket_path;
+
 mod cases;
 
 mod cert;
 
 mod check;
+
+mod client;
 
 mod demo;
 
@@ -52,7 +59,12 @@ mod plan;
 mod reload;
 mod upgrade;
 
+mod remote;
+
 mod activation;
+
+mod admin;
+
 mod supervisor;
 
 mod run;
@@ -87,6 +99,7 @@ fn main() -> ExitCode {
 fn perform(cli: Cli) -> Result<ExitCode, Failure> {
     match cli.into_command() {
         Command::Run(options) => return run::run(&options),
+        Command::Reload(gateway) => return remote::reload(&gateway),
         Command::Check(options) => return check::check(&options),
         Command::Explain { method, url, fields, client_cert, from, as_test, config } => {
             let named = config.config;

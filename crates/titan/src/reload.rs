@@ -43,7 +43,7 @@ use titan_admin::history::{self, Author, Directory, Origin, Source};
 use titan_admin::orders::{
     self, Applied, Change, Document, Findings, Guard, NotApplied, Order, Safeguards,
 };
-use titan_admin::{Cause, Reloads};
+use titan_admin::{Access, Cause, Reloads};
 use titan_config::{Config, Masked};
 use titan_proxy::{Loader, Revocations, Status};
 use tokio::sync::oneshot;
@@ -97,7 +97,7 @@ impl Reloading {
     pub(crate) fn new(
         in_force: InForce,
         mut records: Records,
-        (loader, revoked): (Loader, Option<Revocations>),
+        (loader, access, revoked): (Loader, Access, Option<Revocations>),
         (reloads, status): (Arc<Reloads>, Status),
     ) -> Reloading {
         let origin = Origin { source: Source::Start, author: None, repeats: None };
@@ -105,7 +105,7 @@ impl Reloading {
         let mut reloading = Reloading {
             in_force,
             records,
-            attempts: Attempts { loader, revoked },
+            attempts: Attempts { loader, access, revoked },
             asked: 0,
             running: None,
             next: None,

@@ -1,12 +1,13 @@
 //! `titan run`: binds everything, serves until a signal, drains.
 
 use crate::activation::Activated;
+use crate::admin::{self, AdminServers, AdminSockets};
 use crate::cli::RunOptions;
 use crate::config_file;
 use crate::demo::Demo;
 use crate::documents::{Documents, Parsed};
 use crate::events::Events;
-use crate::failure::{FOR_PROBES, Failure};
+use crate::failure::Failure;
 use crate::failures::Failures;
 use crate::greeting::Greeting;
 use crate::reload::{self, InForce, Records, Reloading};
@@ -18,10 +19,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
-use titan_admin::http::{LentSocket, Server, Socket};
+use titan_admin::http::Server;
 use titan_admin::orders::{self, Order};
-use titan_admin::{Reloads, RevocationStore};
-use titan_config::{Admin, Config, ListenAddress};
+use titan_admin::{Access, Interface, Reloads, RevocationStore};
+use titan_config::Config;
 use titan_proxy::{Files, Gateway, InheritedListener, PreparedGateway};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -31,14 +32,9 @@ use tokio::time::MissedTickBehavior;
 /// How often there is a look at what changes without telling: files, counters, failures.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// What a successor finds the sockets of servers by.
-const ADMIN: &str = "admin";
-const PROBES: &str = "probes";
-
 /// The servers beside the gateway itself.
 struct Servers {
-    admin: Option<Server>,
-    probes: Option<Server>,
+    admin: AdminServers,
     _demo: Option<Server>,
     store: Option<Arc<RevocationStore>>,
 }
@@ -104,14 +100,14 @@ fn run_after(
     if predecessor.is_none() {
         open(store.as_deref())?;
     }
-    activated.hand_to(&config, &servers_of(&config), &mut inherited)?;
+    activated.hand_to(&config, &admin::addresses_of(&config), &mut inherited)?;
+    let access = Access::new(&config, &files).map_err(|bad| Failure::from(bad).masked(&config))?;
     let config = Arc::new(config);
     let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut signals = Signals::new()?;
-        let [admin, probes] = bind_admin(&config, &mut inherited)?;
-        let address = |socket: &Option<Socket>| socket.as_ref().map(|it| it.address().clone());
-        let (admin_address, probes_address) = (address(&admin), address(&probes));
+        let admin = AdminSockets::bind(&config, &mut inherited)?;
+        let addresses = admin.addresses();
         let listeners = inherited.take_listeners();
         let prepared = tokio::select! {
             prepared = prepare(&config, files, store.as_deref(), listeners) => prepared?,
@@ -125,16 +121,14 @@ fn run_after(
         let taken = prepared.taken().to_vec();
         let gateway = prepared.start()?;
         let reloads = Arc::new(Reloads::new(documents.digest));
-        let (_orders, ordered) = orders::orders();
-        let start = |socket| titan_admin::start(socket, &gateway, &reloads, store.clone());
-        let admin = admin.map(start).transpose()?;
-        let start = |socket| titan_admin::start_probes(socket, &gateway, &reloads);
-        let probes = probes.map(start).transpose()?;
+        let (orders, ordered) = orders::orders();
+        let log = Box::new(terminal::audit);
+        let interface = Interface::new(&gateway, &reloads, store.as_ref(), &access, (orders, log));
+        let admin = admin.serve(&interface)?;
         let greeting = Greeting {
             config: &config,
             listeners: &gateway.listeners(),
-            admin: admin_address.as_ref(),
-            probes: probes_address.as_ref(),
+            admin: &addresses,
             workers: gateway.metrics().workers().len(),
             demo: demo.as_ref().map(|(text, _)| text.as_str()),
         };
@@ -154,13 +148,13 @@ fn run_after(
         let reloading = in_force.map(|it| {
             let (records, warnings) = Records::open(&it.config.state, &it.file);
             warnings.iter().for_each(|warning| terminal::event(warning));
-            let with = (gateway.loader().clone(), revoked);
+            let with = (gateway.loader().clone(), access, revoked);
             Reloading::new(it, records, with, (reloads, gateway.status()))
         });
         let reloading = reloading.map(|it| if options.watch { it.watching() } else { it });
         let upgrading = Upgrading::new(file, &config, gateway.loader().clone(), store.clone());
         let upgrading = upgrading.keeping(reloading.as_ref().and_then(Reloading::directory));
-        let servers = Servers { admin, probes, _demo: demo, store };
+        let servers = Servers { admin, _demo: demo, store };
         serve(gateway, (signals, ordered), (reloading, upgrading, supervisor), servers).await
     })
 }
@@ -193,27 +187,6 @@ async fn prepare(
     }
 }
 
-/// The addresses of the servers beside the gateway itself.
-fn servers_of(config: &Config) -> Vec<(&'static str, &ListenAddress)> {
-    let Some(Admin { address, probes, location: _ }) = &config.admin else { return Vec::new() };
-    let probes = probes.as_ref().map(|probes| (PROBES, probes));
-    std::iter::once((ADMIN, address)).chain(probes).collect()
-}
-
-/// The sockets of the admin interface and of the probes. Bound before the gateway starts, so that nothing runs when this fails.
-fn bind_admin(config: &Config, inherited: &mut Inherited) -> Result<[Option<Socket>; 2], Failure> {
-    let Some(Admin { address, probes, location: _ }) = &config.admin else {
-        return Ok([None, None]);
-    };
-    let mut bind = |role: &str, address: &ListenAddress, what: &str| {
-        let failed = |error| Failure::Bind { what: format!("{address} {what}"), error };
-        inherited.socket(role, address, Socket::bind).map_err(failed)
-    };
-    let admin = bind(ADMIN, address, "for the admin interface")?;
-    let probes = probes.as_ref().map(|address| bind(PROBES, address, FOR_PROBES)).transpose()?;
-    Ok([Some(admin), probes])
-}
-
 /// Waits for a signal, then for the workers to finish. Probes see the drain, and the demo responds to what still runs;
 /// the admin interface and the file of revoked tokens are for a successor from the signal on.
 async fn serve(
@@ -239,7 +212,7 @@ async fn serve(
                         terminal::complain(&format!("error: no upgrade now: {why}\n"));
                         continue;
                     }
-                    upgrading.begin(reloading.as_ref().map(Reloading::config), servers.lend());
+                    upgrading.begin(reloading.as_ref().map(Reloading::config), servers.admin.lend());
                     continue;
                 }
                 Told::Reload => {
@@ -266,7 +239,7 @@ async fn serve(
         failures.warn(of_file.into_iter().collect(), Instant::now());
     };
     if let Some(Successor { pid, version }) = &successor {
-        servers.leave();
+        servers.admin.leave();
         supervisor.leave_to(*pid);
         terminal::say(&format!("upgrade: process {pid} (titan {version}) serves now\n"));
     }
@@ -286,7 +259,7 @@ async fn serve(
         // It was told to this process, which can do it no longer.
         Some(successor) if is_under_way => successor.hang_up(),
         Some(_) => {}
-        None => servers.admin.take().into_iter().for_each(Server::end),
+        None => servers.admin.release(),
     }
     drop(upgrading);
     servers.store = None;
@@ -338,21 +311,6 @@ fn cut_off_by(signal: SignalKind) -> ExitCode {
 
 fn worker_ended() -> Failure {
     Failure::Runtime("a worker thread ended unexpectedly; all workers have stopped".to_owned())
-}
-
-impl Servers {
-    /// Their sockets, for a successor.
-    fn lend(&self) -> io::Result<Vec<(&'static str, LentSocket)>> {
-        let all = [(ADMIN, &self.admin), (PROBES, &self.probes)];
-        let there = all.into_iter().filter_map(|(role, server)| Some((role, server.as_ref()?)));
-        let lent = there.filter_map(|(role, server)| Some((role, server.lend()?)));
-        lent.map(|(role, lent)| Ok((role, lent?))).collect()
-    }
-
-    /// Leaves their sockets to a successor that serves.
-    fn leave(&mut self) {
-        [&mut self.admin, &mut self.probes].into_iter().flatten().for_each(Server::leave);
-    }
 }
 
 impl Signals {

@@ -35,6 +35,11 @@ pub(crate) fn event(text: &str) {
     complain(&format!("warning: {}\n", line(text)));
 }
 
+/// Prints one line about a call that has changed something, or was to: who, what, and what came of it.
+pub(crate) fn audit(text: &str) {
+    complain(&format!("audit: {}\n", line(text)));
+}
+
 /// The same text without anything that ends a line, or that a terminal obeys.
 fn line(text: &str) -> String {
     let is_text = |c: char| c == ' ' || c.is_ascii_graphic() || c.is_alphanumeric();

@@ -7,6 +7,7 @@
     reason = "a test may stop at a surprise, and uses a part of what tests have in common"
 )]
 
+mod admin;
 mod control;
 mod revocations;
 mod titan;
@@ -59,7 +60,8 @@ fn ask(address: &str, path: &str) -> String {
 /// The same with more field lines.
 fn ask_with(address: &str, path: &str, fields: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: a\r\n{fields}Connection: close\r\n\r\n").unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\n{fields}Connection: close\r\n\r\n")
+        .unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     text

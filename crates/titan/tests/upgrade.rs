@@ -101,7 +101,7 @@ fn ask(address: &str, path: &str) -> std::io::Result<String> {
 }
 
 fn ask_over(mut stream: impl Read + Write, path: &str) -> std::io::Result<String> {
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
     let mut text = String::new();
     stream.read_to_string(&mut text)?;
     Ok(text)

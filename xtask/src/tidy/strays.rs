@@ -39,6 +39,10 @@ const LISTED: &[(&str, &str)] = &[
     ("conformance/*/README.md", "the format of the vectors"),
     ("conformance/*/*.json", "vectors that both engines must judge alike, and their schema"),
     ("xtask/src/tidy/changelog/first.txt", "what the first entries of the changelog sum up"),
+    (
+        "crates/titan-admin/openapi.json",
+        "the admin interface, for programs: a test holds it to what is served",
+    ),
     ("crates/*/src/snapshots/*.snap", "what texts for people look like"),
     ("crates/*/tests/snapshots/*.snap", "what texts for people look like"),
     ("crates/*/proptest-regressions/*.txt", "inputs that once failed"),

@@ -41,7 +41,8 @@ fn text_of(gateway: &Gateway) -> String {
 
 fn text_after(gateway: &Gateway, reloads: &Reloads) -> String {
     let (metrics, status) = (gateway.metrics(), gateway.status());
-    write((&metrics, &status), &reloads.attempts(), Some((2, 7)), UNIX_EPOCH)
+    let calls = [("reload", "done", 3)];
+    write((&metrics, &status), &reloads.attempts(), Some((2, 7)), (&calls, 5), UNIX_EPOCH)
 }
 
 #[test]
@@ -143,6 +144,8 @@ fn every_family_is_there() {
     let names: Vec<_> =
         families.iter().map(|(name, family)| format!("{name} {}", family.kind)).collect();
     insta::assert_snapshot!(names.join("\n"), @r"
+    titan_admin_calls_total counter
+    titan_admin_tokens_refused_total counter
     titan_build_info gauge
     titan_config_in_use gauge
     titan_config_info gauge

@@ -1,7 +1,7 @@
 //! One connection of the small server: a whole request in, a whole response out, until it closes.
 
 use super::slots::ConnectionSlots;
-use super::socket::Stream;
+use super::stream::Stream;
 use super::{Bounds, Handler, Peer, Request, Response};
 use std::io;
 use std::time::{Duration, SystemTime};

@@ -1,16 +1,20 @@
 //! The socket of a server: TCP or Unix, bound before any thread runs, so that a failure is a start error.
 
 use super::Peer;
+use super::stream::Stream;
+use super::tls::{self, Tls};
+use rustix::fs::Mode;
 use socket2::{Domain, Protocol, SockAddr, Type};
+use std::fs::Metadata;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use titan_config::ListenAddress;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
+use tokio_rustls::TlsAcceptor;
 
 /// A socket that is bound and listens, but is not served yet.
 #[derive(Debug)]
@@ -19,6 +23,7 @@ pub struct Socket {
     address: ListenAddress,
     /// As it was asked for.
     name: ListenAddress,
+    tls: Tls,
 }
 
 /// A duplicate of the socket of a server, for a successor of the process.
@@ -31,15 +36,37 @@ pub struct LentSocket {
 }
 
 /// The same as a part of a runtime.
-pub(super) enum Listening {
+pub(super) struct Listening {
+    kind: Kind,
+    tls: Tls,
+}
+
+enum Kind {
     Tcp(TcpListener),
     Unix(UnixListener),
 }
 
-/// An accepted connection of either kind.
-pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+/// The file of a Unix socket.
+#[derive(Debug)]
+pub(super) struct SocketFile {
+    path: PathBuf,
+    identity: (u64, u64),
+}
 
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+/// A connection that has not begun with anything.
+pub(super) struct Accepted {
+    stream: Box<dyn Stream>,
+    peer: Peer,
+}
+
+/// Who may connect to a Unix socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum For {
+    /// Whom the umask and the directory allow.
+    Others,
+    /// The user of the process, and root: mode 0600 from the first moment on.
+    Owner,
+}
 
 /// Connections that the kernel may hold before they are accepted.
 const BACKLOG: i32 = 128;
@@ -47,6 +74,15 @@ const BACKLOG: i32 = 128;
 impl Socket {
     /// Binds. A stale Unix socket is replaced.
     pub fn bind(address: &ListenAddress) -> io::Result<Socket> {
+        Socket::bind_for(For::Others, address)
+    }
+
+    /// The same, but nobody except root and the user of the process can connect to a Unix socket.
+    pub fn bind_private(address: &ListenAddress) -> io::Result<Socket> {
+        Socket::bind_for(For::Owner, address)
+    }
+
+    fn bind_for(whom: For, address: &ListenAddress) -> io::Result<Socket> {
         let socket = match address {
             ListenAddress::Tcp(address) => bind_tcp(*address, true)?,
             ListenAddress::Any(port) => {
@@ -58,7 +94,7 @@ impl Socket {
                     }
                 })?
             }
-            ListenAddress::Unix(path) => bind_unix(path)?,
+            ListenAddress::Unix(path) => bind_unix(path, whom)?,
         };
         socket.listen(BACKLOG)?;
         Socket::listening(socket, address)
@@ -79,7 +115,7 @@ impl Socket {
             Some(bound) => ListenAddress::Tcp(bound),
             None => name.clone(),
         };
-        Ok(Socket { socket, address, name: name.clone() })
+        Ok(Socket { socket, address, name: name.clone(), tls: Tls::default() })
     }
 
     /// A duplicate for a successor of the process.
@@ -87,37 +123,93 @@ impl Socket {
         Ok(LentSocket { name: self.name.clone(), socket: self.socket.try_clone()?.into() })
     }
 
+    /// The file of a Unix socket.
+    pub(super) fn file(&self) -> Option<SocketFile> {
+        let ListenAddress::Unix(path) = &self.address else { return None };
+        SocketFile::at(path).ok()
+    }
+
     /// What it is bound to, with the port that the kernel chose for 0.
     pub fn address(&self) -> &ListenAddress {
         &self.address
     }
 
+    /// The same with connections that begin with what `tls` says then.
+    #[must_use]
+    pub fn secured(self, tls: &Tls) -> Socket {
+        Socket { tls: tls.clone(), ..self }
+    }
+
     /// Makes it a part of the runtime that this is called in.
     pub(super) fn enter(self) -> io::Result<Listening> {
-        let Socket { socket, address, name: _ } = self;
-        Ok(match address {
-            ListenAddress::Unix(_) => Listening::Unix(UnixListener::from_std(socket.into())?),
+        let Socket { socket, address, name: _, tls } = self;
+        let kind = match address {
+            ListenAddress::Unix(_) => Kind::Unix(UnixListener::from_std(socket.into())?),
             ListenAddress::Tcp(_) | ListenAddress::Any(_) => {
-                Listening::Tcp(TcpListener::from_std(socket.into())?)
+                Kind::Tcp(TcpListener::from_std(socket.into())?)
             }
-        })
+        };
+        Ok(Listening { kind, tls })
     }
 }
 
 impl Listening {
-    pub(super) async fn accept(&self) -> io::Result<(Box<dyn Stream>, Peer)> {
-        Ok(match self {
-            Listening::Tcp(socket) => {
+    pub(super) async fn accept(&self) -> io::Result<Accepted> {
+        Ok(match &self.kind {
+            Kind::Tcp(socket) => {
                 let (stream, address) = socket.accept().await?;
-                (Box::new(stream), Peer::Client(address))
+                let peer = Peer::Client { address, is_secure: false };
+                Accepted { stream: Box::new(stream), peer }
             }
-            Listening::Unix(socket) => {
+            Kind::Unix(socket) => {
                 let (stream, _) = socket.accept().await?;
                 let credentials = stream.peer_cred()?;
                 let peer = Peer::Process { uid: credentials.uid(), pid: credentials.pid() };
-                (Box::new(stream), peer)
+                Accepted { stream: Box::new(stream), peer }
             }
         })
+    }
+
+    /// What the next connection begins with.
+    pub(super) fn acceptor(&self) -> Option<TlsAcceptor> {
+        self.tls.acceptor()
+    }
+}
+
+impl Accepted {
+    /// Performs the handshake that a connection begins with, if any.
+    pub(super) async fn secure(
+        self,
+        acceptor: Option<TlsAcceptor>,
+    ) -> io::Result<(Box<dyn Stream>, Peer)> {
+        let Accepted { stream, peer } = self;
+        match (acceptor, peer) {
+            (Some(acceptor), Peer::Client { address, is_secure: _ }) => {
+                let stream = tls::secure(acceptor, stream).await?;
+                Ok((stream, Peer::Client { address, is_secure: true }))
+            }
+            (_, peer) => Ok((stream, peer)),
+        }
+    }
+}
+
+impl SocketFile {
+    /// The file that is at that path now.
+    fn at(path: &Path) -> io::Result<SocketFile> {
+        let meta = std::fs::symlink_metadata(path)?;
+        Ok(SocketFile { path: path.to_owned(), identity: SocketFile::identity(&meta) })
+    }
+
+    fn identity(meta: &Metadata) -> (u64, u64) {
+        (meta.dev(), meta.ino())
+    }
+
+    /// Removes it, unless another one is in its place by now.
+    pub(super) fn remove(&self) {
+        let now = std::fs::symlink_metadata(&self.path);
+        if now.is_ok_and(|meta| SocketFile::identity(&meta) == self.identity) {
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }
 
@@ -132,16 +224,25 @@ fn bind_tcp(address: SocketAddr, only_v6: bool) -> io::Result<socket2::Socket> {
     Ok(socket)
 }
 
-fn bind_unix(path: &Path) -> io::Result<socket2::Socket> {
+fn bind_unix(path: &Path, whom: For) -> io::Result<socket2::Socket> {
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket());
     if is_socket {
         match UnixStream::connect(path) {
             Ok(_) => return Err(io::ErrorKind::AddrInUse.into()),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(error),
             Err(_) => std::fs::remove_file(path)?,
         }
     }
     let socket = socket2::Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    if whom == For::Owner {
+        // Linux gives the file the mode of its socket, less the umask: it never has another one.
+        rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    }
     socket.bind(&SockAddr::unix(path)?)?;
+    if whom == For::Owner && std::fs::symlink_metadata(path)?.mode() & 0o077 != 0 {
+        let what = "others can connect to it: this file system does not keep the mode of a socket";
+        return Err(io::Error::other(what));
+    }
     Ok(socket)
 }
 
@@ -165,16 +266,44 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
     }
 
-    #[test]
-    fn a_unix_socket_left_behind_gives_way_and_one_in_use_does_not() {
+    /// A path that no other test uses.
+    fn path() -> PathBuf {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("titan-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().join(name);
-        let address = ListenAddress::Unix(path.clone());
-        drop(Socket::bind(&address).unwrap());
+        std::env::temp_dir().join(name)
+    }
+
+    #[test]
+    fn a_unix_socket_left_behind_gives_way_and_one_in_use_does_not() {
+        let path = path();
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        let address = ListenAddress::Unix(path);
         let socket = Socket::bind(&address).unwrap();
         assert_eq!(socket.address(), &address);
         assert_eq!(Socket::bind(&address).unwrap_err().kind(), io::ErrorKind::AddrInUse);
-        std::fs::remove_file(path).unwrap();
+        socket.file().unwrap().remove();
+    }
+
+    #[test]
+    fn a_private_socket_is_its_owners() {
+        let path = path();
+        let socket = Socket::bind_private(&ListenAddress::Unix(path.clone())).unwrap();
+        assert_eq!(std::fs::metadata(path).unwrap().mode() & 0o777, 0o600);
+        socket.file().unwrap().remove();
+    }
+
+    #[test]
+    fn a_file_is_removed_unless_it_is_that_of_another_socket() {
+        let path = path();
+        let address = ListenAddress::Unix(path.clone());
+        let file = Socket::bind(&address).unwrap().file().unwrap();
+        let moved = path.with_extension("moved");
+        std::fs::rename(&path, &moved).unwrap();
+        let successor = Socket::bind(&address).unwrap().file().unwrap();
+        file.remove();
+        assert!(path.exists(), "it is that of the successor");
+        successor.remove();
+        assert!(!path.exists());
+        std::fs::remove_file(moved).unwrap();
     }
 }

@@ -33,13 +33,14 @@ fn a_unix_socket_is_served_too() {
     let path = std::env::temp_dir().join(format!("titan-http-{}", std::process::id()));
     let socket = Socket::bind(&ListenAddress::Unix(path.clone())).unwrap();
     let response = |_: &Request| Response::new(Status::OK, "text/plain", "hi");
-    let _server = Server::start("unix", socket, BOUNDS, response).unwrap();
+    let server = Server::start("unix", socket, BOUNDS, response).unwrap();
     let mut stream = UnixStream::connect(&path).unwrap();
     stream.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
-    std::fs::remove_file(path).unwrap();
     assert!(text.ends_with("\r\n\r\nhi"), "{text}");
+    server.end();
+    assert!(!path.exists(), "its file goes with it");
 }
 
 /// What comes back until the end, without the dates.

@@ -2,12 +2,10 @@
 
 use super::entry::{Entry, Tokens};
 use super::{Outcome, Refused, RevocationStore, now};
-use crate::http::{Request, Response};
+use crate::http::{Request, Response, media_type};
 use serde::Serialize;
-use titan_http::{FieldName, Method, ResponseHead, Status};
+use titan_http::{ResponseHead, Status};
 
-/// Where all of this is.
-pub(crate) const PATH: &[u8] = b"/jwt/revocations";
 /// Entries of a response, where the query does not say.
 const PAGE: usize = 100;
 /// Entries of a response at most.
@@ -31,34 +29,15 @@ struct Listing {
     capacity: usize,
 }
 
-/// Responds to a request for [`PATH`] or what is under it, `rest`.
-pub(crate) fn respond(store: Option<&RevocationStore>, request: &Request, rest: &[u8]) -> Response {
-    // A browser sends it with writes, also if the name of some page points to this address.
-    if request.head.fields.get(FieldName::Origin).is_some() {
-        return Response::problem(
-            Status::FORBIDDEN,
-            "requests from web pages are not allowed here",
-        );
-    }
-    let Some(store) = store else {
-        let detail = "tokens cannot be revoked: `jwt_revocations` is not configured";
-        return Response::problem(Status::NOT_FOUND, detail);
-    };
-    let method = request.head.method;
-    match (rest, method) {
-        (b"", Method::GET | Method::HEAD) => list(store, request.head.query()),
-        (b"", Method::POST) => add(store, request),
-        (b"", _) => not_allowed("GET, HEAD, POST"),
-        (rest, Method::DELETE) => remove(store, rest),
-        (rest, _) if id(rest).is_some() => not_allowed("DELETE"),
-        _ => no_entry(),
-    }
+/// Why nothing can be revoked or listed where there is no store.
+pub(crate) fn no_store() -> Response {
+    let detail = "tokens cannot be revoked: `jwt_revocations` is not configured";
+    Response::problem(Status::NOT_FOUND, detail)
 }
 
-fn add(store: &RevocationStore, request: &Request) -> Response {
-    let media_type = request.head.fields.get(FieldName::ContentType).unwrap_or_default();
-    let media_type = media_type.split(|byte| *byte == b';').next().unwrap_or_default();
-    if !media_type.trim_ascii().eq_ignore_ascii_case(JSON.as_bytes()) {
+/// Revokes the tokens that the body tells of.
+pub(crate) fn revoke(store: &RevocationStore, request: &Request) -> Response {
+    if !media_type(&request.head).eq_ignore_ascii_case(JSON.as_bytes()) {
         let detail = "send `Content-Type: application/json`";
         return Response::problem(Status::BAD_REQUEST, detail);
     }
@@ -67,14 +46,15 @@ fn add(store: &RevocationStore, request: &Request) -> Response {
         Err(error) => return Response::problem(Status::BAD_REQUEST, &error.to_string()),
     };
     match store.revoke(tokens, now()) {
-        Ok(Outcome::Added(entry)) => document(Status::CREATED, &entry),
-        Ok(Outcome::Known(entry)) => document(Status::OK, &entry),
+        Ok(Outcome::Added(entry)) => Response::json(Status::CREATED, &entry),
+        Ok(Outcome::Known(entry)) => Response::json(Status::OK, &entry),
         Err(refused) => refused.response(),
     }
 }
 
-fn remove(store: &RevocationStore, rest: &[u8]) -> Response {
-    match id(rest).map(|id| store.lift(id, now())) {
+/// Removes the entry with that id, so that its tokens are accepted again.
+pub(crate) fn restore(store: &RevocationStore, id: &[u8]) -> Response {
+    match number(id).map(|id| store.lift(id, now())) {
         Some(Ok(true)) => {
             Response { head: ResponseHead::with_status(Status::NO_CONTENT), body: Vec::new() }
         }
@@ -83,7 +63,8 @@ fn remove(store: &RevocationStore, rest: &[u8]) -> Response {
     }
 }
 
-fn list(store: &RevocationStore, query: Option<&[u8]>) -> Response {
+/// Lists what is revoked.
+pub(crate) fn list(store: &RevocationStore, query: Option<&[u8]>) -> Response {
     let Some(Page { after, limit }) = Page::parse(query.unwrap_or_default()) else {
         let detail = "expected `after` (the id of an entry) and `limit` (from 1 to 1000)";
         return Response::problem(Status::BAD_REQUEST, detail);
@@ -93,26 +74,11 @@ fn list(store: &RevocationStore, query: Option<&[u8]>) -> Response {
     entries.truncate(limit);
     let next = entries.last().filter(|_| !is_all).map(|entry| entry.id);
     let (count, capacity) = store.count(now());
-    document(Status::OK, &Listing { revocations: entries, next, count, capacity })
-}
-
-fn document(status: Status, document: &impl Serialize) -> Response {
-    let text = serde_json::to_string(document).expect("it is made of numbers and texts");
-    Response::new(status, JSON, format!("{text}\n"))
-}
-
-fn not_allowed(methods: &'static str) -> Response {
-    let refusal = Response::problem(Status::METHOD_NOT_ALLOWED, "this method is not allowed here");
-    refusal.with(FieldName::Allow, methods)
+    Response::json(Status::OK, &Listing { revocations: entries, next, count, capacity })
 }
 
 fn no_entry() -> Response {
     Response::problem(Status::NOT_FOUND, "there is no such entry; it may have expired")
-}
-
-/// The id in a path, as in `/7`.
-fn id(rest: &[u8]) -> Option<u64> {
-    number(rest.strip_prefix(b"/")?)
 }
 
 fn number(text: &[u8]) -> Option<u64> {

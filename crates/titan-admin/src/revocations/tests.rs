@@ -49,8 +49,17 @@ impl Place {
         self.opens_for(100)
     }
 
-    fn opens_for(&self, capacity: usize) -> Result<RevocationStore, RevocationStoreError> {
+    pub(crate) fn opens_for(
+        &self,
+        capacity: usize,
+    ) -> Result<RevocationStore, RevocationStoreError> {
         open_at(&self.file(), capacity, &Config::parse("test", CONFIG).unwrap(), NOW)
+    }
+
+    /// From now on nothing can be written.
+    pub(crate) fn fails(&self, store: &RevocationStore) {
+        store.lock().log().unwrap().fail();
+        fs::create_dir(new_path(&self.file())).unwrap();
     }
 
     fn text(&self) -> String {
@@ -382,7 +391,11 @@ fn ask(
         head.fields.append(*name, value.as_bytes()).unwrap();
     }
     let request = Request { head, body: body.into(), peer: PEER };
-    let Response { head, body } = respond(Some(store), &request, path.as_bytes());
+    let Response { head, body } = match (method, path) {
+        (Method::POST, "") => revoke(store, &request),
+        (Method::GET, "") => list(store, request.head.query()),
+        (_, path) => restore(store, path.strip_prefix('/').unwrap().as_bytes()),
+    };
     (head.status.code(), String::from_utf8(body).unwrap())
 }
 
@@ -424,24 +437,18 @@ fn tokens_are_revoked_listed_and_accepted_again() {
 }
 
 #[test]
-fn a_malformed_request_or_one_from_a_page_does_nothing() {
+fn a_malformed_request_does_nothing() {
     let place = Place::new();
     let store = place.opens_for(1).unwrap();
     let body = |iss: &str, exp: u64| format!("{{\"jti\":\"a\",\"iss\":\"{iss}\",\"exp\":{exp}}}");
     let good = body("i", now() + HOUR);
-    let from_a_page = [JSON[0], (FieldName::Origin, "http://127.0.0.1:8484")];
     let form = [(FieldName::ContentType, "text/plain")];
     for (method, rest, fields, body, status) in [
-        (Method::POST, "", &from_a_page[..], &*good, 403),
-        (Method::DELETE, "/1", &from_a_page[..], "", 403),
         (Method::POST, "", &form[..], &*good, 400),
         (Method::POST, "", &[], &*good, 400),
         (Method::POST, "", JSON, "{}", 400),
         (Method::POST, "", JSON, &body("typo", now() + HOUR), 400),
         (Method::POST, "", JSON, &body("i", 1), 400),
-        (Method::PUT, "", JSON, &*good, 405),
-        (Method::DELETE, "", &[], "", 405),
-        (Method::GET, "/1", &[], "", 405),
     ] {
         assert_eq!(ask(&store, method, rest, fields, body).0, status, "{method:?} {rest} {body}");
     }
@@ -450,12 +457,8 @@ fn a_malformed_request_or_one_from_a_page_does_nothing() {
     let (status, text) = ask(&store, Method::POST, "", JSON, &body("j", now() + HOUR));
     assert_eq!(status, 409);
     assert!(text.contains("`jwt_revocations.capacity`"), "{text}");
-    store.lock().log().unwrap().fail();
-    fs::create_dir(new_path(&place.file())).unwrap();
+    place.fails(&store);
     assert_eq!(ask(&store, Method::DELETE, "/1", &[], "").0, 503);
-    let request = Request { head: RequestHead::default(), body: Vec::new(), peer: PEER };
-    let response = respond(None, &request, b"");
-    assert_eq!(response.head.status.code(), 404);
 }
 
 #[derive(Clone, Debug)]

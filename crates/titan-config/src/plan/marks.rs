@@ -340,6 +340,10 @@ const MARKS: &[(&str, &[(&str, Mark)])] = &[
     ]),
     ("admin", &[
         ("address", Mark::Exposure), ("probes", Mark::Exposure),
+        ("socket", Mark::Neutral), ("tls", Mark::Need), ("tokens", Mark::Grant),
+    ]),
+    ("admin_token", &[
+        ("sha256", Mark::Neutral), ("rights", Mark::Scale(&["read", "full"])),
     ]),
 ];
 

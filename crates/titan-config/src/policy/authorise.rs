@@ -9,6 +9,7 @@ mod password;
 pub use basic::Basic;
 pub use claims::{ClaimRule, ClaimValue, Granted};
 pub use forward::{AuthCache, AuthKey, ForwardAuth};
+pub(crate) use keys::key_hash;
 pub use keys::{ApiKey, ApiKeys, KeyHash, api_keys_in};
 pub use password::{PasswordHash, User, users_in};
 

@@ -1,5 +1,6 @@
 //! Each field of the file changes the checked form, and is what it says.
 
+mod admin;
 #[path = "../around/mod.rs"]
 mod around;
 mod basic;
@@ -404,8 +405,6 @@ const ROWS: &[Row] = &[
     ("resolver", "min_ttl", "resolver: { min_ttl: 7s }", "min_ttl: 7s"),
     ("resolver", "max_ttl", "resolver: { max_ttl: 7s }", "max_ttl: 7s"),
     ("resolver", "timeout", "resolver: { timeout: 7s }", "timeout: 7s"),
-    ("admin", "address", "admin: { address: \"unix:/run/a\" }", "address: Unix(\"/run/a\")"),
-    ("admin", "probes", "admin: { probes: \":91\" }", "probes: Some(Any(91))"),
 ];
 
 /// The file with what it must have and does not.
@@ -443,6 +442,7 @@ fn rows() -> impl Iterator<Item = &'static Row> {
         files::ROWS,
         tls::ROWS,
         trust::ROWS,
+        admin::ROWS,
         policies::ROWS,
         limits::ROWS,
         transforms::ROWS,

@@ -6,8 +6,8 @@ use super::tickets::{DIGEST, TicketSecrets, Tickets};
 use super::{H2, HTTP11, Refused};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::{CertificateDer, UnixTime};
-use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{NoServerSessionStorage, ProducesTickets, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion, version};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -53,6 +53,21 @@ impl ServerTls {
         let tickets = Arc::new(Tickets::new().map_err(no_keys)?);
         config.ticketer = Arc::clone(&tickets) as _;
         Ok(ServerTls { config: Arc::new(config), tickets, clients })
+    }
+
+    /// How a server of rare connections performs handshakes: in HTTP/1.1, and without tickets, so that each client is
+    /// verified anew.
+    pub fn without_resumption(
+        tls: &Tls,
+        files: &Files,
+    ) -> Result<Arc<ServerConfig>, BadCredentials> {
+        let protocols = Protocols { h1: true, h2: false };
+        let mut config = ServerConfig::clone(&ServerTls::new(tls, protocols, files)?.config);
+        config.send_tls13_tickets = 0;
+        config.ticketer = Arc::new(NoTickets);
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.max_early_data_size = 0;
+        Ok(Arc::new(config))
     }
 
     /// All that is wrong with the files; where one is, the others are looked at too.
@@ -239,6 +254,28 @@ fn server_config(
 /// Bytes of early data that are skipped. rustls counts a record again with each read until the client's next flight
 /// comes, so that this is what 16 KiB may come to. It also bounds the attempts to open what cannot be opened.
 const SKIPPED: u32 = 512 << 10;
+
+/// Gives no tickets, and takes none.
+#[derive(Debug)]
+struct NoTickets;
+
+impl ProducesTickets for NoTickets {
+    fn enabled(&self) -> bool {
+        false
+    }
+
+    fn lifetime(&self) -> u32 {
+        0
+    }
+
+    fn encrypt(&self, _plain: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn decrypt(&self, _cipher: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
+}
 
 /// The usual provider, with those suites alone where some are named.
 fn provider(ciphers: Option<&[Cipher]>) -> CryptoProvider {

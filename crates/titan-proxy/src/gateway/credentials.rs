@@ -2,7 +2,7 @@
 
 use crate::files::check_root;
 use crate::named_files;
-use titan_config::{Action, Config, Location};
+use titan_config::{Action, Config, Location, Protocols, Tls};
 use titan_io::tls::{BadCredentials, ClientTls, Files, ServerTls};
 use titan_policies::credentials;
 
@@ -10,10 +10,9 @@ use titan_policies::credentials;
 /// listener, upstream, policy or route.
 pub fn check_credentials(config: &Config, files: &Files) -> Vec<(Location, BadCredentials)> {
     let mut found: Vec<(Location, BadCredentials)> = Vec::new();
-    for listener in &config.listeners {
-        let Some(tls) = &listener.tls else { continue };
-        for bad in ServerTls::faults(tls, listener.protocols, files) {
-            let fault = (listener.location, bad);
+    for (tls, protocols, location) in servers(config) {
+        for bad in ServerTls::faults(tls, protocols, files) {
+            let fault = (location, bad);
             // A file may be named twice.
             if !found.contains(&fault) {
                 found.push(fault);
@@ -29,6 +28,18 @@ pub fn check_credentials(config: &Config, files: &Files) -> Vec<(Location, BadCr
     }
     found.extend(bad_roots(config, files));
     found
+}
+
+/// What speaks TLS to clients: the listeners and the admin interface.
+fn servers(config: &Config) -> impl Iterator<Item = (&Tls, Protocols, Location)> {
+    let listeners = config.listeners.iter().filter_map(|listener| {
+        Some((listener.tls.as_ref()?, listener.protocols, listener.location))
+    });
+    let admin = config.admin.iter().filter_map(|admin| {
+        // Where the file says how TLS is spoken, there is a place.
+        Some((admin.tls.as_ref()?, Protocols { h1: true, h2: false }, admin.location?))
+    });
+    listeners.chain(admin)
 }
 
 /// Every directory that files cannot be served from, with the place of its route.
@@ -47,11 +58,10 @@ pub(super) fn bad_roots(
 /// What there is to say of credentials that can be used, but not for long, and of other files that are probably not what
 /// was meant; with the place of what names them.
 pub fn warn_of_credentials(config: &Config, files: &Files) -> Vec<(Location, String)> {
-    let warnings = config.listeners.iter().flat_map(|listener| {
-        let tls = listener.tls.as_ref();
-        let tls = tls.and_then(|tls| ServerTls::new(tls, listener.protocols, files).ok());
+    let warnings = servers(config).flat_map(|(tls, protocols, location)| {
+        let tls = ServerTls::new(tls, protocols, files).ok();
         let warnings = tls.map_or_else(Vec::new, |tls| tls.warnings());
-        warnings.into_iter().map(|warning| (listener.location, warning))
+        warnings.into_iter().map(move |warning| (location, warning))
     });
     warnings.chain(named_files::warnings(config, files)).collect()
 }

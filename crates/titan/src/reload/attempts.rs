@@ -6,9 +6,9 @@ use crate::failure::Failure;
 use crate::regular_file::FileState;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use titan_admin::Cause;
 use titan_admin::history::{Directory, Place, Stored};
 use titan_admin::orders::Document;
+use titan_admin::{Access, Cause};
 use titan_config::{Admin, Config};
 use titan_proxy::{Files, Loader, Revocations};
 
@@ -71,6 +71,7 @@ pub(super) struct Refused {
 #[derive(Clone)]
 pub(super) struct Attempts {
     pub(super) loader: Loader,
+    pub(super) access: Access,
     pub(super) revoked: Option<Revocations>,
 }
 
@@ -110,13 +111,8 @@ impl Attempts {
             // That may pass without a trace in the files.
             return Err(Failure::from(bad.clone()).masked(&before.config).into());
         }
-        match self.loader.load(&before.config, &files, self.revoked.as_ref()) {
-            Ok(()) => Ok(InForce { state, ..before }),
-            Err(error) => {
-                let failure = Failure::from(error).masked(&before.config);
-                Err(Refused { failure, state: Some(state), origins: None })
-            }
-        }
+        self.put_in_force(InForce { state: state.clone(), ..before }, &files)
+            .map_err(|failure| Refused { failure, state: Some(state), origins: None })
     }
 
     fn load(&self, name: &str, parsed: Parsed, before: InForce) -> Result<InForce, Failure> {
@@ -127,9 +123,13 @@ impl Attempts {
         self.put_in_force(InForce { config: Arc::new(config), documents, state, ..before }, &files)
     }
 
+    /// First everything that can fail, then everything that cannot.
     fn put_in_force(&self, next: InForce, files: &Files) -> Result<InForce, Failure> {
+        let failed = |failure: Failure| failure.masked(&next.config);
+        let access = Access::prepare(&next.config, files).map_err(|bad| failed(bad.into()))?;
         let loaded = self.loader.load(&next.config, files, self.revoked.as_ref());
-        loaded.map_err(|error| Failure::from(error).masked(&next.config))?;
+        loaded.map_err(|error| failed(error.into()))?;
+        self.access.replace(access);
         Ok(next)
     }
 }
@@ -184,11 +184,15 @@ fn read_file(file: &Path) -> (Origins, Result<Parsed, Failure>) {
 
 /// Whether `config` has what cannot change in one process as `before` has it.
 fn check_fixed(name: &str, config: &Config, before: &Config) -> Result<(), Failure> {
-    let addresses = |config: &Config| {
-        config.admin.as_ref().map(|Admin { address, probes, .. }| (address.clone(), probes.clone()))
+    let [admin, admin_before] = [config, before].map(|it| it.admin.as_ref());
+    let is_same = |same: fn(&Admin, &Admin) -> bool| {
+        admin.zip(admin_before).is_none_or(|(admin, before)| same(admin, before))
     };
     let fixed = [
-        ("admin", addresses(config) == addresses(before)),
+        ("admin", admin.is_some() == admin_before.is_some()),
+        ("admin.address", is_same(|admin, before| admin.address == before.address)),
+        ("admin.socket", is_same(|admin, before| admin.socket == before.socket)),
+        ("admin.probes", is_same(|admin, before| admin.probes == before.probes)),
         ("jwt_revocations", config.jwt_revocations == before.jwt_revocations),
         ("state", config.state == before.state),
         ("workers", config.workers == before.workers),

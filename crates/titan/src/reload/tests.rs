@@ -62,6 +62,7 @@ impl Program {
         let digest = documents.digest;
         let config = Arc::new(config);
         let gateway = Gateway::start(&config, &Files::default(), None).unwrap();
+        let access = Access::new(&config, &Files::default()).unwrap();
         let (records, _) = Records::open(&config.state, &file);
         let in_force = InForce { file, config, documents, state: Vec::new() };
         let (loader, status) = (gateway.loader().clone(), gateway.status());
@@ -69,7 +70,8 @@ impl Program {
         let (orders, ordered) = orders();
         let mut program = Program { gateway, reloading: None, orders, ordered, folder };
         program.runtime().block_on(async {
-            let reloading = Reloading::new(in_force, records, (loader, None), (reloads, status));
+            let reloading =
+                Reloading::new(in_force, records, (loader, access, None), (reloads, status));
             program.reloading = Some(reloading);
         });
         program

@@ -37,6 +37,7 @@ impl Gateway {
         let file = folder.write(FILE, config);
         let mut command = Command::new(titan());
         command.arg("--config").arg(file).stdout(Stdio::piped());
+        command.env("RUNTIME_DIRECTORY", folder.path());
         let mut program = Program::start(&mut command, &folder);
         let mut lines = BufReader::new(program.child().stdout.take().unwrap()).lines();
         let mut addresses = Vec::new();

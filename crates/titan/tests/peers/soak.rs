@@ -280,7 +280,7 @@ const BEGINNING: usize = 100;
 
 fn metrics(admin: SocketAddr) -> String {
     let mut client = client::Client::connect(admin).unwrap();
-    client.send(b"GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+    client.send(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
     client.response().unwrap().text().to_owned()
 }
 

@@ -49,18 +49,7 @@ fn token_until(name: &str, ends: u64) -> String {
 
 /// Asks the admin interface: status and body.
 fn admin(titan: &Titan, method: &str, target: &str, body: &str) -> (u16, String) {
-    let mut stream = TcpStream::connect(titan.admin.as_ref().unwrap()).unwrap();
-    write!(
-        stream,
-        "{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n\
-         Content-Length: {}\r\n\r\n{body}",
-        body.len()
-    )
-    .unwrap();
-    let mut response = String::new();
-    stream.read_to_string(&mut response).unwrap();
-    let (head, body) = response.split_once("\r\n\r\n").unwrap();
-    (head[9..12].parse().unwrap(), body.to_owned())
+    titan.call(method, target, &["Content-Type: application/json"], body)
 }
 
 fn revokes(titan: &Titan, name: &str) -> (u16, String) {

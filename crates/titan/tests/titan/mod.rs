@@ -3,7 +3,8 @@
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Lines};
+use std::io::{BufRead, BufReader, Lines, Read, Write};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
@@ -27,6 +28,8 @@ pub(crate) struct Titan {
     pub(crate) address: String,
     /// Where its admin interface is.
     pub(crate) admin: Option<String>,
+    /// Where the Unix socket of that is, unless its configuration says otherwise.
+    pub(crate) socket: PathBuf,
 }
 
 impl Titan {
@@ -41,7 +44,8 @@ impl Titan {
             if let Some(listening) = line.strip_prefix("listening on http://") {
                 self.address = listening.to_owned();
             } else if let Some(admin) = line.strip_prefix("admin ") {
-                break admin.strip_prefix("on http://").map(str::to_owned);
+                let on = |scheme| admin.strip_prefix(scheme).map(str::to_owned);
+                break on("on http://").or_else(|| on("on https://"));
             }
         };
         self
@@ -80,11 +84,23 @@ impl Titan {
         // Ignored, the signal becomes an error of the write.
         command.args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$@\"", "sh"]).arg(program());
         command.process_group(0).arg("--config").arg(&file);
-        Titan::spawn(command, file, Stdio::piped()).listens()
+        Titan::spawn(command, file, (runtime_directory(), Stdio::piped())).listens()
     }
 
     fn launch_with(name: &str, text: &str, errors: Stdio) -> Titan {
         Titan::launch_as(&[], name, text, errors)
+    }
+
+    /// Starts a gateway whose socket would be where that of another one is. With what it complains of first.
+    pub(crate) fn start_beside(other: &Titan, text: &str) -> (Titan, String) {
+        let directory = other.socket.parent().unwrap().to_owned();
+        let mut titan =
+            Titan::launch_in(directory, &program(), &[], config("beside", text), Stdio::piped());
+        titan = titan.listens();
+        let complaint = titan.next_complaint();
+        // The directory is the other one's.
+        titan.socket = runtime_directory().join("admin.sock");
+        (titan, complaint)
     }
 
     fn launch_as(options: &[&str], name: &str, text: &str, errors: Stdio) -> Titan {
@@ -105,7 +121,7 @@ impl Titan {
     pub(crate) fn launch_by(mut command: Command, name: &str, text: &str) -> Titan {
         let file = config(name, text);
         command.process_group(0).arg("--config").arg(&file);
-        Titan::spawn(command, file, Stdio::piped())
+        Titan::spawn(command, file, (runtime_directory(), Stdio::piped()))
     }
 
     /// The process that serves.
@@ -117,24 +133,35 @@ impl Titan {
     pub(crate) fn start_from_input(name: &str, text: &str) -> Titan {
         let file = File::open(config(name, text)).unwrap();
         let mut command = Command::new(program());
-        command.process_group(0).args(["--config", "-"]).stdin(file);
-        Titan::spawn(command, PathBuf::from("-"), Stdio::piped()).listens()
+        command.args(["--config", "-"]).stdin(file);
+        let directory = runtime_directory();
+        Titan::spawn(command, PathBuf::from("-"), (directory, Stdio::piped())).listens()
     }
 
     fn launch_from(program: &Path, options: &[&str], file: PathBuf, errors: Stdio) -> Titan {
-        let mut command = Command::new(program);
-        // Successors are in its group, and end with it.
-        command.process_group(0);
-        command.args(options).arg("--config").arg(&file);
-        Titan::spawn(command, file, errors)
+        Titan::launch_in(runtime_directory(), program, options, file, errors)
     }
 
-    fn spawn(mut command: Command, file: PathBuf, errors: Stdio) -> Titan {
+    fn launch_in(
+        directory: PathBuf,
+        program: &Path,
+        options: &[&str],
+        file: PathBuf,
+        errors: Stdio,
+    ) -> Titan {
+        let mut command = Command::new(program);
+        command.args(options).arg("--config").arg(&file);
+        Titan::spawn(command, file, (directory, errors))
+    }
+
+    fn spawn(mut command: Command, file: PathBuf, (directory, errors): (PathBuf, Stdio)) -> Titan {
+        // Successors are in its group, and end with it.
+        command.process_group(0).env("RUNTIME_DIRECTORY", &directory);
         let mut child = command.stdout(Stdio::piped()).stderr(errors).spawn().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap()).lines();
         let errors = child.stderr.take().map(|errors| BufReader::new(errors).lines());
-        let pid = Pid::from_child(&child);
-        Titan { child, pid, output, errors, file, address: String::new(), admin: None }
+        let (pid, socket) = (Pid::from_child(&child), directory.join("admin.sock"));
+        Titan { child, pid, output, errors, file, address: String::new(), admin: None, socket }
     }
 
     /// The next line that it writes to standard error.
@@ -145,17 +172,33 @@ impl Titan {
 
     /// What it writes to standard error up to a line that is this one, and that one too.
     pub(crate) fn complaints_up_to(&mut self, last: &str) -> String {
+        self.complaints_up_to_that(|line| line == last)
+    }
+
+    /// The same for a line that is so.
+    pub(crate) fn complaints_up_to_that(&mut self, is_last: impl Fn(&str) -> bool) -> String {
         let errors = self.errors.as_mut().expect("it was started with `start_told`");
         let mut text = String::new();
         for line in errors {
             let line = line.unwrap();
             text += &line;
             text += "\n";
-            if line == last {
+            if is_last(&line) {
                 return text;
             }
         }
-        panic!("the gateway ended before it said `{last}`: {text}");
+        panic!("the gateway ended before it said that: {text}");
+    }
+
+    /// Makes a call at the Unix socket of its admin interface: status and body.
+    pub(crate) fn call(
+        &self,
+        method: &str,
+        target: &str,
+        fields: &[&str],
+        body: &str,
+    ) -> (u16, String) {
+        call(UnixStream::connect(&self.socket).unwrap(), method, target, fields, body)
     }
 
     /// What it and its successors write to standard error until they have ended.
@@ -203,7 +246,38 @@ impl Drop for Titan {
     fn drop(&mut self) {
         let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
         let _ = self.child.wait();
+        let _ = std::fs::remove_dir_all(self.socket.parent().unwrap());
     }
+}
+
+/// Makes a call of an admin interface over that connection: status and body.
+pub(crate) fn call(
+    mut stream: impl Read + Write,
+    method: &str,
+    target: &str,
+    fields: &[&str],
+    body: &str,
+) -> (u16, String) {
+    let fields: String = fields.iter().map(|field| format!("{field}\r\n")).collect();
+    let length = body.len();
+    write!(
+        stream,
+        "{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{fields}Content-Length: {length}\r\n\r\n{body}"
+    )
+    .unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    let (head, body) = response.split_once("\r\n\r\n").unwrap();
+    (head[9..12].parse().unwrap(), body.to_owned())
+}
+
+/// A directory for the socket of one process, with a short path: that of a socket has at most 107 bytes.
+fn runtime_directory() -> PathBuf {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let path = std::env::temp_dir().join(format!("titan-run-{}-{number}", std::process::id()));
+    std::fs::create_dir_all(&path).unwrap();
+    path
 }
 
 /// A configuration file that no other test uses.
@@ -219,7 +293,10 @@ pub(crate) fn config(name: &str, text: &str) -> PathBuf {
 pub(crate) fn output<A: AsRef<OsStr>>(
     arguments: impl IntoIterator<Item = A>,
 ) -> (Option<i32>, String, String) {
-    let output = Command::new(program()).args(arguments).output().unwrap();
+    let directory = runtime_directory();
+    let mut command = Command::new(program());
+    let output = command.args(arguments).env("RUNTIME_DIRECTORY", &directory).output().unwrap();
+    std::fs::remove_dir_all(directory).unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (output.status.code(), text(output.stdout), text(output.stderr))
 }

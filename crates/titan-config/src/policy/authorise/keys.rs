@@ -33,7 +33,7 @@ section! {
         /// The SHA-256 of each key by a name, in hexadecimal: `printf %s KEY | sha256sum`. To replace a client's key,
         /// list the old and the new one under different names for a while.
         pub(crate) keys: Vec<Named<Name, KeyHash>> =
-            default("{}", mapping(NAME, parse_name, secret(HASH, parse_hash), 0..=MAX_API_KEYS)),
+            default("{}", mapping(NAME, parse_name, key_hash(), 0..=MAX_API_KEYS)),
         /// A file with more keys: lines of a name, a colon and a hash. It is read again when it changes; once it is
         /// empty, none of its keys is valid.
         pub(crate) file: Option<PathBuf> = optional("none", file()),
@@ -73,6 +73,11 @@ impl KeyHash {
     pub fn bytes(&self) -> &[u8; 32] {
         &self.0
     }
+
+    /// Whether it is the hash of an empty key: what an empty variable of a shell comes to.
+    pub(crate) fn is_of_nothing(&self) -> bool {
+        self.0 == HASH_OF_NOTHING
+    }
 }
 
 impl fmt::Debug for KeyHash {
@@ -101,7 +106,7 @@ fn check_keys(fields: ApiKeyFields, node: &Node, to: &mut Reading<'_>) -> Option
     }
     let mut seen = HashMap::new();
     for Named { key, key_span, value } in &keys {
-        let message = if *value == KeyHash(HASH_OF_NOTHING) {
+        let message = if value.is_of_nothing() {
             format!("`{key}` is the hash of an empty key")
         } else if seen.contains_key(value) {
             format!("`{key}` has the hash of another key")
@@ -132,7 +137,7 @@ pub fn api_keys_in(bytes: &[u8]) -> Result<Vec<ApiKey>, String> {
         let name =
             parse_name(name.trim()).map_err(|_| "the part before the colon is not a valid name")?;
         let hash = parse_hash(hash.trim()).map_err(|problem| problem.reason)?;
-        if hash == KeyHash(HASH_OF_NOTHING) {
+        if hash.is_of_nothing() {
             return Err("it is the hash of an empty key".to_owned());
         }
         count += 1;
@@ -179,11 +184,16 @@ const HASH: TextShape = TextShape {
     max: 64,
 };
 
-/// The SHA-256 of no bytes: what an empty variable of a shell comes to.
+/// The SHA-256 of no bytes.
 const HASH_OF_NOTHING: [u8; 32] = [
     0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4, 0xc8, 0x99, 0x6f, 0xb9, 0x24,
     0x27, 0xae, 0x41, 0xe4, 0x64, 0x9b, 0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55,
 ];
+
+/// The hash of a key that clients present.
+pub(crate) fn key_hash() -> impl Read<Value = KeyHash> {
+    secret(HASH, parse_hash)
+}
 
 fn parse_hash(text: &str) -> Result<KeyHash, Problem> {
     let digits = text.as_bytes();

@@ -1,0 +1,312 @@
+//! Who calls the admin interface, and whether they may.
+
+use crate::calls::Entry;
+use crate::history::Author;
+use crate::http::{Peer, Response, Tls, media_type};
+use arc_swap::ArcSwap;
+use std::fmt;
+use std::hint::black_box;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use titan_config::{Admin, AdminToken, Config, ListenAddress};
+use titan_http::{FieldName, RequestHead, Status};
+use titan_io::tls::ServerTls;
+use titan_proxy::{BadCredentials, Files, sha256};
+
+/// What of the admin interface may change while it runs: tokens and TLS. Clones are the same one.
+#[derive(Clone)]
+pub struct Access(Arc<Shared>);
+
+struct Shared {
+    tokens: ArcSwap<Vec<AdminToken>>,
+    tls: Tls,
+    /// Wrong tokens that were presented.
+    refused: AtomicU64,
+}
+
+/// Tokens and TLS that can be put in force without fail.
+pub struct PreparedAccess {
+    tokens: Vec<AdminToken>,
+    tls: Option<Arc<rustls::ServerConfig>>,
+}
+
+/// How a socket of the interface can be reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// A Unix socket: the kernel says who calls.
+    Unix,
+    /// A loopback address.
+    ThisMachine,
+    /// Any other address.
+    Network,
+}
+
+/// Who makes a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Caller {
+    /// A process of root, or of the user that the gateway runs as.
+    Process { uid: u32, pid: Option<i32> },
+    /// Somebody with a token.
+    Token { name: String, address: SocketAddr },
+    /// Somebody over TCP, who needs none for this call.
+    Anybody(SocketAddr),
+}
+
+/// A call that is not allowed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Denial {
+    pub(crate) who: Caller,
+    pub(crate) why: Why,
+}
+
+/// Why a call is not allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// A process of another user.
+    User,
+    /// `Host` is a name that was looked up.
+    Host,
+    /// A browser sends it, for a page.
+    Browser,
+    /// Its body has the type of a form.
+    Form,
+    /// No tokens are configured, or none can be presented safely.
+    NoTokens,
+    /// None is presented.
+    NoToken,
+    /// What is presented is none of them.
+    WrongToken,
+    /// The token allows to read.
+    ReadOnly,
+}
+
+impl Access {
+    /// What a configuration and the files that it names say.
+    pub fn new(config: &Config, files: &Files) -> Result<Access, BadCredentials> {
+        let access = Access(Arc::new(Shared {
+            tokens: ArcSwap::default(),
+            tls: Tls::default(),
+            refused: AtomicU64::new(0),
+        }));
+        access.replace(Access::prepare(config, files)?);
+        Ok(access)
+    }
+
+    /// Reads what another configuration says.
+    pub fn prepare(config: &Config, files: &Files) -> Result<PreparedAccess, BadCredentials> {
+        let Some(Admin { tokens, tls, .. }) = &config.admin else {
+            return Ok(PreparedAccess { tokens: Vec::new(), tls: None });
+        };
+        let tls = tls.as_ref().map(|tls| ServerTls::without_resumption(tls, files)).transpose()?;
+        Ok(PreparedAccess { tokens: tokens.clone(), tls })
+    }
+
+    /// Puts that in force, from the next request and the next connection on.
+    pub fn replace(&self, prepared: PreparedAccess) {
+        let PreparedAccess { tokens, tls } = prepared;
+        self.0.tokens.store(Arc::new(tokens));
+        self.0.tls.set(tls);
+    }
+
+    /// What connections over TCP begin with.
+    pub(crate) fn tls(&self) -> &Tls {
+        &self.0.tls
+    }
+
+    /// How many wrong tokens were presented.
+    pub(crate) fn refused(&self) -> u64 {
+        self.0.refused.load(Ordering::Relaxed)
+    }
+
+    /// Counts a wrong token.
+    pub(crate) fn count_refused(&self) {
+        self.0.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Who makes a call, or why it is not allowed.
+    pub(crate) fn caller(
+        &self,
+        entry: &Entry,
+        head: &RequestHead,
+        (place, peer): (Place, &Peer),
+    ) -> Result<Caller, Denial> {
+        let (address, is_secure) = match *peer {
+            Peer::Process { uid, pid } => {
+                let who = Caller::Process { uid, pid };
+                return match check_process(uid).and_then(|()| check_form(entry, head)) {
+                    Ok(()) => Ok(who),
+                    Err(why) => Err(Denial { who, why }),
+                };
+            }
+            Peer::Client { address, is_secure } => (address, is_secure),
+        };
+        let anybody = Caller::Anybody(address);
+        let deny = |why| Err(Denial { who: anybody.clone(), why });
+        // A page may have its own name lead to this address: it reads then what it likes, and says no `Origin`.
+        if place == Place::ThisMachine && !head.authority().is_none_or(is_this_machine) {
+            return deny(Why::Host);
+        }
+        let Some(needed) = entry.right else { return Ok(anybody) };
+        if let Err(why) = check_page(entry, head).and_then(|()| check_form(entry, head)) {
+            return deny(why);
+        }
+        let tokens = self.0.tokens.load();
+        if tokens.is_empty() || place == Place::Network && !is_secure {
+            return deny(Why::NoTokens);
+        }
+        let Some(text) = bearer(head) else { return deny(Why::NoToken) };
+        let Some(AdminToken { name, rights, .. }) = find(&tokens, text) else {
+            return deny(Why::WrongToken);
+        };
+        let who = Caller::Token { name: name.to_string(), address };
+        match *rights >= needed {
+            true => Ok(who),
+            false => Err(Denial { who, why: Why::ReadOnly }),
+        }
+    }
+}
+
+/// Root may do everything anyway, and so may the user of the process.
+fn check_process(uid: u32) -> Result<(), Why> {
+    match uid == 0 || uid == rustix::process::geteuid().as_raw() {
+        true => Ok(()),
+        false => Err(Why::User),
+    }
+}
+
+/// Refuses what a browser sends for a page of another origin: there are no pages of this one that would call anything.
+fn check_page(entry: &Entry, head: &RequestHead) -> Result<(), Why> {
+    let mut sites = head.fields.named(b"Sec-Fetch-Site");
+    // The user has typed the address, or chosen a bookmark: nothing else may lead here, and that only reads.
+    let is_typed = |site: &[u8]| site == b"none" && !entry.writes();
+    match head.fields.get(FieldName::Origin).is_none() && sites.all(is_typed) {
+        true => Ok(()),
+        false => Err(Why::Browser),
+    }
+}
+
+/// Refuses bodies that a page can send to another origin without asking: those of forms.
+fn check_form(entry: &Entry, head: &RequestHead) -> Result<(), Why> {
+    const FORMS: [&[u8]; 3] =
+        [b"application/x-www-form-urlencoded", b"multipart/form-data", b"text/plain"];
+    let media_type = media_type(head);
+    match entry.writes() && FORMS.iter().any(|form| media_type.eq_ignore_ascii_case(form)) {
+        true => Err(Why::Form),
+        false => Ok(()),
+    }
+}
+
+/// The token that a request presents (RFC 6750 section 2.1): one that presents two presents none.
+fn bearer(head: &RequestHead) -> Option<&[u8]> {
+    let mut values = head.fields.all(FieldName::Authorization);
+    let value = values.next().filter(|_| values.next().is_none())?;
+    let (scheme, token) = value.split_at_checked("Bearer ".len())?;
+    scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token.trim_ascii())
+}
+
+/// The token with that text. The time that this takes tells nothing of any.
+fn find<'t>(tokens: &'t [AdminToken], text: &[u8]) -> Option<&'t AdminToken> {
+    let digest = sha256(text);
+    let mut found = None;
+    for token in tokens {
+        let differences = digest.iter().zip(token.sha256.bytes());
+        let differences = differences.fold(0, |all, (ours, theirs)| all | (ours ^ theirs));
+        if black_box(differences) == 0 {
+            found = Some(token);
+        }
+    }
+    found
+}
+
+/// Whether it names this machine or an address, and so was not looked up.
+fn is_this_machine(authority: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(authority) else { return false };
+    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+    let port = text.rsplit_once(':').filter(|(_, port)| is_port(port));
+    let host = port.map_or(text, |(host, _)| host);
+    let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    bare.unwrap_or(host).parse::<IpAddr>().is_ok() || host.eq_ignore_ascii_case("localhost")
+}
+
+impl Place {
+    /// How that address can be reached.
+    pub(crate) fn of(address: &ListenAddress) -> Place {
+        match address {
+            ListenAddress::Unix(_) => Place::Unix,
+            ListenAddress::Tcp(it) if it.ip().to_canonical().is_loopback() => Place::ThisMachine,
+            ListenAddress::Tcp(_) | ListenAddress::Any(_) => Place::Network,
+        }
+    }
+}
+
+impl Caller {
+    /// The same as the history calls them; nobody where no token was presented.
+    pub(crate) fn author(&self) -> Option<Author> {
+        match self {
+            Caller::Process { uid, pid } => Some(Author::Peer { uid: *uid, pid: *pid }),
+            Caller::Token { name, .. } => Some(Author::Token(name.clone())),
+            Caller::Anybody(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Caller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Caller::Process { uid, pid: Some(pid) } => write!(f, "uid {uid} (pid {pid})"),
+            Caller::Process { uid, pid: None } => write!(f, "uid {uid}"),
+            Caller::Token { name, address } => write!(f, "token {name} from {address}"),
+            Caller::Anybody(address) => address.fmt(f),
+        }
+    }
+}
+
+impl Why {
+    /// The response to the call.
+    pub(crate) fn response(self) -> Response {
+        let response = Response::problem(self.status(), self.detail());
+        match self {
+            Why::NoToken => response.with(FieldName::WwwAuthenticate, "Bearer"),
+            Why::WrongToken => {
+                response.with(FieldName::WwwAuthenticate, "Bearer error=\"invalid_token\"")
+            }
+            Why::ReadOnly => {
+                response.with(FieldName::WwwAuthenticate, "Bearer error=\"insufficient_scope\"")
+            }
+            _ => response,
+        }
+    }
+
+    fn status(self) -> Status {
+        match self {
+            Why::NoToken | Why::WrongToken => Status::UNAUTHORIZED,
+            Why::Form => Status::UNSUPPORTED_MEDIA_TYPE,
+            Why::User | Why::Host | Why::Browser | Why::NoTokens | Why::ReadOnly => {
+                Status::FORBIDDEN
+            }
+        }
+    }
+
+    /// What the caller is told.
+    pub(crate) fn detail(self) -> &'static str {
+        match self {
+            Why::User => "only root and the user that the gateway runs as may call it here",
+            Why::Host => {
+                "use `localhost` or an IP address as the host: the admin interface accepts no other names"
+            }
+            Why::Browser => "requests from web pages are not allowed here",
+            Why::Form => {
+                "the content type is one of forms: send `application/yaml` or `application/json` (curl: `-T FILE`, or `-H`)"
+            }
+            Why::NoTokens => {
+                "over TCP this needs a token, and `admin.tokens` has none: use the Unix socket (`admin.socket`)"
+            }
+            Why::NoToken => {
+                "this needs a token of `admin.tokens`: send `Authorization: Bearer TOKEN`, or use the Unix socket (`admin.socket`)"
+            }
+            Why::WrongToken => "this is none of the tokens in `admin.tokens`",
+            Why::ReadOnly => "this token has `rights: read`, and this call changes something",
+        }
+    }
+}

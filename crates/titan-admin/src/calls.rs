@@ -1,0 +1,131 @@
+//! The calls that the admin interface takes: where each is, and what right it needs. `openapi.json` describes them.
+
+use crate::http::Request;
+use titan_config::AdminRights;
+use titan_config::bounds::MAX_FILE;
+use titan_http::Method;
+
+/// What can be called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Call {
+    Index,
+    Health,
+    Readiness,
+    Metrics,
+    Description,
+    ReadConfig,
+    PutConfig,
+    Reload,
+    Confirm,
+    Rollback,
+    History,
+    ListRevocations,
+    Revoke,
+    Restore,
+}
+
+/// A call with its place.
+pub(crate) struct Entry {
+    pub(crate) call: Call,
+    /// What metrics and the description call it.
+    pub(crate) name: &'static str,
+    pub(crate) method: Method,
+    /// A last segment in braces stands for any one.
+    pub(crate) path: &'static str,
+    /// What a caller needs; `None` where anybody may call it.
+    pub(crate) right: Option<AdminRights>,
+}
+
+/// What there is for a request.
+pub(crate) enum Found {
+    Call(&'static Entry),
+    /// Only calls with these methods.
+    OtherMethods(String),
+    Nothing,
+}
+
+const READ: Option<AdminRights> = Some(AdminRights::Read);
+const FULL: Option<AdminRights> = Some(AdminRights::Full);
+
+/// Every call. HEAD is allowed where GET is.
+pub(crate) const CALLS: &[Entry] = &[
+    Entry::new(Call::Index, "index", Method::GET, "/", None),
+    Entry::new(Call::Health, "healthz", Method::GET, "/healthz", None),
+    Entry::new(Call::Readiness, "readyz", Method::GET, "/readyz", None),
+    Entry::new(Call::Metrics, "metrics", Method::GET, "/metrics", None),
+    Entry::new(Call::Description, "openapi", Method::GET, "/openapi.json", None),
+    Entry::new(Call::ReadConfig, "read_config", Method::GET, "/config", READ),
+    Entry::new(Call::PutConfig, "put_config", Method::PUT, "/config", FULL),
+    Entry::new(Call::Reload, "reload", Method::POST, "/reload", FULL),
+    Entry::new(Call::Confirm, "confirm", Method::POST, "/confirm", FULL),
+    Entry::new(Call::Rollback, "rollback", Method::POST, "/rollback", FULL),
+    Entry::new(Call::History, "history", Method::GET, "/history", READ),
+    Entry::new(Call::ListRevocations, "list_revocations", Method::GET, "/jwt/revocations", READ),
+    Entry::new(Call::Revoke, "revoke", Method::POST, "/jwt/revocations", FULL),
+    Entry::new(Call::Restore, "restore", Method::DELETE, "/jwt/revocations/{id}", FULL),
+];
+
+impl Entry {
+    const fn new(
+        call: Call,
+        name: &'static str,
+        method: Method,
+        path: &'static str,
+        right: Option<AdminRights>,
+    ) -> Entry {
+        Entry { call, name, method, path, right }
+    }
+
+    /// Whether it changes something.
+    pub(crate) fn writes(&self) -> bool {
+        self.right == FULL
+    }
+
+    /// How large the body of a request for it may be.
+    pub(crate) fn max_body(&self) -> usize {
+        match self.call {
+            Call::PutConfig => MAX_FILE,
+            _ => Request::MAX_BODY,
+        }
+    }
+
+    /// Whether a request with that path is for it.
+    fn is_at(&self, path: &[u8]) -> bool {
+        let (above, last) = self.path.rsplit_once('/').unwrap_or_default();
+        match last.starts_with('{') {
+            false => path == self.path.as_bytes(),
+            true => below(path, above)
+                .is_some_and(|segment| !segment.is_empty() && !segment.contains(&b'/')),
+        }
+    }
+}
+
+/// The call that a request is for.
+pub(crate) fn find(method: Method, path: &[u8]) -> Found {
+    let asked = if method == Method::HEAD { Method::GET } else { method };
+    let here = || CALLS.iter().filter(|entry| entry.is_at(path));
+    if let Some(entry) = here().find(|entry| entry.method == asked) {
+        return Found::Call(entry);
+    }
+    let methods: Vec<_> = here().map(|entry| entry.method).collect();
+    match methods.is_empty() {
+        true => Found::Nothing,
+        false => Found::OtherMethods(allowed(methods)),
+    }
+}
+
+fn allowed(mut methods: Vec<Method>) -> String {
+    if methods.contains(&Method::GET) {
+        methods.insert(1, Method::HEAD);
+    }
+    methods.iter().map(Method::as_str).collect::<Vec<_>>().join(", ")
+}
+
+/// The last segment of a path.
+pub(crate) fn last_segment(path: &[u8]) -> &[u8] {
+    path.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
+}
+
+fn below<'p>(path: &'p [u8], above: &str) -> Option<&'p [u8]> {
+    path.strip_prefix(above.as_bytes())?.strip_prefix(b"/")
+}

@@ -1,0 +1,287 @@
+//! `/config`, `/reload`, `/confirm`, `/rollback` and `/history`: what the program is asked to do, and what came of it.
+
+use crate::history::{Author, Entry};
+use crate::http::{Request, Response};
+use crate::orders::{
+    Applied, Change, Document, Findings, Guard, History, InForce, NotApplied, Orders, Safeguards,
+};
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::borrow::Cow;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+use time::OffsetDateTime;
+use titan_http::{Status, query};
+
+/// What a configuration is called that is sent without a name.
+const UNNAMED: &str = "PUT /config";
+/// Bytes of a name.
+const MAX_NAME: usize = 255;
+/// How long there may be to confirm.
+const CONFIRM: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(24 * 3600);
+/// How long a guard may look on.
+const WINDOW: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3600);
+/// How many times worse is too bad where the query does not say.
+const FACTOR: f64 = 2.0;
+const MAX_FACTOR: f64 = 1000.0;
+
+/// The configuration in force, as it is shown.
+#[derive(Serialize)]
+struct Shown {
+    entry: Entry,
+    #[serde(with = "time::serde::rfc3339::option")]
+    confirm_until: Option<OffsetDateTime>,
+    summary: String,
+    documents: Vec<Document>,
+}
+
+/// What a change has come to: the keys of `titan check --json`, and more.
+#[derive(Serialize)]
+struct Changed {
+    /// What was read; unknown for a configuration without findings that was not sent.
+    file: Option<String>,
+    valid: bool,
+    diagnostics: Vec<Value>,
+    /// The same as people read it.
+    text: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    applied: Option<InForceNow>,
+}
+
+#[derive(Serialize)]
+struct InForceNow {
+    entry: Entry,
+    summary: String,
+    notes: Vec<String>,
+}
+
+/// The parameters of a request, or which of them is wrong.
+type Parameters<T> = Result<T, String>;
+
+/// Shows what is in force.
+pub(crate) async fn read(orders: &Orders) -> Response {
+    match orders.in_force().await {
+        Ok(in_force) => Response::json(Status::OK, &Shown::from(in_force)),
+        Err(error) => not_applied(&error),
+    }
+}
+
+/// Shows what was in force.
+pub(crate) async fn history(orders: &Orders) -> Response {
+    match orders.history().await {
+        Ok(History { entries, notes }) => {
+            Response::json(Status::OK, &json!({ "entries": entries, "notes": notes }))
+        }
+        Err(error) => not_applied(&error),
+    }
+}
+
+/// Puts the configuration in the body in force.
+pub(crate) async fn put(orders: &Orders, request: Request, author: Author) -> Response {
+    let (name, safeguards) = match put_parameters(request.head.query()) {
+        Ok(parameters) => parameters,
+        Err(fault) => return Response::problem(Status::BAD_REQUEST, &fault),
+    };
+    let text = match String::from_utf8(request.body) {
+        Ok(text) if text.trim().is_empty() => {
+            let detail = "the body is empty: send a configuration (curl: `-T FILE`)";
+            return Response::problem(Status::BAD_REQUEST, detail);
+        }
+        Ok(text) => text,
+        Err(error) => {
+            let at = error.utf8_error().valid_up_to();
+            let detail = format!("the body is not UTF-8 at byte {at}");
+            return Response::problem(Status::BAD_REQUEST, &detail);
+        }
+    };
+    let documents = vec![Document { name: name.clone(), text }];
+    changed(Some(&name), orders.change(Change::Apply { documents, safeguards }, author).await)
+}
+
+/// Reads the file again.
+pub(crate) async fn reload(orders: &Orders, request: &Request, author: Author) -> Response {
+    match no_parameters(request.head.query()) {
+        Ok(()) => changed(None, orders.change(Change::Reload, author).await),
+        Err(fault) => Response::problem(Status::BAD_REQUEST, &fault),
+    }
+}
+
+/// Has what is on trial stay.
+pub(crate) async fn confirm(orders: &Orders, request: &Request, author: Author) -> Response {
+    match no_parameters(request.head.query()) {
+        Ok(()) => changed(None, orders.confirm(author).await),
+        Err(fault) => Response::problem(Status::BAD_REQUEST, &fault),
+    }
+}
+
+/// Puts an earlier configuration in force.
+pub(crate) async fn roll_back(orders: &Orders, request: &Request, author: Author) -> Response {
+    match id(request.head.query()) {
+        Ok(id) => changed(None, orders.change(Change::Rollback(id), author).await),
+        Err(fault) => Response::problem(Status::BAD_REQUEST, &fault),
+    }
+}
+
+/// The response to a change; `name` is what was sent, where something was.
+fn changed(name: Option<&str>, outcome: Result<Applied, NotApplied>) -> Response {
+    match outcome {
+        Ok(Applied { entry, warnings, summary, notes }) => {
+            let applied = InForceNow { entry, summary, notes };
+            Response::json(Status::OK, &Changed::new(name, warnings, Some(applied)))
+        }
+        Err(NotApplied::Refused(findings)) => {
+            Response::json(Status::UNPROCESSABLE_CONTENT, &Changed::new(name, findings, None))
+        }
+        Err(NotApplied::Failed(findings)) => {
+            Response::json(Status::SERVICE_UNAVAILABLE, &Changed::new(name, findings, None))
+        }
+        Err(error) => not_applied(&error),
+    }
+}
+
+fn not_applied(error: &NotApplied) -> Response {
+    let status = match error {
+        NotApplied::Refused(_) => Status::UNPROCESSABLE_CONTENT,
+        NotApplied::NotFound(_) => Status::NOT_FOUND,
+        NotApplied::Conflict(_) | NotApplied::Superseded => Status::CONFLICT,
+        NotApplied::Failed(_) | NotApplied::Unavailable => Status::SERVICE_UNAVAILABLE,
+    };
+    Response::problem(status, &error.to_string())
+}
+
+impl Changed {
+    fn new(name: Option<&str>, findings: Findings, applied: Option<InForceNow>) -> Changed {
+        let Findings { text, json: diagnostics } = findings;
+        let named = diagnostics.first().and_then(|it| it["file"].as_str());
+        let file = named.or(name).map(str::to_owned);
+        Changed { file, valid: applied.is_some(), diagnostics, text, applied }
+    }
+}
+
+impl From<InForce> for Shown {
+    fn from(in_force: InForce) -> Shown {
+        let InForce { entry, documents, summary, confirm_until } = in_force;
+        let confirm_until = confirm_until.map(OffsetDateTime::from);
+        Shown { entry, confirm_until, summary, documents }
+    }
+}
+
+fn put_parameters(query: Option<&[u8]>) -> Parameters<(String, Safeguards)> {
+    let (mut name, mut safeguards) = (UNNAMED.to_owned(), Safeguards::default());
+    let (mut window, mut factor) = (None, None);
+    for (key, value) in parameters(query)? {
+        match key.as_ref() {
+            "name" if value.is_empty() || value.len() > MAX_NAME => {
+                return Err(format!("`name` has to have 1 to {MAX_NAME} bytes"));
+            }
+            "name" if value.contains(char::is_control) => {
+                return Err("`name` contains a control character".to_owned());
+            }
+            "name" => name = value.into_owned(),
+            "confirm" => safeguards.confirm = Some(duration(&key, &value, CONFIRM)?),
+            "guard" => window = Some(duration(&key, &value, WINDOW)?),
+            "factor" => factor = Some(parse_factor(&value)?),
+            _ => return Err(unknown(&key, "`name`, `confirm`, `guard` and `factor`")),
+        }
+    }
+    safeguards.guard = match (window, factor) {
+        (Some(window), factor) => Some(Guard { window, factor: factor.unwrap_or(FACTOR) }),
+        (None, Some(_)) => return Err("`factor` has no effect without `guard`".to_owned()),
+        (None, None) => None,
+    };
+    Ok((name, safeguards))
+}
+
+fn id(query: Option<&[u8]>) -> Parameters<Option<u64>> {
+    let mut id = None;
+    for (key, value) in parameters(query)? {
+        match key.as_ref() {
+            "id" => {
+                let parsed =
+                    value.parse().map_err(|_| "`id` is not that of an entry of the history");
+                id = Some(parsed?);
+            }
+            _ => return Err(unknown(&key, "`id`")),
+        }
+    }
+    Ok(id)
+}
+
+fn no_parameters(query: Option<&[u8]>) -> Parameters<()> {
+    match parameters(query)?.first() {
+        None => Ok(()),
+        Some((key, _)) => Err(unknown(key, "none")),
+    }
+}
+
+/// All of them; none may be there twice.
+fn parameters(query: Option<&[u8]>) -> Parameters<Vec<(Cow<'_, str>, Cow<'_, str>)>> {
+    let mut found: Vec<(Cow<'_, str>, Cow<'_, str>)> = Vec::new();
+    for (key, value) in query::pairs(query) {
+        let text = |bytes| match bytes {
+            Cow::Borrowed(bytes) => String::from_utf8_lossy(bytes),
+            Cow::Owned(bytes) => Cow::Owned(String::from_utf8_lossy(&bytes).into_owned()),
+        };
+        let (key, value) = (text(key), text(value));
+        if found.iter().any(|(other, _)| *other == key) {
+            return Err(format!("`{key}` is there twice"));
+        }
+        found.push((key, value));
+    }
+    Ok(found)
+}
+
+fn unknown(key: &str, known: &str) -> String {
+    format!("there is no parameter `{key}`; this call knows {known}")
+}
+
+fn duration(key: &str, text: &str, range: RangeInclusive<Duration>) -> Parameters<Duration> {
+    let parsed = titan_config::duration(text).ok().filter(|duration| range.contains(duration));
+    parsed.ok_or_else(|| {
+        let (least, most) = (range.start().as_secs(), range.end().as_secs());
+        format!("`{key}` is not a duration such as `30s` or `5m`, from {least}s to {most}s")
+    })
+}
+
+fn parse_factor(text: &str) -> Parameters<f64> {
+    let parsed = text.parse().ok().filter(|factor| *factor > 1.0 && *factor <= MAX_FACTOR);
+    parsed.ok_or_else(|| format!("`factor` is not a number above 1, up to {MAX_FACTOR}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_what_they_say_or_refused() {
+        let parse = |query: &str| put_parameters(Some(query.as_bytes()));
+        let (name, safeguards) = parse("").unwrap();
+        assert_eq!((name.as_str(), safeguards), (UNNAMED, Safeguards::default()));
+        let (name, safeguards) = parse("name=a%20b&confirm=5m&guard=30s").unwrap();
+        let guard = Guard { window: Duration::from_secs(30), factor: FACTOR };
+        assert_eq!(name, "a b");
+        let confirm = Some(Duration::from_secs(300));
+        assert_eq!(safeguards, Safeguards { confirm, guard: Some(guard) });
+        assert_eq!(parse("guard=1m&factor=1.5").unwrap().1.guard.unwrap().factor, 1.5);
+        for (query, word) in [
+            ("confirm=5", "duration"),
+            ("confirm=0s", "duration"),
+            ("confirm=25h", "duration"),
+            ("guard=2h", "duration"),
+            ("factor=2", "without `guard`"),
+            ("guard=1m&factor=1", "above 1"),
+            ("guard=1m&factor=nan", "above 1"),
+            ("name=", "1 to 255 bytes"),
+            ("name=%0a", "control"),
+            ("confrim=5m", "no parameter `confrim`"),
+            ("confirm=5m&confirm=5m", "twice"),
+        ] {
+            let error = parse(query).unwrap_err();
+            assert!(error.contains(word), "{query}: {error}");
+        }
+        assert_eq!(id(Some(b"id=7")), Ok(Some(7)));
+        assert_eq!(id(None), Ok(None));
+        assert!(id(Some(b"id=-1")).is_err() && id(Some(b"x=1")).is_err());
+        assert!(no_parameters(Some(b"confirm=5m")).is_err());
+    }
+}

@@ -1,0 +1,315 @@
+//! `openapi.json` against what is served: every call, every status of it, and every body.
+
+use super::*;
+use crate::orders::{Document, History, InForce};
+use std::collections::BTreeSet;
+use titan_config::AdminRights;
+use titan_http::ResponseHead;
+
+fn api() -> Value {
+    serde_json::from_str(DESCRIPTION).unwrap()
+}
+
+/// What a reference in the description stands for.
+fn resolved<'a>(api: &'a Value, value: &'a Value) -> &'a Value {
+    match value["$ref"].as_str() {
+        Some(path) => api.pointer(path.strip_prefix('#').unwrap()).expect(path),
+        None => value,
+    }
+}
+
+/// Why a value is not what a schema says; nothing if it is. Knows the words that the description uses, and no others.
+fn fault(api: &Value, schema: &Value, value: &Value) -> Option<String> {
+    let schema = resolved(api, schema);
+    let is_of = |name: &str| match name {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "string" => value.is_string(),
+        "integer" => value.is_i64() || value.is_u64(),
+        "number" => value.is_number(),
+        "boolean" => value.is_boolean(),
+        "null" => value.is_null(),
+        other => panic!("unknown type {other}"),
+    };
+    for (word, rule) in schema.as_object().unwrap() {
+        let is_right = match word.as_str() {
+            "type" if rule.is_string() => is_of(rule.as_str().unwrap()),
+            "type" => rule.as_array().unwrap().iter().any(|it| is_of(it.as_str().unwrap())),
+            "enum" => rule.as_array().unwrap().contains(value),
+            "anyOf" => rule.as_array().unwrap().iter().any(|it| fault(api, it, value).is_none()),
+            "properties" => {
+                let inner = rule.as_object().unwrap().iter();
+                let wrong = inner.filter_map(|(key, rule)| fault(api, rule, value.get(key)?));
+                if let Some(wrong) = wrong.into_iter().next() {
+                    return Some(wrong);
+                }
+                true
+            }
+            "required" => rule
+                .as_array()
+                .unwrap()
+                .iter()
+                .all(|key| value.get(key.as_str().unwrap()).is_some()),
+            "additionalProperties" => {
+                let known = schema["properties"].as_object().unwrap();
+                value.as_object().is_none_or(|it| it.keys().all(|key| known.contains_key(key)))
+            }
+            "items" => value
+                .as_array()
+                .is_none_or(|all| all.iter().all(|item| fault(api, rule, item).is_none())),
+            "minimum" => value.as_f64() >= rule.as_f64(),
+            "maxLength" | "pattern" | "format" | "description" => true,
+            other => panic!("unknown word {other}"),
+        };
+        if !is_right {
+            return Some(format!("{value} breaks `{word}: {rule}`"));
+        }
+    }
+    None
+}
+
+/// Every call that is described: its method, path, name and statuses.
+fn described(api: &Value) -> BTreeSet<(String, String, String)> {
+    let mut found = BTreeSet::new();
+    for (path, operations) in api["paths"].as_object().unwrap() {
+        for (method, operation) in operations.as_object().unwrap() {
+            let name = operation["operationId"].as_str().unwrap().to_owned();
+            found.insert((method.to_uppercase(), path.clone(), name));
+        }
+    }
+    found
+}
+
+#[test]
+fn what_is_described_is_what_is_served() {
+    let api = api();
+    let served = calls::CALLS.iter().map(|entry| {
+        (entry.method.as_str().to_owned(), entry.path.to_owned(), entry.name.to_owned())
+    });
+    assert_eq!(described(&api), served.collect());
+    for entry in calls::CALLS {
+        let operation = &api["paths"][entry.path][entry.method.as_str().to_lowercase()];
+        let right = match entry.right {
+            None => json!([{}]),
+            Some(AdminRights::Read) => json!([{ "token": ["read"] }, {}]),
+            Some(AdminRights::Full) => json!([{ "token": ["full"] }, {}]),
+        };
+        assert_eq!(operation["security"], right, "{}", entry.name);
+    }
+}
+
+/// What was served: a call with the status and the type of the response.
+#[derive(Default)]
+struct Served(BTreeSet<(&'static str, u16, String)>);
+
+impl Served {
+    /// Notes a response, which has to be as described.
+    fn note(&mut self, api: &Value, call: Call, response: &Response) {
+        let entry = calls::CALLS.iter().find(|entry| entry.call == call).unwrap();
+        let ResponseHead { status, fields, .. } = &response.head;
+        let name = entry.name;
+        let operation = &api["paths"][entry.path][entry.method.as_str().to_lowercase()];
+        let described = &operation["responses"][status.code().to_string()];
+        assert!(!described.is_null(), "{name} responds with {}", status.code());
+        let media_type = fields.get(FieldName::ContentType).unwrap_or_default();
+        let media_type = std::str::from_utf8(media_type).unwrap().split(';').next().unwrap();
+        self.0.insert((name, status.code(), media_type.to_owned()));
+        if response.body.is_empty() {
+            assert!(resolved(api, described)["content"].is_null(), "{name} {}", status.code());
+            return;
+        }
+        let schema = &resolved(api, described)["content"][media_type]["schema"];
+        assert!(!schema.is_null(), "{name} {}: {media_type}", status.code());
+        let text = String::from_utf8(response.body.clone()).unwrap();
+        let is_json = media_type.ends_with("json");
+        let body = if is_json { serde_json::from_str(&text).unwrap() } else { Value::from(text) };
+        let fault = fault(api, schema, &body);
+        assert_eq!(fault, None, "{name} {}: {body}", status.code());
+    }
+}
+
+/// What is described: every status and media type of every call, but for what any of them may respond.
+fn all_responses(api: &Value) -> BTreeSet<(&'static str, u16, String)> {
+    let mut found = BTreeSet::new();
+    for entry in calls::CALLS {
+        let operation = &api["paths"][entry.path][entry.method.as_str().to_lowercase()];
+        for (status, response) in operation["responses"].as_object().unwrap() {
+            let Ok(status) = status.parse() else { continue };
+            let content = resolved(api, response)["content"].as_object();
+            match content {
+                Some(content) => found.extend(
+                    content.keys().map(|media_type| (entry.name, status, media_type.clone())),
+                ),
+                None => drop(found.insert((entry.name, status, String::new()))),
+            }
+        }
+    }
+    found
+}
+
+/// The program, which does that with every order.
+fn program(order: Order, outcome: Result<(), NotApplied>) {
+    let warning = json!({
+        "severity": "warning", "file": "titan.yaml", "line": 1, "column": null, "path": null,
+        "message": "m", "hint": "h"
+    });
+    let warnings = Findings { text: "warning: m\n".to_owned(), json: vec![warning] };
+    let applied = || {
+        let (entry, summary, notes) = (entry(), "workers 1\n".to_owned(), vec!["n".to_owned()]);
+        Applied { entry, warnings, summary, notes }
+    };
+    match (order, outcome) {
+        (Order::Change { done, .. } | Order::Confirm { done, .. }, outcome) => {
+            let _ = done.send(outcome.map(|()| applied()));
+        }
+        (Order::InForce(shown), Ok(())) => {
+            let documents = vec![Document { name: "titan.yaml".to_owned(), text: "a".to_owned() }];
+            let (summary, confirm_until) = (String::new(), Some(SystemTime::UNIX_EPOCH));
+            let _ = shown.send(InForce { entry: entry(), documents, summary, confirm_until });
+        }
+        (Order::History(told), Ok(())) => {
+            let _ = told.send(History { entries: vec![entry()], notes: Vec::new() });
+        }
+        // What is dropped is never told.
+        (Order::InForce(_) | Order::History(_), Err(_)) => {}
+    }
+}
+
+/// A request that its call responds to.
+fn good(call: Call) -> Ask<'static> {
+    let entry = calls::CALLS.iter().find(|entry| entry.call == call).unwrap();
+    let target = if call == Call::Restore { "/jwt/revocations/1" } else { entry.path };
+    let (fields, body): (&[(&str, &str)], &str) = match call {
+        Call::PutConfig => (&[("Content-Type", "application/yaml")], "a: 1"),
+        Call::Revoke => {
+            (&[("Content-Type", "application/json")], "{\"jti\":\"a\",\"exp\":9999999999}")
+        }
+        _ => (&[], ""),
+    };
+    Ask { method: entry.method, target, fields, body, ..Ask::default() }
+}
+
+#[tokio::test]
+async fn every_response_is_described_and_every_described_one_is_served() {
+    let (api, mut served) = (api(), Served::default());
+    let place = revocations::tests::Place::new();
+    let store = Arc::new(place.opens_for(1).unwrap());
+    let (desk, without) = (Desk::with_store(Some(Arc::clone(&store))), Desk::new());
+    let large = "x".repeat(titan_config::bounds::MAX_FILE + 1);
+    for entry in calls::CALLS {
+        let (call, mut ask) = (entry.call, good(entry.call));
+        // Anybody, from a name that leads here or without a token, and with the type of a form.
+        (ask.place, ask.peer) = (Place::ThisMachine, client(false));
+        ask.fields = &[("Host", "evil.example")];
+        served.note(&api, call, &desk.responds(&ask).await);
+        if entry.right.is_some() {
+            ask.fields = &[];
+            served.note(&api, call, &desk.responds(&ask).await);
+        }
+        let mut ask = good(call);
+        if entry.writes() {
+            ask.fields = &[("Content-Type", "text/plain")];
+            served.note(&api, call, &desk.responds(&ask).await);
+        }
+        ask = Ask { body: &large, ..good(call) };
+        if matches!(call, Call::PutConfig | Call::Revoke) {
+            served.note(&api, call, &desk.responds(&ask).await);
+        }
+        // What the program makes of it.
+        let outcomes: Vec<Result<(), NotApplied>> = match call {
+            Call::PutConfig | Call::Reload | Call::Rollback | Call::Confirm => {
+                let found = || {
+                    let json = vec![json!({
+                        "severity": "error", "file": "f", "line": null, "column": 2, "path": "p",
+                        "message": "m", "hint": null
+                    })];
+                    Findings { text: "error: m\n".to_owned(), json }
+                };
+                let mut all = vec![
+                    Ok(()),
+                    Err(NotApplied::Failed(found())),
+                    Err(NotApplied::Conflict("c".to_owned())),
+                    Err(NotApplied::Unavailable),
+                ];
+                if call != Call::Confirm {
+                    all.push(Err(NotApplied::Refused(found())));
+                }
+                if call == Call::Rollback {
+                    all.push(Err(NotApplied::NotFound("n".to_owned())));
+                }
+                all
+            }
+            Call::ReadConfig | Call::History => vec![Ok(()), Err(NotApplied::Unavailable)],
+            _ => Vec::new(),
+        };
+        for outcome in outcomes {
+            let ask = good(call);
+            let (response, ()) = tokio::join!(desk.responds(&ask), async {
+                let order = desk.ordered.lock().await.recv().await.unwrap();
+                program(order, outcome);
+            });
+            served.note(&api, call, &response);
+        }
+        // Parameters that are none.
+        if matches!(call, Call::PutConfig | Call::Reload | Call::Confirm | Call::Rollback) {
+            let target = format!("{}?x=1", entry.path);
+            let ask = Ask { target: &target, ..good(call) };
+            served.note(&api, call, &desk.responds(&ask).await);
+        }
+    }
+    for call in [Call::Index, Call::Health, Call::Readiness, Call::Metrics, Call::Description] {
+        served.note(&api, call, &desk.responds(&good(call)).await);
+    }
+    let revocations = [
+        (Call::ListRevocations, "/jwt/revocations?limit=x", ""),
+        (Call::Revoke, "", "{"),
+        (Call::Revoke, "", "{\"jti\":\"a\",\"exp\":9999999999}"),
+        (Call::Revoke, "", "{\"jti\":\"a\",\"exp\":9999999999}"),
+        (Call::Revoke, "", "{\"jti\":\"b\",\"exp\":9999999999}"),
+        (Call::ListRevocations, "", ""),
+        (Call::Restore, "", ""),
+        (Call::Restore, "", ""),
+    ];
+    for (call, target, body) in revocations {
+        let good = good(call);
+        let target = if target.is_empty() { good.target } else { target };
+        served.note(&api, call, &desk.responds(&Ask { target, body, ..good }).await);
+    }
+    for call in [Call::ListRevocations, Call::Revoke] {
+        served.note(&api, call, &without.responds(&good(call)).await);
+    }
+    served.note(&api, Call::Revoke, &desk.responds(&good(Call::Revoke)).await);
+    place.fails(&store);
+    let (call, ask) = (Call::Restore, Ask { target: "/jwt/revocations/2", ..good(Call::Restore) });
+    served.note(&api, call, &desk.responds(&ask).await);
+    let body = "{\"jti\":\"a\",\"exp\":99999999999}";
+    let ask = Ask { body, ..good(Call::Revoke) };
+    served.note(&api, Call::Revoke, &desk.responds(&ask).await);
+    desk.gateway.drain();
+    served.note(&api, Call::Readiness, &desk.responds(&good(Call::Readiness)).await);
+    assert_eq!(served.0, all_responses(&api));
+}
+
+#[test]
+fn every_word_of_the_history_is_described() {
+    let api = api();
+    let entry = &api["components"]["schemas"]["Entry"]["properties"];
+    let peer = Author::Peer { uid: 1, pid: None };
+    for author in [Author::Signal, Author::Watch, peer, Author::Token("t".to_owned())] {
+        let next = match author {
+            Author::Signal | Author::Watch | Author::Peer { .. } | Author::Token(_) => {
+                json!(author)
+            }
+        };
+        assert_eq!(fault(&api, &entry["author"], &next), None);
+    }
+    let sources = [
+        Source::Start,
+        Source::Signal,
+        Source::Watch,
+        Source::Admin,
+        Source::Rollback,
+        Source::TakenBack,
+    ];
+    assert_eq!(entry["source"]["enum"], json!(sources));
+}

@@ -1,0 +1,251 @@
+//! Calls of the admin interface of a gateway that runs, over its Unix socket: HTTP/1.1, one connection for each, everything
+//! bounded.
+
+use crate::cli::GatewayOption;
+use crate::config_file;
+use crate::failure::Failure;
+use crate::socket_path::Surroundings;
+use serde_json::Value;
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use titan_config::{AdminSocket, ListenAddress};
+
+/// The way to a gateway.
+#[derive(Debug)]
+pub(crate) struct Client {
+    /// Where it may be, the likeliest place first.
+    paths: Vec<PathBuf>,
+}
+
+/// What is sent beside the target.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Body<'b> {
+    pub(crate) media_type: &'b str,
+    pub(crate) bytes: &'b [u8],
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) body: Vec<u8>,
+}
+
+/// Bytes of the head of a reply.
+const MAX_HEAD: usize = 16 << 10;
+/// Bytes of the body of a reply: a configuration with all that it includes, as JSON.
+const MAX_BODY: usize = 64 << 20;
+/// How long the gateway may take for a call. A change may have to wait for another one, and that for name servers and
+/// key sets.
+const DEADLINE: Duration = Duration::from_secs(300);
+/// How long it may take until the gateway has taken a request.
+const WRITE: Duration = Duration::from_secs(30);
+
+impl Client {
+    /// The way to the gateway that the command line names.
+    pub(crate) fn find(option: &GatewayOption) -> Result<Client, Failure> {
+        let GatewayOption { socket, config } = option;
+        let paths = match (socket, config) {
+            (Some(path), _) => vec![path.clone()],
+            (None, Some(file)) => paths_in(file)?,
+            (None, None) => Surroundings::of_process().for_commands(),
+        };
+        Ok(Client { paths })
+    }
+
+    /// Makes a call: `target` is a path with its query.
+    pub(crate) fn call(
+        &self,
+        method: &str,
+        target: &str,
+        body: Option<Body<'_>>,
+    ) -> Result<Reply, Failure> {
+        let (stream, path) = self.connect()?;
+        exchange(stream, &request(method, target, body)).map_err(|error| {
+            let path = path.display();
+            Failure::Runtime(format!("the gateway at {path} did not respond: {error}"))
+        })
+    }
+
+    fn connect(&self) -> Result<(UnixStream, &Path), Failure> {
+        let mut faults = Vec::new();
+        for path in &self.paths {
+            match UnixStream::connect(path) {
+                Ok(stream) => return Ok((stream, path)),
+                Err(error) => faults.push(format!("{}: {error}", path.display())),
+            }
+        }
+        Err(Failure::Runtime(format!(
+            "no gateway can be reached: {}\nhelp: `titan run` prints where its socket is (`admin on unix:...`): name it \
+             with `--socket`, or the configuration with `-c`;\n\x20     only root and the user of the gateway may use it",
+            faults.join("; ")
+        )))
+    }
+}
+
+impl Reply {
+    /// The body as JSON; null if it is none.
+    pub(crate) fn document(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or(Value::Null)
+    }
+
+    /// What went wrong, in a reply that says so.
+    pub(crate) fn problem(&self) -> String {
+        let document = self.document();
+        let told = document["detail"].as_str();
+        told.map_or_else(
+            || format!("the gateway responded with status {}", self.status),
+            str::to_owned,
+        )
+    }
+}
+
+/// Where the gateway with that configuration is.
+fn paths_in(file: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let name = config_file::name_of(file);
+    let config = config_file::read(file)?;
+    let Some(admin) = config.admin else {
+        let text = format!("{name}: `admin` is off: there is no socket; use `kill -HUP` to reload");
+        return Err(Failure::BadInput(text));
+    };
+    match (admin.socket, admin.address) {
+        (AdminSocket::At(path), _) | (_, ListenAddress::Unix(path)) => Ok(vec![path]),
+        (AdminSocket::Auto, _) => Ok(Surroundings::of_process().for_commands()),
+        (AdminSocket::Off, _) => {
+            let text = format!("{name}: `admin.socket` is off; use `kill -HUP` to reload");
+            Err(Failure::BadInput(text))
+        }
+    }
+}
+
+fn request(method: &str, target: &str, body: Option<Body<'_>>) -> Vec<u8> {
+    let mut text =
+        format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
+    let Some(Body { media_type, bytes }) = body else {
+        text.push_str("Content-Length: 0\r\n\r\n");
+        return text.into_bytes();
+    };
+    let length = bytes.len();
+    text.push_str(&format!("Content-Type: {media_type}\r\nContent-Length: {length}\r\n\r\n"));
+    [text.as_bytes(), bytes].concat()
+}
+
+/// Sends a request, and receives the reply to it.
+fn exchange(mut stream: UnixStream, request: &[u8]) -> io::Result<Reply> {
+    let deadline = Instant::now() + DEADLINE;
+    stream.set_write_timeout(Some(WRITE))?;
+    // A gateway that refuses a body early has responded before it closes.
+    let sent = stream.write_all(request);
+    let mut received = Vec::new();
+    let end = loop {
+        if let Some(at) = received.windows(4).position(|it| it == b"\r\n\r\n") {
+            break at + 4;
+        }
+        if received.len() > MAX_HEAD {
+            return Err(io::Error::other("the head of its response is too long"));
+        }
+        if receive(&mut stream, &mut received, deadline)? == 0 {
+            sent?;
+            return Err(io::Error::other("it closed the connection"));
+        }
+    };
+    let (status, length) = parse_head(&received[..end])
+        .ok_or_else(|| io::Error::other("what it sent is no response of a gateway"))?;
+    if length > MAX_BODY {
+        return Err(io::Error::other("the body of its response is too long"));
+    }
+    let mut body = received.split_off(end);
+    while body.len() < length {
+        if receive(&mut stream, &mut body, deadline)? == 0 {
+            return Err(io::Error::other("its response ends before it is complete"));
+        }
+    }
+    body.truncate(length);
+    Ok(Reply { status, body })
+}
+
+/// Receives what there is, by then.
+fn receive(stream: &mut UnixStream, to: &mut Vec<u8>, deadline: Instant) -> io::Result<usize> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    if left.is_zero() {
+        return Err(io::ErrorKind::TimedOut.into());
+    }
+    stream.set_read_timeout(Some(left))?;
+    let mut buffer = [0; 16 << 10];
+    let count = match stream.read(&mut buffer) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+            return receive(stream, to, deadline);
+        }
+        read => read?,
+    };
+    to.extend_from_slice(&buffer[..count]);
+    Ok(count)
+}
+
+/// The status, and the length of the body.
+fn parse_head(head: &[u8]) -> Option<(u16, usize)> {
+    let mut lines = std::str::from_utf8(head).ok()?.split("\r\n");
+    let status = lines.next()?.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()?;
+    let length = lines.find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("Content-Length").then(|| value.trim().parse().ok())?
+    });
+    Some((status, length?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    /// What a client makes of that, and what it has sent.
+    fn replied(bytes: &[u8]) -> (io::Result<Reply>, Vec<u8>) {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let bytes = bytes.to_vec();
+        let gateway = thread::spawn(move || {
+            let mut request = vec![0; 1024];
+            let count = theirs.read(&mut request).unwrap();
+            theirs.write_all(&bytes).unwrap();
+            request.truncate(count);
+            request
+        });
+        let body = Body { media_type: "application/yaml", bytes: b"a: 1" };
+        let reply = exchange(ours, &request("PUT", "/config?confirm=5m", Some(body)));
+        (reply, gateway.join().unwrap())
+    }
+
+    #[test]
+    fn a_call_is_one_request_and_one_reply() {
+        let (reply, sent) = replied(
+            b"HTTP/1.1 422 Unprocessable Content\r\ncontent-length: 8\r\n\r\n{\"a\":1}\nmore",
+        );
+        let reply = reply.unwrap();
+        assert_eq!((reply.status, reply.document()["a"].as_i64()), (422, Some(1)));
+        let wanted = "PUT /config?confirm=5m HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+            Content-Type: application/yaml\r\nContent-Length: 4\r\n\r\na: 1";
+        assert_eq!(String::from_utf8(sent).unwrap(), wanted);
+    }
+
+    #[test]
+    fn a_reply_that_is_none_or_has_no_end_is_an_error() {
+        let long = [b"HTTP/1.1 200 OK\r\nX: ".to_vec(), vec![b'x'; MAX_HEAD + 1]].concat();
+        let body = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", MAX_BODY + 1);
+        for (bytes, what) in [
+            (&b""[..], "it closed the connection"),
+            (b"HTTP/1.1 200 OK\r\n", "it closed the connection"),
+            (b"SSH-2.0\r\n\r\n", "no response of a gateway"),
+            (b"HTTP/1.1 200 OK\r\n\r\n", "no response of a gateway"),
+            (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nx", "before it is complete"),
+            (&long, "the head of its response is too long"),
+            (body.as_bytes(), "the body of its response is too long"),
+        ] {
+            let error = replied(bytes).0.unwrap_err().to_string();
+            assert!(error.contains(what), "{error}");
+        }
+    }
+}
