@@ -17,6 +17,7 @@
 //! | failures of upstreams, certificates and keys while it serves | `failures` |
 //! | reading the file, those that it includes, and what they name | `regular_file`, `documents`, `config_file` |
 //! | `titan reload` | `remote` |
+//! | `titan apply`, `confirm`, `rollback`, `history` | `changes` |
 //! | calls of a gateway that runs | `client` |
 //! | the sockets of the admin interface | `admin`, `socket_path` |
 //! | why the program fails | `failure` |
@@ -63,6 +64,8 @@ mod remote;
 
 mod activation;
 
+mod changes;
+
 mod admin;
 
 mod supervisor;
@@ -100,6 +103,10 @@ fn perform(cli: Cli) -> Result<ExitCode, Failure> {
     match cli.into_command() {
         Command::Run(options) => return run::run(&options),
         Command::Reload(gateway) => return remote::reload(&gateway),
+        Command::Apply(options) => return changes::apply(&options),
+        Command::Confirm(gateway) => return changes::confirm(&gateway),
+        Command::Rollback(options) => return changes::roll_back(&options),
+        Command::History(options) => return changes::history(&options),
         Command::Check(options) => return check::check(&options),
         Command::Explain { method, url, fields, client_cert, from, as_test, config } => {
             let named = config.config;

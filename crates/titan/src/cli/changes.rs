@@ -1,0 +1,132 @@
+//! The options of the commands that change a running gateway, and their help.
+
+use super::GatewayOption;
+use clap::Args;
+use std::path::PathBuf;
+
+/// What to put in force, and what takes it back.
+#[derive(Debug, Args)]
+pub(crate) struct ApplyOptions {
+    /// The configuration, YAML or JSON; `-` for standard input
+    #[arg(value_name = "NEW")]
+    pub(crate) new: PathBuf,
+    /// Take it back unless `titan confirm` comes within this time, such as 5m
+    #[arg(long, value_name = "TIME")]
+    pub(crate) confirm: Option<String>,
+    /// Take it back if requests of a route fail more often, or take longer, than before
+    #[arg(long)]
+    pub(crate) guard: bool,
+    /// How long the guard watches; 1m without this
+    #[arg(long, value_name = "TIME", requires = "guard")]
+    pub(crate) guard_window: Option<String>,
+    /// How many times worse is too bad; 2 without this
+    #[arg(long, value_name = "NUMBER", requires = "guard")]
+    pub(crate) guard_factor: Option<String>,
+    #[command(flatten)]
+    pub(crate) gateway: GatewayOption,
+}
+
+/// What to go back to.
+#[derive(Debug, Args)]
+pub(crate) struct RollbackOptions {
+    /// Its id in the history; without it the one before the one in force
+    pub(crate) id: Option<u64>,
+    #[command(flatten)]
+    pub(crate) gateway: GatewayOption,
+}
+
+/// How to print the history.
+#[derive(Debug, Args)]
+pub(crate) struct HistoryOptions {
+    /// Print it as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) gateway: GatewayOption,
+}
+
+pub(super) const AFTER_APPLY: &str = "\
+Examples:
+  titan apply new.yaml
+  titan apply new.yaml --confirm 5m      and within 5 minutes: titan confirm
+  titan apply new.yaml --guard --guard-window 10m --guard-factor 1.5
+
+The guard judges routes with at least 100 requests: the share of 5xx, if there are at least 5 and it is at least one
+percentage point above the one before, and the 99th percentile of durations from 10 ms on.
+
+Exit codes:
+  0    NEW is in force
+  1    no gateway can be reached, or it does not serve this user
+  2    refused: the previous configuration stays in force";
+
+pub(super) const AFTER_ROLLBACK: &str = "\
+Examples:
+  titan rollback
+  titan rollback 7      the ids are those of `titan history`
+
+Exit codes:
+  0    the earlier configuration is in force
+  1    no gateway can be reached, or it does not serve this user
+  2    refused: the previous configuration stays in force";
+
+pub(super) const AFTER_HISTORY: &str = "\
+The configuration in force is marked with a star. `state.history` says how many are kept.
+
+Exit codes:
+  0    it was printed
+  1    no gateway can be reached, or it does not serve this user";
+
+#[cfg(test)]
+mod tests {
+    use crate::cli::tests::help;
+
+    #[test]
+    fn the_help_of_apply() {
+        insta::assert_snapshot!(help(Some("apply")), @r"
+        Put another configuration in force in a running gateway
+
+        NEW is read as if it stood in place of the gateway's own file, which stays as it is: a reload or a restart reads that file again.
+
+        Usage: titan apply [OPTIONS] <NEW>
+
+        Arguments:
+          <NEW>
+                  The configuration, YAML or JSON; `-` for standard input
+
+        Options:
+              --confirm <TIME>
+                  Take it back unless `titan confirm` comes within this time, such as 5m
+
+              --guard
+                  Take it back if requests of a route fail more often, or take longer, than before
+
+              --guard-window <TIME>
+                  How long the guard watches; 1m without this
+
+              --guard-factor <NUMBER>
+                  How many times worse is too bad; 2 without this
+
+              --socket <PATH>
+                  The Unix socket of its admin interface; without it the usual places
+
+          -c, --config <FILE>
+                  Its configuration, to find the socket
+
+          -h, --help
+                  Print help (see a summary with '-h')
+
+        Examples:
+          titan apply new.yaml
+          titan apply new.yaml --confirm 5m      and within 5 minutes: titan confirm
+          titan apply new.yaml --guard --guard-window 10m --guard-factor 1.5
+
+        The guard judges routes with at least 100 requests: the share of 5xx, if there are at least 5 and it is at least one
+        percentage point above the one before, and the 99th percentile of durations from 10 ms on.
+
+        Exit codes:
+          0    NEW is in force
+          1    no gateway can be reached, or it does not serve this user
+          2    refused: the previous configuration stays in force
+        ");
+    }
+}
