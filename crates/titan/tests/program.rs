@@ -18,6 +18,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 use titan::{Titan, config, output, output_to};
+use titan_testkit::waits_until;
 
 /// A listener on a free port, and an upstream.
 fn gateway_to(upstream: &TcpListener) -> String {
@@ -112,7 +113,7 @@ fn a_signal_lets_what_runs_finish() {
         assert!(ask(&probes, "/healthz").contains("200 OK"));
         assert!(TcpStream::connect(titan.admin.as_ref().unwrap()).is_err());
         // The workers close their sockets when they next have a moment; until then clients get in.
-        while TcpStream::connect(&titan.address).is_ok() {}
+        waits_until("the listener to close", || TcpStream::connect(&titan.address).is_err());
         served.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").unwrap();
         assert!(read_head(&mut client).starts_with("HTTP/1.1 200 OK\r\n"));
         assert_eq!(titan.exit_code(), Some(0));

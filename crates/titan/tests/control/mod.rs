@@ -2,9 +2,12 @@
 
 use super::titan::{Titan, config, output};
 use super::{FIXED, ask};
+use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
 use rustix::process::Signal;
 use std::fs;
+use std::net::SocketAddr;
 use std::path::PathBuf;
+use titan_testkit::waits_until;
 
 /// A configuration that keeps its history in a new directory, which is returned too.
 fn with_history(name: &str) -> (String, PathBuf) {
@@ -30,7 +33,7 @@ fn each_configuration_that_was_in_force_is_on_the_disk() {
     titan.signal(Signal::HUP);
     titan.wait_for(&format!("{} was read again and is in force", titan.file.display()));
     let file = |id: u8| directory.join(format!("history/{id}.jsonl"));
-    while !file(2).exists() {}
+    waits_until("the entry to be written", || file(2).exists());
     titan.signal(Signal::KILL);
     assert_eq!(titan.exit_code(), None);
     let entry = |id: u8| fs::read_to_string(file(id)).unwrap();
@@ -48,7 +51,8 @@ fn as_many_configurations_are_kept_as_configured() {
     for id in [2, 3] {
         titan.signal(Signal::HUP);
         titan.wait_for(&format!("{} was read again and is in force", titan.file.display()));
-        while !directory.join(format!("history/{id}.jsonl")).exists() {}
+        let file = directory.join(format!("history/{id}.jsonl"));
+        waits_until("the entry to be written", || file.exists());
     }
     let names = || {
         let files = fs::read_dir(directory.join("history")).unwrap();
@@ -57,7 +61,7 @@ fn as_many_configurations_are_kept_as_configured() {
         names
     };
     // The oldest goes once the newest is there.
-    while names().len() > 3 {}
+    waits_until("the oldest entry to go", || names().len() <= 3);
     assert_eq!(names(), ["2.jsonl", "3.jsonl", "lock"]);
 }
 
@@ -73,7 +77,9 @@ fn a_full_disk_keeps_nothing_from_changing() {
     let complaint = titan.next_complaint();
     let wanted = format!("warning: cannot use {}/history for the history: ", directory.display());
     assert!(complaint.starts_with(&wanted), "{complaint}");
-    while metric(&titan, "titan_history_unsaved") != "titan_history_unsaved 2" {}
+    waits_until("both entries to be counted", || {
+        metric(&titan, "titan_history_unsaved") == "titan_history_unsaved 2"
+    });
     assert_eq!(
         metric(&titan, "titan_config_last_reload_successful"),
         "titan_config_last_reload_successful 1"
@@ -176,8 +182,10 @@ fn what_fails_under_a_guard_is_taken_back() {
     let mut titan = Titan::start_told("guarded", &text);
     let ask_often = |count| (0..count).for_each(|_| drop(ask(&titan.address, "/")));
     ask_often(100);
-    // Nobody listens there.
-    let address = super::free_port().local_addr().unwrap();
+    // Nobody listens there, and nobody else can.
+    let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    bind(&socket, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let address = SocketAddr::try_from(getsockname(&socket).unwrap()).unwrap();
     let failing = text.replace("{ respond: 200 }", "{ name: root, upstream: it }");
     let failing = format!("{failing}upstreams: {{ it: \"{address}\" }}\n");
     let new = other("failing", &failing);
