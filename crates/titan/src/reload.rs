@@ -8,7 +8,8 @@
 //! request -> attempt -> in force -> history written -> whoever asked is told
 //!                          |
 //!                       on trial -> confirmed, or the guard is content: stays
-//!                                -> time over, or requests fare worse: another request, for what was in force before
+//!                                -> time over, or requests fare worse: another request, for what was in force before,
+//!                                   again and again until that succeeds or the trial is confirmed
 //! ```
 
 mod attempts;
@@ -171,6 +172,15 @@ impl Reloading {
         matches!(self.running, Some(Running::Attempt(..))) || self.next.is_some()
     }
 
+    /// Whether the configuration in force was on trial and is being taken back.
+    fn is_ending_trial(&self) -> bool {
+        let running = match &self.running {
+            Some(Running::Attempt(request, ..)) => Some(request),
+            _ => None,
+        };
+        running.into_iter().chain(&self.next).any(Request::ends_trial)
+    }
+
     /// Why nothing else may take the place of the configuration in force, where that is so.
     pub(crate) fn on_trial(&self) -> Option<String> {
         self.trial.as_ref().map(|trial| messages::on_trial(&self.records.in_force(), Some(trial)))
@@ -233,8 +243,11 @@ impl Reloading {
 
     /// Has the configuration stay that is on trial.
     fn confirm(&mut self, author: &Author, done: oneshot::Sender<Outcome>) {
-        if self.trial.take().is_none() {
-            let why = "no configuration waits to be confirmed".to_owned();
+        if self.trial.is_none() {
+            let why = match self.is_ending_trial() {
+                true => messages::ending(self.records.in_force().id),
+                false => "no configuration waits to be confirmed".to_owned(),
+            };
             drop(done.send(Err(NotApplied::Conflict(why))));
             return;
         }
@@ -349,7 +362,8 @@ impl Reloading {
                 Err(error) => self.note_saved(Saved::nothing(&error.to_string())),
             }
         }
-        self.reloads.note_standing(self.trial.is_some(), self.records.unsaved());
+        let is_on_trial = self.trial.is_some() || self.is_ending_trial();
+        self.reloads.note_standing(is_on_trial, self.records.unsaved());
         if self.running.is_none() {
             self.reply();
             if let Some(next) = self.next.take() {
@@ -409,18 +423,24 @@ impl Reloading {
     fn tell_refused(&mut self, request: Request, failure: &Failure) {
         let text = failure.text(terminal::has_color());
         let complaint = messages::refused(&request, &text, &self.records.in_force());
-        let is_known = !request.is_change() && complaint == self.complaint;
+        let is_known = match &request.wanted {
+            Wanted::NamedFiles => complaint == self.complaint,
+            Wanted::Before(before) => complaint == before.complaint,
+            Wanted::File | Wanted::Documents(_) | Wanted::Past(..) => false,
+        };
         if !is_known {
             self.reloads.note_refused(SystemTime::now());
             terminal::complain(&complaint);
-            self.complaint = complaint;
         }
         if let Wanted::Before(before) = &request.wanted {
             let text = failure.text(false);
-            let why =
-                format!("{}, but it could not be taken back: {}", before.why, text.trim_end());
-            self.records.settle(history::Outcome::Applied, Some(&why));
-            self.records.hurry();
+            let why = format!("{}, but it cannot be taken back: {}", before.why, text.trim_end());
+            self.records.settle(history::Outcome::OnTrial, Some(&why));
+            // What takes it back has not succeeded: it is still not confirmed.
+            let before = before.as_ref().clone();
+            self.trial = Some(Trial::again(before, complaint, Instant::now()));
+        } else {
+            self.complaint = complaint;
         }
         let name = request.wanted.name(&self.in_force.file);
         let findings = Findings { text: failure.text(false), json: check::failed(&name, failure) };
@@ -453,19 +473,22 @@ impl Reloading {
                 self.take_back(Cause::Unconfirmed, why, None);
             }
             Some(Verdict::Worse(why)) => self.take_back(Cause::Guard, why, None),
+            Some(Verdict::TakeBack(cause, why)) => self.take_back(cause, why, None),
         }
     }
 
-    /// Ends the trial: what was in force before is put in force again.
+    /// Puts in force again what was in force before the trial, which ends when that has succeeded.
     fn take_back(
         &mut self,
         cause: Cause,
         why: String,
         asked: Option<(Author, oneshot::Sender<Outcome>)>,
     ) {
-        let Some(Trial { before: (in_force, id), .. }) = self.trial.take() else { return };
+        let Some(Trial { before: (in_force, id), retry, .. }) = self.trial.take() else { return };
         let (author, done) = asked.unzip();
-        let wanted = Wanted::Before(Box::new(Before { id, in_force, cause, why }));
+        let complaint = retry.map(|retry| retry.complaint).unwrap_or_default();
+        let before = Before { id, in_force, cause, why, complaint };
+        let wanted = Wanted::Before(Box::new(before));
         self.ask_for(Request { wanted, author, safeguards: Safeguards::default(), done });
     }
 }

@@ -37,6 +37,8 @@ pub(super) struct Before {
     pub(super) in_force: InForce,
     pub(super) cause: Cause,
     pub(super) why: String,
+    /// What was said when this was tried before, and failed.
+    pub(super) complaint: String,
 }
 
 /// Where a configuration of the past is.

@@ -52,7 +52,8 @@ pub(super) fn refused(request: &Request, text: &str, in_force: &Entry) -> String
             format!("{text}the previous configuration stays in force\n")
         }
         Wanted::Before(before) => format!(
-            "{text}configuration {} should be taken back ({}), and cannot be: it stays in force\n",
+            "{text}configuration {} should be taken back ({}), and cannot be yet: it is tried again until it succeeds or \
+             `titan confirm` has the configuration stay\n",
             in_force.id, before.why
         ),
     }
@@ -66,6 +67,11 @@ pub(super) fn on_trial(entry: &Entry, trial: Option<&Trial>) -> String {
     format!(
         "configuration {id} is on trial{until}: confirm it (`titan confirm`) or take it back (`titan rollback`) first"
     )
+}
+
+/// Why a configuration cannot be confirmed that is being taken back.
+pub(super) fn ending(id: u64) -> String {
+    format!("configuration {id} is being taken back; if that fails, it can be confirmed")
 }
 
 /// What whoever asked for a change has to know besides.

@@ -137,6 +137,20 @@ impl Program {
         })
     }
 
+    /// Lets it be time to take back again what could not be taken back, and runs the loop until that was tried.
+    fn tries_again(&mut self) {
+        let runtime = self.runtime();
+        let reloading = self.reloading.as_mut().unwrap();
+        let asked = reloading.asked();
+        let retry = reloading.trial.as_mut().and_then(|trial| trial.retry.as_mut());
+        retry.unwrap().at = Instant::now();
+        runtime.block_on(async {
+            while reloading.asked() == asked || reloading.is_under_way() {
+                reloading.proceed().await;
+            }
+        });
+    }
+
     /// What a request gets.
     fn status(&self) -> u16 {
         self.statuses(1)[0]
@@ -279,6 +293,63 @@ fn what_nobody_confirms_is_taken_back() {
     assert_eq!(history.entries[1].why.as_deref(), Some("it was not confirmed in time"));
     assert_eq!((history.entries[0].repeats, program.status()), (Some(1), 200));
     assert!(matches!(program.confirm(), Err(NotApplied::Conflict(_))));
+}
+
+/// Applies a configuration that names a file, and then `safeguards` with one that does not; the file goes away.
+fn has_nothing_to_go_back_to(safeguards: Safeguards) -> (Program, PathBuf) {
+    let mut program = Program::starts(&with_status(200));
+    let secret = program.folder.join("secret");
+    std::fs::write(&secret, SECRET).unwrap();
+    let with_file = with_status(201)
+        + "apply: [p]\npolicies: { p: { jwt: { required: false, providers: { algorithms: HS256, \
+           keys: { secret_file: secret } } } } }\n";
+    program.change(apply(&with_file, PLAIN)).unwrap();
+    program.change(apply(&with_status(202), safeguards)).unwrap();
+    std::fs::remove_file(&secret).unwrap();
+    (program, secret)
+}
+
+const SECRET: &str = "forty bytes that nobody but us can guess";
+
+#[test]
+fn taking_back_is_tried_until_it_succeeds() {
+    let (mut program, secret) = has_nothing_to_go_back_to(confirm_within(LONG));
+    for _ in 0..2 {
+        let Err(NotApplied::Refused(findings) | NotApplied::Failed(findings)) =
+            program.change(Change::Rollback(None))
+        else {
+            panic!()
+        };
+        assert!(findings.text.contains("secret"), "{}", findings.text);
+        let latest = program.history().entries[0].clone();
+        assert_eq!((latest.id, latest.outcome, program.status()), (3, Fate::OnTrial, 202));
+        let why = latest.why.unwrap();
+        assert!(why.starts_with("uid 1000 asked for that, but it cannot be taken back: "), "{why}");
+    }
+    let Err(NotApplied::Conflict(_)) = program.change(Change::Reload) else { panic!() };
+    std::fs::write(&secret, SECRET).unwrap();
+    program.tries_again();
+    let history = program.until(|entry| entry.source == Source::TakenBack);
+    assert_eq!((history.entries[0].repeats, program.status()), (Some(2), 201));
+    assert_eq!(history.entries[1].outcome, Fate::TakenBack);
+    assert!(program.change(Change::Reload).is_ok(), "the trial is over");
+}
+
+#[test]
+fn what_cannot_be_taken_back_can_be_confirmed() {
+    let (mut program, secret) =
+        has_nothing_to_go_back_to(confirm_within(Duration::from_millis(100)));
+    let failed = |entry: &Entry| entry.why.is_some();
+    let history = program.until(failed);
+    assert_eq!(history.entries[0].outcome, Fate::OnTrial);
+    // A failure that is known is tried again too.
+    program.tries_again();
+    program.until(failed);
+    let confirmed = program.confirm().unwrap();
+    assert_eq!((confirmed.entry.id, confirmed.entry.outcome), (3, Fate::Confirmed));
+    std::fs::write(&secret, SECRET).unwrap();
+    assert!(program.reloading.as_ref().unwrap().trial.is_none());
+    assert_eq!(program.status(), 202);
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! A configuration on trial: it is taken back unless it is confirmed in time, or its guard is content.
 
-use super::attempts::InForce;
+use super::attempts::{Before, InForce};
 use super::figures::Baseline;
 use std::time::{Duration, Instant, SystemTime};
+use titan_admin::Cause;
 use titan_admin::orders::{Guard, Safeguards};
 use titan_proxy::Status;
 
@@ -12,6 +13,17 @@ pub(super) struct Trial {
     pub(super) before: (InForce, u64),
     confirm: Option<Deadline>,
     watch: Option<Watch>,
+    /// Set once taking it back has failed.
+    pub(super) retry: Option<Retry>,
+}
+
+/// When taking a configuration back is tried again.
+pub(super) struct Retry {
+    pub(super) at: Instant,
+    cause: Cause,
+    why: String,
+    /// What was said of the last failure.
+    pub(super) complaint: String,
 }
 
 /// Until when it has to be confirmed.
@@ -31,6 +43,8 @@ struct Watch {
 
 /// What came of a trial, or of a part of it.
 pub(super) enum Verdict {
+    /// It is time to try again to take it back.
+    TakeBack(Cause, String),
     /// The time to confirm it is over.
     Unconfirmed,
     /// Requests fare worse, as this says.
@@ -38,6 +52,9 @@ pub(super) enum Verdict {
     /// The guard has seen nothing that is worse, and nobody else has to be asked.
     Good,
 }
+
+/// After how long taking back is tried again: what keeps it from that, such as a name server, may pass.
+const RETRY: Duration = Duration::from_secs(10);
 
 impl Trial {
     /// That of a configuration which has come into force `now`, if there is to be one. `baseline` is what a guard compares with.
@@ -58,7 +75,15 @@ impl Trial {
             before,
             confirm: confirm.map(deadline),
             watch,
+            retry: None,
         })
+    }
+
+    /// That of a configuration which could not be taken back `now`, for a reason that `complaint` tells: it is tried again.
+    pub(super) fn again(before: Before, complaint: String, now: Instant) -> Trial {
+        let Before { id, in_force, cause, why, .. } = before;
+        let retry = Retry { at: now + RETRY, cause, why, complaint };
+        Trial { before: (in_force, id), confirm: None, watch: None, retry: Some(retry) }
     }
 
     /// Whether its figures are watched.
@@ -75,11 +100,15 @@ impl Trial {
     pub(super) fn next(&self) -> Option<Instant> {
         let deadline = self.confirm.map(|deadline| deadline.at);
         let watch = self.watch.as_ref().map(|watch| watch.until);
-        deadline.into_iter().chain(watch).min()
+        let retry = self.retry.as_ref().map(|retry| retry.at);
+        deadline.into_iter().chain(watch).chain(retry).min()
     }
 
     /// What is to be done now, if anything.
     pub(super) fn judge(&mut self, status: &Status, now: Instant) -> Option<Verdict> {
+        if let Some(Retry { at, cause, why, .. }) = &self.retry {
+            return (now >= *at).then(|| Verdict::TakeBack(*cause, why.clone()));
+        }
         if let Some(Watch { guard, baseline, until }) = &self.watch {
             if let Some(worse) = baseline.compare(status, *guard) {
                 return Some(Verdict::Worse(worse.to_string()));
