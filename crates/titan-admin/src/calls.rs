@@ -15,6 +15,7 @@ pub(crate) enum Call {
     Description,
     ReadConfig,
     PutConfig,
+    Plan,
     Reload,
     Confirm,
     Rollback,
@@ -56,6 +57,8 @@ pub(crate) const CALLS: &[Entry] = &[
     Entry::new(Call::Description, "openapi", Method::GET, "/openapi.json", None),
     Entry::new(Call::ReadConfig, "read_config", Method::GET, "/config", READ),
     Entry::new(Call::PutConfig, "put_config", Method::PUT, "/config", FULL),
+    // What it would read may be any file that the gateway can: that is more than a right to look.
+    Entry::new(Call::Plan, "plan", Method::POST, "/plan", FULL),
     Entry::new(Call::Reload, "reload", Method::POST, "/reload", FULL),
     Entry::new(Call::Confirm, "confirm", Method::POST, "/confirm", FULL),
     Entry::new(Call::Rollback, "rollback", Method::POST, "/rollback", FULL),
@@ -84,7 +87,7 @@ impl Entry {
     /// How large the body of a request for it may be.
     pub(crate) fn max_body(&self) -> usize {
         match self.call {
-            Call::PutConfig => MAX_FILE,
+            Call::PutConfig | Call::Plan => MAX_FILE,
             _ => Request::MAX_BODY,
         }
     }

@@ -1,9 +1,10 @@
-//! `/config`, `/reload`, `/confirm`, `/rollback` and `/history`: what the program is asked to do, and what came of it.
+//! `/config`, `/plan`, `/reload`, `/confirm`, `/rollback` and `/history`: what the program is asked to do, and what came of it.
 
 use crate::history::{Author, Entry};
 use crate::http::{Request, Response};
 use crate::orders::{
-    Applied, Change, Document, Findings, Guard, History, InForce, NotApplied, Orders, Safeguards,
+    Applied, Change, Document, Findings, Guard, History, InForce, NotApplied, Orders, Planned,
+    Safeguards,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -14,7 +15,7 @@ use time::OffsetDateTime;
 use titan_http::{Status, query};
 
 /// What a configuration is called that is sent without a name.
-const UNNAMED: &str = "PUT /config";
+const UNNAMED: &str = "the request";
 /// Bytes of a name.
 const MAX_NAME: usize = 255;
 /// How long there may be to confirm.
@@ -33,6 +34,15 @@ struct Shown {
     confirm_until: Option<OffsetDateTime>,
     summary: String,
     documents: Vec<Document>,
+}
+
+/// What a configuration would change: the keys of `titan plan --json`, and more.
+#[derive(Serialize)]
+struct PlanShown {
+    #[serde(flatten)]
+    plan: Value,
+    /// The same as people read it.
+    text: String,
 }
 
 /// What a change has come to: the keys of `titan check --json`, and more.
@@ -82,20 +92,45 @@ pub(crate) async fn put(orders: &Orders, request: Request, author: Author) -> Re
         Ok(parameters) => parameters,
         Err(fault) => return Response::problem(Status::BAD_REQUEST, &fault),
     };
-    let text = match String::from_utf8(request.body) {
-        Ok(text) if text.trim().is_empty() => {
-            let detail = "the body is empty: send a configuration (curl: `-T FILE`)";
-            return Response::problem(Status::BAD_REQUEST, detail);
+    let documents = match documents(&name, request.body) {
+        Ok(documents) => documents,
+        Err(fault) => return Response::problem(Status::BAD_REQUEST, &fault),
+    };
+    changed(Some(&name), orders.change(Change::Apply { documents, safeguards }, author).await)
+}
+
+/// Shows what the configuration in the body would change.
+pub(crate) async fn plan(orders: &Orders, request: Request) -> Response {
+    let read = name(request.head.query()).and_then(|name| {
+        let documents = documents(&name, request.body)?;
+        Ok((name, documents))
+    });
+    let (name, documents) = match read {
+        Ok(read) => read,
+        Err(fault) => return Response::problem(Status::BAD_REQUEST, &fault),
+    };
+    match orders.plan(documents).await {
+        Ok(Planned { text, json: plan }) => Response::json(Status::OK, &PlanShown { plan, text }),
+        Err(NotApplied::Refused(findings)) => {
+            let refused = Changed::new(Some(&name), findings, None);
+            Response::json(Status::UNPROCESSABLE_CONTENT, &refused)
         }
-        Ok(text) => text,
+        Err(error) => not_applied(&error),
+    }
+}
+
+/// The configuration in a body.
+fn documents(name: &str, body: Vec<u8>) -> Parameters<Vec<Document>> {
+    match String::from_utf8(body) {
+        Ok(text) if text.trim().is_empty() => {
+            Err("the body is empty: send a configuration (curl: `-T FILE`)".to_owned())
+        }
+        Ok(text) => Ok(vec![Document { name: name.to_owned(), text }]),
         Err(error) => {
             let at = error.utf8_error().valid_up_to();
-            let detail = format!("the body is not UTF-8 at byte {at}");
-            return Response::problem(Status::BAD_REQUEST, &detail);
+            Err(format!("the body is not UTF-8 at byte {at}"))
         }
-    };
-    let documents = vec![Document { name: name.clone(), text }];
-    changed(Some(&name), orders.change(Change::Apply { documents, safeguards }, author).await)
+    }
 }
 
 /// Reads the file again.
@@ -171,13 +206,7 @@ fn put_parameters(query: Option<&[u8]>) -> Parameters<(String, Safeguards)> {
     let (mut window, mut factor) = (None, None);
     for (key, value) in parameters(query)? {
         match key.as_ref() {
-            "name" if value.is_empty() || value.len() > MAX_NAME => {
-                return Err(format!("`name` has to have 1 to {MAX_NAME} bytes"));
-            }
-            "name" if value.contains(char::is_control) => {
-                return Err("`name` contains a control character".to_owned());
-            }
-            "name" => name = value.into_owned(),
+            "name" => name = check_name(value.into_owned())?,
             "confirm" => safeguards.confirm = Some(duration(&key, &value, CONFIRM)?),
             "guard" => window = Some(duration(&key, &value, WINDOW)?),
             "factor" => factor = Some(parse_factor(&value)?),
@@ -190,6 +219,27 @@ fn put_parameters(query: Option<&[u8]>) -> Parameters<(String, Safeguards)> {
         (None, None) => None,
     };
     Ok((name, safeguards))
+}
+
+fn name(query: Option<&[u8]>) -> Parameters<String> {
+    let mut name = UNNAMED.to_owned();
+    for (key, value) in parameters(query)? {
+        match key.as_ref() {
+            "name" => name = check_name(value.into_owned())?,
+            _ => return Err(unknown(&key, "`name`")),
+        }
+    }
+    Ok(name)
+}
+
+fn check_name(name: String) -> Parameters<String> {
+    if name.is_empty() || name.len() > MAX_NAME {
+        return Err(format!("`name` has to have 1 to {MAX_NAME} bytes"));
+    }
+    match name.contains(char::is_control) {
+        true => Err("`name` contains a control character".to_owned()),
+        false => Ok(name),
+    }
 }
 
 fn id(query: Option<&[u8]>) -> Parameters<Option<u64>> {

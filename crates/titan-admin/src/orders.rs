@@ -33,6 +33,13 @@ pub enum Order {
         /// Takes the entry that stays.
         done: oneshot::Sender<Result<Applied, NotApplied>>,
     },
+    /// What these documents would change, read as those of [`Change::Apply`] are.
+    Plan {
+        /// What they say.
+        documents: Vec<Document>,
+        /// Takes the plan.
+        done: oneshot::Sender<Result<Planned, NotApplied>>,
+    },
     /// The configuration in force, to be shown.
     InForce(oneshot::Sender<InForce>),
     /// What was in force, the latest first.
@@ -84,6 +91,15 @@ pub struct Applied {
     pub summary: String,
     /// What else whoever asked has to know, such as that the history could not be written.
     pub notes: Vec<String>,
+}
+
+/// What a configuration would change, as `titan plan` tells it.
+#[derive(Clone, Debug)]
+pub struct Planned {
+    /// For people.
+    pub text: String,
+    /// For programs.
+    pub json: serde_json::Value,
 }
 
 /// What was found in a configuration, as `titan check` tells it.
@@ -152,6 +168,11 @@ impl Orders {
     /// Has the configuration stay that is on trial.
     pub async fn confirm(&self, author: Author) -> Result<Applied, NotApplied> {
         self.ask(|done| Order::Confirm { author, done }).await?
+    }
+
+    /// What these documents would change in the configuration in force.
+    pub async fn plan(&self, documents: Vec<Document>) -> Result<Planned, NotApplied> {
+        self.ask(|done| Order::Plan { documents, done }).await?
     }
 
     /// The configuration in force.

@@ -59,6 +59,7 @@ Titan admin interface
 /openapi.json      a description of all calls, OpenAPI 3.1
 
 /config            the configuration in force: GET; another one: PUT
+/plan              what a configuration would change, without changing anything: POST
 /reload            the configuration file, read again: POST
 /confirm           the configuration that is on trial is to stay: POST
 /rollback          an earlier configuration: POST
@@ -118,6 +119,7 @@ impl Pages {
             (Call::PutConfig, Some(author)) => {
                 configuration::put(&self.orders, request, author).await
             }
+            (Call::Plan, Some(_)) => configuration::plan(&self.orders, request).await,
             (Call::Reload, Some(author)) => {
                 configuration::reload(&self.orders, &request, author).await
             }
@@ -225,7 +227,7 @@ impl Handler for Site {
         }
         let head = request.head.clone();
         let more = match entry.call {
-            Call::PutConfig => format!("sha256 {}", hex(sha256(&request.body))),
+            Call::PutConfig | Call::Plan => format!("sha256 {}", hex(sha256(&request.body))),
             _ => String::new(),
         };
         let response = self.pages.respond(entry.call, request, caller.author()).await;

@@ -1,12 +1,15 @@
-//! `titan apply`, `confirm`, `rollback` and `history`: another configuration for a running gateway, and the way back.
+//! `titan apply`, `confirm`, `rollback` and `history`: another configuration for a running gateway, and the way back; and
+//! `titan plan` for what it would change.
 
-use crate::cli::{ApplyOptions, GatewayOption, HistoryOptions, RollbackOptions};
+use crate::cli::{ApplyOptions, GatewayOption, HistoryOptions, PlanOptions, RollbackOptions};
 use crate::client::{Body, Client};
 use crate::config_file;
-use crate::failure::Failure;
+use crate::failure::{BAD_INPUT, Failure};
+use crate::plan::exit_code;
 use crate::regular_file;
 use crate::remote::tell_change;
 use crate::terminal;
+use serde_json::{Value, json};
 use std::fmt::Write;
 use std::io;
 use std::path::Path;
@@ -35,6 +38,39 @@ pub(crate) fn apply(options: &ApplyOptions) -> Result<ExitCode, Failure> {
 
 /// How long the guard looks on unless the command line says otherwise.
 const WINDOW: &str = "1m";
+
+/// Has a running gateway compare a configuration with the one in force: only the gateway has that as a whole.
+pub(crate) fn plan(options: &PlanOptions) -> Result<ExitCode, Failure> {
+    let PlanOptions { new, json, gateway, .. } = options;
+    let bytes = read(new)?;
+    let target = format!("/plan?name={}", encoded(&config_file::name_of(new)));
+    let body = Body { media_type: "application/yaml", bytes: &bytes };
+    let reply = Client::find(gateway)?.call("POST", &target, Some(body))?;
+    let mut document = reply.document();
+    let text = document.as_object_mut().and_then(|it| it.remove("text"));
+    match (reply.status, text) {
+        (200, Some(Value::String(text))) => {
+            let code = exit_code(document["result"].as_str().unwrap_or_default());
+            terminal::print(&if *json { format!("{document:#}\n") } else { text })?;
+            Ok(code)
+        }
+        (422, Some(Value::String(errors))) => {
+            match json {
+                true => {
+                    let found = &document["diagnostics"];
+                    let report = json!({ "result": "invalid", "diagnostics": found });
+                    terminal::print(&format!("{report:#}\n"))?;
+                }
+                false => terminal::complain(&errors),
+            }
+            Ok(ExitCode::from(BAD_INPUT))
+        }
+        (400..=499, _) if !matches!(reply.status, 401 | 403) => {
+            Err(Failure::BadInput(reply.problem()))
+        }
+        _ => Err(Failure::Runtime(reply.problem())),
+    }
+}
 
 /// Keeps what is on trial.
 pub(crate) fn confirm(gateway: &GatewayOption) -> Result<ExitCode, Failure> {
@@ -71,6 +107,7 @@ pub(crate) fn history(options: &HistoryOptions) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Reads a configuration to be sent.
 fn read(new: &Path) -> Result<Vec<u8>, Failure> {
     let read = match config_file::is_standard_input(new) {
         true => regular_file::read_to_bound(io::stdin().lock(), MAX_FILE),

@@ -104,6 +104,19 @@ pub(crate) fn cannot_read(file: &Path, error: &io::Error) -> Failure {
 /// Checks documents, which messages call by their names. One on its own is read as if it stood in place of `file`; of
 /// several the first one includes the others.
 pub(crate) fn parse(documents: &[Document], file: &Path) -> Result<Parsed, Failure> {
+    parse_as(documents, file, Disk::parse)
+}
+
+/// The same, with all that they say or leave to defaults.
+pub(crate) fn resolve_documents(documents: &[Document], file: &Path) -> Result<Resolved, Failure> {
+    parse_as(documents, file, Disk::resolve)
+}
+
+fn parse_as<T>(
+    documents: &[Document],
+    file: &Path,
+    make: impl Fn(&mut Disk, titan_config::Document) -> Result<T, Failure>,
+) -> Result<T, Failure> {
     let Some(Document { name, text }) = documents.first() else {
         return Err(Failure::BadInput("there is no configuration".to_owned()));
     };
@@ -111,7 +124,7 @@ pub(crate) fn parse(documents: &[Document], file: &Path) -> Result<Parsed, Failu
         1 => Disk::around(folder_of(file)),
         _ => Disk::holding(documents),
     };
-    disk.parse(titan_config::Document::alone(name, text))
+    make(&mut disk, titan_config::Document::alone(name, text))
 }
 
 /// Reads a file with a certificate.

@@ -140,6 +140,7 @@ fn perform(cli: Cli) -> Result<ExitCode, Failure> {
             terminal::print(&config.mask(text))?;
         }
         Command::Test(options) => return cases::test(&options),
+        Command::Plan(options) if options.is_running() => return changes::plan(&options),
         Command::Plan(options) => return plan::plan(&options),
         Command::Cert { names, out } => terminal::print(&cert::write(&out, &names)?.text())?,
         Command::Schema => terminal::print(&titan_config::schema())?,

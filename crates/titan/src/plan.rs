@@ -8,18 +8,16 @@ use crate::terminal;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use titan_admin::orders::Planned;
 use titan_config::{Change, ChangeKind, Difference, Move, Part, Plan, Weaker};
 
 /// The exit code for changes that weaken nothing.
 const CHANGED: u8 = 3;
 /// The exit code where something becomes weaker.
 const WEAKER: u8 = 4;
-/// What stands for the gateway that runs in place of a file.
-const RUNNING: &str = "running";
-
 /// Compares two configurations; starts and changes nothing.
 pub(crate) fn plan(options: &PlanOptions) -> Result<ExitCode, Failure> {
-    let PlanOptions { new, from, json } = options;
+    let PlanOptions { new, from, json, gateway: _ } = options;
     let plan = match compare(from, new) {
         Ok(plan) => plan,
         Err((file, failure)) if *json => {
@@ -34,11 +32,30 @@ pub(crate) fn plan(options: &PlanOptions) -> Result<ExitCode, Failure> {
         true => format!("{:#}\n", as_json(&plan)),
         false => plan.to_string(),
     })?;
-    Ok(match () {
-        () if plan.is_empty() => ExitCode::SUCCESS,
-        () if plan.weaker.is_empty() => ExitCode::from(CHANGED),
-        () => ExitCode::from(WEAKER),
-    })
+    Ok(exit_code(result(&plan)))
+}
+
+/// A plan, to be shown elsewhere.
+pub(crate) fn shown(plan: &Plan) -> Planned {
+    Planned { text: plan.to_string(), json: as_json(plan) }
+}
+
+/// What a plan comes to, in a word.
+fn result(plan: &Plan) -> &'static str {
+    match () {
+        () if plan.is_empty() => "same",
+        () if plan.weaker.is_empty() => "changed",
+        () => "weaker",
+    }
+}
+
+/// That of a plan which comes to that.
+pub(crate) fn exit_code(result: &str) -> ExitCode {
+    match result {
+        "same" => ExitCode::SUCCESS,
+        "changed" => ExitCode::from(CHANGED),
+        _ => ExitCode::from(WEAKER),
+    }
 }
 
 /// The plan, or which file is wrong and how.
@@ -47,10 +64,6 @@ fn compare(from: &Path, new: &Path) -> Result<Plan, (PathBuf, Failure)> {
         let text = "standard input cannot be both configurations".to_owned();
         return Err((new.to_owned(), Failure::BadInput(text)));
     }
-    if from == Path::new(RUNNING) {
-        let text = "the configuration of the running gateway cannot be read here; `--from FILE` compares with a file";
-        return Err((from.to_owned(), Failure::BadInput(text.to_owned())));
-    }
     let resolve = |file: &Path| config_file::resolve(file).map_err(|it| (file.to_owned(), it));
     Ok(Plan::new(&resolve(from)?, &resolve(new)?))
 }
@@ -58,11 +71,6 @@ fn compare(from: &Path, new: &Path) -> Result<Plan, (PathBuf, Failure)> {
 /// The shape is an interface: docs/operations.md describes it, keys are added and never change.
 fn as_json(plan: &Plan) -> Value {
     let Plan { changes, moves, unreached, weaker } = plan;
-    let result = match () {
-        () if plan.is_empty() => "same",
-        () if weaker.is_empty() => "changed",
-        () => "weaker",
-    };
     let changes: Vec<Value> = changes.iter().map(change).collect();
     let moves = moves
         .iter()
@@ -71,7 +79,7 @@ fn as_json(plan: &Plan) -> Value {
         json!({ "part": key, "name": name, "what": what, "requests": requests })
     });
     json!({
-        "result": result,
+        "result": result(plan),
         "changes": changes,
         "moves": moves.collect::<Vec<_>>(),
         "unreached": unreached,

@@ -29,6 +29,7 @@ use crate::check;
 use crate::config_file;
 use crate::documents::Origins;
 use crate::failure::Failure;
+use crate::plan;
 use crate::regular_file::FileState;
 use crate::terminal;
 use attempts::{Attempts, Before, Refused, Wanted};
@@ -42,10 +43,10 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 use titan_admin::history::{self, Author, Directory, Origin, Source};
 use titan_admin::orders::{
-    self, Applied, Change, Document, Findings, Guard, NotApplied, Order, Safeguards,
+    self, Applied, Change, Document, Findings, Guard, NotApplied, Order, Planned, Safeguards,
 };
 use titan_admin::{Access, Cause, Reloads};
-use titan_config::{Config, Masked};
+use titan_config::{Config, Masked, Plan};
 use titan_proxy::{Loader, Revocations, Status};
 use tokio::sync::oneshot;
 use tokio::time::sleep_until;
@@ -74,6 +75,8 @@ pub(crate) struct Reloading {
     /// What was complained about last.
     complaint: String,
     reloads: Arc<Reloads>,
+    /// Locked by the plan that is made.
+    planning: Arc<Mutex<()>>,
 }
 
 /// What runs on another thread.
@@ -118,6 +121,7 @@ impl Reloading {
             watched: None,
             complaint: String::new(),
             reloads,
+            planning: Arc::default(),
         };
         reloading.go_on();
         reloading
@@ -196,6 +200,7 @@ impl Reloading {
         match order {
             Order::Change { change, author, done } => self.change(change, author, done),
             Order::Confirm { author, done } => self.confirm(&author, done),
+            Order::Plan { documents, done } => self.plan(documents, done),
             // Where nobody waits any more nothing is to be told.
             Order::InForce(shown) => drop(shown.send(self.shown())),
             Order::History(told) => drop(told.send(self.records.told())),
@@ -224,6 +229,23 @@ impl Reloading {
             }
             Err(why) => drop(done.send(Err(why))),
         }
+    }
+
+    /// Compares these documents with those in force, beside whatever else is done.
+    fn plan(&self, documents: Vec<Document>, done: oneshot::Sender<Result<Planned, NotApplied>>) {
+        let (in_force, turn) = (self.in_force.clone(), Arc::clone(&self.planning));
+        let job = move || {
+            // One at a time: each takes a core for a while.
+            let _turn = turn.lock();
+            let name = documents.first().map_or_else(String::new, |first| first.name.clone());
+            let planned = compare(&in_force, &documents);
+            drop(done.send(planned.map_err(|failure| {
+                let json = check::failed(&name, &failure);
+                NotApplied::Refused(Findings { text: failure.text(false), json })
+            })));
+        };
+        // Where there is no thread nobody hears of it, which is told.
+        drop(thread::Builder::new().name("plan".to_owned()).spawn(job));
     }
 
     /// What `titan rollback` goes back to.
@@ -522,6 +544,14 @@ fn check_safeguards(safeguards: Safeguards) -> Result<(), NotApplied> {
     let failure = Failure::BadInput(fault.to_owned());
     let json = check::failed("the request", &failure);
     Err(NotApplied::Refused(Findings { text: failure.text(false), json }))
+}
+
+/// What these documents would change in the configuration in force. Both are read as if they stood in place of its file.
+fn compare(in_force: &InForce, documents: &[Document]) -> Result<Planned, Failure> {
+    let InForce { file, documents: old, .. } = in_force;
+    let new = config_file::resolve_documents(documents, file)?;
+    let old = config_file::resolve_documents(&old.texts, file)?;
+    Ok(plan::shown(&Plan::new(&old, &new)))
 }
 
 /// Does something on a thread of its own, and tells what came of it. Where nobody waits for that any more the program is about

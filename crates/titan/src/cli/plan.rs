@@ -1,7 +1,8 @@
 //! The options of `titan plan`.
 
+use super::GatewayOption;
 use clap::Args;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What to compare.
 #[derive(Debug, Args)]
@@ -9,16 +10,29 @@ pub(crate) struct PlanOptions {
     /// The new configuration, YAML or JSON; `-` for standard input
     pub(crate) new: PathBuf,
     /// The old one: a file, `-` for standard input, or `running` for the gateway that runs
-    #[arg(long, value_name = "OLD", default_value = "running")]
+    #[arg(long, value_name = "OLD", default_value = RUNNING)]
     pub(crate) from: PathBuf,
     /// Print the plan as JSON
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) gateway: GatewayOption,
+}
+
+/// What stands for a running gateway in place of a file.
+const RUNNING: &str = "running";
+
+impl PlanOptions {
+    /// Whether the old one is that of a running gateway.
+    pub(crate) fn is_running(&self) -> bool {
+        self.from == Path::new(RUNNING)
+    }
 }
 
 /// The end of its help.
 pub(super) const HELP: &str = "\
 Examples:
+  titan plan new.yaml                                          against what a running gateway has in force
   titan plan new.yaml --from titan.yaml
   git show main:titan.yaml | titan plan titan.yaml --from -    in CI: what a branch changes
   titan plan new.yaml --from titan.yaml --json
@@ -29,7 +43,7 @@ one and asks less of them.
 
 Exit codes:
   0    the two mean the same
-  1    standard output could not be written
+  1    no gateway can be reached, or standard output could not be written
   2    one of them is invalid or cannot be read
   3    something changes, and nothing becomes weaker
   4    something becomes weaker";

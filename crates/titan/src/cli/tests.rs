@@ -277,10 +277,17 @@ fn the_help_of_plan() {
           --json
               Print the plan as JSON
 
+          --socket <PATH>
+              The Unix socket of its admin interface; without it the usual places
+
+      -c, --config <FILE>
+              Its configuration, to find the socket
+
       -h, --help
               Print help (see a summary with '-h')
 
     Examples:
+      titan plan new.yaml                                          against what a running gateway has in force
       titan plan new.yaml --from titan.yaml
       git show main:titan.yaml | titan plan titan.yaml --from -    in CI: what a branch changes
       titan plan new.yaml --from titan.yaml --json
@@ -291,7 +298,7 @@ fn the_help_of_plan() {
 
     Exit codes:
       0    the two mean the same
-      1    standard output could not be written
+      1    no gateway can be reached, or standard output could not be written
       2    one of them is invalid or cannot be read
       3    something changes, and nothing becomes weaker
       4    something becomes weaker

@@ -60,6 +60,7 @@ pub(super) fn refuse_without_file(order: Order) {
     let refused = Err(NotApplied::Conflict(why.to_owned()));
     match order {
         Order::Change { done, .. } | Order::Confirm { done, .. } => drop(done.send(refused)),
+        Order::Plan { done, .. } => drop(done.send(Err(NotApplied::Conflict(why.to_owned())))),
         // What is dropped here tells that nothing comes.
         Order::InForce(_) | Order::History(_) => {}
     }

@@ -41,6 +41,23 @@ fn each_configuration_that_was_in_force_is_on_the_disk() {
     assert!(entry(2).contains("\"source\":\"signal\"") && entry(2).contains("respond: 204"));
 }
 
+#[test]
+fn a_plan_compares_with_what_is_in_force() {
+    let text = FIXED.replace("admin: off", "admin: 127.0.0.1:0");
+    let titan = Titan::start("plan-running", &text);
+    let new = config("plan-running-new", &text);
+    let plans = |more: &[&str]| command(&titan, &[&["plan", new.to_str().unwrap()], more].concat());
+    let (code, out, _) = plans(&[]);
+    assert_eq!((code, out.as_str()), (Some(0), "nothing changes\n"));
+    fs::write(&new, text.replace("200", "204")).unwrap();
+    let (code, out, _) = plans(&["--json"]);
+    assert_eq!(code, Some(3), "{out}");
+    assert!(out.contains("\"result\": \"changed\"") && !out.contains("\"text\""), "{out}");
+    fs::write(&new, text.replace("routes", "rutes")).unwrap();
+    let (code, _, err) = plans(&[]);
+    assert!(code == Some(2) && err.contains("did you mean `routes`?"), "{err}");
+}
+
 // field: state.history
 #[test]
 fn as_many_configurations_are_kept_as_configured() {

@@ -1,7 +1,7 @@
 //! `openapi.json` against what is served: every call, every status of it, and every body.
 
 use super::*;
-use crate::orders::{Document, History, InForce};
+use crate::orders::{Document, History, InForce, Planned};
 use std::collections::BTreeSet;
 use titan_config::AdminRights;
 use titan_http::ResponseHead;
@@ -167,6 +167,19 @@ fn program(order: Order, outcome: Result<(), NotApplied>) {
             let (summary, confirm_until) = (String::new(), Some(SystemTime::UNIX_EPOCH));
             let _ = shown.send(InForce { entry: entry(), documents, summary, confirm_until });
         }
+        (Order::Plan { done, .. }, outcome) => {
+            let field = json!({ "field": "respond", "old": "204", "new": null, "weaker": false });
+            let part =
+                json!({ "part": "routes", "name": "r", "change": "changed", "fields": [field] });
+            let json = json!({
+                "result": "weaker",
+                "changes": [part],
+                "moves": [{ "requests": "/…", "from": "a", "to": "b" }],
+                "unreached": ["c"],
+                "weaker": [{ "part": "limits", "name": null, "what": "w", "requests": null }],
+            });
+            let _ = done.send(outcome.map(|()| Planned { text: "1 changed\n".to_owned(), json }));
+        }
         (Order::History(told), Ok(())) => {
             let _ = told.send(History { entries: vec![entry()], notes: Vec::new() });
         }
@@ -175,12 +188,21 @@ fn program(order: Order, outcome: Result<(), NotApplied>) {
     }
 }
 
+/// What is wrong with a configuration.
+fn found() -> Findings {
+    let json = vec![json!({
+        "severity": "error", "file": "f", "line": null, "column": 2, "path": "p", "message": "m",
+        "hint": null
+    })];
+    Findings { text: "error: m\n".to_owned(), json }
+}
+
 /// A request that its call responds to.
 fn good(call: Call) -> Ask<'static> {
     let entry = calls::CALLS.iter().find(|entry| entry.call == call).unwrap();
     let target = if call == Call::Restore { "/jwt/revocations/1" } else { entry.path };
     let (fields, body): (&[(&str, &str)], &str) = match call {
-        Call::PutConfig => (&[("Content-Type", "application/yaml")], "a: 1"),
+        Call::PutConfig | Call::Plan => (&[("Content-Type", "application/yaml")], "a: 1"),
         Call::Revoke => {
             (&[("Content-Type", "application/json")], "{\"jti\":\"a\",\"exp\":9999999999}")
         }
@@ -212,19 +234,17 @@ async fn every_response_is_described_and_every_described_one_is_served() {
             served.note(&api, call, &desk.responds(&ask).await);
         }
         ask = Ask { body: &large, ..good(call) };
-        if matches!(call, Call::PutConfig | Call::Revoke) {
+        if matches!(call, Call::PutConfig | Call::Plan | Call::Revoke) {
             served.note(&api, call, &desk.responds(&ask).await);
         }
         // What the program makes of it.
         let outcomes: Vec<Result<(), NotApplied>> = match call {
+            Call::Plan => {
+                let conflict = NotApplied::Conflict("c".to_owned());
+                let refused = NotApplied::Refused(found());
+                vec![Ok(()), Err(refused), Err(conflict), Err(NotApplied::Unavailable)]
+            }
             Call::PutConfig | Call::Reload | Call::Rollback | Call::Confirm => {
-                let found = || {
-                    let json = vec![json!({
-                        "severity": "error", "file": "f", "line": null, "column": 2, "path": "p",
-                        "message": "m", "hint": null
-                    })];
-                    Findings { text: "error: m\n".to_owned(), json }
-                };
                 let mut all = vec![
                     Ok(()),
                     Err(NotApplied::Failed(found())),
@@ -251,7 +271,10 @@ async fn every_response_is_described_and_every_described_one_is_served() {
             served.note(&api, call, &response);
         }
         // Parameters that are none.
-        if matches!(call, Call::PutConfig | Call::Reload | Call::Confirm | Call::Rollback) {
+        if matches!(
+            call,
+            Call::PutConfig | Call::Plan | Call::Reload | Call::Confirm | Call::Rollback
+        ) {
             let target = format!("{}?x=1", entry.path);
             let ask = Ask { target: &target, ..good(call) };
             served.note(&api, call, &desk.responds(&ask).await);
