@@ -173,20 +173,29 @@ impl Reloading {
 
     /// Whether something was asked for and is not in force yet.
     pub(crate) fn is_under_way(&self) -> bool {
-        matches!(self.running, Some(Running::Attempt(..))) || self.next.is_some()
+        self.changes().next().is_some()
     }
 
     /// Whether the configuration in force was on trial and is being taken back.
     fn is_ending_trial(&self) -> bool {
+        self.changes().any(Request::ends_trial)
+    }
+
+    /// What was asked for and is not in force yet.
+    fn changes(&self) -> impl Iterator<Item = &Request> {
         let running = match &self.running {
             Some(Running::Attempt(request, ..)) => Some(request),
             _ => None,
         };
-        running.into_iter().chain(&self.next).any(Request::ends_trial)
+        running.into_iter().chain(&self.next)
     }
 
-    /// Why nothing else may take the place of the configuration in force, where that is so.
-    pub(crate) fn on_trial(&self) -> Option<String> {
+    /// Why no other process may take over now, where that is so: a change that is under way would be lost, or come into force
+    /// in a process that is about to end, and a trial would end unconfirmed.
+    pub(crate) fn before_upgrade(&self) -> Option<String> {
+        if self.changes().any(Request::is_change) {
+            return Some(messages::under_way());
+        }
         self.trial.as_ref().map(|trial| messages::on_trial(&self.records.in_force(), Some(trial)))
     }
 
@@ -528,6 +537,17 @@ pub(crate) fn take(reloading: &mut Option<Reloading>, order: Order) {
     match reloading {
         Some(reloading) => reloading.take(order),
         None => request::refuse_without_file(order),
+    }
+}
+
+/// The same while another process is about to take over: a change would wait until that has failed, or be lost.
+pub(crate) fn take_during_upgrade(reloading: &mut Option<Reloading>, order: Order) {
+    match order {
+        Order::Change { done, .. } => {
+            // Where nobody waits any more the audit log has told it.
+            let _ = done.send(Err(NotApplied::Conflict(messages::during_upgrade())));
+        }
+        order => take(reloading, order),
     }
 }
 

@@ -208,7 +208,7 @@ async fn serve(
             signal = signals.next() => match signal {
                 Told::Stop(_) => break upgrading.cancel().await,
                 Told::Upgrade => {
-                    if let Some(why) = reloading.as_ref().and_then(Reloading::on_trial) {
+                    if let Some(why) = reloading.as_ref().and_then(Reloading::before_upgrade) {
                         terminal::complain(&format!("error: no upgrade now: {why}\n"));
                         continue;
                     }
@@ -221,7 +221,10 @@ async fn serve(
                 }
             },
             Some(order) = ordered.recv() => {
-                reload::take(&mut reloading, order);
+                match upgrading.is_under_way() {
+                    true => reload::take_during_upgrade(&mut reloading, order),
+                    false => reload::take(&mut reloading, order),
+                }
                 continue;
             }
             () = reload::proceed(&mut reloading) => continue,

@@ -120,6 +120,11 @@ impl Upgrading {
         Ok(Running { program, ender, outcome })
     }
 
+    /// Whether a successor is about to start.
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.running.is_some()
+    }
+
     /// Waits until a successor serves, or does not, for ever where none is started. Tells of the latter.
     pub(crate) async fn done(&mut self) -> Option<Successor> {
         let Some(Running { outcome, .. }) = &mut self.running else { return pending().await };

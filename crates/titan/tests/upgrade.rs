@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, JoinHandle};
-use titan::{Titan, program};
+use titan::{Titan, output, program};
 use titan_testkit::waits_until;
 
 /// Two workers that respond, with everything beside them that a process has.
@@ -219,6 +219,20 @@ fn a_successor_that_fails_leaves_the_old_process_serving() {
     assert!(ask(&titan.address, "/").unwrap().starts_with("HTTP/1.1 200 OK\r\n"));
     titan.signal(Signal::TERM);
     titan.ends();
+}
+
+#[test]
+fn nothing_changes_while_an_upgrade_is_under_way() {
+    let link = Link::new("upgrade-waiting");
+    let mut titan = Titan::start_from(&link.0, "waiting", FIXED);
+    link.leads_to(&script("upgrade-waits", "#!/bin/sh\nexec sleep 100\n"));
+    titan.signal(Signal::USR2);
+    titan.wait_for("upgrade: starting");
+    let (code, _, err) = output(["reload", "--socket", titan.socket.to_str().unwrap()]);
+    assert_eq!(code, Some(2), "{err}");
+    assert!(err.starts_with("error: an upgrade is under way: "), "{err}");
+    titan.signal(Signal::TERM);
+    assert_eq!(titan.exit_code(), Some(0));
 }
 
 #[test]

@@ -69,6 +69,16 @@ pub(super) fn on_trial(entry: &Entry, trial: Option<&Trial>) -> String {
     )
 }
 
+/// Why no other process can take over while the configuration changes.
+pub(super) fn under_way() -> String {
+    "a change of the configuration is under way: send SIGUSR2 again when it is done".to_owned()
+}
+
+/// Why nothing can change while another process is about to take over.
+pub(super) fn during_upgrade() -> String {
+    "an upgrade is under way: ask again when it is done, or has failed".to_owned()
+}
+
 /// Why a configuration cannot be confirmed that is being taken back.
 pub(super) fn ending(id: u64) -> String {
     format!("configuration {id} is being taken back; if that fails, it can be confirmed")

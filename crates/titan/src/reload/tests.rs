@@ -263,6 +263,18 @@ fn of_changes_that_wait_the_last_one_is_made() {
 }
 
 #[test]
+fn no_process_takes_over_while_a_change_is_under_way() {
+    let mut program = Program::starts(&with_status(200));
+    let before_upgrade = |program: &Program| program.reloading.as_ref().unwrap().before_upgrade();
+    assert_eq!(before_upgrade(&program), None);
+    program.reloading.as_mut().unwrap().hang_up();
+    let why = before_upgrade(&program).unwrap();
+    assert!(why.starts_with("a change of the configuration is under way"), "{why}");
+    program.until(|entry| entry.source == Source::Signal);
+    assert_eq!(before_upgrade(&program), None);
+}
+
+#[test]
 fn what_is_confirmed_stays() {
     let mut program = Program::starts(&with_status(200));
     assert!(
