@@ -205,12 +205,18 @@ async fn accept(
     let room = Arc::new(Semaphore::new(bounds.bodies));
     loop {
         let accepted = tokio::select! {
-            accepted = listening.accept() => accepted,
+            biased;
             _ = &mut leaving => break,
+            accepted = listening.accept() => accepted,
         };
         match accepted {
             Ok(accepted) => {
-                let slot = slots.take().await;
+                let slot = tokio::select! {
+                    biased;
+                    // Whoever has it leave waits for that.
+                    _ = &mut leaving => break,
+                    slot = slots.take() => slot,
+                };
                 let (slots, room) = (Arc::clone(&slots), Arc::clone(&room));
                 let (handler, acceptor) = (Arc::clone(&handler), listening.acceptor());
                 tokio::spawn(async move {

@@ -203,7 +203,7 @@ fn tcp_socket(address: SocketAddr, only_v6: bool) -> io::Result<Socket> {
 }
 
 fn bind_unix(path: &Path, workers: usize) -> io::Result<Vec<ListenSocket>> {
-    remove_stale(path)?;
+    remove_stale_socket(path)?;
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.bind(&SockAddr::unix(path)?)?;
     socket.listen(BACKLOG)?;
@@ -211,16 +211,23 @@ fn bind_unix(path: &Path, workers: usize) -> io::Result<Vec<ListenSocket>> {
     (0..workers).map(|_| Ok(ListenSocket::Unix(socket.try_clone()?.into()))).collect()
 }
 
-/// Removes the socket that an earlier process left behind; one that still accepts is in use.
-fn remove_stale(path: &Path) -> io::Result<()> {
+/// Removes the Unix socket that an earlier process left behind: one that refuses. One that accepts is in use, and so is one
+/// whose process does not get round to it.
+pub fn remove_stale_socket(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::FileTypeExt;
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket());
     if !is_socket {
         return Ok(());
     }
-    match std::os::unix::net::UnixStream::connect(path) {
-        Ok(_) => Err(io::ErrorKind::AddrInUse.into()),
-        Err(_) => std::fs::remove_file(path),
+    let probe = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    probe.set_nonblocking(true)?;
+    match probe.connect(&SockAddr::unix(path)?) {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            std::fs::remove_file(path)
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
+        Ok(()) | Err(_) => Err(io::ErrorKind::AddrInUse.into()),
     }
 }
 
@@ -236,6 +243,34 @@ mod tests {
     fn address(socket: &ListenSocket) -> SocketAddr {
         let ListenSocket::Tcp(socket) = socket else { panic!("it is bound to TCP") };
         socket.local_addr().unwrap()
+    }
+
+    #[test]
+    fn a_socket_is_stale_when_it_refuses_and_only_then() {
+        use std::os::unix::net::UnixStream as StdUnixStream;
+        let folder = std::env::temp_dir().join(format!("titan-stale-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("s");
+        let listening = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
+        listening.bind(&SockAddr::unix(&path).unwrap()).unwrap();
+        listening.listen(0).unwrap();
+        // It has nobody who accepts, and its queue fills up.
+        let queued: Vec<_> = (0..4)
+            .map_while(|_| {
+                let client = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
+                client.set_nonblocking(true).unwrap();
+                client.connect(&SockAddr::unix(&path).unwrap()).ok().map(|()| client)
+            })
+            .collect();
+        assert!(queued.len() < 4, "it is full");
+        let error = remove_stale_socket(&path).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+        drop((queued, listening));
+        assert!(StdUnixStream::connect(&path).is_err());
+        remove_stale_socket(&path).unwrap();
+        assert!(!path.exists());
+        remove_stale_socket(&path).unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

@@ -9,10 +9,10 @@ use std::fs::Metadata;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::os::unix::net::UnixStream;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use titan_config::ListenAddress;
+use titan_proxy::remove_stale_socket;
 use tokio::net::{TcpListener, UnixListener};
 use tokio_rustls::TlsAcceptor;
 
@@ -225,14 +225,7 @@ fn bind_tcp(address: SocketAddr, only_v6: bool) -> io::Result<socket2::Socket> {
 }
 
 fn bind_unix(path: &Path, whom: For) -> io::Result<socket2::Socket> {
-    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket());
-    if is_socket {
-        match UnixStream::connect(path) {
-            Ok(_) => return Err(io::ErrorKind::AddrInUse.into()),
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(error),
-            Err(_) => std::fs::remove_file(path)?,
-        }
-    }
+    remove_stale_socket(path)?;
     let socket = socket2::Socket::new(Domain::UNIX, Type::STREAM, None)?;
     if whom == For::Owner {
         // Linux gives the file the mode of its socket, less the umask: it never has another one.
