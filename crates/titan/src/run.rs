@@ -251,13 +251,13 @@ async fn serve(
         (None, Some(reloading)) => reloading.config().timeouts.drain_delay,
         _ => Duration::ZERO,
     };
+    // Nothing is put in force any more, and whoever asks hears that at once. A successor may write the history from now on.
+    drop(ordered);
+    let is_under_way = reloading.is_some_and(|it| it.is_under_way());
     if let Some(code) = leave(&mut gateway, (&mut signals, &mut supervisor), delay).await? {
         return Ok(code);
     }
     gateway.drain();
-    drop(ordered);
-    // A successor may write the history from now on.
-    let is_under_way = reloading.is_some_and(|it| it.is_under_way());
     match successor {
         // It was told to this process, which can do it no longer.
         Some(successor) if is_under_way => successor.hang_up(),

@@ -136,6 +136,8 @@ fn a_drain_may_be_announced_while_the_listeners_are_still_open() {
                 assert!(ask(address, "/readyz").contains("503"), "{address}");
             }
             assert!(ask(&titan.address, "/").starts_with("HTTP/1.1 200 OK\r\n"));
+            let (code, _, err) = output(["reload", "--socket", titan.socket.to_str().unwrap()]);
+            assert!(code == Some(1) && err.contains("draining"), "{err}");
             titan.signal(second);
         }
         assert_eq!(titan.exit_code(), Some(code));
