@@ -39,6 +39,17 @@ enum Part<'t> {
     File(&'t str),
 }
 
+impl Part<'_> {
+    /// Whether some of the value stands in the file: also a default that is not needed now.
+    fn is_written(&self) -> bool {
+        match self {
+            Part::Text(_) => true,
+            Part::Variable { name: _, default } => default.is_some_and(|it| !it.is_empty()),
+            Part::File(_) => false,
+        }
+    }
+}
+
 /// What is no reference, with what to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct NoReference {
@@ -53,10 +64,9 @@ struct Missing {
     help: String,
 }
 
-/// What a part of a value stands for, by where that is said.
+/// What a part of a value stands for, by whether that can be shown where it is no secret.
 enum Found {
-    Written(String),
-    Variable(String),
+    Plain(String),
     File(String),
 }
 
@@ -74,11 +84,7 @@ struct Value {
 impl Value {
     fn take(&mut self, found: Found) {
         match found {
-            Found::Written(text) => {
-                self.add(&text, &text);
-                self.is_elsewhere = false;
-            }
-            Found::Variable(text) => self.add(&text, &text),
+            Found::Plain(text) => self.add(&text, &text),
             Found::File(text) => {
                 self.add(&text, MASK);
                 self.from_files.push(text);
@@ -154,6 +160,7 @@ impl<'s> Variables<'s> {
         }
         let mut value = Value { is_elsewhere: true, is_known: true, ..Value::default() };
         for (part, at) in parts(&written) {
+            value.is_elsewhere &= part.as_ref().is_ok_and(|part| !part.is_written());
             let place = source.part(&written, span, at).unwrap_or(span);
             match part.map_err(Missing::from).and_then(|part| self.look_up(source, &part)) {
                 Ok(found) => value.take(found),
@@ -181,12 +188,12 @@ impl<'s> Variables<'s> {
     /// What a part stands for.
     fn look_up(&mut self, source: &Source, part: &Part<'_>) -> Result<Found, Missing> {
         Ok(match part {
-            Part::Text(text) => Found::Written((*text).to_owned()),
+            Part::Text(text) => Found::Plain((*text).to_owned()),
             Part::Variable { name, default } => match self.variable(name)? {
-                Some(value) if !value.is_empty() || default.is_none() => Found::Variable(value),
-                Some(_) => Found::Written(default.unwrap_or_default().to_owned()),
+                Some(value) if !value.is_empty() || default.is_none() => Found::Plain(value),
+                Some(_) => Found::Plain(default.unwrap_or_default().to_owned()),
                 None => match default {
-                    Some(default) => Found::Written((*default).to_owned()),
+                    Some(default) => Found::Plain((*default).to_owned()),
                     None => return Err(Missing::variable(name, "it is not set".to_owned())),
                 },
             },

@@ -180,16 +180,25 @@ fn secrets_are_masked_where_they_are_written_and_references_stay() {
             providers: {{ issuer: a, audience: a, algorithms: HS256, keys: {{ secret: \"{keys}\" }} }} }} }} }}\n"
         )
     };
-    for written in ["${file:key}", "${KEY}", "${KEY}${file:key}"] {
+    for written in ["${file:key}", "${KEY}", "${KEY:-}", "${KEY}${file:key}"] {
         let composed = good(&around, &text(written));
         assert_eq!(composed.masked()[0].text, text(written));
         assert!(composed.masked()[0].secrets.is_empty());
     }
-    for written in [secret, "${OTHER:-0123456789abcdef0123456789abcdef}", "0123456789abcdef${KEY}"]
-    {
+    for written in [
+        secret,
+        "${OTHER:-0123456789abcdef0123456789abcdef}",
+        "${KEY:-0123456789abcdef0123456789abcdef}",
+        "0123456789abcdef${KEY}",
+    ] {
         let masked = &good(&around, &text(written)).masked()[0];
         assert!(!masked.text.contains("0123456789abcdef"), "{}", masked.text);
         assert_eq!(masked.secrets.len(), 1);
+    }
+    for written in ["${SHORT:-0123456789abcdef}", "${KEY-0123456789abcdef}"] {
+        let around = Around { variables: owned(&[("SHORT", "short")]), ..Around::default() };
+        let report = bad(&around, &text(written));
+        assert!(!report.contains("0123456789abcdef"), "{report}");
     }
 }
 
