@@ -226,7 +226,8 @@ impl History {
         self.kept.iter().find(|kept| kept.entry.id == id).map(|kept| kept.content.clone())
     }
 
-    /// The one to go back to: the latest before the one in force that says something else, and was not itself taken back.
+    /// The one to go back to: the latest before the one in force that says something else, and was to stay: no trial of it
+    /// failed or was cut short.
     /// Where that was put in force again it counts as the one that it repeats, so that one can go back further.
     pub fn before(&self) -> Option<u64> {
         let current = self.in_force()?;
@@ -239,7 +240,7 @@ impl History {
         let is_earlier = |entry: &&Entry| {
             entry.id < origin.id
                 && entry.sha256 != current.sha256
-                && entry.outcome != Outcome::TakenBack
+                && matches!(entry.outcome, Outcome::Applied | Outcome::Confirmed)
         };
         self.entries().find(is_earlier).map(|entry| entry.id)
     }

@@ -211,10 +211,14 @@ fn the_one_before_says_something_else_and_each_step_leads_further_back() {
     let again = |id| Origin { source: Source::Rollback, author: None, repeats: Some(id) };
     assert_eq!(note_as(&mut history, again(2), 2), 5);
     assert_eq!(history.before(), Some(1));
-    let bad = note(&mut history, 6);
-    history.settle(bad, Outcome::TakenBack, Some("nobody confirmed it"));
+    for outcome in [Outcome::TakenBack, Outcome::Unconfirmed, Outcome::OnTrial] {
+        let bad = note(&mut history, 6);
+        history.settle(bad, outcome, Some("nobody confirmed it"));
+    }
     note(&mut history, 7);
-    assert_eq!(history.before(), Some(5), "what was taken back is not gone back to");
+    assert_eq!(history.before(), Some(5), "what was not to stay is not gone back to");
+    history.settle(8, Outcome::Confirmed, None);
+    assert_eq!(history.before(), Some(8));
 }
 
 #[test]
