@@ -101,30 +101,52 @@ pub(crate) fn cannot_read(file: &Path, error: &io::Error) -> Failure {
     Failure::BadInput(format!("cannot read {}: {error}", name_of(file)))
 }
 
-/// Checks documents, which messages call by their names. One on its own is read as if it stood in place of `file`; of
-/// several the first one includes the others.
+/// Checks documents, which messages call by their names: the first one as if it stood in place of `file`. Where there are
+/// others, it includes them, else what is on the disk.
 pub(crate) fn parse(documents: &[Document], file: &Path) -> Result<Parsed, Failure> {
-    parse_as(documents, file, Disk::parse)
+    read_new(documents, file, Disk::parse)
 }
 
 /// The same, with all that they say or leave to defaults.
-pub(crate) fn resolve_documents(documents: &[Document], file: &Path) -> Result<Resolved, Failure> {
-    parse_as(documents, file, Disk::resolve)
+pub(crate) fn resolve_new(documents: &[Document], file: &Path) -> Result<Resolved, Failure> {
+    read_new(documents, file, Disk::resolve)
 }
 
-fn parse_as<T>(
+/// Checks documents that were in force in place of `file`: the first one includes all of the others and nothing else,
+/// whatever is on the disk by now.
+pub(crate) fn parse_past(documents: &[Document], file: &Path) -> Result<Parsed, Failure> {
+    read_past(documents, file, Disk::parse)
+}
+
+/// The same, with all that they say or leave to defaults.
+pub(crate) fn resolve_past(documents: &[Document], file: &Path) -> Result<Resolved, Failure> {
+    read_past(documents, file, Disk::resolve)
+}
+
+fn read_new<T>(
     documents: &[Document],
     file: &Path,
     make: impl Fn(&mut Disk, titan_config::Document) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let Some(Document { name, text }) = documents.first() else {
+    match documents {
+        [Document { name, text }] => {
+            let document = titan_config::Document::alone(name, text);
+            make(&mut Disk::around(folder_of(file)), document)
+        }
+        _ => read_past(documents, file, make),
+    }
+}
+
+fn read_past<T>(
+    documents: &[Document],
+    file: &Path,
+    make: impl Fn(&mut Disk, titan_config::Document) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let [Document { name, text }, included @ ..] = documents else {
         return Err(Failure::BadInput("there is no configuration".to_owned()));
     };
-    let mut disk = match documents.len() {
-        1 => Disk::around(folder_of(file)),
-        _ => Disk::holding(documents),
-    };
-    make(&mut disk, titan_config::Document::alone(name, text))
+    let document = titan_config::Document::alone(name, text);
+    make(&mut Disk::holding(folder_of(file), included), document)
 }
 
 /// Reads a file with a certificate.
@@ -226,13 +248,44 @@ mod tests {
             document("/nowhere/[x]/conf.d/a.yaml", "routes: { prefix: /a, respond: 204 }\n"),
             document("/nowhere/[x]/one.yaml", "routes: { prefix: /b, respond: 204 }\n"),
         ];
-        let Ok(parsed) = parse(&documents, Path::new("/elsewhere/titan.yaml")) else { panic!() };
-        let file = |location| parsed.config.file_names.of(location);
-        let files: Vec<_> = parsed.config.routes.iter().map(|it| file(it.location)).collect();
+        let file = Path::new("/nowhere/[x]/titan.yaml");
+        let Ok(parsed) = parse(&documents, file) else { panic!() };
+        let file_of = |location| parsed.config.file_names.of(location);
+        let files: Vec<_> = parsed.config.routes.iter().map(|it| file_of(it.location)).collect();
         assert_eq!(files, ["/nowhere/[x]/conf.d/a.yaml", "/nowhere/[x]/one.yaml"]);
         assert_eq!(parsed.documents.texts[..], documents);
-        let Err(missing) = parse(&documents[..2], Path::new("titan.yaml")) else { panic!() };
+        let Err(missing) = parse(&documents[..2], file) else { panic!() };
         assert!(missing.text(false).contains("it is not among the documents"));
+    }
+
+    #[test]
+    fn what_was_in_force_under_another_name_is_whole_or_refused() {
+        let folder = std::env::temp_dir().join(format!("titan-past-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("conf.d")).unwrap();
+        let part = |name: &str| {
+            let text = format!("routes: {{ prefix: /{name}, respond: 204 }}\n");
+            std::fs::write(folder.join(format!("conf.d/{name}.yaml")), text).unwrap();
+        };
+        let file = folder.join("titan.yaml");
+        let main = "include: [./conf.d/*.yaml]\nlisteners: [':80']\nroutes: { respond: 204 }\n";
+        let name = folder.join("conf.d/new.yaml").display().to_string();
+        let read = |documents: &[Document]| match parse_past(documents, &file) {
+            Ok(parsed) => parsed.documents.texts,
+            Err(failure) => panic!("{}", failure.text(false)),
+        };
+        part("b");
+        part("a");
+        let Ok(applied) = parse(&[Document { name, text: main.into() }], &file) else { panic!() };
+        let applied = applied.documents.texts;
+        assert_eq!(applied.len(), 3);
+        part("c");
+        assert_eq!(read(&applied), applied, "what came meanwhile is no part of it");
+        let Err(lost) = parse_past(&applied, Path::new("/elsewhere/titan.yaml")) else { panic!() };
+        assert!(lost.text(false).contains("a.yaml: no `include` finds it from /elsewhere"));
+
+        let alone = Document { name: "new.yaml".into(), text: main.into() };
+        assert_eq!(read(std::slice::from_ref(&alone))[..], [alone]);
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

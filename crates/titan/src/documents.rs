@@ -6,7 +6,7 @@ use glob::{MatchOptions, Pattern};
 use std::collections::BTreeMap;
 use std::env::{self, VarError};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use titan_admin::orders::Document;
 use titan_config::bounds::{MAX_FILE, MAX_INCLUDED, MAX_SECRET_FILE};
@@ -78,7 +78,7 @@ fn with_state(file: PathBuf) -> (PathBuf, Option<FileState>) {
 pub(crate) struct Disk {
     /// The directory of the file that was asked for.
     folder: PathBuf,
-    /// The files of the configuration, where they are not those on the disk.
+    /// The files to include, where they are not those on the disk: in the order in which they were read from it.
     held: Option<Vec<Document>>,
     origins: Origins,
     texts: Vec<Document>,
@@ -99,11 +99,9 @@ impl Disk {
         }
     }
 
-    /// The surroundings of the first of some documents, where the others are the files that it includes.
-    pub(crate) fn holding(documents: &[Document]) -> Disk {
-        let folder = documents.first().and_then(|it| Path::new(&it.name).parent());
-        let disk = Disk::around(folder.unwrap_or(Path::new("")));
-        Disk { held: Some(documents.to_vec()), ..disk }
+    /// The same, where these documents are all that can be included.
+    pub(crate) fn holding(folder: &Path, included: &[Document]) -> Disk {
+        Disk { held: Some(included.to_vec()), ..Disk::around(folder) }
     }
 
     /// Reads the file that is asked for.
@@ -117,6 +115,13 @@ impl Disk {
     pub(crate) fn parse(&mut self, main: Found) -> Result<Parsed, Failure> {
         self.texts.push(Document { name: main.name.clone(), text: main.text.clone() });
         let composed = Composed::read(main, self)?;
+        if let Some(unused) = self.unused() {
+            return Err(Failure::BadInput(format!(
+                "{}: no `include` finds it from {}, though it was a part of this configuration",
+                unused.name,
+                self.folder.display()
+            )));
+        }
         let documents = Documents {
             texts: self.texts.as_slice().into(),
             masked: composed.masked().into(),
@@ -163,15 +168,20 @@ impl Disk {
         regular_file::read(file, most).and_then(regular_file::text)
     }
 
+    /// A document that is held, and which nothing has included.
+    fn unused(&self) -> Option<&Document> {
+        let is_used = |held: &&Document| self.texts.iter().any(|used| used.name == held.name);
+        self.held.iter().flatten().find(|held| !is_used(held))
+    }
+
     /// The files that fit a pattern.
     fn find(&mut self, pattern: String) -> Result<Vec<PathBuf>, String> {
         if let Some(held) = &self.held {
-            let pattern = Pattern::new(&pattern).map_err(|error| error.to_string())?;
-            let fits = |name: &&str| pattern.matches_with(name, OPTIONS);
-            let mut found: Vec<_> =
-                held.iter().map(|it| it.name.as_str()).filter(fits).map(PathBuf::from).collect();
-            found.sort();
-            return Ok(found);
+            let pattern =
+                Pattern::new(&without_dots(&pattern)).map_err(|error| error.to_string())?;
+            let fits = |name: &&str| pattern.matches_with(&without_dots(name), OPTIONS);
+            let names = held.iter().map(|it| it.name.as_str());
+            return Ok(names.filter(fits).map(PathBuf::from).collect());
         }
         let found = found(&pattern)?;
         self.origins.patterns.push((pattern, found.clone()));
@@ -233,6 +243,12 @@ impl Surroundings for Disk {
 /// What tells a file from every other one, by whatever links it was found.
 pub(crate) fn identity_of(file: &Path) -> PathBuf {
     std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned())
+}
+
+/// A path without the `.` in it, which patterns and names have in different places.
+fn without_dots(path: &str) -> String {
+    let parts = Path::new(path).components().filter(|part| *part != Component::CurDir);
+    parts.collect::<PathBuf>().display().to_string()
 }
 
 /// The files on the disk that fit a pattern, by name.

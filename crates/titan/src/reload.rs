@@ -569,8 +569,8 @@ fn check_safeguards(safeguards: Safeguards) -> Result<(), NotApplied> {
 /// What these documents would change in the configuration in force. Both are read as if they stood in place of its file.
 fn compare(in_force: &InForce, documents: &[Document]) -> Result<Planned, Failure> {
     let InForce { file, documents: old, .. } = in_force;
-    let new = config_file::resolve_documents(documents, file)?;
-    let old = config_file::resolve_documents(&old.texts, file)?;
+    let new = config_file::resolve_new(documents, file)?;
+    let old = config_file::resolve_past(&old.texts, file)?;
     Ok(plan::shown(&Plan::new(&old, &new)))
 }
 

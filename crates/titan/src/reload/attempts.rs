@@ -89,11 +89,12 @@ impl Attempts {
                 let origins = Some(Box::new(origins));
                 return loaded.map_err(|failure| Refused { failure, state: None, origins });
             }
-            Wanted::Documents(documents) | Wanted::Past(_, Past::Whole(documents)) => {
-                config_file::parse(documents, &before.file)?
+            Wanted::Documents(documents) => config_file::parse(documents, &before.file)?,
+            Wanted::Past(_, Past::Whole(documents)) => {
+                config_file::parse_past(documents, &before.file)?
             }
             Wanted::Past(id, Past::Stored(directory)) => {
-                config_file::parse(&read_stored(*id, directory)?, &before.file)?
+                config_file::parse_past(&read_stored(*id, directory)?, &before.file)?
             }
             Wanted::Before(then) => {
                 let then = then.in_force.clone();

@@ -258,6 +258,35 @@ fn the_history_is_there_after_a_restart() {
 }
 
 #[test]
+fn what_was_applied_under_another_name_comes_back_with_its_parts() {
+    let (text, directory) = with_history("parts");
+    let mut titan = Titan::start("parts", &text);
+    let parts = directory.with_extension("d");
+    fs::create_dir_all(parts.join("elsewhere")).unwrap();
+    fs::write(parts.join("a.yaml"), "routes: { prefix: /part, respond: 203 }\n").unwrap();
+    fs::write(parts.join("page"), "no such page").unwrap();
+    let new = parts.join("elsewhere/new.yaml");
+    let name = parts.file_name().unwrap().to_str().unwrap();
+    let whole = format!(
+        "{text}include: [{name}/*.yaml]\nerror_pages: {{ 404: '${{file:{name}/page}}' }}\n"
+    );
+    fs::write(&new, whole).unwrap();
+    let has_part = |titan: &Titan| ask(&titan.address, "/part").starts_with("HTTP/1.1 203 ");
+    done(&titan, &["apply", new.to_str().unwrap()]);
+    assert!(has_part(&titan));
+    let back = |titan: &Titan| {
+        done(titan, &["apply", &other("new", &text.replace("200", "204"))]);
+        assert!(!has_part(titan));
+        done(titan, &["rollback", "2"]);
+        assert!(has_part(titan));
+    };
+    back(&titan);
+    titan.signal(Signal::TERM);
+    assert_eq!(titan.exit_code(), Some(0));
+    back(&Titan::start("parts", &text));
+}
+
+#[test]
 fn what_cannot_be_applied_changes_nothing() {
     let (text, _) = with_history("wrong");
     let titan = Titan::start("wrong", &text);
