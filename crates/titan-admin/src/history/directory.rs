@@ -25,10 +25,23 @@ use titan_config::Masked;
 pub struct Directory {
     path: PathBuf,
     /// Locked, while this process may write.
-    lock: Option<File>,
+    lock: Option<Lock>,
     /// Steps until a crash, in tests of what it leaves.
     #[cfg(test)]
     pub(super) crash_in: Option<usize>,
+}
+
+/// The file that is locked while a process may write. Dropped, it is unlocked at once: a process that was forked may have its
+/// descriptor for a moment longer.
+#[derive(Debug)]
+struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        let Lock(file) = self;
+        // Closing it unlocks it too.
+        let _ = flock(file, FlockOperation::Unlock);
+    }
 }
 
 /// What a directory has.
@@ -115,13 +128,13 @@ impl Directory {
         let mut options = OpenOptions::new();
         let lock = options.write(true).create(true).truncate(false).mode(0o600);
         let lock = lock.open(self.path.join(LOCK)).map_err(|error| self.failed(error))?;
-        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
+        let lock = match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Lock(lock),
             Err(rustix::io::Errno::WOULDBLOCK) => {
                 return Err(DirectoryError::InUse(self.path.clone()));
             }
             Err(error) => return Err(self.failed(error.into())),
-        }
+        };
         let found = self.read(most)?;
         self.lock = Some(lock);
         Ok(Some(found))
