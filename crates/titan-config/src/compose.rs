@@ -44,6 +44,7 @@ pub(crate) fn compose(
         is_complete: true,
     };
     composer.take(FileId::MAIN, identity);
+    composer.variables.surroundings.complete();
     (composer.sources, composer.root.filter(|_| composer.is_complete))
 }
 

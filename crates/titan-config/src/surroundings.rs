@@ -42,6 +42,9 @@ pub trait Surroundings {
 
     /// The content of a file that is a value.
     fn secret(&mut self, file: &Path) -> Result<String, String>;
+
+    /// Nothing more will be asked for.
+    fn complete(&mut self) {}
 }
 
 /// Nothing around: a text on its own.

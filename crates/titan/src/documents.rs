@@ -81,6 +81,8 @@ pub(crate) struct Disk {
     /// The files to include, where they are not those on the disk: in the order in which they were read from it.
     held: Option<Vec<Document>>,
     origins: Origins,
+    /// Whether something has changed while it was read, or while the rest was.
+    has_changed: bool,
     texts: Vec<Document>,
     variables: BTreeMap<String, Option<String>>,
     secrets: BTreeMap<PathBuf, String>,
@@ -93,6 +95,7 @@ impl Disk {
             folder: folder.to_owned(),
             held: None,
             origins: Origins::default(),
+            has_changed: false,
             texts: Vec::new(),
             variables: BTreeMap::new(),
             secrets: BTreeMap::new(),
@@ -136,13 +139,13 @@ impl Disk {
         Ok(Composed::read(main, self)?.into())
     }
 
-    /// What was looked at.
-    pub(crate) fn into_origins(self) -> Origins {
-        self.origins
+    /// What was looked at; an error where not all of that was of one time.
+    pub(crate) fn into_origins(self) -> Result<Origins, Origins> {
+        if self.has_changed { Err(self.origins) } else { Ok(self.origins) }
     }
 
     fn digest(&self) -> [u8; 32] {
-        let Disk { folder: _, held: _, origins: _, texts, variables, secrets } = self;
+        let Disk { texts, variables, secrets, .. } = self;
         if let ([file], true, true) = (&texts[..], variables.is_empty(), secrets.is_empty()) {
             return sha256(file.text.as_bytes());
         }
@@ -164,8 +167,11 @@ impl Disk {
 
     /// Reads a file whose changes count as changes of the configuration.
     fn read(&mut self, file: &Path, most: usize) -> io::Result<String> {
-        self.origins.files.push(with_state(file.to_owned()));
-        regular_file::read(file, most).and_then(regular_file::text)
+        let before = with_state(file.to_owned());
+        let bytes = regular_file::read(file, most);
+        self.has_changed |= regular_file::state_of(file) != before.1;
+        self.origins.files.push(before);
+        bytes.and_then(regular_file::text)
     }
 
     /// A document that is held, and which nothing has included.
@@ -237,6 +243,12 @@ impl Surroundings for Disk {
         let text = self.read(&path, MAX_SECRET_FILE).map_err(|error| error.to_string())?;
         self.secrets.insert(path, text.clone());
         Ok(text)
+    }
+
+    /// One file is of one time. Several are if none has changed when the last one has been read.
+    fn complete(&mut self) {
+        let is_one = self.origins.files.len() < 2 && self.origins.patterns.is_empty();
+        self.has_changed |= !is_one && self.origins.now() != self.origins;
     }
 }
 
