@@ -71,6 +71,8 @@ pub(crate) enum Why {
     Browser,
     /// Its body has the type of a form.
     Form,
+    /// No token allows it.
+    OverTcp,
     /// No tokens are configured, or none can be presented safely.
     NoTokens,
     /// None is presented.
@@ -150,6 +152,9 @@ impl Access {
         let Some(needed) = entry.right else { return Ok(anybody) };
         if let Err(why) = check_page(entry, head).and_then(|()| check_form(entry, head)) {
             return deny(why);
+        }
+        if entry.is_local() {
+            return deny(Why::OverTcp);
         }
         let tokens = self.0.tokens.load();
         if tokens.is_empty() || place == Place::Network && !is_secure {
@@ -282,7 +287,7 @@ impl Why {
         match self {
             Why::NoToken | Why::WrongToken => Status::UNAUTHORIZED,
             Why::Form => Status::UNSUPPORTED_MEDIA_TYPE,
-            Why::User | Why::Host | Why::Browser | Why::NoTokens | Why::ReadOnly => {
+            Why::User | Why::Host | Why::Browser | Why::OverTcp | Why::NoTokens | Why::ReadOnly => {
                 Status::FORBIDDEN
             }
         }
@@ -298,6 +303,9 @@ impl Why {
             Why::Browser => "requests from web pages are not allowed here",
             Why::Form => {
                 "the content type is one of forms: send `application/yaml` or `application/json` (curl: `-T FILE`, or `-H`)"
+            }
+            Why::OverTcp => {
+                "this executes a program, which no token allows: call it over the Unix socket (`admin.socket`)"
             }
             Why::NoTokens => {
                 "over TCP this needs a token, and `admin.tokens` has none: use the Unix socket (`admin.socket`)"

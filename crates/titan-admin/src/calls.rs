@@ -20,6 +20,7 @@ pub(crate) enum Call {
     Confirm,
     Rollback,
     History,
+    Upgrade,
     ListRevocations,
     Revoke,
     Restore,
@@ -63,6 +64,7 @@ pub(crate) const CALLS: &[Entry] = &[
     Entry::new(Call::Confirm, "confirm", Method::POST, "/confirm", FULL),
     Entry::new(Call::Rollback, "rollback", Method::POST, "/rollback", FULL),
     Entry::new(Call::History, "history", Method::GET, "/history", READ),
+    Entry::new(Call::Upgrade, "upgrade", Method::POST, "/upgrade", FULL),
     Entry::new(Call::ListRevocations, "list_revocations", Method::GET, "/jwt/revocations", READ),
     Entry::new(Call::Revoke, "revoke", Method::POST, "/jwt/revocations", FULL),
     Entry::new(Call::Restore, "restore", Method::DELETE, "/jwt/revocations/{id}", FULL),
@@ -82,6 +84,12 @@ impl Entry {
     /// Whether it changes something.
     pub(crate) fn writes(&self) -> bool {
         self.right == FULL
+    }
+
+    /// Whether it can be made over a Unix socket alone. What is executed is not for a token to say: whoever may use the socket could
+    /// execute it anyway.
+    pub(crate) fn is_local(&self) -> bool {
+        self.call == Call::Upgrade
     }
 
     /// How large the body of a request for it may be.

@@ -34,6 +34,7 @@ pub struct Server {
     thread: JoinHandle<()>,
     /// Until nothing is accepted any more.
     accepting: Option<Accepting>,
+    slots: Arc<ConnectionSlots>,
     /// Of a Unix socket.
     file: Option<SocketFile>,
 }
@@ -53,7 +54,7 @@ struct Accepting {
 pub struct Bounds {
     /// Connections at the same moment. For one more the one that has been idle for longest is closed;
     /// where none is idle it waits.
-    pub connections: usize,
+    pub connections: u32,
     /// How long a connection without a request is kept.
     pub idle: Duration,
     /// How many requests a connection may bring.
@@ -161,13 +162,15 @@ impl Server {
         let (leave, leaving) = oneshot::channel();
         let (done, left) = std_mpsc::sync_channel(0);
         let ends = (leaving, done);
-        let accepting = accept(listening, bounds, Arc::new(handler), ends);
+        let slots = Arc::new(ConnectionSlots::new(bounds.connections));
+        let accepting = accept(listening, (bounds, Arc::clone(&slots)), Arc::new(handler), ends);
         let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
             runtime.spawn(accepting);
             // Nothing is ever sent: this is the end of the sender.
             let _ = runtime.block_on(stopped);
         })?;
-        Ok(Server { stop, thread, accepting: Some(Accepting { socket: lent, leave, left }), file })
+        let accepting = Some(Accepting { socket: lent, leave, left });
+        Ok(Server { stop, thread, accepting, slots, file })
     }
 
     /// Its socket, for a successor of the process; `None` once it was left.
@@ -185,10 +188,17 @@ impl Server {
         let _ = left.recv();
     }
 
+    /// Waits until the connections that were open when it has left its socket have ended. Returns at once where it has not left it.
+    pub async fn finished(&self) {
+        if self.accepting.is_none() {
+            self.slots.are_free().await;
+        }
+    }
+
     /// Ends it, removes the file of a Unix socket, and waits until others can have its address: no longer than the response
     /// takes that is being made.
     pub fn end(self) {
-        let Server { stop, thread, accepting, file } = self;
+        let Server { stop, thread, accepting, slots: _, file } = self;
         drop((stop, accepting));
         let _ = thread.join();
         file.iter().for_each(SocketFile::remove);
@@ -197,11 +207,10 @@ impl Server {
 
 async fn accept(
     listening: socket::Listening,
-    bounds: Bounds,
+    (bounds, slots): (Bounds, Arc<ConnectionSlots>),
     handler: Arc<impl Handler>,
     (mut leaving, left): (oneshot::Receiver<Infallible>, std_mpsc::SyncSender<Infallible>),
 ) {
-    let slots = Arc::new(ConnectionSlots::new(bounds.connections));
     let room = Arc::new(Semaphore::new(bounds.bodies));
     loop {
         let accepted = tokio::select! {

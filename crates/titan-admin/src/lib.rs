@@ -7,9 +7,10 @@
 //! | who calls, and whether they may | `access` | [`Access`] |
 //! | a line for each call that changes something | `audit` | `Audit::note` |
 //! | the configuration in force, and other ones | `configuration` | `configuration::put` |
+//! | another process that takes over | `upgrades` | `upgrades::upgrade` |
 //! | revoked tokens, in a file and for all workers | `revocations` | [`RevocationStore::open`] |
 //! | which configuration is in force, and how that went | `reloads` | [`Reloads::note_applied`] |
-//! | what the program can be asked to do with its configuration | [`orders`] | [`orders::Orders`] |
+//! | what the program can be asked to do while it serves | [`orders`] | [`orders::Orders`] |
 //! | what was in force | [`history`] | [`history::Entry`] |
 //! | the counters of the workers as text | `exposition` | `exposition::write` |
 //! | a small HTTP/1.1 server, which the demo upstream uses too | [`http`] | [`http::Server::start`] |
@@ -37,6 +38,8 @@ mod access;
 mod audit;
 
 mod configuration;
+
+mod upgrades;
 
 mod pages;
 

@@ -1,4 +1,4 @@
-//! What the program can be asked to do with its configuration while it serves: by whom, and what came of it.
+//! What the program can be asked to do while it serves, with its configuration above all: by whom, and what came of it.
 //!
 //! [`Orders`] is the side that asks, from any thread. The program takes them at the other end, one at a time, where its
 //! signals arrive too. Each order carries the way back for its outcome.
@@ -7,6 +7,7 @@ pub use crate::history::Document;
 
 use crate::history::{Author, Entry};
 use std::fmt;
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 use tokio::sync::{mpsc, oneshot};
 
@@ -17,6 +18,15 @@ pub struct Orders(mpsc::Sender<Order>);
 /// What is asked for, with the way back for what came of it.
 #[derive(Debug)]
 pub enum Order {
+    /// Something with the configuration.
+    Configuration(ConfigOrder),
+    /// Another process.
+    Upgrade(UpgradeOrder),
+}
+
+/// What is asked for that concerns the configuration.
+#[derive(Debug)]
+pub enum ConfigOrder {
     /// Another configuration.
     Change {
         /// Which.
@@ -44,6 +54,15 @@ pub enum Order {
     InForce(oneshot::Sender<InForce>),
     /// What was in force, the latest first.
     History(oneshot::Sender<History>),
+}
+
+/// Another process is to take over from the one that is asked.
+#[derive(Debug)]
+pub struct UpgradeOrder {
+    /// What is started, by its absolute path; without one, the program that runs.
+    pub program: Option<PathBuf>,
+    /// Takes what came of it.
+    pub done: oneshot::Sender<Result<Upgraded, NotUpgraded>>,
 }
 
 /// Another configuration, and where it comes from.
@@ -128,6 +147,28 @@ pub enum NotApplied {
     Unavailable,
 }
 
+/// Another process has taken over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upgraded {
+    /// What was started.
+    pub program: PathBuf,
+    /// The process that serves now.
+    pub pid: u32,
+    /// The version that it says it has.
+    pub version: String,
+}
+
+/// Why the process that was asked goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotUpgraded {
+    /// The other program cannot be started, or does not serve.
+    Failed(String),
+    /// Something is in the way: a configuration that waits for its confirmation, or another upgrade.
+    Conflict(String),
+    /// The gateway drains, or too many orders wait.
+    Unavailable,
+}
+
 /// The configuration in force, to be shown.
 #[derive(Clone, Debug)]
 pub struct InForce {
@@ -162,36 +203,48 @@ pub fn orders() -> (Orders, mpsc::Receiver<Order>) {
 impl Orders {
     /// Asks for another configuration, and waits for what comes of it.
     pub async fn change(&self, change: Change, author: Author) -> Result<Applied, NotApplied> {
-        self.ask(|done| Order::Change { change, author, done }).await?
+        self.ask(|done| ConfigOrder::Change { change, author, done }).await?
     }
 
     /// Has the configuration stay that is on trial.
     pub async fn confirm(&self, author: Author) -> Result<Applied, NotApplied> {
-        self.ask(|done| Order::Confirm { author, done }).await?
+        self.ask(|done| ConfigOrder::Confirm { author, done }).await?
     }
 
     /// What these documents would change in the configuration in force.
     pub async fn plan(&self, documents: Vec<Document>) -> Result<Planned, NotApplied> {
-        self.ask(|done| Order::Plan { documents, done }).await?
+        self.ask(|done| ConfigOrder::Plan { documents, done }).await?
     }
 
     /// The configuration in force.
     pub async fn in_force(&self) -> Result<InForce, NotApplied> {
-        self.ask(Order::InForce).await
+        self.ask(ConfigOrder::InForce).await
     }
 
     /// What was in force.
     pub async fn history(&self) -> Result<History, NotApplied> {
-        self.ask(Order::History).await
+        self.ask(ConfigOrder::History).await
+    }
+
+    /// Has another process take over, and waits until it serves or has failed.
+    pub async fn upgrade(&self, program: Option<PathBuf>) -> Result<Upgraded, NotUpgraded> {
+        let outcome = self.send(|done| Order::Upgrade(UpgradeOrder { program, done })).await;
+        outcome.unwrap_or(Err(NotUpgraded::Unavailable))
     }
 
     async fn ask<T>(
         &self,
-        order: impl FnOnce(oneshot::Sender<T>) -> Order,
+        order: impl FnOnce(oneshot::Sender<T>) -> ConfigOrder,
     ) -> Result<T, NotApplied> {
+        let outcome = self.send(|done| Order::Configuration(order(done))).await;
+        outcome.ok_or(NotApplied::Unavailable)
+    }
+
+    /// What comes back; nothing where the program takes no order, or drops this one.
+    async fn send<T>(&self, order: impl FnOnce(oneshot::Sender<T>) -> Order) -> Option<T> {
         let (done, outcome) = oneshot::channel();
-        self.0.try_send(order(done)).map_err(|_| NotApplied::Unavailable)?;
-        outcome.await.map_err(|_| NotApplied::Unavailable)
+        self.0.try_send(order(done)).ok()?;
+        outcome.await.ok()
     }
 }
 
@@ -206,14 +259,25 @@ impl fmt::Display for NotApplied {
             NotApplied::Superseded => {
                 f.write_str("another change was requested before this one could begin")
             }
-            NotApplied::Unavailable => {
-                f.write_str("the gateway is draining, or too many requests are waiting for it")
-            }
+            NotApplied::Unavailable => f.write_str(UNAVAILABLE),
         }
     }
 }
 
 impl std::error::Error for NotApplied {}
+
+impl fmt::Display for NotUpgraded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            NotUpgraded::Failed(why) | NotUpgraded::Conflict(why) => why,
+            NotUpgraded::Unavailable => UNAVAILABLE,
+        })
+    }
+}
+
+impl std::error::Error for NotUpgraded {}
+
+const UNAVAILABLE: &str = "the gateway is draining, or too many requests are waiting for it";
 
 #[cfg(test)]
 mod tests {
@@ -229,6 +293,8 @@ mod tests {
         drop(ordered);
         let outcome = runtime().block_on(orders.confirm(Author::Signal));
         assert!(matches!(outcome, Err(NotApplied::Unavailable)));
+        let outcome = runtime().block_on(orders.upgrade(None));
+        assert_eq!(outcome, Err(NotUpgraded::Unavailable));
     }
 
     #[test]
@@ -245,7 +311,9 @@ mod tests {
                 tokio::select! { biased; _ = one => unreachable!(), () = async {} => {} }
             }
             assert!(matches!(ask().await, Err(NotApplied::Unavailable)));
-            let Some(Order::Change { change, author, done }) = ordered.recv().await else {
+            let Some(Order::Configuration(ConfigOrder::Change { change, author, done })) =
+                ordered.recv().await
+            else {
                 unreachable!()
             };
             assert_eq!((change, author), (Change::Reload, Author::Watch));

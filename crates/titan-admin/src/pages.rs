@@ -11,6 +11,7 @@ use crate::http::{Handler, Peer, Request, Response, Tls};
 use crate::orders::Orders;
 use crate::reloads::Reloads;
 use crate::revocations::{self, RevocationStore};
+use crate::upgrades;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 use titan_http::{FieldName, Method, RequestHead, Status};
@@ -64,6 +65,7 @@ Titan admin interface
 /confirm           the configuration that is on trial is to stay: POST
 /rollback          an earlier configuration: POST
 /history           what was in force: GET
+/upgrade           another process takes over, over the Unix socket alone: POST
 /jwt/revocations   revoked tokens: GET, POST, DELETE with the id
 
 These need a token over TCP, and none over the Unix socket.
@@ -129,6 +131,7 @@ impl Pages {
             (Call::Rollback, Some(author)) => {
                 configuration::roll_back(&self.orders, &request, author).await
             }
+            (Call::Upgrade, Some(_)) => upgrades::upgrade(&self.orders, &request).await,
             (Call::ListRevocations | Call::Revoke | Call::Restore, Some(_)) => {
                 self.revocations(call, &request)
             }
@@ -228,6 +231,7 @@ impl Handler for Site {
         let head = request.head.clone();
         let more = match entry.call {
             Call::PutConfig | Call::Plan => format!("sha256 {}", hex(sha256(&request.body))),
+            Call::Upgrade => upgrades::named(&request),
             _ => String::new(),
         };
         let response = self.pages.respond(entry.call, request, caller.author()).await;

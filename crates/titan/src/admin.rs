@@ -9,6 +9,7 @@ use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
+use std::time::Duration;
 use titan_admin::Interface;
 use titan_admin::http::{LentSocket, Server, Socket};
 use titan_config::{Admin, AdminSocket, Config, ListenAddress};
@@ -27,6 +28,9 @@ pub(crate) struct AdminServers {
     commands: Option<Server>,
     probes: Option<Server>,
 }
+
+/// How long the process stays for the last responses of the interface.
+const LAST_RESPONSES: Duration = Duration::from_secs(2);
 
 /// What a successor finds the sockets by, and threads are called.
 const ADMIN: &str = "admin";
@@ -113,6 +117,19 @@ impl AdminServers {
     pub(crate) fn leave(&mut self) {
         let AdminServers { address, commands, probes } = self;
         [address, commands, probes].into_iter().flatten().for_each(Server::leave);
+    }
+
+    /// Waits for a moment until the responses are sent that were being made when they have left their sockets: that to whoever
+    /// has asked for the upgrade is one of them.
+    pub(crate) async fn finished(&self) {
+        let AdminServers { address, commands, probes } = self;
+        let all = async {
+            for server in [address, commands, probes].into_iter().flatten() {
+                server.finished().await;
+            }
+        };
+        // Whoever does not read its response in that time goes without.
+        let _ = tokio::time::timeout(LAST_RESPONSES, all).await;
     }
 }
 

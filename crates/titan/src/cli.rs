@@ -10,6 +10,10 @@ mod reload;
 
 pub(crate) use reload::GatewayOption;
 
+mod upgrade;
+
+pub(crate) use upgrade::UpgradeOptions;
+
 mod changes;
 #[cfg(test)]
 mod tests;
@@ -67,6 +71,15 @@ pub(crate) enum Command {
     /// Print which configurations were in force in a running gateway
     #[command(after_help = changes::AFTER_HISTORY)]
     History(HistoryOptions),
+    /// Have another process take over from a running gateway, and wait until it serves
+    ///
+    /// The new process gets the listening sockets and reads the configuration file; the old one drains and ends.
+    ///
+    /// No connection is refused, and no request fails. If the new process does not serve, the old one goes on.
+    ///
+    /// The same as SIGUSR2, but with the outcome. Needs the Unix socket of the admin interface.
+    #[command(after_help = upgrade::AFTER_HELP)]
+    Upgrade(UpgradeOptions),
     /// Validate a configuration file and print a summary
     ///
     /// Shows all errors at once, each with its position. Starts, binds and resolves nothing.
@@ -213,6 +226,7 @@ Examples:
   titan reload                            have the running gateway read its configuration again
   titan apply new.yaml --confirm 5m       put another one in force, and take it back unless it is confirmed
   titan history; titan rollback           what was in force, and back to the one before
+  titan upgrade                           have another process take over, of a new version say
   titan explain GET http://a.example/x -c titan.yaml
                                           which route this request takes, and why
   titan test tests.yaml                   whether requests get what they should
@@ -243,7 +257,8 @@ Signals:
                     a second signal exits at once with 128 plus its number (143, 130)
   SIGHUP            read FILE again and put it in force, or say what is wrong with it and change nothing
   SIGUSR2           start the program anew, from the path that it was started from, and hand over to it;
-                    if the new process does not serve within `timeouts.upgrade`, say why and go on
+                    if the new process does not serve within `timeouts.upgrade`, say why and go on.
+                    `titan upgrade` does the same, and may name another program
 
 The admin interface (127.0.0.1:8484, unless the configuration says otherwise) serves /healthz,
 /readyz and /metrics. It closes when the drain begins; the address in `admin.probes` keeps responding

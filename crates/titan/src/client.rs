@@ -17,6 +17,8 @@ use titan_config::{AdminSocket, ListenAddress};
 pub(crate) struct Client {
     /// Where it may be, the likeliest place first.
     paths: Vec<PathBuf>,
+    /// How long the gateway may take for a call.
+    deadline: Duration,
 }
 
 /// What is sent beside the target.
@@ -37,7 +39,7 @@ pub(crate) struct Reply {
 const MAX_HEAD: usize = 16 << 10;
 /// Bytes of the body of a reply: a configuration with all that it includes, as JSON.
 const MAX_BODY: usize = 64 << 20;
-/// How long the gateway may take for a call. A change may have to wait for another one, and that for name servers and
+/// How long the gateway may take for most calls. A change may have to wait for another one, and that for name servers and
 /// key sets.
 const DEADLINE: Duration = Duration::from_secs(300);
 /// How long it may take until the gateway has taken a request.
@@ -52,7 +54,12 @@ impl Client {
             (None, Some(file)) => paths_in(file)?,
             (None, None) => Surroundings::of_process().for_commands(),
         };
-        Ok(Client { paths })
+        Ok(Client { paths, deadline: DEADLINE })
+    }
+
+    /// The same for a call that may take that long.
+    pub(crate) fn within(self, deadline: Duration) -> Client {
+        Client { deadline, ..self }
     }
 
     /// Makes a call: `target` is a path with its query.
@@ -63,7 +70,7 @@ impl Client {
         body: Option<Body<'_>>,
     ) -> Result<Reply, Failure> {
         let (stream, path) = self.connect()?;
-        exchange(stream, &request(method, target, body)).map_err(|error| {
+        exchange(stream, &request(method, target, body), self.deadline).map_err(|error| {
             let path = path.display();
             Failure::Runtime(format!("the gateway at {path} did not respond: {error}"))
         })
@@ -107,18 +114,21 @@ fn paths_in(file: &Path) -> Result<Vec<PathBuf>, Failure> {
     let name = config_file::name_of(file);
     let config = config_file::read(file)?;
     let Some(admin) = config.admin else {
-        let text = format!("{name}: `admin` is off: there is no socket; use `kill -HUP` to reload");
-        return Err(Failure::BadInput(text));
+        return Err(Failure::BadInput(format!(
+            "{name}: `admin` is off: there is no socket; {SIGNALS}"
+        )));
     };
     match (admin.socket, admin.address) {
         (AdminSocket::At(path), _) | (_, ListenAddress::Unix(path)) => Ok(vec![path]),
         (AdminSocket::Auto, _) => Ok(Surroundings::of_process().for_commands()),
         (AdminSocket::Off, _) => {
-            let text = format!("{name}: `admin.socket` is off; use `kill -HUP` to reload");
-            Err(Failure::BadInput(text))
+            Err(Failure::BadInput(format!("{name}: `admin.socket` is off; {SIGNALS}")))
         }
     }
 }
+
+/// What does without a socket.
+const SIGNALS: &str = "use `kill -HUP` to reload, and `kill -USR2` to upgrade";
 
 fn request(method: &str, target: &str, body: Option<Body<'_>>) -> Vec<u8> {
     let mut text =
@@ -133,8 +143,8 @@ fn request(method: &str, target: &str, body: Option<Body<'_>>) -> Vec<u8> {
 }
 
 /// Sends a request, and receives the reply to it.
-fn exchange(mut stream: UnixStream, request: &[u8]) -> io::Result<Reply> {
-    let deadline = Instant::now() + DEADLINE;
+fn exchange(mut stream: UnixStream, request: &[u8], within: Duration) -> io::Result<Reply> {
+    let deadline = Instant::now() + within;
     stream.set_write_timeout(Some(WRITE))?;
     // A gateway that refuses a body early has responded before it closes.
     let sent = stream.write_all(request);
@@ -215,7 +225,7 @@ mod tests {
             request
         });
         let body = Body { media_type: "application/yaml", bytes: b"a: 1" };
-        let reply = exchange(ours, &request("PUT", "/config?confirm=5m", Some(body)));
+        let reply = exchange(ours, &request("PUT", "/config?confirm=5m", Some(body)), DEADLINE);
         (reply, gateway.join().unwrap())
     }
 

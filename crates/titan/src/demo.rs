@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(config.listeners[0].address.to_string(), "127.0.0.1:8080");
         assert_eq!(config.admin.unwrap().address.to_string(), "127.0.0.1:8484");
         let most = config.upstreams[0].max_connections.at_most().unwrap();
-        assert_eq!(BOUNDS.connections, most.get() as usize);
+        assert_eq!(BOUNDS.connections, most.get());
         assert!(BOUNDS.idle > config.upstreams[0].idle_timeout);
     }
 

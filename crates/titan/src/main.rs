@@ -16,7 +16,7 @@
 //! | events that the operator should know of | `events` |
 //! | failures of upstreams, certificates and keys while it serves | `failures` |
 //! | reading the file, those that it includes, and what they name | `regular_file`, `documents`, `config_file` |
-//! | `titan reload` | `remote` |
+//! | `titan reload` and `titan upgrade` | `remote` |
 //! | `titan apply`, `confirm`, `rollback`, `history` | `changes` |
 //! | calls of a gateway that runs | `client` |
 //! | the sockets of the admin interface | `admin`, `socket_path` |
@@ -103,6 +103,7 @@ fn perform(cli: Cli) -> Result<ExitCode, Failure> {
     match cli.into_command() {
         Command::Run(options) => return run::run(&options),
         Command::Reload(gateway) => return remote::reload(&gateway),
+        Command::Upgrade(options) => return remote::upgrade(&options),
         Command::Apply(options) => return changes::apply(&options),
         Command::Confirm(gateway) => return changes::confirm(&gateway),
         Command::Rollback(options) => return changes::roll_back(&options),

@@ -43,7 +43,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 use titan_admin::history::{self, Author, Directory, Origin, Source};
 use titan_admin::orders::{
-    self, Applied, Change, Document, Findings, Guard, NotApplied, Order, Planned, Safeguards,
+    self, Applied, Change, ConfigOrder, Document, Findings, Guard, NotApplied, Planned, Safeguards,
 };
 use titan_admin::{Access, Cause, Reloads};
 use titan_config::{Config, Masked, Plan};
@@ -205,14 +205,14 @@ impl Reloading {
     }
 
     /// Does what is ordered, or begins to.
-    fn take(&mut self, order: Order) {
+    fn take(&mut self, order: ConfigOrder) {
         match order {
-            Order::Change { change, author, done } => self.change(change, author, done),
-            Order::Confirm { author, done } => self.confirm(&author, done),
-            Order::Plan { documents, done } => self.plan(documents, done),
+            ConfigOrder::Change { change, author, done } => self.change(change, author, done),
+            ConfigOrder::Confirm { author, done } => self.confirm(&author, done),
+            ConfigOrder::Plan { documents, done } => self.plan(documents, done),
             // Where nobody waits any more nothing is to be told.
-            Order::InForce(shown) => drop(shown.send(self.shown())),
-            Order::History(told) => drop(told.send(self.records.told())),
+            ConfigOrder::InForce(shown) => drop(shown.send(self.shown())),
+            ConfigOrder::History(told) => drop(told.send(self.records.told())),
         }
     }
 
@@ -533,7 +533,7 @@ pub(crate) async fn proceed(reloading: &mut Option<Reloading>) {
 }
 
 /// Does what is ordered. Where there is no file, as in the demo, there is nothing that could change.
-pub(crate) fn take(reloading: &mut Option<Reloading>, order: Order) {
+pub(crate) fn take(reloading: &mut Option<Reloading>, order: ConfigOrder) {
     match reloading {
         Some(reloading) => reloading.take(order),
         None => request::refuse_without_file(order),
@@ -541,9 +541,9 @@ pub(crate) fn take(reloading: &mut Option<Reloading>, order: Order) {
 }
 
 /// The same while another process is about to take over: a change would wait until that has failed, or be lost.
-pub(crate) fn take_during_upgrade(reloading: &mut Option<Reloading>, order: Order) {
+pub(crate) fn take_during_upgrade(reloading: &mut Option<Reloading>, order: ConfigOrder) {
     match order {
-        Order::Change { done, .. } => {
+        ConfigOrder::Change { done, .. } => {
             // Where nobody waits any more the audit log has told it.
             let _ = done.send(Err(NotApplied::Conflict(messages::during_upgrade())));
         }

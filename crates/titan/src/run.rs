@@ -13,7 +13,7 @@ use crate::greeting::Greeting;
 use crate::reload::{self, InForce, Records, Reloading};
 use crate::supervisor::Supervisor;
 use crate::terminal;
-use crate::upgrade::{Inherited, Predecessor, Successor, Upgrading};
+use crate::upgrade::{Inherited, Predecessor, Upgrading};
 use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -200,7 +200,7 @@ async fn serve(
     // At its time however much else there is to do in between.
     let mut look = tokio::time::interval(LOOK);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let successor = loop {
+    let mut successor = loop {
         supervisor.follow(reloading.as_ref());
         tokio::select! {
             () = supervisor.beat(&metrics) => continue,
@@ -208,11 +208,7 @@ async fn serve(
             signal = signals.next() => match signal {
                 Told::Stop(_) => break upgrading.cancel().await,
                 Told::Upgrade => {
-                    if let Some(why) = reloading.as_ref().and_then(Reloading::before_upgrade) {
-                        terminal::complain(&format!("error: no upgrade now: {why}\n"));
-                        continue;
-                    }
-                    upgrading.begin(reloading.as_ref().map(Reloading::config), servers.admin.lend());
+                    upgrading.begin(reloading.as_ref(), servers.admin.lend(), None);
                     continue;
                 }
                 Told::Reload => {
@@ -221,9 +217,14 @@ async fn serve(
                 }
             },
             Some(order) = ordered.recv() => {
-                match upgrading.is_under_way() {
-                    true => reload::take_during_upgrade(&mut reloading, order),
-                    false => reload::take(&mut reloading, order),
+                match order {
+                    Order::Upgrade(order) => {
+                        upgrading.begin(reloading.as_ref(), servers.admin.lend(), Some(order));
+                    }
+                    Order::Configuration(order) if upgrading.is_under_way() => {
+                        reload::take_during_upgrade(&mut reloading, order);
+                    }
+                    Order::Configuration(order) => reload::take(&mut reloading, order),
                 }
                 continue;
             }
@@ -241,10 +242,10 @@ async fn serve(
         let of_file = servers.store.as_ref().and_then(|store| store.take_warning());
         failures.warn(of_file.into_iter().collect(), Instant::now());
     };
-    if let Some(Successor { pid, version }) = &successor {
+    if let Some(successor) = &mut successor {
         servers.admin.leave();
-        supervisor.leave_to(*pid);
-        terminal::say(&format!("upgrade: process {pid} (titan {version}) serves now\n"));
+        supervisor.leave_to(successor.pid());
+        successor.announce();
     }
     supervisor.stop();
     let delay = match (&successor, &reloading) {
@@ -276,6 +277,10 @@ async fn serve(
         }
     }
     failures.look(&gateway, Instant::now());
+    tokio::select! {
+        () = servers.admin.finished() => {}
+        signal = signals.next_stop() => return Ok(cut_off_by(signal)),
+    }
     match gateway.join() {
         true => Ok(ExitCode::SUCCESS),
         false => {

@@ -8,13 +8,14 @@ mod attempt;
 mod channel;
 mod successor;
 
-pub(crate) use attempt::Successor;
 pub(crate) use successor::{Inherited, Predecessor};
 
 use crate::config_file;
+use crate::reload::Reloading;
 use crate::terminal;
-use attempt::{Attempt, Exclusive};
+use attempt::{Attempt, Exclusive, Serving};
 use channel::{Channel, Ender, ServerName};
+use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsStr;
 use std::future::pending;
 use std::io;
@@ -26,14 +27,17 @@ use std::time::Duration;
 use titan_admin::RevocationStore;
 use titan_admin::history::Directory;
 use titan_admin::http::LentSocket;
+use titan_admin::orders::{NotUpgraded, UpgradeOrder, Upgraded};
 use titan_config::Config;
 use titan_proxy::Loader;
 use tokio::sync::oneshot;
 
 /// Starts successors, one at a time.
 pub(crate) struct Upgrading {
-    /// What is started, or why nothing can be.
-    program: Result<PathBuf, &'static str>,
+    /// What is started where nobody names another program.
+    program: Option<PathBuf>,
+    /// Whether a successor can read the configuration.
+    is_repeatable: bool,
     loader: Loader,
     exclusive: Exclusive,
     /// How long a successor has until it serves, unless a configuration that came into force since says otherwise.
@@ -41,12 +45,23 @@ pub(crate) struct Upgrading {
     running: Option<Running>,
 }
 
+/// A process that serves in place of this one.
+pub(crate) struct Successor {
+    program: PathBuf,
+    serving: Serving,
+    asker: Asker,
+}
+
 /// A successor that is about to start.
 struct Running {
     program: PathBuf,
+    asker: Asker,
     ender: Ender,
-    outcome: oneshot::Receiver<Result<Successor, String>>,
+    outcome: oneshot::Receiver<Result<Serving, String>>,
 }
+
+/// Who waits to hear what comes of an upgrade; nobody where a signal has asked for it.
+struct Asker(Option<oneshot::Sender<Result<Upgraded, NotUpgraded>>>);
 
 impl Upgrading {
     /// For a process that was started with that file, or none. `store` is closed for a successor, which opens it.
@@ -56,14 +71,10 @@ impl Upgrading {
         loader: Loader,
         store: Option<Arc<RevocationStore>>,
     ) -> Upgrading {
-        let program = match file.is_some_and(config_file::is_standard_input) {
-            true => Err(
-                "the configuration came from standard input, and cannot be read again: start from a file",
-            ),
-            false => own_program().ok_or("the path of the program is not known"),
-        };
+        let is_repeatable = !file.is_some_and(config_file::is_standard_input);
         let (exclusive, timeout) = (Exclusive { store, directory: None }, config.timeouts.upgrade);
-        Upgrading { program, loader, exclusive, timeout, running: None }
+        let program = own_program();
+        Upgrading { program, is_repeatable, loader, exclusive, timeout, running: None }
     }
 
     /// The same where what was in force is kept on the disk, which only one process may do.
@@ -72,24 +83,51 @@ impl Upgrading {
         self
     }
 
-    /// Starts a successor with the sockets of these servers. `config` is in force, unless it is what the process was started with.
+    /// Starts a successor with the sockets of these servers, or tells why not. Without an order a signal has asked for it.
     pub(crate) fn begin(
         &mut self,
-        config: Option<&Config>,
+        reloading: Option<&Reloading>,
         servers: io::Result<Vec<(&str, LentSocket)>>,
+        order: Option<UpgradeOrder>,
     ) {
-        if self.running.is_some() {
-            return terminal::event("an upgrade is under way already");
-        }
-        let timeout = config.map_or(self.timeout, |config| config.timeouts.upgrade);
-        let program = match &self.program {
-            Ok(program) => program.clone(),
-            Err(why) => return terminal::event(&format!("no upgrade: {why}")),
+        let (named, done) = order.map(|order| (order.program, order.done)).unzip();
+        let asker = Asker(done);
+        let program = match self.program(named.flatten(), reloading) {
+            Ok(program) => program,
+            Err(why) => {
+                terminal::complain(&format!("error: no upgrade: {why}\n"));
+                return asker.tell(Err(NotUpgraded::Conflict(why)));
+            }
         };
         terminal::say(&format!("upgrade: starting {}\n", program.display()));
+        let timeout = reloading.map_or(self.timeout, |it| it.config().timeouts.upgrade);
         match self.try_begin(program.clone(), servers, timeout) {
-            Ok(running) => self.running = Some(running),
-            Err(error) => complain(&program, &error.to_string()),
+            Ok((ender, outcome)) => {
+                self.running = Some(Running { program, asker, ender, outcome });
+            }
+            Err(error) => asker.tell_failure(&program, &error.to_string()),
+        }
+    }
+
+    /// What is to be started, or why nothing can be now.
+    fn program(
+        &self,
+        named: Option<PathBuf>,
+        reloading: Option<&Reloading>,
+    ) -> Result<PathBuf, String> {
+        if self.running.is_some() {
+            return Err("another upgrade is under way".to_owned());
+        }
+        if !self.is_repeatable {
+            return Err(
+                "the configuration came from standard input, and cannot be read again: start from a file".to_owned(),
+            );
+        }
+        match reloading.and_then(Reloading::before_upgrade) {
+            Some(why) => Err(why),
+            None => named
+                .or_else(|| self.program.clone())
+                .ok_or_else(|| "the path of the program is not known: name it".to_owned()),
         }
     }
 
@@ -98,7 +136,7 @@ impl Upgrading {
         program: PathBuf,
         servers: io::Result<Vec<(&str, LentSocket)>>,
         timeout: Duration,
-    ) -> io::Result<Running> {
+    ) -> io::Result<(Ender, oneshot::Receiver<Result<Serving, String>>)> {
         let named = |(role, LentSocket { name, socket }): (&str, _)| {
             let name = ServerName { role: role.to_owned(), address: name.to_string() };
             (name, socket)
@@ -106,7 +144,7 @@ impl Upgrading {
         let (channel, theirs) = Channel::pair()?;
         let (ender, (done, outcome)) = (channel.ender()?, oneshot::channel());
         let attempt = Attempt {
-            program: program.clone(),
+            program,
             loader: self.loader.clone(),
             servers: servers?.into_iter().map(named).collect(),
             exclusive: self.exclusive.clone(),
@@ -117,7 +155,7 @@ impl Upgrading {
             let _ = done.send(attempt.make(&channel, theirs));
         };
         thread::Builder::new().name("upgrade".to_owned()).spawn(attempt)?;
-        Ok(Running { program, ender, outcome })
+        Ok((ender, outcome))
     }
 
     /// Whether a successor is about to start.
@@ -129,11 +167,11 @@ impl Upgrading {
     pub(crate) async fn done(&mut self) -> Option<Successor> {
         let Some(Running { outcome, .. }) = &mut self.running else { return pending().await };
         let outcome = outcome.await;
-        let Running { program, .. } = self.running.take()?;
+        let Running { program, asker, .. } = self.running.take()?;
         match outcome.unwrap_or_else(|_| Err("the upgrade thread panicked".to_owned())) {
-            Ok(successor) => Some(successor),
+            Ok(serving) => Some(Successor { program, serving, asker }),
             Err(why) => {
-                complain(&program, &why);
+                asker.tell_failure(&program, &why);
                 None
             }
         }
@@ -146,11 +184,39 @@ impl Upgrading {
     }
 }
 
-fn complain(program: &Path, why: &str) {
-    let program = program.display();
-    terminal::complain(&format!(
-        "error: cannot upgrade to {program}: {why}\nthis process goes on\n"
-    ));
+impl Successor {
+    pub(crate) fn pid(&self) -> u32 {
+        self.serving.pid
+    }
+
+    /// Tells the log, and whoever has asked for it, that it serves. To be called when it gets all new connections.
+    pub(crate) fn announce(&mut self) {
+        let Successor { program, serving: Serving { pid, version }, asker } = self;
+        terminal::say(&format!("upgrade: process {pid} (titan {version}) serves now\n"));
+        let upgraded = Upgraded { program: program.clone(), pid: *pid, version: version.clone() };
+        Asker(asker.0.take()).tell(Ok(upgraded));
+    }
+
+    /// Has it read its configuration again: this process was told to, and could not.
+    pub(crate) fn hang_up(&self) {
+        let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw);
+        // One that has ended has nothing to read.
+        let _ = pid.map(|pid| kill_process(pid, Signal::HUP));
+    }
+}
+
+impl Asker {
+    /// Where nobody waits any more the log has told it.
+    fn tell(self, outcome: Result<Upgraded, NotUpgraded>) {
+        let _ = self.0.map(|done| done.send(outcome));
+    }
+
+    /// Tells the log as well why a program does not take over.
+    fn tell_failure(self, program: &Path, why: &str) {
+        let text = format!("cannot upgrade to {}: {why}", program.display());
+        terminal::complain(&format!("error: {text}\nthis process goes on\n"));
+        self.tell(Err(NotUpgraded::Failed(text)));
+    }
 }
 
 /// The path that this process was started from. What is there when a successor starts may be another version.

@@ -107,6 +107,12 @@ fn ask_over(mut stream: impl Read + Write, path: &str) -> std::io::Result<String
     Ok(text)
 }
 
+/// Runs `titan upgrade` against a gateway: exit code, standard output, standard error.
+fn upgrade(titan: &Titan, more: &[&str]) -> (Option<i32>, String, String) {
+    let to = ["upgrade", "--socket", titan.socket.to_str().unwrap()];
+    output(to.iter().chain(more))
+}
+
 /// `make soak` asks for more.
 fn amount(variable: &str, usual: usize) -> usize {
     std::env::var(variable).map_or(usual, |count| count.parse().unwrap())
@@ -119,9 +125,13 @@ fn no_request_fails_while_processes_take_over() {
     let probes = titan.probes();
     let admin = titan.admin.clone().unwrap();
     let load = Load::on(&titan.address, 4);
-    for _ in 0..count {
+    for number in 0..count {
         load.waits_for(between);
-        titan.upgrades();
+        match number % 2 {
+            0 => titan.signal(Signal::USR2),
+            _ => assert_eq!(upgrade(&titan, &[]).0, Some(0)),
+        }
+        titan.is_succeeded();
         for address in [&admin, &probes] {
             assert!(ask(address, "/readyz").unwrap().starts_with("HTTP/1.1 200 OK\r\n"));
         }
@@ -221,6 +231,98 @@ fn a_successor_that_fails_leaves_the_old_process_serving() {
     titan.ends();
 }
 
+/// The same path from the directory of this process.
+fn relative(path: &Path) -> String {
+    let up = "../".repeat(std::env::current_dir().unwrap().components().count() - 1);
+    format!("{up}{}", path.strip_prefix("/").unwrap().display())
+}
+
+#[test]
+fn the_command_tells_which_process_serves() {
+    let link = Link::new("upgrade-by-command");
+    let mut titan = Titan::start_told("by-command", FIXED);
+    let named = relative(&link.0);
+    let cases: [(&[&str], PathBuf, &str); 2] = [
+        (&[], program(), "the program that runs"),
+        (&[&named], std::path::absolute(&named).unwrap(), "program /"),
+    ];
+    for (more, program, noted) in cases {
+        let (code, out, err) = upgrade(&titan, more);
+        assert_eq!((code, err.as_str()), (Some(0), ""));
+        // It is the new process that is asked now.
+        assert_eq!(titan.call("GET", "/readyz", &[], ""), (200, "ready\n".to_owned()));
+        titan.is_succeeded();
+        let (pid, version) = (titan.pid().as_raw_nonzero(), env!("CARGO_PKG_VERSION"));
+        let program = program.display();
+        let wanted = format!(
+            "process {pid} (titan {version}) serves now, started from {program}\nthe process before it drains\n"
+        );
+        assert_eq!(out, wanted);
+        assert!(ask(&titan.address, "/").unwrap().starts_with("HTTP/1.1 200 OK\r\n"));
+        let line = titan.complaints_up_to_that(|line| line.starts_with("audit: "));
+        assert!(line.contains(&format!(": POST /upgrade: done (200): {noted}")), "{line}");
+    }
+    assert_eq!(titan.exit_code(), Some(0), "the first has ended");
+    titan.signal(Signal::TERM);
+    titan.ends();
+}
+
+#[test]
+fn a_program_whose_file_was_replaced_is_started_anew() {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("upgrade-replaced");
+    let install = || {
+        let _ = std::fs::remove_file(&path);
+        std::fs::hard_link(program(), &path)
+            .or_else(|_| std::fs::copy(program(), &path).map(drop))
+            .unwrap();
+    };
+    install();
+    let mut titan = Titan::start_from(&path, "replaced", FIXED);
+    install();
+    let (code, out, err) = upgrade(&titan, &[]);
+    assert_eq!(code, Some(0), "{err}");
+    assert!(out.contains(&format!("started from {}\n", path.display())), "{out}");
+    titan.is_succeeded();
+    titan.signal(Signal::TERM);
+    titan.ends();
+}
+
+#[test]
+fn the_command_says_why_a_program_does_not_take_over() {
+    let titan = Titan::start_told("refused", FIXED);
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let plain = folder.join("upgrade-plain");
+    std::fs::write(&plain, "a text").unwrap();
+    let text = script("upgrade-text", "neither a script nor a program");
+    for (program, why) in [
+        (Path::new("/nowhere/titan"), "it cannot be executed: No such file or directory"),
+        (folder, "it is a directory, not a program"),
+        (&plain, "it is not executable: `chmod +x /"),
+        (Path::new("/dev/null"), "it is not a regular file"),
+        (&text, "it cannot be executed: Exec format error"),
+        (
+            Path::new("/bin/false"),
+            "it ended before it served (exit status: 1): is it Titan? What it printed is in the gateway's log",
+        ),
+    ] {
+        let program = program.to_str().unwrap();
+        let (code, out, err) = upgrade(&titan, &[program]);
+        assert_eq!((code, out.as_str()), (Some(2), ""), "{err}");
+        assert!(err.starts_with(&format!("error: cannot upgrade to {program}: {why}")), "{err}");
+        assert!(err.ends_with("\nthe process that serves goes on\n"), "{err}");
+        assert!(ask(&titan.address, "/").unwrap().starts_with("HTTP/1.1 200 OK\r\n"));
+    }
+    std::fs::write(&titan.file, FIXED.replace("respond", "respnd")).unwrap();
+    let (code, _, err) = upgrade(&titan, &[]);
+    assert_eq!(code, Some(2), "{err}");
+    assert!(err.contains(": it could not start:\nerror: "), "{err}");
+    assert!(err.contains("did you mean `respond`?"), "{err}");
+    let body = "{\"program\":\"bin/titan\"}";
+    let json = ["Content-Type: application/json"];
+    let (status, told) = titan.call("POST", "/upgrade", &json, body);
+    assert!(status == 400 && told.contains("absolute path"), "{told}");
+}
+
 #[test]
 fn nothing_changes_while_an_upgrade_is_under_way() {
     let link = Link::new("upgrade-waiting");
@@ -231,6 +333,9 @@ fn nothing_changes_while_an_upgrade_is_under_way() {
     let (code, _, err) = output(["reload", "--socket", titan.socket.to_str().unwrap()]);
     assert_eq!(code, Some(2), "{err}");
     assert!(err.starts_with("error: an upgrade is under way: "), "{err}");
+    let (code, _, err) = upgrade(&titan, &[]);
+    assert_eq!(code, Some(2), "{err}");
+    assert!(err.starts_with("error: another upgrade is under way\n"), "{err}");
     titan.signal(Signal::TERM);
     assert_eq!(titan.exit_code(), Some(0));
 }

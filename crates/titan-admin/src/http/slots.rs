@@ -7,6 +7,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// The connections that a server may have open.
 #[derive(Debug)]
 pub(super) struct ConnectionSlots {
+    count: u32,
     free: Arc<Semaphore>,
     /// How many idle connections have to close. They queue here, and a semaphore is fair: the one that has been
     /// idle for longest closes.
@@ -15,16 +16,17 @@ pub(super) struct ConnectionSlots {
     is_closing: AtomicBool,
 }
 
+const OPEN: &str = "the semaphore is never closed";
+
 impl ConnectionSlots {
     /// So many, all free.
-    pub(super) fn new(count: usize) -> ConnectionSlots {
-        let (free, wanted) = (Arc::new(Semaphore::new(count)), Semaphore::new(0));
-        ConnectionSlots { free, wanted, is_closing: AtomicBool::new(false) }
+    pub(super) fn new(count: u32) -> ConnectionSlots {
+        let (free, wanted) = (Arc::new(Semaphore::new(count as usize)), Semaphore::new(0));
+        ConnectionSlots { count, free, wanted, is_closing: AtomicBool::new(false) }
     }
 
     /// Takes a slot until the permit is dropped.
     pub(super) async fn take(&self) -> OwnedSemaphorePermit {
-        const OPEN: &str = "the semaphore is never closed";
         if let Ok(slot) = Arc::clone(&self.free).try_acquire_owned() {
             return slot;
         }
@@ -47,6 +49,11 @@ impl ConnectionSlots {
     pub(super) fn close(&self) {
         self.is_closing.store(true, Ordering::Relaxed);
         self.wanted.close();
+    }
+
+    /// Waits until no connection is open.
+    pub(super) async fn are_free(&self) {
+        let _all = self.free.acquire_many(self.count).await.expect(OPEN);
     }
 
     /// Whether all connections have to close.

@@ -120,10 +120,10 @@ fn gets_response(stream: &mut TcpStream) -> bool {
 #[test]
 fn the_connection_that_is_idle_for_longest_gives_way() {
     let (_server, address) = echo();
-    let mut clients = clients(address, BOUNDS.connections);
+    let mut clients = clients(address, BOUNDS.connections as usize);
     // The second one is idle for longer than the first.
     for client in [1, 0, 2] {
-        if client == BOUNDS.connections {
+        if client == BOUNDS.connections as usize {
             clients.push(TcpStream::connect(address).unwrap());
         }
         clients[client].write_all(b"HEAD / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
@@ -143,7 +143,7 @@ fn the_connection_that_is_idle_for_longest_gives_way() {
 #[test]
 fn a_connection_that_is_sending_its_request_does_not_give_way() {
     let (_server, address) = echo();
-    let mut clients = clients(address, BOUNDS.connections);
+    let mut clients = clients(address, BOUNDS.connections as usize);
     for client in &mut clients {
         // 100 (Continue) tells that the request is being read.
         let head =
@@ -215,6 +215,39 @@ fn a_response_that_takes_long_holds_up_nobody_else() {
     let mut text = String::new();
     slow.read_to_string(&mut text).unwrap();
     assert!(text.starts_with("HTTP/1.1 200 ") && text.ends_with("\r\n\r\n1"), "{text}");
+}
+
+#[test]
+fn a_server_that_has_left_is_finished_after_its_last_response() {
+    let (mut server, address, handler) = waiting();
+    let mut idle = TcpStream::connect(address).unwrap();
+    let mut slow = TcpStream::connect(address).unwrap();
+    // 100 (Continue) tells that the request is being read.
+    let head =
+        b"PUT /wait HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n";
+    slow.write_all(head).unwrap();
+    slow.read_exact(&mut [0; 25]).unwrap();
+    slow.write_all(b"!").unwrap();
+    server.leave();
+    idle.read_to_end(&mut Vec::new()).unwrap();
+    let runtime = Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let finished = server.finished();
+        tokio::pin!(finished);
+        tokio::select! {
+            biased;
+            () = &mut finished => panic!("a response is being made"),
+            () = async {} => {}
+        }
+        handler.0.add_permits(1);
+        let client = thread::spawn(move || {
+            let mut text = String::new();
+            slow.read_to_string(&mut text).unwrap();
+            text
+        });
+        finished.await;
+        assert!(client.join().unwrap().ends_with("\r\n\r\n1"));
+    });
 }
 
 #[test]

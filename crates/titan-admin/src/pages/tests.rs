@@ -5,7 +5,7 @@ mod description;
 
 use super::*;
 use crate::history::{self, Author, Entry, Source};
-use crate::orders::{self, Applied, Change, Findings, NotApplied, Order};
+use crate::orders::{self, Applied, Change, ConfigOrder, Findings, NotApplied, Order};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::sync::Mutex;

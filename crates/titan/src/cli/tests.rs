@@ -29,6 +29,7 @@ fn the_help_is_worth_reading() {
       confirm   Keep the configuration that is on trial in a running gateway
       rollback  Put an earlier configuration in force again in a running gateway
       history   Print which configurations were in force in a running gateway
+      upgrade   Have another process take over from a running gateway, and wait until it serves
       check     Validate a configuration file and print a summary
       explain   Show which route a request would take, and why not another
       test      Run test files: requests, and what a configuration is expected to make of each
@@ -61,6 +62,7 @@ fn the_help_is_worth_reading() {
       titan reload                            have the running gateway read its configuration again
       titan apply new.yaml --confirm 5m       put another one in force, and take it back unless it is confirmed
       titan history; titan rollback           what was in force, and back to the one before
+      titan upgrade                           have another process take over, of a new version say
       titan explain GET http://a.example/x -c titan.yaml
                                               which route this request takes, and why
       titan test tests.yaml                   whether requests get what they should
@@ -113,7 +115,8 @@ fn the_help_of_run() {
                         a second signal exits at once with 128 plus its number (143, 130)
       SIGHUP            read FILE again and put it in force, or say what is wrong with it and change nothing
       SIGUSR2           start the program anew, from the path that it was started from, and hand over to it;
-                        if the new process does not serve within `timeouts.upgrade`, say why and go on
+                        if the new process does not serve within `timeouts.upgrade`, say why and go on.
+                        `titan upgrade` does the same, and may name another program
 
     The admin interface (127.0.0.1:8484, unless the configuration says otherwise) serves /healthz,
     /readyz and /metrics. It closes when the drain begins; the address in `admin.probes` keeps responding

@@ -71,7 +71,7 @@ pub(super) fn on_trial(entry: &Entry, trial: Option<&Trial>) -> String {
 
 /// Why no other process can take over while the configuration changes.
 pub(super) fn under_way() -> String {
-    "a change of the configuration is under way: send SIGUSR2 again when it is done".to_owned()
+    "a change of the configuration is under way: upgrade again when it is done".to_owned()
 }
 
 /// Why nothing can change while another process is about to take over.

@@ -2,7 +2,7 @@
 
 use super::attempts::Wanted;
 use titan_admin::history::{Author, Origin, Source};
-use titan_admin::orders::{Applied, NotApplied, Order, Safeguards};
+use titan_admin::orders::{Applied, ConfigOrder, NotApplied, Safeguards};
 use tokio::sync::oneshot;
 
 /// What came of a request.
@@ -55,13 +55,17 @@ impl Request {
 }
 
 /// Refuses whatever is ordered of a gateway that has no file: what is in force cannot be told either.
-pub(super) fn refuse_without_file(order: Order) {
+pub(super) fn refuse_without_file(order: ConfigOrder) {
     let why = "the demo has no configuration that could change: start the gateway with a file";
     let refused = Err(NotApplied::Conflict(why.to_owned()));
     match order {
-        Order::Change { done, .. } | Order::Confirm { done, .. } => drop(done.send(refused)),
-        Order::Plan { done, .. } => drop(done.send(Err(NotApplied::Conflict(why.to_owned())))),
+        ConfigOrder::Change { done, .. } | ConfigOrder::Confirm { done, .. } => {
+            drop(done.send(refused));
+        }
+        ConfigOrder::Plan { done, .. } => {
+            drop(done.send(Err(NotApplied::Conflict(why.to_owned()))));
+        }
         // What is dropped here tells that nothing comes.
-        Order::InForce(_) | Order::History(_) => {}
+        ConfigOrder::InForce(_) | ConfigOrder::History(_) => {}
     }
 }

@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use titan_admin::history::{Entry, Outcome as Fate};
-use titan_admin::orders::{History, Orders, orders};
+use titan_admin::orders::{History, Order, Orders, orders};
 use titan_proxy::{Files, Gateway};
 use tokio::sync::mpsc;
 
@@ -100,7 +100,7 @@ impl Program {
                 tokio::select! {
                     biased;
                     told = &mut asked => return told,
-                    Some(order) = ordered.recv() => take(reloading, order),
+                    Some(Order::Configuration(order)) = ordered.recv() => take(reloading, order),
                     () = proceed(reloading) => {}
                     _ = look.tick() => reloading.iter_mut().for_each(Reloading::look),
                 }

@@ -4,12 +4,14 @@ use super::channel::{
     Channel, FORM, FromPredecessor, FromSuccessor, ListenerName, MAX_SOCKETS, ServerName,
 };
 use super::successor::VARIABLE;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use std::fmt::Write;
+use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -38,26 +40,15 @@ pub(super) struct Exclusive {
 
 /// A process that serves in place of this one.
 #[derive(Debug)]
-pub(crate) struct Successor {
-    pub(crate) pid: u32,
+pub(super) struct Serving {
+    pub(super) pid: u32,
     /// The version that it says it has.
-    pub(crate) version: String,
-}
-
-impl Successor {
-    /// Has it read its configuration again: this process was told to, and could not.
-    pub(crate) fn hang_up(&self) {
-        let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
-        // One that has ended has nothing to read.
-        let _ = pid.map(|pid| kill_process(pid, Signal::HUP));
-    }
+    pub(super) version: String,
 }
 
 /// Why there is no successor.
 #[derive(Debug)]
 pub(super) enum Fault {
-    /// It could not be started.
-    NotExecuted(io::Error),
     /// It says why itself.
     Failed(String),
     /// It has ended, or speaks to this process no longer.
@@ -73,14 +64,14 @@ const OWN_VARIABLES: [&str; 4] = ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", 
 
 impl Attempt {
     /// Has a successor serve; an error says why it does not, and that this process goes on.
-    pub(super) fn make(self, channel: &Channel, theirs: OwnedFd) -> Result<Successor, String> {
+    pub(super) fn make(self, channel: &Channel, theirs: OwnedFd) -> Result<Serving, String> {
         let not_lent = |error| format!("its sockets cannot be duplicated: {error}");
         let lending = self.loader.lend().map_err(not_lent)?;
-        let mut child = self.spawn(theirs).map_err(|error| Fault::NotExecuted(error).text(None))?;
+        let mut child = self.spawn(theirs).map_err(|error| not_executed(&self.program, &error))?;
         match self.converse(channel, &lending) {
             Ok((taken, version)) => {
                 lending.hand_over(&taken);
-                Ok(Successor { pid: child.id(), version })
+                Ok(Serving { pid: child.id(), version })
             }
             Err(fault) => Err(self.end(&mut child, &fault)),
         }
@@ -198,9 +189,11 @@ impl Fault {
     fn text(&self, status: Option<String>) -> String {
         let ended = status.map_or_else(String::new, |status| format!(" ({status})"));
         match self {
-            Fault::NotExecuted(error) => format!("it cannot be executed: {error}"),
             Fault::Failed(why) => format!("it could not start:\n{}", why.trim_end()),
-            Fault::Gone => format!("it ended before it served{ended}"),
+            Fault::Gone if ended.is_empty() => "it ended before it served".to_owned(),
+            Fault::Gone => format!(
+                "it ended before it served{ended}: is it Titan? What it printed is in the gateway's log"
+            ),
             Fault::Silent(timeout) => {
                 format!("it did not serve within {timeout:?} (`timeouts.upgrade`)")
             }
@@ -208,6 +201,22 @@ impl Fault {
         }
     }
 }
+
+/// Why a program could not be started: the kernel has one number for several reasons.
+fn not_executed(program: &Path, error: &io::Error) -> String {
+    let mode = fs::metadata(program).map(|meta| (meta.file_type(), meta.permissions().mode()));
+    match mode {
+        Ok((kind, _)) if kind.is_dir() => "it is a directory, not a program".to_owned(),
+        Ok((kind, _)) if !kind.is_file() => "it is not a regular file".to_owned(),
+        Ok((_, mode)) if mode & EXECUTABLE == 0 => {
+            format!("it is not executable: `chmod +x {}`", program.display())
+        }
+        _ => format!("it cannot be executed: {error}"),
+    }
+}
+
+/// The bits of a mode that let somebody execute a file.
+const EXECUTABLE: u32 = 0o111;
 
 impl From<io::Error> for Fault {
     fn from(error: io::Error) -> Fault {

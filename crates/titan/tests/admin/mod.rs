@@ -191,8 +191,11 @@ fn over_tcp_a_token_is_needed_and_tokens_change_with_a_reload() {
     assert_eq!(over_tcp(&titan, "POST", "/reload", &[first]), 200);
     assert_eq!(over_tcp(&titan, "POST", "/reload", &[first]), 401);
     assert_eq!(over_tcp(&titan, "POST", "/reload", &[second]), 200);
+    assert_eq!(over_tcp(&titan, "POST", "/upgrade", &[second]), 403);
     let mut titan = titan;
-    let said = titan.complaints_up_to_that(|line| line.contains("done (200)"));
+    let said = titan.complaints_up_to_that(|line| line.contains("/upgrade"));
+    let why = ": POST /upgrade: denied (403): this executes a program, which no token allows: call it over the Unix socket";
+    assert!(said.contains(why), "{said}");
     let denied = said.lines().next().unwrap();
     assert!(denied.starts_with("audit: token look from 127.0.0.1:"), "{denied}");
     assert!(

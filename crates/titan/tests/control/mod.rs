@@ -318,6 +318,9 @@ fn no_process_takes_over_during_a_trial() {
     titan.signal(Signal::USR2);
     let line =
         std::iter::from_fn(|| Some(titan.next_complaint())).find(|it| !it.starts_with("audit"));
-    assert!(line.unwrap().starts_with("error: no upgrade now: configuration 2 is on trial until "));
+    assert!(line.unwrap().starts_with("error: no upgrade: configuration 2 is on trial until "));
+    let (code, _, err) = command(&titan, &["upgrade"]);
+    assert_eq!(code, Some(2), "{err}");
+    assert!(err.starts_with("error: configuration 2 is on trial until "), "{err}");
     assert!(is(&titan, "204"));
 }

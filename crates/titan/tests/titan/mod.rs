@@ -214,6 +214,11 @@ impl Titan {
     /// Has a successor start and serve; it gets the next signals.
     pub(crate) fn upgrades(&mut self) {
         self.signal(Signal::USR2);
+        self.is_succeeded();
+    }
+
+    /// Waits until it says that a successor serves; that gets the next signals.
+    pub(crate) fn is_succeeded(&mut self) {
         let pid = self.next_output("upgrade: process ");
         let pid = pid.split(' ').next().and_then(|pid| pid.parse().ok()).and_then(Pid::from_raw);
         self.pid = pid.unwrap();

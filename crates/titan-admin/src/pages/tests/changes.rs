@@ -1,6 +1,8 @@
 //! Calls that have the program change its configuration.
 
 use super::*;
+use crate::orders::{NotUpgraded, UpgradeOrder, Upgraded};
+use std::path::PathBuf;
 
 fn findings(message: &str) -> Findings {
     let json = vec![json!({ "file": "new.yaml", "severity": "error", "message": message })];
@@ -20,7 +22,9 @@ async fn a_configuration_that_is_sent_is_put_in_force() {
     };
     let (status, document) = desk
         .ordered(&ask, |order| {
-            let Order::Change { change, author, done } = order else { panic!("{order:?}") };
+            let Order::Configuration(ConfigOrder::Change { change, author, done }) = order else {
+                panic!("{order:?}")
+            };
             let Change::Apply { documents, safeguards } = change else { panic!("{change:?}") };
             assert_eq!(
                 (documents[0].name.as_str(), documents[0].text.as_str()),
@@ -69,9 +73,10 @@ async fn what_is_not_put_in_force_says_why() {
     let fails = async |why: NotApplied| {
         let ask = Ask { method: Method::POST, target: "/reload", ..Ask::default() };
         let refuse = |order| {
-            let Order::Change { change: Change::Reload, done, .. } = order else {
+            let Order::Configuration(ConfigOrder::Change { change, done, .. }) = order else {
                 panic!("{order:?}")
             };
+            assert_eq!(change, Change::Reload);
             let _ = done.send(Err(why));
         };
         desk.ordered(&ask, refuse).await
@@ -111,6 +116,62 @@ async fn what_is_not_put_in_force_says_why() {
 }
 
 #[tokio::test]
+async fn a_program_takes_over_or_it_is_said_why_not() {
+    let desk = Desk::new();
+    let asks = async |body, outcome: Result<Upgraded, NotUpgraded>| {
+        let fields = &[("Content-Type", "application/json")];
+        let (method, target) = (Method::POST, "/upgrade");
+        let ask = Ask { method, target, fields, body, ..Ask::default() };
+        let mut wanted = None;
+        let (status, document) = desk
+            .ordered(&ask, |order| {
+                let Order::Upgrade(UpgradeOrder { program, done }) = order else {
+                    panic!("{order:?}")
+                };
+                wanted = program;
+                let _ = done.send(outcome);
+            })
+            .await;
+        (wanted, status, document)
+    };
+    let program = PathBuf::from("/opt/titan");
+    let upgraded = Upgraded { program: program.clone(), pid: 42, version: "9.0.0".to_owned() };
+    let (wanted, status, document) = asks("{\"program\":\"/opt/titan\"}", Ok(upgraded)).await;
+    assert_eq!((wanted, status), (Some(program), 200));
+    assert_eq!(document, json!({ "program": "/opt/titan", "pid": 42, "version": "9.0.0" }));
+    for (why, status) in [
+        (NotUpgraded::Failed("it is a directory".to_owned()), 422),
+        (NotUpgraded::Conflict("one is on trial".to_owned()), 409),
+        (NotUpgraded::Unavailable, 503),
+    ] {
+        let detail = why.to_string();
+        let (wanted, got, document) = asks("", Err(why)).await;
+        assert_eq!((wanted, got, document["detail"].as_str()), (None, status, Some(&*detail)));
+    }
+    let wanted = [
+        "uid 0 (pid 7): POST /upgrade: done (200): program /opt/titan",
+        "uid 0 (pid 7): POST /upgrade: refused (422): the program that runs",
+        "uid 0 (pid 7): POST /upgrade: refused (409): the program that runs",
+        "uid 0 (pid 7): POST /upgrade: failed (503): the program that runs",
+    ];
+    assert_eq!(desk.lines(), wanted);
+}
+
+#[test]
+fn no_token_has_a_program_executed() {
+    let desk = Desk::new();
+    let fields = &[("Host", "localhost"), ("Authorization", "Bearer all")];
+    for (place, is_secure) in [(Place::ThisMachine, false), (Place::Network, true)] {
+        let (peer, method, target) = (client(is_secure), Method::POST, "/upgrade");
+        let ask = Ask { place, peer, method, target, fields, ..Ask::default() };
+        assert_eq!(desk.status(&ask), 403);
+        let line = desk.lines().concat();
+        assert!(line.contains("POST /upgrade: denied (403): this executes a program"), "{line}");
+    }
+    assert!(desk.ordered.try_lock().unwrap().try_recv().is_err());
+}
+
+#[tokio::test]
 async fn bodies_and_parameters_that_are_none_never_reach_the_program() {
     let desk = Desk::new();
     for (method, target, body) in [
@@ -120,6 +181,8 @@ async fn bodies_and_parameters_that_are_none_never_reach_the_program() {
         (Method::POST, "/reload?confirm=5m", ""),
         (Method::POST, "/confirm?id=1", ""),
         (Method::POST, "/rollback?id=x", ""),
+        (Method::POST, "/upgrade?program=/opt/titan", ""),
+        (Method::POST, "/upgrade", "/opt/titan"),
     ] {
         let response = desk.responds(&Ask { method, target, body, ..Ask::default() }).await;
         assert_eq!(response.head.status.code(), 400, "{target}");

@@ -1,7 +1,7 @@
 //! `openapi.json` against what is served: every call, every status of it, and every body.
 
 use super::*;
-use crate::orders::{Document, History, InForce, Planned};
+use crate::orders::{Document, History, InForce, NotUpgraded, Planned, UpgradeOrder, Upgraded};
 use std::collections::BTreeSet;
 use titan_config::AdminRights;
 use titan_http::ResponseHead;
@@ -89,7 +89,7 @@ fn what_is_described_is_what_is_served() {
     assert_eq!(described(&api), served.collect());
     for entry in calls::CALLS {
         let operation = &api["paths"][entry.path][entry.method.as_str().to_lowercase()];
-        let right = match entry.right {
+        let right = match entry.right.filter(|_| !entry.is_local()) {
             None => json!([{}]),
             Some(AdminRights::Read) => json!([{ "token": ["read"] }, {}]),
             Some(AdminRights::Full) => json!([{ "token": ["full"] }, {}]),
@@ -148,7 +148,7 @@ fn all_responses(api: &Value) -> BTreeSet<(&'static str, u16, String)> {
 }
 
 /// The program, which does that with every order.
-fn program(order: Order, outcome: Result<(), NotApplied>) {
+fn program(order: ConfigOrder, outcome: Result<(), NotApplied>) {
     let warning = json!({
         "severity": "warning", "file": "titan.yaml", "line": 1, "column": null, "path": null,
         "message": "m", "hint": "h"
@@ -159,15 +159,15 @@ fn program(order: Order, outcome: Result<(), NotApplied>) {
         Applied { entry, warnings, summary, notes }
     };
     match (order, outcome) {
-        (Order::Change { done, .. } | Order::Confirm { done, .. }, outcome) => {
+        (ConfigOrder::Change { done, .. } | ConfigOrder::Confirm { done, .. }, outcome) => {
             let _ = done.send(outcome.map(|()| applied()));
         }
-        (Order::InForce(shown), Ok(())) => {
+        (ConfigOrder::InForce(shown), Ok(())) => {
             let documents = vec![Document { name: "titan.yaml".to_owned(), text: "a".to_owned() }];
             let (summary, confirm_until) = (String::new(), Some(SystemTime::UNIX_EPOCH));
             let _ = shown.send(InForce { entry: entry(), documents, summary, confirm_until });
         }
-        (Order::Plan { done, .. }, outcome) => {
+        (ConfigOrder::Plan { done, .. }, outcome) => {
             let field = json!({ "field": "respond", "old": "204", "new": null, "weaker": false });
             let part =
                 json!({ "part": "routes", "name": "r", "change": "changed", "fields": [field] });
@@ -180,11 +180,11 @@ fn program(order: Order, outcome: Result<(), NotApplied>) {
             });
             let _ = done.send(outcome.map(|()| Planned { text: "1 changed\n".to_owned(), json }));
         }
-        (Order::History(told), Ok(())) => {
+        (ConfigOrder::History(told), Ok(())) => {
             let _ = told.send(History { entries: vec![entry()], notes: Vec::new() });
         }
         // What is dropped is never told.
-        (Order::InForce(_) | Order::History(_), Err(_)) => {}
+        (ConfigOrder::InForce(_) | ConfigOrder::History(_), Err(_)) => {}
     }
 }
 
@@ -265,7 +265,8 @@ async fn every_response_is_described_and_every_described_one_is_served() {
         for outcome in outcomes {
             let ask = good(call);
             let (response, ()) = tokio::join!(desk.responds(&ask), async {
-                let order = desk.ordered.lock().await.recv().await.unwrap();
+                let order = desk.ordered.lock().await.recv().await;
+                let Some(Order::Configuration(order)) = order else { panic!("{order:?}") };
                 program(order, outcome);
             });
             served.note(&api, call, &response);
@@ -273,12 +274,34 @@ async fn every_response_is_described_and_every_described_one_is_served() {
         // Parameters that are none.
         if matches!(
             call,
-            Call::PutConfig | Call::Plan | Call::Reload | Call::Confirm | Call::Rollback
+            Call::PutConfig
+                | Call::Plan
+                | Call::Reload
+                | Call::Confirm
+                | Call::Rollback
+                | Call::Upgrade
         ) {
             let target = format!("{}?x=1", entry.path);
             let ask = Ask { target: &target, ..good(call) };
             served.note(&api, call, &desk.responds(&ask).await);
         }
+    }
+    let outcomes = [
+        Ok(Upgraded { program: "/opt/titan".into(), pid: 42, version: "9.0.0".to_owned() }),
+        Err(NotUpgraded::Failed("it is a directory".to_owned())),
+        Err(NotUpgraded::Conflict("one is on trial".to_owned())),
+        Err(NotUpgraded::Unavailable),
+    ];
+    for outcome in outcomes {
+        let ask = good(Call::Upgrade);
+        let (response, ()) = tokio::join!(desk.responds(&ask), async {
+            let order = desk.ordered.lock().await.recv().await;
+            let Some(Order::Upgrade(UpgradeOrder { done, .. })) = order else {
+                panic!("{order:?}")
+            };
+            let _ = done.send(outcome);
+        });
+        served.note(&api, Call::Upgrade, &response);
     }
     for call in [Call::Index, Call::Health, Call::Readiness, Call::Metrics, Call::Description] {
         served.note(&api, call, &desk.responds(&good(call)).await);
