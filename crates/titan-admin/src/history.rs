@@ -25,6 +25,25 @@ pub struct History {
     /// How many there may be.
     most: usize,
     next: u64,
+    /// The largest id that is known to be on the disk. Entries are written in their order: those of ours behind it are not.
+    written: u64,
+    /// How ids have moved, the first time first.
+    moves: Vec<Move>,
+}
+
+/// Refers to an entry, whatever its id is by now: those of ours move behind what another process has written meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EntryRef {
+    /// Its id when this was made.
+    id: u64,
+    /// How often ids had moved by then.
+    moves: usize,
+}
+
+/// All ids from `first` on have become larger by that.
+struct Move {
+    first: u64,
+    by: u64,
 }
 
 /// A configuration that is remembered.
@@ -149,21 +168,17 @@ const MAX_WHY: usize = 500;
 impl History {
     /// Nothing has been in force yet. That many are kept.
     pub fn new(most: usize) -> History {
-        History { kept: Vec::new(), most: most.max(1), next: 1 }
+        History { kept: Vec::new(), most: most.max(1), next: 1, written: 0, moves: Vec::new() }
     }
 
     /// Takes in what a directory has. Entries of ours that are not on the disk yet give way where one there has their id:
     /// another process wrote it, which had the directory until now.
     pub fn take_in(&mut self, found: Found) {
         let last = found.entries.last().map_or(0, |entry| entry.id);
-        let unsaved = self.kept.iter().filter(|kept| kept.saved.is_none());
-        let first = unsaved.map(|kept| kept.entry.id).min().unwrap_or(self.next);
-        let shift = (last + 1).saturating_sub(first);
-        for Kept { entry, saved: _, content: _ } in &mut self.kept {
-            let ids = [Some(&mut entry.id), entry.repeats.as_mut()];
-            ids.into_iter().flatten().filter(|id| **id >= first).for_each(|id| *id += shift);
+        if last > self.written {
+            self.shift(Move { first: self.written + 1, by: last - self.written });
+            self.written = last;
         }
-        self.next += shift;
         for entry in found.entries {
             if !self.kept.iter().any(|kept| kept.entry.id == entry.id) {
                 let saved = Some(entry.outcome);
@@ -173,6 +188,32 @@ impl History {
         }
         self.kept.sort_by_key(|kept| kept.entry.id);
         self.forget();
+    }
+
+    /// Moves the ids of all that is not on the disk.
+    fn shift(&mut self, by: Move) {
+        for Kept { entry, saved: _, content: _ } in &mut self.kept {
+            let ids = [Some(&mut entry.id), entry.repeats.as_mut()];
+            ids.into_iter().flatten().for_each(|id| *id = by.moved(*id));
+        }
+        self.next = by.moved(self.next);
+        self.moves.push(by);
+    }
+
+    /// Refers to the entry that has that id now.
+    pub fn refer(&self, id: u64) -> EntryRef {
+        EntryRef { id, moves: self.moves.len() }
+    }
+
+    /// The id that the entry has by now, or had when it was forgotten.
+    pub fn id(&self, entry: EntryRef) -> u64 {
+        self.moves[entry.moves..].iter().fold(entry.id, |id, by| by.moved(id))
+    }
+
+    /// The entry, unless it was forgotten.
+    pub fn entry(&self, entry: EntryRef) -> Option<&Entry> {
+        let id = self.id(entry);
+        self.entries().find(|entry| entry.id == id)
     }
 
     /// Notes that this is in force from `now` on; returns its id.
@@ -247,17 +288,23 @@ impl History {
 
     /// What the directory does not have yet, or has otherwise.
     pub fn unsaved(&self) -> Vec<Record> {
-        let records = self.kept.iter().filter_map(|kept| match &kept.content {
-            Content::Whole(said) if kept.saved != Some(kept.entry.outcome) => {
-                Some(Record { entry: kept.entry.clone(), said: said.clone() })
-            }
-            Content::Whole(_) | Content::Stored => None,
+        let records = self.kept.iter().filter(|kept| kept.is_unsaved());
+        let records = records.filter_map(|kept| match &kept.content {
+            Content::Whole(said) => Some(Record { entry: kept.entry.clone(), said: said.clone() }),
+            Content::Stored => None,
         });
         records.collect()
     }
 
+    /// Whether the directory does not have that one yet, or has it otherwise.
+    pub fn is_unsaved(&self, entry: EntryRef) -> bool {
+        let id = self.id(entry);
+        self.kept.iter().any(|kept| kept.entry.id == id && kept.is_unsaved())
+    }
+
     /// Notes that the directory has an entry with that outcome.
     pub fn note_saved(&mut self, id: u64, outcome: Outcome) {
+        self.written = self.written.max(id);
         if let Some(kept) = self.kept.iter_mut().find(|kept| kept.entry.id == id) {
             kept.saved = Some(outcome);
         }
@@ -267,6 +314,18 @@ impl History {
     fn forget(&mut self) {
         let excess = self.kept.len().saturating_sub(self.most);
         self.kept.drain(..excess);
+    }
+}
+
+impl Kept {
+    fn is_unsaved(&self) -> bool {
+        matches!(self.content, Content::Whole(_)) && self.saved != Some(self.entry.outcome)
+    }
+}
+
+impl Move {
+    fn moved(&self, id: u64) -> u64 {
+        if id >= self.first { id + self.by } else { id }
     }
 }
 

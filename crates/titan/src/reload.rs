@@ -1,11 +1,12 @@
 //! Another configuration for a gateway that runs.
 //!
 //! Signals, the file that is watched and orders from the admin interface all become a [`Request`] here. Reading, checking
-//! and building takes a thread of its own, and so does writing the history, so that signals do not wait with it. One job
-//! runs at a time; of the changes that are asked for meanwhile the last one is made.
+//! and building takes a thread of its own, so that signals do not wait with it. One attempt runs at a time; of the changes
+//! that are asked for meanwhile the last one is made. The history is written beside that, on another thread: a disk that
+//! does not respond holds up nothing but the history.
 //!
 //! ```text
-//! request -> attempt -> in force -> history written -> whoever asked is told
+//! request -> attempt -> in force -> history written, or late -> whoever asked is told
 //!                          |
 //!                       on trial -> confirmed, or the guard is content: stays
 //!                                -> time over, or requests fare worse: another request, for what was in force before,
@@ -15,8 +16,10 @@
 mod attempts;
 mod figures;
 mod messages;
+mod pending;
 mod records;
 mod request;
+mod storage;
 #[cfg(test)]
 mod tests;
 mod trial;
@@ -24,6 +27,7 @@ mod watched;
 
 pub(crate) use attempts::InForce;
 pub(crate) use records::Records;
+pub(crate) use storage::Storage;
 
 use crate::check;
 use crate::config_file;
@@ -34,22 +38,21 @@ use crate::regular_file::FileState;
 use crate::terminal;
 use attempts::{Attempts, Before, Refused, Wanted};
 use figures::{Baseline, Sample, Samples};
-use records::Saved;
+use pending::Pending;
 use request::{Outcome, Request};
-use std::future::pending;
-use std::io;
+use std::future;
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
-use titan_admin::history::{self, Author, Directory, Origin, Source};
+use std::time::{Duration, SystemTime};
+use titan_admin::history::{self, Author, EntryRef, Origin, Source};
 use titan_admin::orders::{
-    self, Applied, Change, ConfigOrder, Document, Findings, Guard, NotApplied, Planned, Safeguards,
+    self, Applied, Change, ConfigOrder, Document, Findings, NotApplied, Planned, Safeguards,
 };
 use titan_admin::{Access, Cause, Reloads};
 use titan_config::{Config, Masked, Plan};
 use titan_proxy::{Loader, Revocations, Status};
 use tokio::sync::oneshot;
-use tokio::time::sleep_until;
+use tokio::time::{Instant, sleep_until};
 use trial::{Trial, Verdict};
 use watched::Watched;
 
@@ -60,11 +63,11 @@ pub(crate) struct Reloading {
     attempts: Attempts,
     /// How often something was asked for.
     asked: u64,
-    running: Option<Running>,
+    running: Option<Pending<Attempt, Result<InForce, Refused>>>,
     next: Option<Request>,
     /// Set while the configuration in force is on trial: then nothing else takes its place.
     trial: Option<Trial>,
-    /// Who waits until the history is written.
+    /// Who waits until the history is written, or cannot be.
     replies: Vec<Reply>,
     status: Status,
     samples: Samples,
@@ -79,22 +82,22 @@ pub(crate) struct Reloading {
     planning: Arc<Mutex<()>>,
 }
 
-/// What runs on another thread.
-enum Running {
-    /// A change, and how requests have fared before it where that will be asked for.
-    Attempt(Request, Option<Sample>, oneshot::Receiver<Result<InForce, Refused>>),
-    /// The history is written.
-    Save(oneshot::Receiver<Saved>),
+/// What is being put in force.
+struct Attempt {
+    request: Request,
+    /// How requests have fared before, where that will be asked for.
+    recent: Option<Sample>,
 }
 
-/// Somebody who waits to hear what is in force.
+/// Somebody who waits to hear what has come into force.
 struct Reply {
     done: oneshot::Sender<Outcome>,
-    notes: Vec<String>,
+    entry: EntryRef,
+    applied: Applied,
 }
 
-/// Longer than this nothing is on trial.
-const LONGEST_TRIAL: Duration = Duration::from_secs(24 * 60 * 60);
+/// A change that takes longer than this is worth a word.
+const LONG: Duration = Duration::from_secs(60);
 
 impl Reloading {
     /// Nothing but `in_force` was asked for yet.
@@ -136,10 +139,6 @@ impl Reloading {
     /// Puts files in force that have changed, and judges what is on trial.
     pub(crate) fn look(&mut self) {
         self.samples.look(&self.status, Instant::now());
-        if self.running.is_some() {
-            return;
-        }
-        self.judge();
         self.go_on();
         if self.running.is_some() {
             return;
@@ -162,8 +161,8 @@ impl Reloading {
     }
 
     /// Where what was in force is kept on the disk.
-    pub(crate) fn directory(&self) -> Option<Arc<Mutex<Directory>>> {
-        self.records.directory()
+    pub(crate) fn storage(&self) -> Option<Storage> {
+        self.records.storage()
     }
 
     /// How often something was asked for, whatever came of it.
@@ -183,10 +182,7 @@ impl Reloading {
 
     /// What was asked for and is not in force yet.
     fn changes(&self) -> impl Iterator<Item = &Request> {
-        let running = match &self.running {
-            Some(Running::Attempt(request, ..)) => Some(request),
-            _ => None,
-        };
+        let running = self.running.as_ref().map(|running| &running.about.request);
         running.into_iter().chain(&self.next)
     }
 
@@ -219,12 +215,13 @@ impl Reloading {
     fn change(&mut self, change: Change, author: Author, done: oneshot::Sender<Outcome>) {
         let (wanted, safeguards) = match change {
             Change::Reload => (Ok(Wanted::File), Safeguards::default()),
-            Change::Apply { documents, safeguards } => (
-                check_safeguards(safeguards).map(|()| Wanted::Documents(documents.into())),
-                safeguards,
-            ),
+            Change::Apply { documents, safeguards } => {
+                (trial::check(safeguards).map(|()| Wanted::Documents(documents.into())), safeguards)
+            }
             Change::Rollback(id) => match &self.trial {
-                Some(trial) if id.is_none_or(|id| id == trial.before.1) => {
+                Some(Trial { before: (_, before), .. })
+                    if id.is_none_or(|id| id == self.records.history().id(*before)) =>
+                {
                     let why = format!("{author} asked for that");
                     return self.take_back(Cause::Rollback, why, Some((author, done)));
                 }
@@ -263,7 +260,7 @@ impl Reloading {
             || NotApplied::NotFound("the history has no earlier configuration".to_owned());
         let id = id.or_else(|| self.records.before()).ok_or_else(nothing)?;
         match self.records.past(id) {
-            Some(past) => Ok(Wanted::Past(id, past)),
+            Some(past) => Ok(Wanted::Past(self.records.history().refer(id), past)),
             None => {
                 let why =
                     format!("the history has no configuration {id}: `titan history` lists them");
@@ -284,7 +281,7 @@ impl Reloading {
         }
         let why = format!("confirmed by {author}");
         self.keep(history::Outcome::Confirmed, &why);
-        self.replies.push(Reply { done, notes: Vec::new() });
+        self.replies.push(self.reply_with(done, Vec::new()));
         self.go_on();
     }
 
@@ -328,52 +325,54 @@ impl Reloading {
 
     fn begin(&mut self, request: Request) {
         let (attempts, before) = (self.attempts.clone(), self.in_force.clone());
-        let wanted = request.wanted.clone();
+        let (wanted, name) = (request.wanted.clone(), self.name_of(&request));
         let recent = request.safeguards.guard.map(|_| self.samples.recent(&self.status));
-        match spawn(move || attempts.make(&wanted, before)) {
-            Ok(outcome) => self.running = Some(Running::Attempt(request, recent, outcome)),
-            Err(error) => self.tell_refused(request, &Failure::from(error)),
+        let attempt = Attempt { request, recent };
+        let make = move || attempts.make((&name, &wanted), before);
+        match Pending::spawn(attempt, make, LONG) {
+            Ok(running) => self.running = Some(running),
+            Err((Attempt { request, .. }, error)) => {
+                self.tell_refused(request, &Failure::from(error));
+            }
         }
     }
 
-    /// Waits for what runs, or for the end of a trial, and does what follows.
+    /// What messages call what is asked for.
+    fn name_of(&self, request: &Request) -> String {
+        request.wanted.name(&self.in_force.file, self.records.history())
+    }
+
+    /// Waits until something ends, or is due, and does what follows.
     async fn proceed(&mut self) {
-        match &mut self.running {
-            Some(Running::Attempt(_, _, outcome)) => {
-                let outcome = outcome.await;
-                let Some(Running::Attempt(request, recent, _)) = self.running.take() else {
-                    return;
-                };
-                match outcome {
-                    Ok(Ok(in_force)) => {
-                        self.note_read(&request.wanted, Some(&in_force.documents.origins));
-                        self.tell_applied(request, recent, in_force);
-                    }
-                    Ok(Err(Refused { failure, state, origins })) => {
-                        self.note_read(&request.wanted, origins.as_deref());
-                        self.unusable = state;
-                        self.tell_refused(request, &failure);
-                    }
-                    Err(_) => {
-                        let failure = Failure::Runtime("the reload thread panicked".to_owned());
-                        self.tell_refused(request, &failure);
-                    }
-                }
+        let due = self.due();
+        tokio::select! {
+            (attempt, outcome) = pending::ended(&mut self.running) => self.note_ended(attempt, outcome),
+            saved = self.records.saved() => {
+                let news = self.records.take(saved, Instant::now());
+                news.iter().for_each(|line| terminal::event(line));
             }
-            Some(Running::Save(saved)) => {
-                let saved = saved.await.unwrap_or_else(|_| Saved::nothing("its thread panicked"));
-                self.running = None;
-                self.note_saved(saved);
-            }
-            None => match self.trial.as_ref().and_then(Trial::next) {
-                Some(at) => {
-                    sleep_until(at.into()).await;
-                    self.judge();
-                }
-                None => return pending().await,
-            },
+            () = reach(due) => {}
         }
         self.go_on();
+    }
+
+    fn note_ended(&mut self, attempt: Attempt, outcome: Option<Result<InForce, Refused>>) {
+        let Attempt { request, recent } = attempt;
+        match outcome {
+            Some(Ok(in_force)) => {
+                self.note_read(&request.wanted, Some(&in_force.documents.origins));
+                self.tell_applied(request, recent, in_force);
+            }
+            Some(Err(Refused { failure, state, origins })) => {
+                self.note_read(&request.wanted, origins.as_deref());
+                self.unusable = state;
+                self.tell_refused(request, &failure);
+            }
+            None => {
+                let failure = Failure::Runtime("the reload thread panicked".to_owned());
+                self.tell_refused(request, &failure);
+            }
+        }
     }
 
     /// Watches what was looked at for the file from now on, where that is watched.
@@ -383,42 +382,52 @@ impl Reloading {
         }
     }
 
-    /// Begins what is to be done next, where nothing runs.
+    /// When there is something to do that nothing else tells of.
+    fn due(&self) -> Option<Instant> {
+        let trial = self.trial.as_ref().and_then(Trial::next);
+        let attempt = self.running.as_ref().and_then(Pending::late_at);
+        trial.into_iter().chain(attempt).chain(self.records.late_at()).min()
+    }
+
+    /// Does what is due, and begins what is to be done next.
     fn go_on(&mut self) {
+        let now = Instant::now();
+        self.judge(now);
         if self.running.is_none()
-            && let Some(job) = self.records.job(Instant::now())
+            && let Some(next) = self.next.take()
         {
-            match spawn(job) {
-                Ok(saved) => self.running = Some(Running::Save(saved)),
-                Err(error) => self.note_saved(Saved::nothing(&error.to_string())),
-            }
+            self.ask_for(next);
         }
+        if let Some(running) = &mut self.running
+            && running.becomes_late(now)
+        {
+            let wanted = &running.about.request.wanted;
+            messages::takes_long(&wanted.name(&self.in_force.file, self.records.history()), LONG);
+        }
+        self.records.save(now);
+        self.records.note_late(now).iter().for_each(|line| terminal::event(line));
+        self.reply();
         let is_on_trial = self.trial.is_some() || self.is_ending_trial();
         self.reloads.note_standing(is_on_trial, self.records.unsaved());
-        if self.running.is_none() {
-            self.reply();
-            if let Some(next) = self.next.take() {
-                self.ask_for(next);
-            }
-        }
     }
 
-    fn note_saved(&mut self, saved: Saved) {
-        self.records.take(saved, Instant::now()).iter().for_each(|line| terminal::event(line));
+    /// What somebody will be told of the configuration in force, once it is known whether the history has it.
+    fn reply_with(&self, done: oneshot::Sender<Outcome>, notes: Vec<String>) -> Reply {
+        let config = &self.in_force.config;
+        let warnings = Findings { text: config.warnings.to_string(), json: check::warned(config) };
+        let summary = config.mask(config.summary().to_string());
+        let applied = Applied { entry: self.records.in_force(), warnings, summary, notes };
+        Reply { done, entry: self.records.refer_to_in_force(), applied }
     }
 
-    /// Tells whoever waits what is in force, and whether the history has it.
+    /// Tells whoever waits what has come into force, and whether the history has it.
     fn reply(&mut self) {
-        for Reply { done, mut notes } in std::mem::take(&mut self.replies) {
-            notes.extend(self.records.fault().map(str::to_owned));
-            let config = &self.in_force.config;
-            let text = config.warnings.to_string();
-            let applied = Applied {
-                entry: self.records.in_force(),
-                warnings: Findings { text, json: check::warned(config) },
-                summary: config.mask(config.summary().to_string()),
-                notes,
-            };
+        let Reloading { replies, records, .. } = self;
+        for reply in replies.extract_if(.., |reply| records.is_certain(reply.entry)) {
+            let Reply { done, entry, mut applied } = reply;
+            applied.notes.extend(records.fault().map(str::to_owned));
+            // Its id may have moved since, and its outcome too.
+            applied.entry = records.history().entry(entry).cloned().unwrap_or(applied.entry);
             // Where nobody waits any more the log has told it.
             let _ = done.send(Ok(applied));
         }
@@ -436,9 +445,9 @@ impl Reloading {
             self.records.settle(history::Outcome::TakenBack, Some(&before.why));
             self.reloads.note_taken_back(before.cause);
         }
-        let before = (before, self.records.in_force().id);
-        messages::in_force(&request, &self.in_force, before.1);
-        self.records.note(request.origin(), &self.in_force);
+        let (id, before) = (self.records.in_force().id, (before, self.records.refer_to_in_force()));
+        messages::in_force(&self.name_of(&request), &request, &self.in_force.config, id);
+        self.records.note(request.origin(self.records.history()), &self.in_force);
         self.records.hurry();
         let baseline = recent.map(|recent| Baseline::new(recent, &self.status));
         let now = (Instant::now(), SystemTime::now());
@@ -447,7 +456,8 @@ impl Reloading {
             self.records.settle(history::Outcome::OnTrial, None);
         }
         let notes = messages::notes(&request, &self.in_force.file, self.trial.as_ref());
-        self.replies.extend(request.done.map(|done| Reply { done, notes }));
+        let reply = request.done.map(|done| self.reply_with(done, notes));
+        self.replies.extend(reply);
     }
 
     /// Says it once for files that are as they were: half of a pair may have been written, and they are tried again.
@@ -473,7 +483,7 @@ impl Reloading {
         } else {
             self.complaint = complaint;
         }
-        let name = request.wanted.name(&self.in_force.file);
+        let name = self.name_of(&request);
         let findings = Findings { text: failure.text(false), json: check::failed(&name, failure) };
         request.refuse(match failure.is_bad_input() {
             true => NotApplied::Refused(findings),
@@ -491,10 +501,10 @@ impl Reloading {
         request.refuse(NotApplied::Conflict(why));
     }
 
-    /// Judges what is on trial.
-    fn judge(&mut self) {
+    /// Judges what is on trial, whatever else is under way.
+    fn judge(&mut self, now: Instant) {
         let Some(trial) = &mut self.trial else { return };
-        match trial.judge(&self.status, Instant::now()) {
+        match trial.judge(&self.status, now) {
             None => {}
             Some(Verdict::Good) => {
                 self.keep(history::Outcome::Confirmed, "its guard has found nothing worse");
@@ -515,10 +525,12 @@ impl Reloading {
         why: String,
         asked: Option<(Author, oneshot::Sender<Outcome>)>,
     ) {
-        let Some(Trial { before: (in_force, id), retry, .. }) = self.trial.take() else { return };
+        let Some(Trial { before: (in_force, entry), retry, .. }) = self.trial.take() else {
+            return;
+        };
         let (author, done) = asked.unzip();
         let complaint = retry.map(|retry| retry.complaint).unwrap_or_default();
-        let before = Before { id, in_force, cause, why, complaint };
+        let before = Before { entry, in_force, cause, why, complaint };
         let wanted = Wanted::Before(Box::new(before));
         self.ask_for(Request { wanted, author, safeguards: Safeguards::default(), done });
     }
@@ -528,7 +540,15 @@ impl Reloading {
 pub(crate) async fn proceed(reloading: &mut Option<Reloading>) {
     match reloading {
         Some(reloading) => reloading.proceed().await,
-        None => pending().await,
+        None => future::pending().await,
+    }
+}
+
+/// Waits until then, for ever without a time.
+async fn reach(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => future::pending().await,
     }
 }
 
@@ -551,44 +571,10 @@ pub(crate) fn take_during_upgrade(reloading: &mut Option<Reloading>, order: Conf
     }
 }
 
-fn check_safeguards(safeguards: Safeguards) -> Result<(), NotApplied> {
-    let Safeguards { confirm, guard } = safeguards;
-    let times = confirm.into_iter().chain(guard.map(|guard| guard.window));
-    let fault = if times.into_iter().any(|time| time.is_zero() || time > LONGEST_TRIAL) {
-        "a trial takes from a moment to 24 hours"
-    } else if guard.is_some_and(|Guard { factor, .. }| !factor.is_finite() || factor <= 1.0) {
-        "the factor of the guard has to be greater than 1"
-    } else {
-        return Ok(());
-    };
-    let failure = Failure::BadInput(fault.to_owned());
-    let json = check::failed("the request", &failure);
-    Err(NotApplied::Refused(Findings { text: failure.text(false), json }))
-}
-
 /// What these documents would change in the configuration in force. Both are read as if they stood in place of its file.
 fn compare(in_force: &InForce, documents: &[Document]) -> Result<Planned, Failure> {
     let InForce { file, documents: old, .. } = in_force;
     let new = config_file::resolve_new(documents, file)?;
     let old = config_file::resolve_past(&old.texts, file)?;
     Ok(plan::shown(&Plan::new(&old, &new)))
-}
-
-/// How far threads that read and build stand behind the workers.
-const NICE: i32 = 10;
-
-/// Does something on a thread of its own, and tells what came of it. Where nobody waits for that any more the program is about
-/// to end.
-fn spawn<T: Send + 'static>(
-    job: impl FnOnce() -> T + Send + 'static,
-) -> io::Result<oneshot::Receiver<T>> {
-    let (done, outcome) = oneshot::channel();
-    let job = move || drop(done.send(job()));
-    let job = move || {
-        // Without a core to spare it takes a tenth of one from the workers, not half. That may be forbidden, and works without.
-        let _ = rustix::process::nice(NICE);
-        job();
-    };
-    thread::Builder::new().name("reload".to_owned()).spawn(job)?;
-    Ok(outcome)
 }

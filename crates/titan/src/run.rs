@@ -143,17 +143,21 @@ fn run_after(
         if let Some(predecessor) = predecessor.take() {
             predecessor.tell_serving(&taken)?;
         }
+        // Before the service manager begins to watch: a state directory may take its time.
+        let records = match &in_force {
+            Some(it) => Some(Records::open(&it.config.state, &it.file).await),
+            None => None,
+        };
         let supervisor = Supervisor::of(&gateway.listeners(), &reloads);
         let revoked = store.as_ref().map(|store| store.table().clone());
-        let reloading = in_force.map(|it| {
-            let (records, warnings) = Records::open(&it.config.state, &it.file);
+        let reloading = in_force.zip(records).map(|(it, (records, warnings))| {
             warnings.iter().for_each(|warning| terminal::event(warning));
             let with = (gateway.loader().clone(), access, revoked);
             Reloading::new(it, records, with, (reloads, gateway.status()))
         });
         let reloading = reloading.map(|it| if options.watch { it.watching() } else { it });
         let upgrading = Upgrading::new(file, &config, gateway.loader().clone(), store.clone());
-        let upgrading = upgrading.keeping(reloading.as_ref().and_then(Reloading::directory));
+        let upgrading = upgrading.keeping(reloading.as_ref().and_then(Reloading::storage));
         let servers = Servers { admin, _demo: demo, store };
         serve(gateway, (signals, ordered), (reloading, upgrading, supervisor), servers).await
     })

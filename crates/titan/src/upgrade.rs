@@ -11,7 +11,7 @@ mod successor;
 pub(crate) use successor::{Inherited, Predecessor};
 
 use crate::config_file;
-use crate::reload::Reloading;
+use crate::reload::{Reloading, Storage};
 use crate::terminal;
 use attempt::{Attempt, Exclusive, Serving};
 use channel::{Channel, Ender, ServerName};
@@ -21,11 +21,10 @@ use std::future::pending;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 use titan_admin::RevocationStore;
-use titan_admin::history::Directory;
 use titan_admin::http::LentSocket;
 use titan_admin::orders::{NotUpgraded, UpgradeOrder, Upgraded};
 use titan_config::Config;
@@ -72,14 +71,14 @@ impl Upgrading {
         store: Option<Arc<RevocationStore>>,
     ) -> Upgrading {
         let is_repeatable = !file.is_some_and(config_file::is_standard_input);
-        let (exclusive, timeout) = (Exclusive { store, directory: None }, config.timeouts.upgrade);
+        let (exclusive, timeout) = (Exclusive { store, storage: None }, config.timeouts.upgrade);
         let program = own_program();
         Upgrading { program, is_repeatable, loader, exclusive, timeout, running: None }
     }
 
     /// The same where what was in force is kept on the disk, which only one process may do.
-    pub(crate) fn keeping(mut self, directory: Option<Arc<Mutex<Directory>>>) -> Upgrading {
-        self.exclusive.directory = directory;
+    pub(crate) fn keeping(mut self, storage: Option<Storage>) -> Upgrading {
+        self.exclusive.storage = storage;
         self
     }
 

@@ -149,6 +149,8 @@ fn one_process_writes_there_and_the_next_one_when_that_has_ended() {
     let mut of_new = History::new(MOST);
     of_new.take_in(new.read(MOST).unwrap());
     assert_eq!((note(&mut of_new, 7), ids(&of_new)), (2, vec![2, 1]));
+    let [known, new_one] = [1, 2].map(|id| of_new.refer(id));
+    assert_eq!((of_new.is_unsaved(known), of_new.is_unsaved(new_one)), (false, true));
     // Meanwhile the old one takes the same id.
     assert_eq!(note(&mut of_old, 2), 2);
     save(&mut of_old, &mut old).unwrap();
@@ -159,7 +161,23 @@ fn one_process_writes_there_and_the_next_one_when_that_has_ended() {
     assert_eq!(of_new.in_force().map(|entry| entry.id), Some(3));
     assert_eq!(new.load(2).unwrap().documents[..], documents("workers: 2")[..]);
     assert_eq!(new.load(3).unwrap().documents[..], documents("workers: 7")[..]);
-    assert_eq!(note(&mut of_new, 8), 4);
+    assert_eq!([known, new_one].map(|it| of_new.id(it)), [1, 3]);
+    assert_eq!((of_new.entry(new_one).unwrap().id, of_new.is_unsaved(new_one)), (3, false));
+    assert_eq!((note(&mut of_new, 8), of_new.id(of_new.refer(3))), (4, 3));
+}
+
+#[test]
+fn an_entry_that_was_forgotten_before_it_was_written_gives_its_id_up_too() {
+    let mut history = History::new(1);
+    let forgotten = note(&mut history, 1);
+    let forgotten = history.refer(forgotten);
+    let again = Origin { source: Source::Rollback, author: None, repeats: Some(1) };
+    note_as(&mut history, again, 1);
+    let other = Entry { id: 1, ..history.in_force().unwrap().clone() };
+    history.take_in(Found { entries: vec![other], warnings: Vec::new() });
+    assert_eq!((history.id(forgotten), history.entry(forgotten)), (2, None));
+    let in_force = history.in_force().unwrap();
+    assert_eq!((in_force.id, in_force.repeats), (3, Some(2)));
 }
 
 #[test]

@@ -1,19 +1,17 @@
 //! One attempt to put a configuration in force, on a thread of its own.
 
+use super::storage::Storage;
 use crate::config_file;
 use crate::documents::{Documents, Origins, Parsed};
 use crate::failure::Failure;
 use crate::regular_file::FileState;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-use titan_admin::history::{Directory, Place, Stored};
+use std::sync::Arc;
+use titan_admin::history::{EntryRef, History, Place, Stored};
 use titan_admin::orders::Document;
 use titan_admin::{Access, Cause};
 use titan_config::{Admin, Config};
 use titan_proxy::{Files, Loader, Revocations};
-
-/// The state directory, which one thread at a time uses.
-pub(super) type Shared = Arc<Mutex<Directory>>;
 
 /// What is to be put in force.
 #[derive(Clone)]
@@ -24,8 +22,8 @@ pub(super) enum Wanted {
     File,
     /// What these documents say.
     Documents(Arc<[Document]>),
-    /// What was in force under that id.
-    Past(u64, Past),
+    /// What was in force before.
+    Past(EntryRef, Past),
     /// What was in force before a trial.
     Before(Box<Before>),
 }
@@ -33,7 +31,7 @@ pub(super) enum Wanted {
 /// What was in force before a trial, and why it comes back.
 #[derive(Clone)]
 pub(super) struct Before {
-    pub(super) id: u64,
+    pub(super) entry: EntryRef,
     pub(super) in_force: InForce,
     pub(super) cause: Cause,
     pub(super) why: String,
@@ -46,8 +44,8 @@ pub(super) struct Before {
 pub(super) enum Past {
     /// In memory.
     Whole(Arc<[Document]>),
-    /// In the state directory.
-    Stored(Shared),
+    /// In the state directory, where it has that id for good.
+    Stored(Storage, u64),
 }
 
 /// The configuration in force, and what the files that it names were like when they were read.
@@ -78,14 +76,17 @@ pub(super) struct Attempts {
 }
 
 impl Attempts {
-    /// Puts what is wanted in force, or says why that cannot be done.
-    pub(super) fn make(&self, wanted: &Wanted, before: InForce) -> Result<InForce, Refused> {
-        let name = wanted.name(&before.file);
+    /// Puts what is wanted in force, or says why that cannot be done. Messages call it by that name.
+    pub(super) fn make(
+        &self,
+        (name, wanted): (&str, &Wanted),
+        before: InForce,
+    ) -> Result<InForce, Refused> {
         let parsed = match wanted {
             Wanted::NamedFiles => return self.read_again(before),
             Wanted::File => {
                 let (origins, parsed) = read_file(&before.file);
-                let loaded = parsed.and_then(|parsed| self.load(&name, parsed, before));
+                let loaded = parsed.and_then(|parsed| self.load(name, parsed, before));
                 let origins = Some(Box::new(origins));
                 return loaded.map_err(|failure| Refused { failure, state: None, origins });
             }
@@ -93,8 +94,8 @@ impl Attempts {
             Wanted::Past(_, Past::Whole(documents)) => {
                 config_file::parse_past(documents, &before.file)?
             }
-            Wanted::Past(id, Past::Stored(directory)) => {
-                config_file::parse_past(&read_stored(*id, directory)?, &before.file)?
+            Wanted::Past(_, Past::Stored(storage, id)) => {
+                config_file::parse_past(&read_stored(storage, *id)?, &before.file)?
             }
             Wanted::Before(then) => {
                 let then = then.in_force.clone();
@@ -104,7 +105,7 @@ impl Attempts {
                 return Ok(self.put_in_force(InForce { state, ..then }, &files)?);
             }
         };
-        Ok(self.load(&name, parsed, before)?)
+        Ok(self.load(name, parsed, before)?)
     }
 
     fn read_again(&self, before: InForce) -> Result<InForce, Refused> {
@@ -145,23 +146,21 @@ impl From<Failure> for Refused {
 
 impl Wanted {
     /// What messages call what it is read from.
-    pub(super) fn name(&self, file: &Path) -> String {
+    pub(super) fn name(&self, file: &Path, history: &History) -> String {
         match self {
             Wanted::NamedFiles | Wanted::File => config_file::name_of(file),
             Wanted::Documents(documents) => {
                 documents.first().map_or_else(String::new, |document| document.name.clone())
             }
-            Wanted::Past(id, _) => format!("configuration {id}"),
-            Wanted::Before(before) => format!("configuration {}", before.id),
+            Wanted::Past(entry, _) => format!("configuration {}", history.id(*entry)),
+            Wanted::Before(before) => format!("configuration {}", history.id(before.entry)),
         }
     }
 }
 
 /// What the state directory has, where nothing was left out of it.
-fn read_stored(id: u64, directory: &Shared) -> Result<Vec<Document>, Failure> {
-    let stored = directory.lock().unwrap_or_else(PoisonError::into_inner).load(id);
-    let Stored { documents, secrets } =
-        stored.map_err(|error| Failure::Runtime(error.to_string()))?;
+fn read_stored(storage: &Storage, id: u64) -> Result<Vec<Document>, Failure> {
+    let Stored { documents, secrets } = storage.load(id).map_err(Failure::Runtime)?;
     if secrets.is_empty() {
         return Ok(documents);
     }

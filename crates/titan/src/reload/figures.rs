@@ -5,9 +5,10 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use titan_admin::orders::Guard;
 use titan_proxy::{Counted, Histogram, RouteCells, Status};
+use tokio::time::Instant;
 
 /// What every route that had requests has counted until then.
 #[derive(Clone, Default)]

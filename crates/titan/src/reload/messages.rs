@@ -1,23 +1,23 @@
 //! What is said of changes: in the log, and to whoever asked.
 
-use super::attempts::{InForce, Wanted};
+use super::attempts::Wanted;
 use super::request::Request;
 use super::trial::Trial;
 use crate::config_file;
 use crate::terminal;
 use std::path::Path;
+use std::time::Duration;
 use titan_admin::history::{Author, Entry, rfc3339};
+use titan_config::Config;
 
 /// Files that the configuration names were read again.
 pub(super) fn files_in_use() {
     terminal::say("changed files were read again and are in use\n");
 }
 
-/// A change is in force, in place of the configuration with the id `before`.
-pub(super) fn in_force(request: &Request, in_force: &InForce, before: u64) {
-    let InForce { file, config, .. } = in_force;
+/// A change of that name is in force, in place of the configuration with the id `before`.
+pub(super) fn in_force(name: &str, request: &Request, config: &Config, before: u64) {
     terminal::warn(&config.warnings);
-    let name = request.wanted.name(file);
     match &request.wanted {
         Wanted::NamedFiles => {}
         Wanted::File => terminal::say(&format!("{name} was read again and is in force\n")),
@@ -77,6 +77,14 @@ pub(super) fn under_way() -> String {
 /// Why nothing can change while another process is about to take over.
 pub(super) fn during_upgrade() -> String {
     "an upgrade is under way: ask again when it is done, or has failed".to_owned()
+}
+
+/// An attempt to put that in force has not ended for so long.
+pub(super) fn takes_long(name: &str, time: Duration) {
+    terminal::event(&format!(
+        "putting {name} in force has taken {time:?} so far, and nothing else can change before that ends: a disk, a mount or a \
+            server does not respond"
+    ));
 }
 
 /// Why a configuration cannot be confirmed that is being taken back.

@@ -1,22 +1,27 @@
 //! The history of a gateway that runs, and what of it is not on the disk yet.
 
-use super::attempts::{InForce, Past, Shared};
+use super::attempts::{InForce, Past};
+use super::pending::{self, Pending};
+use super::storage::{PATIENCE, Storage};
 use crate::config_file;
 use crate::documents::Documents;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 use titan_admin::history::{
-    Content, Directory, DirectoryError, Entry, Found, History, Origin, Outcome, Record, Said,
+    Content, Directory, DirectoryError, Entry, EntryRef, Found, History, Origin, Outcome, Record,
+    Said,
 };
 use titan_admin::orders;
 use titan_config::State;
+use tokio::time::{Instant, timeout};
 
 /// What was in force, in memory and in the state directory.
 pub(crate) struct Records {
     history: History,
-    directory: Option<Shared>,
+    storage: Option<Storage>,
     most: usize,
+    /// What is done in the state directory: one thing at a time, for all that is not there by then.
+    saving: Option<Pending<(), Saved>>,
     /// Why something is not on the disk.
     fault: Option<String>,
     /// What of that was said last.
@@ -25,13 +30,15 @@ pub(crate) struct Records {
     retry: Instant,
 }
 
-/// What came of writing.
+/// What came of reading or writing.
 pub(super) struct Saved {
-    /// What the directory had, where it is ours from now on.
+    /// What the directory had, where it is ours from now on, or was not read yet.
     found: Option<Found>,
     /// What is on the disk now.
     written: Vec<(u64, Outcome)>,
     fault: Option<String>,
+    /// Whether the fault is worth a word only if it lasts.
+    is_passing: bool,
 }
 
 /// After how long a directory that could not be used is tried again.
@@ -43,39 +50,29 @@ const HISTORY: &str = "history";
 
 impl Records {
     /// Those that `state` asks for, with what is there to say of what the directory has. A directory that cannot be used keeps
-    /// nothing from starting.
-    pub(crate) fn open(state: &State, file: &Path) -> (Records, Vec<String>) {
+    /// nothing from starting; one that does not respond is read when it does.
+    pub(crate) async fn open(state: &State, file: &Path) -> (Records, Vec<String>) {
         let State { directory, history } = state;
         let most = usize::from(history.get());
         let named = directory.as_ref().map(|named| config_file::beside(file, named));
         let path = named.or_else(default_directory).map(|path| path.join(HISTORY));
+        let storage = path.map(Storage::new);
+        let found = storage.as_ref().map(|it| it.begin(move |directory| open(directory, most)));
         let mut records = Records {
             history: History::new(most),
-            directory: None,
+            storage,
             most,
+            saving: found.map(|found| Pending::new((), found, PATIENCE)),
             fault: None,
             complaint: None,
             retry: Instant::now(),
         };
-        let Some(path) = path else { return (records, Vec::new()) };
-        let mut directory = Directory::new(path);
-        let found = match directory.acquire(most) {
-            Ok(found) => found,
-            Err(error) => {
-                records.fault = Some(error.to_string());
-                // A predecessor has it until its drain begins: worth a word only if that takes long.
-                let is_passing = matches!(error, DirectoryError::InUse(_));
-                records.complaint = records.fault.clone().filter(|_| !is_passing);
-                records.retry = Instant::now() + RETRY;
-                // What another process writes can be read nevertheless.
-                directory.read(most).ok()
-            }
+        let news = match records.saving {
+            Some(_) => timeout(PATIENCE, records.saved()).await.ok(),
+            None => None,
         };
-        let Found { entries, mut warnings } = found.unwrap_or_default();
-        records.history.take_in(Found { entries, warnings: Vec::new() });
-        warnings.extend(records.complaint.clone());
-        records.directory = Some(Arc::new(Mutex::new(directory)));
-        (records, warnings)
+        let news = news.map(|saved| records.take(saved, Instant::now()));
+        (records, news.unwrap_or_default())
     }
 
     /// Notes what has come into force now.
@@ -98,6 +95,16 @@ impl Records {
         entry.expect("the start is noted before anything else")
     }
 
+    /// The same for later.
+    pub(super) fn refer_to_in_force(&self) -> EntryRef {
+        self.history.refer(self.in_force().id)
+    }
+
+    /// What was in force, to find entries in.
+    pub(super) fn history(&self) -> &History {
+        &self.history
+    }
+
     /// The one to go back to without being told which.
     pub(super) fn before(&self) -> Option<u64> {
         self.history.before()
@@ -107,19 +114,19 @@ impl Records {
     pub(super) fn past(&self, id: u64) -> Option<Past> {
         match self.history.content(id)? {
             Content::Whole(said) => Some(Past::Whole(said.documents)),
-            Content::Stored => self.directory.clone().map(Past::Stored),
+            Content::Stored => self.storage().map(|storage| Past::Stored(storage, id)),
         }
     }
 
     /// Where they are kept on the disk.
-    pub(super) fn directory(&self) -> Option<Shared> {
-        self.directory.clone()
+    pub(super) fn storage(&self) -> Option<Storage> {
+        self.storage.clone()
     }
 
     /// What whoever asks is told.
     pub(super) fn told(&self) -> orders::History {
         let in_memory = "the history is in memory only: set `state.directory` to keep it";
-        let notes = match (&self.directory, &self.fault) {
+        let notes = match (&self.storage, &self.fault) {
             (None, _) => vec![in_memory.to_owned()],
             (Some(_), fault) => fault.iter().cloned().collect(),
         };
@@ -133,28 +140,53 @@ impl Records {
 
     /// How many entries should be on the disk and are not.
     pub(super) fn unsaved(&self) -> usize {
-        self.directory.as_ref().map_or(0, |_| self.history.unsaved().len())
+        self.storage.as_ref().map_or(0, |_| self.history.unsaved().len())
     }
 
-    /// What has to be done, on another thread, to have all of it on the disk; after a fault only when it is `now` time.
-    pub(super) fn job(&self, now: Instant) -> Option<impl FnOnce() -> Saved + Send + use<>> {
-        let directory = self.directory.clone()?;
-        let unsaved = self.history.unsaved();
+    /// Whether it is known what became of that entry: it is on the disk, or that takes too long, or has failed.
+    pub(super) fn is_certain(&self, entry: EntryRef) -> bool {
+        self.saving.as_ref().is_none_or(Pending::is_late) || !self.history.is_unsaved(entry)
+    }
+
+    /// Begins to write what is not on the disk, where nothing is done there; after a fault only when it is time.
+    pub(super) fn save(&mut self, now: Instant) {
+        let (Some(storage), None) = (&self.storage, &self.saving) else { return };
+        let (unsaved, most) = (self.history.unsaved(), self.most);
         if unsaved.is_empty() || self.fault.is_some() && now < self.retry {
-            return None;
+            return;
         }
-        let most = self.most;
-        Some(move || save(&directory, &unsaved, most))
+        let saved = storage.begin(move |directory| save(directory, &unsaved, most));
+        self.saving = Some(Pending::new((), saved, PATIENCE));
     }
 
-    /// The same at once: somebody waits for it.
+    /// The next one at once: somebody waits for it.
     pub(super) fn hurry(&mut self) {
         self.retry = Instant::now();
     }
 
+    /// Waits for what is done in the state directory, for ever where that is nothing.
+    pub(super) async fn saved(&mut self) -> Saved {
+        let ((), saved) = pending::ended(&mut self.saving).await;
+        saved.unwrap_or_else(Saved::nothing)
+    }
+
+    /// When it will have taken too long.
+    pub(super) fn late_at(&self) -> Option<Instant> {
+        self.saving.as_ref().and_then(Pending::late_at)
+    }
+
+    /// Notes that it takes too long, where it does; returns what there is to say, once.
+    pub(super) fn note_late(&mut self, now: Instant) -> Option<String> {
+        self.saving.as_mut()?.becomes_late(now).then_some(())?;
+        let silence = self.storage.as_ref().map(Storage::silence);
+        self.fault = silence.map(|silence| format!("{silence}: the history waits in memory"));
+        self.complaint.clone_from(&self.fault);
+        self.fault.clone()
+    }
+
     /// Notes what came of it; returns what there is to say.
     pub(super) fn take(&mut self, saved: Saved, now: Instant) -> Vec<String> {
-        let Saved { found, written, fault } = saved;
+        let Saved { found, written, fault, is_passing } = saved;
         let mut news = Vec::new();
         if let Some(Found { entries, warnings }) = found {
             news = warnings;
@@ -164,28 +196,47 @@ impl Records {
         if fault.is_some() {
             self.retry = now + RETRY;
         }
-        if fault != self.complaint {
-            news.extend(fault.clone());
+        let complaint = fault.clone().filter(|_| !is_passing);
+        if complaint != self.complaint {
+            news.extend(complaint.clone());
         }
-        self.complaint.clone_from(&fault);
-        self.fault = fault;
+        (self.complaint, self.fault) = (complaint, fault);
         news
     }
 }
 
 impl Saved {
-    /// Nothing was written, for that reason.
-    pub(super) fn nothing(why: &str) -> Saved {
-        let fault = Some(format!("the history cannot be written: {why}"));
-        Saved { found: None, written: Vec::new(), fault }
+    /// There was nobody who could do anything.
+    fn nothing() -> Saved {
+        let fault = "the history cannot be written: its thread has ended".to_owned();
+        Saved { fault: Some(fault), ..Saved::done() }
+    }
+
+    /// There is nothing to tell.
+    fn done() -> Saved {
+        Saved { found: None, written: Vec::new(), fault: None, is_passing: false }
+    }
+}
+
+/// Has the directory for this process, if that is possible, and reads what it has in any case.
+fn open(directory: &mut Directory, most: usize) -> Saved {
+    match directory.acquire(most) {
+        Ok(found) => Saved { found, ..Saved::done() },
+        Err(error) => Saved {
+            // What another process writes can be read nevertheless.
+            found: directory.read(most).ok(),
+            // A predecessor has it until its drain begins.
+            is_passing: matches!(error, DirectoryError::InUse(_)),
+            fault: Some(error.to_string()),
+            ..Saved::done()
+        },
     }
 }
 
 /// Writes these entries, and removes what is too much. A directory that was another process's until now is only read: what
 /// it has comes before these.
-fn save(directory: &Shared, unsaved: &[Record], most: usize) -> Saved {
-    let mut directory = directory.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut saved = Saved { found: None, written: Vec::new(), fault: None };
+fn save(directory: &mut Directory, unsaved: &[Record], most: usize) -> Saved {
+    let mut saved = Saved::done();
     match directory.acquire(most) {
         Ok(None) => {}
         Ok(found) => return Saved { found, ..saved },

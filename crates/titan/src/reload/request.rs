@@ -1,7 +1,7 @@
 //! What was asked for, and the way back to whoever did.
 
 use super::attempts::Wanted;
-use titan_admin::history::{Author, Origin, Source};
+use titan_admin::history::{Author, History, Origin, Source};
 use titan_admin::orders::{Applied, ConfigOrder, NotApplied, Safeguards};
 use tokio::sync::oneshot;
 
@@ -36,10 +36,10 @@ impl Request {
     }
 
     /// What the history says of it.
-    pub(super) fn origin(&self) -> Origin {
+    pub(super) fn origin(&self, history: &History) -> Origin {
         let (source, repeats) = match (&self.wanted, &self.author) {
-            (Wanted::Past(id, _), _) => (Source::Rollback, Some(*id)),
-            (Wanted::Before(before), _) => (Source::TakenBack, Some(before.id)),
+            (Wanted::Past(entry, _), _) => (Source::Rollback, Some(history.id(*entry))),
+            (Wanted::Before(before), _) => (Source::TakenBack, Some(history.id(before.entry))),
             (_, Some(Author::Signal)) => (Source::Signal, None),
             (_, Some(Author::Watch)) => (Source::Watch, None),
             (_, Some(Author::Peer { .. } | Author::Token(_)) | None) => (Source::Admin, None),

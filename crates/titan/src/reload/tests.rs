@@ -1,14 +1,16 @@
 //! Orders to a gateway that serves, and what comes of them.
 
+mod stored;
+
 use super::*;
 use crate::documents::Parsed;
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use titan_admin::history::{Entry, Outcome as Fate};
-use titan_admin::orders::{History, Order, Orders, orders};
+use titan_admin::orders::{Guard, History, Order, Orders, orders};
 use titan_proxy::{Files, Gateway};
 use tokio::sync::mpsc;
 
@@ -19,6 +21,8 @@ struct Program {
     orders: Orders,
     ordered: mpsc::Receiver<Order>,
     folder: PathBuf,
+    /// Whether time passes at once where nothing is left to do.
+    is_fast: bool,
 }
 
 const PEER: Author = Author::Peer { uid: 1000, pid: None };
@@ -52,10 +56,10 @@ impl Program {
         let name = format!("titan-reload-{}-{number}", std::process::id());
         let folder = std::env::temp_dir().join(name);
         std::fs::create_dir(&folder).unwrap();
-        Program::starts_in(folder, text)
+        Program::starts_in(folder, text, false)
     }
 
-    fn starts_in(folder: PathBuf, text: &str) -> Program {
+    fn starts_in(folder: PathBuf, text: &str, is_fast: bool) -> Program {
         let file = folder.join("titan.yaml");
         std::fs::write(&file, text).unwrap();
         let Parsed { config, documents } = config_file::read_whole(&file).1.unwrap();
@@ -63,12 +67,12 @@ impl Program {
         let config = Arc::new(config);
         let gateway = Gateway::start(&config, &Files::default(), None).unwrap();
         let access = Access::new(&config, &Files::default()).unwrap();
-        let (records, _) = Records::open(&config.state, &file);
+        let (records, _) = opens(&config, &file, is_fast);
         let in_force = InForce { file, config, documents, state: Vec::new() };
         let (loader, status) = (gateway.loader().clone(), gateway.status());
         let reloads = Arc::new(Reloads::new(digest));
         let (orders, ordered) = orders();
-        let mut program = Program { gateway, reloading: None, orders, ordered, folder };
+        let mut program = Program { gateway, reloading: None, orders, ordered, folder, is_fast };
         program.runtime().block_on(async {
             let reloading =
                 Reloading::new(in_force, records, (loader, access, None), (reloads, status));
@@ -81,11 +85,11 @@ impl Program {
     fn starts_again(mut self, text: &str) -> Program {
         let folder = std::mem::take(&mut self.folder);
         drop(self);
-        Program::starts_in(folder, text)
+        Program::starts_in(folder, text, false)
     }
 
     fn runtime(&self) -> tokio::runtime::Runtime {
-        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+        runtime(self.is_fast)
     }
 
     /// Runs the loop until `asked` is there.
@@ -125,14 +129,22 @@ impl Program {
 
     /// Runs the loop until the latest entry is like that.
     fn until(&mut self, is_so: impl Fn(&Entry) -> bool) -> History {
-        let orders = self.orders.clone();
+        self.until_all(|history| is_so(&history.entries[0]))
+    }
+
+    /// Runs the loop until the history is like that.
+    fn until_all(&mut self, is_so: impl Fn(&History) -> bool) -> History {
+        let (orders, is_fast) = (self.orders.clone(), self.is_fast);
         self.during(async move {
             loop {
                 let history = orders.history().await.unwrap();
-                if is_so(&history.entries[0]) {
+                if is_so(&history) {
                     return history;
                 }
-                tokio::task::yield_now().await;
+                match is_fast {
+                    true => tokio::time::sleep(Duration::from_millis(10)).await,
+                    false => tokio::task::yield_now().await,
+                }
             }
         })
     }
@@ -176,6 +188,17 @@ impl Program {
         let heads = text.split("HTTP/1.1 ").skip(1);
         heads.map(|head| head.split(' ').next().unwrap().parse().unwrap()).collect()
     }
+}
+
+/// Time passes there at once, or as it does.
+fn runtime(is_fast: bool) -> tokio::runtime::Runtime {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_all().start_paused(is_fast).build().unwrap()
+}
+
+/// What the state directory of that file has.
+fn opens(config: &Config, file: &Path, is_fast: bool) -> (Records, Vec<String>) {
+    runtime(is_fast).block_on(Records::open(&config.state, file))
 }
 
 impl Drop for Program {
@@ -244,8 +267,6 @@ fn what_is_wrong_changes_nothing_and_is_told_to_whoever_asked() {
 #[test]
 fn of_changes_that_wait_the_last_one_is_made() {
     let mut program = Program::starts(&with_status(200));
-    // After this nothing of the start is left to be written.
-    program.change(Change::Reload).unwrap();
     let orders = program.orders.clone();
     let ask = |status: u16| {
         let (orders, change) = (orders.clone(), apply(&with_status(status), PLAIN));
@@ -440,67 +461,4 @@ fn the_guard_is_content_with_what_works() {
     let history = program.until(|entry| entry.outcome != Fate::OnTrial);
     assert_eq!(fates(&history), "2* Admin Confirmed, 1 Start Applied, ");
     assert_eq!(program.status(), 201);
-}
-
-#[test]
-fn the_history_outlives_the_process() {
-    let mut program = Program::starts(&with_status(200));
-    program.change(apply(&with_status(201), PLAIN)).unwrap();
-    program.change(apply(&with_status(202), confirm_within(LONG))).unwrap();
-    let mut program = program.starts_again(&with_status(200));
-    assert_eq!(program.status(), 200);
-    let history = program.history();
-    assert_eq!(
-        fates(&history),
-        "4* Start Applied, 3 Admin Unconfirmed, 2 Admin Applied, 1 Start Applied, "
-    );
-    assert_eq!(program.change(Change::Rollback(Some(2))).unwrap().entry.id, 5);
-    assert_eq!(program.status(), 201);
-}
-
-#[test]
-fn secrets_of_another_process_are_gone() {
-    let secret = with_status(201)
-        + "apply: [p]\npolicies: { p: { jwt: { required: false, providers: { algorithms: HS256, \
-           keys: { secret: forty bytes that nobody but us can guess } } } } }\n";
-    let mut program = Program::starts(&with_status(200));
-    program.change(apply(&secret, PLAIN)).unwrap();
-    program.change(Change::Reload).unwrap();
-    // In this process nothing was forgotten.
-    assert_eq!(program.change(Change::Rollback(Some(2))).unwrap().entry.id, 4);
-    assert_eq!(program.status(), 201);
-    let mut program = program.starts_again(&with_status(200));
-    let Err(NotApplied::Refused(findings)) = program.change(Change::Rollback(Some(2))) else {
-        panic!()
-    };
-    for part in ["configuration 2 ", "keys.secret` (new.yaml:7:", "${file:PATH}"] {
-        assert!(findings.text.contains(part), "{}", findings.text);
-    }
-    assert_eq!(program.status(), 200);
-}
-
-#[test]
-fn a_directory_that_a_predecessor_still_has_is_no_reason_to_complain() {
-    let mut program = Program::starts(&with_status(200));
-    program.change(apply(&with_status(201), PLAIN)).unwrap();
-    let file = program.folder.join("titan.yaml");
-    let config = config_file::read_whole(&file).1.unwrap().config;
-    let (records, warnings) = Records::open(&config.state, &file);
-    assert!(warnings.is_empty(), "{warnings:?}");
-    let History { entries, notes } = records.told();
-    assert_eq!(entries.len(), 2);
-    assert!(notes[0].starts_with("another process uses the state directory"), "{notes:?}");
-}
-
-#[test]
-fn a_directory_that_cannot_be_used_keeps_nothing_from_changing() {
-    let text = |status| with_status(status).replace("directory: state", "directory: titan.yaml");
-    let mut program = Program::starts(&text(200));
-    let applied = program.change(apply(&text(201), PLAIN)).unwrap();
-    assert_eq!(program.status(), 201);
-    let fault = applied.notes.last().unwrap();
-    assert!(fault.starts_with("cannot use ") && fault.contains("titan.yaml/history"), "{fault}");
-    let history = program.history();
-    assert_eq!((history.entries.len(), &history.notes), (2, &vec![fault.clone()]));
-    assert_eq!(program.change(Change::Rollback(None)).unwrap().entry.id, 3);
 }

@@ -2,15 +2,18 @@
 
 use super::attempts::{Before, InForce};
 use super::figures::Baseline;
-use std::time::{Duration, Instant, SystemTime};
+use crate::failure::Failure;
+use std::time::{Duration, SystemTime};
 use titan_admin::Cause;
-use titan_admin::orders::{Guard, Safeguards};
+use titan_admin::history::EntryRef;
+use titan_admin::orders::{Findings, Guard, NotApplied, Safeguards};
 use titan_proxy::Status;
+use tokio::time::Instant;
 
 /// What is to happen to the configuration in force.
 pub(super) struct Trial {
     /// What was in force before, and its entry in the history.
-    pub(super) before: (InForce, u64),
+    pub(super) before: (InForce, EntryRef),
     confirm: Option<Deadline>,
     watch: Option<Watch>,
     /// Set once taking it back has failed.
@@ -53,6 +56,8 @@ pub(super) enum Verdict {
     Good,
 }
 
+/// Longer than this nothing is on trial.
+const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 /// After how long taking back is tried again: what keeps it from that, such as a name server, may pass.
 const RETRY: Duration = Duration::from_secs(10);
 
@@ -60,7 +65,7 @@ impl Trial {
     /// That of a configuration which has come into force `now`, if there is to be one. `baseline` is what a guard compares with.
     pub(super) fn new(
         safeguards: Safeguards,
-        before: (InForce, u64),
+        before: (InForce, EntryRef),
         baseline: Option<Baseline>,
         now: (Instant, SystemTime),
     ) -> Option<Trial> {
@@ -81,9 +86,9 @@ impl Trial {
 
     /// That of a configuration which could not be taken back `now`, for a reason that `complaint` tells: it is tried again.
     pub(super) fn again(before: Before, complaint: String, now: Instant) -> Trial {
-        let Before { id, in_force, cause, why, .. } = before;
+        let Before { entry, in_force, cause, why, .. } = before;
         let retry = Retry { at: now + RETRY, cause, why, complaint };
-        Trial { before: (in_force, id), confirm: None, watch: None, retry: Some(retry) }
+        Trial { before: (in_force, entry), confirm: None, watch: None, retry: Some(retry) }
     }
 
     /// Whether its figures are watched.
@@ -123,4 +128,20 @@ impl Trial {
             _ => None,
         }
     }
+}
+
+/// Whether that can be a trial.
+pub(super) fn check(safeguards: Safeguards) -> Result<(), NotApplied> {
+    let Safeguards { confirm, guard } = safeguards;
+    let times = confirm.into_iter().chain(guard.map(|guard| guard.window));
+    let fault = if times.into_iter().any(|time| time.is_zero() || time > LONGEST) {
+        "a trial takes from a moment to 24 hours"
+    } else if guard.is_some_and(|Guard { factor, .. }| !factor.is_finite() || factor <= 1.0) {
+        "the factor of the guard has to be greater than 1"
+    } else {
+        return Ok(());
+    };
+    let failure = Failure::BadInput(fault.to_owned());
+    let json = crate::check::failed("the request", &failure);
+    Err(NotApplied::Refused(Findings { text: failure.text(false), json }))
 }

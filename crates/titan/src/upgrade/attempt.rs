@@ -4,6 +4,7 @@ use super::channel::{
     Channel, FORM, FromPredecessor, FromSuccessor, ListenerName, MAX_SOCKETS, ServerName,
 };
 use super::successor::VARIABLE;
+use crate::reload::Storage;
 use rustix::process::Signal;
 use std::fmt::Write;
 use std::fs;
@@ -13,10 +14,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use titan_admin::RevocationStore;
-use titan_admin::history::Directory;
 use titan_proxy::{InheritedListener, Lending, Loader};
 use zeroize::Zeroizing;
 
@@ -35,7 +35,7 @@ pub(super) struct Attempt {
 pub(super) struct Exclusive {
     pub(super) store: Option<Arc<RevocationStore>>,
     /// Acquired again when there is something to write.
-    pub(super) directory: Option<Arc<Mutex<Directory>>>,
+    pub(super) storage: Option<Storage>,
 }
 
 /// A process that serves in place of this one.
@@ -169,9 +169,7 @@ const KILLED: i32 = Signal::KILL.as_raw();
 impl Exclusive {
     fn release(&self) {
         self.store.iter().for_each(|store| store.close());
-        if let Some(directory) = &self.directory {
-            directory.lock().unwrap_or_else(PoisonError::into_inner).release();
-        }
+        self.storage.iter().for_each(Storage::release);
     }
 
     fn take_back(&self) -> Result<(), String> {
