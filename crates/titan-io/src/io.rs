@@ -21,6 +21,10 @@ pub struct Io {
     idle_until: Cell<CoarseInstant>,
 }
 
+/// How long a drain waits for a last request on a connection that has none: clients that keep connections may have sent it
+/// already, and a client that has just connected is about to.
+const LAST_REQUEST: Duration = Duration::from_secs(1);
+
 /// What the main thread requires of the workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
@@ -45,11 +49,16 @@ impl Io {
         })
     }
 
-    /// Ends connections as soon as possible, those without a request after `last_request`.
-    pub fn drain(&self, last_request: Duration) {
+    /// Ends connections as soon as possible, those without a request after a moment.
+    pub fn drain(&self) {
         self.is_draining.set(true);
-        self.idle_until.set(self.clock.deadline(last_request));
+        self.idle_until.set(self.grace());
         self.clock.wake_all();
+    }
+
+    /// Until when a drain waits for what a client sends first, if it can send that from now on.
+    pub(crate) fn grace(&self) -> CoarseInstant {
+        self.clock.deadline(LAST_REQUEST)
     }
 
     /// Whether connections are to end as soon as they can.
@@ -57,9 +66,9 @@ impl Io {
         self.is_draining.get()
     }
 
-    /// When a connection without a request is closed for the drain; never before that.
-    pub fn idle_until(&self) -> CoarseInstant {
-        self.idle_until.get()
+    /// When a connection without a request is closed for the drain, which leaves it that `grace` at least; never before the drain.
+    pub fn idle_until(&self, grace: CoarseInstant) -> CoarseInstant {
+        self.idle_until.get().max(grace)
     }
 
     /// A random number (xorshift64*). Suitable for choosing endpoints, not for secrets.

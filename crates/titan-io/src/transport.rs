@@ -19,13 +19,20 @@ pub struct Transport {
     pub inbox: Inbox,
     /// Wakes the task that serves it.
     pub timer: Timer,
+    /// How long a drain waits for what the peer sends next, at least.
+    pub grace: CoarseInstant,
 }
 
 impl Transport {
     /// A connection that nothing was read from.
     pub fn new(io: &Rc<Io>, stream: Stream) -> Transport {
-        let timer = io.clock.timer();
-        Transport { io: Rc::clone(io), stream, inbox: Inbox::default(), timer }
+        let (timer, grace) = (io.clock.timer(), io.grace());
+        Transport { io: Rc::clone(io), stream, inbox: Inbox::default(), timer, grace }
+    }
+
+    /// Has a drain wait as long from now on as for a peer that has just connected: it can go on only now, after a handshake say.
+    pub fn renew_grace(&mut self) {
+        self.grace = self.io.grace();
     }
 
     /// Reads until `look` finds in what has come what it looks for; nothing is used up. `None` when the connection
@@ -35,7 +42,7 @@ impl Transport {
         deadline: CoarseInstant,
         mut look: impl FnMut(&[u8]) -> Option<T>,
     ) -> Option<T> {
-        let Transport { io, stream, inbox, timer } = self;
+        let Transport { io, stream, inbox, timer, grace } = self;
         let (reader, _) = stream.split();
         poll_fn(|cx| {
             loop {
@@ -46,8 +53,10 @@ impl Transport {
                     Poll::Ready(Ok(count)) if count > 0 => {}
                     Poll::Ready(_) => return Poll::Ready(None),
                     Poll::Pending => {
-                        let idle =
-                            if inbox.is_empty() { io.idle_until() } else { CoarseInstant::NEVER };
+                        let idle = match inbox.is_empty() {
+                            true => io.idle_until(*grace),
+                            false => CoarseInstant::NEVER,
+                        };
                         return timer.poll(cx, deadline.min(idle)).map(|()| None);
                     }
                 }
@@ -87,7 +96,7 @@ impl Transport {
 
     /// Reads and drops what still comes, until the peer closes or time is up.
     pub async fn drop_rest(&mut self, deadline: CoarseInstant) {
-        let Transport { io, stream, inbox, timer } = self;
+        let Transport { io, stream, inbox, timer, .. } = self;
         let (reader, _) = stream.split();
         let mut left = DROPPED;
         poll_fn(|cx| {

@@ -335,6 +335,7 @@ impl AdmittedConnection {
         let accepted = Box::pin(tls::accept(&mut client.transport, &server, deadline)).await;
         match accepted {
             Ok(shown) => {
+                client.transport.renew_grace();
                 client.origin.scheme = Scheme::Https;
                 client.origin.shown = shown.map(PresentedCertificate::new);
                 return true;
@@ -363,7 +364,9 @@ impl AdmittedConnection {
         }
         let deadline = client.worker.snapshot().timeouts.head;
         let deadline = client.transport.io.clock.deadline(deadline);
-        match Box::pin(proxy_protocol::read(&mut client.transport, deadline)).await {
+        let read = Box::pin(proxy_protocol::read(&mut client.transport, deadline)).await;
+        client.transport.renew_grace();
+        match read {
             Ok(Some(address)) => {
                 let forwarding = &client.worker.snapshot().forwarding;
                 client.origin =
@@ -376,6 +379,9 @@ impl AdmittedConnection {
         }
     }
 }
+
+#[cfg(test)]
+mod drain_tests;
 
 #[cfg(test)]
 mod tests {

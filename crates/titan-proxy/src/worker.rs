@@ -45,9 +45,6 @@ pub(crate) struct Worker {
 /// A worker's own count around the one that all workers share, so that no request touches that.
 pub(crate) type CurrentSnapshot = Rc<Arc<Snapshot>>;
 
-/// How long a drain waits for a last request on a connection that has none: clients that keep
-/// connections may have sent it already.
-const LAST_REQUEST: Duration = Duration::from_secs(1);
 /// How many connections of a worker may keep their future while they wait: some 4 KiB each.
 const MAX_KEPT: usize = 512;
 
@@ -160,7 +157,7 @@ impl Worker {
 
     /// Ends connections, and waits for that as long as the configuration allows.
     pub(crate) async fn drain(&self) {
-        self.io.drain(LAST_REQUEST);
+        self.io.drain();
         let timeout = self.snapshot().timeouts.drain;
         let _ = tokio::time::timeout(timeout, async {
             while self.open.get() > 0 {

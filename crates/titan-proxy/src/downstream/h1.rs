@@ -87,11 +87,11 @@ impl Connection<'_> {
     /// Waits until the client sends something, until then at most; while the worker drains only for a
     /// moment, because a request may be on its way.
     async fn wait(&mut self, deadline: CoarseInstant) -> bool {
-        let Transport { io, stream, timer, .. } = &mut self.client.transport;
+        let Transport { io, stream, timer, grace, .. } = &mut self.client.transport;
         let (reader, _) = stream.split();
         poll_fn(|cx| match reader.poll_ready(cx) {
             Poll::Ready(result) => Poll::Ready(result.is_ok()),
-            Poll::Pending => timer.poll(cx, deadline.min(io.idle_until())).map(|()| false),
+            Poll::Pending => timer.poll(cx, deadline.min(io.idle_until(*grace))).map(|()| false),
         })
         .await
     }
@@ -133,7 +133,7 @@ impl Connection<'_> {
     async fn read_head(&mut self, scratch: &mut Scratch) -> Result<Heard, Error> {
         let Connection { client, pipelined, .. } = self;
         let Client { worker, transport, .. } = &mut **client;
-        let Transport { io, stream, inbox, timer } = transport;
+        let Transport { io, stream, inbox, timer, .. } = transport;
         let deadline = timer.clock().deadline(worker.snapshot().timeouts.head);
         let Scratch { requests, request, .. } = scratch;
         let (reader, _) = stream.split();
@@ -180,7 +180,7 @@ impl Connection<'_> {
         let may_continue = start.keep_alive && !self.has_served_enough();
         self.client.is_responding = true;
         let Client { worker, transport, origin, .. } = &mut *self.client;
-        let Transport { io, stream, inbox, timer } = transport;
+        let Transport { io, stream, inbox, timer, .. } = transport;
         let Scratch { request, request_body, to_client, text, .. } = scratch;
         let (reader, writer) = stream.split();
         request_body.reset(start.framing);

@@ -98,7 +98,7 @@ impl Connection<'_> {
         }
         let Connection { client, shared, progress, served, .. } = self;
         let Client { worker, transport, .. } = &mut **client;
-        let Transport { io, stream, inbox, timer } = transport;
+        let Transport { io, stream, inbox, timer, grace } = transport;
         let timeout = worker.snapshot().timeouts.write;
         let (mux, buffers, clock) = (&*shared.mux, &io.buffers, &*io.clock);
         let mut wire = Wire { mux, stream, inbox, buffers, clock, timeout, progress };
@@ -113,7 +113,7 @@ impl Connection<'_> {
             return Poll::Ready(End::Over);
         }
         let head = head_deadline(&mut self.unfinished, shared, wire.inbox.unread(), clock);
-        let last = last_moment(&mut self.idle, shared, clock);
+        let last = last_moment(&mut self.idle, shared, *grace);
         if clock.is_past(head.min(last)) {
             let code = if clock.is_past(head) { Code::EnhanceYourCalm } else { Code::NoError };
             if code == Code::EnhanceYourCalm {
@@ -145,14 +145,19 @@ fn head_deadline(
 }
 
 /// Until when a client without a request is waited for.
-fn last_moment(idle: &mut Option<CoarseInstant>, shared: &Shared, clock: &Clock) -> CoarseInstant {
+fn last_moment(
+    idle: &mut Option<CoarseInstant>,
+    shared: &Shared,
+    grace: CoarseInstant,
+) -> CoarseInstant {
     let Shared { worker, mux, .. } = shared;
+    let io = &worker.io;
     if mux.handles() > 0 {
         *idle = None;
         return CoarseInstant::NEVER;
     }
-    let until = idle.get_or_insert_with(|| clock.deadline(worker.snapshot().timeouts.idle));
-    (*until).min(worker.io.idle_until())
+    let until = idle.get_or_insert_with(|| io.clock.deadline(worker.snapshot().timeouts.idle));
+    (*until).min(io.idle_until(grace))
 }
 
 fn on_event(event: &Event, shared: &Rc<Shared>, served: &mut u32) {

@@ -61,7 +61,7 @@ impl Client {
     /// Whether the client begins as one of HTTP/2 does that knows what to expect here. Until `idle` it must have begun.
     async fn begins_as_h2(&mut self, idle: CoarseInstant) -> bool {
         let Client { worker, transport, .. } = self;
-        let Transport { io, stream, inbox, timer } = transport;
+        let Transport { io, stream, inbox, timer, grace } = transport;
         let (reader, _) = stream.split();
         let mut head = None;
         poll_fn(|cx| {
@@ -77,7 +77,7 @@ impl Client {
                     Poll::Pending => {
                         let begun = || timer.clock().deadline(worker.snapshot().timeouts.head);
                         let head = (!inbox.is_empty()).then(|| *head.get_or_insert_with(begun));
-                        let deadline = idle.min(io.idle_until());
+                        let deadline = idle.min(io.idle_until(*grace));
                         let deadline = deadline.min(head.unwrap_or(CoarseInstant::NEVER));
                         return timer.poll(cx, deadline).map(|()| false);
                     }
