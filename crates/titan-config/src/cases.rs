@@ -12,6 +12,7 @@ use crate::readers::{Named, mapping, one_or_list, text, whole, words};
 use crate::report::{Findings, Report};
 use crate::section::{Section, section, section_of};
 use crate::shape::{SectionInfo, TextShape};
+use crate::shown;
 use crate::source::{Source, Sources};
 use crate::surroundings::{Document, Surroundings};
 use crate::tls::file;
@@ -163,6 +164,11 @@ impl Cases {
         let mut findings = Findings::default();
         let mut variables = Variables::new(surroundings);
         let root = yaml::read(sources.main(), &mut variables, &mut Used::default(), &mut findings);
+        let visible = match &root {
+            Some(Some(root)) => shown::visible(root, &findings.again, &sections()[0]),
+            Some(None) | None => shown::visible_keys(sections()),
+        };
+        findings.visible.insert(FileId::MAIN, visible);
         if let Some(None) = root {
             let error = Diagnostic::error(Span::START, "the file is empty");
             findings.add(error.label("expected `cases`"));

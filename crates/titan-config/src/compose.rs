@@ -14,6 +14,7 @@ use crate::read::{At, Read, Reading};
 use crate::report::Findings;
 use crate::section::Section;
 use crate::shape::{Shape, one_or_list};
+use crate::shown;
 use crate::source::{Source, Sources};
 use crate::surroundings::{Document, Surroundings};
 use crate::variables::Variables;
@@ -91,6 +92,13 @@ impl Composer<'_, '_> {
     fn take(&mut self, file: FileId, identity: PathBuf) {
         let source = self.sources.shared(file);
         let read = yaml::read(&source, &mut self.variables, &mut self.used, self.findings);
+        let sections = language::sections();
+        let again = mem::take(&mut self.findings.again);
+        let visible = match &read {
+            Some(Some(root)) => shown::visible(root, &again, &sections[0]),
+            Some(None) | None => shown::visible_keys(sections),
+        };
+        self.findings.visible.insert(file, visible);
         let Some(root) = read else {
             self.is_complete = false;
             return;
@@ -199,7 +207,7 @@ impl Composer<'_, '_> {
         let Kind::Map(entries) = &mut root.kind else {
             if !matches!(root.kind, Kind::Null) {
                 let error = Diagnostic::error(root.span, "expected a configuration");
-                let error = error.label(format!("this is {}", root.describe()));
+                let error = error.label(format!("this is {}", root.kind()));
                 self.refuse(error.help("write keys such as `routes` and `upstreams`"));
             }
             return;

@@ -3,10 +3,11 @@
 //! | step | module |
 //! |---|---|
 //! | what a file may cost | [`bounds`] |
-//! | what is wrong, where, and how it is shown | `location`, `source`, `diagnostic`, `render`, `report`, `secrets`, `suggest` |
+//! | what is wrong, where, and how it is shown | `location`, `source`, `diagnostic`, `render`, `report`, `secrets`, `suggest`, `visible` |
 //! | text to a tree with places, variables replaced | `node`, `syntax_error`, `surroundings`, `variables`, `yaml` |
 //! | what a value may look like, and what reads it | `problem`, `quantity`, `shape`, `declared`, `read`, `readers` |
 //! | syntax of other proxies | `habits` |
+//! | what of a file is no secret | `shown` |
 //! | how a field is declared, once, and what follows from it | `section` |
 //! | texts with a grammar | `token`, `host_name`, `host`, `path`, `address`, `cidr`, `method`, `template` ... |
 //! | the sections of the file | `timeouts`, `tls`, `listener`, `upstream`, `policy`, `files`, `route_fields`, `gateway` ... |
@@ -24,6 +25,8 @@ mod suggest;
 mod problem;
 
 mod location;
+
+mod visible;
 
 mod source;
 
@@ -60,6 +63,8 @@ mod token;
 mod host_name;
 
 mod habits;
+
+mod shown;
 
 mod section;
 

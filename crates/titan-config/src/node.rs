@@ -124,14 +124,22 @@ impl Node {
         made.shown.is_some()
     }
 
+    /// What it is, without what it says.
+    pub(crate) fn kind(&self) -> &'static str {
+        match &self.kind {
+            Kind::Null => "nothing",
+            Kind::Text(_) => "a string",
+            Kind::List(_) => "a list",
+            Kind::Map(_) => "a mapping",
+        }
+    }
+
     /// What it is, as a message calls it.
     pub(crate) fn describe(&self) -> String {
         match &self.kind {
-            Kind::Null => "nothing".to_owned(),
             Kind::Text(text) if text.quoted => format!("the string {}", quote(text.shown())),
             Kind::Text(text) => quote(text.shown()),
-            Kind::List(_) => "a list".to_owned(),
-            Kind::Map(_) => "a mapping".to_owned(),
+            Kind::Null | Kind::List(_) | Kind::Map(_) => self.kind().to_owned(),
         }
     }
 }

@@ -387,6 +387,11 @@ impl<'a> Reading<'a> {
         let shape = reader.shape();
         let expected = self.expected(node, &shape);
         let error = Diagnostic::error(node.span, format!("expected {expected}"));
+        if shape.may_hide_text() && node.as_text().is_some() {
+            let help = shape.keys();
+            return self
+                .fail(help.into_iter().fold(error.label("this is a string"), Diagnostic::help));
+        }
         let error = error.label(format!("this is {}", node.describe()));
         if self.is_from_file(node.span) {
             self.add_without_value(error);

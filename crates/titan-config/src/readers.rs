@@ -9,6 +9,7 @@ use crate::location::Span;
 use crate::node::{Entry, Kind, Node, Text, is_unquoted, quote};
 use crate::problem::Problem;
 use crate::read::{Read, Reading};
+use crate::secrets::MASK;
 use crate::shape::{Shape, TextShape};
 use crate::suggest;
 use std::num::{NonZeroU16, NonZeroU32};
@@ -448,9 +449,16 @@ impl<K, F: Fn(&str) -> Result<K, Problem>, V: Read> Read for MappingReader<F, V>
     fn read(&self, node: &Node, to: &mut Reading<'_>) -> Option<Self::Value> {
         let Kind::Map(entries) = &node.kind else { return to.mismatch(node, self) };
         let fits = check_length(entries.len(), &self.length, ("the mapping", "entries"), node, to);
+        let takes_secrets = self.value.shape().is_secret();
         let read = |Entry { key, key_span, value }: &Entry| {
-            let parsed = parse_text(key, || quote(key), *key_span, &self.key, &self.parse, to);
-            let value = to.inside(key, |to| self.value.read(value, to));
+            // Without a value, the key may be what should be the value.
+            let is_secret = takes_secrets && matches!(value.kind, Kind::Null);
+            let (called, step) = match is_secret {
+                true => ("this".to_owned(), MASK),
+                false => (quote(key), key.as_str()),
+            };
+            let parsed = parse_text(key, || called.clone(), *key_span, &self.key, &self.parse, to);
+            let value = to.inside(step, |to| self.value.read(value, to));
             Some(Named { key: parsed?, key_span: *key_span, value: value? })
         };
         let values: Vec<_> = entries.iter().take(*self.length.end()).map(read).collect();

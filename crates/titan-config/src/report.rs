@@ -2,12 +2,13 @@
 
 use crate::bounds::MAX_DIAGNOSTICS;
 use crate::diagnostic::{Diagnostic, Label, Severity};
-use crate::location::{Location, Span};
-use crate::node::{Kind, Node};
+use crate::location::{FileId, Location, Span};
+use crate::node::{Entry, Kind, Node};
 use crate::render;
 use crate::secrets::Secrets;
 use crate::source::{Source, Sources};
-use std::collections::HashMap;
+use crate::visible::Visible;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 /// Everything found in a configuration, in the order of its files. `Display` shows it as plain text.
@@ -20,7 +21,9 @@ pub struct Report {
 
 impl Report {
     pub(crate) fn new(sources: &Sources, findings: Findings) -> Report {
-        let Findings { errors: mut diagnostics, warnings, omitted, hidden, secrets, .. } = findings;
+        let Findings {
+            errors: mut diagnostics, warnings, omitted, hidden, visible, secrets, ..
+        } = findings;
         diagnostics.extend(warnings);
         for diagnostic in &mut diagnostics {
             let Diagnostic { severity: _, message, at, also, path, help } = diagnostic;
@@ -34,7 +37,10 @@ impl Report {
         let sources = match diagnostics.is_empty() {
             // The report on files in which nothing was found does not keep them.
             true => Sources::of(Source::main(&sources.main().name, "")),
-            false => sources.without(&hidden.iter().map(|it| it.span).collect::<Vec<_>>()),
+            false => {
+                let hidden: Vec<Span> = hidden.iter().map(|it| it.span).collect();
+                sources.without(&hidden).showing(&visible, &lines_of(&diagnostics))
+            }
         };
         Report { sources, diagnostics, omitted }
     }
@@ -63,6 +69,17 @@ impl Report {
     pub fn file(&self, place: Location) -> &str {
         &self.sources.get(place.file).name
     }
+}
+
+/// The lines that are shown, by file.
+fn lines_of(diagnostics: &[Diagnostic]) -> HashMap<FileId, HashSet<u32>> {
+    let mut lines: HashMap<FileId, HashSet<u32>> = HashMap::new();
+    for Diagnostic { at, also, .. } in diagnostics {
+        for Label { span, text: _ } in std::iter::once(at).chain(also) {
+            lines.entry(span.start.file).or_default().insert(span.start.line);
+        }
+    }
+    lines
 }
 
 struct Colored<'a>(&'a Report);
@@ -95,8 +112,20 @@ pub(crate) struct Findings {
     /// The values that are not known, which has been reported, in the order of the files.
     unknown: Vec<Span>,
     pub(crate) secrets: Secrets,
+    /// The entries that are left out because their mapping has the key already.
+    pub(crate) again: Vec<Again>,
+    /// What may be shown of the files; nothing of those that are not among them.
+    pub(crate) visible: HashMap<FileId, Visible>,
     /// The paths that are not written as they lead there from the directory of the first file.
     pub(crate) moved: HashMap<Span, String>,
+}
+
+/// An entry whose key is in its mapping already.
+#[derive(Debug)]
+pub(crate) struct Again {
+    pub(crate) entry: Entry,
+    /// The place of the first of the two keys.
+    pub(crate) first: Span,
 }
 
 /// A secret, which nothing shows.

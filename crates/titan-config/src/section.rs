@@ -159,7 +159,12 @@ fn refuse_key<S: Section>(entry: &Entry, to: &mut Reading<'_>) -> Option<&'stati
     if to.is_full() {
         return to.fail(error);
     }
-    let SectionInfo { name, what, .. } = S::info();
+    let info = S::info();
+    if info.may_be_secret(entry) && suggest::nearest(key, S::KEYS.iter().copied()).is_none() {
+        let error = Diagnostic::error(*key_span, "unknown key").label("it has no value either");
+        return to.fail(error.help(format!("{} has the keys {}", info.what, key_list(S::KEYS))));
+    }
+    let SectionInfo { name, what, .. } = info;
     let told = habits::explain_key(name, key);
     // What is explained is no slip, however near it is.
     let meant = suggest::nearest(key, S::KEYS.iter().copied()).filter(|_| told.is_none());

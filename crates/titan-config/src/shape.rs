@@ -1,6 +1,6 @@
 //! The form of a value: the one description behind messages, the schema and the reference.
 
-use crate::node::{Node, quote};
+use crate::node::{Entry, Kind, Node, quote};
 use crate::quantity::{ByteSize, display_duration};
 use std::time::Duration;
 
@@ -104,6 +104,14 @@ pub(crate) enum Presence {
     Optional(&'static str),
 }
 
+impl SectionInfo {
+    /// Whether a key that it does not have may be a secret: one that lost its own key.
+    pub(crate) fn may_be_secret(&self, entry: &Entry) -> bool {
+        matches!(entry.value.kind, Kind::Null)
+            && self.fields.iter().any(|it| it.shape.has_secrets())
+    }
+}
+
 impl Shape {
     /// What a message says was expected.
     pub(crate) fn describe(&self) -> String {
@@ -161,6 +169,62 @@ impl Shape {
             Shape::Text(_) | Shape::Secret(_) | Shape::Caseless(_) | Shape::Network(_) => true,
             Shape::Short { .. } => self.short().takes_text(),
             Shape::Either(shapes) => shapes.iter().any(Shape::takes_text),
+            _ => false,
+        }
+    }
+
+    /// Whether a mapping is among what may stand there.
+    pub(crate) fn takes_mapping(&self) -> bool {
+        match self {
+            Shape::Section(_) | Shape::Short { .. } | Shape::Map { .. } => true,
+            Shape::List { item, .. } => item.takes_mapping(),
+            Shape::Either(shapes) => shapes.iter().any(Shape::takes_mapping),
+            _ => false,
+        }
+    }
+
+    /// What the items of a list in that place look like, if there may be one.
+    pub(crate) fn item(&self) -> Option<&Shape> {
+        match self {
+            Shape::List { item, .. } => Some(item),
+            Shape::Short { .. } => self.short().item(),
+            Shape::Either(shapes) => shapes.iter().find_map(Shape::item),
+            _ => None,
+        }
+    }
+
+    /// Whether a text that stands there is a secret.
+    pub(crate) fn is_secret(&self) -> bool {
+        self.texts().iter().any(|shape| matches!(shape, Shape::Secret(_)))
+    }
+
+    /// Whether a text that stands there is a secret, or may contain one: where no text belongs, it may be all that is left
+    /// of a section with secrets.
+    pub(crate) fn may_hide_text(&self) -> bool {
+        self.is_secret() || self.texts().is_empty() && self.has_secrets()
+    }
+
+    /// What a text may be that stands there.
+    fn texts(&self) -> Vec<&Shape> {
+        match self {
+            Shape::Section(_) | Shape::Map { .. } => Vec::new(),
+            Shape::Short { .. } => self.short().texts(),
+            Shape::List { item, .. } => item.texts(),
+            Shape::Either(shapes) => shapes.iter().flat_map(Shape::texts).collect(),
+            text => vec![text],
+        }
+    }
+
+    fn has_secrets(&self) -> bool {
+        match self {
+            Shape::Secret(_) => true,
+            Shape::Section(section) | Shape::Short { section, .. } => {
+                section.fields.iter().any(|field| field.shape.has_secrets())
+            }
+            Shape::List { item: inner, .. } | Shape::Map { value: inner, .. } => {
+                inner.has_secrets()
+            }
+            Shape::Either(shapes) => shapes.iter().any(Shape::has_secrets),
             _ => false,
         }
     }

@@ -1,7 +1,8 @@
 //! The texts of the files of a configuration, for showing their lines.
 
 use crate::location::{FileId, Location, Span};
-use std::collections::HashMap;
+use crate::visible::Visible;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -60,6 +61,21 @@ impl Sources {
             }
         };
         Sources(self.0.iter().map(without).collect())
+    }
+
+    /// Only these lines, with what may be shown of them. All other lines are empty.
+    pub(crate) fn showing(
+        &self,
+        visible: &HashMap<FileId, Visible>,
+        lines: &HashMap<FileId, HashSet<u32>>,
+    ) -> Sources {
+        let nothing = (Visible::default(), HashSet::new());
+        let showing = |source: &Arc<Source>| {
+            let visible = visible.get(&source.file).unwrap_or(&nothing.0);
+            let lines = lines.get(&source.file).unwrap_or(&nothing.1);
+            Arc::new(source.showing(visible, lines))
+        };
+        Sources(self.0.iter().map(showing).collect())
     }
 
     pub(crate) fn names(&self) -> FileNames {
@@ -158,6 +174,17 @@ impl Source {
                 None => text.push_str(line),
                 Some(parts) => text.extend(with_stars(line, parts)),
             }
+        }
+        Source::new(self.file, &self.name, self.directory.clone(), &text)
+    }
+
+    fn showing(&self, visible: &Visible, numbers: &HashSet<u32>) -> Source {
+        let lines = visible.lines(numbers, |number| self.line(number));
+        let last = numbers.iter().copied().max().unwrap_or_default();
+        let mut text = String::new();
+        for number in 1..=last {
+            text.push_str(lines.get(&number).map_or("", String::as_str));
+            text.push('\n');
         }
         Source::new(self.file, &self.name, self.directory.clone(), &text)
     }

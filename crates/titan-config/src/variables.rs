@@ -53,7 +53,7 @@ impl Part<'_> {
 /// What is no reference, with what to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct NoReference {
-    message: String,
+    message: &'static str,
     help: &'static str,
 }
 
@@ -124,7 +124,7 @@ impl Missing {
 
 impl From<NoReference> for Missing {
     fn from(NoReference { message, help }: NoReference) -> Missing {
-        Missing { message, label: String::new(), help: help.to_owned() }
+        Missing { message: message.to_owned(), label: String::new(), help: help.to_owned() }
     }
 }
 
@@ -288,19 +288,19 @@ fn parts(text: &str) -> Vec<(Result<Part<'_>, NoReference>, Range<usize>)> {
 }
 
 fn unclosed() -> NoReference {
-    NoReference { message: "this `${` is not closed".to_owned(), help: FORMS }
+    NoReference { message: "this `${` is not closed", help: FORMS }
 }
 
 /// What stands between the braces.
 fn reference(inside: &str) -> Result<Part<'_>, NoReference> {
-    let no_reference = |message: String, help| Err(NoReference { message, help });
+    let no_reference = |message, help| Err(NoReference { message, help });
     if inside.contains('{') {
         let help = "a variable is not replaced within another; write `$${` for `${` itself";
-        return no_reference("a `{` inside of `${...}`".to_owned(), help);
+        return no_reference("a `{` inside of `${...}`", help);
     }
     if let Some(path) = inside.strip_prefix("file:") {
         return match path.is_empty() || path.contains('\0') {
-            true => no_reference("`${file:}` needs the path to a file".to_owned(), FORMS),
+            true => no_reference("`${file:}` needs the path to a file", FORMS),
             false => Ok(Part::File(path)),
         };
     }
@@ -308,14 +308,14 @@ fn reference(inside: &str) -> Result<Part<'_>, NoReference> {
     let (name, rest) = inside.split_at(end.unwrap_or(inside.len()));
     let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     let default = rest.strip_prefix(":-");
+    // Nothing of it is repeated: in a secret, it is a part of the secret.
     if name.starts_with(|c: char| c.is_ascii_digit()) {
-        let message = format!("`{name}` is not the name of a variable");
-        return no_reference(message, CAPTURED);
+        return no_reference("the name of a variable cannot start with a digit", CAPTURED);
     }
     match (is_name, rest.is_empty() || default.is_some()) {
         (true, true) => Ok(Part::Variable { name, default }),
-        (true, false) => no_reference(format!("`{name}` is followed by what means nothing"), FORMS),
-        (false, _) => no_reference("the name of a variable is missing".to_owned(), FORMS),
+        (true, false) => no_reference("what follows the name of a variable means nothing", FORMS),
+        (false, _) => no_reference("the name of a variable is missing", FORMS),
     }
 }
 
@@ -354,9 +354,9 @@ mod tests {
             ("$$$${A}}", "$${A}}"),
             ("é${A}é", "é[A]é"),
             ("${A", "(this `${` is not closed)"),
-            ("${1}", "(`1` is not the name of a variable)"),
+            ("${1}", "(the name of a variable cannot start with a digit)"),
             ("${}", "(the name of a variable is missing)"),
-            ("${A-b}", "(`A` is followed by what means nothing)"),
+            ("${A-b}", "(what follows the name of a variable means nothing)"),
             ("${A:-{b}}", "(a `{` inside of `${...}`)}"),
             ("${file:}", "(`${file:}` needs the path to a file)"),
         ] {

@@ -4,7 +4,7 @@ use crate::bounds::{MAX_DEPTH, MAX_FILE, MAX_NODES, MAX_TEXT_TOTAL};
 use crate::diagnostic::Diagnostic;
 use crate::location::{FileId, Location, Span};
 use crate::node::{Entry, Kind, Node, Text, quote};
-use crate::report::Findings;
+use crate::report::{Again, Findings};
 use crate::source::Source;
 use crate::surroundings::Alone;
 use crate::syntax_error::explain;
@@ -257,9 +257,16 @@ impl Builder<'_, '_> {
             Content::Map { entries, key, seen } => {
                 let (key, key_span) = key.take().expect("a value follows its key");
                 // The first of equal keys stays; the second has been reported.
-                if !seen.contains_key(&key) {
-                    seen.insert(key.clone(), entries.len());
-                    entries.push(Entry { key, key_span, value: node });
+                match seen.get(&key) {
+                    Some(&first) => {
+                        let first = entries[first].key_span;
+                        let entry = Entry { key, key_span, value: node };
+                        self.findings.again.push(Again { entry, first });
+                    }
+                    None => {
+                        seen.insert(key.clone(), entries.len());
+                        entries.push(Entry { key, key_span, value: node });
+                    }
                 }
             }
         }

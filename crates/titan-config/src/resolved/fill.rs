@@ -5,6 +5,7 @@ use crate::cidr::parse_cidr;
 use crate::node::{Entry, Kind, Node, Text};
 use crate::quantity::{parse_duration, parse_size};
 use crate::shape::{FieldInfo, Pick, Presence, SectionInfo, Shape, one_or_list};
+use crate::shown::is_credential;
 use crate::token::HEADER_NAME;
 use crate::yaml;
 
@@ -83,15 +84,10 @@ fn fill_list(node: &Node, item: &Shape) -> Value {
     })
 }
 
-/// The fields of messages that carry what proves who somebody is.
-const CREDENTIALS: [&str; 5] =
-    ["authorization", "cookie", "proxy-authorization", "set-cookie", "x-api-key"];
-
 fn fill_entry(entry: &Entry, shape: &Shape, has_case: bool) -> (Key, Value) {
     let key = Key { text: entry.key.clone(), has_case };
-    let is_credential = || CREDENTIALS.contains(&key.text.to_ascii_lowercase().as_str());
     let value = match fill(&entry.value, shape) {
-        Value::Text(text) if !has_case && is_credential() => Value::Secret(Secret(text)),
+        Value::Text(text) if !has_case && is_credential(&key.text) => Value::Secret(Secret(text)),
         other => other,
     };
     (key, value)
