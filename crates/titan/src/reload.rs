@@ -17,6 +17,7 @@ mod attempts;
 mod figures;
 mod messages;
 mod pending;
+mod planning;
 mod records;
 mod request;
 mod storage;
@@ -33,23 +34,22 @@ use crate::check;
 use crate::config_file;
 use crate::documents::Origins;
 use crate::failure::Failure;
-use crate::plan;
 use crate::regular_file::FileState;
 use crate::terminal;
 use attempts::{Attempts, Before, Refused, Wanted};
 use figures::{Baseline, Sample, Samples};
 use pending::Pending;
+use planning::Planning;
 use request::{Outcome, Request};
 use std::future;
-use std::sync::{Arc, Mutex};
-use std::thread;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use titan_admin::history::{self, Author, EntryRef, Origin, Source};
 use titan_admin::orders::{
-    self, Applied, Change, ConfigOrder, Document, Findings, NotApplied, Planned, Safeguards,
+    self, Applied, Change, ConfigOrder, Document, Findings, NotApplied, Safeguards,
 };
 use titan_admin::{Access, Cause, Reloads};
-use titan_config::{Config, Masked, Plan};
+use titan_config::{Config, Masked};
 use titan_proxy::{Loader, Revocations, Status};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
@@ -75,11 +75,12 @@ pub(crate) struct Reloading {
     unusable: Option<Vec<Option<FileState>>>,
     /// What its file was like, where that is watched.
     watched: Option<Watched>,
+    /// The look at files that is under way, and how often something had been asked for when it began.
+    looking: Option<Pending<u64, Seen>>,
     /// What was complained about last.
     complaint: String,
     reloads: Arc<Reloads>,
-    /// Locked by the plan that is made.
-    planning: Arc<Mutex<()>>,
+    planning: Planning,
 }
 
 /// What is being put in force.
@@ -87,6 +88,14 @@ struct Attempt {
     request: Request,
     /// How requests have fared before, where that will be asked for.
     recent: Option<Sample>,
+}
+
+/// What files are like.
+struct Seen {
+    /// Those that the configuration names.
+    named: Vec<Option<FileState>>,
+    /// Those that it was read from, where they are watched.
+    origins: Option<Origins>,
 }
 
 /// Somebody who waits to hear what has come into force.
@@ -98,6 +107,8 @@ struct Reply {
 
 /// A change that takes longer than this is worth a word.
 const LONG: Duration = Duration::from_secs(60);
+/// A look at files that takes longer than this is worth a word.
+const LONG_LOOK: Duration = Duration::from_secs(10);
 
 impl Reloading {
     /// Nothing but `in_force` was asked for yet.
@@ -122,9 +133,10 @@ impl Reloading {
             samples: Samples::new(Instant::now()),
             unusable: None,
             watched: None,
+            looking: None,
             complaint: String::new(),
             reloads,
-            planning: Arc::default(),
+            planning: Planning::default(),
         };
         reloading.go_on();
         reloading
@@ -136,21 +148,42 @@ impl Reloading {
         Reloading { watched: Some(watched), ..self }
     }
 
-    /// Puts files in force that have changed, and judges what is on trial.
+    /// Looks whether files have changed, and judges what is on trial.
     pub(crate) fn look(&mut self) {
         self.samples.look(&self.status, Instant::now());
         self.go_on();
-        if self.running.is_some() {
+        if self.looking.is_none() && !self.is_under_way() {
+            self.begin_look();
+        }
+    }
+
+    /// Looks at files on another thread: what they are on may not respond.
+    fn begin_look(&mut self) {
+        let InForce { file, config, state, .. } = &self.in_force;
+        // What changes during a trial is seen after it.
+        let watched = self.watched.as_ref().filter(|_| self.trial.is_none());
+        if watched.is_none() && state.is_empty() {
             return;
         }
-        // What changes during a trial is seen after it.
-        let watched = self.watched.as_mut().filter(|_| self.trial.is_none());
-        if watched.is_some_and(Watched::has_changed) {
+        let (file, config) = (file.clone(), Arc::clone(config));
+        let watched = watched.map(|watched| watched.files().clone());
+        let look = move || Seen {
+            named: config_file::state_of_named(&config, &file),
+            origins: watched.map(|files| files.now()),
+        };
+        // Where there is no thread the next look is one.
+        self.looking = Pending::spawn(self.asked, look, LONG_LOOK).ok();
+    }
+
+    /// Puts files in force that have changed.
+    fn note_seen(&mut self, asked: u64, seen: Option<Seen>) {
+        // What was asked for since has looked at them itself.
+        let Some(Seen { named, origins }) = seen.filter(|_| asked == self.asked) else { return };
+        let watched = self.watched.as_mut().zip(origins);
+        if watched.is_some_and(|(watched, now)| watched.has_changed(now)) {
             return self.ask_for(Request::quiet(Wanted::File, Some(Author::Watch)));
         }
-        let InForce { file, config, state, .. } = &self.in_force;
-        let now = config_file::state_of_named(config, file);
-        if now != *state && self.unusable.as_ref() != Some(&now) {
+        if named != self.in_force.state && self.unusable.as_ref() != Some(&named) {
             self.ask_for(Request::quiet(Wanted::NamedFiles, Some(Author::Watch)));
         }
     }
@@ -205,7 +238,9 @@ impl Reloading {
         match order {
             ConfigOrder::Change { change, author, done } => self.change(change, author, done),
             ConfigOrder::Confirm { author, done } => self.confirm(&author, done),
-            ConfigOrder::Plan { documents, done } => self.plan(documents, done),
+            ConfigOrder::Plan { documents, done } => {
+                self.planning.begin(self.in_force.clone(), documents, done);
+            }
             // Where nobody waits any more nothing is to be told.
             ConfigOrder::InForce(shown) => drop(shown.send(self.shown())),
             ConfigOrder::History(told) => drop(told.send(self.records.told())),
@@ -235,23 +270,6 @@ impl Reloading {
             }
             Err(why) => drop(done.send(Err(why))),
         }
-    }
-
-    /// Compares these documents with those in force, beside whatever else is done.
-    fn plan(&self, documents: Vec<Document>, done: oneshot::Sender<Result<Planned, NotApplied>>) {
-        let (in_force, turn) = (self.in_force.clone(), Arc::clone(&self.planning));
-        let job = move || {
-            // One at a time: each takes a core for a while.
-            let _turn = turn.lock();
-            let name = documents.first().map_or_else(String::new, |first| first.name.clone());
-            let planned = compare(&in_force, &documents);
-            drop(done.send(planned.map_err(|failure| {
-                let json = check::failed(&name, &failure);
-                NotApplied::Refused(Findings { text: failure.text(false), json })
-            })));
-        };
-        // Where there is no thread nobody hears of it, which is told.
-        drop(thread::Builder::new().name("plan".to_owned()).spawn(job));
     }
 
     /// What `titan rollback` goes back to.
@@ -351,6 +369,7 @@ impl Reloading {
                 let news = self.records.take(saved, Instant::now());
                 news.iter().for_each(|line| terminal::event(line));
             }
+            (asked, seen) = pending::ended(&mut self.looking) => self.note_seen(asked, seen),
             () = reach(due) => {}
         }
         self.go_on();
@@ -386,7 +405,8 @@ impl Reloading {
     fn due(&self) -> Option<Instant> {
         let trial = self.trial.as_ref().and_then(Trial::next);
         let attempt = self.running.as_ref().and_then(Pending::late_at);
-        trial.into_iter().chain(attempt).chain(self.records.late_at()).min()
+        let look = self.looking.as_ref().and_then(Pending::late_at);
+        [trial, attempt, look, self.records.late_at()].into_iter().flatten().min()
     }
 
     /// Does what is due, and begins what is to be done next.
@@ -398,17 +418,25 @@ impl Reloading {
         {
             self.ask_for(next);
         }
+        self.records.save(now);
+        self.note_late(now);
+        self.reply();
+        let is_on_trial = self.trial.is_some() || self.is_ending_trial();
+        self.reloads.note_standing(is_on_trial, self.records.unsaved());
+    }
+
+    /// Says of whatever takes too long that it does, once.
+    fn note_late(&mut self, now: Instant) {
         if let Some(running) = &mut self.running
             && running.becomes_late(now)
         {
             let wanted = &running.about.request.wanted;
             messages::takes_long(&wanted.name(&self.in_force.file, self.records.history()), LONG);
         }
-        self.records.save(now);
+        if self.looking.as_mut().is_some_and(|looking| looking.becomes_late(now)) {
+            messages::look_takes_long(LONG_LOOK);
+        }
         self.records.note_late(now).iter().for_each(|line| terminal::event(line));
-        self.reply();
-        let is_on_trial = self.trial.is_some() || self.is_ending_trial();
-        self.reloads.note_standing(is_on_trial, self.records.unsaved());
     }
 
     /// What somebody will be told of the configuration in force, once it is known whether the history has it.
@@ -569,12 +597,4 @@ pub(crate) fn take_during_upgrade(reloading: &mut Option<Reloading>, order: Conf
         }
         order => take(reloading, order),
     }
-}
-
-/// What these documents would change in the configuration in force. Both are read as if they stood in place of its file.
-fn compare(in_force: &InForce, documents: &[Document]) -> Result<Planned, Failure> {
-    let InForce { file, documents: old, .. } = in_force;
-    let new = config_file::resolve_new(documents, file)?;
-    let old = config_file::resolve_past(&old.texts, file)?;
-    Ok(plan::shown(&Plan::new(&old, &new)))
 }

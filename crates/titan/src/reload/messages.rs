@@ -87,6 +87,14 @@ pub(super) fn takes_long(name: &str, time: Duration) {
     ));
 }
 
+/// A look at files has not ended for so long.
+pub(super) fn look_takes_long(time: Duration) {
+    terminal::event(&format!(
+        "a look at the files of the configuration has taken {time:?} so far: a disk or a mount does not respond, and changes of \
+            files are not noticed before it does"
+    ));
+}
+
 /// Why a configuration cannot be confirmed that is being taken back.
 pub(super) fn ending(id: u64) -> String {
     format!("configuration {id} is being taken back; if that fails, it can be confirmed")

@@ -419,6 +419,28 @@ fn what_the_watch_sees_during_a_trial_is_taken_up_after_it() {
 }
 
 #[test]
+fn a_look_at_files_that_does_not_come_back_holds_up_nothing() {
+    let mut program = Program::starts(&with_status(200));
+    program.reloading = program.reloading.take().map(Reloading::watching);
+    program.is_fast = true;
+    let (done, seen) = oneshot::channel();
+    let reloading = program.reloading.as_mut().unwrap();
+    reloading.looking = Some(Pending::new(reloading.asked(), seen, LONG_LOOK));
+    let file = program.folder.join("titan.yaml");
+    std::fs::write(&file, with_status(202)).unwrap();
+    program.change(apply(&with_status(201), confirm_within(LONG))).unwrap();
+    program.during(async { tokio::time::sleep(2 * LONG_LOOK).await });
+    let looking = &program.reloading.as_ref().unwrap().looking;
+    assert!(looking.as_ref().is_some_and(Pending::is_late), "there is one look at a time");
+    program.confirm().unwrap();
+    assert_eq!((program.history().entries.len(), program.status()), (2, 201));
+    // What it has seen is of the past.
+    assert!(done.send(Seen { named: vec![None], origins: None }).is_ok());
+    program.until(|entry| entry.source == Source::Watch);
+    assert_eq!((program.reloading.as_ref().unwrap().asked(), program.status()), (2, 202));
+}
+
+#[test]
 fn safeguards_make_sense() {
     let mut program = Program::starts(&with_status(200));
     let guard = |factor| Safeguards { confirm: None, guard: Some(Guard { window: LONG, factor }) };

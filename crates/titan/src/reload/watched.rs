@@ -23,10 +23,14 @@ impl Watched {
         self.again = true;
     }
 
-    /// Whether there is something to read that was not read yet. What was different at the last look may still be written; a
-    /// configuration that is not there will come back.
-    pub(super) fn has_changed(&mut self) -> bool {
-        let now = self.read.now();
+    /// What to look at.
+    pub(super) fn files(&self) -> &Origins {
+        &self.read
+    }
+
+    /// Whether there is something to read that was not read yet, where the files are like that `now`. What was different at the
+    /// last look may still be written; a configuration that is not there will come back.
+    pub(super) fn has_changed(&mut self, now: Origins) -> bool {
         let is_settled = now == self.seen;
         self.seen.clone_from(&now);
         let has_changed = is_settled && now.has_main() && (now != self.read || self.again);
