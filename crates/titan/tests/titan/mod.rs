@@ -290,6 +290,8 @@ pub(crate) fn config(name: &str, text: &str) -> PathBuf {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{number}.yaml"));
+    // An earlier run may have left a link there, which leads elsewhere.
+    let _ = std::fs::remove_file(&path);
     std::fs::write(&path, text).unwrap();
     path
 }
