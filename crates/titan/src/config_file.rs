@@ -283,8 +283,12 @@ mod tests {
         assert_eq!(applied.len(), 3);
         part("c");
         assert_eq!(read(&applied), applied, "what came meanwhile is no part of it");
-        let Err(lost) = parse_past(&applied, Path::new("/elsewhere/titan.yaml")) else { panic!() };
-        assert!(lost.text(false).contains("a.yaml: no `include` finds it from /elsewhere"));
+        let elsewhere = Path::new("/elsewhere/titan.yaml");
+        let lost = [parse_past(&applied, elsewhere).err(), resolve_past(&applied, elsewhere).err()];
+        for lost in lost {
+            let lost = lost.expect("a part of it is not found").text(false);
+            assert!(lost.contains("a.yaml: no `include` finds it from /elsewhere"), "{lost}");
+        }
 
         let alone = Document { name: "new.yaml".into(), text: main.into() };
         assert_eq!(read(std::slice::from_ref(&alone))[..], [alone]);

@@ -116,15 +116,7 @@ impl Disk {
 
     /// Makes a configuration of a text in these surroundings.
     pub(crate) fn parse(&mut self, main: Found) -> Result<Parsed, Failure> {
-        self.texts.push(Document { name: main.name.clone(), text: main.text.clone() });
-        let composed = Composed::read(main, self)?;
-        if let Some(unused) = self.unused() {
-            return Err(Failure::BadInput(format!(
-                "{}: no `include` finds it from {}, though it was a part of this configuration",
-                unused.name,
-                self.folder.display()
-            )));
-        }
+        let composed = self.compose(main)?;
         let documents = Documents {
             texts: self.texts.as_slice().into(),
             masked: composed.masked().into(),
@@ -136,7 +128,20 @@ impl Disk {
 
     /// The same, with all that the files say or leave to defaults.
     pub(crate) fn resolve(&mut self, main: Found) -> Result<Resolved, Failure> {
-        Ok(Composed::read(main, self)?.into())
+        Ok(self.compose(main)?.into())
+    }
+
+    fn compose(&mut self, main: Found) -> Result<Composed, Failure> {
+        self.texts.push(Document { name: main.name.clone(), text: main.text.clone() });
+        let composed = Composed::read(main, self)?;
+        match self.unused() {
+            None => Ok(composed),
+            Some(unused) => Err(Failure::BadInput(format!(
+                "{}: no `include` finds it from {}, though it was a part of this configuration",
+                unused.name,
+                self.folder.display()
+            ))),
+        }
     }
 
     /// What was looked at; an error where not all of that was of one time.
