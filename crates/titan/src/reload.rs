@@ -483,7 +483,7 @@ impl Reloading {
         if self.trial.is_some() {
             self.records.settle(history::Outcome::OnTrial, None);
         }
-        let notes = messages::notes(&request, &self.in_force.file, self.trial.as_ref());
+        let notes = messages::notes(&self.in_force, self.trial.as_ref());
         let reply = request.done.map(|done| self.reply_with(done, notes));
         self.replies.extend(reply);
     }

@@ -139,6 +139,7 @@ fn run_after(
             config: Arc::clone(&config),
             documents,
             state,
+            is_in_file: true,
         });
         if let Some(predecessor) = predecessor.take() {
             predecessor.tell_serving(&taken)?;

@@ -56,6 +56,8 @@ pub(crate) struct InForce {
     pub(crate) config: Arc<Config>,
     pub(crate) documents: Documents,
     pub(crate) state: Vec<Option<FileState>>,
+    /// Whether the file says the same.
+    pub(crate) is_in_file: bool,
 }
 
 /// Why a change was refused.
@@ -102,10 +104,12 @@ impl Attempts {
                 // The files that it names may be others by now.
                 let state = config_file::state_of_named(&then.config, &then.file);
                 let files = config_file::read_checked(&then.config, &then.file)?;
-                return Ok(self.put_in_force(InForce { state, ..then }, &files)?);
+                let is_in_file = is_in_file(&then.documents, &then.file);
+                return Ok(self.put_in_force(InForce { state, is_in_file, ..then }, &files)?);
             }
         };
-        Ok(self.load(name, parsed, before)?)
+        let is_in_file = is_in_file(&parsed.documents, &before.file);
+        Ok(InForce { is_in_file, ..self.load(name, parsed, before)? })
     }
 
     fn read_again(&self, before: InForce) -> Result<InForce, Refused> {
@@ -124,7 +128,8 @@ impl Attempts {
         check_fixed(name, &config, &before.config)?;
         let state = config_file::state_of_named(&config, &before.file);
         let files = config_file::read_checked(&config, &before.file)?;
-        self.put_in_force(InForce { config: Arc::new(config), documents, state, ..before }, &files)
+        let config = Arc::new(config);
+        self.put_in_force(InForce { config, documents, state, is_in_file: true, ..before }, &files)
     }
 
     /// First everything that can fail, then everything that cannot.
@@ -156,6 +161,13 @@ impl Wanted {
             Wanted::Before(before) => format!("configuration {}", history.id(before.entry)),
         }
     }
+}
+
+/// Whether a reload of the file would put the same in force.
+fn is_in_file(documents: &Documents, file: &Path) -> bool {
+    let read = || config_file::read_whole(file).1;
+    !config_file::is_standard_input(file)
+        && read().is_ok_and(|parsed| parsed.documents.digest == documents.digest)
 }
 
 /// What the state directory has, where nothing was left out of it.

@@ -1,11 +1,10 @@
 //! What is said of changes: in the log, and to whoever asked.
 
-use super::attempts::Wanted;
+use super::attempts::{InForce, Wanted};
 use super::request::Request;
 use super::trial::Trial;
 use crate::config_file;
 use crate::terminal;
-use std::path::Path;
 use std::time::Duration;
 use titan_admin::history::{Author, Entry, rfc3339};
 use titan_config::Config;
@@ -101,9 +100,10 @@ pub(super) fn ending(id: u64) -> String {
 }
 
 /// What whoever asked for a change has to know besides.
-pub(super) fn notes(request: &Request, file: &Path, trial: Option<&Trial>) -> Vec<String> {
+pub(super) fn notes(in_force: &InForce, trial: Option<&Trial>) -> Vec<String> {
     let mut notes = Vec::new();
-    if !matches!(request.wanted, Wanted::File) && !config_file::is_standard_input(file) {
+    let InForce { file, is_in_file, .. } = in_force;
+    if !is_in_file && !config_file::is_standard_input(file) {
         let file = file.display();
         notes.push(format!("{file} has not changed: a reload or a restart reads it again"));
     }

@@ -68,7 +68,7 @@ impl Program {
         let gateway = Gateway::start(&config, &Files::default(), None).unwrap();
         let access = Access::new(&config, &Files::default()).unwrap();
         let (records, _) = opens(&config, &file, is_fast);
-        let in_force = InForce { file, config, documents, state: Vec::new() };
+        let in_force = InForce { file, config, documents, state: Vec::new(), is_in_file: true };
         let (loader, status) = (gateway.loader().clone(), gateway.status());
         let reloads = Arc::new(Reloads::new(digest));
         let (orders, ordered) = orders();
@@ -232,6 +232,7 @@ fn documents_are_applied_and_rolled_back() {
     );
     let back = program.change(Change::Rollback(None)).unwrap();
     assert_eq!((back.entry.id, back.entry.repeats, program.status()), (3, Some(1), 200));
+    assert!(back.notes.is_empty(), "the file says the same: {:?}", back.notes);
     let forth = program.change(Change::Rollback(Some(2))).unwrap();
     assert_eq!((forth.entry.id, program.status()), (4, 201));
     let history = program.history();
@@ -243,6 +244,8 @@ fn documents_are_applied_and_rolled_back() {
     assert!(matches!(program.change(Change::Rollback(Some(9))), Err(NotApplied::NotFound(_))));
     let again = program.change(Change::Reload).unwrap();
     assert_eq!((again.entry.id, program.status(), again.notes.len()), (5, 200, 0));
+    let same = program.change(apply(&with_status(200), PLAIN)).unwrap();
+    assert_eq!((same.entry.id, same.notes.len()), (6, 0), "the file says that: {:?}", same.notes);
 }
 
 #[test]
