@@ -57,7 +57,8 @@ percentage point above the one before, and the 99th percentile of durations from
 Exit codes:
   0    NEW is in force
   1    no gateway can be reached, or it does not serve this user
-  2    refused: the previous configuration stays in force";
+  2    refused, because it is wrong or cannot be put in force (an address is in use): the previous
+       configuration stays in force";
 
 pub(super) const AFTER_ROLLBACK: &str = "\
 Examples:
@@ -67,7 +68,8 @@ Examples:
 Exit codes:
   0    the earlier configuration is in force
   1    no gateway can be reached, or it does not serve this user
-  2    refused: the previous configuration stays in force";
+  2    refused, because it is wrong or cannot be put in force (an address is in use): the previous
+       configuration stays in force";
 
 pub(super) const AFTER_HISTORY: &str = "\
 The configuration in force is marked with a star. `state.history` says how many are kept.
@@ -126,7 +128,8 @@ mod tests {
         Exit codes:
           0    NEW is in force
           1    no gateway can be reached, or it does not serve this user
-          2    refused: the previous configuration stays in force
+          2    refused, because it is wrong or cannot be put in force (an address is in use): the previous
+               configuration stays in force
         ");
     }
 }

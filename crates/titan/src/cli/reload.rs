@@ -25,7 +25,8 @@ Without options it looks for admin.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/
 Exit codes:
   0    the file is in force
   1    no gateway can be reached, or it does not serve this user
-  2    refused: the previous configuration stays in force";
+  2    refused, because it is wrong or cannot be put in force (an address is in use): the previous
+       configuration stays in force";
 
 #[cfg(test)]
 mod tests {
@@ -62,7 +63,8 @@ mod tests {
         Exit codes:
           0    the file is in force
           1    no gateway can be reached, or it does not serve this user
-          2    refused: the previous configuration stays in force
+          2    refused, because it is wrong or cannot be put in force (an address is in use): the previous
+               configuration stays in force
         ");
     }
 }

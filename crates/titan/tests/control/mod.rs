@@ -147,6 +147,29 @@ fn taken_back(titan: &mut Titan) -> String {
 }
 
 #[test]
+fn what_cannot_be_put_in_force_is_refused_as_what_is_wrong_is() {
+    let (text, _) = with_history("refused");
+    let titan = Titan::start("refused", &text);
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let more = format!("listeners: ['{address}', ");
+    for (text, why) in [
+        (text.replace("listeners: [", &more), format!("cannot listen on {address}: ")),
+        (text.replace("200", "99"), "expected ".to_owned()),
+        (
+            format!("{text}---\nroutes: []\n"),
+            "a configuration must be a single document".to_owned(),
+        ),
+    ] {
+        let (code, _, err) = command(&titan, &["apply", &other("refused", &text)]);
+        assert_eq!(code, Some(2), "{err}");
+        assert!(err.contains(&why), "{err}");
+        assert!(err.ends_with("the previous configuration stays in force\n"), "{err}");
+        assert!(is(&titan, "200"));
+    }
+}
+
+#[test]
 fn what_is_applied_can_be_confirmed_and_rolled_back() {
     let (text, _) = with_history("confirmed");
     let titan = Titan::start("confirmed", &text);
