@@ -101,7 +101,7 @@ fn an_endpoint_with_other_tls_settings_is_another_one() {
     client.response().has_body("2");
     gateway.reloads(&of(", tls: { verify: false }"), &[&endpoint]).unwrap();
     client.sends(GET);
-    // It is none of before that is used.
+    // The connection without TLS is not reused.
     endpoint.accepts();
 }
 
