@@ -6,6 +6,7 @@
 
 mod choices;
 
+pub mod config;
 pub mod h2;
 
 pub use choices::CHOICES;
