@@ -28,12 +28,18 @@ const MAX_FACTOR: f64 = 1000.0;
 
 /// The configuration in force, as it is shown.
 #[derive(Serialize)]
-struct Shown {
-    entry: Entry,
+struct Shown<'a> {
+    entry: &'a Entry,
     #[serde(with = "time::serde::rfc3339::option")]
     confirm_until: Option<OffsetDateTime>,
-    summary: String,
-    documents: Vec<Document>,
+    summary: &'a str,
+    documents: Vec<ShownDocument<'a>>,
+}
+
+#[derive(Serialize)]
+struct ShownDocument<'a> {
+    name: &'a str,
+    text: &'a str,
 }
 
 /// What a configuration would change: the keys of `titan plan --json`, and more.
@@ -71,7 +77,7 @@ type Parameters<T> = Result<T, String>;
 /// Shows what is in force.
 pub(crate) async fn read(orders: &Orders) -> Response {
     match orders.in_force().await {
-        Ok(in_force) => Response::json(Status::OK, &Shown::from(in_force)),
+        Ok(in_force) => Response::json(Status::OK, &Shown::of(&in_force)),
         Err(error) => not_applied(&error),
     }
 }
@@ -193,11 +199,13 @@ impl Changed {
     }
 }
 
-impl From<InForce> for Shown {
-    fn from(in_force: InForce) -> Shown {
-        let InForce { entry, documents, summary, confirm_until } = in_force;
+impl Shown<'_> {
+    fn of(in_force: &InForce) -> Shown<'_> {
+        let InForce { entry, names, masked, summary, confirm_until } = in_force;
+        let documents = names.iter().zip(&**masked);
+        let documents = documents.map(|(name, masked)| ShownDocument { name, text: &masked.text });
         let confirm_until = confirm_until.map(OffsetDateTime::from);
-        Shown { entry, confirm_until, summary, documents }
+        Shown { entry, confirm_until, summary, documents: documents.collect() }
     }
 }
 

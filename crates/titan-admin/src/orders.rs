@@ -8,7 +8,9 @@ pub use crate::history::Document;
 use crate::history::{Author, Entry};
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+use titan_config::Masked;
 use tokio::sync::{mpsc, oneshot};
 
 /// The way to the program. It leads nowhere once a drain has begun.
@@ -174,10 +176,12 @@ pub enum NotUpgraded {
 pub struct InForce {
     /// Its entry in the history.
     pub entry: Entry,
-    /// What it says, with stars in place of secrets.
-    pub documents: Vec<Document>,
+    /// The names of its documents.
+    pub names: Vec<String>,
+    /// What they say, with stars in place of secrets.
+    pub masked: Arc<[Masked]>,
     /// What it comes to, as `titan check` prints it.
-    pub summary: String,
+    pub summary: Arc<str>,
     /// Until when it waits to be confirmed, where it does.
     pub confirm_until: Option<SystemTime>,
 }

@@ -28,6 +28,8 @@ pub(crate) struct Documents {
     pub(crate) masked: Arc<[Masked]>,
     /// The SHA-256 of the file. Where there are several, or some value is from elsewhere, that of all of it.
     pub(crate) digest: [u8; 32],
+    /// What the configuration comes to, as `titan check` prints it.
+    pub(crate) summary: Arc<str>,
     /// What was looked at for them.
     pub(crate) origins: Origins,
 }
@@ -39,6 +41,7 @@ impl Documents {
             texts: Arc::new([]),
             masked: Arc::new([]),
             digest: sha256(text.as_bytes()),
+            summary: Arc::default(),
             origins: Origins::default(),
         }
     }
@@ -121,6 +124,7 @@ impl Disk {
             texts: self.texts.as_slice().into(),
             masked: composed.masked().into(),
             digest: self.digest(),
+            summary: composed.config.mask(composed.config.summary()).into(),
             origins: self.origins.clone(),
         };
         Ok(Parsed { config: composed.config, documents })

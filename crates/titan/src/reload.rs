@@ -45,11 +45,9 @@ use std::future;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use titan_admin::history::{self, Author, EntryRef, Origin, Source};
-use titan_admin::orders::{
-    self, Applied, Change, ConfigOrder, Document, Findings, NotApplied, Safeguards,
-};
+use titan_admin::orders::{self, Applied, Change, ConfigOrder, Findings, NotApplied, Safeguards};
 use titan_admin::{Access, Cause, Reloads};
-use titan_config::{Config, Masked};
+use titan_config::Config;
 use titan_proxy::{Loader, Revocations, Status};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
@@ -312,15 +310,12 @@ impl Reloading {
     }
 
     fn shown(&self) -> orders::InForce {
-        let InForce { config, documents, .. } = &self.in_force;
-        let masked = |(document, masked): (&Document, &Masked)| Document {
-            name: document.name.clone(),
-            text: masked.text.clone(),
-        };
+        let InForce { documents, .. } = &self.in_force;
         orders::InForce {
             entry: self.records.in_force(),
-            documents: documents.texts.iter().zip(&*documents.masked).map(masked).collect(),
-            summary: config.mask(config.summary().to_string()),
+            names: documents.texts.iter().map(|document| document.name.clone()).collect(),
+            masked: Arc::clone(&documents.masked),
+            summary: Arc::clone(&documents.summary),
             confirm_until: self.trial.as_ref().and_then(Trial::confirm_until),
         }
     }
@@ -443,7 +438,7 @@ impl Reloading {
     fn reply_with(&self, done: oneshot::Sender<Outcome>, notes: Vec<String>) -> Reply {
         let config = &self.in_force.config;
         let warnings = Findings { text: config.warnings.to_string(), json: check::warned(config) };
-        let summary = config.mask(config.summary().to_string());
+        let summary = self.in_force.documents.summary.to_string();
         let applied = Applied { entry: self.records.in_force(), warnings, summary, notes };
         Reply { done, entry: self.records.refer_to_in_force(), applied }
     }

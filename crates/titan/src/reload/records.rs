@@ -77,7 +77,7 @@ impl Records {
 
     /// Notes what has come into force now.
     pub(super) fn note(&mut self, origin: Origin, in_force: &InForce) {
-        let Documents { texts, masked, digest, origins: _ } = in_force.documents.clone();
+        let Documents { texts, masked, digest, .. } = in_force.documents.clone();
         let said = Said { documents: texts, masked, sha256: digest };
         self.history.note(origin, said, SystemTime::now());
     }

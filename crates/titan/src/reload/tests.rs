@@ -10,7 +10,7 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use titan_admin::history::{Entry, Outcome as Fate};
-use titan_admin::orders::{Guard, History, Order, Orders, orders};
+use titan_admin::orders::{Document, Guard, History, Order, Orders, orders};
 use titan_proxy::{Files, Gateway};
 use tokio::sync::mpsc;
 
@@ -246,6 +246,19 @@ fn documents_are_applied_and_rolled_back() {
     assert_eq!((again.entry.id, program.status(), again.notes.len()), (5, 200, 0));
     let same = program.change(apply(&with_status(200), PLAIN)).unwrap();
     assert_eq!((same.entry.id, same.notes.len()), (6, 0), "the file says that: {:?}", same.notes);
+}
+
+#[test]
+fn what_is_shown_of_a_configuration_is_made_when_it_comes_into_force() {
+    let mut program = Program::starts(&with_status(200));
+    program.change(apply(&with_status(201), PLAIN)).unwrap();
+    let shows = |program: &mut Program| {
+        let orders = program.orders.clone();
+        program.during(async move { orders.in_force().await }).unwrap()
+    };
+    let [one, other] = [shows(&mut program), shows(&mut program)];
+    assert!(one.summary.contains("workers") && one.masked[0].text == with_status(201), "{one:?}");
+    assert!(Arc::ptr_eq(&one.summary, &other.summary) && Arc::ptr_eq(&one.masked, &other.masked));
 }
 
 #[test]

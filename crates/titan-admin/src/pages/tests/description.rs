@@ -1,9 +1,9 @@
 //! `openapi.json` against what is served: every call, every status of it, and every body.
 
 use super::*;
-use crate::orders::{Document, History, InForce, NotUpgraded, Planned, UpgradeOrder, Upgraded};
+use crate::orders::{History, InForce, NotUpgraded, Planned, UpgradeOrder, Upgraded};
 use std::collections::BTreeSet;
-use titan_config::AdminRights;
+use titan_config::{AdminRights, Masked};
 use titan_http::ResponseHead;
 
 fn api() -> Value {
@@ -163,9 +163,10 @@ fn program(order: ConfigOrder, outcome: Result<(), NotApplied>) {
             let _ = done.send(outcome.map(|()| applied()));
         }
         (ConfigOrder::InForce(shown), Ok(())) => {
-            let documents = vec![Document { name: "titan.yaml".to_owned(), text: "a".to_owned() }];
-            let (summary, confirm_until) = (String::new(), Some(SystemTime::UNIX_EPOCH));
-            let _ = shown.send(InForce { entry: entry(), documents, summary, confirm_until });
+            let names = vec!["titan.yaml".to_owned()];
+            let masked = [Masked { text: "a".to_owned(), secrets: Vec::new() }].into();
+            let (summary, confirm_until) = ("".into(), Some(SystemTime::UNIX_EPOCH));
+            let _ = shown.send(InForce { entry: entry(), names, masked, summary, confirm_until });
         }
         (ConfigOrder::Plan { done, .. }, outcome) => {
             let field = json!({ "field": "respond", "old": "204", "new": null, "weaker": false });
