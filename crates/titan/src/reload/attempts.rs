@@ -104,8 +104,7 @@ impl Attempts {
                 // The files that it names may be others by now.
                 let state = config_file::state_of_named(&then.config, &then.file);
                 let files = config_file::read_checked(&then.config, &then.file)?;
-                let is_in_file = is_in_file(&then.documents, &then.file);
-                return Ok(self.put_in_force(InForce { state, is_in_file, ..then }, &files)?);
+                return Ok(self.put_in_force(InForce { state, ..then }, &files)?);
             }
         };
         let is_in_file = is_in_file(&parsed.documents, &before.file);
