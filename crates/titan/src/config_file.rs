@@ -256,7 +256,8 @@ mod tests {
         let file_of = |location| parsed.config.file_names.of(location);
         let files: Vec<_> = parsed.config.routes.iter().map(|it| file_of(it.location)).collect();
         assert_eq!(files, ["/nowhere/[x]/conf.d/a.yaml", "/nowhere/[x]/one.yaml"]);
-        assert_eq!(parsed.documents.texts[..], documents);
+        let names: Vec<_> = parsed.documents.texts.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!(names, [documents[0].name.as_str(), "conf.d/a.yaml", "one.yaml"]);
         let Err(missing) = parse(&documents[..2], file) else { panic!() };
         assert!(missing.text(false).contains("it is not among the documents"));
     }
@@ -283,15 +284,49 @@ mod tests {
         assert_eq!(applied.len(), 3);
         part("c");
         assert_eq!(read(&applied), applied, "what came meanwhile is no part of it");
-        let elsewhere = Path::new("/elsewhere/titan.yaml");
-        let lost = [parse_past(&applied, elsewhere).err(), resolve_past(&applied, elsewhere).err()];
-        for lost in lost {
+        let mut lost = applied.to_vec();
+        lost[0].text = main.replace("conf.d", "conf");
+        for lost in [parse_past(&lost, &file).err(), resolve_past(&lost, &file).err()] {
             let lost = lost.expect("a part of it is not found").text(false);
-            assert!(lost.contains("a.yaml: no `include` finds it from /elsewhere"), "{lost}");
+            assert!(lost.contains("conf.d/a.yaml: no `include` finds it from /"), "{lost}");
         }
 
         let alone = Document { name: "new.yaml".into(), text: main.into() };
         assert_eq!(read(std::slice::from_ref(&alone))[..], [alone]);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn what_was_in_force_is_the_same_by_whatever_path_and_from_wherever() {
+        let folder = std::env::temp_dir().join(format!("titan-paths-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("conf.d")).unwrap();
+        let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
+        let here = folder.display();
+        let main = format!(
+            "include: [conf.d/*.yaml, ./one.yaml]\nlisteners: [':80']\n\
+             routes: {{ respond: {{ status: 200, body: '${{file:{here}/a}}${{file:b}}' }} }}\n"
+        );
+        write("titan.yaml", &main);
+        for (name, prefix) in [("conf.d/a.yaml", "a"), ("one.yaml", "b")] {
+            write(name, &format!("routes: {{ prefix: /{prefix}, respond: 204 }}\n"));
+        }
+        write("a", "1");
+        write("b", "2");
+        let file = folder.join("titan.yaml");
+        let up: PathBuf =
+            std::env::current_dir().unwrap().components().skip(1).map(|_| "..").collect();
+        let near = up.join(file.strip_prefix("/").unwrap());
+        let [from_root, from_here] = [&file, &near].map(|file| {
+            let Ok(parsed) = read_whole(file).1 else { panic!("{}", file.display()) };
+            parsed.documents
+        });
+        assert_eq!(from_root.digest, from_here.digest);
+        for (documents, file) in [(&from_root, &near), (&from_here, &file)] {
+            match parse_past(&documents.texts, file) {
+                Ok(past) => assert_eq!(past.documents.digest, documents.digest),
+                Err(failure) => panic!("{}", failure.text(false)),
+            }
+        }
         std::fs::remove_dir_all(&folder).unwrap();
     }
 

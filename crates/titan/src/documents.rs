@@ -79,9 +79,12 @@ fn with_state(file: PathBuf) -> (PathBuf, Option<FileState>) {
 
 /// The disk and the environment as the surroundings of a configuration, with notes of what was asked for.
 pub(crate) struct Disk {
-    /// The directory of the file that was asked for.
+    /// The directory of the file that was asked for, as whoever asked has written it.
     folder: PathBuf,
-    /// The files to include, where they are not those on the disk: in the order in which they were read from it.
+    /// The same from the root on.
+    place: PathBuf,
+    /// The files to include, where they are not those on the disk: in the order in which they were read from it. Their names are
+    /// those of [`Disk::name_of`].
     held: Option<Vec<Document>>,
     origins: Origins,
     /// Whether something has changed while it was read, or while the rest was.
@@ -96,6 +99,7 @@ impl Disk {
     pub(crate) fn around(folder: &Path) -> Disk {
         Disk {
             folder: folder.to_owned(),
+            place: absolute(&folder.join(".")),
             held: None,
             origins: Origins::default(),
             has_changed: false,
@@ -107,7 +111,13 @@ impl Disk {
 
     /// The same, where these documents are all that can be included.
     pub(crate) fn holding(folder: &Path, included: &[Document]) -> Disk {
-        Disk { held: Some(included.to_vec()), ..Disk::around(folder) }
+        let disk = Disk::around(folder);
+        let named = |Document { name, text }: &Document| {
+            let name = disk.name_of(Path::new(name));
+            Document { name, text: text.clone() }
+        };
+        let held = included.iter().map(named).collect();
+        Disk { held: Some(held), ..disk }
     }
 
     /// Reads the file that is asked for.
@@ -189,18 +199,30 @@ impl Disk {
         self.held.iter().flatten().find(|held| !is_used(held))
     }
 
+    /// What an included file is called in a list of documents, which another process may read: its path from the directory of
+    /// the main file on. So it is the same however that file was written when a process was started, and wherever.
+    fn name_of(&self, file: &Path) -> String {
+        let file = absolute(&self.place.join(file));
+        file.strip_prefix(&self.place).unwrap_or(&file).display().to_string()
+    }
+
+    /// The documents that fit a pattern.
+    fn fitting(&self, held: &[Document], pattern: &str) -> Result<Vec<PathBuf>, String> {
+        let pattern = Pattern::new(&without_dots(pattern)).map_err(|error| error.to_string())?;
+        let names = held.iter().map(|it| Path::new(&it.name));
+        let fits = |name: &&Path| pattern.matches_path_with(&self.place.join(name), OPTIONS);
+        Ok(names.filter(fits).map(Path::to_owned).collect())
+    }
+
     /// The files that fit a pattern.
-    fn find(&mut self, pattern: String) -> Result<Vec<PathBuf>, String> {
-        if let Some(held) = &self.held {
-            let pattern =
-                Pattern::new(&without_dots(&pattern)).map_err(|error| error.to_string())?;
-            let fits = |name: &&str| pattern.matches_with(&without_dots(name), OPTIONS);
-            let names = held.iter().map(|it| it.name.as_str());
-            return Ok(names.filter(fits).map(PathBuf::from).collect());
-        }
-        let found = found(&pattern)?;
-        self.origins.patterns.push((pattern, found.clone()));
-        Ok(found)
+    fn find(&mut self, pattern: &str) -> Result<Vec<PathBuf>, String> {
+        let found = found(pattern)?;
+        self.origins.patterns.push((pattern.to_owned(), found.clone()));
+        let from_folder = |file: PathBuf| match file.strip_prefix(&self.folder) {
+            Ok(file) => file.to_owned(),
+            Err(_) => file,
+        };
+        Ok(found.into_iter().map(from_folder).collect())
     }
 }
 
@@ -210,29 +232,29 @@ impl Surroundings for Disk {
             return Ok(vec![directory.join(pattern)]);
         }
         // An absolute pattern takes the place of the directory.
-        let directory = self.folder.join(directory);
+        let folder = if self.held.is_some() { &self.place } else { &self.folder };
+        let directory = folder.join(directory);
         let directory = directory.to_str().ok_or("the name of its directory is not UTF-8")?;
         let pattern = Path::new(&Pattern::escape(directory)).join(pattern);
-        let found = self.find(pattern.to_str().unwrap_or_default().to_owned())?;
-        let from_folder = |file: PathBuf| match file.strip_prefix(&self.folder) {
-            Ok(file) => file.to_owned(),
-            Err(_) => file,
-        };
-        Ok(found.into_iter().map(from_folder).collect())
+        let pattern = pattern.to_str().unwrap_or_default();
+        match &self.held {
+            Some(held) => self.fitting(held, pattern),
+            None => self.find(pattern),
+        }
     }
 
     fn document(&mut self, file: &Path) -> Result<Found, String> {
         let path = self.folder.join(file);
-        let name = path.display().to_string();
+        let (name, kept_as) = (path.display().to_string(), self.name_of(file));
         let (identity, text) = match &self.held {
             None => (identity_of(&path), self.read(&path, MAX_FILE).map_err(|it| it.to_string())?),
             Some(held) => {
-                let held = held.iter().find(|it| it.name == name);
+                let held = held.iter().find(|it| it.name == kept_as);
                 let held = held.ok_or("it is not among the documents that were given")?;
                 (path, held.text.clone())
             }
         };
-        self.texts.push(Document { name: name.clone(), text: text.clone() });
+        self.texts.push(Document { name: kept_as, text: text.clone() });
         let directory = file.parent().unwrap_or(Path::new("")).to_owned();
         Ok(Found { name, directory, identity, text })
     }
@@ -250,7 +272,8 @@ impl Surroundings for Disk {
     fn secret(&mut self, file: &Path) -> Result<String, String> {
         let path = self.folder.join(file);
         let text = self.read(&path, MAX_SECRET_FILE).map_err(|error| error.to_string())?;
-        self.secrets.insert(path, text.clone());
+        // The digest goes by the order of these, which the directory of the main file is not to change.
+        self.secrets.insert(file.to_owned(), text.clone());
         Ok(text)
     }
 
@@ -264,6 +287,11 @@ impl Surroundings for Disk {
 /// What tells a file from every other one, by whatever links it was found.
 pub(crate) fn identity_of(file: &Path) -> PathBuf {
     std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned())
+}
+
+/// A path from the root on.
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// A path without the `.` in it, which patterns and names have in different places.
