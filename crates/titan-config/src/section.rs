@@ -160,10 +160,7 @@ fn refuse_key<S: Section>(entry: &Entry, to: &mut Reading<'_>) -> Option<&'stati
         return to.fail(error);
     }
     let info = S::info();
-    if info.may_be_secret(entry) && suggest::nearest(key, S::KEYS.iter().copied()).is_none() {
-        let error = Diagnostic::error(*key_span, "unknown key").label("it has no value either");
-        return to.fail(error.help(format!("{} has the keys {}", info.what, key_list(S::KEYS))));
-    }
+    let may_be_secret = info.may_be_secret(entry);
     let SectionInfo { name, what, .. } = info;
     let told = habits::explain_key(name, key);
     // What is explained is no slip, however near it is.
@@ -172,6 +169,12 @@ fn refuse_key<S: Section>(entry: &Entry, to: &mut Reading<'_>) -> Option<&'stati
         (Some(meant), _) => format!("did you mean `{meant}`?"),
         (None, Some(help)) => help.to_owned(),
         (None, None) => match to.sections_with(key).as_slice() {
+            [] if may_be_secret => {
+                // It is not repeated: a key of no section may be a secret.
+                let error = Diagnostic::error(*key_span, "unknown key");
+                let help = format!("{what} has the keys {}", key_list(S::KEYS));
+                return to.fail(error.label(format!("not a key of {what}")).help(help));
+            }
             [] => format!("{what} has the keys {}", key_list(S::KEYS)),
             homes => format!("`{key}` is a key of {}", alternatives(homes.to_vec())),
         },

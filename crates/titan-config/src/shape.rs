@@ -105,10 +105,11 @@ pub(crate) enum Presence {
 }
 
 impl SectionInfo {
-    /// Whether a key that it does not have may be a secret: one that lost its own key.
+    /// Whether a key that it does not have may be a secret: one that lost its own key, or a part of one.
     pub(crate) fn may_be_secret(&self, entry: &Entry) -> bool {
-        matches!(entry.value.kind, Kind::Null)
-            && self.fields.iter().any(|it| it.shape.has_secrets())
+        let has = |is: fn(&Shape) -> bool| self.fields.iter().any(|field| is(&field.shape));
+        let is_alone = matches!(entry.value.kind, Kind::Null);
+        has(Shape::is_secret) || is_alone && has(Shape::has_secrets)
     }
 }
 

@@ -163,6 +163,7 @@ fn what_a_secret_became_is_not_shown() {
         ("a tag", keys(&format!("keys: {{ secret: !{API_KEY} }}"))),
         ("an alias", keys(&format!("keys: {{ secret: *{API_KEY} }}"))),
         ("a key", keys(&format!("keys: {{ secret {API_KEY} }}"))),
+        ("a part as a key", keys(&format!("keys: {{ secret: {TOKEN}, {API_KEY}: b }}"))),
         ("the keys", keys(&format!("keys: secret {API_KEY}"))),
         ("the policy", keys("").replace("jwt:", &format!("jwt: {API_KEY} |"))),
         ("a section", keys(&format!("keys: {{ secret: {{ a: {{ {API_KEY}: {API_KEY} }} }} }}"))),
