@@ -10,21 +10,23 @@ pub struct Reloads(Mutex<Attempts>);
 
 /// The attempts to put another configuration in force, and what they came to.
 #[derive(Clone, Debug)]
-pub(crate) struct Attempts {
+pub struct Attempts {
     /// The SHA-256 of the file in force, in hexadecimal digits.
-    pub(crate) digest: String,
-    pub(crate) applied: u64,
-    pub(crate) refused: u64,
+    pub digest: String,
+    /// How many have succeeded.
+    pub applied: u64,
+    /// How many have failed.
+    pub refused: u64,
     /// When the last one was made; `None` if none was since the start.
-    pub(crate) last: Option<SystemTime>,
+    pub last: Option<SystemTime>,
     /// Whether the last one, or the start, has succeeded.
-    pub(crate) is_last_applied: bool,
+    pub is_last_applied: bool,
     /// Whether the configuration in force is on trial.
-    pub(crate) is_on_trial: bool,
+    pub is_on_trial: bool,
     /// How many were taken back, in the order of [`Cause::ALL`].
-    pub(crate) taken_back: [u64; Cause::ALL.len()],
+    pub taken_back: [u64; Cause::ALL.len()],
     /// How many entries of the history are not on the disk although they should be.
-    pub(crate) unsaved: usize,
+    pub unsaved: usize,
 }
 
 /// Why a configuration was taken back that was on trial.
@@ -40,7 +42,7 @@ pub enum Cause {
 
 impl Cause {
     /// All of them.
-    pub(crate) const ALL: [Cause; 3] = [Cause::Unconfirmed, Cause::Guard, Cause::Rollback];
+    pub const ALL: [Cause; 3] = [Cause::Unconfirmed, Cause::Guard, Cause::Rollback];
 
     /// What metrics call it.
     pub(crate) fn as_str(self) -> &'static str {
@@ -105,7 +107,7 @@ impl Reloads {
     }
 
     /// What there is to tell.
-    pub(crate) fn attempts(&self) -> Attempts {
+    pub fn attempts(&self) -> Attempts {
         self.lock().clone()
     }
 

@@ -21,6 +21,7 @@ struct Program {
     orders: Orders,
     ordered: mpsc::Receiver<Order>,
     folder: PathBuf,
+    reloads: Arc<Reloads>,
     /// Whether time passes at once where nothing is left to do.
     is_fast: bool,
 }
@@ -72,7 +73,15 @@ impl Program {
         let (loader, status) = (gateway.loader().clone(), gateway.status());
         let reloads = Arc::new(Reloads::new(digest));
         let (orders, ordered) = orders();
-        let mut program = Program { gateway, reloading: None, orders, ordered, folder, is_fast };
+        let mut program = Program {
+            gateway,
+            reloading: None,
+            orders,
+            ordered,
+            folder,
+            reloads: Arc::clone(&reloads),
+            is_fast,
+        };
         program.runtime().block_on(async {
             let reloading =
                 Reloading::new(in_force, records, (loader, access, None), (reloads, status));
@@ -147,6 +156,14 @@ impl Program {
                 }
             }
         })
+    }
+
+    /// Lets the time pass that there is to confirm, and runs the loop until it was tried to take back.
+    fn runs_out(&mut self) -> History {
+        self.is_fast = true;
+        let history = self.until(|entry| entry.why.is_some());
+        self.is_fast = false;
+        history
     }
 
     /// Lets it be time to take back again what could not be taken back, and runs the loop until that was tried.
@@ -344,8 +361,8 @@ fn what_nobody_confirms_is_taken_back() {
     assert!(matches!(program.confirm(), Err(NotApplied::Conflict(_))));
 }
 
-/// Applies a configuration that names a file, and then `safeguards` with one that does not; the file goes away.
-fn has_nothing_to_go_back_to(safeguards: Safeguards) -> (Program, PathBuf) {
+/// Applies a configuration that names a file, and then one on trial that does not; the file goes away.
+fn has_nothing_to_go_back_to() -> (Program, PathBuf) {
     let mut program = Program::starts(&with_status(200));
     let secret = program.folder.join("secret");
     std::fs::write(&secret, SECRET).unwrap();
@@ -353,6 +370,7 @@ fn has_nothing_to_go_back_to(safeguards: Safeguards) -> (Program, PathBuf) {
         + "apply: [p]\npolicies: { p: { jwt: { required: false, providers: { algorithms: HS256, \
            keys: { secret_file: secret } } } } }\n";
     program.change(apply(&with_file, PLAIN)).unwrap();
+    let safeguards = confirm_within(Duration::from_secs(60));
     program.change(apply(&with_status(202), safeguards)).unwrap();
     std::fs::remove_file(&secret).unwrap();
     (program, secret)
@@ -362,7 +380,7 @@ const SECRET: &str = "forty bytes that nobody but us can guess";
 
 #[test]
 fn taking_back_is_tried_until_it_succeeds() {
-    let (mut program, secret) = has_nothing_to_go_back_to(confirm_within(LONG));
+    let (mut program, secret) = has_nothing_to_go_back_to();
     for _ in 0..2 {
         let Err(NotApplied::Refused(findings) | NotApplied::Failed(findings)) =
             program.change(Change::Rollback(None))
@@ -385,15 +403,32 @@ fn taking_back_is_tried_until_it_succeeds() {
 }
 
 #[test]
+fn a_trial_that_cannot_be_taken_back_shows_in_the_metrics() {
+    let (mut program, secret) = has_nothing_to_go_back_to();
+    let figures = |program: &Program| {
+        let it = program.reloads.attempts();
+        (it.is_on_trial, it.taken_back, it.applied, it.refused, it.is_last_applied)
+    };
+    assert_eq!(figures(&program), (true, [0; 3], 2, 0, true));
+    program.runs_out();
+    let failed = (true, [0; 3], 2, 1, false);
+    assert_eq!(figures(&program), failed);
+    // A failure that is known is not counted again.
+    program.tries_again();
+    assert_eq!(figures(&program), failed);
+    let last = program.reloads.last();
+    std::fs::write(&secret, SECRET).unwrap();
+    program.tries_again();
+    assert_eq!(figures(&program), (false, [1, 0, 0], 3, 1, true));
+    assert!(program.reloads.last() > last);
+}
+
+#[test]
 fn what_cannot_be_taken_back_can_be_confirmed() {
-    let (mut program, secret) =
-        has_nothing_to_go_back_to(confirm_within(Duration::from_millis(100)));
-    let failed = |entry: &Entry| entry.why.is_some();
-    let history = program.until(failed);
-    assert_eq!(history.entries[0].outcome, Fate::OnTrial);
+    let (mut program, secret) = has_nothing_to_go_back_to();
+    assert_eq!(program.runs_out().entries[0].outcome, Fate::OnTrial);
     // A failure that is known is tried again too.
     program.tries_again();
-    program.until(failed);
     let confirmed = program.confirm().unwrap();
     assert_eq!((confirmed.entry.id, confirmed.entry.outcome), (3, Fate::Confirmed));
     std::fs::write(&secret, SECRET).unwrap();
