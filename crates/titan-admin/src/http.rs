@@ -139,6 +139,8 @@ pub struct Response {
     pub head: ResponseHead,
     /// Not sent in response to HEAD.
     pub body: Vec<u8>,
+    /// Whether the connection is closed at once behind it, whatever the client is sending.
+    pub is_last: bool,
 }
 
 /// How long accepting rests when the process has no descriptor left.
@@ -262,7 +264,8 @@ impl Request {
 impl Response {
     /// A response with a body of that media type.
     pub fn new(status: Status, media_type: &'static str, body: impl Into<Vec<u8>>) -> Response {
-        let response = Response { head: ResponseHead::with_status(status), body: body.into() };
+        let head = ResponseHead::with_status(status);
+        let response = Response { head, body: body.into(), is_last: false };
         response.with(FieldName::ContentType, media_type)
     }
 

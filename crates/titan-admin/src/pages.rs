@@ -16,6 +16,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 use titan_http::{FieldName, Method, RequestHead, Status};
 use titan_proxy::{Gateway, Metrics, sha256};
+use tokio::sync::Semaphore;
 
 /// Everything that calls show and change.
 pub(crate) struct Pages {
@@ -27,6 +28,8 @@ pub(crate) struct Pages {
     access: Access,
     orders: Orders,
     audit: Audit,
+    /// For connections that wait for the response to a wrong token.
+    penalties: Semaphore,
     started: SystemTime,
 }
 
@@ -50,6 +53,9 @@ const TEXT: &str = "text/plain; charset=utf-8";
 
 /// How long the response to a wrong token takes: so that guessing takes long, and keeps nobody else out.
 const PENALTY: Duration = Duration::from_secs(1);
+/// How many connections wait for that at most. Others with a wrong token are closed at once: they are not to take the places of
+/// those who have a right one.
+const PENALTIES: usize = 8;
 
 const INDEX: &str = "\
 Titan admin interface
@@ -98,6 +104,7 @@ impl Pages {
             access: access.clone(),
             orders,
             audit,
+            penalties: Semaphore::new(PENALTIES),
             started: SystemTime::now(),
         }
     }
@@ -214,6 +221,9 @@ impl Handler for Site {
         };
         if let Refusal::Denied(_, Denial { why: Why::WrongToken, .. }) = &refusal {
             self.pages.access.count_refused();
+            let Ok(_penalty) = self.pages.penalties.try_acquire() else {
+                return Err(Response { is_last: true, ..self.refuse(refusal, head) });
+            };
             tokio::time::sleep(PENALTY).await;
         }
         Err(self.refuse(refusal, head))

@@ -107,10 +107,15 @@ impl<'p> Connection<'p> {
                 },
             };
             self.served = self.served.saturating_add(1);
-            options.keep_alive &= self.served < self.bounds.requests
+            let is_last = response.is_last;
+            options.keep_alive &= !is_last
+                && self.served < self.bounds.requests
                 && Instant::now() < self.until
                 && !self.slots.is_closing();
             timeout(WRITE, self.send(response, options)).await??;
+            if is_last {
+                return Ok(());
+            }
             if !options.keep_alive {
                 return self.linger().await;
             }
@@ -211,7 +216,7 @@ impl<'p> Connection<'p> {
     }
 
     async fn send(&mut self, response: Response, options: ResponseOptions) -> io::Result<()> {
-        let Response { mut head, body } = response;
+        let Response { mut head, body, is_last: _ } = response;
         let ResponseOptions { method, version, keep_alive } = options;
         let date = httpdate::fmt_http_date(SystemTime::now());
         head.fields.append(FieldName::Date, date.as_bytes()).map_err(io::Error::other)?;
@@ -380,6 +385,20 @@ mod tests {
             }
         });
         assert_eq!((received, took), (String::new(), LIFE));
+    }
+
+    #[test]
+    fn a_connection_is_closed_at_once_behind_a_response_that_says_so() {
+        let last = |_: &Request| {
+            let response = Response::new(Status::UNAUTHORIZED, "text/plain", "");
+            Response { is_last: true, ..response }
+        };
+        // The client stays and is silent, which otherwise takes as long as LINGER.
+        let (received, took) = played_with(last, async |client| {
+            client.write_all(GET).await.unwrap();
+        });
+        assert!(received.contains("\r\nConnection: close\r\n"), "{received}");
+        assert_eq!((received.matches("HTTP/1.1 401 ").count(), took), (1, Duration::ZERO));
     }
 
     /// Allows ten seconds more than [`MESSAGE`] for a body.

@@ -421,10 +421,25 @@ async fn a_wrong_token_costs_its_connection_a_second_and_is_counted() {
     };
     let started = Instant::now();
     let response = desk.responds(&ask).await;
-    assert_eq!((response.head.status.code(), started.elapsed()), (401, PENALTY));
+    assert_eq!((response.head.status.code(), response.is_last), (401, false));
+    assert_eq!(started.elapsed(), PENALTY);
     let challenge = response.head.fields.get(FieldName::WwwAuthenticate).unwrap();
     assert_eq!(challenge, b"Bearer error=\"invalid_token\"");
     assert_eq!(desk.pages.access.refused(), 1);
+
+    let started = Instant::now();
+    let mut waiting: Vec<_> = (0..PENALTIES).map(|_| Box::pin(desk.responds(&ask))).collect();
+    for one in &mut waiting {
+        tokio::select! { biased; _ = one => unreachable!(), () = async {} => {} }
+    }
+    let one_more = desk.responds(&ask).await;
+    assert_eq!((one_more.head.status.code(), one_more.is_last), (401, true));
+    assert_eq!(started.elapsed(), Duration::ZERO, "it takes no place from anybody");
+    for one in waiting {
+        assert!(!one.await.is_last);
+    }
+    assert!(!desk.responds(&ask).await.is_last, "they have made room");
+    assert_eq!(desk.pages.access.refused(), 3 + PENALTIES as u64);
 }
 
 /// An entry of the history, as the program tells of one.

@@ -56,7 +56,8 @@ pub(crate) fn revoke(store: &RevocationStore, request: &Request) -> Response {
 pub(crate) fn restore(store: &RevocationStore, id: &[u8]) -> Response {
     match number(id).map(|id| store.lift(id, now())) {
         Some(Ok(true)) => {
-            Response { head: ResponseHead::with_status(Status::NO_CONTENT), body: Vec::new() }
+            let head = ResponseHead::with_status(Status::NO_CONTENT);
+            Response { head, body: Vec::new(), is_last: false }
         }
         Some(Ok(false)) | None => no_entry(),
         Some(Err(error)) => Refused::Disk(error).response(),

@@ -391,7 +391,7 @@ fn ask(
         head.fields.append(*name, value.as_bytes()).unwrap();
     }
     let request = Request { head, body: body.into(), peer: PEER };
-    let Response { head, body } = match (method, path) {
+    let Response { head, body, .. } = match (method, path) {
         (Method::POST, "") => revoke(store, &request),
         (Method::GET, "") => list(store, request.head.query()),
         (_, path) => restore(store, path.strip_prefix('/').unwrap().as_bytes()),
