@@ -14,7 +14,7 @@ use log::{Log, Record};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{SystemTime, UNIX_EPOCH};
 use titan_config::{Config, Policy};
 use titan_proxy::Revocations;
@@ -133,9 +133,13 @@ impl RevocationStore {
         &self.table
     }
 
-    /// What there is to say of the file since this was asked last.
+    /// What there is to say of the file since this was asked last. Never waits: while the file is written there is nothing.
     pub fn take_warning(&self) -> Option<String> {
-        self.lock().warning.take()
+        match self.inner.try_lock() {
+            Ok(mut inner) => inner.warning.take(),
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().warning.take(),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     fn revoke(&self, tokens: Tokens, now: u64) -> Result<Outcome, Refused> {
