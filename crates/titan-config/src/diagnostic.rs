@@ -54,9 +54,9 @@ impl Diagnostic {
     }
 
     /// The same without what may tell of a value that is not to be shown.
-    pub(crate) fn without_words(self) -> Diagnostic {
+    pub(crate) fn without_words(self, value: &str) -> Diagnostic {
         Diagnostic {
-            message: "what the file contains cannot be used here".to_owned(),
+            message: format!("{value} cannot be used here"),
             at: Label { text: "it is not shown".to_owned(), ..self.at },
             also: Vec::new(),
             help: Vec::new(),

@@ -262,6 +262,8 @@ pub(crate) struct Reading<'a> {
     /// What may stand in place of what is being read, and where that is.
     instead: Option<(Span, Vec<&'static str>)>,
     regexes: usize,
+    /// Whether messages do not repeat what is being read.
+    conceals: bool,
 }
 
 enum Step {
@@ -284,6 +286,7 @@ impl<'a> Reading<'a> {
             sections,
             instead: None,
             regexes: 0,
+            conceals: false,
         }
     }
 
@@ -339,6 +342,19 @@ impl<'a> Reading<'a> {
         self.findings.hide(secret, self.path());
     }
 
+    /// Reads what proves who somebody is, if `is_credential`: no message repeats it.
+    pub(crate) fn concealing<T>(
+        &mut self,
+        is_credential: bool,
+        read: impl FnOnce(&mut Self) -> T,
+    ) -> T {
+        let outer = self.conceals;
+        self.conceals |= is_credential;
+        let value = read(self);
+        self.conceals = outer;
+        value
+    }
+
     /// How many errors there are, and the last of them, to say more of it.
     pub(crate) fn last_error(&mut self) -> (usize, Option<&mut Diagnostic>) {
         self.findings.last_error()
@@ -346,7 +362,9 @@ impl<'a> Reading<'a> {
 
     pub(crate) fn add(&mut self, mut diagnostic: Diagnostic) {
         if self.findings.is_from_file(diagnostic.at.span) {
-            diagnostic = diagnostic.without_words();
+            diagnostic = diagnostic.without_words("what the file contains");
+        } else if self.conceals {
+            diagnostic = diagnostic.without_words("this value");
         }
         self.add_without_value(diagnostic);
     }
@@ -359,9 +377,13 @@ impl<'a> Reading<'a> {
         self.findings.add(diagnostic);
     }
 
-    /// Whether that value was taken from a file, and is not shown.
-    pub(crate) fn is_from_file(&self, span: Span) -> bool {
-        self.findings.is_from_file(span)
+    /// What messages call that value, if it is not shown.
+    pub(crate) fn concealed(&self, span: Span) -> Option<&'static str> {
+        match (self.findings.is_from_file(span), self.conceals) {
+            (true, _) => Some("what the file contains"),
+            (false, true) => Some("this"),
+            (false, false) => None,
+        }
     }
 
     /// Whether a further finding would only be counted: describing it is wasted then.
@@ -387,13 +409,13 @@ impl<'a> Reading<'a> {
         let shape = reader.shape();
         let expected = self.expected(node, &shape);
         let error = Diagnostic::error(node.span, format!("expected {expected}"));
-        if shape.may_hide_text() && node.as_text().is_some() {
-            let help = shape.keys();
-            return self
-                .fail(help.into_iter().fold(error.label("this is a string"), Diagnostic::help));
+        if (shape.may_hide_text() || self.conceals) && node.as_text().is_some() {
+            let error = error.label("this is a string");
+            self.add_without_value(shape.keys().into_iter().fold(error, Diagnostic::help));
+            return None;
         }
         let error = error.label(format!("this is {}", node.describe()));
-        if self.is_from_file(node.span) {
+        if self.concealed(node.span).is_some() {
             self.add_without_value(error);
             return None;
         }

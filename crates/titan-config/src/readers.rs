@@ -9,7 +9,7 @@ use crate::location::Span;
 use crate::node::{Entry, Kind, Node, Text, is_unquoted, quote};
 use crate::problem::Problem;
 use crate::read::{Read, Reading};
-use crate::secrets::MASK;
+use crate::secrets::{MASK, is_credential};
 use crate::shape::{Shape, TextShape};
 use crate::suggest;
 use std::num::{NonZeroU16, NonZeroU32};
@@ -78,8 +78,8 @@ fn parse_text<T>(
     if to.is_full() {
         return to.fail(Diagnostic::error(span, ""));
     }
-    if to.is_from_file(span) {
-        let error = Diagnostic::error(span, format!("what the file contains is not {what}"));
+    if let Some(value) = to.concealed(span) {
+        let error = Diagnostic::error(span, format!("{value} is not {what}"));
         let help = format!("expected {}", Shape::Text(*shape).describe());
         to.add_without_value(error.label("it is not shown").help(help));
         return None;
@@ -458,7 +458,9 @@ impl<K, F: Fn(&str) -> Result<K, Problem>, V: Read> Read for MappingReader<F, V>
                 false => (quote(key), key.as_str()),
             };
             let parsed = parse_text(key, || called.clone(), *key_span, &self.key, &self.parse, to);
-            let value = to.inside(step, |to| self.value.read(value, to));
+            let value = to.inside(step, |to| {
+                to.concealing(is_credential(key), |to| self.value.read(value, to))
+            });
             Some(Named { key: parsed?, key_span: *key_span, value: value? })
         };
         let values: Vec<_> = entries.iter().take(*self.length.end()).map(read).collect();

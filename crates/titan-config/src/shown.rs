@@ -6,6 +6,7 @@ use crate::habits;
 use crate::location::Span;
 use crate::node::{Entry, Kind, Node, Text};
 use crate::report::Again;
+use crate::secrets::is_credential;
 use crate::shape::{FieldInfo, SectionInfo, Shape};
 use crate::suggest;
 use crate::token::HEADER_NAME;
@@ -33,13 +34,6 @@ pub(crate) fn visible(root: &Node, again: &[Again], file: &SectionInfo) -> Visib
 /// The same where only the text of the file is known.
 pub(crate) fn visible_keys(sections: &[SectionInfo]) -> Visible {
     Visible::Keys(sections.iter().flat_map(|it| &it.fields).map(|field| field.key).collect())
-}
-
-/// Whether a field of a message carries what proves who somebody is.
-pub(crate) fn is_credential(field: &str) -> bool {
-    const CREDENTIALS: [&str; 5] =
-        ["authorization", "cookie", "proxy-authorization", "set-cookie", "x-api-key"];
-    CREDENTIALS.contains(&field.to_ascii_lowercase().as_str())
 }
 
 #[derive(Default)]

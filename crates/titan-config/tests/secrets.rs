@@ -208,3 +208,26 @@ fn what_proves_who_somebody_is_is_not_shown_of_a_test_file() {
         assert_eq!(leaked(&shown(&report)), None, "{report}");
     }
 }
+
+/// Of a header field that carries a credential, nothing is repeated.
+#[test]
+fn credentials_in_header_fields_are_not_shown() {
+    for (value, why) in [
+        (format!("\"Bearer {API_KEY}\\n\""), "this is not a value template"),
+        (format!("\"Bearer {{a {API_KEY}}}\""), "this is not a value template"),
+        (format!("[\"Bearer {API_KEY}\"]"), "this is a list"),
+        (format!("\"Bearer ${API_KEY}\""), ""),
+    ] {
+        let text = format!(
+            "listeners: [\":80\"]\nroutes: [{{ respond: 204, apply: [p] }}]\npolicies:\n  p: {{ transform: {{ request: {{ \
+                headers: {{ set: {{ AUTHORIZATION: {value} }} }} }} }} }}\n"
+        );
+        let report = match around().read(&text) {
+            Ok(composed) => composed.config.warnings,
+            Err(report) => report,
+        };
+        let shown = shown(&report);
+        assert!(shown.contains(why), "{report}");
+        assert_eq!(leaked(&shown), None, "{report}");
+    }
+}

@@ -4,8 +4,8 @@ use super::{Field, Key, Origin, Secret, Section, Value};
 use crate::cidr::parse_cidr;
 use crate::node::{Entry, Kind, Node, Text};
 use crate::quantity::{parse_duration, parse_size};
+use crate::secrets::is_credential;
 use crate::shape::{FieldInfo, Pick, Presence, SectionInfo, Shape, one_or_list};
-use crate::shown::is_credential;
 use crate::token::HEADER_NAME;
 use crate::yaml;
 
