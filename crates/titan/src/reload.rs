@@ -451,6 +451,10 @@ impl Reloading {
             applied.notes.extend(records.fault().map(str::to_owned));
             // Its id may have moved since, and its outcome too.
             applied.entry = records.history().entry(entry).cloned().unwrap_or(applied.entry);
+            if !applied.entry.in_force {
+                let now = records.in_force().id;
+                applied.notes.push(messages::replaced(applied.entry.id, now));
+            }
             // Where nobody waits any more the log has told it.
             let _ = done.send(Ok(applied));
         }

@@ -94,6 +94,11 @@ pub(super) fn look_takes_long(time: Duration) {
     ));
 }
 
+/// What whoever asked for a change has to know where another one has come into force before the history was written.
+pub(super) fn replaced(id: u64, by: u64) -> String {
+    format!("configuration {id} is not in force any more: configuration {by} is")
+}
+
 /// Why a configuration cannot be confirmed that is being taken back.
 pub(super) fn ending(id: u64) -> String {
     format!("configuration {id} is being taken back; if that fails, it can be confirmed")

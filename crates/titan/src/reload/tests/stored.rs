@@ -113,6 +113,29 @@ fn a_history_that_hangs_holds_up_nothing_else() {
 }
 
 #[test]
+fn whoever_waits_for_the_history_hears_what_came_into_force_meanwhile() {
+    let mut program = Program::starts(&with_status(200));
+    program.change(Change::Reload).unwrap();
+    let hang = Hang::at(program.folder.join("state/history/3.jsonl.new"));
+    let orders = program.orders.clone();
+    let applied = program.during(async move {
+        let short = confirm_within(Duration::from_millis(10));
+        let change = orders.change(apply(&with_status(201), short), PEER);
+        let ending = async {
+            while orders.history().await.unwrap().entries[0].source != Source::TakenBack {
+                tokio::task::yield_now().await;
+            }
+            hang.ends();
+        };
+        tokio::join!(change, ending).0
+    });
+    let Applied { entry, notes, .. } = applied.unwrap();
+    assert_eq!((entry.id, entry.outcome), (3, Fate::TakenBack));
+    let last = notes.last().unwrap();
+    assert_eq!(last, "configuration 3 is not in force any more: configuration 4 is");
+}
+
+#[test]
 fn a_history_that_hangs_at_the_start_is_read_when_it_responds() {
     let mut program = Program::starts(&with_status(200));
     program.change(Change::Reload).unwrap();
