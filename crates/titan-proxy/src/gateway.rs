@@ -222,7 +222,7 @@ impl PreparedGateway {
         let cores = if config.workers.pin { allowed_cores() } else { Vec::new() };
         let reclaim = Arc::new(Reclaim::new(count));
         let (mut workers, mut orders) = (Vec::with_capacity(count), Vec::with_capacity(count));
-        let Rebound { listening, opened, closed: _ } = rebound;
+        let Rebound { listening, opened, added: _, closed: _ } = rebound;
         for (index, listeners) in opened.into_iter().enumerate() {
             let (order, received) = mpsc::channel(1);
             let plan = Plan {
@@ -256,14 +256,15 @@ impl PreparedGateway {
 }
 
 impl Loader {
-    /// Puts a configuration in force, as a whole or not at all, and returns when every worker serves from it. What runs
-    /// ends on what it began with. Takes as long as name servers and key servers do; not to be called on a runtime's thread.
+    /// Puts a configuration in force, as a whole or not at all, and returns when every worker serves from it: which of its listeners
+    /// are new, and where they are bound. What runs ends on what it began with. Takes as long as name servers and key servers do; not
+    /// to be called on a runtime's thread.
     pub fn load(
         &self,
         config: &Config,
         files: &Files,
         revoked: Option<&Revocations>,
-    ) -> Result<(), LoadError> {
+    ) -> Result<Vec<(usize, Bound)>, LoadError> {
         let Loading { registry, current, metrics, phase, orders, .. } = &*self.0;
         let turn = lock(&self.0.turn);
         if *turn == Turn::HandedOver {
@@ -289,10 +290,10 @@ impl Loader {
         let snapshot = prepared.take_effect();
         metrics.set_policies(snapshot.chains.counters());
         self.0.retired.add(current.swap(Arc::clone(&snapshot)));
-        let listening = self.0.switch(&snapshot, rebound);
+        let (listening, added) = self.0.switch(&snapshot, rebound);
         self.0.in_force().listening = listening;
         self.sweep();
-        Ok(())
+        Ok(added)
     }
 
     /// Lends all listening sockets and ticket keys to a successor of the process, once a reload that runs is over. Not to be
@@ -321,8 +322,12 @@ impl Loader {
 
 impl Loading {
     /// Has every worker serve from `snapshot`, and waits until all do.
-    fn switch(&self, snapshot: &Arc<Snapshot>, rebound: Rebound) -> Listening {
-        let Rebound { listening, opened, closed } = rebound;
+    fn switch(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        rebound: Rebound,
+    ) -> (Listening, Vec<(usize, Bound)>) {
+        let Rebound { listening, opened, added, closed } = rebound;
         let (done, all_done) = std_mpsc::sync_channel(0);
         for (worker, opened) in self.orders.iter().zip(opened) {
             let (snapshot, closed) = (Arc::clone(snapshot), closed.clone());
@@ -332,7 +337,7 @@ impl Loading {
         }
         drop(done);
         let _ = all_done.recv();
-        listening
+        (listening, added)
     }
 
     fn in_force(&self) -> MutexGuard<'_, InForce> {

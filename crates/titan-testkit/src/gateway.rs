@@ -125,14 +125,14 @@ impl Gateway {
 
     /// Uses other files from now on, under the configuration that it was started with.
     pub fn rereads(&self, files: &Files) -> Result<(), LoadError> {
-        self.running().loader().load(&self.config, files, self.revoked.as_ref())
+        self.running().loader().load(&self.config, files, self.revoked.as_ref()).map(drop)
     }
 
     /// Serves from another configuration from now on, which `text` and `upstreams` make as those of [`gateway`] do.
     #[track_caller]
     pub fn reloads(&self, text: &str, upstreams: &[&dyn Display]) -> Result<(), LoadError> {
         let config = parse(&complete(text, upstreams));
-        self.running().loader().load(&config, &self.files, self.revoked.as_ref())
+        self.running().loader().load(&config, &self.files, self.revoked.as_ref()).map(drop)
     }
 
     /// A new client of the Unix socket there.

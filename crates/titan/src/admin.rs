@@ -1,7 +1,7 @@
 //! The sockets of the admin interface, and the servers at them.
 
 use crate::failure::{FOR_PROBES, Failure};
-use crate::greeting::AdminAddresses;
+use crate::greeting::{AdminAddresses, CommandSocket};
 use crate::socket_path::Surroundings;
 use crate::terminal;
 use crate::upgrade::Inherited;
@@ -18,8 +18,15 @@ use titan_config::{Admin, AdminSocket, Config, ListenAddress};
 pub(crate) struct AdminSockets {
     address: Option<Socket>,
     /// For commands on this machine, beside the address.
-    commands: Option<Socket>,
+    commands: Commands,
     probes: Option<Socket>,
+}
+
+enum Commands {
+    At(Socket),
+    /// There is no directory for it.
+    NoDirectory,
+    Without,
 }
 
 /// What serves the interface.
@@ -55,24 +62,26 @@ impl AdminSockets {
         inherited: &mut Inherited,
     ) -> Result<AdminSockets, Failure> {
         let Some(Admin { address, socket, probes, .. }) = &config.admin else {
-            return Ok(AdminSockets { address: None, commands: None, probes: None });
+            return Ok(AdminSockets { address: None, commands: Commands::Without, probes: None });
         };
         let mut bind = |role: &'static str, address: &ListenAddress| {
             let (bind, what): (fn(&_) -> _, _) = match role {
                 PROBES => (Socket::bind, FOR_PROBES),
-                _ => (Socket::bind_private, "for the admin interface"),
+                _ => (Socket::bind_private, " for the admin interface"),
             };
-            let failed = |error| Failure::Bind { what: format!("{address} {what}"), error };
+            let failed = |error| Failure::Bind { address: address.to_string(), what, error };
             inherited.socket(role, address, bind).map_err(failed)
         };
         let bound = bind(ADMIN, address)?;
         let probes = probes.as_ref().map(|address| bind(PROBES, address)).transpose()?;
         let commands = match socket {
-            AdminSocket::At(path) => Some(bind(COMMANDS, &ListenAddress::Unix(path.clone()))?),
+            AdminSocket::At(path) => {
+                Commands::At(bind(COMMANDS, &ListenAddress::Unix(path.clone()))?)
+            }
             AdminSocket::Auto if !matches!(address, ListenAddress::Unix(_)) => {
                 bind_standard(inherited)
             }
-            AdminSocket::Auto | AdminSocket::Off => None,
+            AdminSocket::Auto | AdminSocket::Off => Commands::Without,
         };
         Ok(AdminSockets { address: Some(bound), commands, probes })
     }
@@ -80,7 +89,12 @@ impl AdminSockets {
     pub(crate) fn addresses(&self) -> AdminAddresses {
         let of = |socket: &Option<Socket>| socket.as_ref().map(|it| it.address().clone());
         let AdminSockets { address, commands, probes } = self;
-        AdminAddresses { address: of(address), commands: of(commands), probes: of(probes) }
+        let commands = match commands {
+            Commands::At(socket) => CommandSocket::At(socket.address().clone()),
+            Commands::NoDirectory => CommandSocket::NoDirectory,
+            Commands::Without => CommandSocket::Without,
+        };
+        AdminAddresses { address: of(address), commands, probes: of(probes) }
     }
 
     /// Serves at all of them.
@@ -88,6 +102,10 @@ impl AdminSockets {
         let AdminSockets { address, commands, probes } = self;
         let serve = |name, socket: Option<Socket>| {
             socket.map(|socket| interface.serve(name, socket)).transpose()
+        };
+        let commands = match commands {
+            Commands::At(socket) => Some(socket),
+            Commands::NoDirectory | Commands::Without => None,
         };
         Ok(AdminServers {
             address: serve(ADMIN, address)?,
@@ -134,15 +152,15 @@ impl AdminServers {
 }
 
 /// The socket at the usual place. A gateway serves without it: another one may be there already.
-fn bind_standard(inherited: &mut Inherited) -> Option<Socket> {
-    let path = Surroundings::of_process().for_gateway()?;
+fn bind_standard(inherited: &mut Inherited) -> Commands {
+    let Some(path) = Surroundings::of_process().for_gateway() else { return Commands::NoDirectory };
     let address = ListenAddress::Unix(path.clone());
     let bound = inherited.socket(COMMANDS, &address, |address| {
         prepare(&path)?;
         Socket::bind_private(address)
     });
     let error = match bound {
-        Ok(socket) => return Some(socket),
+        Ok(socket) => return Commands::At(socket),
         Err(error) => error,
     };
     let why = match error.kind() {
@@ -153,7 +171,7 @@ fn bind_standard(inherited: &mut Inherited) -> Option<Socket> {
     terminal::event(&format!(
         "no Unix socket for commands such as `titan reload`: {path}: {why}; set `admin.socket` to another path, or to `off`"
     ));
-    None
+    Commands::Without
 }
 
 /// Makes the directory, where that is missing: other sockets may be put there, too.

@@ -124,8 +124,8 @@ pub(crate) fn failed(name: &str, failure: &Failure) -> Vec<Value> {
         Failure::BadInput(text) | Failure::Runtime(text) => {
             vec![plain(name, Severity::Error, None, text)]
         }
-        Failure::Bind { what, error } => {
-            vec![plain(name, Severity::Error, None, &format!("{what}: {error}"))]
+        Failure::Bind { address, what, error } => {
+            vec![plain(name, Severity::Error, None, &format!("{address}{what}: {error}"))]
         }
     }
 }

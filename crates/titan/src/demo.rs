@@ -46,8 +46,9 @@ impl Demo {
     /// Starts the upstream on a free port of the loopback interface.
     pub(crate) fn start() -> Result<Demo, Failure> {
         let free = ListenAddress::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
-        let bind = |error| Failure::Bind { what: "a free port for the demo".to_owned(), error };
-        let socket = Socket::bind(&free).map_err(bind)?;
+        let failed =
+            |error| Failure::Bind { address: free.to_string(), what: " for the demo", error };
+        let socket = Socket::bind(&free).map_err(failed)?;
         let text = text_for(socket.address());
         let upstream = Server::start("demo", socket, BOUNDS, echo)?;
         Ok(Demo { config: parse(&text), text, upstream })

@@ -1,6 +1,7 @@
 //! Why the program fails, and with which exit code.
 
 use std::io;
+use std::path::Path;
 use std::process::ExitCode;
 use titan_admin::RevocationStoreError;
 use titan_config::{Config, FileNames, Location, Report};
@@ -21,8 +22,10 @@ pub(crate) enum Failure {
     BadInput(String),
     /// An address cannot be listened on.
     Bind {
-        /// Which, and what for.
-        what: String,
+        /// As the configuration writes it.
+        address: String,
+        /// What for, where it is no listener of the gateway: words that follow the address.
+        what: &'static str,
         error: io::Error,
     },
     /// Something else went wrong at the start or later.
@@ -33,7 +36,7 @@ pub(crate) enum Failure {
 pub(crate) const BAD_INPUT: u8 = 2;
 const RUNTIME: u8 = 1;
 /// What [`Failure::Bind`] calls the socket of the probes.
-pub(crate) const FOR_PROBES: &str = "for probes";
+pub(crate) const FOR_PROBES: &str = " for probes";
 
 impl Failure {
     /// The code that the program exits with.
@@ -71,18 +74,19 @@ impl Failure {
                 faults.iter().map(fault).collect()
             }
             Failure::BadInput(text) | Failure::Runtime(text) => format!("{word}: {text}\n"),
-            Failure::Bind { what, error } => {
-                let help = help_with(error.kind(), what);
-                format!("{word}: cannot listen on {what}: {error}\n{help}")
+            Failure::Bind { address, what, error } => {
+                let help = help_with(error.kind(), address, what);
+                format!("{word}: cannot listen on {address}{what}: {error}\n{help}")
             }
         }
     }
 }
 
 /// What can be done about an address that cannot be bound.
-fn help_with(kind: io::ErrorKind, what: &str) -> &'static str {
-    match kind {
-        io::ErrorKind::AddrInUse if what.ends_with(FOR_PROBES) => {
+fn help_with(kind: io::ErrorKind, address: &str, what: &str) -> String {
+    let text = match kind {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => return help_without(address),
+        io::ErrorKind::AddrInUse if what == FOR_PROBES => {
             "help: another process uses this address; `ss -ltnp` shows which. A draining gateway \
                 keeps its\n\x20     probes address until the drain has ended: wait for that, or set \
                 another `admin.probes`\n"
@@ -97,7 +101,19 @@ fn help_with(kind: io::ErrorKind, what: &str) -> &'static str {
         }
         io::ErrorKind::AddrNotAvailable => "help: this machine does not have that address\n",
         _ => "",
-    }
+    };
+    text.to_owned()
+}
+
+/// What can be done about a Unix socket whose directory does not exist.
+fn help_without(address: &str) -> String {
+    let path = address.strip_prefix("unix:").map(Path::new);
+    let Some(directory) = path.and_then(Path::parent) else { return String::new() };
+    let directory = directory.display();
+    format!(
+        "help: there is no directory {directory}: create it (`mkdir -p {directory}`) so that the user of the gateway may\n\
+         \x20     write to it, or name another path\n"
+    )
 }
 
 impl From<io::Error> for Failure {
@@ -140,7 +156,7 @@ impl From<RevocationStoreError> for Failure {
 impl From<LoadError> for Failure {
     fn from(error: LoadError) -> Failure {
         match error {
-            LoadError::Bind { address, error } => Failure::Bind { what: address, error },
+            LoadError::Bind { address, error } => Failure::Bind { address, what: "", error },
             LoadError::Credentials(bad) => bad.into(),
             error @ (LoadError::Keys(_) | LoadError::Workers) => {
                 Failure::BadInput(error.to_string())
@@ -156,12 +172,12 @@ mod tests {
 
     #[test]
     fn an_address_in_use_is_reported_with_what_may_use_it() {
-        let text = |what: &str| {
+        let text = |what: &'static str| {
             let error = io::Error::from(io::ErrorKind::AddrInUse);
-            Failure::Bind { what: what.to_owned(), error }.text(false)
+            Failure::Bind { address: "127.0.0.1:1".to_owned(), what, error }.text(false)
         };
-        assert!(text("127.0.0.1:1").contains("with another address"));
-        let of_probes = text(&format!("127.0.0.1:1 {FOR_PROBES}"));
+        assert!(text("").contains("with another address"));
+        let of_probes = text(FOR_PROBES);
         assert!(of_probes.contains("A draining gateway keeps its\n"), "{of_probes}");
     }
 }

@@ -1,7 +1,7 @@
 //! What is printed at the start: where to connect, and without a configuration file what to try.
 
 use std::fmt::Write;
-use titan_config::{Config, ListenAddress};
+use titan_config::{Config, ListenAddress, Listener};
 use titan_proxy::Bound;
 
 /// What a started gateway says of itself.
@@ -19,9 +19,23 @@ pub(crate) struct Greeting<'g> {
 pub(crate) struct AdminAddresses {
     pub(crate) address: Option<ListenAddress>,
     /// For commands on this machine, beside the address.
-    pub(crate) commands: Option<ListenAddress>,
+    pub(crate) commands: CommandSocket,
     pub(crate) probes: Option<ListenAddress>,
 }
+
+/// Where commands such as `titan reload` reach a gateway.
+pub(crate) enum CommandSocket {
+    /// A Unix socket.
+    At(ListenAddress),
+    /// Nowhere: it could be at the usual place, but there is no directory for that.
+    NoDirectory,
+    /// None is wanted beside the address, or the one at the usual place is another process's.
+    Without,
+}
+
+/// What is said where there is no directory for the socket.
+const NO_DIRECTORY: &str = "no Unix socket for commands: neither RUNTIME_DIRECTORY nor XDG_RUNTIME_DIR \
+    names a directory; set `admin.socket`";
 
 impl Greeting<'_> {
     /// The lines.
@@ -29,14 +43,8 @@ impl Greeting<'_> {
         let workers = if self.workers == 1 { "worker" } else { "workers" };
         let version = env!("CARGO_PKG_VERSION");
         let mut lines = vec![format!("titan {version}, {} {workers}", self.workers)];
-        for (bound, listener) in self.listeners.iter().zip(&self.config.listeners) {
-            let name = match listener.name == listener.address.to_string() {
-                true => String::new(),
-                false => format!(" ({})", listener.name),
-            };
-            let scheme = if listener.tls.is_some() { "https" } else { "http" };
-            lines.push(format!("listening on {}{name}", url(scheme, &bound.address)));
-        }
+        let listeners = self.listeners.iter().zip(&self.config.listeners);
+        lines.extend(listeners.map(|(bound, listener)| listening(bound, listener)));
         let AdminAddresses { address, commands, probes } = self.admin;
         let has_tls = self.config.admin.as_ref().is_some_and(|admin| admin.tls.is_some());
         let scheme = if has_tls { "https" } else { "http" };
@@ -46,13 +54,27 @@ impl Greeting<'_> {
         });
         let probes = probes.iter().map(|it| format!("probes on {}", url("http", &it.to_string())));
         lines.extend(probes);
-        lines.extend(commands.iter().map(|it| format!("admin on {it}")));
+        match commands {
+            CommandSocket::At(address) => lines.push(format!("admin on {address}")),
+            CommandSocket::NoDirectory => lines.push(NO_DIRECTORY.to_owned()),
+            CommandSocket::Without => {}
+        }
         let mut text = lines.join("\n") + "\n";
         if let Some(demo) = self.demo {
             text.push_str(&advice(demo));
         }
         text
     }
+}
+
+/// Where a listener is bound, in words.
+pub(crate) fn listening(bound: &Bound, listener: &Listener) -> String {
+    let name = match listener.name == listener.address.to_string() {
+        true => String::new(),
+        false => format!(" ({})", listener.name),
+    };
+    let scheme = if listener.tls.is_some() { "https" } else { "http" };
+    format!("listening on {}{name}", url(scheme, &bound.address))
 }
 
 fn url(scheme: &str, address: &str) -> String {
@@ -101,7 +123,7 @@ mod tests {
         let config = demo::config_for_reading();
         let admin = AdminAddresses {
             address: Some(config.admin.as_ref().unwrap().address.clone()),
-            commands: Some(ListenAddress::Unix("/run/titan/admin.sock".into())),
+            commands: CommandSocket::At(ListenAddress::Unix("/run/titan/admin.sock".into())),
             probes: None,
         };
         let greeting = Greeting {
@@ -146,7 +168,11 @@ mod tests {
         let greeting = Greeting {
             config: &config,
             listeners: &[bound("[::]:8080"), bound("127.0.0.1:4711"), bound("unix:/run/t.sock")],
-            admin: &AdminAddresses { address: None, commands: None, probes: None },
+            admin: &AdminAddresses {
+                address: None,
+                commands: CommandSocket::Without,
+                probes: None,
+            },
             workers: 1,
             demo: None,
         };
@@ -156,6 +182,26 @@ mod tests {
         listening on http://127.0.0.1:4711
         listening on unix:/run/t.sock
         admin off
+        ");
+    }
+
+    #[test]
+    fn a_gateway_that_commands_cannot_reach_says_so() {
+        let config = demo::config_for_reading();
+        let address = Some(ListenAddress::Any(8484));
+        let commands = CommandSocket::NoDirectory;
+        let greeting = Greeting {
+            config: &config,
+            listeners: &[bound("127.0.0.1:8080")],
+            admin: &AdminAddresses { address, commands, probes: None },
+            workers: 1,
+            demo: None,
+        };
+        insta::assert_snapshot!(greeting.text(), @r"
+        titan 0.1.0, 1 worker
+        listening on http://127.0.0.1:8080
+        admin on http://:8484
+        no Unix socket for commands: neither RUNTIME_DIRECTORY nor XDG_RUNTIME_DIR names a directory; set `admin.socket`
         ");
     }
 }

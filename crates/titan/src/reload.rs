@@ -36,7 +36,7 @@ use crate::documents::Origins;
 use crate::failure::Failure;
 use crate::regular_file::FileState;
 use crate::terminal;
-use attempts::{Attempts, Before, Refused, Wanted};
+use attempts::{Attempts, Before, Made, Refused, Wanted};
 use figures::{Baseline, Sample, Samples};
 use pending::Pending;
 use planning::Planning;
@@ -61,7 +61,7 @@ pub(crate) struct Reloading {
     attempts: Attempts,
     /// How often something was asked for.
     asked: u64,
-    running: Option<Pending<Attempt, Result<InForce, Refused>>>,
+    running: Option<Pending<Attempt, Result<Made, Refused>>>,
     next: Option<Request>,
     /// Set while the configuration in force is on trial: then nothing else takes its place.
     trial: Option<Trial>,
@@ -370,10 +370,11 @@ impl Reloading {
         self.go_on();
     }
 
-    fn note_ended(&mut self, attempt: Attempt, outcome: Option<Result<InForce, Refused>>) {
+    fn note_ended(&mut self, attempt: Attempt, outcome: Option<Result<Made, Refused>>) {
         let Attempt { request, recent } = attempt;
         match outcome {
-            Some(Ok(in_force)) => {
+            Some(Ok(Made { in_force, listening })) => {
+                messages::listening(&listening);
                 self.note_read(&request.wanted, Some(&in_force.documents.origins));
                 self.tell_applied(request, recent, in_force);
             }

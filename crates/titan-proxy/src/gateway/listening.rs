@@ -35,6 +35,8 @@ pub(super) struct Rebound {
     pub(super) listening: Listening,
     /// What each worker accepts at from now on besides.
     pub(super) opened: Vec<Vec<Listener>>,
+    /// Which listeners of the configuration that is, and where they are bound.
+    pub(super) added: Vec<(usize, Bound)>,
     /// What it accepts at no longer.
     pub(super) closed: Vec<ListenerId>,
 }
@@ -51,7 +53,8 @@ impl Listening {
         let mut opened: Vec<Vec<Listener>> =
             std::iter::repeat_with(Vec::new).take(workers).collect();
         let mut places = Vec::with_capacity(config.listeners.len());
-        for (listener, state) in config.listeners.iter().zip(states) {
+        let mut added = Vec::new();
+        for (index, (listener, state)) in config.listeners.iter().zip(states).enumerate() {
             let name = listener.name.clone();
             let (bound, sockets) = match self.find(&state.id) {
                 Some(place) => (Bound { name, ..place.bound.clone() }, place.sockets),
@@ -64,6 +67,7 @@ impl Listening {
                     };
                     let shares = shares.map_err(failed)?;
                     let bound = Bound::new(listener, &shares[0][0]);
+                    added.push((index, bound.clone()));
                     let count = shares.iter().map(Vec::len).sum();
                     for (worker, sockets) in opened.iter_mut().zip(shares) {
                         let listeners = sockets
@@ -79,7 +83,7 @@ impl Listening {
         let listening = Listening(places);
         let gone = self.0.iter().filter(|place| listening.find(&place.state.id).is_none());
         let closed = gone.map(|place| place.state.id.clone()).collect();
-        Ok(Rebound { listening, opened, closed })
+        Ok(Rebound { listening, opened, added, closed })
     }
 
     /// Where clients can connect.

@@ -4,6 +4,7 @@ use super::storage::Storage;
 use crate::config_file;
 use crate::documents::{Documents, Origins, Parsed};
 use crate::failure::Failure;
+use crate::greeting;
 use crate::regular_file::FileState;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -60,6 +61,13 @@ pub(crate) struct InForce {
     pub(crate) is_in_file: bool,
 }
 
+/// A change that is in force.
+pub(super) struct Made {
+    pub(super) in_force: InForce,
+    /// The listeners that are new, a line for each as at the start.
+    pub(super) listening: Vec<String>,
+}
+
 /// Why a change was refused.
 pub(super) struct Refused {
     pub(super) failure: Failure,
@@ -83,7 +91,7 @@ impl Attempts {
         &self,
         (name, wanted): (&str, &Wanted),
         before: InForce,
-    ) -> Result<InForce, Refused> {
+    ) -> Result<Made, Refused> {
         let parsed = match wanted {
             Wanted::NamedFiles => return self.read_again(before),
             Wanted::File => {
@@ -108,10 +116,11 @@ impl Attempts {
             }
         };
         let is_in_file = is_in_file(&parsed.documents, &before.file);
-        Ok(InForce { is_in_file, ..self.load(name, parsed, before)? })
+        let Made { in_force, listening } = self.load(name, parsed, before)?;
+        Ok(Made { in_force: InForce { is_in_file, ..in_force }, listening })
     }
 
-    fn read_again(&self, before: InForce) -> Result<InForce, Refused> {
+    fn read_again(&self, before: InForce) -> Result<Made, Refused> {
         let state = config_file::state_of_named(&before.config, &before.file);
         let files = config_file::read_named(&before.config, &before.file);
         if let Some(bad) = files.unreadable() {
@@ -122,7 +131,7 @@ impl Attempts {
             .map_err(|failure| Refused { failure, state: Some(state), origins: None })
     }
 
-    fn load(&self, name: &str, parsed: Parsed, before: InForce) -> Result<InForce, Failure> {
+    fn load(&self, name: &str, parsed: Parsed, before: InForce) -> Result<Made, Failure> {
         let Parsed { config, documents } = parsed;
         check_fixed(name, &config, &before.config)?;
         let state = config_file::state_of_named(&config, &before.file);
@@ -132,13 +141,18 @@ impl Attempts {
     }
 
     /// First everything that can fail, then everything that cannot.
-    fn put_in_force(&self, next: InForce, files: &Files) -> Result<InForce, Failure> {
-        let failed = |failure: Failure| failure.masked(&next.config);
-        let access = Access::prepare(&next.config, files).map_err(|bad| failed(bad.into()))?;
-        let loaded = self.loader.load(&next.config, files, self.revoked.as_ref());
-        loaded.map_err(|error| failed(error.into()))?;
+    fn put_in_force(&self, in_force: InForce, files: &Files) -> Result<Made, Failure> {
+        let config = &in_force.config;
+        let failed = |failure: Failure| failure.masked(config);
+        let access = Access::prepare(config, files).map_err(|bad| failed(bad.into()))?;
+        let loaded = self.loader.load(config, files, self.revoked.as_ref());
+        let added = loaded.map_err(|error| failed(error.into()))?;
         self.access.replace(access);
-        Ok(next)
+        let added = added.iter();
+        let listening =
+            added.map(|(index, bound)| greeting::listening(bound, &config.listeners[*index]));
+        let listening = listening.collect();
+        Ok(Made { in_force, listening })
     }
 }
 

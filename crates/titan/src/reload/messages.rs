@@ -9,6 +9,11 @@ use std::time::Duration;
 use titan_admin::history::{Author, Entry, rfc3339};
 use titan_config::Config;
 
+/// There are further listeners.
+pub(super) fn listening(lines: &[String]) {
+    lines.iter().for_each(|line| terminal::say(&format!("{line}\n")));
+}
+
 /// Files that the configuration names were read again.
 pub(super) fn files_in_use() {
     terminal::say("changed files were read again and are in use\n");

@@ -96,6 +96,26 @@ fn a_socket_can_be_elsewhere_or_off() {
 }
 
 #[test]
+fn a_socket_without_a_directory_says_what_to_create() {
+    let directory = socket("no").with_extension("d");
+    let path = directory.join("admin.sock");
+    let text = serving(200, &format!(", socket: {}", path.display()));
+    let (path, directory) = (path.display(), directory.display());
+    let told = |text: &str| {
+        let (code, _, err) = output([config("nowhere", text)]);
+        assert_eq!(code, Some(1), "{err}");
+        err
+    };
+    let err = told(&text);
+    let wanted =
+        format!("error: cannot listen on unix:{path} for the admin interface: No such file");
+    assert!(err.starts_with(&wanted), "{err}");
+    assert!(err.contains(&format!("create it (`mkdir -p {directory}`)")), "{err}");
+    let of_listener = serving(200, "").replace("127.0.0.1:0]", &format!("\"unix:{path}\"]"));
+    assert!(told(&of_listener).contains(&format!("help: there is no directory {directory}: ")));
+}
+
+#[test]
 fn a_second_gateway_serves_without_the_socket_at_the_usual_place() {
     let first = Titan::start("first", &serving(200, ""));
     let second = Titan::start_beside(&first, &serving(200, ""));
@@ -127,6 +147,19 @@ fn reload_puts_the_file_in_force_or_says_what_is_wrong_with_it() {
         let line = format!("titan_admin_calls_total{{call=\"reload\",{line}");
         assert!(metrics.contains(&line), "{metrics}");
     }
+}
+
+#[test]
+fn a_reload_tells_where_a_new_listener_is() {
+    let mut titan = Titan::start("new-listener", &serving(200, ""));
+    let more = "listeners: [127.0.0.1:0, { name: more, address: '127.83.83.2:0' }]";
+    fs::write(&titan.file, serving(200, "").replace("listeners: [127.0.0.1:0]", more)).unwrap();
+    titan.signal(Signal::HUP);
+    let told = titan.next_output("listening on http://");
+    let address = told.strip_suffix(" (more)").unwrap();
+    assert!(address.starts_with("127.83.83.2:"), "{told}");
+    assert_eq!(call(TcpStream::connect(address).unwrap(), "GET", "/", &[], "").0, 200);
+    titan.wait_for(&format!("{} was read again and is in force", titan.file.display()));
 }
 
 #[test]
