@@ -17,7 +17,6 @@ use connection::Connection;
 use serde::Serialize;
 use serde_json::json;
 use slots::ConnectionSlots;
-use socket::SocketFile;
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
@@ -25,6 +24,7 @@ use std::sync::{Arc, mpsc as std_mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use titan_http::{FieldName, RequestHead, ResponseHead, Status};
+use titan_proxy::SocketFile;
 use tokio::runtime::Builder;
 use tokio::sync::{Semaphore, oneshot};
 
@@ -201,9 +201,9 @@ impl Server {
     /// takes that is being made.
     pub fn end(self) {
         let Server { stop, thread, accepting, slots: _, file } = self;
+        file.iter().for_each(SocketFile::remove);
         drop((stop, accepting));
         let _ = thread.join();
-        file.iter().for_each(SocketFile::remove);
     }
 }
 

@@ -19,6 +19,7 @@ pub use status::Status;
 use crate::metrics::Metrics;
 use crate::serve::{Change, Order};
 use crate::snapshot::Snapshot;
+use crate::socket::SocketFile;
 use arc_swap::ArcSwap;
 use inherited::{Inherited, Turn};
 use listening::{Listening, Rebound};
@@ -189,6 +190,8 @@ impl Gateway {
 
     /// Accepts nothing more and finishes what runs; idle connections close.
     pub fn drain(&self) {
+        let mut in_force = self.loader.0.in_force();
+        in_force.listening.remove_files();
         self.phase.send_replace(Phase::Drain);
     }
 
@@ -222,7 +225,7 @@ impl PreparedGateway {
         let cores = if config.workers.pin { allowed_cores() } else { Vec::new() };
         let reclaim = Arc::new(Reclaim::new(count));
         let (mut workers, mut orders) = (Vec::with_capacity(count), Vec::with_capacity(count));
-        let Rebound { listening, opened, added: _, closed: _ } = rebound;
+        let Rebound { listening, opened, added: _, closed: _, unused: _ } = rebound;
         for (index, listeners) in opened.into_iter().enumerate() {
             let (order, received) = mpsc::channel(1);
             let plan = Plan {
@@ -291,7 +294,12 @@ impl Loader {
         metrics.set_policies(snapshot.chains.counters());
         self.0.retired.add(current.swap(Arc::clone(&snapshot)));
         let (listening, added) = self.0.switch(&snapshot, rebound);
-        self.0.in_force().listening = listening;
+        let mut in_force = self.0.in_force();
+        in_force.listening = listening;
+        if *phase.borrow() == Phase::Drain {
+            in_force.listening.remove_files();
+        }
+        drop(in_force);
         self.sweep();
         Ok(added)
     }
@@ -327,7 +335,8 @@ impl Loading {
         snapshot: &Arc<Snapshot>,
         rebound: Rebound,
     ) -> (Listening, Vec<(usize, Bound)>) {
-        let Rebound { listening, opened, added, closed } = rebound;
+        let Rebound { listening, opened, added, closed, unused } = rebound;
+        unused.iter().for_each(SocketFile::remove);
         let (done, all_done) = std_mpsc::sync_channel(0);
         for (worker, opened) in self.orders.iter().zip(opened) {
             let (snapshot, closed) = (Arc::clone(snapshot), closed.clone());

@@ -84,7 +84,7 @@ pub use gateway::{
     Status, UpstreamFailure, check_credentials, warn_of_credentials,
 };
 pub use metrics::{Cells, Metrics, RouteCells};
-pub use socket::remove_stale_socket;
+pub use socket::{FileIdentity, SocketFile, remove_stale_socket};
 pub use titan_io::counter::{Counted, Counter, Histogram};
 pub use titan_io::tls::{BadCredentials, Files, TicketSecrets, sha256};
 pub use titan_policies::jwt::{KeySetStatus, Revocation, Revocations, Revoked};

@@ -5,8 +5,9 @@ use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixListener as StdUnixListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::task::{Context, Poll};
 use titan_config::ListenAddress;
 use titan_io::stream::Stream;
@@ -23,6 +24,16 @@ pub(crate) enum Acceptor {
     Tcp(TcpListener),
     Unix(UnixListener),
 }
+
+/// The file of a Unix socket: more than its path, where another process may have put another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SocketFile {
+    path: PathBuf,
+    identity: FileIdentity,
+}
+
+/// Device and inode of a file.
+pub type FileIdentity = (u64, u64);
 
 /// Connections that the kernel may hold before they are accepted.
 const BACKLOG: i32 = 4096;
@@ -209,6 +220,37 @@ fn bind_unix(path: &Path, workers: usize) -> io::Result<Vec<ListenSocket>> {
     socket.listen(BACKLOG)?;
     socket.set_nonblocking(true)?;
     (0..workers).map(|_| Ok(ListenSocket::Unix(socket.try_clone()?.into()))).collect()
+}
+
+impl SocketFile {
+    /// The file that is at that path now.
+    pub fn at(path: &Path) -> io::Result<SocketFile> {
+        let identity = SocketFile::identity_at(path)?;
+        Ok(SocketFile { path: path.to_owned(), identity })
+    }
+
+    /// The file that another process has found at that path when it bound the socket.
+    pub fn known(path: &Path, identity: FileIdentity) -> SocketFile {
+        SocketFile { path: path.to_owned(), identity }
+    }
+
+    /// What tells it from others at its path.
+    pub fn identity(&self) -> FileIdentity {
+        self.identity
+    }
+
+    /// Removes it, unless another one is in its place by now. To be called while the socket is open: then nobody takes it for a
+    /// stale one, whose inode a new one could have.
+    pub fn remove(&self) {
+        if SocketFile::identity_at(&self.path).is_ok_and(|now| now == self.identity) {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+
+    fn identity_at(path: &Path) -> io::Result<FileIdentity> {
+        let meta = std::fs::symlink_metadata(path)?;
+        Ok((meta.dev(), meta.ino()))
+    }
 }
 
 /// Removes the Unix socket that an earlier process left behind: one that refuses. One that accepts is in use, and so is one

@@ -352,6 +352,7 @@ fn a_unix_socket_and_a_new_listener_are_there_afterwards() {
     std::fs::write(&titan.file, more.replace("workers: 2", "workers: 3")).unwrap();
     titan.signal(Signal::USR2);
     let new = titan.next_output("listening on http://127.83.83.1:");
+    titan.is_succeeded();
     titan.wait_for("draining");
     assert!(titan.exit_code() == Some(0), "the old one has ended");
     for _ in 0..4 {
@@ -361,6 +362,9 @@ fn a_unix_socket_and_a_new_listener_are_there_afterwards() {
     for address in [titan.address.clone(), format!("127.83.83.1:{new}")] {
         assert!(ask(&address, "/").unwrap().starts_with("HTTP/1.1 204 "), "{address}");
     }
+    titan.signal(Signal::TERM);
+    titan.ends();
+    assert!(!path.exists(), "its file goes with the last process");
 }
 
 #[test]

@@ -5,14 +5,13 @@ use super::stream::Stream;
 use super::tls::{self, Tls};
 use rustix::fs::Mode;
 use socket2::{Domain, Protocol, SockAddr, Type};
-use std::fs::Metadata;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use titan_config::ListenAddress;
-use titan_proxy::remove_stale_socket;
+use titan_proxy::{SocketFile, remove_stale_socket};
 use tokio::net::{TcpListener, UnixListener};
 use tokio_rustls::TlsAcceptor;
 
@@ -44,13 +43,6 @@ pub(super) struct Listening {
 enum Kind {
     Tcp(TcpListener),
     Unix(UnixListener),
-}
-
-/// The file of a Unix socket.
-#[derive(Debug)]
-pub(super) struct SocketFile {
-    path: PathBuf,
-    identity: (u64, u64),
 }
 
 /// A connection that has not begun with anything.
@@ -193,26 +185,6 @@ impl Accepted {
     }
 }
 
-impl SocketFile {
-    /// The file that is at that path now.
-    fn at(path: &Path) -> io::Result<SocketFile> {
-        let meta = std::fs::symlink_metadata(path)?;
-        Ok(SocketFile { path: path.to_owned(), identity: SocketFile::identity(&meta) })
-    }
-
-    fn identity(meta: &Metadata) -> (u64, u64) {
-        (meta.dev(), meta.ino())
-    }
-
-    /// Removes it, unless another one is in its place by now.
-    pub(super) fn remove(&self) {
-        let now = std::fs::symlink_metadata(&self.path);
-        if now.is_ok_and(|meta| SocketFile::identity(&meta) == self.identity) {
-            let _ = std::fs::remove_file(&self.path);
-        }
-    }
-}
-
 fn bind_tcp(address: SocketAddr, only_v6: bool) -> io::Result<socket2::Socket> {
     let domain = Domain::for_address(address);
     let socket = socket2::Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
@@ -242,6 +214,7 @@ fn bind_unix(path: &Path, whom: For) -> io::Result<socket2::Socket> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::PathBuf;
     use std::sync::atomic::{AtomicU32, Ordering};
 
     #[test]

@@ -3,7 +3,7 @@
 use super::{Loading, lock};
 use crate::listener::ListenerId;
 use crate::serve::Order;
-use crate::socket::ListenSocket;
+use crate::socket::{FileIdentity, ListenSocket, SocketFile};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -19,6 +19,8 @@ pub struct InheritedListener {
     pub sockets: Vec<OwnedFd>,
     /// The keys of its tickets, if it had TLS.
     pub tickets: Option<TicketSecrets>,
+    /// The file of a Unix socket that the gateway bound itself, which it removes in the end.
+    pub file: Option<FileIdentity>,
 }
 
 /// What tells two processes that a listener is the same.
@@ -83,6 +85,11 @@ impl Inherited {
         self.listeners.get(&ListenerName::of(id))?.tickets.as_ref()
     }
 
+    /// The file of a listener at a Unix socket.
+    pub(super) fn file(&self, id: &ListenerId) -> Option<FileIdentity> {
+        self.listeners.get(&ListenerName::of(id))?.file
+    }
+
     /// Whose sockets are in use. The others are closed.
     pub(super) fn into_taken(self) -> Vec<ListenerName> {
         self.taken
@@ -101,10 +108,8 @@ impl Lending<'_> {
     /// is the successor's. The others stay open until the gateway drains. No configuration is put in force any more.
     pub fn hand_over(mut self, taken: &[ListenerName]) {
         *self.turn = Turn::HandedOver;
-        let states: Vec<_> =
-            self.loading.in_force().listening.states().map(|(_, state)| state.id.clone()).collect();
-        let left = states.into_iter().filter(|id| taken.contains(&ListenerName::of(id)));
-        let left: Vec<_> = left.collect();
+        let is_taken = |id: &ListenerId| taken.contains(&ListenerName::of(id));
+        let left = self.loading.in_force().listening.leave(is_taken);
         let (done, all_done) = std_mpsc::sync_channel(0);
         for worker in &self.loading.orders {
             // A worker that drains has closed them.
@@ -138,10 +143,11 @@ impl Loading {
             }
         }
         let in_force = self.in_force();
-        let listeners = in_force.listening.states().filter_map(|(_, state)| {
+        let listeners = in_force.listening.files().filter_map(|(state, file)| {
+            let file = file.map(SocketFile::identity);
             let tickets = state.listener_policy.tls().map(|tls| tls.ticket_secrets());
             let sockets = sockets.remove(&state.id)?;
-            Some(InheritedListener { name: ListenerName::of(&state.id), sockets, tickets })
+            Some(InheritedListener { name: ListenerName::of(&state.id), sockets, tickets, file })
         });
         let listeners = listeners.collect();
         drop(in_force);

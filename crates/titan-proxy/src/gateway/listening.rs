@@ -3,7 +3,7 @@
 use super::error::LoadError;
 use super::inherited::Inherited;
 use crate::listener::{Listener, ListenerId, ListenerState};
-use crate::socket::{ListenSocket, bind, share_out};
+use crate::socket::{ListenSocket, SocketFile, bind, share_out};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use titan_config::{Config, ListenAddress};
@@ -27,6 +27,8 @@ struct Place {
     bound: Bound,
     /// How many sockets all workers have there.
     sockets: usize,
+    /// Of a Unix socket that is the gateway's own.
+    file: Option<SocketFile>,
     state: Arc<ListenerState>,
 }
 
@@ -39,6 +41,8 @@ pub(super) struct Rebound {
     pub(super) added: Vec<(usize, Bound)>,
     /// What it accepts at no longer.
     pub(super) closed: Vec<ListenerId>,
+    /// The files of those.
+    pub(super) unused: Vec<SocketFile>,
 }
 
 impl Listening {
@@ -56,16 +60,29 @@ impl Listening {
         let mut added = Vec::new();
         for (index, (listener, state)) in config.listeners.iter().zip(states).enumerate() {
             let name = listener.name.clone();
-            let (bound, sockets) = match self.find(&state.id) {
-                Some(place) => (Bound { name, ..place.bound.clone() }, place.sockets),
+            let (bound, sockets, file) = match self.find(&state.id) {
+                Some(place) => {
+                    let bound = Bound { name, ..place.bound.clone() };
+                    (bound, place.sockets, place.file.clone())
+                }
                 None => {
                     let failed =
                         |error| LoadError::Bind { address: text_of(&listener.address), error };
-                    let shares = match inherited.take_sockets(&state.id).map_err(failed)? {
-                        Some(sockets) => share_out(sockets, workers),
-                        None => bind(&listener.address, workers).map(alone),
+                    let path = match &listener.address {
+                        ListenAddress::Unix(path) => Some(path),
+                        ListenAddress::Tcp(_) | ListenAddress::Any(_) => None,
                     };
-                    let shares = shares.map_err(failed)?;
+                    let (shares, file) = match inherited.take_sockets(&state.id).map_err(failed)? {
+                        Some(sockets) => {
+                            let known = path.zip(inherited.file(&state.id));
+                            let file = known.map(|(path, file)| SocketFile::known(path, file));
+                            (share_out(sockets, workers).map_err(failed)?, file)
+                        }
+                        None => {
+                            let sockets = bind(&listener.address, workers).map_err(failed)?;
+                            (alone(sockets), path.and_then(|path| SocketFile::at(path).ok()))
+                        }
+                    };
                     let bound = Bound::new(listener, &shares[0][0]);
                     added.push((index, bound.clone()));
                     let count = shares.iter().map(Vec::len).sum();
@@ -75,15 +92,16 @@ impl Listening {
                             .map(|socket| Listener { socket, state: Arc::clone(state) });
                         worker.extend(listeners);
                     }
-                    (bound, count)
+                    (bound, count, file)
                 }
             };
-            places.push(Place { bound, sockets, state: Arc::clone(state) });
+            places.push(Place { bound, sockets, file, state: Arc::clone(state) });
         }
         let listening = Listening(places);
         let gone = self.0.iter().filter(|place| listening.find(&place.state.id).is_none());
+        let unused = gone.clone().filter_map(|place| place.file.clone()).collect();
         let closed = gone.map(|place| place.state.id.clone()).collect();
-        Ok(Rebound { listening, opened, added, closed })
+        Ok(Rebound { listening, opened, added, closed, unused })
     }
 
     /// Where clients can connect.
@@ -94,6 +112,27 @@ impl Listening {
     /// Its listeners, each with its name.
     pub(super) fn states(&self) -> impl Iterator<Item = (&str, &Arc<ListenerState>)> {
         self.0.iter().map(|place| (place.bound.name.as_str(), &place.state))
+    }
+
+    /// Its listeners, each with the file that is its own.
+    pub(super) fn files(&self) -> impl Iterator<Item = (&Arc<ListenerState>, Option<&SocketFile>)> {
+        self.0.iter().map(|place| (&place.state, place.file.as_ref()))
+    }
+
+    /// Leaves those that are taken to another process, with their files. Which ones that are.
+    pub(super) fn leave(&mut self, is_taken: impl Fn(&ListenerId) -> bool) -> Vec<ListenerId> {
+        let taken = self.0.iter_mut().filter(|place| is_taken(&place.state.id));
+        let left = taken.map(|place| {
+            place.file = None;
+            place.state.id.clone()
+        });
+        left.collect()
+    }
+
+    /// Removes the files of its Unix sockets: nobody is to connect any more.
+    pub(super) fn remove_files(&mut self) {
+        let files = self.0.iter_mut().filter_map(|place| place.file.take());
+        files.for_each(|file| file.remove());
     }
 
     /// How many sockets all workers have.

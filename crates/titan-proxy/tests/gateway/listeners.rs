@@ -36,7 +36,6 @@ fn a_unix_socket_serves_clients() {
     let path = folder.join("gateway.sock");
     let upstream = upstream::replies(ok("x"));
     for workers in [1, 2] {
-        // The second gateway finds the socket of the first, on which no process listens.
         let text = format!("workers: {workers}\nlisteners: ['unix:{}']", path.display());
         let _gateway = gateway(&text, &[&upstream]);
         let mut client = Peer::connects_to_unix(&path);
@@ -46,6 +45,25 @@ fn a_unix_socket_serves_clients() {
     // There is no address to tell.
     assert_eq!(upstream.requests()[0].field("x-forwarded-for"), None);
     assert_eq!(upstream.requests()[0].field("x-forwarded-proto"), Some("http"));
+}
+
+#[test]
+fn the_file_of_a_unix_socket_goes_with_its_listener() {
+    let folder = Folder::new("files");
+    let (stays, goes) = (folder.join("stays.sock"), folder.join("goes.sock"));
+    let at = |paths: &[&PathBuf]| {
+        let paths: Vec<_> = paths.iter().map(|path| format!("'unix:{}'", path.display())).collect();
+        format!("listeners: [{}]\nroutes: [{{ respond: 204 }}]", paths.join(", "))
+    };
+    let gateway = gateway(&at(&[&stays, &goes]), &[]);
+    gateway.reloads(&at(&[&stays]), &[]).unwrap();
+    assert!(stays.exists() && !goes.exists());
+    gateway.reloads(&at(&[&stays, &goes]), &[]).unwrap();
+    // Somebody has put another file in its place.
+    std::fs::rename(&goes, folder.join("moved.sock")).unwrap();
+    std::fs::write(&goes, "").unwrap();
+    gateway.drains();
+    assert!(!stays.exists() && goes.exists());
 }
 
 #[test]

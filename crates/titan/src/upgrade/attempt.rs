@@ -116,14 +116,15 @@ impl Attempt {
     fn offer(&self, channel: &Channel, listeners: &[InheritedListener]) -> Result<(), Fault> {
         let version = env!("CARGO_PKG_VERSION");
         channel.send(&FromPredecessor::Begin { form: FORM, version })?;
-        for InheritedListener { name, sockets, tickets } in listeners {
+        for InheritedListener { name, sockets, tickets, file } in listeners {
             let titan_proxy::ListenerName { address, before } = name;
             let tickets = tickets.as_ref().map(|tickets| hex(tickets.bytes()));
             let sockets: Vec<_> = sockets.iter().map(AsFd::as_fd).collect();
             for sockets in sockets.chunks(MAX_SOCKETS) {
                 let name = ListenerName { address: address.clone(), before: *before };
                 let tickets = tickets.as_ref().map(|tickets| tickets.as_str());
-                channel.send_with(&FromPredecessor::Listener { name, tickets }, sockets)?;
+                let message = FromPredecessor::Listener { name, tickets, file: *file };
+                channel.send_with(&message, sockets)?;
             }
         }
         for (name, socket) in &self.servers {

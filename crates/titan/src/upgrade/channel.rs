@@ -44,8 +44,14 @@ pub(super) struct Packet {
 pub(super) enum FromPredecessor<'m> {
     /// The first message, of any form.
     Begin { form: u32, version: &'m str },
-    /// Sockets of a listener, which may come in several messages, and the keys of its tickets in hexadecimal digits.
-    Listener { name: ListenerName, tickets: Option<&'m str> },
+    /// Sockets of a listener, which may come in several messages, the keys of its tickets in hexadecimal digits, and the device and
+    /// inode of the file of a Unix socket that is the process's own.
+    Listener {
+        name: ListenerName,
+        tickets: Option<&'m str>,
+        #[serde(default)]
+        file: Option<(u64, u64)>,
+    },
     /// The socket of a server beside the gateway, such as that of the admin interface.
     Server { name: ServerName },
     /// All was said.
@@ -223,12 +229,14 @@ mod tests {
         let (one, other) = both();
         let (mut kept, sent) = UnixStream::pair().unwrap();
         let name = ListenerName { address: ":443".to_owned(), before: 1 };
-        let message = FromPredecessor::Listener { name, tickets: Some("00ff") };
+        let message = FromPredecessor::Listener { name, tickets: Some("00ff"), file: None };
         one.send_with(&message, &[sent.as_fd()]).unwrap();
         drop(sent);
         one.send(&FromPredecessor::End).unwrap();
         let packet = other.receive(soon()).unwrap().unwrap();
-        let FromPredecessor::Listener { name, tickets } = packet.read().unwrap() else { panic!() };
+        let FromPredecessor::Listener { name, tickets, .. } = packet.read().unwrap() else {
+            panic!()
+        };
         assert_eq!((&*name.address, name.before, tickets), (":443", 1, Some("00ff")));
         let [socket] = <[OwnedFd; 1]>::try_from(packet.sockets).unwrap();
         UnixStream::from(socket).write_all(b"x").unwrap();

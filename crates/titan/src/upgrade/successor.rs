@@ -87,8 +87,8 @@ impl Predecessor {
             let mut packet = self.next()?;
             let sockets = std::mem::take(&mut packet.sockets);
             match packet.read().map_err(failed)? {
-                FromPredecessor::Listener { name, tickets } => {
-                    inherited.add_listener(name, sockets, tickets);
+                FromPredecessor::Listener { name, tickets, file } => {
+                    inherited.add_listener(name, sockets, (tickets, file));
                 }
                 FromPredecessor::Server { name } => {
                     inherited
@@ -113,20 +113,21 @@ impl Inherited {
         &mut self,
         ListenerName { address, before }: ListenerName,
         sockets: Vec<OwnedFd>,
-        tickets: Option<&str>,
+        (tickets, file): (Option<&str>, Option<(u64, u64)>),
     ) {
         let name = titan_proxy::ListenerName { address, before };
         if let Some(known) = self.listeners.iter_mut().find(|it| it.name == name) {
             return known.sockets.extend(sockets);
         }
         let tickets = tickets.and_then(from_hex).map(TicketSecrets::new);
-        self.listeners.push(InheritedListener { name, sockets, tickets });
+        self.listeners.push(InheritedListener { name, sockets, tickets, file });
     }
 
     /// A socket for the listener of that address.
     pub(crate) fn add_socket(&mut self, address: &ListenAddress, socket: OwnedFd) {
         let name = ListenerName { address: address.to_string(), before: 0 };
-        self.add_listener(name, vec![socket], None);
+        // Its file, if it has one, is the service manager's.
+        self.add_listener(name, vec![socket], (None, None));
     }
 
     /// A socket for the server of that role and address.
